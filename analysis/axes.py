@@ -1,0 +1,115 @@
+"""The vocabulary of axes, and the weights of one layer written in it.
+
+One word an axis, the same in every signature and in every ``einops.einsum``:
+``batch layer head query key position vocab model channel hidden``. Nothing is computed here.
+"""
+
+from dataclasses import dataclass, fields, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+Residual = Float[Tensor, "*batch position model"]
+"""Rows of the residual stream: what a layer reads, one row a position."""
+
+Projected = Float[Tensor, "*batch head position channel"]
+"""Queries, keys or values: one row a position in each head."""
+
+Scores = Float[Tensor, "*batch head query key"]
+"""Before the softmax, already divided by ``sqrt(channel)``; in nats. Minus infinity where masked."""
+
+Attention = Float[Tensor, "*batch head query key"]
+"""After the softmax: row ``query`` says how much it listens to each ``key``; rows sum to 1."""
+
+
+class _Frozen:
+    """What the weight classes share: conversion, and refusal of non-finite entries."""
+
+    def __post_init__(self):
+        for field in fields(self):
+            tensor = getattr(self, field.name)
+            if isinstance(tensor, Tensor) and not torch.isfinite(tensor).all():
+                raise ValueError(f"{field.name} holds entries that are not finite (nan or inf)")
+
+    def to(self, *args, **kwargs):
+        """Return a copy with every tensor passed through ``Tensor.to`` (a dtype, a device)."""
+        moved = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{k: v.to(*args, **kwargs) for k, v in moved.items() if isinstance(v, Tensor)})
+
+    def double(self):
+        """Return a copy in float64, for testing identities."""
+        return self.to(torch.float64)
+
+
+@dataclass(frozen=True)
+class AttentionWeights(_Frozen):
+    """One attention layer: ``x W_Q + b_Q`` etc. for each head, then ``W_O`` summed over heads, plus ``b_O``.
+
+    Attributes
+    ----------
+    W_Q, W_K, W_V
+        ``(head, model, channel)``: from the residual stream into each head.
+    b_Q, b_K, b_V
+        ``(head, channel)``.
+    W_O
+        ``(head, channel, model)``: from each head back into the residual stream.
+    b_O
+        ``(model,)``.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree or an entry is not finite; the message names the field.
+    """
+
+    W_Q: Float[Tensor, "head model channel"]
+    W_K: Float[Tensor, "head model channel"]
+    W_V: Float[Tensor, "head model channel"]
+    W_O: Float[Tensor, "head channel model"]
+    b_Q: Float[Tensor, "head channel"]
+    b_K: Float[Tensor, "head channel"]
+    b_V: Float[Tensor, "head channel"]
+    b_O: Float[Tensor, " model"]
+
+    def __post_init__(self):
+        if self.W_Q.ndim != 3:
+            raise ValueError(f"W_Q must be (head, model, channel), got shape {tuple(self.W_Q.shape)}")
+        head, model, channel = self.W_Q.shape
+        due = {"W_K": (head, model, channel), "W_V": (head, model, channel), "W_O": (head, channel, model),
+               "b_Q": (head, channel), "b_K": (head, channel), "b_V": (head, channel), "b_O": (model,)}
+        for name, shape in due.items():
+            if tuple(getattr(self, name).shape) != shape:
+                raise ValueError(f"{name} must have shape {shape} to fit W_Q, "
+                                 f"got {tuple(getattr(self, name).shape)}")
+        super().__post_init__()
+
+    @property
+    def heads(self) -> int:
+        """Number of heads."""
+        return self.W_Q.shape[0]
+
+    @property
+    def model(self) -> int:
+        """Width of the residual stream."""
+        return self.W_Q.shape[1]
+
+    @property
+    def channel(self) -> int:
+        """Width of one head."""
+        return self.W_Q.shape[2]
+
+
+@dataclass(frozen=True)
+class LayerNormWeights(_Frozen):
+    """One LayerNorm: ``(y - mean) / sqrt(var + eps) * gain + bias``, ``gain`` and ``bias`` of shape ``(model,)``."""
+
+    gain: Float[Tensor, " model"]
+    bias: Float[Tensor, " model"]
+    eps: float = 1e-5
+
+    def __post_init__(self):
+        if self.gain.shape != self.bias.shape:
+            raise ValueError(f"bias must have the shape of gain {tuple(self.gain.shape)}, "
+                             f"got {tuple(self.bias.shape)}")
+        super().__post_init__()

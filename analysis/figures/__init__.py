@@ -1,0 +1,1 @@
+"""Drawing: figure functions take arrays and return a Figure; nothing is computed or shown here."""

@@ -1,0 +1,40 @@
+r"""LayerNorm, whole and in parts: centring, the width sigma, gain and bias.
+
+``LN(y) = (y C) / sigma(y) * gain + bias`` with ``C = I - 11^T/d`` and
+``sigma(y) = sqrt(|y C|^2 / d + eps)``. Nothing here knows where LayerNorm stands in a model.
+"""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.axes import LayerNormWeights
+
+
+def centre(y: Float[Tensor, "*any model"]) -> Float[Tensor, "*any model"]:
+    """Subtract from each row its mean: ``y C`` with ``C = I - 11^T/d``.
+
+    >>> import torch
+    >>> centre(torch.tensor([1.0, 2.0, 6.0]))
+    tensor([-2., -1.,  3.])
+    """
+    return y - y.mean(-1, keepdim=True)
+
+
+def sigma(y: Float[Tensor, "*any model"], eps: float = 1e-5) -> Float[Tensor, "*any"]:
+    """Return what LayerNorm divides a row by: ``sqrt(mean(centred**2) + eps)``, in the units of ``y``.
+
+    >>> import torch
+    >>> sigma(torch.tensor([1.0, -1.0]), eps=0.0)
+    tensor(1.)
+    """
+    return (centre(y).square().mean(-1) + eps).sqrt()
+
+
+def layer_norm(y: Float[Tensor, "*any model"], weights: LayerNormWeights) -> Float[Tensor, "*any model"]:
+    """Apply LayerNorm with gain and bias, in the steps of the formula above (not fused: made to be read).
+
+    >>> import torch
+    >>> layer_norm(torch.tensor([3.0, 1.0]), LayerNormWeights(torch.ones(2), torch.zeros(2), eps=0.0))
+    tensor([ 1., -1.])
+    """
+    return centre(y) / sigma(y, weights.eps)[..., None] * weights.gain + weights.bias

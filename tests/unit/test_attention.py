@@ -1,0 +1,45 @@
+"""Reference attention against torch's own modules."""
+
+import pytest
+import torch
+
+from analysis.attention import attend
+from analysis.axes import AttentionWeights
+
+
+def random_layer(head=3, model=12, channel=4, seed=0, dtype=torch.float64):
+    g = torch.Generator().manual_seed(seed)
+    def draw(*shape):
+        return torch.randn(*shape, generator=g, dtype=dtype)
+    return AttentionWeights(
+        draw(head, model, channel), draw(head, model, channel), draw(head, model, channel),
+        draw(head, channel, model), draw(head, channel), draw(head, channel), draw(head, channel), draw(model))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_equals_torch_multihead_attention(causal):
+    layer = random_layer()
+    x = torch.randn(2, 7, 12, dtype=torch.float64)
+    module = torch.nn.MultiheadAttention(12, 3, batch_first=True, dtype=torch.float64)
+    with torch.no_grad():
+        for start, (W, b) in enumerate([(layer.W_Q, layer.b_Q), (layer.W_K, layer.b_K), (layer.W_V, layer.b_V)]):
+            rows = slice(12 * start, 12 * start + 12)
+            module.in_proj_weight[rows] = W.transpose(1, 2).reshape(12, 12)
+            module.in_proj_bias[rows] = b.reshape(12)
+        module.out_proj.weight.copy_(layer.W_O.reshape(12, 12).T)
+        module.out_proj.bias.copy_(layer.b_O)
+    mask = torch.ones(7, 7, dtype=torch.bool).triu(1) if causal else None
+    output, attention = module(x, x, x, attn_mask=mask, average_attn_weights=False)
+    ours = attend(x, layer, causal=causal)
+    torch.testing.assert_close(ours.output, output, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(ours.attention, attention, rtol=1e-12, atol=1e-12)
+
+
+def test_refuses_what_does_not_fit():
+    layer = random_layer()
+    with pytest.raises(ValueError, match="x must be"):
+        attend(torch.zeros(7, 11, dtype=torch.float64), layer)
+    with pytest.raises(ValueError, match="no positions"):
+        attend(torch.zeros(0, 12, dtype=torch.float64), layer)
+    with pytest.raises(ValueError, match="float32"):
+        attend(torch.zeros(7, 12), layer)
