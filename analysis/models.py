@@ -1,1 +1,70 @@
-"""To be written in the next commit."""
+"""Running a whole model with ``transformers``: the trained one, or the same architecture with random weights.
+
+Weight-only chapters do not need this: see ``weights``. No code from a model folder ever runs.
+"""
+
+import torch
+
+from analysis.checkpoints import Checkpoint, NotFound
+from analysis.weights import MissingTensor
+
+_AUTO = {"base": "AutoModel", "lm": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM",
+         "classifier": "AutoModelForSequenceClassification"}
+
+
+def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str = "base", attention: str = "eager",
+         dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> torch.nn.Module:
+    """Load a model in evaluation mode.
+
+    Parameters
+    ----------
+    control_seed
+        An integer gives the control: the same configuration, randomly initialised with this seed.
+    task
+        ``"base"`` (hidden states), ``"lm"``, ``"masked"`` or ``"classifier"``.
+    attention
+        The implementation: ``"eager"`` where attention maps are wanted, ``"sdpa"`` where speed is, or a registered one.
+
+    Raises
+    ------
+    MissingTensor
+        If the folder holds only part of the model; nothing is silently initialised.
+    """
+    import transformers
+    if task not in _AUTO:
+        raise ValueError(f"task must be one of {', '.join(_AUTO)}, got {task!r}")
+    auto = getattr(transformers, _AUTO[task])
+    quiet = transformers.utils.logging
+    verbosity = quiet.get_verbosity()
+    quiet.set_verbosity_error()
+    quiet.disable_progress_bar()
+    try:
+        if control_seed is not None:
+            settings = transformers.AutoConfig.from_pretrained(checkpoint.folder, local_files_only=True)
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(control_seed)
+                model = auto.from_config(settings, attn_implementation=attention, dtype=dtype)
+        else:
+            model, report = auto.from_pretrained(
+                checkpoint.folder, local_files_only=True, use_safetensors=True, trust_remote_code=False,
+                attn_implementation=attention, dtype=dtype, output_loading_info=True)
+            _refuse_partial(checkpoint, report)
+    finally:
+        quiet.set_verbosity(verbosity)
+    return model.eval().requires_grad_(False).to(device)
+
+
+def _refuse_partial(checkpoint: Checkpoint, report: dict) -> None:
+    missing = sorted(k for k in report["missing_keys"] if "pooler" not in k)
+    if missing:
+        raise MissingTensor(f"{checkpoint.name} ({checkpoint.folder}) lacks {len(missing)} tensors of the whole model, "
+                            f"among them {missing[0]!r}: weight-only functions still work, running it does not")
+
+
+def tokenizer(checkpoint: Checkpoint):
+    """Load the tokenizer that lies in the model's folder."""
+    import transformers
+    if not any((checkpoint.folder / name).exists() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
+        raise NotFound(f"{checkpoint.name} has no tokenizer in {checkpoint.folder}")
+    return transformers.AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True,
+                                                      trust_remote_code=False)
