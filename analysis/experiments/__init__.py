@@ -1,1 +1,50 @@
-"""Experiments: what is recorded because it needs a model, a GPU or minutes."""
+"""Experiments: what is recorded because it needs a model, a GPU or minutes.
+
+``NAMES`` lists them; ``semi-bias-gpt2`` lives in ``semi_bias_gpt2.py`` as ``EXPERIMENT``. A chapter calls
+:func:`live_or_record`.
+"""
+
+from importlib import import_module
+
+from analysis import device, records
+
+NAMES: tuple[str, ...] = (
+)
+
+
+def find(name: str) -> records.Experiment:
+    """Return the experiment of that name; refuse an unknown one, naming those that are known."""
+    if name not in NAMES:
+        raise LookupError(f"unknown experiment {name!r}; known: {', '.join(sorted(NAMES))}")
+    return import_module(f"analysis.experiments.{name.replace('-', '_')}").EXPERIMENT
+
+
+def live_or_record(name: str, *, recompute: bool | None = None) -> tuple[records.Record, str]:
+    """Give a chapter its recorded numbers, recomputing them first where the inputs are on this machine.
+
+    Returns
+    -------
+    tuple
+        The record (whose numbers a page shows either way) and the sentence that says which of the two ran.
+
+    Parameters
+    ----------
+    recompute
+        ``False`` never recomputes (for what takes minutes); default: where inputs are present and it takes
+        less than half a minute.
+
+    Raises
+    ------
+    Disagrees
+        If the recomputed numbers differ from the record beyond its tolerances.
+    """
+    record, spec = records.load(name), find(name)
+    absent = spec.missing()
+    made = f"recorded on {record.provenance['device']} in {record.provenance['seconds']:.0f} s"
+    if absent:
+        return record, f"Shown from the record {name} ({made}); recomputing it needs {', '.join(absent)}."
+    if recompute is False or (recompute is None and spec.minutes > 0.5):
+        return record, f"Shown from the record {name} ({made}); `{record.provenance['command']}` repeats it."
+    records.compare(spec.compute(device.choose()), record)
+    inputs = ", ".join(spec.models + spec.data) or "scratch"
+    return record, f"Recomputed just now from {inputs}; agrees with the record {name}."
