@@ -1,0 +1,126 @@
+"""The ideal gates: rules, ranks, entropies, outputs, and where the printed labels fail."""
+
+import doctest
+import math
+
+import pytest
+import torch
+
+from analysis.gates import ideal
+
+N = 9
+GATES = {
+    "directional": ideal.directional(N, 4),
+    "open": ideal.open_gate(N),
+    "backward": ideal.backward(N, 2),
+    "forward": ideal.forward(N, 2),
+    "cluster": ideal.cluster(N, range(1, 5), range(3, 7)),
+    "instance": ideal.instance(N, 2, 6),
+    "inverse directional": ideal.inverse_directional(N, 3, [0, 5, 8]),
+    "closed": ideal.closed(N),
+}
+RANKS = {"directional": 1, "open": 9, "backward": 8, "forward": 8, "cluster": 2, "instance": 2,
+         "inverse directional": 2, "closed": 1}
+
+
+@pytest.fixture
+def values():
+    return torch.randn(N, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def test_examples():
+    assert doctest.testmod(ideal).failed == 0
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_rows_obey_the_three_rules(name):
+    gate = GATES[name]
+    assert torch.allclose(gate.sum(-1), torch.ones(N, dtype=gate.dtype))
+    for row in gate:
+        positive = row[row > 0]
+        assert torch.allclose(positive, positive[0].expand_as(positive))
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_rank(name):
+    assert torch.linalg.matrix_rank(GATES[name]) == RANKS[name]
+
+
+def test_entropy_runs_from_0_to_log_n():
+    assert torch.equal(ideal.row_entropy(GATES["open"]), torch.zeros(N, dtype=torch.float64))
+    assert torch.allclose(ideal.row_entropy(GATES["closed"]), torch.full((N,), math.log(N), dtype=torch.float64))
+    assert math.isclose(ideal.row_entropy(GATES["cluster"])[1].item(), math.log(4))
+
+
+def test_outputs(values):
+    mean = values.mean(0)
+    assert torch.allclose(GATES["directional"] @ values, values[4].expand(N, -1))
+    assert torch.equal(GATES["open"] @ values, values)
+    back = GATES["backward"] @ values
+    assert torch.equal(back[2:], values[:-2])
+    assert torch.allclose(back[:2], mean.expand(2, -1))
+    ahead = GATES["forward"] @ values
+    assert torch.equal(ahead[:-2], values[2:])
+    assert torch.allclose(ahead[-2:], mean.expand(2, -1))
+    assert torch.allclose((GATES["cluster"] @ values)[1:5], values[3:7].mean(0).expand(4, -1))
+    assert torch.allclose((GATES["instance"] @ values)[2], values[6])
+    assert torch.allclose((GATES["inverse directional"] @ values)[3], values[[0, 5, 8]].mean(0))
+
+
+def test_transposed_pairs():
+    """Queries and keys are not confused: a backward gate reversed is a forward gate, not its own mirror."""
+    assert torch.equal(GATES["backward"].flip(0, 1), GATES["forward"])
+    assert not torch.equal(GATES["backward"], GATES["forward"])
+    assert torch.equal(GATES["directional"].flip(0, 1), ideal.directional(N, N - 1 - 4))
+    assert GATES["instance"][2, 6] == 1
+
+
+def test_inverse_directional_is_the_mean_of_its_instances():
+    mean = torch.stack([ideal.instance(N, 3, key) for key in (0, 5, 8)]).mean(0)
+    assert torch.allclose(GATES["inverse directional"], mean)
+
+
+def test_cluster_is_a_mean_of_short_vertical_lines():
+    lines = torch.stack([ideal.cluster(N, range(1, 5), range(key, key + 1)) for key in range(3, 7)])
+    assert torch.allclose(GATES["cluster"], lines.mean(0))
+
+
+def test_causal_gates_never_see_the_future():
+    for gate in (ideal.closed(N, causal=True), ideal.directional(N, 3, causal=True), ideal.backward(N, 2, causal=True),
+                 ideal.cluster(N, range(2, 6), range(1, 4), causal=True), ideal.instance(N, 5, 1, causal=True)):
+        assert torch.equal(gate, gate.tril())
+        assert torch.allclose(gate.sum(-1), torch.ones(N, dtype=gate.dtype))
+
+
+def test_printed_labels_are_no_diagonal():
+    n = 12
+    for j in range(2, n):
+        (top, left), (bottom, right) = ideal.printed_ends("4.5", n, j)
+        assert bottom - top != right - left
+        assert bottom - top == (n - j + 1) - left
+        (top, left), (bottom, right) = ideal.printed_ends("4.7", n, j)
+        assert (bottom - top == right - left) == (2 * j == n + 1)
+        assert (n - j + 1) - top == right - left
+
+
+def test_printed_block_rows_do_not_sum_to_one():
+    block = ideal.printed_block(10, 3, 2, 4)
+    assert torch.allclose(block[1:6].sum(-1), torch.tensor(5 / 4, dtype=block.dtype))
+    inside, proper = block == 1 / 4, ideal.cluster(10, range(1, 6), range(2, 7))
+    assert torch.allclose(proper[inside] * 5 / 4, block[inside])
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: ideal.closed(0), "n must be"),
+    (lambda: ideal.directional(4, 4), "column must lie in 0..3, got 4"),
+    (lambda: ideal.backward(4, 0), "offset must lie in 1..3"),
+    (lambda: ideal.forward(4, 4), "offset must lie in 1..3"),
+    (lambda: ideal.cluster(4, range(0), range(2)), "queries must be a non-empty range"),
+    (lambda: ideal.cluster(4, range(2), range(5)), "keys must be a non-empty range"),
+    (lambda: ideal.inverse_directional(4, 0, [1, 1]), "distinct"),
+    (lambda: ideal.instance(4, 0, 2, causal=True), "cannot see"),
+    (lambda: ideal.printed_ends("4.6", 4, 2), "equation must be one of"),
+])
+def test_refusals(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
