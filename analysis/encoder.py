@@ -1,0 +1,187 @@
+r"""A BERT-like encoder on plain tensors, with a switch for each of its parts.
+
+One layer is attention, then a perceptron, each followed by its skip connection and its LayerNorm (post-LN):
+``y = LN(x + attend(x))``, ``z = LN(y + act(y W_in + b_in) W_out + b_out)``. What belongs here: the forward pass,
+its switches, random layers. What does not: reading a model (``weights``), measuring what the switches do (``rank``).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import gelu
+
+from analysis.attention import attend
+from analysis.axes import AttentionWeights, LayerNormWeights, Residual, _Frozen
+from analysis.layernorm import layer_norm as normalise
+
+
+@dataclass(frozen=True)
+class MlpWeights(_Frozen):
+    """One perceptron: ``act(x W_in + b_in) W_out + b_out`` with ``W_in (model hidden)``, ``W_out (hidden model)``.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree or an entry is not finite; the message names the field.
+    """
+
+    W_in: Float[Tensor, "model hidden"]
+    b_in: Float[Tensor, " hidden"]
+    W_out: Float[Tensor, "hidden model"]
+    b_out: Float[Tensor, " model"]
+
+    def __post_init__(self):
+        model, hidden = self.W_in.shape
+        for name, shape in {"b_in": (hidden,), "W_out": (hidden, model), "b_out": (model,)}.items():
+            if tuple(getattr(self, name).shape) != shape:
+                raise ValueError(f"{name} must have shape {shape} to fit W_in, "
+                                 f"got {tuple(getattr(self, name).shape)}")
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class EncoderLayer:
+    """The four parts of one layer, in the order in which a row meets them."""
+
+    attention: AttentionWeights
+    norm_attention: LayerNormWeights
+    mlp: MlpWeights
+    norm_mlp: LayerNormWeights
+
+    def to(self, *args, **kwargs):
+        """Return a copy with every tensor passed through ``Tensor.to`` (a dtype, a device)."""
+        parts = (self.attention, self.norm_attention, self.mlp, self.norm_mlp)
+        return EncoderLayer(*(part.to(*args, **kwargs) for part in parts))
+
+
+@dataclass(frozen=True)
+class Switches:
+    """Which parts of a layer are in place. All on is BERT; all off but attention is pure attention."""
+
+    skip: bool = True
+    mlp: bool = True
+    layer_norm: bool = True
+    linear: bool = False
+    """The perceptron without its non-linearity (only where ``mlp`` is on)."""
+
+    def describe(self) -> str:
+        """Name the parts in words: ``attention + skip + MLP + LayerNorm``."""
+        mlp = "linear MLP" if self.linear else "MLP"
+        parts = {"skip": self.skip, mlp: self.mlp, "LayerNorm": self.layer_norm}
+        return " + ".join(["attention", *(name for name, on in parts.items() if on)])
+
+
+ALL_ON = Switches()
+PURE_ATTENTION = Switches(skip=False, mlp=False, layer_norm=False)
+
+
+def perceive(x: Residual, weights: MlpWeights, activation: Callable[[Tensor], Tensor] = gelu) -> Residual:
+    """Return ``act(x W_in + b_in) W_out + b_out``: the perceptron, row by row.
+
+    >>> eye, zero = torch.eye(2), torch.zeros(2)
+    >>> perceive(torch.tensor([[3.0, -1.0]]), MlpWeights(eye, zero, eye, zero), torch.relu)
+    tensor([[3., 0.]])
+    """
+    return activation(x @ weights.W_in + weights.b_in) @ weights.W_out + weights.b_out
+
+
+def encode_layer(x: Residual, layer: EncoderLayer, switches: Switches = ALL_ON,
+                 activation: Callable[[Tensor], Tensor] = gelu) -> Residual:
+    r"""Run one post-LN layer, with the parts that ``switches`` leave in place.
+
+    .. math::  y = \mathrm{LN}(x + \mathrm{attend}(x)), \qquad z = \mathrm{LN}(y + \mathrm{perceive}(y))
+
+    Notes
+    -----
+    Ledger B-04. Dropout is not here: at inference it is the identity.
+    """
+    out = attend(x, layer.attention).output
+    x = x + out if switches.skip else out
+    x = normalise(x, layer.norm_attention) if switches.layer_norm else x
+    if switches.mlp:
+        out = perceive(x, layer.mlp, (lambda y: y) if switches.linear else activation)
+        x = x + out if switches.skip else out
+        x = normalise(x, layer.norm_mlp) if switches.layer_norm else x
+    return x
+
+
+def encode(x: Residual, layers: Sequence[EncoderLayer], switches: Switches = ALL_ON,
+           activation: Callable[[Tensor], Tensor] = gelu) -> list[Residual]:
+    """Run all layers and return what each of them read and what the last one wrote: ``len(layers) + 1`` tensors.
+
+    Parameters
+    ----------
+    x
+        What the first layer reads; for BERT, the embeddings after their LayerNorm.
+    layers
+        The stack, first layer first.
+    switches
+        The parts in place.
+    activation
+        The perceptron's non-linearity; BERT's is the exact GELU.
+
+    Raises
+    ------
+    ValueError
+        If there is no layer, or ``x`` does not fit the first.
+
+    Notes
+    -----
+    Ledger B-04, B-25, B-26.
+    """
+    if not layers:
+        raise ValueError("layers is empty: an encoder needs at least one")
+    states = [x]
+    for layer in layers:
+        states.append(encode_layer(states[-1], layer, switches, activation))
+    return states
+
+
+def random_layers(depth: int, heads: int, model: int, *, gain: float = 1.0, std: float | None = None,
+                  hidden: int | None = None, generator: torch.Generator,
+                  dtype: torch.dtype = torch.float64) -> list[EncoderLayer]:
+    r"""Draw layers with independent normal weights of standard deviation ``gain / sqrt(fan in)`` and zero biases.
+
+    Parameters
+    ----------
+    depth, heads, model, hidden
+        The stack's shape; ``hidden`` is ``4 * model`` unless given.
+    gain
+        1 keeps a row's size.
+    std
+        One standard deviation for all matrices instead, as BERT initialises (0.02; a gain of 0.55 at width 768).
+    generator
+        Where the randomness comes from.
+
+    Raises
+    ------
+    ValueError
+        If ``heads`` does not divide ``model``, or ``depth`` is below 1.
+    """
+    if model % heads:
+        raise ValueError(f"heads must divide model = {model}, got {heads}")
+    if depth < 1:
+        raise ValueError(f"depth must be at least 1, got {depth}")
+    channel, hidden = model // heads, hidden or 4 * model
+
+    def draw(*shape: int, fan_in: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=dtype) * (std or gain / math.sqrt(fan_in))
+
+    def zeros(*shape: int) -> Tensor:
+        return torch.zeros(*shape, dtype=dtype)
+
+    def layer() -> EncoderLayer:
+        W_Q, W_K, W_V = (draw(heads, model, channel, fan_in=model) for _ in range(3))
+        attention = AttentionWeights(W_Q, W_K, W_V, draw(heads, channel, model, fan_in=model),
+                                     zeros(heads, channel), zeros(heads, channel), zeros(heads, channel),
+                                     zeros(model))
+        mlp = MlpWeights(draw(model, hidden, fan_in=model), zeros(hidden),
+                         draw(hidden, model, fan_in=hidden), zeros(model))
+        plain = LayerNormWeights(torch.ones(model, dtype=dtype), zeros(model), eps=1e-12)
+        return EncoderLayer(attention, plain, mlp, plain)
+
+    return [layer() for _ in range(depth)]

@@ -1,0 +1,191 @@
+r"""Rank: of a matrix, of a matrix after LayerNorm, and what is left of it after many layers.
+
+What belongs here: numerical and exact ranks with their tolerance, the condition under which centring costs a
+rank, the residual of a set of rows from their mean. What does not: the forward pass (``encoder``).
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class NumericalRank:
+    """A rank and the evidence for it: singular values are counted above ``cutoff``.
+
+    ``kept`` is the smallest counted, ``dropped`` the largest not counted (0 where none), both as shares of the
+    largest singular value. The rank can be trusted where ``kept`` and ``dropped`` lie far apart.
+    """
+
+    rank: int
+    cutoff: float
+    kept: float
+    dropped: float
+
+
+def numerical_rank(x: Float[Tensor, "row column"], cutoff: float | None = None) -> NumericalRank:
+    """Count the singular values above ``cutoff`` times the largest.
+
+    Parameters
+    ----------
+    x
+        Any matrix; computed in float64.
+    cutoff
+        Relative; unless given, ``max(row, column)`` times the machine epsilon of ``x``'s own dtype, so that
+        what was computed in float32 is judged by float32.
+
+    Raises
+    ------
+    ValueError
+        If ``x`` holds entries that are not finite.
+
+    Examples
+    --------
+    >>> numerical_rank(torch.tensor([[1.0, 1.0], [1.0, 1.0]])).rank
+    1
+    """
+    if not torch.isfinite(x).all():
+        raise ValueError("x holds entries that are not finite (nan or inf): its rank is not defined")
+    if cutoff is None:
+        cutoff = max(x.shape) * torch.finfo(x.dtype).eps
+    s = torch.linalg.svdvals(x.double())
+    if s.numel() == 0 or s[0] == 0:
+        return NumericalRank(0, cutoff, 0.0, 0.0)
+    s = s / s[0]
+    rank = int((s > cutoff).sum())
+    return NumericalRank(rank, cutoff, float(s[rank - 1]), float(s[rank]) if rank < len(s) else 0.0)
+
+
+def distance_of_ones(x: Float[Tensor, "row column"], cutoff: float | None = None) -> float:
+    """Return the sine of the angle between the all-one row and the row space of ``x``: 0 if it lies in it, at most 1.
+
+    Examples
+    --------
+    The rows (1, 0) and (0, 1) span everything; the row (1, -1) is orthogonal to (1, 1):
+
+    >>> distance_of_ones(torch.eye(2)), distance_of_ones(torch.tensor([[1.0, -1.0]]))
+    (0.0, 1.0)
+    """
+    rank = numerical_rank(x, cutoff).rank
+    _, _, rows = torch.linalg.svd(x.double(), full_matrices=False)
+    ones = torch.full((x.shape[1],), x.shape[1] ** -0.5, dtype=torch.float64)
+    rest = ones - rows[:rank].mT @ (rows[:rank] @ ones)
+    length = rest.norm().item()
+    return 0.0 if length < 1e-12 else min(length, 1.0)
+
+
+def centred_rank(x: Float[Tensor, "row column"], cutoff: float | None = None, near: float = 1e-7) -> int:
+    r"""Predict the rank after LayerNorm's centring: rank X less 1 if :math:`\mathbf 1` lies in the row space of X.
+
+    .. math::  \mathrm{rank}(XC) = \mathrm{rank}\,X - [\mathbf 1_d \in \mathscr R(X)],
+               \qquad C = I - \mathbf 1\mathbf 1^T/d
+
+    Parameters
+    ----------
+    x
+        The matrix that LayerNorm reads.
+    cutoff
+        As in ``numerical_rank``.
+    near
+        The all-one row counts as lying in the row space where the sine of the angle is below this.
+
+    Notes
+    -----
+    Ledger B-28, B-35, B-36: the paper holds that LayerNorm keeps the rank.
+
+    Examples
+    --------
+    >>> centred_rank(torch.eye(2)), centred_rank(torch.tensor([[1.0, -1.0]]))
+    (1, 1)
+    """
+    return numerical_rank(x, cutoff).rank - int(distance_of_ones(x, cutoff) < near)
+
+
+def residual(x: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
+    r"""Return how far rows are from being all the same: :math:`\|X - \mathbf 1 \bar x^T\|_F / \|X\|_F`, 0 to 1.
+
+    0 means that every row is the mean row, so rank 1 (or 0); rows of mean zero give 1.
+
+    Notes
+    -----
+    Ledger B-25, B-26; the residual of Dong et al. 2021, in the Frobenius norm and relative to X.
+
+    Examples
+    --------
+    >>> residual(torch.tensor([[2.0, 2.0], [2.0, 2.0]])), residual(torch.tensor([[1.0], [-1.0]]))
+    (tensor(0.), tensor(1.))
+    """
+    return (x - x.mean(-2, keepdim=True)).flatten(-2).norm(dim=-1) / x.flatten(-2).norm(dim=-1)
+
+
+def exact_rank(matrix: Sequence[Sequence[int]] | np.ndarray) -> int:
+    """Return the rank of a matrix of whole numbers or fractions, by elimination without rounding.
+
+    >>> exact_rank([[1, 2], [2, 4]]), exact_rank([[0, 0]])
+    (1, 0)
+    """
+    rows = [[Fraction(entry) for entry in row] for row in np.asarray(matrix).tolist()]
+    rank = 0
+    for column in range(len(rows[0]) if rows else 0):
+        pivot = next((r for r in range(rank, len(rows)) if rows[r][column] != 0), None)
+        if pivot is None:
+            continue
+        rows[rank], rows[pivot] = rows[pivot], rows[rank]
+        for r in range(rank + 1, len(rows)):
+            factor = rows[r][column] / rows[rank][column]
+            rows[r] = [a - factor * b for a, b in zip(rows[r], rows[rank], strict=True)]
+        rank += 1
+    return rank
+
+
+def small_matrices(shapes: Iterable[tuple[int, int]], entries: Sequence[int]) -> Iterator[np.ndarray]:
+    """Walk through every matrix of the given shapes with entries from ``entries``, smallest shape first as given.
+
+    >>> [m.tolist() for m in small_matrices([(1, 2)], (0, 1))]
+    [[[0, 0]], [[0, 1]], [[1, 0]], [[1, 1]]]
+    """
+    for rows, columns in shapes:
+        for flat in itertools.product(entries, repeat=rows * columns):
+            yield np.array(flat, dtype=object).reshape(rows, columns)
+
+
+def first_counterexample(claim: Callable[..., bool], *walks: Iterable[np.ndarray]) -> tuple[np.ndarray, ...] | None:
+    """Return the first matrix (or tuple of matrices, the last walk fastest) for which ``claim`` is false, else None.
+
+    >>> first_counterexample(lambda m: exact_rank(m) == 0, small_matrices([(1, 1)], (0, 3)))
+    (array([[3]], dtype=object),)
+    """
+    return next((case for case in itertools.product(*walks) if not claim(*case)), None)
+
+
+def cubic_rate(sizes: Float[Tensor, " size"], residuals: Float[Tensor, " size"]) -> float:
+    """Return the slope of log residual after a layer against log residual before it; 3 is Dong et al.'s rate.
+
+    >>> x = torch.tensor([0.1, 0.01, 0.001])
+    >>> round(cubic_rate(x, 5 * x**3), 3)
+    3.0
+    """
+    slope, _ = np.polyfit(sizes.double().log().numpy(), residuals.double().log().numpy(), 1)
+    return float(slope)
+
+
+def scatter_around_mean(mean: Float[Tensor, " model"], noise: Float[Tensor, "position model"],
+                        size: float) -> Float[Tensor, "position model"]:
+    """Place rows around a common row so that their ``residual`` has the given size (``0 < size < 1``).
+
+    Raises
+    ------
+    ValueError
+        If ``size`` is outside the open interval from 0 to 1.
+    """
+    if not 0 < size < 1:
+        raise ValueError(f"size must lie strictly between 0 and 1, got {size}")
+    noise = noise - noise.mean(0)
+    common = torch.ones(len(noise), 1, dtype=noise.dtype) * mean
+    return common + noise * (common.norm() / noise.norm() * size / (1 - size**2) ** 0.5)

@@ -1,0 +1,89 @@
+"""The encoder on plain tensors: switches, symmetry under permutation, refusals."""
+
+import doctest
+from dataclasses import replace
+
+import jaxtyping
+import pytest
+import torch
+
+from analysis import encoder
+from analysis.attention import attend
+from analysis.encoder import ALL_ON, PURE_ATTENTION, MlpWeights, Switches, encode, random_layers
+
+
+@pytest.fixture
+def stack():
+    g = torch.Generator().manual_seed(0)
+    return random_layers(2, 2, 8, generator=g), torch.randn(5, 8, generator=g, dtype=torch.float64)
+
+
+def test_examples():
+    assert doctest.testmod(encoder, extraglobs={"torch": torch}).failed == 0
+
+
+def test_order_of_rows_is_not_seen(stack):
+    layers, x = stack
+    turn = torch.tensor([3, 0, 4, 1, 2])
+    torch.testing.assert_close(encode(x[turn], layers)[-1], encode(x, layers)[-1][turn])
+
+
+def test_layer_is_torchs_own_post_ln_layer(stack):
+    layers, x = stack
+    layer = layers[0]
+    theirs = torch.nn.TransformerEncoderLayer(8, 2, 32, dropout=0, activation="gelu", batch_first=True,
+                                              layer_norm_eps=1e-12, dtype=torch.float64).eval()
+    a = layer.attention
+    with torch.no_grad():
+        theirs.self_attn.in_proj_weight.copy_(torch.cat([W.permute(0, 2, 1).reshape(8, 8)
+                                                         for W in (a.W_Q, a.W_K, a.W_V)]))
+        theirs.self_attn.in_proj_bias.zero_()
+        theirs.self_attn.out_proj.weight.copy_(a.W_O.reshape(8, 8).T)
+        theirs.self_attn.out_proj.bias.zero_()
+        theirs.linear1.weight.copy_(layer.mlp.W_in.T), theirs.linear1.bias.zero_()
+        theirs.linear2.weight.copy_(layer.mlp.W_out.T), theirs.linear2.bias.zero_()
+        due = theirs(x[None])[0]
+    torch.testing.assert_close(encoder.encode_layer(x, layer), due)
+
+
+def test_switches_take_parts_out(stack):
+    layers, x = stack
+    first = layers[0]
+    torch.testing.assert_close(encode(x, [first], PURE_ATTENTION)[-1], attend(x, first.attention).output)
+    torch.testing.assert_close(encode(x, [first], replace(PURE_ATTENTION, skip=True))[-1],
+                               x + attend(x, first.attention).output)
+    doubled = encode(2 * x, [first], Switches(skip=False, layer_norm=False, linear=True))[-1]
+    y = attend(2 * x, first.attention).output
+    torch.testing.assert_close(doubled, y @ first.mlp.W_in @ first.mlp.W_out)
+    outputs = [encode(x, layers, s)[-1] for s in (ALL_ON, PURE_ATTENTION, Switches(skip=False), Switches(mlp=False),
+                                                  Switches(layer_norm=False), Switches(linear=True))]
+    assert all((a - b).abs().max() > 1e-3 for i, a in enumerate(outputs) for b in outputs[:i])
+
+
+def test_describe():
+    assert ALL_ON.describe() == "attention + skip + MLP + LayerNorm"
+    assert PURE_ATTENTION.describe() == "attention"
+    assert Switches(skip=False, linear=True, layer_norm=False).describe() == "attention + linear MLP"
+
+
+def test_random_layers_have_the_size_that_was_asked_for():
+    g = torch.Generator().manual_seed(1)
+    wide = random_layers(1, 4, 64, gain=2.0, generator=g)[0]
+    assert wide.attention.W_Q.std().item() == pytest.approx(2 / 8, rel=0.05)
+    assert wide.mlp.W_out.std().item() == pytest.approx(2 / 16, rel=0.05)
+    assert random_layers(1, 4, 64, std=0.02, generator=g)[0].mlp.W_out.std().item() == pytest.approx(0.02, rel=0.05)
+
+
+def test_refusals(stack, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
+    _, x = stack
+    with pytest.raises(ValueError, match="layers is empty"):
+        encode(x, [])
+    with pytest.raises(ValueError, match="heads must divide"):
+        random_layers(1, 3, 8, generator=torch.Generator())
+    with pytest.raises(ValueError, match="depth"):
+        random_layers(0, 2, 8, generator=torch.Generator())
+    with pytest.raises(ValueError, match="b_out"):
+        MlpWeights(torch.ones(2, 4), torch.ones(4), torch.ones(4, 2), torch.ones(3))
+    with pytest.raises(ValueError, match="W_in holds"):
+        MlpWeights(torch.full((2, 4), torch.nan), torch.ones(4), torch.ones(4, 2), torch.ones(2))

@@ -1,0 +1,130 @@
+"""What Q and K measure: factors against dense matrices, laws of the form, refusals."""
+
+import doctest
+import math
+
+import jaxtyping
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis import positions, similarity
+
+
+def factors(seed=0, head=3, model=12, channel=4):
+    g = torch.Generator().manual_seed(seed)
+    return tuple(torch.randn(head, model, channel, generator=g, dtype=torch.float64) for _ in range(2))
+
+
+@pytest.mark.parametrize("module", [similarity, positions])
+def test_examples(module):
+    assert doctest.testmod(module, extraglobs={"torch": torch}).failed == 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 9))
+def test_form_equals_dense_eigenvalues(seed, channel, model):
+    W_Q, W_K = factors(seed, 2, model, channel)
+    form = similarity.take_form(W_Q, W_K)
+    M = W_Q @ W_K.mT
+    dense = torch.linalg.eigvalsh((M + M.mT) / 2)
+    small = torch.cat([form.eigenvalues, torch.zeros(2, model - form.eigenvalues.shape[1])], dim=1).sort().values
+    torch.testing.assert_close(small, dense, atol=1e-10, rtol=1e-10)
+    torch.testing.assert_close(form.antisymmetric, similarity.asymmetry(M))
+
+
+def test_generic_factors_give_as_many_positive_as_negative_directions():
+    form = similarity.take_form(*factors())
+    assert form.positive.tolist() == [4, 4, 4]
+    assert form.negative.tolist() == [4, 4, 4]
+
+
+def test_equal_factors_give_a_positive_form():
+    W, _ = factors()
+    form = similarity.take_form(W, W)
+    assert form.positive.tolist() == [4, 4, 4]
+    assert form.negative.tolist() == [0, 0, 0]
+    assert form.antisymmetric.max() < 1e-15
+
+
+def test_opposite_factors_give_a_negative_form():
+    W, _ = factors()
+    form = similarity.take_form(W, -W)
+    assert form.positive.tolist() == [0, 0, 0]
+    assert form.negative.tolist() == [4, 4, 4]
+
+
+def test_no_row_is_amplified_beyond_the_largest_singular_value_and_one_reaches_it():
+    W, _ = factors()
+    x = torch.randn(200, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    top = similarity.singular_values(W)[:, :1]
+    assert (similarity.amplification(x, W) <= top * (1 + 1e-12)).all()
+    best = torch.linalg.svd(W[0]).U[:, 0]
+    torch.testing.assert_close(similarity.amplification(best[None], W)[0, 0], top[0, 0])
+
+
+def test_amplification_with_bias_is_that_of_the_whole_affine_map():
+    W, _ = factors()
+    x, b = torch.ones(2, 12, dtype=torch.float64), torch.ones(3, 4, dtype=torch.float64)
+    due = (x[1] @ W[2] + b[2]).norm() / x[1].norm()
+    torch.testing.assert_close(similarity.amplification(x, W, b)[2, 1], due)
+
+
+def test_mean_amplification_is_the_mean_over_directions():
+    W, _ = factors()
+    x = torch.randn(20_000, 12, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    measured = similarity.amplification(x, W).square().mean(-1).sqrt()
+    torch.testing.assert_close(measured, similarity.mean_amplification(W), rtol=0.02, atol=0)
+
+
+def test_isotropic_positions_have_the_law_of_isotropic_rows():
+    W, _ = factors()
+    x = torch.randn(20_000, 12, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    rows = similarity.cone_position(x, W)
+    drawn = similarity.isotropic_cone_positions(W, 20_000, np.random.default_rng(4))
+    level = torch.tensor([0.05, 0.5, 0.95], dtype=torch.float64)
+    torch.testing.assert_close(rows.quantile(level, dim=1), drawn.quantile(level, dim=1), atol=0.01, rtol=0)
+
+
+def test_isotropic_positions_of_a_square_map():
+    W = torch.eye(2, dtype=torch.float64)[None]
+    drawn = similarity.isotropic_cone_positions(W, 10, np.random.default_rng(0))
+    torch.testing.assert_close(drawn, torch.ones_like(drawn))
+
+
+def test_cone_grows_with_epsilon_and_ignores_length():
+    W, _ = factors()
+    x = torch.randn(50, 12, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    shares = [similarity.in_cone(x, W, e).double().mean().item() for e in (0.0, 0.2, 0.5, 1.0)]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    assert torch.equal(similarity.in_cone(x, W, 0.3), similarity.in_cone(7 * x, W, 0.3))
+    with pytest.raises(ValueError, match="epsilon"):
+        similarity.in_cone(x, W, 1.5)
+
+
+def test_asymmetry_and_total_variation_bounds():
+    skew = torch.tensor([[0.0, 1.0], [-1.0, 0.0]])
+    assert similarity.asymmetry(skew) == 1
+    assert similarity.total_variation(torch.eye(2), torch.eye(2).flip(0)).tolist() == [1, 1]
+    with pytest.raises(ValueError, match="square"):
+        similarity.asymmetry(torch.ones(2, 3))
+
+
+def test_form_refuses_factors_of_different_shapes(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
+    with pytest.raises(ValueError, match="W_K"):
+        similarity.take_form(torch.ones(1, 4, 2), torch.ones(1, 4, 3))
+
+
+def test_sines_have_one_norm_and_know_distance_only():
+    table = positions.sinusoidal_positions(64, 16)
+    torch.testing.assert_close(table.norm(dim=1), torch.full((64,), math.sqrt(8), dtype=torch.float64))
+    assert positions.toeplitz_defect(table @ table.T) < 1e-12
+    assert table[3, 2].item() == pytest.approx(math.sin(3 / 10000 ** (2 / 16)))
+    assert table[3, 5].item() == pytest.approx(math.cos(3 / 10000 ** (4 / 16)))
+    assert positions.toeplitz_defect(torch.diag(torch.arange(4.0))) > 0.4
+    with pytest.raises(ValueError, match="even"):
+        positions.sinusoidal_positions(4, 5)
