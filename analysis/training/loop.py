@@ -1,0 +1,310 @@
+"""One training loop for every model of the book: seeded by step, resumable to the bit, never half-written.
+
+A run is a model, a batch for each step, a loss, and :class:`Settings`. Everything random depends on the step number
+alone, so that a run interrupted and resumed ends, on the CPU, at exactly the parameters of a run left alone. The state
+(parameters, AdamW's moments, losses, trace) is one safetensors file whose header carries the rest as JSON; it is
+written under a temporary name and renamed. What the model is, and what is published of it, belongs elsewhere.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+STATE = "state.safetensors"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train: AdamW with warm-up, a schedule and clipping.
+
+    Attributes
+    ----------
+    steps
+        Number of updates.
+    rate
+        Learning rate at its height.
+    rates
+        Other heights for parameters whose name matches a pattern, e.g. ``{"*.bias": 1e-3}``; the first match counts.
+    warmup
+        Updates during which the rate rises linearly.
+    schedule
+        ``"cosine"``, ``"linear"`` or ``"constant"``: how it falls after that, to ``final`` times its height.
+    decay
+        Weight decay of matrices and tables; vectors (biases, LayerNorm gains) have none.
+    clip
+        Largest norm of the gradient of all parameters together; ``None`` for no limit.
+    bf16
+        Compute the loss under bfloat16 autocast; parameters stay in their dtype.
+    seed
+        Seeds what is random inside the model, at every step anew.
+    """
+
+    steps: int
+    rate: float = 1e-3
+    rates: Mapping[str, float] = field(default_factory=dict)
+    warmup: int = 0
+    schedule: str = "cosine"
+    final: float = 0.0
+    decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    clip: float | None = 1.0
+    bf16: bool = False
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.steps < 1 or self.warmup < 0:
+            raise ValueError(f"steps must be at least 1 and warmup at least 0, got {self.steps} and {self.warmup}")
+        if self.schedule not in ("cosine", "linear", "constant"):
+            raise ValueError(f"schedule must be 'cosine', 'linear' or 'constant', got {self.schedule!r}")
+
+    def share(self, step: int) -> float:
+        """Return the learning rate of update ``step`` (from 0) as a share of its height.
+
+        Examples
+        --------
+        >>> [Settings(steps=8, warmup=2, schedule="linear").share(step) for step in (0, 1, 2, 5)]
+        [0.5, 1.0, 1.0, 0.5]
+        """
+        if step < self.warmup:
+            return (step + 1) / self.warmup
+        done = (step - self.warmup) / max(1, self.steps - self.warmup)
+        fall = {"cosine": (1 + math.cos(math.pi * done)) / 2, "linear": 1 - done, "constant": 1.0}[self.schedule]
+        return self.final + (1 - self.final) * fall
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run leaves: the loss of every step, and what the probe returned.
+
+    Attributes
+    ----------
+    losses
+        ``(steps,)``: loss of the batch of each step, before the update.
+    trace
+        Name to array; the first axis is the probed steps, listed in ``trace["step"]`` (the number of updates made
+        before the probe looked).
+    seconds
+        Time spent, interruptions not counted.
+    """
+
+    losses: np.ndarray
+    trace: dict[str, np.ndarray]
+    seconds: float
+
+
+def train(
+    model: nn.Module,
+    batch: Callable[[int], Any],
+    loss: Callable[[nn.Module, Any], Tensor],
+    settings: Settings,
+    out: str | Path,
+    *,
+    probe: Callable[[int, nn.Module], Mapping[str, Any]] | None = None,
+    probe_at: Collection[int] = (),
+    device: torch.device | str = "cpu",
+    identity: Mapping[str, Any] | None = None,
+    resume: bool = True,
+    save_every: float = 30.0,
+    name: str | None = "training",
+) -> Run:
+    """Train the model in place and return its losses and trace.
+
+    Parameters
+    ----------
+    model
+        Moved to ``device``; put into training mode for the updates and into evaluation mode for the probe.
+    batch
+        Step number to batch (a tensor, or a tuple, list or dict of them); must depend on the step alone.
+    loss
+        Model and batch to a scalar tensor.
+    settings
+        See :class:`Settings`.
+    out
+        Folder for the state, ``state.safetensors``.
+    probe, probe_at
+        Called as ``probe(step, model)`` without gradients after ``step`` updates, for each step of ``probe_at``
+        (0 to ``settings.steps``); returns numbers or arrays by name, the same names every time.
+    identity
+        What else tells this run from another (seed, corpus digest, configuration): JSON. A state with another
+        identity or other settings is not resumed.
+    resume
+        Continue from the state in ``out`` if there is one; else start anew and overwrite it.
+    save_every
+        Seconds between two savings.
+    name
+        For the progress bar; ``None`` for no bar.
+
+    Raises
+    ------
+    OSError
+        If ``out`` cannot be made or written to.
+    ValueError
+        If the state in ``out`` is of another run, or cannot be read.
+    FloatingPointError
+        If the loss is not finite; the state saved last is kept.
+    """
+    from tqdm.auto import tqdm
+
+    state = _writable(Path(out)) / STATE
+    about = json.loads(json.dumps({"settings": asdict(settings), "identity": dict(identity or {})}))
+    device, wanted = torch.device(device), set(probe_at)
+    model.to(device)
+    optimiser = torch.optim.AdamW(_groups(model, settings), betas=settings.betas, eps=settings.eps)
+    run = _Progress()
+    if resume and state.exists():
+        run = _restore(state, model, optimiser, about)
+    began = saved = time.monotonic()
+    before = run.seconds
+
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), \
+            tqdm(total=settings.steps, initial=run.step, desc=name, unit="step", mininterval=1,
+                 disable=name is None) as bar:
+        while True:
+            if run.step in wanted and probe is not None and (not run.probed or run.probed[-1]["step"] < run.step):
+                model.eval()
+                with torch.no_grad():
+                    run.probed.append({"step": run.step, **probe(run.step, model)})
+            run.seconds = before + time.monotonic() - began
+            if run.step == settings.steps or time.monotonic() - saved >= save_every:
+                _save(state, model, optimiser, about, run)
+                saved = time.monotonic()
+            if run.step == settings.steps:
+                return Run(np.array(run.losses), _stack(run.probed), run.seconds)
+            _prepare(model, optimiser, settings, run.step)
+            with torch.autocast(device.type, torch.bfloat16, enabled=settings.bf16):
+                value = loss(model, _to(batch(run.step), device))
+            if not torch.isfinite(value):
+                raise FloatingPointError(f"the loss is {value.item()} at step {run.step}: try a smaller learning rate")
+            _update(model, optimiser, value, settings)
+            run.losses.append(value.item())
+            run.step += 1
+            bar.set_postfix(loss=f"{run.losses[-1]:.3f}", refresh=False)
+            bar.update()
+
+
+@dataclass
+class _Progress:
+    step: int = 0
+    seconds: float = 0.0
+    losses: list[float] = field(default_factory=list)
+    probed: list[dict] = field(default_factory=list)
+
+
+def _prepare(model: nn.Module, optimiser: torch.optim.Optimizer, settings: Settings, step: int) -> None:
+    """Set what depends on the step number: the generator, the learning rates; and leave evaluation mode."""
+    torch.manual_seed(settings.seed * 1_000_003 + step)
+    model.train()
+    for group in optimiser.param_groups:
+        group["lr"] = group["height"] * settings.share(step)
+
+
+def _update(model: nn.Module, optimiser: torch.optim.Optimizer, value: Tensor, settings: Settings) -> None:
+    optimiser.zero_grad(set_to_none=True)
+    value.backward()
+    if settings.clip is not None:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+    optimiser.step()
+
+
+def _groups(model: nn.Module, settings: Settings) -> list[dict]:
+    """Group the parameters by learning rate and weight decay."""
+    groups: dict[tuple[float, float], list] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            rate = next((r for pattern, r in settings.rates.items() if fnmatchcase(name, pattern)), settings.rate)
+            groups.setdefault((rate, settings.decay if parameter.ndim > 1 else 0.0), []).append(parameter)
+    return [{"params": kept, "lr": rate, "height": rate, "weight_decay": decay}
+            for (rate, decay), kept in groups.items()]
+
+
+def _to(batch, device: torch.device):
+    if isinstance(batch, Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, Mapping):
+        return {key: _to(value, device) for key, value in batch.items()}
+    return type(batch)(_to(value, device) for value in batch) if isinstance(batch, tuple | list) else batch
+
+
+def _stack(probed: list[dict]) -> dict[str, np.ndarray]:
+    return {key: np.stack([np.asarray(entry[key]) for entry in probed]) for key in (probed[0] if probed else ())}
+
+
+def _tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Return parameters and persistent buffers by name, tied ones once."""
+    kept = dict(model.named_parameters())
+    return kept | {name: value for name, value in model.named_buffers() if name in model.state_dict()}
+
+
+def _save(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, about: dict, run: _Progress) -> None:
+    from safetensors.torch import save
+
+    kept = {f"model/{name}": value.detach() for name, value in _tensors(model).items()}
+    for name, parameter in model.named_parameters():
+        for key, value in optimiser.state.get(parameter, {}).items():
+            kept[f"optimiser/{name}/{key}"] = value
+    kept["losses"] = torch.tensor(run.losses, dtype=torch.float64)
+    for key, value in _stack(run.probed).items():
+        kept[f"trace/{key}"] = torch.from_numpy(np.ascontiguousarray(value))
+    header = {"about": json.dumps(about), "step": str(run.step), "seconds": f"{run.seconds:.3f}"}
+    write(path, save({key: value.contiguous() for key, value in kept.items()}, metadata=header))
+
+
+def _restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, about: dict) -> _Progress:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            header, kept = file.metadata(), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        due = json.loads(header["about"])
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is no state of a training run ({error}): train afresh") from error
+    if due != about:
+        sides = {**due["settings"], **due["identity"]}, {**about["settings"], **about["identity"]}
+        other = [f"{key} {sides[0].get(key)!r} there, {sides[1].get(key)!r} here"
+                 for key in sorted(sides[0] | sides[1]) if sides[0].get(key) != sides[1].get(key)]
+        raise ValueError(f"{path} is the state of another run ({'; '.join(other)}): train afresh or elsewhere")
+    with torch.no_grad():
+        for name, value in _tensors(model).items():
+            value.copy_(kept[f"model/{name}"])
+    for name, parameter in model.named_parameters():
+        prefix = f"optimiser/{name}/"
+        moments = {key.removeprefix(prefix): value for key, value in kept.items() if key.startswith(prefix)}
+        if moments:
+            optimiser.state[parameter] = {
+                key: value if key == "step" else value.to(parameter.device) for key, value in moments.items()}
+    trace = {key.removeprefix("trace/"): value.numpy() for key, value in kept.items() if key.startswith("trace/")}
+    probed = [{key: values[i] for key, values in trace.items()} for i in range(len(trace.get("step", ())))]
+    return _Progress(int(header["step"]), float(header["seconds"]), kept["losses"].tolist(), probed)
+
+
+def _writable(folder: Path) -> Path:
+    """Make the folder and try to write into it, before any computing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / ".writable", b"")
+        (folder / ".writable").unlink()
+    except OSError as error:
+        raise OSError(f"the output folder {folder} cannot be written to: {error}") from error
+    return folder
+
+
+def write(path: str | Path, content: bytes | str) -> None:
+    """Write a file whole or not at all: under a temporary name beside it, then renamed."""
+    path = Path(path)
+    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        beside.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
