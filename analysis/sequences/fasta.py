@@ -1,0 +1,115 @@
+"""Reading FASTA files, plain or gzipped, with a class label for each sequence; refusing what cannot be used."""
+
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+IUPAC = frozenset("ACGTRYSWKMBDHVN")
+"""The four bases and the codes for an ambiguous one; ``U`` is read as ``T``."""
+
+GAP = "-"
+
+
+class BadSequence(ValueError):
+    """A FASTA file holds something that cannot be used; the message names file, record and reason."""
+
+
+@dataclass(frozen=True)
+class Gene:
+    """One sequence: ``bases`` in capitals; ``label`` its class; ``lineage`` and ``clade`` where they are known.
+
+    ``aligned`` has a gap where the reference has a base and this sequence none, so that columns correspond.
+    """
+
+    name: str
+    bases: str
+    label: str = ""
+    lineage: str = ""
+    clade: str = ""
+    aligned: str = ""
+
+
+def read_fasta(path: str | Path, labels: str | Path | None = None, *, longest: int | None = None) -> list[Gene]:
+    """Read every record of a FASTA file.
+
+    Parameters
+    ----------
+    path
+        The file; gzipped if its first two bytes say so.
+    labels
+        A TSV with the columns ``name`` and ``class``; without it, ``class=...`` in a header is the label.
+    longest
+        Refuse sequences of more bases than this (what fits the model).
+
+    Raises
+    ------
+    BadSequence
+        If the file is empty or no FASTA, a record is empty or too long, a name occurs twice, a letter is not in
+        the IUPAC alphabet, or ``labels`` lacks a name.
+
+    Notes
+    -----
+    Ambiguity codes stay in the sequence. A k-mer with one is a word of its own if training saw it and unknown
+    otherwise, as in a vocabulary of unique k-mers (ledger B-07).
+    """
+    table = _read_labels(labels) if labels is not None else None
+    genes: list[Gene] = []
+    seen = set()
+    for header, bases in _records(Path(path)):
+        gene = _gene(Path(path), header, bases, table, longest)
+        if gene.name in seen:
+            raise BadSequence(f"{path}: the name {gene.name!r} occurs twice")
+        seen.add(gene.name)
+        genes.append(gene)
+    if not genes:
+        raise BadSequence(f"{path}: no FASTA record in it")
+    return genes
+
+
+def _records(path: Path) -> Iterator[tuple[str, str]]:
+    header, lines = None, []
+    for line in _text(path).splitlines():
+        if line.startswith(">"):
+            if header is not None:
+                yield header, "".join(lines)
+            header, lines = line[1:].strip(), []
+        elif line.strip():
+            if header is None:
+                raise BadSequence(f"{path}: does not begin with '>': no FASTA file")
+            lines.append("".join(line.split()))
+    if header is not None:
+        yield header, "".join(lines)
+
+
+def _text(path: Path) -> str:
+    raw = path.read_bytes()
+    try:
+        return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("ascii")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise BadSequence(f"{path}: not a whole FASTA file: {error}") from None
+
+
+def _gene(path: Path, header: str, bases: str, table: dict[str, str] | None, longest: int | None) -> Gene:
+    name, *rest = header.split() or [""]
+    said = dict(word.split("=", 1) for word in rest if "=" in word)
+    bases = bases.upper().replace("U", "T")
+    if not name or not bases:
+        raise BadSequence(f"{path}: record {name or header!r} has no {'bases' if name else 'name'}")
+    if wrong := sorted(set(bases) - IUPAC):
+        raise BadSequence(f"{path}: record {name!r} holds {wrong[0]!r} at base {bases.index(wrong[0]) + 1}; "
+                          f"allowed are {''.join(sorted(IUPAC))} (ungapped)")
+    if longest is not None and len(bases) > longest:
+        raise BadSequence(f"{path}: record {name!r} has {len(bases)} bases, {longest} fit the model")
+    if table is not None and name not in table:
+        raise BadSequence(f"{path}: the table of labels has no row for {name!r}")
+    label = table[name] if table is not None else said.get("class", "")
+    return Gene(name, bases, label, said.get("nearest") or said.get("lineage", ""))
+
+
+def _read_labels(path: str | Path) -> dict[str, str]:
+    rows = [line.split("\t") for line in Path(path).read_text().splitlines() if line.strip()]
+    if not rows or not {"name", "class"} <= set(rows[0]):
+        raise BadSequence(f"{path}: a table of labels needs the columns 'name' and 'class', tab-separated")
+    name, label = rows[0].index("name"), rows[0].index("class")
+    return {row[name]: row[label] for row in rows[1:]}

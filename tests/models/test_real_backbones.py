@@ -1,0 +1,22 @@
+"""Real lineages, where they are on this machine: rebuilt from their table and equal to their sequences."""
+
+import pytest
+
+from analysis.records import data_folder
+from analysis.sequences.fasta import read_fasta
+from analysis.sequences.simulate import read_backbones
+
+FOLDER = data_folder("sars-cov-2")
+pytestmark = pytest.mark.skipif(FOLDER is None, reason="no folder sars-cov-2 in ANALYSIS_DATA")
+
+
+def test_lineages_rebuild_and_align():
+    backbones = read_backbones(FOLDER)
+    assert len(backbones) == 510
+    assert {len(b.aligned) for b in backbones} == {3834}  # 3822 of the reference, 12 columns of two insertions
+
+
+def test_real_open_sequences_read_with_their_table():
+    genes = read_fasta(FOLDER / "open_sequences_S.fasta.gz", FOLDER / "open_sequences.tsv")
+    assert len(genes) == 89
+    assert {gene.label for gene in genes} <= {b.label for b in read_backbones(FOLDER)}
