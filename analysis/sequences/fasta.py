@@ -112,4 +112,4 @@ def _read_labels(path: str | Path) -> dict[str, str]:
     if not rows or not {"name", "class"} <= set(rows[0]):
         raise BadSequence(f"{path}: a table of labels needs the columns 'name' and 'class', tab-separated")
     name, label = rows[0].index("name"), rows[0].index("class")
-    return {row[name]: row[label] for row in rows[1:]}
+    return {row[name].split()[0]: row[label] for row in rows[1:]}  # a FASTA name ends at the first blank
