@@ -10,52 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import gelu
 
 from analysis.attention import attend
-from analysis.axes import AttentionWeights, LayerNormWeights, Residual, _Frozen
+from analysis.axes import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights, Residual
 from analysis.layernorm import layer_norm as normalise
-
-
-@dataclass(frozen=True)
-class MlpWeights(_Frozen):
-    """One perceptron: ``act(x W_in + b_in) W_out + b_out`` with ``W_in (model hidden)``, ``W_out (hidden model)``.
-
-    Raises
-    ------
-    ValueError
-        If shapes disagree or an entry is not finite; the message names the field.
-    """
-
-    W_in: Float[Tensor, "model hidden"]
-    b_in: Float[Tensor, " hidden"]
-    W_out: Float[Tensor, "hidden model"]
-    b_out: Float[Tensor, " model"]
-
-    def __post_init__(self):
-        model, hidden = self.W_in.shape
-        for name, shape in {"b_in": (hidden,), "W_out": (hidden, model), "b_out": (model,)}.items():
-            if tuple(getattr(self, name).shape) != shape:
-                raise ValueError(f"{name} must have shape {shape} to fit W_in, "
-                                 f"got {tuple(getattr(self, name).shape)}")
-        super().__post_init__()
-
-
-@dataclass(frozen=True)
-class EncoderLayer:
-    """The four parts of one layer, in the order in which a row meets them."""
-
-    attention: AttentionWeights
-    norm_attention: LayerNormWeights
-    mlp: MlpWeights
-    norm_mlp: LayerNormWeights
-
-    def to(self, *args, **kwargs):
-        """Return a copy with every tensor passed through ``Tensor.to`` (a dtype, a device)."""
-        parts = (self.attention, self.norm_attention, self.mlp, self.norm_mlp)
-        return EncoderLayer(*(part.to(*args, **kwargs) for part in parts))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,80 @@
+"""A whole BERT as plain tensors: its layers, and the rows that each of them reads.
+
+Both work on a loaded model, trained or control, and both need its memory; a single attention layer is had more
+cheaply from ``weights``. Maps and their statistics over many texts belong to streaming, not here.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.axes import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights
+
+
+def encoder_layers(model: torch.nn.Module) -> list[EncoderLayer]:
+    """Take the layers out of a Hugging Face BERT, in the shapes of ``axes``.
+
+    Raises
+    ------
+    ValueError
+        If the model is not of the BERT family (``config.model_type``).
+    """
+    if getattr(getattr(model, "config", None), "model_type", None) != "bert":
+        raise ValueError(f"model must be of the BERT family, got {type(model).__name__}")
+    body = getattr(model, "bert", model)
+    return [_layer(layer, model.config.num_attention_heads) for layer in body.encoder.layer]
+
+
+def _layer(layer: torch.nn.Module, heads: int) -> EncoderLayer:
+    def into(linear):  # columns of the transposed matrix are cut into heads
+        return linear.weight.detach().T.unflatten(1, (heads, -1)).transpose(0, 1).contiguous()
+
+    def split(linear):
+        return linear.bias.detach().unflatten(0, (heads, -1)).contiguous()
+
+    def norm(module):
+        return LayerNormWeights(module.weight.detach(), module.bias.detach(), module.eps)
+
+    read, write = layer.attention.self, layer.attention.output.dense
+    attention = AttentionWeights(
+        into(read.query), into(read.key), into(read.value),
+        write.weight.detach().T.unflatten(0, (heads, -1)).contiguous(),
+        split(read.query), split(read.key), split(read.value), write.bias.detach())
+    up, down = layer.intermediate.dense, layer.output.dense
+    mlp = MlpWeights(up.weight.detach().T.contiguous(), up.bias.detach(),
+                     down.weight.detach().T.contiguous(), down.bias.detach())
+    return EncoderLayer(attention, norm(layer.attention.output.LayerNorm), mlp, norm(layer.output.LayerNorm))
+
+
+def hidden_states(model: torch.nn.Module, tokenizer, texts: Sequence[str],
+                  longest: int | None = None) -> list[Float[Tensor, "state position model"]]:
+    """Run a BERT on each text and return what every layer read and what the last one wrote (``layers + 1`` states).
+
+    Parameters
+    ----------
+    model, tokenizer
+        As ``models.load`` and ``models.tokenizer`` give them.
+    texts
+        One at a time, so nothing is padded.
+    longest
+        Cut each text after so many tokens; at most what the model takes, which is also the default.
+
+    Raises
+    ------
+    ValueError
+        If there is no text, or ``longest`` is below 1 or above the model's limit.
+    """
+    limit = model.config.max_position_embeddings
+    longest = longest or limit
+    if not texts:
+        raise ValueError("texts is empty: there is nothing to run the model on")
+    if not 1 <= longest <= limit:
+        raise ValueError(f"longest must be 1..{limit} for this model, got {longest}")
+    found = []
+    for text in texts:
+        ids = tokenizer(text, truncation=True, max_length=longest, return_tensors="pt").to(model.device)
+        with torch.no_grad():
+            found.append(torch.cat(model(**ids, output_hidden_states=True).hidden_states))
+    return found

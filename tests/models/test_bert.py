@@ -1,0 +1,66 @@
+"""Our BERT on plain tensors equals the Hugging Face model, on tiny random ones and on the real one at hand."""
+
+import pytest
+import torch
+
+from analysis import bert, checkpoints, models, weights
+from analysis.attention import compute_scores, softmax
+from analysis.encoder import Switches, encode
+
+
+def tiny(heads=3, layers=2, seed=0):
+    from transformers import BertConfig, BertModel
+    torch.manual_seed(seed)
+    config = BertConfig(vocab_size=50, hidden_size=12, num_hidden_layers=layers, num_attention_heads=heads,
+                        intermediate_size=20, max_position_embeddings=16, attn_implementation="eager")
+    model = BertModel(config, add_pooling_layer=False).double().eval()
+    for parameter in model.parameters():  # biases and gains are trivial at initialisation: make every part count
+        torch.nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_own_forward_equals_transformers(heads):
+    model = tiny(heads)
+    ids = torch.randint(0, 50, (1, 9), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        out = model(ids, output_hidden_states=True, output_attentions=True)
+    layers = bert.encoder_layers(model)
+    own = encode(out.hidden_states[0][0], layers)
+    for ours, theirs in zip(own, out.hidden_states, strict=True):
+        torch.testing.assert_close(ours, theirs[0], rtol=1e-10, atol=1e-10)
+    for layer, state, theirs in zip(layers, own, out.attentions, strict=False):
+        torch.testing.assert_close(softmax(compute_scores(state, layer.attention)), theirs[0], rtol=1e-10, atol=1e-10)
+    assert (encode(own[0], layers, Switches(skip=False))[-1] - out.hidden_states[-1][0]).abs().max() > 0.01
+
+
+def test_layers_from_the_model_are_those_of_the_file():
+    checkpoint = checkpoints.find("minilm")
+    layer = bert.encoder_layers(models.load(checkpoint))[1]
+    due = weights.attention_layer(checkpoint, 1)
+    for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O"):
+        assert torch.equal(getattr(layer.attention, name), getattr(due, name)), name
+    norm = weights.layer_norm(checkpoint, "attention", 1)
+    assert torch.equal(layer.norm_attention.gain, norm.gain)
+    assert layer.norm_attention.eps == norm.eps
+    for name, tensor in weights.mlp(checkpoint, 1).items():
+        assert torch.equal(getattr(layer.mlp, name), tensor), name
+
+
+def test_hidden_states_of_the_real_model():
+    checkpoint = checkpoints.find("minilm")
+    model, tokenizer = models.load(checkpoint), models.tokenizer(checkpoint)
+    states, short = bert.hidden_states(model, tokenizer, ["The quick brown fox.", "Yes."], longest=5)
+    assert states.shape == (model.config.num_hidden_layers + 1, 5, model.config.hidden_size)
+    assert short.shape[1] == 4
+    own = encode(states[0], bert.encoder_layers(model))
+    torch.testing.assert_close(own[-1], states[-1], rtol=0, atol=2e-5)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="BERT family"):
+        bert.encoder_layers(torch.nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="texts is empty"):
+        bert.hidden_states(tiny(), None, [])
+    with pytest.raises(ValueError, match=r"longest must be 1\.\.16"):
+        bert.hidden_states(tiny(), None, ["a"], longest=17)
