@@ -1,0 +1,271 @@
+r"""Attention as a weighted mean: uniform weights, folded values, and the dial from uniform to sharp.
+
+What belongs here: what follows from "each row of the weights sums to 1", which weights and biases give uniform
+rows, how a layer becomes a pure mean, and how far a row is from uniform. Taking the scores apart into patterns is
+in ``patterns``; the key semi-bias of a vocabulary is in ``bias``.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from einops import einsum
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.axes import Attention, AttentionWeights, LayerNormWeights, Residual, Scores
+
+
+def uniform_causal(n: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, "query key"]:
+    """Build the uniform causal weights: ``1 / i`` on the first ``i`` keys of row ``i`` (counted from 1), else 0.
+
+    Ledger M-09.
+
+    >>> uniform_causal(3)[1]
+    tensor([0.5000, 0.5000, 0.0000], dtype=torch.float64)
+    """
+    if n < 1:
+        raise ValueError(f"n must be at least 1 position, got {n}")
+    return torch.ones(n, n, dtype=dtype).tril() / torch.arange(1, n + 1, dtype=dtype)[:, None]
+
+
+def cumulative_means(x: Residual) -> Residual:
+    """Return in row ``i`` the mean of the first ``i`` rows: what ``uniform_causal`` times ``x`` is, in one pass.
+
+    Ledger M-07, M-11.
+
+    >>> cumulative_means(torch.tensor([[0.0, 4.0], [2.0, 0.0]]))
+    tensor([[0., 4.],
+            [1., 2.]])
+    """
+    if x.ndim < 2 or x.shape[-2] == 0:
+        raise ValueError(f"x must be (..., position, model) with at least one position, got {tuple(x.shape)}")
+    return x.cumsum(-2) / torch.arange(1, x.shape[-2] + 1, dtype=x.dtype, device=x.device)[:, None]
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Value and output projections merged: ``W_VO (head model out)`` for each head, and one bias ``b_VO (out)``."""
+
+    W_VO: Float[Tensor, "head model out"]
+    b_VO: Float[Tensor, " out"]
+
+
+def fold_values(weights: AttentionWeights) -> Folded:
+    r"""Merge each head's value and output projections and collect both biases in one.
+
+    .. math::  W^{VO}_h = W^V_h W^O_h, \qquad b^{VO} = b^O + \sum_h b^V_h W^O_h
+
+    Allowed where every row of the attention sums to 1; see :func:`apply_folded`.
+
+    Notes
+    -----
+    Ledger M-18, M-22 (one head, ``b_VO = b_V W_O + b_O``); with several heads the sum over heads stands before ``b_O``.
+
+    Examples
+    --------
+    >>> one, two = torch.ones(1, 1, 1), torch.full((1, 1, 1), 2.0)
+    >>> layer = AttentionWeights(one, one, one, two, *torch.full((3, 1, 1), 5.0), torch.ones(1))
+    >>> fold_values(layer).b_VO
+    tensor([11.])
+    """
+    W_VO = einsum(weights.W_V, weights.W_O, "head model channel, head channel out -> head model out")
+    return Folded(W_VO, weights.b_O + einsum(weights.b_V, weights.W_O, "head channel, head channel out -> out"))
+
+
+def apply_folded(attention: Attention, x: Residual, folded: Folded) -> Residual:
+    r"""Weight the inputs, not the values: ``sum_h (A_h x) W_VO_h + b_VO``.
+
+    Raises
+    ------
+    ValueError
+        If a row of ``attention`` does not sum to 1 (dropout, a null key, a masked-out row): there the value bias
+        arrives multiplied by the row sum and cannot be folded. :func:`missing_bias` says by how much.
+
+    Notes
+    -----
+    Ledger M-18, M-19, M-20, M-21.
+
+    Examples
+    --------
+    >>> folded = Folded(torch.eye(2)[None], torch.zeros(2))
+    >>> apply_folded(uniform_causal(2, torch.float32)[None], torch.tensor([[0.0, 4.0], [2.0, 0.0]]), folded)
+    tensor([[0., 4.],
+            [1., 2.]])
+    """
+    off = (attention.sum(-1) - 1).abs().max().item()
+    if not off <= 64 * torch.finfo(attention.dtype).eps * max(1, attention.shape[-1] ** 0.5):
+        raise ValueError(f"attention must have rows that sum to 1, one misses it by {off:.3g}: "
+                         "with dropout or a null key the value bias cannot be folded into the output bias")
+    weighted = einsum(attention, x, "... head query key, ... key model -> ... head query model")
+    return einsum(weighted, folded.W_VO, "... head query model, head model out -> ... query out") + folded.b_VO
+
+
+def missing_bias(attention: Attention, weights: AttentionWeights) -> Residual:
+    r"""Return what folding gets wrong where rows sum to ``r != 1``: ``sum_h (r_hi - 1) b_V_h W_O_h`` at each query.
+
+    Add it to the folded output to get the layer's. Zero where all rows sum to 1. Ledger M-20.
+    """
+    return einsum(attention.sum(-1) - 1, weights.b_V, weights.W_O,
+                  "... head query, head channel, head channel model -> ... query model")
+
+
+def move_value_bias(weights: AttentionWeights) -> AttentionWeights:
+    """Return the same layer with ``b_V = 0`` and ``b_O = b_VO``. Ledger M-22."""
+    return replace(weights, b_V=torch.zeros_like(weights.b_V), b_O=fold_values(weights).b_VO)
+
+
+@dataclass(frozen=True)
+class Hull:
+    """The affine hull of a layer's possible inputs: ``x = origin + u @ directions`` for some ``u``."""
+
+    origin: Float[Tensor, " model"]
+    directions: Float[Tensor, "direction model"]
+
+
+def any_input(model: int, dtype: torch.dtype = torch.float64) -> Hull:
+    """Describe inputs that may be anything."""
+    return Hull(torch.zeros(model, dtype=dtype), torch.eye(model, dtype=dtype))
+
+
+def one_hot_input(model: int, dtype: torch.dtype = torch.float64) -> Hull:
+    """Describe one-hot inputs: all coordinates sum to 1, so differences are orthogonal to the ones."""
+    ones = torch.ones(model, dtype=dtype)
+    return Hull(ones / model, torch.eye(model, dtype=dtype) - ones[:, None] * ones / model)
+
+
+def layer_norm_output(norm: LayerNormWeights) -> Hull:
+    """Describe what a LayerNorm puts out: its bias, plus gain times anything orthogonal to the ones."""
+    model = norm.gain.shape[0]
+    centring = torch.eye(model, dtype=norm.gain.dtype, device=norm.gain.device) - 1 / model
+    return Hull(norm.bias, centring * norm.gain)
+
+
+@dataclass(frozen=True)
+class Preference:
+    """What lets each head tell keys apart; both zero exactly where its weights are uniform on every input.
+
+    Attributes
+    ----------
+    content
+        ``|D W_Q W_K^T D^T|_F / sqrt(channel)``, ``D`` the directions: the part that depends on query and key.
+    constant
+        ``|(o W_Q + b_Q) W_K^T D^T| / sqrt(channel)``, ``o`` the origin: the part that depends on the key alone.
+    """
+
+    content: Float[Tensor, " head"]
+    constant: Float[Tensor, " head"]
+
+
+def key_preference(weights: AttentionWeights, hull: Hull | None = None) -> Preference:
+    r"""Measure what could make the weights of each head other than uniform, over a set of inputs.
+
+    A row is uniform where its scores do not depend on the key. For all inputs of the affine hull
+    :math:`x = o + uD` that means
+
+    .. math::  D\, W^Q_h W^{K\top}_h D^\top = 0 \quad\text{and}\quad (o W^Q_h + b^Q_h) W^{K\top}_h D^\top = 0 .
+
+    Where :math:`u` is uniform on the sphere of radius ``sqrt(model)`` (LayerNorm's outputs), the two numbers are,
+    up to ``model / (model - 1)``, root mean squares of the two parts of a score over keys, in nats.
+
+    Parameters
+    ----------
+    weights
+        ``b_K``, ``W_V``, ``W_O`` are not read: they have no say in it.
+    hull
+        The inputs; default: any.
+
+    Notes
+    -----
+    Ledger M-05, M-24. Traces of ``(channel, channel)`` Gram matrices: no ``(model, model)`` product is formed.
+
+    Examples
+    --------
+    ``W_Q = 0`` alone is not enough, a query bias still prefers keys:
+
+    >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2, 2)
+    >>> bias = torch.tensor([[3.0, 4.0]])
+    >>> layer = AttentionWeights(zero, eye, eye, eye, bias, 0 * bias, 0 * bias, torch.zeros(2))
+    >>> key_preference(layer).constant * 2**0.5
+    tensor([5.])
+    """
+    hull = any_input(weights.model, weights.W_Q.dtype) if hull is None else hull
+    if hull.origin.shape[0] != weights.model:
+        raise ValueError(f"hull must have the layer's width {weights.model}, got {hull.origin.shape[0]}")
+    query, key = (einsum(hull.directions, W, "direction model, head model channel -> head direction channel")
+                  for W in (weights.W_Q, weights.W_K))
+    origin = einsum(hull.origin, weights.W_Q, "model, head model channel -> head channel") + weights.b_Q
+    grams = [einsum(f, f, "head direction channel, head direction other -> head channel other") for f in (query, key)]
+    content = einsum(*grams, "head channel other, head channel other -> head").clamp_min(0).sqrt()
+    constant = einsum(origin, key, "head channel, head direction channel -> head direction").norm(dim=-1)
+    return Preference(content / math.sqrt(weights.channel), constant / math.sqrt(weights.channel))
+
+
+def mean_layer(model: int, head: int, channel: int, dtype: torch.dtype = torch.float64) -> AttentionWeights:
+    """Build a layer that returns only the mean of what it may see: no scores, ``sum_h W_V_h W_O_h = I``, no bias.
+
+    Head ``h`` carries coordinates ``h * channel`` to ``(h + 1) * channel``.
+
+    Raises
+    ------
+    ValueError
+        If ``head * channel < model``: a sum of ``head`` products of rank ``channel`` cannot be the identity.
+
+    Notes
+    -----
+    Ledger M-24. On a residual stream the output is ``x_i`` plus the mean, never the mean alone.
+    """
+    if head * channel < model:
+        raise ValueError(f"head * channel must be at least model = {model} for W_VO = I, got {head} * {channel}")
+    split = torch.zeros(head * channel, model, dtype=dtype)
+    split[:model] = torch.eye(model, dtype=dtype)
+    W_O = split.reshape(head, channel, model)
+    zero, nothing = torch.zeros(head, model, channel, dtype=dtype), torch.zeros(head, channel, dtype=dtype)
+    return AttentionWeights(zero, zero, W_O.transpose(1, 2).contiguous(), W_O, nothing, nothing, nothing,
+                            torch.zeros(model, dtype=dtype))
+
+
+def entropy(scores: Scores) -> Float[Tensor, "*batch head query"]:
+    r"""Return the entropy of each row of ``softmax(scores)``, in nats, without a second logarithm.
+
+    .. math::  H_i = \log Z_i - \sum_j p_{ij} s_{ij}, \qquad Z_i = \sum_j e^{s_{ij}}
+
+    Masked keys (minus infinity) count nothing. ``log i`` where ``i`` keys are equal, 0 where one has all.
+
+    >>> entropy(torch.zeros(1, 1, 4)).exp()
+    tensor([[4.]])
+    """
+    p = scores.softmax(-1)
+    return scores.logsumexp(-1) - (p * scores.masked_fill(p == 0, 0)).sum(-1)
+
+
+def visible(scores: Scores) -> Float[Tensor, "*batch head query"]:
+    """Count the keys that each row may see (those not at minus infinity)."""
+    return torch.isfinite(scores).sum(-1).to(scores.dtype)
+
+
+def spread(scores: Scores) -> Float[Tensor, "*batch head query"]:
+    """Return the range of each row's visible scores, in nats; 0 exactly where the row is uniform."""
+    masked = torch.isinf(scores)
+    return scores.masked_fill(masked, -math.inf).amax(-1) - scores.masked_fill(masked, math.inf).amin(-1)
+
+
+def turn(scores: Scores, dials: Float[Tensor, " dial"]) -> Float[Tensor, "dial *batch head query"]:
+    r"""Multiply the scores by each ``t`` and return the rows' entropies: ``log i`` at 0, falling as ``t`` grows.
+
+    .. math::  \frac{dH}{dt} = -t\, \mathrm{Var}_{p_t}(s)
+
+    Raises
+    ------
+    ValueError
+        If a ``t`` is negative or not finite.
+
+    Notes
+    -----
+    Scaling ``W_Q`` and ``b_Q`` of the layer by ``t`` does the same (the terms with ``b_K`` are constant in a row).
+    """
+    if not (torch.isfinite(dials).all() and (dials >= 0).all()):
+        raise ValueError(f"dials must be finite and not negative, got {dials.tolist()}")
+    masked = torch.isinf(scores)
+    bare = scores.masked_fill(masked, 0)
+    return torch.stack([entropy((t * bare).masked_fill(masked, -math.inf)) for t in dials])

@@ -1,0 +1,132 @@
+r"""Singular values of a product of tall factors, ``A B^T``, without forming it.
+
+A head's ``W_Q W_K^T`` is 768 x 768 of rank 64; its 64 singular values are had from 64 x 64 matrices. Fast by Gram
+matrices in float64; where these lose too many digits, by QR. What the values mean is in ``patterns``.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+EPS = torch.finfo(torch.float64).eps
+
+
+def product_singular_values(
+    A: Float[Tensor, "*batch row channel"], B: Float[Tensor, "*other column width"], *, accuracy: float = 1e-7,
+) -> Float[Tensor, "*batch channel"]:
+    r"""Return the singular values of ``A B^T``, largest first, for each matrix of a batch.
+
+    .. math::  \sigma^2(AB^\top) = \lambda(L^\top B^\top B\, L), \qquad A^\top A = L L^\top
+
+    Parameters
+    ----------
+    A, B
+        Factors with at least as many rows as channels; float32 or float64. Computed in float64.
+    accuracy
+        The relative error allowed in the smallest value. A matrix for which Gram matrices, which square condition
+        numbers, cannot promise it goes through QR instead (:func:`by_qr`), whose error is about
+        ``1e-16 |A| |B| / sigma``.
+
+    Returns
+    -------
+    Tensor
+        ``channel`` values for each matrix, float64. The other singular values of ``A B^T`` are zero.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, a factor is wider than tall, or an entry is not finite.
+
+    Notes
+    -----
+    Ledger P-09, P-13.
+
+    Examples
+    --------
+    >>> A = torch.tensor([[3.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    >>> product_singular_values(A, torch.eye(2))
+    tensor([3., 1.], dtype=torch.float64)
+    """
+    batch, channel = A.shape[:-2], A.shape[-1]
+    if B.shape[:-2] != batch or B.shape[-1] != channel:
+        raise ValueError(f"A and B must share batch and channel axes, got {tuple(A.shape)} and {tuple(B.shape)}")
+    if min(A.shape[-2], B.shape[-2]) < channel:
+        raise ValueError(f"A and B must have at least as many rows as channels, "
+                         f"got {tuple(A.shape)} and {tuple(B.shape)}")
+    A, B = A.reshape(-1, *A.shape[-2:]), B.reshape(-1, *B.shape[-2:])
+    values, error = by_gram(A, B)
+    doubtful = ~(error <= accuracy)
+    if doubtful.any():
+        values[doubtful] = by_qr(A[doubtful], B[doubtful])
+    return values.reshape(*batch, channel)
+
+
+def by_gram(
+    A: Float[Tensor, "matrix row channel"], B: Float[Tensor, "matrix column channel"],
+) -> tuple[Float[Tensor, "matrix channel"], Float[Tensor, " matrix"]]:
+    """Return singular values by Gram matrices, and an estimate of the relative error of the smallest.
+
+    The estimate is ``eps (k(A)^2 + k(B)^2 + (largest / smallest)^2)`` with ``k`` the Frobenius condition number of
+    a factor, read from its Cholesky factor; infinite where there is none.
+    """
+    gram_A, gram_B = _gram(A), _gram(B)
+    for name, gram in (("A", gram_A), ("B", gram_B)):
+        if not torch.isfinite(gram.diagonal(dim1=-2, dim2=-1)).all():
+            raise ValueError(f"{name} holds entries that are not finite (nan or inf)")
+    (L_A, failed_A), (L_B, failed_B) = torch.linalg.cholesky_ex(gram_A), torch.linalg.cholesky_ex(gram_B)
+    squares = torch.linalg.eigvalsh(L_A.mT @ gram_B @ L_A).flip(-1).clamp_min(0)
+    error = EPS * (_condition(L_A) + _condition(L_B) + squares[:, 0] / squares[:, -1])
+    bad = (failed_A > 0) | (failed_B > 0) | ~torch.isfinite(error)
+    return squares.sqrt(), error.masked_fill(bad, torch.inf)
+
+
+def _gram(A: Tensor) -> Tensor:
+    """Return ``A^T A`` in float64; on a CPU one matrix after another, so that the copy stays in the cache."""
+    if A.device.type != "cpu" or A.requires_grad:
+        return A.double().mT @ A.double()
+    gram = np.empty((A.shape[0], A.shape[-1], A.shape[-1]))
+    for matrix, place in zip(A.numpy(), gram):
+        wide = matrix.astype(np.float64)
+        np.matmul(wide.T, wide, out=place)  # numpy sees that the two are one and computes half of it
+    return torch.from_numpy(gram)
+
+
+def _condition(L: Tensor) -> Tensor:
+    """Square of the Frobenius condition number of a batch of triangular matrices."""
+    eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device).expand_as(L)
+    inverse = torch.linalg.solve_triangular(L, eye, upper=False)
+    return L.square().sum((-2, -1)) * inverse.square().sum((-2, -1))
+
+
+def by_qr(
+    A: Float[Tensor, "matrix row channel"], B: Float[Tensor, "matrix column channel"],
+) -> Float[Tensor, "matrix channel"]:
+    """Return singular values through ``A = Q R``: those of ``R_A R_B^T``, no condition number squared."""
+    R_A = torch.linalg.qr(A.double(), mode="r").R
+    R_B = torch.linalg.qr(B.double(), mode="r").R
+    return torch.linalg.svdvals(R_A @ R_B.mT)
+
+
+def augment(W: Float[Tensor, "*batch model channel"], b: Float[Tensor, "*batch channel"],
+            ) -> Float[Tensor, "*batch row channel"]:
+    """Put a bias under its weights as one more row: ``[W; b]``, which reads ``[x, 1]``.
+
+    ``[W_Q; b_Q] [W_K; b_K]^T`` holds all four parts of a score: content, semi-bias, and the two row constants.
+
+    >>> augment(torch.zeros(2, 1), torch.tensor([7.0]))[:, 0]
+    tensor([0., 0., 7.])
+    """
+    return torch.cat([W, b[..., None, :]], -2)
+
+
+def effective_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*batch"]:
+    r"""Return ``(sum s)^2 / sum s^2`` of squared singular values ``s``: how many of them share the square of the norm.
+
+    ``channel`` where all are equal, 1 where one has all.
+
+    >>> effective_rank(torch.tensor([[2.0, 2.0, 0.0], [3.0, 0.0, 0.0]]))
+    tensor([2., 1.])
+    """
+    squares = values.square()
+    return squares.sum(-1).square() / squares.square().sum(-1)

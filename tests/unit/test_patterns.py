@@ -1,0 +1,175 @@
+"""Patterns and messages against the reference attention; what the factors may do; rotary embeddings; costs."""
+
+import doctest
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from analysis import costs, patterns
+from analysis.attention import attend, compute_scores, softmax
+from analysis.axes import AttentionWeights
+
+CLOSE = {"rtol": 1e-11, "atol": 1e-11}
+
+
+def random_layer(head=3, model=12, channel=4, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    shapes = [(head, model, channel)] * 3 + [(head, channel, model)] + [(head, channel)] * 3 + [(model,)]
+    return AttentionWeights(*(torch.randn(s, generator=g, dtype=torch.float64) for s in shapes))
+
+
+def draw(*shape, seed=1):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_doctests():
+    assert doctest.testmod(patterns).failed == 0
+    assert doctest.testmod(costs).failed == 0
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("head", "model", "channel"), [(3, 12, 4), (1, 5, 5), (4, 6, 3)])
+def test_patterns_and_messages_are_the_layer(causal, head, model, channel):
+    layer, x = random_layer(head, model, channel), draw(2, 7, model)
+    due, ours = attend(x, layer, causal=causal), patterns.attend_by_patterns(x, layer, causal=causal)
+    torch.testing.assert_close(ours.attention, due.attention, **CLOSE)
+    torch.testing.assert_close(ours.output, due.output, **CLOSE)
+
+
+def test_scores_differ_by_row_constants_only():
+    layer, x = random_layer(), draw(7, 12)
+    gap = compute_scores(x, layer) - patterns.attend_by_patterns(x, layer).scores
+    assert gap.abs().max() > 0.1
+    torch.testing.assert_close(gap, gap[..., :1].expand_as(gap), **CLOSE)
+
+
+def test_merged_matrices():
+    layer, x = random_layer(), draw(7, 12)
+    W_P, W_M = patterns.pattern_matrix(layer), patterns.message_matrix(layer)
+    assert W_P.shape == W_M.shape == (3, 12, 12)
+    assert (torch.linalg.matrix_rank(W_P) == 4).all()
+    merged = x @ W_P + patterns.constant_pattern(layer)[:, None]
+    torch.testing.assert_close(merged, patterns.patterns(x, layer), **CLOSE)
+    torch.testing.assert_close(x @ W_M, patterns.messages(x, layer), **CLOSE)
+
+
+def test_leaving_out_a_part_is_seen():
+    layer, x = random_layer(), draw(7, 12)
+    due = attend(x, layer).output
+    no_constant = patterns.attend_by_patterns(x, replace(layer, b_Q=torch.zeros_like(layer.b_Q))).output
+    P = patterns.patterns(x, layer)
+    wrong_root = softmax(patterns.match(P, x, layer.model))
+    assert (due - no_constant).abs().max() > 1e-3
+    assert (due - patterns.deliver(wrong_root, patterns.messages(x, layer)).sum(0)
+            - patterns.update_bias(layer)).abs().max() > 1e-3
+
+
+def test_gauge_changes_factors_and_nothing_else():
+    layer, x = random_layer(), draw(7, 12)
+    other = patterns.change_gauge(layer, draw(3, 4, 4, seed=5), draw(3, 4, 4, seed=6))
+    for name in ("W_Q", "W_K", "b_Q", "b_K", "W_V", "W_O", "b_V"):
+        assert (getattr(other, name) - getattr(layer, name)).abs().max() > 0.1
+    torch.testing.assert_close(compute_scores(x, other), compute_scores(x, layer), **CLOSE)
+    torch.testing.assert_close(attend(x, other).output, attend(x, layer).output, **CLOSE)
+    torch.testing.assert_close(patterns.constant_pattern(other), patterns.constant_pattern(layer), **CLOSE)
+    torch.testing.assert_close(patterns.message_matrix(other), patterns.message_matrix(layer), **CLOSE)
+    assert patterns.change_gauge(layer) is layer
+
+
+def test_gauge_refuses_singular_matrices():
+    with pytest.raises(ValueError, match="H must be invertible"):
+        patterns.change_gauge(random_layer(), None, torch.ones(3, 4, 4, dtype=torch.float64))
+
+
+def test_rotary_scores_use_one_matrix_an_offset():
+    layer, x = random_layer(), draw(6, 12)
+    bare = replace(layer, b_Q=0 * layer.b_Q, b_K=0 * layer.b_K)
+    scores = patterns.rotary_scores(x, bare)
+    for m in range(6):
+        for n in range(6):
+            W_P = patterns.rotary_pattern_matrix(layer, m - n)
+            torch.testing.assert_close(scores[:, m, n], torch.einsum("d,hde,e->h", x[m], W_P, x[n]) / 2, **CLOSE)
+    torch.testing.assert_close(patterns.rotary_pattern_matrix(layer, 0), patterns.pattern_matrix(layer), **CLOSE)
+
+
+def test_rotary_matrices_span_as_many_dimensions_as_channels():
+    layer = random_layer()
+    stack = torch.stack([patterns.rotary_pattern_matrix(layer, o, base=20.0)[0].flatten() for o in range(-15, 16)])
+    assert torch.linalg.matrix_rank(stack).item() == layer.channel
+
+
+def test_key_bias_matters_with_rotary_embeddings():
+    layer, x = random_layer(), draw(6, 12)
+    without = replace(layer, b_K=0 * layer.b_K)
+    torch.testing.assert_close(softmax(compute_scores(x, layer)), softmax(compute_scores(x, without)), **CLOSE)
+    with_bias, bare = (softmax(patterns.rotary_scores(x, w)) for w in (layer, without))
+    assert (with_bias - bare).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("form", costs.FORMS)
+@pytest.mark.parametrize(("n", "head", "model", "channel"), [(6, 3, 12, 4), (9, 2, 10, 3), (5, 1, 8, 8)])
+def test_forms_compute_the_layer_and_cost_what_is_counted(form, n, head, model, channel):
+    layer, x = random_layer(head, model, channel), draw(1, n, model)
+    run = costs.prepare(form, layer, causal=True)
+    torch.testing.assert_close(run(x), attend(x, layer, causal=True).output, **CLOSE)
+    with FlopCounterMode(display=False) as counter:
+        run(x)
+    assert counter.get_total_flops() == 2 * costs.cost(form, n, model, head, channel).sequence
+
+
+def test_a_step_costs_what_the_longer_sequence_adds_with_everything_cached():
+    # one query against n keys: the projections of one position and two passes over the cache
+    n, model, head, channel = 7, 12, 3, 4
+    layer, x = random_layer(head, model, channel), draw(n, model)
+    keys, values = (torch.einsum("nd,hdc->hnc", x, W) + b[:, None]
+                    for W, b in ((layer.W_K, layer.b_K), (layer.W_V, layer.b_V)))
+    due = attend(x, layer, causal=True).output[-1]
+    with FlopCounterMode(display=False) as counter:
+        last = x[-1:].expand(head, 1, model)
+        q = last @ layer.W_Q + layer.b_Q[:, None]
+        last @ layer.W_K, last @ layer.W_V
+        out = (softmax(q @ keys.mT / math.sqrt(channel)) @ values @ layer.W_O).sum(0)[0] + layer.b_O
+    torch.testing.assert_close(out, due, **CLOSE)
+    assert counter.get_total_flops() == 2 * costs.cost("factored", n, model, head, channel).step
+    with FlopCounterMode(display=False) as counter:
+        cached = x.expand(head, n, model)
+        P = last @ patterns.pattern_matrix(layer).clone() + patterns.constant_pattern(layer)[:, None]
+        out = (softmax(P @ cached.mT / math.sqrt(channel)) @ cached) @ patterns.message_matrix(layer)
+    forming = 2 * 2 * head * model * model * channel + 2 * head * model * channel
+    torch.testing.assert_close(out.sum(0)[0] + patterns.update_bias(layer), due, **CLOSE)
+    assert counter.get_total_flops() - forming == 2 * costs.cost("merged", n, model, head, channel).step
+
+
+def test_parameters_are_those_of_the_layer():
+    layer = random_layer()
+    assert costs.cost("factored", 5, 12, 3, 4).parameters == sum(v.numel() for v in vars(layer).values())
+    merged = (patterns.pattern_matrix(layer), patterns.constant_pattern(layer), patterns.message_matrix(layer),
+              patterns.update_bias(layer))
+    assert costs.cost("merged", 5, 12, 3, 4).parameters == sum(v.numel() for v in merged)
+
+
+def test_merging_pays_only_for_heads_wider_than_half_the_stream():
+    for head in (1, 2, 3, 8):
+        for channel in range(1, 25):
+            for n in (1, 10, 1000):
+                cheaper = (costs.cost("merged", n, 24, head, channel).sequence
+                           < costs.cost("factored", n, 24, head, channel).sequence)
+                assert cheaper == (channel * (2 * 24 + n) > 24 * (24 + n))
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="form must be"):
+        costs.cost("fused", 1, 1, 1, 1)
+    with pytest.raises(ValueError, match="form must be"):
+        costs.prepare("fused", random_layer())
+    with pytest.raises(ValueError, match="at least 1"):
+        costs.cost("merged", 0, 1, 1, 1)
+    with pytest.raises(ValueError, match="channel must be even"):
+        patterns.rotation(1.0, 3)
+    with pytest.raises(ValueError, match="width of a head"):
+        patterns.match(draw(1, 2, 3), draw(2, 3), 0)
+    with pytest.raises(ValueError, match="x must be"):
+        patterns.patterns(draw(2, 3), random_layer())
