@@ -1,0 +1,208 @@
+r"""The information stream: blocks side by side and stacked, what a layer mixes, and the score written in parts.
+
+What belongs here: concatenation with its index formulas, Jacobians and interactions between blocks, the expansion of a
+score into the parts of its input. What does not: the MLP itself (``perceptron``), entropies (``entropy``), models.
+"""
+
+from collections.abc import Callable
+
+import torch
+from einops import einsum, rearrange
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+Function = Callable[[Tensor], Tensor]
+
+
+def concatenate(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*batch row concatenated"]:
+    """Put the blocks side by side, the first leftmost: the paper's Conc, definition 5.3.1 (ledger B-87, B-88).
+
+    >>> concatenate(torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]]))
+    tensor([[1., 3.],
+            [2., 4.]])
+    """
+    return rearrange(blocks, "... block row column -> ... row (block column)")
+
+
+def stack(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*batch stacked column"]:
+    """Put the blocks one under another, the first on top: the transposed Conc, definition 5.3.4 (B-90, B-91).
+
+    >>> stack(torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]]))
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
+    return rearrange(blocks, "... block row column -> ... (block row) column")
+
+
+def split(rows: Float[Tensor, "*batch row concatenated"], blocks: int) -> Float[Tensor, "*batch block row column"]:
+    """Undo `concatenate`.
+
+    >>> split(torch.tensor([[1.0, 3.0]]), 2)
+    tensor([[[1.]],
+    <BLANKLINE>
+            [[3.]]])
+    """
+    if rows.shape[-1] % blocks:
+        raise ValueError(f"blocks must divide the {rows.shape[-1]} columns of rows, got {blocks}")
+    return rearrange(rows, "... row (block column) -> ... block row column", block=blocks)
+
+
+def block_of(k: int, width: int) -> tuple[int, int]:
+    r"""Return block and place within it of the k-th column of a concatenation, all counted from 1.
+
+    .. math::  i = \lfloor (k-1)/s \rfloor + 1, \qquad c = ((k-1) \bmod s) + 1
+
+    This is the correction of (5.3), and with rows for columns of (5.6); the printed i divides by the number of blocks
+    (ledger B-87, B-90).
+
+    >>> block_of(64, 64), block_of(65, 64)
+    ((1, 64), (2, 1))
+    """
+    if k < 1 or width < 1:
+        raise ValueError(f"k and width count from 1, got k={k}, width={width}")
+    return (k - 1) // width + 1, (k - 1) % width + 1
+
+
+def printed_block_of(k: int, width: int, blocks: int) -> tuple[float, int]:
+    """Return what (5.3) prints for the same question: ``((k - k mod s + 1) / n, k mod s)``.
+
+    >>> printed_block_of(65, 64, 12)
+    (5.416666666666667, 1)
+    """
+    return (k - k % width + 1) / blocks, k % width
+
+
+def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks: int) -> Float[Tensor, "to source"]:
+    r"""Return how much each block of a row's image moves with each block of the row: the exact Jacobian, by blocks.
+
+    Entry (to, source) is the mean over samples of :math:`\lVert \partial f^{(to)}/\partial x^{(source)} \rVert_F^2`.
+    A function that keeps blocks apart has a diagonal coupling.
+
+    Parameters
+    ----------
+    function
+        A map of one row of ``model`` numbers to one row of as many.
+    x
+        The rows at which the Jacobian is taken.
+    blocks
+        How many blocks of equal width.
+
+    Raises
+    ------
+    ValueError
+        If ``blocks`` does not divide the width.
+
+    Examples
+    --------
+    >>> block_coupling(lambda row: row.flip(0), torch.ones(1, 2), 2)
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    if x.shape[-1] % blocks:
+        raise ValueError(f"blocks must divide the {x.shape[-1]} columns of x, got {blocks}")
+    total = torch.zeros(blocks, blocks, dtype=x.dtype)
+    for row in x:
+        jacobian = torch.func.jacrev(function)(row).detach()
+        parts = rearrange(jacobian, "(to a) (source b) -> to source a b", to=blocks, source=blocks)
+        total += parts.square().sum((-1, -2))
+    return total / len(x)
+
+
+def off_diagonal_share(coupling: Float[Tensor, "block block"]) -> float:
+    """Return the share of a coupling that crosses from one block to another: 0 apart, ``1 - 1/blocks`` fully mixed.
+
+    >>> off_diagonal_share(torch.ones(4, 4))
+    0.75
+    """
+    return 1 - (coupling.diagonal().sum() / coupling.sum()).item()
+
+
+def interaction(function: Function, a: Float[Tensor, "sample model"], b: Float[Tensor, "sample model"], blocks: int,
+                pair: tuple[int, int]) -> Float[Tensor, "sample model"]:
+    r"""Return the mixed difference of a function in two blocks; 0 for every sum of functions of single blocks.
+
+    :math:`f(a) - f(a|_i) - f(a|_j) + f(a|_{ij})`, where :math:`a|_i` has block i taken from b. If
+    :math:`f = \sum_i g_i(x^{(i)})`, as (5.14) says of the MLP, each :math:`g_k` occurs twice with each sign
+    (ledger B-100).
+
+    >>> interaction(lambda x: x.square(), torch.ones(1, 2), torch.zeros(1, 2), 2, (0, 1))
+    tensor([[0., 0.]])
+    >>> interaction(lambda x: x * x.flip(-1), torch.ones(1, 2), torch.zeros(1, 2), 2, (0, 1))
+    tensor([[1., 1.]])
+    """
+    def taking(*chosen: int) -> Tensor:
+        parts = split(a, blocks).clone()
+        for i in chosen:
+            parts[i] = split(b, blocks)[i]
+        return function(concatenate(parts))
+    i, j = pair
+    return taking() - taking(i) - taking(j) + taking(i, j)
+
+
+def additive_share(function: Function, rows: Float[Tensor, "sample model"], blocks: int,
+                   generator: torch.Generator) -> float:
+    r"""Estimate how much of a function's variance a sum of functions of single blocks can explain at best.
+
+    Blocks are drawn independently from ``rows``; the best additive approximation then has the variance
+    :math:`\sum_i \mathrm{Var}\,\mathrm E[f \mid x^{(i)}]` (Sobol), estimated by redrawing all blocks but one.
+
+    Returns
+    -------
+    float
+        1 for additive functions, up to sampling error; what is missing from 1 is interaction.
+    """
+    def draw() -> Tensor:
+        n = len(rows)
+        picks = torch.randint(n, (blocks, n), generator=generator)
+        parts = split(rows, blocks)
+        return torch.stack([part[pick] for part, pick in zip(parts, picks, strict=True)])
+    first, second = draw(), draw()
+    f, g = function(concatenate(first)), function(concatenate(second))
+    mean = (f.mean(0) + g.mean(0)) / 2
+    variance = ((f - mean).square().mean(0) + (g - mean).square().mean(0)).sum() / 2
+    explained = torch.zeros((), dtype=f.dtype)
+    for i in range(blocks):
+        mixed = second.clone()
+        mixed[i] = first[i]
+        explained += ((f - mean) * (function(concatenate(mixed)) - g)).mean(0).sum()
+    return (explained / variance).item()
+
+
+def expand_score(parts: Float[Tensor, "part position model"], W_Q: Float[Tensor, "model channel"],
+                 W_K: Float[Tensor, "model channel"], b_Q: Float[Tensor, " channel"],
+                 b_K: Float[Tensor, " channel"]) -> Float[Tensor, "query_part key_part query key"]:
+    r"""Write one head's scores, for an input that is a sum of parts, as a table of terms: (5.16) multiplied out.
+
+    With :math:`X = \sum_a X_a`, the query side has the parts :math:`X_a W_Q` and :math:`\mathbf 1 b_Q^\top`, the key
+    side likewise, and :math:`Q K^\top` is the sum of all (parts + 1) squared products. The last index on either side
+    is the bias.
+
+    Returns
+    -------
+    Float[Tensor, "query_part key_part query key"]
+        Before division by sqrt(channel), as (5.15) has it. Terms whose key part is the same for every key are constant
+        along rows and vanish in the softmax (ledger B-106, B-107).
+
+    Examples
+    --------
+    >>> one = torch.ones(1, 1)
+    >>> expand_score(torch.tensor([[[2.0]], [[3.0]]]), one, one, torch.ones(1), torch.zeros(1)).flatten(1)
+    tensor([[4., 6., 0.],
+            [6., 9., 0.],
+            [2., 3., 0.]])
+    """
+    n = parts.shape[1]
+    queries = torch.cat([parts @ W_Q, b_Q.expand(1, n, -1)])
+    keys = torch.cat([parts @ W_K, b_K.expand(1, n, -1)])
+    return einsum(queries, keys, "query_part query channel, key_part key channel -> query_part key_part query key")
+
+
+def vanishing(terms: Float[Tensor, "query_part key_part query key"], tolerance: float = 1e-9
+              ) -> Bool[Tensor, "query_part key_part"]:
+    """Tell which terms of an expansion are constant along every row, and so vanish in the softmax.
+
+    >>> vanishing(torch.tensor([[[[1.0, 1.0]], [[1.0, 2.0]]]]))
+    tensor([[ True, False]])
+    """
+    spread = (terms.amax(-1) - terms.amin(-1)).amax(-1)
+    return spread <= tolerance * terms.abs().amax((-1, -2)).clamp(min=1)

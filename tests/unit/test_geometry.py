@@ -1,0 +1,93 @@
+"""Cone index and its comparable forms: bounds, identities, invariances; spectra of head outputs."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import directional_stats
+
+from analysis import geometry
+
+
+def draw(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 7), st.integers(0, 10**6))
+def test_identity_and_bounds(n, model, seed):
+    rows = draw(n, model, seed=seed) + 0.3
+    products = sum((rows[i] @ rows[j] for i in range(n) for j in range(i)), torch.zeros(()).double())
+    squared = rows.square().sum() + 2 * products
+    index = geometry.cone_index(rows)
+    torch.testing.assert_close(index**2, squared, rtol=1e-10, atol=1e-10)
+    assert 0 <= index <= rows.norm(dim=-1).sum() + 1e-12
+    assert 0 <= geometry.alignment_ratio(rows) <= 1 + 1e-12
+
+
+def test_invariances():
+    rows = draw(2, 12, 8) + 0.5
+    turn = torch.linalg.qr(draw(8, 8, seed=1)).Q
+    order = torch.randperm(12)
+    for form in (geometry.cone_index, geometry.alignment_ratio, geometry.resultant_length,
+                 geometry.mean_pairwise_cosine):
+        torch.testing.assert_close(form(rows @ turn), form(rows))
+        torch.testing.assert_close(form(rows[:, order]), form(rows))
+    torch.testing.assert_close(geometry.cone_index(3 * rows), 3 * geometry.cone_index(rows))
+    for form in (geometry.alignment_ratio, geometry.resultant_length, geometry.mean_pairwise_cosine):
+        torch.testing.assert_close(form(3 * rows), form(rows))
+    stretched = rows * torch.linspace(0.1, 9, 12).double()[:, None]
+    for form in (geometry.resultant_length, geometry.mean_pairwise_cosine):
+        torch.testing.assert_close(form(stretched), form(rows))
+    assert not torch.allclose(geometry.alignment_ratio(stretched), geometry.alignment_ratio(rows))
+
+
+def test_mean_pairwise_cosine_is_the_mean_over_pairs():
+    rows = draw(3, 7, 5)
+    cosine = geometry.unit(rows) @ geometry.unit(rows).transpose(-1, -2)
+    off = ~torch.eye(7, dtype=torch.bool)
+    torch.testing.assert_close(geometry.mean_pairwise_cosine(rows), cosine[:, off].mean(-1))
+
+
+def test_resultant_length_equals_scipy():
+    rows = draw(20, 6) + 0.2
+    assert geometry.resultant_length(rows).item() == pytest.approx(
+        directional_stats(rows.numpy()).mean_resultant_length, rel=1e-12)
+
+
+def test_length_changes_the_resultant_of_random_directions_but_not_their_mean_cosine():
+    short, long = draw(400, 10, 64), draw(100, 160, 64, seed=1)
+    ratio = geometry.resultant_length(short).mean() / geometry.resultant_length(long).mean()
+    assert ratio.item() == pytest.approx(4, rel=0.05)
+    assert abs(geometry.mean_pairwise_cosine(short).mean()) < 2e-3
+    assert abs(geometry.mean_pairwise_cosine(long).mean()) < 2e-3
+
+
+def test_padding_is_left_out():
+    rows = draw(9, 4)
+    padded = torch.cat([rows, torch.full((5, 4), 7.0).double()])
+    keep = torch.arange(14) < 9
+    for form in (geometry.cone_index, geometry.alignment_ratio, geometry.resultant_length,
+                 geometry.mean_pairwise_cosine):
+        torch.testing.assert_close(form(padded, keep), form(rows))
+        assert not torch.allclose(form(padded), form(rows))
+
+
+def test_head_output_spectrum_equals_dense_svd():
+    attention, values = draw(3, 20, 20).softmax(-1), draw(3, 20, 6, seed=1)
+    spectrum = geometry.head_output_spectrum(attention, values)
+    due = np.linalg.svd((attention @ values).numpy(), compute_uv=False)
+    np.testing.assert_allclose(spectrum.largest, due[:, 0], rtol=1e-10)
+    np.testing.assert_allclose(spectrum.stable_rank, (due**2).sum(-1) / due[:, 0] ** 2, rtol=1e-10)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="at least one position"):
+        geometry.cone_index(torch.zeros(0, 3))
+    with pytest.raises(ValueError, match="keep leaves no position"):
+        geometry.cone_index(torch.ones(2, 3), torch.zeros(2, dtype=torch.bool))
+    with pytest.raises(ValueError, match="two rows"):
+        geometry.mean_pairwise_cosine(torch.ones(1, 3))
+    with pytest.raises(ValueError, match="row of zeros"):
+        geometry.mean_pairwise_cosine(torch.eye(3) * torch.tensor([1.0, 1.0, 0.0]))

@@ -1,0 +1,154 @@
+"""Blocks, masks, Jacobians, interactions and the expanded score, each against its definition."""
+
+import pytest
+import torch
+
+from analysis import entropy, information
+from analysis.axes import LayerNormWeights
+from analysis.layernorm import layer_norm
+from analysis.perceptron import MlpWeights, fold_output_bias, perceive
+
+
+def draw(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def mlp_of(model=12, hidden=30, activation="relu", seed=0):
+    return MlpWeights(draw(model, hidden, seed=seed), draw(hidden, seed=seed + 1),
+                      draw(hidden, model, seed=seed + 2), draw(model, seed=seed + 3), activation)
+
+
+@pytest.mark.parametrize(("blocks", "width"), [(12, 64), (5, 3), (1, 4), (3, 1)])
+def test_index_formula_is_right_for_every_column_and_row(blocks, width):
+    x = draw(blocks, 2, width)
+    joined, stacked = information.concatenate(x), information.stack(x.transpose(1, 2))
+    for k in range(1, blocks * width + 1):
+        block, place = information.block_of(k, width)
+        assert torch.equal(joined[:, k - 1], x[block - 1, :, place - 1])
+        assert torch.equal(stacked[k - 1], x[block - 1, :, place - 1])
+
+
+def test_printed_index_formula_names_no_block_of_bert():
+    printed = [information.printed_block_of(k, 64, 12) for k in range(1, 769)]
+    assert not any(block.is_integer() for block, _ in printed)
+
+
+def test_both_propositions_and_the_inverse():
+    x, y = draw(4, 5, 3), draw(4, 3, 6, seed=1)
+    left = draw(7, 5, seed=2)
+    torch.testing.assert_close(left @ information.concatenate(x), information.concatenate(left @ x))
+    torch.testing.assert_close(information.concatenate(x) @ information.stack(y), (x @ y).sum(0))
+    assert torch.equal(information.split(information.concatenate(x), 4), x)
+    with pytest.raises(ValueError, match="must divide"):
+        information.split(draw(2, 7), 3)
+    with pytest.raises(ValueError, match="count from 1"):
+        information.block_of(0, 3)
+
+
+def test_entropies():
+    attention = draw(2, 3, 9, 9).softmax(-1)
+    due = -(attention * attention.log()).sum(-1)
+    torch.testing.assert_close(entropy.row_entropy(attention), due)
+    torch.testing.assert_close(entropy.relative_entropy(attention), due / torch.tensor(9.0).double().log())
+    assert entropy.row_entropy(torch.eye(4)[None]).sum() == 0
+    with pytest.raises(ValueError, match="two keys"):
+        entropy.relative_entropy(torch.ones(1, 1, 1))
+
+
+def test_histogram_entropy_does_not_see_where_values_stand():
+    attention = draw(2, 8, 8).softmax(-1)
+    shuffled = attention.flatten(-2)[:, torch.randperm(64)].reshape(2, 8, 8)
+    torch.testing.assert_close(entropy.histogram_entropy(attention), entropy.histogram_entropy(shuffled))
+    counts = torch.histc(attention[0] / attention[0].max(), 10, 0, 1) / 64
+    torch.testing.assert_close(entropy.histogram_entropy(attention, 10)[0], torch.special.entr(counts).sum())
+    with pytest.raises(ValueError, match="bins"):
+        entropy.histogram_entropy(attention, 1)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_masked_form_equals_torch(activation):
+    mlp, x = mlp_of(activation=activation), draw(6, 12)
+    due = getattr(torch.nn.functional, activation)(x @ mlp.W_1 + mlp.b_1) @ mlp.W_2 + mlp.b_2
+    torch.testing.assert_close(perceive(x, mlp), due)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_output_bias_folds_into_the_layer_norm_before(activation):
+    mlp, z = mlp_of(activation=activation), draw(6, 12)
+    norm = LayerNormWeights(draw(12, seed=8), draw(12, seed=9))
+    folded, bias = fold_output_bias(mlp, norm.bias)
+    x, y = layer_norm(z, norm), layer_norm(z, LayerNormWeights(norm.gain, bias, norm.eps))
+    assert not folded.b_2.any()
+    torch.testing.assert_close(y + perceive(y, folded), x + perceive(x, mlp))
+
+
+def test_block_coupling_of_a_linear_map_is_its_blocks():
+    W = draw(12, 12)
+    coupling = information.block_coupling(lambda row: row @ W, draw(3, 12), 4)
+    due = W.reshape(4, 3, 4, 3).square().sum((1, 3)).T
+    torch.testing.assert_close(coupling, due)
+    apart = torch.block_diag(*draw(4, 3, 3))
+    assert information.off_diagonal_share(information.block_coupling(lambda row: row @ apart, draw(2, 12), 4)) < 1e-15
+    assert information.off_diagonal_share(coupling) == pytest.approx(0.75, abs=0.1)
+    with pytest.raises(ValueError, match="must divide"):
+        information.block_coupling(lambda row: row, draw(1, 12), 5)
+
+
+def test_layer_norm_couples_blocks_by_a_matrix_of_rank_two():
+    x, d = draw(1, 12), 12
+    norm = LayerNormWeights(torch.ones(d).double(), torch.zeros(d).double(), 0.0)
+    jacobian = torch.func.jacrev(lambda row: layer_norm(row, norm))(x[0])
+    z = layer_norm(x[0], norm)
+    sigma = (x[0] - x[0].mean()).square().mean().sqrt()
+    due = (torch.eye(d) - torch.ones(d, d) / d - torch.outer(z, z) / d) / sigma
+    torch.testing.assert_close(jacobian, due)
+
+
+def test_interaction_is_zero_for_sums_over_blocks_and_not_for_the_mlp():
+    a, b, mlp = draw(50, 12), draw(50, 12, seed=1), mlp_of()
+    W = draw(12, 12, seed=4)
+    def additive(x):
+        return (information.split(x, 4).tanh() @ W.reshape(4, 3, 12)).sum(0)
+    assert information.interaction(additive, a, b, 4, (1, 3)).abs().max() < 1e-12
+    mixed = information.interaction(lambda x: perceive(x, mlp), a, b, 4, (1, 3))
+    assert mixed.norm() > 0.1 * perceive(a, mlp).norm()
+    generator = torch.Generator().manual_seed(0)
+    rows = draw(4000, 12, seed=5)
+    assert information.additive_share(additive, rows, 4, generator) == pytest.approx(1, abs=0.03)
+    product = information.additive_share(lambda x: x[:, :3] * x[:, 3:6], rows, 4, generator)
+    assert product == pytest.approx(0, abs=0.05)
+    half = information.additive_share(lambda x: x[:, :1] * x[:, 3:4] + x[:, 6:7], rows, 4, generator)
+    assert half == pytest.approx(0.5, abs=0.08)
+
+
+def test_joint_permutation_of_blocks_changes_nothing_and_of_the_input_alone_does():
+    mlp, x = mlp_of(), draw(5, 12)
+    order = [2, 0, 3, 1]
+    permuted = information.concatenate(information.split(x, 4)[order])
+    rows = mlp.W_1.reshape(4, 3, -1)[order].reshape(12, -1)
+    both = MlpWeights(rows, mlp.b_1, mlp.W_2, mlp.b_2, "relu")
+    torch.testing.assert_close(perceive(permuted, both), perceive(x, mlp))
+    assert not torch.allclose(perceive(permuted, mlp), perceive(x, mlp), rtol=0.1)
+
+
+def test_expansion_sums_to_the_score_and_loses_its_key_constants_in_the_softmax():
+    parts = torch.cat([draw(3, 7, 8), draw(2, 1, 8, seed=1).expand(2, 7, 8)])  # three that vary, two constant
+    W_Q, W_K, b_Q, b_K = draw(8, 4, seed=2), draw(8, 4, seed=3), draw(4, seed=4), draw(4, seed=5)
+    terms = information.expand_score(parts, W_Q, W_K, b_Q, b_K)
+    x = parts.sum(0)
+    score = (x @ W_Q + b_Q) @ (x @ W_K + b_K).T
+    assert terms.shape == (6, 6, 7, 7)
+    torch.testing.assert_close(terms.sum((0, 1)), score)
+    gone = information.vanishing(terms)
+    assert gone.sum() == 6 * 3
+    assert not gone[:, :3].any()
+    torch.testing.assert_close(terms[~gone].sum(0).softmax(-1), score.softmax(-1))
+    context = sum(a @ W_Q @ W_K.T @ b.T for a in parts[:3] for b in parts[:3])
+    torch.testing.assert_close(terms[:3, :3].sum((0, 1)), context)
+
+
+def test_refuses_weights_that_do_not_fit():
+    with pytest.raises((ValueError, TypeError), match="b_1"):  # jaxtyping's checker may speak first
+        MlpWeights(draw(3, 4), draw(3), draw(4, 3), draw(3))
+    with pytest.raises(ValueError, match="activation"):
+        mlp_of(activation="tanh")

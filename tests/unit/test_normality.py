@@ -1,0 +1,127 @@
+"""Lilliefors against statsmodels and scipy, its table against fresh simulation, what D must not notice."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from statsmodels.stats._lilliefors import get_lilliefors_table
+from statsmodels.stats.diagnostic import lilliefors as by_statsmodels
+
+from analysis import normality
+from analysis.axes import LayerNormWeights
+from analysis.layernorm import layer_norm
+
+
+def draw(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+@pytest.mark.parametrize("n", [4, 5, 17, 64, 768, 3000])
+@pytest.mark.parametrize("shape", ["gaussian", "heavy", "skewed", "ties", "far from zero"])
+def test_equals_statsmodels(n, shape):
+    rows = {"gaussian": draw(20, n), "heavy": draw(20, n) ** 3, "skewed": draw(20, n).exp(),
+            "ties": (2 * draw(20, n)).round() + 0.01 * torch.eye(20, n), "far from zero": 30 + draw(20, n)}[shape]
+    due = [by_statsmodels(row)[0] for row in rows.numpy()]
+    np.testing.assert_allclose(normality.lilliefors(rows).numpy(), due, rtol=0, atol=1e-12)
+
+
+def test_equals_scipy_with_estimated_moments():
+    rows = draw(50, 384).exp()
+    due = [stats.kstest(row, "norm", args=(row.mean(), row.std(ddof=1))).statistic for row in rows.numpy()]
+    np.testing.assert_allclose(normality.lilliefors(rows).numpy(), due, rtol=0, atol=1e-12)
+
+
+def test_float32_rows_are_compared_in_float64():
+    rows = 100 + draw(200, 768, dtype=torch.float32)
+    torch.testing.assert_close(normality.lilliefors(rows), normality.lilliefors(rows.double()), rtol=0, atol=1e-12)
+
+
+def test_batches_keep_their_shape_and_chunks_do_not_matter(monkeypatch):
+    rows = draw(2, 3, 40)
+    whole = normality.lilliefors(rows)
+    assert whole.shape == (2, 3)
+    monkeypatch.setattr(normality, "CHUNK", 1)
+    assert torch.equal(normality.lilliefors(rows), whole)
+    assert normality.lilliefors(draw(0, 40)).shape == (0,)
+    assert normality.lilliefors(draw(40)).shape == ()
+
+
+def test_does_not_notice_layer_norm_without_gain_and_bias_but_notices_gain():
+    rows = 5 + 3 * draw(30, 256)
+    plain = layer_norm(rows, LayerNormWeights(torch.ones(256).double(), torch.zeros(256).double(), eps=1e-12))
+    torch.testing.assert_close(normality.lilliefors(plain), normality.lilliefors(rows), rtol=0, atol=1e-12)
+    gained = plain * torch.linspace(0.1, 4, 256).double()
+    assert (normality.lilliefors(gained) - normality.lilliefors(rows)).abs().median() > 0.01
+
+
+@pytest.mark.parametrize("n", [4, 7, 9, 33, 384, 768, 3500])
+def test_critical_values_reject_as_often_as_they_say(n):
+    drawn = normality.simulate_null(n, 20_000, np.random.default_rng(5))
+    for level in (0.5, 0.2, 0.1, 0.05, 0.01):
+        share = (drawn > normality.critical_value(n, level)).double().mean().item()
+        assert abs(share - level) < 4 * math.sqrt(level * (1 - level) / 20_000) + 0.03 * level
+
+
+@pytest.mark.parametrize("n", [4, 5, 7, 10, 18, 40, 100, 400, 800, 1600])
+def test_agrees_with_the_sizes_that_statsmodels_simulated(n):
+    """Ten million draws a size; between its sizes statsmodels interpolates by up to 5 % off, so only these compare."""
+    table = get_lilliefors_table()
+    for level in (0.5, 0.25, 0.1, 0.05, 0.025, 0.01):
+        assert normality.critical_value(n, level) == pytest.approx(table.crit(level, n), rel=0.004)
+        d = torch.tensor([normality.critical_value(n, level)], dtype=torch.float64)
+        assert normality.p_value(d, n).item() == pytest.approx(level, rel=1e-9)
+
+
+def test_p_values_stop_at_the_bounds_of_the_table():
+    assert normality.p_value(torch.tensor([[0.0], [1.0]]), 100).flatten().tolist() == pytest.approx([0.9, 0.001])
+
+
+@pytest.mark.parametrize("n", [7, 25, 600])
+def test_critical_value_is_that_of_a_simulation(n):
+    drawn = normality.simulate_null(n, 100_000, np.random.default_rng(3))
+    for level, tolerance in ((0.3, 0.003), (0.05, 0.006), (0.01, 0.012)):
+        assert normality.critical_value(n, level) == pytest.approx(drawn.quantile(1 - level).item(), rel=tolerance)
+
+
+def test_the_table_can_be_made_again():
+    again = normality.make_table(draws=400)
+    assert again.shape == normality.TABLE.shape
+    np.testing.assert_allclose(again[:, 2], normality.TABLE[:, 2], atol=0.06)
+    assert (np.diff(normality.TABLE, axis=1) > 0).all()
+
+
+def test_kurtosis_equals_scipy():
+    rows = draw(5, 100).exp()
+    np.testing.assert_allclose(normality.excess_kurtosis(rows), stats.kurtosis(rows.numpy(), axis=-1), rtol=1e-10)
+
+
+def test_finds_planted_coordinates_largest_first_and_drops_them():
+    rows = draw(40, 200)
+    rows[:, 7] += 6
+    rows[:, 90] -= 9
+    found = normality.standing_out(rows)
+    assert found.tolist() == [90, 7]
+    assert normality.without(rows, found).shape == (40, 198)
+    before, after = (normality.excess_kurtosis(r).mean() for r in (rows, normality.without(rows, found)))
+    assert before > 2
+    assert after.abs() < 0.5
+
+
+@pytest.mark.parametrize(("rows", "message"), [
+    (torch.zeros(3), "at least 4"), (torch.zeros(2, 9), "without spread"),
+    (torch.tensor([[0.0, 1, 2, math.nan]]), "not finite"), (torch.tensor([[0.0, 1, 2, math.inf]]), "not finite")])
+def test_refuses_rows_that_have_no_statistic(rows, message):
+    with pytest.raises(ValueError, match=message):
+        normality.lilliefors(rows)
+
+
+def test_refuses_what_the_table_does_not_hold():
+    for n in (3, 10_001):
+        with pytest.raises(ValueError, match="n must be between"):
+            normality.critical_value(n)
+    with pytest.raises(ValueError, match="level must be"):
+        normality.critical_value(100, 1e-5)
+    with pytest.raises(ValueError, match="draws"):
+        normality.simulate_null(10, 0, np.random.default_rng(0))
