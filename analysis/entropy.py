@@ -10,19 +10,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.axes import Attention
-
-
-def row_entropy(attention: Attention) -> Float[Tensor, "*batch head query"]:
-    r"""Return the Shannon entropy of each row, :math:`-\sum_j S_{ij} \ln S_{ij}`, in nats; from 0 to ln n.
-
-    >>> row_entropy(torch.tensor([[[1.0, 0.0], [0.5, 0.5]]]))
-    tensor([[0.0000, 0.6931]])
-    """
-    return torch.special.entr(attention).sum(-1)
+from analysis.gates import row_entropy
 
 
 def relative_entropy(attention: Attention) -> Float[Tensor, "*batch head query"]:
-    """Return `row_entropy` as a share of ln n, its value for uniform attention: comparable across lengths.
+    """Return each row's entropy as a share of ln n, its value for uniform attention: comparable across lengths.
 
     >>> relative_entropy(torch.tensor([[[0.5, 0.5]]]))
     tensor([[1.]])

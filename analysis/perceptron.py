@@ -1,74 +1,73 @@
-r"""The multi-layer perceptron of a block, with its activation written as a mask: what holds where (5.14) does not.
+r"""The perceptron with its activation written as a mask, and its two biases: what holds where (5.14) does not.
 
-What belongs here: the two matrices, the mask between them, the two biases. What does not: reading models, and what the
-layer mixes (``information``).
+What belongs here: the mask between the two matrices, moving biases. What does not: the forward pass (``encoder``), and
+what a layer mixes (``information``).
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.axes import EncoderLayer, LayerNormWeights, MlpWeights
 
-@dataclass(frozen=True)
-class MlpWeights:
-    """The two matrices of a multi-layer perceptron: ``activation(x W_1 + b_1) W_2 + b_2``, ``"gelu"`` or ``"relu"``."""
-
-    W_1: Float[Tensor, "model hidden"]
-    b_1: Float[Tensor, " hidden"]
-    W_2: Float[Tensor, "hidden model"]
-    b_2: Float[Tensor, " model"]
-    activation: str = "gelu"
-
-    def __post_init__(self):
-        model, hidden = self.W_1.shape
-        due = {"b_1": (hidden,), "W_2": (hidden, model), "b_2": (model,)}
-        for name, shape in due.items():
-            if tuple(getattr(self, name).shape) != shape:
-                raise ValueError(f"{name} must have shape {shape} to fit W_1, got {tuple(getattr(self, name).shape)}")
-        if self.activation not in ("gelu", "relu"):
-            raise ValueError(f"activation must be 'gelu' or 'relu', got {self.activation!r}")
+ACTIVATIONS = {"gelu": torch.special.ndtr, "relu": lambda z: (z > 0).to(z.dtype)}
 
 
-def mask(x: Float[Tensor, "*any model"], mlp: MlpWeights) -> Float[Tensor, "*any hidden"]:
+def mask(x: Float[Tensor, "*any model"], mlp: MlpWeights, activation: str = "gelu") -> Float[Tensor, "*any hidden"]:
     r"""Return what the activation multiplies each hidden unit by: 0 or 1 for ReLU, :math:`\Phi(z)` for GELU.
 
     It is a function of the whole row: every block of x has a say in every unit's mask.
 
-    >>> eye = torch.eye(2)
-    >>> mask(torch.tensor([3.0, -3.0]), MlpWeights(eye, torch.zeros(2), eye, torch.zeros(2), "relu"))
+    Raises
+    ------
+    ValueError
+        If the activation is neither ``"gelu"`` nor ``"relu"``.
+
+    Examples
+    --------
+    >>> eye, zero = torch.eye(2), torch.zeros(2)
+    >>> mask(torch.tensor([3.0, -3.0]), MlpWeights(eye, zero, eye, zero), "relu")
     tensor([1., 0.])
     """
-    z = x @ mlp.W_1 + mlp.b_1
-    return (z > 0).to(z.dtype) if mlp.activation == "relu" else torch.special.ndtr(z)
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
+    return ACTIVATIONS[activation](x @ mlp.W_in + mlp.b_in)
 
 
-def perceive(x: Float[Tensor, "*any model"], mlp: MlpWeights) -> Float[Tensor, "*any model"]:
-    r"""Apply the MLP in the form that holds where (5.14) does not.
+def perceive_masked(x: Float[Tensor, "*any model"], mlp: MlpWeights,
+                    masked: Float[Tensor, "*any hidden"]) -> Float[Tensor, "*any model"]:
+    r"""Apply the perceptron with a given mask, :math:`\bigl((x W_1 + b_1) \circ m\bigr) W_2 + b_2`.
 
-    .. math::  \mathrm{MLP}(x) = \bigl((x W_1 + b_1) \circ m(x)\bigr) W_2 + b_2
+    With ``masked = mask(x, mlp)`` this is the perceptron itself. With a mask that is held fixed it is linear in x. The
+    mask stands between :math:`W_1` and :math:`W_2` and multiplies :math:`b_1` too, so neither product
+    :math:`W_1 W_2` nor :math:`b_1 W_2` can be taken out of it (ledger B-98, B-100).
 
-    The mask m stands between :math:`W_1` and :math:`W_2` and multiplies :math:`b_1` too, so neither can be multiplied
-    out (ledger B-98, B-100).
-
-    >>> eye = torch.eye(2)
-    >>> perceive(torch.tensor([3.0, -3.0]), MlpWeights(eye, torch.zeros(2), eye, torch.ones(2), "relu"))
-    tensor([4., 1.])
+    >>> eye, one = torch.eye(2), torch.ones(2)
+    >>> x, mlp = torch.tensor([3.0, -3.0]), MlpWeights(eye, one, eye, one)
+    >>> perceive_masked(x, mlp, mask(x, mlp, "relu"))
+    tensor([5., 1.])
     """
-    return ((x @ mlp.W_1 + mlp.b_1) * mask(x, mlp)) @ mlp.W_2 + mlp.b_2
+    return ((x @ mlp.W_in + mlp.b_in) * masked) @ mlp.W_out + mlp.b_out
 
 
-def fold_output_bias(mlp: MlpWeights, bias: Float[Tensor, " model"]) -> tuple[MlpWeights, Float[Tensor, " model"]]:
-    r"""Move ``b_2`` into the bias of the LayerNorm before: the same layer with ``b_2 = 0``.
+def fold_output_bias(norm: LayerNormWeights, mlp: MlpWeights) -> tuple[LayerNormWeights, MlpWeights]:
+    r"""Move the perceptron's output bias into the LayerNorm before it: the same sublayer with ``b_2 = 0``.
 
-    With :math:`\beta' = \beta + b_2` and :math:`b_1' = b_1 - b_2 W_1`, skip connection plus MLP is unchanged:
+    With :math:`\beta' = \beta + b_2` and :math:`b_1' = b_1 - b_2 W_1`, skip connection plus perceptron is unchanged,
     :math:`(x + b_2) + \mathrm{MLP}'(x + b_2) = x + \mathrm{MLP}(x)` (ledger B-101).
 
-    Returns
-    -------
-    tuple[MlpWeights, Float[Tensor, " model"]]
-        The MLP with ``b_2 = 0``, and the LayerNorm's new bias.
+    >>> one = torch.ones(1)
+    >>> norm, mlp = fold_output_bias(LayerNormWeights(one, 2 * one), MlpWeights(one[None], one, one[None], 3 * one))
+    >>> norm.bias, mlp.b_in, mlp.b_out
+    (tensor([5.]), tensor([-2.]), tensor([0.]))
     """
-    folded = MlpWeights(mlp.W_1, mlp.b_1 - mlp.b_2 @ mlp.W_1, mlp.W_2, torch.zeros_like(mlp.b_2), mlp.activation)
-    return folded, bias + mlp.b_2
+    moved = replace(mlp, b_in=mlp.b_in - mlp.b_out @ mlp.W_in, b_out=torch.zeros_like(mlp.b_out))
+    return replace(norm, bias=norm.bias + mlp.b_out), moved
+
+
+def fold_layer(layer: EncoderLayer) -> EncoderLayer:
+    """Return the same layer without an output bias in its perceptron, by `fold_output_bias`."""
+    norm, mlp = fold_output_bias(layer.norm_attention, layer.mlp)
+    return replace(layer, norm_attention=norm, mlp=mlp)
