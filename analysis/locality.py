@@ -1,0 +1,186 @@
+r"""What attention does when only positions speak: how near it looks, and how a score grows along the sequence.
+
+Position-only scores of a first layer (the positional semi-bias ``T^p``, position against position ``T^pp``), the mass
+on the nearest keys, the distance of the largest weight, and rank correlation with its interval. What belongs here:
+measurements on scores and attention. What does not: rewriting scores (``bias``).
+"""
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import torch
+from einops import einsum
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from analysis.attention import mask_future, project, softmax
+from analysis.axes import Attention, AttentionWeights, Scores
+from analysis.bias import semi_bias
+
+
+def position_scores(p: Float[Tensor, "position model"], width: Float[Tensor, " position"],
+                    folded: AttentionWeights) -> tuple[Float[Tensor, "head key"], Scores]:
+    r"""Return ``T^p`` and ``T^pp``: what positions alone add to a first layer's scores.
+
+    .. math::
+
+        T^p_j = \frac{\tilde b_Q \tilde W_K^\top p_j^\top}{\sqrt{c}\,\sigma_j}, \qquad
+        T^{pp}_{ij} = \frac{p_i \tilde W_Q \tilde W_K^\top p_j^\top}{\sqrt{c}\,\sigma_i \sigma_j}
+
+    Parameters
+    ----------
+    p
+        The table of positions.
+    width
+        ``sigma`` at each position: of one text, or ``1 / E[1/sigma]`` over a vocabulary (``widths``). With the
+        latter ``T^p`` is its mean over tokens, and ``T^pp`` its mean over independent tokens at ``i`` and ``j``.
+    folded
+        The first layer with its LayerNorm folded in (``bias.fold_layer_norm``).
+
+    Raises
+    ------
+    ValueError
+        If ``width`` does not fit ``p`` or is not positive, or ``p`` does not fit the layer.
+
+    References
+    ----------
+    Ledger K-24, K-25.
+
+    Examples
+    --------
+    >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
+    >>> layer = AttentionWeights(one, one, one, one, zero + 10, zero, zero, torch.zeros(1))
+    >>> position_scores(torch.tensor([[2.0], [3.0]]), torch.tensor([1.0, 0.5]), layer)
+    (tensor([[20., 60.]]), tensor([[[ 4., 12.],
+             [12., 36.]]]))
+    """
+    if width.shape != p.shape[:1] or width.dtype != p.dtype or not (width > 0).all():
+        raise ValueError(f"width must be {p.shape[0]} positive numbers in {p.dtype}, "
+                         f"got {tuple(width.shape)} in {width.dtype}")
+    y, none = p / width[:, None], torch.zeros_like(folded.b_Q)
+    own = semi_bias(y, folded)
+    queries, keys = project(y, folded.W_Q, none), project(y, folded.W_K, none)
+    both = einsum(queries, keys, "head query channel, head key channel -> head query key")
+    return own, both / math.sqrt(folded.channel)
+
+
+def listen(scores: Float[Tensor, "*any key"]) -> Attention:
+    """Turn scores into causal attention; ``(head, key)`` scores are the same for every query.
+
+    >>> listen(torch.zeros(1, 2))
+    tensor([[[1.0000, 0.0000],
+             [0.5000, 0.5000]]])
+    """
+    if scores.ndim == 2:
+        scores = scores[:, None, :].expand(-1, scores.shape[-1], -1)
+    return softmax(mask_future(scores))
+
+
+def nearest_mass(attention: Attention, reach: int = 50) -> Float[Tensor, "*batch head query"]:
+    """Sum each query's attention over the nearest ``reach`` keys, its own position among them.
+
+    Ledger K-24, K-25. Queries are taken to be the last of the keys.
+
+    >>> nearest_mass(torch.tensor([[[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]]), reach=1)
+    tensor([[1.0000, 0.5000, 0.5000]])
+    """
+    if reach < 1:
+        raise ValueError(f"reach must be at least 1, got {reach}")
+    distance = _distance(attention)
+    return (attention * ((distance >= 0) & (distance < reach))).sum(-1)
+
+
+def peak_distance(attention: Attention) -> Int[Tensor, "*batch head query"]:
+    """Return how far back each query's largest weight lies; where several are largest, the nearest of them.
+
+    >>> peak_distance(torch.tensor([[[1.0, 0.0, 0.0], [0.7, 0.3, 0.0], [0.2, 0.4, 0.4]]]))
+    tensor([[0, 1, 0]])
+    """
+    behind_last = attention.flip(-1).argmax(-1)
+    return behind_last + _distance(attention)[:, -1]
+
+
+def _distance(attention: Tensor) -> Int[Tensor, "query key"]:
+    queries, keys = attention.shape[-2:]
+    query = torch.arange(keys - queries, keys, device=attention.device)
+    return query[:, None] - torch.arange(keys, device=attention.device)
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A rank correlation with its interval and the number of pairs."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def rank_correlation(a: Float[Tensor, " sample"], b: Float[Tensor, " sample"], level: float = 0.95) -> Correlation:
+    r"""Return Spearman's correlation with an interval for independent pairs.
+
+    Fisher's ``z = artanh(rho)`` with the standard error of Bonett and Wright,
+    ``sqrt((1 + rho^2 / 2) / (n - 3))``. Neighbouring positions are not independent: there the interval is too narrow
+    and the null of random directions is what to compare with.
+
+    Raises
+    ------
+    ValueError
+        If the samples differ in length, have fewer than 4 pairs, are constant or hold entries that are not finite.
+
+    Examples
+    --------
+    >>> found = rank_correlation(torch.arange(50.0), torch.arange(50.0) ** 3)
+    >>> found.value, found.n
+    (1.0, 50)
+    """
+    if a.shape != b.shape or len(a) < 4:
+        raise ValueError(f"a and b must have the same length, at least 4, got {len(a)} and {len(b)}")
+    ranks = [_ranks(sample) for sample in (a, b)]
+    rho = float(torch.corrcoef(torch.stack(ranks))[0, 1].clamp(-1, 1))
+    if math.isnan(rho):
+        raise ValueError("a and b must be finite and not constant: their ranks have no correlation")
+    if abs(rho) > 1 - 1e-12:
+        return Correlation(*[math.copysign(1.0, rho)] * 3, len(a))
+    z, error = math.atanh(rho), math.sqrt((1 + rho**2 / 2) / (len(a) - 3))
+    half = NormalDist().inv_cdf((1 + level) / 2) * error
+    return Correlation(rho, math.tanh(z - half), math.tanh(z + half), len(a))
+
+
+def partial_rank_correlation(a: Float[Tensor, " sample"], b: Float[Tensor, " sample"],
+                             given: Float[Tensor, " sample"]) -> float:
+    """Return Spearman's correlation of ``a`` and ``b`` once the ranks of ``given`` are taken out of both.
+
+    >>> a, b, given = torch.tensor([[1.0, 2, 3, 4], [1, 2, 4, 3], [2, 1, 4, 3]])
+    >>> round(partial_rank_correlation(a, b, given), 3)
+    0.667
+    """
+    ranks = torch.stack([_ranks(sample) for sample in (a, b, given)])
+    (_, ab, ag), (_, _, bg), _ = torch.corrcoef(ranks).tolist()
+    return (ab - ag * bg) / math.sqrt((1 - ag**2) * (1 - bg**2))
+
+
+def recency(scores: Float[Tensor, "*any key"]) -> Float[Tensor, "*any"]:
+    """Return Spearman's correlation of each row of scores with the position of the key; nan where a row is constant.
+
+    +1: every later key scores higher. Ties are not averaged, so this is for scores that differ.
+
+    >>> recency(torch.tensor([[1.0, 2.0, 4.0], [3.0, 2.0, 1.0], [0.0, 0.0, 0.0]]))
+    tensor([ 1., -1., nan])
+    """
+    keys = scores.shape[-1]
+    ranks = scores.argsort(-1).argsort(-1).to(torch.float64)
+    place = torch.arange(keys, dtype=torch.float64, device=scores.device)
+    apart = (ranks - place).square().sum(-1)
+    found = (1 - 6 * apart / (keys * (keys**2 - 1))).to(scores.dtype)
+    return found.masked_fill(scores.amax(-1) == scores.amin(-1), math.nan)
+
+
+def _ranks(sample: Tensor) -> Float[Tensor, " sample"]:
+    """Rank a sample from 0, ties sharing the mean of their ranks; all nan if an entry is not finite."""
+    if not torch.isfinite(sample).all():
+        return torch.full(sample.shape, math.nan, dtype=torch.float64)
+    _, inverse, counts = sample.unique(return_inverse=True, return_counts=True)
+    last = counts.cumsum(0).double()
+    return (last - (counts + 1) / 2)[inverse]

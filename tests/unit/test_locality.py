@@ -1,0 +1,141 @@
+"""Position-only attention, its statistics, and the widths of the stream, against slow and independent ways."""
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from analysis.attention import attend
+from analysis.axes import AttentionWeights
+from analysis.bias import fold_layer_norm, six_terms
+from analysis.layernorm import sigma
+from analysis.locality import (
+    listen,
+    nearest_mass,
+    partial_rank_correlation,
+    peak_distance,
+    position_scores,
+    rank_correlation,
+    recency,
+)
+from analysis.widths import inverse_sigma
+from tests.unit.test_bias import draw
+
+
+def test_position_scores_are_the_terms_of_the_layer():
+    weights, ln, e, p = draw()
+    terms = six_terms(e, p, weights, ln)
+    own, both = position_scores(p, sigma(e + p), fold_layer_norm(weights, ln))
+    torch.testing.assert_close(own, terms.p, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(both, terms.pp, rtol=1e-12, atol=1e-12)
+
+
+def test_mean_inverse_sigma_gives_the_mean_positional_term():
+    weights, ln, tokens, p = draw(position=6)
+    width = 1 / inverse_sigma(tokens, p).mean
+    folded = fold_layer_norm(weights, ln)
+    every = torch.stack([six_terms(token.expand_as(p), p, weights, ln).p for token in tokens])
+    torch.testing.assert_close(position_scores(p, width, folded)[0], every.mean(0), rtol=1e-12, atol=1e-12)
+
+
+def test_position_only_attention_is_a_layer_fed_positions():
+    weights, ln, _, p = draw()
+    folded = fold_layer_norm(weights, ln)
+    own, both = position_scores(p, sigma(p), folded)
+    layer = attend(p / sigma(p)[:, None], folded, causal=True)
+    torch.testing.assert_close(listen(own[:, None] + both), layer.attention, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(listen(own)[:, -1], own.softmax(-1), rtol=1e-12, atol=1e-12)
+
+
+def test_locality_statistics_against_loops():
+    attention = listen(torch.randn(2, 9, 9, generator=torch.Generator().manual_seed(1)))
+    for reach in (1, 3, 20):
+        mass = nearest_mass(attention, reach)
+        for h, q in np.ndindex(2, 9):
+            assert math.isclose(mass[h, q], attention[h, q, max(0, q - reach + 1): q + 1].sum(), rel_tol=1e-6)
+    expected = [[q - int(attention[h, q].argmax()) for q in range(9)] for h in range(2)]
+    assert peak_distance(attention).tolist() == expected
+    assert peak_distance(attention[:, 5:]).tolist() == [row[5:] for row in expected]
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_rank_correlation_against_scipy(ties):
+    g = torch.Generator().manual_seed(2)
+    a, b, c = torch.randn(3, 200, generator=g, dtype=torch.float64).cumsum(0)
+    if ties:
+        a, b = a.round(), b.round()
+    found = rank_correlation(a, b)
+    assert math.isclose(found.value, stats.spearmanr(a, b).statistic, rel_tol=1e-12)
+    assert found.low < found.value < found.high
+    ranks = [stats.rankdata(s) for s in (a, b, c)]
+    left = [r - np.polyval(np.polyfit(ranks[2], r, 1), ranks[2]) for r in ranks[:2]]
+    assert math.isclose(partial_rank_correlation(a, b, c), np.corrcoef(*left)[0, 1], rel_tol=1e-9)
+    if not ties:
+        due = stats.spearmanr(np.arange(200), a).statistic
+        assert math.isclose(recency(a), due, rel_tol=1e-12)
+
+
+def test_the_interval_covers_as_often_as_it_says():
+    g, truth = torch.Generator().manual_seed(3), 6 / math.pi * math.asin(0.6 / 2)
+    inside = 0
+    for _ in range(400):
+        x, noise = torch.randn(2, 80, generator=g, dtype=torch.float64)
+        found = rank_correlation(x, 0.6 * x + 0.8 * noise)
+        inside += found.low <= truth <= found.high
+    assert 0.92 <= inside / 400 <= 0.98
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_inverse_sigma_against_all_at_once(dtype, weighted):
+    g = torch.Generator().manual_seed(4)
+    tokens = (torch.randn(5000, 16, generator=g, dtype=torch.float64) + 0.3).to(dtype)
+    positions = (torch.randn(37, 16, generator=g, dtype=torch.float64) - 0.2).to(dtype)
+    frequency = torch.rand(5000, generator=g, dtype=torch.float64).to(dtype) if weighted else None
+    levels = (0.0, 0.05, 0.5, 0.951, 1.0)
+    found = inverse_sigma(tokens, positions, levels=levels, frequency=frequency, block=10)
+    every = 1 / sigma((tokens[None] + positions[:, None]).double())
+    weights = torch.ones(5000) if frequency is None else frequency
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-5
+    due = (every * weights.double()).sum(1) / weights.double().sum()
+    torch.testing.assert_close(found.mean.double(), due, rtol=tolerance, atol=0)
+    quantiles = torch.quantile(every, torch.tensor(levels, dtype=torch.float64), dim=1)
+    torch.testing.assert_close(found.quantiles.double(), quantiles, rtol=tolerance, atol=0)
+
+
+def test_refusals():
+    # without the type checker of the tests, as a user has it
+    widths, correlate, position = map(inspect.unwrap, (inverse_sigma, rank_correlation, position_scores))
+    table = torch.ones(3, 4)
+    with pytest.raises(ValueError, match="must have rows"):
+        widths(table[:0], table)
+    with pytest.raises(ValueError, match="width and dtype"):
+        widths(table, table[:, 1:])
+    with pytest.raises(ValueError, match="width and dtype"):
+        widths(table, table.double())
+    with pytest.raises(ValueError, match="levels must lie"):
+        widths(table, table, levels=(1.2,))
+    with pytest.raises(ValueError, match="block must be"):
+        widths(table, table, block=0)
+    with pytest.raises(ValueError, match="frequency must be 3 weights"):
+        widths(table, table, frequency=torch.tensor([1.0, -1.0, 1.0]))
+    for bad in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="not finite"):
+            widths(torch.full((3, 4), bad), table)
+    with pytest.raises(ValueError, match="reach must be"):
+        nearest_mass(torch.ones(1, 1, 1), 0)
+    with pytest.raises(ValueError, match="at least 4"):
+        correlate(torch.ones(3), torch.ones(3))
+    with pytest.raises(ValueError, match="same length"):
+        correlate(torch.ones(5), torch.ones(6))
+    with pytest.raises(ValueError, match="not constant"):
+        correlate(torch.ones(5), torch.arange(5.0))
+    with pytest.raises(ValueError, match="finite"):
+        correlate(torch.tensor([1.0, 2, 3, math.nan]), torch.arange(4.0))
+    one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
+    layer = AttentionWeights(one, one, one, one, zero, zero, zero, torch.zeros(1))
+    with pytest.raises(ValueError, match="width must be 2 positive"):
+        position(torch.ones(2, 1), torch.tensor([1.0, 0.0]), layer)
