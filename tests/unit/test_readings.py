@@ -1,0 +1,103 @@
+"""The search over readings: what the equations at their word contradict, and which readings print every table."""
+
+import pytest
+import torch
+
+from analysis import induction, readings, walkthrough
+from analysis.readings import TABLES, Reading
+
+PRINTED = walkthrough.printed()
+TOKENS = walkthrough.encode(walkthrough.SEQUENCE)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return readings.search(TOKENS, 6, PRINTED)
+
+
+def computed(**choices):
+    return readings.tables(TOKENS, 6, Reading(**choices))
+
+
+def count(tables):
+    return {name: int(cells.sum()) for name, cells in readings.differing(tables, PRINTED).items()}
+
+
+def test_the_equations_at_their_word_contradict_four_tables():
+    assert list(count(computed()).values()) == [0, 0, 1, 1, 10, 12]
+
+
+def test_default_reading_is_the_hand_built_head():
+    first, second = induction.run(TOKENS, induction.build(6, 6))
+    tables = computed()
+    for name, table in zip(TABLES, [first.scores, first.attention, first.output, second.scores, second.attention,
+                                    second.output], strict=True):
+        assert (tables[name] - table).abs().max() <= 0.05 + 1e-12, name
+
+
+def test_the_search_finds_four_simplest_readings_and_they_print_every_table(found):
+    fewest = len(found[0].departures())
+    simplest = [r for r in found if len(r.departures()) == fewest]
+    assert fewest == 3
+    assert {(r.weak, r.summed, r.gain, r.rounding) for r in simplest} == {
+        ("kept", "j < i", 1, "whole, halves to even"), ("kept", "j <= i, i > 0", 1, "whole, halves to even"),
+        ("dropped", "j < i", 1, "tenths"), ("dropped", "j <= i, i > 0", 1, "tenths")}
+    for reading in found:
+        assert sum(count(readings.tables(TOKENS, 6, reading)).values()) == 0
+        assert reading.gain == 1
+        assert reading.normaliser == "s <= i"
+        assert reading.summed != "j <= i"
+
+
+def test_one_changed_printed_cell_is_noticed_under_each_of_them(found):
+    for name in TABLES:
+        changed = dict(PRINTED, **{name: PRINTED[name].clone()})
+        changed[name][3, 0] += 1
+        for reading in found:
+            cells = readings.differing(readings.tables(TOKENS, 6, reading), changed)
+            assert [n for n in TABLES if cells[n].any()] == [name]
+            assert cells[name].nonzero().tolist() == [[3, 0]]
+
+
+def test_an_input_of_three_tokens_tells_the_simplest_apart(found):
+    simplest = [r for r in found if len(r.departures()) == 3]
+    tokens, groups = readings.tell_apart(simplest, 6, 3)
+    assert (tokens, [len(g) for g in groups]) == ((0, 0, 1), [1, 1, 1, 1])
+    assert len(readings.classes(TOKENS, 6, simplest)) == 1
+
+
+@pytest.mark.parametrize(("choices", "contradicted"), [
+    ({"scores": "y_j A y_j"}, "scores 1"), ({"scores": "y_j A y_i"}, "scores 1"),
+    ({"shown": "after the mask"}, "scores 1"),
+    ({"normaliser": "all s"}, "weights 1"), ({"normaliser": "s < i"}, "weights 1"),
+])
+def test_what_rules_a_choice_out(choices, contradicted):
+    base = {"summed": "j < i", "gain": 1, "rounding": "whole, halves to even"}
+    assert sum(count(computed(**base)).values()) == 0
+    assert count(computed(**base, **choices))[contradicted] > 0
+
+
+def test_weights_of_each_normaliser_by_hand():
+    scores = torch.zeros(2, 2, dtype=torch.float64)
+    due = {"s <= i": [[1, 0], [0.5, 0.5]], "all s": [[0.5, 0], [0.5, 0.5]], "s < i": [[0, 0], [1, 0]],
+           "all s, then s <= i": [[1, 0], [0.5, 0.5]]}
+    for normaliser, rows in due.items():
+        weights = readings.weigh(scores, Reading(normaliser=normaliser))
+        torch.testing.assert_close(weights, torch.tensor(rows, dtype=torch.float64), rtol=0, atol=1e-8)
+    itself = readings.weigh(scores, Reading(normaliser="s < i", empty="itself"))
+    torch.testing.assert_close(itself, torch.tensor([[1.0, 0], [1, 0]], dtype=torch.float64))
+
+
+def test_sequences_are_all_up_to_renaming():
+    assert [len(list(readings.sequences(n, 6))) for n in range(1, 6)] == [1, 2, 5, 15, 52]    # Bell numbers
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="at least 2"):
+        readings.tell_apart([Reading()], 6, 2)
+    with pytest.raises(ValueError, match="the tables are"):
+        readings.differing(computed(), {"weights 3": PRINTED["weights 1"]})
+    with pytest.raises(ValueError, match="as printed"):
+        readings.differing(computed(), {"weights 1": PRINTED["output 1"]})
+    with pytest.raises(ValueError, match=r"\['z'\] are not in the vocabulary"):
+        walkthrough.encode("! z")
