@@ -1,0 +1,69 @@
+# Attention, Taken Apart. `make help` lists the targets; Python 3.11 or newer and make are all they need.
+
+VENV ?= .venv
+PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3 python,\
+  $(shell $(p) -c 'import sys; print("$(p)" if sys.version_info >= (3, 11) else "")' 2>/dev/null)))
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+# Inputs that may lie beside the checkout; set the variables to use others, or set them empty to use none.
+ifneq ($(wildcard ../shared/models),)
+ANALYSIS_MODELS ?= $(abspath ../shared/models)
+endif
+ifneq ($(wildcard ../shared/data),)
+ANALYSIS_DATA ?= $(abspath ../shared/data)
+endif
+export ANALYSIS_MODELS ANALYSIS_DATA
+HF_HUB_OFFLINE ?= 1
+TOKENIZERS_PARALLELISM ?= false
+export HF_HUB_OFFLINE TOKENIZERS_PARALLELISM
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport PYTHONPATH PYTHONHOME
+
+.PHONY: help book test lint unit check bench chapter record serve clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "  VENV=$(VENV)  PYTHON=$(PYTHON)  ANALYSIS_MODELS=$(ANALYSIS_MODELS)  ANALYSIS_DATA=$(ANALYSIS_DATA)"
+
+$(READY): requirements.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer was found; name one: make PYTHON=/path/to/python3"; exit 1; }
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q --no-input -r requirements.txt
+	$(PY) -m pip install -q --no-input --no-deps -e .
+	touch $@
+
+book: $(READY)  ## execute what is out of date and build the HTML in _build/html
+	$(PY) book/_ext/build.py
+
+test: $(READY) lint unit  ## run every check: lint, unit and model tests, chapters against their records, the built pages
+	$(PY) book/_ext/build.py --compare
+	$(PY) -m pytest -q tests/book
+
+lint: $(READY)
+	$(PY) -m ruff check .
+	$(VENV)/bin/lint-imports --no-cache
+
+unit: $(READY)
+	$(PY) -m pytest -q -n 2 --dist loadfile tests/unit tests/models
+
+check: $(READY)  ## recompute the records whose inputs are present
+	$(PY) -m analysis check
+
+bench: $(READY)  ## measure speed and memory against what one would otherwise do
+	$(PY) -m pytest -q tests/benchmarks
+
+chapter: $(READY)  ## execute one chapter anew: make chapter C=semi-bias
+	@test -n "$(C)" || { echo "Name the chapter: make chapter C=semi-bias"; exit 1; }
+	$(PY) book/_ext/build.py --chapter $(C)
+
+record: $(READY)  ## accept a chapter's new outputs: make record C=semi-bias (then read the diff)
+	@test -n "$(C)" || { echo "Name the chapter: make record C=semi-bias"; exit 1; }
+	$(PY) -m pytest -q --nbval --record book/$(C).md
+
+serve: $(READY)  ## read the built book at http://127.0.0.1:8000
+	$(PY) -m http.server --bind 127.0.0.1 --directory _build/html 8000
+
+clean:  ## remove what was built (not the environment)
+	rm -rf _build build *.egg-info

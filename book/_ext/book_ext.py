@@ -1,0 +1,50 @@
+"""Sphinx extension of the book: the executed chapters' cache, MathJax without a network, small mends of the theme."""
+
+import shutil
+from importlib import metadata
+from pathlib import Path
+
+import execution
+
+MATHJAX = ("sphinx-mathjax-offline", "sphinx-mathjax-offline/static/mathjax/")
+MATHJAX_PARTS = ("tex-chtml.js", "output/chtml/fonts/woff-v2/", "input/tex/extensions/")
+
+
+def use_cache(app, config):
+    """Render the executions of the present package; a new digest makes Sphinx read every page again."""
+    execution.environment()
+    config.nb_execution_cache_path = str(execution.cache_path())
+
+
+def copy_mathjax(app, error):
+    """Copy the part of MathJax that pages use from its wheel into the built HTML."""
+    if error is not None or app.builder.format != "html":
+        return
+    package, prefix = MATHJAX
+    for file in metadata.files(package) or ():
+        name = file.as_posix()
+        if name.startswith(prefix) and name.removeprefix(prefix).startswith(MATHJAX_PARTS):
+            target = Path(app.outdir) / "_static/vendor/mathjax" / name.removeprefix(prefix)
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file.locate(), target)
+
+
+def drop_thebe(app, pagename, templatename, context, doctree):
+    """Leave out sphinx-thebe, which is off: its inline script is inserted twice and throws on every page."""
+    def is_thebe(script) -> bool:
+        body = getattr(script, "attributes", {}).get("body") or ""
+        return "THEBE_JS_URL" in body or "thebe" in str(getattr(script, "filename", ""))
+
+    context["script_files"] = [s for s in context.get("script_files", []) if not is_thebe(s)]
+
+
+def setup(app):
+    """Connect the above; a kernel that holds torch would take three seconds to leave politely."""
+    from nbclient import NotebookClient
+
+    NotebookClient.shutdown_kernel.default_value = "immediate"
+    app.connect("config-inited", use_cache, priority=100)
+    app.connect("html-page-context", drop_thebe, priority=900)
+    app.connect("build-finished", copy_mathjax)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

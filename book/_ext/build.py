@@ -1,0 +1,75 @@
+"""Build the book: ``python book/_ext/build.py`` executes what is out of date, then renders it.
+
+``--compare`` holds the chapters to their records as well; ``--again`` executes them even if they are up to date;
+``--chapter NAME`` executes that chapter alone, anew, and renders nothing. Two builds at once take turns.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+
+import execution
+
+HTML = execution.BUILD / "html"
+UNFINISHED = execution.BUILD / ".unfinished"
+WORKERS = 2
+
+
+def execute(compare: bool, again: bool, names: list[str]) -> int:
+    """Run the chapters under nbval; return pytest's exit status (no chapter at all is no failure)."""
+    targets = [f"book/{name}.md" for name in names] or ["book"]
+    command = [sys.executable, "-m", "pytest", "--nbval" if compare else "--nbval-lax", "-q", "--no-header",
+               "-p", "no:cacheprovider", "-n", str(min(WORKERS, len(names) or WORKERS)), "--dist", "loadfile",
+               "--nbval-sanitize-with", "tests/nbval.cfg", *(["--again"] if again else []), *targets]
+    status = subprocess.run(command, cwd=execution.ROOT, check=False).returncode
+    return 0 if status == 5 else status
+
+
+def render() -> int:
+    """Build the HTML; any warning fails it.
+
+    Sphinx tells of a warning only when it reads the page, so what a failed or interrupted build has read is dropped.
+    """
+    if UNFINISHED.exists():
+        shutil.rmtree(execution.BUILD / ".doctrees", ignore_errors=True)
+    UNFINISHED.touch()
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()",
+               "build", ".", "-W", "--keep-going", "-q"]
+    status = subprocess.run(command, cwd=execution.ROOT, check=False).returncode
+    if status == 0:
+        UNFINISHED.unlink()
+    return status
+
+
+def prepare() -> None:
+    """Set the environment; build matplotlib's font cache now, since a chapter doing so would write to stderr."""
+    execution.environment()
+    execution.BUILD.mkdir(exist_ok=True)
+    if not any((execution.BUILD / ".private" / "matplotlib").glob("fontlist*.json")):
+        subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=True, capture_output=True)
+
+
+def main() -> int:
+    """Execute, then render; stop where something fails."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--compare", action="store_true", help="hold text outputs to tests/recorded")
+    parser.add_argument("--again", action="store_true", help="execute chapters even if they are up to date")
+    parser.add_argument("--chapter", metavar="NAME", help="execute only this chapter, anew, and stop")
+    options = parser.parse_args()
+    names = [options.chapter] if options.chapter else []
+    if options.chapter and not (execution.ROOT / "book" / f"{options.chapter}.md").exists():
+        known = ", ".join(sorted(p.stem for p in (execution.ROOT / "book").glob("*.md")))
+        parser.error(f"there is no chapter {options.chapter!r}; the pages are {known}")
+    with execution.lock(execution.BUILD / ".build.lock"):
+        prepare()
+        status = execute(options.compare, options.again or bool(names), names)
+        if status == 0 and not names:
+            status = render()
+    if status == 0 and not names:
+        print(f"The book is built: open {HTML.relative_to(execution.ROOT) / 'index.html'}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

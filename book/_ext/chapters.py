@@ -1,0 +1,167 @@
+"""pytest plugin: nbval on the book's MyST chapters.
+
+Each ``book/*.md`` notebook is collected as an nbval notebook and executed in its own kernel. With ``--nbval`` its text
+outputs and glued values are compared with ``tests/recorded/<chapter>.json`` (text only; ``--record`` writes them).
+With ``--nbval-lax`` only errors count, because another machine may round a last digit differently. Either way a
+chapter whose cells all ran is stored, and the book build renders that very run; a chapter already executed with the
+present package is not executed again (``--again`` forces it).
+"""
+
+import json
+from collections import defaultdict
+
+import execution
+import nbformat
+from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams, find_metadata_tags
+
+BOOK = execution.ROOT / "book"
+DISPLAYED = ("display_data", "execute_result")
+
+
+def pytest_addoption(parser):
+    """Add ``--record`` and ``--again``."""
+    group = parser.getgroup("book")
+    group.addoption("--record", action="store_true", help="write tests/recorded/*.json from this run")
+    group.addoption("--again", action="store_true", help="execute chapters even if their stored run is up to date")
+
+
+def pytest_configure(config):
+    """Prepare the kernels' environment; take the digest once for all chapters of this run."""
+    option = config.option
+    if option.nbval or option.nbval_lax:
+        execution.environment()
+        option.nbval_current_env = True
+        config.book_digest = execution.digest()
+
+
+def pytest_collect_file(file_path, parent):
+    """Collect a MyST file of the book if it has code cells."""
+    option = parent.config.option
+    if not (option.nbval or option.nbval_lax) or file_path.suffix != ".md" or file_path.parent != BOOK:
+        return None
+    from myst_nb.core.read import is_myst_markdown_notebook
+    with file_path.open(encoding="utf-8") as file:
+        if not is_myst_markdown_notebook(file):
+            return None
+    return MystFile.from_parent(parent, path=file_path)
+
+
+def textual(outputs) -> list[dict]:
+    """Keep the comparable part of a cell's outputs: streams, text displays, glued values, verdicts; no pixels."""
+    kept = []
+    for out in coalesce_streams([nbformat.from_dict(dict(o)) for o in outputs]):
+        if out.output_type == "stream":
+            kept.append({"output_type": "stream", "name": out.name, "text": out.text})
+        elif out.output_type in DISPLAYED:
+            data = {k: v for k, v in out.data.items() if k in execution.TEXTUAL}
+            kept.append({"output_type": out.output_type, "data": data})
+    return kept
+
+
+def as_node(out: dict) -> nbformat.NotebookNode:
+    """Make a notebook output of a recorded one."""
+    return nbformat.from_dict(out if out["output_type"] == "stream" else {"metadata": {}, **out})
+
+
+class MystFile(IPyNbFile):
+    """A chapter: its cells, its record, and its stored run if that is up to date."""
+
+    def collect(self):
+        """Yield one item per code cell, read with the reader of the book build: same cells, same cache key."""
+        from myst_nb.core.read import read_myst_markdown_notebook
+        self.nb = read_myst_markdown_notebook(self.path.read_text(encoding="utf-8"), path=str(self.path))
+        self.record_path = execution.RECORDED / f"{self.path.stem}.json"
+        recorded = execution.read_cells(self.record_path)
+        code = [cell for cell in self.nb.cells if cell.cell_type == "code"]
+        self.stored = None if self.config.option.again else self.stored_run([cell.source for cell in code])
+        self.items = []
+        for n, cell in enumerate(code):
+            options = defaultdict(bool, find_metadata_tags(cell.metadata))
+            options.setdefault("check", self.compare_outputs)
+            known = recorded[n] if n < len(recorded) else None
+            cell.execution_count = 1  # nbval: this cell has a reference
+            cell.outputs = [as_node(out) for out in (known["outputs"] if known else [])]
+            options["unrecorded"] = known is None or known["source"] != cell.source
+            self.items.append(MystCell.from_parent(self, name=f"Cell {n}", cell_num=n, cell=cell, options=options))
+        self.left_over = len(recorded) - len(code)
+        yield from self.items
+
+    def stored_run(self, sources: list[str]) -> list[dict] | None:
+        """Return the text outputs of an earlier run of these very cells with the present package, if there is one."""
+        cells = execution.read_cells(execution.executed_path(self.config.book_digest) / f"{self.path.stem}.json")
+        return cells if cells and [cell["source"] for cell in cells] == sources else None
+
+    def setup(self):
+        """Start a kernel, unless the run is already stored."""
+        if self.stored is None:
+            super().setup()
+        else:
+            self.setup_sanitize_files()
+
+    def teardown(self):
+        """Stop the kernel at once (holding torch, it takes seconds to stop politely); store a run that is whole."""
+        if self.kernel is not None and self.kernel.is_alive():
+            self.kernel.kc.stop_channels()
+            self.kernel.km.shutdown_kernel(now=True)
+        if not self.items or not all(item.ran for item in self.items):
+            return
+        if self.config.option.record:
+            execution.write_json(self.record_path, [item.as_record() for item in self.items])
+        if self.stored is None:
+            self.store()
+
+    def store(self):
+        """Hand the run to the book's cache, as nbclient would have left it."""
+        cells = [{"source": item.cell.source, "outputs": textual(item.test_outputs)} for item in self.items]
+        for n, item in enumerate(self.items, 1):
+            outputs = [nbformat.from_dict(dict(out)) for out in item.test_outputs]
+            for out in outputs:
+                if out.output_type in DISPLAYED:
+                    out.setdefault("metadata", {})
+            item.cell.outputs, item.cell.execution_count = outputs, n
+        # myst-nb takes the lexer from here
+        self.nb.metadata["language_info"] = {"name": "python", "pygments_lexer": "ipython3"}
+        execution.store(self.nb, self.path, cells, self.config.book_digest)
+
+
+class MystCell(IPyNbCell):
+    """A code cell: executed or taken from the stored run, then compared with its record."""
+
+    ran = False
+
+    def as_record(self) -> dict:
+        """Return what ``--record`` writes: outputs exempt from comparison are left out."""
+        exempt = not self.options["check"]
+        return {"source": self.cell.source, "outputs": [] if exempt else textual(self.test_outputs)}
+
+    def runtest(self):
+        """Run the cell; fail on an error and, with ``--nbval``, where source or outputs differ from the record."""
+        compare = self.options["check"] and not self.config.option.record
+        if self.parent.stored is None:
+            wanted, self.options["check"] = self.options["check"], False
+            try:
+                super().runtest()
+            finally:
+                self.options["check"] = wanted
+        else:
+            self.test_outputs = [as_node(out) for out in self.parent.stored[self.cell_num]["outputs"]]
+        self.ran = True
+        if not self.config.option.nbval or self.config.option.record:
+            return
+        record = f"tests/recorded/{self.parent.record_path.name}"
+        remedy = f"read the difference, then run: python -m pytest --nbval --record book/{self.parent.path.name}"
+        if self.options["unrecorded"]:
+            self.raise_cell_error(f"The cell is not the one in {record}; {remedy}")
+        if self.parent.left_over > 0 and self is self.parent.items[-1]:
+            self.raise_cell_error(f"{record} has {self.parent.left_over} cells more than the chapter; {remedy}")
+        if compare and not self.compare_outputs(self.test_outputs, self.cell.outputs):
+            self.raise_cell_error(f"The outputs differ from {record}; {remedy}", "\n".join(self.comparison_traceback))
+
+    def compare_outputs(self, test, ref, skip_compare=None):
+        """Compare the textual part only."""
+        return super().compare_outputs([as_node(o) for o in textual(test)], [as_node(o) for o in textual(ref)],
+                                       skip_compare)
+
+    def sanitize(self, s):
+        """Sanitise strings; bring the data of a verdict to one written form."""
+        return super().sanitize(s if isinstance(s, str) else json.dumps(s, sort_keys=True, ensure_ascii=False))

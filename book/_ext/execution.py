@@ -1,0 +1,128 @@
+"""Where an executed chapter lives, and when it is out of date.
+
+A chapter's output depends on more than its cells: on the package, the bundled models, the records, the pins, the
+interpreter and the models at hand. :func:`digest` hashes all of these. Executed notebooks are kept under it (for the
+build) beside their text outputs (for the comparison and the claims page). A change of anything gives a new digest, so
+no old number stays on a page. Nothing here knows of pytest or Sphinx.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "_build"
+RECORDED = ROOT / "tests" / "recorded"
+KEPT_DIGESTS = 2  # the present one and the one before, so that switching back and forth costs nothing
+TEXTUAL = ("text/plain", "application/papermill.record/text/plain", "application/vnd.analysis.verdict+json")
+SOURCES = ("analysis/**/*.py", "analysis/**/*.mplstyle", "analysis/bundled/**/*", "book/records/*", "book/claims.yml",
+           "requirements.txt")
+FOLDERS = ("ANALYSIS_MODELS", "ANALYSIS_DATA")  # directories of inputs: named by what lies in them
+UNHASHED = ("__pycache__", ".pyc")
+
+
+def digest(root: Path = ROOT) -> str:
+    """Hash everything that a chapter's outputs depend on besides its own cells."""
+    h = hashlib.sha256(f"{platform.python_version()} {sys.platform}\n".encode())
+    for pattern in SOURCES:
+        for path in sorted(root.glob(pattern)):
+            if path.is_file() and not any(part in path.as_posix() for part in UNHASHED):
+                h.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    for name, value in sorted(os.environ.items()):
+        if name in FOLDERS:
+            for folder in filter(None, value.split(os.pathsep)):
+                for path in sorted((root / folder).rglob("*")):
+                    if path.is_file():
+                        size = path.stat().st_size
+                        h.update(f"{name} {path.relative_to(root / folder).as_posix()} {size}\n".encode())
+        elif name.startswith("ANALYSIS_"):
+            h.update(f"{name}={value}\n".encode())
+    return h.hexdigest()[:16]
+
+
+def cache_path(key: str | None = None) -> Path:
+    """Return the jupyter-cache of the executed notebooks of a digest (the present one if none is given)."""
+    return BUILD / ".jupyter_cache" / (key or digest())
+
+
+def executed_path(key: str | None = None) -> Path:
+    """Return the folder with the text outputs of the executed chapters, one JSON file each."""
+    return BUILD / "executed" / (key or digest())
+
+
+def environment() -> None:
+    """Make kernels independent of the user's home folder, of a model hub and of the number of cores."""
+    for name in FOLDERS:  # kernels start inside book/, so a relative folder would be another one there
+        if value := os.environ.get(name):
+            os.environ[name] = os.pathsep.join(str((ROOT / p).resolve()) for p in value.split(os.pathsep) if p)
+    private = BUILD / ".private"
+    for name, folder in {"IPYTHONDIR": "ipython", "JUPYTER_CONFIG_DIR": "jupyter", "MPLCONFIGDIR": "matplotlib",
+                         "JUPYTER_DATA_DIR": "jupyter-data"}.items():
+        (private / folder).mkdir(parents=True, exist_ok=True)
+        os.environ[name] = str(private / folder)
+    os.environ["PYTHONPATH"] = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH")) if p)
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))  # two chapters run at a time
+    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+
+
+@contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file; a second process waits. Without fcntl (Windows) there is no lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        try:
+            import fcntl
+        except ImportError:
+            yield
+            return
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield  # closing the file releases the lock
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a file whole or not at all: to a temporary name in the same folder, then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".tmp")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    Path(name).chmod(0o644)
+    Path(name).replace(path)
+
+
+def read_cells(path: Path) -> list[dict]:
+    """Read recorded cells, ``[{"source": ..., "outputs": [...]}, ...]``; none where there is no such file."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def prune(keep: str) -> None:
+    """Delete the executions of old digests, all but the newest few."""
+    for parent in (BUILD / ".jupyter_cache", BUILD / "executed"):
+        if parent.is_dir():
+            old = sorted((p for p in parent.iterdir() if p.is_dir() and p.name != keep),
+                         key=lambda p: p.stat().st_mtime, reverse=True)
+            for folder in old[KEPT_DIGESTS - 1:]:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def store(notebook, path: Path, cells: list[dict], key: str) -> None:
+    """Put a fully executed chapter into the book's cache, then its text outputs beside it.
+
+    The text is written last: where it exists and its sources are the chapter's, the cache holds that very run.
+    """
+    from jupyter_cache import get_cache
+    from jupyter_cache.base import CacheBundleIn
+
+    with lock(BUILD / ".cache.lock"):
+        get_cache(str(cache_path(key))).cache_notebook_bundle(
+            CacheBundleIn(notebook, str(path), data={"execution_seconds": 0.0}), check_validity=False, overwrite=True)
+        write_json(executed_path(key) / f"{path.stem}.json", cells)
+        prune(keep=key)
