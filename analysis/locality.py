@@ -101,6 +101,47 @@ def peak_distance(attention: Attention) -> Int[Tensor, "*batch head query"]:
     return behind_last + _distance(attention)[:, -1]
 
 
+@dataclass(frozen=True)
+class PositionOnly:
+    """Attention of ``T^p`` alone, ``T^pp`` alone and their sum, in this order along ``part``.
+
+    ``mass[r]`` is the mean over queries of the mass on the nearest ``reaches[r]`` keys, ``uniform[r]`` what equal
+    weights would put there; ``peak`` is the distance of the largest weight at every query.
+    """
+
+    reaches: tuple[int, ...]
+    mass: Float[Tensor, "reach part head"]
+    uniform: Float[Tensor, " reach"]
+    peak: Int[Tensor, "part head query"]
+
+
+def position_only(own: Float[Tensor, "head key"], both: Scores, reaches: tuple[int, ...] = (3, 50), *,
+                  first: int = 50) -> PositionOnly:
+    """Measure how local the attention is that positions alone would give; queries from ``first`` on are averaged.
+
+    References
+    ----------
+    Ledger K-24, K-25.
+
+    Examples
+    --------
+    Two keys alike, so the second query puts half on itself whatever the part:
+
+    >>> position_only(torch.zeros(1, 2), torch.zeros(1, 2, 2), (1,), first=1).mass
+    tensor([[[0.5000],
+             [0.5000],
+             [0.5000]]])
+    """
+    mass, peak = [], []
+    for scores in (own, both, own[:, None] + both):
+        attention = listen(scores)
+        mass.append(torch.stack([nearest_mass(attention, reach)[:, first:].mean(-1) for reach in reaches]))
+        peak.append(peak_distance(attention))
+    keys = torch.arange(first + 1, own.shape[-1] + 1, dtype=own.dtype)
+    uniform = torch.stack([(reach / keys).clamp(max=1).mean() for reach in reaches])
+    return PositionOnly(tuple(reaches), torch.stack(mass, 1), uniform, torch.stack(peak))
+
+
 def _distance(attention: Tensor) -> Int[Tensor, "query key"]:
     queries, keys = attention.shape[-2:]
     query = torch.arange(keys - queries, keys, device=attention.device)

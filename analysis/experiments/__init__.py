@@ -9,6 +9,7 @@ from importlib import import_module
 from analysis import device, records
 
 NAMES: tuple[str, ...] = (
+    "semi-bias-gpt2",
 )
 
 

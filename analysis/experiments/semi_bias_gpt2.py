@@ -1,0 +1,173 @@
+"""The semi-bias of GPT-2 from its attention, LayerNorm and position parameters; no token table is needed.
+
+Everything in float64. ``sigma(e + p)`` depends on the token, which the parameters without a token table cannot give:
+``WIDTHS`` lists the widths of a token, in units of the median position's, for which ``sigma^2 = sigma_p^2 + token^2``.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from analysis import checkpoints, weights
+from analysis.attention import attend, compute_scores, project, softmax
+from analysis.bias import fold_layer_norm, fold_value_bias, key_direction, score_terms, semi_bias, six_terms
+from analysis.layernorm import layer_norm, sigma
+from analysis.locality import listen, nearest_mass, position_only, position_scores, recency
+from analysis.records import Experiment, Result, Value
+
+WIDTHS = (0.0, 1.0, 2.0)
+DRAWS = 2000
+EVERY = 8
+CURVE_QUERIES = tuple(range(15, 1024, 16))
+
+
+def compute(device: torch.device) -> Result:
+    """Measure the semi-bias of every head: raw, folded, divided by sigma; locality, null, deeper layers, equality."""
+    ck = checkpoints.find("gpt2")
+    layers = [weights.attention_layer(ck, i, dtype=torch.float64).to(device)
+              for i in range(weights.config(ck)["layers"])]
+    norms = [weights.layer_norm(ck, "attention", i, dtype=torch.float64).to(device) for i in range(len(layers))]
+    p = weights.positions(ck, dtype=torch.float64).to(device)
+    folded, width = fold_layer_norm(layers[0], norms[0]), sigma(p, norms[0].eps)
+    arrays = {"sigma_p": width, "norm_p": p.norm(dim=1), "semi_raw": semi_bias(p, layers[0]),
+              "semi_folded": semi_bias(p, folded), "semi_sigma": semi_bias(p / width[:, None], folded)}
+    arrays |= _table(p) | _locality(p, width, folded) | _null(p / width[:, None], folded) | _deeper(p, layers, norms)
+    arrays |= _sizes(p, layers[0], norms[0], folded)
+    values, tolerances = _equality(p, layers[0], norms[0]), {}
+    packed = {}
+    for name, tensor in arrays.items():
+        array = tensor.cpu().numpy()
+        packed[name] = array.astype(np.float32) if array.dtype.kind == "f" else array
+        scale = float(np.abs(packed[name]).max()) if array.dtype.kind == "f" else 0.0
+        tolerances[name] = 1e-5 * max(scale, 1e-3) if scale else 0.0
+    return Result(values, packed, tolerances)
+
+
+def _table(p) -> dict:
+    """Return the position table, every 8th row in 255 steps, and its principal components without the last row."""
+    limit = p.abs().flatten().kthvalue(int(0.995 * p.numel())).values
+    steps = (p[::EVERY] / limit).clamp(-1, 1).mul(127).round().to(torch.int8)
+    centred = p[:-1] - p[:-1].mean(0)
+    U, S, _ = torch.linalg.svd(centred, full_matrices=False)
+    scores = U[:, :6] * S[:6]
+    signs = torch.sign(scores[-100:].sum(0))
+    return {"table_steps": steps, "table_limit": limit[None], "pc_share": (S**2 / (S**2).sum())[:32],
+            "pc_scores": scores * signs, "pc_recency": recency((scores * signs).T)}
+
+
+def _locality(p, width, folded) -> dict:
+    found, curves = [], []
+    for times in WIDTHS:
+        own, both = position_scores(p, (width**2 + (times * width.median())**2).sqrt(), folded)
+        found.append(position_only(own, both))
+        if times == 1.0:
+            sums = (own, both, own[:, None] + both)
+            curves = torch.stack([nearest_mass(listen(s), 50)[:, list(CURVE_QUERIES)] for s in sums])
+            peak = found[-1].peak.to(torch.int16)
+    return {"mass": torch.stack([f.mass for f in found]), "uniform": found[0].uniform, "peak": peak,
+            "mass_curve": curves}
+
+
+def _null(y, folded) -> dict:
+    """Draw random b_Q with the real W_K: how monotone is a random head over these positions?"""
+    g = torch.Generator().manual_seed(0)
+    b = torch.randn(DRAWS, *folded.b_Q.shape, generator=g, dtype=torch.float64).to(y.device)
+    b *= (folded.b_Q.norm(dim=1) / math.sqrt(folded.channel))[:, None]
+    observed = semi_bias(y, folded)
+    rho, spread = [], []
+    for h in range(folded.heads):
+        keys = y @ folded.W_K[h] / math.sqrt(folded.channel)
+        drawn = b[:, h] @ keys.T
+        rho.append(recency(drawn))
+        spread.append(drawn.std(1))
+    rho, spread = torch.stack(rho), torch.stack(spread)
+    return {"rho": recency(observed), "null_quantiles": rho.abs().quantile(
+                torch.tensor([0.05, 0.5, 0.95], dtype=torch.float64, device=rho.device), dim=1),
+            "null_share": (rho.abs() >= recency(observed).abs()[:, None]).double().mean(1),
+            "spread_ratio": observed.std(1) / spread.median(1).values}
+
+
+def _deeper(p, layers, norms) -> dict:
+    raw = torch.stack([semi_bias(p, layer) for layer in layers])
+    folded = torch.stack([semi_bias(p, fold_layer_norm(*both)) for both in zip(layers, norms)])
+    return {"deep_rho": recency(raw), "deep_std": raw[..., :-1].std(-1), "deep_rho_folded": recency(folded),
+            "deep_std_folded": folded[..., :-1].std(-1)}
+
+
+def _sizes(p, layer, ln, folded) -> dict:
+    """Return the size of b_Q beside x W_Q, x = LN(p), and each key direction's share in the table's first axes."""
+    queries = project(layer_norm(p, ln), layer.W_Q, torch.zeros_like(layer.b_Q))
+    axes = torch.linalg.svd(p[:-1] - p[:-1].mean(0), full_matrices=False)[2][:6]
+    curves = semi_bias(p[:-1], folded)
+    return {"size_b": layer.b_Q.norm(dim=1), "size_xW": queries.norm(dim=-1).median(1).values,
+            "size_b_folded": folded.b_Q.norm(dim=1),
+            "direction_share": torch.nn.functional.normalize(key_direction(folded), dim=1).matmul(axes.T).square(),
+            "curves_corr": torch.corrcoef(curves)}
+
+
+def _equality(p, layer, ln) -> dict[str, Value]:
+    """Hold the rewriting to transformers' module on the real layer; tokens are drawn, as wide as a position."""
+    p = p[:100]
+    g = torch.Generator().manual_seed(1)
+    e = torch.randn(p.shape, generator=g, dtype=torch.float64).to(p.device) * sigma(p).median()
+    x = layer_norm(e + p, ln)
+    ours, module = attend(x, layer, causal=True), _module(layer).to(x.device)
+    output, attention = _run(module, x)
+    due = compute_scores(x, layer)
+    terms = score_terms(x, layer)
+    two = softmax((terms.content + terms.semi_bias[..., None, :]).masked_fill(ours.attention == 0, -math.inf))
+    errors = {"attention": (ours.attention, attention), "output": (ours.output, output),
+              "four_terms": (terms.total(), due), "two_terms": (two, attention),
+              "six_terms": (six_terms(e, p, layer, ln).total(), due),
+              "value_folded": (_run(_module(fold_value_bias(layer)).to(x.device), x)[0], output)}
+    module.c_attn.bias[layer.model:2 * layer.model] = 0
+    errors["no_key_bias"] = (_run(module, x)[0], output)
+    module.c_attn.bias[:layer.model] = 0
+    errors["no_query_bias"] = (_run(module, x)[0], output)
+    errors |= {name: (wrong, output) for name, wrong in _misprints(x, layer, ours.attention).items()}
+    gaps = {name: float((found - due).abs().max() / due.abs().max()) for name, (found, due) in errors.items()}
+    return {f"error_{name}": Value(gap, tolerance=1e-12 if gap < 1e-11 else 1e-9) for name, gap in gaps.items()}
+
+
+def _misprints(x, layer, attention) -> dict:
+    """Return what the printed lines would compute if taken at their word."""
+    values = project(x, layer.W_V, layer.b_V)
+    rows = attention.sum(-1, keepdim=True)
+    def out(heads):
+        return torch.einsum("hqc,hcm->qm", heads, layer.W_O) + layer.b_O
+    plain = attention @ (values - layer.b_V[:, None])
+    keys = torch.arange(1, len(x) + 1, dtype=x.dtype, device=x.device)[None, :, None]
+    carried = torch.einsum("hc,hcm->m", layer.b_V, layer.W_O) + layer.b_O
+    no_bias = replace(layer, b_V=torch.zeros_like(layer.b_V), b_O=torch.zeros_like(layer.b_O))
+    content = attend(x, no_bias, causal=True).output
+    return {"value_at_query": out(rows * values), "bias_in_sum_over_keys": out(plain + keys * layer.b_V[:, None]),
+            "bias_in_sum_over_heads": content + layer.heads * carried, "bias_outside": content + carried}
+
+
+def _module(layer) -> torch.nn.Module:
+    """Fill transformers' GPT-2 attention with a layer's weights."""
+    from transformers import GPT2Config
+    from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
+    config = GPT2Config(n_embd=layer.model, n_head=layer.heads, bos_token_id=0, eos_token_id=0)
+    config._attn_implementation = "eager"
+    module = GPT2Attention(config, layer_idx=0).to(torch.float64).eval().requires_grad_(False)
+    for name, part in (("weight", "W"), ("bias", "b")):
+        blocks = [getattr(layer, f"{part}_{kind}") for kind in "QKV"]
+        blocks = [b.transpose(0, 1).flatten(1) if part == "W" else b.flatten() for b in blocks]
+        getattr(module.c_attn, name).copy_(torch.cat(blocks, -1))
+    module.c_proj.weight.copy_(layer.W_O.flatten(0, 1))
+    module.c_proj.bias.copy_(layer.b_O)
+    return module
+
+
+def _run(module, x):
+    mask = torch.full((len(x), len(x)), torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device).triu(1)
+    output, attention = module(x[None], attention_mask=mask[None, None])[:2]
+    return output[0], attention[0]
+
+
+EXPERIMENT = Experiment(name="semi-bias-gpt2", summary="GPT-2's first layer: the semi-bias of its positions, the "
+                        "attention positions alone would give, its null, the deeper layers, equality with the module",
+                        compute=compute, models=("gpt2",), minutes=0.4, seed=0)
