@@ -1,0 +1,97 @@
+"""Weighted means, patterns and messages against the modules of transformers, on random and on real layers."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from analysis import averaging, checkpoints, patterns, weights
+from analysis.attention import attend, mask_future, softmax
+from analysis.axes import AttentionWeights
+from analysis.layernorm import layer_norm
+from analysis.modules import attention_module
+
+
+def random_layer(head=3, model=12, channel=4, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    shapes = [(head, model, channel)] * 3 + [(head, channel, model)] + [(head, channel)] * 3 + [(model,)]
+    return AttentionWeights(*(torch.randn(s, generator=g, dtype=torch.float64) for s in shapes))
+
+
+def draw(*shape, seed=1):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def gap(a, b):
+    return (a - b).abs().max().item()
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+@pytest.mark.parametrize(("head", "model"), [(3, 12), (1, 6), (4, 32)])
+def test_random_modules(family, head, model):
+    layer, x = random_layer(head, model, model // head), draw(2, 9, model)
+    output, attention = attention_module(family, layer)(x)
+    causal = family == "gpt2"
+    for form in (attend, patterns.attend_by_patterns):
+        ours = form(x, layer, causal=causal)
+        assert gap(ours.output, output) < 1e-11
+        assert gap(ours.attention, attention) < 1e-12
+    folded = averaging.apply_folded(attention, x, averaging.fold_values(layer))
+    assert gap(folded, output) < 1e-11
+    moved, _ = attention_module(family, averaging.move_value_bias(layer))(x)
+    assert gap(moved, output) < 1e-11
+    regauged, _ = attention_module(family, patterns.change_gauge(
+        layer, draw(head, model // head, model // head), draw(head, model // head, model // head, seed=2)))(x)
+    assert gap(regauged, output) < 1e-8
+
+
+def test_the_module_sees_what_is_left_out():
+    layer, x = random_layer(), draw(1, 9, 12)
+    output, _ = attention_module("gpt2", layer)(x)
+    for name in ("b_Q", "b_V", "b_O", "W_O"):
+        wrong = replace(layer, **{name: torch.zeros_like(getattr(layer, name))})
+        assert gap(patterns.attend_by_patterns(x, wrong, causal=True).output, output) > 1e-3
+    right = replace(layer, b_K=torch.zeros_like(layer.b_K))
+    assert gap(patterns.attend_by_patterns(x, right, causal=True).output, output) < 1e-11
+
+
+@pytest.mark.parametrize(("name", "family"), [("gpt2", "gpt2"), ("minilm", "bert")])
+@pytest.mark.parametrize("layer", [0, 5])
+def test_real_layers(name, family, layer):
+    checkpoint = checkpoints.find(name)
+    if checkpoint.stands_in_for and layer >= weights.config(checkpoint)["layers"]:
+        pytest.skip(f"{checkpoint.label()} has no layer {layer}")
+    w = weights.attention_layer(checkpoint, layer, torch.float64)
+    norm = weights.layer_norm(checkpoint, "attention", layer, torch.float64)
+    x = layer_norm(weights.positions(checkpoint, torch.float64)[:40] + 0.1 * draw(40, w.model), norm)[None]
+    output, attention = attention_module(family, w)(x)
+    ours = patterns.attend_by_patterns(x, w, causal=family == "gpt2")
+    assert gap(ours.attention, attention) < 1e-10
+    assert gap(ours.output, output) < 1e-9 * output.abs().max()
+    folded = averaging.apply_folded(attention, x, averaging.fold_values(w))
+    assert gap(folded, output) < 1e-9 * output.abs().max()
+
+
+def test_mean_layer_in_the_module():
+    x = draw(2, 9, 12)
+    output, attention = attention_module("gpt2", averaging.mean_layer(12, 3, 4))(x)
+    assert gap(output, averaging.cumulative_means(x)) < 1e-12
+    assert gap(attention, averaging.uniform_causal(9).expand_as(attention)) < 1e-12
+
+
+@pytest.mark.parametrize("base", [10000.0, 20.0])
+def test_rotary_scores_are_llamas(base):
+    layer, x = random_layer(), draw(2, 9, 12)
+    _, attention = attention_module("llama", layer, base=base)(x)
+    ours = softmax(mask_future(patterns.rotary_scores(x, layer, base)))
+    assert gap(ours, attention) < 1e-5  # Llama's cosines are float32
+    assert gap(attend(x, layer, causal=True).attention, attention) > 0.01
+    without = replace(layer, b_K=torch.zeros_like(layer.b_K))
+    assert gap(softmax(mask_future(patterns.rotary_scores(x, without, base))), attention) > 0.01
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="family must be"):
+        attention_module("t5", random_layer())
+    with pytest.raises(ValueError, match="head \\* channel must be model"):
+        attention_module("gpt2", random_layer(2, 12, 4))
