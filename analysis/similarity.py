@@ -6,6 +6,7 @@ part, symmetry of scores. What does not: the four terms of a score (``bias``), p
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +15,11 @@ from einops import einsum
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from analysis.axes import Residual
+from analysis.axes import AttentionWeights, Residual
 
 Factor = Float[Tensor, "head model channel"]
+MAPS = ("Q", "K", "V")
+"""The order of the axis ``map``."""
 
 
 def singular_values(W: Factor) -> Float[Tensor, "head least"]:
@@ -98,6 +101,32 @@ def in_cone(x: Residual, W: Factor, epsilon: float) -> Bool[Tensor, "*batch head
     if not 0 <= epsilon <= 1:
         raise ValueError(f"epsilon must lie in [0, 1], got {epsilon}")
     return cone_position(x, W) >= 1 - epsilon
+
+
+def over_heads(measure: Callable[[Factor], Float[Tensor, " head"]],
+               layers: Sequence[AttentionWeights]) -> Float[Tensor, "map layer head"]:
+    """Apply a measure of one matrix to ``W_Q``, ``W_K`` and ``W_V`` of every layer: one number a map and head."""
+    return torch.stack([torch.stack([measure(getattr(layer, f"W_{name}")) for layer in layers]) for name in MAPS])
+
+
+def amplifications(states: Float[Tensor, "state position model"], layers: Sequence[AttentionWeights], *,
+                   biased: bool = True) -> Float[Tensor, "map layer head position"]:
+    """Measure ``amplification`` for every row that every layer reads, in all three maps and all heads.
+
+    Parameters
+    ----------
+    states
+        What each layer reads, first layer first; a last state that no layer reads may follow.
+    biased
+        Whether the biases count (the rows of Q, K and V) or the linear parts alone (what singular values speak of).
+
+    Notes
+    -----
+    Ledger B-13, B-14.
+    """
+    return torch.stack([torch.stack([
+        amplification(x, getattr(layer, f"W_{name}"), getattr(layer, f"b_{name}") if biased else None)
+        for x, layer in zip(states, layers, strict=False)]) for name in MAPS])
 
 
 def isotropic_cone_positions(W: Factor, samples: int, rng: np.random.Generator) -> Float[Tensor, "head sample"]:

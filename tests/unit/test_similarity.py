@@ -2,6 +2,7 @@
 
 import doctest
 import math
+from dataclasses import replace
 
 import jaxtyping
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import positions, similarity
+from analysis.encoder import random_layers
 
 
 def factors(seed=0, head=3, model=12, channel=4):
@@ -128,3 +130,17 @@ def test_sines_have_one_norm_and_know_distance_only():
     assert positions.toeplitz_defect(torch.diag(torch.arange(4.0))) > 0.4
     with pytest.raises(ValueError, match="even"):
         positions.sinusoidal_positions(4, 5)
+
+
+def test_tables_over_maps_layers_and_heads_hold_the_single_measures():
+    g = torch.Generator().manual_seed(6)
+    layers = [layer.attention for layer in random_layers(2, 3, 12, generator=g)]
+    states = torch.randn(3, 5, 12, generator=g, dtype=torch.float64)
+    biased = replace(layers[1], b_K=torch.ones(3, 4, dtype=torch.float64))
+    table = similarity.amplifications(states, [layers[0], biased])
+    assert table.shape == (3, 2, 3, 5)
+    torch.testing.assert_close(table[1, 1], similarity.amplification(states[1], biased.W_K, biased.b_K))
+    linear = similarity.amplifications(states, [layers[0], biased], biased=False)
+    torch.testing.assert_close(linear[1, 1], similarity.amplification(states[1], biased.W_K))
+    top = similarity.over_heads(lambda W: similarity.singular_values(W)[:, 0], layers)
+    torch.testing.assert_close(top[2, 0], similarity.singular_values(layers[0].W_V)[:, 0])
