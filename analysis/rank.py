@@ -1,18 +1,21 @@
 r"""Rank: of a matrix, of a matrix after LayerNorm, and what is left of it after many layers.
 
-What belongs here: numerical and exact ranks with their tolerance, the condition under which centring costs a
-rank, the residual of a set of rows from their mean. What does not: the forward pass (``encoder``).
+What belongs here: numerical ranks with their tolerance, the condition under which centring costs a rank, the residual
+of a set of rows from their mean. What does not: the forward pass (``encoder``), search among matrices (``smallest``).
 """
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from analysis.axes import EncoderLayer, LayerNormWeights, Residual
+from analysis.encoder import Switches, encode, random_layers
+from analysis.layernorm import centre, sigma
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,36 @@ def centred_rank(x: Float[Tensor, "row column"], cutoff: float | None = None, ne
     return numerical_rank(x, cutoff).rank - int(distance_of_ones(x, cutoff) < near)
 
 
+class NormRanks(NamedTuple):
+    """Ranks on the way through one LayerNorm: what it reads, centred, divided by sigma, with gain, with bias."""
+
+    read: NumericalRank
+    centred: NumericalRank
+    divided: NumericalRank
+    with_gain: NumericalRank
+    with_bias: NumericalRank
+
+
+def ranks_through_norm(x: Float[Tensor, "row column"], norm: LayerNormWeights) -> NormRanks:
+    """Take the rank after each step of a LayerNorm.
+
+    Notes
+    -----
+    Ledger B-28, B-30, B-31, B-37.
+
+    Examples
+    --------
+    Centring costs the rank that the bias gives back:
+
+    >>> norm = LayerNormWeights(torch.ones(2), torch.tensor([1.0, 0.0]), eps=1e-12)
+    >>> [step.rank for step in ranks_through_norm(torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 3.0]]), norm)]
+    [2, 1, 1, 1, 2]
+    """
+    divided = centre(x) / sigma(x, norm.eps)[:, None]
+    steps = (x, centre(x), divided, divided * norm.gain, divided * norm.gain + norm.bias)
+    return NormRanks(*(numerical_rank(step) for step in steps))
+
+
 def residual(x: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
     r"""Return how far rows are from being all the same: :math:`\|X - \mathbf 1 \bar x^T\|_F / \|X\|_F`, 0 to 1.
 
@@ -124,44 +157,24 @@ def residual(x: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
     return (x - x.mean(-2, keepdim=True)).flatten(-2).norm(dim=-1) / x.flatten(-2).norm(dim=-1)
 
 
-def exact_rank(matrix: Sequence[Sequence[int]] | np.ndarray) -> int:
-    """Return the rank of a matrix of whole numbers or fractions, by elimination without rounding.
+def trace_residual(x: Residual, layers: Sequence[EncoderLayer], switches: Switches) -> Float[Tensor, " state"]:
+    """Follow the residual through a stack: what each layer reads and what the last one writes."""
+    return torch.stack([residual(state) for state in encode(x, layers, switches)])
 
-    >>> exact_rank([[1, 2], [2, 4]]), exact_rank([[0, 0]])
-    (1, 0)
+
+def random_collapse(width: int, gain: float, seed: int, switches: Sequence[Switches], *, depth: int = 12,
+                    heads: int = 4, rows: int = 32) -> Float[Tensor, "switch state"]:
+    """Follow the residual through one random stack under several switches, from the same normalised random rows.
+
+    Notes
+    -----
+    Ledger B-25, B-26. The same weights serve every switch, so differences between switches are paired.
     """
-    rows = [[Fraction(entry) for entry in row] for row in np.asarray(matrix).tolist()]
-    rank = 0
-    for column in range(len(rows[0]) if rows else 0):
-        pivot = next((r for r in range(rank, len(rows)) if rows[r][column] != 0), None)
-        if pivot is None:
-            continue
-        rows[rank], rows[pivot] = rows[pivot], rows[rank]
-        for r in range(rank + 1, len(rows)):
-            factor = rows[r][column] / rows[rank][column]
-            rows[r] = [a - factor * b for a, b in zip(rows[r], rows[rank], strict=True)]
-        rank += 1
-    return rank
-
-
-def small_matrices(shapes: Iterable[tuple[int, int]], entries: Sequence[int]) -> Iterator[np.ndarray]:
-    """Walk through every matrix of the given shapes with entries from ``entries``, smallest shape first as given.
-
-    >>> [m.tolist() for m in small_matrices([(1, 2)], (0, 1))]
-    [[[0, 0]], [[0, 1]], [[1, 0]], [[1, 1]]]
-    """
-    for rows, columns in shapes:
-        for flat in itertools.product(entries, repeat=rows * columns):
-            yield np.array(flat, dtype=object).reshape(rows, columns)
-
-
-def first_counterexample(claim: Callable[..., bool], *walks: Iterable[np.ndarray]) -> tuple[np.ndarray, ...] | None:
-    """Return the first matrix (or tuple of matrices, the last walk fastest) for which ``claim`` is false, else None.
-
-    >>> first_counterexample(lambda m: exact_rank(m) == 0, small_matrices([(1, 1)], (0, 3)))
-    (array([[3]], dtype=object),)
-    """
-    return next((case for case in itertools.product(*walks) if not claim(*case)), None)
+    g = torch.Generator().manual_seed(seed)
+    layers = random_layers(depth, heads, width, gain=gain, generator=g)
+    x = centre(torch.randn(rows, width, generator=g, dtype=torch.float64))
+    x = x / sigma(x)[:, None]
+    return torch.stack([trace_residual(x, layers, switch) for switch in switches])
 
 
 def cubic_rate(sizes: Float[Tensor, " size"], residuals: Float[Tensor, " size"]) -> float:

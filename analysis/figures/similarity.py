@@ -73,7 +73,7 @@ def cone(epsilon: np.ndarray, shares: Mapping[str, np.ndarray]) -> Figure:
             panel.plot(epsilon, 100 * shares[which][k], line, color=style.COLOURS[colour], label=label)
         panel.set(xlabel=r"aperture $\epsilon$ of the cone", title=name, xlim=(0, 1), ylim=(-2, 102))
     axes[0].set(ylabel="rows inside (%)")
-    axes[0].legend(loc="upper left")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
@@ -97,19 +97,20 @@ def form(eigenvalues: Mapping[str, np.ndarray], shares: Mapping[str, np.ndarray]
 def asymmetry(scores: Mapping[str, np.ndarray], attention: Mapping[str, np.ndarray]) -> Figure:
     """Draw the antisymmetric share of scores (left) and of attention (right) by layer, for several forms M."""
     figure, axes = style.new(1, 2, sharey=True)
-    colours = [style.COLOURS[c] for c in ("trained", "content", "semi_bias", "positional")]
-    lines = ["-", ":", "--", "-."]
+    colours = [style.COLOURS[c] for c in ("trained", "token", "semi_bias", "positional", "control")]
+    lines = ["-", ":", "--", "-.", "-"]
+    highest = max(v.max() for table in (scores, attention) for v in table.values())
     for panel, table, title in zip(axes, (scores, attention), ("before the softmax", "after it"), strict=True):
         for (name, values), colour, line in zip(table.items(), colours, lines, strict=False):
             panel.plot(np.arange(len(values)), values, line, marker="o", color=colour, label=name)
-        panel.set(xlabel="layer", title=title, xticks=np.arange(len(values)), ylim=(-0.02, None))
+        panel.set(xlabel="layer", title=title, xticks=np.arange(len(values)), ylim=(-0.02, 1.1 * highest))
     axes[0].set(ylabel="antisymmetric share")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure
 
 
 def grams(tables: Mapping[str, np.ndarray]) -> Figure:
-    """Draw the products of every two position rows, one panel a table, each scaled to its own largest entry."""
+    """Draw the products of every two position rows, one panel a table, each scaled to its own largest entries."""
     figure, axes = style.new(1, len(tables), sharey=True)
     for panel, (name, gram) in zip(axes, tables.items(), strict=True):
         limit = np.quantile(np.abs(gram), 0.995)

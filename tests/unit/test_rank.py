@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from analysis import rank
-from analysis.encoder import PURE_ATTENTION, encode_layer, random_layers
-from analysis.layernorm import centre
+from analysis.axes import LayerNormWeights
+from analysis.encoder import ALL_ON, PURE_ATTENTION, encode, encode_layer, random_layers
+from analysis.layernorm import centre, layer_norm
+from analysis.smallest import exact_rank
 
 small_integers = hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=5), elements=st.integers(-2, 2))
 
@@ -23,7 +25,7 @@ def test_examples():
 @settings(max_examples=100, deadline=None)
 @given(small_integers)
 def test_exact_and_numerical_rank_agree(matrix):
-    assert rank.exact_rank(matrix) == rank.numerical_rank(torch.from_numpy(matrix).double()).rank
+    assert exact_rank(matrix) == rank.numerical_rank(torch.from_numpy(matrix).double()).rank
 
 
 @settings(max_examples=100, deadline=None)
@@ -31,10 +33,10 @@ def test_exact_and_numerical_rank_agree(matrix):
 def test_centring_costs_a_rank_exactly_where_ones_lie_in_the_row_space(matrix):
     x = torch.from_numpy(matrix).double()
     centred = matrix.shape[1] * matrix - matrix.sum(1, keepdims=True)
-    with_ones = rank.exact_rank(np.vstack([matrix, np.ones_like(matrix[:1])]))
-    inside = with_ones == rank.exact_rank(matrix)
-    assert rank.exact_rank(centred) == rank.exact_rank(matrix) - inside
-    assert rank.centred_rank(x) == rank.exact_rank(centred)
+    with_ones = exact_rank(np.vstack([matrix, np.ones_like(matrix[:1])]))
+    inside = with_ones == exact_rank(matrix)
+    assert exact_rank(centred) == exact_rank(matrix) - inside
+    assert rank.centred_rank(x) == exact_rank(centred)
     assert (rank.distance_of_ones(x) < 1e-9) == inside
 
 
@@ -84,12 +86,28 @@ def test_one_layer_of_pure_attention_cubes_a_small_residual():
     assert rank.cubic_rate(sizes, after) == pytest.approx(3, abs=0.1)
 
 
-def test_search_finds_the_smallest_in_order_and_none_where_there_is_none():
-    def walk():
-        return rank.small_matrices([(1, 1), (2, 2)], (0, 1))
-    found, = rank.first_counterexample(lambda m: rank.exact_rank(m) < 2, walk())
-    assert found.tolist() == [[0, 1], [1, 0]]
-    assert rank.first_counterexample(lambda m: rank.exact_rank(m) < 3, walk()) is None
-    pair = rank.first_counterexample(lambda a, b: rank.exact_rank(a + b) > 0,
-                                     rank.small_matrices([(1, 1)], (1, 2)), rank.small_matrices([(1, 1)], (-2,)))
-    assert [m.item() for m in pair] == [2, -2]
+def test_ranks_through_norm_follow_its_steps():
+    g = torch.Generator().manual_seed(4)
+    norm = LayerNormWeights(*torch.randn(2, 8, generator=g, dtype=torch.float64), eps=1e-12)
+    for rows, due in ((5, [5, 5, 5, 5, 5]), (20, [8, 7, 7, 7, 8])):
+        x = torch.randn(rows, 8, generator=g, dtype=torch.float64)
+        assert [step.rank for step in rank.ranks_through_norm(x, norm)] == due
+        assert rank.numerical_rank(layer_norm(x, norm)).rank == due[-1]
+
+
+def test_bias_can_take_a_rank_away():
+    x = torch.tensor([[1.0, -1.0, 3.0]], dtype=torch.float64)
+    norm = LayerNormWeights(torch.ones(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64), eps=0.0)
+    against = LayerNormWeights(norm.gain, -layer_norm(x, norm)[0], eps=0.0)
+    assert [step.rank for step in rank.ranks_through_norm(x, against)] == [1, 1, 1, 1, 0]
+
+
+def test_residual_is_traced_through_every_state():
+    found = rank.random_collapse(16, 1.0, 0, [ALL_ON, PURE_ATTENTION], depth=3, heads=2, rows=6)
+    assert found.shape == (2, 4)
+    assert found[0, 0] == found[1, 0]
+    assert found[1, -1] < 1e-3 < found[0, -1]
+    g = torch.Generator().manual_seed(5)
+    layers, x = random_layers(2, 2, 8, generator=g), torch.randn(4, 8, generator=g, dtype=torch.float64)
+    traced = rank.trace_residual(x, layers, ALL_ON)
+    torch.testing.assert_close(traced[-1], rank.residual(encode(x, layers)[-1]))

@@ -1,0 +1,91 @@
+"""Figures of the chapter on rank collapse and LayerNorm. Arrays in, a figure out."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.figures import style
+
+# One look for each set of parts beside the skip connection, in every figure of the chapter.
+LOOKS = {
+    "attention": ("ink", "-", "o"),
+    "attention + LayerNorm": ("content", "-", "s"),
+    "attention + MLP": ("semi_bias", "-", "^"),
+    "attention + linear MLP": ("semi_bias", "--", "v"),
+    "attention + MLP + LayerNorm": ("positional", "-", "D"),
+    "attention + linear MLP + LayerNorm": ("positional", "--", "d"),
+}
+FLOOR = 1e-16
+
+
+def spectra(values: Mapping[str, Mapping[str, np.ndarray]], cutoff: float) -> Figure:
+    """Draw singular values of what a LayerNorm reads and of the same rows centred, one panel a number of rows.
+
+    Parameters
+    ----------
+    values
+        For each panel's title, curves by label; relative to the largest.
+    cutoff
+        The tolerance of the rank, drawn as a line.
+    """
+    figure, axes = style.new(1, len(values), sharey=True)
+    colours = (style.COLOURS["ink"], style.COLOURS["highlight"])
+    for panel, (title, curves) in zip(np.atleast_1d(axes), values.items(), strict=True):
+        for (label, curve), colour, line in zip(curves.items(), colours, ("-", "--"), strict=False):
+            panel.semilogy(np.arange(1, len(curve) + 1), np.maximum(curve, FLOOR / 10), line, color=colour, label=label)
+        panel.axhline(cutoff, color=style.COLOURS["muted"], linestyle=":", label="tolerance")
+        panel.set(title=title, xlabel="singular value, largest first")
+    np.atleast_1d(axes)[0].set(ylabel="relative to the largest")
+    np.atleast_1d(axes)[0].legend(loc="lower left")
+    return figure
+
+
+def _draw(panel: Axes, runs: Mapping[str, np.ndarray], skip: bool) -> None:
+    """Draw the runs with or without skip connections: geometric mean and the range from the 10th to 90th percentile."""
+    for label, (colour, line, marker) in LOOKS.items():
+        name = label.replace("attention", "attention + skip") if skip else label
+        if name not in runs:
+            continue
+        run = np.maximum(runs[name], FLOOR)
+        low, high = np.quantile(run, [0.1, 0.9], axis=0)
+        layer = np.arange(run.shape[1])
+        panel.semilogy(layer, np.exp(np.log(run).mean(0)), line, marker=marker, markersize=3,
+                       color=style.COLOURS[colour], label=label)
+        panel.fill_between(layer, low, high, color=style.COLOURS[colour], alpha=0.12, linewidth=0)
+
+
+def collapse(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
+    """Draw the residual by depth: above without skip connections, below with them; one column a kind of stack.
+
+    ``runs`` maps a column's title to curves ``(run, state)`` by the switches' description.
+    """
+    figure, axes = style.new(2, len(runs), size="tall", sharex="col", sharey="row", squeeze=False)
+    for column, (title, found) in enumerate(runs.items()):
+        for row, skip in enumerate((False, True)):
+            _draw(axes[row, column], found, skip)
+        axes[0, column].set(title=title, ylim=(FLOOR / 3, 3))
+        axes[1, column].set(xlabel="layer", ylim=(1e-7, 3))
+    axes[0, 0].set(ylabel="residual, no skip")
+    axes[1, 0].set(ylabel="residual, with skip")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def cubic(before: np.ndarray, after: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the residual after one layer against the residual before it, with a line of slope 3.
+
+    ``after`` maps a layer's description to ``(run, size)``.
+    """
+    figure, panel = style.new(size="half")
+    looks = (("ink", "o"), ("semi_bias", "^"), ("content", "s"))
+    for (label, found), (colour, marker) in zip(after.items(), looks, strict=False):
+        panel.loglog(before, np.exp(np.log(found).mean(0)), marker=marker, linestyle="", color=style.COLOURS[colour],
+                     label=label)
+    first = next(iter(after.values()))
+    guide = np.exp(np.log(first).mean(0))[0] * (before / before[0]) ** 3
+    panel.loglog(before, guide, ":", color=style.COLOURS["muted"], label="slope 3")
+    panel.set(xlabel="residual before the layer", ylabel="after it")
+    panel.legend()
+    return figure

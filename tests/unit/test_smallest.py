@@ -1,0 +1,28 @@
+"""Exact ranks and the walk through small matrices."""
+
+import doctest
+
+import numpy as np
+
+from analysis import smallest
+
+
+def test_examples():
+    assert doctest.testmod(smallest).failed == 0
+
+
+def test_fractions_are_exact_where_floats_are_not():
+    tiny = 10**40
+    assert smallest.exact_rank([[tiny, tiny + 1], [tiny - 1, tiny]]) == 2
+    assert smallest.exact_rank(np.zeros((0, 3), dtype=int)) == 0
+
+
+def test_search_finds_the_smallest_in_order_and_none_where_there_is_none():
+    def walk():
+        return smallest.small_matrices([(1, 1), (2, 2)], (0, 1))
+    found, = smallest.first_counterexample(lambda m: smallest.exact_rank(m) < 2, walk())
+    assert found.tolist() == [[0, 1], [1, 0]]
+    assert smallest.first_counterexample(lambda m: smallest.exact_rank(m) < 3, walk()) is None
+    left, right = smallest.small_matrices([(1, 1)], (1, 2)), smallest.small_matrices([(1, 1)], (-2,))
+    pair = smallest.first_counterexample(lambda a, b: smallest.exact_rank(a + b) > 0, left, right)
+    assert [m.item() for m in pair] == [2, -2]
