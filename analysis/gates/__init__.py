@@ -1,6 +1,7 @@
 """The gates of BERT: ideal attention maps, and a reader that finds them in real ones.
 
-``ideal`` builds the matrices, as they must be and as they were printed; ``reader`` takes a real map apart.
+``ideal`` builds the matrices, as they must be and as they were printed; ``reader`` takes a real map apart;
+``synthetic`` draws maps with known truth to measure the reader on.
 Plain tensors throughout; drawing is ``analysis.figures.gates``, running models is ``analysis.capture``.
 """
 
@@ -17,8 +18,22 @@ from analysis.gates.ideal import (
     printed_ends,
     row_entropy,
 )
+from analysis.gates.reader import GATES, PATTERNS, GateReading, read_gates
 
 __all__ = [
-    "backward", "closed", "cluster", "directional", "forward", "instance", "inverse_directional", "open_gate",
-    "printed_block", "printed_ends", "row_entropy",
+    "GATES",
+    "PATTERNS",
+    "GateReading",
+    "backward",
+    "closed",
+    "cluster",
+    "directional",
+    "forward",
+    "instance",
+    "inverse_directional",
+    "open_gate",
+    "printed_block",
+    "printed_ends",
+    "read_gates",
+    "row_entropy",
 ]
