@@ -236,7 +236,7 @@ def _checked(found: Checkpoint) -> Checkpoint:
         due = set()
         if len(blob) == 64:
             due = {blob}
-        elif found.source in ("models", "bundled") and known.sha256:
+        elif known.sha256 and (found.source in ("models", "bundled") or found.revision == known.revision is not None):
             due = set(known.sha256)
         elif path.name in listed:
             due = {listed[path.name]}

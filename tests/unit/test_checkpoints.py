@@ -1,0 +1,100 @@
+"""Finding models: the order of the sources, and the refusals."""
+
+import pytest
+
+from analysis import checkpoints
+from analysis.checkpoints import NotFound, Tampered, find
+
+from .tiny import write_hub_cache, write_model
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch):
+    for name in ("ANALYSIS_MODELS", "ANALYSIS_SOURCES", "ANALYSIS_DOWNLOAD"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_unknown_name_lists_the_known_ones():
+    with pytest.raises(NotFound, match=r"unknown model 'gpt-7'.*bert, gpt2, gpt2-mini"):
+        find("gpt-7")
+
+
+def test_folder_wins(tmp_path):
+    folder = write_model(tmp_path / "mine")
+    assert find("gpt2", folder=folder).source == "folder"
+    assert find(str(folder)).folder == folder.resolve()
+
+
+def test_folder_from_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANALYSIS_FOLDER_GPT2", str(write_model(tmp_path / "mine")))
+    assert find("gpt2").source == "folder"
+
+
+def test_folder_without_config_is_refused(tmp_path):
+    with pytest.raises(NotFound, match=r"no config\.json"):
+        find("gpt2", folder=tmp_path)
+
+
+def test_hub_cache_without_network(tmp_path):
+    write_hub_cache(tmp_path / "hub", "owner/tiny", write_model(tmp_path / "source"))
+    found = find("owner/tiny", cache=tmp_path / "hub")
+    assert found.source == "hub"
+    assert found.revision == "a" * 40
+    assert len(found.provenance()["sha256"]["model.safetensors"]) == 64
+
+
+def test_tampered_hub_file_is_refused(tmp_path):
+    snapshot = write_hub_cache(tmp_path / "hub", "owner/tiny", write_model(tmp_path / "source"))
+    blob = (snapshot / "model.safetensors").resolve()
+    content = bytearray(blob.read_bytes())
+    content[-1] ^= 1
+    blob.write_bytes(content)
+    with pytest.raises(Tampered, match="sha256"):
+        find("owner/tiny", cache=tmp_path / "hub")
+
+
+def test_models_folder_and_its_pinned_sha256(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANALYSIS_MODELS", str(tmp_path))
+    write_model(tmp_path / "gpt2")  # not the file whose sha256 is pinned
+    with pytest.raises(Tampered, match="expected"):
+        find("gpt2", sources=["models"])
+    write_model(tmp_path / "other")
+    assert find(str(tmp_path / "other"), sources=["models"]).source == "folder"
+
+
+def test_order_can_be_changed(tmp_path, monkeypatch):
+    folder = write_model(tmp_path / "mine")
+    monkeypatch.setenv("ANALYSIS_FOLDER_MINILM", str(folder))
+    assert find("minilm").folder == folder.resolve()
+    assert find("minilm", sources=["bundled"]).source == "bundled"
+    monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
+    assert find("minilm").source == "bundled"
+    with pytest.raises(ValueError, match="sources must be among"):
+        find("minilm", sources=["web"])
+
+
+def test_stand_in_is_named():
+    found = find("bert", sources=["bundled"])
+    assert (found.name, found.stands_in_for) == ("minilm", "bert")
+    assert "standing in for bert" in found.label()
+
+
+def test_no_stand_in_where_bundled_is_not_asked():
+    with pytest.raises(NotFound, match="ANALYSIS_DOWNLOAD"):
+        find("bert", sources=["models"])
+
+
+def test_listed_sums_are_checked(tmp_path):
+    folder = write_model(tmp_path / "mine")
+    (folder / "SHA256SUMS").write_text(f"{'0' * 64}  model.safetensors\n")
+    with pytest.raises(Tampered):
+        find(str(folder))
+    (folder / "SHA256SUMS").write_text(f"{checkpoints.sha256(folder / 'model.safetensors')}  model.safetensors\n")
+    assert find(str(folder)).name == "mine"
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"x")
+    with pytest.raises(NotFound, match="pickles, which are never loaded"):
+        find("x", folder=tmp_path)

@@ -1,0 +1,74 @@
+"""The command line: what it prints, its exit status, and that importing the package stays light."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from analysis import device
+from analysis.__main__ import main
+from analysis.ledger import MIME
+
+
+def test_list_names_models_and_experiments(capsys):
+    assert main(["list"]) == 0
+    assert "minilm" in capsys.readouterr().out
+
+
+def test_unknown_names_exit_with_2_and_one_line(capsys):
+    assert main(["record", "nothing"]) == 2
+    assert capsys.readouterr().err.startswith("error: unknown experiment 'nothing'")
+    assert main(["ledger", "Z-1"]) == 2
+
+
+def test_check_fails_on_a_damaged_record(tmp_path, capsys, monkeypatch):
+    import torch
+
+    from analysis import experiments, records
+    spec = records.Experiment("toy", "a toy", lambda device: records.Result({"a": records.Value(1.0)}))
+    monkeypatch.setattr(experiments, "NAMES", ("toy",))
+    monkeypatch.setattr(experiments, "find", lambda name: spec)
+    path = records.write(spec, torch.device("cpu"), tmp_path)
+    assert main(["check", "--folder", str(tmp_path)]) == 0
+    path.write_text(path.read_text().replace("1.0", "2.0"))
+    assert main(["check", "--folder", str(tmp_path)]) == 1
+
+
+def test_ledger_counts_open_claims(tmp_path, capsys):
+    output = {"output_type": "display_data",
+              "data": {MIME: {"id": "K-01", "outcome": "reproduced", "evidence": "e"}}}
+    (tmp_path / "semi-bias.json").write_text(json.dumps([{"source": "", "outputs": [output]}]))
+    assert main(["ledger", "K", "--from", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "1 of 30 claims have a verdict" in printed
+    assert main(["ledger", "K", "--check", "--from", str(tmp_path)]) == 1
+    assert main(["ledger", "K-01", "--check", "--from", str(tmp_path)]) == 0
+
+
+@pytest.fixture
+def _no_device(monkeypatch):
+    monkeypatch.delenv("ANALYSIS_DEVICE", raising=False)
+
+
+@pytest.mark.usefixtures("_no_device")
+def test_device_order(monkeypatch):
+    assert device.choose("cpu").type == "cpu"
+    monkeypatch.setenv("ANALYSIS_DEVICE", "cpu")
+    assert device.choose().type == "cpu"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert device.choose().type == "cpu"  # the variable overrides what the machine has
+    monkeypatch.delenv("ANALYSIS_DEVICE")
+    assert device.choose().type == "cuda"
+    with pytest.raises(ValueError, match="device must be"):
+        device.choose("quantum")
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    with pytest.raises(ValueError, match="sees 0 CUDA devices"):
+        device.choose("cuda")
+
+
+def test_import_needs_no_transformers_and_no_network():
+    code = ("import socket, sys; socket.socket.connect = None; import analysis, analysis.attention, analysis.layernorm, "
+            "analysis.checkpoints, analysis.weights; "
+            "print(sorted({'transformers', 'matplotlib', 'huggingface_hub', 'scipy'} & set(sys.modules)))")
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

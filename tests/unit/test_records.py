@@ -1,0 +1,123 @@
+"""Records: written whole, sealed, compared within their tolerance, and what a chapter gets."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import experiments, records
+from analysis.checkpoints import NotFound
+from analysis.records import BadRecord, Disagrees, Experiment, Result, Value
+
+
+def make(value=1.0, table=(1.0, 2.0), **kwargs):
+    def compute(device):
+        return Result({"mean": Value(value, tolerance=0.1, n=3), "name": Value("a")},
+                      {"table": np.array(table), "counts": np.array([1, 2])}, {"table": 0.01})
+    return Experiment("toy", "a toy", compute, **kwargs)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    records.write(make(), torch.device("cpu"), tmp_path)
+    return tmp_path
+
+
+def test_round_trip(folder):
+    record = records.load("toy", folder)
+    assert record["mean"] == 1.0
+    assert record.values["mean"].n == 3
+    np.testing.assert_array_equal(record.array("table"), [1.0, 2.0])
+    assert record.provenance["command"] == "python -m analysis record toy"
+    assert {p.name for p in folder.iterdir()} == {"toy.json", "toy.npz"}
+
+
+def test_agrees_within_the_tolerance_and_not_beyond(folder):
+    record = records.load("toy", folder)
+    records.compare(make(1.09, (1.009, 2.0)).compute(None), record)
+    with pytest.raises(Disagrees, match=r"mean is 1\.2, recorded 1\.0"):
+        records.compare(make(1.2).compute(None), record)
+    with pytest.raises(Disagrees, match=r"array table differs by 0\.02"):
+        records.compare(make(table=(1.02, 2.0)).compute(None), record)
+    with pytest.raises(Disagrees, match="finite elsewhere"):
+        records.compare(make(table=(np.nan, 2.0)).compute(None), record)
+    with pytest.raises(Disagrees, match="shape"):
+        records.compare(make(table=(1.0,)).compute(None), record)
+    with pytest.raises(Disagrees, match="only in the record"):
+        records.compare(Result(), record)
+
+
+@pytest.mark.parametrize("edit", [
+    lambda text: text.replace('"value": 1.0', '"value": 1.05'),
+    lambda text: text.replace('"tolerance": 0.1', '"tolerance": 9'),
+    lambda text: text[:-20],
+])
+def test_an_edited_record_is_refused(folder, edit):
+    path = folder / "toy.json"
+    path.write_text(edit(path.read_text()))
+    with pytest.raises(BadRecord, match="python -m analysis record toy"):
+        records.load("toy", folder)
+
+
+def test_edited_or_missing_arrays_are_refused(folder):
+    np.savez(folder / "toy.npz", table=np.zeros(2), counts=np.zeros(2))
+    with pytest.raises(BadRecord, match="not the file that was recorded"):
+        records.load("toy", folder)
+    (folder / "toy.npz").unlink()
+    with pytest.raises(BadRecord, match="missing"):
+        records.load("toy", folder)
+    with pytest.raises(BadRecord, match="there is no record"):
+        records.load("other", folder)
+
+
+def test_missing_inputs_are_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
+    monkeypatch.setenv("ANALYSIS_DATA", str(tmp_path))
+    spec = make(models=("bert",), data=("nowhere",))
+    assert spec.missing() == ["model bert", "data nowhere"]  # a stand-in is not the model
+    with pytest.raises(NotFound, match="needs model bert, data nowhere"):
+        records.write(spec, torch.device("cpu"), tmp_path)
+
+
+def test_unwritable_folder_is_refused_before_computing(tmp_path):
+    (tmp_path / "file").write_text("")
+    def never(device):
+        pytest.fail("computed before the folder was checked")
+    with pytest.raises(PermissionError, match="cannot write"):
+        records.write(Experiment("toy", "", never), torch.device("cpu"), tmp_path / "file")
+
+
+def test_a_failing_experiment_leaves_nothing(tmp_path):
+    def broken(device):
+        raise RuntimeError("boom")
+    with pytest.raises(RuntimeError):
+        records.write(Experiment("toy", "", broken), torch.device("cpu"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_experiment_is_refused():
+    with pytest.raises(LookupError, match="unknown experiment 'nothing'"):
+        experiments.find("nothing")
+
+
+def test_live_or_record(folder, monkeypatch):
+    load = records.load
+    monkeypatch.setattr(records, "load", lambda name: load(name, folder))
+    specs = {"toy": make()}
+    monkeypatch.setattr(experiments, "find", lambda name: specs[name])
+    record, said = experiments.live_or_record("toy")
+    assert record["mean"] == 1.0
+    assert "Recomputed just now" in said
+    specs["toy"] = make(5.0)
+    with pytest.raises(Disagrees):
+        experiments.live_or_record("toy")
+    assert "Shown from the record" in experiments.live_or_record("toy", recompute=False)[1]
+    specs["toy"] = make(5.0, data=("nowhere",))
+    assert "needs data nowhere" in experiments.live_or_record("toy")[1]
+
+
+def test_every_registered_experiment_has_a_whole_record():
+    for name in experiments.NAMES:
+        assert records.load(name).name == name
+        assert json.loads((records.FOLDER / f"{name}.json").read_text())["summary"] == experiments.find(name).summary

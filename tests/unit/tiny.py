@@ -1,0 +1,44 @@
+"""Tiny models and folders for the tests: made here, laid out as the hub's cache lays them out."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+GPT2 = {"model_type": "gpt2", "vocab_size": 31, "n_positions": 16, "n_embd": 12, "n_layer": 2, "n_head": 3,
+        "layer_norm_epsilon": 1e-5, "bos_token_id": 0, "eos_token_id": 0}
+BERT = {"model_type": "bert", "vocab_size": 31, "max_position_embeddings": 16, "hidden_size": 12,
+        "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20, "layer_norm_eps": 1e-12}
+
+
+def write_model(folder: Path, config: dict = GPT2, seed: int = 0) -> Path:
+    """Write a randomly initialised model of that configuration, every parameter non-zero."""
+    from transformers import AutoModel, BertConfig, GPT2Config
+    settings = (GPT2Config if config["model_type"] == "gpt2" else BertConfig)(**config)
+    torch.manual_seed(seed)
+    model = AutoModel.from_config(settings)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file({k: v.contiguous() for k, v in model.state_dict().items()}, folder / "model.safetensors",
+              metadata={"format": "pt"})
+    return folder
+
+
+def write_hub_cache(cache: Path, hub_id: str, source: Path, revision: str = "a" * 40) -> Path:
+    """Lay a model folder out as the hub's cache does: blobs named by sha256, a snapshot of links, a ref."""
+    home = cache / f"models--{hub_id.replace('/', '--')}"
+    snapshot = home / "snapshots" / revision
+    snapshot.mkdir(parents=True)
+    (home / "blobs").mkdir()
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text(revision)
+    for path in source.iterdir():
+        blob = home / "blobs" / hashlib.sha256(path.read_bytes()).hexdigest()
+        blob.write_bytes(path.read_bytes())
+        (snapshot / path.name).symlink_to(blob)
+    return snapshot
