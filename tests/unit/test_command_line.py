@@ -68,7 +68,8 @@ def test_device_order(monkeypatch):
 
 
 def test_import_needs_no_transformers_and_no_network():
-    code = ("import socket, sys; socket.socket.connect = None; import analysis, analysis.attention, analysis.layernorm, "
+    code = ("import socket, sys; socket.socket.connect = None; "
+            "import analysis, analysis.attention, analysis.layernorm, "
             "analysis.checkpoints, analysis.weights; "
             "print(sorted({'transformers', 'matplotlib', 'huggingface_hub', 'scipy'} & set(sys.modules)))")
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
