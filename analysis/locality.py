@@ -77,7 +77,7 @@ def listen(scores: Float[Tensor, "*any key"]) -> Attention:
     return softmax(mask_future(scores))
 
 
-def nearest_mass(attention: Attention, reach: int = 50) -> Float[Tensor, "*batch head query"]:
+def nearest_mass(attention: Float[Tensor, "*any query key"], reach: int = 50) -> Float[Tensor, "*any query"]:
     """Sum each query's attention over the nearest ``reach`` keys, its own position among them.
 
     Ledger K-24, K-25. Queries are taken to be the last of the keys.
@@ -91,7 +91,7 @@ def nearest_mass(attention: Attention, reach: int = 50) -> Float[Tensor, "*batch
     return (attention * ((distance >= 0) & (distance < reach))).sum(-1)
 
 
-def peak_distance(attention: Attention) -> Int[Tensor, "*batch head query"]:
+def peak_distance(attention: Float[Tensor, "*any query key"]) -> Int[Tensor, "*any query"]:
     """Return how far back each query's largest weight lies; where several are largest, the nearest of them.
 
     >>> peak_distance(torch.tensor([[[1.0, 0.0, 0.0], [0.7, 0.3, 0.0], [0.2, 0.4, 0.4]]]))
@@ -132,14 +132,20 @@ def position_only(own: Float[Tensor, "head key"], both: Scores, reaches: tuple[i
              [0.5000],
              [0.5000]]])
     """
-    mass, peak = [], []
-    for scores in (own, both, own[:, None] + both):
-        attention = listen(scores)
-        mass.append(torch.stack([nearest_mass(attention, reach)[:, first:].mean(-1) for reach in reaches]))
-        peak.append(peak_distance(attention))
-    keys = torch.arange(first + 1, own.shape[-1] + 1, dtype=own.dtype)
-    uniform = torch.stack([(reach / keys).clamp(max=1).mean() for reach in reaches])
-    return PositionOnly(tuple(reaches), torch.stack(mass, 1), uniform, torch.stack(peak))
+    if first >= own.shape[1]:
+        raise ValueError(f"first must be below the number of keys, {own.shape[1]}, got {first}")
+    heads, keys = own.shape
+    mass = own.new_empty(len(reaches), 3, heads)
+    peak = torch.empty(3, heads, both.shape[1], dtype=torch.int64, device=own.device)
+    for head, part in [(h, part) for h in range(heads) for part in range(3)]:  # one map at a time stays in the cache
+        scores = (own[head, None].expand_as(both[head]), both[head], own[head] + both[head])[part]
+        attention = listen(scores[None])[0]
+        peak[part, head] = peak_distance(attention)
+        for r, reach in enumerate(reaches):
+            mass[r, part, head] = nearest_mass(attention[first:], reach).mean()
+    held = torch.arange(first + 1, keys + 1, dtype=own.dtype, device=own.device)
+    uniform = torch.stack([(reach / held).clamp(max=1).mean() for reach in reaches])
+    return PositionOnly(tuple(reaches), mass, uniform, peak)
 
 
 def _distance(attention: Tensor) -> Int[Tensor, "query key"]:

@@ -18,7 +18,7 @@ from analysis.locality import listen, nearest_mass, position_only, position_scor
 from analysis.records import Experiment, Result, Value
 
 WIDTHS = (0.0, 1.0, 2.0)
-DRAWS = 2000
+DRAWS = 1000
 EVERY = 8
 CURVE_QUERIES = tuple(range(15, 1024, 16))
 
@@ -170,4 +170,4 @@ def _run(module, x):
 
 EXPERIMENT = Experiment(name="semi-bias-gpt2", summary="GPT-2's first layer: the semi-bias of its positions, the "
                         "attention positions alone would give, its null, the deeper layers, equality with the module",
-                        compute=compute, models=("gpt2",), minutes=0.4, seed=0)
+                        compute=compute, models=("gpt2",), minutes=0.2, seed=0)

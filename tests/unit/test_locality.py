@@ -17,6 +17,7 @@ from analysis.locality import (
     nearest_mass,
     partial_rank_correlation,
     peak_distance,
+    position_only,
     position_scores,
     rank_correlation,
     recency,
@@ -59,6 +60,21 @@ def test_locality_statistics_against_loops():
     expected = [[q - int(attention[h, q].argmax()) for q in range(9)] for h in range(2)]
     assert peak_distance(attention).tolist() == expected
     assert peak_distance(attention[:, 5:]).tolist() == [row[5:] for row in expected]
+
+
+def test_position_only_measures_the_three_parts():
+    weights, ln, _, p = draw(position=20)
+    own, both = position_scores(p, sigma(p), fold_layer_norm(weights, ln))
+    found = position_only(own, both, (2, 5), first=7)
+    for part, scores in enumerate((own, both, own[:, None] + both)):
+        attention = listen(scores)
+        for r, reach in enumerate(found.reaches):
+            due = nearest_mass(attention, reach)[:, 7:].mean(-1)
+            torch.testing.assert_close(found.mass[r, part], due, rtol=1e-12, atol=1e-12)
+        assert (found.peak[part] == peak_distance(attention)).all()
+    equal = listen(torch.zeros(1, 20, dtype=torch.float64))
+    due = torch.stack([nearest_mass(equal, reach)[0, 7:].mean() for reach in (2, 5)])
+    torch.testing.assert_close(found.uniform, due, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -135,6 +151,8 @@ def test_refusals():
         correlate(torch.ones(5), torch.arange(5.0))
     with pytest.raises(ValueError, match="finite"):
         correlate(torch.tensor([1.0, 2, 3, math.nan]), torch.arange(4.0))
+    with pytest.raises(ValueError, match="first must be below"):
+        position_only(torch.zeros(1, 3), torch.zeros(1, 3, 3), first=3)
     one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
     layer = AttentionWeights(one, one, one, one, zero, zero, zero, torch.zeros(1))
     with pytest.raises(ValueError, match="width must be 2 positive"):
