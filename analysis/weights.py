@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.axes import AttentionWeights, LayerNormWeights
+from analysis.axes import AttentionWeights, LayerNormWeights, all_finite
 from analysis.checkpoints import Checkpoint, NotFound, Tampered
 
 FAMILIES = ("gpt2", "bert")
@@ -63,7 +63,7 @@ def read(checkpoint: Checkpoint, *names: str, dtype: torch.dtype = torch.float32
     for name in names:
         if name not in found:
             raise MissingTensor(f"tensor {name!r} is not in {', '.join(str(p) for p in checkpoint.files())}")
-        if not torch.isfinite(found[name]).all():
+        if not all_finite(found[name]):
             raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
     return [found[name] for name in names]
 
