@@ -156,7 +156,7 @@ def train(
     """
     from tqdm.auto import tqdm
 
-    state = _writable(Path(out)) / STATE
+    state = writable(out) / STATE
     about = json.loads(json.dumps({"settings": asdict(settings), "identity": dict(identity or {})}))
     device, wanted = torch.device(device), set(probe_at)
     model.to(device)
@@ -288,8 +288,9 @@ def _restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, abo
     return _Progress(int(header["step"]), float(header["seconds"]), kept["losses"].tolist(), probed)
 
 
-def _writable(folder: Path) -> Path:
-    """Make the folder and try to write into it, before any computing."""
+def writable(folder: str | Path) -> Path:
+    """Make the folder and try to write into it, so that a refusal comes before any computing."""
+    folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write(folder / ".writable", b"")
