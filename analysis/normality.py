@@ -80,8 +80,6 @@ def lilliefors(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows"
     n = rows.shape[-1]
     if n < SIZES[0]:
         raise ValueError(f"rows must have at least {SIZES[0]} coordinates, got shape {tuple(rows.shape)}")
-    if not torch.isfinite(rows).all():
-        raise ValueError("rows holds entries that are not finite (nan or inf)")
     flat = np.ascontiguousarray(rows.detach().cpu().numpy().reshape(-1, n))
     step = max(1, CHUNK // n)
     parts = [_statistic(flat[start:start + step]) for start in range(0, len(flat), step)]
@@ -96,7 +94,10 @@ def _statistic(rows: np.ndarray) -> np.ndarray:
     """
     n = rows.shape[-1]
     z = np.sort(rows, axis=-1).astype(np.float64, copy=False)
-    z -= z.mean(-1, keepdims=True)
+    mean = z.mean(-1, keepdims=True)
+    if not np.isfinite(mean).all():
+        raise ValueError("rows holds entries that are not finite (nan or inf)")
+    z -= mean
     s = np.sqrt(np.einsum("rc,rc->r", z, z) / (n - 1))
     if not s.all():
         raise ValueError("rows holds a row without spread: all its coordinates are equal")
@@ -106,7 +107,7 @@ def _statistic(rows: np.ndarray) -> np.ndarray:
     torch.from_numpy(rough).erf_()  # in place, on the same memory: erf(z / sqrt 2) = 2 Phi(z) - 1
     rough -= (2 * middle - 1).astype(np.float32)
     np.abs(rough, out=rough)
-    row, column = np.nonzero(rough >= rough.max(-1, keepdims=True) - SAFETY)
+    row, column = np.divmod(np.flatnonzero(rough >= rough.max(-1, keepdims=True) - SAFETY), n)
     exact = np.abs(ndtr(z[row, column]) - middle[column])
     return np.maximum.reduceat(exact, np.searchsorted(row, np.arange(len(z)))) + 0.5 / n
 
