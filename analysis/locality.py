@@ -224,6 +224,26 @@ def recency(scores: Float[Tensor, "*any key"]) -> Float[Tensor, "*any"]:
     return found.masked_fill(scores.amax(-1) == scores.amin(-1), math.nan)
 
 
+def position_share(states: Float[Tensor, "text position model"]) -> float:
+    """Return how much of the variance of a stream is explained by the position alone.
+
+    Variance of the mean state of each position, less what averaging over so few texts leaves in it, over that plus
+    the variance between texts at a position.
+
+    Examples
+    --------
+    Every text alike: all variance is the position's.
+
+    >>> position_share(torch.tensor([[1.0, 2.0, 3.0]] * 4)[..., None])
+    1.0
+    """
+    if states.shape[0] < 2 or states.shape[1] < 2:
+        raise ValueError(f"states must hold at least 2 texts and 2 positions, got {tuple(states.shape[:2])}")
+    within = states.var(0).mean(0).sum()
+    between = (states.mean(0).var(0).sum() - within / states.shape[0]).clamp(min=0)
+    return float(between / (between + within))
+
+
 def _ranks(sample: Tensor) -> Float[Tensor, " sample"]:
     """Rank a sample from 0, ties sharing the mean of their ranks; all nan if an entry is not finite."""
     if not torch.isfinite(sample).all():

@@ -11,6 +11,7 @@ from analysis import device, records
 NAMES: tuple[str, ...] = (
     "semi-bias-gpt2",
     "gpt2-mini-emergence",
+    "semi-bias-token-counts",
 )
 
 

@@ -5,14 +5,14 @@ Everything in float64. ``sigma(e + p)`` depends on the token, which the paramete
 """
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import torch
 
 from analysis import checkpoints, weights
-from analysis.attention import attend, compute_scores, project, softmax
-from analysis.bias import fold_layer_norm, fold_value_bias, key_direction, score_terms, semi_bias, six_terms
+from analysis.attention import project
+from analysis.bias import fold_layer_norm, key_direction, semi_bias
+from analysis.experiments.semi_bias import equality
 from analysis.layernorm import layer_norm, sigma
 from analysis.locality import listen, nearest_mass, position_only, position_scores, recency
 from analysis.records import Experiment, Result, Value
@@ -112,60 +112,8 @@ def _equality(p, layer, ln) -> dict[str, Value]:
     p = p[:100]
     g = torch.Generator().manual_seed(1)
     e = torch.randn(p.shape, generator=g, dtype=torch.float64).to(p.device) * sigma(p).median()
-    x = layer_norm(e + p, ln)
-    ours, module = attend(x, layer, causal=True), _module(layer).to(x.device)
-    output, attention = _run(module, x)
-    due = compute_scores(x, layer)
-    terms = score_terms(x, layer)
-    two = softmax((terms.content + terms.semi_bias[..., None, :]).masked_fill(ours.attention == 0, -math.inf))
-    errors = {"attention": (ours.attention, attention), "output": (ours.output, output),
-              "four_terms": (terms.total(), due), "two_terms": (two, attention),
-              "six_terms": (six_terms(e, p, layer, ln).total(), due),
-              "value_folded": (_run(_module(fold_value_bias(layer)).to(x.device), x)[0], output)}
-    module.c_attn.bias[layer.model:2 * layer.model] = 0
-    errors["no_key_bias"] = (_run(module, x)[0], output)
-    module.c_attn.bias[:layer.model] = 0
-    errors["no_query_bias"] = (_run(module, x)[0], output)
-    errors |= {name: (wrong, output) for name, wrong in _misprints(x, layer, ours.attention).items()}
-    gaps = {name: float((found - due).abs().max() / due.abs().max()) for name, (found, due) in errors.items()}
-    return {f"error_{name}": Value(gap, tolerance=1e-12 if gap < 1e-11 else 1e-9) for name, gap in gaps.items()}
-
-
-def _misprints(x, layer, attention) -> dict:
-    """Return what the printed lines would compute if taken at their word."""
-    values = project(x, layer.W_V, layer.b_V)
-    rows = attention.sum(-1, keepdim=True)
-    def out(heads):
-        return torch.einsum("hqc,hcm->qm", heads, layer.W_O) + layer.b_O
-    plain = attention @ (values - layer.b_V[:, None])
-    keys = torch.arange(1, len(x) + 1, dtype=x.dtype, device=x.device)[None, :, None]
-    carried = torch.einsum("hc,hcm->m", layer.b_V, layer.W_O) + layer.b_O
-    no_bias = replace(layer, b_V=torch.zeros_like(layer.b_V), b_O=torch.zeros_like(layer.b_O))
-    content = attend(x, no_bias, causal=True).output
-    return {"value_at_query": out(rows * values), "bias_in_sum_over_keys": out(plain + keys * layer.b_V[:, None]),
-            "bias_in_sum_over_heads": content + layer.heads * carried, "bias_outside": content + carried}
-
-
-def _module(layer) -> torch.nn.Module:
-    """Fill transformers' GPT-2 attention with a layer's weights."""
-    from transformers import GPT2Config
-    from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
-    config = GPT2Config(n_embd=layer.model, n_head=layer.heads, bos_token_id=0, eos_token_id=0)
-    config._attn_implementation = "eager"
-    module = GPT2Attention(config, layer_idx=0).to(torch.float64).eval().requires_grad_(False)
-    for name, part in (("weight", "W"), ("bias", "b")):
-        blocks = [getattr(layer, f"{part}_{kind}") for kind in "QKV"]
-        blocks = [b.transpose(0, 1).flatten(1) if part == "W" else b.flatten() for b in blocks]
-        getattr(module.c_attn, name).copy_(torch.cat(blocks, -1))
-    module.c_proj.weight.copy_(layer.W_O.flatten(0, 1))
-    module.c_proj.bias.copy_(layer.b_O)
-    return module
-
-
-def _run(module, x):
-    mask = torch.full((len(x), len(x)), torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device).triu(1)
-    output, attention = module(x[None], attention_mask=mask[None, None])[:2]
-    return output[0], attention[0]
+    return {f"error_{name}": Value(gap, tolerance=1e-12 if gap < 1e-11 else 1e-9)
+            for name, gap in equality(e, p, layer, ln).items()}
 
 
 EXPERIMENT = Experiment(name="semi-bias-gpt2", summary="GPT-2's first layer: the semi-bias of its positions, the "

@@ -19,6 +19,7 @@ from analysis.locality import (
     peak_distance,
     position_only,
     position_scores,
+    position_share,
     rank_correlation,
     recency,
 )
@@ -120,6 +121,15 @@ def test_inverse_sigma_against_all_at_once(dtype, weighted):
     torch.testing.assert_close(found.mean.double(), due, rtol=tolerance, atol=0)
     quantiles = torch.quantile(every, torch.tensor(levels, dtype=torch.float64), dim=1)
     torch.testing.assert_close(found.quantiles.double(), quantiles, rtol=tolerance, atol=0)
+
+
+def test_position_share_finds_the_share_that_was_put_in():
+    g = torch.Generator().manual_seed(5)
+    own, other = torch.randn(60, 40, generator=g), torch.randn(200, 60, 40, generator=g)
+    assert abs(position_share(own + other) - 0.5) < 0.03
+    assert position_share(other) < 0.01
+    with pytest.raises(ValueError, match="at least 2 texts"):
+        position_share(other[:1])
 
 
 def test_refusals():
