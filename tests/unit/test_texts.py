@@ -1,7 +1,6 @@
 """The bundled passages are what their README says; the corpus holds out what it says; bad text files are refused."""
 
 import hashlib
-import re
 
 import pytest
 
@@ -43,17 +42,15 @@ def test_longest_and_count_select():
 
 
 def test_nothing_held_out_is_trained_on():
-    trained, held_out = (set(re.split(r"\n\n", texts.corpus(held_out=flag))) for flag in (False, True))
-    assert not trained & held_out
-    assert len(texts.corpus()) > 1e6
-    assert len(texts.corpus(held_out=True)) > 5e4
+    trained, held_out = (texts.corpus(held_out=flag) for flag in (False, True))
+    assert len(trained) > 1e6
+    assert len(held_out) > 5e4
+    paragraphs = trained.split("\n\n")
+    assert len(paragraphs) == len(set(paragraphs))
+    assert not set(paragraphs) & set(held_out.split("\n\n"))
     sentence = "The simple form, \"assert expression\", is equivalent to"
     assert sentence in held_out
     assert sentence not in trained
-
-
-def test_the_corpus_is_the_same_twice():
-    assert texts.digest(texts.corpus()) == texts.digest(texts.corpus())
 
 
 def test_docstrings_come_in_the_order_of_paths_and_nothing_is_imported(tmp_path):

@@ -1,0 +1,66 @@
+"""The bundled gpt2-mini is what its card says, and its trace ends where its weights stand."""
+
+import hashlib
+import json
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import checkpoints, models, texts, weights
+from analysis.bias import fold_layer_norm, semi_bias
+from analysis.experiments.gpt2_mini_emergence import live_layer
+from analysis.layernorm import sigma
+from analysis.training import gpt2_mini
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    return checkpoints.find("gpt2-mini", sources=["bundled"])
+
+
+def test_bundled_files_have_their_digests_and_weigh_less_than_5_megabytes(bundled):
+    listed = dict(reversed(line.split()) for line in (bundled.folder / "SHA256SUMS").read_text().splitlines())
+    files = {file.name: file.read_bytes() for file in bundled.folder.iterdir() if file.name != "SHA256SUMS"}
+    assert listed == {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    assert sum(map(len, files.values())) < 5e6
+
+
+def test_the_bundled_model_has_the_losses_of_its_card(bundled, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("a pickle was loaded")
+
+    for module, name in ((torch, "load"), (pickle, "load"), (pickle, "loads")):
+        monkeypatch.setattr(module, name, refuse)
+    card, _ = gpt2_mini.read_trace(bundled.folder)
+    model, tokenizer = models.load(bundled, task="lm"), models.tokenizer(bundled)
+    cut = gpt2_mini.windows(gpt2_mini.encode(tokenizer, "\n\n".join(texts.passages())))
+    assert gpt2_mini.evaluate(model, cut) == pytest.approx(card["passages_loss"], abs=1e-3)
+    assert card["held_out_loss"] < 4.5
+    assert f"{card['held_out_loss']:.4f}" in (bundled.folder / "README.md").read_text()
+    held_out = texts.corpus(held_out=True)
+    if texts.digest(held_out) == card["held_out_sha256"]:  # another Python carries another text
+        cut = gpt2_mini.windows(gpt2_mini.encode(tokenizer, held_out))
+        assert gpt2_mini.evaluate(model, cut) == pytest.approx(card["held_out_loss"], abs=1e-3)
+
+
+def test_the_last_look_of_the_bundled_trace_is_the_bundled_model(bundled):
+    card, trace = gpt2_mini.read_trace(bundled.folder)
+    axes = json.loads((bundled.folder / "trace.json").read_text())["arrays"]
+    assert axes == {name: list(array.shape) for name, array in trace.items()}
+    assert trace["step"][-1] == card["steps"]
+    layer = weights.attention_layer(bundled, 0, dtype=torch.float64)
+    norm = weights.layer_norm(bundled, "attention", 0, dtype=torch.float64)
+    p = weights.positions(bundled, dtype=torch.float64)
+    np.testing.assert_allclose(trace["semi_bias"][-1], semi_bias(p, layer), atol=1e-6)
+    folded = semi_bias(p / sigma(p, norm.eps)[:, None], fold_layer_norm(layer, norm))
+    np.testing.assert_allclose(trace["semi_bias_folded"][-1], folded, atol=1e-5)
+
+
+def test_a_live_block_is_read_as_its_file_is(bundled):
+    block = models.load(bundled).h[1]
+    live, norm = live_layer(block, 8)
+    file = weights.attention_layer(bundled, 1, dtype=torch.float64)
+    assert all(torch.equal(getattr(live, name), getattr(file, name)) for name in ("W_Q", "W_V", "W_O", "b_K", "b_O"))
+    assert torch.equal(norm.gain, weights.layer_norm(bundled, "attention", 1, dtype=torch.float64).gain)
