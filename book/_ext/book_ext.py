@@ -39,6 +39,13 @@ def drop_thebe(app, pagename, templatename, context, doctree):
     context["script_files"] = [s for s in context.get("script_files", []) if not is_thebe(s)]
 
 
+def mend_lists(app, pagename, templatename, context, doctree):
+    """Drop the role of a list whose children have none: docutils writes one around the bibliography."""
+    if context.get("body"):
+        context["body"] = context["body"].replace('<div role="list" class="citation-list">',
+                                                  '<div class="citation-list">')
+
+
 def setup(app):
     """Connect the above; a kernel that holds torch would take three seconds to leave politely."""
     from nbclient import NotebookClient
@@ -46,5 +53,6 @@ def setup(app):
     NotebookClient.shutdown_kernel.default_value = "immediate"
     app.connect("config-inited", use_cache, priority=100)
     app.connect("html-page-context", drop_thebe, priority=900)
+    app.connect("html-page-context", mend_lists)
     app.connect("build-finished", copy_mathjax)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

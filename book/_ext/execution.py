@@ -44,6 +44,8 @@ def digest(root: Path = ROOT) -> str:
                         h.update(f"{name} {path.relative_to(root / folder).as_posix()} {size}\n".encode())
         elif name.startswith("ANALYSIS_"):
             h.update(f"{name}={value}\n".encode())
+    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME") or "~/.cache/huggingface", "hub"))
+    h.update(" ".join(sorted(p.name for p in hub.expanduser().glob("models--*/snapshots/*"))).encode())
     return h.hexdigest()[:16]
 
 

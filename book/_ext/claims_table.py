@@ -1,0 +1,146 @@
+"""Sphinx directives for the claims page: ``claims-counts`` and ``claims-table <document>``.
+
+The verdicts are read from the text outputs of the chapters as they were last executed, so the page cannot say what no
+cell has computed. A claim whose chapter is in the book but has no verdict is a warning, which fails the build.
+In the chapters, each emitted verdict gets an anchor that the table links to.
+"""
+
+import re
+
+import execution
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+from analysis import ledger
+
+log = logging.getLogger(__name__)
+OPEN = "open"
+EMITTED = re.compile(rf"([A-Z]-\d+) · ({'|'.join(ledger.OUTCOMES)})\.")
+
+
+def anchor(kind: str, claim_id: str) -> str:
+    """Return the anchor of a claim (``claim-k-15``) or of its verdict in the chapter (``verdict-k-15``)."""
+    return f"{kind}-{claim_id.lower()}"
+
+
+def slug(outcome: str) -> str:
+    """Return an outcome as a CSS class: ``not-reproduced``."""
+    return outcome.replace(" ", "-")
+
+
+class Ledger(SphinxDirective):
+    """What both directives share: claims, verdicts, and tables of them."""
+
+    def read(self) -> tuple[list[ledger.Claim], dict[str, ledger.Verdict]]:
+        """Read the claims and the verdicts of the present execution."""
+        self.env.claims_pages = {*getattr(self.env, "claims_pages", ()), self.env.docname}
+        try:
+            return list(ledger.claims()), ledger.collect(execution.executed_path())
+        except ledger.BadLedger as error:
+            raise self.error(str(error)) from error
+
+    def inline(self, text: str) -> list[nodes.Node]:
+        """Parse a line of MyST."""
+        parsed, messages = self.state.inline_text(text, self.lineno)
+        return [*parsed, *messages]
+
+    def table(self, header: list[str], rows: list[nodes.row], widths: list[int], classes: list[str]) -> nodes.table:
+        """Build a table from finished rows."""
+        group = nodes.tgroup(cols=len(header))
+        group += [nodes.colspec(colwidth=width) for width in widths]
+        group += nodes.thead("", row([nodes.paragraph(text=word) for word in header]))
+        group += nodes.tbody("", *rows)
+        return nodes.table("", group, classes=classes)
+
+
+def row(cells: list[nodes.Node], **attributes) -> nodes.row:
+    """Make a table row of one node per cell."""
+    return nodes.row("", *(nodes.entry("", cell) for cell in cells), **attributes)
+
+
+class Counts(Ledger):
+    """``claims-counts``: how many claims of each document have which outcome."""
+
+    def run(self):
+        """Count; the last row sums."""
+        claims, verdicts = self.read()
+        outcomes = [*ledger.OUTCOMES, OPEN]
+        found = [(c.id[0], verdicts[c.id].outcome if c.id in verdicts else OPEN) for c in claims]
+        rows = []
+        for letter in [*dict.fromkeys(letter for letter, _ in found), ""]:
+            mine = [outcome for its, outcome in found if not letter or its == letter]
+            name = f"{letter} · {ledger.DOCUMENTS[letter]}" if letter else "All documents"
+            words = [name, *(str(mine.count(outcome)) for outcome in outcomes), str(len(mine))]
+            rows.append(row([nodes.paragraph(text=word) for word in words], classes=[] if letter else ["total"]))
+        header = ["Document", *outcomes, "all"]
+        return [self.table(header, rows, [30, *[10] * (len(header) - 1)], ["claims-counts"])]
+
+
+class Table(Ledger):
+    """``claims-table <letter>``: the claims of a document with verdict, evidence and chapter."""
+
+    required_arguments = 1
+
+    def run(self):
+        """Build the table; warn of claims that their chapter leaves open."""
+        letter, = self.arguments
+        claims, verdicts = self.read()
+        mine = [c for c in claims if c.id[0] == letter]
+        if not mine:
+            raise self.error(f"no claim has an id that begins with {letter!r}; known: {', '.join(ledger.DOCUMENTS)}")
+        missing = [c for c in mine if c.id not in verdicts and f"book/{c.chapter}" in self.env.found_docs]
+        for chapter in dict.fromkeys(c.chapter for c in missing):
+            ids = ", ".join(c.id for c in missing if c.chapter == chapter)
+            log.warning("the chapter %s is in the book but gives no verdict on %s", chapter, ids,
+                        location=(self.env.docname, self.lineno), type="claims", subtype="open")
+        rows = [self.claim_row(claim, verdicts.get(claim.id)) for claim in mine]
+        return [self.table(["Claim", "What it says", "Verdict", "Evidence"], rows, [8, 40, 12, 40], ["claims"])]
+
+    def claim_row(self, claim: ledger.Claim, verdict: ledger.Verdict | None) -> nodes.row:
+        """Build the row of a claim: id, place and wording, outcome, evidence with a link to the cell that found it."""
+        outcome = verdict.outcome if verdict else OPEN
+        said = nodes.container()
+        said += nodes.paragraph("", "", *self.inline(claim.place), classes=["claim-place"])
+        said += nodes.paragraph("", "", *self.inline(claim.claim))
+        evidence = nodes.paragraph()
+        if verdict:
+            evidence += [*self.inline(verdict.evidence), nodes.Text(" "), self.link(claim, verdict)]
+        elif claim.chapter:
+            evidence += nodes.emphasis(text=f"To be judged in the chapter {claim.chapter}.")
+        badge = nodes.paragraph("", "", nodes.inline(text=outcome, classes=["verdict-badge", slug(outcome)]))
+        return row([nodes.paragraph("", "", nodes.strong(text=claim.id)), said, badge, evidence],
+                   ids=[anchor("claim", claim.id)], classes=["claim-row"])
+
+    def link(self, claim: ledger.Claim, verdict: ledger.Verdict) -> pending_xref:
+        """Refer to the verdict's cell in its chapter."""
+        text = nodes.inline(text=f"Cell in {verdict.chapter or claim.chapter}")
+        return pending_xref("", text, refdomain="std", reftype="ref", reftarget=anchor("verdict", claim.id),
+                            refexplicit=True, refwarn=True, refdoc=self.env.docname)
+
+
+def give_anchors(app, doctree):
+    """Give every emitted verdict of a chapter an id, a class and a label that the table can refer to."""
+    labels = app.env.domaindata["std"]["anonlabels"]
+    for output in doctree.findall(lambda n: isinstance(n, nodes.container) and n.get("mime_type") == "text/markdown"):
+        for paragraph in output.findall(nodes.paragraph):
+            if match := EMITTED.match(paragraph.astext()):
+                name = anchor("verdict", match[1])
+                paragraph["ids"].append(name)
+                paragraph["classes"] += ["verdict", slug(match[2])]
+                labels[name] = (app.env.docname, name)
+
+
+def always_outdated(app, env, added, changed, removed):
+    """Read the claims page in every build: it depends on what the chapters printed."""
+    return sorted(getattr(env, "claims_pages", set()) & env.found_docs)
+
+
+def setup(app):
+    """Register directives and events."""
+    app.add_directive("claims-counts", Counts)
+    app.add_directive("claims-table", Table)
+    app.connect("doctree-read", give_anchors)
+    app.connect("env-get-outdated", always_outdated)
+    return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

@@ -1,0 +1,119 @@
+"""The built pages as files: links, anchors, ids, pictures, and that nothing is asked of an outside host."""
+
+from collections import Counter
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src",
+         "embed": "src", "object": "data"}
+LOADED_LINKS = {"stylesheet", "preload", "icon", "shortcut icon", "modulepreload", "manifest", "preconnect",
+                "dns-prefetch", "apple-touch-icon"}
+
+
+class Page(HTMLParser):
+    """Ids, references, loaded addresses and pictures of a page."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.ids, self.references, self.loads, self.pictures = Counter(), [], [], []
+        self.figures = 0  # how deep inside <figure> the parser is
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        if values.get("id"):
+            self.ids[values["id"]] += 1
+        self.references += [values[key] for key in ("href", "src") if values.get(key)]
+        if tag in LOADS and values.get(LOADS[tag]):
+            self.loads.append(values[LOADS[tag]])
+        if tag == "link" and values.get("rel", "").lower() in LOADED_LINKS:
+            self.loads.append(values.get("href", ""))
+        if tag == "figure":
+            self.figures += 1
+        if tag == "img":
+            self.pictures.append((values.get("src", ""), (values.get("alt") or "").strip(), self.figures > 0))
+
+    def handle_endtag(self, tag):
+        if tag == "figure":
+            self.figures -= 1
+
+
+@cache
+def parse(path: Path) -> Page:
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def built(html: Path) -> list[Path]:
+    """Return the built pages; the theme's own fragments under _static are none."""
+    return [path for path in sorted(html.rglob("*.html")) if "_static" not in path.parts]
+
+
+def broken(path: Path) -> list[str]:
+    """Return the internal references of a page that lead nowhere."""
+    found = []
+    for reference in parse(path).references:
+        address = urlsplit(reference)
+        if address.scheme or address.netloc:
+            continue
+        target = (path.parent / unquote(address.path)).resolve() if address.path else path
+        anchors = parse(target).ids if target.suffix == ".html" and target.exists() else None
+        if not target.exists() or (address.fragment and anchors is not None
+                                   and unquote(address.fragment) not in anchors):
+            found.append(reference)
+    return found
+
+
+def test_links_and_anchors_lead_somewhere(html):
+    assert not {path.name: bad for path in built(html) if (bad := broken(path))}
+
+
+def test_ids_are_unique(html):
+    twice = {path.name: [i for i, n in parse(path).ids.items() if n > 1] for path in built(html)}
+    assert not {name: ids for name, ids in twice.items() if ids}
+
+
+def test_nothing_is_loaded_from_outside(html):
+    outside = {path.name: [a for a in parse(path).loads if urlsplit(a).scheme in {"http", "https"}
+                           or a.startswith("//")] for path in built(html)}
+    assert not {name: addresses for name, addresses in outside.items() if addresses}
+
+
+def test_pictures_are_figures_with_alt_text(page, html):
+    for source, alt, in_figure in parse(html / f"{page}.html").pictures:
+        if "/_static/" in source or source.startswith("_static/"):
+            continue  # the logo
+        assert alt, f"{source} has no alt text"
+        assert in_figure, f"{source} is not in a numbered figure: give the cell a caption and a name"
+
+
+def test_figures_have_numbers(page, html):
+    text = (html / f"{page}.html").read_text(encoding="utf-8")
+    assert text.count("<figcaption>") == text.count("<figure"), "a figure has no caption"
+    captions = text.split("<figcaption>")[1:]
+    unnumbered = [c[:80] for c in captions if "caption-number" not in c.split("</figcaption>")[0]]
+    assert not unnumbered
+
+
+def test_mathjax_lies_beside_the_pages(html):
+    folder = html / "_static" / "vendor" / "mathjax"
+    assert (folder / "tex-chtml.js").stat().st_size > 500_000
+    assert len(list((folder / "output/chtml/fonts/woff-v2").glob("*.woff"))) >= 20
+
+
+def test_a_broken_anchor_is_found(tmp_path):
+    (tmp_path / "a.html").write_text("<p id=x><a href='b.html#here'></a><a href='b.html#gone'></a><a href='c.html'>")
+    (tmp_path / "b.html").write_text("<p id=here><p id=here>")
+    assert broken(tmp_path / "a.html") == ["b.html#gone", "c.html"]
+    assert parse(tmp_path / "b.html").ids["here"] == 2
+
+
+def test_no_page_names_this_machine(page, html):
+    text = (html / f"{page}.html").read_text(encoding="utf-8")
+    root = str(html.parents[1])
+    if len(Path(root).parts) < 3:
+        pytest.skip("the checkout's path is too short to be told from other text")
+    assert root not in text
