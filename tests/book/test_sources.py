@@ -139,6 +139,11 @@ def test_figure_functions_leave_style_to_the_style(path):
     assert not literal_styles(path.read_text(encoding="utf-8"))
 
 
+def test_references_can_be_read():
+    from pybtex.database import parse_file
+    assert len(parse_file(str(ROOT / "book" / "references.bib")).entries) > 10
+
+
 def test_every_page_is_in_the_table_of_contents():
     toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
     listed = re.findall(r"^\s*(?:root|- file): (\S+)", toc, re.MULTILINE)
