@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.axes import Attention, AttentionWeights, LayerNormWeights, Residual, Scores
+from analysis.patterns import message_matrix, update_bias
 
 
 def uniform_causal(n: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, "query key"]:
@@ -69,8 +70,7 @@ def fold_values(weights: AttentionWeights) -> Folded:
     >>> fold_values(layer).b_VO
     tensor([11.])
     """
-    W_VO = einsum(weights.W_V, weights.W_O, "head model channel, head channel out -> head model out")
-    return Folded(W_VO, weights.b_O + einsum(weights.b_V, weights.W_O, "head channel, head channel out -> out"))
+    return Folded(message_matrix(weights), update_bias(weights))
 
 
 def apply_folded(attention: Attention, x: Residual, folded: Folded) -> Residual:

@@ -65,20 +65,20 @@ def product_singular_values(
 def by_gram(
     A: Float[Tensor, "matrix row channel"], B: Float[Tensor, "matrix column channel"],
 ) -> tuple[Float[Tensor, "matrix channel"], Float[Tensor, " matrix"]]:
-    """Return singular values by Gram matrices, and an estimate of the relative error of the smallest.
+    r"""Return singular values by Gram matrices, and an estimate of the relative error of the smallest.
 
-    The estimate is ``eps (k(A)^2 + k(B)^2 + (largest / smallest)^2)`` with ``k`` the Frobenius condition number of
-    a factor, read from its Cholesky factor; infinite where there is none.
+    The estimate is ``eps |A|^2 |B|^2 / smallest^2`` in Frobenius norms: a rounding of ``A^T A`` by ``eps |A|^2`` moves
+    the eigenvalues of ``B (A^T A) B^T`` by at most ``|B|^2`` times that. Infinite where there is no Cholesky factor.
     """
     gram_A, gram_B = _gram(A), _gram(B)
     for name, gram in (("A", gram_A), ("B", gram_B)):
         if not torch.isfinite(gram.diagonal(dim1=-2, dim2=-1)).all():
             raise ValueError(f"{name} holds entries that are not finite (nan or inf)")
-    (L_A, failed_A), (L_B, failed_B) = torch.linalg.cholesky_ex(gram_A), torch.linalg.cholesky_ex(gram_B)
-    squares = torch.linalg.eigvalsh(L_A.mT @ gram_B @ L_A).flip(-1).clamp_min(0)
-    error = EPS * (_condition(L_A) + _condition(L_B) + squares[:, 0] / squares[:, -1])
-    bad = (failed_A > 0) | (failed_B > 0) | ~torch.isfinite(error)
-    return squares.sqrt(), error.masked_fill(bad, torch.inf)
+    L, failed = torch.linalg.cholesky_ex(gram_A)
+    squares = torch.linalg.eigvalsh(_sandwich(L, gram_B)).flip(-1).clamp_min(0)
+    norms = torch.stack([g.diagonal(dim1=-2, dim2=-1).sum(-1) for g in (gram_A, gram_B)]).prod(0)
+    error = EPS * norms / squares[:, -1]
+    return squares.sqrt(), error.masked_fill((failed > 0) | ~torch.isfinite(error), torch.inf)
 
 
 def _gram(A: Tensor) -> Tensor:
@@ -92,11 +92,12 @@ def _gram(A: Tensor) -> Tensor:
     return torch.from_numpy(gram)
 
 
-def _condition(L: Tensor) -> Tensor:
-    """Square of the Frobenius condition number of a batch of triangular matrices."""
-    eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device).expand_as(L)
-    inverse = torch.linalg.solve_triangular(L, eye, upper=False)
-    return L.square().sum((-2, -1)) * inverse.square().sum((-2, -1))
+def _sandwich(L: Tensor, G: Tensor) -> Tensor:
+    """Return ``L^T G L``; on a CPU numpy's products of small matrices take a third of torch's time."""
+    if L.device.type != "cpu" or L.requires_grad or G.requires_grad:
+        return L.mT @ G @ L
+    left, middle = L.numpy(), G.numpy()
+    return torch.from_numpy(left.transpose(0, 2, 1) @ (middle @ left))
 
 
 def by_qr(

@@ -9,6 +9,10 @@ from importlib import import_module
 from analysis import device, records
 
 NAMES: tuple[str, ...] = (
+    "dial-gpt2",
+    "spectra-gpt2",
+    "pattern-costs",
+    "output-projection-survey",
     "semi-bias-gpt2",
     "gpt2-mini-emergence",
     "semi-bias-token-counts",

@@ -1,0 +1,48 @@
+"""GPT-2's first layer on the dial from uniform to sharp, without a table of tokens.
+
+Inputs: LayerNorm of the positions alone, and of the positions plus Gaussian stand-ins for tokens whose coordinates
+vary as much as those of the positions. Real text needs the token table and is done with ``gpt2-mini`` in the chapter.
+"""
+
+import torch
+
+from analysis import averaging, checkpoints, weights
+from analysis.attention import compute_scores
+from analysis.axes import LayerNormWeights
+from analysis.layernorm import layer_norm
+from analysis.records import Experiment, Result, Value
+
+POSITIONS, DRAWS = 128, 8
+DIALS = torch.cat([torch.zeros(1), torch.logspace(-2, 2, 33)]).double()
+
+
+def curves(x, layer) -> torch.Tensor:
+    """Return, for each dial and head, the mean over sequences and rows 2, 3, ... of entropy over ``log i``."""
+    scores = compute_scores(x, layer, causal=True)
+    share = averaging.turn(scores, DIALS.to(x)) / averaging.visible(scores).log()
+    return share[..., 1:].mean((1, -1))
+
+
+def compute(device) -> Result:
+    """Turn the dial for the trained layer and for the control."""
+    checkpoint = checkpoints.find("gpt2")
+    config = weights.config(checkpoint)
+    g = torch.Generator().manual_seed(0)
+    noise = torch.randn(DRAWS, POSITIONS, config["model"], generator=g, dtype=torch.float64)
+    positions = weights.positions(checkpoint, torch.float64)[:POSITIONS]
+    norm = weights.layer_norm(checkpoint, "attention", 0, torch.float64)
+    layer = weights.attention_layer(checkpoint, 0, torch.float64).to(device)
+    random = weights.random_attention_layer(config, 0, dtype=torch.float64).to(device)
+    plain = LayerNormWeights(torch.ones_like(norm.gain), torch.zeros_like(norm.bias), norm.eps)
+    inputs = {
+        "positions": (layer_norm(positions, norm)[None], layer),
+        "stand_ins": (layer_norm(positions + positions.std() * noise, norm), layer),
+        "control": (layer_norm(config.get("initializer_range", 0.02) * noise, plain), random),
+    }
+    arrays = {name: curves(x.to(device), w).cpu().numpy() for name, (x, w) in inputs.items()}
+    return Result({"positions": Value(POSITIONS), "draws": Value(DRAWS), "spread": Value(float(positions.std()), 1e-6)},
+                  {"dials": DIALS.numpy(), **arrays}, {"dials": 1e-6, **dict.fromkeys(arrays, 1e-6)})
+
+
+EXPERIMENT = Experiment("dial-gpt2", "GPT-2's first-layer heads between uniform and sharp attention", compute,
+                        models=("gpt2",), minutes=0.3, seed=0)

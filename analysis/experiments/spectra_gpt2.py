@@ -1,0 +1,42 @@
+"""GPT-2's 144 heads: spectra of W_Q W_K^T, W_V W_O and the product with biases; constant against varying pattern."""
+
+import numpy as np
+import torch
+
+from analysis import averaging, checkpoints, patterns, spectra, weights
+from analysis.axes import LayerNormWeights
+from analysis.records import Experiment, Result, Value
+
+
+def measure(layers, norms) -> dict[str, np.ndarray]:
+    """Return ``(layer, head, channel)`` singular values and ``(layer, head)`` sizes for a stack of layers."""
+    W_Q, W_K, W_V, W_O, b_Q, b_K = (torch.stack([getattr(layer, name) for layer in layers])
+                                    for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K"))
+    sizes = [averaging.key_preference(layer, averaging.layer_norm_output(norm)) for layer, norm in zip(layers, norms)]
+    return {name: array.double().cpu().numpy() for name, array in {
+        "pattern": spectra.product_singular_values(W_Q, W_K),
+        "message": spectra.product_singular_values(W_V, W_O.mT),
+        "augmented": spectra.product_singular_values(spectra.augment(W_Q, b_Q), spectra.augment(W_K, b_K)),
+        "varying": torch.stack([s.content for s in sizes]),
+        "constant": torch.stack([s.constant for s in sizes]),
+        "constant_norm": torch.stack([patterns.constant_pattern(layer).norm(dim=-1) for layer in layers]),
+    }.items()}
+
+
+def compute(device) -> Result:
+    """Measure the trained layers and, as the control, layers drawn as GPT-2 initialises them."""
+    checkpoint = checkpoints.find("gpt2")
+    config = weights.config(checkpoint)
+    ids = range(config["layers"])
+    plain = LayerNormWeights(torch.ones(config["model"]), torch.zeros(config["model"]), config["eps"])
+    trained = measure([weights.attention_layer(checkpoint, i).to(device) for i in ids],
+                      [weights.layer_norm(checkpoint, "attention", i).to(device) for i in ids])
+    control = measure([weights.random_attention_layer(config, i).to(device) for i in ids], [plain.to(device)] * len(ids))
+    arrays = {**trained, **{f"control_{name}": array for name, array in control.items()}}
+    arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
+    return Result({"heads": Value(trained["varying"].size)}, arrays,
+                  {name: 1e-5 * float(np.abs(array).max()) for name, array in arrays.items()})
+
+
+EXPERIMENT = Experiment("spectra-gpt2", "Spectra and sizes of the patterns and messages of GPT-2's 144 heads",
+                        compute, models=("gpt2",), minutes=0.1, seed=0)
