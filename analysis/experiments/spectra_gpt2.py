@@ -31,7 +31,8 @@ def compute(device) -> Result:
     plain = LayerNormWeights(torch.ones(config["model"]), torch.zeros(config["model"]), config["eps"])
     trained = measure([weights.attention_layer(checkpoint, i).to(device) for i in ids],
                       [weights.layer_norm(checkpoint, "attention", i).to(device) for i in ids])
-    control = measure([weights.random_attention_layer(config, i).to(device) for i in ids], [plain.to(device)] * len(ids))
+    drawn = [weights.random_attention_layer(config, i).to(device) for i in ids]
+    control = measure(drawn, [plain.to(device)] * len(drawn))
     arrays = {**trained, **{f"control_{name}": array for name, array in control.items()}}
     arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     return Result({"heads": Value(trained["varying"].size)}, arrays,
