@@ -16,6 +16,7 @@ NAMES: tuple[str, ...] = (
     "semi-bias-gpt2",
     "gpt2-mini-emergence",
     "semi-bias-token-counts",
+    "normality-minilm",
 )
 
 

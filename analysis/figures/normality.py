@@ -1,0 +1,110 @@
+"""Figures of the chapter on normality, cone index and entropy. Arrays in, a figure out."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+from scipy.stats import norm
+
+from analysis.figures import style
+
+
+class Line(NamedTuple):
+    """One curve over layers: ``values`` is ``(layer,)`` or ``(layer, 3)`` with the ends of an interval."""
+
+    values: np.ndarray
+    concept: str
+    label: str
+    dashes: str = "-"
+
+
+def statistics(by_layer: Mapping[int, Mapping[str, np.ndarray]], critical: float) -> Figure:
+    """Draw figure 8: how the rows' Lilliefors statistics are spread, a panel a layer, trained and control."""
+    figure, axes = style.new(1, len(by_layer), sharey=True)
+    edges = np.linspace(0, max(v.max() for panel in by_layer.values() for v in panel.values()), 50)
+    for panel, (layer, values) in zip(axes, by_layer.items()):
+        for which in ("control", "trained"):
+            weights = np.full(len(values[which]), 100 / len(values[which]))
+            panel.hist(values[which], edges, weights=weights, color=style.COLOURS[which], alpha=0.8, label=which)
+        panel.axvline(critical, color=style.COLOURS["highlight"], linestyle="--", label="critical value, 5 %")
+        panel.set(xlabel="Lilliefors statistic D", title=f"layer {layer}")
+    axes[0].set(ylabel="share of rows (%)")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def lines(panels: Mapping[str, list[Line]], ylabels: list[str], *, level: tuple[float | list[float], str] | None = None,
+          size: str = "wide") -> Figure:
+    """Draw curves over layers, a panel a title, with intervals; ``level`` is a line (or one a panel) and its label."""
+    figure, axes = style.new(1, len(panels), size=size, squeeze=False)
+    for k, (panel, ylabel, (title, curves)) in enumerate(zip(axes[0], ylabels, panels.items())):
+        if level is not None:
+            panel.axhline(level[0][k] if isinstance(level[0], list) else level[0], label=level[1],
+                          color=style.COLOURS["highlight"], linestyle=":")
+        for line in curves:
+            values = line.values if line.values.ndim == 2 else np.stack([line.values] * 3, 1)
+            layers = np.arange(len(values))
+            panel.fill_between(layers, values[:, 1], values[:, 2], color=style.COLOURS[line.concept], alpha=0.2,
+                               linewidth=0)
+            panel.plot(layers, values[:, 0], line.dashes, marker="o", color=style.COLOURS[line.concept],
+                       label=line.label)
+        panel.set(xlabel="layer", title=title, ylabel=ylabel, xticks=layers)
+        panel.set_ylim(bottom=min(0, panel.get_ylim()[0]))
+    shown = {label: handle for panel in axes[0] for handle, label in zip(*panel.get_legend_handles_labels())}
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=min(4, len(shown)))
+    return figure
+
+
+def sizes(rms: Mapping[str, np.ndarray], threshold: float) -> Figure:
+    """Draw the root mean square of every coordinate in one layer, trained and control, naming those that stand out."""
+    figure, axes = style.new(1, 2, sharey=True)
+    for panel, which in zip(axes, ("trained", "control")):
+        values = rms[which]
+        panel.vlines(np.arange(len(values)), 0, values, color=style.COLOURS[which], linewidth=0.8)
+        panel.axhline(threshold, color=style.COLOURS["highlight"], linestyle="--", label="stands out")
+        for k in np.flatnonzero(values > threshold):
+            panel.annotate(str(k), (k, values[k]), ha="center", va="bottom")
+        panel.set(xlabel="coordinate", title=which)
+    axes[0].set(ylabel="root mean square over rows")
+    axes[0].set_ylim(0, 1.12 * max(v.max() for v in rms.values()))
+    axes[1].legend(loc="upper right")
+    return style.many_marks(figure)
+
+
+def histograms(vectors: Mapping[str, tuple[str, np.ndarray]], statistic: Mapping[str, float]) -> Figure:
+    """Draw standardised coordinates of vectors and the Gaussian: ``vectors`` maps a title to concept and values."""
+    figure, axes = style.new(1, len(vectors), sharey=True, squeeze=False)
+    grid = np.linspace(-4.5, 4.5, 181)
+    for panel, (title, (concept, values)) in zip(axes[0], vectors.items()):
+        z = (values - values.mean()) / values.std(ddof=1)
+        panel.hist(np.clip(z, -4.5, 4.5), np.linspace(-4.5, 4.5, 46), density=True, color=style.COLOURS[concept],
+                   alpha=0.8)
+        panel.plot(grid, norm.pdf(grid), color=style.COLOURS["ink"], linewidth=1)
+        panel.set(xlabel="standardised coordinate", title=f"{title}\nD = {statistic[title]:.3f}")
+    axes[0, 0].set(ylabel="density")
+    return figure
+
+
+def effects(entropy: Mapping[str, np.ndarray], effect: Mapping[str, np.ndarray], sink: np.ndarray) -> Figure:
+    """Draw for each head what making it uniform does to the sentence against its relative entropy.
+
+    ``entropy`` and ``effect`` map ``"trained"`` and ``"control"`` to ``(layer, head)``; ``sink`` marks the trained
+    heads that give most of their mass to the first and last token.
+    """
+    figure, axes = style.new(1, 2, width_ratios=[2, 1])
+    marks, shades = "osD^vPX*<>hd", colormaps[style.WEIGHT_CMAP]
+    for level, (x, y, sinking) in enumerate(zip(entropy["trained"], effect["trained"], sink)):
+        axes[0].scatter(x, y, marker=marks[level % len(marks)], s=26, label=f"layer {level}", edgecolor="none",
+                        color=shades(level / max(1, len(sink) - 1)))
+        axes[0].scatter(x[sinking], y[sinking], marker="o", s=90, facecolor="none", linewidth=1,
+                        edgecolor=style.COLOURS["highlight"])
+    axes[1].scatter(entropy["control"], effect["control"], s=18, color=style.COLOURS["control"], edgecolor="none")
+    axes[0].set(title="trained", ylabel="turn of the sentence, 1 - cosine")
+    axes[1].set(title="control")
+    axes[1].ticklabel_format(axis="x", useOffset=False)
+    for panel in axes:
+        panel.set(yscale="log", xlabel=r"row entropy / $\ln n$")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    return figure
