@@ -12,6 +12,7 @@ NAMES: tuple[str, ...] = (
     "dial-gpt2",
     "spectra-gpt2",
     "pattern-costs",
+    "patterns-equality-gpt2",
     "output-projection-survey",
     "semi-bias-gpt2",
     "gpt2-mini-emergence",

@@ -1,0 +1,63 @@
+"""What the chapters on weighted means and on patterns share: rewritings held to the modules of transformers."""
+
+from dataclasses import replace
+
+import torch
+
+from analysis import averaging, models, patterns, texts
+from analysis.attention import attend, softmax
+from analysis.axes import AttentionWeights, Residual
+from analysis.checkpoints import Checkpoint
+from analysis.modules import attention_module
+
+
+def random_layer(head: int, model: int, channel: int, seed: int = 0) -> AttentionWeights:
+    """Draw a layer with standard normal weights and biases, float64; scores of order ``model``, so nothing is small."""
+    g = torch.Generator().manual_seed(seed)
+    shapes = [(head, model, channel)] * 3 + [(head, channel, model)] + [(head, channel)] * 3 + [(model,)]
+    drawn = (torch.randn(s, generator=g, dtype=torch.float64) for s in shapes)
+    return AttentionWeights(*(t / t[0].numel() ** 0.25 if t.ndim == 3 else t for t in drawn))
+
+
+def gaps(family: str, layer: AttentionWeights, x: Residual) -> dict[str, float]:
+    """Return the largest difference of each form to the module's output, as a share of its largest entry.
+
+    The first five are rewritings and should be rounding; the others leave something out and should not.
+    """
+    module, causal = attention_module(family, layer), family != "bert"
+    output, attention = module(x)
+    P, M = patterns.patterns(x, layer), patterns.messages(x, layer)
+    zero = {name: torch.zeros_like(getattr(layer, name)) for name in ("b_Q", "b_K", "b_V")}
+    wrong_root = softmax(patterns.match(P, x, layer.model, causal=causal))
+    forms = {
+        "sum over heads": attend(x, layer, causal=causal).output,
+        "patterns and messages": patterns.attend_by_patterns(x, layer, causal=causal).output,
+        "weighted inputs, folded": averaging.apply_folded(attention, x, averaging.fold_values(layer)),
+        "module with b_V moved": attention_module(family, averaging.move_value_bias(layer))(x)[0],
+        "module without b_K": attention_module(family, replace(layer, b_K=zero["b_K"]))(x)[0],
+        "no constant pattern": patterns.attend_by_patterns(x, replace(layer, b_Q=zero["b_Q"]), causal=causal).output,
+        "no b_V W_O": patterns.attend_by_patterns(x, replace(layer, b_V=zero["b_V"]), causal=causal).output,
+        "root of the stream's width": patterns.deliver(wrong_root, M).sum(-3) + patterns.update_bias(layer),
+        "no mask" if causal else "future masked": attend(x, layer, causal=not causal).output,
+        "one mean attention for all heads": averaging.apply_folded(
+            attention.mean(-3, keepdim=True).expand_as(attention), x, averaging.fold_values(layer)),
+    }
+    return {name: ((form - output).abs().max() / output.abs().max()).item() for name, form in forms.items()}
+
+
+def entropy_shares(checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 16,
+                   tokens: int = 64) -> torch.Tensor:
+    """Run a whole model on bundled passages; return ``(layer, head)`` mean entropy of its rows over log of the keys.
+
+    Rows that see one key only are left out; each passage is cut after ``tokens`` tokens.
+    """
+    model, tokenizer = models.load(checkpoint, control_seed=control_seed), models.tokenizer(checkpoint)
+    total, rows = 0, 0
+    for text in texts.passages(count=passages):
+        ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]])
+        maps = torch.stack(model(ids, output_attentions=True).attentions)[:, 0].double()
+        scores = maps.log()
+        seen = averaging.visible(scores)
+        share = (averaging.entropy(scores) / seen.log())[..., seen[0, 0] > 1]
+        total, rows = total + share.sum(-1), rows + share.shape[-1]
+    return total / rows

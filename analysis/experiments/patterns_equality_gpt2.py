@@ -1,0 +1,31 @@
+"""Patterns, messages and folded values on GPT-2's twelve layers, held to transformers' GPT2Attention."""
+
+import numpy as np
+import torch
+
+from analysis import checkpoints, weights
+from analysis.experiments.equality import gaps
+from analysis.layernorm import layer_norm
+from analysis.records import Experiment, Result, Value
+
+POSITIONS = 64
+
+
+def compute(device) -> Result:
+    """Read ``LN(p + noise)`` in every layer, ``noise`` as spread as the positions, in float64 on the CPU."""
+    checkpoint = checkpoints.find("gpt2")
+    layers = weights.config(checkpoint)["layers"]
+    p = weights.positions(checkpoint, torch.float64)[:POSITIONS]
+    noise = torch.randn(p.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = []
+    for i in range(layers):
+        norm = weights.layer_norm(checkpoint, "attention", i, torch.float64)
+        x = layer_norm(p + p.std() * noise, norm)[None]
+        found.append(gaps("gpt2", weights.attention_layer(checkpoint, i, torch.float64), x))
+    arrays = {name: np.array([f[name] for f in found]) for name in found[0]}
+    return Result({"layers": Value(layers), "positions": Value(POSITIONS)}, arrays,
+                  {name: 1e-9 if array.max() < 1e-9 else 1e-6 for name, array in arrays.items()})
+
+
+EXPERIMENT = Experiment("patterns-equality-gpt2", "Patterns, messages and folded values against GPT2Attention", compute,
+                        models=("gpt2",), minutes=0.3, seed=0)
