@@ -92,10 +92,11 @@ def lock(path: Path) -> Iterator[None]:
 
 def write_json(path: Path, value: object) -> None:
     """Write a file whole or not at all: to a temporary name in the same folder, then renamed."""
+    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".tmp")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+        file.write(text)
     Path(name).chmod(0o644)
     Path(name).replace(path)
 

@@ -1,0 +1,99 @@
+"""The claims page: what it shows of a verdict, what it counts, and that a claim left open fails the build."""
+
+import json
+import re
+
+import claims_table
+import execution
+import pytest
+from sphinx.application import Sphinx
+
+from analysis import ledger
+
+PAGE = "# The claims\n\n```{claims-counts}\n```\n\n```{claims-table} K\n```\n"
+CONFIG = {"extensions": ["myst_nb", "claims_table"], "nb_execution_mode": "off",
+          "myst_enable_extensions": ["dollarmath"], "root_doc": "book/claims", "html_theme": "basic",
+          "nb_render_markdown_format": "myst", "suppress_warnings": ["mystnb.unknown_mime_type"]}
+
+
+def emitted(verdict: ledger.Verdict) -> dict:
+    return {"output_type": "display_data", "metadata": {}, "data": verdict._repr_mimebundle_()}
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """Return a function that builds a book of a chapter with the given verdicts, and gives page and warnings."""
+    def build(verdicts: list[ledger.Verdict], chapters: tuple[str, ...] = ("semi-bias",)) -> tuple[str, str]:
+        folder = tmp_path / "executed"
+        cells = [{"cell_type": "code", "metadata": {}, "execution_count": 1, "source": "x",
+                  "outputs": [emitted(v) for v in verdicts]}]
+        execution.write_json(folder / "semi-bias.json", cells)
+        monkeypatch.setattr(execution, "executed_path", lambda: folder)
+        source = tmp_path / "source"
+        (source / "book").mkdir(parents=True, exist_ok=True)
+        notebook = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [
+            {"cell_type": "markdown", "metadata": {}, "source": "# Semi-bias"}, *cells]}
+        (source / "book" / "claims.md").write_text(PAGE)
+        for name in chapters:
+            (source / "book" / f"{name}.ipynb").write_text(json.dumps(notebook))
+        warnings = tmp_path / "warnings"
+        with warnings.open("w") as stream:
+            app = Sphinx(str(source), None, str(tmp_path / "html"), str(tmp_path / "doctrees"), "html",
+                         confoverrides=CONFIG, status=None, warning=stream, freshenv=True)
+            app.build()
+        pages = {p.stem: p.read_text() for p in (tmp_path / "html" / "book").glob("*.html")}
+        return pages["claims"], pages.get("semi-bias", ""), warnings.read_text()
+    return build
+
+
+def verdicts(letter: str = "K") -> list[ledger.Verdict]:
+    return [ledger.Verdict(c.id, "corrected", "The $n$ differ by 1.") for c in ledger.claims() if c.id[0] == letter]
+
+
+def test_a_verdict_is_shown_with_its_evidence_and_a_link_to_its_cell(build):
+    claims, chapter, warnings = build(verdicts())
+    row = re.search(r'<tr[^>]*id="claim-k-15".*?</tr>', claims, re.DOTALL)[0]
+    assert "corrected" in row
+    assert "differ by 1." in row
+    assert r"\(n\)" in row
+    assert 'href="semi-bias.html#verdict-k-15"' in row
+    assert 'id="verdict-k-15"' in chapter
+    assert "no verdict" not in warnings
+
+
+def test_the_counts_add_up(build):
+    claims, *_ = build(verdicts())
+    rows = re.findall(r"<tr.*?</tr>", claims[:claims.index("</table>")], re.DOTALL)
+    numbers = [[int(n) for n in re.findall(r"<p>(\d+)</p>", row)] for row in rows[1:]]
+    k, total = numbers[0], numbers[-1]
+    assert k == [0, 30, 0, 0, 0, 0, 30]
+    assert total == [0, 30, 0, 0, 0, len(ledger.claims()) - 30, len(ledger.claims())]
+
+
+def test_a_claim_that_its_chapter_leaves_open_is_a_warning(build):
+    _, _, warnings = build(verdicts()[:-2])
+    assert "WARNING" in warnings
+    assert "semi-bias is in the book but gives no verdict on K-29, K-30" in warnings
+
+
+def test_a_claim_whose_chapter_is_not_in_the_book_is_listed_as_open(build):
+    claims, _, warnings = build([], chapters=())
+    assert "no verdict" not in warnings
+    assert claims.count(">open<") >= 30
+
+
+def test_two_verdicts_on_one_claim_fail(build):
+    _, _, warnings = build([*verdicts(), verdicts()[0]])
+    assert "K-01 has two verdicts" in warnings
+
+
+def test_every_claim_has_a_chapter_of_the_plan():
+    planned = {"semi-bias", "weighted-mean", "patterns-and-messages", "induction-head", "bert-similarity", "bert-rank",
+               "bert-gates", "bert-normality", "bert-stream", "variant-classifier"}
+    assert {c.chapter for c in ledger.claims()} == planned
+    assert len(ledger.claims()) == 215
+
+
+def test_anchors_are_lower_case():
+    assert claims_table.anchor("claim", "K-15") == "claim-k-15"
+    assert claims_table.slug("not reproduced") == "not-reproduced"

@@ -1,0 +1,218 @@
+"""The execution of chapters: what turns it red, what is executed again, and that nothing half-written stays.
+
+Each run is pytest in a process of its own, on a book of one tiny chapter.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import execution
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEADER = """---
+jupytext:
+  text_representation: {extension: .md, format_name: myst}
+kernelspec: {display_name: Python 3, language: python, name: python3}
+---
+"""
+CHAPTER = HEADER + """
+# Tiny
+
+```{code-cell} ipython3
+from analysis import double
+print(double(21))
+```
+
+```{code-cell} ipython3
+from myst_nb import glue
+glue("half", double(21) / 4, display=False)
+```
+
+```{code-cell} ipython3
+:tags: [nbval-ignore-output]
+import time
+print(time.time_ns())
+```
+"""
+PACKAGE = '"""A package of one formula."""\n\n\ndef double(x):\n    return 2 * x\n'
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory) -> Path:
+    """Make a book of one chapter and record its outputs."""
+    book = tmp_path_factory.mktemp("book")
+    for name in ("book/_ext", "conftest.py"):
+        source = ROOT / name
+        copy = shutil.copytree if source.is_dir() else shutil.copyfile
+        (book / name).parent.mkdir(exist_ok=True, parents=True)
+        copy(source, book / name)
+    (book / "analysis").mkdir()
+    (book / "analysis" / "__init__.py").write_text(PACKAGE)
+    (book / "book" / "tiny.md").write_text(CHAPTER)
+    (book / "pytest.ini").write_text("[pytest]\n")
+    assert run(book, "--nbval", "--record").returncode == 0
+    return book
+
+
+@pytest.fixture
+def book(recorded, tmp_path) -> Path:
+    """Return a copy of the recorded book, with what was executed."""
+    return shutil.copytree(recorded, tmp_path / "copy")
+
+
+def run(book: Path, *options: str) -> subprocess.CompletedProcess:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("ANALYSIS_", "PYTEST_", "PYTHONPATH"))}
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options,
+                           "book"], cwd=book, env=environment, capture_output=True, text=True, check=False)
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def executed(book: Path) -> list[Path]:
+    return sorted((book / "_build" / "executed").glob("*/tiny.json"))
+
+
+def test_a_recorded_chapter_passes_and_is_not_executed_again(book):
+    before = [cell["outputs"] for cell in json.loads(executed(book)[0].read_text())]
+    assert run(book, "--nbval").returncode == 0
+    assert [cell["outputs"] for cell in json.loads(executed(book)[0].read_text())] == before, "the clock was read again"
+
+
+def test_the_record_holds_text_and_glued_values_but_nothing_exempt(recorded):
+    printed, glued, exempt = json.loads((recorded / "tests" / "recorded" / "tiny.json").read_text())
+    assert printed["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "42\n"}]
+    assert glued["outputs"][0]["data"] == {"application/papermill.record/text/plain": "10.5"}
+    assert exempt["outputs"] == []
+
+
+@pytest.mark.parametrize(("old", "new"), [("42", "43"), ("10.5", "10.6")], ids=["printed", "glued"])
+def test_a_tampered_record_fails(book, old, new):
+    edit(book / "tests" / "recorded" / "tiny.json", old, new)
+    result = run(book, "--nbval")
+    assert result.returncode == 1
+    assert "differ" in result.stdout
+    assert "--record" in result.stdout
+
+
+def test_a_changed_formula_fails_and_has_another_digest(book):
+    before = execution.digest(book)
+    edit(book / "analysis" / "__init__.py", "2 * x", "2 * x + 1")
+    assert execution.digest(book) != before
+    result = run(book, "--nbval")
+    assert result.returncode == 1
+    assert "43" in result.stdout
+    assert len(executed(book)) == 2
+
+
+def test_a_changed_cell_fails_until_it_is_recorded(book):
+    edit(book / "book" / "tiny.md", "double(21))", "double(20 + 1))")
+    result = run(book, "--nbval")
+    assert result.returncode == 1
+    assert "not the one in tests/recorded/tiny.json" in result.stdout
+
+
+def test_a_removed_cell_fails(book):
+    text = (book / "book" / "tiny.md").read_text()
+    (book / "book" / "tiny.md").write_text(text[:text.index("```{code-cell} ipython3\n:tags")])
+    result = run(book, "--nbval")
+    assert result.returncode == 1
+    assert "1 cells more" in result.stdout
+
+
+def test_a_failing_cell_fails_even_without_comparison_and_is_not_stored(book):
+    edit(book / "book" / "tiny.md", "print(double(21))", "print(double(None))")
+    before = executed(book)[0].read_text()
+    result = run(book, "--nbval-lax")
+    assert result.returncode == 1
+    assert "TypeError" in result.stdout
+    assert executed(book)[0].read_text() == before
+
+
+def test_without_comparison_another_digit_is_no_failure(book):
+    edit(book / "tests" / "recorded" / "tiny.json", "42", "43")
+    assert run(book, "--nbval-lax").returncode == 0
+
+
+def test_a_chapter_that_passed_is_in_the_cache_of_its_digest(book):
+    key, = {path.parent.name for path in executed(book)}
+    assert list((book / "_build" / ".jupyter_cache" / key).rglob("*.ipynb"))
+
+
+@pytest.mark.parametrize("name", ["analysis/new.py", "analysis/bundled/m/model.safetensors", "book/records/r.json",
+                                  "requirements.txt", "book/claims.yml", "analysis/figures/book.mplstyle"])
+def test_whatever_outputs_depend_on_changes_the_digest(tmp_path, name):
+    before = execution.digest(tmp_path)
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("x")
+    after = execution.digest(tmp_path)
+    (tmp_path / name).write_text("y")
+    assert len({before, after, execution.digest(tmp_path)}) == 3
+
+
+def test_inputs_that_appear_change_the_digest_and_their_place_does_not(tmp_path, monkeypatch):
+    (tmp_path / "book").mkdir()
+    monkeypatch.delenv("ANALYSIS_MODELS", raising=False)
+    without = execution.digest(tmp_path)
+    digests = []
+    for place in ("one", "two"):
+        (tmp_path / place / "gpt2").mkdir(parents=True)
+        (tmp_path / place / "gpt2" / "model.safetensors").write_text("weights")
+        monkeypatch.setenv("ANALYSIS_MODELS", place)
+        digests.append(execution.digest(tmp_path))
+    assert digests[0] == digests[1] != without
+
+
+def test_old_digests_are_pruned(tmp_path, monkeypatch):
+    monkeypatch.setattr(execution, "BUILD", tmp_path)
+    for age, key in enumerate(["new", "older", "oldest"]):
+        for folder in (execution.executed_path(key), execution.cache_path(key)):
+            folder.mkdir(parents=True)
+            os.utime(folder, (1e9 - age, 1e9 - age))
+    execution.prune(keep="new")
+    assert {p.name for p in (tmp_path / "executed").iterdir()} == {"new", "older"}
+    assert {p.name for p in (tmp_path / ".jupyter_cache").iterdir()} == {"new", "older"}
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "a.json"
+    execution.write_json(path, [1])
+    with pytest.raises(TypeError):
+        execution.write_json(path, [object()])
+    assert json.loads(path.read_text()) == [1]
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_lock_makes_the_second_wait(tmp_path):
+    pytest.importorskip("fcntl")
+    order, held = [], threading.Event()
+
+    def second():
+        held.wait()
+        with execution.lock(tmp_path / "lock"):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    with execution.lock(tmp_path / "lock"):
+        held.set()
+        thread.join(0.2)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+
+
+def test_every_part_of_the_stack_is_pinned_exactly():
+    lines = (ROOT / "requirements.txt").read_text().split("\n")
+    loose = [line for line in lines if line.strip() and not re.fullmatch(r"[\w.\[\]-]+==[\w.+]+", line.strip())]
+    assert not loose
