@@ -1,5 +1,6 @@
 """Sphinx extension of the book: the executed chapters' cache, MathJax without a network, small mends of the theme."""
 
+import re
 import shutil
 from importlib import metadata
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import execution
 
 MATHJAX = ("sphinx-mathjax-offline", "sphinx-mathjax-offline/static/mathjax/")
+REPEATED_IDS = re.compile(r' id="(?:proof|proof-content|exercise-content|solution-content)"')
 MATHJAX_PARTS = ("tex-chtml.js", "output/chtml/fonts/woff-v2/", "input/tex/extensions/")
 
 
@@ -46,6 +48,12 @@ def mend_lists(app, pagename, templatename, context, doctree):
                                                   '<div class="citation-list">')
 
 
+def drop_repeated_ids(app, pagename, templatename, context, doctree):
+    """Drop the ids that all proofs and exercises share: nothing refers to them, and an id may occur once."""
+    if context.get("body"):
+        context["body"] = REPEATED_IDS.sub("", context["body"])
+
+
 def setup(app):
     """Connect the above; a kernel that holds torch would take three seconds to leave politely."""
     from nbclient import NotebookClient
@@ -54,5 +62,6 @@ def setup(app):
     app.connect("config-inited", use_cache, priority=100)
     app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("html-page-context", mend_lists)
+    app.connect("html-page-context", drop_repeated_ids)
     app.connect("build-finished", copy_mathjax)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
