@@ -1,0 +1,47 @@
+"""Count the gates of a model's heads over texts and write a record; under torchrun the processes share the texts."""
+
+import os
+from pathlib import Path
+
+from analysis import checkpoints, device, models, records, texts
+
+
+def add_arguments(parser):
+    """Take the model, the texts and where to write."""
+    parser.add_argument("--model", default="minilm", help="a name that `list` shows, a folder, or a hub name")
+    parser.add_argument("--texts", type=Path, metavar="FILE", help="a text file or a folder; default: bundled passages")
+    parser.add_argument("--count", type=int, help="read only so many texts")
+    parser.add_argument("--control", type=int, metavar="SEED", help="random weights instead of trained ones")
+    parser.add_argument("--name", help="of the record; default: census-MODEL")
+    parser.add_argument("--folder", type=Path, default=Path("."), help="where to write (default: here)")
+
+
+def run(arguments) -> int:
+    """Take the census, each process its share, add up exactly, and let the first process write."""
+    import torch.distributed as dist
+
+    from analysis.experiments.census import summarise, take
+
+    rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    where = device.choose()
+    if where.type == "cuda" and world > 1:
+        where = device.choose(f"cuda:{os.environ.get('LOCAL_RANK', '0')}")
+    records.check_writable(arguments.folder)
+    found = checkpoints.find(arguments.model)
+    model = models.load(found, control_seed=arguments.control, device=where)
+    passages = texts.passages(count=arguments.count, source=arguments.texts)
+    if world > 1:
+        dist.init_process_group("nccl" if where.type == "cuda" else "gloo")
+    try:
+        census = take(model, models.tokenizer(found), passages, share=(rank, world))
+        census.all_reduce()
+    finally:
+        if world > 1:
+            dist.destroy_process_group()
+    if rank == 0:
+        name = arguments.name or f"census-{Path(arguments.model).name}"
+        experiment = records.Experiment(
+            name=name, summary=f"gates of {found.name} on {len(passages)} texts", models=(arguments.model,),
+            compute=lambda _: summarise(census), seed=arguments.control)
+        print(records.write(experiment, where, arguments.folder))
+    return 0

@@ -1,0 +1,178 @@
+"""Streamed statistics: equal to those of stored maps, mergeable to the last bit, alone and across processes."""
+
+import doctest
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from analysis import stream
+from analysis.stream import MapStatistics, Moments
+
+LAYERS, HEADS, POSITIONS = 2, 3, 14
+
+
+def draw(n, batch=2, seed=0, channel=4):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(batch, HEADS, n, channel, generator=generator, dtype=torch.float64) for _ in range(3)]
+
+
+def reference(query, key, causal=False):
+    """All maps at once, the plain way."""
+    scores = query @ key.transpose(-1, -2) * 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -torch.inf)
+    maps = scores.softmax(-1)
+    entropy = -torch.xlogy(maps, maps).sum(-1)
+    n = maps.shape[-1]
+    diagonal = torch.stack([maps.diagonal(o, -2, -1).mean(-1) for o in range(-n + 1, n)], -1)
+    return maps, entropy, diagonal
+
+
+def test_examples():
+    assert doctest.testmod(stream).failed == 0
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("n", "rows"), [(1, 256), (2, 256), (9, 256), (14, 256), (14, 5), (9, 3)])
+def test_equals_stored_maps(n, rows, causal, monkeypatch):
+    monkeypatch.setattr(stream, "ROWS", rows)
+    query, key, value = draw(n)
+    statistics = MapStatistics(LAYERS, HEADS, POSITIONS)
+    for layer in range(LAYERS):
+        output = statistics.attend(layer, query * (1 + layer), key, value, scale=0.5, causal=causal)
+    maps, entropy, diagonal = reference(query * 2, key, causal)
+    assert torch.allclose(output, maps @ value)
+    assert torch.allclose(statistics.entropy()[1], entropy.mean((0, -1)), atol=1e-8)
+    assert torch.allclose(statistics.entropy_by_query()[1, :, :n], entropy.mean(0), atol=1e-8)
+    assert torch.allclose(statistics.column_mass()[1, :, :n], maps.sum(-2).mean(0), atol=1e-8)
+    assert torch.allclose(statistics.row_mass()[..., :n], torch.ones(LAYERS, HEADS, n, dtype=torch.float64), atol=1e-8)
+    profile = statistics.diagonal_profile()[1, :, POSITIONS - n:POSITIONS + n - 1]
+    assert torch.allclose(profile, diagonal.mean(0), atol=1e-8)
+    assert statistics.sequences()[n] == 2
+
+
+def test_single_precision_holds_to_1e6():
+    query, key, value = draw(14, seed=3)
+    statistics = MapStatistics(1, HEADS, POSITIONS)
+    statistics.attend(0, query.float(), key.float(), value.float(), scale=0.5)
+    maps, entropy, diagonal = reference(query, key)
+    assert (statistics.entropy()[0] - entropy.mean((0, -1))).abs().max() < 1e-6
+    assert (statistics.diagonal_profile()[0] - diagonal.mean(0)).abs().max() < 1e-6
+    assert (statistics.column_mass()[0] - maps.sum(-2).mean(0)).abs().max() < 1e-6
+
+
+def test_padding_is_neither_seen_nor_counted():
+    query, key, value = draw(10)
+    padded, apart = MapStatistics(1, HEADS, POSITIONS), MapStatistics(1, HEADS, POSITIONS)
+    output = padded.attend(0, query, key, value, scale=0.5, lengths=[10, 6])
+    apart.attend(0, query[:1], key[:1], value[:1], scale=0.5)
+    short = apart.attend(0, query[1:, :, :6], key[1:, :, :6], value[1:, :, :6], scale=0.5)
+    assert torch.equal(output[1:, :, :6], short)
+    assert (output[1, :, 6:] == 0).all()
+    assert all(torch.equal(padded.state[name], apart.state[name]) for name in padded.state)
+
+
+def test_sequences_of_many_lengths_average_over_cells_that_exist():
+    statistics = MapStatistics(1, HEADS, POSITIONS)
+    total, cells = torch.zeros(HEADS, dtype=torch.float64), 0
+    for n in (5, 9, 14):
+        query, key, value = draw(n, seed=n)
+        statistics.attend(0, query, key, value, scale=0.5)
+        maps, _, _ = reference(query, key)
+        total += maps.diagonal(-2, -2, -1).sum((0, -1))
+        cells += 2 * (n - 2)
+    assert torch.allclose(statistics.diagonal_profile()[0, :, POSITIONS - 1 - 2], total / cells, atol=1e-8)
+    assert statistics.column_mass()[0, 0, 13].isfinite()
+
+
+def test_merging_is_exact_in_any_order():
+    batches = [draw(n, batch=1, seed=n) for n in (3, 7, 14, 11)]
+    whole, parts = MapStatistics(1, HEADS, POSITIONS), [MapStatistics(1, HEADS, POSITIONS) for _ in range(2)]
+    for i, (query, key, value) in enumerate(batches):
+        whole.attend(0, query, key, value, scale=0.5)
+        parts[i % 2].attend(0, query, key, value, scale=0.5)
+    merged = parts[1].merge(parts[0])
+    assert all(torch.equal(whole.state[name], merged.state[name]) for name in whole.state)
+
+
+def test_moments():
+    values = torch.randn(50, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    whole, left, right = Moments((3,)), Moments((3,)), Moments((3,))
+    for i, value in enumerate(values):
+        whole.add(value)
+        (left if i % 3 else right).add(value)
+    left.merge(right)
+    assert torch.allclose(whole.mean(), values.mean(0), atol=1e-9)
+    assert torch.allclose(whole.deviation(), values.std(0), atol=1e-8)
+    assert all(torch.equal(whole.state[name], left.state[name]) for name in whole.state)
+
+
+def test_visiting_maps():
+    query, key, value = draw(9)
+    seen = []
+    attend = stream.visit_maps(lambda layer, maps: seen.append((layer, maps)))
+    output = attend(1, query, key, value, scale=0.5)
+    maps, _, _ = reference(query, key)
+    assert seen[0][0] == 1
+    assert torch.allclose(seen[0][1], maps)
+    assert torch.allclose(output, maps @ value)
+    seen.clear()
+    attend(0, query, key, value, scale=0.5, lengths=[9, 4])
+    assert [tuple(maps.shape) for _, maps in seen] == [(1, HEADS, 9, 9), (1, HEADS, 4, 4)]
+
+
+def test_refusals():
+    query, key, value = draw(14)
+    with pytest.raises(ValueError, match="at most 8"):
+        MapStatistics(1, HEADS, 8).attend(0, query, key, value, scale=0.5)
+    with pytest.raises((ValueError, TypeError), match="position"):
+        MapStatistics(1, HEADS, 14).attend(0, query, key[:, :, :3], value, scale=0.5)
+    with pytest.raises(ValueError, match="cannot merge: entropy"):
+        MapStatistics(1, HEADS, 8).merge(MapStatistics(1, HEADS, 9))
+    with pytest.raises(ValueError, match="nothing was added"):
+        Moments((2,)).mean()
+
+
+WORKER = """
+import sys, torch, torch.distributed as dist
+from analysis.stream import MapStatistics
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+statistics = MapStatistics(1, 3, 14)
+for i in range(rank, 5, world):
+    generator = torch.Generator().manual_seed(i)
+    q, k, v = (torch.randn(1, 3, 6 + i, 4, generator=generator) for _ in range(3))
+    statistics.attend(0, q, k, v, scale=0.5)
+statistics.all_reduce()
+if rank == 0:
+    torch.save(statistics.state, sys.argv[1])
+dist.destroy_process_group()
+"""
+
+
+def test_two_processes_count_what_one_counts(tmp_path):
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+    states = []
+    for processes in (1, 2):
+        out = tmp_path / f"{processes}.pt"
+        subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}",
+                        str(script), str(out)], check=True, capture_output=True, timeout=240)
+        states.append(torch.load(out))
+    assert states[0]["lengths"].sum() == 5
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_stays_on_the_gpu():
+    query, key, value = (part.cuda() for part in draw(14))
+    statistics = MapStatistics(1, HEADS, POSITIONS, device="cuda")
+    output = statistics.attend(0, query, key, value, scale=0.5)
+    here = MapStatistics(1, HEADS, POSITIONS)
+    here.attend(0, query.cpu(), key.cpu(), value.cpu(), scale=0.5)
+    assert output.is_cuda
+    assert all(total.is_cuda for total in statistics.state.values())
+    assert torch.allclose(statistics.entropy().cpu(), here.entropy(), atol=1e-8)
