@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from analysis import models, weights
@@ -88,6 +88,18 @@ def _misprints(x: Tensor, layer: AttentionWeights, attention: Tensor) -> dict[st
     return {"value_at_query": out(attention.sum(-1, keepdim=True) * values),
             "bias_in_sum_over_keys": out(plain + keys * layer.b_V[:, None]),
             "bias_in_sum_over_heads": content + layer.heads * carried, "bias_outside": content + carried}
+
+
+def loss_without(model: nn.Module, windows: Int[Tensor, "window position"], part: str | None = None,
+                 layers: tuple[int, ...] = (0,)) -> float:
+    """Return a GPT-2 language model's loss in nats a token once ``b_Q``, ``b_K`` or ``b_V`` of some layers is 0."""
+    from copy import deepcopy
+    model = deepcopy(model)
+    for layer in layers if part else ():
+        bias = model.transformer.h[layer].attn.c_attn.bias
+        bias.chunk(3)[("b_Q", "b_K", "b_V").index(part)].zero_()
+    scores = model(windows[:, :-1], use_cache=False).logits
+    return float(nn.functional.cross_entropy(scores.flatten(0, 1), windows[:, 1:].flatten()))
 
 
 def fill_module(layer: AttentionWeights) -> nn.Module:

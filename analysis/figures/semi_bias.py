@@ -35,14 +35,18 @@ def position_table(table: np.ndarray, every: int, limit: float, axes_scores: np.
 
 
 def maps(scores: dict[str, np.ndarray], size: str = "tall", xlabel: str = "position of the key") -> Figure:
-    """Draw heads x positions maps under each other, each with its own scale centred at 0."""
+    """Draw heads x positions maps under each other, each with its own scale centred at 0.
+
+    A scale ends where 9 of 10 entries are within it, so that the faint heads are seen beside the strong ones.
+    """
     fig, rows = style.new(len(scores), 1, size=size, sharex=True, squeeze=False)
     for ax, (title, values) in zip(rows[:, 0], scores.items()):
-        shown = ax.imshow(values, aspect="auto", cmap=style.SCORE_CMAP, norm=style.centred(values),
+        norm = style.centred(values, float(np.quantile(np.abs(values), 0.9)))
+        shown = ax.imshow(values, aspect="auto", cmap=style.SCORE_CMAP, norm=norm,
                           extent=(-0.5, values.shape[1] - 0.5, len(values) - 0.5, -0.5))
         ax.set_title(title, loc="left")
         ax.set(ylabel="head", yticks=range(0, len(values), 1 if len(values) < 10 else 2))
-        fig.colorbar(shown, ax=ax, label="nats", pad=0.01, aspect=12)
+        fig.colorbar(shown, ax=ax, label="nats", pad=0.01, aspect=12, extend="both")
     rows[-1, 0].set_xlabel(xlabel)
     return style.many_marks(fig)
 
@@ -62,7 +66,7 @@ def curves(scores: np.ndarray, odd: tuple[int, ...], rising: int) -> Figure:
                 label=f"the other {len(others)} heads" if head == others[0] else None)
     for head, colour in zip(odd, ("content", "positional", "token")):
         ax.plot(scaled[head], color=style.COLOURS[colour], label=f"head {head}")
-    ax.set(xlabel="position of the key", ylabel="semi-bias, standardised")
+    ax.set(xlabel="position of the key", ylabel="semi-bias, standardised", ylim=(-2.4, 3.4))
     ax.legend(loc="upper center", ncols=3)
     return fig
 
@@ -188,4 +192,28 @@ def sizes(b: np.ndarray, xW: np.ndarray, labels: list[str]) -> Figure:
         ax.yaxis.set_major_locator(MaxNLocator(5))
     axes[0, 0].set_ylabel("norm")
     axes[0, 0].legend()
+    return fig
+
+
+def token_correlations(plain: np.ndarray, given: np.ndarray, null: np.ndarray) -> Figure:
+    """Draw for every head the rank correlation of token norm and semi-bias.
+
+    Parameters
+    ----------
+    plain
+        ``(3, head)``: value, low, high.
+    given
+        ``(head,)``: the same once the ranks of token frequency are taken out.
+    null
+        ``(2, head)``: the range of 90 % of random ``b_Q``.
+    """
+    fig, ax = style.new(size="wide")
+    heads = np.arange(plain.shape[1])
+    ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
+    ax.vlines(heads, *null, color=style.COLOURS["control"], linewidth=7, alpha=0.3, label="random $b_Q$, 90 % of draws")
+    ax.errorbar(heads - 0.1, plain[0], yerr=np.abs(plain[1:] - plain[0]), fmt="o", color=style.COLOURS["semi_bias"],
+                label="norm and semi-bias, 95 %")
+    ax.plot(heads + 0.1, given, "D", color=style.COLOURS["token"], label="at equal frequency")
+    ax.set(xlabel="head", ylabel="rank correlation", xticks=heads, ylim=(-1.02, 1.02))
+    fig.legend(loc="outside upper center", ncols=3)
     return fig
