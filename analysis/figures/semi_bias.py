@@ -136,11 +136,12 @@ def deeper(rho: np.ndarray, spread: np.ndarray) -> Figure:
 
 
 def terms(parts: dict[str, np.ndarray], tokens: list[str]) -> Figure:
-    """Draw score terms of one head as query x key maps on one scale, the future left blank."""
+    """Draw score terms of one head as query x key maps on one scale, each less its mean, the future left blank."""
     columns = 3
     fig, axes = style.new(-(-len(parts) // columns), columns, size="tall", sharex=True, sharey=True)
     future = np.triu(np.ones((len(tokens),) * 2, dtype=bool), 1)
     hidden = {name: np.where(future, np.nan, np.broadcast_to(v, future.shape)) for name, v in parts.items()}
+    hidden = {name: values - np.nanmean(values) for name, values in hidden.items()}
     norm = style.centred(np.stack(list(hidden.values())))
     for ax, (name, values) in zip(axes.flat, hidden.items()):
         shown = ax.imshow(values, cmap=style.SCORE_CMAP, norm=norm, aspect="auto")
@@ -174,10 +175,10 @@ def emergence(step: np.ndarray, loss: np.ndarray, rho: np.ndarray, size: np.ndar
     top.set_ylabel("held-out loss,\nnats a token")
     for head in range(rho.shape[1]):
         middle.plot(at, rho[:, head], color=style.COLOURS["semi_bias"], alpha=0.6, linewidth=1)
-        bottom.plot(at, size[:, head], color=style.COLOURS["semi_bias"], alpha=0.6, linewidth=1)
+        bottom.plot(at[1:], size[1:, head], color=style.COLOURS["semi_bias"], alpha=0.6, linewidth=1)
     middle.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
     middle.set(ylabel="rank correlation\nwith position", ylim=(-1.05, 1.05))
-    bottom.set(ylabel="spread over\npositions, nats", xlabel="training step", xscale="log")
+    bottom.set(ylabel="spread over\npositions, nats", xlabel="training step", xscale="log", yscale="log")
     return fig
 
 
