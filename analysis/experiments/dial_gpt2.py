@@ -16,11 +16,11 @@ POSITIONS, DRAWS = 128, 8
 DIALS = torch.cat([torch.zeros(1), torch.logspace(-2, 2, 33)]).double()
 
 
-def curves(x, layer) -> torch.Tensor:
-    """Return, for each dial and head, the mean over sequences and rows 2, 3, ... of entropy over ``log i``."""
+def curves(x, layer) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return means over sequences and rows 2, 3, ...: ``(dial, head)`` entropy over ``log i``, and weight on itself."""
     scores = compute_scores(x, layer, causal=True)
     share = averaging.turn(scores, DIALS.to(x)) / averaging.visible(scores).log()
-    return share[..., 1:].mean((1, -1))
+    return share[..., 1:].mean((1, -1)), scores.softmax(-1).diagonal(dim1=-2, dim2=-1)[..., 1:].mean((0, -1))
 
 
 def compute(device) -> Result:
@@ -39,7 +39,9 @@ def compute(device) -> Result:
         "stand_ins": (layer_norm(positions + positions.std() * noise, norm), layer),
         "control": (layer_norm(config.get("initializer_range", 0.02) * noise, plain), random),
     }
-    arrays = {name: curves(x.to(device), w).cpu().numpy() for name, (x, w) in inputs.items()}
+    arrays = {}
+    for name, (x, w) in inputs.items():
+        arrays[name], arrays[f"{name}_self"] = (a.cpu().numpy() for a in curves(x.to(device), w))
     return Result({"positions": Value(POSITIONS), "draws": Value(DRAWS), "spread": Value(float(positions.std()), 1e-6)},
                   {"dials": DIALS.numpy(), **arrays}, {"dials": 1e-6, **dict.fromkeys(arrays, 1e-6)})
 

@@ -1,5 +1,6 @@
 """What the chapters on weighted means and on patterns share: rewritings held to the modules of transformers."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -45,19 +46,29 @@ def gaps(family: str, layer: AttentionWeights, x: Residual) -> dict[str, float]:
     return {name: ((form - output).abs().max() / output.abs().max()).item() for name, form in forms.items()}
 
 
-def entropy_shares(checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 16,
-                   tokens: int = 64) -> torch.Tensor:
-    """Run a whole model on bundled passages; return ``(layer, head)`` mean entropy of its rows over log of the keys.
+def log_maps(checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 16,
+             tokens: int = 64) -> Iterator[torch.Tensor]:
+    """Run a whole model on bundled passages, cut after ``tokens`` tokens; yield ``(layer, head, query, key)``.
 
-    Rows that see one key only are left out; each passage is cut after ``tokens`` tokens.
+    Logarithms of attention are scores less a constant of the row, which no softmax sees. In float64, so that no weight
+    vanishes.
     """
-    model, tokenizer = models.load(checkpoint, control_seed=control_seed), models.tokenizer(checkpoint)
-    total, rows = 0, 0
+    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64)
+    tokenizer = models.tokenizer(checkpoint)
     for text in texts.passages(count=passages):
         ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]])
-        maps = torch.stack(model(ids, output_attentions=True).attentions)[:, 0].double()
-        scores = maps.log()
+        yield torch.stack(model(ids, output_attentions=True).attentions)[:, 0].log()
+
+
+def entropy_shares(checkpoint: Checkpoint, dials: tuple[float, ...] = (1.0,), **which) -> torch.Tensor:
+    """Return ``(dial, layer, head)``: mean entropy of the rows over the logarithm of their keys, scores times a dial.
+
+    Rows that see one key only are left out. ``which`` goes to :func:`log_maps`.
+    """
+    total, rows = 0, 0
+    for scores in log_maps(checkpoint, **which):
         seen = averaging.visible(scores)
-        share = (averaging.entropy(scores) / seen.log())[..., seen[0, 0] > 1]
-        total, rows = total + share.sum(-1), rows + share.shape[-1]
+        shares = averaging.turn(scores, torch.tensor(dials, dtype=torch.float64)) / seen.log()
+        kept = shares[..., seen[0, 0] > 1]
+        total, rows = total + kept.sum(-1), rows + kept.shape[-1]
     return total / rows
