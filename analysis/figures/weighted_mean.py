@@ -18,7 +18,7 @@ def product(W: np.ndarray, X: np.ndarray, Y: np.ndarray, columns: str) -> Figure
         ax.imshow(table, cmap=style.WEIGHT_CMAP, vmin=0, vmax=1)
         for (row, column), value in np.ndenumerate(table):
             ax.text(column, row, str(Fraction(float(value)).limit_denominator(100)), ha="center", va="center",
-                    color="black" if value > 0.45 else "white")
+                    color=style.COLOURS["ink"] if value > 0.45 else "white")
         names = list(columns) if across == "token" else [str(i + 1) for i in range(table.shape[1])]
         ax.set(title=title, xlabel=across, ylabel=down, xticks=range(table.shape[1]), xticklabels=names,
                yticks=range(table.shape[0]), yticklabels=[str(i + 1) for i in range(table.shape[0])])
