@@ -1,10 +1,11 @@
 """A whole BERT as plain tensors: its layers, and the rows that each of them reads.
 
-Both work on a loaded model, trained or control, and both need its memory; a single attention layer is had more
+All work on a loaded model, trained or control, and need its memory; a single attention layer is had more
 cheaply from ``weights``. Maps and their statistics over many texts belong to streaming, not here.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -49,7 +50,7 @@ def _layer(layer: torch.nn.Module, heads: int) -> EncoderLayer:
 
 
 def hidden_states(model: torch.nn.Module, tokenizer, texts: Sequence[str],
-                  longest: int | None = None) -> list[Float[Tensor, "state position model"]]:
+                  longest: int | None = None) -> list[Float[Tensor, "state _ model"]]:
     """Run a BERT on each text and return what every layer read and what the last one wrote (``layers + 1`` states).
 
     Parameters
@@ -78,3 +79,25 @@ def hidden_states(model: torch.nn.Module, tokenizer, texts: Sequence[str],
         with torch.no_grad():
             found.append(torch.cat(model(**ids, output_hidden_states=True).hidden_states))
     return found
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A model's layers, and for each text the states that :func:`hidden_states` returns."""
+
+    layers: list[EncoderLayer]
+    states: list[Float[Tensor, "state _ model"]]
+
+    @property
+    def attention(self) -> list[AttentionWeights]:
+        """The attention of each layer."""
+        return [layer.attention for layer in self.layers]
+
+    def rows(self, state: int) -> Float[Tensor, "row model"]:
+        """Join the rows of all texts in one state: what layer ``state`` reads."""
+        return torch.cat([found[state] for found in self.states])
+
+
+def observe(model: torch.nn.Module, tokenizer, texts: Sequence[str], longest: int | None = None) -> Observed:
+    """Take a model's layers and run it on texts; arguments and refusals as in the two functions it joins."""
+    return Observed(encoder_layers(model), hidden_states(model, tokenizer, texts, longest))

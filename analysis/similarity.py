@@ -1,146 +1,21 @@
-r"""What Q and K measure: stretching, the direction cone, and the form ``M = W_Q W_K^T``.
+r"""What Q and K compare: the form ``M = W_Q W_K^T``, its signs, and where the asymmetry of attention comes from.
 
 A head compares row ``x`` with row ``y`` by ``x M y^T``. Everything here is computed from the factors, so nothing
-of size ``model x model`` is ever formed. What belongs here: norms, singular values, the spectrum of M's symmetric
-part, symmetry of scores. What does not: the four terms of a score (``bias``), pictures of M (``patterns``).
+of size ``model x model`` is ever formed. What belongs here: the spectrum of M's symmetric part, symmetry of scores and
+attention, attention moved by a change. What does not: the four terms of a score (``bias``), pictures of M
+(``patterns``), how far rows are stretched (``stretch``).
 """
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
-from einops import einsum
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.axes import AttentionWeights, Residual
+from analysis.attention import compute_scores, softmax
+from analysis.axes import AttentionWeights, Residual, Scores
 
 Factor = Float[Tensor, "head model channel"]
-MAPS = ("Q", "K", "V")
-"""The order of the axis ``map``."""
-
-
-def singular_values(W: Factor) -> Float[Tensor, "head least"]:
-    """Return each head's singular values, largest first; the first is the most a row can be stretched.
-
-    >>> singular_values(torch.tensor([[[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]]]))
-    tensor([[4., 3.]])
-    """
-    return torch.linalg.svdvals(W)
-
-
-def amplification(x: Residual, W: Factor,
-                  b: Float[Tensor, "head channel"] | None = None) -> Float[Tensor, "*batch head position"]:
-    r"""Measure by how much each row grows on its way into each head: :math:`\|x_i W + b\| / \|x_i\|`.
-
-    Parameters
-    ----------
-    x
-        The rows that the layer reads; a row of zeros gives ``nan``.
-    W, b
-        One of the layer's three maps; without ``b`` the linear part alone.
-
-    Returns
-    -------
-    Tensor
-        Dimensionless; above 1 the row was amplified. Never above the largest singular value when ``b`` is absent.
-
-    Notes
-    -----
-    Ledger B-13, B-14.
-
-    Examples
-    --------
-    >>> amplification(torch.tensor([[1.0, 0.0], [3.0, 4.0]]), torch.tensor([[[2.0], [0.0]]]))
-    tensor([[2.0000, 1.2000]])
-    """
-    out = einsum(x, W, "... position model, head model channel -> ... head position channel")
-    if b is not None:
-        out = out + b[:, None]
-    return out.norm(dim=-1) / x.norm(dim=-1).unsqueeze(-2)
-
-
-def mean_amplification(W: Factor) -> Float[Tensor, " head"]:
-    r"""Return the root mean square stretch over all directions, :math:`\|W\|_F / \sqrt{d}`.
-
-    For a direction drawn uniformly from the sphere the expectation of ``|x W|^2 / |x|^2`` is exactly its square.
-
-    >>> mean_amplification(torch.tensor([[[2.0], [0.0], [0.0], [0.0]]]))
-    tensor([1.])
-    """
-    return W.flatten(1).norm(dim=1) / math.sqrt(W.shape[1])
-
-
-def cone_position(x: Residual, W: Factor) -> Float[Tensor, "*batch head position"]:
-    r"""Return how near each row comes to the largest stretch: :math:`\|x_i W\| / (\sigma_1 \|x_i\|)`, from 0 to 1.
-
-    The *direction cone* of aperture ``epsilon`` holds the rows at ``1 - epsilon`` or above.
-
-    Notes
-    -----
-    Ledger B-15: the paper names the cone and does not define it; this is the definition that the book computes.
-
-    Examples
-    --------
-    >>> cone_position(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[[2.0, 0.0], [0.0, 1.0]]]))
-    tensor([[1.0000, 0.5000]])
-    """
-    return amplification(x, W) / singular_values(W)[:, :1]
-
-
-def in_cone(x: Residual, W: Factor, epsilon: float) -> Bool[Tensor, "*batch head position"]:
-    """Say which rows lie in each head's direction cone: stretched to within ``epsilon`` of the most possible.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` is outside ``[0, 1]``: at 1 every row lies in the cone.
-    """
-    if not 0 <= epsilon <= 1:
-        raise ValueError(f"epsilon must lie in [0, 1], got {epsilon}")
-    return cone_position(x, W) >= 1 - epsilon
-
-
-def over_heads(measure: Callable[[Factor], Float[Tensor, " head"]],
-               layers: Sequence[AttentionWeights]) -> Float[Tensor, "map layer head"]:
-    """Apply a measure of one matrix to ``W_Q``, ``W_K`` and ``W_V`` of every layer: one number a map and head."""
-    return torch.stack([torch.stack([measure(getattr(layer, f"W_{name}")) for layer in layers]) for name in MAPS])
-
-
-def amplifications(states: Float[Tensor, "state position model"], layers: Sequence[AttentionWeights], *,
-                   biased: bool = True) -> Float[Tensor, "map layer head position"]:
-    """Measure ``amplification`` for every row that every layer reads, in all three maps and all heads.
-
-    Parameters
-    ----------
-    states
-        What each layer reads, first layer first; a last state that no layer reads may follow.
-    biased
-        Whether the biases count (the rows of Q, K and V) or the linear parts alone (what singular values speak of).
-
-    Notes
-    -----
-    Ledger B-13, B-14.
-    """
-    return torch.stack([torch.stack([
-        amplification(x, getattr(layer, f"W_{name}"), getattr(layer, f"b_{name}") if biased else None)
-        for x, layer in zip(states, layers, strict=False)]) for name in MAPS])
-
-
-def isotropic_cone_positions(W: Factor, samples: int, rng: np.random.Generator) -> Float[Tensor, "head sample"]:
-    """Draw cone positions of directions that are uniform on the sphere: what chance puts into the cone.
-
-    Only the singular values matter: with ``g`` normal, the position squared is
-    ``sum(s_k^2 g_k^2) / (s_1^2 sum(g^2))``, and the directions that ``W`` sends to 0 enter as one chi-square.
-    """
-    s = singular_values(W).double().numpy()
-    head, least = s.shape
-    g = rng.standard_normal((samples, least)) ** 2
-    rest = rng.chisquare(W.shape[1] - least, samples) if W.shape[1] > least else np.zeros(samples)
-    squared = (s**2 / s[:, :1] ** 2) @ g.T / (g.sum(1) + rest)
-    return torch.from_numpy(np.sqrt(squared)).reshape(head, samples)
 
 
 @dataclass(frozen=True)
@@ -197,6 +72,51 @@ def take_form(W_Q: Factor, W_K: Factor) -> Form:
     total = M.square().sum((1, 2))
     share = (M - M.mT).square().sum((1, 2)) / (4 * total)
     return Form(eigenvalues, (eigenvalues > zero).sum(1), (eigenvalues < -zero).sum(1), share)
+
+
+def without(weights: AttentionWeights, *biases: str) -> AttentionWeights:
+    """Return the layer with the named biases (``"b_Q"``, ``"b_K"``, ...) set to zero."""
+    return replace(weights, **{name: torch.zeros_like(getattr(weights, name)) for name in biases})
+
+
+def score_variants(x: Residual, weights: AttentionWeights) -> dict[str, Scores]:
+    """Compute scores for four forms that differ in what could make them asymmetric.
+
+    ``as trained``; ``content alone`` (no biases); ``symmetric part of M``: content with ``(M + M^T) / 2``, indefinite;
+    ``positive form``: content with ``W_K`` in place of ``W_Q``, so that ``M`` is positive semidefinite.
+
+    Notes
+    -----
+    Ledger B-24.
+    """
+    bare = without(weights, "b_Q", "b_K")
+    content = compute_scores(x, bare)
+    return {"as trained": compute_scores(x, weights), "content alone": content,
+            "symmetric part of M": (content + content.mT) / 2,
+            "positive form": compute_scores(x, replace(bare, W_Q=weights.W_K))}
+
+
+def level(x: Residual) -> Residual:
+    """Give every row the mean length, so that only its direction is left.
+
+    >>> level(torch.tensor([[3.0, 0.0], [0.0, 1.0]]))
+    tensor([[2., 0.],
+            [0., 2.]])
+    """
+    length = x.norm(dim=-1, keepdim=True)
+    return x / length * length.mean(-2, keepdim=True)
+
+
+def attention_moved(x: Residual, weights: AttentionWeights, *, rows: Residual | None = None,
+                    instead: AttentionWeights | None = None) -> Float[Tensor, "*batch head query"]:
+    """Return the share of each row's attention that moves when the rows or the weights are replaced by others.
+
+    Notes
+    -----
+    Ledger B-19, B-20, B-23.
+    """
+    other = compute_scores(x if rows is None else rows, weights if instead is None else instead)
+    return total_variation(softmax(compute_scores(x, weights)), softmax(other))
 
 
 def asymmetry(matrix: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:

@@ -48,3 +48,54 @@ def first_counterexample(claim: Callable[..., bool], *walks: Iterable[np.ndarray
     (array([[3]], dtype=object),)
     """
     return next((case for case in itertools.product(*walks) if not claim(*case)), None)
+
+
+def solution(A: np.ndarray, x: Sequence[int]) -> list[Fraction] | None:
+    """Solve ``A u = x`` in fractions: one solution, or ``None`` where ``x`` lies outside the column space.
+
+    >>> solution(np.array([[2, 0], [0, 0]]), [1, 0]), solution(np.array([[2, 0], [0, 0]]), [1, 1])
+    ([Fraction(1, 2), Fraction(0, 1)], None)
+    """
+    width = np.shape(A)[1]
+    rows = [[Fraction(entry) for entry in (*row, right)] for row, right in zip(np.asarray(A).tolist(), x, strict=True)]
+    pivots: list[int] = []
+    for column in range(width):
+        found = next((r for r in range(len(pivots), len(rows)) if rows[r][column] != 0), None)
+        if found is None:
+            continue
+        here = len(pivots)
+        rows[here], rows[found] = rows[found], rows[here]
+        rows[here] = [entry / rows[here][column] for entry in rows[here]]
+        for r in range(len(rows)):
+            if r != here:
+                rows[r] = [a - rows[r][column] * b for a, b in zip(rows[r], rows[here], strict=True)]
+        pivots.append(column)
+    if any(row[-1] != 0 for row in rows[len(pivots):]):
+        return None
+    u = [Fraction(0)] * width
+    for r, column in enumerate(pivots):
+        u[column] = rows[r][-1]
+    return u
+
+
+def rank_change(A: np.ndarray, x: Sequence[int], y: Sequence[int]) -> int:
+    r"""Predict :math:`\mathrm{rank}(A + xy^T) - \mathrm{rank} A` for non-zero ``x`` and ``y``: 1, 0 or -1.
+
+    1 if ``x`` is outside the column space and ``y`` outside the row space; -1 if both are inside and
+    ``1 + y^T u = 0`` for a ``u`` with ``A u = x`` (then for every such ``u``); else 0.
+
+    Notes
+    -----
+    Ledger B-34: the paper's proposition lacks the last condition.
+
+    Examples
+    --------
+    >>> one = np.array([[1]])
+    >>> rank_change(one, [1], [1]), rank_change(one, [1], [-1]), rank_change(0 * one, [1], [1])
+    (0, -1, 1)
+    """
+    u = solution(A, x)
+    inside = solution(np.asarray(A).T, y) is not None
+    if u is None and not inside:
+        return 1
+    return -1 if u is not None and inside and 1 + sum(a * b for a, b in zip(y, u, strict=True)) == 0 else 0

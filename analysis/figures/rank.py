@@ -51,9 +51,9 @@ def _draw(panel: Axes, runs: Mapping[str, np.ndarray], skip: bool) -> None:
         run = np.maximum(runs[name], FLOOR)
         low, high = np.quantile(run, [0.1, 0.9], axis=0)
         layer = np.arange(run.shape[1])
-        panel.semilogy(layer, np.exp(np.log(run).mean(0)), line, marker=marker, markersize=3,
-                       color=style.COLOURS[colour], label=label)
-        panel.fill_between(layer, low, high, color=style.COLOURS[colour], alpha=0.12, linewidth=0)
+        panel.semilogy(layer, np.exp(np.log(run).mean(0)), line, marker=marker, color=style.COLOURS[colour],
+                       label=label)
+        panel.fill_between(layer, low, high, facecolor=style.COLOURS[colour], edgecolor="none", alpha=0.12)
 
 
 def collapse(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
@@ -62,11 +62,12 @@ def collapse(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     ``runs`` maps a column's title to curves ``(run, state)`` by the switches' description.
     """
     figure, axes = style.new(2, len(runs), size="tall", sharex="col", sharey="row", squeeze=False)
+    lowest = min(found[name].min() for found in runs.values() for name in found if "skip" in name)
     for column, (title, found) in enumerate(runs.items()):
         for row, skip in enumerate((False, True)):
             _draw(axes[row, column], found, skip)
         axes[0, column].set(title=title, ylim=(FLOOR / 3, 3))
-        axes[1, column].set(xlabel="layer", ylim=(1e-7, 3))
+        axes[1, column].set(xlabel="layer", ylim=(lowest / 3, 3))
     axes[0, 0].set(ylabel="residual, no skip")
     axes[1, 0].set(ylabel="residual, with skip")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
@@ -81,8 +82,8 @@ def cubic(before: np.ndarray, after: Mapping[str, np.ndarray]) -> Figure:
     figure, panel = style.new(size="half")
     looks = (("ink", "o"), ("semi_bias", "^"), ("content", "s"))
     for (label, found), (colour, marker) in zip(after.items(), looks, strict=False):
-        panel.loglog(before, np.exp(np.log(found).mean(0)), marker=marker, linestyle="", color=style.COLOURS[colour],
-                     label=label)
+        panel.loglog(before, np.exp(np.log(found).mean(0)), marker=marker, linestyle="", fillstyle="none",
+                     color=style.COLOURS[colour], label=label)
     first = next(iter(after.values()))
     guide = np.exp(np.log(first).mean(0))[0] * (before / before[0]) ** 3
     panel.loglog(before, guide, ":", color=style.COLOURS["muted"], label="slope 3")

@@ -10,24 +10,19 @@ from analysis.figures import style
 MAPS = ("Q", "K", "V")
 
 
-def row_norms(read: Mapping[str, np.ndarray], made: Mapping[str, np.ndarray]) -> Figure:
+def row_norms(norms: Mapping[str, np.ndarray]) -> Figure:
     """Draw figure 2 of the paper: norms of the rows of Q, K and V in one head, beside those of the rows they came from.
 
-    Parameters
-    ----------
-    read
-        ``"trained"`` and ``"control"``: norms of the rows of X.
-    made
-        The same, ``(map, row)``: norms of the rows of Q, K and V.
+    ``norms`` maps ``"trained"`` and ``"control"`` to ``(kind, row)`` with the kinds X, Q, K, V.
     """
     figure, axes = style.new(1, 3, sharey=True)
-    edges = np.linspace(0, 1.05 * max(*(v.max() for v in read.values()), *(v.max() for v in made.values())), 50)
-    for panel, name, k in zip(axes, MAPS, range(3), strict=True):
+    edges = np.linspace(0, 1.05 * max(v.max() for v in norms.values()), 50)
+    for panel, name, k in zip(axes, MAPS, (1, 2, 3), strict=True):
         for which in ("control", "trained"):
-            colour = style.COLOURS[which]
-            weights = np.full(len(read[which]), 100 / len(read[which]))
-            panel.hist(made[which][k], edges, weights=weights, color=colour, alpha=0.8, label=f"{name}, {which}")
-            panel.hist(read[which], edges, weights=weights, color=colour, histtype="step", linestyle="--",
+            colour, found = style.COLOURS[which], norms[which]
+            weights = np.full(found.shape[1], 100 / found.shape[1])
+            panel.hist(found[k], edges, weights=weights, color=colour, alpha=0.8, label=f"{name}, {which}")
+            panel.hist(found[0], edges, weights=weights, color=colour, histtype="step", linestyle="--",
                        label=f"X, {which}")
         panel.set(xlabel="norm of a row", title=f"rows of {name} beside rows of X")
     axes[0].set(ylabel="share of rows (%)")
@@ -44,7 +39,7 @@ def stretch(top: Mapping[str, np.ndarray], median: Mapping[str, np.ndarray], mea
     limit = 1.1 * max(v.max() for v in top.values())
     for panel, name, k in zip(axes, MAPS, range(3), strict=True):
         panel.plot([0.1, limit], [0.1, limit], color=style.COLOURS["muted"], linestyle=":", label="as promised")
-        panel.axhline(1, color=style.COLOURS["ink"], linewidth=0.8, label="no change")
+        panel.axhline(1, color=style.COLOURS["ink"], label="no change")
         for which in ("control", "trained"):
             panel.plot(top[which][k], median[which][k], "o", color=style.COLOURS[which], alpha=0.7,
                        label=f"median row, {which}")
@@ -83,7 +78,7 @@ def form(eigenvalues: Mapping[str, np.ndarray], shares: Mapping[str, np.ndarray]
     for which in ("control", "trained"):
         values = np.sort(eigenvalues[which])[::-1]
         left.plot(np.arange(1, len(values) + 1), values, "o", color=style.COLOURS[which], label=which)
-    left.axhline(0, color=style.COLOURS["ink"], linewidth=0.8)
+    left.axhline(0, color=style.COLOURS["ink"])
     left.set(xlabel="eigenvalue, largest first", ylabel="value", title=r"symmetric part of $W_Q W_K^\top$, one head")
     left.legend()
     edges = np.linspace(0, 1, 41)

@@ -53,8 +53,11 @@ def test_hidden_states_of_the_real_model():
     states, short = bert.hidden_states(model, tokenizer, ["The quick brown fox.", "Yes."], longest=5)
     assert states.shape == (model.config.num_hidden_layers + 1, 5, model.config.hidden_size)
     assert short.shape[1] == 4
-    own = encode(states[0], bert.encoder_layers(model))
+    seen = bert.observe(model, tokenizer, ["The quick brown fox.", "Yes."], longest=5)
+    assert torch.equal(seen.rows(1), torch.cat([states[1], short[1]]))
+    own = encode(states[0], seen.layers)
     torch.testing.assert_close(own[-1], states[-1], rtol=0, atol=2e-5)
+    assert seen.attention[2] is seen.layers[2].attention
 
 
 def test_refusals():

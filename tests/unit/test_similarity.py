@@ -11,7 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import positions, similarity
+from analysis import positions, similarity, stretch
+from analysis.attention import softmax
 from analysis.encoder import random_layers
 
 
@@ -20,7 +21,7 @@ def factors(seed=0, head=3, model=12, channel=4):
     return tuple(torch.randn(head, model, channel, generator=g, dtype=torch.float64) for _ in range(2))
 
 
-@pytest.mark.parametrize("module", [similarity, positions])
+@pytest.mark.parametrize("module", [similarity, stretch, positions])
 def test_examples(module):
     assert doctest.testmod(module, extraglobs={"torch": torch}).failed == 0
 
@@ -61,50 +62,50 @@ def test_opposite_factors_give_a_negative_form():
 def test_no_row_is_amplified_beyond_the_largest_singular_value_and_one_reaches_it():
     W, _ = factors()
     x = torch.randn(200, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    top = similarity.singular_values(W)[:, :1]
-    assert (similarity.amplification(x, W) <= top * (1 + 1e-12)).all()
+    top = stretch.singular_values(W)[:, :1]
+    assert (stretch.amplification(x, W) <= top * (1 + 1e-12)).all()
     best = torch.linalg.svd(W[0]).U[:, 0]
-    torch.testing.assert_close(similarity.amplification(best[None], W)[0, 0], top[0, 0])
+    torch.testing.assert_close(stretch.amplification(best[None], W)[0, 0], top[0, 0])
 
 
 def test_amplification_with_bias_is_that_of_the_whole_affine_map():
     W, _ = factors()
     x, b = torch.ones(2, 12, dtype=torch.float64), torch.ones(3, 4, dtype=torch.float64)
     due = (x[1] @ W[2] + b[2]).norm() / x[1].norm()
-    torch.testing.assert_close(similarity.amplification(x, W, b)[2, 1], due)
+    torch.testing.assert_close(stretch.amplification(x, W, b)[2, 1], due)
 
 
 def test_mean_amplification_is_the_mean_over_directions():
     W, _ = factors()
     x = torch.randn(20_000, 12, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    measured = similarity.amplification(x, W).square().mean(-1).sqrt()
-    torch.testing.assert_close(measured, similarity.mean_amplification(W), rtol=0.02, atol=0)
+    measured = stretch.amplification(x, W).square().mean(-1).sqrt()
+    torch.testing.assert_close(measured, stretch.mean_amplification(W), rtol=0.02, atol=0)
 
 
 def test_isotropic_positions_have_the_law_of_isotropic_rows():
     W, _ = factors()
     x = torch.randn(20_000, 12, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    rows = similarity.cone_position(x, W)
-    drawn = similarity.isotropic_cone_positions(W, 20_000, np.random.default_rng(4))
+    rows = stretch.cone_position(x, W)
+    drawn = stretch.isotropic_cone_positions(W, 20_000, np.random.default_rng(4))
     level = torch.tensor([0.05, 0.5, 0.95], dtype=torch.float64)
     torch.testing.assert_close(rows.quantile(level, dim=1), drawn.quantile(level, dim=1), atol=0.01, rtol=0)
 
 
 def test_isotropic_positions_of_a_square_map():
     W = torch.eye(2, dtype=torch.float64)[None]
-    drawn = similarity.isotropic_cone_positions(W, 10, np.random.default_rng(0))
+    drawn = stretch.isotropic_cone_positions(W, 10, np.random.default_rng(0))
     torch.testing.assert_close(drawn, torch.ones_like(drawn))
 
 
 def test_cone_grows_with_epsilon_and_ignores_length():
     W, _ = factors()
     x = torch.randn(50, 12, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    shares = [similarity.in_cone(x, W, e).double().mean().item() for e in (0.0, 0.2, 0.5, 1.0)]
+    shares = [stretch.in_cone(x, W, e).double().mean().item() for e in (0.0, 0.2, 0.5, 1.0)]
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    assert torch.equal(similarity.in_cone(x, W, 0.3), similarity.in_cone(7 * x, W, 0.3))
+    assert torch.equal(stretch.in_cone(x, W, 0.3), stretch.in_cone(7 * x, W, 0.3))
     with pytest.raises(ValueError, match="epsilon"):
-        similarity.in_cone(x, W, 1.5)
+        stretch.in_cone(x, W, 1.5)
 
 
 def test_asymmetry_and_total_variation_bounds():
@@ -137,10 +138,53 @@ def test_tables_over_maps_layers_and_heads_hold_the_single_measures():
     layers = [layer.attention for layer in random_layers(2, 3, 12, generator=g)]
     states = torch.randn(3, 5, 12, generator=g, dtype=torch.float64)
     biased = replace(layers[1], b_K=torch.ones(3, 4, dtype=torch.float64))
-    table = similarity.amplifications(states, [layers[0], biased])
+    table = stretch.amplifications(states, [layers[0], biased])
     assert table.shape == (3, 2, 3, 5)
-    torch.testing.assert_close(table[1, 1], similarity.amplification(states[1], biased.W_K, biased.b_K))
-    linear = similarity.amplifications(states, [layers[0], biased], biased=False)
-    torch.testing.assert_close(linear[1, 1], similarity.amplification(states[1], biased.W_K))
-    top = similarity.over_heads(lambda W: similarity.singular_values(W)[:, 0], layers)
-    torch.testing.assert_close(top[2, 0], similarity.singular_values(layers[0].W_V)[:, 0])
+    torch.testing.assert_close(table[1, 1], stretch.amplification(states[1], biased.W_K, biased.b_K))
+    linear = stretch.amplifications(states, [layers[0], biased], biased=False)
+    torch.testing.assert_close(linear[1, 1], stretch.amplification(states[1], biased.W_K))
+    top = stretch.over_heads(lambda W: stretch.singular_values(W)[:, 0], layers)
+    torch.testing.assert_close(top[2, 0], stretch.singular_values(layers[0].W_V)[:, 0])
+    torch.testing.assert_close(top, stretch.over_heads(stretch.largest, layers))
+    torch.testing.assert_close(stretch.cone_positions(states, layers)[2, 1],
+                               stretch.cone_position(states[1], layers[1].W_V))
+    norms = stretch.row_norms(states[1], biased, head=2)
+    torch.testing.assert_close(norms[0], states[1].norm(dim=1))
+    torch.testing.assert_close(norms[2] / norms[0], table[1, 1, 2])
+
+
+@pytest.fixture
+def layer():
+    g = torch.Generator().manual_seed(7)
+    weights = random_layers(1, 3, 12, generator=g)[0].attention
+    biases = {f"b_{m}": torch.randn(3, 4, generator=g, dtype=torch.float64) for m in "QK"}
+    return replace(weights, **biases), torch.randn(6, 12, generator=g, dtype=torch.float64)
+
+
+def test_variants_differ_in_what_they_should(layer):
+    weights, x = layer
+    found = similarity.score_variants(x, weights)
+    M = weights.W_Q @ weights.W_K.mT
+    torch.testing.assert_close(found["symmetric part of M"], x @ ((M + M.mT) / 2) @ x.T / 2)
+    torch.testing.assert_close(found["positive form"], x @ (weights.W_K @ weights.W_K.mT) @ x.T / 2)
+    torch.testing.assert_close(found["content alone"], x @ M @ x.T / 2)
+    assert torch.linalg.eigvalsh(found["positive form"]).min() > -1e-9
+    assert similarity.asymmetry(found["symmetric part of M"]).max() < 1e-25
+    assert similarity.asymmetry(softmax(found["symmetric part of M"])).min() > 1e-3
+    assert (found["as trained"] - found["content alone"]).abs().max() > 0.1
+
+
+def test_attention_with_symmetric_scores_is_balanced_and_has_real_eigenvalues(layer):
+    scores = similarity.score_variants(layer[1], layer[0])["symmetric part of M"]
+    flow = scores.exp().sum(-1, keepdim=True) * softmax(scores)
+    torch.testing.assert_close(flow, flow.mT)
+    assert torch.linalg.eigvals(softmax(scores)).imag.abs().max() < 1e-9
+
+
+def test_key_bias_moves_no_attention_and_query_bias_does(layer):
+    weights, x = layer
+    assert similarity.attention_moved(x, weights).max() == 0
+    assert similarity.attention_moved(x, weights, instead=similarity.without(weights, "b_K")).max() < 1e-14
+    assert similarity.attention_moved(x, weights, instead=similarity.without(weights, "b_Q")).min() > 1e-6
+    assert similarity.attention_moved(x, weights, rows=2 * x).min() > 1e-6
+    torch.testing.assert_close(similarity.level(x).norm(dim=1), x.norm(dim=1).mean().expand(6))

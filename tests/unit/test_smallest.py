@@ -3,6 +3,8 @@
 import doctest
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from analysis import smallest
 
@@ -26,3 +28,22 @@ def test_search_finds_the_smallest_in_order_and_none_where_there_is_none():
     left, right = smallest.small_matrices([(1, 1)], (1, 2)), smallest.small_matrices([(1, 1)], (-2,))
     pair = smallest.first_counterexample(lambda a, b: smallest.exact_rank(a + b) > 0, left, right)
     assert [m.item() for m in pair] == [2, -2]
+
+
+vectors = st.lists(st.integers(-2, 2), min_size=3, max_size=3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(vectors, min_size=2, max_size=2), vectors, st.lists(st.integers(-2, 2), min_size=2, max_size=2))
+def test_rank_one_updates_change_the_rank_as_predicted(rows, y, x):
+    A = np.array(rows, dtype=object)
+    if any(x) and any(y):
+        change = smallest.exact_rank(A + np.outer(x, y)) - smallest.exact_rank(A)
+        assert change == smallest.rank_change(A, x, y)
+
+
+@given(st.lists(vectors, min_size=2, max_size=2), vectors)
+def test_solutions_solve(rows, u):
+    A = np.array(rows, dtype=object)
+    found = smallest.solution(A, (A @ np.array(u, dtype=object)).tolist())
+    assert (A @ np.array(found, dtype=object) == A @ np.array(u, dtype=object)).all()
