@@ -16,6 +16,7 @@ def use_cache(app, config):
     """Render the executions of the present package; a new digest makes Sphinx read every page again."""
     execution.environment()
     config.nb_execution_cache_path = str(execution.cache_path())
+    config.book_machinery = execution.machinery()
 
 
 def copy_mathjax(app, error):
@@ -59,6 +60,7 @@ def setup(app):
     from nbclient import NotebookClient
 
     NotebookClient.shutdown_kernel.default_value = "immediate"
+    app.add_config_value("book_machinery", "", "env")  # a change of it makes Sphinx read every page again
     app.connect("config-inited", use_cache, priority=100)
     app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("html-page-context", mend_lists)

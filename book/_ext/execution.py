@@ -49,6 +49,15 @@ def digest(root: Path = ROOT) -> str:
     return h.hexdigest()[:16]
 
 
+def machinery(root: Path = ROOT) -> str:
+    """Hash what makes pages of executions: the build's extensions and templates."""
+    h = hashlib.sha256()
+    for path in sorted(p for folder in ("_ext", "_templates") for p in (root / "book" / folder).rglob("*")):
+        if path.is_file() and not any(part in path.as_posix() for part in UNHASHED):
+            h.update(path.read_bytes())
+    return h.hexdigest()[:16]
+
+
 def cache_path(key: str | None = None) -> Path:
     """Return the jupyter-cache of the executed notebooks of a digest (the present one if none is given)."""
     return BUILD / ".jupyter_cache" / (key or digest())

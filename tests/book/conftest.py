@@ -1,27 +1,16 @@
 """What the checks of sources and built pages share."""
 
-import re
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-HTML = ROOT / "_build" / "html"
-
-
-def toc_pages() -> list[str]:
-    """Return the pages of the table of contents, as ``book/semi-bias``, in order."""
-    toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
-    return re.findall(r"^\s*(?:root|- file): (\S+)", toc, re.MULTILINE)
-
-
-
-PAGES = toc_pages()
+from book_pages import HTML, PAGES
 
 
 def pytest_generate_tests(metafunc):
-    """Run a test that asks for ``page`` once per page of the table of contents."""
-    if "page" in metafunc.fixturenames:
+    """Run a test that asks for ``page`` once per page of the table of contents, unless it names its own."""
+    marks = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    named = {name for names in marks for name in ([names] if isinstance(names, str) else names)}
+    if "page" in metafunc.fixturenames and "page" not in named:
         metafunc.parametrize("page", PAGES)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from book_pages import PAGES
 
 pytestmark = pytest.mark.browser
 CANDIDATES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -103,17 +104,23 @@ class Visit:
 
 
 @pytest.fixture(params=["light", "dark"])
-def visit(request, browser, site, page):
-    """Open the page in light and in dark."""
-    visited = Visit(browser, site, f"{page}.html", request.param)
-    visited.scheme = request.param
+def scheme(request):
+    """Try both colour schemes."""
+    return request.param
+
+
+@pytest.fixture
+def visit(browser, site, page, scheme):
+    """Open the page in the colour scheme."""
+    visited = Visit(browser, site, f"{page}.html", scheme)
     yield visited
     visited.context.close()
 
 
-def test_page(visit):
+@pytest.mark.parametrize("page", [*PAGES, "search", "genindex"])
+def test_page(visit, scheme):
     state = visit.tab.evaluate(MEASURE)
-    assert state["theme"] == visit.scheme
+    assert state["theme"] == scheme
     assert not visit.outside, "asks an outside host"
     assert not visit.errors, "has errors in the console"
     assert not state["errors"], "has math that MathJax cannot read"
