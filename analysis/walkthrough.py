@@ -12,6 +12,14 @@ VOCABULARY = ("!", "a", "b", "c", "d", "e")
 
 SEQUENCE = ("!", "a", "b", "a", "c", "b")
 
+_EMBEDDINGS = """
+    1 0 0 0 0 0  1 0 0 0 0 0
+    0 1 0 0 0 0  0 1 0 0 0 0
+    0 0 1 0 0 0  0 0 1 0 0 0
+    0 1 0 0 0 0  0 0 0 1 0 0
+    0 0 0 1 0 0  0 0 0 0 1 0
+    0 0 1 0 0 0  0 0 0 0 0 1"""
+
 _PRINTED = {
     "scores 1": """
         -100 -100 -100 -100 -100 -100
@@ -64,8 +72,21 @@ def printed() -> dict[str, Float[Tensor, "row column"]]:
     >>> [tuple(table.shape) for table in printed().values()]
     [(6, 6), (6, 6), (6, 12), (6, 6), (6, 6), (6, 12)]
     """
-    return {name: torch.tensor([[float(cell) for cell in line.split()] for line in text.strip().splitlines()],
-                               dtype=torch.float64) for name, text in _PRINTED.items()}
+    return {name: _read(text) for name, text in _PRINTED.items()}
+
+
+def printed_embeddings() -> Float[Tensor, "position model"]:
+    """Return the printed input, ``E`` beside ``P`` (ledger I-02).
+
+    >>> printed_embeddings().sum(1)
+    tensor([2., 2., 2., 2., 2., 2.], dtype=torch.float64)
+    """
+    return _read(_EMBEDDINGS)
+
+
+def _read(text: str) -> Float[Tensor, "row column"]:
+    return torch.tensor([[float(cell) for cell in line.split()] for line in text.strip().splitlines()],
+                        dtype=torch.float64)
 
 
 def encode(symbols: str | tuple[str, ...], vocabulary: tuple[str, ...] = VOCABULARY) -> Int[Tensor, " position"]:

@@ -24,9 +24,20 @@ def _gpt2_mini(out: Path, **options) -> dict:
     return gpt2_mini.train(out, probe=semi_bias_probe, report=_Doublings(), **options)
 
 
+def _induction(out: Path, **options) -> dict:
+    from analysis.experiments.induction_training import probe
+    from analysis.training import induction
+    _, run = induction.train(out, probe=probe(induction.Config()), **options)
+    card = induction.load(out)[1]
+    return card | {name: float(run.trace[name][-1]) for name in ("new", "repeated")} | {
+        "prefix_matching": float(run.trace["prefix"][-1].max()), "copying": float(run.trace["copying"][-1].max())}
+
+
 TRAINABLE = {
     "gpt2-mini": Recipe("GPT-2 architecture, 0.7 M parameters, on Python's documentation; minutes on 2 cores",
                         _gpt2_mini),
+    "induction": Recipe("two attention-only layers, 0.3 M parameters, on repeated random tokens; minutes on 2 cores",
+                        _induction),
 }
 
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from analysis import device, records
 
 NAMES: tuple[str, ...] = (
+    "induction-training",
     "dial-gpt2",
     "spectra-gpt2",
     "pattern-costs",
