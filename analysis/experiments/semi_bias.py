@@ -1,8 +1,11 @@
 """What the semi-bias chapter and its records share: a first layer's parts, and equality with transformers' module."""
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -10,8 +13,8 @@ from torch import Tensor, nn
 from analysis import models, weights
 from analysis.attention import attend, compute_scores, project, softmax
 from analysis.axes import AttentionWeights, LayerNormWeights
-from analysis.bias import fold_layer_norm, fold_value_bias, score_terms, six_terms
-from analysis.checkpoints import Checkpoint
+from analysis.bias import fold_layer_norm, fold_value_bias, score_terms, semi_bias, six_terms
+from analysis.checkpoints import Checkpoint, NotFound
 from analysis.layernorm import layer_norm, sigma
 
 
@@ -50,6 +53,29 @@ def control(checkpoint: Checkpoint, seed: int = 0) -> FirstLayer:
     ones = torch.ones(drawn.model, dtype=torch.float64)
     ln = LayerNormWeights(ones, 0 * ones, weights.config(checkpoint)["eps"])
     return FirstLayer(drawn, ln, model.wpe.weight.data, model.wte.weight.data)
+
+
+class TokenTable(NamedTuple):
+    """For every token: norm of its embedding, semi-bias in each head of the first layer, count in a text."""
+
+    norm: np.ndarray
+    scores: np.ndarray
+    counts: np.ndarray
+
+
+def token_table(checkpoint: Checkpoint, text: str) -> TokenTable | None:
+    """Measure norm, semi-bias and count of every token; ``None`` where the checkpoint has no token table.
+
+    Counts are 0 where there is no tokenizer either. Ledger K-27, K-28.
+    """
+    layer = read(checkpoint)
+    if layer.tokens is None or checkpoint.stands_in_for is not None:
+        return None
+    counts = np.zeros(len(layer.tokens), dtype=int)
+    with suppress(NotFound):
+        ids = models.tokenizer(checkpoint).encode(text)
+        counts += np.bincount(ids, minlength=len(counts))
+    return TokenTable(layer.tokens.norm(dim=1).numpy(), semi_bias(layer.tokens, layer.weights).numpy(), counts)
 
 
 def equality(e: Tensor, p: Tensor, layer: AttentionWeights, ln: LayerNormWeights) -> dict[str, float]:

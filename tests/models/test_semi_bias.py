@@ -4,11 +4,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from transformers import GPT2Config, GPT2LMHeadModel
-from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 
 from analysis import checkpoints, weights
 from analysis.attention import attend, compute_scores
 from analysis.bias import fold_value_bias, score_terms, semi_bias, six_terms
+from analysis.experiments.semi_bias import equality, fill_module, loss_without, read, token_table
 from analysis.layernorm import layer_norm
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
@@ -18,21 +18,6 @@ def assert_near(found, due, dtype):
     """Relative to the scale of what is due."""
     scale = due[due.isfinite()].abs().max()
     torch.testing.assert_close(found / scale, due / scale, rtol=0, atol=TOLERANCE[dtype])
-
-
-def module_of(layer, dtype):
-    """Fill transformers' attention module with a layer's weights."""
-    config = GPT2Config(n_embd=layer.model, n_head=layer.heads, n_positions=1024, bos_token_id=0, eos_token_id=0)
-    config._attn_implementation = "eager"
-    module = GPT2Attention(config, layer_idx=0).to(dtype).eval()
-    with torch.no_grad():
-        for name in "QKV":
-            columns = slice("QKV".index(name) * layer.model, ("QKV".index(name) + 1) * layer.model)
-            module.c_attn.weight[:, columns] = getattr(layer, f"W_{name}").transpose(0, 1).flatten(1)
-            module.c_attn.bias[columns] = getattr(layer, f"b_{name}").flatten()
-        module.c_proj.weight.copy_(layer.W_O.flatten(0, 1))
-        module.c_proj.bias.copy_(layer.b_O)
-    return module
 
 
 def causal_mask(n, dtype):
@@ -93,7 +78,7 @@ def test_parts_equal_the_module_on_the_real_first_layer(real, dtype):
     ln, p = weights.layer_norm(real, "attention", 0, dtype=dtype), weights.positions(real, dtype=dtype)[:100]
     e = 0.14 * torch.randn(p.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(dtype)
     x = layer_norm(e + p, ln)
-    module = module_of(layer, dtype)
+    module = fill_module(layer)
     mask = causal_mask(len(x), dtype)
     with torch.no_grad():
         output, attention = module(x[None], attention_mask=mask)[:2]
@@ -106,7 +91,7 @@ def test_parts_equal_the_module_on_the_real_first_layer(real, dtype):
         module.c_attn.bias[768:1536] = 0
         assert_near(module(x[None], attention_mask=mask)[0], output, dtype)
         folded = fold_value_bias(layer)
-        assert_near(module_of(folded, dtype)(x[None], attention_mask=mask)[0], output, dtype)
+        assert_near(fill_module(folded)(x[None], attention_mask=mask)[0], output, dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -133,6 +118,10 @@ def test_semi_bias_of_tokens_when_a_checkpoint_has_them(folder):
     keys = (model.transformer.wte.weight @ attn.c_attn.weight[:, width:2 * width]).view(-1, layer.heads, layer.channel)
     due = torch.einsum("hc,vhc->hv", attn.c_attn.bias[:width].view(layer.heads, -1), keys) / layer.channel**0.5
     assert_near(semi_bias(weights.tokens(ck), layer), due, torch.float32)
+    table = token_table(ck, "a text")
+    assert_near(torch.tensor(table.scores).float(), due, torch.float32)
+    assert table.norm.shape == table.counts.shape == (50,)
+    assert not table.counts.any()  # a folder without a tokenizer counts nothing
 
 
 def test_a_checkpoint_without_tokens_says_so(folder, tmp_path):
@@ -144,5 +133,26 @@ def test_a_checkpoint_without_tokens_says_so(folder, tmp_path):
     save_file(state, part / "model.safetensors")
     ck = checkpoints.find("made-up", folder=part)
     assert not weights.has(ck, "wte.weight")
+    assert token_table(ck, "a text") is None
+    assert read(ck).tokens is None
     with pytest.raises(weights.MissingTensor, match=r"wte\.weight"):
         weights.tokens(ck)
+
+
+def test_equality_tells_identities_from_misprints(folder):
+    ck = checkpoints.find("made-up", folder=folder[0])
+    layer = read(ck)
+    found = equality(layer.tokens[:20], layer.positions[:20], layer.weights, layer.ln)
+    wrong = {"no_query_bias", "value_at_query", "bias_in_sum_over_keys"}
+    if layer.weights.heads > 1:
+        wrong.add("bias_in_sum_over_heads")
+    assert {name for name, gap in found.items() if gap > 1e-12} == wrong
+
+
+def test_loss_changes_with_the_query_bias_only():
+    model = tiny(5, torch.float64, n_embd=16, n_head=4)
+    windows = torch.randint(0, 50, (3, 15), generator=torch.Generator().manual_seed(1))
+    whole = loss_without(model, windows)
+    assert abs(loss_without(model, windows, "b_K", (0, 1)) - whole) < 1e-12
+    assert abs(loss_without(model, windows, "b_Q", (0,)) - whole) > 1e-4
+    assert abs(loss_without(model, windows) - whole) < 1e-15  # the model itself was left alone
