@@ -103,6 +103,23 @@ def _llama(w: AttentionWeights, base: float) -> Run:
 
 
 @torch.no_grad()
+def weights_of(module: torch.nn.Module) -> AttentionWeights:
+    """Read the weights back out of a ``GPT2Attention``, for instance one of a control that lies in no file.
+
+    Raises
+    ------
+    ValueError
+        If the module is another one.
+    """
+    if not all(hasattr(module, name) for name in ("c_attn", "c_proj", "num_heads")):
+        raise ValueError(f"module must be a GPT2Attention, got {type(module).__name__}")
+    heads, model = module.num_heads, module.c_proj.weight.shape[1]
+    Ws = [W.reshape(model, heads, -1).transpose(0, 1) for W in module.c_attn.weight.chunk(3, 1)]
+    bs = [b.reshape(heads, -1) for b in module.c_attn.bias.chunk(3)]
+    return AttentionWeights(*Ws, module.c_proj.weight.reshape(heads, -1, model), *bs, module.c_proj.bias)
+
+
+@torch.no_grad()
 def _ran(module: torch.nn.Module, x: Tensor, **arguments) -> tuple[Tensor, Tensor]:
     output, attention = module(x, **arguments)
     return output, attention

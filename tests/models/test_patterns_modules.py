@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from analysis import averaging, checkpoints, patterns, weights
+from analysis import averaging, checkpoints, models, patterns, weights
 from analysis.attention import attend, mask_future, softmax
 from analysis.axes import AttentionWeights
 from analysis.layernorm import layer_norm
-from analysis.modules import attention_module
+from analysis.modules import attention_module, weights_of
 
 
 def random_layer(head=3, model=12, channel=4, seed=0):
@@ -88,6 +88,16 @@ def test_rotary_scores_are_llamas(base):
     assert gap(attend(x, layer, causal=True).attention, attention) > 0.01
     without = replace(layer, b_K=torch.zeros_like(layer.b_K))
     assert gap(softmax(mask_future(patterns.rotary_scores(x, without, base))), attention) > 0.01
+
+
+def test_weights_come_back_out_of_the_module():
+    checkpoint = checkpoints.find("gpt2-mini")
+    model = models.load(checkpoint, dtype=torch.float64)
+    read, due = weights_of(model.h[1].attn), weights.attention_layer(checkpoint, 1, torch.float64)
+    for name, tensor in vars(due).items():
+        assert torch.equal(getattr(read, name), tensor), name
+    with pytest.raises(ValueError, match="must be a GPT2Attention"):
+        weights_of(torch.nn.Linear(2, 2))
 
 
 def test_refusals():

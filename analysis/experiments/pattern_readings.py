@@ -1,0 +1,71 @@
+"""What the chapter on patterns and messages reads off a whole GPT-2 as it reads text."""
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis import models, patterns, texts
+from analysis.attention import mask_future, softmax
+from analysis.axes import AttentionWeights
+from analysis.checkpoints import Checkpoint
+from analysis.modules import weights_of
+
+SEEN = 8  # rows that see fewer keys are left out
+
+
+def layers(checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 8, tokens: int = 64,
+           ) -> Iterator[list[tuple[AttentionWeights, Float[Tensor, "position model"]]]]:
+    """Run a GPT-2 on bundled passages; yield, for each, every layer's weights with what it reads, in float64."""
+    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64)
+    tokenizer, layer_weights = models.tokenizer(checkpoint), [weights_of(block.attn) for block in model.h]
+    for text in texts.passages(count=passages):
+        ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]])
+        states = model(ids, output_hidden_states=True).hidden_states
+        yield [(w, block.ln_1(h)[0]) for w, block, h in zip(layer_weights, model.h, states)]
+
+
+def parts(x: Float[Tensor, "position model"], weights: AttentionWeights) -> tuple[Tensor, Tensor]:
+    """Return scores from the varying and from the constant part of each pattern, less their means over visible keys.
+
+    The part that comes from the mean of the inputs over the sequence counts as constant: every query has it.
+    """
+    whole = patterns.patterns(x, weights)
+    constant = whole.mean(-2, keepdim=True)
+    both = (patterns.match(part, x, weights.channel) for part in (whole - constant, constant.expand_as(whole)))
+    visible = torch.ones(len(x), len(x), dtype=x.dtype).tril()
+    return tuple((s - (s * visible).sum(-1, keepdim=True) / visible.sum(-1, keepdim=True)) * visible for s in both)
+
+
+def readings(checkpoint: Checkpoint, **which) -> dict[str, Float[Tensor, "layer head"]]:
+    """Return, for each layer and head, means over rows that see at least eight keys.
+
+    ``angle``
+        How often the key most similar to the pattern by angle is the one with the largest score.
+    ``influence``
+        How often the key with the largest weight is the one whose weighted message is longest.
+    ``constant``
+        The constant part's share of the variance of scores over visible keys.
+    """
+    sums = []
+    for passage in layers(checkpoint, **which):
+        sums.append([_read(x, w) for w, x in passage])
+    return {name: torch.stack([torch.stack([layer[name] for layer in passage]) for passage in sums]).mean(0)
+            for name in sums[0][0]}
+
+
+def _read(x, w) -> dict[str, Tensor]:
+    P = patterns.patterns(x, w)
+    scores = patterns.match(P, x, w.channel, causal=True)
+    unit = x / x.norm(dim=-1, keepdim=True)
+    angles = mask_future(patterns.match(P / P.norm(dim=-1, keepdim=True), unit, 1))
+    attention = softmax(scores)
+    lengths = attention * patterns.messages(x, w).norm(dim=-1)[:, None]
+    varying, constant = (part[:, SEEN:].square().sum((-2, -1)) for part in parts(x, w))
+    return {"angle": _same(angles, scores), "influence": _same(lengths, attention),
+            "constant": constant / (varying + constant)}
+
+
+def _same(one: Tensor, other: Tensor) -> Tensor:
+    return (one.argmax(-1) == other.argmax(-1))[:, SEEN:].double().mean(-1)
