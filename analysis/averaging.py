@@ -6,7 +6,7 @@ in ``patterns``; the key semi-bias of a vocabulary is in ``bias``.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from einops import einsum
@@ -62,6 +62,7 @@ def fold_values(weights: AttentionWeights) -> Folded:
     Notes
     -----
     Ledger M-18, M-22 (one head, ``b_VO = b_V W_O + b_O``); with several heads the sum over heads stands before ``b_O``.
+    ``bias.fold_value_bias`` returns a layer of four factors with the biases so moved.
 
     Examples
     --------
@@ -108,11 +109,6 @@ def missing_bias(attention: Attention, weights: AttentionWeights) -> Residual:
     """
     return einsum(attention.sum(-1) - 1, weights.b_V, weights.W_O,
                   "... head query, head channel, head channel model -> ... query model")
-
-
-def move_value_bias(weights: AttentionWeights) -> AttentionWeights:
-    """Return the same layer with ``b_V = 0`` and ``b_O = b_VO``. Ledger M-22."""
-    return replace(weights, b_V=torch.zeros_like(weights.b_V), b_O=fold_values(weights).b_VO)
 
 
 @dataclass(frozen=True)

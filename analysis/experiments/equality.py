@@ -8,6 +8,7 @@ import torch
 from analysis import averaging, models, patterns, texts
 from analysis.attention import attend, softmax
 from analysis.axes import AttentionWeights, Residual
+from analysis.bias import fold_value_bias
 from analysis.checkpoints import Checkpoint
 from analysis.modules import attention_module
 
@@ -34,7 +35,7 @@ def gaps(family: str, layer: AttentionWeights, x: Residual) -> dict[str, float]:
         "sum over heads": attend(x, layer, causal=causal).output,
         "patterns and messages": patterns.attend_by_patterns(x, layer, causal=causal).output,
         "weighted inputs, folded": averaging.apply_folded(attention, x, averaging.fold_values(layer)),
-        "module with b_V moved": attention_module(family, averaging.move_value_bias(layer))(x)[0],
+        "module with b_V moved": attention_module(family, fold_value_bias(layer))(x)[0],
         "module without b_K": attention_module(family, replace(layer, b_K=zero["b_K"]))(x)[0],
         "no constant pattern": patterns.attend_by_patterns(x, replace(layer, b_Q=zero["b_Q"]), causal=causal).output,
         "no b_V W_O": patterns.attend_by_patterns(x, replace(layer, b_V=zero["b_V"]), causal=causal).output,

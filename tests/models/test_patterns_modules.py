@@ -8,6 +8,7 @@ import torch
 from analysis import averaging, checkpoints, models, patterns, weights
 from analysis.attention import attend, mask_future, softmax
 from analysis.axes import AttentionWeights
+from analysis.bias import fold_value_bias
 from analysis.layernorm import layer_norm
 from analysis.modules import attention_module, weights_of
 
@@ -38,7 +39,7 @@ def test_random_modules(family, head, model):
         assert gap(ours.attention, attention) < 1e-12
     folded = averaging.apply_folded(attention, x, averaging.fold_values(layer))
     assert gap(folded, output) < 1e-11
-    moved, _ = attention_module(family, averaging.move_value_bias(layer))(x)
+    moved, _ = attention_module(family, fold_value_bias(layer))(x)
     assert gap(moved, output) < 1e-11
     regauged, _ = attention_module(family, patterns.change_gauge(
         layer, draw(head, model // head, model // head), draw(head, model // head, model // head, seed=2)))(x)

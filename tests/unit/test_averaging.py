@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from analysis import averaging
 from analysis.attention import attend, compute_scores, mask_future
 from analysis.axes import AttentionWeights, LayerNormWeights
+from analysis.bias import fold_value_bias
 from analysis.layernorm import layer_norm
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
@@ -51,7 +52,7 @@ def test_folded_values_give_the_layer(causal):
     due = attend(x, layer, causal=causal)
     ours = averaging.apply_folded(due.attention, x, averaging.fold_values(layer))
     torch.testing.assert_close(ours, due.output, **CLOSE)
-    moved = averaging.move_value_bias(layer)
+    moved = fold_value_bias(layer)
     assert not moved.b_V.any()
     torch.testing.assert_close(attend(x, moved, causal=causal).output, due.output, **CLOSE)
 

@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from analysis import costs, patterns
 from analysis.attention import attend, compute_scores, softmax
 from analysis.axes import AttentionWeights
+from analysis.bias import semi_bias
 
 CLOSE = {"rtol": 1e-11, "atol": 1e-11}
 
@@ -54,6 +55,12 @@ def test_merged_matrices():
     merged = x @ W_P + patterns.constant_pattern(layer)[:, None]
     torch.testing.assert_close(merged, patterns.patterns(x, layer), **CLOSE)
     torch.testing.assert_close(x @ W_M, patterns.messages(x, layer), **CLOSE)
+
+
+def test_the_constant_part_is_the_semi_bias():
+    layer, x = random_layer(), draw(7, 12)
+    constant = patterns.match(patterns.constant_pattern(layer)[:, None], x, layer.channel)[:, 0]
+    torch.testing.assert_close(constant, semi_bias(x, layer), **CLOSE)
 
 
 def test_leaving_out_a_part_is_seen():
