@@ -19,6 +19,7 @@ NAMES: tuple[str, ...] = (
     "gpt2-mini-emergence",
     "semi-bias-token-counts",
     "normality-minilm",
+    "census-minilm", "census-ablation", "census-reader",
 )
 
 

@@ -1,0 +1,27 @@
+"""The census of MiniLM on the bundled passages, and of its control."""
+
+import torch
+
+from analysis import checkpoints, models, texts
+from analysis.experiments.census import summarise, take
+from analysis.records import Experiment, Result
+
+SEED = 0
+
+
+def compute(device: torch.device) -> Result:
+    """Count gates in the trained model (no prefix) and in the same architecture with random weights (``control_``)."""
+    found = checkpoints.find("minilm")
+    tokenizer, passages = models.tokenizer(found), texts.passages()
+    values, arrays, tolerances = {}, {}, {}
+    for prefix, seed in (("", None), ("control_", SEED)):
+        result = summarise(take(models.load(found, control_seed=seed, device=device), tokenizer, passages), prefix)
+        values |= result.values
+        arrays |= result.arrays
+        tolerances |= result.tolerances
+    return Result(values, arrays, tolerances)
+
+
+EXPERIMENT = Experiment(
+    name="census-minilm", summary="gates of every head of MiniLM and of its control over 48 passages",
+    models=("minilm",), compute=compute, minutes=4, seed=SEED)
