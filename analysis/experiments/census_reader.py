@@ -7,7 +7,7 @@ from analysis import gates
 from analysis.gates.synthetic import HELD_OUT, TUNING, draw, read_specimens
 from analysis.records import Experiment, Result, Value
 
-SIZES = {16: 12, 32: 12, 64: 12, 128: 10, 256: 6, 512: 4, 1024: 2}
+SIZES = {16: 12, 32: 12, 64: 12, 128: 8, 256: 4, 512: 2, 1024: 1}
 """Maps drawn of each size, for each gate and each noise."""
 LABELS = (*gates.PATTERNS, "closed")
 MIXED = gates.PATTERNS[:5]

@@ -26,6 +26,11 @@ COLOURS = {
     "trained": "#0072B2", "control": "#999999", "record": "#E69F00",
     "uniform": "#56B4E9", "highlight": "#D55E00", "muted": "#BBBBBB", "ink": "#222222",
 }
+# The gates of a BERT and what is left of a map; patterns are strong, the rest is pale.
+GATES = {
+    "directional": "#D55E00", "open": "#0072B2", "backward": "#009E73", "forward": "#8A5FBF", "cluster": "#E69F00",
+    "instance": "#CC2A6A", "inverse directional": "#7A4B20", "closed": "#E4E4E4", "residual": "#A8A8A8",
+}
 SCORE_CMAP = "PRGn"       # purple negative, green positive, white at 0
 WEIGHT_CMAP = "cividis"   # attention, from 0 to a stated limit
 
