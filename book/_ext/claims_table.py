@@ -96,7 +96,8 @@ class Table(Ledger):
             log.warning("the chapter %s is in the book but gives no verdict on %s", chapter, ids,
                         location=(self.env.docname, self.lineno), type="claims", subtype="open")
         rows = [self.claim_row(claim, verdicts.get(claim.id)) for claim in mine]
-        return [self.table(["Claim", "What it says", "Verdict", "Evidence"], rows, [8, 40, 12, 40], ["claims"])]
+        return [self.table(["Claim", "What it says", "Verdict", "Evidence"], rows, [9, 36, 16, 39],
+                           ["claims", "colwidths-given"])]
 
     def claim_row(self, claim: ledger.Claim, verdict: ledger.Verdict | None) -> nodes.row:
         """Build the row of a claim: id, place and wording, outcome, evidence with a link to the cell that found it."""
