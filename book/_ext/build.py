@@ -5,6 +5,7 @@
 """
 
 import argparse
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import execution
 
 HTML = execution.BUILD / "html"
 UNFINISHED = execution.BUILD / ".unfinished"
+RENDERED = execution.BUILD / ".rendered"  # the hash of everything that the present HTML was made with
 WORKERS = 2
 
 
@@ -34,6 +36,12 @@ def render() -> int:
     if UNFINISHED.exists():
         shutil.rmtree(execution.BUILD / ".doctrees", ignore_errors=True)
     UNFINISHED.touch()
+    inputs = hashlib.sha256(f"{execution.digest()} {execution.machinery()}".encode())
+    inputs.update(b"".join((execution.ROOT / name).read_bytes() for name in ("_toc.yml", "_config.yml")))
+    if not RENDERED.exists() or RENDERED.read_text() != inputs.hexdigest():
+        for folder in (".doctrees", "html", "jupyter_execute"):  # so that no page or picture of an older book stays
+            shutil.rmtree(execution.BUILD / folder, ignore_errors=True)
+        RENDERED.write_text(inputs.hexdigest())
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()",
                "build", ".", "-W", "--keep-going", "-q"]
     status = subprocess.run(command, cwd=execution.ROOT, check=False).returncode
