@@ -156,3 +156,15 @@ def test_refuses_tables_and_norms_that_do_not_fit():
         inspect.unwrap(fold_layer_norm)(weights, LayerNormWeights(ln.gain[1:], ln.bias[1:]))
     with pytest.raises(ValueError, match="b_Q holds entries that are not finite"):
         replace(weights, b_Q=weights.b_Q * math.nan)
+
+
+def test_finite_weights_whose_sum_overflows_are_not_refused():
+    weights, *_ = draw()
+    large = torch.full_like(weights.W_Q, 1e308)
+    assert torch.isinf(large.sum())
+    assert replace(weights, W_Q=large).W_Q is large
+    for bad in (math.inf, -math.inf, math.nan):
+        one = large.clone()
+        one[0, 0, 0] = bad
+        with pytest.raises(ValueError, match="W_Q holds entries that are not finite"):
+            replace(weights, W_Q=one)
