@@ -39,13 +39,14 @@ book: $(READY)  ## execute what is out of date and build the HTML in _build/html
 
 test: $(READY) lint unit  ## run every check: lint, unit and model tests, chapters against their records, the built pages
 	$(PY) book/_ext/build.py --compare
-	$(PY) -m pytest -q tests/book
+	$(PY) -m pytest -q -n 2 --dist loadfile tests/book
 
 lint: $(READY)
 	$(PY) -m ruff check .
 	$(VENV)/bin/lint-imports --no-cache
 
 unit: $(READY)
+	$(PY) -m pytest -q --doctest-modules analysis
 	$(PY) -m pytest -q -n 2 --dist loadfile tests/unit tests/models
 
 check: $(READY)  ## recompute the records whose inputs are present

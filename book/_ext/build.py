@@ -23,6 +23,7 @@ def execute(compare: bool, again: bool, names: list[str]) -> int:
     targets = [f"book/{name}.md" for name in names] or ["book"]
     command = [sys.executable, "-m", "pytest", "--nbval" if compare else "--nbval-lax", "-q", "--no-header",
                "-p", "no:cacheprovider", "-n", str(min(WORKERS, len(names) or WORKERS)), "--dist", "loadfile",
+               "--nbval-cell-timeout", "600", "--nbval-kernel-startup-timeout", "180",
                "--nbval-sanitize-with", "tests/nbval.cfg", *(["--again"] if again else []), *targets]
     status = subprocess.run(command, cwd=execution.ROOT, check=False).returncode
     return 0 if status == 5 else status

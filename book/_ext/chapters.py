@@ -138,6 +138,7 @@ class MystCell(IPyNbCell):
         """Run the cell; fail on an error and, with ``--nbval``, where source or outputs differ from the record."""
         compare = self.options["check"] and not self.config.option.record
         if self.parent.stored is None:
+            self.output_timeout = 60  # seconds; nbval's 5 are too few on a busy machine
             wanted, self.options["check"] = self.options["check"], False
             try:
                 super().runtest()
