@@ -20,6 +20,7 @@ NAMES: tuple[str, ...] = (
     "semi-bias-token-counts",
     "normality-minilm",
     "census-minilm", "census-ablation", "census-reader",
+    "stream-minilm",
 )
 
 

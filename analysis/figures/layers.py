@@ -1,0 +1,40 @@
+"""Curves over the layers of a model, with intervals: what several chapters draw."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from analysis.figures import style
+
+
+class Line(NamedTuple):
+    """One curve over layers: ``values`` is ``(layer,)`` or ``(layer, 3)`` with the ends of an interval."""
+
+    values: np.ndarray
+    concept: str
+    label: str
+    dashes: str = "-"
+
+
+def lines(panels: Mapping[str, list[Line]], ylabels: list[str], *, level: tuple[float | list[float], str] | None = None,
+          size: str = "wide") -> Figure:
+    """Draw curves over layers, a panel a title, with intervals; ``level`` is a line (or one a panel) and its label."""
+    figure, axes = style.new(1, len(panels), size=size, squeeze=False)
+    for k, (panel, ylabel, (title, curves)) in enumerate(zip(axes[0], ylabels, panels.items())):
+        if level is not None:
+            panel.axhline(level[0][k] if isinstance(level[0], list) else level[0], label=level[1],
+                          color=style.COLOURS["highlight"], linestyle=":")
+        for line in curves:
+            values = line.values if line.values.ndim == 2 else np.stack([line.values] * 3, 1)
+            layers = np.arange(len(values))
+            panel.fill_between(layers, values[:, 1], values[:, 2], color=style.COLOURS[line.concept], alpha=0.2,
+                               linewidth=0)
+            panel.plot(layers, values[:, 0], line.dashes, marker="o", color=style.COLOURS[line.concept],
+                       label=line.label)
+        panel.set(xlabel="layer", title=title, ylabel=ylabel, xticks=layers)
+        panel.set_ylim(bottom=min(0, panel.get_ylim()[0]))
+    shown = {label: handle for panel in axes[0] for handle, label in zip(*panel.get_legend_handles_labels())}
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=min(4, len(shown)))
+    return figure
