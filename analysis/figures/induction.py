@@ -115,7 +115,7 @@ def training(runs: Mapping[str, Mapping[str, np.ndarray]], chance: float) -> Fig
             previous.plot(step, run["previous"][:, 0, head], color=colour, alpha=0.6)
     loss.axhline(chance, linestyle="--", color=style.COLOURS["ink"])
     loss.set(title="loss: repeats (solid), new tokens (dotted)", ylabel="nats a token", ylim=(0, None))
-    loss.legend(loc="center right")
+    loss.legend(loc="lower right", bbox_to_anchor=(1, 0.12))
     prefix.set(title="prefix matching, heads of the last layer", ylim=(0, 1))
     copied.set(title="copying, heads of the last layer", xlabel="step", ylim=(0, 1))
     previous.set(title="attention to the previous token, layer 0", xlabel="step", ylim=(0, 1))

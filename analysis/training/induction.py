@@ -7,6 +7,7 @@ here: the model, its batches and its loss. What is measured of it is given from 
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -198,8 +199,8 @@ def train(
     return model, run
 
 
-def load(folder: str | Path = BUNDLED) -> tuple[Transformer, dict]:
-    """Load a trained model and its card.
+def load(folder: str | Path | None = None) -> tuple[Transformer, dict]:
+    """Load a trained model and its card: from the folder, else ``ANALYSIS_FOLDER_INDUCTION``, else the bundled one.
 
     Raises
     ------
@@ -210,7 +211,7 @@ def load(folder: str | Path = BUNDLED) -> tuple[Transformer, dict]:
     """
     from safetensors.torch import load as read
 
-    folder = Path(folder)
+    folder = Path(folder or os.environ.get("ANALYSIS_FOLDER_INDUCTION") or BUNDLED)
     for file in (WEIGHTS, CARD):
         if not (folder / file).is_file():
             raise FileNotFoundError(f"{folder} holds no {file}: run python -m analysis train {NAME}")

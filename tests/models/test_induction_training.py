@@ -91,7 +91,7 @@ def test_batches_repeat_with_their_own_period_and_depend_on_the_seed_alone():
     assert (induction.draw_batch(SMALL, 50, seed=4)[0] != tokens).any()
 
 
-def test_trains_writes_loads_and_probes(tmp_path):
+def test_trains_writes_loads_and_probes(tmp_path, monkeypatch):
     model, run = induction.train(tmp_path, steps=60, config=SMALL, probe=probe(SMALL), name=None, device="cpu")
     assert run.losses[-10:].mean() < run.losses[:10].mean()
     assert list(run.trace["step"]) == [0, 25, 50, 60]
@@ -100,6 +100,9 @@ def test_trains_writes_loads_and_probes(tmp_path):
     tokens, repeated = induction.held_out(SMALL)
     assert split_loss(loaded, tokens, repeated) == split_loss(model, tokens, repeated)
     assert run.trace["repeated"][-1] == pytest.approx(split_loss(loaded, tokens, repeated)[1])
+    assert induction.load()[1]["parameters"] == 331_776     # the bundled one
+    monkeypatch.setenv("ANALYSIS_FOLDER_INDUCTION", str(tmp_path))
+    assert induction.load()[1] == card
     assert card["parameters"] == sum(p.numel() for p in model.parameters())
     weights = tmp_path / induction.WEIGHTS
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
