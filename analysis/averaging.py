@@ -13,7 +13,7 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.axes import Attention, AttentionWeights, LayerNormWeights, Residual, Scores
+from analysis.axes import Attention, AttentionWeights, LayerNormWeights, Residual, Scores, all_finite
 from analysis.patterns import message_matrix, update_bias
 
 
@@ -25,8 +25,10 @@ def uniform_causal(n: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, 
     >>> uniform_causal(3)[1]
     tensor([0.5000, 0.5000, 0.0000], dtype=torch.float64)
     """
-    if n < 1:
-        raise ValueError(f"n must be at least 1 position, got {n}")
+    if not isinstance(n, int) or n < 1:
+        raise ValueError(f"n must be a whole number, at least 1 position, got {n}")
+    if not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a floating type, which can hold 1 / i, got {dtype}")
     return torch.ones(n, n, dtype=dtype).tril() / torch.arange(1, n + 1, dtype=dtype)[:, None]
 
 
@@ -81,7 +83,8 @@ def apply_folded(attention: Attention, x: Residual, folded: Folded) -> Residual:
     ------
     ValueError
         If a row of ``attention`` does not sum to 1 (dropout, a null key, a masked-out row): there the value bias
-        arrives multiplied by the row sum and cannot be folded. :func:`missing_bias` says by how much.
+        arrives multiplied by the row sum and cannot be folded. :func:`missing_bias` says by how much. Or if heads,
+        keys or widths do not fit.
 
     Notes
     -----
@@ -94,6 +97,12 @@ def apply_folded(attention: Attention, x: Residual, folded: Folded) -> Residual:
     tensor([[0., 4.],
             [1., 2.]])
     """
+    heads, model = folded.W_VO.shape[:2]
+    if attention.ndim < 3 or x.ndim < 2 or attention.shape[-3] != heads or not attention.shape[-1] == x.shape[-2] > 0:
+        raise ValueError(f"attention must be (..., {heads}, query, key) with one key for each row of x and at least "
+                         f"one, got {tuple(attention.shape)} and x {tuple(x.shape)}")
+    if x.shape[-1] != model:
+        raise ValueError(f"x must be (..., key, {model}) to fit W_VO, got {tuple(x.shape)}")
     off = (attention.sum(-1) - 1).abs().max().item()
     if not off <= 64 * torch.finfo(attention.dtype).eps * max(1, attention.shape[-1] ** 0.5):
         raise ValueError(f"attention must have rows that sum to 1, one misses it by {off:.3g}: "
@@ -107,6 +116,9 @@ def missing_bias(attention: Attention, weights: AttentionWeights) -> Residual:
 
     Add it to the folded output to get the layer's. Zero where all rows sum to 1. Ledger M-20.
     """
+    if attention.ndim < 3 or attention.shape[-3] != weights.heads:
+        raise ValueError(f"attention must be (..., {weights.heads}, query, key) to fit the weights, "
+                         f"got {tuple(attention.shape)}")
     return einsum(attention.sum(-1) - 1, weights.b_V, weights.W_O,
                   "... head query, head channel, head channel model -> ... query model")
 
@@ -117,6 +129,14 @@ class Hull:
 
     origin: Float[Tensor, " model"]
     directions: Float[Tensor, "direction model"]
+
+    def __post_init__(self):
+        if self.origin.ndim != 1 or self.directions.ndim != 2 or self.directions.shape[1] != len(self.origin):
+            raise ValueError(f"directions must be (direction, model) with the model axis of origin "
+                             f"{tuple(self.origin.shape)}, got {tuple(self.directions.shape)}")
+        for name in ("origin", "directions"):
+            if not all_finite(getattr(self, name)):
+                raise ValueError(f"{name} holds entries that are not finite (nan or inf)")
 
 
 def any_input(model: int, dtype: torch.dtype = torch.float64) -> Hull:
@@ -188,6 +208,9 @@ def key_preference(weights: AttentionWeights, hull: Hull | None = None) -> Prefe
     hull = any_input(weights.model, weights.W_Q.dtype) if hull is None else hull
     if hull.origin.shape[0] != weights.model:
         raise ValueError(f"hull must have the layer's width {weights.model}, got {hull.origin.shape[0]}")
+    if hull.origin.dtype != weights.W_Q.dtype or hull.directions.dtype != weights.W_Q.dtype:
+        raise ValueError(f"hull must be {weights.W_Q.dtype} as the weights are, "
+                         f"got {hull.origin.dtype} and {hull.directions.dtype}")
     query, key = (einsum(hull.directions, W, "direction model, head model channel -> head direction channel")
                   for W in (weights.W_Q, weights.W_K))
     origin = einsum(hull.origin, weights.W_Q, "model, head model channel -> head channel") + weights.b_Q
@@ -205,12 +228,15 @@ def mean_layer(model: int, head: int, channel: int, dtype: torch.dtype = torch.f
     Raises
     ------
     ValueError
-        If ``head * channel < model``: a sum of ``head`` products of rank ``channel`` cannot be the identity.
+        If a size is below 1, or ``head * channel < model``: a sum of ``head`` products of rank ``channel`` cannot be
+        the identity.
 
     Notes
     -----
     Ledger M-24. On a residual stream the output is ``x_i`` plus the mean, never the mean alone.
     """
+    if min(model, head, channel) < 1:
+        raise ValueError(f"model, head and channel must be at least 1, got {model}, {head}, {channel}")
     if head * channel < model:
         raise ValueError(f"head * channel must be at least model = {model} for W_VO = I, got {head} * {channel}")
     split = torch.zeros(head * channel, model, dtype=dtype)
@@ -226,13 +252,25 @@ def entropy(scores: Scores) -> Float[Tensor, "*batch head query"]:
 
     .. math::  H_i = \log Z_i - \sum_j p_{ij} s_{ij}, \qquad Z_i = \sum_j e^{s_{ij}}
 
-    Masked keys (minus infinity) count nothing. ``log i`` where ``i`` keys are equal, 0 where one has all.
+    Masked keys (minus infinity) count nothing. ``log i`` where ``i`` keys are equal, 0 where one has all. Refuses
+    scores of which no softmax can be taken: nan, plus infinity, a row without any key that it may see.
 
     >>> entropy(torch.zeros(1, 1, 4)).exp()
     tensor([[4.]])
     """
+    _check_scores(scores)
     p = scores.softmax(-1)
     return scores.logsumexp(-1) - (p * scores.masked_fill(p == 0, 0)).sum(-1)
+
+
+def _check_scores(scores: Scores) -> None:
+    """Refuse scores with a row that has no softmax."""
+    if not scores.is_floating_point() or scores.ndim < 1:
+        raise ValueError(f"scores must be of a floating type, (..., key), got {scores.dtype} {tuple(scores.shape)}")
+    if (scores.isnan() | (scores == math.inf)).any():
+        raise ValueError("scores hold nan or plus infinity; only minus infinity is allowed, for masked keys")
+    if scores.shape[-1] == 0 or (scores == -math.inf).all(-1).any():
+        raise ValueError("scores must leave at least one key to every row, got a row with none")
 
 
 def visible(scores: Scores) -> Float[Tensor, "*batch head query"]:
@@ -242,6 +280,7 @@ def visible(scores: Scores) -> Float[Tensor, "*batch head query"]:
 
 def spread(scores: Scores) -> Float[Tensor, "*batch head query"]:
     """Return the range of each row's visible scores, in nats; 0 exactly where the row is uniform."""
+    _check_scores(scores)
     masked = torch.isinf(scores)
     return scores.masked_fill(masked, -math.inf).amax(-1) - scores.masked_fill(masked, math.inf).amin(-1)
 
@@ -254,12 +293,15 @@ def turn(scores: Scores, dials: Float[Tensor, " dial"]) -> Float[Tensor, "dial *
     Raises
     ------
     ValueError
-        If a ``t`` is negative or not finite.
+        If a ``t`` is negative or not finite, there is none, or the scores are not those of a softmax.
 
     Notes
     -----
     Scaling ``W_Q`` and ``b_Q`` of the layer by ``t`` does the same (the terms with ``b_K`` are constant in a row).
     """
+    _check_scores(scores)
+    if dials.ndim != 1 or len(dials) == 0:
+        raise ValueError(f"dials must be a list of at least one number, got shape {tuple(dials.shape)}")
     if not (torch.isfinite(dials).all() and (dials >= 0).all()):
         raise ValueError(f"dials must be finite and not negative, got {dials.tolist()}")
     masked = torch.isinf(scores)

@@ -29,6 +29,22 @@ class AttentionOnly:
     layers: Sequence[AttentionWeights]
     W_U: Float[Tensor, "model vocab"]
 
+    def __post_init__(self):
+        vocab, model = self.W_E.shape
+        if self.W_P.ndim != 2 or self.W_P.shape[1] != model:
+            raise ValueError(f"W_P must be (position, {model}) to fit W_E, got {tuple(self.W_P.shape)}")
+        if tuple(self.W_U.shape) != (model, vocab):
+            raise ValueError(f"W_U must be ({model}, {vocab}) to fit W_E, got {tuple(self.W_U.shape)}")
+        widths = [layer.model for layer in self.layers]
+        if set(widths) - {model}:
+            raise ValueError(f"layers must have the width {model} of W_E, got {widths}")
+
+    def layer(self, number: int) -> AttentionWeights:
+        """Return one layer; refuse a number that the model does not have."""
+        if not 0 <= number < len(self.layers):
+            raise ValueError(f"layer must lie in 0..{len(self.layers) - 1}, the layers of the model, got {number}")
+        return self.layers[number]
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -45,9 +61,13 @@ def run(model: AttentionOnly, tokens: Int[Tensor, "batch position"]) -> Ran:
     Raises
     ------
     ValueError
-        If a sequence is longer than the learned positions.
+        If a sequence is longer than the learned positions, or a token is not in the vocabulary.
     """
-    length = tokens.shape[1]
+    if tokens.ndim != 2 or tokens.is_floating_point():
+        raise ValueError(f"tokens must be (batch, position) whole numbers, got {tuple(tokens.shape)} of {tokens.dtype}")
+    length, vocab = tokens.shape[1], len(model.W_E)
+    if tokens.numel() and (tokens.min() < 0 or tokens.max() >= vocab):
+        raise ValueError(f"tokens must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
     if length > len(model.W_P):
         raise ValueError(f"tokens are {length} long, the model has {len(model.W_P)} positions")
     x = model.W_E[tokens] + model.W_P[:length]
@@ -97,7 +117,7 @@ def position_scores(model: AttentionOnly, layer: int = 0) -> Float[Tensor, "head
 
     The learned counterpart of ``A_1``'s lower-right block; rows matter up to a constant.
     """
-    weights = model.layers[layer]
+    weights = model.layer(layer)
     scores = einsum(model.W_P, weights.W_Q, weights.W_K, model.W_P,
                     "query q, head q channel, head k channel, key k -> head query key")
     return scores / math.sqrt(weights.channel)
@@ -114,7 +134,9 @@ def match_scores(model: AttentionOnly, share: Float[Tensor, " head"]) -> Float[T
         ``s_h``: how much each head of layer 0 attends to the previous position, so that the sum is what the first
         layer stores, on average, of the previous token.
     """
-    first, second = model.layers[0], model.layers[1]
+    first, second = model.layer(0), model.layer(1)
+    if share.shape != (first.heads,):
+        raise ValueError(f"share must be ({first.heads},), one number a head of layer 0, got {tuple(share.shape)}")
     stored = einsum(model.W_E, first.W_V, first.W_O, share,
                     "stored model, head model channel, head channel out, head -> stored out")
     scores = einsum(model.W_E, second.W_Q, second.W_K, stored,
@@ -124,7 +146,7 @@ def match_scores(model: AttentionOnly, share: Float[Tensor, " head"]) -> Float[T
 
 def copy_scores(model: AttentionOnly, layer: int = 1) -> Float[Tensor, "head source raised"]:
     """Return which logits a head raises per token it attends to: ``W_E W_V W_O W_U``, the counterpart of ``V_2``."""
-    weights = model.layers[layer]
+    weights = model.layer(layer)
     return einsum(model.W_E, weights.W_V, weights.W_O, model.W_U,
                   "source model, head model channel, head channel out, out raised -> head source raised")
 
@@ -135,7 +157,10 @@ def attention_reading(model: AttentionOnly, ran: Ran, *, queries: int, keys: int
     ``queries=1, keys=1`` is what layer 1 does; ``keys=0`` hides from its keys all that layer 0 wrote, and leaves the
     queries as they are: what breaks then was composed through the keys.
     """
-    weights = model.layers[layer]
+    for name, number in (("queries", queries), ("keys", keys)):
+        if not 0 <= number < len(ran.streams):
+            raise ValueError(f"{name} must lie in 0..{len(ran.streams) - 1}, the layers of the run, got {number}")
+    weights = model.layer(layer)
     asked = project(ran.streams[queries], weights.W_Q, weights.b_Q)
     offered = project(ran.streams[keys], weights.W_K, weights.b_K)
     scores = einsum(asked, offered, "batch head query channel, batch head key channel -> batch head query key")
@@ -146,12 +171,24 @@ def found_on(scores: Float[Tensor, "*any query key"], offset: int = 0, *,
              causal: bool = False) -> Float[Tensor, "*any"]:
     """Return the share of rows whose largest score lies ``offset`` to the left of the diagonal.
 
-    With ``causal``, only keys up to the query count and rows that have none there are left out.
+    With ``causal``, only keys up to the query count. Rows that have no key there are left out; of equal scores the
+    first counts as the largest.
+
+    Raises
+    ------
+    ValueError
+        If the scores are not square or hold nan, or ``offset`` is negative or leaves no row.
 
     >>> found_on(torch.tensor([[0.0, 9.0], [1.0, 0.0]]), offset=1, causal=True)
     tensor(1.)
     """
     size = scores.shape[-1]
+    if scores.ndim < 2 or scores.shape[-2] != size:
+        raise ValueError(f"scores must be (..., n, n), got {tuple(scores.shape)}")
+    if not 0 <= offset < size:
+        raise ValueError(f"offset must lie in 0..{size - 1} for {size} rows, got {offset}")
+    if scores.isnan().any():
+        raise ValueError("scores hold nan: no entry of such a row is the largest")
     if causal:
         scores = scores.masked_fill(torch.ones(size, size, dtype=torch.bool, device=scores.device).triu(1), -math.inf)
     due = torch.arange(size, device=scores.device) - offset

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.attention import mask_future, softmax
-from analysis.axes import Attention, AttentionWeights
+from analysis.axes import Attention, AttentionWeights, all_finite
 
 Square = Float[Tensor, "model model"]
 
@@ -92,7 +92,8 @@ def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, 
     Raises
     ------
     ValueError
-        If a size is not positive, ``offset`` is not in ``1..length``, or a number is not finite.
+        If a size is not a positive whole number, ``offset`` is not in ``1..length``, a number is not finite (in
+        ``dtype``), or ``dtype`` is not a floating type.
 
     References
     ----------
@@ -106,16 +107,22 @@ def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, 
             [   0.,    0., -100., -100.],
             [   0.,    0.,  100., -100.]], dtype=torch.float64)
     """
+    if not all(isinstance(size, int) for size in (vocab, length, offset)):
+        raise ValueError(f"vocab, length and offset must be whole numbers, got {vocab}, {length}, {offset}")
     if vocab < 1 or length < 1:
         raise ValueError(f"vocab and length must be at least 1, got {vocab} and {length}")
     if not 1 <= offset <= length:
         raise ValueError(f"offset must be between 1 and length = {length}, got {offset}")
-    if not (math.isfinite(beta) and math.isfinite(gain)):
-        raise ValueError(f"beta and gain must be finite, got {beta} and {gain}")
+    if not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a floating type, got {dtype}")
+    if not (abs(beta) <= torch.finfo(dtype).max and abs(gain) <= torch.finfo(dtype).max):
+        raise ValueError(f"beta and gain must be finite in {dtype}, got {beta} and {gain}")
     if similarity is None:
         similarity = torch.eye(vocab)
     if similarity.shape != (vocab, vocab):
         raise ValueError(f"similarity must be ({vocab}, {vocab}), got {tuple(similarity.shape)}")
+    if not all_finite(similarity):
+        raise ValueError("similarity holds entries that are not finite (nan or inf)")
     width = vocab + max(vocab, length)
     token, position, stored = slice(0, vocab), slice(vocab, vocab + length), slice(vocab, 2 * vocab)
 
@@ -138,8 +145,11 @@ def embed(tokens: Int[Tensor, " position"], head: InductionHead) -> Float[Tensor
     Raises
     ------
     ValueError
-        If there are no tokens, more than ``head.length``, or one outside ``0..vocab-1``.
+        If they are not one row of whole numbers, none, more than ``head.length``, or one outside ``0..vocab-1``.
     """
+    if tokens.ndim != 1 or tokens.dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"tokens must be (position,) of type int64 or int32, "
+                         f"got {tuple(tokens.shape)} of {tokens.dtype}")
     if not 1 <= len(tokens) <= head.length:
         raise ValueError(f"tokens must number 1 to {head.length} (the length built for), got {len(tokens)}")
     if tokens.min() < 0 or tokens.max() >= head.vocab:
@@ -158,7 +168,16 @@ def step(x: Float[Tensor, "position model"], layer: Layer) -> Step:
                \hat a_{ij} = e^{a_{ij}} / \sum_{s \le i} e^{a_{is}}, \quad a_{ij} = x_i^\top A x_j
 
     ``x`` has one row a position, so the matrices act from the right, transposed. Ledger I-04 to I-06.
+
+    Raises
+    ------
+    ValueError
+        If ``x`` has no row, or another width or dtype than the layer.
     """
+    if x.ndim != 2 or len(x) == 0 or x.shape[1] != layer.A.shape[0]:
+        raise ValueError(f"x must be (position, {layer.A.shape[0]}) with at least one position, got {tuple(x.shape)}")
+    if x.dtype != layer.A.dtype:
+        raise ValueError(f"x is {x.dtype} but the layer is {layer.A.dtype}: convert one of them")
     scores = einsum(x, layer.A, x, "query left, left right, key right -> query key")
     attention = softmax(mask_future(scores[None]))[0]
     heard = einsum(attention, x, layer.V, "query key, key model, written model -> query written")
@@ -197,7 +216,7 @@ def target_mass(beta: float, keys: int, matches: int) -> float:
     Raises
     ------
     ValueError
-        Unless ``0 <= matches <= keys`` and ``keys >= 1``.
+        Unless ``0 <= matches <= keys`` and ``keys >= 1``, or if ``beta`` is nan.
 
     Examples
     --------
@@ -205,8 +224,12 @@ def target_mass(beta: float, keys: int, matches: int) -> float:
     0.25
     """
     check_counts(keys, matches)
+    if math.isnan(beta):
+        raise ValueError("beta must be a number, got nan")
     if matches in (0, keys):
         return float(matches > 0)
+    if beta < 0:  # the other way round the exponential could overflow
+        return matches * math.exp(beta) / (matches * math.exp(beta) + keys - matches)
     return 1 / (1 + (keys - matches) / matches * math.exp(-beta))
 
 
@@ -235,9 +258,15 @@ def check_counts(keys: int, matches: int) -> None:
 def earlier_matches(tokens: Int[Tensor, "*batch position"], offset: int = 1) -> Float[Tensor, "*batch query key"]:
     """Mark with 1 each key that an induction head should hear: ``x[key - offset] == x[query]``, ``key <= query``.
 
+    Refuses an ``offset`` below 1.
+
     >>> earlier_matches(torch.tensor([0, 1, 0]))[2]
     tensor([0., 1., 0.])
     """
+    if offset < 1:
+        raise ValueError(f"offset must be at least 1, got {offset}")
+    if tokens.ndim < 1:
+        raise ValueError("tokens must be (..., position), got a single number")
     length = tokens.shape[-1]
     same = tokens[..., :, None] == tokens[..., None, : max(length - offset, 0)]
     return torch.nn.functional.pad(same, (min(offset, length), 0)).tril().to(torch.get_default_dtype())
@@ -251,8 +280,11 @@ def prefix_matching(attention: Attention, tokens: Int[Tensor, "*batch position"]
     Raises
     ------
     ValueError
-        If no token of a sequence came before.
+        If no token of a sequence came before, or attention and tokens differ in length.
     """
+    if attention.ndim < 3 or not attention.shape[-1] == attention.shape[-2] == tokens.shape[-1]:
+        raise ValueError(f"attention must be (..., head, {tokens.shape[-1]}, {tokens.shape[-1]}) to fit the tokens, "
+                         f"got {tuple(attention.shape)}")
     matches = earlier_matches(tokens).to(attention.dtype)
     seen = matches.sum(-1) > 0
     if not seen.any(-1).all():
@@ -268,7 +300,18 @@ def copying(attention: Attention, logits: Float[Tensor, "*batch head key vocab"]
     ``logits`` are what each key's message adds to the output logits. They are centred over the vocabulary, the
     negative part is dropped, and the share on the key's own token is averaged with the attention as weight: 1 for pure
     copying, about ``2 / vocab`` by chance. After Olsson et al. 2022.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, or a token is not in the vocabulary of the logits.
     """
+    keys, vocab = tokens.shape[-1], logits.shape[-1]
+    if min(attention.ndim, logits.ndim) < 3 or (attention.shape[-1], logits.shape[-2]) != (keys, keys):
+        raise ValueError(f"attention (..., head, query, key) and logits (..., head, key, vocab) must have {keys} keys, "
+                         f"one for each token, got {tuple(attention.shape)} and {tuple(logits.shape)}")
+    if tokens.min() < 0 or tokens.max() >= vocab:
+        raise ValueError(f"tokens must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
     raised = (logits - logits.mean(-1, keepdim=True)).clamp(min=0)
     index = tokens[..., None, :, None].expand(*raised.shape[:-1], 1)
     share = raised.gather(-1, index)[..., 0] / raised.sum(-1).clamp(min=torch.finfo(raised.dtype).tiny)

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.attention import Attended, check_input, mask_future, softmax
-from analysis.axes import Attention, AttentionWeights, Residual, Scores
+from analysis.axes import Attention, AttentionWeights, Residual, Scores, all_finite
 
 Patterns = Float[Tensor, "*batch head query model"]
 Messages = Float[Tensor, "*batch head key model"]
@@ -91,8 +91,11 @@ def match(patterns: Patterns, x: Residual, channel: int, *, causal: bool = False
     >>> match(torch.tensor([[[0.0, 4.0]]]), torch.tensor([[9.0, 1.0], [9.0, 2.0]]), channel=4)
     tensor([[[2., 4.]]])
     """
-    if channel < 1:
+    if not channel >= 1:
         raise ValueError(f"channel must be the width of a head, at least 1, got {channel}")
+    if patterns.ndim < 3 or x.ndim < 2 or patterns.shape[-1] != x.shape[-1]:
+        raise ValueError(f"patterns (..., head, query, model) and x (..., key, model) must share the model axis, "
+                         f"got {tuple(patterns.shape)} and {tuple(x.shape)}")
     scores = einsum(patterns, x, "... head query model, ... key model -> ... head query key") / math.sqrt(channel)
     return mask_future(scores) if causal else scores
 
@@ -113,6 +116,9 @@ def deliver(attention: Attention, messages: Messages) -> Float[Tensor, "*batch h
     tensor([[[2., 0.],
              [1., 2.]]])
     """
+    if min(attention.ndim, messages.ndim) < 3 or (attention.shape[-3], attention.shape[-1]) != messages.shape[-3:-1]:
+        raise ValueError(f"attention (..., head, query, key) and messages (..., head, key, model) must share heads and "
+                         f"keys, got {tuple(attention.shape)} and {tuple(messages.shape)}")
     return einsum(attention, messages, "... head query key, ... head key model -> ... head query model")
 
 
@@ -145,16 +151,22 @@ def change_gauge(weights: AttentionWeights, G: Float[Tensor, "head channel other
     Raises
     ------
     ValueError
-        If a matrix is singular, to working precision.
+        If a matrix is singular, to working precision, or not ``(head, channel, channel)`` in the layer's dtype.
 
     Notes
     -----
     Ledger P-13, P-17: ``W^P``, ``c``, ``W^M`` and the scores do not change, the entries of ``W_Q`` may be anything.
     """
     for name, matrix in (("G", G), ("H", H)):
-        if matrix is not None and torch.linalg.cond(matrix).max() > 1 / torch.finfo(matrix.dtype).eps:
-            raise ValueError(f"{name} must be invertible in every head, its condition number is "
-                             f"{torch.linalg.cond(matrix).max():.3g}")
+        if matrix is None:
+            continue
+        due = (weights.heads, weights.channel, weights.channel)
+        if tuple(matrix.shape) != due or matrix.dtype != weights.W_Q.dtype or not all_finite(matrix):
+            raise ValueError(f"{name} must be finite, {due} and {weights.W_Q.dtype} to fit the weights, "
+                             f"got {tuple(matrix.shape)} and {matrix.dtype}")
+        condition = torch.linalg.cond(matrix)
+        if not (condition <= 1 / torch.finfo(matrix.dtype).eps).all():
+            raise ValueError(f"{name} must be invertible in every head, its condition number is {condition.max():.3g}")
     if G is not None:
         inverse = torch.linalg.inv(G).mT
         weights = replace(weights, W_Q=weights.W_Q @ G, W_K=weights.W_K @ inverse,
@@ -176,8 +188,10 @@ def rotation(offset: float | int, channel: int, base: float | int = 10000.0,
     tensor([[1., 0.],
             [0., 1.]], dtype=torch.float64)
     """
-    if channel % 2:
-        raise ValueError(f"channel must be even for rotary embeddings, got {channel}")
+    if channel % 2 or channel < 2:
+        raise ValueError(f"channel must be even for rotary embeddings, and at least 2, got {channel}")
+    if not (math.isfinite(offset) and math.isfinite(base) and base > 0):
+        raise ValueError(f"offset must be finite and base positive and finite, got {offset} and {base}")
     angle = offset * base ** (-torch.arange(0, channel, 2, dtype=torch.float64) / channel)
     cos, sin = angle.cos().diag(), angle.sin().diag()
     return torch.cat([torch.cat([cos, sin], 1), torch.cat([-sin, cos], 1)]).to(dtype)

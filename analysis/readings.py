@@ -56,6 +56,12 @@ class Reading:
     gain: Literal[100, 1] = 100
     rounding: Literal["tenths", "whole, halves to even", "whole, halves up"] = "tenths"
 
+    def __post_init__(self):
+        for field in fields(self):
+            if getattr(self, field.name) not in get_args(field.type):
+                raise ValueError(f"{field.name} must be one of {', '.join(map(repr, get_args(field.type)))}, "
+                                 f"got {getattr(self, field.name)!r}")
+
     def departures(self) -> dict[str, object]:
         """Return what differs from the equations taken at their word."""
         return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
@@ -133,14 +139,16 @@ def differing(computed: Mapping[str, Tensor], printed: Mapping[str, Tensor]) -> 
     Raises
     ------
     ValueError
-        If a printed table is not one of the six, or has another shape than the computed one.
+        If a printed table is not one of the six, was not computed, or has another shape than the computed one.
     """
     for name, table in printed.items():
         if name not in TABLES:
             raise ValueError(f"printed has a table {name!r}; the tables are {', '.join(TABLES)}")
+        if name not in computed:
+            raise ValueError(f"computed has no table {name!r}, which is printed")
         if table.shape != computed[name].shape:
             raise ValueError(f"table {name!r} is {tuple(table.shape)} as printed, {tuple(computed[name].shape)} here")
-    return {name: (computed[name] - table).abs() > 1e-9 for name, table in printed.items()}
+    return {name: ~((computed[name] - table).abs() <= 1e-9) for name, table in printed.items()}
 
 
 def search(tokens: Int[Tensor, " position"], vocab: int, printed: Mapping[str, Tensor]) -> list[Reading]:
@@ -164,6 +172,9 @@ def sequences(length: int, vocab: int) -> Iterable[tuple[int, ...]]:
     >>> list(sequences(2, 6))
     [(0, 0), (0, 1)]
     """
+    if length < 0 or vocab < 1:
+        raise ValueError(f"length must not be negative and vocab at least 1, got {length} and {vocab}")
+
     def extend(start: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
         if len(start) == length:
             yield start
@@ -179,10 +190,12 @@ def tell_apart(readings: Sequence[Reading], vocab: int, longest: int) -> tuple[t
     Raises
     ------
     ValueError
-        If there is nothing to tell apart.
+        If there is nothing to tell apart, or no sequence to do it with.
     """
     if len(readings) < 2:
         raise ValueError(f"readings must be at least 2 to be told apart, got {len(readings)}")
+    if longest < 1:
+        raise ValueError(f"longest must be at least 1 token, got {longest}")
     best: tuple[tuple[int, ...], list[list[Reading]]] = ((), [])
     for length in range(1, longest + 1):
         for tokens in sequences(length, vocab):

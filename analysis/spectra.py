@@ -36,7 +36,8 @@ def product_singular_values(
     Raises
     ------
     ValueError
-        If the shapes do not fit, a factor is wider than tall, or an entry is not finite.
+        If the shapes do not fit, a factor is wider than tall or of another type, an entry is not finite, or
+        ``accuracy`` is not positive.
 
     Notes
     -----
@@ -48,6 +49,13 @@ def product_singular_values(
     >>> product_singular_values(A, torch.eye(2))
     tensor([3., 1.], dtype=torch.float64)
     """
+    for name, factor in (("A", A), ("B", B)):
+        if factor.ndim < 2 or factor.shape[-1] < 1:
+            raise ValueError(f"{name} must be (..., row, channel) with at least one channel, got {tuple(factor.shape)}")
+        if factor.dtype not in (torch.float32, torch.float64):
+            raise ValueError(f"{name} must be float32 or float64, got {factor.dtype}")
+    if not accuracy > 0:
+        raise ValueError(f"accuracy must be a positive relative error, got {accuracy}")
     batch, channel = A.shape[:-2], A.shape[-1]
     if B.shape[:-2] != batch or B.shape[-1] != channel:
         raise ValueError(f"A and B must share batch and channel axes, got {tuple(A.shape)} and {tuple(B.shape)}")
@@ -68,17 +76,23 @@ def by_gram(
     r"""Return singular values by Gram matrices, and an estimate of the relative error of the smallest.
 
     The estimate is ``eps |A|^2 |B|^2 / smallest^2`` in Frobenius norms: a rounding of ``A^T A`` by ``eps |A|^2`` moves
-    the eigenvalues of ``B (A^T A) B^T`` by at most ``|B|^2`` times that. Infinite where there is no Cholesky factor.
+    the eigenvalues of ``B (A^T A) B^T`` by at most ``|B|^2`` times that. Infinite where there is no Cholesky factor,
+    and where squares overflow.
     """
     gram_A, gram_B = _gram(A), _gram(B)
-    for name, gram in (("A", gram_A), ("B", gram_B)):
-        if not torch.isfinite(gram.diagonal(dim1=-2, dim2=-1)).all():
-            raise ValueError(f"{name} holds entries that are not finite (nan or inf)")
+    overflowed = torch.zeros(len(A), dtype=torch.bool, device=A.device)
+    for name, factor, gram in (("A", A, gram_A), ("B", B, gram_B)):
+        bad = ~torch.isfinite(gram).all(-1).all(-1)
+        if bad.any():
+            if not torch.isfinite(factor).all():
+                raise ValueError(f"{name} holds entries that are not finite (nan or inf)")
+            gram[bad] = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
+            overflowed |= bad
     L, failed = torch.linalg.cholesky_ex(gram_A)
     squares = torch.linalg.eigvalsh(_sandwich(L, gram_B)).flip(-1).clamp_min(0)
     norms = torch.stack([g.diagonal(dim1=-2, dim2=-1).sum(-1) for g in (gram_A, gram_B)]).prod(0)
     error = EPS * norms / squares[:, -1]
-    return squares.sqrt(), error.masked_fill((failed > 0) | ~torch.isfinite(error), torch.inf)
+    return squares.sqrt(), error.masked_fill((failed > 0) | ~torch.isfinite(error) | overflowed, torch.inf)
 
 
 def _gram(A: Tensor) -> Tensor:
@@ -88,7 +102,8 @@ def _gram(A: Tensor) -> Tensor:
     gram = np.empty((A.shape[0], A.shape[-1], A.shape[-1]))
     for matrix, place in zip(A.numpy(), gram):
         wide = matrix.astype(np.float64)
-        np.matmul(wide.T, wide, out=place)  # numpy sees that the two are one and computes half of it
+        with np.errstate(over="ignore", invalid="ignore"):  # looked for by the caller
+            np.matmul(wide.T, wide, out=place)  # numpy sees that the two are one and computes half of it
     return torch.from_numpy(gram)
 
 
@@ -118,16 +133,23 @@ def augment(W: Float[Tensor, "*batch model channel"], b: Float[Tensor, "*batch c
     >>> augment(torch.zeros(2, 1), torch.tensor([7.0]))[:, 0]
     tensor([0., 0., 7.])
     """
+    if W.ndim < 2 or b.shape != (*W.shape[:-2], W.shape[-1]):
+        raise ValueError(f"b must have the shape of W {tuple(W.shape)} without its second last axis, "
+                         f"got {tuple(b.shape)}")
     return torch.cat([W, b[..., None, :]], -2)
 
 
 def effective_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*batch"]:
     r"""Return ``(sum s)^2 / sum s^2`` of squared singular values ``s``: how many of them share the square of the norm.
 
-    ``channel`` where all are equal, 1 where one has all.
+    ``channel`` where all are equal, 1 where one has all, 0 where all are zero. Refuses entries that are not finite.
 
-    >>> effective_rank(torch.tensor([[2.0, 2.0, 0.0], [3.0, 0.0, 0.0]]))
-    tensor([2., 1.])
+    >>> effective_rank(torch.tensor([[2.0, 2.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    tensor([2., 1., 0.])
     """
-    squares = values.square()
-    return squares.sum(-1).square() / squares.square().sum(-1)
+    if values.ndim < 1 or values.shape[-1] == 0 or not torch.isfinite(values).all():
+        raise ValueError(f"values must be finite, (..., channel) with at least one channel, got {tuple(values.shape)}")
+    largest = values.abs().amax(-1, keepdim=True)
+    squares = (values / largest.masked_fill(largest == 0, 1)).square()  # neither overflows nor vanishes
+    shared = squares.square().sum(-1)
+    return squares.sum(-1).square() / shared.masked_fill(shared == 0, 1)

@@ -106,4 +106,4 @@ def encode(symbols: str | tuple[str, ...], vocabulary: tuple[str, ...] = VOCABUL
     unknown = sorted(set(symbols) - set(vocabulary))
     if unknown:
         raise ValueError(f"symbols {unknown} are not in the vocabulary {' '.join(vocabulary)}")
-    return torch.tensor([vocabulary.index(symbol) for symbol in symbols])
+    return torch.tensor([vocabulary.index(symbol) for symbol in symbols], dtype=torch.long)

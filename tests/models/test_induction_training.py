@@ -129,3 +129,25 @@ def test_config_refuses(sizes, message):
 def test_too_long_a_sequence_is_refused():
     with pytest.raises(ValueError, match="21 long"):
         circuits.run(plain(make()), torch.zeros(1, 21, dtype=torch.long))
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda m: circuits.run(m, torch.tensor([0, 1])), r"\(batch, position\)"),
+    (lambda m: circuits.run(m, torch.tensor([[0, -1]])), r"in 0\.\.10"),
+    (lambda m: circuits.run(m, torch.tensor([[0, 11]])), r"in 0\.\.10"),
+    (lambda m: circuits.position_scores(m, 2), "layer must lie"), (lambda m: circuits.copy_scores(m, -1), "layer must"),
+    (lambda m: circuits.match_scores(m, torch.ones(2).double()), r"share must be \(3,\)"),
+    (lambda m: circuits.attention_reading(m, circuits.run(m, torch.tensor([[0, 1]])), queries=-1, keys=0), "queries"),
+    (lambda m: circuits.AttentionOnly(m.W_E, m.W_P[:, 1:], m.layers, m.W_U), "W_P must be"),
+    (lambda m: circuits.AttentionOnly(m.W_E, m.W_P, m.layers, m.W_U.T), "W_U must be"),
+    (lambda m: circuits.found_on(torch.zeros(3, 3), -1), "offset must lie"),
+    (lambda m: circuits.found_on(torch.zeros(3, 3), 3), "offset must lie"),
+    (lambda m: circuits.found_on(torch.zeros(2, 3)), r"\(\.\.\., n, n\)"),
+    (lambda m: circuits.found_on(torch.full((3, 3), torch.nan)), "hold nan"),
+    (lambda m: induction.Config(heads=0), "must be at least 1"), (lambda m: induction.Config(vocab=0), "must be at"),
+    (lambda m: make()(torch.zeros(1, 21, dtype=torch.long)), "21 long"),
+])
+@pytest.mark.usefixtures("unchecked")
+def test_circuits_and_model_refuse(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(plain(make()))

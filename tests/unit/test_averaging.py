@@ -204,3 +204,41 @@ def test_refusals():
         averaging.turn(torch.zeros(1, 2, 2), torch.tensor([-1.0]))
     with pytest.raises(ValueError, match="hull must have"):
         averaging.key_preference(random_layer(), averaging.any_input(5))
+
+
+@pytest.mark.parametrize(("row", "message"), [
+    ([math.nan, 0.0], "nan or plus infinity"), ([math.inf, 0.0], "nan or plus infinity"),
+    ([-math.inf, -math.inf], "at least one key"), ([], "at least one key"),
+])
+def test_scores_without_a_softmax_are_refused(row, message):
+    scores = torch.tensor([[row]], dtype=torch.float64)
+    for function in (averaging.entropy, averaging.spread, lambda s: averaging.turn(s, torch.tensor([0.0, 1.0]))):
+        with pytest.raises(ValueError, match=message):
+            function(scores)
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: averaging.uniform_causal(2.5), "n must be a whole number"),
+    (lambda: averaging.uniform_causal(3, torch.int64), "dtype must be a floating type"),
+    (lambda: averaging.mean_layer(4, -2, -2), "must be at least 1"),
+    (lambda: averaging.entropy(torch.zeros(1, 1, 4, dtype=torch.int64)), "scores must be of a floating type"),
+    (lambda: averaging.turn(torch.zeros(1, 1, 4), torch.tensor([])), "at least one number"),
+    (lambda: averaging.turn(torch.zeros(1, 1, 4), torch.tensor(1.0)), "at least one number"),
+    (lambda: averaging.Hull(draw(12), draw(3, 11)), "directions must be"),
+    (lambda: averaging.Hull(draw(12) * math.nan, draw(3, 12)), "origin holds entries"),
+    (lambda: averaging.key_preference(random_layer(), averaging.any_input(12, torch.float32)), "hull must be"),
+    (lambda: averaging.missing_bias(draw(2, 7, 7), random_layer()), "attention must be"),
+])
+@pytest.mark.usefixtures("unchecked")
+def test_more_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(("attention", "x", "message"), [
+    ((3, 7, 7), (6, 12), "one key for each row"), ((2, 7, 7), (7, 12), "one key for each row"),
+    ((3, 0, 0), (0, 12), "at least one"), ((3, 7, 7), (7, 11), "x must be"),
+])
+def test_apply_folded_refuses_what_does_not_fit(attention, x, message):
+    with pytest.raises(ValueError, match=message):
+        averaging.apply_folded(draw(*attention).softmax(-1), draw(*x), averaging.fold_values(random_layer()))

@@ -171,3 +171,30 @@ def test_refuses_impossible_counts():
         required_sharpness(1.0, 3)
     with pytest.raises(ValueError, match="does not depend"):
         required_sharpness(0.5, 3, 3)
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: build(2.5, 3), "whole numbers"), (lambda: build(2, 3, dtype=torch.int64), "floating type"),
+    (lambda: build(2, 3, beta=1e39, dtype=torch.float32), "finite in torch.float32"),
+    (lambda: build(2, 2, similarity=torch.full((2, 2), math.nan)), "similarity holds"),
+    (lambda: embed(torch.tensor([[0, 1]]), build(2, 3)), r"\(position,\)"),
+    (lambda: embed(torch.tensor([0.0, 1.0]), build(2, 3)), "int64 or int32"),
+    (lambda: embed(torch.tensor([True, False]), build(2, 3)), "int64 or int32"),
+    (lambda: step(torch.zeros(3, 4, dtype=torch.float64), build(2, 3).first), r"\(position, 5\)"),
+    (lambda: step(torch.zeros(0, 5, dtype=torch.float64), build(2, 3).first), "at least one position"),
+    (lambda: step(torch.zeros(3, 5), build(2, 3).first), "convert one of them"),
+    (lambda: target_mass(math.nan, 3, 3), "beta must be a number"),
+    (lambda: earlier_matches(torch.tensor([0, 0]), 0), "offset must be at least 1"),
+    (lambda: prefix_matching(torch.ones(1, 4, 4), torch.tensor([0, 1, 0])), "to fit the tokens"),
+    (lambda: copying(torch.ones(1, 2, 2), torch.ones(1, 2, 4), torch.tensor([0])), "one for each token"),
+    (lambda: copying(torch.ones(1, 2, 2), torch.ones(1, 2, 4), torch.tensor([0, 4])), r"in 0\.\.3"),
+])
+@pytest.mark.usefixtures("unchecked")
+def test_more_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("beta", [-1e4, -800.0, -3.0])
+def test_closed_form_of_a_head_that_avoids_matches(beta):
+    assert target_mass(beta, 10, 2) == pytest.approx(1 - target_mass(-beta, 10, 8), abs=1e-15)

@@ -180,3 +180,23 @@ def test_refusals():
         patterns.match(draw(1, 2, 3), draw(2, 3), 0)
     with pytest.raises(ValueError, match="x must be"):
         patterns.patterns(draw(2, 3), random_layer())
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: patterns.match(draw(3, 7, 12), draw(7, 11), 4), "share the model axis"),
+    (lambda: patterns.match(draw(3, 7, 12), draw(7, 12), math.nan), "width of a head"),
+    (lambda: patterns.deliver(draw(3, 7, 7), draw(2, 7, 12)), "share heads and keys"),
+    (lambda: patterns.deliver(draw(3, 7, 7), draw(3, 6, 12)), "share heads and keys"),
+    (lambda: patterns.change_gauge(random_layer(), draw(4, 4)), "G must be finite, \\(3, 4, 4\\)"),
+    (lambda: patterns.change_gauge(random_layer(), None, draw(3, 5, 5)), "H must be finite, \\(3, 4, 4\\)"),
+    (lambda: patterns.change_gauge(random_layer(), draw(3, 4, 4).float()), "torch.float64 to fit"),
+    (lambda: patterns.change_gauge(random_layer(), math.nan * draw(3, 4, 4)), "G must be finite"),
+    (lambda: patterns.change_gauge(random_layer(), 0 * draw(3, 4, 4)), "G must be invertible"),
+    (lambda: patterns.rotation(1.0, 0), "channel must be even"),
+    (lambda: patterns.rotation(math.nan, 2), "offset must be finite"),
+    (lambda: patterns.rotation(1.0, 4, -2.0), "base positive"),
+])
+@pytest.mark.usefixtures("unchecked")
+def test_more_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -101,3 +101,21 @@ def test_refusals():
         readings.differing(computed(), {"weights 1": PRINTED["output 1"]})
     with pytest.raises(ValueError, match=r"\['z'\] are not in the vocabulary"):
         walkthrough.encode("! z")
+
+
+def test_a_cell_that_is_not_a_number_differs():
+    tables = computed()
+    nothing = {"weights 1": torch.full((6, 6), float("nan"), dtype=torch.float64)}
+    assert readings.differing(tables, nothing)["weights 1"].all()
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: Reading(normaliser="s"), "normaliser must be one of"), (lambda: Reading(gain=3), "gain must be one of"),
+    (lambda: readings.differing({}, PRINTED), "computed has no table"),
+    (lambda: list(readings.sequences(-1, 3)), "length must not be negative"),
+    (lambda: readings.tell_apart(readings.every()[:2], 2, 0), "longest must be"),
+])
+@pytest.mark.usefixtures("unchecked")
+def test_more_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -96,3 +96,36 @@ def test_refusals():
     bad[0, 0, 0] = float("nan")
     with pytest.raises(ValueError, match="not finite"):
         spectra.product_singular_values(bad, draw(1, 9, 5))
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: spectra.product_singular_values(draw(3), draw(3)), "A must be"),
+    (lambda: spectra.product_singular_values(draw(2, 5, 0), draw(2, 5, 0)), "at least one channel"),
+    (lambda: spectra.product_singular_values(draw(5, 3), draw(4, 3).half()), "B must be float32 or float64"),
+    (lambda: spectra.product_singular_values(draw(5, 3) + 1j, draw(4, 3)), "A must be float32 or float64"),
+    (lambda: spectra.product_singular_values(draw(5, 3), draw(4, 3), accuracy=float("nan")), "accuracy must be"),
+    (lambda: spectra.augment(draw(5, 3), draw(4)), "b must have the shape"),
+    (lambda: spectra.augment(draw(2, 5, 3), draw(3)), "b must have the shape"),
+    (lambda: spectra.effective_rank(torch.tensor([1.0, float("nan")])), "values must be finite"),
+    (lambda: spectra.effective_rank(torch.zeros(0)), "at least one channel"),
+])
+@pytest.mark.usefixtures("unchecked")
+def test_more_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_squares_that_leave_the_range_go_through_qr(scale):
+    A, B = draw(2, 20, 4), draw(2, 20, 4, seed=2)
+    A[1] = A[1] * scale
+    due = spectra.by_qr(draw(2, 20, 4), B)
+    got = spectra.product_singular_values(A, B)
+    torch.testing.assert_close(got / torch.tensor([[1.0], [scale]], dtype=torch.float64), due, rtol=1e-9, atol=0)
+
+
+def test_effective_rank_does_not_depend_on_the_scale_and_is_zero_for_nothing():
+    values = torch.tensor([3.0, 2.0, 1.0])
+    for scale in (1e-20, 1e20):
+        torch.testing.assert_close(spectra.effective_rank(scale * values), spectra.effective_rank(values))
+    assert spectra.effective_rank(torch.zeros(2, 3)).tolist() == [0, 0]
