@@ -57,16 +57,16 @@ def _couple(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.Gener
     heads, W_O = layer.attention.heads, information.stack(layer.attention.W_O)
     picked = torch.randperm(len(rows["x"]), generator=generator)[:POINTS].tolist()
     total = [torch.zeros(heads, heads, dtype=torch.float64) for _ in COUPLINGS]
+    def added(row):
+        return perceive(row[None], layer.mlp)[0]
     for i in picked:
         x, y, z = rows["x"][i], rows["heads"][i][None], rows["first"][i][None]
         def through_W_O(row, x=x):
             return row @ W_O + layer.attention.b_O + x
-        def through_mlp(row):
-            return row + perceive(row, layer.mlp)
         maps = ((lambda row, x=x: row + x, y), (lambda row, x=x: layer_norm(row + x, layer.norm_attention), y),
                 (through_W_O, y), (lambda row, f=through_W_O: layer_norm(f(row), layer.norm_attention), y),
-                (lambda row: perceive(row, layer.mlp), z), (through_mlp, z),
-                (lambda row, f=through_mlp: layer_norm(f(row), layer.norm_mlp), z))
+                (added, z), (lambda row: row + added(row), z),
+                (lambda row: layer_norm(row + added(row), layer.norm_mlp), z))
         for k, (function, at) in enumerate(maps):
             total[k] += information.block_coupling(function, at, heads)
     return torch.stack([t / t.sum() for t in total]).numpy()
@@ -97,7 +97,7 @@ def _measure_mlp(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.
         "additive_linear": information.additive_share(lambda row: row @ product, picked, heads, generator),
         "interaction": float(np.mean(mixed)),
         "relu_error": ((perceive(x, mlp, torch.relu) - y).norm() / y.norm()).item(),
-        "least_singular": torch.linalg.svdvals(torch.func.jacrev(function)(x[0]))[-1].item(),
+        "least_singular": torch.linalg.svdvals(torch.func.jacrev(function)(x[:1]).squeeze())[-1].item(),
     }
 
 
@@ -164,5 +164,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="stream-minilm", models=("minilm",), compute=compute, minutes=5, seed=0,
+    name="stream-minilm", models=("minilm",), compute=compute, minutes=2.5, seed=0,
     summary="Couplings of blocks, interactions in the perceptron and what can be read back, MiniLM and its control")

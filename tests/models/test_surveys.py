@@ -1,0 +1,45 @@
+"""The surveys behind two chapters run on any BERT: here a tiny random one in a folder."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from analysis import checkpoints, models, texts
+from analysis.experiments import normality_minilm, stream_minilm
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tiny-bert")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        BertModel(BertConfig(num_hidden_layers=2, num_attention_heads=3, hidden_size=24, intermediate_size=48,
+                             max_position_embeddings=48)).save_pretrained(path)
+    models.tokenizer(checkpoints.find("minilm")).save_pretrained(path)
+    return str(path)
+
+
+def test_normality_survey_measures_every_text_layer_and_head(folder):
+    found = normality_minilm.survey(folder, texts.passages(count=3))
+    for prefix in ("", "control_"):
+        assert found[prefix + "first_failing"].shape == (3, 2)
+        assert found[prefix + "entropy"].shape == found[prefix + "effect"].shape == (3, 2, 3)
+        assert (found[prefix + "cone"] <= found[prefix + "tokens"][:, None] * 24**0.5 + 1e-3).all()
+        assert (found[prefix + "pad_cone_in"] >= 0).all()
+        assert all(np.isfinite(v).all() for v in found.values())
+    np.testing.assert_allclose(found["resultant_bare"] * found["tokens"][:, None] * 24**0.5, found["cone_bare"],
+                               rtol=1e-4)  # rows of one length: both forms are the same
+
+
+def test_stream_survey_finds_what_the_architecture_forces(folder, monkeypatch):
+    monkeypatch.setattr(stream_minilm, "SAMPLES", 400)
+    found = stream_minilm.survey(folder, texts.passages(count=10))
+    for prefix in ("", "control_"):
+        coupling = found[prefix + "coupling"]
+        np.testing.assert_allclose(coupling.sum((2, 3)), 1, rtol=1e-6)
+        off = 1 - np.trace(coupling, axis1=2, axis2=3)
+        assert off[:, 0].max() < 1e-9  # a skip connection keeps blocks apart
+        assert off[:, 2].min() > 0.5   # W_O does not
+        assert found[prefix + "read_back"].shape == (2, 6, 3)
+        assert found[prefix + "additive_linear"] == pytest.approx(1, abs=0.2)
