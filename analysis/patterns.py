@@ -209,6 +209,25 @@ def rotary_pattern_matrix(weights: AttentionWeights, offset: float | int, base: 
                                                "-> head model other")
 
 
+def rotary_remainder(offsets: int, channel: int, base: float | int = 10000.0) -> Float[Tensor, " kept"]:
+    r"""Return what the best ``k = 1, 2, ...`` fixed matrices leave of the rotations of offsets ``0 ... offsets - 1``.
+
+    Root mean square over offsets of ``|R(o) - its projection|_F``, as a share of ``|R(o)|_F``, which is
+    ``sqrt(channel)``; the best matrices for all offsets together. The same holds for ``W_Q R(o) W_K^T`` on average
+    over random factors. Ledger P-21.
+
+    >>> rotary_remainder(1, 4)
+    tensor([0.], dtype=torch.float64)
+    """
+    if offsets < 1:
+        raise ValueError(f"offsets must be at least 1, got {offsets}")
+    turns = [rotation(o, channel, base) for o in range(offsets)]
+    half = channel // 2
+    waves = torch.stack([torch.cat([R.diagonal()[:half], R.diagonal(half)]) for R in turns])  # cosines, sines
+    squares = torch.linalg.svdvals(waves).square()
+    return (1 - squares.cumsum(0) / squares.sum()).clamp_min(0).sqrt()
+
+
 def rotary_scores(x: Residual, weights: AttentionWeights, base: float | int = 10000.0) -> Scores:
     r"""Score with rotary embeddings, biases included: ``(x_m W_Q + b_Q) R(m - n) (x_n W_K + b_K)^T / sqrt(channel)``.
 

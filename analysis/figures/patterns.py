@@ -66,16 +66,13 @@ def sizes(varying: np.ndarray, constant: np.ndarray, control: np.ndarray) -> Fig
     return fig
 
 
-def rotary(offsets: np.ndarray, distance: np.ndarray, dimensions: np.ndarray) -> Figure:
-    """Draw how far the matrix of an offset is from that of offset 0, heads as lines, and how many are independent."""
+def rotary(offsets: np.ndarray, distance: np.ndarray, remainder: np.ndarray) -> Figure:
+    """Draw how far the matrix of an offset is from that of offset 0, heads as lines; what k fixed matrices leave."""
     fig, (left, right) = style.new(1, 2, size="wide")
     left.plot(offsets, distance, color=style.COLOURS["positional"], linewidth=0.9)
-    left.set(xlabel="offset query - key", ylabel=r"relative distance to offset 0", ylim=(0, None))
-    counts = np.arange(1, len(dimensions) + 1)
-    right.plot(counts, counts, color=style.COLOURS["muted"], label="one an offset")
-    right.plot(counts, dimensions, color=style.COLOURS["positional"], label="dimensions they span")
-    right.set(xlabel="number of offsets", ylabel="independent matrices")
-    right.legend()
+    left.set(xlabel="offset query - key", ylabel="distance to the matrix of offset 0", ylim=(0, None))
+    right.plot(np.arange(1, len(remainder) + 1), remainder, "o-", color=style.COLOURS["positional"])
+    right.set(xlabel="fixed matrices k", ylabel="share left by the best k", yscale="log")
     return fig
 
 

@@ -39,20 +39,21 @@ def dials(dials: np.ndarray, panels: Mapping[str, np.ndarray], control: np.ndarr
         ax.plot(np.ones(curves.shape[1]), curves[one], "o", color=style.COLOURS["highlight"])
         ax.set(title=title, xscale="log", xlabel="dial t", ylim=(-0.02, 1.02))
     axes[0, 0].set_ylabel("entropy / log i")
-    _legend(axes[0, 0], {"trained head": "trained", "control head": "control", "as trained, t = 1": "highlight"})
+    _legend(axes[0, -1], {"trained head": "trained", "control head": "control", "as trained": "highlight"},
+            loc="lower left")
     return style.many_marks(fig)
 
 
 def placed(rows: Mapping[str, np.ndarray], controls: Mapping[str, np.ndarray]) -> Figure:
-    """Draw one row a model: a dot a head at its mean entropy share, the control's heads below in grey."""
+    """Draw one row a model: a dot a head at its mean entropy share, the control's heads below it in grey."""
     fig, ax = style.new(size="wide")
+    ax.axvline(1, color=style.COLOURS["muted"], linewidth=0.8)
     for y, (name, shares) in enumerate(rows.items()):
-        ax.plot(shares, np.full(len(shares), -y + 0.12), "o", color=style.COLOURS["trained"], alpha=0.75)
-        ax.plot(controls[name], np.full(len(controls[name]), -y - 0.12), "|", color=style.COLOURS["control"])
-    ax.axvline(1, color=style.COLOURS["uniform"])
+        ax.plot(shares, np.full(len(shares), -y + 0.16), "o", color=style.COLOURS["trained"], alpha=0.75)
+        ax.plot(controls[name], np.full(len(controls[name]), -y - 0.16), "o", color=style.COLOURS["control"])
     ax.set(yticks=[-y for y in range(len(rows))], yticklabels=list(rows), xlim=(0, 1.02), ylim=(0.5 - len(rows), 0.5),
            xlabel="entropy of a row over log of its keys (0: all on one key, 1: uniform)")
-    _legend(ax, {"trained head": "trained", "control head": "control"}, loc="lower left")
+    _legend(ax, {"trained head": "trained", "control head": "control"}, mark="o", loc="lower left")
     return fig
 
 
@@ -66,8 +67,8 @@ def own_share(shares: Mapping[str, np.ndarray]) -> Figure:
     return fig
 
 
-def _legend(ax, names: Mapping[str, str], **kwargs) -> None:
+def _legend(ax, names: Mapping[str, str], mark: str = "-", **kwargs) -> None:
     """Name colours rather than lines, so that a family of lines has one entry."""
     for name, colour in names.items():
-        ax.plot([], [], "o" if colour == "highlight" else "-", color=style.COLOURS[colour], label=name)
+        ax.plot([], [], "o" if colour == "highlight" else mark, color=style.COLOURS[colour], label=name)
     ax.legend(**kwargs)

@@ -108,6 +108,19 @@ def test_rotary_matrices_span_as_many_dimensions_as_channels():
     assert torch.linalg.matrix_rank(stack).item() == layer.channel
 
 
+def test_remainder_of_fixed_matrices_for_all_offsets():
+    channel, offsets = 8, 12
+    stack = torch.stack([patterns.rotation(o, channel, 20.0).flatten() for o in range(offsets)])
+    left = patterns.rotary_remainder(offsets, channel, 20.0)
+    mean_only = (stack - stack.mean(0)).square().sum() / stack.square().sum()
+    assert left[0] ** 2 <= mean_only + 1e-12
+    U, S, V = torch.linalg.svd(stack, full_matrices=False)
+    for k in (1, 3, channel):
+        due = (stack - (U[:, :k] * S[:k]) @ V[:k]).norm() / stack.norm()
+        torch.testing.assert_close(left[min(k, len(left)) - 1], due, rtol=1e-6, atol=1e-7)
+    assert left[-1] < 1e-7
+
+
 def test_key_bias_matters_with_rotary_embeddings():
     layer, x = random_layer(), draw(6, 12)
     without = replace(layer, b_K=0 * layer.b_K)
@@ -174,6 +187,8 @@ def test_refusals():
         costs.prepare("fused", random_layer())
     with pytest.raises(ValueError, match="at least 1"):
         costs.cost("merged", 0, 1, 1, 1)
+    with pytest.raises(ValueError, match="offsets must be"):
+        patterns.rotary_remainder(0, 4)
     with pytest.raises(ValueError, match="channel must be even"):
         patterns.rotation(1.0, 3)
     with pytest.raises(ValueError, match="width of a head"):
