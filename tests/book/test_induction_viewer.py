@@ -108,6 +108,40 @@ def test_what_cannot_be_computed_is_said_and_the_last_table_stays(tab, field, va
     assert tab.inner_text("#iv-table") == before
 
 
+def test_a_new_sequence_beside_a_wrong_number_does_not_mix_with_the_last_table(tab):
+    tab.fill("#iv-beta", "")
+    tab.fill("#iv-sequence", "x y")
+    assert tab.get_attribute("#iv-beta", "aria-invalid") == "true"
+    tab.get_by_role("button", name="Layer 1 weights").click()
+    assert tab.locator("#iv-table thead th").all_inner_texts() == ["token", "! 0", "a 1", "b 2", "a 3", "c 4", "b 5"]
+    assert "Row b at position 5" in tab.inner_text("#iv-say")
+    tab.fill("#iv-beta", "0")
+    assert tab.locator("#iv-table tbody tr").count() == 2
+    assert tab.get_attribute("#iv-beta", "aria-invalid") is None
+    tab.get_by_role("button", name="Layer 1 scores").click()
+    assert "all scores are equal" in tab.inner_text("#iv-say")
+
+
+def test_the_keyboard_is_not_lost_at_the_last_step(tab):
+    tab.focus("#iv-next")
+    for _ in STEPS[1:]:
+        tab.keyboard.press("Enter")
+    assert "Layer 2 output" in tab.inner_text("#iv-say")
+    assert tab.evaluate("document.activeElement.id") == "iv-back"
+
+
+@pytest.mark.parametrize("typed", ["<b>x</b> & <script>alert(1)</script>", "a" + "w" * 300 + " b", "\U0001f600\U0001f600z"])
+def test_any_symbols_are_shown_as_they_are_and_fit(tab, typed):
+    tab.fill("#iv-sequence", typed)
+    symbols = typed.split() if " " in typed else list(typed)
+    for name in STEPS:
+        tab.get_by_role("button", name=name).click()
+        shown = [text.rsplit(" ", 1)[0] for text in tab.locator("#iv-table tbody th").all_inner_texts()]
+        assert shown == symbols
+        assert tab.eval_on_selector(".iv", "viewer => viewer.scrollWidth <= viewer.clientWidth + 1")
+    assert tab.locator(".iv b").count() == 0
+
+
 def test_the_table_is_labelled_and_the_page_does_not_scroll_sideways(tab):
     for name in STEPS:
         tab.get_by_role("button", name=name).click()
