@@ -130,7 +130,8 @@ def test_the_keyboard_is_not_lost_at_the_last_step(tab):
     assert tab.evaluate("document.activeElement.id") == "iv-back"
 
 
-@pytest.mark.parametrize("typed", ["<b>x</b> & <script>alert(1)</script>", "a" + "w" * 300 + " b", "\U0001f600\U0001f600z"])
+@pytest.mark.parametrize("typed", [
+    "<b>x</b> & <script>alert(1)</script>", "a" + "w" * 300 + " b", "\U0001f600\U0001f600z"])
 def test_any_symbols_are_shown_as_they_are_and_fit(tab, typed):
     tab.fill("#iv-sequence", typed)
     symbols = typed.split() if " " in typed else list(typed)

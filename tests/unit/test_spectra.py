@@ -129,3 +129,12 @@ def test_effective_rank_does_not_depend_on_the_scale_and_is_zero_for_nothing():
     for scale in (1e-20, 1e20):
         torch.testing.assert_close(spectra.effective_rank(scale * values), spectra.effective_rank(values))
     assert spectra.effective_rank(torch.zeros(2, 3)).tolist() == [0, 0]
+
+
+def test_factors_that_require_gradients_give_the_same_values_and_a_gradient():
+    A, B = draw(2, 20, 4), draw(2, 30, 4, seed=2)
+    followed = A.clone().requires_grad_()
+    values = spectra.product_singular_values(followed, B)
+    torch.testing.assert_close(values, spectra.product_singular_values(A, B), rtol=1e-10, atol=0)
+    values.square().sum().backward()
+    torch.testing.assert_close(followed.grad, 2 * A @ (B.mT @ B))  # of |A B^T|^2
