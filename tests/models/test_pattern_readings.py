@@ -1,0 +1,57 @@
+"""What the chapters read off a whole model: against the model's own attention."""
+
+import pytest
+import torch
+
+from analysis import averaging, checkpoints, models, texts
+from analysis.attention import mask_future, softmax
+from analysis.experiments.equality import entropy_shares, gaps, log_maps, random_layer
+from analysis.experiments.pattern_readings import layers, parts, readings
+
+
+@pytest.fixture(scope="module")
+def mini():
+    return checkpoints.find("gpt2-mini")
+
+
+def test_entropy_shares_are_those_of_the_models_own_maps(mini):
+    model, tokenizer = models.load(mini, dtype=torch.float64), models.tokenizer(mini)
+    ids = torch.tensor([tokenizer(texts.passages(count=1)[0], truncation=True, max_length=20)["input_ids"]])
+    maps = torch.stack(model(ids, output_attentions=True).attentions)[:, 0]
+    p = maps[:, :, 1:]
+    due = (torch.special.entr(p).sum(-1) / torch.arange(2.0, 21.0).double().log()).mean(-1)
+    got = entropy_shares(mini, passages=1, tokens=20)
+    torch.testing.assert_close(got[0], due, rtol=1e-9, atol=0)
+    assert entropy_shares(mini, (0.0,), passages=1, tokens=20).sub(1).abs().max() < 1e-9
+
+
+def test_control_is_nearly_uniform_and_bert_sees_all_keys():
+    minilm = checkpoints.find("minilm")
+    scores = next(log_maps(minilm, control_seed=0, passages=1, tokens=12))
+    assert (averaging.visible(scores) == 12).all()
+    assert entropy_shares(minilm, control_seed=0, passages=1, tokens=12).min() > 0.99
+
+
+def test_parts_of_scores_sum_to_the_models_attention(mini):
+    passage = next(layers(mini, passages=1, tokens=24))
+    maps = next(log_maps(mini, passages=1, tokens=24)).exp()
+    for depth, (weights, x) in enumerate(passage):
+        varying, constant = parts(x, weights)
+        torch.testing.assert_close(softmax(mask_future(varying + constant)), maps[depth], rtol=1e-9, atol=1e-12)
+        # the constant part differs between rows by its shift only
+        below = constant[:, -1:, :8] - constant[:, 7:, :8]
+        torch.testing.assert_close(below, below[..., :1].expand_as(below), rtol=0, atol=1e-10)
+
+
+def test_readings_are_shares(mini):
+    for name, values in readings(mini, passages=1, tokens=32).items():
+        assert values.shape == (2, 8), name
+        assert 0 <= values.min() <= values.max() <= 1
+
+
+def test_gaps_tell_rewritings_from_omissions():
+    x = torch.randn(1, 9, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for family in ("gpt2", "bert"):
+        found = list(gaps(family, random_layer(3, 12, 4), x).values())
+        assert max(found[:5]) < 1e-12
+        assert min(found[5:]) > 1e-3
