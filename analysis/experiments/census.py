@@ -256,7 +256,8 @@ def summarise(census: Census, prefix: str = "") -> Result:
         ratio = census.ratio(part, whole)
         if np.isfinite(ratio.value):
             bounds = [bound if np.isfinite(bound) else None for bound in (ratio.low, ratio.high)]
-            values[prefix + name] = Value(round(ratio.value, 9), 2e-3, *bounds, n=int((census.number(whole) > 0).sum()))
+            values[prefix + name] = Value(round(ratio.value, 9), 0.01 * max(1, ratio.value), *bounds,
+                                          n=int((census.number(whole) > 0).sum()))
     for name in ("maps", "either", "open_maps", "lines", "points", "bias_maps"):
         values[f"{prefix}count_{name}"] = Value(int(census.number(name).sum().round()), 3.0 + 0.01 * float(
             census.number(name).sum()))

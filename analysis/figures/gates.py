@@ -23,7 +23,7 @@ def atlas(gates: Mapping[str, np.ndarray]) -> Figure:
         panel.imshow(np.sqrt(gate), cmap=style.WEIGHT_CMAP, vmin=0, vmax=1)  # or 1/n could not be told from 0
         panel.set(title=name, xticks=[], yticks=[])
         arrives = gate @ np.arange(n)
-        strip.imshow(arrives[:, None], cmap="viridis", vmin=0, vmax=n - 1, aspect="auto")
+        strip.imshow(arrives[:, None], cmap=style.POSITION_CMAP, vmin=0, vmax=n - 1, aspect="auto")
         strip.set(xticks=[], yticks=[])
     return figure
 

@@ -32,6 +32,7 @@ GATES = {
     "instance": "#CC2A6A", "inverse directional": "#7A4B20", "closed": "#E4E4E4", "residual": "#A8A8A8",
 }
 SCORE_CMAP = "PRGn"       # purple negative, green positive, white at 0
+POSITION_CMAP = "viridis"  # positions in order
 WEIGHT_CMAP = "cividis"   # attention, from 0 to a stated limit
 
 
