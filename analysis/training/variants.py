@@ -1,0 +1,195 @@
+"""The variant classifier: a BERT trained from scratch to tell eight classes of spike genes apart.
+
+``MINI`` trains in minutes on two cores and is bundled; ``BASE`` is BERT_BASE as the paper has it, for one GPU.
+Data come from ``sequences``; what the trained model shows is measured elsewhere.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from analysis.sequences.fasta import Gene
+from analysis.sequences.kmers import build_tokenizer, load_tokenizer, words
+from analysis.sequences.simulate import Backbone, invent_backbones, read_backbones, simulate
+from analysis.sequences.splits import Split, split
+from analysis.training import loop
+
+POSITIONS = 512
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Architecture, data and training of one classifier; everything that its result depends on besides the seed."""
+
+    name: str
+    layers: int = 12
+    heads: int = 12
+    width: int = 192
+    hidden: int = 768
+    attention_dropout: float = 0.0
+    dropout: float = 0.1
+    initial: float = 0.03
+    sequences: int = 2800
+    by: str = "sequence"
+    batch: int = 8
+    steps: int = 700
+    rate: float = 3e-4
+    embedding_rate: float = 3.0
+    warmup: int = 60
+    bf16: bool = True
+
+
+MINI = Recipe("variant-bert-mini")
+BASE = Recipe("variant-bert-base", width=768, hidden=3072, attention_dropout=0.1, initial=0.02, sequences=49403,
+              batch=4, steps=19761, rate=2e-5, embedding_rate=1.0, warmup=1000)
+"""BERT_BASE: 39,522 training sequences, 2 epochs, batches of 4 (ledger B-06, B-08)."""
+TINY = Recipe("variant-bert-tiny", layers=2, heads=2, width=32, hidden=64, sequences=240, batch=16, steps=120,
+              rate=3e-3, warmup=10, bf16=False)
+"""Two layers, for tests."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Sequences parted, their token ids and class numbers; ``origin`` says around which backbones they were made."""
+
+    genes: list[Gene]
+    parts: Split
+    tokenizer: Any
+    labels: tuple[str, ...]
+    origin: str
+
+    def encode(self, genes: Sequence[Gene], pad_to: int | None = None) -> dict[str, torch.Tensor]:
+        """Return ``input_ids``, ``attention_mask`` and ``labels``; padded to the longest, or to ``pad_to``."""
+        padding = {"padding": "max_length", "max_length": pad_to} if pad_to else {"padding": True}
+        coded = self.tokenizer([words(g.bases) for g in genes], truncation=True, return_tensors="pt", **padding)
+        return {**coded, "labels": torch.tensor([self.labels.index(g.label) for g in genes])}
+
+
+def make_data(recipe: Recipe, seed: int = 0, folder: Path | None = None,
+              backbones: Sequence[Backbone] | None = None) -> Data:
+    """Simulate the sequences of a recipe around real backbones (a folder), given ones, or invented ones."""
+    origin = "synthetic gene"
+    if folder is not None:
+        backbones, origin = read_backbones(folder), f"real lineages ({Path(folder).name})"
+    backbones = backbones or invent_backbones(0)
+    genes = list(simulate(backbones, recipe.sequences, seed))
+    parts = split(genes, recipe.by, seed, shares=(0.1, 0.2))
+    tokenizer = build_tokenizer((genes[i].bases for i in parts.train), POSITIONS)
+    return Data(genes, parts, tokenizer, tuple(sorted({g.label for g in genes})), origin)
+
+
+def configure(recipe: Recipe, data: Data):
+    """Return the configuration of the classifier: BERT with one output a class."""
+    from transformers import BertConfig
+    return BertConfig(
+        vocab_size=len(data.tokenizer), hidden_size=recipe.width, num_hidden_layers=recipe.layers,
+        num_attention_heads=recipe.heads, intermediate_size=recipe.hidden, max_position_embeddings=POSITIONS,
+        attention_probs_dropout_prob=recipe.attention_dropout, hidden_dropout_prob=recipe.dropout,
+        initializer_range=recipe.initial, pad_token_id=0, num_labels=len(data.labels),
+        id2label=dict(enumerate(data.labels)), label2id={name: i for i, name in enumerate(data.labels)})
+
+
+def train(recipe: Recipe, out: str | Path, *, seed: int = 0, folder: Path | None = None,
+          device: torch.device | str = "cpu", resume: bool = True, data: Data | None = None,
+          probe: Callable[[int, torch.nn.Module], Mapping[str, Any]] | None = None,
+          probe_at: Sequence[int] = ()) -> dict:
+    """Train a classifier and write model, tokenizer, card and trace to ``out``; return its report.
+
+    The checkpoint kept is the last one; the step count was chosen on the validation part. The test part is scored
+    once, here, at the end.
+
+    Parameters
+    ----------
+    folder
+        Real backbones; without it the gene is invented, and the report says so.
+    probe, probe_at
+        As in :func:`analysis.training.loop.train`; a probe of validation accuracy is always added.
+    """
+    from transformers import BertForSequenceClassification
+    data = data or make_data(recipe, seed, folder)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = BertForSequenceClassification._from_config(configure(recipe, data), attn_implementation="sdpa")
+    coded = data.encode([data.genes[i] for i in data.parts.train])
+    order = _order(len(data.parts.train), recipe, seed)
+
+    def batch(step):
+        rows = torch.from_numpy(order[step])
+        return {name: tensor[rows] for name, tensor in coded.items()}
+
+    def loss(model, batch):
+        return model(**batch).loss
+
+    def look(step, model):
+        score = {"validation": accuracy(model, data, data.parts.validation[:: max(1, len(data.parts.validation) // 96)])}
+        return {**score, **(probe(step, model) if probe else {})}
+
+    settings = loop.Settings(recipe.steps, recipe.rate, {"*word_embeddings*": recipe.rate * recipe.embedding_rate},
+                             recipe.warmup, "linear", bf16=recipe.bf16, decay=0.01, seed=seed)
+    identity = {"recipe": asdict(recipe), "origin": data.origin, "vocabulary": len(data.tokenizer)}
+    run = loop.train(model, batch, loss, settings, out, probe=look, probe_at=set(probe_at) | {recipe.steps},
+                     device=device, identity=identity, resume=resume, name=recipe.name)
+    report = {
+        "name": recipe.name, "seed": seed, "origin": data.origin, "steps": recipe.steps, "seconds": round(run.seconds),
+        "vocabulary": len(data.tokenizer), "parameters": sum(p.numel() for p in model.parameters()),
+        "validation": accuracy(model.eval(), data, data.parts.validation),
+        "test": accuracy(model, data, data.parts.test), "final_loss": float(run.losses[-20:].mean()),
+        "recipe": asdict(recipe),
+    }
+    _publish(Path(out), model, data, report, run)
+    return report
+
+
+def _order(count: int, recipe: Recipe, seed: int) -> np.ndarray:
+    """Return which sequences each step sees: whole epochs, each shuffled."""
+    rng = np.random.default_rng([seed, 7])
+    needed = recipe.steps * recipe.batch
+    epochs = [rng.permutation(count) for _ in range(-(-needed // count))]
+    return np.concatenate(epochs)[:needed].reshape(recipe.steps, recipe.batch)
+
+
+def accuracy(model: torch.nn.Module, data: Data, indices: Sequence[int]) -> float:
+    """Return the share of sequences whose class the model names."""
+    genes = [data.genes[i] for i in indices]
+    due = [data.labels.index(g.label) for g in genes]
+    return float((predict(model, data.tokenizer, [g.bases for g in genes]).argmax(-1) == torch.tensor(due)).double().mean())
+
+
+@torch.no_grad()
+def predict(model: torch.nn.Module, tokenizer, sequences: Sequence[str], batch: int = 32) -> torch.Tensor:
+    """Return the class probabilities of each sequence, ``(sequence, class)``, in float32 on the CPU."""
+    device, rows = next(model.parameters()).device, []
+    for start in range(0, len(sequences), batch):
+        coded = tokenizer([words(s) for s in sequences[start:start + batch]], padding=True, truncation=True,
+                          return_tensors="pt").to(device)
+        rows.append(model(**coded).logits.float().softmax(-1).cpu())
+    return torch.cat(rows)
+
+
+def _publish(out: Path, model, data: Data, report: dict, run: loop.Run) -> None:
+    """Write the model in half precision, its tokenizer, the card and the trace."""
+    replaced = {name: tensor.half().contiguous() for name, tensor in model.state_dict().items()}
+    from safetensors.torch import save
+    model.config.save_pretrained(out)
+    data.tokenizer.save_pretrained(out)
+    loop.write(out / "model.safetensors", save(replaced, metadata={"format": "pt"}))
+    loop.write(out / "report.json", json.dumps(report, indent=1) + "\n")
+    np.savez_compressed(out / "trace.npz", loss=run.losses, **run.trace)
+
+
+def load(folder: str | Path):
+    """Load a published classifier: model in float32 and evaluation mode, tokenizer, class names in order."""
+    from transformers import BertForSequenceClassification
+    model = BertForSequenceClassification.from_pretrained(folder, local_files_only=True, use_safetensors=True,
+                                                          dtype=torch.float32).eval()
+    return model, load_tokenizer(folder), [model.config.id2label[i] for i in range(model.config.num_labels)]
+
+
+def shortened(recipe: Recipe, **changes) -> Recipe:
+    """Return the recipe with some settings replaced."""
+    return replace(recipe, **changes)
