@@ -126,8 +126,8 @@ def train(recipe: Recipe, out: str | Path, *, seed: int = 0, folder: Path | None
         return model(**batch).loss
 
     def look(step, model):
-        score = {"validation": accuracy(model, data, data.parts.validation[:: max(1, len(data.parts.validation) // 96)])}
-        return {**score, **(probe(step, model) if probe else {})}
+        some = data.parts.validation[::max(1, len(data.parts.validation) // 96)]
+        return {"validation": accuracy(model, data, some, bf16=recipe.bf16), **(probe(step, model) if probe else {})}
 
     settings = loop.Settings(recipe.steps, recipe.rate, {"*word_embeddings*": recipe.rate * recipe.embedding_rate},
                              recipe.warmup, "linear", bf16=recipe.bf16, decay=0.01, seed=seed)
@@ -153,21 +153,24 @@ def _order(count: int, recipe: Recipe, seed: int) -> np.ndarray:
     return np.concatenate(epochs)[:needed].reshape(recipe.steps, recipe.batch)
 
 
-def accuracy(model: torch.nn.Module, data: Data, indices: Sequence[int]) -> float:
+def accuracy(model: torch.nn.Module, data: Data, indices: Sequence[int], *, bf16: bool = False) -> float:
     """Return the share of sequences whose class the model names."""
     genes = [data.genes[i] for i in indices]
     due = [data.labels.index(g.label) for g in genes]
-    return float((predict(model, data.tokenizer, [g.bases for g in genes]).argmax(-1) == torch.tensor(due)).double().mean())
+    named = predict(model, data.tokenizer, [g.bases for g in genes], bf16=bf16).argmax(-1)
+    return float((named == torch.tensor(due)).double().mean())
 
 
 @torch.no_grad()
-def predict(model: torch.nn.Module, tokenizer, sequences: Sequence[str], batch: int = 32) -> torch.Tensor:
+def predict(model: torch.nn.Module, tokenizer, sequences: Sequence[str], batch: int = 16, *,
+            bf16: bool = False) -> torch.Tensor:
     """Return the class probabilities of each sequence, ``(sequence, class)``, in float32 on the CPU."""
     device, rows = next(model.parameters()).device, []
     for start in range(0, len(sequences), batch):
         coded = tokenizer([words(s) for s in sequences[start:start + batch]], padding=True, truncation=True,
                           return_tensors="pt").to(device)
-        rows.append(model(**coded).logits.float().softmax(-1).cpu())
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            rows.append(model(**coded).logits.float().softmax(-1).cpu())
     return torch.cat(rows)
 
 
