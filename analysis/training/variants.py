@@ -153,7 +153,7 @@ def _order(count: int, recipe: Recipe, seed: int) -> np.ndarray:
     return np.concatenate(epochs)[:needed].reshape(recipe.steps, recipe.batch)
 
 
-def accuracy(model: torch.nn.Module, data: Data, indices: Sequence[int], *, bf16: bool = False) -> float:
+def accuracy(model: torch.nn.Module, data: Data, indices: Sequence[int] | np.ndarray, *, bf16: bool = False) -> float:
     """Return the share of sequences whose class the model names."""
     genes = [data.genes[i] for i in indices]
     due = [data.labels.index(g.label) for g in genes]

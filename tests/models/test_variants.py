@@ -1,0 +1,59 @@
+"""The variant classifier end to end, two layers on short invented genes: it learns, is published and loads again."""
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.sequences.simulate import invent_backbones
+from analysis.training import variants
+
+RECIPE = variants.shortened(variants.TINY, sequences=160, steps=160, batch=8, warmup=5)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return variants.make_data(RECIPE, backbones=invent_backbones(0, codons=60))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, data):
+    out = tmp_path_factory.mktemp("variants")
+    return out, variants.train(RECIPE, out, data=data, probe_at=(0, 40))
+
+
+def test_it_learns(trained):
+    out, report = trained
+    with np.load(out / "trace.npz") as trace:
+        assert trace["loss"][-10:].mean() < 0.6 * trace["loss"][:5].mean()
+        assert list(trace["step"]) == [0, 40, 160]
+        assert trace["validation"][0] < report["validation"]
+    assert report["validation"] > 0.5  # eight classes: chance is 0.125
+    assert report["origin"] == "synthetic gene"
+
+
+def test_it_loads_again_from_half_precision(trained, data):
+    out, report = trained
+    model, tokenizer, labels = variants.load(out)
+    assert tuple(labels) == data.labels
+    genes = [data.genes[i] for i in data.parts.test]
+    rows = variants.predict(model, tokenizer, [g.bases for g in genes])
+    torch.testing.assert_close(rows.sum(-1), torch.ones(len(genes)))
+    right = np.mean([labels[int(row.argmax())] == g.label for row, g in zip(rows, genes)])
+    assert right == pytest.approx(report["test"], abs=2 / len(genes))
+
+
+def test_the_vocabulary_is_the_training_part_alone(data):
+    known = set(data.tokenizer.get_vocab())
+    train = {w for i in data.parts.train for w in variants.words(data.genes[i].bases).split()}
+    assert train | set(data.tokenizer.all_special_tokens) == known
+
+
+def test_epochs_are_whole():
+    order = variants._order(16, variants.shortened(RECIPE, steps=4, batch=8), 0)
+    assert sorted(order[:2].ravel()) == list(range(16))
+
+
+def test_base_is_the_papers_architecture():
+    base = variants.BASE
+    assert (base.layers, base.heads, base.width, base.hidden, base.batch) == (12, 12, 768, 3072, 4)
+    assert base.steps == 2 * 39522 // base.batch
