@@ -70,6 +70,14 @@ def test_folding_is_refused_without_unit_rows_and_the_difference_is_known():
     torch.testing.assert_close(wrong + averaging.missing_bias(attention, layer), true, **CLOSE)
 
 
+def test_folding_is_refused_for_small_departures_and_allowed_for_rounding():
+    layer, x = random_layer(), draw(7, 12)
+    folded, attention = averaging.fold_values(layer), attend(x, layer).attention
+    averaging.apply_folded(attention * (1 + 1e-15), x, folded)
+    with pytest.raises(ValueError, match="misses it by 1e-09"):
+        averaging.apply_folded(attention * (1 + 1e-9), x, folded)
+
+
 def uniform_by_running(layer, x):
     return (attend(x, layer, causal=True).attention - averaging.uniform_causal(x.shape[-2])).abs().amax() < 1e-12
 

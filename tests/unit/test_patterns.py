@@ -102,6 +102,12 @@ def test_rotary_scores_use_one_matrix_an_offset():
     torch.testing.assert_close(patterns.rotary_pattern_matrix(layer, 0), patterns.pattern_matrix(layer), **CLOSE)
 
 
+def test_rotation_turns_the_first_half_into_the_second():
+    quarter = patterns.rotation(math.pi / 2, 4, base=1.0)  # base 1: all pairs turn alike
+    due = torch.tensor([[0, 0, 1, 0], [0, 0, 0, 1], [-1, 0, 0, 0], [0, -1, 0, 0]], dtype=torch.float64)
+    torch.testing.assert_close(quarter, due, **CLOSE)
+
+
 def test_rotary_matrices_span_as_many_dimensions_as_channels():
     layer = random_layer()
     stack = torch.stack([patterns.rotary_pattern_matrix(layer, o, base=20.0)[0].flatten() for o in range(-15, 16)])
@@ -161,6 +167,22 @@ def test_a_step_costs_what_the_longer_sequence_adds_with_everything_cached():
     forming = 2 * 2 * head * model * model * channel + 2 * head * model * channel
     torch.testing.assert_close(out.sum(0)[0] + patterns.update_bias(layer), due, **CLOSE)
     assert counter.get_total_flops() - forming == 2 * costs.cost("merged", n, model, head, channel).step
+
+
+def test_a_step_of_the_input_cached_form_and_what_each_form_caches():
+    n, model, head, channel = 7, 12, 3, 4
+    layer, x = random_layer(head, model, channel), draw(n, model)
+    due = attend(x, layer, causal=True).output[-1]
+    cached, last = x.expand(head, n, model), x[-1:].expand(head, 1, model)
+    with FlopCounterMode(display=False) as counter:
+        sought = (last @ layer.W_Q + layer.b_Q[:, None]) @ layer.W_K.mT
+        mixed = softmax(sought @ cached.mT / math.sqrt(channel)) @ cached
+        out = ((mixed @ layer.W_V + layer.b_V[:, None]) @ layer.W_O).sum(0)[0] + layer.b_O
+    torch.testing.assert_close(out, due, **CLOSE)
+    assert counter.get_total_flops() == 2 * costs.cost("input-cached", n, model, head, channel).step
+    keys, values = (torch.einsum("nd,hdc->hnc", x, W) for W in (layer.W_K, layer.W_V))
+    kept = {"factored": keys.numel() + values.numel(), "merged": x.numel(), "input-cached": x.numel()}
+    assert {form: costs.cost(form, n, model, head, channel).cache for form in costs.FORMS} == kept
 
 
 def test_parameters_are_those_of_the_layer():
