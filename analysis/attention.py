@@ -32,6 +32,8 @@ def mask_future(scores: Scores) -> Scores:
     tensor([[[0., -inf],
              [0., 0.]]])
     """
+    if scores.ndim < 2 or scores.shape[-2] > scores.shape[-1]:
+        raise ValueError(f"scores must be (..., query, key) with no more queries than keys, got {tuple(scores.shape)}")
     queries, keys = scores.shape[-2:]
     future = torch.ones(queries, keys, dtype=torch.bool, device=scores.device).triu(keys - queries + 1)
     return scores.masked_fill(future, -math.inf)
@@ -39,6 +41,7 @@ def mask_future(scores: Scores) -> Scores:
 
 def compute_scores(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> Scores:
     """Return ``(x W_Q + b_Q)(x W_K + b_K)^T / sqrt(channel)`` for each head, the future masked if ``causal``."""
+    check_input(x, weights)
     queries = project(x, weights.W_Q, weights.b_Q)
     keys = project(x, weights.W_K, weights.b_K)
     scores = einsum(queries, keys, "... head query channel, ... head key channel -> ... head query key")

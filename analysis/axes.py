@@ -38,7 +38,13 @@ class _Frozen:
     def __post_init__(self):
         for field in fields(self):
             tensor = getattr(self, field.name)
-            if isinstance(tensor, Tensor) and not all_finite(tensor):
+            if not isinstance(tensor, Tensor):
+                continue
+            first = getattr(self, fields(self)[0].name)
+            if not tensor.is_floating_point() or tensor.dtype != first.dtype:
+                raise ValueError(f"{field.name} must be of a floating dtype, the same for all fields, got "
+                                 f"{tensor.dtype} beside {fields(self)[0].name} in {first.dtype}")
+            if not all_finite(tensor):
                 raise ValueError(f"{field.name} holds entries that are not finite (nan or inf)")
 
     def to(self, *args, **kwargs):
@@ -85,6 +91,8 @@ class AttentionWeights(_Frozen):
         if self.W_Q.ndim != 3:
             raise ValueError(f"W_Q must be (head, model, channel), got shape {tuple(self.W_Q.shape)}")
         head, model, channel = self.W_Q.shape
+        if not head * model * channel:
+            raise ValueError(f"W_Q must have heads, a width and channels, got shape {tuple(self.W_Q.shape)}")
         due = {"W_K": (head, model, channel), "W_V": (head, model, channel), "W_O": (head, channel, model),
                "b_Q": (head, channel), "b_K": (head, channel), "b_V": (head, channel), "b_O": (model,)}
         for name, shape in due.items():
@@ -118,9 +126,11 @@ class LayerNormWeights(_Frozen):
     eps: float = 1e-5
 
     def __post_init__(self):
-        if self.gain.shape != self.bias.shape:
-            raise ValueError(f"bias must have the shape of gain {tuple(self.gain.shape)}, "
-                             f"got {tuple(self.bias.shape)}")
+        if self.gain.ndim != 1 or self.gain.shape != self.bias.shape:
+            raise ValueError(f"gain and bias must be (model,), got {tuple(self.gain.shape)} and "
+                             f"{tuple(self.bias.shape)}")
+        if not 0 <= self.eps < float("inf"):
+            raise ValueError(f"eps must be finite and not negative, got {self.eps}")
         super().__post_init__()
 
 
@@ -140,6 +150,8 @@ class MlpWeights(_Frozen):
     b_out: Float[Tensor, " model"]
 
     def __post_init__(self):
+        if self.W_in.ndim != 2:
+            raise ValueError(f"W_in must be (model, hidden), got shape {tuple(self.W_in.shape)}")
         model, hidden = self.W_in.shape
         for name, shape in {"b_in": (hidden,), "W_out": (hidden, model), "b_out": (model,)}.items():
             if tuple(getattr(self, name).shape) != shape:

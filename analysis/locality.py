@@ -55,8 +55,8 @@ def position_scores(p: Float[Tensor, "position model"], width: Float[Tensor, " p
     (tensor([[20., 60.]]), tensor([[[ 4., 12.],
              [12., 36.]]]))
     """
-    if width.shape != p.shape[:1] or width.dtype != p.dtype or not (width > 0).all():
-        raise ValueError(f"width must be {p.shape[0]} positive numbers in {p.dtype}, "
+    if width.shape != p.shape[:1] or width.dtype != p.dtype or not ((width > 0) & width.isfinite()).all():
+        raise ValueError(f"width must be {p.shape[0]} positive, finite numbers in {p.dtype}, "
                          f"got {tuple(width.shape)} in {width.dtype}")
     y, none = p / width[:, None], torch.zeros_like(folded.b_Q)
     own = semi_bias(y, folded)
@@ -132,8 +132,13 @@ def position_only(own: Float[Tensor, "head key"], both: Scores, reaches: tuple[i
              [0.5000],
              [0.5000]]])
     """
-    if first >= own.shape[1]:
-        raise ValueError(f"first must be below the number of keys, {own.shape[1]}, got {first}")
+    if both.shape != (*own.shape, own.shape[1]):
+        raise ValueError(f"both must be (head, query, key) {(*own.shape, own.shape[1])} to fit own, "
+                         f"got {tuple(both.shape)}")
+    if not 0 <= first < own.shape[1]:
+        raise ValueError(f"first must be below the number of keys, {own.shape[1]}, and not negative, got {first}")
+    if not reaches:
+        raise ValueError("reaches is empty: give at least one number of nearest keys")
     heads, keys = own.shape
     mass = own.new_empty(len(reaches), 3, heads)
     peak = torch.empty(3, heads, both.shape[1], dtype=torch.int64, device=own.device)
@@ -182,8 +187,11 @@ def rank_correlation(a: Float[Tensor, " sample"], b: Float[Tensor, " sample"], l
     >>> found.value, found.n
     (1.0, 50)
     """
-    if a.shape != b.shape or len(a) < 4:
-        raise ValueError(f"a and b must have the same length, at least 4, got {len(a)} and {len(b)}")
+    if a.ndim != 1 or a.shape != b.shape or len(a) < 4:
+        raise ValueError(f"a and b must have one axis and the same length, at least 4, got {tuple(a.shape)} and "
+                         f"{tuple(b.shape)}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level}")
     ranks = [_ranks(sample) for sample in (a, b)]
     rho = float(torch.corrcoef(torch.stack(ranks))[0, 1].clamp(-1, 1))
     if math.isnan(rho):
@@ -203,8 +211,15 @@ def partial_rank_correlation(a: Float[Tensor, " sample"], b: Float[Tensor, " sam
     >>> round(partial_rank_correlation(a, b, given), 3)
     0.667
     """
+    if a.ndim != 1 or not a.shape == b.shape == given.shape or len(a) < 4:
+        raise ValueError(f"a, b and given must have one axis and the same length, at least 4, got {tuple(a.shape)}, "
+                         f"{tuple(b.shape)} and {tuple(given.shape)}")
     ranks = torch.stack([_ranks(sample) for sample in (a, b, given)])
     (_, ab, ag), (_, _, bg), _ = torch.corrcoef(ranks).tolist()
+    if math.isnan(ab + ag + bg):
+        raise ValueError("a, b and given must be finite and not constant: their ranks have no correlation")
+    if max(abs(ag), abs(bg)) > 1 - 1e-12:
+        raise ValueError("given orders the pairs exactly as a or b does (or in reverse): nothing is left to correlate")
     return (ab - ag * bg) / math.sqrt((1 - ag**2) * (1 - bg**2))
 
 
@@ -217,6 +232,8 @@ def recency(scores: Float[Tensor, "*any key"]) -> Float[Tensor, "*any"]:
     tensor([ 1., -1., nan])
     """
     keys = scores.shape[-1]
+    if keys < 2 or scores.isnan().any():
+        raise ValueError(f"scores must have at least 2 keys and no nan, got shape {tuple(scores.shape)}")
     ranks = scores.argsort(-1).argsort(-1).to(torch.float64)
     place = torch.arange(keys, dtype=torch.float64, device=scores.device)
     apart = (ranks - place).square().sum(-1)

@@ -41,7 +41,7 @@ def passages(longest: int | None = None, count: int | None = None, source: str |
     Raises
     ------
     ValueError
-        If fewer than ``count`` passages are left, or none.
+        If ``count`` is below 1, or fewer than ``count`` passages are left, or none.
 
     Examples
     --------
@@ -54,10 +54,13 @@ def passages(longest: int | None = None, count: int | None = None, source: str |
         found = [json.loads(line)["text"] for line in BUNDLED.read_text(encoding="utf-8").splitlines()]
     else:
         found = read(source)
+    if count is not None and count < 1:
+        raise ValueError(f"count must be at least 1, got {count}")
     kept = [text for text in found if longest is None or len(text.split()) <= longest]
     if len(kept) < max(1, count or 1):
         raise ValueError(f"{max(1, count or 1)} passages were asked for, but only {len(kept)} of {len(found)} in "
-                         f"{source or 'the bundle'} have at most {longest or 'any number of'} words")
+                         f"{source or 'the bundle'} have at most "
+                         f"{'any number of' if longest is None else longest} words")
     return kept[:count]
 
 

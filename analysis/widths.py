@@ -101,6 +101,9 @@ def _sort_rows(values: Tensor) -> Tensor:
 
 
 def _check(tokens, positions, levels, frequency, block) -> None:
+    if tokens.ndim != 2 or positions.ndim != 2:
+        raise ValueError(f"tokens and positions must have two axes, got {tuple(tokens.shape)} and "
+                         f"{tuple(positions.shape)}")
     if not len(tokens) or not len(positions):
         raise ValueError(f"tokens and positions must have rows, got {len(tokens)} and {len(positions)}")
     if tokens.shape[1] != positions.shape[1] or tokens.dtype != positions.dtype:
@@ -109,7 +112,7 @@ def _check(tokens, positions, levels, frequency, block) -> None:
     if any(not 0 <= level <= 1 for level in levels):
         raise ValueError(f"levels must lie in 0..1, got {levels}")
     if frequency is not None and (frequency.shape != tokens.shape[:1] or frequency.dtype != tokens.dtype
-                                  or (frequency < 0).any() or not frequency.sum() > 0):
+                                  or (frequency < 0).any() or not 0 < frequency.sum() < float("inf")):
         raise ValueError(f"frequency must be {len(tokens)} weights in {tokens.dtype}, none negative, not all zero")
     if block < 1:
         raise ValueError(f"block must be at least 1, got {block}")

@@ -81,8 +81,8 @@ class Attention(nn.Module):
     def weights(self) -> AttentionWeights:
         """Return the layer in the book's own form, with biases of zero."""
         W = [getattr(self, name).detach() for name in ("W_Q", "W_K", "W_V", "W_O")]
-        zero = torch.zeros(W[0].shape[0], W[0].shape[2], device=W[0].device)
-        return AttentionWeights(*W, zero, zero, zero, torch.zeros(W[0].shape[1], device=W[0].device))
+        zero = W[0].new_zeros(W[0].shape[0], W[0].shape[2])
+        return AttentionWeights(*W, zero, zero, zero, W[0].new_zeros(W[0].shape[1]))
 
 
 class Transformer(nn.Module):

@@ -294,7 +294,7 @@ def writable(folder: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write(folder / ".writable", b"")
-        (folder / ".writable").unlink()
+        (folder / ".writable").unlink(missing_ok=True)
     except OSError as error:
         raise OSError(f"the output folder {folder} cannot be written to: {error}") from error
     return folder

@@ -1,10 +1,14 @@
 """Reference attention against torch's own modules."""
 
+import inspect
+from dataclasses import replace
+
 import pytest
 import torch
 
-from analysis.attention import attend
-from analysis.axes import AttentionWeights
+from analysis.attention import attend, compute_scores, mask_future
+from analysis.axes import AttentionWeights, LayerNormWeights
+from analysis.layernorm import layer_norm
 
 
 def random_layer(head=3, model=12, channel=4, seed=0, dtype=torch.float64):
@@ -43,3 +47,30 @@ def test_refuses_what_does_not_fit():
         attend(torch.zeros(0, 12, dtype=torch.float64), layer)
     with pytest.raises(ValueError, match="float32"):
         attend(torch.zeros(7, 12), layer)
+    with pytest.raises(ValueError, match="x must be"):
+        compute_scores(torch.zeros(7, 11, dtype=torch.float64), layer)
+
+
+def test_weights_of_mixed_dtypes_or_none_at_all_are_refused():
+    layer = random_layer()
+    with pytest.raises(ValueError, match=r"b_K must be of a floating dtype, .* got torch\.float32"):
+        replace(layer, b_K=layer.b_K.float())
+    with pytest.raises(ValueError, match="W_Q must have heads"):
+        AttentionWeights(*[torch.zeros(0, 3, 2)] * 3, torch.zeros(0, 2, 3), *[torch.zeros(0, 2)] * 3, torch.zeros(3))
+
+
+def test_a_layer_norm_does_not_broadcast_a_narrow_input():
+    ln = LayerNormWeights(torch.ones(4), torch.zeros(4))
+    bare = inspect.unwrap(layer_norm)  # without the type checker of the tests, as a user has it
+    with pytest.raises(ValueError, match=r"y must be \(\.\.\., 4\)"):
+        bare(torch.zeros(3, 1), ln)
+    with pytest.raises(ValueError, match=r"float64"):
+        bare(torch.zeros(3, 4).double(), ln)
+    for eps in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="eps must be finite and not negative"):
+            LayerNormWeights(torch.ones(4), torch.zeros(4), eps)
+
+
+def test_more_queries_than_keys_have_no_causal_mask():
+    with pytest.raises(ValueError, match="no more queries than keys"):
+        mask_future(torch.zeros(1, 3, 2))

@@ -163,7 +163,26 @@ def test_refusals():
         correlate(torch.tensor([1.0, 2, 3, math.nan]), torch.arange(4.0))
     with pytest.raises(ValueError, match="first must be below"):
         position_only(torch.zeros(1, 3), torch.zeros(1, 3, 3), first=3)
+    with pytest.raises(ValueError, match="not negative, got -1"):
+        position_only(torch.zeros(1, 3), torch.zeros(1, 3, 3), first=-1)
+    with pytest.raises(ValueError, match="both must be"):
+        inspect.unwrap(position_only)(torch.zeros(1, 3), torch.zeros(1, 3, 4), first=1)
+    with pytest.raises(ValueError, match="reaches is empty"):
+        position_only(torch.zeros(1, 3), torch.zeros(1, 3, 3), (), first=1)
+    with pytest.raises(ValueError, match="level must lie"):
+        correlate(torch.arange(5.0), torch.arange(5.0), level=95)
+    partial, ramp = inspect.unwrap(partial_rank_correlation), torch.arange(5.0)
+    with pytest.raises(ValueError, match="same length"):
+        partial(ramp, ramp, ramp[1:])
+    with pytest.raises(ValueError, match="not constant"):
+        partial(ramp, torch.ones(5), ramp)
+    with pytest.raises(ValueError, match="nothing is left"):
+        partial(ramp, torch.tensor([1.0, 0, 2, 4, 3]), ramp)
+    for bad in (torch.tensor([1.0, math.nan]), torch.ones(1)):
+        with pytest.raises(ValueError, match="no nan"):
+            recency(bad)
     one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
     layer = AttentionWeights(one, one, one, one, zero, zero, zero, torch.zeros(1))
-    with pytest.raises(ValueError, match="width must be 2 positive"):
-        position(torch.ones(2, 1), torch.tensor([1.0, 0.0]), layer)
+    for bad in (0.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="width must be 2 positive"):
+            position(torch.ones(2, 1), torch.tensor([1.0, bad]), layer)

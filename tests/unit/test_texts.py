@@ -84,5 +84,10 @@ def test_missing_path_empty_folder_and_too_few_passages_are_refused(tmp_path):
         texts.read(tmp_path)
     with pytest.raises(ValueError, match="49 passages were asked for, but only 48"):
         texts.passages(count=49)
+    for count in (0, -1):
+        with pytest.raises(ValueError, match=f"count must be at least 1, got {count}"):
+            texts.passages(count=count)
+    with pytest.raises(ValueError, match="have at most 0 words"):
+        texts.passages(longest=0)
     with pytest.raises(ValueError, match="0 of 48 in the bundle have at most 3 words"):
         texts.passages(longest=3)
