@@ -141,7 +141,7 @@ def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] 
             raise NotFound(f"unknown model {name!r}: give a folder, a hub id (owner/model) or one of "
                            f"{', '.join(sorted(KNOWN))}")
     known = KNOWN.get(name, Known(name, hub=name))
-    chosen = _chosen(sources)
+    chosen = chosen_sources(sources)
     for source in chosen:
         found = _LOOK[source](name, known, _may_download(download), cache)
         if found is not None:
@@ -149,16 +149,29 @@ def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] 
     if known.stand_in and "bundled" in chosen:
         stand_in = find(known.stand_in, sources=sources, download=download, cache=cache)
         return Checkpoint(stand_in.name, stand_in.folder, stand_in.source, stand_in.revision, stand_in.licence, name)
-    raise NotFound(f"{name!r} is in none of {', '.join(chosen)}; give its folder, set ANALYSIS_MODELS, or allow "
-                   f"the hub with ANALYSIS_DOWNLOAD=1 (hub id: {known.hub or 'none'})")
+    raise NotFound(f"{name!r} is in none of {', '.join(chosen)}; {_help(known.hub, chosen, _may_download(download))}")
 
 
-def _chosen(sources: Sequence[str] | None) -> tuple[str, ...]:
+def chosen_sources(sources: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return which sources are asked, in order: the argument, else ``ANALYSIS_SOURCES``, else :data:`SOURCES`."""
     from_environment = [s.strip() for s in os.environ.get("ANALYSIS_SOURCES", "").split(",") if s.strip()]
     chosen = tuple(sources or from_environment or SOURCES)
     if unknown := set(chosen) - set(SOURCES):
         raise ValueError(f"sources must be among {SOURCES}, got {sorted(unknown)}")
     return chosen
+
+
+def _help(hub: str | None, chosen: Sequence[str], download: bool) -> str:
+    """Say what would help to find a model; no advice that was already followed."""
+    if not hub:
+        return "give its folder or set ANALYSIS_MODELS"
+    if "hub" not in chosen:
+        return f"give its folder, or ask the source hub too, with ANALYSIS_DOWNLOAD=1 (hub id: {hub})"
+    if not download:
+        return f"give its folder, set ANALYSIS_MODELS, or allow the hub with ANALYSIS_DOWNLOAD=1 (hub id: {hub})"
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON"):
+        return f"the download of {hub} was allowed, but HF_HUB_OFFLINE forbids it: set HF_HUB_OFFLINE=0"
+    return f"the hub was asked and gave no safetensors model {hub}: check the id, its licence gate and the network"
 
 
 def _may_download(download: bool | None) -> bool:
@@ -176,7 +189,12 @@ def _in_folder(name, known, download, cache):
     """A folder named in the environment: ANALYSIS_FOLDER_GPT2=/path for gpt2."""
     variable = "ANALYSIS_FOLDER_" + name.upper().replace("-", "_").replace("/", "_").replace(".", "_")
     given = os.environ.get(variable)
-    return Checkpoint(name, _existing(given), "folder", None, known.licence) if given else None
+    if not given:
+        return None
+    try:
+        return Checkpoint(name, _existing(given), "folder", None, known.licence)
+    except NotFound as error:
+        raise NotFound(f"{variable}: {error}") from None
 
 
 def _in_hub(name, known, download, cache):

@@ -6,7 +6,7 @@ Weight-only chapters do not need this: see ``weights``. No code from a model fol
 import torch
 
 from analysis.checkpoints import Checkpoint, NotFound
-from analysis.weights import MissingTensor
+from analysis.weights import MissingTensor, check_whole
 
 _AUTO = {"base": "AutoModel", "lm": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM",
          "classifier": "AutoModelForSequenceClassification"}
@@ -29,6 +29,8 @@ def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str =
     ------
     MissingTensor
         If the folder holds only part of the model; nothing is silently initialised.
+    Tampered
+        If a file is not a whole safetensors file.
     """
     import transformers
     if task not in _AUTO:
@@ -40,11 +42,13 @@ def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str =
     quiet.disable_progress_bar()
     try:
         if control_seed is not None:
-            settings = transformers.AutoConfig.from_pretrained(checkpoint.folder, local_files_only=True)
+            settings = transformers.AutoConfig.from_pretrained(checkpoint.folder, local_files_only=True,
+                                                               trust_remote_code=False)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(control_seed)
                 model = auto.from_config(settings, attn_implementation=attention, dtype=dtype)
         else:
+            check_whole(checkpoint)
             model, report = auto.from_pretrained(
                 checkpoint.folder, local_files_only=True, use_safetensors=True, trust_remote_code=False,
                 attn_implementation=attention, dtype=dtype, output_loading_info=True)

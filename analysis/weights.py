@@ -15,6 +15,10 @@ from analysis.axes import AttentionWeights, LayerNormWeights, all_finite
 from analysis.checkpoints import Checkpoint, NotFound, Tampered
 
 FAMILIES = ("gpt2", "bert")
+_NEEDED = {"gpt2": ("n_embd", "n_head", "n_layer"),
+           "bert": ("hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size")}
+_OLDER = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+"""What older BERT files, google-bert/bert-base-uncased among them, call the gain and bias."""
 
 
 class MissingTensor(LookupError):
@@ -28,9 +32,17 @@ def config(checkpoint: Checkpoint) -> dict:
         given = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise NotFound(f"{path} cannot be read as JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {type(given).__name__}")
     family = given.get("model_type")
     if family not in FAMILIES:
         raise ValueError(f"{checkpoint.name} is of the family {family!r}; these are read: {', '.join(FAMILIES)}")
+    needed = _NEEDED[family]
+    if wrong := [k for k in needed if not isinstance(given.get(k), int) or given[k] < 1]:
+        raise ValueError(f"{path} must give {', '.join(wrong)} as a positive whole number, "
+                         f"got {', '.join(repr(given.get(k)) for k in wrong)}")
+    if given[needed[0]] % given[needed[1]]:
+        raise ValueError(f"{path}: {needed[0]} {given[needed[0]]} is no multiple of {needed[1]} {given[needed[1]]}")
     if family == "gpt2":
         model = given["n_embd"]
         common = {"layers": given["n_layer"], "heads": given["n_head"], "model": model,
@@ -57,7 +69,7 @@ def read(checkpoint: Checkpoint, *names: str, dtype: torch.dtype = torch.float32
         with _opened(path) as file:
             held = set(file.keys())
             for name in names:
-                full = next((p + name for p in ("", "transformer.", "bert.") if p + name in held), None)
+                full = next((full for full in _spelled(name) if full in held), None)
                 if full is not None and name not in found:
                     found[name] = file.get_tensor(full).to(dtype)
     for name in names:
@@ -66,6 +78,19 @@ def read(checkpoint: Checkpoint, *names: str, dtype: torch.dtype = torch.float32
         if not all_finite(found[name]):
             raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
     return [found[name] for name in names]
+
+
+def _spelled(name: str) -> list[str]:
+    """List what a file may call a tensor: with or without the whole model's prefix, in older words."""
+    older = next((name.removesuffix(new) + old for new, old in _OLDER.items() if name.endswith(new)), None)
+    return [prefix + n for n in (name, older) if n for prefix in ("", "transformer.", "bert.")]
+
+
+def check_whole(checkpoint: Checkpoint) -> None:
+    """Refuse a checkpoint one of whose files is truncated, reading headers only."""
+    for path in checkpoint.files():
+        with _opened(path):
+            pass
 
 
 def _opened(path: Path):
@@ -80,7 +105,7 @@ def has(checkpoint: Checkpoint, name: str) -> bool:
     """Say whether the checkpoint holds a tensor (headers only are read)."""
     for path in checkpoint.files():
         with _opened(path) as file:
-            if {name, f"transformer.{name}", f"bert.{name}"} & set(file.keys()):
+            if set(_spelled(name)) & set(file.keys()):
                 return True
     return False
 
@@ -111,6 +136,10 @@ def attention_layer(checkpoint: Checkpoint, layer: int, dtype: torch.dtype = tor
         names = [f"{at}.self.{n}.{kind}" for kind in ("weight", "bias") for n in ("query", "key", "value")]
         *both, W_O, b_O = read(checkpoint, *names, f"{at}.output.dense.weight", f"{at}.output.dense.bias", dtype=dtype)
         Ws, bs, W_O = [W.T for W in both[:3]], both[3:], W_O.T
+    due = (c["model"], c["model"])
+    if any(tuple(W.shape) != due for W in (*Ws, W_O)):
+        raise ValueError(f"{checkpoint.name}: the matrices of layer {layer} must be {due} as config.json has it, "
+                         f"got {[tuple(W.shape) for W in (*Ws, W_O)]}")
     return _split(Ws, bs, W_O, b_O, c["heads"])
 
 
@@ -126,8 +155,8 @@ def _split(Ws, bs, W_O, b_O, heads: int) -> AttentionWeights:
 
 
 def _check_layer(c: dict, layer: int) -> None:
-    if not 0 <= layer < c["layers"]:
-        raise ValueError(f"layer must be 0..{c['layers'] - 1}, got {layer}")
+    if not isinstance(layer, int) or not 0 <= layer < c["layers"]:
+        raise ValueError(f"layer must be 0..{c['layers'] - 1}, got {layer!r}")
 
 
 _NORMS = {"gpt2": {"attention": "h.{}.ln_1", "mlp": "h.{}.ln_2", "final": "ln_f"},

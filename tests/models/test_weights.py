@@ -100,6 +100,35 @@ def test_truncated_file_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(Tampered, match="not a whole safetensors file"):
         weights.positions(find("cut", folder=folder))
+    with pytest.raises(Tampered, match="not a whole safetensors file"):
+        models.load(find("cut", folder=folder))
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"n_embd": None}, r"config\.json must give n_embd as a positive whole number, got None"),
+    ({"n_head": 5}, r"n_embd \d+ is no multiple of n_head 5"),
+    ({"n_embd": 24}, r"the matrices of layer 0 must be \(24, 24\) as config\.json has it"),
+])
+def test_a_configuration_that_does_not_fit_is_refused(tmp_path, change, message):
+    folder = write_model(tmp_path / "odd")
+    given = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(given | change))
+    with pytest.raises(ValueError, match=message):
+        weights.attention_layer(find("odd", folder=folder), 0)
+    (folder / "config.json").write_text("[]")
+    with pytest.raises(ValueError, match="must hold a JSON object, got list"):
+        weights.config(find("odd", folder=folder))
+
+
+def test_a_bert_with_the_older_names_of_gain_and_bias_is_read(tmp_path):
+    folder = write_model(tmp_path / "older", BERT)
+    new = weights.layer_norm(find("older", folder=folder), "attention")
+    older = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
+             for name, value in load_file(folder / "model.safetensors").items()}
+    save_file(older, folder / "model.safetensors", metadata={"format": "pt"})
+    found = find("older", folder=folder)
+    assert weights.has(found, "embeddings.LayerNorm.weight")
+    assert torch.equal(weights.layer_norm(found, "attention").gain, new.gain)
 
 
 def test_other_families_and_layers_are_refused(checkpoint):

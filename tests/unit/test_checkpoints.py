@@ -28,6 +28,19 @@ def test_folder_wins(tmp_path):
 def test_folder_from_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("ANALYSIS_FOLDER_GPT2", str(write_model(tmp_path / "mine")))
     assert find("gpt2").source == "folder"
+    monkeypatch.setenv("ANALYSIS_FOLDER_GPT2", str(tmp_path / "nowhere"))
+    with pytest.raises(NotFound, match=r"ANALYSIS_FOLDER_GPT2: .*nowhere is no model folder"):
+        find("gpt2")
+
+
+def test_what_is_missing_comes_with_advice_that_was_not_yet_followed(tmp_path, monkeypatch):
+    with pytest.raises(NotFound, match="allow the hub with ANALYSIS_DOWNLOAD=1"):
+        find("owner/model", cache=tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert "HF_HUB_OFFLINE=0" in checkpoints._help("owner/model", checkpoints.SOURCES, True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    assert "the hub was asked" in checkpoints._help("owner/model", checkpoints.SOURCES, True)
+    assert "ask the source hub too" in checkpoints._help("owner/model", ("models",), True)
 
 
 def test_folder_without_config_is_refused(tmp_path):
