@@ -5,6 +5,7 @@ import os
 import sys
 from importlib import import_module
 
+from analysis import checkpoints, device
 from analysis.commands import NAMES
 
 
@@ -32,8 +33,15 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.download:
         os.environ["ANALYSIS_DOWNLOAD"] = "1"
     try:
-        return arguments.run(arguments) or 0
-    except (LookupError, ValueError, OSError, AssertionError) as error:
+        device.choose()  # a name that is no device, or no source, is refused whether or not the command needs it
+        checkpoints.chosen_sources()
+        status = arguments.run(arguments) or 0
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader of our output has left: `... | head`
+        sys.stdout = None
+        return 141
+    except (LookupError, ValueError, OSError, AssertionError, ArithmeticError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

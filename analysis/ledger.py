@@ -5,12 +5,15 @@ cells emitted with :func:`collect`. A verdict whose computed condition is false 
 """
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+_CHECKOUT = Path(__file__).parents[1]
+ROOT = _CHECKOUT if (_CHECKOUT / "book" / "claims.yml").is_file() else Path()
+"""The checkout; for a package installed without it, the folder one stands in."""
 MIME = "application/vnd.analysis.verdict+json"
 OUTCOMES = ("reproduced", "corrected", "conditional", "not reproduced", "not testable")
 DOCUMENTS = {"K": "GPT-2's attention biases", "M": "Attention as a weighted mean", "I": "Induction-head slides",
@@ -52,6 +55,8 @@ class Verdict:
 def claims(path: Path = ROOT / "book" / "claims.yml") -> tuple[Claim, ...]:
     """Read the claims, in order; refuse a file with a repeated id or an unknown field."""
     import yaml
+    if not path.is_file():
+        raise BadLedger(f"there is no {path}: run this in a checkout of the book, the package alone has no claims")
     try:
         rows = yaml.safe_load(path.read_text())
         found = tuple(Claim(**row) for row in rows)
@@ -80,7 +85,7 @@ def verdict(id: str, outcome: str, evidence: str, *, holds: bool) -> None:
     Raises
     ------
     BadLedger
-        If the id is in no ledger or the outcome is none of the five.
+        If the id is in no ledger, the outcome is none of the five, or ``holds`` is nan.
     AssertionError
         If ``holds`` is false: then the verdict is wrong and the chapter must not build.
     """
@@ -88,6 +93,8 @@ def verdict(id: str, outcome: str, evidence: str, *, holds: bool) -> None:
         raise BadLedger(f"outcome must be one of {', '.join(OUTCOMES)}, got {outcome!r}")
     if id not in {c.id for c in claims()}:
         raise BadLedger(f"{id} is not in the ledger")
+    if isinstance(holds, float) and math.isnan(holds):
+        raise BadLedger(f"{id}: holds must be a computed truth value, got {holds}")
     if not bool(holds):
         raise AssertionError(f"{id}: the verdict {outcome!r} does not follow from the computation: {evidence}")
     from IPython.display import display

@@ -22,7 +22,8 @@ import torch
 
 from analysis import checkpoints, device
 
-FOLDER = Path(__file__).parents[1] / "book" / "records"
+_CHECKOUT = Path(__file__).parents[1]
+FOLDER = (_CHECKOUT if (_CHECKOUT / "book").is_dir() else Path()) / "book" / "records"
 _VERSIONED = ("torch", "transformers", "numpy", "scipy")
 
 
@@ -104,6 +105,7 @@ def write(experiment: Experiment, where: torch.device | None = None, folder: Pat
     start = time.perf_counter()
     result = experiment.compute(where)
     seconds = time.perf_counter() - start
+    _check_finite(experiment.name, result)
     packed = _pack(result.arrays)
     body = {
         "experiment": experiment.name,
@@ -128,6 +130,20 @@ def write(experiment: Experiment, where: torch.device | None = None, folder: Pat
     path = folder / f"{experiment.name}.json"
     _replace(path, (json.dumps(body, indent=1, allow_nan=False) + "\n").encode())
     return path
+
+
+def _check_finite(name: str, result: Result) -> None:
+    for key, value in result.values.items():
+        for part, number in asdict(value).items():
+            if isinstance(number, float) and not math.isfinite(number):
+                raise ValueError(f"{name}: the {part} of {key} is {number}, which a record cannot hold")
+    for key, tolerance in result.tolerances.items():
+        if key not in result.arrays or not 0 <= tolerance < math.inf:
+            raise ValueError(f"{name}: the tolerance of array {key} must be finite and belong to an array of "
+                             f"{sorted(result.arrays)}, got {tolerance}")
+    for key, array in result.arrays.items():
+        if np.asarray(array).dtype.kind not in "biufcUS":
+            raise ValueError(f"{name}: array {key} has dtype {np.asarray(array).dtype}, which would be pickled")
 
 
 def check_writable(folder: Path) -> None:
@@ -246,7 +262,8 @@ def _array_differs(name: str, new: np.ndarray, old: np.ndarray, tolerance: float
         return [f"array {name} has shape {new.shape}, recorded {old.shape}"]
     if old.dtype.kind not in "fc":
         return [] if np.array_equal(new, old) else [f"array {name} differs"]
-    if not np.array_equal(np.isfinite(new), np.isfinite(old)):
-        return [f"array {name} is finite elsewhere than recorded"]
-    gap = np.abs(np.where(np.isfinite(old), new - old, 0)).max(initial=0)
+    finite = np.isfinite(old)
+    if not np.array_equal(np.isfinite(new), finite) or not np.array_equal(new[~finite], old[~finite], equal_nan=True):
+        return [f"array {name} is finite elsewhere than recorded, or infinite otherwise"]
+    gap = np.abs(new[finite] - old[finite]).max(initial=0)
     return [f"array {name} differs by {gap:.3g} (tolerance {tolerance:g})"] if gap > tolerance else []

@@ -17,6 +17,8 @@ def run(arguments) -> int:
     """Print one line a record; exit with 1 if any differs or is not whole."""
     from tqdm import tqdm
     names = arguments.names or [n for n in experiments.NAMES if (arguments.folder / f"{n}.json").exists()]
+    if not names:
+        raise FileNotFoundError(f"there is no record in {arguments.folder}: nothing was checked")
     failed = 0
     for name in (bar := tqdm(names, unit="record", leave=False, disable=None)):
         bar.set_postfix_str(name)

@@ -16,11 +16,15 @@ def add_arguments(parser):
 
 def run(arguments) -> int:
     """Print one line a claim, then the counts."""
+    if not arguments.folder.is_dir():
+        raise FileNotFoundError(f"--from must be a folder of recorded outputs, and {arguments.folder} is none")
     verdicts = ledger.collect(arguments.folder)
+    asked = [i.upper() for i in arguments.ids]
     known = [c.id for c in ledger.claims()]
-    if unknown := [i for i in arguments.ids if i not in known and i not in ledger.DOCUMENTS]:
-        raise LookupError(f"no claim {', '.join(unknown)}; ids run from {known[0]} to {known[-1]}")
-    shown = [c for c in ledger.claims() if not arguments.ids or c.id in arguments.ids or c.id[0] in arguments.ids]
+    if unknown := [i for i in asked if i not in known and i not in ledger.DOCUMENTS]:
+        raise LookupError(f"no claim {', '.join(unknown)}; give a document's letter "
+                          f"({', '.join(ledger.DOCUMENTS)}) or an id such as {known[0]}")
+    shown = [c for c in ledger.claims() if not asked or c.id in asked or c.id[0] in asked]
     for claim in shown:
         judged = verdicts.get(claim.id)
         print(f"{claim.id:6} {judged.outcome:15} {judged.evidence}" if judged else f"{claim.id:6} open")

@@ -11,7 +11,7 @@ def run(arguments) -> int:
     """Print one line a model and one line an experiment."""
     print("Models")
     for name, known in checkpoints.KNOWN.items():
-        print(f"  {name:18} {_where(name):44} {known.what}")
+        print(f"  {name:18} {_where(name):44} {known.what}; licence: {known.licence}")
     print("Experiments")
     for name in experiments.NAMES:
         spec = experiments.find(name)
@@ -25,5 +25,5 @@ def _where(name: str) -> str:
     try:
         found = checkpoints.find(name)
     except (checkpoints.NotFound, checkpoints.Tampered) as error:
-        return str(error)[:42]
+        return str(error)
     return f"{found.source}: " + (f"stood in for by {found.name}" if found.stands_in_for else found.folder.name)

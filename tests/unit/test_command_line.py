@@ -20,6 +20,35 @@ def test_unknown_names_exit_with_2_and_one_line(capsys):
     assert main(["record", "nothing"]) == 2
     assert capsys.readouterr().err.startswith("error: unknown experiment 'nothing'")
     assert main(["ledger", "Z-1"]) == 2
+    assert "no claim Z-1; give a document's letter (K, M, I, P, B)" in capsys.readouterr().err
+
+
+def test_what_would_pass_in_silence_is_refused(tmp_path, capsys, monkeypatch):
+    for variable in ("ANALYSIS_DEVICE", "ANALYSIS_SOURCES"):
+        monkeypatch.setenv(variable, "")
+    for arguments, message in ((["list", "--device", "meta"], "device must be 'auto', 'cpu', 'cuda' or 'cuda:N'"),
+                               (["list", "--sources", "shelf"], "sources must be among"),
+                               (["check", "--folder", str(tmp_path)], "nothing was checked"),
+                               (["ledger", "--from", str(tmp_path / "nowhere")], "must be a folder")):
+        monkeypatch.setenv("ANALYSIS_DEVICE", "")
+        monkeypatch.setenv("ANALYSIS_SOURCES", "")
+        assert main(arguments) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.startswith("error: ")
+        assert message in said.err
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    code = f"{sys.executable} -m analysis ledger | head -n 1"
+    done = subprocess.run(["sh", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("K-01")
+    assert done.stderr == ""
+
+
+def test_list_names_licences(capsys):
+    main(["list"])
+    assert "licence: Apache-2.0" in capsys.readouterr().out
 
 
 def test_check_fails_on_a_damaged_record(tmp_path, capsys, monkeypatch):
@@ -43,7 +72,7 @@ def test_ledger_counts_open_claims(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "1 of 30 claims have a verdict" in printed
     assert main(["ledger", "K", "--check", "--from", str(tmp_path)]) == 1
-    assert main(["ledger", "K-01", "--check", "--from", str(tmp_path)]) == 0
+    assert main(["ledger", "k-01", "--check", "--from", str(tmp_path)]) == 0
 
 
 @pytest.fixture

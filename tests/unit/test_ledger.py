@@ -1,5 +1,6 @@
 """The ledger: claims, verdicts that must follow from a computation, and how they are gathered."""
 
+import inspect
 import json
 
 import pytest
@@ -21,6 +22,11 @@ def test_there_are_215_claims_in_five_documents():
     assert counts == {"K": 30, "M": 25, "I": 29, "P": 22, "B": 109}
 
 
+def test_a_missing_claims_file_says_where_to_run(tmp_path):
+    with pytest.raises(BadLedger, match="run this in a checkout"):
+        ledger.claims(tmp_path / "claims.yml")
+
+
 def test_a_verdict_must_follow(capsys):
     ledger.verdict("K-14", "reproduced", "difference 0", holds=True)
     with pytest.raises(AssertionError, match="does not follow"):
@@ -29,6 +35,8 @@ def test_a_verdict_must_follow(capsys):
         ledger.verdict("K-14", "true", "", holds=True)
     with pytest.raises(BadLedger, match="K-99 is not in the ledger"):
         ledger.verdict("K-99", "reproduced", "", holds=True)
+    with pytest.raises(BadLedger, match="K-14: holds must be a computed truth value, got nan"):
+        inspect.unwrap(ledger.verdict)("K-14", "reproduced", "", holds=float("nan"))
 
 
 def test_collect(tmp_path):
