@@ -68,7 +68,7 @@ class Experiment:
     compute: Callable[[torch.device], Result]
     models: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
-    minutes: float = 0.1
+    minutes: float | int = 0.1
     seed: int | None = None
     needs_gpu: bool = False
 
