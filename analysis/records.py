@@ -40,9 +40,9 @@ class Value:
     """One number of a result: ``tolerance`` is absolute, ``low`` and ``high`` bound it, ``n`` is its sample size."""
 
     value: float | int | str | bool
-    tolerance: float = 0.0
-    low: float | None = None
-    high: float | None = None
+    tolerance: float | int = 0.0
+    low: float | int | None = None
+    high: float | int | None = None
     n: int | None = None
     unit: str = ""
 
