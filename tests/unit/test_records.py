@@ -96,28 +96,6 @@ def test_a_failing_experiment_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("result", "message"), [
-    (Result({"mean": Value(float("nan"))}), "value of mean is nan"),
-    (Result({"mean": Value(1.0, tolerance=float("inf"))}), "tolerance of mean is inf"),
-    (Result({}, {"table": np.ones(2)}, {"table": float("nan")}), "tolerance of array table"),
-    (Result({}, {"table": np.ones(2)}, {"tabel": 0.1}), "tolerance of array tabel"),
-    (Result({}, {"table": np.array([None, "a"])}), "array table has dtype object"),
-])
-def test_what_a_record_cannot_hold_is_named(tmp_path, result, message):
-    with pytest.raises(ValueError, match=message):
-        records.write(Experiment("toy", "a toy", lambda device: result), torch.device("cpu"), tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_infinity_does_not_agree_with_minus_infinity_or_nan(tmp_path):
-    records.write(make(table=(1.0, np.inf)), torch.device("cpu"), tmp_path)
-    record = records.load("toy", tmp_path)
-    records.compare(make(table=(1.0, np.inf)).compute(None), record)
-    for other in (-np.inf, np.nan):
-        with pytest.raises(Disagrees, match="array table is finite elsewhere"):
-            records.compare(make(table=(1.0, other)).compute(None), record)
-
-
 def test_unknown_experiment_is_refused():
     with pytest.raises(LookupError, match="unknown experiment 'nothing'"):
         experiments.find("nothing")
