@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import checkpoints, models, texts, weights
+from analysis import checkpoints, models, records, texts, weights
 from analysis.bias import fold_layer_norm, semi_bias
-from analysis.experiments.gpt2_mini_emergence import live_layer
+from analysis.experiments.gpt2_mini_emergence import KEPT, SEEDS, live_layer, settled
 from analysis.layernorm import sigma
 from analysis.training import gpt2_mini
 
@@ -64,3 +64,16 @@ def test_a_live_block_is_read_as_its_file_is(bundled):
     file = weights.attention_layer(bundled, 1, dtype=torch.float64)
     assert all(torch.equal(getattr(live, name), getattr(file, name)) for name in ("W_Q", "W_V", "W_O", "b_K", "b_O"))
     assert torch.equal(norm.gain, weights.layer_norm(bundled, "attention", 1, dtype=torch.float64).gain)
+
+
+def test_the_recorded_emergence_starts_with_the_bundled_trace_and_its_numbers_follow_from_its_arrays(bundled):
+    record = records.load("gpt2-mini-emergence")
+    _, trace = gpt2_mini.read_trace(bundled.folder)
+    for name in KEPT:
+        np.testing.assert_array_equal(record.array(name)[0], trace[name])
+        assert len(record.array(name)) == len(SEEDS)
+    rho = record.array("rank_correlation")[:, :, 0]
+    for seed in SEEDS:
+        assert record[f"appears_{seed}"] == settled(record.array("step"), rho[seed])
+        assert record[f"recent_heads_{seed}"] == (rho[seed, -1] > 0.5).sum()
+        assert record[f"held_out_{seed}"] == pytest.approx(record.array("held_out")[seed, -1])
