@@ -50,7 +50,7 @@ def settings(steps: int = STEPS, seed: int = 0) -> loop.Settings:
 
 
 def looks(steps: int = STEPS, count: int = LOOKS) -> list[int]:
-    """Return the steps to probe at: 0, then evenly on a logarithmic scale, the last step included.
+    """Return the steps to probe at: 0, then evenly on a logarithmic scale; the first coincide, so fewer than ``count``.
 
     Examples
     --------
