@@ -91,4 +91,4 @@ def settled(steps: np.ndarray, rho: np.ndarray, above: float = 0.5) -> int:
 
 EXPERIMENT = Experiment(
     name="gpt2-mini-emergence", models=("gpt2-mini",), compute=compute, minutes=8.0, seed=SEEDS[-1],
-    summary="The positional semi-bias of gpt2-mini, head by head, at 52 steps of training with two seeds")
+    summary="The positional semi-bias of gpt2-mini, head by head, at 60 steps of training with two seeds")
