@@ -116,6 +116,20 @@ def test_six_terms_keep_token_and_position_apart():
     torch.testing.assert_close(no_positions.e, due, **CLOSE)
 
 
+def test_the_first_letter_is_the_query():
+    """In ep a token asks and a position answers, in pe the other way round; the sum alone would not tell."""
+    eye, zero = torch.eye(4, dtype=torch.float64)[None], torch.zeros(1, 4, dtype=torch.float64)
+    weights = AttentionWeights(eye, eye, eye, eye, zero, zero, zero, zero[0])
+    ln = LayerNormWeights(torch.ones(4).double(), torch.zeros(4).double(), eps=0.0)
+    e = torch.tensor([[1.0, -1, 0, 0], [0, 0, 0, 0]]).double()  # only position 0 has a token
+    p = torch.tensor([[0.0, 0, 0, 0], [2, -2, 0, 0]]).double()  # only position 1 has a position
+    terms = six_terms(e, p, weights, ln)
+    assert terms.ep[0, 0, 1] > 1
+    assert terms.ep[0, 1, 0] == 0
+    assert terms.pe[0, 1, 0] > 1
+    assert terms.pe[0, 0, 1] == 0
+
+
 def test_the_positional_term_by_hand():
     """T^p_j = b~ W~^T p_j / (sqrt(c) sigma_j), each factor spelled out."""
     weights, ln, e, p = draw()
