@@ -53,7 +53,7 @@ class Result:
 
     values: Mapping[str, Value] = field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
-    tolerances: Mapping[str, float] = field(default_factory=dict)
+    tolerances: Mapping[str, float | int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Record:
     name: str
     values: Mapping[str, Value]
     arrays: Mapping[str, np.ndarray]
-    tolerances: Mapping[str, float]
+    tolerances: Mapping[str, float | int]
     provenance: dict
 
     def __getitem__(self, name: str) -> float | int | str | bool:
