@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 _CHECKOUT = Path(__file__).parents[1]
+# The checkout; for a package installed without it, the folder one stands in.
 ROOT = _CHECKOUT if (_CHECKOUT / "book" / "claims.yml").is_file() else Path()
-"""The checkout; for a package installed without it, the folder one stands in."""
 MIME = "application/vnd.analysis.verdict+json"
 OUTCOMES = ("reproduced", "corrected", "conditional", "not reproduced", "not testable")
 DOCUMENTS = {"K": "GPT-2's attention biases", "M": "Attention as a weighted mean", "I": "Induction-head slides",

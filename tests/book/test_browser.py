@@ -1,7 +1,5 @@
 """The built pages in a real headless Chromium: requests, errors, math, accessibility, phone width."""
 
-import os
-import shutil
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -12,9 +10,6 @@ from axe_playwright_python.base import AXE_SCRIPT
 from book_pages import PAGES
 
 pytestmark = pytest.mark.browser
-CANDIDATES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-             "--disable-dev-shm-usage"]
 SEVERE = {"serious", "critical"}
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 1000}
 TYPESET = """async () => {
@@ -43,13 +38,6 @@ FILTERED = """() => [...document.querySelectorAll('.bd-article img')].filter(
   e => getComputedStyle(e).filter !== 'none').map(e => e.getAttribute('src'))"""
 
 
-def chromium() -> str | None:
-    """Return the Chromium to use: the environment variable CHROMIUM, or one on the path."""
-    if named := os.environ.get("CHROMIUM"):
-        return named
-    return next((found for name in CANDIDATES if (found := shutil.which(name))), None)
-
-
 class Quiet(SimpleHTTPRequestHandler):
     """Serve files without a log."""
 
@@ -64,19 +52,6 @@ def site(html):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Start Chromium; skip where there is none."""
-    executable = chromium()
-    if executable is None:
-        pytest.skip(f"no Chromium: set CHROMIUM, or install one of {', '.join(CANDIDATES)}")
-    from playwright.sync_api import sync_playwright
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
-        yield running
-        running.close()
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The viewer of the hand-built induction head in a real browser, opened from a file: its numbers, keys and words."""
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -19,24 +17,12 @@ CELLS = """() => [...document.querySelectorAll('#iv-table tbody tr')].map(
   r => [...r.querySelectorAll('td')].map(c => Number(c.dataset.value)))"""
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    executable = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
-    if not Path(executable).exists():
-        pytest.skip("no Chromium: set CHROMIUM")
-    from playwright.sync_api import sync_playwright
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
-        yield running
-        running.close()
-
-
 @pytest.fixture(params=["alone", "in the book"])
-def tab(request, chromium):
+def tab(request, browser):
     file = FRAGMENT if request.param == "alone" else BUILT
     if not file.exists():
         pytest.skip("the book is not built; run make book")
-    context = chromium.new_context(viewport={"width": 390, "height": 844})
+    context = browser.new_context(viewport={"width": 390, "height": 844})
     page = context.new_page()
     page.wrong = []
     page.on("pageerror", lambda error: page.wrong.append(str(error)))
