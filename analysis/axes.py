@@ -32,6 +32,33 @@ def all_finite(tensor: Tensor) -> bool:
     return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
 
 
+def check_real(name: str, tensor: object, *axes: str) -> None:
+    """Refuse what is not a finite float32 or float64 tensor with (at least) the given last axes, none of them empty.
+
+    Raises
+    ------
+    TypeError
+        If it is no tensor.
+    ValueError
+        If the dtype is another one, an axis is missing or empty, or an entry is nan or infinite.
+
+    Examples
+    --------
+    >>> check_real("rows", torch.zeros(2, dtype=torch.float16), "coordinate")
+    Traceback (most recent call last):
+    ValueError: rows must be in float32 or float64, got torch.float16: convert it
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
+    if tensor.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"{name} must be in float32 or float64, got {tensor.dtype}: convert it")
+    if tensor.ndim < len(axes) or 0 in tensor.shape[tensor.ndim - len(axes):]:
+        raise ValueError(f"{name} must be (..., {', '.join(axes)}), none of them empty, got "
+                         f"shape {tuple(tensor.shape)}")
+    if not all_finite(tensor):
+        raise ValueError(f"{name} holds entries that are not finite (nan or inf)")
+
+
 class _Frozen:
     """What the weight classes share: conversion, and refusal of non-finite entries."""
 

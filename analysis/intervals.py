@@ -38,6 +38,32 @@ def mean_interval(values: np.ndarray | Sequence[float], level: float = 0.95) -> 
     return Interval(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
 
 
+def grouped_share_interval(hits: np.ndarray | Sequence[bool], groups: Sequence[str], level: float = 0.95) -> Interval:
+    """Return the share of hits with an interval that counts groups, not their members, as independent.
+
+    Korn and Graubard's form of the exact interval, with as many trials as there are groups: the most cautious choice,
+    right if the members of a group are hit or missed together. For groups of one it is :func:`share_interval`.
+
+    Raises
+    ------
+    ValueError
+        If there is no hit or miss to count, or not one group a hit.
+
+    Examples
+    --------
+    >>> [round(v, 3) for v in grouped_share_interval([True] * 4, ["a", "a", "b", "b"])]
+    [1.0, 0.158, 1.0]
+    """
+    hits = np.asarray(hits, dtype=float).ravel()
+    if hits.size == 0 or hits.size != len(groups):
+        raise ValueError(f"needs one group a hit or miss, got {len(groups)} groups and {hits.size}")
+    trials, share = len(set(groups)), float(hits.mean())
+    right, tail = share * trials, (1 - level) / 2
+    low = stats.beta.ppf(tail, right, trials - right + 1) if right > 0 else 0.0
+    high = stats.beta.ppf(1 - tail, right + 1, trials - right) if right < trials else 1.0
+    return Interval(share, float(low), float(high))
+
+
 def share_interval(hits: int, trials: int, level: float = 0.95) -> Interval:
     """Return a share with the exact (Clopper-Pearson) interval; sound for 0 hits too.
 
@@ -46,3 +72,32 @@ def share_interval(hits: int, trials: int, level: float = 0.95) -> Interval:
     """
     ci = stats.binomtest(int(hits), int(trials)).proportion_ci(level, method="exact")
     return Interval(hits / trials, float(ci.low), float(ci.high))
+
+
+def rotations(values: np.ndarray | Sequence[float], marked: np.ndarray | Sequence[bool]) -> np.ndarray:
+    """Compare the marked values with all of them, for the marks as they are and turned round by 1, 2, ...
+
+    Turning the marks keeps how they cluster and breaks only where they stand: what they reach by chance, for values
+    that are smooth or rare along the sequence.
+
+    Returns
+    -------
+    np.ndarray
+        Mean over the marked divided by mean over all; first for the marks as they are, then for each turn.
+
+    Raises
+    ------
+    ValueError
+        If the two differ in length, nothing is marked, or the values sum to 0.
+
+    Examples
+    --------
+    >>> rotations([3.0, 0.0, 0.0], [True, False, False]).tolist()
+    [3.0, 0.0, 0.0]
+    """
+    values, marked = np.asarray(values, float), np.asarray(marked, bool)
+    if values.shape != marked.shape or values.ndim != 1 or not marked.any() or values.sum() == 0:
+        raise ValueError(f"values must have a mark each, some of them true, and not sum to 0; got shapes "
+                         f"{values.shape} and {marked.shape}, {int(marked.sum())} marked, sum {values.sum():g}")
+    turned = np.stack([np.roll(marked, turn) for turn in range(len(marked))])
+    return turned @ values / marked.sum() / values.mean()

@@ -20,12 +20,14 @@ PRESENT = 0.05    # a gate is there if it carries this share of the attention
 MOSTLY = 0.3      # a head is directional, for the study of its columns, from this share on
 LAST = 12         # "a dozen" last tokens
 NEAR = 8          # offsets kept by head
+NULL = 4          # the maps of every fourth text are also read with their rows shuffled
 KINDS = ("first", "separator", "punctuation", "other")
 NUMBERS = ("maps", "patterned", "composed", "backward", "forward", "both", "either", "either_open",
-           "open_maps", "diagonal", "diagonal_end", "directional_mass", "directional_short", "lines", "run_share",
-           "points", "points_weak", "point_mass", "rows", "row_points",
-           *(f"tokens_{kind}" for kind in KINDS), *(f"columns_{kind}" for kind in KINDS),
+           "company", "open_maps", "diagonal", "diagonal_end", "directional_mass", "directional_short",
+           "vertical_mass", "vertical_short", "lines", "run_share", "points", "points_weak", "point_mass",
+           "rows", "row_points", *(f"tokens_{kind}" for kind in KINDS), *(f"columns_{kind}" for kind in KINDS),
            *(f"attention_{kind}" for kind in KINDS),
+           "residual_mass", "residual_quiet", "residual_near", "near_cells", "loud", "told", "loud_above", "loud_pairs",
            "bias_maps", "bias_correlation", "bias_other", "bias_top", "bias_chance")
 
 
@@ -52,7 +54,9 @@ class Census(stream.Sums):
         self.state |= {f"maps/{name}": total for name, total in self.maps.state.items()}
         self.state |= {"names": zeros(layers, heads, len(gates.GATES)), "offsets": zeros(layers, heads, 2 * NEAR + 1),
                        "kinds": zeros(layers, heads, len(KINDS)), "bias": zeros(layers, heads, 2),
-                       "numbers": zeros(texts, len(NUMBERS)), "lengths": zeros(texts)}
+                       "numbers": zeros(texts, len(NUMBERS)), "lengths": zeros(texts),
+                       "by_text": zeros(texts, len(gates.GATES)), "null": zeros(texts, len(gates.GATES)),
+                       "null_names": zeros(len(gates.GATES))}
 
     def number(self, name: str) -> np.ndarray:
         """Return one number for every text."""
@@ -92,7 +96,7 @@ def take(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, share: tupl
     Raises
     ------
     ValueError
-        If there is no text, or one has fewer than 4 tokens (its number is named).
+        If there is no text, or one has fewer tokens than a map that can be read (its number is named).
     """
     if not texts:
         raise ValueError("texts is empty: there is nothing to take a census of")
@@ -105,8 +109,8 @@ def take(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, share: tupl
         inputs = tokenizer(texts[index], truncation=True, max_length=config.max_position_embeddings,
                            return_tensors="pt").to(model.device)
         ids = inputs["input_ids"]
-        if ids.shape[1] < 4:
-            raise ValueError(f"text {index} has {ids.shape[1]} tokens; a map to read needs at least 4")
+        if ids.shape[1] < gates.SHORTEST:
+            raise ValueError(f"text {index} has {ids.shape[1]} tokens; a map to read needs at least {gates.SHORTEST}")
         kinds = token_kinds(tokenizer, ids[0].tolist()).to(model.device)
         with torch.no_grad(), capture.through(model, _Reader(census, index, kinds, biases)):
             model(**inputs)
@@ -155,6 +159,13 @@ class _Reader:
         self.reads[layer] = reading.scores
         if layer == len(self.reads) - 1:
             self.census.scores.add(self.reads)
+        state["by_text"][self.text] += stream.fixed(reading.scores.sum(0))
+        if self.text % NULL == 0:
+            seeded = torch.Generator().manual_seed(1000 * self.text + layer)
+            chance = gates.read_gates(gates.shuffle_rows(maps, seeded, causal=self.causal), causal=self.causal)
+            state["null"][self.text] += stream.fixed(chance.scores.sum(0))
+            for name in chance.names():
+                state["null_names"][gates.GATES.index(name)] += 1
         for head, name in enumerate(reading.names()):
             state["names"][layer, head, gates.GATES.index(name)] += 1
         n = maps.shape[-1]
@@ -164,6 +175,7 @@ class _Reader:
         one_hot = torch.nn.functional.one_hot(self.kinds, len(KINDS)).to(maps)
         state["kinds"][layer] += stream.fixed(maps.mean(-2) @ one_hot)
         numbers = count_patterns(reading) | measure_lines(maps, reading) | measure_points(maps, reading)
+        numbers |= measure_residual(maps, reading)
         numbers |= measure_columns(maps, reading, one_hot) | self.follow_bias(layer, maps, reading)
         for name, total in numbers.items():
             state["numbers"][self.text, NUMBERS.index(name)] += stream.fixed(torch.as_tensor(total))
@@ -190,7 +202,8 @@ def count_patterns(reading: gates.GateReading) -> dict[str, Tensor]:
     return {"maps": torch.tensor(there[..., 0].numel()), "patterned": there.any(-1).sum(),
             "composed": (there.sum(-1) >= 2).sum(), "backward": back.sum(), "forward": ahead.sum(),
             "both": (back & ahead).sum(), "either": (back | ahead).sum(),
-            "either_open": ((back | ahead) & opened).sum()}
+            "either_open": ((back | ahead) & opened).sum(),
+            "company": ((back & ahead) | ((back | ahead) & opened)).sum()}
 
 
 def measure_lines(maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor]:
@@ -214,11 +227,36 @@ def measure_points(maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor
             "point_mass": reading.score("instance").sum(), "rows": rows.any(-1).sum(), "row_points": rows.sum()}
 
 
+def measure_residual(maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor]:
+    """Measure what is in the residual: cells below twice their row's level, cells near the diagonal, faint columns.
+
+    "Loud" is a cell with more than half of its weight in the residual; "told" are cells that no gate takes. If rows
+    were independent, a loud cell would have a loud one below it no more often than any cell is loud.
+    """
+    n, places = maps.shape[-1], torch.arange(maps.shape[-1], device=maps.device)
+    near = (places - places[:, None]).abs() <= NEAR
+    rows = (reading.cells >= 0).sum(-1, keepdim=True) > 1
+    loud = reading.residual * rows.sum(-2, keepdim=True) > maps / 2
+    free = reading.cells >= gates.GATES.index("closed")
+    above, below = loud[..., :-1, :] & free[..., 1:, :], loud[..., 1:, :]
+    return {"residual_mass": reading.residual.sum(), "residual_quiet": reading.residual[~loud].sum(),
+            "residual_near": torch.where(near, reading.residual, 0).sum(),
+            "near_cells": ((reading.cells >= 0) & near).sum() / (reading.cells >= 0).sum() * len(maps),
+            "loud": loud.sum() / n**2, "told": free.sum() / n**2,
+            "loud_above": above.sum() / n**2, "loud_pairs": (above & below).sum() / n**2}
+
+
 def measure_columns(maps: Tensor, reading: gates.GateReading, one_hot: Tensor) -> dict[str, Tensor]:
-    """Measure columns: how much lies on short ones (under half of the rows), and on which kinds of token."""
-    covered = (reading.cells == 0).sum(-2) / (reading.cells >= 0).sum(-2)
-    short = torch.where(covered < 0.5, reading.columns, 0).sum()
-    numbers = {"directional_mass": reading.columns.sum(), "directional_short": short}
+    """Measure columns: how much lies on short ones (under half of the rows), and on which kinds of token.
+
+    "Verticals" count clusters as the short columns side by side that they are (ledger B-57).
+    """
+    seen = (reading.cells >= 0).sum(-2)
+    short = torch.where((reading.cells == 0).sum(-2) < seen / 2, reading.columns, 0).sum()
+    cluster = reading.cells == gates.GATES.index("cluster")
+    low = torch.where(cluster.sum(-2) < seen / 2, reading.clustered, 0).sum()
+    numbers = {"directional_mass": reading.columns.sum(), "directional_short": short,
+               "vertical_mass": reading.columns.sum() + reading.clustered.sum(), "vertical_short": short + low}
     by_kind, all_kinds = (reading.columns @ one_hot).sum(0), (maps.mean(-2) @ one_hot).sum(0)
     for i, kind in enumerate(KINDS):
         numbers |= {f"tokens_{kind}": one_hot[:, i].mean() * len(maps), f"columns_{kind}": by_kind[i],
@@ -236,6 +274,10 @@ def correlate(a: Tensor, b: Tensor) -> Tensor:
 RATIOS = {
     "composed": ("composed", "maps"), "patterned": ("patterned", "maps"),
     "both_of_either": ("both", "either"), "open_with_either": ("either_open", "either"),
+    "in_company": ("company", "either"), "short_verticals": ("vertical_short", "vertical_mass"),
+    "residual": ("residual_mass", "maps"), "residual_quiet": ("residual_quiet", "residual_mass"),
+    "residual_near": ("residual_near", "residual_mass"), "near_cells": ("near_cells", "maps"),
+    "loud": ("loud", "told"), "loud_below": ("loud_pairs", "loud_above"),
     "diagonal": ("diagonal", "open_maps"), "diagonal_end": ("diagonal_end", "open_maps"),
     "end_of_diagonal": ("diagonal_end", "diagonal"),
     "short_columns": ("directional_short", "directional_mass"), "run_covers": ("run_share", "lines"),
@@ -261,6 +303,7 @@ def summarise(census: Census, prefix: str = "") -> Result:
     for name in ("maps", "either", "open_maps", "lines", "points", "bias_maps"):
         values[f"{prefix}count_{name}"] = Value(int(census.number(name).sum().round()), 3.0 + 0.01 * float(
             census.number(name).sum()))
+    heads = census.state["names"].shape[0] * census.state["names"].shape[1]
     arrays = {
         "scores": census.scores.mean(), "score_deviation": census.scores.deviation(),
         "names": census.state["names"] / len(census.state["lengths"]),
@@ -269,8 +312,11 @@ def summarise(census: Census, prefix: str = "") -> Result:
         "bias": torch.where(census.state["bias"][..., 1] > 0, census.state["bias"][..., 0].double() / stream.UNIT
                             / census.state["bias"][..., 1].clamp_min(1), torch.nan),
         "entropy": census.maps.entropy(), "lengths": census.state["lengths"],
+        "by_text": census.state["by_text"].double() / stream.UNIT / heads,
+        "null": census.state["null"][::NULL].double() / stream.UNIT / heads,
+        "null_names": census.state["null_names"] / (heads * len(census.state["lengths"][::NULL])),
     }
     arrays = {prefix + name: tensor.cpu().numpy().astype(np.int64 if name == "lengths" else np.float32)
               for name, tensor in arrays.items()}
-    wide = {"names": 0.15, "bias": 0.05, "lengths": 0.0, "entropy": 1e-4}
+    wide = {"names": 0.15, "null_names": 0.02, "bias": 0.05, "lengths": 0.0, "entropy": 1e-4}
     return Result(values, arrays, {name: wide.get(name.removeprefix(prefix), 0.01) for name in arrays})

@@ -10,12 +10,15 @@ SEED = 0
 
 
 def compute(device: torch.device) -> Result:
-    """Count gates in the trained model (no prefix) and in the same architecture with random weights (``control_``)."""
+    """Count gates in the trained model (no prefix) and in the same architecture with random weights (``control_``).
+
+    The control, whose heads hardly differ, reads every fourth text.
+    """
     found = checkpoints.find("minilm")
     tokenizer, passages = models.tokenizer(found), texts.passages()
     values, arrays, tolerances = {}, {}, {}
-    for prefix, seed in (("", None), ("control_", SEED)):
-        result = summarise(take(models.load(found, control_seed=seed, device=device), tokenizer, passages), prefix)
+    for prefix, seed, some in (("", None, passages), ("control_", SEED, passages[::4])):
+        result = summarise(take(models.load(found, control_seed=seed, device=device), tokenizer, some), prefix)
         values |= result.values
         arrays |= result.arrays
         tolerances |= result.tolerances
@@ -24,4 +27,4 @@ def compute(device: torch.device) -> Result:
 
 EXPERIMENT = Experiment(
     name="census-minilm", summary="gates of every head of MiniLM and of its control over 48 passages",
-    models=("minilm",), compute=compute, minutes=4, seed=SEED)
+    models=("minilm",), compute=compute, minutes=3, seed=SEED)

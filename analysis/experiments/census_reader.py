@@ -44,9 +44,13 @@ def compute(device: torch.device) -> Result:
                              for _ in range(max(2, count // 2))])
             shuffled[i, j] = gates.read_gates(torch.as_tensor(rng.permuted(maps, axis=-1))).scores[:, :kinds].mean(0)
     lines = confusion[:, :, :4].sum((0, 1))
-    values = {"accuracy": Value(float(np.trace(confusion.sum((0, 1))[:, :8]) / confusion.sum()), 0.01,
-                                n=int(confusion.sum())),
+    right = (confusion[:, :, range(len(LABELS)), range(len(LABELS))]).sum((0, 1))
+    right[-1] += confusion[:, :, -1, -1].sum()  # noise called residual: nothing was read into it
+    values = {"accuracy": Value(float(right.sum() / confusion.sum()), 0.01, n=int(confusion.sum())),
               "lines_named": Value(float(np.trace(lines) / lines.sum()), 0.01, n=int(lines.sum()))}
+    for i, label in enumerate(LABELS):
+        drawn = int(confusion[:, :, i].sum())
+        values[f"named_{label}"] = Value(float(right[i] / drawn), 0.02, n=drawn)
     arrays = {"confusion": confusion, "shuffled": shuffled} | {f"mixed_{name}": part for name, part in mixed.items()}
     tolerances = dict.fromkeys(arrays, 2.0) | {"mixed_error": 0.3, "shuffled": 0.01}
     return Result(values, arrays, tolerances)

@@ -18,11 +18,12 @@ from analysis.gates.ideal import (
     printed_ends,
     row_entropy,
 )
-from analysis.gates.reader import GATES, PATTERNS, GateReading, read_gates
+from analysis.gates.reader import GATES, PATTERNS, SHORTEST, GateReading, read_gates, shuffle_rows
 
 __all__ = [
     "GATES",
     "PATTERNS",
+    "SHORTEST",
     "GateReading",
     "backward",
     "closed",
@@ -36,4 +37,5 @@ __all__ = [
     "printed_ends",
     "read_gates",
     "row_entropy",
+    "shuffle_rows",
 ]

@@ -9,6 +9,7 @@ What belongs here: plain maps in, shares out, on any device. What does not: the 
 with known truth (``synthetic``), drawing (``analysis.figures.gates``). The steps are in ``steps``.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import torch
@@ -21,6 +22,7 @@ GATES = ("directional", "open", "backward", "forward", "cluster", "instance", "i
          "residual")
 """The order of ``GateReading.scores``; the first seven are patterns."""
 PATTERNS = GATES[:7]
+SHORTEST = 8  # positions; on shorter maps chance makes whole lines
 CELLS = 2**18  # cells worked on at once: bounds the memory
 
 
@@ -41,6 +43,10 @@ class GateReading:
         The longest unbroken run on each such line, in cells.
     rows
         The inverse directional part by query.
+    clustered
+        The cluster part by key.
+    residual
+        What no gate explains, by cell; sums to its score.
     cells
         For each cell the index in ``GATES`` of what takes most of its weight; -1 where a query may not look.
     owned
@@ -52,6 +58,8 @@ class GateReading:
     offsets: Float[Tensor, "*batch offset"]
     runs: Int[Tensor, "*batch offset"]
     rows: Float[Tensor, "*batch query"]
+    clustered: Float[Tensor, "*batch key"]
+    residual: Float[Tensor, "*batch query key"]
     cells: Int8[Tensor, "*batch query key"]
     owned: Float[Tensor, "*batch"]
 
@@ -72,16 +80,25 @@ class GateReading:
         return [GATES[i] for i in best.tolist()]
 
     def blocks(self, index: tuple[int, ...] = ()) -> list[tuple[range, range]]:
-        """List the clusters of one map as (queries, keys), largest first: bounding boxes of touching cells."""
+        """List the clusters of one map as (queries, keys), largest first: bounding boxes of touching cells.
+
+        ``index`` picks the map out of the batch, as ``(layer, head)``; one map alone needs none.
+        """
         from scipy import ndimage
 
-        labels, count = ndimage.label((self.cells[index] == GATES.index("cluster")).cpu().numpy())
+        labels, count = ndimage.label((self._of_one(index) == GATES.index("cluster")).cpu().numpy())
         boxes = [(range(q.start, q.stop), range(k.start, k.stop)) for q, k in ndimage.find_objects(labels)]
         return sorted(boxes, key=lambda box: -len(box[0]) * len(box[1]))[:count]
 
     def points(self, index: tuple[int, ...] = ()) -> list[tuple[int, int]]:
         """List the instances of one map as (query, key)."""
-        return [tuple(cell) for cell in (self.cells[index] == GATES.index("instance")).nonzero().tolist()]
+        return [tuple(cell) for cell in (self._of_one(index) == GATES.index("instance")).nonzero().tolist()]
+
+    def _of_one(self, index: tuple[int, ...]) -> Tensor:
+        index, batch = tuple(index) if isinstance(index, Sequence) else (index,), tuple(self.cells.shape[:-2])
+        if len(index) != len(batch) or any(not -size <= i < size for i, size in zip(index, batch, strict=True)):
+            raise ValueError(f"index must pick one map of the batch {batch}, got {index}")
+        return self.cells[index]
 
 
 def read_gates(attention: Float[Tensor, "*batch query key"], *, causal: bool = False,
@@ -93,7 +110,8 @@ def read_gates(attention: Float[Tensor, "*batch query key"], *, causal: bool = F
     Parameters
     ----------
     attention
-        Maps ``(..., query, key)`` whose rows sum to 1, without padding; float32 or float64, on any device.
+        Maps ``(..., query, key)`` whose rows sum to 1, without padding, on any device. Read in their own precision;
+        float16 and bfloat16 in float32, with rows made to sum to 1 again.
     causal
         Whether queries see only keys up to their own position. Rows that see one key say nothing and are left out.
     level
@@ -106,15 +124,20 @@ def read_gates(attention: Float[Tensor, "*batch query key"], *, causal: bool = F
 
     Raises
     ------
+    TypeError
+        If ``attention`` is no tensor of real floating-point numbers.
     ValueError
-        If the maps are not square, have fewer than 4 positions, are not finite, or have rows that do not sum to 1
+        If the maps are not square, have fewer than 8 positions, are not finite, or have rows that do not sum to 1
         (or look ahead though ``causal``).
 
     Notes
     -----
     Time and memory are proportional to ``n^2`` for a map. Exact on the ideal gates and on their mixtures as long as a
-    line is long enough to be told from chance (about ``ln(n^2/level) / ln n`` cells) and a block covers at most three
-    quarters of a row. The decomposition itself is a convention: ``S_ME`` is also a mean of columns (ledger B-66).
+    line is long enough to be told from chance (about ``ln(n^2/level) / ln n`` cells), a block of ``m`` cells
+    that takes a share ``p`` of what each row sees, at most three quarters, can be told from chance
+    (``m ln(1/p) >= 1.2 ln(n)^2 ln(1/level)``), and fewer than a quarter of the rows hold points. A column of a block
+    over nine tenths of what sees it counts as a column, and rows of a causal map that see fewer than 16 keys have no
+    points. The decomposition itself is a convention: ``S_ME`` is also a mean of columns (ledger B-66).
     Ledger B-38 to B-71, section 4.
 
     Examples
@@ -126,7 +149,7 @@ def read_gates(attention: Float[Tensor, "*batch query key"], *, causal: bool = F
     >>> reading.columns.argmax().item()
     2
     """
-    _check(attention, causal, level)
+    attention = _check(attention, causal, level)
     batch, n = attention.shape[:-2], attention.shape[-1]
     maps = attention.reshape(-1, n, n)
     size = max(1, CELLS // n**2)
@@ -135,16 +158,40 @@ def read_gates(attention: Float[Tensor, "*batch query key"], *, causal: bool = F
     return GateReading(**{name: tensor.reshape((*batch, *tensor.shape[1:])) for name, tensor in merged.items()})
 
 
-def _check(attention: Tensor, causal: bool, level: float) -> None:
-    n = attention.shape[-1]
-    if attention.ndim < 2 or attention.shape[-2] != n or n < 4 or attention.numel() == 0:
-        raise ValueError(f"attention must be (..., n, n) with n at least 4, got {tuple(attention.shape)}")
+def shuffle_rows(attention: Float[Tensor, "*batch query key"], generator: torch.Generator, *,
+                 causal: bool = False) -> Float[Tensor, "*batch query key"]:
+    """Give each row's weights new places at random, among the keys it sees: the permutation null of ``read_gates``.
+
+    What is read into such maps is what chance makes of weights of these sizes.
+
+    >>> shuffle_rows(torch.tensor([[1.0, 0.0], [0.25, 0.75]]), torch.Generator(), causal=True)[0]
+    tensor([1., 0.])
+    """
+    order = torch.rand(attention.shape, generator=generator).to(attention.device)
+    if causal:
+        order = order + torch.ones(attention.shape[-2:], device=attention.device).triu(1)  # what is not seen stays last
+    return attention.gather(-1, order.argsort(-1))
+
+
+def _check(attention: Tensor, causal: bool, level: float) -> Tensor:
+    """Refuse what is no batch of attention maps; return it in a precision to compute in."""
+    if not isinstance(attention, Tensor) or not attention.is_floating_point():
+        given = f"a tensor of {attention.dtype}" if isinstance(attention, Tensor) else type(attention).__name__
+        raise TypeError("attention must be a torch tensor of floating-point weights (torch.as_tensor makes one), "
+                        f"got {given}")
+    if attention.ndim < 2 or attention.shape[-1] != attention.shape[-2] or attention.shape[-1] < SHORTEST \
+            or attention.numel() == 0:
+        raise ValueError(f"attention must be (..., n, n) with n at least {SHORTEST} (on shorter maps no line can be "
+                         f"told from chance), got {tuple(attention.shape)}")
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level}")
-    sums = attention.sum(-1)
-    if not torch.isfinite(sums).all() or (sums - 1).abs().max() > 1e-3 or attention.min() < 0:
+    half = attention.dtype in (torch.float16, torch.bfloat16)
+    attention = attention.float() if half else attention
+    sums = attention.sum(-1, keepdim=True)
+    if not torch.isfinite(sums).all() or (sums - 1).abs().max() > (0.02 if half else 1e-3) or attention.min() < 0:
         raise ValueError("attention must be finite and non-negative with rows that sum to 1 "
                          f"(row sums lie in {sums.min().item():.4g}..{sums.max().item():.4g}): "
                          "cut padding off and give weights after the softmax")
     if causal and attention.triu(1).max() > 1e-6:
         raise ValueError("attention looks ahead (weight above the diagonal): read it with causal=False")
+    return attention / sums if half else attention

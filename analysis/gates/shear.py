@@ -49,7 +49,8 @@ def run_ends(hits: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     n = hits.shape[axis]
     shape = [1] * hits.ndim
     shape[axis] = n
-    place = torch.arange(n, dtype=torch.int16, device=hits.device).view(shape)
+    small = torch.int16 if n < 2**15 else torch.int32
+    place = torch.arange(n, dtype=small, device=hits.device).view(shape)
     before = running_max(place.masked_fill(hits, -1), axis)
     after = n - 1 - running_max((n - 1 - place).masked_fill(hits, -1).flip(axis), axis).flip(axis)
     return before, after

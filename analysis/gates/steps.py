@@ -12,16 +12,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from analysis.gates.points import find_points
 from analysis.gates.shear import median_of_3, run_ends, skew, unskew
 
 ABOVE = 1.5  # a cell stands out above this many standard deviations (of log weight) over its row's middle
 LEAST = 0.05  # ... and by this part of a uniform weight
 COARSE = 4  # step of the second smoothing
 CALM = {1: (0.75, 1.17), COARSE: (0.4, 5.0)}  # by step: threshold for smoothed maps; evidence asked of a block
+WHOLE = 0.9  # a column that stands out in this share of its rows runs from end to end
+COVERED = 0.75  # ... and so does one that a block covers from end to end with this share of the cells
 SHARE = 1 / 3  # a line is persistent if at least this share of its cells stands out
 SMALL = 1.6  # the spread estimated from n cells is too small by the factor 1 - SMALL / sqrt(n), on lognormal rows
+ENOUGH = 16  # keys a row must see for its spread, read off its lower eighth, to say what a point is
 POOL = 32  # the map's typical spread counts as much as this many cells of the row
-UNSURE = 1.5  # error of the spread where an extreme is judged, times sqrt(n)
+TINY = 1e-9
 QUARTER, EIGHTH = 0.674, 1.150  # normal deviates of the lower quartile and the lower eighth
 
 
@@ -32,7 +36,8 @@ class Found:
     block: Tensor
     column: Tensor
     diagonal: Tensor
-    strong: Tensor
+    alone: Tensor
+    together: Tensor
     runs: Tensor
 
     @property
@@ -51,29 +56,34 @@ def read(maps: Tensor, causal: bool, level: float) -> dict[str, Tensor]:
     hits = visible & (maps > torch.maximum(base * torch.exp(ABOVE * noise), base + least))
 
     def stand_out(smooth: Tensor, step: int) -> Tensor:
-        threshold = torch.maximum(base * torch.exp(CALM[step][0] * noise), base + least)
+        threshold = torch.maximum(torch.exp(CALM[step][0] * noise), 1 + least / base)
         return find_blocks(visible & (smooth > threshold), visible, level, CALM[step][1], least_side=2 + step)
 
-    along = median_of_3(torch.where(visible, maps, base), axes=(-1,))
+    along = median_of_3(torch.where(visible, maps / base, 1), axes=(-1,))  # a row's neighbours have other levels
     smooth = median_of_3(along, axes=(-2,))
     block = stand_out(smooth, 1)
     if n >= 4 * COARSE:
         coarse = median_of_3(smooth, COARSE)
         large = stand_out(coarse, COARSE)
         block, smooth = block | large, torch.where(large, coarse, smooth)
-    smooth = torch.maximum(smooth, along)  # what stands out of a block does so in its own row
-    sharp = hits & (~block | (maps > torch.maximum(smooth * torch.exp(ABOVE * noise), smooth + least)))
-
-    column, _ = find_lines(sharp, visible, level)
-    sheared, runs = find_lines(skew(sharp), skew(visible), level)
+    smooth = base * torch.maximum(smooth, along)  # what stands out of a block does so in its own row
+    stripe = tall(block, visible)  # columns side by side
+    block = block & ~stripe
+    whole = hits.sum(-2, keepdim=True) >= WHOLE * visible.sum(-2)  # a block lies over such a column, if at all
+    proud = hits & (maps > torch.maximum(smooth * torch.exp(ABOVE * noise), smooth + least))
+    sharp = hits & (~block | whole | proud)
+    column = find_lines(sharp, visible, level)[0] | stripe
+    slanted = sharp & (~stripe | proud)  # a stripe is full of diagonals
+    sheared, runs = find_lines(skew(slanted), skew(visible), level)
     diagonal = unskew(sheared)
-    block = block & ~tall(block, visible)
     plain = block & ~column & ~diagonal  # a crossing of lines looks like a small block: it needs plain cells beside it
     block = plain | (block & (plain.sum(-1, keepdim=True) >= 2))
-    extreme = noise * (1 + UNSURE / n**0.5) * math.sqrt(2 * math.log(n * n / level))
-    strong = sharp & ~column & ~diagonal & (maps > torch.maximum(base * torch.exp(extreme), base + 10 * least))
-    found = Found(block, column, diagonal, strong, runs)
-    return tally(divide(maps, visible, found, level), visible, found)
+    free = visible & ~block & ~column & ~diagonal
+    deviates = (maps.clamp_min(TINY) / base).log() / noise.clamp_min(TINY)
+    told = free & (visible.sum(-1) >= min(ENOUGH, n))[:, None]  # early rows of causal maps see too few keys
+    alone, together = find_points(deviates.masked_fill(~free, -math.inf), told & (maps > base + 10 * least), level)
+    found = Found(block, column, diagonal, alone, together, runs)
+    return tally(divide(maps, visible, found), visible, found)
 
 
 def background(maps: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
@@ -91,7 +101,7 @@ def background(maps: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
 
     upper, quarter = middle(seen > half, half), middle(seen < half, half)
     eighth = middle(seen < quarter, quarter)
-    upper, half, quarter, eighth = (value.clamp_min(1e-9).log() for value in (upper, half, quarter, eighth))
+    upper, half, quarter, eighth = (value.clamp_min(TINY).log() for value in (upper, half, quarter, eighth))
     noise = torch.minimum(torch.minimum(half - quarter, upper - half) / QUARTER,
                           (quarter - eighth) / (EIGHTH - QUARTER))
     count = visible.sum(-1)[:, None].to(maps)
@@ -146,7 +156,7 @@ def find_blocks(hits: Tensor, visible: Tensor, level: float, asked: float, *, le
     n = visible.shape[-1]
     left, right = run_ends(hits, -1)
     above, below = run_ends(hits, -2)
-    wide, high = right - left - 1, below - above - 1
+    wide, high = (right - left - 1).int(), (below - above - 1).int()  # their product does not fit 16 bits
     start, end = run_ends(skew(hits), -2)
     long = unskew(end - start - 1)
     p = (hits.sum(-1, keepdim=True) / visible.sum(-1)[:, None]).clamp(1 / n, 0.999)
@@ -156,18 +166,25 @@ def find_blocks(hits: Tensor, visible: Tensor, level: float, asked: float, *, le
 
 
 def tall(block: Tensor, visible: Tensor) -> Tensor:
-    """Mark the block cells whose column is covered from end to end: those are lines."""
-    above, below = run_ends(block, -2)
-    return (below - above - 1) >= 0.9 * visible.sum(-2)
+    """Mark the block cells of columns that are covered from end to end, gaps allowed: those are lines.
+
+    >>> tall(torch.tensor([[[1, 0], [1, 0], [1, 0], [1, 1]]]).bool(), torch.ones(4, 2).bool())[0].any(0)
+    tensor([ True, False])
+    """
+    length = visible.sum(-2)
+    first = block.float().argmax(-2)
+    last = block.shape[-2] - 1 - block.flip(-2).float().argmax(-2)
+    whole = (last - first + 1 >= WHOLE * length) & (block.sum(-2) >= COVERED * length)
+    return block & whole[..., None, :]
 
 
-def divide(maps: Tensor, visible: Tensor, found: Found, level: float) -> dict[int, Tensor]:
+def divide(maps: Tensor, visible: Tensor, found: Found) -> dict[int, Tensor]:
     """Divide each cell's weight among the structures that cover it; keys are indices of ``GATES``, lines aside.
 
     The background is taken again, from the cells that nothing took. Where a line crosses a block, the block gets its
     level beside the line; where a column crosses a diagonal, each gets a share by its level elsewhere.
     """
-    taken = found.block | found.lines | found.strong
+    taken = found.block | found.lines | found.alone | found.together
     weight = torch.where(visible, maps, 0)
     base = torch.where(visible & ~taken, maps, math.nan).nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
     ground = torch.minimum(weight, base)
@@ -175,15 +192,13 @@ def divide(maps: Tensor, visible: Tensor, found: Found, level: float) -> dict[in
 
     plain = torch.where(found.block & ~found.lines, excess, math.nan).nanmedian(-1, keepdim=True).values
     beside = torch.minimum(excess, plain.nan_to_num(0.0))
-    in_block = torch.where(found.block, torch.where(found.lines | found.strong, beside, excess), 0)
+    in_block = torch.where(found.block, torch.where(found.lines, beside, excess), 0)
     rest = excess - in_block
     by_column = torch.where(found.column, rest * cross_share(rest, found.column, found.diagonal), 0)
     by_diagonal = torch.where(found.diagonal, rest - by_column, 0)
-    point = torch.where(found.strong, rest, 0)
-    many = exceptional(found.strong.sum(-1), level)[..., None]
     loose = torch.where(taken, 0, excess)
-    return {0: by_column, 1: by_diagonal, 4: in_block, 5: torch.where(many, 0, point),
-            6: torch.where(many, point, 0), 7: ground, 8: loose}
+    return {0: by_column, 1: by_diagonal, 4: in_block, 5: torch.where(found.alone, rest, 0),
+            6: torch.where(found.together, rest, 0), 7: ground, 8: loose}
 
 
 def tally(parts: dict[int, Tensor], visible: Tensor, found: Found) -> dict[str, Tensor]:
@@ -207,7 +222,8 @@ def tally(parts: dict[int, Tensor], visible: Tensor, found: Found) -> dict[str, 
         most = torch.where(wins, parts[gate], most)
     patterns = sum(parts[gate] for gate in (0, 1, 4, 5, 6)).sum(-1)
     return {"scores": scores, "columns": parts[0].sum(-2), "offsets": offsets, "runs": found.runs[..., 1:-1].long(),
-            "rows": parts[6].sum(-1), "cells": cells.masked_fill(~visible, -1),
+            "rows": parts[6].sum(-1), "clustered": parts[4].sum(-2), "residual": parts[8],
+            "cells": cells.masked_fill(~visible, -1),
             "owned": (patterns > scale[:, 0] / 4).to(scores).mean(-1)}
 
 
@@ -220,11 +236,3 @@ def cross_share(rest: Tensor, column: Tensor, diagonal: Tensor) -> Tensor:
     slanted = unskew(slanted.expand(*only.shape).contiguous())
     share = upright / (upright + slanted).clamp_min(1e-12)
     return torch.where(diagonal, share, 1.0)
-
-
-def exceptional(count: Tensor, level: float) -> Tensor:
-    """Mark rows that hold at least 2 points and more than a Poisson number of them, at the mean of the other rows."""
-    n = count.shape[-1]
-    rate = ((count.sum(-1, keepdim=True) - count) / (n - 1)).clamp_min(1e-12).double()
-    tail = torch.special.gammainc(count.clamp_min(1).double(), rate)  # P(Poisson(rate) >= count)
-    return (count >= 2) & (tail < level / n)

@@ -12,8 +12,8 @@ from jaxtyping import Float
 
 from analysis.gates.reader import GATES, PATTERNS
 
-TUNING = ("flat", "lognormal", "dirichlet")
-HELD_OUT = ("ragged", "heavy", "popular", "smooth", "spikes")
+TUNING = ("flat", "lognormal", "dirichlet", "heavy", "spikes")
+HELD_OUT = ("ragged", "popular", "smooth", "low rank", "patchy")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ def draw_noise(kind: str, n: int, rng: np.random.Generator) -> Float[np.ndarray,
     ``dirichlet``: Dirichlet(0.5) rows, near zero in most cells. ``popular``: lognormal, times a lognormal factor for
     each key, so that weak columns are there. ``smooth``: lognormal with neighbours correlated over 3 cells.
     ``ragged``: gamma weights whose shape differs from row to row (0.3 to 5).
-    ``spikes``: uniform with a few random cells that take 30 % of each row.
+    ``spikes``: uniform with a few random cells that take 30 % of each row. ``low rank``: softmax of scores of random
+    queries and keys of 8 channels. ``patchy``: lognormal, but a fifth of the cells, anywhere, are eight times as large.
 
     >>> draw_noise("flat", 2, np.random.default_rng(0))
     array([[0.5, 0.5],
@@ -58,6 +59,10 @@ def draw_noise(kind: str, n: int, rng: np.random.Generator) -> Float[np.ndarray,
         spikes = (rng.random((n, n)) < 3 / n) * rng.random((n, n))
         total = spikes.sum(1, keepdims=True)
         weights = 0.7 / n + 0.3 * np.divide(spikes, total, out=np.full((n, n), 1 / n), where=total > 0)
+    elif kind == "low rank":
+        weights = np.exp(0.7 * rng.standard_normal((n, 8)) @ rng.standard_normal((8, n)) / 8**0.5)
+    elif kind == "patchy":
+        weights = np.exp(0.3 * normal) * np.where(rng.random((n, n)) < 0.2, 8, 1)
     else:
         raise ValueError(f"kind must be one of {TUNING + HELD_OUT}, got {kind!r}")
     return weights / weights.sum(1, keepdims=True)
@@ -66,12 +71,17 @@ def draw_noise(kind: str, n: int, rng: np.random.Generator) -> Float[np.ndarray,
 def place(gate: str, n: int, rng: np.random.Generator) -> Float[np.ndarray, "query key"]:
     """Place one gate at random: rows that sum to 1 where it is, and to 0 where it is not.
 
-    Lines run through the map or (3 in 10) over a stretch of at least a third of it; clusters have sides from a tenth
-    (and 5 cells) to half of the map.
+    Lines run through the map or (3 in 10) over a stretch of at least a third of it. Columns are (3 in 10) several side
+    by side, up to an eighth of the map, from end to end. Clusters are from a tenth (and 5 cells) to half of the map
+    wide, and up to four fifths of it high.
     """
     rows = np.arange(n)
     shape = np.zeros((n, n))
-    if gate in ("directional", "open", "backward", "forward"):
+    if gate == "directional" and rng.random() < 0.3:
+        wide = int(rng.integers(2, max(3, n // 8) + 1))
+        k = int(rng.integers(0, n - wide + 1))
+        shape[:, k:k + wide] = 1 / wide
+    elif gate in ("directional", "open", "backward", "forward"):
         if rng.random() < 0.3:
             length = int(rng.integers(max(6, n // 3), n + 1))
             start = int(rng.integers(0, n - length + 1))
@@ -82,7 +92,8 @@ def place(gate: str, n: int, rng: np.random.Generator) -> Float[np.ndarray, "que
         inside = (keys >= 0) & (keys < n)
         shape[rows[inside], keys[inside]] = 1
     elif gate == "cluster":
-        high, wide = rng.integers(max(5, n // 10), n // 2 + 1, size=2)
+        high = rng.integers(max(5, n // 10), n * 4 // 5 + 1)
+        wide = rng.integers(max(5, n // 10), n // 2 + 1)
         q, k = rng.integers(0, n - high + 1), rng.integers(0, n - wide + 1)
         shape[q:q + high, k:k + wide] = 1 / wide
     elif gate == "instance":
@@ -96,8 +107,11 @@ def place(gate: str, n: int, rng: np.random.Generator) -> Float[np.ndarray, "que
     return shape
 
 
-def draw(n: int, gates: Sequence[str], noise: str, rng: np.random.Generator) -> Specimen:
+def draw(n: int, gates: Sequence[str], noise: str, rng: np.random.Generator, *, causal: bool = False) -> Specimen:
     """Draw a specimen: gates of random place, strength 0.3 to 0.9 (shared where several), varying by row, over noise.
+
+    With ``causal``, what a query may not see is cut off, of gates and of noise; little or nothing of a gate may then
+    be left, as the truth tells. The first row, which sees one key, does not count.
 
     Raises
     ------
@@ -110,21 +124,25 @@ def draw(n: int, gates: Sequence[str], noise: str, rng: np.random.Generator) -> 
     """
     if n < 16:
         raise ValueError(f"n must be at least 16, got {n}")
-    attention, truth = np.zeros((n, n)), np.zeros(len(GATES))
+    attention, truth, told = np.zeros((n, n)), np.zeros(len(GATES)), int(causal)
     strength = rng.uniform(0.3, 0.9)
     shares = strength * rng.dirichlet(np.full(max(len(gates), 1), 3.0))
     for gate, share in zip(gates, shares, strict=False):
         part = place(gate, n, rng) * share * rng.beta(8, 2, size=(n, 1)) / 0.8
+        part = np.tril(part) if causal else part
         attention += part
-        truth[GATES.index(gate)] += part.sum() / n
+        truth[GATES.index(gate)] += part[told:].sum() / (n - told)
     over = np.maximum(attention.sum(1, keepdims=True), 1)
     attention, rest = attention / over, 1 - attention.sum(1, keepdims=True) / over
-    truth[GATES.index("closed")] = rest.mean()
+    truth[GATES.index("closed")] = rest[told:].mean()
     truth[:7] *= (1 - truth[7]) / max(truth[:7].sum(), 1e-12)
-    return Specimen(attention + rest * draw_noise(noise, n, rng), truth)
+    weights = draw_noise(noise, n, rng)
+    if causal:
+        weights = np.tril(weights) / np.tril(weights).sum(1, keepdims=True)
+    return Specimen(attention + rest * weights, truth)
 
 
-def read_specimens(specimens: Sequence[Specimen]):
+def read_specimens(specimens: Sequence[Specimen], *, causal: bool = False):
     """Read specimens, those of one size at once; yields (specimen, scores, name) in no particular order."""
     import torch
 
@@ -132,5 +150,5 @@ def read_specimens(specimens: Sequence[Specimen]):
 
     for n in sorted({len(s.attention) for s in specimens}):
         group = [s for s in specimens if len(s.attention) == n]
-        reading = read_gates(torch.as_tensor(np.stack([s.attention for s in group])))
+        reading = read_gates(torch.as_tensor(np.stack([s.attention for s in group])), causal=causal)
         yield from zip(group, reading.scores.numpy(), reading.names(), strict=True)

@@ -1,6 +1,7 @@
 """The census: what it counts, that processes share it exactly, and what it refuses."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from analysis import checkpoints, gates, models, texts
-from analysis.experiments import census
+from analysis.experiments import census, census_bias
 
 TEXTS = texts.passages(longest=45)[:3]
 
@@ -54,6 +55,74 @@ def test_the_control_shows_closed_gates_only(minilm):
     assert scores[..., :7].sum(-1).max() < 0.05
 
 
+def test_scores_by_text_and_the_permutation_null(minilm, taken):
+    by_text = taken.state["by_text"].double() / 2**32 / 72
+    assert torch.allclose(by_text.sum(-1), torch.ones(3, dtype=torch.float64), atol=1e-4)
+    assert torch.allclose(by_text.mean(0), taken.scores.mean().mean((0, 1)), atol=1e-6)
+    null = taken.state["null"].double() / 2**32 / 72
+    assert null[0].sum() == pytest.approx(1, abs=1e-4)
+    assert null[1:].abs().sum() == 0  # every fourth text only
+    assert null[0, :5].sum() < 0.01 < by_text[0, :5].sum()
+    assert taken.state["null_names"].sum() == 72
+
+
+def test_short_verticals_count_clusters_by_their_height():
+    n = 24
+    for high, short in ((20, 0.0), (8, 1.0)):
+        maps = gates.cluster(n, range(2, 2 + high), range(6, 14))[None]
+        reading = gates.read_gates(maps)
+        kinds = torch.nn.functional.one_hot(torch.zeros(n, dtype=torch.long), len(census.KINDS)).double()
+        numbers = census.measure_columns(maps, reading, kinds)
+        assert numbers["vertical_short"] / numbers["vertical_mass"] == pytest.approx(short)
+        assert numbers["directional_mass"] == 0
+
+
+def test_residual_is_told_apart():
+    n = 40
+    maps = np.exp(0.5 * np.random.default_rng(0).standard_normal((n, n)))
+    maps = torch.as_tensor(maps / maps.sum(1, keepdims=True))[None]
+    flat = census.measure_residual(maps, gates.read_gates(maps))
+    assert flat["residual_mass"] == pytest.approx(gates.read_gates(maps).score("residual").item())
+    assert flat["loud_pairs"] / flat["loud_above"] == pytest.approx(float(flat["loud"] / flat["told"]), abs=0.06)
+    patchy = maps.clone()
+    patchy[0, ::8, 5:9] *= 4  # loud cells in rows that are not neighbours
+    patchy[0, 20:24, 30] *= 4  # four below each other, too few for a column
+    patchy = patchy / patchy.sum(-1, keepdim=True)
+    told = census.measure_residual(patchy, gates.read_gates(patchy))
+    assert told["loud"] > flat["loud"]
+    assert told["residual_quiet"] < told["residual_mass"]
+    near = census.measure_residual(maps, gates.read_gates(maps))["near_cells"]
+    assert near == pytest.approx(sum(min(n, q + 9) - max(0, q - 8) for q in range(n)) / n**2)
+
+
+def test_company_counts_the_other_side_or_the_diagonal():
+    n = 32
+    both = (gates.backward(n, 1) + gates.forward(n, 1)) / 2
+    opened = (gates.backward(n, 2) + gates.open_gate(n)) / 2
+    alone = gates.backward(n, 1)
+    numbers = census.count_patterns(gates.read_gates(torch.stack([both, opened, alone, gates.open_gate(n)])))
+    assert [numbers[name].item() for name in ("either", "both", "either_open", "company")] == [3, 1, 1, 2]
+
+
+def test_exchanging_biases(minilm):
+    model, tokenizer = minilm
+    own = census.query_biases(model)
+    none = [0 * b for b in own]
+    found = census_bias.exchange(model, tokenizer, TEXTS[:1], {"own": own, "none": none})
+    assert found.shape == (1, 2, 6, 12, len(gates.GATES))
+    inputs = tokenizer(TEXTS[0], return_tensors="pt")
+    with torch.no_grad():
+        maps = model(**inputs, output_attentions=True)
+    assert np.allclose(found[0, 0], gates.read_gates(torch.cat(maps.attentions)).scores.numpy(), atol=5e-3)
+    bare = models.load(checkpoints.find("minilm"))
+    bare.encoder.layer[0].attention.self.query.bias.data.zero_()  # the first layer's input does not change
+    with torch.no_grad():
+        first = bare(**inputs, output_attentions=True).attentions[0]
+    assert np.allclose(found[0, 1, 0], gates.read_gates(first).scores[0].numpy(), atol=5e-3)
+    columns = found[0, :, ..., 0].mean((1, 2))
+    assert columns[0] > columns[1]
+
+
 def test_token_kinds(minilm):
     tokenizer = minilm[1]
     ids = tokenizer("Well, (yes).")["input_ids"]
@@ -69,12 +138,13 @@ def test_shares_add_up_to_the_whole(minilm, taken):
 def test_two_processes_write_the_record_of_one(tmp_path):
     file = tmp_path / "texts.txt"
     file.write_text("\n\n".join(text.replace("\n\n", "\n") for text in TEXTS[:2]))
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1"}  # as torchrun sets it for two: float32 sums differ by threads
     written = []
     for processes in (1, 2):
         folder = tmp_path / str(processes)
         subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}",
                         "-m", "analysis", "census", "--model", "minilm", "--texts", str(file), "--device", "cpu",
-                        "--folder", str(folder)], check=True, capture_output=True, timeout=240)
+                        "--folder", str(folder)], check=True, capture_output=True, timeout=240, env=one_thread)
         body = json.loads((folder / "census-minilm.json").read_text())
         with np.load(folder / "census-minilm.npz") as arrays:
             written.append((body["values"], {name: arrays[name] for name in arrays.files}))
@@ -93,5 +163,5 @@ def test_ratios():
 def test_refusals(minilm):
     with pytest.raises(ValueError, match="texts is empty"):
         census.take(*minilm, [])
-    with pytest.raises(ValueError, match="text 1 has 3 tokens"):
-        census.take(*minilm, ["some words here", "a"])
+    with pytest.raises(ValueError, match=r"text 1 has 3 tokens.*at least 8"):
+        census.take(*minilm, ["some words here that are enough for a map", "a"])
