@@ -1,5 +1,6 @@
 """Print the verdict on every claim, as the chapters' cells gave them."""
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -10,6 +11,7 @@ def add_arguments(parser):
     """Take which claims to show and whether each must have a verdict."""
     parser.add_argument("ids", nargs="*", metavar="ID", help="a document's letter (K, M, I, P, B) or ids such as K-15")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a claim shown has no verdict")
+    parser.add_argument("--json", action="store_true", help="print the whole ledger as JSON, as the book publishes it")
     parser.add_argument("--from", dest="folder", type=Path, default=ledger.ROOT / "tests" / "recorded",
                         help="folder of chapters' recorded outputs")
 
@@ -19,6 +21,9 @@ def run(arguments) -> int:
     if not arguments.folder.is_dir():
         raise FileNotFoundError(f"--from must be a folder of recorded outputs, and {arguments.folder} is none")
     verdicts = ledger.collect(arguments.folder)
+    if arguments.json:
+        print(json.dumps(ledger.publish(verdicts), indent=1, ensure_ascii=False))
+        return 0
     asked = [i.upper() for i in arguments.ids]
     known = [c.id for c in ledger.claims()]
     if unknown := [i for i in asked if i not in known and i not in ledger.DOCUMENTS]:

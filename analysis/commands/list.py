@@ -16,7 +16,8 @@ def run(arguments) -> int:
     for name in experiments.NAMES:
         spec = experiments.find(name)
         state = "recorded" if (records.FOLDER / f"{name}.json").exists() else "no record"
-        needs = f"needs {', '.join(spec.missing())}" if spec.missing() else "can run here"
+        lacks = spec.missing() + ([experiments.AWAITED[name]] if name in experiments.AWAITED else [])
+        needs = f"needs {', '.join(lacks)}" if lacks else "can run here"
         print(f"  {name:28} {state:10} {needs:34} {spec.minutes:5.1f} min  {spec.summary}")
     return 0
 

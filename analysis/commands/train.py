@@ -2,20 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 RUNS = Path("runs")
+VARIANTS = ("backbones", "batch", "pretrain")
+"""Settings that only the variant classifiers have."""
 
 
 @dataclass(frozen=True)
 class Recipe:
     """What can be trained: ``train(out, **options)`` takes ``device``, ``resume``, and ``steps`` and ``seed`` if given.
 
-    It writes the model's folder and returns its card, a dict with the final numbers.
+    It writes the model's folder and returns its card, a dict with the final numbers. ``options`` names the settings
+    of the command line that this model has beside those.
     """
 
     summary: str
     train: Callable[..., dict]
+    options: tuple[str, ...] = ()
 
 
 def _gpt2_mini(out: Path, **options) -> dict:
@@ -33,11 +38,42 @@ def _induction(out: Path, **options) -> dict:
         "prefix_matching": float(run.trace["prefix"][-1].max()), "copying": float(run.trace["copying"][-1].max())}
 
 
+def _variants(recipe: str, out: Path, *, device: str | None, seed: int = 0, backbones: Path | None = None,
+              batch: int | None = None, pretrain: int | None = None, steps: int | None = None, **options) -> dict:
+    from analysis import device as devices
+    from analysis.experiments import variant_emergence
+    from analysis.training import variants
+    chosen = getattr(variants, recipe)
+    chosen = variants.rebatched(chosen, batch) if batch is not None else chosen
+    changes = {"steps": steps, "pretrain_steps": pretrain}
+    chosen = variants.shortened(chosen, **{name: value for name, value in changes.items() if value is not None})
+    data = variants.make_data(chosen, seed, backbones)
+    report = variants.train(chosen, out, device=devices.choose(device), seed=seed, data=data,
+                            probe=variant_emergence.make_probe(data), probe_at=variant_emergence.at(chosen.steps),
+                            **options)
+    return {name: value for name, value in report.items() if not isinstance(value, dict)}
+
+
+def _base(out: Path, *, steps: int | None = None, **options) -> dict:
+    """Train the large classifier and make its record: in the book, or beside the model if it was trained for less."""
+    import os
+
+    from analysis import device, records
+    from analysis.experiments.variant_base import EXPERIMENT
+    card = _variants("BASE", out, steps=steps, **options)
+    os.environ["ANALYSIS_FOLDER_VARIANT_BERT_BASE"] = str(out.resolve())
+    written = records.write(EXPERIMENT, device.choose("cpu"), records.FOLDER if steps is None else out)
+    return card | {"record": str(written)}
+
+
 TRAINABLE = {
     "gpt2-mini": Recipe("GPT-2 architecture, 0.7 M parameters, on Python's documentation; minutes on 2 cores",
                         _gpt2_mini),
     "induction": Recipe("two attention-only layers, 0.3 M parameters, on repeated random tokens; minutes on 2 cores",
                         _induction),
+    "variant-bert-mini": Recipe("BERT classifier of spike genes, 12 layers of width 192; minutes on 2 cores",
+                                partial(_variants, "MINI"), VARIANTS),
+    "variant-bert-base": Recipe("the same at the size of BERT_BASE; minutes on a GPU", _base, VARIANTS),
 }
 
 
@@ -61,14 +97,27 @@ def add_arguments(parser):
     parser.add_argument("--steps", type=int, help="number of updates (default: the recipe's)")
     parser.add_argument("--seed", type=int, help="of initialisation and batches (default: 0)")
     parser.add_argument("--out", type=Path, help="folder to write (default: runs/MODEL)")
+    parser.add_argument("--backbones", type=Path, metavar="PATH",
+                        help="variant classifiers: lineages to simulate around, a folder of real ones, a FASTA file "
+                             "that is aligned, or NC_045512.2: invented clades of the reference gene, downloaded from "
+                             "NCBI if --download allows it (default: an invented gene)")
+    parser.add_argument("--batch", type=int, help="variant classifiers: sequences an update; epochs stay the same")
+    parser.add_argument("--pretrain", type=int, metavar="STEPS",
+                        help="variant classifiers: guess masked k-mers for so many updates first")
     parser.add_argument("--fresh", action="store_true", help="start anew, even where a run can go on")
 
 
 def run(arguments) -> int:
     """Train, and print the card."""
-    out = arguments.out or RUNS / arguments.name
-    given = {name: getattr(arguments, name) for name in ("steps", "seed") if getattr(arguments, name) is not None}
-    card = TRAINABLE[arguments.name].train(out, device=arguments.device, resume=not arguments.fresh, **given)
+    from analysis.training.loop import SEEDS
+    out, recipe = arguments.out or RUNS / arguments.name, TRAINABLE[arguments.name]
+    if arguments.seed is not None and arguments.seed not in SEEDS:
+        raise ValueError(f"--seed must be 0 to 2**40 - 1, got {arguments.seed}")
+    given = {name: getattr(arguments, name) for name in ("steps", "seed", *VARIANTS)
+             if getattr(arguments, name) is not None}
+    if foreign := set(given) & set(VARIANTS) - set(recipe.options):
+        raise ValueError(f"--{min(foreign)} is no setting of {arguments.name}")
+    card = recipe.train(out, device=arguments.device, resume=not arguments.fresh, **given)
     for name, value in card.items():
         print(f"{name.replace('_', ' '):>18}  {f'{value:.4f}' if isinstance(value, float) else value}")
     variable = f"ANALYSIS_FOLDER_{arguments.name.upper().replace('-', '_')}"

@@ -1,6 +1,7 @@
 """Reading FASTA files, plain or gzipped, with a class label for each sequence; refusing what cannot be used."""
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,8 @@ class Gene:
     aligned: str = ""
 
 
-def read_fasta(path: str | Path, labels: str | Path | None = None, *, longest: int | None = None) -> list[Gene]:
+def read_fasta(path: str | Path, labels: str | Path | None = None, *, longest: int | None = None,
+               shortest: int = 1, aligned: bool = False) -> list[Gene]:
     """Read every record of a FASTA file.
 
     Parameters
@@ -41,23 +43,35 @@ def read_fasta(path: str | Path, labels: str | Path | None = None, *, longest: i
         A TSV with the columns ``name`` and ``class``; without it, ``class=...`` in a header is the label.
     longest
         Refuse sequences of more bases than this (what fits the model).
+    shortest
+        Refuse sequences of fewer bases than this (one word).
+    aligned
+        Allow gaps; all records must then have the same number of columns.
 
     Raises
     ------
     BadSequence
-        If the file is empty or no FASTA, a record is empty or too long, a name occurs twice, a letter is not in
-        the IUPAC alphabet, or ``labels`` lacks a name.
+        If the file is empty or no FASTA, a record is empty, too long or too short, a name occurs twice, a letter is
+        not in the IUPAC alphabet, or ``labels`` lacks a name.
 
     Notes
     -----
-    Ambiguity codes stay in the sequence. A k-mer with one is a word of its own if training saw it and unknown
-    otherwise, as in a vocabulary of unique k-mers (ledger B-07).
+    Ambiguity codes stay in the sequence, N among them. The paper says only that unique k-mers make the vocabulary
+    (ledger B-07), so a k-mer with such a letter is a word of its own if the training part has it, and unknown
+    otherwise; it is never resolved, dropped or masked. A run of N gives the word of twelve N again and again.
     """
     table = _read_labels(labels) if labels is not None else None
     genes: list[Gene] = []
     seen = set()
     for header, bases in _records(Path(path)):
-        gene = _gene(Path(path), header, bases, table, longest)
+        gene = _gene(Path(path), header, bases, table, aligned)
+        if longest is not None and len(gene.bases) > longest:
+            raise BadSequence(f"{path}: record {gene.name!r} has {len(gene.bases)} bases, {longest} fit the model")
+        if len(gene.bases) < shortest:
+            raise BadSequence(f"{path}: record {gene.name!r} has {len(gene.bases)} bases, {shortest} are needed")
+        if genes and len(gene.aligned) != len(genes[0].aligned):
+            raise BadSequence(f"{path}: record {gene.name!r} has {len(gene.aligned)} columns, "
+                              f"{genes[0].name!r} has {len(genes[0].aligned)}: not aligned")
         if gene.name in seen:
             raise BadSequence(f"{path}: the name {gene.name!r} occurs twice")
         seen.add(gene.name)
@@ -86,25 +100,25 @@ def _text(path: Path) -> str:
     raw = path.read_bytes()
     try:
         return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("ascii")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise BadSequence(f"{path}: not a whole FASTA file: {error}") from None
 
 
-def _gene(path: Path, header: str, bases: str, table: dict[str, str] | None, longest: int | None) -> Gene:
+def _gene(path: Path, header: str, letters: str, table: dict[str, str] | None, aligned: bool) -> Gene:
     name, *rest = header.split() or [""]
     said = dict(word.split("=", 1) for word in rest if "=" in word)
-    bases = bases.upper().replace("U", "T")
+    letters = letters.upper().replace("U", "T")
+    bases = letters.replace(GAP, "") if aligned else letters
     if not name or not bases:
         raise BadSequence(f"{path}: record {name or header!r} has no {'bases' if name else 'name'}")
     if wrong := sorted(set(bases) - IUPAC):
         raise BadSequence(f"{path}: record {name!r} holds {wrong[0]!r} at base {bases.index(wrong[0]) + 1}; "
                           f"allowed are {''.join(sorted(IUPAC))} (ungapped)")
-    if longest is not None and len(bases) > longest:
-        raise BadSequence(f"{path}: record {name!r} has {len(bases)} bases, {longest} fit the model")
     if table is not None and name not in table:
         raise BadSequence(f"{path}: the table of labels has no row for {name!r}")
     label = table[name] if table is not None else said.get("class", "")
-    return Gene(name, bases, label, said.get("nearest") or said.get("lineage", ""))
+    lineage = said.get("nearest") or said.get("lineage", "")
+    return Gene(name, bases, label, lineage, aligned=letters if aligned else "")
 
 
 def _read_labels(path: str | Path) -> dict[str, str]:
@@ -112,4 +126,6 @@ def _read_labels(path: str | Path) -> dict[str, str]:
     if not rows or not {"name", "class"} <= set(rows[0]):
         raise BadSequence(f"{path}: a table of labels needs the columns 'name' and 'class', tab-separated")
     name, label = rows[0].index("name"), rows[0].index("class")
+    if short := [i for i, row in enumerate(rows, 1) if len(row) <= max(name, label)]:
+        raise BadSequence(f"{path}: row {short[0]} of the table of labels lacks a column")
     return {row[name].split()[0]: row[label] for row in rows[1:]}  # a FASTA name ends at the first blank

@@ -43,6 +43,15 @@ def words(bases: str) -> str:
     return " ".join(kmers(bases))
 
 
+def unknown_share(tokenizer, bases: str) -> float:
+    """Return the share of a sequence's k-mers that the tokenizer's training part did not have.
+
+    A classifier sees all of these as one and the same token, so at 1 it cannot tell two such sequences apart.
+    """
+    ids = tokenizer.convert_tokens_to_ids(kmers(bases))
+    return ids.count(tokenizer.unk_token_id) / len(ids)
+
+
 def build_tokenizer(sequences: Iterable[str], positions: int = 512):
     """Build the tokenizer whose vocabulary is the unique k-mers of the training sequences, [CLS] first.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.sequences.fasta import GAP, Gene, read_fasta
+from analysis.sequences.fasta import GAP, BadSequence, Gene, read_fasta
 
 STOPS = frozenset({"TAA", "TAG", "TGA"})
 CLASSES = ("Alpha", "Beta", "Gamma", "Delta", "Omicron", "GH/490R", "Lambda", "Mu")
@@ -32,22 +32,31 @@ class Backbone:
     aligned: str
 
 
-def read_backbones(folder: str | Path) -> list[Backbone]:
-    """Read real lineages from ``reference_S.fasta`` and ``lineages.tsv``, aligned to the reference.
+COLUMNS = ("class", "lineage", "substitutions", "deletions", "insertions")
 
-    The alignment follows from the table's substitutions, deletions and insertions and is checked against the
-    published sequence in ``lineages_S.fasta.gz``.
+
+def read_backbones(folder: str | Path) -> list[Backbone]:
+    """Read lineages, aligned: a folder of real ones, or a FASTA file of one's own.
+
+    A folder holds ``reference_S.fasta`` and ``lineages.tsv``; the alignment follows from the table's substitutions,
+    deletions and insertions and is checked against the published sequence in ``lineages_S.fasta.gz``. A FASTA file
+    is aligned already, with ``-`` for a gap and ``class=NAME`` in every header.
 
     Raises
     ------
     ValueError
-        If a lineage rebuilt from the table differs from its sequence.
+        If a lineage rebuilt from the table differs from its sequence, the table lacks a column, or a record of the
+        file has no class.
     """
     folder = Path(folder)
+    if folder.is_file():
+        return _from_fasta(folder)
     reference = read_fasta(folder / "reference_S.fasta")[0].bases
     published = {gene.name: gene.bases for gene in read_fasta(folder / "lineages_S.fasta.gz")}
     head, *rows = ((folder / "lineages.tsv").read_text().splitlines())
     table = [dict(zip(head.split("\t"), row.split("\t"))) for row in rows]
+    if lacking := set(COLUMNS) - set(head.split("\t")):
+        raise ValueError(f"{folder / 'lineages.tsv'} lacks the column {min(lacking)!r}")
     inserted: dict[int, int] = {}
     for row in table:
         for place, bases in _insertions(row):
@@ -59,6 +68,13 @@ def read_backbones(folder: str | Path) -> list[Backbone]:
             raise ValueError(f"{folder}: {row['lineage']} rebuilt from lineages.tsv differs from its sequence")
         backbones.append(Backbone(row["lineage"], row["class"], aligned))
     return backbones
+
+
+def _from_fasta(path: Path) -> list[Backbone]:
+    genes = read_fasta(path, aligned=True)
+    if nameless := [gene.name for gene in genes if not gene.label]:
+        raise BadSequence(f"{path}: record {nameless[0]!r} needs class=NAME in its header to serve as a backbone")
+    return [Backbone(gene.name, gene.label, gene.aligned) for gene in genes]
 
 
 _FIRST = 21563  # genome position of the gene's first base
@@ -84,15 +100,20 @@ def _align(reference: str, row: dict, inserted: dict[int, int]) -> str:
 
 
 def invent_backbones(seed: int = 0, *, codons: int = 1274, lineages: Sequence[int] = (4, 3, 9, 24, 24, 1, 2, 4),
-                     labels: Sequence[str] = CLASSES) -> list[Backbone]:
+                     labels: Sequence[str] = CLASSES, gene: str | None = None) -> list[Backbone]:
     """Invent a gene and lineages of eight classes: random codons, class and lineage substitutions, deletions.
 
     Classes differ by 6 to 30 substitutions and up to three deletions of 3, 6 or 9 bases, so that lengths and
-    reading phases differ between classes as those of the real ones do. Nothing of it is viral.
+    reading phases differ between classes as those of the real ones do. Nothing of it is viral, unless ``gene``, whole
+    codons from start to stop, takes the place of the random ones; the classes are invented even so.
     """
     rng = np.random.default_rng(seed)
-    senses = [a + b + c for a in "ACGT" for b in "ACGT" for c in "ACGT" if a + b + c not in STOPS]
-    gene = "ATG" + "".join(rng.choice(senses, codons - 2)) + "TAA"
+    if gene is None:
+        senses = [a + b + c for a in "ACGT" for b in "ACGT" for c in "ACGT" if a + b + c not in STOPS]
+        gene = "ATG" + "".join(rng.choice(senses, codons - 2)) + "TAA"
+    codons, rest = divmod(len(gene), 3)
+    if rest or codons < 60:
+        raise ValueError(f"a gene has at least 60 whole codons, got {len(gene)} bases")
     backbones = []
     for label, count in zip(labels, lineages, strict=True):
         ancestor = _mutated(np.frombuffer(gene.encode(), np.uint8).copy(), int(rng.integers(6, 31)), rng)

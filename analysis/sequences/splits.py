@@ -54,12 +54,26 @@ def split(genes: Sequence[Gene], by: str = "sequence", seed: int = 0,
     return Split(train, validation, test)
 
 
+def unit_names(genes: Sequence[Gene], by: str) -> list[str]:
+    """Return the unit of each sequence: what :func:`split` keeps together, and what is independent in an interval.
+
+    Examples
+    --------
+    >>> unit_names([Gene("x", "A", "Mu", "m", "m/1"), Gene("y", "A", "Mu", "m", "m/2")], "lineage")
+    ['m/1', 'm/2']
+    """
+    if by == "sequence":
+        return [gene.name for gene in genes]
+    lineages: dict[str, set[str]] = {}
+    for gene in genes:
+        lineages.setdefault(gene.label, set()).add(gene.lineage)
+    return [gene.clade if by == "clade" or len(lineages[gene.label]) < 3 else gene.lineage for gene in genes]
+
+
 def _units(members: list[int], genes: Sequence[Gene], by: str) -> list[list[int]]:
     if by == "sequence":
         return [[i] for i in members]
-    if by == "lineage" and len({genes[i].lineage for i in members}) < 3:
-        by = "clade"
     units: dict[str, list[int]] = {}
-    for i in members:
-        units.setdefault(getattr(genes[i], by), []).append(i)
+    for i, name in zip(members, unit_names([genes[i] for i in members], by)):
+        units.setdefault(name, []).append(i)
     return [units[name] for name in sorted(units)]

@@ -21,6 +21,8 @@ import torch
 from torch import Tensor, nn
 
 STATE = "state.safetensors"
+SEEDS = range(2**40)
+"""Seeds that leave room for a step's number within the 64 bits of torch's generators."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class Settings:
     def __post_init__(self):
         if self.steps < 1 or self.warmup < 0:
             raise ValueError(f"steps must be at least 1 and warmup at least 0, got {self.steps} and {self.warmup}")
+        if self.seed not in SEEDS:
+            raise ValueError(f"seed must be 0 to 2**40 - 1, got {self.seed}")
         if self.schedule not in ("cosine", "linear", "constant"):
             raise ValueError(f"schedule must be 'cosine', 'linear' or 'constant', got {self.schedule!r}")
 

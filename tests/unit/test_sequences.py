@@ -157,3 +157,16 @@ def test_split_refuses():
         splits.split([fasta.Gene("a", "A", "x"), fasta.Gene("b", "A", "x")])
     with pytest.raises(ValueError, match="needs backbones"):
         next(simulate.simulate([], 1))
+
+
+def test_no_damage_to_a_packed_file_ends_in_anything_but_a_refusal(tmp_path):
+    good = gzip.compress(b">x class=Alpha\n" + b"ACGTTGCA" * 40 + b"\n", mtime=0)
+    refused = 0
+    for place in range(2, len(good)):
+        path = tmp_path / "damaged.fasta.gz"
+        path.write_bytes(good[:place] + bytes([good[place] ^ 0x55]) + good[place + 1:])
+        try:
+            read_fasta(path)  # a changed date or flag harms nothing
+        except BadSequence:
+            refused += 1
+    assert refused > len(good) / 2

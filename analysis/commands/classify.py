@@ -1,0 +1,92 @@
+"""Name the class of each sequence in a FASTA file with a variant classifier, or say why it names none.
+
+A classifier has an answer for anything, even for what it has never seen a word of. So a sequence more than half of
+whose k-mers are unknown to the model gets no class; its probabilities are printed all the same. The bundled model
+knows an invented gene: every real sequence is unknown to it.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from analysis import checkpoints, device, models, weights
+
+HIGH, LIMIT = 0.2, 0.5
+"""Shares of unknown k-mers: above the first a warning, above the second no class."""
+
+
+def add_arguments(parser):
+    """Take the file, the model and the form of the output."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="FASTA, plain or gzipped; unaligned spike genes")
+    parser.add_argument("--model", default="variant-bert-mini", help="a name that `list` shows, or a trained folder")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object, unrounded")
+    form.add_argument("--tsv", action="store_true", help="one row a sequence, tab-separated")
+
+
+def run(arguments) -> int:
+    """Print one line a sequence; exit with 1 if a sequence got no class."""
+    from analysis.sequences import fasta, kmers
+    from analysis.training import variants
+    found = checkpoints.find(arguments.model)
+    settings = weights.config(found)
+    if not weights.has(found, "classifier.weight"):
+        raise ValueError(f"--model must be a variant classifier; {found.name} has no tensor 'classifier.weight'")
+    genes = fasta.read_fasta(arguments.file, shortest=kmers.K,
+                             longest=kmers.longest(settings["max_position_embeddings"]))
+    model, tokenizer = models.load(found, task="classifier", attention="sdpa",
+                                   device=device.choose()), models.tokenizer(found)
+    labels = [model.config.id2label[i] for i in range(model.config.num_labels)]
+    rows = []
+    for gene, row in zip(genes, variants.predict(model, tokenizer, [gene.bases for gene in genes])):
+        unknown = kmers.unknown_share(tokenizer, gene.bases)
+        best = labels[int(row.argmax())] if unknown <= LIMIT else None
+        rows.append({"name": gene.name, "class": best, "probabilities": dict(zip(labels, row.tolist())),
+                     "unknown": unknown})
+    _print(rows, labels, found, arguments)
+    _warn(rows, found)
+    return 1 if any(row["class"] is None for row in rows) else 0
+
+
+def _print(rows: list[dict], labels: list[str], found: checkpoints.Checkpoint, arguments) -> None:
+    if arguments.json:
+        about = {"model": found.label(), "trained_on": _origin(found), "sequences": rows}
+        print(json.dumps(about, indent=1))
+        return
+    head = ["name", "class", "unknown", *labels]
+    cells = [[row["name"], row["class"] or "none", f"{row['unknown']:.3f}",
+              *(f"{row['probabilities'][label]:.4f}" for label in labels)] for row in rows]
+    if arguments.tsv:
+        print("\n".join("\t".join(line) for line in [head, *cells]))
+        return
+    widths = [max(len(line[i]) for line in [head, *cells]) for i in range(len(head))]
+    for line in [head, *cells]:
+        texts = (cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in enumerate(zip(line, widths)))
+        print("  ".join(texts).rstrip())
+
+
+def _origin(found: checkpoints.Checkpoint) -> str | None:
+    """Return what the model was trained on, as its report has it."""
+    try:
+        return json.loads((found.folder / "report.json").read_text()).get("origin")
+    except (OSError, ValueError):
+        return None
+
+
+def _warn(rows: list[dict], found: checkpoints.Checkpoint) -> None:
+    """Say on stderr what the numbers cannot be trusted for."""
+    if found.stands_in_for:
+        print(f"warning: {found.label()}", file=sys.stderr)
+    refused = [row["name"] for row in rows if row["class"] is None]
+    doubtful = [row["name"] for row in rows if row["class"] is not None and row["unknown"] > HIGH]
+    if refused:
+        knows = f", which was trained on: {origin}" if (origin := _origin(found)) else ""
+        print(f"warning: {_some(refused)}: no class, because more than {LIMIT:.0%} of the k-mers are unknown to "
+              f"{found.name}{knows}", file=sys.stderr)
+    if doubtful:
+        print(f"warning: {_some(doubtful)}: more than {HIGH:.0%} of the k-mers are unknown, the class is doubtful",
+              file=sys.stderr)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

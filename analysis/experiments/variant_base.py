@@ -1,0 +1,50 @@
+"""The classifier at the size of BERT_BASE: its card, and the arrays of the same figures as for the small one.
+
+Its weights are not distributed. ``python -m analysis train variant-bert-base --device cuda`` trains them,
+makes this record from them and leaves them in ``runs``. The measuring runs on the CPU, one sequence a class.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from analysis import checkpoints
+from analysis.experiments import variant_measures
+from analysis.intervals import share_interval
+from analysis.records import Experiment, Result, Value, data_folder
+from analysis.training.variants import POSITIONS
+
+PER_CLASS, AMONG = 1, 200
+"""Sequences of each class, found among so many of the test part."""
+TOLD = ("steps", "seconds", "ms_per_step", "vocabulary", "parameters", "final_loss")
+"""What is taken from the card as it is."""
+
+
+def measure_folder(folder: Path, *, pad_to: int = POSITIONS) -> Result:
+    """Measure a trained classifier's folder; its accuracies are those of its card, with exact intervals."""
+    run = variant_measures.open_run(folder, data_folder("sars-cov-2") if _is_real(folder) else None)
+    parts, card = run.data.parts, run.card
+    some = replace(run.data, parts=replace(parts, test=parts.test[:AMONG]))
+    arrays, values, _ = variant_measures.measure_run(replace(run, data=some), PER_CLASS, pad_to=pad_to)
+    for name, part in (("validation", parts.validation), ("test", parts.test)):
+        share = share_interval(round(card[name] * len(part)), len(part))
+        values[name] = Value(card[name], 1e-9, share.low, share.high, len(part))
+    values |= {name: Value(card[name]) for name in TOLD if card[name] is not None}
+    values |= {"training_sequences": Value(len(parts.train)), "batch": Value(card["recipe"]["batch"]),
+               "origin": Value(card["origin"])}
+    return Result(values, arrays, {name: variant_measures.tolerance(name) for name in arrays})
+
+
+def _is_real(folder: Path) -> bool:
+    return '"synthetic gene"' not in (Path(folder) / "report.json").read_text()
+
+
+def compute(device: torch.device) -> Result:
+    """Measure the trained classifier, wherever it lies."""
+    return measure_folder(checkpoints.find("variant-bert-base").folder)
+
+
+EXPERIMENT = Experiment(
+    name="variant-base", models=("variant-bert-base",), compute=compute, minutes=5,
+    summary="The variant classifier at the size of BERT_BASE: accuracy, and the measures on 8 sequences")

@@ -1,0 +1,109 @@
+"""Where trained classifiers lie, and how well they do: on what they know, on what is new, on half of the evidence.
+
+Folders are looked for in ``ANALYSIS_RUNS``, then in ``runs``; what is not there is trained.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from analysis import checkpoints
+from analysis.experiments import variant_emergence
+from analysis.experiments.variant_baselines import exchanged
+from analysis.intervals import share_interval
+from analysis.records import Value
+from analysis.sequences.fasta import Gene
+from analysis.sequences.phase import fill_letters, only_deletions, only_substitutions
+from analysis.sequences.simulate import Backbone, simulate
+from analysis.training import variants
+
+RUNS = "ANALYSIS_RUNS"
+FRESH = 48
+"""Sequences of each set; accuracies over whole parts are on the card."""
+SETS = ("test", "new clades", "far clades", "only substitutions", "only deletions")
+
+
+def find_run(name: str, seed: int = 0, *, recipe: variants.Recipe | None = None, folder: Path | None = None,
+             device: torch.device | str = "cpu") -> Path:
+    """Return the folder of a trained classifier, ``ANALYSIS_RUNS/name`` or ``runs/name``; train it if there is none.
+
+    Parameters
+    ----------
+    recipe
+        What to train; default: that of the bundled classifier.
+    folder
+        Real lineages to train around; without it the gene is invented, and seed 0 is the bundled classifier.
+    """
+    if folder is None and seed == 0:
+        return checkpoints.find("variant-bert-mini").folder
+    places = [Path(parent, name) for parent in (os.environ.get(RUNS), "runs") if parent]
+    for place in places:
+        if (place / "report.json").exists():
+            return place
+    recipe = recipe or variants.MINI
+    data = variants.make_data(recipe, seed, folder)
+    variants.train(recipe, places[-1], seed=seed, device=device, data=data,
+                   probe=variant_emergence.make_probe(data), probe_at=variant_emergence.at(recipe.steps))
+    return places[-1]
+
+
+def make_sets(data: variants.Data, backbones: Sequence[Backbone], seed: int,
+              fresh: int = FRESH) -> dict[str, list[Gene]]:
+    """Make what a classifier is asked about, by the names of :data:`SETS`.
+
+    *Test* sequences are of clades that training saw. *New clades* are of the same lineages with other substitutions,
+    *far clades* have four times as many. In the last two, made like new clades, only substitutions or only deletions
+    are left to tell the classes apart.
+    """
+    found = {"test": thin([data.genes[i] for i in data.parts.test], fresh)}
+    found["new clades"] = list(simulate(backbones, fresh, 10_000 + seed))
+    found["far clades"] = list(simulate(backbones, fresh, 20_000 + seed, shared=12.0))
+    found["only substitutions"] = list(simulate(only_substitutions(backbones), fresh, 10_000 + seed))
+    found["only deletions"] = list(simulate(only_deletions(backbones), fresh, 10_000 + seed))
+    return found
+
+
+def thin(genes: Sequence[Gene], most: int) -> list[Gene]:
+    """Return at most that many sequences, evenly from the whole list.
+
+    >>> [gene.name for gene in thin([Gene(name, "A") for name in "abcdef"], 3)]
+    ['a', 'c', 'e']
+    """
+    return [genes[i] for i in np.unique(np.linspace(0, len(genes), min(most, len(genes)), endpoint=False).astype(int))]
+
+
+def follow(model: torch.nn.Module, data: variants.Data, backbones: Sequence[Backbone],
+           most: int = FRESH) -> dict[str, Value]:
+    """Give test sequences the deletions of another class, as for the baselines, and say whom the classifier follows.
+
+    Returns
+    -------
+    dict
+        ``exchanged_bases`` and ``exchanged_deletions``: how often it names the class of the one and of the other.
+    """
+    test = thin([data.genes[i] for i in data.parts.test], most)
+    pairs = exchanged(test, fill_letters([b.aligned for b in backbones]))
+    named = variants.predict(model, data.tokenizer, [gene.bases for gene, _ in pairs]).argmax(-1).tolist()
+    labels = {"bases": [gene.label for gene, _ in pairs], "deletions": [label for _, label in pairs]}
+    values = {}
+    for what, due in labels.items():
+        share = share_interval(sum(data.labels[i] == label for i, label in zip(named, due)), len(due))
+        values[f"exchanged_{what}"] = Value(share.value, 0.02, share.low, share.high, len(due))
+    return values
+
+
+def confuse(model: torch.nn.Module, data: variants.Data, genes: Sequence[Gene]) -> np.ndarray:
+    """Count how often each class (rows) is named as each (columns)."""
+    named = variants.predict(model, data.tokenizer, [gene.bases for gene in genes]).argmax(-1).tolist()
+    counts = np.zeros((len(data.labels), len(data.labels)), int)
+    for gene, name in zip(genes, named):
+        counts[data.labels.index(gene.label), name] += 1
+    return counts
+
+
+def confuse_all(model: torch.nn.Module, data: variants.Data, sets: Mapping[str, Sequence[Gene]]) -> np.ndarray:
+    """Count for every set, ``(set, class, named)``, in the order of :data:`SETS`."""
+    return np.stack([confuse(model, data, sets[name]) for name in SETS])
