@@ -20,10 +20,13 @@ def encoder_layers(model: torch.nn.Module) -> list[EncoderLayer]:
     Raises
     ------
     ValueError
-        If the model is not of the BERT family (``config.model_type``).
+        If the model is not of the BERT family (``config.model_type``), or its activation is not the exact GELU.
     """
     if getattr(getattr(model, "config", None), "model_type", None) != "bert":
         raise ValueError(f"model must be of the BERT family, got {type(model).__name__}")
+    if model.config.hidden_act != "gelu":
+        raise ValueError(f"model must have the exact GELU for its activation, got {model.config.hidden_act!r}: our "
+                         "forward pass would not be its own")
     body = getattr(model, "bert", model)
     return [_layer(layer, model.config.num_attention_heads) for layer in body.encoder.layer]
 

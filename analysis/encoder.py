@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from analysis.attention import attend
-from analysis.axes import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights, Residual
+from analysis.axes import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights, Residual, check_real
 from analysis.layernorm import layer_norm as normalise
 
 
@@ -42,10 +42,20 @@ PURE_ATTENTION = Switches(skip=False, mlp=False, layer_norm=False)
 def perceive(x: Residual, weights: MlpWeights, activation: Callable[[Tensor], Tensor] = gelu) -> Residual:
     """Return ``act(x W_in + b_in) W_out + b_out``: the perceptron, row by row.
 
+    Raises
+    ------
+    ValueError
+        If ``x`` has another width or dtype than the weights.
+
+    Examples
+    --------
     >>> eye, zero = torch.eye(2), torch.zeros(2)
     >>> perceive(torch.tensor([[3.0, -1.0]]), MlpWeights(eye, zero, eye, zero), torch.relu)
     tensor([[3., 0.]])
     """
+    if x.shape[-1:] != weights.W_in.shape[:1] or x.dtype != weights.W_in.dtype:
+        raise ValueError(f"x must be (..., {len(weights.W_in)}) in {weights.W_in.dtype} to fit the perceptron, got "
+                         f"{tuple(x.shape)} in {x.dtype}")
     return activation(x @ weights.W_in + weights.b_in) @ weights.W_out + weights.b_out
 
 
@@ -86,8 +96,8 @@ def encode(x: Residual, layers: Sequence[EncoderLayer], switches: Switches = ALL
 
     Raises
     ------
-    ValueError
-        If there is no layer, or ``x`` does not fit the first.
+    TypeError, ValueError
+        If there is no layer, or ``x`` does not fit the first or is not of finite floating numbers.
 
     Notes
     -----
@@ -95,6 +105,7 @@ def encode(x: Residual, layers: Sequence[EncoderLayer], switches: Switches = ALL
     """
     if not layers:
         raise ValueError("layers is empty: an encoder needs at least one")
+    check_real("x", x, "position", "model")
     states = [x]
     for layer in layers:
         states.append(encode_layer(states[-1], layer, switches, activation))
@@ -120,16 +131,22 @@ def random_layers(depth: int, heads: int, model: int, *, gain: float = 1.0, std:
     Raises
     ------
     ValueError
-        If ``heads`` does not divide ``model``, or ``depth`` is below 1.
+        If a size is below 1, ``heads`` does not divide ``model``, or ``gain`` or ``std`` is negative or not finite.
     """
+    hidden = 4 * model if hidden is None else hidden
+    for name, size in {"depth": depth, "heads": heads, "model": model, "hidden": hidden}.items():
+        if size < 1:
+            raise ValueError(f"{name} must be at least 1, got {size}")
     if model % heads:
         raise ValueError(f"heads must divide model = {model}, got {heads}")
-    if depth < 1:
-        raise ValueError(f"depth must be at least 1, got {depth}")
-    channel, hidden = model // heads, hidden or 4 * model
+    for name, size in {"gain": gain, "std": 0 if std is None else std}.items():
+        if not 0 <= size < math.inf:
+            raise ValueError(f"{name} must be finite and not negative, got {size}")
+    channel = model // heads
 
     def draw(*shape: int, fan_in: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=dtype) * (std or gain / math.sqrt(fan_in))
+        size = gain / math.sqrt(fan_in) if std is None else std
+        return torch.randn(*shape, generator=generator, dtype=dtype) * size
 
     def zeros(*shape: int) -> Tensor:
         return torch.zeros(*shape, dtype=dtype)

@@ -3,13 +3,15 @@ r"""One post-LN layer with everything that passes along it: what each station of
 What belongs here: the forward pass, kept. What does not: switches (``encoder``), measuring what was kept.
 """
 
+import math
 from dataclasses import dataclass
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from analysis.attention import check_input, compute_scores, project, softmax
-from analysis.axes import Attention, EncoderLayer, Projected, Residual
+from analysis.axes import Attention, EncoderLayer, Projected, Residual, check_real
 from analysis.encoder import perceive
 from analysis.information import concatenate, stack
 from analysis.layernorm import centre, layer_norm, sigma
@@ -44,8 +46,35 @@ class Stations:
         """What the second LayerNorm reads, ``first + perceived``."""
         return self.first + self.perceived
 
+    def only(self, keep: Bool[Tensor, " position"]) -> "Stations":
+        """Return the stations of one text at the positions that ``keep`` marks: of padded rows, those of the text.
 
-def pass_through(x: Residual, layer: EncoderLayer, maps: Attention | None = None) -> Stations:
+        Nothing is computed anew. If the left out positions were not listened to (``keep`` of `pass_through`), these are
+        the stations of the text without padding.
+        """
+        check_keep(keep, self.x)
+        rows = {name: getattr(self, name)[..., keep, :] for name in
+                ("x", "values", "heads", "attended", "first", "perceived", "second")}
+        return Stations(attention=self.attention[..., keep, :][..., keep], **rows)
+
+
+def check_keep(keep: Tensor, rows: Tensor) -> None:
+    """Refuse a mask that is not one boolean a position, or that keeps none.
+
+    Raises
+    ------
+    ValueError
+        If it is of another dtype (a mask of 0 and 1 has to be made ``bool``), of another length, or all ``False``.
+    """
+    if not isinstance(keep, Tensor) or keep.dtype != torch.bool or keep.shape != rows.shape[-2:-1]:
+        given = f"{tuple(keep.shape)} in {keep.dtype}" if isinstance(keep, Tensor) else type(keep).__name__
+        raise ValueError(f"keep must be a bool tensor of shape {tuple(rows.shape[-2:-1])}, got {given}")
+    if not keep.any():
+        raise ValueError("keep leaves no position")
+
+
+def pass_through(x: Residual, layer: EncoderLayer, maps: Attention | None = None,
+                 keep: Bool[Tensor, " position"] | None = None) -> Stations:
     """Run one layer and keep what passed each station.
 
     Parameters
@@ -56,26 +85,38 @@ def pass_through(x: Residual, layer: EncoderLayer, maps: Attention | None = None
         Its weights.
     maps
         Attention to use in place of the layer's own: an ablation, an ideal gate.
+    keep
+        Which positions may be listened to (``False`` for padding), as BERT's attention mask has it; all by default.
+        Padding positions still ask, and get a row at each station.
 
     Raises
     ------
     ValueError
-        If ``x`` does not fit the layer, or ``maps`` is not ``(head, position, position)``.
+        If ``x`` is not finite, in float32 or float64, or does not fit the layer, ``maps`` is not
+        ``(head, position, position)`` or comes together with ``keep``, or ``keep`` is not one boolean a position.
 
     Examples
     --------
-    >>> import torch
     >>> from analysis.encoder import random_layers
     >>> layer = random_layers(1, 2, 4, generator=torch.Generator().manual_seed(0))[0]
     >>> pass_through(torch.ones(3, 4).double(), layer).attention.shape
     torch.Size([2, 3, 3])
     """
     check_input(x, layer.attention)
+    check_real("x", x, "position", "model")
+    if keep is not None:
+        check_keep(keep, x)
+        if maps is not None:
+            raise ValueError("give maps or keep, not both: maps say themselves who listens to whom")
     if maps is None:
-        maps = softmax(compute_scores(x, layer.attention))
+        scores = compute_scores(x, layer.attention)
+        maps = softmax(scores if keep is None else scores.masked_fill(~keep, -math.inf))
     n, due = x.shape[-2], (layer.attention.heads, x.shape[-2], x.shape[-2])
     if maps.shape[-3:] != due:
         raise ValueError(f"maps must be {due} for {n} positions, got {tuple(maps.shape)}")
+    check_real("maps", maps, "head", "query", "key")
+    if maps.dtype != x.dtype:
+        raise ValueError(f"maps are in {maps.dtype} but x is in {x.dtype}: convert one of them")
     values = project(x, layer.attention.W_V, layer.attention.b_V)
     heads = concatenate(maps @ values)
     attended = heads @ stack(layer.attention.W_O) + layer.attention.b_O
@@ -87,8 +128,15 @@ def pass_through(x: Residual, layer: EncoderLayer, maps: Attention | None = None
 def normalise(rows: Float[Tensor, "*any model"], eps: float = 1e-12) -> Float[Tensor, "*any model"]:
     r"""Apply LayerNorm without gain and bias: rows of mean 0 and length :math:`\sqrt d`.
 
-    >>> import torch
+    Raises
+    ------
+    TypeError, ValueError
+        If ``rows`` is no finite float32 or float64 tensor: in float16 the square of 256 overflows.
+
+    Examples
+    --------
     >>> normalise(torch.tensor([5.0, 1.0]))
     tensor([ 1., -1.])
     """
+    check_real("rows", rows, "model")
     return centre(rows) / sigma(rows, eps)[..., None]

@@ -2,7 +2,8 @@ r"""Statistics of attention maps gathered while a model runs, map by map, withou
 
 ``MapStatistics.attend`` is an attention layer that counts as it goes; its sums are whole numbers (fixed point), so that
 they come out the same to the last bit in whatever order, and on however many processes, the texts are read.
-What belongs here: sums over maps. What does not: running models (``analysis.capture``), reading gates (``gates``).
+What belongs here: sums over maps. What does not: the sums themselves (``sums``, whose names can be had from here),
+running models (``analysis.capture``), reading gates (``gates``).
 """
 
 import math
@@ -12,86 +13,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from analysis.axes import all_finite
+from analysis.sums import UNIT, Moments, Sums, add, fixed, refuse_overflow  # noqa: F401, Moments is had from here too
+
 Heads = Float[Tensor, "batch head position channel"]
-UNIT = 2.0**32
-"""One in fixed point: sums are multiples of ``1/UNIT``, exact up to 2 billion."""
 TILE = 2**24  # cells of a tile on a GPU
 ROWS = 256  # on the CPU a tile is so many rows of one head, which stay in its cache
-FAR = -1e4  # added to the scores of keys that a query may not see: their weight is 0 exactly
-
-
-def fixed(values: Tensor) -> Int[Tensor, "..."]:
-    """Turn numbers into fixed point.
-
-    >>> fixed(torch.tensor([0.5])).item() / UNIT
-    0.5
-    """
-    return (values.double() * UNIT).round().long()
-
-
-class Sums:
-    """Named whole-number sums that can be merged in any order, and across processes. Subclasses fill them.
-
-    ``state`` maps names to int64 tensors; nothing else is carried.
-    """
-
-    state: dict[str, Tensor]
-
-    def merge(self, other: "Sums") -> "Sums":
-        """Add another's sums to these; both must be of one shape."""
-        for name, total in self.state.items():
-            if name not in other.state or other.state[name].shape != total.shape:
-                raise ValueError(f"cannot merge: {name} has shape {tuple(total.shape)} here and "
-                                 f"{tuple(other.state[name].shape) if name in other.state else 'is absent'} there")
-            total.add_(other.state[name].to(total.device))
-        return self
-
-    def all_reduce(self) -> "Sums":
-        """Add the sums of all processes of ``torch.distributed``; without a process group nothing happens."""
-        import torch.distributed as dist
-
-        if dist.is_available() and dist.is_initialized():
-            for total in self.state.values():
-                dist.all_reduce(total)
-        return self
-
-
-class Moments(Sums):
-    """Count, sum and sum of squares of equal-shaped tensors: mean and spread over texts.
-
-    >>> moments = Moments((2,))
-    >>> moments.add(torch.tensor([1.0, 2.0]))
-    >>> moments.add(torch.tensor([3.0, 2.0]))
-    >>> moments.mean().tolist(), moments.deviation().tolist()
-    ([2.0, 2.0], [1.4142135623730951, 0.0])
-    """
-
-    def __init__(self, shape: Sequence[int], device: torch.device | str = "cpu"):
-        """Start with nothing counted."""
-        self.state = {"count": torch.zeros((), dtype=torch.long, device=device),
-                      "sum": torch.zeros(*shape, dtype=torch.long, device=device),
-                      "square": torch.zeros(*shape, dtype=torch.long, device=device)}
-
-    def add(self, values: Tensor) -> None:
-        """Count one more tensor."""
-        self.state["count"] += 1
-        self.state["sum"] += fixed(values)
-        self.state["square"] += fixed(values.double().square())
-
-    def mean(self) -> Tensor:
-        """Return the mean of what was added."""
-        return self.state["sum"].double() / UNIT / self._some()
-
-    def deviation(self) -> Tensor:
-        """Return the standard deviation (n - 1) of what was added; nan for fewer than two."""
-        count = self._some()
-        spread = (self.state["square"].double() / UNIT - count * self.mean().square()) / (count - 1)
-        return spread.clamp_min(0).sqrt()
-
-    def _some(self) -> Tensor:
-        if self.state["count"] == 0:
-            raise ValueError("nothing was added yet: there is no mean of nothing")
-        return self.state["count"].double()
 
 
 class MapStatistics(Sums):
@@ -103,6 +30,11 @@ class MapStatistics(Sums):
         Of the model.
     positions
         The longest sequence that will come.
+
+    Raises
+    ------
+    ValueError
+        If one of the three is not a positive whole number.
 
     Notes
     -----
@@ -122,6 +54,9 @@ class MapStatistics(Sums):
 
     def __init__(self, layers: int, heads: int, positions: int, device: torch.device | str = "cpu"):
         """Start with nothing counted."""
+        for name, number in (("layers", layers), ("heads", heads), ("positions", positions)):
+            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+                raise ValueError(f"{name} must be a positive whole number, got {number!r}")
         self.positions = positions
         shape = (layers, heads)
 
@@ -149,21 +84,36 @@ class MapStatistics(Sums):
             Number of real tokens of each sequence, padding on the right; ``None`` where nothing is padded. Padding is
             neither seen nor counted, and its output is 0.
 
+        Returns
+        -------
+        Tensor
+            The output, in the shape and dtype of ``value``.
+
         Raises
         ------
         ValueError
-            If there are more positions than were announced, or not as many keys as queries.
+            If there are more positions or layers or other heads than were announced; if query, key and value, or the
+            lengths, do not fit each other; if the attention holds nan, as it does where a score is not finite.
+        OverflowError
+            If a sum grows beyond 2 billion.
+
+        Notes
+        -----
+        In half precision the maps are made, and their sums taken, in float32.
         """
-        batch, _, n, _ = query.shape
-        if key.shape[-2] != n or n > self.positions:
-            raise ValueError(f"query and key must have the same number of positions, at most {self.positions}; "
-                             f"got {n} and {key.shape[-2]}")
-        output = torch.zeros_like(value) if lengths is not None else torch.empty_like(value)
+        lengths = _check(query, key, value, scale, lengths)
+        _, heads, n, _ = query.shape
+        layers, due, _ = self.state["entropy"].shape
+        if n > self.positions or heads != due or not 0 <= layer < layers:
+            raise ValueError(f"layer, heads and positions must fit what was announced: below {layers}, exactly {due}, "
+                             f"at most {self.positions}; got {layer}, {heads} and {n}")
+        dtype, (query, key, value) = value.dtype, _widen(query, key, value)
+        output = torch.zeros_like(value)
         query = query * (scale / math.log(2))
-        for b, length in enumerate(lengths if lengths is not None else [n] * batch):
+        for b, length in enumerate(lengths):
             parts = [part[b, :, :length] for part in (query, key, value, output)]
             self._count(layer, length, *self._attend(*parts, causal=causal))
-        return output
+        return output.to(dtype)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, output: Tensor, *, causal: bool) -> tuple[Tensor, ...]:
         """Attend within one sequence, tile by tile of heads and rows; return the sums that are to be counted."""
@@ -172,7 +122,7 @@ class MapStatistics(Sums):
         size, rows = (1, min(n, ROWS)) if few else (max(1, TILE // (n * n)), n)
         total, inner = query.new_empty(heads, n, 1), query.new_empty(heads, n, 1)
         column, diagonal = query.new_zeros(heads, 1, n), query.new_zeros(heads, 1, 2 * n - 1)
-        future = query.new_full((n, n), FAR).triu(1) if causal else None
+        future = torch.ones(n, n, dtype=torch.bool, device=query.device).triu(1) if causal else None
         for start in range(0, heads, size):
             tile = slice(start, min(start + size, heads))
             keys, values = key[tile].transpose(-1, -2), value[tile]
@@ -182,9 +132,11 @@ class MapStatistics(Sums):
                 scores, exps, sheared = self._buffer(tile.stop - start, high, query)
                 torch.bmm(query[tile, part], keys, out=scores)
                 if causal:
-                    scores += future[part]
+                    scores.masked_fill_(future[part], -math.inf)
                 scores -= scores.amax(-1, keepdim=True)
                 torch.exp2(scores, out=exps)  # three times as fast as exp; the scores are in bits
+                if causal:
+                    scores.masked_fill_(future[part], 0)  # what is not seen weighs 0, and 0 times minus infinity is nan
                 torch.sum(exps, -1, keepdim=True, out=total[tile, part])
                 scores *= exps
                 torch.sum(scores, -1, keepdim=True, out=inner[tile, part])
@@ -199,10 +151,13 @@ class MapStatistics(Sums):
         return entropy[..., 0], (total * share)[..., 0], column[:, 0], diagonal[:, 0]
 
     def _count(self, layer: int, n: int, *sums: Tensor) -> None:
+        numbers = fixed(torch.cat(sums, dim=-1)).split([total.shape[-1] for total in sums], dim=-1)
         self.state["lengths"][layer, n] += 1
-        for name, total in zip(("entropy", "row", "column", "diagonal"), sums, strict=True):
+        overflowed = []
+        for name, more in zip(("entropy", "row", "column", "diagonal"), numbers, strict=True):
             start = self.positions - n if name == "diagonal" else 0
-            self.state[name][layer, :, start:start + total.shape[-1]] += fixed(total)
+            overflowed.append(add(self.state[name][layer, :, start:start + more.shape[-1]], more))
+        refuse_overflow(*overflowed)
 
     def _buffer(self, count: int, high: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return scores, exponentials, and the latter's memory read with rows one longer: a column is a diagonal."""
@@ -217,12 +172,22 @@ class MapStatistics(Sums):
         return self._buffers[shape]
 
     def sequences(self) -> Int[Tensor, " length"]:
-        """Return how many sequences of each length were counted."""
-        return self.state["lengths"][0]
+        """Return how many sequences of each length were counted.
+
+        Raises
+        ------
+        ValueError
+            If the layers did not all see the same sequences: a run was interrupted, or a layer never came by.
+        """
+        lengths = self.state["lengths"]
+        if not (lengths == lengths[0]).all():
+            raise ValueError("the layers did not all see the same sequences; by layer, first to last, they saw "
+                             f"{lengths.sum(1).tolist()}")
+        return lengths[0]
 
     def entropy(self) -> Float[Tensor, "layer head"]:
-        """Return the mean entropy of a row, in nats."""
-        return self.state["entropy"].sum(-1).double() / UNIT / (self._seen().sum()).clamp_min(1)
+        """Return the mean entropy of a row, in nats; nan where nothing was counted."""
+        return self.state["entropy"].sum(-1).double() / UNIT / self._seen().sum()
 
     def entropy_by_query(self) -> Float[Tensor, "layer head query"]:
         """Return the mean entropy at each position; nan where no sequence reached."""
@@ -238,7 +203,7 @@ class MapStatistics(Sums):
 
     def diagonal_profile(self) -> Float[Tensor, "layer head offset"]:
         """Return the mean weight at each ``key - query`` (index ``positions - 1 + offset``), over cells that exist."""
-        lengths = torch.arange(self.positions + 1, device=self.sequences().device)
+        lengths = torch.arange(self.positions + 1, device=self.state["lengths"].device)
         offsets = torch.arange(2 * self.positions - 1, device=lengths.device) - self.positions + 1
         cells = (self.sequences()[:, None] * (lengths[:, None] - offsets.abs()).clamp_min(0)).sum(0)
         return self.state["diagonal"].double() / UNIT / cells
@@ -248,11 +213,34 @@ class MapStatistics(Sums):
         return reached[1:].double()
 
 
+def _check(query: Heads, key: Heads, value: Heads, scale: float, lengths: Sequence[int] | None) -> Sequence[int]:
+    """Refuse what is not the attention of one layer, before anything is computed; return every sequence's length."""
+    shape = tuple(query.shape)
+    if query.ndim != 4 or not query.numel() or tuple(key.shape) != shape or tuple(value.shape[:3]) != shape[:3]:
+        raise ValueError("query, key and value must be (batch, head, position, channel) and of one batch, as many "
+                         f"heads and positions; got {shape}, {tuple(key.shape)} and {tuple(value.shape)}")
+    if not (query.is_floating_point() and query.dtype == key.dtype == value.dtype):
+        raise ValueError(f"query, key and value must be of one floating dtype, got {query.dtype}, {key.dtype} and "
+                         f"{value.dtype}")
+    if not math.isfinite(scale):
+        raise ValueError(f"scale must be finite, got {scale}")
+    if lengths is None:
+        return [shape[2]] * shape[0]
+    if len(lengths) != shape[0] or not all(1 <= length <= shape[2] for length in lengths):
+        raise ValueError(f"lengths must be {shape[0]} numbers from 1 to {shape[2]}, one a sequence; got {[*lengths]}")
+    return lengths
+
+
+def _widen(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Turn half precision into float32, in which sums over hundreds of keys keep their digits."""
+    return tuple(tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float() for tensor in tensors)
+
+
 def visit_maps(visit: Callable[[int, Tensor], None]) -> Callable[..., Tensor]:
     """Make an attention layer that shows each layer's maps ``(batch, head, query, key)`` to ``visit`` and drops them.
 
     Sequences are shown one by one where some are padded, cut to their length. The arguments of what is returned are
-    those of ``MapStatistics.attend``.
+    those of ``MapStatistics.attend``, and so are its refusals.
 
     >>> attend = visit_maps(lambda layer, attention: print(layer, attention[0, 0, 1].tolist()))
     >>> zero = torch.zeros(1, 1, 2, 2)
@@ -261,16 +249,21 @@ def visit_maps(visit: Callable[[int, Tensor], None]) -> Callable[..., Tensor]:
     """
     def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, *, scale: float, causal: bool = False,
                lengths: Sequence[int] | None = None) -> Tensor:
+        alone = _check(query, key, value, scale, lengths)
+        dtype, (query, key, value) = value.dtype, _widen(query, key, value)
         output = torch.zeros_like(value)
         pieces = [(slice(None), query.shape[-2])] if lengths is None else [
-            (slice(b, b + 1), length) for b, length in enumerate(lengths)]
+            (slice(b, b + 1), length) for b, length in enumerate(alone)]
         for rows, n in pieces:
             scores = query[rows, :, :n] @ key[rows, :, :n].transpose(-1, -2) * scale
             if causal:
                 scores = scores.masked_fill(scores.new_ones(n, n).triu(1).bool(), -math.inf)
             attention = scores.softmax(-1)
+            if not all_finite(attention):
+                raise ValueError(f"the attention of layer {layer} holds nan: a query or key is not finite, or too "
+                                 f"large for {dtype}")
             visit(layer, attention)
             output[rows, :, :n] = attention @ value[rows, :, :n]
-        return output
+        return output.to(dtype)
 
     return attend

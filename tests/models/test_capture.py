@@ -1,5 +1,7 @@
 """Captured models: same output as the library's own attention, maps equal to the eager ones, nothing left behind."""
 
+import copy
+
 import pytest
 import torch
 import transformers
@@ -59,8 +61,8 @@ def test_padding_on_the_right(model):
         captured = model(IDS, attention_mask=mask).last_hidden_state
     assert torch.allclose(captured[1, :13], eager[1, :13])
     assert torch.allclose(captured[0], eager[0])
-    if model.config.model_type == "bert":
-        assert statistics.sequences()[[13, 20]].tolist() == [1, 1]
+    assert statistics.sequences()[[13, 20]].tolist() == [1, 1]
+    if model.config.model_type == "bert":  # causal: no real query sees what is padded on its right
         assert not torch.allclose(model(IDS).last_hidden_state[1, :13], eager[1, :13])  # the mask matters
 
 
@@ -92,6 +94,7 @@ def test_training_mode_is_refused():
 
 def test_a_model_without_layers_is_refused():
     model = transformers.BertModel(BERT).eval()
+    model.config = copy.copy(model.config)
     model.config.num_hidden_layers = 7
     with pytest.raises(ValueError, match="no list of 7 layers"):
         capture.layers(model)
@@ -99,3 +102,88 @@ def test_a_model_without_layers_is_refused():
 
 def test_keeping_the_heap_whole_is_harmless():
     assert capture.keep_heap_whole() in (True, False)
+
+
+def test_read_mask_tells_full_from_causal_and_finds_the_lengths():
+    full = torch.ones(2, 1, 6, 6, dtype=torch.bool)
+    padded = full & (torch.arange(6) < torch.tensor([6, 4])[:, None, None, None])
+    for keep, due in ((full, (False, None)), (full.tril(), (True, None)), (padded, (False, [6, 4])),
+                      (padded.tril(), (True, [6, 4])), (padded & padded.mT, (False, [6, 4]))):
+        assert capture.read_mask(keep) == due
+        for least in (-torch.inf, torch.finfo(torch.float32).min):
+            assert capture.read_mask(torch.zeros(keep.shape).masked_fill(~keep, least)) == due
+
+
+window = (torch.arange(6) - torch.arange(6)[:, None]).abs() <= 2
+blocks = torch.block_diag(torch.ones(2, 2), torch.ones(4, 4)).bool()
+one_hidden = torch.ones(6, 6, dtype=torch.bool)
+one_hidden[3, 1] = False
+
+
+@pytest.mark.parametrize(("keep", "message"), [
+    (window, "sliding windows"), (window.tril(), "sliding windows"), (blocks, "packed"), (blocks.tril(), "packed"),
+    (one_hidden, "neither full nor causal"), (torch.ones(6, 6).triu().bool(), "neither full nor causal"),
+    (torch.arange(6).expand(6, 6) > 1, "on the right"), (torch.zeros(6, 6, dtype=torch.bool), "must have a token"),
+    (torch.full((6, 6), -0.5), "a bias"), (torch.full((6, 6), torch.nan), "a bias")])
+def test_masks_that_are_not_padding_are_refused(keep, message):
+    with pytest.raises(ValueError, match=message):
+        capture.read_mask(keep[None, None])
+    with pytest.raises(ValueError, match=r"mask|padding"):  # in one sequence of two
+        capture.read_mask(torch.stack([torch.zeros_like(keep) if keep.is_floating_point() else torch.ones_like(keep),
+                                       keep]).expand(2, 2, 6, 6))
+
+
+def local(window):
+    return transformers.ModernBertConfig(
+        vocab_size=50, hidden_size=24, num_hidden_layers=3, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=20, local_attention=window, global_attn_every_n_layers=3, pad_token_id=0,
+        bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2)
+
+
+def test_a_model_with_local_layers_is_refused_unless_its_window_holds_everything():
+    torch.manual_seed(0)
+    model = transformers.ModernBertModel(local(8)).eval().requires_grad_(False)
+    with capture.through(model, stream.MapStatistics(3, 2, 20).attend), pytest.raises(ValueError, match="sliding"):
+        model(IDS)
+    model = transformers.ModernBertModel(local(64)).eval().requires_grad_(False)
+    due, statistics = model(IDS).last_hidden_state, stream.MapStatistics(3, 2, 20)
+    with capture.through(model, statistics.attend):
+        assert torch.allclose(model(IDS).last_hidden_state, due, atol=1e-5)
+    assert statistics.sequences()[20] == 2
+
+
+def test_a_caller_s_own_mask_is_refused_or_honoured():
+    torch.manual_seed(0)
+    model = transformers.BertModel(BERT).eval().double().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.data *= 6 if parameter.ndim == 2 else 1
+    model.set_attn_implementation("sdpa")  # eager adds a mask of truth values as numbers
+    packed = torch.block_diag(torch.ones(8, 8), torch.ones(12, 12)).bool().expand(2, 1, 20, 20)
+    with capture.through(model, stream.MapStatistics(3, 2, 20).attend), pytest.raises(ValueError, match="packed"):
+        model(IDS, attention_mask=packed)
+    causal = torch.ones(2, 1, 20, 20, dtype=torch.bool).tril()
+    due = model(IDS, attention_mask=causal).last_hidden_state
+    with capture.through(model, stream.MapStatistics(3, 2, 20).attend):
+        assert torch.allclose(model(IDS, attention_mask=causal).last_hidden_state, due)
+    assert not torch.allclose(model(IDS).last_hidden_state, due, atol=1e-2)
+
+
+def test_attention_that_adds_to_its_scores_is_refused():
+    module = torch.nn.Identity()
+    module.layer_idx = 0
+    part = torch.zeros(1, 2, 4, 3)
+    for name in capture.ADDITIONS:
+        with pytest.raises(ValueError, match=name):
+            capture._attention(module, part, part, part, None, **{name: 1.0})
+    del module.layer_idx
+    with pytest.raises(ValueError, match="layer_idx"):
+        capture._attention(module, part, part, part, None)
+
+
+def test_a_model_outside_the_registry_is_refused():
+    config = transformers.DebertaV2Config(vocab_size=50, hidden_size=24, num_hidden_layers=2, num_attention_heads=2,
+                                          intermediate_size=32, max_position_embeddings=20)
+    model = transformers.DebertaV2Model(config).eval()
+    with pytest.raises(ValueError, match="by itself"), capture.through(model, stream.visit_maps(fail)):
+        pass
+    assert not capture._active

@@ -87,3 +87,22 @@ def test_refusals(stack, monkeypatch):
         MlpWeights(torch.ones(2, 4), torch.ones(4), torch.ones(4, 2), torch.ones(3))
     with pytest.raises(ValueError, match="W_in holds"):
         MlpWeights(torch.full((2, 4), torch.nan), torch.ones(4), torch.ones(4, 2), torch.ones(2))
+    odd = [({"depth": 1, "heads": 0, "model": 8}, "heads"), ({"depth": 1, "heads": 1, "model": 0}, "model"),
+           ({"depth": 1, "heads": 1, "model": 8, "hidden": 0}, "hidden")]
+    odd += [({"depth": 1, "heads": 1, "model": 8, name: value}, name) for name in ("gain", "std")
+            for value in (float("nan"), float("inf"), -1.0)]
+    for arguments, name in odd:
+        with pytest.raises(ValueError, match=name):
+            random_layers(**arguments, generator=torch.Generator())
+    layers = stack[0]
+    for bad, message in ((x.float(), "x is torch.float32"), (x * torch.nan, "x holds"), (x.half(), "x must be in"),
+                         (x[:, :5], "to fit the weights"), (x[:0], "x must be"), (x.numpy(), "x must be a tensor")):
+        with pytest.raises((ValueError, TypeError), match=message):
+            encode(bad, layers)
+    with pytest.raises(ValueError, match="to fit the perceptron"):
+        encoder.perceive(x[:, :5], layers[0].mlp)
+
+
+def test_no_spread_gives_zero_weights():
+    layer = random_layers(1, 2, 8, std=0.0, generator=torch.Generator())[0]
+    assert layer.mlp.W_in.abs().max() == 0 == layer.attention.W_Q.abs().max()

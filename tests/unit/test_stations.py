@@ -32,3 +32,41 @@ def test_other_maps_take_the_place_of_the_own(layer):
     torch.testing.assert_close(pass_through(x, layer, own.attention).second, own.second)
     with pytest.raises(ValueError, match="maps must be"):
         pass_through(x, layer, uniform[:, :6, :6])
+
+
+def test_nobody_listens_to_what_is_not_kept(layer):
+    """The padding mask is that of transformers: positions of padding still ask."""
+    x = torch.randn(7, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    keep = torch.arange(7) < 5
+    padded, plain = pass_through(x, layer, keep=keep), pass_through(x[:5], layer)
+    assert not padded.attention[..., 5:].any()
+    torch.testing.assert_close(padded.attention.sum(-1), torch.ones(3, 7).double())
+    torch.testing.assert_close(padded.second[:5], plain.second)
+    for name in ("x", "attention", "values", "heads", "attended", "first", "perceived", "second", "before_second"):
+        torch.testing.assert_close(getattr(padded.only(keep), name), getattr(plain, name))
+    torch.testing.assert_close(pass_through(x, layer, keep=torch.ones(7, dtype=torch.bool)).second,
+                               pass_through(x, layer).second)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_refusals(layer):
+    x, maps = torch.randn(7, 12, dtype=torch.float64), torch.full((3, 7, 7), 1 / 7, dtype=torch.float64)
+    for keep in (torch.ones(7), torch.ones(6, dtype=torch.bool), [True] * 7):
+        with pytest.raises(ValueError, match="keep must be a bool"):
+            pass_through(x, layer, keep=keep)
+        with pytest.raises(ValueError, match="keep must be a bool"):
+            pass_through(x, layer).only(keep)
+    with pytest.raises(ValueError, match="no position"):
+        pass_through(x, layer, keep=torch.zeros(7, dtype=torch.bool))
+    with pytest.raises(ValueError, match="not both"):
+        pass_through(x, layer, maps, keep=torch.ones(7, dtype=torch.bool))
+    with pytest.raises(ValueError, match="not finite"):
+        pass_through(x * float("nan"), layer)
+    with pytest.raises(ValueError, match="maps holds"):
+        pass_through(x, layer, maps * float("nan"))
+    with pytest.raises(ValueError, match="maps are in"):
+        pass_through(x, layer, maps.float())
+    with pytest.raises(ValueError, match=r"float16"):
+        normalise(300 * torch.randn(2, 12).half())
+    with pytest.raises(TypeError, match="must be a tensor"):
+        normalise(x.numpy())

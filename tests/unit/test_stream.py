@@ -4,10 +4,11 @@ import doctest
 import subprocess
 import sys
 
+import jaxtyping
 import pytest
 import torch
 
-from analysis import stream
+from analysis import stream, sums
 from analysis.stream import MapStatistics, Moments
 
 LAYERS, HEADS, POSITIONS = 2, 3, 14
@@ -32,6 +33,7 @@ def reference(query, key, causal=False):
 
 def test_examples():
     assert doctest.testmod(stream).failed == 0
+    assert doctest.testmod(sums, extraglobs={"torch": torch}).failed == 0
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -176,3 +178,114 @@ def test_stays_on_the_gpu():
     assert output.is_cuda
     assert all(total.is_cuda for total in statistics.state.values())
     assert torch.allclose(statistics.entropy().cpu(), here.entropy(), atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("causal", [False, True])
+def test_half_precision_is_summed_in_single(dtype, causal):
+    query, key, value = (part.to(dtype) for part in draw(14, seed=3))
+    statistics = MapStatistics(1, HEADS, POSITIONS)
+    output = statistics.attend(0, query, key, value, scale=0.5, causal=causal)
+    maps, entropy, _ = reference(query.double(), key.double(), causal)
+    assert output.dtype == dtype
+    assert torch.allclose(output.double(), maps @ value.double(), atol=1e-2)
+    assert (statistics.entropy()[0] - entropy.mean((0, -1))).abs().max() < 1e-6
+    assert (statistics.column_mass()[0] - maps.sum(-2).mean(0)).abs().max() < 1e-5
+    seen = []
+    stream.visit_maps(lambda _, m: seen.append(m))(0, query, key, value, scale=0.5, causal=causal)
+    assert (seen[0] - maps).abs().max() < 1e-6
+
+
+def test_the_future_weighs_exactly_nothing_however_large_the_scores():
+    query, key, value = draw(9, seed=5)
+    statistics = MapStatistics(1, HEADS, POSITIONS)
+    output = statistics.attend(0, query * 1e3, key * 1e3, value, scale=0.5, causal=True)  # scores of a million
+    maps, entropy, _ = reference(query * 1e3, key * 1e3, causal=True)
+    assert torch.allclose(output, maps @ value)
+    assert torch.allclose(statistics.entropy()[0], entropy.mean((0, -1)), atol=1e-8)
+    assert (statistics.state["diagonal"][0, :, POSITIONS:] == 0).all()
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_map_that_is_not_finite_is_refused_and_not_counted(bad, causal):
+    query, key, value = draw(9)
+    query[1, 2, 4, 0] = bad
+    statistics = MapStatistics(1, HEADS, POSITIONS)
+    with pytest.raises(ValueError, match="holds nan or inf"):
+        statistics.attend(0, query[1:], key[1:], value[1:], scale=0.5, causal=causal)
+    assert all((total == 0).all() for total in statistics.state.values())
+    with pytest.raises(ValueError, match="layer 3 holds nan"):
+        stream.visit_maps(lambda *_: None)(3, query, key, value, scale=0.5, causal=causal)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"lengths": [9]}, "lengths must be 2"), ({"lengths": [9, 0]}, "from 1 to 9"), ({"lengths": [9, 10]}, "to 9"),
+    ({"heads": 1}, "exactly 3"), ({"layer": 1}, "below 1"), ({"layer": -1}, "below 1"), ({"scale": torch.inf}, "scale"),
+    ({"n": 0}, "position"), ({"dtype": torch.long}, "floating dtype")])
+def test_what_does_not_fit_is_refused_before_anything_is_counted(change, message, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
+    query, key, value = (part[:, :change.get("heads", HEADS)].to(change.get("dtype", torch.float64))
+                         for part in draw(change.get("n", 9)))
+    statistics = MapStatistics(1, HEADS, POSITIONS)
+    with pytest.raises(ValueError, match=message):
+        statistics.attend(change.get("layer", 0), query, key, value, scale=change.get("scale", 0.5),
+                          lengths=change.get("lengths"))
+    assert all((total == 0).all() for total in statistics.state.values())
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5, float("nan"), float("inf"), True, "2"])
+def test_sizes_are_positive_whole_numbers(number, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    for sizes in ((number, 1, 1), (1, number, 1), (1, 1, number)):
+        with pytest.raises((ValueError, TypeError)):
+            MapStatistics(*sizes)
+
+
+def test_layers_that_saw_different_sequences_have_no_common_mean():
+    query, key, value = draw(9)
+    statistics = MapStatistics(2, HEADS, POSITIONS)
+    assert statistics.entropy().isnan().all()  # of nothing
+    statistics.attend(0, query, key, value, scale=0.5)
+    with pytest.raises(ValueError, match=r"they saw \[2, 0\]"):
+        statistics.entropy()
+    statistics.attend(1, query, key, value, scale=0.5)
+    assert statistics.entropy().isfinite().all()
+
+
+def test_fixed_point_refuses_what_has_none():
+    for number in (torch.nan, torch.inf, -torch.inf, 2.0**31, -1e30):
+        with pytest.raises(ValueError, match="must be finite and below"):
+            stream.fixed(torch.tensor([0.0, number]))
+    assert stream.fixed(torch.tensor(-0.25)).item() == -2**30
+    moments = Moments((2,))
+    for bad in (torch.tensor([0.0, torch.nan]), torch.tensor([0.0, 5e4])):  # the square of 50,000 is beyond
+        with pytest.raises(ValueError, match="below 2147483648"):
+            moments.add(bad)
+    with pytest.raises(ValueError, match="shape"):
+        moments.add(torch.zeros(3))
+    assert moments.state["count"] == 0
+
+
+def test_sums_that_outgrow_their_bits_are_refused():
+    moments, other = Moments((1,)), Moments((1,))
+    moments.add(torch.tensor([40_000.0]))
+    other.add(torch.tensor([40_000.0]))
+    with pytest.raises(OverflowError, match="beyond 2147483648"):  # two squares of 1.6 billion
+        moments.merge(other)
+    with pytest.raises(OverflowError, match="beyond"):
+        other.add(torch.tensor([40_000.0]))
+    negative = Moments((1,))
+    for _ in range(3):
+        negative.add(torch.tensor([-20_000.0]))
+    assert negative.mean() == -20_000
+
+
+def test_a_refused_merge_adds_nothing():
+    less, more = MapStatistics(1, HEADS, 8), Moments((2,))
+    more.add(torch.ones(2))
+    with pytest.raises(ValueError, match="cannot merge"):
+        more.merge(less)
+    with pytest.raises(ValueError, match="cannot merge"):
+        more.merge(Moments((3,)))
+    assert more.state["count"] == 1
