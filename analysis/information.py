@@ -11,39 +11,77 @@ from einops import einsum, rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from analysis.axes import check_real
+
 Function = Callable[[Tensor], Tensor]
+
+
+def _check_blocks(name: str, rows: Tensor, blocks: int) -> None:
+    """Refuse rows that are not (..., row, column), and a number of blocks that does not divide their width."""
+    check_real(name, rows, "row", "column")
+    if blocks < 1 or rows.shape[-1] % blocks:
+        raise ValueError(f"blocks must divide the {rows.shape[-1]} columns of {name}, got {blocks}")
 
 
 def concatenate(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*batch row concatenated"]:
     """Put the blocks side by side, the first leftmost: the paper's Conc, definition 5.3.1 (ledger B-87, B-88).
 
+    Raises
+    ------
+    ValueError
+        If there are fewer than three axes, or no block.
+
+    Examples
+    --------
     >>> concatenate(torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]]))
     tensor([[1., 3.],
             [2., 4.]])
     """
+    _check_stack(blocks)
     return rearrange(blocks, "... block row column -> ... row (block column)")
+
+
+def _check_stack(blocks: Tensor) -> None:
+    if not isinstance(blocks, Tensor):
+        raise TypeError(f"blocks must be a tensor, got {type(blocks).__name__}: torch.stack makes one of a list")
+    if blocks.ndim < 3 or blocks.shape[-3] == 0:
+        raise ValueError(f"blocks must be (..., block, row, column) with at least one block, got {tuple(blocks.shape)}")
 
 
 def stack(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*batch stacked column"]:
     """Put the blocks one under another, the first on top: the transposed Conc, definition 5.3.4 (B-90, B-91).
 
+    Raises
+    ------
+    ValueError
+        If there are fewer than three axes, or no block.
+
+    Examples
+    --------
     >>> stack(torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]]))
     tensor([[1., 2.],
             [3., 4.]])
     """
+    _check_stack(blocks)
     return rearrange(blocks, "... block row column -> ... (block row) column")
 
 
 def split(rows: Float[Tensor, "*batch row concatenated"], blocks: int) -> Float[Tensor, "*batch block row column"]:
     """Undo `concatenate`.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``rows`` is no finite float32 or float64 matrix, or ``blocks`` does not divide its width.
+
+    Examples
+    --------
     >>> split(torch.tensor([[1.0, 3.0]]), 2)
     tensor([[[1.]],
     <BLANKLINE>
             [[3.]]])
     """
-    if rows.shape[-1] % blocks:
-        raise ValueError(f"blocks must divide the {rows.shape[-1]} columns of rows, got {blocks}")
+    _check_blocks("rows", rows, blocks)
     return rearrange(rows, "... row (block column) -> ... block row column", block=blocks)
 
 
@@ -89,8 +127,9 @@ def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks:
 
     Raises
     ------
-    ValueError
-        If ``blocks`` does not divide the width.
+    TypeError, ValueError
+        If ``x`` is no finite float32 or float64 matrix of at least one row, ``blocks`` does not divide its width, or
+        the function returns a row of another width.
 
     Examples
     --------
@@ -98,11 +137,13 @@ def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks:
     tensor([[0., 1.],
             [1., 0.]])
     """
-    if x.shape[-1] % blocks:
-        raise ValueError(f"blocks must divide the {x.shape[-1]} columns of x, got {blocks}")
-    total = torch.zeros(blocks, blocks, dtype=x.dtype)
+    _check_blocks("x", x, blocks)
+    total = torch.zeros(blocks, blocks, dtype=x.dtype, device=x.device)
     for row in x:
         jacobian = torch.func.jacrev(function)(row).detach()
+        if jacobian.shape != (x.shape[-1],) * 2:
+            raise ValueError(f"function must return a row of {x.shape[-1]} numbers, got shape "
+                             f"{tuple(jacobian.shape[:-1])}")
         parts = rearrange(jacobian, "(to a) (source b) -> to source a b", to=blocks, source=blocks)
         total += parts.square().sum((-1, -2))
     return total / len(x)
@@ -111,10 +152,23 @@ def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks:
 def off_diagonal_share(coupling: Float[Tensor, "block block"]) -> float:
     """Return the share of a coupling that crosses from one block to another: 0 apart, ``1 - 1/blocks`` fully mixed.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If the coupling is no finite square matrix, has a negative entry, or is zero.
+
+    Examples
+    --------
     >>> off_diagonal_share(torch.ones(4, 4))
     0.75
     """
-    return 1 - (coupling.diagonal().sum() / coupling.sum()).item()
+    check_real("coupling", coupling, "to", "source")
+    if coupling.ndim != 2 or coupling.shape[0] != coupling.shape[1]:
+        raise ValueError(f"coupling must be square, got {tuple(coupling.shape)}")
+    if (coupling < 0).any() or not coupling.any():
+        raise ValueError("coupling must have no negative entry, and one that is not 0")
+    scaled = coupling / coupling.max()
+    return 1 - (scaled.diagonal().sum() / scaled.sum()).item()
 
 
 def interaction(function: Function, a: Float[Tensor, "sample model"], b: Float[Tensor, "sample model"], blocks: int,
@@ -125,11 +179,26 @@ def interaction(function: Function, a: Float[Tensor, "sample model"], b: Float[T
     :math:`f = \sum_i g_i(x^{(i)})`, as (5.14) says of the MLP, each :math:`g_k` occurs twice with each sign
     (ledger B-100).
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a and b are no finite matrices of one shape, ``blocks`` does not divide their width, or the pair does not
+        name two different blocks.
+
+    Examples
+    --------
     >>> interaction(lambda x: x.square(), torch.ones(1, 2), torch.zeros(1, 2), 2, (0, 1))
     tensor([[0., 0.]])
     >>> interaction(lambda x: x * x.flip(-1), torch.ones(1, 2), torch.zeros(1, 2), 2, (0, 1))
     tensor([[1., 1.]])
     """
+    _check_blocks("a", a, blocks)
+    _check_blocks("b", b, blocks)
+    if a.shape != b.shape or a.dtype != b.dtype:
+        raise ValueError(f"a and b must be alike, got {tuple(a.shape)} in {a.dtype} and {tuple(b.shape)} in {b.dtype}")
+    if len(set(pair)) != 2 or not all(0 <= i < blocks for i in pair):
+        raise ValueError(f"pair must name two different blocks of 0..{blocks - 1}, got {pair}")
+
     def taking(*chosen: int) -> Tensor:
         parts = split(a, blocks).clone()
         for i in chosen:
@@ -150,7 +219,17 @@ def additive_share(function: Function, rows: Float[Tensor, "sample model"], bloc
     -------
     float
         1 for additive functions, up to sampling error; what is missing from 1 is interaction.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``rows`` is no finite matrix of at least two rows, ``blocks`` does not divide its width, or the function is
+        constant (no variance to explain) or not finite on what was drawn.
     """
+    _check_blocks("rows", rows, blocks)
+    if len(rows) < 2:
+        raise ValueError(f"rows must be at least two to draw from, got {len(rows)}")
+
     def draw() -> Tensor:
         n = len(rows)
         picks = torch.randint(n, (blocks, n), generator=generator)
@@ -160,7 +239,11 @@ def additive_share(function: Function, rows: Float[Tensor, "sample model"], bloc
     f, g = function(concatenate(first)), function(concatenate(second))
     mean = (f.mean(0) + g.mean(0)) / 2
     variance = ((f - mean).square().mean(0) + (g - mean).square().mean(0)).sum() / 2
-    explained = torch.zeros((), dtype=f.dtype)
+    if not variance.isfinite():
+        raise ValueError("function has values, or squares of them, that are not finite on these rows")
+    if not variance > 0:
+        raise ValueError("function is constant on these rows: there is no variance to explain")
+    explained = torch.zeros((), dtype=f.dtype, device=f.device)
     for i in range(blocks):
         mixed = second.clone()
         mixed[i] = first[i]
@@ -183,6 +266,11 @@ def expand_score(parts: Float[Tensor, "part position model"], W_Q: Float[Tensor,
         Before division by sqrt(channel), as (5.15) has it. Terms whose key part is the same for every key are constant
         along rows and vanish in the softmax (ledger B-106, B-107).
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``parts`` is no finite float32 or float64 tensor of three axes, or weights and biases do not fit it.
+
     Examples
     --------
     >>> one = torch.ones(1, 1)
@@ -191,18 +279,45 @@ def expand_score(parts: Float[Tensor, "part position model"], W_Q: Float[Tensor,
             [6., 9., 0.],
             [2., 3., 0.]])
     """
+    check_real("parts", parts, "part", "position", "model")
+    due = {"W_Q": (parts.shape[-1], W_Q.shape[-1]), "W_K": tuple(W_Q.shape), "b_Q": (W_Q.shape[-1],),
+           "b_K": (W_Q.shape[-1],)}
+    for (name, shape), given in zip(due.items(), (W_Q, W_K, b_Q, b_K)):
+        if tuple(given.shape) != shape or given.dtype != parts.dtype:
+            raise ValueError(f"{name} must be {shape} in {parts.dtype} to fit parts, got {tuple(given.shape)} in "
+                             f"{given.dtype}")
     n = parts.shape[1]
     queries = torch.cat([parts @ W_Q, b_Q.expand(1, n, -1)])
     keys = torch.cat([parts @ W_K, b_K.expand(1, n, -1)])
     return einsum(queries, keys, "query_part query channel, key_part key channel -> query_part key_part query key")
 
 
-def vanishing(terms: Float[Tensor, "query_part key_part query key"], tolerance: float = 1e-9
+def vanishing(terms: Float[Tensor, "query_part key_part query key"], tolerance: float | None = None
               ) -> Bool[Tensor, "query_part key_part"]:
     """Tell which terms of an expansion are constant along every row, and so vanish in the softmax.
 
+    Parameters
+    ----------
+    terms
+        As `expand_score` gives them.
+    tolerance
+        How far a term may vary along a row and still count as constant, as a share of its own largest entry. Default:
+        room for rounding, 1e-9 in float64 and 1e-4 in float32.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``terms`` is no finite float32 or float64 tensor of four axes, or the tolerance is finer than it.
+
+    Examples
+    --------
     >>> vanishing(torch.tensor([[[[1.0, 1.0]], [[1.0, 2.0]]]]))
     tensor([[ True, False]])
     """
+    check_real("terms", terms, "query_part", "key_part", "query", "key")
+    if tolerance is None:
+        tolerance = 1e-9 if terms.dtype == torch.float64 else 1e-4
+    if tolerance < torch.finfo(terms.dtype).eps:
+        raise ValueError(f"tolerance must not be finer than {terms.dtype}, got {tolerance}")
     spread = (terms.amax(-1) - terms.amin(-1)).amax(-1)
-    return spread <= tolerance * terms.abs().amax((-1, -2)).clamp(min=1)
+    return spread <= tolerance * terms.abs().amax((-1, -2))

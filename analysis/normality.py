@@ -13,7 +13,10 @@ from numpy.random import Generator
 from scipy.special import ndtr
 from torch import Tensor
 
+from analysis.axes import check_real
+
 CHUNK = 1 << 17  # values handled at a time: small enough to stay in the cache
+HUGE = 1e150  # values beyond this or below its inverse are scaled before they are squared
 SAFETY = 4e-6  # how far a float32 difference may be from the float64 one, with room
 
 SIZES = (4, 5, 6, 7, 8, 10, 14, 20, 30, 50, 100, 200, 400, 768, 2000, 10_000)
@@ -64,8 +67,9 @@ def lilliefors(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows"
 
     Raises
     ------
-    ValueError
-        If a row has fewer than 4 coordinates, an entry that is not finite, or no spread.
+    TypeError, ValueError
+        If ``rows`` is no float32 or float64 tensor, or a row has fewer than 4 coordinates, an entry that is not finite,
+        or no spread.
 
     Notes
     -----
@@ -77,6 +81,7 @@ def lilliefors(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows"
     >>> lilliefors(torch.tensor([[-1.0, -1.0, 1.0, 1.0]])).item()  # Phi(0.866) = 0.8068, so 0.5 - 0.1932
     0.30676...
     """
+    check_real("rows", rows, "coordinate")
     n = rows.shape[-1]
     if n < SIZES[0]:
         raise ValueError(f"rows must have at least {SIZES[0]} coordinates, got shape {tuple(rows.shape)}")
@@ -94,14 +99,13 @@ def _statistic(rows: np.ndarray) -> np.ndarray:
     """
     n = rows.shape[-1]
     z = np.sort(rows, axis=-1).astype(np.float64, copy=False)
-    mean = z.mean(-1, keepdims=True)
-    if not np.isfinite(mean).all():
-        raise ValueError("rows holds entries that are not finite (nan or inf)")
-    z -= mean
-    s = np.sqrt(np.einsum("rc,rc->r", z, z) / (n - 1))
-    if not s.all():
+    if (z[:, 0] == z[:, -1]).any():
         raise ValueError("rows holds a row without spread: all its coordinates are equal")
-    z /= s[:, None]
+    largest = np.maximum(-z[:, 0], z[:, -1])
+    if not 1 / HUGE < largest.min(initial=1) <= largest.max(initial=1) < HUGE:
+        z /= largest[:, None]
+    z -= z.mean(-1, keepdims=True)
+    z /= np.sqrt(np.einsum("rc,rc->r", z, z) / (n - 1))[:, None]
     middle = (np.arange(n) + 0.5) / n
     rough = (z / math.sqrt(2)).astype(np.float32)
     torch.from_numpy(rough).erf_()  # in place, on the same memory: erf(z / sqrt 2) = 2 Phi(z) - 1
@@ -118,6 +122,8 @@ def simulate_null(n: int, draws: int, generator: Generator) -> Float[Tensor, " d
     >>> bool(simulate_null(50, 2000, np.random.default_rng(0)).diff().min() >= 0)
     True
     """
+    if n < SIZES[0]:
+        raise ValueError(f"n must be at least {SIZES[0]}, got {n}")
     if draws < 1:
         raise ValueError(f"draws must be at least 1, got {draws}")
     step = max(1, (1 << 22) // n)
@@ -175,8 +181,30 @@ def p_value(statistic: Float[Tensor, "*rows"], n: int) -> Float[Tensor, "*rows"]
     >>> p_value(torch.tensor([0.01, 0.5]), 768)
     tensor([0.9000, 0.0010], dtype=torch.float64)
     """
-    scaled = statistic.double().numpy() * scale_of(n)
+    scaled = statistic.detach().double().cpu().numpy() * scale_of(n)
     return torch.from_numpy(np.asarray(np.exp(np.interp(scaled, _row_of_table(n), np.log(LEVELS)))))
+
+
+def standardise(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows coordinate"]:
+    """Give each row mean 0 and mean square 1, however large or small its coordinates.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``rows`` is no float32 or float64 tensor, has an entry that is not finite, or a row without spread.
+
+    Examples
+    --------
+    >>> standardise(torch.tensor([-1e30, 1e30]))  # its square would overflow
+    tensor([-1.,  1.])
+    """
+    check_real("rows", rows, "coordinate")
+    if (rows.amax(-1) == rows.amin(-1)).any():
+        raise ValueError("rows holds a row without spread: all its coordinates are equal")
+    scaled = rows / rows.abs().amax(-1, keepdim=True)
+    centred = scaled - scaled.mean(-1, keepdim=True)
+    centred = centred / centred.abs().amax(-1, keepdim=True)
+    return centred / centred.square().mean(-1, keepdim=True).sqrt()
 
 
 def excess_kurtosis(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows"]:
@@ -185,8 +213,7 @@ def excess_kurtosis(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*
     >>> excess_kurtosis(torch.tensor([-1.0, 1.0, -1.0, 1.0])).item()
     -2.0
     """
-    centred = rows - rows.mean(-1, keepdim=True)
-    return centred.pow(4).mean(-1) / centred.square().mean(-1).square() - 3
+    return standardise(rows).pow(4).mean(-1) - 3
 
 
 def standing_out(rows: Float[Tensor, "row coordinate"], threshold: float = 3.0) -> Int[Tensor, " outlier"]:
@@ -194,11 +221,18 @@ def standing_out(rows: Float[Tensor, "row coordinate"], threshold: float = 3.0) 
 
     A Gaussian row has root mean square 1 in every coordinate.
 
+    Raises
+    ------
+    TypeError, ValueError
+        As `standardise`, or if there is no row.
+
+    Examples
+    --------
     >>> standing_out(torch.tensor([[9.0] + [0.0, 0.1] * 10, [-9.0] + [0.1, 0.0] * 10])).tolist()
     [0]
     """
-    centred = rows - rows.mean(-1, keepdim=True)
-    size = (centred / centred.square().mean(-1, keepdim=True).sqrt()).square().mean(0).sqrt()
+    check_real("rows", rows, "row", "coordinate")
+    size = standardise(rows).square().mean(0).sqrt()
     found = torch.nonzero(size > threshold).flatten()
     return found[size[found].argsort(descending=True)]
 
@@ -209,6 +243,6 @@ def without(rows: Float[Tensor, "*rows coordinate"], dropped: Int[Tensor, " outl
     >>> without(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([1]))
     tensor([[1., 3.]])
     """
-    keep: Bool[Tensor, " coordinate"] = torch.ones(rows.shape[-1], dtype=torch.bool)
+    keep: Bool[Tensor, " coordinate"] = torch.ones(rows.shape[-1], dtype=torch.bool, device=rows.device)
     keep[dropped] = False
     return rows[..., keep]

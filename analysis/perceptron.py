@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.axes import EncoderLayer, LayerNormWeights, MlpWeights
+from analysis.axes import EncoderLayer, LayerNormWeights, MlpWeights, check_real
 
 ACTIVATIONS = {"gelu": torch.special.ndtr, "relu": lambda z: (z > 0).to(z.dtype)}
 
@@ -22,8 +22,9 @@ def mask(x: Float[Tensor, "*any model"], mlp: MlpWeights, activation: str = "gel
 
     Raises
     ------
-    ValueError
-        If the activation is neither ``"gelu"`` nor ``"relu"``.
+    TypeError, ValueError
+        If the activation is neither ``"gelu"`` nor ``"relu"``, or ``x`` is not finite or does not fit the perceptron (a
+        nan would be read as a closed unit).
 
     Examples
     --------
@@ -33,6 +34,10 @@ def mask(x: Float[Tensor, "*any model"], mlp: MlpWeights, activation: str = "gel
     """
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
+    check_real("x", x, "model")
+    if x.shape[-1] != len(mlp.W_in) or x.dtype != mlp.W_in.dtype:
+        raise ValueError(f"x must be (..., {len(mlp.W_in)}) in {mlp.W_in.dtype} to fit the perceptron, got "
+                         f"{tuple(x.shape)} in {x.dtype}")
     return ACTIVATIONS[activation](x @ mlp.W_in + mlp.b_in)
 
 

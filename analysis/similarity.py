@@ -13,9 +13,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.attention import compute_scores, softmax
-from analysis.axes import AttentionWeights, Residual, Scores
+from analysis.axes import AttentionWeights, Residual, Scores, check_real
 
 Factor = Float[Tensor, "head model channel"]
+BIASES = ("b_Q", "b_K", "b_V", "b_O")
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Form:
     positive, negative
         How many of them lie clearly above and below 0 in each head.
     antisymmetric
-        Share of ``|M|_F^2`` in ``(M - M^T) / 2``: 0 for a symmetric form, 1/2 expected of unrelated factors.
+        Share of ``|M|_F^2`` in ``(M - M^T) / 2``: 0 for a symmetric form (zero too), 1/2 expected of unrelated factors.
     """
 
     eigenvalues: Float[Tensor, "head eigenvalue"]
@@ -46,8 +47,8 @@ def take_form(W_Q: Factor, W_K: Factor) -> Form:
 
     Raises
     ------
-    ValueError
-        If the factors have different shapes.
+    TypeError, ValueError
+        If the factors have different shapes or are not of finite floating numbers.
 
     Notes
     -----
@@ -63,19 +64,27 @@ def take_form(W_Q: Factor, W_K: Factor) -> Form:
     """
     if W_Q.shape != W_K.shape:
         raise ValueError(f"W_K must have the shape of W_Q {tuple(W_Q.shape)}, got {tuple(W_K.shape)}")
+    for name, factor in (("W_Q", W_Q), ("W_K", W_K)):
+        check_real(name, factor, "head", "model", "channel")
     W_Q, W_K = W_Q.double(), W_K.double()
     R = torch.linalg.qr(torch.cat([W_Q, W_K], dim=-1), mode="r").R
     left, right = R.chunk(2, dim=-1)
     M = left @ right.mT
     eigenvalues = torch.linalg.eigvalsh((M + M.mT) / 2)
     zero = eigenvalues.abs().amax(1, keepdim=True) * max(W_Q.shape[1:]) * torch.finfo(torch.float64).eps
-    total = M.square().sum((1, 2))
-    share = (M - M.mT).square().sum((1, 2)) / (4 * total)
-    return Form(eigenvalues, (eigenvalues > zero).sum(1), (eigenvalues < -zero).sum(1), share)
+    return Form(eigenvalues, (eigenvalues > zero).sum(1), (eigenvalues < -zero).sum(1), asymmetry(M))
 
 
 def without(weights: AttentionWeights, *biases: str) -> AttentionWeights:
-    """Return the layer with the named biases (``"b_Q"``, ``"b_K"``, ...) set to zero."""
+    """Return the layer with the named biases (``"b_Q"``, ``"b_K"``, ``"b_V"``, ``"b_O"``) set to zero.
+
+    Raises
+    ------
+    ValueError
+        If a name is none of these four.
+    """
+    if unknown := [name for name in biases if name not in BIASES]:
+        raise ValueError(f"biases must be among {', '.join(BIASES)}, got {', '.join(map(str, unknown))}")
     return replace(weights, **{name: torch.zeros_like(getattr(weights, name)) for name in biases})
 
 
@@ -85,10 +94,16 @@ def score_variants(x: Residual, weights: AttentionWeights) -> dict[str, Scores]:
     ``as trained``; ``content alone`` (no biases); ``symmetric part of M``: content with ``(M + M^T) / 2``, indefinite;
     ``positive form``: content with ``W_K`` in place of ``W_Q``, so that ``M`` is positive semidefinite.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``x`` does not fit the layer, or is not of finite floating numbers.
+
     Notes
     -----
     Ledger B-24.
     """
+    check_real("x", x, "position", "model")
     bare = without(weights, "b_Q", "b_K")
     content = compute_scores(x, bare)
     return {"as trained": compute_scores(x, weights), "content alone": content,
@@ -99,11 +114,21 @@ def score_variants(x: Residual, weights: AttentionWeights) -> dict[str, Scores]:
 def level(x: Residual) -> Residual:
     """Give every row the mean length, so that only its direction is left.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a row is zero (it has no direction), or ``x`` is not of finite floating numbers.
+
+    Examples
+    --------
     >>> level(torch.tensor([[3.0, 0.0], [0.0, 1.0]]))
     tensor([[2., 0.],
             [0., 2.]])
     """
+    check_real("x", x, "position", "model")
     length = x.norm(dim=-1, keepdim=True)
+    if not (length > 0).all():
+        raise ValueError("x has a row of zeros, which has no direction")
     return x / length * length.mean(-2, keepdim=True)
 
 
@@ -111,10 +136,17 @@ def attention_moved(x: Residual, weights: AttentionWeights, *, rows: Residual | 
                     instead: AttentionWeights | None = None) -> Float[Tensor, "*batch head query"]:
     """Return the share of each row's attention that moves when the rows or the weights are replaced by others.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If rows do not fit the layer or each other, or are not of finite floating numbers.
+
     Notes
     -----
     Ledger B-19, B-20, B-23.
     """
+    for name, given in (("x", x), ("rows", x if rows is None else rows)):
+        check_real(name, given, "position", "model")
     other = compute_scores(x if rows is None else rows, weights if instead is None else instead)
     return total_variation(softmax(compute_scores(x, weights)), softmax(other))
 
@@ -122,18 +154,42 @@ def attention_moved(x: Residual, weights: AttentionWeights, *, rows: Residual | 
 def asymmetry(matrix: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
     r"""Return the share of a square matrix that is antisymmetric, :math:`\|A - A^T\|_F^2 / (4\|A\|_F^2)`, 0 to 1.
 
+    A matrix of zeros is symmetric: 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the matrix is not square, is empty, or is not of finite floating numbers.
+
+    Examples
+    --------
     >>> asymmetry(torch.tensor([[0.0, 1.0], [0.0, 0.0]])), asymmetry(torch.eye(2))
     (tensor(0.5000), tensor(0.))
     """
+    check_real("matrix", matrix, "row", "column")
     if matrix.shape[-1] != matrix.shape[-2]:
         raise ValueError(f"matrix must be square in its last two axes, got {tuple(matrix.shape)}")
-    return (matrix - matrix.mT).square().sum((-1, -2)) / (4 * matrix.square().sum((-1, -2)))
+    largest = matrix.abs().amax((-1, -2), keepdim=True)
+    matrix = matrix / torch.where(largest > 0, largest, 1)  # squares stay in range
+    whole = 4 * matrix.square().sum((-1, -2))
+    return (matrix - matrix.mT).square().sum((-1, -2)) / torch.where(whole > 0, whole, 1)
 
 
 def total_variation(p: Float[Tensor, "*any key"], q: Float[Tensor, "*any key"]) -> Float[Tensor, "*any"]:
     """Return the share of a row's attention that moved between two maps: half the summed difference, 0 to 1.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If the maps have different shapes (nothing is broadcast), or are not of finite floating numbers.
+
+    Examples
+    --------
     >>> total_variation(torch.tensor([1.0, 0.0]), torch.tensor([0.5, 0.5]))
     tensor(0.5000)
     """
+    for name, attention in (("p", p), ("q", q)):
+        check_real(name, attention, "key")
+    if p.shape != q.shape:
+        raise ValueError(f"p and q must have one shape, got {tuple(p.shape)} and {tuple(q.shape)}")
     return (p - q).abs().sum(-1) / 2

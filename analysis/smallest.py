@@ -4,6 +4,7 @@ What is found here is a proof: no rounding enters. Ranks of measured matrices ar
 """
 
 import itertools
+import numbers
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 
@@ -13,10 +14,17 @@ import numpy as np
 def exact_rank(matrix: Sequence[Sequence[int]] | np.ndarray) -> int:
     """Return the rank of a matrix of whole numbers or fractions, by elimination without rounding.
 
+    Raises
+    ------
+    ValueError
+        If it is no matrix, or an entry is neither a whole number nor a fraction.
+
+    Examples
+    --------
     >>> exact_rank([[1, 2], [2, 4]]), exact_rank([[0, 0]])
     (1, 0)
     """
-    rows = [[Fraction(entry) for entry in row] for row in np.asarray(matrix).tolist()]
+    rows = _fractions("matrix", matrix)
     rank = 0
     for column in range(len(rows[0]) if rows else 0):
         pivot = next((r for r in range(rank, len(rows)) if rows[r][column] != 0), None)
@@ -28,6 +36,17 @@ def exact_rank(matrix: Sequence[Sequence[int]] | np.ndarray) -> int:
             rows[r] = [a - factor * b for a, b in zip(rows[r], rows[rank], strict=True)]
         rank += 1
     return rank
+
+
+def _fractions(name: str, matrix: Sequence[Sequence[int]] | np.ndarray) -> list[list[Fraction]]:
+    """Take the entries as fractions; floating numbers are refused, since what they were rounded from is lost."""
+    entries = np.asarray(matrix, dtype=object)
+    if entries.ndim != 2:
+        raise ValueError(f"{name} must be a matrix, rows of one length; got shape {entries.shape}")
+    for entry in entries.flat:
+        if not isinstance(entry, numbers.Rational | np.integer):
+            raise ValueError(f"{name} must hold whole numbers or fractions, got {entry!r}")
+    return [[Fraction(int(e) if isinstance(e, np.integer) else e) for e in row] for row in entries]
 
 
 def small_matrices(shapes: Iterable[tuple[int, int]], entries: Sequence[int]) -> Iterator[np.ndarray]:
@@ -53,11 +72,21 @@ def first_counterexample(claim: Callable[..., bool], *walks: Iterable[np.ndarray
 def solution(A: np.ndarray, x: Sequence[int]) -> list[Fraction] | None:
     """Solve ``A u = x`` in fractions: one solution, or ``None`` where ``x`` lies outside the column space.
 
+    Raises
+    ------
+    ValueError
+        If ``x`` has not one entry for each row of ``A``, or an entry is neither a whole number nor a fraction.
+
+    Examples
+    --------
     >>> solution(np.array([[2, 0], [0, 0]]), [1, 0]), solution(np.array([[2, 0], [0, 0]]), [1, 1])
     ([Fraction(1, 2), Fraction(0, 1)], None)
     """
+    rows, right = _fractions("A", A), _fractions("x", [list(x)])[0]
+    if len(rows) != len(right):
+        raise ValueError(f"x must have one entry for each of the {len(rows)} rows, got {len(right)}")
     width = np.shape(A)[1]
-    rows = [[Fraction(entry) for entry in (*row, right)] for row, right in zip(np.asarray(A).tolist(), x, strict=True)]
+    rows = [[*row, last] for row, last in zip(rows, right, strict=True)]
     pivots: list[int] = []
     for column in range(width):
         found = next((r for r in range(len(pivots), len(rows)) if rows[r][column] != 0), None)

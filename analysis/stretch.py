@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from analysis.attention import project
-from analysis.axes import AttentionWeights, Residual
+from analysis.axes import AttentionWeights, Residual, check_real
 
 Factor = Float[Tensor, "head model channel"]
 MAPS = ("Q", "K", "V")
@@ -24,10 +24,24 @@ MAPS = ("Q", "K", "V")
 def singular_values(W: Factor) -> Float[Tensor, "head least"]:
     """Return each head's singular values, largest first; the first is the most a row can be stretched.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``W`` is not ``(head, model, channel)`` of finite floating numbers.
+
+    Examples
+    --------
     >>> singular_values(torch.tensor([[[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]]]))
     tensor([[4., 3.]])
     """
+    _check_map(W)
     return torch.linalg.svdvals(W)
+
+
+def _check_map(W: Tensor) -> None:
+    check_real("W", W, "head", "model", "channel")
+    if W.ndim != 3:
+        raise ValueError(f"W must be (head, model, channel), got shape {tuple(W.shape)}")
 
 
 def largest(W: Factor) -> Float[Tensor, " head"]:
@@ -38,13 +52,28 @@ def largest(W: Factor) -> Float[Tensor, " head"]:
 def row_norms(x: Residual, weights: AttentionWeights, head: int) -> Float[Tensor, "kind *batch position"]:
     """Return the norms of the rows of X and of what one head makes of them: X, Q, K, V, in this order.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no such head, or ``x`` does not fit the layer or is not of finite floating numbers.
+
     Notes
     -----
     Ledger B-12, B-14: figure 2 of the paper, for any layer and head.
     """
+    if not 0 <= head < weights.heads:
+        raise ValueError(f"head must be in 0..{weights.heads - 1}, got {head}")
+    _check_rows(x, weights.W_Q)
     made = [project(x, getattr(weights, f"W_{m}")[[head]], getattr(weights, f"b_{m}")[[head]])[..., 0, :, :]
             for m in MAPS]
     return torch.stack([rows.norm(dim=-1) for rows in (x, *made)])
+
+
+def _check_rows(x: Tensor, W: Tensor) -> None:
+    check_real("x", x, "position", "model")
+    if x.shape[-1] != W.shape[1] or x.dtype != W.dtype:
+        raise ValueError(f"x must be (..., position, {W.shape[1]}) in {W.dtype} to fit the map, got {tuple(x.shape)} "
+                         f"in {x.dtype}")
 
 
 def amplification(x: Residual, W: Factor,
@@ -63,6 +92,11 @@ def amplification(x: Residual, W: Factor,
     Tensor
         Dimensionless; above 1 the row was amplified. Never above the largest singular value when ``b`` is absent.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``x`` and the map do not fit each other or are not of finite floating numbers.
+
     Notes
     -----
     Ledger B-13, B-14.
@@ -72,6 +106,8 @@ def amplification(x: Residual, W: Factor,
     >>> amplification(torch.tensor([[1.0, 0.0], [3.0, 4.0]]), torch.tensor([[[2.0], [0.0]]]))
     tensor([[2.0000, 1.2000]])
     """
+    _check_map(W)
+    _check_rows(x, W)
     out = einsum(x, W, "... position model, head model channel -> ... head position channel")
     if b is not None:
         out = out + b[:, None]
@@ -86,6 +122,7 @@ def mean_amplification(W: Factor) -> Float[Tensor, " head"]:
     >>> mean_amplification(torch.tensor([[[2.0], [0.0], [0.0], [0.0]]]))
     tensor([1.])
     """
+    _check_map(W)
     return W.flatten(1).norm(dim=1) / math.sqrt(W.shape[1])
 
 
@@ -93,6 +130,11 @@ def cone_position(x: Residual, W: Factor) -> Float[Tensor, "*batch head position
     r"""Return how near each row comes to the largest stretch: :math:`\|x_i W\| / (\sigma_1 \|x_i\|)`, from 0 to 1.
 
     The *direction cone* of aperture ``epsilon`` holds the rows at ``1 - epsilon`` or above.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for :func:`amplification`; or if a head's map is zero, which stretches no row more than another.
 
     Notes
     -----
@@ -103,7 +145,15 @@ def cone_position(x: Residual, W: Factor) -> Float[Tensor, "*batch head position
     >>> cone_position(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[[2.0, 0.0], [0.0, 1.0]]]))
     tensor([[1.0000, 0.5000]])
     """
-    return amplification(x, W) / singular_values(W)[:, :1]
+    return amplification(x, W) / _most(W)
+
+
+def _most(W: Tensor) -> Tensor:
+    top = singular_values(W)[:, :1]
+    if not (top > 0).all():
+        zero = (top[:, 0] == 0).nonzero()[0].item()
+        raise ValueError(f"W is zero in head {zero}: it stretches no row more than another")
+    return top
 
 
 def in_cone(x: Residual, W: Factor, epsilon: float) -> Bool[Tensor, "*batch head position"]:
@@ -136,10 +186,17 @@ def amplifications(states: Float[Tensor, "state position model"], layers: Sequen
     biased
         Whether the biases count (the rows of Q, K and V) or the linear parts alone (what singular values speak of).
 
+    Raises
+    ------
+    ValueError
+        If there is not one state a layer, or one more.
+
     Notes
     -----
     Ledger B-13, B-14.
     """
+    if len(states) - len(layers) not in (0, 1) or not layers:
+        raise ValueError(f"states must be one for each of {len(layers)} layers, or one more; got {len(states)}")
     return torch.stack([torch.stack([
         amplification(x, getattr(layer, f"W_{name}"), getattr(layer, f"b_{name}") if biased else None)
         for x, layer in zip(states, layers, strict=False)]) for name in MAPS])
@@ -150,8 +207,16 @@ def isotropic_cone_positions(W: Factor, samples: int, rng: np.random.Generator) 
 
     Only the singular values matter: with ``g`` normal, the position squared is
     ``sum(s_k^2 g_k^2) / (s_1^2 sum(g^2))``, and the directions that ``W`` sends to 0 enter as one chi-square.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``samples`` is below 1, or a head's map is zero.
     """
-    s = singular_values(W).double().numpy()
+    if samples < 1:
+        raise ValueError(f"samples must be at least 1, got {samples}")
+    _most(W)
+    s = singular_values(W).double().cpu().numpy()
     head, least = s.shape
     g = rng.standard_normal((samples, least)) ** 2
     rest = rng.chisquare(W.shape[1] - least, samples) if W.shape[1] > least else np.zeros(samples)

@@ -4,9 +4,10 @@
 :func:`live_or_record`.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 
-from analysis import device, records
+from analysis import asked, device, records
 
 NAMES: tuple[str, ...] = (
     "induction-training",
@@ -19,9 +20,14 @@ NAMES: tuple[str, ...] = (
     "gpt2-mini-emergence",
     "semi-bias-token-counts",
     "normality-minilm",
-    "census-minilm", "census-ablation", "census-reader",
+    "census-minilm", "census-ablation", "census-bias", "census-cost", "census-reader",
     "stream-minilm",
+    "variant-baselines", "variant-baselines-real", "variant-base",
+    "capture-cost",
+    "variant-measures", "variant-seeds", "variant-real",
 )
+AWAITED: dict[str, str] = {"variant-base": "a GPU"}
+"""Experiments without a record, and what they wait for."""
 
 
 def find(name: str) -> records.Experiment:
@@ -31,8 +37,11 @@ def find(name: str) -> records.Experiment:
     return import_module(f"analysis.experiments.{name.replace('-', '_')}").EXPERIMENT
 
 
-def live_or_record(name: str, *, recompute: bool | None = None) -> tuple[records.Record, str]:
+def live_or_record(name: str, *, recompute: bool | None = None, elsewhere: Callable[[], records.Result] | None = None,
+                   ) -> tuple[records.Record | records.Result, str]:
     """Give a chapter its recorded numbers, recomputing them first where the inputs are on this machine.
+
+    An execution that was asked for with another model or other texts shows the record as it is.
 
     Returns
     -------
@@ -44,6 +53,8 @@ def live_or_record(name: str, *, recompute: bool | None = None) -> tuple[records
     recompute
         ``False`` never recomputes (for what takes minutes); default: where inputs are present and it takes
         less than half a minute.
+    elsewhere
+        Computes the result for another model than the record's, where the execution was asked for one.
 
     Raises
     ------
@@ -51,9 +62,13 @@ def live_or_record(name: str, *, recompute: bool | None = None) -> tuple[records
         If the recomputed numbers differ from the record beyond its tolerances.
     """
     record, spec = records.load(name), find(name)
-    absent = spec.missing()
     made = f"recorded on {record.provenance['device']} in {record.provenance['seconds']:.0f} s"
-    if absent:
+    if elsewhere is not None and asked.other_model():
+        return elsewhere(), f"Computed just now with {asked.describe()}; the book shows {', '.join(spec.models)}."
+    if asked.departs():
+        return record, (f"Shown from the record {name} ({made}): its numbers belong to the book's own inputs, "
+                        f"{', '.join(spec.models + spec.data) or 'computed from scratch'}, not to {asked.describe()}.")
+    if absent := spec.missing():
         return record, f"Shown from the record {name} ({made}); recomputing it needs {', '.join(absent)}."
     if recompute is False or (recompute is None and spec.minutes > 0.5):
         return record, f"Shown from the record {name} ({made}); `{record.provenance['command']}` repeats it."

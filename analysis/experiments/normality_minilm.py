@@ -8,18 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from analysis import bert, checkpoints, entropy, geometry, models, normality, texts
+from analysis import bert, checkpoints, models, signatures, texts
 from analysis.encoder import encode
 from analysis.records import Experiment, Result
-from analysis.stations import Stations, normalise, pass_through
+from analysis.stations import normalise, pass_through
 
 PADDED, ABLATED, LONGEST_ABLATED = 12, 8, 96
-EXTREME = 4.0  # a coordinate of a sum further out than this many deviations is extreme
 
 
 def survey(name: str, passages: Sequence[str]) -> dict[str, np.ndarray]:
     """Measure a model and its control on the passages; arrays by name, the control's after ``control_``.
 
+    Names as in `signatures.measure`, after ``pad_`` with the rows of padding counted in (the first ``PADDED`` texts,
+    each padded to the model's limit), and as in `signatures.outstanding`, after ``first_`` and ``bare_``.
     Axes: ``text layer`` for rows and sums, ``text layer head`` for heads, ``layer coordinate`` for sizes.
     """
     checkpoint = checkpoints.find(name)
@@ -28,7 +29,7 @@ def survey(name: str, passages: Sequence[str]) -> dict[str, np.ndarray]:
     for prefix, seed in (("", None), ("control_", 0)):
         model = models.load(checkpoint, control_seed=seed)
         measured = _measure_layers(model, tokenizer, passages)
-        measured |= _measure_padding(model, tokenizer, passages[:PADDED])
+        measured |= {f"pad_{key}": value for key, value in measure_padded(model, tokenizer, passages[:PADDED]).items()}
         measured["effect"] = ablate(model, tokenizer, passages[:ABLATED])
         found.update({prefix + key: value for key, value in measured.items()})
     return found
@@ -36,81 +37,35 @@ def survey(name: str, passages: Sequence[str]) -> dict[str, np.ndarray]:
 
 def _measure_layers(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> dict[str, np.ndarray]:
     layers = bert.encoder_layers(model)
-    rows: dict[str, list] = {}
-    per_text: list[dict] = []
+    kinds = {"first": lambda s: s.first, "bare": lambda s: normalise(s.before_first)}
+    rows = {kind: [[] for _ in layers] for kind in kinds}
+    per_text = []
     for states in bert.hidden_states(model, tokenizer, passages):
         passed = [pass_through(x, layer) for x, layer in zip(states, layers)]
-        per_text.append(_measure_text(passed))
-        for layer, stations in enumerate(passed):
-            rows.setdefault("first", [[] for _ in layers])[layer].append(stations.first)
-            rows.setdefault("bare", [[] for _ in layers])[layer].append(normalise(stations.before_first))
+        per_text.append(signatures.measure(passed))
+        for kind, take in kinds.items():
+            for into, stations in zip(rows[kind], passed):
+                into.append(take(stations))
     found = {key: np.stack([text[key] for text in per_text]) for key in per_text[0]}
     lengths = [len(x) for x in rows["first"][0]]
     for kind, by_layer in rows.items():
-        for key, value in _measure_rows([torch.cat(parts) for parts in by_layer], lengths).items():
+        for key, value in signatures.outstanding([torch.cat(parts) for parts in by_layer], lengths).items():
             found[f"{kind}_{key}"] = value
     return {"tokens": np.array(lengths), **found}
 
 
-def _measure_text(passed: Sequence[Stations]) -> dict[str, np.ndarray]:
-    """Measure one text: an array (layer,) or (layer, head) a name."""
-    second = torch.stack([s.second for s in passed])
-    bare = torch.stack([normalise(s.before_second) for s in passed])
-    spectra = [geometry.head_output_spectrum(s.attention, s.values) for s in passed]
-    sums = second.sum(1)
-    dropped = [normality.standing_out(row[None], EXTREME) for row in sums]
-    kept = [normality.without(row, drop) for row, drop in zip(sums, dropped)]
-    total, bare_total = second.sum((0, 1)), bare.sum((0, 1))
-    found = {
-        "D_sum": normality.lilliefors(sums), "D_sum_kept": torch.cat([normality.lilliefors(row[None]) for row in kept]),
-        "dropped": torch.tensor([len(drop) for drop in dropped]),
-        "D_sum_bare": normality.lilliefors(bare.sum(1)),
-        "D_sum_unit": normality.lilliefors(geometry.unit(second).sum(1)),
-        "D_total": normality.lilliefors(total[None]), "D_total_bare": normality.lilliefors(bare_total[None]),
-        "mean_total": total.mean()[None] / total.std(), "mean_total_bare": bare_total.mean()[None] / bare_total.std(),
-        "cone": geometry.cone_index(second), "cone_bare": geometry.cone_index(bare),
-        "ratio": geometry.alignment_ratio(second), "resultant": geometry.resultant_length(second),
-        "resultant_bare": geometry.resultant_length(bare), "cosine": geometry.mean_pairwise_cosine(second),
-        "cosine_bare": geometry.mean_pairwise_cosine(bare),
-        "largest": torch.stack([s.largest for s in spectra]),
-        "stable_rank": torch.stack([s.stable_rank for s in spectra]),
-        "entropy": torch.stack([entropy.relative_entropy(s.attention).mean(-1) for s in passed]),
-        "sink": torch.stack([s.attention[..., [0, -1]].sum(-1).mean(-1) for s in passed]),  # mass on first and last
-        "histogram": torch.stack([entropy.histogram_entropy(s.attention) for s in passed]),
-    }
-    return {key: value.double().numpy() for key, value in found.items()}
-
-
-def _measure_rows(by_layer: Sequence[torch.Tensor], lengths: Sequence[int]) -> dict[str, np.ndarray]:
-    """Measure the rows of all texts a layer: shares that fail, with and without the coordinates that stand out."""
-    failing, kept, sizes, tails, tails_kept, outliers = [], [], [], [], [], []
-    for rows in by_layer:
-        out = normality.standing_out(rows)
-        less = normality.without(rows, out)
-        for which, into in ((rows, failing), (less, kept)):
-            failed = normality.lilliefors(which) > normality.critical_value(which.shape[-1])
-            into.append([part.double().mean() for part in failed.split(list(lengths))])
-        sizes.append((rows - rows.mean(-1, keepdim=True)).square().mean(0).sqrt())
-        tails.append(normality.excess_kurtosis(rows).mean())
-        tails_kept.append(normality.excess_kurtosis(less).mean())
-        outliers.append(len(out))
-    return {"failing": np.array(failing).T, "failing_kept": np.array(kept).T, "size": torch.stack(sizes).numpy(),
-            "kurtosis": np.array(tails), "kurtosis_kept": np.array(tails_kept), "outliers": np.array(outliers)}
-
-
-def _measure_padding(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> dict[str, np.ndarray]:
-    """Pad each text to the model's limit, as the paper's pipeline does, and take the cone with and without padding."""
-    found = {"pad_cone_in": [], "pad_cone_out": [], "pad_resultant_in": [], "pad_resultant_out": []}
-    limit = model.config.max_position_embeddings
+def measure_padded(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> dict[str, np.ndarray]:
+    """Measure texts padded to the model's limit, as the paper's pipeline pads, with the rows of padding counted in."""
+    layers, limit = bert.encoder_layers(model), model.config.max_position_embeddings
+    per_text = []
     for text in passages:
         ids = tokenizer(text, truncation=True, padding="max_length", max_length=limit, return_tensors="pt")
+        keep = ids["attention_mask"][0].bool()
         with torch.no_grad():
-            states = torch.cat(model(**ids, output_hidden_states=True).hidden_states[1:])
-        keep = ids["attention_mask"].bool().expand(states.shape[:2])
-        for key, form in (("cone", geometry.cone_index), ("resultant", geometry.resultant_length)):
-            found[f"pad_{key}_in"].append(form(states).double().numpy())
-            found[f"pad_{key}_out"].append(form(states, keep).double().numpy())
-    return {key: np.stack(value) for key, value in found.items()}
+            states = torch.cat(model(**ids, output_hidden_states=True).hidden_states)
+        passed = [pass_through(x, layer, keep=keep) for x, layer in zip(states, layers)]
+        per_text.append(signatures.measure(passed, keep, padding=True))
+    return {key: np.stack([text[key] for text in per_text]) for key in per_text[0]}
 
 
 def ablate(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> np.ndarray:
@@ -138,12 +93,12 @@ def ablate(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> np.nda
 
 def _tolerance(name: str) -> float:
     """Say how far an array may differ on another machine: float32 sums, and rows at the brink of the test."""
-    name = name.removeprefix("control_")
+    name = name.removeprefix("control_").removeprefix("pad_")
     if "failing" in name:
         return 0.03
-    if name in ("tokens", "dropped", "first_outliers", "bare_outliers"):
+    if name in ("tokens", "rows", "dropped", "first_outliers", "bare_outliers"):
         return 0
-    if name.startswith(("cone", "pad_cone")):
+    if name.startswith("cone"):
         return 0.5  # in lengths of rows: of several thousand
     return 0.05 if name.startswith(("largest", "histogram", "stable")) else 5e-3
 

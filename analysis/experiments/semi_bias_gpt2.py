@@ -24,8 +24,12 @@ CURVE_QUERIES = tuple(range(15, 1024, 16))
 
 
 def compute(device: torch.device) -> Result:
+    """Measure GPT-2."""
+    return measure(checkpoints.find("gpt2"), device)
+
+
+def measure(ck: checkpoints.Checkpoint, device: torch.device) -> Result:
     """Measure the semi-bias of every head: raw, folded, divided by sigma; locality, null, deeper layers, equality."""
-    ck = checkpoints.find("gpt2")
     layers = [weights.attention_layer(ck, i, dtype=torch.float64).to(device)
               for i in range(weights.config(ck)["layers"])]
     norms = [weights.layer_norm(ck, "attention", i, dtype=torch.float64).to(device) for i in range(len(layers))]
@@ -57,14 +61,20 @@ def _table(p) -> dict:
             "pc_scores": scores * signs, "pc_recency": recency((scores * signs).T)}
 
 
+def near(positions: int) -> int:
+    """Return how many keys count as near: 50, or a quarter of a short context."""
+    return max(1, min(50, positions // 4))
+
+
 def _locality(p, width, folded) -> dict:
     found, curves = [], []
     for times in WIDTHS:
         own, both = position_scores(p, (width**2 + (times * width.median())**2).sqrt(), folded)
-        found.append(position_only(own, both))
+        found.append(position_only(own, both, (3, near(len(p))), first=near(len(p))))
         if times == 1.0:
             sums = (own, both, own[:, None] + both)
-            curves = torch.stack([nearest_mass(listen(s), 50)[:, list(CURVE_QUERIES)] for s in sums])
+            asking = [q for q in CURVE_QUERIES if q < len(p)]
+            curves = torch.stack([nearest_mass(listen(s), near(len(p)))[:, asking] for s in sums])
             peak = found[-1].peak.to(torch.int16)
     return {"mass": torch.stack([f.mass for f in found]), "uniform": found[0].uniform, "peak": peak,
             "mass_curve": curves}

@@ -21,12 +21,20 @@ READ_TEXTS, READ_TOKENS = 12, 128
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 COUPLINGS = ("skip", "LN", "W_O", "W_O and LN", "MLP", "MLP and skip", "MLP, skip and LN")
 READ_BACK = (("heads", "attended"), ("heads", "first"), ("heads", "second"), ("first", "perceived"),
-             ("first", "second"), ("first", "shuffled"))
-"""What is read back from which station."""
+             ("first", "second"), ("first", "shuffled"), ("heads", "x"), ("heads", "x and second"))
+"""What is read back from which station; ``x`` is what the layer read, of which its heads are functions."""
 
 
 def survey(name: str, passages: Sequence[str]) -> dict[str, np.ndarray]:
-    """Measure a model and its control on the passages; arrays by name, the control's after ``control_``."""
+    """Measure a model and its control on the passages; arrays by name, the control's after ``control_``.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than three passages: to read back, one fits, one chooses the ridge, one is held out.
+    """
+    if len(passages) < 3:
+        raise ValueError(f"passages must be at least three, to fit, to choose and to hold out, got {len(passages)}")
     checkpoint = checkpoints.find(name)
     tokenizer = models.tokenizer(checkpoint)
     found = {}
@@ -80,7 +88,8 @@ def _measure_mlp(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.
     product = mlp.W_in @ mlp.W_out
     constant = mlp.b_in @ mlp.W_out + mlp.b_out
     picked = x[torch.randperm(len(x), generator=generator)[:SAMPLES]]
-    a, b = picked[:200], picked[-200:]
+    half = min(200, len(picked) // 2)
+    a, b = picked[:half], picked[-half:]
     mixed = []
     for _ in range(PAIRS):
         i, j = torch.randperm(heads, generator=generator)[:2].tolist()
@@ -124,7 +133,8 @@ def _read_back(passed: Sequence[Stations], rows: dict[str, Tensor], heads: int,
     text = torch.cat([torch.full((len(p.x),), i) for i, p in enumerate(passed)])
     test, choose = text % 3 == 0, text % 9 == 1
     train = ~test & ~choose
-    rows = rows | {"shuffled": rows["second"][torch.randperm(len(text), generator=generator)]}
+    rows = rows | {"shuffled": rows["second"][torch.randperm(len(text), generator=generator)],
+                   "x and second": torch.cat([rows["x"], rows["second"]], -1)}
     found = []
     for what, station in READ_BACK:
         x, y = rows[station], rows[what]

@@ -124,15 +124,30 @@ def confusion(counts: np.ndarray, truth: Sequence[str], read: Sequence[str]) -> 
     return figure
 
 
-def reliability(sizes: Sequence[int], recall: Mapping[str, np.ndarray], shuffled: np.ndarray) -> Figure:
+def confusions(above: Mapping[str, np.ndarray], below: Mapping[str, np.ndarray]) -> Figure:
+    """Draw two rows of small tables of confusion, by their titles; colours only, per cent of each row."""
+    figure, axes = style.new(2, max(len(above), len(below)), size="wide")
+    for panels, tables in zip(axes, (above, below), strict=True):
+        for panel, (title, counts) in zip(panels, tables.items(), strict=False):
+            panel.imshow(counts / counts.sum(-1, keepdims=True), cmap=style.WEIGHT_CMAP, vmin=0, vmax=1)
+            panel.set(title=title, xticks=[], yticks=[])
+        for panel in panels[len(tables):]:
+            panel.set_visible(False)
+        panels[0].set(xlabel="named", ylabel="drawn")
+    return figure
+
+
+def reliability(sizes: Sequence[int], recall: Mapping[str, np.ndarray], shuffled: np.ndarray,
+                patterns: Sequence[str]) -> Figure:
     """Draw the share of drawn gates that are found in mixtures, and what is read into shuffled rows, by size of map."""
     figure, (left, right) = style.new(1, 2)
     for name, values in recall.items():
         left.plot(sizes, 100 * values, "o-", color=style.GATES[name], label=name)
     left.set(xscale="log", xlabel="positions", ylabel="found (%)", ylim=(0, 103), title="gates in mixtures")
     left.legend(loc="lower right")
-    for name, values in zip(recall, shuffled.T, strict=True):
-        right.plot(sizes, 100 * values, "o-", color=style.GATES[name])
+    for name, values in zip(patterns, shuffled.T, strict=True):
+        right.plot(sizes, 100 * values, "o-", color=style.GATES[name], label=name)
+    right.legend()
     right.set(xscale="log", xlabel="positions", ylabel="share of attention (%)", ylim=(0, None),
               title="the same maps, rows shuffled")
     for panel in (left, right):

@@ -12,7 +12,8 @@ from analysis.figures import style
 
 def statistics(by_layer: Mapping[int, Mapping[str, np.ndarray]], critical: float) -> Figure:
     """Draw figure 8: how the rows' Lilliefors statistics are spread, a panel a layer, trained and control."""
-    figure, axes = style.new(1, len(by_layer), sharey=True)
+    figure, axes = style.new(1, len(by_layer), sharey=True, squeeze=False)
+    axes = axes[0]
     edges = np.linspace(0, max(v.max() for panel in by_layer.values() for v in panel.values()), 50)
     for panel, (layer, values) in zip(axes, by_layer.items()):
         for which in ("control", "trained"):
@@ -50,8 +51,45 @@ def histograms(vectors: Mapping[str, tuple[str, np.ndarray]], statistic: Mapping
         panel.hist(np.clip(z, -4.5, 4.5), np.linspace(-4.5, 4.5, 46), density=True, color=style.COLOURS[concept],
                    alpha=0.8)
         panel.plot(grid, norm.pdf(grid), color=style.COLOURS["ink"], linewidth=1)
-        panel.set(xlabel="standardised coordinate", title=f"{title}\nD = {statistic[title]:.3f}")
+        panel.set(xlabel="standardised", title=f"{title}\nD = {statistic[title]:.3f}")
     axes[0, 0].set(ylabel="density")
+    return figure
+
+
+def spectra(by_layer: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
+    """Draw figure 11: how the singular values of the head outputs are spread, a panel a layer, trained and control."""
+    figure, axes = style.new(1, len(by_layer), sharey=True, squeeze=False)
+    edges = np.linspace(0, max(v.max() for panel in by_layer.values() for v in panel.values()), 41)
+    for panel, (layer, values) in zip(axes[0], by_layer.items()):
+        for which in ("control", "trained"):
+            weights = np.full(values[which].size, 100 / values[which].size)
+            panel.hist(values[which].ravel(), edges, weights=weights, color=style.COLOURS[which], alpha=0.7,
+                       label=which)
+        panel.set(xlabel=r"singular value$\,/\sqrt{n}$", title=f"layer {layer}", yscale="log")
+    axes[0, 0].set(ylabel="share of singular values (%)")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
+def total(vectors: Mapping[str, np.ndarray], statistic: Mapping[str, float]) -> Figure:
+    """Draw figure 13: the histogram of each vector, and all distribution functions beside that of a Gaussian.
+
+    ``vectors`` and ``statistic`` map concepts (``"trained"``, ``"control"``) to coordinates and to D.
+    """
+    figure, axes = style.new(1, len(vectors) + 1)
+    grid = np.linspace(-4.5, 4.5, 181)
+    for panel, (which, values) in zip(axes, vectors.items()):
+        z = (values - values.mean()) / values.std(ddof=1)
+        panel.hist(np.clip(z, -4.5, 4.5), np.linspace(-4.5, 4.5, 46), density=True, color=style.COLOURS[which],
+                   alpha=0.8)
+        panel.plot(grid, norm.pdf(grid), color=style.COLOURS["ink"], linewidth=1)
+        panel.set(xlabel="standardised coordinate", title=f"{which}\nD = {statistic[which]:.3f}")
+        axes[-1].step([-4.5, *np.sort(z), 4.5], [0, *np.arange(1, len(z) + 1) / len(z), 1], where="post",
+                      color=style.COLOURS[which], label=which)
+    axes[-1].plot(grid, norm.cdf(grid), color=style.COLOURS["ink"], linewidth=1, linestyle="--", label="Gaussian")
+    axes[0].set(ylabel="density")
+    axes[-1].set(xlabel="standardised coordinate", ylabel="share below", xlim=(-4.5, 4.5), title="distribution")
+    axes[-1].legend(loc="upper left")
     return figure
 
 

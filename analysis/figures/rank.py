@@ -1,12 +1,13 @@
 """Figures of the chapter on rank collapse and LayerNorm. Arrays in, a figure out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.figures import style
+from analysis.intervals import mean_interval
 
 # One look for each set of parts beside the skip connection, in every figure of the chapter.
 LOOKS = {
@@ -42,7 +43,7 @@ def spectra(values: Mapping[str, Mapping[str, np.ndarray]], cutoff: float) -> Fi
     return figure
 
 
-def _draw(panel: Axes, runs: Mapping[str, np.ndarray], skip: bool) -> None:
+def _draw(panel: Axes, runs: Mapping[str, np.ndarray], skip: bool, every: int = 1) -> None:
     """Draw the runs with or without skip connections: geometric mean and the range from the 10th to 90th percentile."""
     for label, (colour, line, marker) in LOOKS.items():
         name = label.replace("attention", "attention + skip") if skip else label
@@ -51,8 +52,8 @@ def _draw(panel: Axes, runs: Mapping[str, np.ndarray], skip: bool) -> None:
         run = np.maximum(runs[name], FLOOR)
         low, high = np.quantile(run, [0.1, 0.9], axis=0)
         layer = np.arange(run.shape[1])
-        panel.semilogy(layer, np.exp(np.log(run).mean(0)), line, marker=marker, color=style.COLOURS[colour],
-                       label=label)
+        panel.semilogy(layer, np.exp(np.log(run).mean(0)), line, marker=marker, markevery=every,
+                       color=style.COLOURS[colour], label=label)
         panel.fill_between(layer, low, high, facecolor=style.COLOURS[colour], edgecolor="none", alpha=0.12)
 
 
@@ -75,18 +76,78 @@ def collapse(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
 
 
 def cubic(before: np.ndarray, after: Mapping[str, np.ndarray]) -> Figure:
-    """Draw the residual after one layer against the residual before it, with a line of slope 3.
+    """Draw the residual after one layer against the residual before it, with lines of slope 3 and 1.
 
-    ``after`` maps a layer's description to ``(run, size)``.
+    ``after`` maps a layer's description to ``(run, size)``; slope 3 goes through the first, slope 1 through the last.
     """
     figure, panel = style.new(size="half")
-    looks = (("ink", "o"), ("semi_bias", "^"), ("content", "s"))
+    looks = (("ink", "o"), ("semi_bias", "^"), ("content", "s"), ("positional", "D"))
     for (label, found), (colour, marker) in zip(after.items(), looks, strict=False):
         panel.loglog(before, np.exp(np.log(found).mean(0)), marker=marker, linestyle="", fillstyle="none",
                      color=style.COLOURS[colour], label=label)
-    first = next(iter(after.values()))
-    guide = np.exp(np.log(first).mean(0))[0] * (before / before[0]) ** 3
-    panel.loglog(before, guide, ":", color=style.COLOURS["muted"], label="slope 3")
-    panel.set(xlabel="residual before the layer", ylabel="after it")
-    panel.legend()
+    for found, power, line in zip((next(iter(after.values())), list(after.values())[-1]), (3, 1), (":", "--"),
+                                  strict=True):
+        guide = np.exp(np.log(found).mean(0))[0] * (before / before[0]) ** power
+        panel.loglog(before, guide, line, color=style.COLOURS["muted"], label=f"slope {power}")
+    panel.set(xlabel="residual before the layer", ylabel="after it", ylim=(before[-1] ** 3 / 1e4, 1))
+    panel.legend(loc="lower right")
+    return figure
+
+
+def deep(runs: Mapping[float, Mapping[str, np.ndarray]], start: int = 24) -> Figure:
+    """Draw the residual of deep stacks with skip connections, one panel a gain, and the rate that is expected.
+
+    Parameters
+    ----------
+    runs
+        By gain, curves ``(run, state)`` by the switches' description, all with skip connections.
+    start
+        The layer of the first curve from which the expected rate is drawn, a factor ``(1 + gain^4)^(-1/2)`` a layer.
+    """
+    figure, axes = style.new(1, len(runs), sharey=True)
+    for panel, (gain, found) in zip(np.atleast_1d(axes), runs.items(), strict=True):
+        _draw(panel, found, skip=True, every=8)
+        first = np.exp(np.log(np.maximum(next(iter(found.values())), FLOOR)).mean(0))
+        layer = np.arange(start, len(first))
+        guide = first[start] * (1 + gain**4) ** (-(layer - start) / 2)
+        panel.semilogy(layer[guide > FLOOR], guide[guide > FLOOR], ":", color=style.COLOURS["muted"],
+                       label="expected rate")
+        panel.set(title=f"gain {gain}", xlabel="layer", ylim=(FLOOR / 3, 3))
+    np.atleast_1d(axes)[0].set(ylabel="residual, with skip")
+    figure.legend(*np.atleast_1d(axes)[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def widths(runs: Mapping[float, Mapping[str, np.ndarray]], sizes: Sequence[int], layers: tuple[int, int]) -> Figure:
+    """Draw the residual by width with 95 % intervals over seeds: without skip connections (above) and with (below).
+
+    Parameters
+    ----------
+    runs
+        By gain, curves ``(run, state)`` by the switches' description; the runs are ordered by width, then by seed.
+    sizes
+        The widths.
+    layers
+        After how many layers to look without, and after how many with skip connections.
+    """
+    figure, axes = style.new(2, len(runs), size="tall", sharex=True, sharey="row", squeeze=False)
+    for column, (gain, found) in enumerate(runs.items()):
+        for row, (skip, layer) in enumerate(zip((False, True), layers, strict=True)):
+            panel, names = axes[row, column], [label for label in LOOKS if "linear MLP +" not in label]
+            for shift, label in enumerate(names):
+                run = found[label.replace("attention", "attention + skip") if skip else label][:, layer]
+                logs = np.log(np.maximum(run, FLOOR)).reshape(len(sizes), -1)
+                bounds = [mean_interval(values) for values in logs]
+                middle = np.exp([b.value for b in bounds])
+                spread = np.abs(np.exp([[b.low for b in bounds], [b.high for b in bounds]]) - middle)
+                colour, line, marker = LOOKS[label]
+                panel.errorbar(np.array(sizes) * 1.03 ** (shift - 2), middle, spread, linestyle=line, marker=marker,
+                               color=style.COLOURS[colour], label=label)
+            panel.set(xscale="log", yscale="log", xticks=sizes, xticklabels=sizes)
+            panel.set_xticks([], minor=True)
+        axes[0, column].set(title=f"gain {gain}")
+        axes[1, column].set(xlabel="width")
+    axes[0, 0].set(ylabel=f"after {layers[0]} layers, no skip")
+    axes[1, 0].set(ylabel=f"after {layers[1]}, with skip")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure

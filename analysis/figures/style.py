@@ -24,13 +24,16 @@ COLOURS = {
     "content": "#0072B2", "semi_bias": "#D55E00", "row_constant": "#999999",
     "positional": "#009E73", "token": "#CC79A7",
     "trained": "#0072B2", "control": "#999999", "record": "#E69F00",
-    "uniform": "#56B4E9", "highlight": "#D55E00", "muted": "#BBBBBB", "ink": "#222222",
+    "uniform": "#56B4E9", "highlight": "#D55E00", "muted": "#BBBBBB", "ink": "#222222", "paper": "#FFFFFF",
 }
 # The gates of a BERT and what is left of a map; patterns are strong, the rest is pale.
 GATES = {
     "directional": "#D55E00", "open": "#0072B2", "backward": "#009E73", "forward": "#8A5FBF", "cluster": "#E69F00",
     "instance": "#CC2A6A", "inverse directional": "#7A4B20", "closed": "#E4E4E4", "residual": "#A8A8A8",
 }
+# Verdicts, as on the pages.
+VERDICTS = {"reproduced": "#1b6b36", "corrected": "#8e5aa8", "conditional": "#e0a030", "not reproduced": "#a11c33",
+            "not testable": "#8a97a8", "open": "#e4e4e4"}
 SCORE_CMAP = "PRGn"       # purple negative, green positive, white at 0
 POSITION_CMAP = "viridis"  # positions in order
 WEIGHT_CMAP = "cividis"   # attention, from 0 to a stated limit
@@ -43,6 +46,11 @@ class BookFigure(Figure):
         buffer = io.StringIO()
         self.savefig(buffer, format="svg", metadata={"Date": None})
         return buffer.getvalue()
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        """Carry the PNG and the numbers behind the figure, which the page offers for download."""
+        from analysis.figures.data import MIME, bundle
+        return {MIME: bundle(self)}
 
 
 def new(rows: int = 1, columns: int = 1, *, size: str = "wide", **kwargs) -> tuple[BookFigure, np.ndarray | Axes]:

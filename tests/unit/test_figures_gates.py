@@ -131,3 +131,20 @@ def test_the_map_is_accessible_and_fits_a_phone(tab, scheme):
     found = tab.evaluate("async () => (await axe.run(document, {resultTypes: ['violations']})).violations")
     assert not [f"{v['id']}: {v['nodes'][0]['html'][:120]}" for v in found if v["impact"] in ("serious", "critical")]
     assert tab.evaluate("document.scrollingElement.scrollWidth") <= 390
+
+
+def test_small_tables_show_each_confusion():
+    tables = {f"n = {n}": np.array([[n, 0, 0], [1, 1, 2]]) for n in (16, 32, 64)}
+    figure = figures.confusions(tables, {"flat": tables["n = 16"]})
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    assert [axes.get_title() for axes in shown] == [*tables, "flat"]
+    assert np.allclose(shown[2].images[0].get_array(), [[1, 0, 0], [0.25, 0.25, 0.5]])
+    assert shown[0].get_xlabel() == "named"
+
+
+def test_reliability_shows_every_pattern_that_was_shuffled():
+    figure = figures.reliability((16, 32), {"open": np.array([0.5, 1.0])}, np.full((2, 7), 0.01), gates.PATTERNS)
+    left, right = figure.axes
+    assert [line.get_label() for line in left.lines] == ["open"]
+    assert [line.get_label() for line in right.lines] == list(gates.PATTERNS)
+    assert np.allclose(right.lines[0].get_ydata(), 1)

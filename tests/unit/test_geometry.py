@@ -1,5 +1,7 @@
 """Cone index and its comparable forms: bounds, identities, invariances; spectra of head outputs."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -74,20 +76,72 @@ def test_padding_is_left_out():
         assert not torch.allclose(form(padded), form(rows))
 
 
+@pytest.mark.parametrize("filling", [math.nan, math.inf, 1e300])
+def test_what_stands_in_padding_never_matters(filling):
+    rows = draw(9, 4)
+    padded = torch.cat([rows, torch.full((5, 4), filling, dtype=torch.float64)])
+    keep = torch.arange(14) < 9
+    for form in (geometry.cone_index, geometry.alignment_ratio, geometry.resultant_length,
+                 geometry.mean_pairwise_cosine):
+        torch.testing.assert_close(form(padded, keep), form(rows))
+
+
+@pytest.mark.parametrize("factor", [1e-42, 1e-30, 1e30])
+def test_lengths_neither_overflow_nor_underflow(factor):
+    rows = draw(9, 4).float() + 0.5
+    scaled = rows * factor
+    loose = {"rtol": 1e-2} if factor == 1e-42 else {"rtol": 1e-5}  # numbers near 1e-42 have few digits left
+    for form in (geometry.alignment_ratio, geometry.resultant_length, geometry.mean_pairwise_cosine):
+        torch.testing.assert_close(form(scaled), form(rows), atol=1e-5, **loose)
+    torch.testing.assert_close(geometry.unit(scaled), geometry.unit(rows), atol=1e-5, **loose)
+    torch.testing.assert_close(geometry.cone_index(scaled).double(), geometry.cone_index(rows).double() * factor,
+                               atol=0, **loose)
+    assert not geometry.unit(torch.zeros(2, 3)).any()
+
+
 def test_head_output_spectrum_equals_dense_svd():
     attention, values = draw(3, 20, 20).softmax(-1), draw(3, 20, 6, seed=1)
     spectrum = geometry.head_output_spectrum(attention, values)
     due = np.linalg.svd((attention @ values).numpy(), compute_uv=False)
     np.testing.assert_allclose(spectrum.largest, due[:, 0], rtol=1e-10)
+    np.testing.assert_allclose(spectrum.singular_values, due, rtol=1e-6)
+    for factor in (1e-200, 1e200):
+        scaled = geometry.head_output_spectrum(attention, values * factor)
+        np.testing.assert_allclose(scaled.largest, due[:, 0] * factor, rtol=1e-10)
+        np.testing.assert_allclose(scaled.stable_rank, spectrum.stable_rank, rtol=1e-10)
+    none = geometry.head_output_spectrum(attention, 0 * values)
+    assert none.stable_rank.tolist() == none.largest.tolist() == [0, 0, 0]
     np.testing.assert_allclose(spectrum.stable_rank, (due**2).sum(-1) / due[:, 0] ** 2, rtol=1e-10)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_refusals():
-    with pytest.raises(ValueError, match="at least one position"):
+    forms = (geometry.cone_index, geometry.alignment_ratio, geometry.resultant_length, geometry.mean_pairwise_cosine)
+    for form in forms:
+        for keep in (torch.tensor([1.0, 0.0]), torch.tensor([1, 0]), np.array([True, False]),
+                     torch.ones(3, dtype=torch.bool), torch.tensor(True)):
+            with pytest.raises(ValueError, match="keep must be a bool"):
+                form(torch.ones(2, 3), keep)
+        for rows, message in ((torch.ones(2, 3).half(), "float32 or float64"), (np.ones((2, 3)), "must be a tensor"),
+                              (torch.tensor([[1.0, math.nan], [1.0, 2.0]]), "not finite")):
+            with pytest.raises((TypeError, ValueError), match=message):
+                form(rows)
+    with pytest.raises(ValueError, match="too large to be summed"):
+        geometry.cone_index(torch.full((4, 3), 2e38))
+    with pytest.raises(ValueError, match="nothing but zeros"):
+        geometry.alignment_ratio(torch.zeros(4, 3))
+    good, values = torch.full((2, 3, 3), 1 / 3), torch.ones(2, 3, 4)
+    for attention, v, message in ((good[0], values, "attention must be"), (good[:1], values, "same heads"),
+                                  (good, values[:, :2], "same heads"), (good, values.half(), "float32 or float64"),
+                                  (good * math.nan, values, "not finite")):
+        with pytest.raises(ValueError, match=message):
+            geometry.head_output_spectrum(attention, v)
+    with pytest.raises(ValueError, match="none of them empty"):
         geometry.cone_index(torch.zeros(0, 3))
     with pytest.raises(ValueError, match="keep leaves no position"):
         geometry.cone_index(torch.ones(2, 3), torch.zeros(2, dtype=torch.bool))
     with pytest.raises(ValueError, match="two rows"):
         geometry.mean_pairwise_cosine(torch.ones(1, 3))
-    with pytest.raises(ValueError, match="row of zeros"):
-        geometry.mean_pairwise_cosine(torch.eye(3) * torch.tensor([1.0, 1.0, 0.0]))
+    for form in (geometry.mean_pairwise_cosine, geometry.resultant_length):
+        with pytest.raises(ValueError, match="row of zeros"):
+            form(torch.eye(3) * torch.tensor([1.0, 1.0, 0.0]))

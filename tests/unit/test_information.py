@@ -55,6 +55,32 @@ def test_relative_entropy_is_a_share_of_the_largest():
         entropy.relative_entropy(torch.ones(1, 1, 1))
 
 
+def test_relative_entropy_counts_only_the_keys_that_can_be_heard():
+    attention = draw(2, 5, 5).softmax(-1)
+    padded = torch.cat([attention, torch.zeros(2, 5, 4)], -1)
+    torch.testing.assert_close(entropy.relative_entropy(padded, keys=5), entropy.relative_entropy(attention))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("function", [entropy.relative_entropy, entropy.histogram_entropy])
+@pytest.mark.parametrize(("attention", "message"), [
+    (torch.zeros(1, 4, 4), "zeros alone"), (torch.stack([torch.eye(3), torch.zeros(3, 3)]), "zeros alone"),
+    (-torch.eye(3)[None], "negative"), (torch.full((1, 3, 3), float("nan")), "not finite"),
+    (torch.eye(3)[None].half(), "float32 or float64"), (torch.eye(3), "attention must be"),
+    (torch.zeros(1, 0, 0), "none of them empty")])
+def test_entropies_refuse_what_is_no_map(function, attention, message):
+    with pytest.raises(ValueError, match=message):
+        function(attention)
+
+
+def test_relative_entropy_refuses_rows_that_do_not_sum_to_one_and_wrong_counts():
+    with pytest.raises(ValueError, match="sum to 1"):
+        entropy.relative_entropy(torch.stack([torch.eye(3), torch.eye(3) / 2]))
+    for keys in (1, 4):
+        with pytest.raises(ValueError, match="two keys"):
+            entropy.relative_entropy(torch.eye(3)[None], keys=keys)
+
+
 def test_histogram_entropy_does_not_see_where_values_stand():
     attention = draw(2, 8, 8).softmax(-1)
     shuffled = attention.flatten(-2)[:, torch.randperm(64)].reshape(2, 8, 8)
@@ -120,6 +146,89 @@ def test_interaction_is_zero_for_sums_over_blocks_and_not_for_the_mlp():
     assert product == pytest.approx(0, abs=0.05)
     half = information.additive_share(lambda x: x[:, :1] * x[:, 3:4] + x[:, 6:7], rows, 4, generator)
     assert half == pytest.approx(0.5, abs=0.08)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_blocks_refuse_what_has_none():
+    x, same = draw(4, 12), lambda rows: rows
+    for blocks in (0, -3, 5):
+        for call in (lambda b: information.split(x, b), lambda b: information.block_coupling(same, x, b),
+                     lambda b: information.interaction(same, x, x, b, (0, 1)),
+                     lambda b: information.additive_share(same, x, b, torch.Generator())):
+            with pytest.raises(ValueError, match="blocks must divide"):
+                call(blocks)
+    for join in (information.concatenate, information.stack):
+        with pytest.raises(ValueError, match="at least one block"):
+            join(draw(2, 3))
+        with pytest.raises(ValueError, match="at least one block"):
+            join(draw(0, 2, 3))
+        with pytest.raises(TypeError, match="blocks must be a tensor"):
+            join([x, x])
+    for bad, message in ((x.half(), "float32 or float64"), (x * float("nan"), "not finite"), (x[0], "must be"),
+                         (x[:0], "none of them empty"), (x.numpy(), "must be a tensor")):
+        with pytest.raises((TypeError, ValueError), match=message):
+            information.split(bad, 3)
+        with pytest.raises((TypeError, ValueError), match=message):
+            information.block_coupling(same, bad, 3)
+    with pytest.raises(ValueError, match="row of 12 numbers"):
+        information.block_coupling(lambda row: row[:3], x, 3)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_interactions_and_shares_refuse_what_has_none():
+    x, generator = draw(4, 12), torch.Generator().manual_seed(0)
+    for pair in ((1, 1), (0, 3), (-1, 0), (0, 1, 2)):
+        with pytest.raises(ValueError, match="two different blocks"):
+            information.interaction(torch.tanh, x, x, 3, pair)
+    for other in (x[:3], x.float()):
+        with pytest.raises(ValueError, match="must be alike"):
+            information.interaction(torch.tanh, x, other, 3, (0, 1))
+    with pytest.raises(ValueError, match="at least two"):
+        information.additive_share(torch.tanh, x[:1], 3, generator)
+    with pytest.raises(ValueError, match="constant"):
+        information.additive_share(torch.zeros_like, x, 3, generator)
+    for factor in (float("nan"), 1e200):
+        with pytest.raises(ValueError, match="not finite"):
+            information.additive_share(lambda rows, factor=factor: rows * factor, x, 3, generator)
+    for coupling, message in ((torch.zeros(3, 3), "not 0"), (-torch.eye(3), "negative"), (torch.ones(2, 3), "square"),
+                              (torch.full((2, 2), float("nan")), "not finite"), (torch.ones(2, 2).half(), "float32")):
+        with pytest.raises(ValueError, match=message):
+            information.off_diagonal_share(coupling)
+    assert information.off_diagonal_share(torch.full((4, 4), 3e38)) == pytest.approx(0.75)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_small_terms_that_vary_do_not_vanish_beside_nothing():
+    terms = torch.stack([draw(1, 3, 3), draw(1, 3, 1, seed=1).expand(1, 3, 3), torch.zeros(1, 3, 3)], 1)
+    for dtype, factor in ((torch.float64, 1e-12), (torch.float64, 1e12), (torch.float32, 1e-12)):
+        assert information.vanishing((terms * factor).to(dtype)).tolist() == [[False, True, True]]
+    for bad, message in ((terms * float("nan"), "not finite"), (terms.half(), "float32"), (terms[0], "must be")):
+        with pytest.raises(ValueError, match=message):
+            information.vanishing(bad)
+    with pytest.raises(ValueError, match="tolerance"):
+        information.vanishing(terms.float(), 1e-9)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_expansions_refuse_what_does_not_fit():
+    good = [draw(2, 3, 4), draw(4, 2), draw(4, 2), draw(2), draw(2)]
+    for place, bad, message in ((0, good[0] * float("nan"), "not finite"), (0, good[0][0], "parts must be"),
+                                (0, good[0].float(), "W_Q must be"), (1, draw(5, 2), "W_Q must be"),
+                                (2, draw(4, 3), "W_K must be"), (3, draw(1), "b_Q must be"),
+                                (4, draw(2).float(), "b_K must be")):
+        with pytest.raises(ValueError, match=message):
+            information.expand_score(*[*good[:place], bad, *good[place + 1:]])
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_masks_refuse_what_the_perceptron_cannot_read():
+    mlp = mlp_of()
+    for x, message in ((draw(2, 12) * float("nan"), "not finite"), (draw(2, 11), "to fit"),
+                       (draw(2, 12).float(), "to fit"), (draw(2, 12).half(), "float32"),
+                       (draw(2, 12).numpy(), "must be a tensor")):
+        for activation in ("relu", "gelu"):
+            with pytest.raises((TypeError, ValueError), match=message):
+                mask(x, mlp, activation)
 
 
 def test_joint_permutation_of_blocks_changes_nothing_and_of_the_input_alone_does():

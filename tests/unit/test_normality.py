@@ -64,6 +64,16 @@ def test_critical_values_reject_as_often_as_they_say(n):
         assert abs(share - level) < 4 * math.sqrt(level * (1 - level) / 20_000) + 0.03 * level
 
 
+@pytest.mark.parametrize(("n", "draws"), [(768, 20_000), (10_000, 6000)])
+def test_the_rule_of_1967_rejects_too_often(n, draws):
+    """0.886/sqrt(n) and the table at its far end, simulated afresh: the rule's level is near 6 %, the table's 5 %."""
+    drawn = normality.simulate_null(n, draws, np.random.default_rng(7))
+    noise = math.sqrt(0.05 * 0.95 / draws)
+    assert (drawn > normality.critical_value(n)).double().mean().item() == pytest.approx(0.05, abs=3 * noise)
+    assert 0.05 + noise < (drawn > 0.886 / math.sqrt(n)).double().mean().item() < 0.07
+    assert normality.critical_value(n) == pytest.approx(drawn.quantile(0.95).item(), rel=0.012)
+
+
 @pytest.mark.parametrize("n", [4, 5, 7, 10, 18, 40, 100, 400, 800, 1600])
 def test_agrees_with_the_sizes_that_statsmodels_simulated(n):
     """Ten million draws a size; between its sizes statsmodels interpolates by up to 5 % off, so only these compare."""
@@ -97,6 +107,26 @@ def test_kurtosis_equals_scipy():
     np.testing.assert_allclose(normality.excess_kurtosis(rows), stats.kurtosis(rows.numpy(), axis=-1), rtol=1e-10)
 
 
+def test_kurtosis_and_outliers_do_not_overflow():
+    rows = draw(5, 100).exp()
+    for factor in (1e-300, 1e300):
+        torch.testing.assert_close(normality.excess_kurtosis(rows * factor), normality.excess_kurtosis(rows))
+        torch.testing.assert_close(normality.standardise(rows * factor), normality.standardise(rows))
+        assert normality.standing_out(rows * factor, 2.0).tolist() == normality.standing_out(rows, 2.0).tolist()
+    small = rows.float()
+    torch.testing.assert_close(normality.excess_kurtosis(small * 1e30), normality.excess_kurtosis(small))
+
+
+def test_standing_out_goes_by_the_root_of_the_mean_square():
+    """A coordinate of root mean square 2 has a mean square of 4: below and above a threshold of 3."""
+    signs = torch.ones(40).double()
+    signs[::2] = -1
+    rows = draw(40, 400)
+    rows[:, 5], rows[:, 9] = 2 * signs, 3.5 * signs
+    assert normality.standing_out(rows).tolist() == [9]
+    assert normality.standing_out(rows, 1.8).tolist() == [9, 5]
+
+
 def test_finds_planted_coordinates_largest_first_and_drops_them():
     rows = draw(40, 200)
     rows[:, 7] += 6
@@ -109,8 +139,36 @@ def test_finds_planted_coordinates_largest_first_and_drops_them():
     assert after.abs() < 0.5
 
 
+@pytest.mark.parametrize("factor", [1e-310, 1e-200, 1e-160, 1e160, 1e200, 1e307])
+def test_overflow_and_underflow_change_nothing(factor):
+    rows = draw(6, 50)
+    due = normality.lilliefors(rows)
+    torch.testing.assert_close(normality.lilliefors(rows * factor), due, rtol=0, atol=1e-12)
+    mixed = torch.cat([rows, rows * factor])  # rows of all sizes side by side
+    torch.testing.assert_close(normality.lilliefors(mixed), torch.cat([due, due]), rtol=0, atol=1e-12)
+
+
+def test_float32_near_its_limits():
+    rows = draw(6, 50, dtype=torch.float32)
+    for factor in (1e-30, 1e37):
+        torch.testing.assert_close(normality.lilliefors(rows * factor), normality.lilliefors(rows), rtol=0, atol=1e-6)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("function", [normality.lilliefors, normality.excess_kurtosis, normality.standing_out,
+                                      normality.standardise])
 @pytest.mark.parametrize(("rows", "message"), [
-    (torch.zeros(3), "at least 4"), (torch.zeros(2, 9), "without spread"),
+    (np.zeros((2, 9)), "must be a tensor"), (torch.randn(2, 9).bfloat16(), "float32 or float64"),
+    (torch.randn(2, 9).half(), "float32 or float64"), (torch.arange(18).reshape(2, 9), "float32 or float64"),
+    (torch.tensor(1.0), "must be"), (torch.full((2, 9), 0.1), "without spread"),
+    (torch.full((2, 9), 1e-200).double(), "without spread"), (torch.full((1, 9), math.nan), "not finite")])
+def test_refuses_what_is_no_sample(function, rows, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        function(rows)
+
+
+@pytest.mark.parametrize(("rows", "message"), [
+    (torch.zeros(3), "at least 4"), (torch.full((2, 9), 0.1), "without spread"), (torch.zeros(2, 9), "without spread"),
     (torch.tensor([[0.0, 1, 2, math.nan]]), "not finite"), (torch.tensor([[0.0, 1, 2, math.inf]]), "not finite")])
 def test_refuses_rows_that_have_no_statistic(rows, message):
     with pytest.raises(ValueError, match=message):
@@ -123,5 +181,8 @@ def test_refuses_what_the_table_does_not_hold():
             normality.critical_value(n)
     with pytest.raises(ValueError, match="level must be"):
         normality.critical_value(100, 1e-5)
+    for n in (0, 3, -1):
+        with pytest.raises(ValueError, match="n must be at least 4"):
+            normality.simulate_null(n, 10, np.random.default_rng(0))
     with pytest.raises(ValueError, match="draws"):
         normality.simulate_null(10, 0, np.random.default_rng(0))

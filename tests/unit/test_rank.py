@@ -1,7 +1,9 @@
 """Ranks: exact against numerical, the law of centring, the residual, refusals."""
 
 import doctest
+from dataclasses import replace
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -111,3 +113,92 @@ def test_residual_is_traced_through_every_state():
     layers, x = random_layers(2, 2, 8, generator=g), torch.randn(4, 8, generator=g, dtype=torch.float64)
     traced = rank.trace_residual(x, layers, ALL_ON)
     torch.testing.assert_close(traced[-1], rank.residual(encode(x, layers)[-1]))
+
+
+ODD = {"nan": torch.full((3, 3), torch.nan), "inf": torch.full((3, 3), torch.inf), "empty": torch.zeros(0, 3),
+       "no column": torch.zeros(3, 0), "scalar": torch.tensor(1.0), "row": torch.ones(3), "whole": torch.eye(3).long(),
+       "half": torch.eye(3).half(), "numpy": np.eye(3), "complex": torch.eye(3).to(torch.complex64), "list": [[1.0]]}
+NORM = LayerNormWeights(torch.ones(3), torch.zeros(3))
+
+
+@pytest.mark.parametrize("function", [
+    rank.numerical_rank, rank.distance_of_ones, rank.centred_rank, rank.residual,
+    lambda x: rank.ranks_through_norm(x, NORM), lambda x: rank.scatter_around_mean(torch.ones(3), x, 0.5),
+    lambda x: rank.trace_residual(x, random_layers(1, 1, 3, dtype=torch.float32, generator=torch.Generator()), ALL_ON)])
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_matrices_are_refused_by_name(function, odd, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
+    with pytest.raises((TypeError, ValueError), match=r"^(x|noise) (must|holds)"):
+        function(ODD[odd])
+
+
+def test_odd_arguments_are_refused(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    three = torch.eye(3)
+    for cutoff in (-1.0, 1.0, float("nan")):
+        with pytest.raises(ValueError, match="cutoff"):
+            rank.numerical_rank(three, cutoff)
+    with pytest.raises(ValueError, match="one matrix"):
+        rank.numerical_rank(torch.ones(2, 3, 3))
+    with pytest.raises(ValueError, match="constant row"):
+        rank.ranks_through_norm(torch.ones(2, 3), LayerNormWeights(torch.ones(3), torch.zeros(3), eps=0.0))
+    with pytest.raises(ValueError, match="fit the LayerNorm"):
+        rank.ranks_through_norm(torch.ones(2, 3).double(), NORM)
+    for mean, noise in ((torch.ones(4), three), (torch.ones(3).double(), three), (torch.zeros(3), three),
+                        (torch.ones(3), torch.ones(2, 3)), (torch.ones(3), three[:1])):
+        with pytest.raises(ValueError, match="mean must"):
+            rank.scatter_around_mean(mean, noise, 0.5)
+    with pytest.raises(ValueError, match="size"):
+        rank.scatter_around_mean(torch.ones(3), three, float("nan"))
+    sizes = torch.tensor([0.1, 0.01])
+    for bad in (torch.tensor([0.1, 0.0]), torch.tensor([0.1, -1.0]), torch.tensor([0.1])):
+        with pytest.raises(ValueError, match="residuals must be positive"):
+            rank.cubic_rate(sizes, bad)
+    with pytest.raises(ValueError, match="two different"):
+        rank.cubic_rate(torch.tensor([0.1, 0.1]), sizes)
+
+
+any_matrix = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=5),
+                        elements=st.floats(-1e300, 1e300, allow_subnormal=False))
+
+
+@settings(max_examples=100, deadline=None)
+@given(any_matrix)
+def test_residual_and_rank_of_any_matrix(matrix):
+    """Whatever the size of the entries: a residual from 0 to 1, and a rank that is 1 at most where it is 0."""
+    x = torch.from_numpy(matrix)
+    value, found = rank.residual(x), rank.numerical_rank(x)
+    assert 0 <= value <= 1 + 1e-12
+    assert 0 <= found.rank <= min(x.shape)
+    assert found.dropped <= found.cutoff < max(found.kept, 1.0)
+    assert (found.rank == 0) == (matrix == 0).all()
+    same = rank.residual(x[:1].expand(3, -1))
+    assert same <= 1e-15
+
+
+def test_a_matrix_of_zeros_has_no_residual():
+    assert rank.residual(torch.zeros(2, 3, 4)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("gain", [0.55, 1.0, 2.0])
+def test_a_skip_connection_leaves_the_distances_and_lets_the_mean_row_grow(gain):
+    g = torch.Generator().manual_seed(6)
+    layer = random_layers(1, 2, 32, gain=gain, generator=g)[0]
+    mean, noise = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((32,), (8, 32)))
+    with_skip = replace(PURE_ATTENTION, skip=True)
+    x = rank.scatter_around_mean(mean, noise, 1e-4)
+    y = encode_layer(x, layer, with_skip)
+    torch.testing.assert_close(y - y.mean(0), x - x.mean(0), rtol=1e-5, atol=1e-9)
+    W = torch.einsum("hmc,hcn->mn", layer.attention.W_V, layer.attention.W_O)
+    factor = mean.norm() / (mean + mean @ W).norm()
+    assert rank.residual(y) / rank.residual(x) == pytest.approx(factor.item(), rel=1e-3)
+    tilt = encode_layer(x, layer, PURE_ATTENTION)
+    assert rank.residual(tilt) < 1e-9
+
+
+def test_another_activation_is_used():
+    switches = [replace(ALL_ON, linear=True), ALL_ON]
+    plain = rank.random_collapse(16, 1.0, 0, switches, depth=2)
+    identity = rank.random_collapse(16, 1.0, 0, switches, depth=2, activation=lambda z: z)
+    torch.testing.assert_close(identity[1], plain[0])
+    assert not torch.allclose(identity[1], plain[1])

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from analysis import positions, similarity, stretch
 from analysis.attention import softmax
@@ -188,3 +189,73 @@ def test_key_bias_moves_no_attention_and_query_bias_does(layer):
     assert similarity.attention_moved(x, weights, instead=similarity.without(weights, "b_Q")).min() > 1e-6
     assert similarity.attention_moved(x, weights, rows=2 * x).min() > 1e-6
     torch.testing.assert_close(similarity.level(x).norm(dim=1), x.norm(dim=1).mean().expand(6))
+
+
+ODD = {"nan": torch.full((3, 4, 4), torch.nan), "empty": torch.zeros(3, 0, 0), "scalar": torch.tensor(1.0),
+       "whole": torch.ones(3, 4, 4).long(), "half": torch.ones(3, 4, 4).half(), "numpy": np.ones((3, 4, 4))}
+MAP = torch.ones(3, 4, 2)
+
+
+@pytest.mark.parametrize("function", [
+    lambda v: similarity.take_form(v, v), similarity.level, lambda v: similarity.total_variation(v, v),
+    similarity.asymmetry, stretch.singular_values, stretch.largest, stretch.mean_amplification,
+    lambda v: stretch.amplification(v, MAP), lambda v: stretch.cone_position(v, MAP),
+    lambda v: stretch.cone_position(torch.ones(3, 4), v), lambda v: stretch.in_cone(v, MAP, 0.1),
+    lambda v: stretch.isotropic_cone_positions(v, 5, np.random.default_rng(0)),
+    lambda v: stretch.row_norms(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention, 0),
+    lambda v: similarity.score_variants(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention),
+    lambda v: similarity.attention_moved(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention)])
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_input_is_refused_by_name(function, odd, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
+    with pytest.raises((TypeError, ValueError), match=r"^\w+ (must|holds)"):
+        function(ODD[odd])
+
+
+G = torch.Generator().manual_seed(0)
+
+
+def test_arguments_that_do_not_fit_are_refused(layer, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    weights, x = layer
+    with pytest.raises(ValueError, match="biases must be among"):
+        similarity.without(weights, "W_Q")
+    with pytest.raises(ValueError, match="row of zeros"):
+        similarity.level(torch.zeros(2, 3))
+    with pytest.raises(ValueError, match="one shape"):
+        similarity.total_variation(torch.ones(2, 3), torch.ones(1, 3))
+    with pytest.raises(ValueError, match="x must be"):
+        stretch.amplification(x[:, :5], weights.W_Q)
+    with pytest.raises(ValueError, match="x must be"):
+        stretch.amplification(x.float(), weights.W_Q)
+    for head in (-1, 3):
+        with pytest.raises(ValueError, match=r"head must be in 0\.\.2"):
+            stretch.row_norms(x, weights, head)
+    for states in (torch.ones(1, 5, 12).double(), torch.ones(4, 5, 12).double()):
+        with pytest.raises(ValueError, match="states must be one for each of 2 layers"):
+            stretch.amplifications(states, [weights, weights])
+    nothing = weights.W_Q.clone()
+    nothing[1] = 0
+    for call in (lambda: stretch.cone_position(x, nothing),
+                 lambda: stretch.isotropic_cone_positions(nothing, 5, np.random.default_rng(0))):
+        with pytest.raises(ValueError, match="W is zero in head 1"):
+            call()
+    with pytest.raises(ValueError, match="samples"):
+        stretch.isotropic_cone_positions(weights.W_Q, 0, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="epsilon"):
+        stretch.in_cone(x, weights.W_Q, float("nan"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(hnp.arrays(np.float64, (3, 3), elements=st.floats(-1e300, 1e300, allow_subnormal=False)))
+def test_asymmetry_of_any_matrix_is_a_share(matrix):
+    share = similarity.asymmetry(torch.from_numpy(matrix))
+    assert 0 <= share <= 1 + 1e-12
+    half = torch.from_numpy(matrix) / 4
+    assert similarity.asymmetry(half + half.T) <= 1e-15
+    assert similarity.asymmetry(torch.zeros(3, 3)) == 0
+
+
+def test_a_head_without_weights_has_a_symmetric_form_without_directions():
+    form = similarity.take_form(torch.zeros(1, 4, 2), torch.ones(1, 4, 2))
+    assert form.antisymmetric.tolist() == [0] == form.positive.tolist() == form.negative.tolist()

@@ -2,7 +2,9 @@
 
 import doctest
 
+import jaxtyping
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,3 +49,18 @@ def test_solutions_solve(rows, u):
     A = np.array(rows, dtype=object)
     found = smallest.solution(A, (A @ np.array(u, dtype=object)).tolist())
     assert (A @ np.array(found, dtype=object) == A @ np.array(u, dtype=object)).all()
+
+
+@pytest.mark.parametrize("bad", [[1, 2], 3, [[1.5]], [[float("nan")]], [["1"]], [[[1]]], np.ones((2, 2)),
+                                 [[1], [1, 2]]])
+def test_what_is_no_matrix_of_whole_numbers_is_refused(bad, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
+    with pytest.raises(ValueError, match=r"matrix|inhomogeneous"):
+        smallest.exact_rank(bad)
+
+
+def test_sides_must_fit():
+    with pytest.raises(ValueError, match="one entry for each of the 2 rows"):
+        smallest.solution(np.eye(2, dtype=int), [1, 2, 3])
+    with pytest.raises(ValueError, match="one entry for each"):
+        smallest.rank_change(np.eye(2, dtype=int), [1, 2], [1])
