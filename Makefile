@@ -5,6 +5,7 @@ PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3 pytho
   $(shell $(p) -c 'import sys; print("$(p)" if sys.version_info >= (3, 11) else "")' 2>/dev/null)))
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+TESTED := $(VENV)/.ready-to-test
 
 # Inputs that may lie beside the checkout; set the variables to use others, or set them empty to use none.
 ifneq ($(wildcard ../shared/models),)
@@ -20,7 +21,7 @@ export HF_HUB_OFFLINE TOKENIZERS_PARALLELISM
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help book test lint unit check bench chapter record serve clean
+.PHONY: help book test lint unit check bench chapter record costs serve clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -34,34 +35,45 @@ $(READY): requirements.txt pyproject.toml
 	$(PY) -m pip install -q --no-input --no-deps -e .
 	touch $@
 
+$(TESTED): $(READY) requirements-test.txt
+	$(PY) -m pip install -q --no-input -r requirements.txt -r requirements-test.txt
+	touch $@
+
 book: $(READY)  ## execute what is out of date and build the HTML in _build/html
 	$(PY) book/_ext/build.py
 
-test: $(READY) lint unit  ## run every check: lint, unit and model tests, chapters against their records, the built pages
+test: $(TESTED) lint unit  ## run every check: lint, unit and model tests, chapters against their records, the built pages
 	$(PY) book/_ext/build.py --compare
 	$(PY) -m pytest -q -n 2 --dist loadfile tests/book
 
-lint: $(READY)
+lint: $(TESTED)
 	$(PY) -m ruff check .
 	$(VENV)/bin/lint-imports --no-cache
 
-unit: $(READY)
+unit: $(TESTED)
 	$(PY) -m pytest -q --doctest-modules analysis
 	$(PY) -m pytest -q -n 2 --dist loadfile tests/unit tests/models
 
 check: $(READY)  ## recompute the records whose inputs are present
 	$(PY) -m analysis check
 
-bench: $(READY)  ## measure speed and memory against what one would otherwise do
+bench: $(TESTED)  ## measure speed and memory against what one would otherwise do
 	$(PY) -m pytest -q tests/benchmarks
 
-chapter: $(READY)  ## execute one chapter anew: make chapter C=semi-bias
+chapter: $(READY)  ## execute one chapter anew: C=semi-bias; with another MODEL=, DEVICE= or TEXTS=, into OUT=runs/semi-bias
 	@test -n "$(C)" || { echo "Name the chapter: make chapter C=semi-bias"; exit 1; }
-	$(PY) book/_ext/build.py --chapter $(C)
+	$(if $(ASKED),$(PY) -m analysis run $(C) $(ASKED),$(PY) book/_ext/build.py --chapter $(C))
+
+ASKED = $(if $(MODEL),--model '$(MODEL)') $(if $(DEVICE),--device '$(DEVICE)') $(if $(TEXTS),--texts '$(TEXTS)') \
+  $(if $(OUT),--out '$(OUT)')
+ASKED := $(strip $(ASKED))
 
 record: $(READY)  ## accept a chapter's new outputs: make record C=semi-bias (then read the diff)
 	@test -n "$(C)" || { echo "Name the chapter: make record C=semi-bias"; exit 1; }
 	$(PY) -m pytest -q --nbval --record book/$(C).md
+
+costs: $(READY)  ## execute every chapter anew and write what each costs to book/costs.json
+	$(PY) book/_ext/build.py --again --costs
 
 serve: $(READY)  ## read the built book at http://127.0.0.1:8000
 	$(PY) -m http.server --bind 127.0.0.1 --directory _build/html 8000

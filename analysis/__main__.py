@@ -1,11 +1,11 @@
-"""The command line: ``python -m analysis list | record | check | train | ledger``, one module a subcommand."""
+"""The command line: ``python -m analysis list | record | check | run | train | ledger``, one module a subcommand."""
 
 import argparse
 import os
 import sys
 from importlib import import_module
 
-from analysis import checkpoints, device
+from analysis import asked, checkpoints, device
 from analysis.commands import NAMES
 
 
@@ -32,6 +32,7 @@ def main(argv: list[str] | None = None) -> int:
             os.environ[variable] = getattr(arguments, option)
     if arguments.download:
         os.environ["ANALYSIS_DOWNLOAD"] = "1"
+    asked.forget()  # only `run` asks for another model or other texts, and of one chapter
     try:
         device.choose()  # a name that is no device, or no source, is refused whether or not the command needs it
         checkpoints.chosen_sources()

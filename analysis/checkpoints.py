@@ -29,6 +29,7 @@ class Known:
     folders: tuple[str, ...] = ()
     package: tuple[str, str] | None = None
     stand_in: str | None = None
+    command: str | None = None
 
 
 KNOWN = {
@@ -51,6 +52,12 @@ KNOWN = {
         revision="86b5e0934494bd15c9632b12f734a8a67f723594",
         sha256=("68d45e234eb4a928074dfd868cead0219ab85354cc53d20e772753c6bb9169d3",),
         licence="Apache-2.0", folders=("bert", "bert-base-uncased"), stand_in="minilm"),
+    "variant-bert-mini": Known(
+        "BERT classifier of spike genes, 12 layers, 12 heads, width 192, trained by this project", licence="MIT",
+        command="python -m analysis train variant-bert-mini"),
+    "variant-bert-base": Known(
+        "the same at the size of BERT_BASE, 86 M parameters and its words; not distributed", licence="MIT",
+        stand_in="variant-bert-mini", command="python -m analysis train variant-bert-base --device cuda"),
 }
 
 
@@ -149,7 +156,9 @@ def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] 
     if known.stand_in and "bundled" in chosen:
         stand_in = find(known.stand_in, sources=sources, download=download, cache=cache)
         return Checkpoint(stand_in.name, stand_in.folder, stand_in.source, stand_in.revision, stand_in.licence, name)
-    raise NotFound(f"{name!r} is in none of {', '.join(chosen)}; {_help(known.hub, chosen, _may_download(download))}")
+    help = f"make it with {known.command}, then " if known.command else ""
+    raise NotFound(f"{name!r} is in none of {', '.join(chosen)}; "
+                   f"{help}{_help(known.hub, chosen, _may_download(download))}")
 
 
 def chosen_sources(sources: Sequence[str] | None = None) -> tuple[str, ...]:

@@ -6,18 +6,57 @@ cells emitted with :func:`collect`. A verdict whose computed condition is false 
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+
+from analysis import asked
 
 _CHECKOUT = Path(__file__).parents[1]
 # The checkout; for a package installed without it, the folder one stands in.
 ROOT = _CHECKOUT if (_CHECKOUT / "book" / "claims.yml").is_file() else Path()
 MIME = "application/vnd.analysis.verdict+json"
-OUTCOMES = ("reproduced", "corrected", "conditional", "not reproduced", "not testable")
+MEANINGS = {
+    "reproduced": "The computation agrees with the claim as stated.",
+    "corrected": "The claim is true after a correction that the chapter states and tests.",
+    "conditional": "The claim is true under a condition that the chapter states, and a case is shown where it fails.",
+    "not reproduced": "The computation contradicts the claim.",
+    "not testable": "What the test needs cannot be had; the nearest test is shown.",
+}
+OUTCOMES = tuple(MEANINGS)
 DOCUMENTS = {"K": "GPT-2's attention biases", "M": "Attention as a weighted mean", "I": "Induction-head slides",
              "P": "Patterns and messages", "B": "The geometry of BERT"}
+
+
+_TEXT, _OR_NONE = {"type": "string", "minLength": 1}, {"type": ["string", "null"]}
+SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "The claims of five documents about attention, with the verdicts of the book Attention, Taken Apart",
+    "type": "object", "additionalProperties": False, "required": ["documents", "outcomes", "claims"],
+    "properties": {
+        "documents": {"type": "object", "description": "A document's letter and its short name.",
+                      "additionalProperties": _TEXT},
+        "outcomes": {"type": "object", "description": "What a verdict can be, and what that means.",
+                     "additionalProperties": _TEXT},
+        "claims": {"type": "array", "description": "One entry a claim, in the order of the documents.", "items": {
+            "type": "object", "additionalProperties": False,
+            "required": ["id", "document", "place", "claim", "outcome", "evidence", "cell"],
+            "properties": {
+                "id": {"type": "string", "pattern": "^[A-Z]-[0-9]+$", "description": "Letter and number."},
+                "document": {"type": "string", "description": "The document's letter."},
+                "place": {**_TEXT, "description": "Where the document says it."},
+                "claim": {**_TEXT, "description": "What it says, in the book's words (MyST, with TeX in dollars)."},
+                "outcome": {**_OR_NONE, "description": "One of the outcomes; null where no cell has judged it."},
+                "evidence": {**_OR_NONE, "description": "The computed reason (MyST)."},
+                "cell": {**_OR_NONE, "description": "Page and anchor of the cell's output, relative to the book."},
+            }}},
+    },
+}
+"""JSON schema of what :func:`publish` returns; it lies beside the published copy.
+
+:meta hide-value:
+"""
 
 
 class BadLedger(ValueError):
@@ -51,6 +90,20 @@ class Verdict:
                 MIME: {k: v for k, v in asdict(self).items() if k != "chapter"}}
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """A note instead of a verdict: what the verdict rests on does not hold for the inputs that were asked for."""
+
+    id: str
+    outcome: str
+    evidence: str
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        text = (f"The book's verdict is '{self.outcome}'. With {asked.describe()} what it rests on does not hold; "
+                f"the same computation gives: {self.evidence}")
+        return {"text/plain": f"{self.id} not here: {text}", "text/markdown": f"**{self.id} · not here.** {text}"}
+
+
 @cache
 def claims(path: Path = ROOT / "book" / "claims.yml") -> tuple[Claim, ...]:
     """Read the claims, in order; refuse a file with a repeated id or an unknown field."""
@@ -71,6 +124,9 @@ def claims(path: Path = ROOT / "book" / "claims.yml") -> tuple[Claim, ...]:
 def verdict(id: str, outcome: str, evidence: str, *, holds: bool) -> None:
     """Emit the verdict on a claim as an output of the running cell.
 
+    A verdict is about the book's own inputs. In an execution with another model or other texts, a condition that does
+    not hold there is said in a note, and the cell goes on.
+
     Parameters
     ----------
     id
@@ -87,13 +143,18 @@ def verdict(id: str, outcome: str, evidence: str, *, holds: bool) -> None:
     BadLedger
         If the id is in no ledger, the outcome is none of the five, or ``holds`` is nan.
     AssertionError
-        If ``holds`` is false: then the verdict is wrong and the chapter must not build.
+        If ``holds`` is false for the book's own inputs: then the verdict is wrong and the chapter must not build.
     """
     if outcome not in OUTCOMES:
         raise BadLedger(f"outcome must be one of {', '.join(OUTCOMES)}, got {outcome!r}")
     if id not in {c.id for c in claims()}:
         raise BadLedger(f"{id} is not in the ledger")
-    if isinstance(holds, float) and math.isnan(holds):
+    nan = isinstance(holds, float) and math.isnan(holds)
+    if asked.departs():
+        from IPython.display import display
+        display(Verdict(id, outcome, evidence) if holds and not nan else Elsewhere(id, outcome, evidence))
+        return
+    if nan:
         raise BadLedger(f"{id}: holds must be a computed truth value, got {holds}")
     if not bool(holds):
         raise AssertionError(f"{id}: the verdict {outcome!r} does not follow from the computation: {evidence}")
@@ -125,3 +186,22 @@ def _emitted(path: Path) -> Iterable[dict]:
         return [out["data"][MIME] for cell in cells for out in cell["outputs"] if MIME in out.get("data", {})]
     except (ValueError, KeyError, TypeError) as error:
         raise BadLedger(f"{path} is not a whole file of recorded outputs: {error!r}") from None
+
+
+def publish(verdicts: Mapping[str, Verdict]) -> dict:
+    """Return the ledger as plain data that fits :data:`SCHEMA`: every claim, with its verdict where it has one."""
+    rows = []
+    for claim in claims():
+        judged = verdicts.get(claim.id)
+        page = judged and f"book/{judged.chapter or claim.chapter}.html#verdict-{claim.id.lower()}"
+        rows.append({"id": claim.id, "document": claim.id[0], "place": claim.place, "claim": claim.claim,
+                     "outcome": judged and judged.outcome, "evidence": judged and judged.evidence, "cell": page})
+    return {"documents": dict(DOCUMENTS), "outcomes": dict(MEANINGS), "claims": rows}
+
+
+def count(verdicts: Mapping[str, Verdict]) -> dict[str, dict[str, int]]:
+    """Count the verdicts: document's letter to outcome to number; a claim without one counts as ``open``."""
+    found = {letter: dict.fromkeys((*OUTCOMES, "open"), 0) for letter in DOCUMENTS}
+    for claim in claims():
+        found[claim.id[0]][verdicts[claim.id].outcome if claim.id in verdicts else "open"] += 1
+    return found

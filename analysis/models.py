@@ -3,13 +3,56 @@
 Weight-only chapters do not need this: see ``weights``. No code from a model folder ever runs.
 """
 
+from collections.abc import Sequence
+
 import torch
 
+from analysis import asked, checkpoints
 from analysis.checkpoints import Checkpoint, NotFound
-from analysis.weights import MissingTensor, check_whole
+from analysis.weights import MissingTensor, check_whole, config
 
 _AUTO = {"base": "AutoModel", "lm": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM",
          "classifier": "AutoModelForSequenceClassification"}
+
+
+class WrongFamily(ValueError):
+    """A model was asked for that the chapter's formulas are not about."""
+
+
+def chosen(default: str, families: Sequence[str] | None = None) -> str:
+    """Return the name of the model that a chapter shows: its own, unless the execution asked for another.
+
+    Parameters
+    ----------
+    default
+        The chapter's own model.
+    families
+        Which families the chapter is about, such as ``("bert",)``; default: that of its own model.
+
+    Raises
+    ------
+    NotFound
+        If the model that was asked for is not here; nothing stands in for it.
+    WrongFamily
+        If it is of another family than the chapter is about.
+
+    Examples
+    --------
+    >>> chosen("minilm")
+    'minilm'
+    """
+    name = asked.model(default)
+    if name == default:
+        return name
+    found = checkpoints.find(name)
+    if found.stands_in_for:
+        raise NotFound(f"the model {name!r} was asked for and is not here (the book itself would show {found.name} in "
+                       f"its place): give its folder, or allow the hub with ANALYSIS_DOWNLOAD=1 HF_HUB_OFFLINE=0")
+    families = tuple(families or (config(checkpoints.find(default))["model_type"],))
+    if (family := config(found)["model_type"]) not in families:
+        raise WrongFamily(f"this chapter is about models of the family {' or '.join(families)}, and {name!r} is a "
+                          f"{family}: its layers are built otherwise, so the chapter's formulas are not its own")
+    return name
 
 
 def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str = "base", attention: str = "eager",
@@ -52,14 +95,15 @@ def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str =
             model, report = auto.from_pretrained(
                 checkpoint.folder, local_files_only=True, use_safetensors=True, trust_remote_code=False,
                 attn_implementation=attention, dtype=dtype, output_loading_info=True)
-            _refuse_partial(checkpoint, report)
+            _refuse_partial(checkpoint, report, task)
     finally:
         quiet.set_verbosity(verbosity)
     return model.eval().requires_grad_(False).to(device)
 
 
-def _refuse_partial(checkpoint: Checkpoint, report: dict) -> None:
-    missing = sorted(k for k in report["missing_keys"] if "pooler" not in k)
+def _refuse_partial(checkpoint: Checkpoint, report: dict, task: str) -> None:
+    """Refuse a model that lacks tensors; only the classifier needs the pooler."""
+    missing = sorted(k for k in report["missing_keys"] if "pooler" not in k or task == "classifier")
     if missing:
         raise MissingTensor(f"{checkpoint.name} ({checkpoint.folder}) lacks {len(missing)} tensors of the whole model, "
                             f"among them {missing[0]!r}: weight-only functions still work, running it does not")

@@ -55,6 +55,13 @@ class Result:
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
     tolerances: Mapping[str, float | int] = field(default_factory=dict)
 
+    def __getitem__(self, name: str) -> float | int | str | bool:
+        return self.values[name].value
+
+    def array(self, name: str) -> np.ndarray:
+        """Return an array by name, as a record does."""
+        return self.arrays[name]
+
 
 @dataclass(frozen=True)
 class Experiment:

@@ -15,6 +15,8 @@ import re
 import sysconfig
 from pathlib import Path
 
+from analysis import asked
+
 BUNDLED = Path(__file__).parent / "bundled" / "texts" / "passages.jsonl"
 HOLD_OUT = 4
 """Every fourth topic by name, from the first on, is held out."""
@@ -36,7 +38,8 @@ def passages(longest: int | None = None, count: int | None = None, source: str |
     count
         Return only so many.
     source
-        A text file, or a folder of ``.txt`` files, to read instead; see :func:`read`.
+        A text file, or a folder of ``.txt`` files, to read instead; see :func:`read`. Default: the texts that the
+        execution of the chapter was asked for, else the bundle. Of those texts ``count`` is the most that is returned.
 
     Raises
     ------
@@ -51,14 +54,17 @@ def passages(longest: int | None = None, count: int | None = None, source: str |
     True
     """
     if source is None:
+        source = asked.texts()
+    if source is None:
         found = [json.loads(line)["text"] for line in BUNDLED.read_text(encoding="utf-8").splitlines()]
     else:
         found = read(source)
     if count is not None and count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
     kept = [text for text in found if longest is None or len(text.split()) <= longest]
-    if len(kept) < max(1, count or 1):
-        raise ValueError(f"{max(1, count or 1)} passages were asked for, but only {len(kept)} of {len(found)} in "
+    least = 1 if source and str(source) == asked.texts() else max(1, count or 1)
+    if len(kept) < least:
+        raise ValueError(f"{least} passages were asked for, but only {len(kept)} of {len(found)} in "
                          f"{source or 'the bundle'} have at most "
                          f"{'any number of' if longest is None else longest} words")
     return kept[:count]

@@ -43,10 +43,10 @@ def drop_thebe(app, pagename, templatename, context, doctree):
 
 
 def mend_lists(app, pagename, templatename, context, doctree):
-    """Drop the role of a list whose children have none: docutils writes one around the bibliography."""
+    """Drop the roles that docutils gives the bibliography: a list whose children are none, and one that is outdated."""
     if context.get("body"):
         context["body"] = context["body"].replace('<div role="list" class="citation-list">',
-                                                  '<div class="citation-list">')
+                                                  '<div class="citation-list">').replace(' role="doc-biblioentry"', "")
 
 
 def drop_repeated_ids(app, pagename, templatename, context, doctree):

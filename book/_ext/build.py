@@ -1,7 +1,8 @@
 """Build the book: ``python book/_ext/build.py`` executes what is out of date, then renders it.
 
 ``--compare`` holds the chapters to their records as well; ``--again`` executes them even if they are up to date;
-``--chapter NAME`` executes that chapter alone, anew, and renders nothing. Two builds at once take turns.
+``--chapter NAME`` executes that chapter alone, anew, and renders nothing; ``--costs`` keeps what the present executions
+cost. Two builds at once take turns.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 
+import costs
 import execution
 
 HTML = execution.BUILD / "html"
@@ -65,14 +67,18 @@ def main() -> int:
     parser.add_argument("--compare", action="store_true", help="hold text outputs to tests/recorded")
     parser.add_argument("--again", action="store_true", help="execute chapters even if they are up to date")
     parser.add_argument("--chapter", metavar="NAME", help="execute only this chapter, anew, and stop")
+    parser.add_argument("--costs", action="store_true", help="measure what was executed; write book/costs.json")
     options = parser.parse_args()
-    names = [options.chapter] if options.chapter else []
-    if options.chapter and not (execution.ROOT / "book" / f"{options.chapter}.md").exists():
-        known = ", ".join(sorted(p.stem for p in (execution.ROOT / "book").glob("*.md")))
-        parser.error(f"there is no chapter {options.chapter!r}; the pages are {known}")
+    try:
+        names = [execution.chapter(options.chapter)] if options.chapter else []
+    except LookupError as error:
+        parser.error(str(error.args[0]))
     with execution.lock(execution.BUILD / ".build.lock"):
         prepare()
         status = execute(options.compare, options.again or bool(names), names)
+        if status == 0 and options.costs:
+            print(f"Measured: {', '.join(costs.record())}")
+            return 0
         if status == 0 and not names:
             status = render()
     if status == 0 and not names:

@@ -10,6 +10,7 @@ present package is not executed again (``--again`` forces it).
 import json
 from collections import defaultdict
 
+import costs
 import execution
 import nbformat
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams, find_metadata_tags
@@ -66,6 +67,8 @@ def as_node(out: dict) -> nbformat.NotebookNode:
 class MystFile(IPyNbFile):
     """A chapter: its cells, its record, and its stored run if that is up to date."""
 
+    cost: dict | None = None
+
     def collect(self):
         """Yield one item per code cell, read with the reader of the book build: same cells, same cache key."""
         from myst_nb.core.read import read_myst_markdown_notebook
@@ -101,6 +104,7 @@ class MystFile(IPyNbFile):
     def teardown(self):
         """Stop the kernel at once (holding torch, it takes seconds to stop politely); store a run that is whole."""
         if self.kernel is not None and self.kernel.is_alive():
+            self.cost = costs.of_process(self.kernel.km.provisioner.pid)
             self.kernel.kc.stop_channels()
             self.kernel.km.shutdown_kernel(now=True)
         if not self.items or not all(item.ran for item in self.items):
@@ -122,6 +126,8 @@ class MystFile(IPyNbFile):
         # myst-nb takes the lexer from here
         self.nb.metadata["language_info"] = {"name": "python", "pygments_lexer": "ipython3"}
         execution.store(self.nb, self.path, cells, self.config.book_digest)
+        if self.cost:
+            execution.write_json(costs.path(self.path.stem, self.config.book_digest), self.cost)
 
 
 class MystCell(IPyNbCell):

@@ -90,11 +90,16 @@ class Table(Ledger):
         mine = [c for c in claims if c.id[0] == letter]
         if not mine:
             raise self.error(f"no claim has an id that begins with {letter!r}; known: {', '.join(ledger.DOCUMENTS)}")
-        missing = [c for c in mine if c.id not in verdicts and f"book/{c.chapter}" in self.env.found_docs]
+        awaited = set(self.config.claims_awaited) - {name.removeprefix("book/") for name in self.env.found_docs}
+        missing = [c for c in mine if c.id not in verdicts and c.chapter not in awaited]
         for chapter in dict.fromkeys(c.chapter for c in missing):
             ids = ", ".join(c.id for c in missing if c.chapter == chapter)
-            log.warning("the chapter %s is in the book but gives no verdict on %s", chapter, ids,
+            here = f"book/{chapter}" in self.env.found_docs
+            log.warning("the chapter %s is %s and gives no verdict on %s", chapter,
+                        "in the book" if here else "not in the book", ids,
                         location=(self.env.docname, self.lineno), type="claims", subtype="open")
+        labels = self.env.domaindata["std"]["anonlabels"]
+        labels.update({anchor("claim", c.id): (self.env.docname, anchor("claim", c.id)) for c in mine})
         rows = [self.claim_row(claim, verdicts.get(claim.id)) for claim in mine]
         return [self.table(["Claim", "What it says", "Verdict", "Evidence"], rows, [9, 36, 16, 39],
                            ["claims", "colwidths-given"])]
@@ -112,7 +117,8 @@ class Table(Ledger):
             evidence += nodes.emphasis(text=f"To be judged in the chapter {claim.chapter}.")
         badge = nodes.paragraph("", "", nodes.inline(text=outcome, classes=["verdict-badge", slug(outcome)]))
         return row([nodes.paragraph("", "", nodes.strong(text=claim.id)), said, badge, evidence],
-                   ids=[anchor("claim", claim.id)], classes=["claim-row"])
+                   ids=[anchor("claim", claim.id)],
+                   classes=["claim-row", f"document-{claim.id[0].lower()}", f"outcome-{slug(outcome)}"])
 
     def link(self, claim: ledger.Claim, verdict: ledger.Verdict) -> pending_xref:
         """Refer to the verdict's cell in its chapter."""
@@ -131,6 +137,10 @@ def give_anchors(app, doctree):
                 paragraph["ids"].append(name)
                 paragraph["classes"] += ["verdict", slug(match[2])]
                 labels[name] = (app.env.docname, name)
+                back = pending_xref("", nodes.inline(text="In the ledger"), refdomain="std", reftype="ref",
+                                    reftarget=anchor("claim", match[1]), refexplicit=True, refwarn=False,
+                                    refdoc=app.env.docname, classes=["to-ledger"])
+                paragraph.extend([nodes.Text(" "), back])
 
 
 def always_outdated(app, env, added, changed, removed):
@@ -140,6 +150,7 @@ def always_outdated(app, env, added, changed, removed):
 
 def setup(app):
     """Register directives and events."""
+    app.add_config_value("claims_awaited", [], "env")  # chapters of the plan that this edition does without
     app.add_directive("claims-counts", Counts)
     app.add_directive("claims-table", Table)
     app.connect("doctree-read", give_anchors)

@@ -25,6 +25,7 @@ TEXTUAL = ("text/plain", "application/papermill.record/text/plain", "application
 SOURCES = ("analysis/**/*.py", "analysis/**/*.mplstyle", "analysis/bundled/**/*", "book/records/*", "book/claims.yml",
            "requirements.txt")
 FOLDERS = ("ANALYSIS_MODELS", "ANALYSIS_DATA")  # directories of inputs: named by what lies in them
+NOT_THE_BOOKS = ("ANALYSIS_MODEL", "ANALYSIS_TEXTS")  # what `python -m analysis run` asks one chapter for
 UNHASHED = ("__pycache__", ".pyc")
 
 
@@ -68,12 +69,27 @@ def executed_path(key: str | None = None) -> Path:
     return BUILD / "executed" / (key or digest())
 
 
-def environment() -> None:
-    """Make kernels independent of the user's home folder, of a model hub and of the number of cores."""
+def chapter(name: str) -> str:
+    """Return the page of that name, or the only one whose name begins or ends so: ``gates`` is ``bert-gates``."""
+    known = sorted(p.stem for p in (ROOT / "book").glob("*.md"))
+    found = [page for page in known if page == name] or [
+        page for page in known if page.endswith(f"-{name}") or page.startswith(f"{name}-")]
+    if len(found) != 1:
+        raise LookupError(f"there is no chapter {name!r}; the pages are {', '.join(known)}")
+    return found[0]
+
+
+def environment(private: Path | None = None) -> None:
+    """Make kernels independent of the user's home folder, of a model hub and of the number of cores.
+
+    What a single execution may be asked for, another model or other texts, is no part of the book.
+    """
+    for name in NOT_THE_BOOKS:
+        os.environ.pop(name, None)
     for name in FOLDERS:  # kernels start inside book/, so a relative folder would be another one there
         if value := os.environ.get(name):
             os.environ[name] = os.pathsep.join(str((ROOT / p).resolve()) for p in value.split(os.pathsep) if p)
-    private = BUILD / ".private"
+    private = private or BUILD / ".private"
     for name, folder in {"IPYTHONDIR": "ipython", "JUPYTER_CONFIG_DIR": "jupyter", "MPLCONFIGDIR": "matplotlib",
                          "JUPYTER_DATA_DIR": "jupyter-data"}.items():
         (private / folder).mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 import json
 import re
 
+import claims_published
 import claims_table
 import execution
 import pytest
@@ -10,8 +11,8 @@ from sphinx.application import Sphinx
 
 from analysis import ledger
 
-PAGE = "# The claims\n\n```{claims-counts}\n```\n\n```{claims-table} K\n```\n"
-CONFIG = {"extensions": ["myst_nb", "claims_table"], "nb_execution_mode": "off",
+PAGE = "# The claims\n\n```{claims-counts}\n```\n\n```{claims-filter}\n```\n\n```{claims-table} K\n```\n"
+CONFIG = {"extensions": ["myst_nb", "claims_table", "claims_published"], "nb_execution_mode": "off",
           "myst_enable_extensions": ["dollarmath"], "root_doc": "book/claims", "html_theme": "basic",
           "nb_render_markdown_format": "myst", "suppress_warnings": ["mystnb.unknown_mime_type"]}
 
@@ -23,7 +24,8 @@ def emitted(verdict: ledger.Verdict) -> dict:
 @pytest.fixture
 def build(tmp_path, monkeypatch):
     """Return a function that builds a book of a chapter with the given verdicts, and gives page and warnings."""
-    def build(verdicts: list[ledger.Verdict], chapters: tuple[str, ...] = ("semi-bias",)) -> tuple[str, str]:
+    def build(verdicts: list[ledger.Verdict], chapters: tuple[str, ...] = ("semi-bias",),
+              awaited: tuple[str, ...] = ()) -> tuple[str, str]:
         folder = tmp_path / "executed"
         cells = [{"cell_type": "code", "metadata": {}, "execution_count": 1, "source": "x",
                   "outputs": [emitted(v) for v in verdicts]}]
@@ -39,7 +41,8 @@ def build(tmp_path, monkeypatch):
         warnings = tmp_path / "warnings"
         with warnings.open("w") as stream:
             app = Sphinx(str(source), None, str(tmp_path / "html"), str(tmp_path / "doctrees"), "html",
-                         confoverrides=CONFIG, status=None, warning=stream, freshenv=True)
+                         confoverrides={**CONFIG, "claims_awaited": list(awaited)}, status=None, warning=stream,
+                         freshenv=True)
             app.build()
         pages = {p.stem: p.read_text() for p in (tmp_path / "html" / "book").glob("*.html")}
         return pages["claims"], pages.get("semi-bias", ""), warnings.read_text()
@@ -73,12 +76,12 @@ def test_the_counts_add_up(build):
 def test_a_claim_that_its_chapter_leaves_open_is_a_warning(build):
     _, _, warnings = build(verdicts()[:-2])
     assert "WARNING" in warnings
-    assert "semi-bias is in the book but gives no verdict on K-29, K-30" in warnings
+    assert "semi-bias is in the book and gives no verdict on K-29, K-30" in warnings
 
 
-def test_a_claim_whose_chapter_is_not_in_the_book_is_listed_as_open(build):
+def test_a_claim_whose_chapter_is_not_in_the_book_is_open_and_a_warning(build):
     claims, _, warnings = build([], chapters=())
-    assert "no verdict" not in warnings
+    assert "semi-bias is not in the book and gives no verdict on K-01" in warnings
     assert claims.count(">open<") >= 30
 
 
@@ -97,3 +100,54 @@ def test_every_claim_has_a_chapter_of_the_plan():
 def test_anchors_are_lower_case():
     assert claims_table.anchor("claim", "K-15") == "claim-k-15"
     assert claims_table.slug("not reproduced") == "not-reproduced"
+
+
+def test_each_verdict_in_a_chapter_links_back_to_its_row(build):
+    _, chapter, _ = build(verdicts())
+    paragraph = re.search(r'<p class="verdict[^>]*id="verdict-k-15".*?</p>', chapter, re.DOTALL)[0]
+    assert 'href="claims.html#claim-k-15"' in paragraph
+
+
+def test_only_chapters_that_are_awaited_may_leave_claims_open(build):
+    _, _, warnings = build([], chapters=(), awaited=("semi-bias",))
+    assert "no verdict" not in warnings
+
+
+def test_a_chapter_that_is_awaited_and_there_must_judge(build):
+    _, _, warnings = build(verdicts()[:-2], awaited=("semi-bias",))
+    assert "gives no verdict on K-29, K-30" in warnings
+
+
+def test_the_published_copy_fits_its_schema_and_names_every_cell(build, tmp_path):
+    jsonschema = pytest.importorskip("jsonschema")
+    build(verdicts())
+    copy = json.loads((tmp_path / "html" / "ledger.json").read_text())
+    schema = json.loads((tmp_path / "html" / "ledger.schema.json").read_text())
+    jsonschema.validate(copy, schema)
+    assert len(copy["claims"]) == 215
+    row = next(c for c in copy["claims"] if c["id"] == "K-15")
+    assert row["outcome"] == "corrected"
+    assert row["cell"] == "book/semi-bias.html#verdict-k-15"
+    assert next(c for c in copy["claims"] if c["id"] == "B-01")["outcome"] is None
+    copy["claims"][0]["outcome"] = 3
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(copy, schema)
+
+
+def test_the_figure_counts_what_the_cells_said():
+    counts = ledger.count({v.id: v for v in verdicts()[:-2]})
+    assert counts["K"]["corrected"] == 28
+    assert counts["K"]["open"] == 2
+    assert sum(n for its in counts.values() for n in its.values()) == 215
+    assert "GPT-2's attention biases: 28 corrected, 2 open;" in claims_published.alt(counts)
+
+
+def test_the_form_offers_every_document_and_verdict(build):
+    claims, *_ = build(verdicts())
+    form = re.search(r'<form class="claims-filter".*?</form>', claims, re.DOTALL)[0]
+    assert [v for v in re.findall(r'value="([^"]+)"', form) if len(v) == 1] == ["k", "m", "i", "p", "b"]
+    assert form.count("<option") == 2 + 5 + 6
+    row = re.search(r'<tr[^>]*id="claim-k-15"', claims)[0]
+    assert "document-k" in row
+    assert "outcome-corrected" in row
+    assert "claims-filter.js" in claims

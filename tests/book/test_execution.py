@@ -7,9 +7,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import execution
@@ -213,6 +215,65 @@ def test_a_lock_makes_the_second_wait(tmp_path):
 
 
 def test_every_part_of_the_stack_is_pinned_exactly():
-    lines = (ROOT / "requirements.txt").read_text().split("\n")
+    lines = [line for name in ("requirements.txt", "requirements-test.txt")
+             for line in (ROOT / name).read_text().split("\n")]
     loose = [line for line in lines if line.strip() and not re.fullmatch(r"[\w.\[\]-]+==[\w.+]+", line.strip())]
     assert not loose
+
+
+def start(book: Path, *options: str) -> subprocess.Popen:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("ANALYSIS_", "PYTEST_", "PYTHONPATH"))}
+    # what `make test &` starts is deaf to SIGINT
+    listening = ("import signal, sys, pytest; signal.signal(signal.SIGINT, signal.default_int_handler); "
+                 "sys.exit(pytest.main(sys.argv[1:]))")
+    return subprocess.Popen([sys.executable, "-c", listening, "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
+                             *options, "book"], cwd=book, env=environment, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True)
+
+
+def test_an_interrupted_execution_keeps_what_was_finished_and_nothing_half(book, tmp_path):
+    slow = (book / "book" / "tiny.md").read_text().replace("# Tiny", "# Slow").replace(
+        "import time\n", f"import time, pathlib\npathlib.Path({str(tmp_path / 'begun')!r}).touch()\ntime.sleep(600)\n")
+    (book / "book" / "unfinished.md").write_text(slow)
+    shutil.rmtree(book / "_build")
+    running = start(book, "--nbval-lax", "--nbval-cell-timeout", "900")
+    try:
+        for _ in range(600):
+            if (tmp_path / "begun").exists():
+                break
+            time.sleep(0.2)
+        assert (tmp_path / "begun").exists(), "the slow cell never began"
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.wait(60)
+    assert [p.name for p in (book / "_build" / "executed").glob("*/*.json")] == ["tiny.json"]
+    before = executed(book)[0].stat().st_mtime_ns
+    (book / "book" / "unfinished.md").unlink()
+    assert run(book, "--nbval-lax").returncode == 0
+    assert executed(book)[0].stat().st_mtime_ns == before, "what was finished was executed again"
+
+
+def test_two_executions_at_once_do_not_harm_each_other(book):
+    shutil.rmtree(book / "_build")
+    both = [start(book, "--nbval-lax") for _ in range(2)]
+    said = [process.communicate(timeout=300)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    cells = json.loads(executed(book)[0].read_text())
+    assert cells[0]["outputs"][0]["text"] == "42\n"
+    assert run(book, "--nbval").returncode == 0
+
+
+def test_what_an_execution_cost_is_kept_beside_its_outputs(recorded):
+    cost = json.loads(next((recorded / "_build" / "executed").glob("*/costs/tiny.json")).read_text())
+    assert cost["peak_mib"] > 10
+    assert cost["cpu_seconds"] > 0
+
+
+def test_what_only_the_tests_need_is_pinned_apart():
+    book, alone = ({line.split("==")[0] for line in (ROOT / name).read_text().split()}
+                   for name in ("requirements.txt", "requirements-test.txt"))
+    assert not book & alone
+    assert {"statsmodels", "hypothesis", "beartype"} <= alone
+    files = [*(ROOT / "analysis").rglob("*.py"), *(ROOT / "book" / "_ext").rglob("*.py"), *(ROOT / "book").glob("*.md")]
+    needed = re.compile(r"^\s*(?:import|from) (?:" + "|".join(sorted(alone)).replace("-", "_") + r")\b", re.M)
+    assert not [path.name for path in files if needed.search(path.read_text())]

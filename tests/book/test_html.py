@@ -1,5 +1,7 @@
 """The built pages as files: links, anchors, ids, pictures, and that nothing is asked of an outside host."""
 
+import json
+import re
 from collections import Counter
 from functools import cache
 from html.parser import HTMLParser
@@ -96,6 +98,23 @@ def test_figures_have_numbers(page, html):
     captions = text.split("<figcaption>")[1:]
     unnumbered = [c[:80] for c in captions if "caption-number" not in c.split("</figcaption>")[0]]
     assert not unnumbered
+
+
+def test_no_page_is_heavy(html):
+    sizes = {path.relative_to(html).as_posix(): path.stat().st_size for path in built(html)}
+    assert not {name: size for name, size in sizes.items() if size > 1_500_000 and name != "one-page.html"}
+    assert sum(sizes.values()) < 25_000_000
+
+
+def test_the_search_finds_formulas_and_statements_by_name(html):
+    text = (html / "searchindex.js").read_text(encoding="utf-8")
+    titles = json.loads(text[text.index("{"):text.rindex("}") + 1])["alltitles"]
+    found = {title.removeprefix(" (").removesuffix(")") for title in titles}
+    named = {match[1].strip() for path in sorted((html.parents[1] / "book").glob("*.md"))
+             if (html / "book" / f"{path.stem}.html").exists()
+             for match in re.finditer(r"\{prf:(?!proof|ref)\w+\} *(\S.*)", path.read_text(encoding="utf-8"))}
+    assert len(named) > 20
+    assert not {name for name in named if "$" not in name} - found
 
 
 def test_mathjax_lies_beside_the_pages(html):

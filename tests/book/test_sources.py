@@ -133,6 +133,25 @@ def test_labels_are_unique():
     assert not {name: n for name, n in count.items() if n > 1}
 
 
+def unsolved(text: str) -> tuple[int, set[str]]:
+    """Count a page's exercises; return the labels of those without a solution."""
+    blocks = re.findall(r"^`{3,}\{exercise\}.*?^`{3,}$", text, re.MULTILINE | re.DOTALL)
+    posed = [re.search(r":label: (\S+)", block)[1] for block in blocks]
+    return len(posed), set(posed) - set(re.findall(r"^`{3,}\{solution(?:-start)?\} (\S+)", text, re.MULTILINE))
+
+
+def test_every_chapter_has_exercises_and_every_exercise_its_solution():
+    counts = {p.stem: unsolved(p.read_text(encoding="utf-8")) for p in chapters() if code_cells(p)}
+    exempt = {"notation"}  # symbols, no chapter
+    assert not {name: open_ for name, (_, open_) in counts.items() if open_}
+    assert not [name for name, (count, _) in counts.items() if not count and name not in exempt]
+
+
+def test_an_exercise_without_solution_is_found():
+    text = "```{exercise} A\n:label: a\n```\n\n```{exercise}\n:label: b\n```\n\n```{solution} a\nYes.\n```\n"
+    assert unsolved(text) == (2, {"b"})
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "analysis" / "figures").glob("*.py")), ids=lambda p: p.stem)
 def test_figure_functions_leave_style_to_the_style(path):
     if path.stem == "style":

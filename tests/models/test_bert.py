@@ -63,6 +63,10 @@ def test_hidden_states_of_the_real_model():
 def test_refusals():
     with pytest.raises(ValueError, match="BERT family"):
         bert.encoder_layers(torch.nn.Linear(2, 2))
+    other = tiny()
+    other.config.hidden_act = "gelu_new"
+    with pytest.raises(ValueError, match="exact GELU"):
+        bert.encoder_layers(other)
     with pytest.raises(ValueError, match="texts is empty"):
         bert.hidden_states(tiny(), None, [])
     with pytest.raises(ValueError, match=r"longest must be 1\.\.16"):

@@ -21,12 +21,19 @@ def folder(tmp_path_factory):
 
 
 def test_normality_survey_measures_every_text_layer_and_head(folder):
-    found = normality_minilm.survey(folder, texts.passages(count=3))
+    passages = [*texts.passages(count=2), "A few words."]
+    found = normality_minilm.survey(folder, passages)
     for prefix in ("", "control_"):
         assert found[prefix + "first_failing"].shape == (3, 2)
         assert found[prefix + "entropy"].shape == found[prefix + "effect"].shape == (3, 2, 3)
         assert (found[prefix + "cone"] <= found[prefix + "tokens"][:, None] * 24**0.5 + 1e-3).all()
-        assert (found[prefix + "pad_cone_in"] >= 0).all()
+        short = found[prefix + "tokens"] < 48
+        assert (found[prefix + "pad_rows"] == 48).all()
+        for key in ("cone", "D_sum", "first_failing", "entropy"):  # a text that fills the model has no padding
+            padded, plain = found[prefix + "pad_" + key], found[prefix + key]
+            np.testing.assert_allclose(padded[~short], plain[~short], atol=1e-4)
+            if key in ("cone", "D_sum"):
+                assert (np.abs(padded[short] - plain[short]).max(1) > 1e-3).all()
         assert all(np.isfinite(v).all() for v in found.values())
     np.testing.assert_allclose(found["resultant_bare"] * found["tokens"][:, None] * 24**0.5, found["cone_bare"],
                                rtol=1e-4)  # rows of one length: both forms are the same
@@ -41,5 +48,5 @@ def test_stream_survey_finds_what_the_architecture_forces(folder, monkeypatch):
         off = 1 - np.trace(coupling, axis1=2, axis2=3)
         assert off[:, 0].max() < 1e-9  # a skip connection keeps blocks apart
         assert off[:, 2].min() > 0.5   # W_O does not
-        assert found[prefix + "read_back"].shape == (2, 6, 3)
+        assert found[prefix + "read_back"].shape == (2, 8, 3)
         assert found[prefix + "additive_linear"] == pytest.approx(1, abs=0.2)

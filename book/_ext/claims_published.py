@@ -1,0 +1,97 @@
+"""What else the book makes of the ledger: a figure of the counts, a filter for the table, a copy as JSON.
+
+``claims-figure`` draws the verdicts by document; ``claims-filter`` puts a form above the tables, which works without
+it as well; when the HTML is built, ``ledger.json`` and its schema ``ledger.schema.json`` are written beside it.
+"""
+
+import html
+import io
+from pathlib import Path
+
+import execution
+from claims_table import OPEN, Ledger
+from docutils import nodes
+
+from analysis import ledger
+
+SCRIPT = "claims-filter.js"
+DRAWN = "_build/.figures/claims.svg"
+
+
+class Figure(Ledger):
+    """``claims-figure``: verdicts by document, drawn from what the chapters printed; the body is the caption."""
+
+    has_content = True
+
+    def run(self):
+        """Draw the figure and put it on the page, with an alt text that gives the numbers."""
+        from analysis.figures import claims as figures
+        _, verdicts = self.read()
+        counts = ledger.count(verdicts)
+        buffer = io.BytesIO()
+        figures.verdicts(counts, ledger.DOCUMENTS).savefig(buffer, format="svg", metadata={"Date": None})
+        path = Path(self.env.srcdir) / DRAWN
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(buffer.getvalue())
+        figure = nodes.figure("", nodes.image(uri=f"/{DRAWN}", alt=alt(counts)), classes=["align-default"])
+        caption = nodes.caption("", "", *self.inline(" ".join(self.content)))
+        caption.source, caption.line = self.state_machine.get_source_and_line(self.lineno)
+        figure += caption
+        figure["names"].append("fig-claims")
+        self.state.document.note_explicit_target(figure, figure)
+        return [figure]
+
+
+def alt(counts: dict[str, dict[str, int]]) -> str:
+    """Say in words what the figure shows."""
+    said = [f"{ledger.DOCUMENTS[letter]}: " + ", ".join(f"{n} {outcome}" for outcome, n in its.items() if n)
+            for letter, its in counts.items()]
+    return "Five horizontal bars, one a document, cut by verdict. " + "; ".join(said) + "."
+
+
+class Filter(Ledger):
+    """``claims-filter``: choose a document, a verdict, words; and links to the copy as data."""
+
+    def run(self):
+        """Write the form; the script shows it."""
+        def choice(name: str, label: str, options: dict[str, str]) -> str:
+            items = "".join(f'<option value="{html.escape(v)}">{html.escape(t)}</option>' for v, t in options.items())
+            return f'<label>{label} <select name="{name}"><option value="">all</option>{items}</select></label>'
+
+        self.read()
+        documents = {letter.lower(): f"{letter} · {name}" for letter, name in ledger.DOCUMENTS.items()}
+        outcomes = {o.replace(" ", "-"): o for o in (*ledger.OUTCOMES, OPEN)}
+        up = "../" * self.env.docname.count("/")
+        return [nodes.raw("", (
+            '<form class="claims-filter" role="search" aria-label="Filter the claims" hidden>'
+            + choice("document", "Document", documents) + choice("verdict", "Verdict", outcomes)
+            + '<label>Words <input type="search" name="words" autocomplete="off"/></label>'
+            '<button type="reset">Show all</button><output aria-live="polite"></output></form>'
+            f'<p>The same as data: <a href="{up}ledger.json" download="ledger.json">ledger.json</a>, described by '
+            f'<a href="{up}ledger.schema.json" download="ledger.schema.json">its schema</a>.</p>'), format="html")]
+
+
+def add_script(app, pagename, templatename, context, doctree):
+    """Give the script to the page that has the form."""
+    if doctree is not None and pagename in getattr(app.env, "claims_pages", ()):
+        app.add_js_file(SCRIPT, loading_method="defer")
+
+
+def publish(app, error):
+    """Write the ledger and its schema beside the pages."""
+    if error is None and app.builder.format == "html" and getattr(app.env, "claims_pages", None):
+        try:
+            verdicts = ledger.collect(execution.executed_path())
+        except ledger.BadLedger:  # the page has said so, which fails the build
+            return
+        execution.write_json(Path(app.outdir) / "ledger.json", ledger.publish(verdicts))
+        execution.write_json(Path(app.outdir) / "ledger.schema.json", ledger.SCHEMA)
+
+
+def setup(app):
+    """Register directives and events."""
+    app.add_directive("claims-figure", Figure)
+    app.add_directive("claims-filter", Filter)
+    app.connect("html-page-context", add_script)
+    app.connect("build-finished", publish)
+    return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

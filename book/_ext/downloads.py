@@ -1,0 +1,123 @@
+"""What a reader can take home from a page: its text, the notebook without and with outputs, and for each figure the
+picture as SVG and PNG with the numbers behind it as NPZ.
+
+A figure's PNG and numbers travel in its output (``analysis.figures.data``); here they become files. The links stand
+at the end of the page and below each figure.
+"""
+
+import base64
+import html
+import json
+import re
+from pathlib import Path
+
+import execution
+import nbformat
+import one_page
+
+from analysis.figures.data import MIME
+
+FOLDER = "_downloads"
+CAPTION = re.compile(r'(<figure[^>]*\bid="([^"]+)".*?)(</figcaption>)', re.DOTALL)
+
+
+def executed(app, docname: str):
+    """Return the executed notebook that the page was made of, or ``None`` where the page has no cells."""
+    source = Path(app.env.doc2path(docname))
+    if source.suffix == ".ipynb":
+        return nbformat.read(source, as_version=4)
+    text = source.read_text(encoding="utf-8") if source.suffix == ".md" else ""
+    if "```{code-cell}" not in text:
+        return None
+    from jupyter_cache import get_cache
+    from myst_nb.core.read import read_myst_markdown_notebook
+    notebook = read_myst_markdown_notebook(text, path=str(source))
+    try:
+        return get_cache(str(execution.cache_path())).merge_match_into_notebook(notebook)[1]
+    except KeyError:  # executed while it was read, into no cache
+        return notebook
+
+
+def figures(notebook) -> dict[str, dict[str, bytes]]:
+    """Return the files of each named figure: name to ending to content."""
+    found = {}
+    for cell in notebook.cells:
+        name = cell.metadata.get("mystnb", {}).get("figure", {}).get("name")
+        for out in cell.get("outputs", []) if name else []:
+            drawn = out.get("data", {})
+            files = {ending: base64.b64decode(text) for ending, text in (drawn.get(MIME) or {}).items()}
+            if svg := drawn.get("image/svg+xml"):
+                files["svg"] = ("".join(svg) if isinstance(svg, list) else svg).encode()
+            if files:
+                found[name] = files
+    return found
+
+
+def plain(notebook, outputs: bool):
+    """Return a copy for a reader: with or without outputs, and without what only the build wants."""
+    copy = nbformat.from_dict(json.loads(json.dumps(notebook)))
+    for cell in copy.cells:
+        if cell.cell_type != "code":
+            continue
+        if not outputs:
+            cell.outputs, cell.execution_count = [], None
+        for out in cell.outputs:
+            for mime in [m for m in out.get("data", {}) if m == MIME]:
+                del out["data"][mime]
+    copy.metadata.pop("widgets", None)
+    return copy
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file if it is another one than was there."""
+    if not path.exists() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def offer(app, pagename, templatename, context, doctree):
+    """Write the files of a page and add the links to it."""
+    if doctree is None or not context.get("body") or app.builder.format != "html":
+        return
+    up, out = "../" * pagename.count("/"), Path(app.outdir) / FOLDER
+    links = []
+    if context.get("sourcename") and Path(app.env.doc2path(pagename)).suffix == ".md":
+        links.append(link(f"{up}_sources/{context['sourcename']}", "text (.md)"))
+    if (notebook := executed(app, pagename)) is not None:
+        for outputs, ending, said in ((False, "", "notebook (.ipynb)"), (True, "-executed", "notebook with outputs")):
+            name = f"{pagename}{ending}.ipynb"
+            write(out / name, nbformat.writes(plain(notebook, outputs)).encode())
+            links.append(link(f"{up}{FOLDER}/{name}", said))
+        context["body"] = below_figures(context["body"], figures(notebook), up, out)
+    if pagename == app.config.root_doc:
+        links.append(f'<a href="{up}{one_page.NAME}">the whole book on one page, for printing</a>')
+    if links:
+        context["body"] += f'\n<p class="downloads">This page to take home: {", ".join(links)}.</p>\n'
+
+
+def below_figures(body: str, drawn: dict[str, dict[str, bytes]], up: str, out: Path) -> str:
+    """Write each figure's files and put links to them at the end of its caption."""
+    said = {"svg": "SVG", "png": "PNG", "npz": "data (NPZ)"}
+
+    def add(match: re.Match) -> str:
+        start, name, end = match.groups()
+        files = drawn.get(name, {})
+        for ending, content in files.items():
+            write(out / "figures" / f"{name}.{ending}", content)
+        links = [link(f"{up}{FOLDER}/figures/{name}.{ending}", word, f"Figure {name} as {word}")
+                 for ending, word in said.items() if ending in files]
+        return f'{start}<p class="downloads">{" · ".join(links)}</p>{end}' if links else match[0]
+
+    return CAPTION.sub(add, body)
+
+
+def link(address: str, text: str, label: str = "") -> str:
+    """Write a link that saves instead of opening."""
+    named = f' title="{html.escape(label)}"' if label else ""
+    return f'<a href="{html.escape(address)}" download{named}>{html.escape(text)}</a>'
+
+
+def setup(app):
+    """Connect; after the theme's own changes of the body."""
+    app.connect("html-page-context", offer, priority=800)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,64 @@
+"""The first time a chapter uses a word of the glossary, the word links to it."""
+
+import re
+
+from docutils import nodes
+
+SKIPPED = (nodes.title, nodes.caption, nodes.reference, nodes.literal, nodes.literal_block, nodes.math,
+           nodes.math_block, nodes.raw, nodes.table, nodes.term, nodes.comment)
+SKIPPED_CLASSES = {"cell_output", "cell_input", "verdict"}
+
+
+def terms(env) -> dict[str, tuple[str, str]]:
+    """Return the words of the glossary: name to page and anchor."""
+    found = env.domaindata["std"]["objects"].items()
+    return {name: place for (kind, name), place in found if kind == "term"}
+
+
+def pattern(names) -> re.Pattern:
+    """Match a word of the glossary, longer ones first; a plural s belongs to the word, capitals do not matter."""
+    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.compile(rf"(?<![\w-])({words})s?(?![\w-])", re.IGNORECASE)
+
+
+def is_prose(text: nodes.Text) -> bool:
+    """Say whether a text stands in a paragraph of the page's prose."""
+    node, in_paragraph = text.parent, False
+    while node is not None:
+        if isinstance(node, SKIPPED) or SKIPPED_CLASSES & set(getattr(node, "attributes", {}).get("classes", ())):
+            return False
+        in_paragraph = in_paragraph or isinstance(node, nodes.paragraph)
+        node = node.parent
+    return in_paragraph
+
+
+def link(app, doctree, docname):
+    """Turn the first use of each word into a link."""
+    known = terms(app.env)
+    source = app.env.doc2path(docname)
+    if not known or app.builder.format != "html" or docname in {place[0] for place in known.values()}:
+        return
+    with open(source, encoding="utf-8") as file:
+        if "{code-cell}" not in file.read() and not str(source).endswith(".ipynb"):
+            return
+    folded = {name.casefold(): place for name, place in known.items()}
+    seen, words = set(), pattern(known)
+    for text in [t for t in doctree.findall(nodes.Text) if is_prose(t)]:
+        made, last = [], 0
+        for match in words.finditer(text):
+            page, anchor = folded[match[1].casefold()]
+            if anchor in seen:
+                continue
+            seen.add(anchor)
+            address = f"{app.builder.get_relative_uri(docname, page)}#{anchor}"
+            made += [nodes.Text(text[last:match.start()]),
+                     nodes.reference("", match[0], internal=True, refuri=address, classes=["to-glossary"])]
+            last = match.end()
+        if made:
+            text.parent.replace(text, [*made, nodes.Text(text[last:])])
+
+
+def setup(app):
+    """Connect, once everything else is resolved."""
+    app.connect("doctree-resolved", link, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,188 @@
+"""Execute one chapter with another model, device or texts, into a folder of its own; the book stays as it is.
+
+``python -m analysis run`` calls this. The folder gets ``<chapter>.ipynb`` (executed), ``html/`` (the page, with
+notation, glossary and references beside it) and ``run.json`` (what was asked for, versions, seconds). Both are made
+under temporary names and renamed when they are whole.
+"""
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from importlib import metadata
+from pathlib import Path
+
+import execution
+
+BESIDE = ("notation", "glossary", "references")  # pages that a chapter refers to and that cost nothing
+COPIED = ("book/_ext", "book/_templates", "book/assets", "book/references.bib", "book/claims.yml", "_config.yml",
+          "pyproject.toml", "requirements.txt", "analysis")
+CELL_TIMEOUT = 3600
+
+
+class Failed(RuntimeError):
+    """A cell of the chapter raised; the message says which and why."""
+
+
+def is_notebook(path: Path) -> bool:
+    """Say whether a page has cells to execute."""
+    return "```{code-cell}" in path.read_text(encoding="utf-8")
+
+
+def read(chapter: str):
+    """Read a chapter as a notebook, with the reader of the book."""
+    from myst_nb.core.read import read_myst_markdown_notebook
+
+    path = execution.ROOT / "book" / f"{chapter}.md"
+    return read_myst_markdown_notebook(path.read_text(encoding="utf-8"), path=str(path))
+
+
+def execute(notebook, chapter: str, timeout: int = CELL_TIMEOUT) -> None:
+    """Run the cells in a kernel of their own, telling how far it is; the kernel is ended at once."""
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+    from tqdm import tqdm
+
+    NotebookClient.shutdown_kernel.default_value = "immediate"
+    number = {index: n for n, index in enumerate(
+        (i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"), 1)}
+    with tqdm(total=len(number), unit="cell", desc=chapter, disable=None) as bar:
+        at = 0
+
+        def begun(cell, cell_index):
+            nonlocal at
+            if cell_index in number:
+                at = number[cell_index]
+                first = next((line for line in cell.source.splitlines() if line.strip()), "")
+                bar.set_postfix_str(first[:40])
+
+        def done(cell, cell_index, **_):
+            bar.update(cell_index in number)
+
+        client = NotebookClient(notebook, timeout=timeout, kernel_name="python3", on_cell_start=begun,
+                                on_cell_executed=done, extra_arguments=["--log-level=ERROR"],
+                                resources={"metadata": {"path": str(execution.ROOT / "book")}})
+        try:
+            client.execute()
+        except CellExecutionError as error:
+            raise Failed(f"{chapter}, cell {at} of {len(number)}: {error.ename}: {error.evalue}") from None
+        except (CellTimeoutError, DeadKernelError) as error:
+            raise Failed(f"{chapter}, cell {at} of {len(number)}: {str(error).strip().splitlines()[0]}"
+                         ) from None
+
+
+def announce(notebook, asked: dict) -> None:
+    """Say below the title what this page was executed with."""
+    said = ", ".join(f"{what} `{value}`" for what, value in asked.items() if value) or "the book's own inputs"
+    note = (f"\n\n```{{admonition}} Executed apart from the book\n:class: important\nWith {said}. Sentences of the "
+            "text speak of the book's own model; numbers in them, figures and tables are of this execution, unless "
+            "the page says that they come from a record.\n```\n")
+    first = notebook.cells[0]
+    title, _, rest = first.source.partition("\n")
+    first.source = title + note + rest
+
+
+def project(folder: Path, notebook, chapter: str) -> Path:
+    """Lay out a book of this chapter and the pages that it refers to."""
+    import nbformat
+    import yaml
+
+    for name in COPIED:
+        source, target = execution.ROOT / name, folder / name
+        if source.is_dir() and name == "analysis":
+            target.symlink_to(source)
+        elif source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        elif source.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+    settings = yaml.safe_load((folder / "_config.yml").read_text(encoding="utf-8"))
+    settings["execute"] = {"execute_notebooks": "off"}
+    (folder / "_config.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    beside = [name for name in BESIDE if name != chapter and (execution.ROOT / "book" / f"{name}.md").exists()]
+    for name in beside:
+        if is_notebook(path := execution.ROOT / "book" / f"{name}.md"):
+            nbformat.write(read(name), folder / "book" / f"{name}.ipynb")
+        else:
+            shutil.copyfile(path, folder / "book" / path.name)
+    toc = {"format": "jb-book", "root": f"book/{chapter}"}
+    if beside:
+        toc["chapters"] = [{"file": f"book/{name}"} for name in beside]
+    (folder / "_toc.yml").write_text(yaml.safe_dump(toc), encoding="utf-8")
+    nbformat.write(notebook, folder / "book" / f"{chapter}.ipynb")
+    return folder
+
+
+def render(folder: Path) -> Path:
+    """Build the pages; references to other chapters have no target here, so warnings are not shown."""
+    made = subprocess.run([sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", ".", "-q"],
+                          cwd=folder, check=False, capture_output=True, text=True)
+    if made.returncode or not (folder / "_build" / "html" / "index.html").exists():
+        raise Failed(f"the page could not be rendered: {(made.stderr or made.stdout).strip()[-2000:]}")
+    return folder / "_build" / "html"
+
+
+def replace(new: Path, old: Path) -> None:
+    """Put a finished file or folder in the place of the one before."""
+    if old.is_dir():
+        shutil.rmtree(old)
+    new.replace(old)
+
+
+def run(chapter: str, out: Path, *, model: str | None = None, texts: str | None = None, device: str | None = None,
+        html: bool = True) -> Path:
+    """Execute, then render; return the folder."""
+    import nbformat
+
+    out.mkdir(parents=True, exist_ok=True)
+    asked = {"model": model, "texts": texts, "device": device}
+    with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=out) as work:
+        execution.environment(Path(work) / "private")
+        for name, value in (("ANALYSIS_MODEL", model), ("ANALYSIS_TEXTS", texts), ("ANALYSIS_DEVICE", device)):
+            if value:
+                os.environ[name] = value
+        subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=False, capture_output=True)
+        notebook, start = read(chapter), time.perf_counter()
+        execute(notebook, chapter)
+        seconds = time.perf_counter() - start
+        announce(notebook, asked)
+        nbformat.write(notebook, Path(work) / "executed.ipynb")
+        if html:
+            folder = Path(work) / "project"
+            folder.mkdir()
+            replace(render(project(folder, notebook, chapter)), out / "html")
+        replace(Path(work) / "executed.ipynb", out / f"{chapter}.ipynb")
+        versions = {"python": platform.python_version(), **{p: metadata.version(p) for p in ("torch", "transformers")}}
+        execution.write_json(out / "run.json", {"chapter": chapter, **asked, "seconds": round(seconds, 1),
+                                                "versions": versions})
+    return out
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Read the command line; the folder is named when all is there."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("chapter")
+    parser.add_argument("--out", type=Path, required=True)
+    for name in ("model", "texts", "device"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--no-html", dest="html", action="store_false")
+    options = parser.parse_args(argv)
+    try:
+        out = run(execution.chapter(options.chapter), options.out, model=options.model, texts=options.texts,
+                  device=options.device, html=options.html)
+    except (Failed, LookupError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; nothing was written", file=sys.stderr)
+        return 130
+    print(f"Open {out / 'html' / 'index.html'}" if options.html else out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

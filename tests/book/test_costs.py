@@ -1,0 +1,61 @@
+"""What a chapter costs: measured, kept whole, and never estimated."""
+
+import os
+
+import costs
+import execution
+import pytest
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    """Keep costs in a temporary folder, for a book of two chapters."""
+    monkeypatch.setattr(execution, "ROOT", tmp_path)
+    monkeypatch.setattr(costs, "FILE", tmp_path / "book" / "costs.json")
+    monkeypatch.setattr(execution, "executed_path", lambda key=None: tmp_path / "executed")
+    (tmp_path / "book").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "book" / f"{name}.md").write_text("#")
+    return tmp_path
+
+
+def test_a_process_is_measured_and_one_that_is_gone_is_not():
+    found = costs.of_process(os.getpid())
+    assert found["cpu_seconds"] > 0
+    assert found["peak_mib"] > 50
+    assert found["seconds"] > 0
+    assert costs.of_process(2**22 + 1) is None
+
+
+def test_costs_are_kept_until_measured_anew_and_forgotten_with_their_chapter(book):
+    execution.write_json(costs.path("one"), {"seconds": 3, "cpu_seconds": 2, "peak_mib": 100})
+    execution.write_json(costs.path("gone"), {"seconds": 3, "cpu_seconds": 2, "peak_mib": 100})
+    costs.record()
+    costs.path("one").unlink()
+    execution.write_json(costs.path("two"), {"seconds": 5, "cpu_seconds": 4, "peak_mib": 200})
+    assert costs.record() == ["gone", "two"]
+    assert {n: c["cpu_seconds"] for n, c in costs.read()["cpu"]["chapters"].items()} == {"one": 2, "two": 4}
+    assert "gpu" not in costs.read()
+    costs.record("Some GPU")
+    assert costs.read()["gpu"]["machine"].startswith("Some GPU")
+    assert f"{os.cpu_count()} cores" in costs.read()["cpu"]["machine"]
+
+
+@pytest.mark.parametrize("text", ["{", '{"cpu": {}}', '{"cpu": {"chapters": {"one": {"cpu_seconds": -1}}}}', "[]"])
+def test_a_truncated_or_tampered_file_is_refused(book, text):
+    costs.FILE.write_text(text)
+    with pytest.raises(ValueError, match="no whole file of costs"):
+        costs.read()
+
+
+def test_chapters_come_in_the_order_of_the_book():
+    names = costs.chapters()
+    assert names.index("weighted-mean") < names.index("semi-bias") < names.index("bert-gates")
+    assert "glossary" not in names
+
+
+def test_no_cost_is_kept_of_a_chapter_that_is_gone():
+    kinds = costs.read()
+    assert kinds, "run: make costs"
+    for kind in kinds.values():
+        assert {p.stem for p in (execution.ROOT / "book").glob("*.md")} >= set(kind["chapters"])
