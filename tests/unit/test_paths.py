@@ -1,0 +1,235 @@
+"""The split of the divergence from uniform: completeness, zero for constants, symmetry, accuracy, refusals."""
+
+import math
+
+import jaxtyping
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate
+
+from analysis import averaging, paths
+
+LIMITS = {"max_examples": 20, "deadline": None}
+scales = st.sampled_from([0.0, 1e-6, 0.1, 1.0, 10.0, 300.0, 1e4])
+
+
+def draw(*shape, seed=0, scale=1.0):
+    return scale * torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def triangle(n):
+    return torch.ones(n, n, dtype=torch.bool).tril()
+
+
+def by_force(scores):
+    """The mean attention on the path with 400 panels of 20 nodes, graded towards 0."""
+    s = scores.numpy() - scores.numpy().max()
+    edges = np.concatenate([[0], np.geomspace(1e-7, 1, 400)])
+    x, w = np.polynomial.legendre.leggauss(20)
+    half = np.diff(edges)[:, None] / 2
+    t, w = (edges[:-1, None] + half * (x + 1)).ravel(), (half * w).ravel()
+    e = np.exp(t[:, None] * s)
+    return torch.tensor(w @ (e / e.sum(1, keepdims=True)))
+
+
+@given(n=st.integers(1, 40), k=st.integers(1, 5), scale=scales, seed=st.integers(0, 99), causal=st.booleans())
+@settings(**LIMITS)
+def test_parts_sum_to_the_divergence(n, k, scale, seed, causal):
+    parts = draw(k, 2, n, n, seed=seed, scale=scale)
+    visible = triangle(n) if causal else None
+    split = paths.split_divergence(parts, visible)
+    assert split.gap < 1e-9 * max(1.0, scale / 1e3)
+    masked = parts.sum(0).masked_fill(~visible, -math.inf) if causal else parts.sum(0)
+    keys = torch.arange(1.0, n + 1) if causal else torch.full((n,), float(n))
+    torch.testing.assert_close(split.divergence, keys.double().log() - averaging.entropy(masked), rtol=1e-9, atol=1e-9)
+    assert causal is False or not split.parts[..., 0].any()  # a row that sees one key
+
+
+@given(n=st.integers(2, 30), scale=scales, constant=st.floats(-1e6, 1e6), seed=st.integers(0, 99))
+@settings(**LIMITS)
+def test_row_constants_get_exactly_zero_and_leave_the_others_alone(n, scale, constant, seed):
+    parts = draw(2, 3, n, seed=seed, scale=scale)
+    rows = draw(3, 1, seed=seed + 1, scale=constant).expand(3, n)
+    split, bare = paths.split_divergence(torch.cat([parts, rows[None]])), paths.split_divergence(parts)
+    assert not split.parts[2].any()
+    torch.testing.assert_close(split.parts[:2], bare.parts, rtol=1e-6, atol=1e-8 * max(1, abs(constant) / 1e3))
+
+
+@given(n=st.integers(1, 30), scale=scales, share=st.floats(-3, 3), seed=st.integers(0, 99))
+@settings(**LIMITS)
+def test_equal_parts_get_the_same_and_a_part_cut_in_two_gets_its_sum(n, scale, share, seed):
+    a, b = draw(2, 4, n, seed=seed, scale=scale)
+    whole = paths.split_divergence(torch.stack([2 * a, b])).parts
+    twin = paths.split_divergence(torch.stack([a, a, b])).parts
+    assert torch.equal(twin[0], twin[1])
+    close = {"rtol": 1e-9, "atol": 1e-9 * max(1.0, scale / 1e2)}
+    torch.testing.assert_close(twin[0] + twin[1], whole[0], **close)
+    torch.testing.assert_close(twin[2], whole[1], **close)
+    cut = paths.split_divergence(torch.stack([share * a, (2 - share) * a, b])).parts
+    torch.testing.assert_close(cut[0] + cut[1], whole[0], **close)
+    torch.testing.assert_close(cut[0], share / 2 * whole[0], **close)
+
+
+@given(n=st.integers(1, 20), scale=scales, seed=st.integers(0, 99))
+@settings(**LIMITS)
+def test_the_order_of_keys_and_rows_does_not_matter(n, scale, seed):
+    parts = draw(3, n, n, seed=seed, scale=scale)
+    rows = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    keys = torch.randperm(n, generator=torch.Generator().manual_seed(seed + 1))
+    visible = triangle(n)
+    split = paths.split_divergence(parts, visible).parts
+    moved = paths.split_divergence(parts[:, rows][..., keys], visible[rows][:, keys]).parts
+    torch.testing.assert_close(moved, split[:, rows], rtol=1e-9, atol=1e-10 * max(1.0, scale))
+
+
+@given(n=st.integers(2, 12), scale=scales, seed=st.integers(0, 99))
+@settings(**LIMITS)
+def test_masked_keys_do_not_matter(n, scale, seed):
+    parts = draw(2, n, seed=seed, scale=scale)
+    seen = torch.ones(n + 3, dtype=torch.bool)
+    seen[n:] = False
+    padded = torch.cat([parts, draw(2, 3, seed=seed + 1, scale=1e12)], -1)
+    full, cut = paths.split_divergence(padded, seen), paths.split_divergence(parts)
+    torch.testing.assert_close(full.parts, cut.parts, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(full.divergence, cut.divergence, rtol=1e-9, atol=1e-9)
+    assert not paths.path_mean(padded, seen)[:, n:].any()
+
+
+def hard_rows():
+    """Rows that are hard to integrate: far, crowded, nearly tied at the top, on several scales at once."""
+    crowd = torch.zeros(1000, dtype=torch.float64)
+    crowd[0], crowd[1] = 500, 499
+    scales = torch.tensor([0.0, -1e-3, -0.1, -1, -10, -100, -1000], dtype=torch.float64)
+    return {"far": torch.tensor([0.0, 800.0]).double(), "crowd": crowd, "scales": scales,
+            "ladder": torch.linspace(0, 700, 29).double(), "small": draw(7, scale=1e-8), "normal": draw(60, scale=20.0)}
+
+
+@pytest.mark.parametrize("name", hard_rows())
+def test_the_mean_on_the_path_is_exact_on_hard_rows(name):
+    scores = hard_rows()[name]
+    mean = paths.path_mean(scores)
+    logs = scores.double().logsumexp(-1) - math.log(len(scores))
+    assert abs(float(mean @ scores - logs)) < 1e-13 * max(1.0, float(scores.max() - scores.min()))
+    torch.testing.assert_close(mean, by_force(scores), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("gap", [1e-9, 0.3, 5.0, 80.0, 1e5, 1e12])
+@pytest.mark.parametrize("others", [1, 1000])
+def test_closed_form_of_one_key_among_equal_ones(gap, others):
+    scores = torch.zeros(others + 1, dtype=torch.float64)
+    scores[0] = gap
+    due = (np.logaddexp(gap, math.log(others)) - math.log(others + 1)) / gap
+    assert abs(float(paths.path_mean(scores)[0]) - due) < 1e-14 / min(gap, 1)
+
+
+def test_fewer_nodes_would_not_do(monkeypatch):
+    row = hard_rows()["crowd"]
+    monkeypatch.setattr(paths, "NODES", 4)
+    assert paths.split_divergence(row[None]).gap > 1e-6
+
+
+def test_panels_cover_the_path_and_stay_few():
+    for reach in (0.0, 1.0, 30.0, 1e3, 1e9, 1e300):
+        t, w = paths.path_nodes(reach, 1024)
+        assert (np.diff(t) > 0).all() and 0 < t[0] and t[-1] < 1 and abs(w.sum() - 1) < 1e-12
+        assert len(t) <= 16 * (8 + 6 * math.log(max(reach, 1)))
+
+
+def test_the_region_around_each_panel_has_no_zero():
+    """|Z| stays above 0.67 of what its largest term is, on the ellipses of all panels, for scores of many kinds."""
+    angle = np.linspace(0, 2 * np.pi, 64)
+    for row in hard_rows().values():
+        s = row.numpy() - float(row.max())
+        t, _ = paths.path_nodes(max(-s.min(), 1e-300), len(s))
+        ends = t.reshape(-1, paths.NODES)
+        x = np.polynomial.legendre.leggauss(paths.NODES)[0]
+        half = (ends[:, -1] - ends[:, 0]) / (x[-1] - x[0])
+        middle = ends.mean(1)
+        z = middle[:, None] + half[:, None] * ((paths.RHO * np.exp(1j * angle) + np.exp(-1j * angle) / paths.RHO) / 2)
+        e = np.exp(z[..., None] * s)
+        assert (np.abs(e.sum(-1)) * 1.49 >= np.abs(e).sum(-1)).all()
+
+
+def test_float32_comes_back_as_float32_with_float64_accuracy():
+    parts = draw(2, 5, 9, scale=5.0).float()
+    split = paths.split_divergence(parts)
+    assert split.parts.dtype == split.divergence.dtype == torch.float32
+    torch.testing.assert_close(split.parts.double(), paths.split_divergence(parts.double()).parts, rtol=1e-6, atol=1e-6)
+
+
+def test_the_derivative_on_the_path():
+    """The formula of the docstring, by adaptive quadrature of t Cov(s, s_k)."""
+    parts = draw(3, 8, scale=2.0)
+    s = parts.sum(0)
+    for k in range(3):
+        def slope(t, k=k):
+            p = (t * s).softmax(-1)
+            return float(t * (p @ (s * parts[k]) - (p @ s) * (p @ parts[k])))
+        due = integrate.quad(slope, 0, 1, epsabs=1e-12)[0]
+        assert abs(float(paths.split_divergence(parts).parts[k]) - due) < 1e-11
+
+
+@given(k=st.integers(1, 4), scale=scales, seed=st.integers(0, 99))
+@settings(**LIMITS)
+def test_other_splits(k, scale, seed):
+    parts = draw(k, 3, 9, seed=seed, scale=scale)
+    whole = paths.divergence(parts.sum(0))
+    for split in (paths.in_order(parts, range(k)), paths.shapley(parts)):
+        torch.testing.assert_close(split.sum(0), whole, rtol=1e-9, atol=1e-9)
+    if k == 1:
+        torch.testing.assert_close(paths.drop_one(parts)[0], whole, rtol=1e-9, atol=1e-9)
+    first = paths.in_order(parts, range(k))[0]
+    torch.testing.assert_close(first, paths.divergence(parts[0]), rtol=1e-9, atol=1e-9)
+
+
+def test_shapley_depends_on_how_the_others_are_cut_and_the_path_does_not():
+    a, b = draw(2, 40, scale=2.0)
+    b = a + b
+    for split, same in ((paths.shapley, False), (lambda p: paths.split_divergence(p).parts, True)):
+        two, three = split(torch.stack([a, b])[:, None]), split(torch.stack([a, b / 2, b / 2])[:, None])
+        assert bool(torch.isclose(two[0], three[0], rtol=1e-9)) is same
+
+
+def test_parts_may_be_negative():
+    s = draw(20, scale=3.0)
+    assert paths.split_divergence(torch.stack([2 * s, -s])).parts[1] < 0
+
+
+BAD = {
+    "nan": (torch.tensor([[[0.0, math.nan]]]), None, ValueError, "nan"),
+    "minus infinity": (torch.tensor([[[0.0, -math.inf]]]), None, ValueError, "visible, not by -inf"),
+    "infinity": (torch.tensor([[[0.0, math.inf]]]), None, ValueError, "infinity"),
+    "no key": (torch.zeros(1, 2, 0), None, ValueError, "one key"),
+    "no part": (torch.zeros(0, 2, 3), None, ValueError, "one part"),
+    "one axis": (torch.zeros(3), None, ValueError, "part"),
+    "half": (torch.zeros(1, 3, dtype=torch.float16), None, TypeError, "float32"),
+    "whole numbers": (torch.zeros(1, 3, dtype=torch.int64), None, TypeError, "float32"),
+    "list": ([[0.0]], None, TypeError, "torch.stack"),
+    "mask of numbers": (torch.zeros(1, 2, 2), torch.ones(2, 2), TypeError, "bool"),
+    "mask too small": (torch.zeros(1, 2, 3), torch.ones(2, 2, dtype=torch.bool), ValueError, "fit"),
+    "mask of one key": (torch.zeros(1, 2, 3), torch.ones(2, 1, dtype=torch.bool), ValueError, "fit"),
+    "mask too deep": (torch.zeros(1, 3), torch.ones(1, 1, 1, 3, dtype=torch.bool), ValueError, "fit"),
+    "row without key": (torch.zeros(1, 2, 2), torch.tensor([[True, True], [False, False]]), ValueError, "without any"),
+    "overflow of the sum": (torch.full((2, 1, 2), 1e308, dtype=torch.float64), None, ValueError, "too large"),
+    "overflow of the range": (torch.tensor([[[-1e308, 1e308]]], dtype=torch.float64), None, ValueError, "too far"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_refusals(name, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
+    parts, visible, error, words = BAD[name]
+    with pytest.raises(error, match=words):
+        paths.split_divergence(parts, visible)
+
+
+def test_refusals_of_the_other_splits():
+    with pytest.raises(ValueError, match="each of the 2 parts"):
+        paths.in_order(torch.zeros(2, 1, 3), (0, 0))
+    with pytest.raises(ValueError, match="at most 6"):
+        paths.shapley(torch.zeros(7, 1, 3))
+    with pytest.raises(ValueError, match="-inf"):
+        paths.divergence(torch.tensor([0.0, -math.inf]))
