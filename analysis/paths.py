@@ -29,7 +29,7 @@ Visible = Bool[Tensor, "*any key"]
 class Split:
     """What each part contributes to the divergence of each row from uniform, in nats; parts may be negative."""
 
-    parts: Float[Tensor, "part *batch"]
+    parts: Float[Tensor, "part ..."]
     divergence: Float[Tensor, "*batch"]
 
     @property
@@ -152,12 +152,12 @@ def split_divergence(parts: Float[Tensor, "part *batch key"], visible: Visible |
     moved = _softmax(total, mask) - _path_mean(total, mask)
     found = []
     for part in parts:  # less its value at the best key, so that constants vanish exactly
-        part = part.double()
-        found.append(((part - part.gather(-1, best)) * moved).sum(-1))
+        wide = part.double()
+        found.append(((wide - wide.gather(-1, best)) * moved).sum(-1))
     return Split(torch.stack(found).to(parts.dtype), _divergence(total, mask).to(parts.dtype))
 
 
-def drop_one(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Float[Tensor, "part *batch"]:
+def drop_one(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Float[Tensor, "part ..."]:
     """Return by how much the divergence falls when one part is taken out of the score. Need not sum to the whole.
 
     >>> s = torch.tensor([[0.0, 3.0]])
@@ -171,7 +171,7 @@ def drop_one(parts: Float[Tensor, "part *batch key"], visible: Visible | None = 
 
 
 def in_order(parts: Float[Tensor, "part *batch key"], order: Sequence[int],
-             visible: Visible | None = None) -> Float[Tensor, "part *batch"]:
+             visible: Visible | None = None) -> Float[Tensor, "part ..."]:
     """Return by how much the divergence grows when the parts come in one after another. Sums; depends on the order.
 
     >>> s = torch.tensor([[0.0, 3.0]])
@@ -189,7 +189,7 @@ def in_order(parts: Float[Tensor, "part *batch key"], order: Sequence[int],
     return found
 
 
-def shapley(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Float[Tensor, "part *batch"]:
+def shapley(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Float[Tensor, "part ..."]:
     """Return the mean of :func:`in_order` over all orders: sums, treats parts alike, depends on how others are cut.
 
     Refuses more than six parts, which have too many orders.
