@@ -70,7 +70,8 @@ def position_bias(vocab: int, length: int, slope: float | int = 1.0) -> Attentio
     return _layer(torch.zeros(vocab + length, 1), _ramp(vocab, length), torch.tensor([float(slope)]))
 
 
-def position_match(vocab: int, length: int, period: float | int = 16, sharpness: float | int = SHARP) -> AttentionWeights:
+def position_match(vocab: int, length: int, period: float | int = 16,
+                   sharpness: float | int = SHARP) -> AttentionWeights:
     """Listen where the phase is the same, position against position on a circle: ``T^pp``."""
     circle = _circle(vocab, length, period)
     return _layer(sharpness * circle, circle)

@@ -23,7 +23,7 @@ NAMES: tuple[str, ...] = (
     "census-minilm", "census-ablation", "census-bias", "census-cost", "census-reader",
     "stream-minilm",
     "variant-baselines", "variant-baselines-real", "variant-base",
-    "capture-cost",
+    "capture-cost", "one-score-gpt2",
     "variant-measures", "variant-seeds", "variant-real",
 )
 AWAITED: dict[str, str] = {"variant-base": "a GPU"}

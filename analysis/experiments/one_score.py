@@ -1,0 +1,201 @@
+"""What the chapter on the whole score measures on a model: the identity, the nearest prototypes, the parts' shares.
+
+GPT-2 and BERT, trained or control, on passages of text; a classifier of k-mers on the genes of two invented lineages.
+Everything in float64.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from analysis import bert, blocks, models, paths, prototypes, texts, weights
+from analysis.attention import attend, mask_future, softmax
+from analysis.axes import AttentionWeights
+from analysis.bias import six_terms
+from analysis.checkpoints import Checkpoint
+from analysis.modules import weights_of
+
+FAMILIES = {
+    "uniform": "uniform, W_K = 0", "constant": "constant pattern", "previous": "previous token",
+    "matched": "matched token", "T^p": "T^p", "T^pp": "T^pp", "both": "T^p and T^pp"}
+SLOPES, PERIODS = (1.0, 0.1), (8, 16, 64)
+SIX = ("ee", "ep", "pe", "pp", "e", "p")
+PASSAGES, TOKENS, ROWS = 8, 64, 64
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Means over texts, and over rows that see two keys or more.
+
+    ``error`` is the largest difference between the bordered product's attention and the module's, ``gap`` between the
+    parts and the divergence; ``divergence (layer, head)`` and ``parts (layer, head, part)`` are in nats, as in
+    ``blocks.PARTS``, about origin 0 in ``from_zero`` and about the mean input in ``parts``; ``first (head, term)`` are
+    the shares of ``SIX`` in layer 0; ``distance (layer, head, family)`` is the total variation to the nearest member of
+    each family; ``maps`` are the maps of the first text ``(layer, head, query, key)``.
+    """
+
+    error: float
+    gap: float
+    divergence: np.ndarray
+    parts: np.ndarray
+    from_zero: np.ndarray
+    first: np.ndarray
+    distance: np.ndarray
+    maps: np.ndarray
+    causal: bool
+
+    def nearest(self, family: str) -> tuple[int, int, float]:
+        """Return layer, head and distance of the head nearest to a family."""
+        table = self.distance[..., list(FAMILIES).index(family)]
+        layer, head = np.unravel_index(table.argmin(), table.shape)
+        return int(layer), int(head), float(table.min())
+
+
+def members(tokens: Tensor, *, causal: bool) -> dict[str, Tensor]:
+    """Return the maps of all prototypes on these tokens, ``(member, query, key)`` by family.
+
+    A constant pattern may prefer the text's first, last or commonest token. Ramps have two slopes, circles three
+    periods. Everything else is fixed, and all of it was before a distance was looked at.
+    """
+    _, tokens = torch.unique(tokens, return_inverse=True)
+    size = int(tokens.max()) + 1, len(tokens)
+    favourites = dict.fromkeys((int(tokens[0]), int(tokens[-1]), int(tokens.bincount().argmax())))
+    periods = [p for p in PERIODS if p <= len(tokens)] or [PERIODS[0]]
+    built = {
+        "uniform": [prototypes.uniform(*size)],
+        "constant": [prototypes.constant_pattern(*size, t) for t in favourites],
+        "previous": [prototypes.previous_token(*size)], "matched": [prototypes.matched_token(*size)],
+        "T^p": [prototypes.position_bias(*size, slope) for slope in SLOPES],
+        "T^pp": [prototypes.position_match(*size, period) for period in periods],
+        "both": [prototypes.position_both(*size, SLOPES[1], period) for period in periods]}
+    return {name: torch.stack([prototypes.attention_map(layer, tokens, causal=causal) for layer in its])
+            for name, its in built.items()}
+
+
+def distances(maps: Tensor, tokens: Tensor, *, causal: bool) -> Tensor:
+    """Return the distance of each map to the nearest member of each family, ``(..., family)``."""
+    found = members(tokens, causal=causal)
+    return torch.stack([prototypes.total_variation(maps, found[name]).amin(-1) for name in FAMILIES], -1)
+
+
+def inputs(checkpoint: Checkpoint) -> list[Tensor]:
+    """Return the token ids of the texts, or of two invented lineages' genes for a classifier of k-mers."""
+    tokenizer = models.tokenizer(checkpoint)
+    if (checkpoint.folder / "report.json").exists():
+        from analysis.sequences.kmers import kmers, load_tokenizer, words
+        from analysis.sequences.simulate import invent_backbones
+        lines = {b.label: b.aligned.replace("-", "") for b in invent_backbones(0)}
+        tokenizer = load_tokenizer(checkpoint.folder)
+        return [torch.tensor(tokenizer(words(lines[label]))["input_ids"][:1 + len(kmers(lines[label]))])
+                for label in ("Delta", "Omicron")]
+    found = [torch.tensor(tokenizer(text, truncation=True, max_length=TOKENS)["input_ids"])
+             for text in texts.passages(count=PASSAGES)]
+    return [ids for ids in found if len(ids) > 1]
+
+
+def layers_of(model: torch.nn.Module) -> list[AttentionWeights]:
+    """Return the attention of each layer of a loaded GPT-2 or BERT."""
+    if model.config.model_type == "gpt2":
+        return [weights_of(block.attn) for block in model.h]
+    return [layer.attention for layer in bert.encoder_layers(model)]
+
+
+@torch.no_grad()
+def survey(checkpoint: Checkpoint, *, control_seed: int | None = None) -> Survey:
+    """Measure a model, or its control, on its texts."""
+    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64)
+    layers, causal = layers_of(model), model.config.model_type == "gpt2"
+    read, far, error, first, kept = [], [], 0.0, [], None
+    texts_ = inputs(checkpoint)
+    for ids in texts_:
+        ran = model(ids[None], output_hidden_states=True, output_attentions=True)
+        states = [s[0] for s in ran.hidden_states[:len(layers)]]
+        xs = [block.ln_1(s) for block, s in zip(model.h, states)] if causal else states
+        maps = torch.stack([a[0] for a in ran.attentions])
+        error = max(error, *(identity_error(x, w, a) for x, w, a in zip(xs, layers, maps)))
+        far.append(distances(maps, ids, causal=causal))
+        first.append(first_layer(model, ids, layers[0]))
+        read.append(xs)
+        kept = maps if kept is None else kept
+    by_layer = [split_layer([xs[i] for xs in read], w, causal) for i, w in enumerate(layers)]
+    gap = max(found[-1] for found in by_layer)
+    whole, parts, zero = (np.stack([found[k] for found in by_layer]) for k in range(3))
+    return Survey(error, gap, whole, parts, zero, torch.stack(first).mean(0).numpy(),
+                  torch.stack(far).mean(0).numpy(), kept.float().numpy(), causal)
+
+
+def identity_error(x: Tensor, layer: AttentionWeights, attention: Tensor) -> float:
+    """Return how far the attention of one product with a border is from a module's."""
+    one = blocks.with_one(x)
+    scores = one @ blocks.bordered(layer) @ one.mT
+    mine = softmax(mask_future(scores) if not attention.triu(1).any() else scores)
+    return float((mine - attention).abs().max())
+
+
+def visible(queries: Tensor, keys: int, causal: bool) -> Tensor:
+    """Return which keys the given queries see."""
+    return torch.arange(keys) <= queries[:, None] if causal else torch.ones(len(queries), keys, dtype=torch.bool)
+
+
+def _rows(length: int) -> Tensor:
+    """Choose the rows that are split: all but the first, or evenly spread ones of a long text."""
+    return torch.arange(1, length) if length <= ROWS + 1 else torch.linspace(1, length - 1, ROWS).round().long()
+
+
+def split_layer(xs: Sequence[Tensor], layer: AttentionWeights, causal: bool,
+                ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Split one layer's divergence on several texts: whole, parts about the mean input, parts about 0, largest gap."""
+    origin, found = torch.cat(list(xs)).mean(0), []
+    for x in xs:
+        rows = _rows(len(x))
+        about = blocks.parts(x, layer, origin)[:, :, rows]
+        split = paths.split_divergence(about, visible(rows, len(x), causal))
+        found.append((split.divergence.mean(-1), split.parts.mean(-1), split.gap))
+    whole, parts = (torch.stack([f[k] for f in found]).mean(0) for k in (0, 1))
+    zero = torch.stack([parts[0] + parts[1], parts[2], parts[3], parts[4]])  # additive: content is content and common
+    return whole.numpy(), parts.T.numpy(), zero.T.numpy(), max(f[2] for f in found)
+
+
+def first_layer(model: torch.nn.Module, ids: Tensor, layer: AttentionWeights) -> Tensor:
+    """Split the first layer's divergence over tokens and positions, ``(head, term)`` in the order of ``SIX``."""
+    if model.config.model_type == "gpt2":
+        e, p, norm = model.wte.weight[ids], model.wpe.weight[:len(ids)], model.h[0].ln_1
+    else:
+        table = model.embeddings
+        e = table.word_embeddings.weight[ids] + table.token_type_embeddings.weight[0]
+        p, norm = table.position_embeddings.weight[:len(ids)], table.LayerNorm
+    ln = weights.LayerNormWeights(norm.weight, norm.bias, norm.eps)
+    return split_six(e, p, layer, ln, model.config.model_type == "gpt2")
+
+
+def split_six(e: Tensor, p: Tensor, layer: AttentionWeights, ln, causal: bool) -> Tensor:
+    """Split the divergence of a layer that reads ``LN(e + p)`` over its six terms, ``(head, term)``."""
+    terms, rows = six_terms(e, p, layer, ln), _rows(len(e))
+    parts = [getattr(terms, name) for name in SIX[:4]]
+    parts += [getattr(terms, name)[:, None].expand_as(parts[0]) for name in SIX[4:]]
+    split = paths.split_divergence(torch.stack(parts)[:, :, rows], visible(rows, len(e), causal))
+    return split.parts.mean(-1).T
+
+
+def compare_splits(x: Tensor, layer: AttentionWeights, causal: bool) -> dict[str, np.ndarray]:
+    """Return, of each head, what other splits give to content, common part and semi-bias (origin: the mean of ``x``).
+
+    ``(part, head)`` each: the path, the parts in order and in reverse, Shapley's mean over orders, dropping one.
+    """
+    parts, rows = blocks.parts(x, layer, x.mean(0))[:3], _rows(len(x))
+    parts, seen = parts[:, :, rows], visible(rows, len(x), causal)
+    found = {"path": paths.split_divergence(parts, seen).parts, "in order": paths.in_order(parts, (0, 1, 2), seen),
+             "reverse order": paths.in_order(parts, (2, 1, 0), seen), "mean of orders": paths.shapley(parts, seen),
+             "drop one": paths.drop_one(parts, seen)}
+    halves = torch.cat([parts[1:], parts[:1] / 2, parts[:1] / 2])  # content cut in two
+    found["path, content cut"] = paths.split_divergence(halves, seen).parts[[0, 0, 1]]
+    found["mean of orders, content cut"] = paths.shapley(halves, seen)[[0, 0, 1]]
+    return {name: table.mean(-1).numpy() for name, table in found.items()}
+
+
+def attention_of(x: Tensor, layer: AttentionWeights, causal: bool) -> Tensor:
+    """Return a layer's maps."""
+    return attend(x, layer, causal=causal).attention
