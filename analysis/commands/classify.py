@@ -1,8 +1,8 @@
 """Name the class of each sequence in a FASTA file with a variant classifier, or say why it names none.
 
 A classifier has an answer for anything, even for what it has never seen a word of. So a sequence more than half of
-whose k-mers are unknown to the model gets no class; its probabilities are printed all the same. The bundled model
-knows an invented gene: every real sequence is unknown to it.
+whose k-mers are unknown to the model, or N throughout, gets no class; its probabilities are printed all the same. The
+bundled model knows an invented gene: every real sequence is unknown to it.
 """
 
 import json
@@ -40,7 +40,7 @@ def run(arguments) -> int:
     rows = []
     for gene, row in zip(genes, variants.predict(model, tokenizer, [gene.bases for gene in genes])):
         unknown = kmers.unknown_share(tokenizer, gene.bases)
-        best = labels[int(row.argmax())] if unknown <= LIMIT else None
+        best = labels[int(row.argmax())] if kmers.unread_share(tokenizer, gene.bases) <= LIMIT else None
         rows.append({"name": gene.name, "class": best, "probabilities": dict(zip(labels, row.tolist())),
                      "unknown": unknown})
     _print(rows, labels, found, arguments)
@@ -77,12 +77,16 @@ def _warn(rows: list[dict], found: checkpoints.Checkpoint) -> None:
     """Say on stderr what the numbers cannot be trusted for."""
     if found.stands_in_for:
         print(f"warning: {found.label()}", file=sys.stderr)
-    refused = [row["name"] for row in rows if row["class"] is None]
+    refused = [row["name"] for row in rows if row["class"] is None and row["unknown"] > LIMIT]
+    empty = [row["name"] for row in rows if row["class"] is None and row["unknown"] <= LIMIT]
     doubtful = [row["name"] for row in rows if row["class"] is not None and row["unknown"] > HIGH]
     if refused:
         knows = f", which was trained on: {origin}" if (origin := _origin(found)) else ""
         print(f"warning: {_some(refused)}: no class, because more than {LIMIT:.0%} of the k-mers are unknown to "
               f"{found.name}{knows}", file=sys.stderr)
+    if empty:
+        print(f"warning: {_some(empty)}: no class, because more than {LIMIT:.0%} of the k-mers are unknown or N "
+              "throughout", file=sys.stderr)
     if doubtful:
         print(f"warning: {_some(doubtful)}: more than {HIGH:.0%} of the k-mers are unknown, the class is doubtful",
               file=sys.stderr)

@@ -10,6 +10,10 @@ IUPAC = frozenset("ACGTRYSWKMBDHVN")
 """The four bases and the codes for an ambiguous one; ``U`` is read as ``T``."""
 
 GAP = "-"
+PROTEIN = frozenset("EFILPQZXJO*")
+"""Letters of amino acids that no base is written with."""
+MARK = b"\xef\xbb\xbf"
+"""What some editors put before UTF-8 text; it is left out."""
 
 
 class BadSequence(ValueError):
@@ -51,8 +55,9 @@ def read_fasta(path: str | Path, labels: str | Path | None = None, *, longest: i
     Raises
     ------
     BadSequence
-        If the file is empty or no FASTA, a record is empty, too long or too short, a name occurs twice, a letter is
-        not in the IUPAC alphabet, or ``labels`` lacks a name.
+        If the file is empty or no FASTA, a record is empty, too long or too short, a name occurs twice or cannot be
+        printed, a letter is not in the IUPAC alphabet, a header gives two classes, or ``labels`` lacks a name, has one
+        twice or has none in a row.
 
     Notes
     -----
@@ -99,21 +104,31 @@ def _records(path: Path) -> Iterator[tuple[str, str]]:
 def _text(path: Path) -> str:
     raw = path.read_bytes()
     try:
-        return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("ascii")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+        return text.removeprefix(MARK).decode("ascii")
+    except (OSError, EOFError, zlib.error) as error:
         raise BadSequence(f"{path}: not a whole FASTA file: {error}") from None
+    except UnicodeDecodeError as error:
+        raise BadSequence(f"{path}: not a whole FASTA file in plain or gzipped ASCII: byte {error.start + 1} is "
+                          f"{error.object[error.start]:#04x}") from None
 
 
 def _gene(path: Path, header: str, letters: str, table: dict[str, str] | None, aligned: bool) -> Gene:
     name, *rest = header.split() or [""]
-    said = dict(word.split("=", 1) for word in rest if "=" in word)
+    pairs = [word.split("=", 1) for word in rest if "=" in word]
+    said = dict(pairs)
+    if len({value for key, value in pairs if key == "class"}) > 1:
+        raise BadSequence(f"{path}: record {name!r} gives two classes in its header")
+    if not name.isprintable():
+        raise BadSequence(f"{path}: record {name!r} has a name that cannot be printed")
     letters = letters.upper().replace("U", "T")
     bases = letters.replace(GAP, "") if aligned else letters
     if not name or not bases:
         raise BadSequence(f"{path}: record {name or header!r} has no {'bases' if name else 'name'}")
     if wrong := sorted(set(bases) - IUPAC):
         raise BadSequence(f"{path}: record {name!r} holds {wrong[0]!r} at base {bases.index(wrong[0]) + 1}; "
-                          f"allowed are {''.join(sorted(IUPAC))} (ungapped)")
+                          f"allowed are {''.join(sorted(IUPAC))} (ungapped)"
+                          + ("; it looks like a protein" if PROTEIN & set(wrong) else ""))
     if table is not None and name not in table:
         raise BadSequence(f"{path}: the table of labels has no row for {name!r}")
     label = table[name] if table is not None else said.get("class", "")
@@ -122,10 +137,20 @@ def _gene(path: Path, header: str, letters: str, table: dict[str, str] | None, a
 
 
 def _read_labels(path: str | Path) -> dict[str, str]:
-    rows = [line.split("\t") for line in Path(path).read_text().splitlines() if line.strip()]
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadSequence(f"{path}: not a table of labels in UTF-8: {error.reason} at byte {error.start + 1}") from None
+    rows = [line.split("\t") for line in text.splitlines() if line.strip()]
     if not rows or not {"name", "class"} <= set(rows[0]):
         raise BadSequence(f"{path}: a table of labels needs the columns 'name' and 'class', tab-separated")
     name, label = rows[0].index("name"), rows[0].index("class")
-    if short := [i for i, row in enumerate(rows, 1) if len(row) <= max(name, label)]:
-        raise BadSequence(f"{path}: row {short[0]} of the table of labels lacks a column")
-    return {row[name].split()[0]: row[label] for row in rows[1:]}  # a FASTA name ends at the first blank
+    table: dict[str, str] = {}
+    for number, row in enumerate(rows[1:], 2):
+        if len(row) <= max(name, label) or not row[name].strip() or not row[label].strip():
+            raise BadSequence(f"{path}: row {number} of the table of labels lacks a column")
+        key = row[name].split()[0]  # a FASTA name ends at the first blank
+        if key in table:
+            raise BadSequence(f"{path}: the table of labels has two rows for {key!r}")
+        table[key] = row[label].strip()
+    return table

@@ -52,6 +52,16 @@ def unknown_share(tokenizer, bases: str) -> float:
     return ids.count(tokenizer.unk_token_id) / len(ids)
 
 
+def unread_share(tokenizer, bases: str) -> float:
+    """Return the share of a sequence's k-mers that are unknown or N throughout: neither says anything of it.
+
+    Training had runs of N, so the word of N alone is in the vocabulary, and :func:`unknown_share` does not count it.
+    """
+    cut = kmers(bases)
+    ids = tokenizer.convert_tokens_to_ids(cut)
+    return sum(i == tokenizer.unk_token_id or word == "N" * K for i, word in zip(ids, cut)) / len(cut)
+
+
 def build_tokenizer(sequences: Iterable[str], positions: int = 512):
     """Build the tokenizer whose vocabulary is the unique k-mers of the training sequences, [CLS] first.
 

@@ -130,10 +130,27 @@ def test_no_class_for_what_the_model_has_no_word_of(variant_folder, variant_data
     assert len(said.err.splitlines()) == 2
 
 
+def test_no_class_for_a_sequence_of_n(variant_folder, variant_data, tmp_path, capsys):
+    known = variant_data.genes[variant_data.parts.train[0]].bases
+    assert "N" * 12 in variant_data.tokenizer.get_vocab()  # so no word of it is unknown
+    rows = {"blank": "N" * 180, "most": known[:60] + "N" * 120, "few": known[:120] + "N" * 60}
+    (tmp_path / "a.fasta").write_text("".join(f">{name}\n{bases}\n" for name, bases in rows.items()))
+    assert main(["classify", str(tmp_path / "a.fasta"), "--model", str(variant_folder), "--tsv"]) == 1
+    said = capsys.readouterr()
+    rows = [line.split("\t") for line in said.out.splitlines()[1:]]
+    assert [row[1] for row in rows[:2]] == ["none", "none"]
+    assert rows[2][1] != "none"
+    assert rows[0][2] == "0.000"
+    assert "blank, most: no class, because more than 50% of the k-mers are unknown or N throughout" in said.err
+
+
 def test_unknown_share_counts_words():
     tokenizer = kmers.build_tokenizer(["ACGTACGTACGTACGTACGTA"])
     assert kmers.unknown_share(tokenizer, "ACGTACGTACGTACGTACGTA") == 0
     assert kmers.unknown_share(tokenizer, "ACGTACGTACGTACGTACGTN") == 0.5
+    blank = kmers.build_tokenizer(["ACGTACGTACGT", "N" * 12])
+    assert [kmers.unread_share(t, "N" * 12) for t in (tokenizer, blank)] == [1, 1]
+    assert kmers.unread_share(blank, "ACGTACGTACGTACGTACGTA") == 0.5
 
 
 @pytest.mark.parametrize(("text", "reason"), [
@@ -143,6 +160,7 @@ def test_unknown_share_counts_words():
     (">x\nACGT\n", "has 4 bases, 12 are needed"),
     (">x\n" + "A" * 4611 + "\n", "4611 bases, 4610 fit the model"),
     ("", "no FASTA record"),
+    (">x\n" + "MFVFLVLLPLVSSQ" * 9 + "\n", "looks like a protein"),
 ])
 def test_bad_files_get_one_line(variant_folder, tmp_path, capsys, text, reason):
     (tmp_path / "bad.fasta").write_text(text)
@@ -157,8 +175,11 @@ def test_bad_files_get_one_line(variant_folder, tmp_path, capsys, text, reason):
 def test_other_models_and_missing_files_are_refused(fasta, variant_folder, capsys):
     assert main(["classify", str(fasta[0]), "--model", "minilm"]) == 2
     assert "must be a variant classifier" in capsys.readouterr().err
-    assert main(["classify", "nowhere.fasta", "--model", str(variant_folder)]) == 2
-    assert "nowhere.fasta" in capsys.readouterr().err
+    for bad in ("nowhere.fasta", str(variant_folder)):  # no file, a folder
+        assert main(["classify", bad, "--model", str(variant_folder)]) == 2
+        said = capsys.readouterr().err
+        assert bad in said
+        assert len(said.splitlines()) == 1
 
 
 def test_as_a_user_runs_it(variant_folder, fasta):

@@ -33,6 +33,35 @@ def test_labels_from_a_table(tmp_path):
         read_fasta(path, write(tmp_path / "c.tsv", "class\tname\nBeta\tz\n"))
 
 
+@pytest.mark.parametrize(("table", "reason"), [
+    ("name\tclass\nx\tBeta\nx\tMu\n", "two rows for 'x'"),
+    ("name\tclass\nx\tBeta\nx more\tBeta\n", "two rows for 'x'"),  # a name ends at the first blank
+    ("name\tclass\n\tBeta\n", "row 2 of the table of labels lacks"),
+    ("name\tclass\nx\t \n", "row 2 of the table of labels lacks"),
+    ("name\tclass\nx\n", "row 2 of the table of labels lacks"),
+    ("name,class\nx,Beta\n", "needs the columns"),
+])
+def test_refuses_tables_of_labels(tmp_path, table, reason):
+    with pytest.raises(BadSequence, match=reason):
+        read_fasta(write(tmp_path / "a.fasta", ">x\nACGT\n"), write(tmp_path / "a.tsv", table))
+
+
+def test_tables_as_other_programs_save_them(tmp_path):
+    path = write(tmp_path / "a.fasta", ">x\nACGT\n")
+    for text in ("name\tclass\r\nx\tBeta\r\n", "\ufeffname\tclass\nx\tBeta\n"):
+        assert read_fasta(path, write(tmp_path / "a.tsv", text))[0].label == "Beta"
+    (tmp_path / "b.tsv").write_bytes("name\tclass\nx\tÄ\n".encode("latin-1"))
+    with pytest.raises(BadSequence, match="not a table of labels in UTF-8"):
+        read_fasta(path, tmp_path / "b.tsv")
+
+
+@pytest.mark.parametrize("text", [
+    ">x\r\nAC\r\nGT\r\n", ">x\rAC\rGT", "\ufeff>x\nacgt\n", "\n\n> x\nAC GT\n\n", ">x\nACGU"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_reads_what_other_programs_write(tmp_path, text, packed):
+    assert [(g.name, g.bases) for g in read_fasta(write(tmp_path / "a.fasta", text, packed))] == [("x", "ACGT")]
+
+
 @pytest.mark.parametrize(("text", "reason"), [
     ("", "no FASTA record"),
     ("ACGT\n", "does not begin with '>'"),
@@ -42,11 +71,24 @@ def test_labels_from_a_table(tmp_path):
     (">x\nACGJ\n", "'J' at base 4"),
     (">x\nAC-T\n", "'-' at base 3"),
     (">x\n" + "A" * 30 + "\n", "30 bases, 20 fit"),
-    (">x\nAé\n", "not a whole FASTA file"),
+    (">x\nAé\n", "in plain or gzipped ASCII: byte 5 is 0xc3"),
+    (">x\nMFVFLVLL\n", "'F' at base 2.*looks like a protein"),
+    (">x\nACGT*\n", "looks like a protein"),
+    (">x class=Mu class=Beta\nACGT\n", "'x' gives two classes"),
+    (">x\x1b[31m\nACGT\n", "a name that cannot be printed"),
+    (">x\n1 ACGT\n", "'1' at base 1"),
+    (">x\nAC\0GT\n", "at base 3"),
+    ("; a comment\n>x\nACGT\n", "does not begin with '>'"),
 ])
 def test_refuses(tmp_path, text, reason):
     with pytest.raises(BadSequence, match=reason):
         read_fasta(write(tmp_path / "bad.fasta", text), longest=20)
+
+
+def test_a_wrong_letter_that_is_no_amino_acid_is_no_protein(tmp_path):
+    with pytest.raises(BadSequence) as caught:
+        read_fasta(write(tmp_path / "a.fasta", ">x\nACG?\n"))
+    assert "protein" not in str(caught.value)
 
 
 def test_refuses_a_truncated_gzip(tmp_path):
