@@ -157,6 +157,23 @@ def split_divergence(parts: Float[Tensor, "part *batch key"], visible: Visible |
     return Split(torch.stack(found).to(parts.dtype), _divergence(total, mask).to(parts.dtype))
 
 
+def increments(parts: Float[Tensor, "part ..."], t: float,
+               visible: Visible | None = None) -> Float[Tensor, "part ..."]:
+    r"""Return what each part adds at one point of the path: :math:`t\,\mathrm{Cov}_{p_t}(s, s_k)`, nats per unit of t.
+
+    >>> s = torch.tensor([[0.0, 2.0]])
+    >>> increments(torch.stack([s, 0 * s]), 0.0)
+    tensor([[0.],
+            [0.]])
+    """
+    _check_parts(parts)
+    parts, mask = _check(parts, visible)
+    total = parts.sum(0)
+    p = _softmax(t * total, mask.expand(total.shape))
+    centred = total - (p * total).sum(-1, keepdim=True)
+    return t * (p * centred * parts).sum(-1)
+
+
 def drop_one(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Float[Tensor, "part ..."]:
     """Return by how much the divergence falls when one part is taken out of the score. Need not sum to the whole.
 

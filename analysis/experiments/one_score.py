@@ -76,9 +76,10 @@ def members(tokens: Tensor, *, causal: bool) -> dict[str, Tensor]:
 
 
 def distances(maps: Tensor, tokens: Tensor, *, causal: bool) -> Tensor:
-    """Return the distance of each map to the nearest member of each family, ``(..., family)``."""
-    found = members(tokens, causal=causal)
-    return torch.stack([prototypes.total_variation(maps, found[name]).amin(-1) for name in FAMILIES], -1)
+    """Return the distance of each map to the nearest member of each family, ``(..., family)``, on the chosen rows."""
+    found, rows = members(tokens, causal=causal), _rows(len(tokens))
+    return torch.stack([prototypes.total_variation(maps[..., rows, :], found[name][:, rows]).amin(-1)
+                        for name in FAMILIES], -1)
 
 
 def inputs(checkpoint: Checkpoint) -> list[Tensor]:
@@ -152,7 +153,7 @@ def split_layer(xs: Sequence[Tensor], layer: AttentionWeights, causal: bool,
     origin, found = torch.cat(list(xs)).mean(0), []
     for x in xs:
         rows = _rows(len(x))
-        about = blocks.parts(x, layer, origin)[:, :, rows]
+        about = blocks.parts(x, layer, origin, asking=x[rows])
         split = paths.split_divergence(about, visible(rows, len(x), causal))
         found.append((split.divergence.mean(-1), split.parts.mean(-1), split.gap))
     whole, parts = (torch.stack([f[k] for f in found]).mean(0) for k in (0, 1))
@@ -186,14 +187,16 @@ def compare_splits(x: Tensor, layer: AttentionWeights, causal: bool) -> dict[str
 
     ``(part, head)`` each: the path, the parts in order and in reverse, Shapley's mean over orders, dropping one.
     """
-    parts, rows = blocks.parts(x, layer, x.mean(0))[:3], _rows(len(x))
-    parts, seen = parts[:, :, rows], visible(rows, len(x), causal)
+    rows = _rows(len(x))
+    parts, seen = blocks.parts(x, layer, x.mean(0), asking=x[rows])[:3], visible(rows, len(x), causal)
     found = {"path": paths.split_divergence(parts, seen).parts, "in order": paths.in_order(parts, (0, 1, 2), seen),
              "reverse order": paths.in_order(parts, (2, 1, 0), seen), "mean of orders": paths.shapley(parts, seen),
              "drop one": paths.drop_one(parts, seen)}
     halves = torch.cat([parts[1:], parts[:1] / 2, parts[:1] / 2])  # content cut in two
-    found["path, content cut"] = paths.split_divergence(halves, seen).parts[[0, 0, 1]]
-    found["mean of orders, content cut"] = paths.shapley(halves, seen)[[0, 0, 1]]
+    for name, split in (("path, content cut", lambda p: paths.split_divergence(p, seen).parts),
+                        ("mean of orders, content cut", lambda p: paths.shapley(p, seen))):
+        common, semi, *content = split(halves)
+        found[name] = torch.stack([sum(content), common, semi])
     return {name: table.mean(-1).numpy() for name, table in found.items()}
 
 

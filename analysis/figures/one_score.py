@@ -43,7 +43,7 @@ def atlas(columns: Mapping[str, Sequence[np.ndarray]], rows: Sequence[str],
 
 
 def distances(families: Sequence[str], models: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
-    """Draw, for each prototype, the distance of the nearest trained head (dot) and control head (ring) of each model."""
+    """Draw, for each prototype, the distance of each model's nearest trained head (dot) and control head (ring)."""
     fig, ax = style.new(size="wide")
     colours = ["content", "semi_bias", "positional", "token", "record", "highlight"]
     for j, (name, (trained, control)) in enumerate(models.items()):

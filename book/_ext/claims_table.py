@@ -1,4 +1,4 @@
-"""Sphinx directives for the claims page: ``claims-counts`` and ``claims-table <document>``.
+"""Sphinx directives for the claims page: ``claims-counts`` and ``claims-table <document>``; the role ``evidence``.
 
 The verdicts are read from the text outputs of the chapters as they were last executed, so the page cannot say what no
 cell has computed. A claim whose chapter is in the book but has no verdict is a warning, which fails the build.
@@ -11,7 +11,7 @@ import execution
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective
+from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from analysis import ledger
 
@@ -127,6 +127,30 @@ class Table(Ledger):
                             refexplicit=True, refwarn=True, refdoc=self.env.docname)
 
 
+class Evidence(SphinxRole):
+    """``{evidence}`K-21```: what the verdict on a claim says, word for word, with a link to the cell that found it.
+
+    Where no chapter has been executed, as on a page that was made alone, only the link stands.
+    """
+
+    def run(self):
+        """Read the verdict of the present execution."""
+        known = {claim.id: claim for claim in ledger.claims()}
+        if self.text not in known:
+            message = self.inliner.reporter.error(f"{self.text} is not in the ledger", line=self.lineno)
+            return [], [message]
+        self.env.evidence_pages = {*getattr(self.env, "evidence_pages", ()), self.env.docname}
+        found = ledger.collect(execution.executed_path()).get(self.text)
+        said, messages = [], []
+        if found:
+            said, messages = self.inliner.parse(found.evidence, self.lineno, self, nodes.Element())
+        page = found.chapter if found else known[self.text].chapter
+        link = pending_xref("", nodes.inline(text=f"Cell in {page}"), refdomain="std", reftype="ref",
+                            reftarget=anchor("verdict", self.text), refexplicit=True, refwarn=bool(found),
+                            refdoc=self.env.docname)
+        return [*said, nodes.Text(" " if said else ""), link, nodes.Text(".")], messages
+
+
 def give_anchors(app, doctree):
     """Give every emitted verdict of a chapter an id, a class and a label that the table can refer to."""
     labels = app.env.domaindata["std"]["anonlabels"]
@@ -144,8 +168,9 @@ def give_anchors(app, doctree):
 
 
 def always_outdated(app, env, added, changed, removed):
-    """Read the claims page in every build: it depends on what the chapters printed."""
-    return sorted(getattr(env, "claims_pages", set()) & env.found_docs)
+    """Read the pages with claims in every build: they depend on what the chapters printed."""
+    pages = {*getattr(env, "claims_pages", ()), *getattr(env, "evidence_pages", ())}
+    return sorted(pages & env.found_docs)
 
 
 def setup(app):
@@ -153,6 +178,7 @@ def setup(app):
     app.add_config_value("claims_awaited", [], "env")  # chapters of the plan that this edition does without
     app.add_directive("claims-counts", Counts)
     app.add_directive("claims-table", Table)
+    app.add_role("evidence", Evidence())
     app.connect("doctree-read", give_anchors)
     app.connect("env-get-outdated", always_outdated)
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

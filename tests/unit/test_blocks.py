@@ -80,6 +80,11 @@ def test_parts_sum_to_the_scores_and_stand_where_they_should(origin):
     assert (origin is None) is (not found["common"].any())
 
 
+def test_fewer_rows_may_ask():
+    w, x, origin = layer(), draw(5, 7), draw(7, seed=3)
+    torch.testing.assert_close(blocks.parts(x, w, origin, asking=x[[4, 1]]), blocks.parts(x, w, origin)[:, :, [4, 1]])
+
+
 def test_about_the_mean_of_the_queries_content_has_no_part_that_all_queries_share():
     w, x = layer(), draw(9, 7)
     content = blocks.parts(x, w, x.mean(0))[0]

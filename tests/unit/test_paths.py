@@ -194,6 +194,13 @@ def test_shapley_depends_on_how_the_others_are_cut_and_the_path_does_not():
         assert bool(torch.isclose(two[0], three[0], rtol=1e-9)) is same
 
 
+def test_increments_integrate_to_the_split():
+    parts, visible = draw(3, 6, 6, scale=2.0), triangle(6)
+    t, w = np.polynomial.legendre.leggauss(60)
+    found = sum(b / 2 * paths.increments(parts, float(a + 1) / 2, visible) for a, b in zip(t, w))
+    torch.testing.assert_close(found, paths.split_divergence(parts, visible).parts, rtol=1e-9, atol=1e-10)
+
+
 def test_parts_may_be_negative():
     s = draw(20, scale=3.0)
     assert paths.split_divergence(torch.stack([2 * s, -s])).parts[1] < 0

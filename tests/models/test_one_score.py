@@ -1,0 +1,67 @@
+"""The survey of the chapter on the whole score: exact on bundled models, the control without a query bias."""
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import blocks, checkpoints, prototypes
+from analysis.experiments import one_score, one_score_gpt2
+
+
+@pytest.fixture(scope="module")
+def surveys():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(one_score, "PASSAGES", 2)
+        patch.setattr(one_score, "TOKENS", 20)
+        return {(name, seed): one_score.survey(checkpoints.find(name), control_seed=seed)
+                for name in ("gpt2-mini", "minilm") for seed in (None, 0)}
+
+
+def test_identity_and_split_are_exact(surveys):
+    for found in surveys.values():
+        assert found.error < 1e-12
+        assert found.gap < 1e-6
+        np.testing.assert_allclose(found.parts.sum(-1), found.divergence, atol=1e-6)
+        np.testing.assert_allclose(found.from_zero.sum(-1), found.divergence, atol=1e-6)
+        np.testing.assert_allclose(found.first.sum(-1), found.divergence[0], atol=1e-6)
+
+
+def test_row_constants_get_nothing_and_a_control_has_no_semi_bias(surveys):
+    for (_, seed), found in surveys.items():
+        assert not found.parts[..., 3:].any()
+        assert bool(found.parts[..., 2].any()) is (seed is None)
+
+
+def test_minilm_has_a_previous_token_head_and_its_control_has_none(surveys):
+    layer, _, far = surveys["minilm", None].nearest("previous")
+    assert layer == 0
+    assert far < 0.1
+    assert surveys["minilm", 0].nearest("previous")[2] > 0.5
+    assert surveys["minilm", 0].nearest("uniform")[2] < 0.1
+
+
+def test_distances_are_0_for_the_prototypes_themselves():
+    tokens = torch.randint(5, (24,), generator=torch.Generator().manual_seed(0))
+    for causal in (False, True):
+        for i, maps in enumerate(one_score.members(tokens, causal=causal).values()):
+            assert one_score.distances(maps, tokens, causal=causal)[:, i].max() == 0
+
+
+def test_the_sum_of_the_split_parts_under_another_cut():
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(9, 8, generator=g, dtype=torch.float64)
+    layer = prototypes.position_both(3, 5)  # any layer of width 8
+    found = one_score.compare_splits(x, layer, causal=True)
+    whole = found["path"].sum(0)
+    for name in ("in order", "reverse order", "mean of orders", "mean of orders, content cut"):
+        np.testing.assert_allclose(found[name].sum(0), whole, rtol=1e-9)
+    np.testing.assert_allclose(found["path, content cut"], found["path"], rtol=1e-9, atol=1e-12)
+    assert set(blocks.PARTS[:3]) == {"content", "common", "semi_bias"}
+
+
+def test_the_control_of_gpt2_has_no_semi_bias():
+    layer, x = one_score_gpt2.read(checkpoints.find("gpt2-mini"), control=True)
+    whole, parts, _, gap = one_score.split_layer([x[:16]], layer, True)
+    assert gap < 1e-9
+    assert not parts[..., 2].any()
+    assert whole.max() < 0.1
