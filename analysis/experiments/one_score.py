@@ -19,7 +19,7 @@ from analysis.checkpoints import Checkpoint
 from analysis.modules import weights_of
 
 FAMILIES = {
-    "uniform": "uniform, W_K = 0", "constant": "constant pattern", "previous": "previous token",
+    "uniform": "uniform", "constant": "constant pattern", "previous": "previous token",
     "matched": "matched token", "T^p": "T^p", "T^pp": "T^pp", "both": "T^p and T^pp"}
 SLOPES, PERIODS = (1.0, 0.1), (8, 16, 64)
 SIX = ("ee", "ep", "pe", "pp", "e", "p")
@@ -57,12 +57,12 @@ class Survey:
 def members(tokens: Tensor, *, causal: bool) -> dict[str, Tensor]:
     """Return the maps of all prototypes on these tokens, ``(member, query, key)`` by family.
 
-    A constant pattern may prefer the text's first, last or commonest token. Ramps have two slopes, circles three
-    periods. Everything else is fixed, and all of it was before a distance was looked at.
+    A constant pattern prefers the text's first token, or without a mask its last or commonest one (under a mask, what
+    stands late is seen by few, and the map is uniform). Ramps have two slopes, circles three periods.
     """
     _, tokens = torch.unique(tokens, return_inverse=True)
     size = int(tokens.max()) + 1, len(tokens)
-    favourites = dict.fromkeys((int(tokens[0]), int(tokens[-1]), int(tokens.bincount().argmax())))
+    favourites = dict.fromkeys((int(tokens[0]), int(tokens[-1]), int(tokens.bincount().argmax()))[:1 if causal else 3])
     periods = [p for p in PERIODS if p <= len(tokens)] or [PERIODS[0]]
     built = {
         "uniform": [prototypes.uniform(*size)],

@@ -1,5 +1,6 @@
 """Figures of the chapter on the whole score. Each takes arrays and returns a Figure."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ from analysis.figures import style
 
 COLOURS = {"content": "content", "common": "uniform", "semi-bias": "semi_bias", "ee": "content", "ep": "token",
            "pe": "muted", "pp": "positional", "e": "semi_bias", "p": "record", "row constants": "row_constant"}
+MANY = 50  # bars that an SVG draws one by one
 
 
 def path(t: np.ndarray, slopes: Mapping[str, np.ndarray], title: str = "") -> Figure:
@@ -35,10 +37,11 @@ def atlas(columns: Mapping[str, Sequence[np.ndarray]], rows: Sequence[str],
             ax.imshow(found, cmap=style.WEIGHT_CMAP, vmin=0, vmax=max(float(np.quantile(found, 0.99)), 2 / len(found)),
                       interpolation="antialiased")
             ax.set(xticks=[], yticks=[])
+            ax.spines[:].set_visible(False)  # a column may lie at the edge
             label = labels[title][i] if title in labels else ""
             ax.set_title(f"{title}\n{label}" if i == 0 else label)
             if j == 0:
-                ax.set_ylabel(rows[i])
+                ax.set_ylabel(_named(rows[i]))
     return style.many_marks(fig)
 
 
@@ -52,7 +55,7 @@ def distances(families: Sequence[str], models: Mapping[str, tuple[np.ndarray, np
         ax.plot(at, trained, "o", color=colour, label=name)
         ax.plot(at, control, "o", color=colour, markerfacecolor="none")
     ax.plot([], [], "o", color=style.COLOURS["control"], markerfacecolor="none", label="control")
-    ax.set(xticks=range(len(families)), xticklabels=[f.replace(", ", ",\n").replace(" ", "\n") for f in families],
+    ax.set(xticks=range(len(families)), xticklabels=[_named(f) for f in families],
            ylabel="distance of the nearest head", ylim=(0, 1.02))
     fig.legend(loc="outside upper center", ncols=len(models) + 1)
     return fig
@@ -72,6 +75,11 @@ def shares(models: Mapping[str, np.ndarray], names: Sequence[str]) -> Figure:
     return fig
 
 
+def _named(family: str) -> str:
+    """Break a prototype's name into lines, its formula in math."""
+    return re.sub(r"T\^(p+)", r"$T^{\1}$", family).replace(" ", "\n")
+
+
 def _stack(ax, table: np.ndarray, names: Sequence[str]) -> None:
     """Stack positive contributions upwards and negative ones downwards."""
     at = np.arange(len(table))
@@ -80,6 +88,6 @@ def _stack(ax, table: np.ndarray, names: Sequence[str]) -> None:
         for k, name in enumerate(names):
             part = np.clip(sign * table[:, k], 0, None)
             ax.bar(at, sign * part, bottom=sign * base, color=style.COLOURS[COLOURS[name]], width=0.85,
-                   label=name if sign == 1 else None, linewidth=0)
+                   label=name if sign == 1 else None, linewidth=0, rasterized=len(table) > MANY)
             base += part
     ax.axhline(0, color=style.COLOURS["ink"], linewidth=0.6)
