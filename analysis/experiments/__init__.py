@@ -24,7 +24,7 @@ NAMES: tuple[str, ...] = (
     "stream-minilm",
     "variant-baselines", "variant-baselines-real", "variant-base",
     "capture-cost", "one-score-gpt2",
-    "variant-measures", "variant-seeds", "variant-real",
+    "variant-measures", "variant-seeds", "variant-controls", "variant-real",
 )
 AWAITED: dict[str, str] = {"variant-base": "a GPU"}
 """Experiments without a record, and what they wait for."""

@@ -35,7 +35,7 @@ class Run:
     model: nn.Module
     data: variants.Data
     card: dict
-    folder: Path
+    folder: Path | None
 
     def control(self, seed: int = SEED) -> nn.Module:
         """Return the same architecture with random weights."""

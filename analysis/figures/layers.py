@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.figures import style
+from analysis.intervals import mean_interval
 
 
 class Line(NamedTuple):
@@ -16,6 +17,22 @@ class Line(NamedTuple):
     concept: str
     label: str
     dashes: str = "-"
+
+
+def over_units(values: np.ndarray) -> np.ndarray:
+    """Turn ``(unit, layer)`` into ``(layer, 3)``: mean over units (texts, sequences) and its interval.
+
+    >>> over_units(np.array([[1.0], [2.0], [3.0]])).round(2).tolist()
+    [[2.0, -0.48, 4.48]]
+    """
+    return np.array([mean_interval(column) for column in np.asarray(values).T])
+
+
+def over_seeds(trained: np.ndarray, control: np.ndarray) -> list[Line]:
+    """Make one curve a seed from ``(seed, unit, layer)``, with intervals over units; the control's in its colour."""
+    return [Line(over_units(values), concept, f"{concept}, seed {seed}", style.SEEDS[seed % len(style.SEEDS)])
+            for seed, pair in enumerate(zip(control, trained, strict=True))
+            for concept, values in zip(("control", "trained"), pair)]
 
 
 def by_depth(depth: int, shares: Sequence[float] = (0.0, 0.4, 1.0)) -> tuple[int, ...]:
@@ -41,9 +58,6 @@ def lines(panels: Mapping[str, list[Line]], ylabels: list[str], *, level: tuple[
     """Draw curves over layers, a panel a title, with intervals; ``level`` is a line (or one a panel) and its label."""
     figure, axes = style.new(1, len(panels), size=size, squeeze=False)
     for k, (panel, ylabel, (title, curves)) in enumerate(zip(axes[0], ylabels, panels.items())):
-        if level is not None:
-            panel.axhline(level[0][k] if isinstance(level[0], list) else level[0], label=level[1],
-                          color=style.COLOURS["highlight"], linestyle=":")
         for line in curves:
             values = line.values if line.values.ndim == 2 else np.stack([line.values] * 3, 1)
             layers = np.arange(len(values))
@@ -51,8 +65,12 @@ def lines(panels: Mapping[str, list[Line]], ylabels: list[str], *, level: tuple[
                                linewidth=0)
             panel.plot(layers, values[:, 0], line.dashes, marker="o", color=style.COLOURS[line.concept],
                        label=line.label)
+        if level is not None:
+            panel.axhline(level[0][k] if isinstance(level[0], list) else level[0], label=level[1],
+                          color=style.COLOURS["highlight"], linestyle=":")
         panel.set(xlabel="layer", title=title, ylabel=ylabel, xticks=layers)
         panel.set_ylim(bottom=min(0, panel.get_ylim()[0]))
     shown = {label: handle for panel in axes[0] for handle, label in zip(*panel.get_legend_handles_labels())}
-    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=min(4, len(shown)))
+    columns = len(shown) if len(shown) <= 4 else -(-len(shown) // 2)  # of two, so that a seed's curves share one
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns)
     return figure

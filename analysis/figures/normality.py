@@ -42,17 +42,22 @@ def sizes(rms: Mapping[str, np.ndarray], threshold: float) -> Figure:
     return style.many_marks(figure)
 
 
-def histograms(vectors: Mapping[str, tuple[str, np.ndarray]], statistic: Mapping[str, float]) -> Figure:
+def histograms(vectors: Mapping[str, tuple[str, np.ndarray]], statistic: Mapping[str, float], *,
+               rows: int = 1) -> Figure:
     """Draw standardised coordinates of vectors and the Gaussian: ``vectors`` maps a title to concept and values."""
-    figure, axes = style.new(1, len(vectors), sharey=True, squeeze=False)
+    figure, axes = style.new(rows, len(vectors) // rows, size="tall" if rows > 1 else "wide", sharex=True, sharey=True,
+                             squeeze=False)
     grid = np.linspace(-4.5, 4.5, 181)
-    for panel, (title, (concept, values)) in zip(axes[0], vectors.items()):
+    for panel, (title, (concept, values)) in zip(axes.flat, vectors.items(), strict=True):
         z = (values - values.mean()) / values.std(ddof=1)
         panel.hist(np.clip(z, -4.5, 4.5), np.linspace(-4.5, 4.5, 46), density=True, color=style.COLOURS[concept],
                    alpha=0.8)
         panel.plot(grid, norm.pdf(grid), color=style.COLOURS["ink"], linewidth=1)
-        panel.set(xlabel="standardised", title=f"{title}\nD = {statistic[title]:.3f}")
-    axes[0, 0].set(ylabel="density")
+        panel.set(title=f"{title}\nD = {statistic[title]:.3f}")
+    for panel in axes[-1]:
+        panel.set(xlabel="standardised")
+    for panel in axes[:, 0]:
+        panel.set(ylabel="density")
     return figure
 
 

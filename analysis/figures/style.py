@@ -31,6 +31,7 @@ GATES = {
     "directional": "#D55E00", "open": "#0072B2", "backward": "#009E73", "forward": "#8A5FBF", "cluster": "#E69F00",
     "instance": "#CC2A6A", "inverse directional": "#7A4B20", "closed": "#E4E4E4", "residual": "#A8A8A8",
 }
+SEEDS = "-", "--", ":"  # dashes, one a seed
 # Verdicts, as on the pages.
 VERDICTS = {"reproduced": "#1b6b36", "corrected": "#8e5aa8", "conditional": "#e0a030", "not reproduced": "#a11c33",
             "not testable": "#8a97a8", "open": "#e4e4e4"}

@@ -8,8 +8,6 @@ from matplotlib.figure import Figure
 
 from analysis.figures import style
 
-SEEDS = "-", "--", ":"
-
 
 def leak(classes: Sequence[str], phases: np.ndarray, lengths: Sequence[int], counts: np.ndarray) -> Figure:
     """Draw the phase of the words along the gene in each class, ``(class, place)``, and how long its sequences are."""
@@ -53,9 +51,9 @@ def training(losses: np.ndarray, steps: np.ndarray, validation: np.ndarray) -> F
     figure, (left, right) = style.new(1, 2)
     for seed, (loss, step, share) in enumerate(zip(losses, steps, validation)):
         smooth = loss[:len(loss) // 10 * 10].reshape(-1, 10).mean(1)
-        left.plot(np.arange(5, 10 * len(smooth), 10), smooth, SEEDS[seed % 3], color=style.COLOURS["trained"],
+        left.plot(np.arange(5, 10 * len(smooth), 10), smooth, style.SEEDS[seed % 3], color=style.COLOURS["trained"],
                   label=f"seed {seed}")
-        right.plot(step, 100 * share, SEEDS[seed % 3], marker="o", color=style.COLOURS["trained"])
+        right.plot(step, 100 * share, style.SEEDS[seed % 3], marker="o", color=style.COLOURS["trained"])
     left.axhline(np.log(8), color=style.COLOURS["muted"], label="ln 8, chance")
     right.axhline(100 / 8, color=style.COLOURS["muted"])
     left.set(xlabel="updates", ylabel="loss (nats)", ylim=(0, None))
@@ -91,22 +89,30 @@ def norms(rows: Mapping[str, np.ndarray]) -> Figure:
     return figure
 
 
-def along_gene(profiles: np.ndarray, marks: np.ndarray, titles: Sequence[str]) -> Figure:
-    """Draw what columns give to each k-mer of some sequences, ``(sequence, key)``; marked k-mers stand out."""
-    figure, axes = style.new(len(profiles), 1, size="tall", sharex=True)
-    for panel, values, marked, title in zip(axes, profiles, marks, titles):
-        keys = np.arange(len(values))
-        panel.vlines(keys[~marked], 0, 100 * values[~marked], color=style.COLOURS["muted"], linewidth=0.8,
-                     label="other k-mers")
-        panel.vlines(keys[marked], 0, 100 * values[marked], color=style.COLOURS["highlight"], linewidth=1.2,
-                     label="covers a site of its class")
-        panel.plot(keys[marked], np.zeros(marked.sum()), "|", color=style.COLOURS["highlight"], clip_on=False)
-        panel.set_title(title, loc="left")
-        panel.set(ylim=(0, None), xlim=(0, len(values)))
-    axes[len(axes) // 2].set(ylabel="share of a row's attention in columns (%), mean over heads")
-    axes[-1].set(xlabel="k-mer along the gene")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+def along_gene(profiles: Mapping[str, np.ndarray], marks: np.ndarray, titles: Sequence[str]) -> Figure:
+    """Draw what columns give to each k-mer, ``(sequence, key)`` by concept (a column of panels each); marks stand out.
+
+    A sequence has one scale in all its panels.
+    """
+    figure, axes = style.new(len(titles), len(profiles), size="tall", sharex=True, sharey="row", squeeze=False)
+    for panels, (concept, values) in zip(axes.T, profiles.items()):
+        for panel, weights, marked, title in zip(panels, values, marks, titles):
+            _strip(panel, weights, marked[:len(weights)])
+            panel.set_title(f"{title}, {concept}", loc="left")
+        panels[-1].set(xlabel="k-mer along the gene")
+    figure.supylabel("share of a row's attention in columns (%)")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return style.many_marks(figure)
+
+
+def _strip(panel, weights: np.ndarray, marked: np.ndarray) -> None:
+    keys = np.arange(len(weights))
+    panel.vlines(keys[~marked], 0, 100 * weights[~marked], color=style.COLOURS["muted"], linewidth=0.8,
+                 label="other k-mers")
+    panel.vlines(keys[marked], 0, 100 * weights[marked], color=style.COLOURS["highlight"], linewidth=1.2,
+                 label="covers a site of its class")
+    panel.plot(keys[marked], np.zeros(marked.sum()), "|", color=style.COLOURS["highlight"], clip_on=False)
+    panel.set(ylim=(0, None), xlim=(0, len(weights)))
 
 
 def enrichment(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float, float, float, float]]]],
@@ -162,7 +168,7 @@ def emergence(steps: np.ndarray, panels: Mapping[str, np.ndarray], gates: np.nda
     axes[0].legend()
     for i, name in enumerate(names):
         for seed, shares in enumerate(gates):
-            axes[-1].plot(steps[seed], 100 * shares.mean(1)[:, i], SEEDS[seed % 3], color=style.GATES[name],
+            axes[-1].plot(steps[seed], 100 * shares.mean(1)[:, i], style.SEEDS[seed % 3], color=style.GATES[name],
                           label=name if seed == 0 else None)
     axes[-1].set(title="gates (%)", xlabel="updates")
     axes[-1].legend()

@@ -30,18 +30,3 @@ def test_real_sequences_are_placed_where_their_own_lineage_has_its_gaps():
         assert gene.aligned.replace("-", "") == gene.bases
         own = backbones[gene.lineage]
         assert [c == "-" for c in gene.aligned] == [c == "-" for c in own.aligned], gene.name
-
-
-def test_no_sequence_is_in_the_records():
-    import json
-    import re
-
-    import numpy as np
-
-    from analysis.records import FOLDER as RECORDS
-    for name in ("variant-baselines", "variant-baselines-real"):
-        text = json.dumps(json.loads((RECORDS / f"{name}.json").read_text())["values"])
-        assert not re.search("[ACGTN-]{9}", text)
-        with np.load(RECORDS / f"{name}.npz") as arrays:
-            words = [str(word) for key in arrays for word in arrays[key].ravel() if arrays[key].dtype.kind == "U"]
-        assert not [word for word in words if re.fullmatch("[ACGTN-]+", word)]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from analysis.figures import layers, normality
 from analysis.figures import variants as figures
 from analysis.gates import GATES
 
@@ -31,11 +32,38 @@ def test_enrichment_draws_chance_and_interval():
     assert figure.axes[0].lines[1].get_xdata() == pytest.approx([0.9, 1.1])
 
 
-def test_along_the_gene_marks_what_is_marked():
-    values, marked = RNG.random((2, 30)), RNG.random((2, 30)) < 0.2
+def test_along_the_gene_marks_what_is_marked_in_both_models():
+    marked = RNG.random((2, 30)) < 0.2
+    values = {"trained": RNG.random((2, 30)), "control": RNG.random((2, 28)) / 100}  # a shorter record
     figure = figures.along_gene(values, marked, ["A", "B"])
-    plain, strong = figure.axes[0].collections
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "A, trained", "A, control", "B, trained", "B, control"]
+    trained, control = figure.axes[:2]
+    plain, strong = trained.collections
     assert (len(plain.get_segments()), len(strong.get_segments())) == ((~marked[0]).sum(), marked[0].sum())
+    assert strong.get_segments()[0][1][1] == pytest.approx(100 * values["trained"][0, marked[0]][0])
+    assert trained.get_ylim() == control.get_ylim()  # one scale, or nothing would look like something
+
+
+def test_curves_of_seeds_pair_each_control_with_its_seed():
+    trained, control = RNG.random((2, 5, 3)), RNG.random((2, 4, 3))
+    curves = layers.over_seeds(trained, control)
+    assert [(c.concept, c.label, c.dashes) for c in curves] == [
+        ("control", "control, seed 0", "-"), ("trained", "trained, seed 0", "-"),
+        ("control", "control, seed 1", "--"), ("trained", "trained, seed 1", "--")]
+    assert curves[3].values[:, 0] == pytest.approx(trained[1].mean(0))
+    assert (curves[0].values[:, 1] < control[0].mean(0)).all()
+    figure = layers.lines({"one": curves, "two": curves[:2]}, ["", ""], level=(0.5, "level"))
+    assert [line.get_label() for line in figure.axes[0].lines] == [c.label for c in curves] + ["level"]
+
+
+def test_histograms_stand_in_rows():
+    values = {f"{k}": ("trained" if k < 3 else "control", RNG.normal(size=90)) for k in range(6)}
+    figure = normality.histograms(values, dict.fromkeys(values, 0.05), rows=2)
+    assert [axes.get_title() for axes in figure.axes] == [f"{k}\nD = 0.050" for k in range(6)]
+    assert [axes.get_xlabel() for axes in figure.axes] == [""] * 3 + ["standardised"] * 3
+    colours = [axes.patches[0].get_facecolor() for axes in figure.axes]
+    assert colours[:3] == [colours[0]] * 3 != colours[3:]
 
 
 def test_emergence_draws_seeds_and_layers():
