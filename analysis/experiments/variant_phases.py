@@ -16,7 +16,7 @@ from analysis.sequences.fasta import Gene
 from analysis.training.variants import Data
 
 
-def kept_within(attention: Float[Tensor, "*head query key"], groups: Int[np.ndarray, " key"]) -> Tensor:
+def kept_within(attention: Float[Tensor, "*head query key"], groups: Int[np.ndarray, " position"]) -> Tensor:
     """Return the share of each head's attention that stays within a group of positions.
 
     Where attention is uniform it is the share of pairs that are of one group.
