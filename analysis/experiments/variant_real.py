@@ -14,15 +14,15 @@ from analysis.sequences.kmers import unknown_share
 from analysis.sequences.simulate import read_backbones
 from analysis.training import variants
 
-STEPS, FRESH = 700, 64
+FRESH = 64
+RECIPE = variants.shortened(variants.MINI, steps=700)
 """Real classes are of up to 277 lineages and take longer than invented ones."""
 
 
 def compute(device: torch.device) -> Result:
     """Evaluate the classifier on simulated and on real sequences, and measure it on one test sequence a class."""
     folder = data_folder("sars-cov-2")
-    recipe = variants.shortened(variants.MINI, steps=STEPS)
-    run = variant_measures.open_run(variant_runs.find_run("real", recipe=recipe, folder=folder, device=device), folder)
+    run = variant_measures.open_run(variant_runs.find_run("real", recipe=RECIPE, folder=folder, device=device), folder)
     backbones = read_backbones(folder)
     counts = variant_runs.confuse_all(run.model, run.data, variant_runs.make_sets(run.data, backbones, 0, FRESH))
     values = {name.replace(" ", "_"): variant_seeds.accuracy_value(table)

@@ -3,8 +3,10 @@
 Folders are looked for in ``ANALYSIS_RUNS``, then in ``runs``; what is not there is trained.
 """
 
+import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -26,28 +28,39 @@ FRESH = 48
 SETS = ("test", "new clades", "far clades", "only substitutions", "only deletions")
 
 
-def find_run(name: str, seed: int = 0, *, recipe: variants.Recipe | None = None, folder: Path | None = None,
+def find_run(name: str, seed: int = 0, *, recipe: variants.Recipe = variants.MINI, folder: Path | None = None,
              device: torch.device | str = "cpu") -> Path:
     """Return the folder of a trained classifier, ``ANALYSIS_RUNS/name`` or ``runs/name``; train it if there is none.
 
     Parameters
     ----------
     recipe
-        What to train; default: that of the bundled classifier.
+        What to train.
     folder
-        Real lineages to train around; without it the gene is invented, and seed 0 is the bundled classifier.
+        Real lineages to train around; without it the gene is invented, and seed 0 of ``MINI`` is the bundled one.
+
+    Raises
+    ------
+    ValueError
+        If the folder of that name holds another recipe or seed.
     """
-    if folder is None and seed == 0:
+    if folder is None and seed == 0 and recipe == variants.MINI:
         return checkpoints.find("variant-bert-mini").folder
     places = [Path(parent, name) for parent in (os.environ.get(RUNS), "runs") if parent]
     for place in places:
         if (place / "report.json").exists():
-            return place
-    recipe = recipe or variants.MINI
+            return _expect(place, recipe, seed)
     data = variants.make_data(recipe, seed, folder)
     variants.train(recipe, places[-1], seed=seed, device=device, data=data,
                    probe=variant_emergence.make_probe(data), probe_at=variant_emergence.at(recipe.steps))
     return places[-1]
+
+
+def _expect(place: Path, recipe: variants.Recipe, seed: int) -> Path:
+    card = json.loads((place / "report.json").read_text())
+    if card["seed"] != seed or variants.Recipe(**card["recipe"]) != recipe:
+        raise ValueError(f"{place} holds seed {card['seed']} of {card['recipe']}, not seed {seed} of {asdict(recipe)}")
+    return place
 
 
 def make_sets(data: variants.Data, backbones: Sequence[Backbone], seed: int,

@@ -4,6 +4,9 @@ A seed is another simulation of sequences around the same lineages, another orde
 is the bundled one.
 """
 
+from collections.abc import Iterable
+from pathlib import Path
+
 import numpy as np
 import torch
 
@@ -21,10 +24,12 @@ TRACED = ("loss", "step", "validation", "cone", "resultant", "entropy", "gates")
 
 def one(seed: int, device: torch.device) -> tuple[dict[str, Value], dict[str, np.ndarray]]:
     """Evaluate and measure the classifier of one seed; train it if it is not there."""
-    folder = variant_runs.find_run(f"seed{seed}", seed, device=device)
+    return measure_folder(variant_runs.find_run(f"seed{seed}", seed, device=device), seed)
+
+
+def measure_folder(folder: Path, seed: int) -> tuple[dict[str, Value], dict[str, np.ndarray]]:
+    """Evaluate and measure a trained classifier on the sets of that seed."""
     run = variant_measures.open_run(folder)
-    if run.card["seed"] != seed:
-        raise ValueError(f"{folder} holds seed {run.card['seed']}, not seed {seed}")
     backbones, values = invent_backbones(0), {}
     for name in ("validation", "test"):
         size = len(getattr(run.data.parts, name))
@@ -51,9 +56,14 @@ def compute(device: torch.device) -> Result:
         for name, array in found.items():
             arrays.setdefault(name, []).append(array)
     stacked = {name: np.stack(rows) for name, rows in arrays.items()}
-    tolerances = {name: variant_measures.tolerance(name) for name in stacked}
-    tolerances |= {name: 1e-3 for name in stacked if name.startswith("trace_")} | {"confusion": 2, "enriched": 0.3}
-    return Result(values, stacked, tolerances)
+    return Result(values, stacked, tolerances(stacked))
+
+
+def tolerances(arrays: Iterable[str]) -> dict[str, float]:
+    """Say how far each array may differ on another machine."""
+    special = {"confusion": 2, "enriched": 0.3}
+    return {name: 1e-3 if name.startswith("trace_") else special.get(name, variant_measures.tolerance(name))
+            for name in arrays}
 
 
 def accuracy_value(counts: np.ndarray) -> Value:

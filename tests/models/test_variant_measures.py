@@ -1,16 +1,27 @@
 """Measuring the variant classifier: against states and maps that the library returns; its runs, sets and columns."""
 
+import json
 import math
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from analysis import gates, normality
-from analysis.experiments import variant_columns, variant_measures, variant_runs
+from analysis.experiments import (
+    variant_columns,
+    variant_measures,
+    variant_pretraining,
+    variant_runs,
+    variant_seeds,
+    variant_splits,
+)
 from analysis.records import Value
 from analysis.sequences.fasta import GAP
 from analysis.sequences.simulate import invent_backbones
+from analysis.training import variants
 
 BACKBONES = invent_backbones(0, codons=60)
 
@@ -145,12 +156,15 @@ def test_whom_a_classifier_follows_that_reads_deletions_only(run, monkeypatch):
 
 def test_runs_are_found_where_they_lie(variant_folder, monkeypatch, tmp_path):
     monkeypatch.setenv(variant_runs.RUNS, str(variant_folder.parent))
-    assert variant_runs.find_run(variant_folder.name, seed=1) == variant_folder
+    card = json.loads((variant_folder / "report.json").read_text())
+    recipe = variants.Recipe(**card["recipe"])
+    assert variant_runs.find_run(variant_folder.name, card["seed"], recipe=recipe) == variant_folder
+    for seed, other in ((card["seed"] + 1, recipe), (card["seed"], replace(recipe, steps=recipe.steps + 1))):
+        with pytest.raises(ValueError, match=rf"{variant_folder.name} holds seed {card['seed']} of"):
+            variant_runs.find_run(variant_folder.name, seed, recipe=other)
     monkeypatch.setenv(variant_runs.RUNS, str(tmp_path))
-    monkeypatch.setattr(variant_runs.variants, "MINI", variant_runs.variants.shortened(
-        variant_runs.variants.TINY, sequences=160, steps=2, warmup=1))
     monkeypatch.chdir(tmp_path)
-    made = variant_runs.find_run("new", seed=1)
+    made = variant_runs.find_run("new", recipe=variants.shortened(variants.TINY, sequences=160, steps=2, warmup=1))
     assert (made / "report.json").exists()
     assert np.load(made / "trace.npz")["gates"].shape[0] >= 2
 
@@ -161,3 +175,38 @@ def test_data_that_do_not_fit_the_vocabulary_are_refused(run, variant_folder, mo
     monkeypatch.setattr(variant_measures.variants, "make_data", lambda *_: other)
     with pytest.raises(ValueError, match="another vocabulary"):
         variant_measures.open_run(variant_folder)
+
+
+def test_bert_and_baselines_are_scored_on_the_same_parts(run, variant_folder, monkeypatch):
+    """A classifier that names the true class but for one sequence; the regression sees the same test part."""
+    truth = {gene.bases: gene.label for gene in run.data.genes}
+    test = [run.data.genes[i] for i in run.data.parts.test]
+
+    def all_but_one(model, tokenizer, sequences):
+        named = [run.data.labels.index(truth.get(bases, "Mu")) for bases in sequences]
+        return torch.eye(8)[[(i + (bases == test[0].bases)) % 8 for i, bases in zip(named, sequences)]]
+
+    monkeypatch.setattr(variant_splits.variants, "predict", all_but_one)
+    monkeypatch.setattr(variant_splits.variant_runs, "find_run", lambda *_, **__: variant_folder)
+    found = variant_splits.score_all({"sequence": "some", "clade": "other"}, variants.TINY, BACKBONES)
+    table, first = found.arrays["confusion"][0], run.data.labels.index(test[0].label)
+    assert table.sum() == len(test)
+    assert np.trace(table) == len(test) - 1 == table.sum() - table[first, (first + 1) % 8]
+    assert found["bert/sequence"] == found["bert/clade"] == pytest.approx(1 - 1 / len(test))
+    assert found.values["bert/sequence"].low < found["bert/sequence"]
+    assert found["train/sequence"] == len(run.data.parts.train)
+    assert found["kmers/sequence"] > found["length/sequence"]
+
+
+def test_the_pre_trained_one_is_measured_like_the_others(run, variant_folder, monkeypatch, tmp_path):
+    folder = shutil.copytree(variant_folder, tmp_path / "pretrained")
+    with np.load(folder / "trace.npz") as trace:
+        np.savez(folder / "trace.npz", pretrain_loss=np.r_[np.full(9, 5.0), np.full(20, 3.0)], **trace)
+    asked = []
+    monkeypatch.setattr(variant_pretraining.variant_runs, "find_run", lambda *a, **k: asked.append(k) or folder)
+    monkeypatch.setattr(variant_seeds, "measure_folder", lambda *_: ({}, {"gates": np.ones(3)}))
+    found = variant_pretraining.compute(torch.device("cpu"))
+    assert asked[0]["recipe"] == replace(variants.MINI, pretrain_steps=variant_pretraining.UPDATES)
+    assert found["pretrain_loss"] == 3
+    assert found["vocabulary"] == len(run.data.tokenizer)
+    assert set(found.tolerances) == set(found.arrays) == {"gates", "pretrain_loss"}
