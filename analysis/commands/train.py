@@ -54,15 +54,19 @@ def _variants(recipe: str, out: Path, *, device: str | None, seed: int = 0, back
     return {name: value for name, value in report.items() if not isinstance(value, dict)}
 
 
-def _base(out: Path, *, steps: int | None = None, **options) -> dict:
-    """Train the large classifier and make its record: in the book, or beside the model if it was trained for less."""
+def _base(out: Path, *, device: str | None, resume: bool, **asked) -> dict:
+    """Train the large classifier and make its record: the book's, or beside the model where anything was asked for."""
     import os
+    from dataclasses import replace
 
-    from analysis import device, records
-    from analysis.experiments.variant_base import EXPERIMENT
-    card = _variants("BASE", out, steps=steps, **options)
+    from analysis import device as devices
+    from analysis import records
+    from analysis.experiments import variant_base
+    card = _variants("BASE", out, device=device, resume=resume, **asked)
     os.environ["ANALYSIS_FOLDER_VARIANT_BERT_BASE"] = str(out.resolve())
-    written = records.write(EXPERIMENT, device.choose("cpu"), records.FOLDER if steps is None else out)
+    experiment = replace(variant_base.EXPERIMENT,
+                         compute=lambda _: variant_base.measure_folder(out, asked.get("backbones")))
+    written = records.write(experiment, devices.choose("cpu"), out if asked else records.FOLDER)
     return card | {"record": str(written)}
 
 

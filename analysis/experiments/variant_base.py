@@ -12,7 +12,7 @@ import torch
 from analysis import checkpoints
 from analysis.experiments import variant_measures
 from analysis.intervals import share_interval
-from analysis.records import Experiment, Result, Value, data_folder
+from analysis.records import Experiment, Result, Value
 from analysis.training.variants import POSITIONS
 
 PER_CLASS, AMONG = 1, 200
@@ -21,9 +21,12 @@ TOLD = ("steps", "seconds", "ms_per_step", "vocabulary", "parameters", "final_lo
 """What is taken from the card as it is."""
 
 
-def measure_folder(folder: Path, *, pad_to: int = POSITIONS) -> Result:
-    """Measure a trained classifier's folder; its accuracies are those of its card, with exact intervals."""
-    run = variant_measures.open_run(folder, data_folder("sars-cov-2") if _is_real(folder) else None)
+def measure_folder(folder: Path, backbones: Path | None = None, *, pad_to: int = POSITIONS) -> Result:
+    """Measure a trained classifier's folder; its accuracies are those of its card, with exact intervals.
+
+    ``backbones`` is what its sequences were simulated around, as for ``variants.make_data``.
+    """
+    run = variant_measures.open_run(folder, backbones)
     parts, card = run.data.parts, run.card
     some = replace(run.data, parts=replace(parts, test=parts.test[:AMONG]))
     arrays, values, _ = variant_measures.measure_run(replace(run, data=some), PER_CLASS, pad_to=pad_to)
@@ -36,12 +39,8 @@ def measure_folder(folder: Path, *, pad_to: int = POSITIONS) -> Result:
     return Result(values, arrays, {name: variant_measures.tolerance(name) for name in arrays})
 
 
-def _is_real(folder: Path) -> bool:
-    return '"synthetic gene"' not in (Path(folder) / "report.json").read_text()
-
-
 def compute(device: torch.device) -> Result:
-    """Measure the trained classifier, wherever it lies."""
+    """Measure the trained classifier, wherever it lies; the book's is trained around the invented gene."""
     return measure_folder(checkpoints.find("variant-bert-base").folder)
 
 

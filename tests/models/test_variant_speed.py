@@ -169,19 +169,23 @@ def test_encoding_in_pieces_is_encoding(variant_data, monkeypatch):
         assert torch.equal(pieces[name], whole[name])
 
 
-def test_training_the_large_one_leaves_its_record(tmp_path, monkeypatch, capsys):
-    """The command at two layers and a short gene, from simulating to the sealed record; three steps teach nothing."""
-    from analysis import records
-    from analysis.__main__ import main
+@pytest.fixture
+def short_base(monkeypatch):
+    """Make the large recipe one of two layers and a short gene, three steps of which teach nothing."""
     from analysis.experiments import variant_base, variant_measures
     monkeypatch.setattr(variant_base, "measure_folder", partial(variant_base.measure_folder, pad_to=32))
     monkeypatch.setenv("ANALYSIS_DEVICE", "cpu")
     monkeypatch.setenv("ANALYSIS_FOLDER_VARIANT_BERT_BASE", "")
-    monkeypatch.setattr(variants, "BASE", variants.shortened(SMALL, pad_to=32))
+    monkeypatch.setattr(variants, "BASE", variants.shortened(SMALL, steps=3, pad_to=32))
     monkeypatch.setattr(variants, "invent_backbones", lambda seed: invent_backbones(seed, codons=60))
     monkeypatch.setattr(variant_measures, "correct", lambda data, test, *_: [
         next(int(i) for i in data.parts.train if data.genes[i].label == label) for label in data.labels])
-    assert main(["train", "variant-bert-base", "--steps", "3", "--batch", "8", "--out", str(tmp_path)]) == 0
+
+
+def test_training_the_large_one_leaves_its_record(short_base, tmp_path, capsys):
+    from analysis import records
+    from analysis.__main__ import main
+    assert main(["train", "variant-bert-base", "--batch", "8", "--out", str(tmp_path)]) == 0
     card = json.loads((tmp_path / "report.json").read_text())
     assert card["recipe"]["batch"] == 8
     assert f"record  {tmp_path / 'variant-base.json'}" in capsys.readouterr().out
@@ -192,6 +196,25 @@ def test_training_the_large_one_leaves_its_record(tmp_path, monkeypatch, capsys)
     assert record.array("gates").shape[:3] == (8, 2, 2)
     assert record.provenance["models"][0]["name"] == "variant-bert-base"
     assert "control_gates" in record.arrays
+
+
+def test_only_the_recipe_as_it_stands_makes_the_books_record(short_base, tmp_path, monkeypatch):
+    from analysis import records
+    from analysis.__main__ import main
+    book = tmp_path / "book"
+    monkeypatch.setattr(records, "FOLDER", book)
+    for number, asked in enumerate((["--pretrain", "1"], [])):
+        assert main(["train", "variant-bert-base", "--out", str(tmp_path / str(number)), *asked]) == 0
+        assert (book / "variant-base.json").exists() == (not asked)
+
+
+def test_the_large_one_around_ones_own_lineages_is_measured_with_them(short_base, tmp_path):
+    from analysis import records
+    from analysis.__main__ import main
+    own = tmp_path / "own.fasta"
+    own.write_text("".join(f">{b.name} class={b.label}\n{b.aligned}\n" for b in invent_backbones(3, codons=60)))
+    assert main(["train", "variant-bert-base", "--backbones", str(own), "--out", str(tmp_path / "run")]) == 0
+    assert records.load("variant-base", tmp_path / "run")["origin"] == "real lineages (own.fasta)"
 
 
 @pytest.mark.gpu
