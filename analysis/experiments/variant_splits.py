@@ -19,7 +19,7 @@ from analysis.sequences.simulate import Backbone, invent_backbones
 from analysis.sequences.splits import unit_names
 from analysis.training import variants
 
-BASELINES = ("length", "phase", "nearest", "kmers")
+BASELINES = ("majority", "length", "phase", "nearest", "kmers", "kmers-gapped")
 RUNS = {"sequence": "seed0", "clade": "by-clade", "lineage": "by-lineage"}
 """Folders of the trained classifiers by what is kept apart; parted by sequence it is the bundled one."""
 

@@ -62,16 +62,16 @@ def training(losses: np.ndarray, steps: np.ndarray, validation: np.ndarray) -> F
     return figure
 
 
-def by_class(shares: Mapping[str, np.ndarray], classes: Sequence[str], sets: Sequence[str]) -> Figure:
-    """Draw accuracy by class and set, ``(set, class)``, a panel a model, in per cent."""
-    figure, axes = style.new(1, len(shares), sharey=True, squeeze=False)
-    for panel, (title, table) in zip(axes[0], shares.items()):
+def percentages(tables: Mapping[str, np.ndarray], columns: Sequence[str], rows: Sequence[str]) -> Figure:
+    """Draw tables of shares ``(row, column)`` in per cent, a panel each; accuracy by class and set, confusions."""
+    figure, axes = style.new(1, len(tables), sharey=True, squeeze=False)
+    for panel, (title, table) in zip(axes[0], tables.items()):
         panel.imshow(100 * table, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=100)
         for (i, j), share in np.ndenumerate(table):
             panel.text(j, i, f"{100 * share:.0f}", ha="center", va="center",
                        color=style.COLOURS["ink"] if share > 0.6 else "white")
-        panel.set_xticks(range(len(classes)), classes, rotation="vertical")
-        panel.set_yticks(range(len(sets)), sets)
+        panel.set_xticks(range(len(columns)), columns, rotation="vertical")
+        panel.set_yticks(range(len(rows)), rows)
         panel.set(title=title)
     return figure
 
