@@ -1,7 +1,6 @@
 """The variant classifier when sequences, sub-clades or whole lineages are kept apart, simple classifiers beside it.
 
-All learn from the same training part and are scored on the same test part, once. Around the invented gene; around
-real lineages in ``variant_splits_real``.
+All learn from the same training part and are scored on the same test part, once. The gene is the invented one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +23,7 @@ RUNS = {"sequence": "seed0", "clade": "by-clade", "lineage": "by-lineage"}
 """Folders of the trained classifiers by what is kept apart; parted by sequence it is the bundled one."""
 
 
-def score_run(folder: Path, backbones: Sequence[Backbone], lineages: Path | None = None,
-              ) -> tuple[dict[str, Value], np.ndarray]:
+def score_run(folder: Path, backbones: Sequence[Backbone]) -> tuple[dict[str, Value], np.ndarray]:
     """Score a trained classifier and the baselines on its own parts.
 
     Returns
@@ -33,14 +31,16 @@ def score_run(folder: Path, backbones: Sequence[Backbone], lineages: Path | None
     tuple
         Values, and how often each class of the test part is named as each, ``(class, named)``.
     """
-    run = variant_measures.open_run(folder, lineages)
+    run = variant_measures.open_run(folder)
     train, validation, test = ([run.data.genes[i] for i in part]
                                for part in (run.data.parts.train, run.data.parts.validation, run.data.parts.test))
     by = run.card["recipe"]["by"]
-    groups, counts = unit_names(test, by), variant_runs.confuse(run.model, run.data, test)
-    named = variants.predict(run.model, run.data.tokenizer, [gene.bases for gene in test]).argmax(-1).tolist()
-    right = np.array([run.data.labels[i] == gene.label for i, gene in zip(named, test)])
-    values = {"bert": replace(score("bert", right, groups), tolerance=0.01),
+    groups = unit_names(test, by)
+    named = variants.predict(run.model, run.data.tokenizer, [gene.bases for gene in test]).argmax(-1).numpy()
+    due = np.array([run.data.labels.index(gene.label) for gene in test])
+    counts = np.zeros((len(run.data.labels),) * 2, int)
+    np.add.at(counts, (due, named), 1)
+    values = {"bert": replace(score("bert", named == due, groups), tolerance=0.01),
               "validation": Value(run.card["validation"], 0.01, n=len(validation)),
               "train": Value(len(train)), "units": Value(len(set(groups)), n=len(test))}
     values |= {name: score(name, hits(fitted(name, train, validation), test), groups) for name in BASELINES}
@@ -48,12 +48,11 @@ def score_run(folder: Path, backbones: Sequence[Backbone], lineages: Path | None
 
 
 def score_all(runs: Mapping[str, str], recipe: variants.Recipe, backbones: Sequence[Backbone],
-              lineages: Path | None = None, device: torch.device | str = "cpu") -> Result:
+              device: torch.device | str = "cpu") -> Result:
     """Score a classifier for each way to part, training those that are not there; values as ``name/part``."""
     values, tables = {}, []
     for by, name in runs.items():
-        folder = variant_runs.find_run(name, recipe=replace(recipe, by=by), folder=lineages, device=device)
-        found, counts = score_run(folder, backbones, lineages)
+        found, counts = score_run(variant_runs.find_run(name, recipe=replace(recipe, by=by), device=device), backbones)
         values |= {f"{what}/{by}": value for what, value in found.items()}
         tables.append(counts)
     return Result(values, {"confusion": np.stack(tables).astype(np.int32), "parts": np.array(list(runs))},
