@@ -81,7 +81,7 @@ def test_training_norms_values_and_tables():
     assert figure.axes[1].lines[0].get_ydata().tolist() == [10, 100]
     rows = {which: RNG.random((4, 20)) for which in ("trained", "control")}
     assert [axes.get_title() for axes in figures.norms(rows).axes] == [f"rows of {kind}" for kind in "XQKV"]
-    table = figures.by_class({"one": np.eye(2)}, ["A", "B"], ["test", "new"])
+    table = figures.percentages({"one": np.eye(2)}, ["A", "B"], ["test", "new"])
     assert [text.get_text() for text in table.axes[0].texts] == ["100", "0", "0", "100"]
     values = figures.singular_values({"head": {"trained": np.ones(5), "control": np.zeros(5)}, "other": {
         "trained": np.ones(5), "control": np.zeros(5)}})
