@@ -143,7 +143,8 @@ class Evidence(SphinxRole):
         found = ledger.collect(execution.executed_path()).get(self.text)
         said, messages = [], []
         if found:
-            said, messages = self.inliner.parse(found.evidence, self.lineno, self, nodes.Element())
+            sentence = found.evidence[0].upper() + found.evidence[1:].removesuffix(".") + "."
+            said, messages = self.inliner.parse(sentence, self.lineno, self, nodes.Element())
         page = found.chapter if found else known[self.text].chapter
         link = pending_xref("", nodes.inline(text=f"Cell in {page}"), refdomain="std", reftype="ref",
                             reftarget=anchor("verdict", self.text), refexplicit=True, refwarn=bool(found),
