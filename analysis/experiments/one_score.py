@@ -92,7 +92,9 @@ def inputs(checkpoint: Checkpoint) -> list[Tensor]:
         tokenizer = load_tokenizer(checkpoint.folder)
         return [torch.tensor(tokenizer(words(lines[label]))["input_ids"][:1 + len(kmers(lines[label]))])
                 for label in ("Omicron",)]
-    found = [torch.tensor(tokenizer(text, truncation=True, max_length=TOKENS)["input_ids"])
+    config = weights.config(checkpoint)
+    longest = min(TOKENS, config["n_positions" if config["causal"] else "max_position_embeddings"])
+    found = [torch.tensor(tokenizer(text, truncation=True, max_length=longest)["input_ids"])
              for text in texts.passages(count=PASSAGES)]
     return [ids for ids in found if len(ids) > 1]
 

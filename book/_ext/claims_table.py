@@ -140,7 +140,10 @@ class Evidence(SphinxRole):
             message = self.inliner.reporter.error(f"{self.text} is not in the ledger", line=self.lineno)
             return [], [message]
         self.env.evidence_pages = {*getattr(self.env, "evidence_pages", ()), self.env.docname}
-        found = ledger.collect(execution.executed_path()).get(self.text)
+        try:
+            found = ledger.collect(execution.executed_path()).get(self.text)
+        except ledger.BadLedger as error:
+            return [], [self.inliner.reporter.error(str(error), line=self.lineno)]
         said, messages = [], []
         if found:
             sentence = found.evidence[0].upper() + found.evidence[1:].removesuffix(".") + "."

@@ -25,7 +25,7 @@ def emitted(verdict: ledger.Verdict) -> dict:
 def build(tmp_path, monkeypatch):
     """Return a function that builds a book of a chapter with the given verdicts, and gives page and warnings."""
     def build(verdicts: list[ledger.Verdict], chapters: tuple[str, ...] = ("semi-bias",),
-              awaited: tuple[str, ...] = ()) -> tuple[str, str]:
+              awaited: tuple[str, ...] = (), finding: str = "K-15") -> tuple[str, str]:
         folder = tmp_path / "executed"
         cells = [{"cell_type": "code", "metadata": {}, "execution_count": 1, "source": "x",
                   "outputs": [emitted(v) for v in verdicts]}]
@@ -36,6 +36,7 @@ def build(tmp_path, monkeypatch):
         notebook = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [
             {"cell_type": "markdown", "metadata": {}, "source": "# Semi-bias"}, *cells]}
         (source / "book" / "claims.md").write_text(PAGE)
+        (source / "book" / "findings.md").write_text("# Findings\n\nWe found: {evidence}`" + finding + "`\n")
         for name in chapters:
             (source / "book" / f"{name}.ipynb").write_text(json.dumps(notebook))
         warnings = tmp_path / "warnings"
@@ -45,12 +46,29 @@ def build(tmp_path, monkeypatch):
                          freshenv=True)
             app.build()
         pages = {p.stem: p.read_text() for p in (tmp_path / "html" / "book").glob("*.html")}
+        build.findings = pages["findings"]
         return pages["claims"], pages.get("semi-bias", ""), warnings.read_text()
     return build
 
 
 def verdicts(letter: str = "K") -> list[ledger.Verdict]:
     return [ledger.Verdict(c.id, "corrected", "The $n$ differ by 1.") for c in ledger.claims() if c.id[0] == letter]
+
+
+def test_evidence_is_quoted_on_another_page_with_a_link_to_its_cell(build):
+    _, _, warnings = build(verdicts())
+    said = re.search(r"We found: (.*?)</p>", build.findings, re.DOTALL)[1]
+    assert "differ by 1." in said
+    assert "math" in said
+    assert 'href="semi-bias.html#verdict-k-15"' in said
+    assert "verdict-k-15" not in warnings
+
+
+def test_evidence_without_a_verdict_is_a_link_and_without_a_claim_an_error(build):
+    build([v for v in verdicts() if v.id != "K-15"], awaited=("semi-bias",))
+    assert "differ by 1." not in build.findings
+    assert "Cell in semi-bias" in build.findings
+    assert "K-99 is not in the ledger" in build(verdicts(), finding="K-99")[2]
 
 
 def test_a_verdict_is_shown_with_its_evidence_and_a_link_to_its_cell(build):

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from transformers import BertConfig, BertModel
 
-from analysis import blocks, checkpoints, prototypes
+from analysis import blocks, checkpoints, models, prototypes
 from analysis.experiments import one_score, one_score_gpt2
 
 
@@ -38,6 +39,22 @@ def test_minilm_has_a_previous_token_head_and_its_control_has_none(surveys):
     assert far < 0.1
     assert surveys["minilm", 0].nearest("previous")[2] > 0.5
     assert surveys["minilm", 0].nearest("uniform")[2] < 0.1
+
+
+def test_another_bert_with_few_positions(tmp_path):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = BertModel(BertConfig(num_hidden_layers=2, num_attention_heads=3, hidden_size=24, intermediate_size=48,
+                                     max_position_embeddings=20))
+        for parameter in model.parameters():  # biases are 0 at initialisation
+            torch.nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=0.5)
+    model.save_pretrained(tmp_path)
+    models.tokenizer(checkpoints.find("minilm")).save_pretrained(tmp_path)
+    found = one_score.survey(checkpoints.find(str(tmp_path)))
+    assert found.maps.shape == (2, 3, 20, 20)
+    assert found.gap < 1e-6
+    assert found.error < 1e-12
+    np.testing.assert_allclose(found.first.sum(-1), found.divergence[0], atol=1e-6)
 
 
 def test_distances_are_0_for_the_prototypes_themselves():
