@@ -6,6 +6,10 @@ PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3 pytho
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.ready-to-test
+PEERS ?= .peers
+MUTANTS ?= .mutants
+SAMPLE ?= 12
+SEED ?= 7
 
 # Inputs that may lie beside the checkout; set the variables to use others, or set them empty to use none.
 ifneq ($(wildcard ../shared/models),)
@@ -21,7 +25,7 @@ export HF_HUB_OFFLINE TOKENIZERS_PARALLELISM
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help book test lint unit check bench chapter record costs serve clean
+.PHONY: help book test lint unit check bench peers mutants chapter record costs serve clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -57,8 +61,26 @@ unit: $(TESTED)
 check: $(READY)  ## recompute the records whose inputs are present
 	$(PY) -m analysis check
 
-bench: $(TESTED)  ## measure speed and memory against what one would otherwise do
+bench: $(TESTED)  ## measure speed and memory against what one would otherwise do, and beside the peers
+	@$(MAKE) --no-print-directory peers || echo "The peers could not be installed (no network?): the comparison is left out."
 	$(PY) -m pytest -q tests/benchmarks
+
+peers: $(PEERS)/.ready  ## put the packages that bench compares with into an environment of their own, .peers
+
+$(PEERS)/.ready: requirements-peers.txt
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer was found; name one: make PYTHON=/path/to/python3"; exit 1; }
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install -q --no-input -r requirements-peers.txt
+	touch $@
+
+mutants: $(TESTED) $(MUTANTS)/.ready  ## change the mathematics in small ways and see whether a test notices: SAMPLE=12 SEED=7
+	$(MUTANTS)/bin/python tests/mutation/plan.py $(SAMPLE) $(SEED) > $(MUTANTS)/plan.json
+	$(PY) tests/mutation/run.py $(MUTANTS)/plan.json
+
+$(MUTANTS)/.ready: tests/mutation/requirements.txt
+	test -x $(MUTANTS)/bin/python || $(PYTHON) -m venv $(MUTANTS)
+	$(MUTANTS)/bin/python -m pip install -q --no-input -r tests/mutation/requirements.txt
+	touch $@
 
 chapter: $(READY)  ## execute one chapter anew: C=semi-bias; with another MODEL=, DEVICE= or TEXTS=, into OUT=runs/semi-bias
 	@test -n "$(C)" || { echo "Name the chapter: make chapter C=semi-bias"; exit 1; }

@@ -26,6 +26,7 @@ NAMES: tuple[str, ...] = (
     "capture-cost", "one-score-gpt2",
     "variant-measures", "variant-seeds", "variant-controls", "variant-real",
     "variant-splits", "variant-pretraining",
+    "peers",
 )
 AWAITED: dict[str, str] = {"variant-base": "a GPU"}
 """Experiments without a record, and what they wait for."""
