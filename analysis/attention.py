@@ -12,7 +12,7 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.axes import Attention, AttentionWeights, Projected, Residual, Scores
+from analysis.axes import Attention, AttentionWeights, Projected, Residual, Scores, check_floating
 
 
 def project(x: Residual, W: Float[Tensor, "head model channel"], b: Float[Tensor, "head channel"]) -> Projected:
@@ -22,6 +22,12 @@ def project(x: Residual, W: Float[Tensor, "head model channel"], b: Float[Tensor
     >>> project(x, torch.eye(2)[None], torch.tensor([[10.0, 0.0]]))
     tensor([[[11.,  2.]]])
     """
+    check_floating("x", x, "position", "model")
+    if W.ndim != 3 or W.shape[1] != x.shape[-1] or 0 in W.shape or W.dtype != x.dtype:
+        raise ValueError(f"W must be (head, {x.shape[-1]}, channel) in {x.dtype} to fit x, got {tuple(W.shape)} in "
+                         f"{W.dtype}")
+    if b.shape != W.shape[::2] or b.dtype != x.dtype:
+        raise ValueError(f"b must be {tuple(W.shape[::2])} in {x.dtype} to fit W, got {tuple(b.shape)} in {b.dtype}")
     return einsum(x, W, "... position model, head model channel -> ... head position channel") + b[:, None]
 
 
@@ -32,8 +38,9 @@ def mask_future(scores: Scores) -> Scores:
     tensor([[[0., -inf],
              [0., 0.]]])
     """
-    if scores.ndim < 2 or scores.shape[-2] > scores.shape[-1]:
-        raise ValueError(f"scores must be (..., query, key) with no more queries than keys, got {tuple(scores.shape)}")
+    if scores.ndim < 2 or scores.shape[-2] > scores.shape[-1] or not scores.is_floating_point():
+        raise ValueError(f"scores must be (..., query, key) with no more queries than keys, of a floating type, got "
+                         f"{tuple(scores.shape)} of {scores.dtype}")
     queries, keys = scores.shape[-2:]
     future = torch.ones(queries, keys, dtype=torch.bool, device=scores.device).triu(keys - queries + 1)
     return scores.masked_fill(future, -math.inf)
@@ -55,6 +62,8 @@ def softmax(scores: Scores) -> Attention:
     >>> softmax(torch.zeros(1, 1, 4))
     tensor([[[0.2500, 0.2500, 0.2500, 0.2500]]])
     """
+    if scores.ndim < 1 or not scores.is_floating_point():
+        raise ValueError(f"scores must be (..., key) of a floating type, got {tuple(scores.shape)} of {scores.dtype}")
     return scores.softmax(-1)
 
 
@@ -115,11 +124,11 @@ def attend(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> A
     return Attended(scores, attention, updates, updates.sum(-3) + weights.b_O)
 
 
-def check_input(x: Tensor, weights: AttentionWeights) -> None:
-    """Refuse an input that does not fit the layer, before anything is computed."""
+def check_input(x: Tensor, weights: AttentionWeights, name: str = "x") -> None:
+    """Refuse an input that does not fit the layer, before anything is computed; ``name`` is the caller's for it."""
     if x.ndim < 2 or x.shape[-1] != weights.model:
-        raise ValueError(f"x must be (..., position, {weights.model}) to fit the weights, got {tuple(x.shape)}")
+        raise ValueError(f"{name} must be (..., position, {weights.model}) to fit the weights, got {tuple(x.shape)}")
     if x.shape[-2] == 0:
-        raise ValueError("x has no positions: attention over an empty sequence is not defined")
+        raise ValueError(f"{name} has no positions: attention over an empty sequence is not defined")
     if x.dtype != weights.W_Q.dtype:
-        raise ValueError(f"x is {x.dtype} but the weights are {weights.W_Q.dtype}: convert one of them")
+        raise ValueError(f"{name} is {x.dtype} but the weights are {weights.W_Q.dtype}: convert one of them")

@@ -13,7 +13,15 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.axes import Attention, AttentionWeights, LayerNormWeights, Residual, Scores, all_finite
+from analysis.axes import (
+    Attention,
+    AttentionWeights,
+    LayerNormWeights,
+    Residual,
+    Scores,
+    all_finite,
+    check_floating,
+)
 from analysis.patterns import message_matrix, update_bias
 
 
@@ -101,6 +109,9 @@ def apply_folded(attention: Attention, x: Residual, folded: Folded) -> Residual:
     if attention.ndim < 3 or x.ndim < 2 or attention.shape[-3] != heads or not attention.shape[-1] == x.shape[-2] > 0:
         raise ValueError(f"attention must be (..., {heads}, query, key) with one key for each row of x and at least "
                          f"one, got {tuple(attention.shape)} and x {tuple(x.shape)}")
+    for name, part in (("attention", attention), ("x", x)):
+        if part.dtype != folded.W_VO.dtype:
+            raise ValueError(f"{name} must be in {folded.W_VO.dtype} to fit W_VO, got {part.dtype}")
     if x.shape[-1] != model:
         raise ValueError(f"x must be (..., key, {model}) to fit W_VO, got {tuple(x.shape)}")
     off = (attention.sum(-1) - 1).abs().max().item()
@@ -116,9 +127,10 @@ def missing_bias(attention: Attention, weights: AttentionWeights) -> Residual:
 
     Add it to the folded output to get the layer's. Zero where all rows sum to 1. Ledger M-20.
     """
-    if attention.ndim < 3 or attention.shape[-3] != weights.heads:
-        raise ValueError(f"attention must be (..., {weights.heads}, query, key) to fit the weights, "
-                         f"got {tuple(attention.shape)}")
+    check_floating("attention", attention, "head", "query", "key")
+    if attention.shape[-3] != weights.heads or attention.dtype != weights.b_V.dtype:
+        raise ValueError(f"attention must be (..., {weights.heads}, query, key) in {weights.b_V.dtype} to fit the "
+                         f"weights, got {tuple(attention.shape)} in {attention.dtype}")
     return einsum(attention.sum(-1) - 1, weights.b_V, weights.W_O,
                   "... head query, head channel, head channel model -> ... query model")
 
@@ -135,6 +147,9 @@ class Hull:
             raise ValueError(f"directions must be (direction, model) with the model axis of origin "
                              f"{tuple(self.origin.shape)}, got {tuple(self.directions.shape)}")
         for name in ("origin", "directions"):
+            if not getattr(self, name).is_floating_point() or getattr(self, name).dtype != self.origin.dtype:
+                raise ValueError(f"origin and directions must be of one floating dtype, got {self.origin.dtype} and "
+                                 f"{self.directions.dtype}")
             if not all_finite(getattr(self, name)):
                 raise ValueError(f"{name} holds entries that are not finite (nan or inf)")
 
@@ -274,7 +289,10 @@ def _check_scores(scores: Scores) -> None:
 
 
 def visible(scores: Scores) -> Float[Tensor, "*batch head query"]:
-    """Count the keys that each row may see (those not at minus infinity)."""
+    """Count the keys that each row may see (those not at minus infinity); refuses nan."""
+    check_floating("scores", scores, "key")
+    if scores.isnan().any():
+        raise ValueError("scores hold nan: such a key is neither seen nor masked")
     return torch.isfinite(scores).sum(-1).to(scores.dtype)
 
 

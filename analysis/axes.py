@@ -32,6 +32,56 @@ def all_finite(tensor: Tensor) -> bool:
     return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
 
 
+def check_floating(name: str, tensor: object, *axes: str) -> None:
+    """Refuse what is no float32 or float64 tensor with (at least) the given last axes, none of them empty.
+
+    For formulas, which pass nan on; what would hide it asks `check_real`.
+
+    Raises
+    ------
+    TypeError
+        If it is no tensor.
+    ValueError
+        If the dtype is another one, or an axis is missing or empty.
+
+    Examples
+    --------
+    >>> check_floating("rows", torch.tensor(1.0), "coordinate")
+    Traceback (most recent call last):
+    ValueError: rows must be (..., coordinate), none of them empty, got shape ()
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
+    if tensor.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"{name} must be in float32 or float64, got {tensor.dtype}: convert it")
+    if tensor.ndim < len(axes) or 0 in tensor.shape[tensor.ndim - len(axes):]:
+        raise ValueError(f"{name} must be (..., {', '.join(axes)}), none of them empty, got "
+                         f"shape {tuple(tensor.shape)}")
+
+
+def check_tokens(name: str, tokens: object) -> None:
+    """Refuse what is no tensor of whole numbers with at least one axis, the last of them not empty.
+
+    Raises
+    ------
+    TypeError
+        If it is no tensor.
+    ValueError
+        If its numbers are not whole, or there is none.
+
+    Examples
+    --------
+    >>> check_tokens("tokens", torch.zeros(3))
+    Traceback (most recent call last):
+    ValueError: tokens must be (..., position), whole numbers and at least one, got (3,) of torch.float32
+    """
+    if not isinstance(tokens, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(tokens).__name__}")
+    if tokens.ndim < 1 or 0 in tokens.shape or tokens.is_floating_point() or tokens.dtype == torch.bool:
+        raise ValueError(f"{name} must be (..., position), whole numbers and at least one, got {tuple(tokens.shape)} "
+                         f"of {tokens.dtype}")
+
+
 def check_real(name: str, tensor: object, *axes: str) -> None:
     """Refuse what is not a finite float32 or float64 tensor with (at least) the given last axes, none of them empty.
 
@@ -48,13 +98,7 @@ def check_real(name: str, tensor: object, *axes: str) -> None:
     Traceback (most recent call last):
     ValueError: rows must be in float32 or float64, got torch.float16: convert it
     """
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
-    if tensor.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"{name} must be in float32 or float64, got {tensor.dtype}: convert it")
-    if tensor.ndim < len(axes) or 0 in tensor.shape[tensor.ndim - len(axes):]:
-        raise ValueError(f"{name} must be (..., {', '.join(axes)}), none of them empty, got "
-                         f"shape {tuple(tensor.shape)}")
+    check_floating(name, tensor, *axes)
     if not all_finite(tensor):
         raise ValueError(f"{name} holds entries that are not finite (nan or inf)")
 

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.attention import check_input, project
-from analysis.axes import AttentionWeights, LayerNormWeights, Residual, Scores
+from analysis.axes import AttentionWeights, LayerNormWeights, Residual, Scores, check_real
 from analysis.layernorm import centre, sigma
 
 PerKey = Float[Tensor, "*batch head key"]
@@ -74,6 +74,7 @@ def score_terms(x: Residual, weights: AttentionWeights) -> ScoreTerms:
              [2., 4.]]]), tensor([[10., 20.]]))
     """
     check_input(x, weights)
+    check_real("x", x, "position", "model")
     root = math.sqrt(weights.channel)
     asked = einsum(weights.b_K, weights.W_Q, "head channel, head model channel -> head model") / root
     query_constant = einsum(x, asked, "... query model, head model -> ... head query")
@@ -124,7 +125,7 @@ def semi_bias(y: Float[Tensor, "*batch key model"], weights: AttentionWeights) -
     >>> semi_bias(torch.tensor([[1.0, 0.0], [1.0, 1.0]]), layer)
     tensor([[3., 6.]])
     """
-    check_input(y, weights)
+    check_input(y, weights, "y")
     direction = key_direction(weights)
     rows = y.reshape(-1, weights.model).split(1024)  # blocks that stay in the cache: a third faster on a vocabulary
     result = torch.cat([einsum(direction, block, "head model, key model -> head key") for block in rows], -1)
@@ -253,10 +254,12 @@ def six_terms(e: Residual, p: Float[Tensor, "position model"], weights: Attentio
     >>> terms.ee, terms.pp, terms.p
     (tensor([[[1.4142]]]), tensor([[[0.]]]), tensor([[0.]]))
     """
-    check_input(e, weights)
+    check_input(e, weights, "e")
+    check_real("e", e, "position", "model")
     if p.shape != e.shape[-2:] or p.dtype != e.dtype:
         raise ValueError(f"p must have one row a position, {tuple(e.shape[-2:])} in {e.dtype}, "
                          f"got {tuple(p.shape)} in {p.dtype}")
+    check_real("p", p, "position", "model")
     folded = fold_layer_norm(weights, ln)
     width = sigma(e + p, ln.eps)[..., None]
     e, p = e / width, p / width

@@ -32,8 +32,8 @@ def relative_entropy(attention: Attention, keys: int | None = None) -> Float[Ten
     Raises
     ------
     TypeError, ValueError
-        If ``attention`` is no finite float32 or float64 tensor, has a negative entry or a row that does not sum to 1,
-        or there are fewer than two keys.
+        If ``attention`` is no finite float32 or float64 tensor, has a negative entry or a row that does not sum to 1
+        or listens to more than ``keys``, or there are fewer than two keys.
 
     Examples
     --------
@@ -48,6 +48,8 @@ def relative_entropy(attention: Attention, keys: int | None = None) -> Float[Ten
         raise ValueError(f"relative_entropy needs two keys (ln 1 is 0) and at most {attention.shape[-1]}, got {keys}")
     if (attention.sum(-1) - 1).abs().max() > 1e-3:
         raise ValueError("attention must have rows that sum to 1")
+    if (heard := int((attention > 0).sum(-1).max())) > keys:
+        raise ValueError(f"keys must be at least {heard}, to as many a row of attention listens, got {keys}")
     return row_entropy(attention) / math.log(keys)
 
 

@@ -10,11 +10,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analysis.axes import Attention, Projected, check_real
+from analysis.axes import Attention, Projected, check_floating, check_real
 
 
 def _checked(rows: Tensor, keep: Tensor | None) -> Tensor:
     """Refuse what has no rows; put zeros where ``keep`` is False, whatever stands there."""
+    check_floating("rows", rows, "position", "model")
     if keep is not None:
         shape = tuple(rows.shape[:-1])
         if not isinstance(keep, Tensor) or keep.dtype != torch.bool or keep.ndim < 1 or (

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.attention import mask_future, softmax
-from analysis.axes import Attention, AttentionWeights, all_finite
+from analysis.axes import Attention, AttentionWeights, all_finite, check_floating, check_tokens
 
 Square = Float[Tensor, "model model"]
 
@@ -282,7 +282,9 @@ def prefix_matching(attention: Attention, tokens: Int[Tensor, "*batch position"]
     ValueError
         If no token of a sequence came before, or attention and tokens differ in length.
     """
-    if attention.ndim < 3 or not attention.shape[-1] == attention.shape[-2] == tokens.shape[-1]:
+    check_tokens("tokens", tokens)
+    check_floating("attention", attention, "head", "query", "key")
+    if not attention.shape[-1] == attention.shape[-2] == tokens.shape[-1]:
         raise ValueError(f"attention must be (..., head, {tokens.shape[-1]}, {tokens.shape[-1]}) to fit the tokens, "
                          f"got {tuple(attention.shape)}")
     matches = earlier_matches(tokens).to(attention.dtype)
@@ -306,8 +308,13 @@ def copying(attention: Attention, logits: Float[Tensor, "*batch head key vocab"]
     ValueError
         If the shapes do not fit, or a token is not in the vocabulary of the logits.
     """
+    check_tokens("tokens", tokens)
+    check_floating("attention", attention, "head", "query", "key")
+    check_floating("logits", logits, "head", "key", "vocab")
     keys, vocab = tokens.shape[-1], logits.shape[-1]
-    if min(attention.ndim, logits.ndim) < 3 or (attention.shape[-1], logits.shape[-2]) != (keys, keys):
+    if logits.dtype != attention.dtype:
+        raise ValueError(f"attention and logits must be of one dtype, got {attention.dtype} and {logits.dtype}")
+    if (attention.shape[-1], logits.shape[-2]) != (keys, keys):
         raise ValueError(f"attention (..., head, query, key) and logits (..., head, key, vocab) must have {keys} keys, "
                          f"one for each token, got {tuple(attention.shape)} and {tuple(logits.shape)}")
     if tokens.min() < 0 or tokens.max() >= vocab:

@@ -11,7 +11,7 @@ from einops import einsum, rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analysis.axes import check_real
+from analysis.axes import check_floating, check_real
 
 Function = Callable[[Tensor], Tensor]
 
@@ -146,6 +146,8 @@ def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks:
                              f"{tuple(jacobian.shape[:-1])}")
         parts = rearrange(jacobian, "(to a) (source b) -> to source a b", to=blocks, source=blocks)
         total += parts.square().sum((-1, -2))
+    if not total.isfinite().all():
+        raise ValueError(f"function has derivatives on x, or squares of them, that are not finite in {x.dtype}")
     return total / len(x)
 
 
@@ -280,6 +282,7 @@ def expand_score(parts: Float[Tensor, "part position model"], W_Q: Float[Tensor,
             [2., 3., 0.]])
     """
     check_real("parts", parts, "part", "position", "model")
+    check_floating("W_Q", W_Q, "model", "channel")
     due = {"W_Q": (parts.shape[-1], W_Q.shape[-1]), "W_K": tuple(W_Q.shape), "b_Q": (W_Q.shape[-1],),
            "b_K": (W_Q.shape[-1],)}
     for (name, shape), given in zip(due.items(), (W_Q, W_K, b_Q, b_K)):

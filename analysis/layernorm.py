@@ -7,7 +7,7 @@ r"""LayerNorm, whole and in parts: centring, the width sigma, gain and bias.
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.axes import LayerNormWeights
+from analysis.axes import LayerNormWeights, check_floating
 
 
 def centre(y: Float[Tensor, "*any model"]) -> Float[Tensor, "*any model"]:
@@ -17,6 +17,7 @@ def centre(y: Float[Tensor, "*any model"]) -> Float[Tensor, "*any model"]:
     >>> centre(torch.tensor([1.0, 2.0, 6.0]))
     tensor([-2., -1.,  3.])
     """
+    check_floating("y", y, "model")
     return y - y.mean(-1, keepdim=True)
 
 

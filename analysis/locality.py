@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.attention import mask_future, project, softmax
-from analysis.axes import Attention, AttentionWeights, Scores
+from analysis.axes import Attention, AttentionWeights, Scores, check_floating, check_real
 from analysis.bias import semi_bias
 
 
@@ -55,6 +55,7 @@ def position_scores(p: Float[Tensor, "position model"], width: Float[Tensor, " p
     (tensor([[20., 60.]]), tensor([[[ 4., 12.],
              [12., 36.]]]))
     """
+    check_real("p", p, "position", "model")
     if width.shape != p.shape[:1] or width.dtype != p.dtype or not ((width > 0) & width.isfinite()).all():
         raise ValueError(f"width must be {p.shape[0]} positive, finite numbers in {p.dtype}, "
                          f"got {tuple(width.shape)} in {width.dtype}")
@@ -72,6 +73,7 @@ def listen(scores: Float[Tensor, "*any key"]) -> Attention:
     tensor([[[1.0000, 0.0000],
              [0.5000, 0.5000]]])
     """
+    check_floating("scores", scores, "head", "key")
     if scores.ndim == 2:
         scores = scores[:, None, :].expand(-1, scores.shape[-1], -1)
     return softmax(mask_future(scores))
@@ -87,6 +89,7 @@ def nearest_mass(attention: Float[Tensor, "*any query key"], reach: int = 50) ->
     """
     if reach < 1:
         raise ValueError(f"reach must be at least 1, got {reach}")
+    check_floating("attention", attention, "query", "key")
     distance = _distance(attention)
     return (attention * ((distance >= 0) & (distance < reach))).sum(-1)
 
@@ -97,6 +100,7 @@ def peak_distance(attention: Float[Tensor, "*any query key"]) -> Int[Tensor, "*a
     >>> peak_distance(torch.tensor([[[1.0, 0.0, 0.0], [0.7, 0.3, 0.0], [0.2, 0.4, 0.4]]]))
     tensor([[0, 1, 0]])
     """
+    check_real("attention", attention, "query", "key")
     behind_last = attention.flip(-1).argmax(-1)
     return behind_last + _distance(attention)[:, -1]
 
@@ -132,6 +136,10 @@ def position_only(own: Float[Tensor, "head key"], both: Scores, reaches: tuple[i
              [0.5000],
              [0.5000]]])
     """
+    check_real("own", own, "head", "key")
+    check_real("both", both, "head", "query", "key")
+    if both.dtype != own.dtype:
+        raise ValueError(f"own and both must be of one dtype, got {own.dtype} and {both.dtype}")
     if both.shape != (*own.shape, own.shape[1]):
         raise ValueError(f"both must be (head, query, key) {(*own.shape, own.shape[1])} to fit own, "
                          f"got {tuple(both.shape)}")
@@ -231,6 +239,7 @@ def recency(scores: Float[Tensor, "*any key"]) -> Float[Tensor, "*any"]:
     >>> recency(torch.tensor([[1.0, 2.0, 4.0], [3.0, 2.0, 1.0], [0.0, 0.0, 0.0]]))
     tensor([ 1., -1., nan])
     """
+    check_floating("scores", scores, "key")
     keys = scores.shape[-1]
     if keys < 2 or scores.isnan().any():
         raise ValueError(f"scores must have at least 2 keys and no nan, got shape {tuple(scores.shape)}")
@@ -254,8 +263,9 @@ def position_share(states: Float[Tensor, "text position model"]) -> float:
     >>> position_share(torch.tensor([[1.0, 2.0, 3.0]] * 4)[..., None])
     1.0
     """
-    if states.shape[0] < 2 or states.shape[1] < 2:
-        raise ValueError(f"states must hold at least 2 texts and 2 positions, got {tuple(states.shape[:2])}")
+    check_real("states", states, "text", "position", "model")
+    if states.ndim != 3 or states.shape[0] < 2 or states.shape[1] < 2:
+        raise ValueError(f"states must hold at least 2 texts and 2 positions, got {tuple(states.shape)}")
     within = states.var(0).mean(0).sum()
     between = (states.mean(0).var(0).sum() - within / states.shape[0]).clamp(min=0)
     return float(between / (between + within))

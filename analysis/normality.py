@@ -13,7 +13,7 @@ from numpy.random import Generator
 from scipy.special import ndtr
 from torch import Tensor
 
-from analysis.axes import check_real
+from analysis.axes import check_floating, check_real
 
 CHUNK = 1 << 17  # values handled at a time: small enough to stay in the cache
 HUGE = 1e150  # values beyond this or below its inverse are scaled before they are squared
@@ -181,6 +181,10 @@ def p_value(statistic: Float[Tensor, "*rows"], n: int) -> Float[Tensor, "*rows"]
     >>> p_value(torch.tensor([0.01, 0.5]), 768)
     tensor([0.9000, 0.0010], dtype=torch.float64)
     """
+    if not isinstance(statistic, Tensor) or not statistic.is_floating_point():
+        raise TypeError("statistic must be a tensor of floating numbers")
+    if statistic.numel() and not (statistic.min() >= 0 and statistic.max() <= 1):  # nan too
+        raise ValueError(f"statistic must lie in [0, 1], as every D does, got {statistic.min():g}..{statistic.max():g}")
     scaled = statistic.detach().double().cpu().numpy() * scale_of(n)
     return torch.from_numpy(np.asarray(np.exp(np.interp(scaled, _row_of_table(n), np.log(LEVELS)))))
 
@@ -243,6 +247,11 @@ def without(rows: Float[Tensor, "*rows coordinate"], dropped: Int[Tensor, " outl
     >>> without(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([1]))
     tensor([[1., 3.]])
     """
+    check_floating("rows", rows, "coordinate")
+    if dropped.ndim != 1 or dropped.dtype not in (torch.int64, torch.int32) or (
+            len(dropped) and not 0 <= dropped.min() <= dropped.max() < rows.shape[-1]):
+        raise ValueError(f"dropped must be one axis of whole numbers in 0..{rows.shape[-1] - 1}, got "
+                         f"{tuple(dropped.shape)} of {dropped.dtype}")
     keep: Bool[Tensor, " coordinate"] = torch.ones(rows.shape[-1], dtype=torch.bool, device=rows.device)
     keep[dropped] = False
     return rows[..., keep]

@@ -96,6 +96,7 @@ def match(patterns: Patterns, x: Residual, channel: int, *, causal: bool = False
     if patterns.ndim < 3 or x.ndim < 2 or patterns.shape[-1] != x.shape[-1]:
         raise ValueError(f"patterns (..., head, query, model) and x (..., key, model) must share the model axis, "
                          f"got {tuple(patterns.shape)} and {tuple(x.shape)}")
+    _check_alike(patterns=patterns, x=x)
     scores = einsum(patterns, x, "... head query model, ... key model -> ... head query key") / math.sqrt(channel)
     return mask_future(scores) if causal else scores
 
@@ -119,7 +120,16 @@ def deliver(attention: Attention, messages: Messages) -> Float[Tensor, "*batch h
     if min(attention.ndim, messages.ndim) < 3 or (attention.shape[-3], attention.shape[-1]) != messages.shape[-3:-1]:
         raise ValueError(f"attention (..., head, query, key) and messages (..., head, key, model) must share heads and "
                          f"keys, got {tuple(attention.shape)} and {tuple(messages.shape)}")
+    _check_alike(attention=attention, messages=messages)
     return einsum(attention, messages, "... head query key, ... head key model -> ... head query model")
+
+
+def _check_alike(**tensors: Tensor) -> None:
+    """Refuse tensors that are not of one floating dtype."""
+    dtypes = {name: tensor.dtype for name, tensor in tensors.items()}
+    if len(set(dtypes.values())) > 1 or not all(dtype.is_floating_point for dtype in dtypes.values()):
+        raise ValueError(f"{' and '.join(dtypes)} must be of one floating dtype, got "
+                         f"{' and '.join(map(str, dtypes.values()))}")
 
 
 def attend_by_patterns(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> Attended:

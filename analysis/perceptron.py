@@ -35,10 +35,14 @@ def mask(x: Float[Tensor, "*any model"], mlp: MlpWeights, activation: str = "gel
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
     check_real("x", x, "model")
-    if x.shape[-1] != len(mlp.W_in) or x.dtype != mlp.W_in.dtype:
-        raise ValueError(f"x must be (..., {len(mlp.W_in)}) in {mlp.W_in.dtype} to fit the perceptron, got "
-                         f"{tuple(x.shape)} in {x.dtype}")
+    _check_fits("x", x, len(mlp.W_in), mlp)
     return ACTIVATIONS[activation](x @ mlp.W_in + mlp.b_in)
+
+
+def _check_fits(name: str, rows: Tensor, width: int, mlp: MlpWeights) -> None:
+    if rows.shape[-1:] != (width,) or rows.dtype != mlp.W_in.dtype:
+        raise ValueError(f"{name} must be (..., {width}) in {mlp.W_in.dtype} to fit the perceptron, got "
+                         f"{tuple(rows.shape)} in {rows.dtype}")
 
 
 def perceive_masked(x: Float[Tensor, "*any model"], mlp: MlpWeights,
@@ -54,6 +58,8 @@ def perceive_masked(x: Float[Tensor, "*any model"], mlp: MlpWeights,
     >>> perceive_masked(x, mlp, mask(x, mlp, "relu"))
     tensor([5., 1.])
     """
+    _check_fits("x", x, len(mlp.W_in), mlp)
+    _check_fits("masked", masked, len(mlp.b_in), mlp)
     return ((x @ mlp.W_in + mlp.b_in) * masked) @ mlp.W_out + mlp.b_out
 
 

@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.axes import check_real
+
 
 def sinusoidal_positions(length: int, model: int,
                          dtype: torch.dtype = torch.float64) -> Float[Tensor, "position model"]:
@@ -38,12 +40,22 @@ def toeplitz_defect(gram: Float[Tensor, "position position"]) -> float:
     ``T`` has the mean of each diagonal of ``G`` along that diagonal, so 0 means that an entry depends on
     ``row - column`` alone.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``gram`` is no finite square matrix, or is zero.
+
+    Examples
+    --------
     >>> toeplitz_defect(torch.tensor([[1.0, 2.0], [2.0, 1.0]]))
     0.0
     >>> toeplitz_defect(torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
     1.0
     """
+    check_real("gram", gram, "position", "position")
     size = gram.shape[0]
+    if tuple(gram.shape) != (size, size) or not gram.any():
+        raise ValueError(f"gram must be one square matrix that is not zero, got shape {tuple(gram.shape)}")
     offset = torch.arange(size)[:, None] - torch.arange(size) + size - 1
     sums = torch.zeros(2 * size - 1, dtype=gram.dtype).scatter_add_(0, offset.flatten(), gram.flatten())
     means = sums / torch.bincount(offset.flatten(), minlength=2 * size - 1)

@@ -16,6 +16,7 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from analysis.axes import check_floating, check_real, check_tokens
 from analysis.induction import Layer, build, embed
 
 TABLES = ("scores 1", "weights 1", "output 1", "scores 2", "weights 2", "output 2")
@@ -88,6 +89,9 @@ def tables(tokens: Int[Tensor, " position"], vocab: int, reading: Reading) -> di
     tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]], dtype=torch.float64)
     """
+    check_tokens("tokens", tokens)
+    if tokens.ndim != 1:
+        raise ValueError(f"tokens must be one sequence, got shape {tuple(tokens.shape)}")
     head = build(vocab, len(tokens), gain=float(reading.gain))
     x, printed = embed(tokens, head), []
     for layer in (head.first, head.second):
@@ -100,14 +104,22 @@ def tables(tokens: Int[Tensor, " position"], vocab: int, reading: Reading) -> di
 
 def score(x: Tensor, layer: Layer, reading: Reading) -> Float[Tensor, "query key"]:
     """Return the scores, with query and key where the reading puts them."""
+    _check_rows(x, layer)
     scores = einsum(x, layer.A, x, "query left, left right, key right -> query key")
     if reading.scores == "y_j A y_i":
         return scores.T
     return scores.diagonal().expand_as(scores) if reading.scores == "y_j A y_j" else scores
 
 
+def _check_rows(x: Tensor, layer: Layer) -> None:
+    if x.ndim != 2 or not len(x) or x.shape[1] != len(layer.A) or x.dtype != layer.A.dtype:
+        raise ValueError(f"x must be (position, {len(layer.A)}) in {layer.A.dtype} to fit the layer, got "
+                         f"{tuple(x.shape)} in {x.dtype}")
+
+
 def weigh(scores: Float[Tensor, "query key"], reading: Reading) -> Float[Tensor, "query key"]:
     """Turn scores into weights as the reading normalises, fills empty rows and drops weak weights."""
+    check_real("scores", scores, "query", "key")
     ones = torch.ones_like(scores)
     allowed = {"s <= i": ones.tril(), "s < i": ones.tril(-1)}.get(reading.normaliser, ones)
     weights = scores.masked_fill(allowed == 0, -math.inf).softmax(-1).nan_to_num(0.0).tril()
@@ -120,6 +132,10 @@ def weigh(scores: Float[Tensor, "query key"], reading: Reading) -> Float[Tensor,
 
 def hear(x: Tensor, attention: Tensor, layer: Layer, reading: Reading) -> Float[Tensor, "position model"]:
     """Return the layer's output, summed over what the reading includes."""
+    _check_rows(x, layer)
+    if tuple(attention.shape) != (len(x), len(x)) or attention.dtype != x.dtype:
+        raise ValueError(f"attention must be {(len(x), len(x))} in {x.dtype} to fit x, got {tuple(attention.shape)} in "
+                         f"{attention.dtype}")
     heard = attention.tril(-1) if reading.summed == "j < i" else attention.clone()
     if reading.summed == "j <= i, i > 0":
         heard[0] = 0
@@ -128,6 +144,7 @@ def hear(x: Tensor, attention: Tensor, layer: Layer, reading: Reading) -> Float[
 
 def round_table(table: Tensor, reading: Reading) -> Tensor:
     """Round a table as the reading prints it; no minus zero."""
+    check_floating("table", table)
     if reading.rounding == "whole, halves up":
         return (table + 0.5).floor() + 0.0
     return table.round(decimals=1 if reading.rounding == "tenths" else 0) + 0.0

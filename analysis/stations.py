@@ -131,7 +131,8 @@ def normalise(rows: Float[Tensor, "*any model"], eps: float = 1e-12) -> Float[Te
     Raises
     ------
     TypeError, ValueError
-        If ``rows`` is no finite float32 or float64 tensor: in float16 the square of 256 overflows.
+        If ``rows`` is no finite float32 or float64 tensor (in float16 the square of 256 overflows), or its squares are
+        too large for its dtype.
 
     Examples
     --------
@@ -139,4 +140,7 @@ def normalise(rows: Float[Tensor, "*any model"], eps: float = 1e-12) -> Float[Te
     tensor([ 1., -1.])
     """
     check_real("rows", rows, "model")
-    return centre(rows) / sigma(rows, eps)[..., None]
+    width = sigma(rows, eps)[..., None]
+    if not width.isfinite().all():
+        raise ValueError(f"rows are too large: their squares are not finite in {rows.dtype}")
+    return centre(rows) / width

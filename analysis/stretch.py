@@ -110,6 +110,10 @@ def amplification(x: Residual, W: Factor,
     _check_rows(x, W)
     out = einsum(x, W, "... position model, head model channel -> ... head position channel")
     if b is not None:
+        check_real("b", b, "head", "channel")
+        if b.shape != W.shape[::2] or b.dtype != W.dtype:
+            raise ValueError(f"b must be {tuple(W.shape[::2])} in {W.dtype} to fit W, got {tuple(b.shape)} in "
+                             f"{b.dtype}")
         out = out + b[:, None]
     return out.norm(dim=-1) / x.norm(dim=-1).unsqueeze(-2)
 
@@ -195,8 +199,14 @@ def amplifications(states: Float[Tensor, "state position model"], layers: Sequen
     -----
     Ledger B-13, B-14.
     """
+    check_real("states", states, "state", "position", "model")
+    if states.ndim != 3:
+        raise ValueError(f"states must be (state, position, model), got shape {tuple(states.shape)}")
     if len(states) - len(layers) not in (0, 1) or not layers:
         raise ValueError(f"states must be one for each of {len(layers)} layers, or one more; got {len(states)}")
+    if states.shape[-1] != layers[0].model or states.dtype != layers[0].W_Q.dtype:
+        raise ValueError(f"states must be (state, position, {layers[0].model}) in {layers[0].W_Q.dtype} to fit the "
+                         f"layers, got {tuple(states.shape)} in {states.dtype}")
     return torch.stack([torch.stack([
         amplification(x, getattr(layer, f"W_{name}"), getattr(layer, f"b_{name}") if biased else None)
         for x, layer in zip(states, layers, strict=False)]) for name in MAPS])

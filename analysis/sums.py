@@ -32,13 +32,16 @@ def fixed(values: Tensor) -> Int[Tensor, "..."]:
     values = values.double()
     if not (values.abs() < LARGEST).all():
         worst = values.flatten()[values.flatten().abs().nan_to_num(math.inf).argmax()].item()
-        raise ValueError(f"what is counted must be finite and below {LARGEST:.0f} in size, got {worst}: the attention "
-                         "that it is taken from holds nan or inf, or the numbers need another unit")
+        raise ValueError(f"values, what is counted, must be finite and below {LARGEST:.0f} in size, got {worst}: the "
+                         "attention that it is taken from holds nan or inf, or the numbers need another unit")
     return (values * UNIT).round().long()
 
 
 def add(total: Int[Tensor, "*any"], more: Int[Tensor, "*any"]) -> Tensor:
     """Add in place; return whether a sum went beyond what 64 bits hold (as a tensor, so that a GPU need not wait)."""
+    if total.dtype != torch.int64 or more.dtype != torch.int64 or total.shape != more.shape:
+        raise ValueError(f"total and more must be int64 of one shape, got {tuple(total.shape)} of {total.dtype} and "
+                         f"{tuple(more.shape)} of {more.dtype}")
     before = total.clone()
     total += more
     return (((before ^ total) & (more ^ total)) < 0).any()

@@ -1,8 +1,14 @@
 """Every annotated function is checked by beartype while the tests run."""
 
+import os
+
+import hypothesis
 import jaxtyping
 import pytest
 
+hypothesis.settings.register_profile("book", deadline=None)  # a busy machine is no failure
+hypothesis.settings.register_profile("mutants", deadline=None, database=None, derandomize=True)
+hypothesis.settings.load_profile("mutants" if os.environ.get("MUTANTS") else "book")
 jaxtyping.install_import_hook("analysis", "beartype.beartype")
 
 

@@ -1,4 +1,7 @@
-"""Count the gates of a model's heads over texts and write a record; under torchrun the processes share the texts."""
+"""Count the gates of a model's heads over texts and write a record; under torchrun the processes share the texts.
+
+What is counted so far lies beside the record until that is written, so an interrupted census goes on where it was.
+"""
 
 import os
 from pathlib import Path
@@ -20,6 +23,7 @@ def run(arguments) -> int:
     """Take the census, each process its share, add up exactly, and let the first process write."""
     import torch.distributed as dist
 
+    from analysis.experiments import census_state
     from analysis.experiments.census import summarise, take
 
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
@@ -30,18 +34,22 @@ def run(arguments) -> int:
     found = checkpoints.find(arguments.model)
     model = models.load(found, control_seed=arguments.control, device=where)
     passages = texts.passages(count=arguments.count, source=arguments.texts)
+    name = arguments.name or f"census-{Path(arguments.model).name}"
+    state = arguments.folder / f".{name}.{rank}-of-{world}.safetensors"
+    identity = census_state.identity(found.provenance(), passages, (rank, world), arguments.control)
     if world > 1:
         dist.init_process_group("nccl" if where.type == "cuda" else "gloo")
     try:
-        census = take(model, models.tokenizer(found), passages, share=(rank, world))
+        census = take(model, models.tokenizer(found), passages, share=(rank, world), state=state,
+                      identity=identity)
         census.all_reduce()
     finally:
         if world > 1:
             dist.destroy_process_group()
     if rank == 0:
-        name = arguments.name or f"census-{Path(arguments.model).name}"
         experiment = records.Experiment(
             name=name, summary=f"gates of {found.name} on {len(passages)} texts", models=(arguments.model,),
             compute=lambda _: summarise(census), seed=arguments.control)
         print(records.write(experiment, where, arguments.folder))
+    state.unlink(missing_ok=True)
     return 0

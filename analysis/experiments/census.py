@@ -6,6 +6,7 @@ studies share it. All sums are whole numbers, so processes may share the texts a
 
 import string
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from scipy import stats
 from torch import Tensor
 
 from analysis import capture, gates, stream
+from analysis.experiments import census_state
 from analysis.intervals import Interval
 from analysis.records import Result, Value
 
@@ -81,7 +83,8 @@ def ratio_interval(part: np.ndarray, whole: np.ndarray, level: float = 0.95) -> 
     return Interval(float(ratio), float(ratio - half), float(ratio + half))
 
 
-def take(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, share: tuple[int, int] = (0, 1)) -> Census:
+def take(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, share: tuple[int, int] = (0, 1),
+         state: Path | None = None, identity: str = "") -> Census:
     """Count the gates of a model on texts, one text at a time, layer by layer.
 
     Parameters
@@ -92,11 +95,16 @@ def take(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, share: tupl
         All of them, also those of other processes. Cut to what the model takes.
     share
         ``(rank, processes)``: this process takes every ``processes``-th text, from ``rank`` on.
+    state
+        A file that the sums are kept in after every text, and that an interrupted census goes on from.
+    identity
+        What the file must have been made of, `census_state.identity`.
 
     Raises
     ------
     ValueError
-        If there is no text, or one has fewer tokens than a map that can be read (its number is named).
+        If there is no text, one has fewer tokens than a map that can be read (its number is named), or the file of
+        state is damaged or another census's.
     """
     if not texts:
         raise ValueError("texts is empty: there is nothing to take a census of")
@@ -105,7 +113,9 @@ def take(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, share: tupl
     census = Census(len(texts), config.num_hidden_layers, config.num_attention_heads, config.max_position_embeddings,
                     model.device)
     biases = query_biases(model)
-    for index in range(share[0], len(texts), share[1]):
+    mine = range(share[0], len(texts), share[1])
+    done = census_state.restore(state, census, identity) if state else 0
+    for count, index in enumerate(mine[done:], done + 1):
         inputs = tokenizer(texts[index], truncation=True, max_length=config.max_position_embeddings,
                            return_tensors="pt").to(model.device)
         ids = inputs["input_ids"]
@@ -114,6 +124,8 @@ def take(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, share: tupl
         kinds = token_kinds(tokenizer, ids[0].tolist()).to(model.device)
         with torch.no_grad(), capture.through(model, _Reader(census, index, kinds, biases)):
             model(**inputs)
+        if state:
+            census_state.save(state, census, identity, count)
     return census
 
 

@@ -53,7 +53,7 @@ def _run(task: str, way: str, what: str, out: Path) -> dict:
 
 def _agreement(task: str, way: str, folder: Path) -> float:
     """Return how far a way's numbers lie from ours, as a share of the largest; it may have computed fewer rows."""
-    ours, theirs = (np.load(folder / f"{task}-{name}.npy") for name in (TASKS[task][0], way))
+    ours, theirs = (np.load(folder / f"{task}-{name}.npy", allow_pickle=False) for name in (TASKS[task][0], way))
     gap = float(np.abs(theirs - ours[:len(theirs)]).max() / np.abs(ours).max())
     if gap > AGREE[task]:
         raise AssertionError(f"{task}: {way} differs from ours by {gap:.1e} of the largest number: one is wrong")

@@ -42,7 +42,7 @@ def measure_folder(folder: Path, seed: int) -> tuple[dict[str, Value], dict[str,
     arrays = {name: measured[name] for name in KEPT}
     arrays["enriched"] = variant_columns.by_sequence(measured["profile"], measured["profile_marks"])
     arrays["confusion"] = counts.astype(np.int32)
-    with np.load(folder / "trace.npz") as trace:
+    with np.load(folder / "trace.npz", allow_pickle=False) as trace:
         arrays |= {f"trace_{name}": trace[name].astype(np.float32) for name in TRACED}
     return values | found, arrays
 

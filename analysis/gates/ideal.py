@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.axes import check_floating
+
 Map = Float[Tensor, "query key"]
 
 
@@ -148,6 +150,7 @@ def row_entropy(attention: Float[Tensor, "*batch query key"]) -> Float[Tensor, "
     >>> row_entropy(closed(4))[0].item() == torch.tensor(4.0, dtype=torch.float64).log().item()
     True
     """
+    check_floating("attention", attention, "query", "key")
     return torch.special.entr(attention).sum(-1)
 
 

@@ -167,6 +167,9 @@ def shuffle_rows(attention: Float[Tensor, "*batch query key"], generator: torch.
     >>> shuffle_rows(torch.tensor([[1.0, 0.0], [0.25, 0.75]]), torch.Generator(), causal=True)[0]
     tensor([1., 0.])
     """
+    if attention.ndim < 2 or not attention.is_floating_point():
+        raise ValueError(f"attention must be (..., query, key) of a floating type, got {tuple(attention.shape)} of "
+                         f"{attention.dtype}")
     order = torch.rand(attention.shape, generator=generator).to(attention.device)
     if causal:
         order = order + torch.ones(attention.shape[-2:], device=attention.device).triu(1)  # what is not seen stays last

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from analysis import checkpoints, gates, models, texts
-from analysis.experiments import census, census_bias
+from analysis.experiments import census, census_bias, census_state
 
 TEXTS = texts.passages(longest=45)[:3]
 
@@ -148,6 +148,7 @@ def test_two_processes_write_the_record_of_one(tmp_path):
         body = json.loads((folder / "census-minilm.json").read_text())
         with np.load(folder / "census-minilm.npz") as arrays:
             written.append((body["values"], {name: arrays[name] for name in arrays.files}))
+        assert not list(folder.glob(".census*"))
     assert written[0][0] == written[1][0]
     assert all(np.array_equal(written[0][1][name], written[1][1][name], equal_nan=True) for name in written[0][1])
     assert written[0][0]["count_maps"]["value"] == 144
@@ -165,3 +166,37 @@ def test_refusals(minilm):
         census.take(*minilm, [])
     with pytest.raises(ValueError, match=r"text 1 has 3 tokens.*at least 8"):
         census.take(*minilm, ["some words here that are enough for a map", "a"])
+
+
+def test_an_interrupted_census_goes_on_to_the_same_bits(minilm, taken, tmp_path):
+    model, tokenizer = minilm
+    state, read = tmp_path / "state.safetensors", []
+
+    def stops(text, **kwargs):
+        if len(read) == 2:
+            raise KeyboardInterrupt
+        read.append(text)
+        return tokenizer(text, **kwargs)
+
+    stops.convert_ids_to_tokens = tokenizer.convert_ids_to_tokens
+    stops.sep_token_id, stops.eos_token_id = tokenizer.sep_token_id, tokenizer.eos_token_id
+    with pytest.raises(KeyboardInterrupt):
+        census.take(model, stops, TEXTS, state=state, identity="one")
+    read.clear()
+    resumed = census.take(model, stops, TEXTS, state=state, identity="one")
+    assert read == TEXTS[2:]
+    assert all(torch.equal(total, taken.state[name]) for name, total in resumed.state.items())
+    with pytest.raises(ValueError, match="state of another census"):
+        census.take(model, tokenizer, TEXTS, state=state, identity="another")
+    state.write_bytes(state.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"no state of a census.*delete it"):
+        census.take(model, tokenizer, TEXTS, state=state, identity="one")
+    assert [path.name for path in tmp_path.iterdir()] == [state.name]
+
+
+def test_the_identity_of_a_census_knows_what_is_counted():
+    due = census_state.identity({"name": "a"}, ["x"], (0, 1), None)
+    assert due == census_state.identity({"name": "a"}, ["x"], (0, 1), None)
+    others = [({"name": "b"}, ["x"], (0, 1), None), ({"name": "a"}, ["y"], (0, 1), None),
+              ({"name": "a"}, ["x"], (0, 2), None), ({"name": "a"}, ["x"], (0, 1), 3)]
+    assert len({due, *(census_state.identity(*other) for other in others)}) == 5

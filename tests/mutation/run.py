@@ -3,7 +3,8 @@
 torch is imported once. Every mutant gets a process of its own, forked from here before anything of `analysis` is
 imported, in which the module's source is replaced as it is read. A first run of each test file, traced, tells which
 test enters which function. Both are kept in ``.mutants``: what was interrupted goes on, and a test file that changed
-is traced anew and asked again about the mutants that had survived.
+is traced anew and asked again about the mutants that had survived. The scores and the survivors go to
+``tests/mutation/scores.json``; ``equivalent.json`` beside it says which survivors no test could notice, and why.
 """
 
 import argparse
@@ -19,11 +20,11 @@ import time
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".mutants"
+SCORES, EQUIVALENT = Path(__file__).with_name("scores.json"), Path(__file__).with_name("equivalent.json")
 PACKAGE = f"{ROOT / 'analysis'}/"
 OPTIONS = ["-q", "-x", "--confcutdir=tests", "-p", "no:cacheprovider", "-p", "no:nbval", "-p", "no:xdist", "--tb=no",
            "--doctest-modules"]
@@ -143,6 +144,31 @@ def outcome(path: str, mutant: dict, tests: dict) -> str:
     return {0: "survived", None: "timeout"}.get(code, "killed")
 
 
+def name_of(mutant: dict) -> str:
+    """Name a mutant by its whole source."""
+    return hashlib.sha256(mutant["source"].encode()).hexdigest()[:16]
+
+
+def report(plan: dict, done: dict) -> dict:
+    """Return what became of the mutants: by module, and those that survived, equivalents apart."""
+    equivalent = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
+    modules, survivors = {}, []
+    for path, drawn in plan.items():
+        asked = [(m, done[name_of(m)]["outcome"]) for m in drawn["drawn"] if name_of(m) in done]
+        left = [{"place": f"{path}:{m['line']}", "before": m["before"], "after": m["after"], "outcome": o}
+                for m, o in asked if o in ("survived", "no test")]
+        for one in left:
+            one["equivalent"] = equivalent.get(f"{path}: {one['before']} -> {one['after']}")
+        same = sum(one["equivalent"] is not None for one in left)
+        modules[path] = {"mutants": drawn["mutants"], "drawn": len(asked), "equivalent": same,
+                         "noticed": len(asked) - len(left)}
+        survivors += left
+    asked = sum(m["drawn"] - m["equivalent"] for m in modules.values())
+    noticed = sum(m["noticed"] for m in modules.values())
+    return {"tool": "operators of mutmut 3.8.1, see plan.py", "score": round(noticed / asked, 3) if asked else None,
+            "modules": modules, "survivors": survivors}
+
+
 def load(name: str) -> dict:
     """Read one of the files kept."""
     return json.loads((FOLDER / name).read_text()) if (FOLDER / name).exists() else {}
@@ -156,8 +182,7 @@ def main():
     args = parser.parse_args()
     os.chdir(ROOT)
     FOLDER.mkdir(exist_ok=True)
-    hypothesis.settings.register_profile("mutants", database=None, derandomize=True)
-    hypothesis.settings.load_profile("mutants")
+    os.environ["MUTANTS"] = "1"  # tests/conftest.py: the same examples every time
     plan, surveys, done = json.loads(args.plan.read_text()), load("survey.json"), load("done.json")
     files = files_of(plan)
     for file in files:
@@ -169,7 +194,7 @@ def main():
     state = hashlib.sha256("".join(surveys[str(file)]["digest"] for file in files).encode()).hexdigest()
     for path, drawn in plan.items():
         for mutant in drawn["drawn"] if not args.only or path in args.only else ():
-            name = hashlib.sha256(mutant["source"].encode()).hexdigest()[:16]
+            name = name_of(mutant)
             known = done.get(name, {})
             if known.get("outcome") in ("killed", "timeout") or known.get("state") == state:
                 continue
@@ -177,6 +202,7 @@ def main():
             (FOLDER / "done.json").write_text(json.dumps(done))
             print(f"{done[name]['outcome']:9}{path}:{mutant['line']}  {mutant['before']}  ->  {mutant['after']}",
                   flush=True)
+            SCORES.write_text(json.dumps(report(plan, done), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -144,10 +144,10 @@ def test_the_positional_term_by_hand():
             torch.testing.assert_close(six_terms(e, p, weights, ln).p[h, j], due, **CLOSE)
 
 
-@pytest.mark.parametrize("function", [score_terms, semi_bias])
-def test_refuses_what_does_not_fit(function):
+@pytest.mark.parametrize(("function", "name"), [(score_terms, "x"), (semi_bias, "y")])
+def test_refuses_what_does_not_fit(function, name):
     weights, _, x, _ = draw()
-    with pytest.raises(ValueError, match="x must be"):
+    with pytest.raises(ValueError, match=f"{name} must be"):
         function(x[:, 1:], weights)
     with pytest.raises(ValueError, match="no positions"):
         function(x[:0], weights)

@@ -1,0 +1,312 @@
+"""Every public function of the mathematics, given bad input: refused by name or visibly passed on, no wrong number.
+
+``CALLS`` holds one valid call of each function that takes a tensor; a new function without one fails the test. Each
+tensor argument in turn is given nan, no column, no axis, whole numbers and half precision. What may happen:
+
+* a ``TypeError`` or ``ValueError`` whose message names the argument;
+* nan, where a plain formula passes on what it was given (not in a count or a verdict);
+* for no column, a result without numbers; for another dtype, the result of the converted input.
+"""
+
+import ast
+import importlib
+import re
+import tomllib
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import averaging, circuits, encoder, induction, readings, stations, sums
+from analysis.axes import AttentionWeights, LayerNormWeights, MlpWeights
+
+ROOT = Path(__file__).parents[2]
+HEADS, MODEL, CHANNEL, POSITIONS, VOCAB = 2, 6, 3, 9, 5
+TENSORS = ("Float[", "Int[", "Bool[", "Tensor", "Residual", "Scores", "Attention", "Projected", "Factor", "Patterns",
+           "Messages")
+INTERNAL = {
+    "analysis.gates.points": "read by read_gates, which checks the maps",
+    "analysis.gates.shear": "read by read_gates, which checks the maps",
+    "analysis.gates.steps": "read by read_gates, which checks the maps",
+    "analysis.attention.check_input": "is itself the check", "analysis.stations.check_keep": "is itself the check",
+    "analysis.axes.check_real": "is itself the check", "analysis.axes.all_finite": "is itself the check",
+    "analysis.sums.refuse_overflow": "is itself the check",
+    "analysis.spectra.by_gram": "called by product_singular_values, which checks the factors",
+    "analysis.spectra.by_qr": "called by product_singular_values, which checks the factors",
+}
+
+
+def draw(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def generator():
+    return torch.Generator().manual_seed(0)
+
+
+LAYER = AttentionWeights(*(draw(*s, seed=i) for i, s in enumerate(
+    [(HEADS, MODEL, CHANNEL)] * 3 + [(HEADS, CHANNEL, MODEL)] + [(HEADS, CHANNEL)] * 3 + [(MODEL,)])))
+NORM = LayerNormWeights(draw(MODEL), draw(MODEL, seed=1))
+MLP = MlpWeights(draw(MODEL, 8), draw(8), draw(8, MODEL), draw(MODEL))
+STACK = encoder.random_layers(2, HEADS, MODEL, generator=generator())
+X, Y = draw(POSITIONS, MODEL), draw(POSITIONS, MODEL, seed=1)
+SCORES = draw(HEADS, POSITIONS, POSITIONS)
+MAPS = SCORES.softmax(-1)
+LONG = draw(1, 12, 12).softmax(-1)
+FACTORS = {"W_Q": LAYER.W_Q, "W_K": LAYER.W_K}
+KEEP = torch.arange(POSITIONS) < POSITIONS - 2
+TOKENS = torch.arange(POSITIONS) % VOCAB
+HEAD = induction.build(VOCAB, POSITIONS)
+ONLY = circuits.AttentionOnly(draw(VOCAB, MODEL), draw(POSITIONS, MODEL), [LAYER, LAYER], draw(MODEL, VOCAB))
+PASSED = [stations.pass_through(X, layer, keep=KEEP) for layer in STACK]
+READING = next(iter(readings.every()))
+
+
+def square(x):
+    return x.square()
+
+
+CALLS = {
+    "attention.project": {"x": X, "W": LAYER.W_Q, "b": LAYER.b_Q},
+    "attention.mask_future": {"scores": SCORES},
+    "attention.compute_scores": {"x": X, "weights": LAYER},
+    "attention.softmax": {"scores": SCORES},
+    "attention.attend": {"x": X, "weights": LAYER},
+    "averaging.cumulative_means": {"x": X},
+    "averaging.apply_folded": {"attention": MAPS, "x": X, "folded": averaging.fold_values(LAYER)},
+    "averaging.missing_bias": {"attention": MAPS, "weights": LAYER},
+    "averaging.entropy": {"scores": SCORES},
+    "averaging.visible": {"scores": SCORES},
+    "averaging.spread": {"scores": SCORES},
+    "averaging.turn": {"scores": SCORES, "dials": torch.tensor([0.0, 1.0], dtype=torch.float64)},
+    "patterns.patterns": {"x": X, "weights": LAYER},
+    "patterns.messages": {"x": X, "weights": LAYER},
+    "patterns.match": {"patterns": draw(HEADS, POSITIONS, MODEL), "x": X, "channel": CHANNEL},
+    "patterns.deliver": {"attention": MAPS, "messages": draw(HEADS, POSITIONS, MODEL)},
+    "patterns.attend_by_patterns": {"x": X, "weights": LAYER},
+    "patterns.change_gauge": {"weights": LAYER, "G": draw(HEADS, CHANNEL, CHANNEL), "H": draw(HEADS, CHANNEL, CHANNEL)},
+    "patterns.rotary_scores": {"x": draw(POSITIONS, 4), "weights": AttentionWeights(
+        *(draw(*s) for s in [(1, 4, 2)] * 3 + [(1, 2, 4)] + [(1, 2)] * 3 + [(4,)]))},
+    "bias.score_terms": {"x": X, "weights": LAYER},
+    "bias.semi_bias": {"y": X, "weights": LAYER},
+    "bias.six_terms": {"e": X, "p": Y, "weights": LAYER, "ln": NORM},
+    "induction.build": {"vocab": 3, "length": 4, "similarity": torch.eye(3, dtype=torch.float64)},
+    "induction.embed": {"tokens": TOKENS, "head": HEAD},
+    "induction.step": {"x": induction.embed(TOKENS, HEAD), "layer": HEAD.first},
+    "induction.run": {"tokens": TOKENS, "head": HEAD},
+    "induction.earlier_matches": {"tokens": TOKENS},
+    "induction.prefix_matching": {"attention": MAPS, "tokens": TOKENS},
+    "induction.copying": {"attention": MAPS, "logits": draw(HEADS, POSITIONS, VOCAB), "tokens": TOKENS},
+    "geometry.cone_index": {"rows": X, "keep": KEEP},
+    "geometry.alignment_ratio": {"rows": X, "keep": KEEP},
+    "geometry.unit": {"rows": X},
+    "geometry.resultant_length": {"rows": X, "keep": KEEP},
+    "geometry.mean_pairwise_cosine": {"rows": X, "keep": KEEP},
+    "geometry.head_output_spectrum": {"attention": MAPS, "values": draw(HEADS, POSITIONS, CHANNEL)},
+    "normality.lilliefors": {"rows": X},
+    "normality.p_value": {"statistic": torch.tensor([0.1, 0.2], dtype=torch.float64), "n": 20},
+    "normality.standardise": {"rows": X},
+    "normality.excess_kurtosis": {"rows": X},
+    "normality.standing_out": {"rows": X},
+    "normality.without": {"rows": X, "dropped": torch.tensor([1])},
+    "information.concatenate": {"blocks": draw(2, 3, 4)},
+    "information.stack": {"blocks": draw(2, 3, 4)},
+    "information.split": {"rows": X, "blocks": 2},
+    "information.block_coupling": {"function": square, "x": X, "blocks": 2},
+    "information.off_diagonal_share": {"coupling": draw(3, 3).abs()},
+    "information.interaction": {"function": square, "a": X, "b": Y, "blocks": 2, "pair": (0, 1)},
+    "information.additive_share": {"function": square, "rows": X, "blocks": 2, "generator": generator()},
+    "information.expand_score": {"parts": draw(2, POSITIONS, MODEL), "W_Q": LAYER.W_Q[0], "W_K": LAYER.W_K[0],
+                                 "b_Q": LAYER.b_Q[0], "b_K": LAYER.b_K[0]},
+    "information.vanishing": {"terms": draw(2, 2, 3, 3)},
+    "entropy.relative_entropy": {"attention": MAPS},
+    "entropy.histogram_entropy": {"attention": MAPS},
+    "similarity.take_form": FACTORS,
+    "similarity.score_variants": {"x": X, "weights": LAYER},
+    "similarity.level": {"x": X},
+    "similarity.attention_moved": {"x": X, "weights": LAYER, "rows": Y},
+    "similarity.asymmetry": {"matrix": draw(4, 4)},
+    "similarity.total_variation": {"p": MAPS[0], "q": MAPS[1]},
+    "stretch.singular_values": {"W": LAYER.W_Q},
+    "stretch.largest": {"W": LAYER.W_Q},
+    "stretch.row_norms": {"x": X, "weights": LAYER, "head": 0},
+    "stretch.amplification": {"x": X, "W": LAYER.W_Q, "b": LAYER.b_Q},
+    "stretch.mean_amplification": {"W": LAYER.W_Q},
+    "stretch.cone_position": {"x": X, "W": LAYER.W_Q},
+    "stretch.in_cone": {"x": X, "W": LAYER.W_Q, "epsilon": 0.5},
+    "stretch.amplifications": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
+    "stretch.isotropic_cone_positions": {"W": LAYER.W_Q, "samples": 3, "rng": np.random.default_rng(0)},
+    "stretch.cone_positions": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
+    "rank.numerical_rank": {"x": X},
+    "rank.distance_of_ones": {"x": X[:3]},
+    "rank.centred_rank": {"x": X[:3]},
+    "rank.ranks_through_norm": {"x": X, "norm": NORM},
+    "rank.residual": {"x": X},
+    "rank.trace_residual": {"x": X, "layers": STACK, "switches": encoder.ALL_ON},
+    "rank.cubic_rate": {"sizes": torch.tensor([0.1, 0.2], dtype=torch.float64),
+                        "residuals": torch.tensor([0.1, 0.3], dtype=torch.float64)},
+    "rank.scatter_around_mean": {"mean": draw(MODEL), "noise": X, "size": 0.5},
+    "stations.pass_through": {"x": X, "layer": STACK[0], "maps": MAPS},
+    "stations.normalise": {"rows": X},
+    "layernorm.centre": {"y": X},
+    "layernorm.sigma": {"y": X},
+    "layernorm.layer_norm": {"y": X, "weights": NORM},
+    "perceptron.mask": {"x": X, "mlp": MLP},
+    "perceptron.perceive_masked": {"x": X, "mlp": MLP, "masked": draw(POSITIONS, 8)},
+    "spectra.product_singular_values": {"A": LAYER.W_Q, "B": LAYER.W_K},
+    "spectra.augment": {"W": LAYER.W_Q, "b": LAYER.b_Q},
+    "spectra.effective_rank": {"values": X.abs()},
+    "positions.toeplitz_defect": {"gram": draw(4, 4)},
+    "signatures.counted": {"passed": PASSED, "keep": KEEP},
+    "signatures.row_statistics": {"passed": PASSED, "keep": KEEP},
+    "signatures.sums": {"passed": PASSED, "keep": KEEP},
+    "signatures.measure": {"passed": PASSED, "keep": KEEP},
+    "signatures.singular_values": {"passed": PASSED, "keep": KEEP},
+    "signatures.outstanding": {"by_layer": [X, Y], "lengths": [4, POSITIONS - 4]},
+    "sums.fixed": {"values": X},
+    "sums.add": {"total": sums.fixed(X), "more": sums.fixed(Y)},
+    "readings.tables": {"tokens": torch.tensor([1, 0, 1]), "vocab": 2, "reading": READING},
+    "readings.score": {"x": induction.embed(TOKENS, HEAD), "layer": HEAD.first, "reading": READING},
+    "readings.weigh": {"scores": SCORES[0], "reading": READING},
+    "readings.hear": {"x": induction.embed(TOKENS, HEAD), "attention": MAPS[0], "layer": HEAD.first,
+                      "reading": READING},
+    "readings.round_table": {"table": X, "reading": READING},
+    "readings.classes": {"tokens": torch.tensor([1, 0, 1]), "vocab": 2, "readings": [READING]},
+    "circuits.run": {"model": ONLY, "tokens": TOKENS[None]},
+    "circuits.score_heads": {"model": ONLY, "tokens": TOKENS[None]},
+    "circuits.match_scores": {"model": ONLY, "share": draw(HEADS)},
+    "circuits.found_on": {"scores": SCORES},
+    "widths.inverse_sigma": {"tokens": draw(VOCAB, MODEL), "positions": X, "frequency": draw(VOCAB).abs()},
+    "locality.position_scores": {"p": X, "width": draw(POSITIONS).abs(), "folded": LAYER},
+    "locality.listen": {"scores": SCORES},
+    "locality.nearest_mass": {"attention": MAPS},
+    "locality.peak_distance": {"attention": MAPS},
+    "locality.position_only": {"own": draw(HEADS, POSITIONS), "both": SCORES, "first": 2},
+    "locality.rank_correlation": {"a": X[:, 0], "b": X[:, 1]},
+    "locality.partial_rank_correlation": {"a": X[:, 0], "b": X[:, 1], "given": X[:, 2]},
+    "locality.recency": {"scores": SCORES},
+    "locality.position_share": {"states": draw(3, POSITIONS, MODEL)},
+    "encoder.perceive": {"x": X, "weights": MLP},
+    "encoder.encode_layer": {"x": X, "layer": STACK[0]},
+    "encoder.encode": {"x": X, "layers": STACK},
+    "gates.ideal.row_entropy": {"attention": MAPS},
+    "gates.reader.read_gates": {"attention": LONG},
+    "gates.reader.shuffle_rows": {"attention": LONG, "generator": generator()},
+}
+ALONE = {"normality.p_value", "sums.fixed", "sums.add", "readings.round_table"}
+"""Take each number by itself, so one number will do."""
+NOTHING = {("normality.without", "dropped")}
+"""Arguments that may be empty."""
+CONVERTS = {"readings.search", "readings.differing"}
+"""Take mappings of tables as printed, not tensors."""
+
+
+def modules():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    for name in next(c["source_modules"] for c in contracts if "transformers" in c.get("forbidden_modules", ())):
+        path = ROOT / name.replace(".", "/")
+        yield from ([(name, path.with_suffix(".py"))] if not path.is_dir() else
+                    [(f"{name}.{part.stem}", part) for part in sorted(path.glob("[!_]*.py"))])
+
+
+def takes_tensors():
+    """Yield the public functions of the mathematics with a tensor among their arguments, as they are written."""
+    for module, path in modules():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                given = [ast.unparse(a.annotation) for a in node.args.args + node.args.kwonlyargs if a.annotation]
+                if any(word in annotation.replace("AttentionWeights", "").replace("AttentionOnly", "")
+                       for annotation in given for word in TENSORS if not annotation.startswith("Callable")):
+                    yield module, f"{module.removeprefix('analysis.')}.{node.name}"
+
+
+def test_every_function_has_a_call_here():
+    due = {name for module, name in takes_tensors() if not {module, f"analysis.{name}"} & INTERNAL.keys()}
+    assert due - CALLS.keys() - CONVERTS == set()
+    assert {name for name in CALLS if name not in due and not name.startswith("signatures.")} == set()
+
+
+def call(name, **spoilt):
+    """Call a function as the table has it, but for the arguments given; randomness begins anew."""
+    module, called = name.rsplit(".", 1)
+    given = {argument: generator() if isinstance(value, torch.Generator) else value
+             for argument, value in CALLS[name].items()}
+    given |= {argument: value.clone() for argument, value in given.items() if isinstance(value, torch.Tensor)}
+    return getattr(importlib.import_module(f"analysis.{module}"), called)(**given | spoilt)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_call_is_valid(name):
+    call(name)
+
+
+def spoil(tensor, how):
+    if how == "nan":
+        spoilt = tensor.clone()
+        spoilt.view(-1)[0] = torch.nan
+        return spoilt
+    return {"no column": lambda: tensor[..., :0], "no axis": lambda: tensor.flatten()[0],
+            "whole": lambda: (3 * tensor).round().long(), "half": tensor.half,
+            "real": tensor.double}[how]()
+
+
+def cases():
+    for name, arguments in CALLS.items():
+        for argument, value in arguments.items():
+            if isinstance(value, torch.Tensor):
+                ways = ("nan", "no column", "no axis", "whole", "half") if value.is_floating_point() else (
+                    "no column", "no axis", "real")
+                yield from ((name, argument, how) for how in ways
+                            if not (how == "no axis" and name in ALONE)
+                            and not (how == "no column" and (name, argument) in NOTHING))
+
+
+def numbers(result):
+    """Return all tensors and numbers in a result, whatever holds them."""
+    if isinstance(result, torch.Tensor | np.ndarray):
+        return [torch.as_tensor(result)]
+    if isinstance(result, bool | int | float):
+        return [torch.tensor(result)]
+    if is_dataclass(result):
+        return numbers([getattr(result, field.name) for field in fields(result)])
+    if isinstance(result, dict):
+        return numbers(list(result.values()))
+    return [found for part in result for found in numbers(part)] if isinstance(result, list | tuple) else []
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("name", "argument", "how"), list(cases()))
+def test_bad_input_is_refused_by_name_or_visibly_passed_on(name, argument, how):
+    spoilt = spoil(CALLS[name][argument], how)
+    refusal, found = None, []
+    try:
+        found = numbers(call(name, **{argument: spoilt}))
+    except (TypeError, ValueError) as error:
+        refusal = str(error)
+    if refusal is not None:
+        assert re.search(rf"\b{argument}\b", refusal), f"the message does not name {argument}: {refusal}"
+        return
+    if how == "nan":
+        assert any(part.is_floating_point() and part.isnan().any() for part in found), "nan vanished"
+    elif how == "no column":
+        assert any(part.numel() == 0 for part in found), f"a result from nothing: {found}"
+    else:
+        assert how != "no axis", f"a result from a single number: {found}"
+        due = numbers(call(name, **{argument: spoilt.to(CALLS[name][argument].dtype)}))
+        for mine, right in zip(found, due, strict=True):
+            torch.testing.assert_close(mine.double(), right.double(), rtol=2e-3, atol=2e-3, equal_nan=True)
+
+
+WEIGHTS = [(weights, field.name) for weights in (LAYER, NORM, MLP, averaging.any_input(3)) for field in fields(weights)
+           if isinstance(getattr(weights, field.name), torch.Tensor)]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("how", ["nan", "no column", "no axis", "whole", "half"])
+@pytest.mark.parametrize(("weights", "field"), WEIGHTS)
+def test_weights_refuse_a_bad_field_by_name(weights, field, how):
+    with pytest.raises((TypeError, ValueError), match=field):
+        replace(weights, **{field: spoil(getattr(weights, field), how)})
