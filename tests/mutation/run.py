@@ -155,10 +155,12 @@ def report(plan: dict, done: dict) -> dict:
     modules, survivors = {}, []
     for path, drawn in plan.items():
         asked = [(m, done[name_of(m)]["outcome"]) for m in drawn["drawn"] if name_of(m) in done]
-        left = [{"place": f"{path}:{m['line']}", "before": m["before"], "after": m["after"], "outcome": o}
+        lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+        left = [{"place": f"{path}:{m['line']}", "line": lines[m["line"] - 1].strip(),
+                 "before": m["before"], "after": m["after"], "outcome": o}
                 for m, o in asked if o in ("survived", "no test")]
         for one in left:
-            one["equivalent"] = equivalent.get(f"{path}: {one['before']} -> {one['after']}")
+            one["equivalent"] = equivalent.get(f"{path}: {one['line']}: {one['before']} -> {one['after']}")
         same = sum(one["equivalent"] is not None for one in left)
         modules[path] = {"mutants": drawn["mutants"], "drawn": len(asked), "equivalent": same,
                          "noticed": len(asked) - len(left)}

@@ -145,3 +145,10 @@ def test_refusals():
     for form in (geometry.mean_pairwise_cosine, geometry.resultant_length):
         with pytest.raises(ValueError, match="row of zeros"):
             form(torch.eye(3) * torch.tensor([1.0, 1.0, 0.0]))
+
+
+def test_each_text_of_a_batch_has_a_range_of_its_own():
+    rows = torch.randn(4, 3, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    found = geometry.cone_index(torch.stack([1e-200 * rows, 1e150 * rows]))
+    due = geometry.cone_index(rows)
+    torch.testing.assert_close(found / torch.tensor([1e-200, 1e150], dtype=torch.float64), torch.stack([due, due]))

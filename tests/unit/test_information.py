@@ -73,6 +73,30 @@ def test_entropies_refuse_what_is_no_map(function, attention, message):
         function(attention)
 
 
+def test_the_additive_share_is_drawn_from_the_generator_alone():
+    shares = [information.additive_share(lambda x: x * x.flip(-1), draw(50, 4), 2, torch.Generator().manual_seed(seed))
+              for seed in (1, 1, 2)]
+    assert shares[0] == shares[1] != shares[2]
+
+
+def test_relative_entropy_is_never_above_one():
+    """A row cannot be more even than uniform over the keys it may hear: more keys than said are refused."""
+    with pytest.raises(ValueError, match="keys must be at least 4"):
+        entropy.relative_entropy(torch.full((1, 4, 4), 0.25), keys=3)
+
+
+def test_a_map_with_an_empty_row_still_has_a_histogram():
+    attention = torch.stack([torch.eye(3), torch.eye(3)])
+    attention[0, 1] = 0  # a padded query that hears nothing
+    counts = torch.tensor([7 / 9, 2 / 9])
+    torch.testing.assert_close(entropy.histogram_entropy(attention)[0], torch.special.entr(counts).sum())
+
+
+def test_a_coupling_that_is_not_finite_is_refused():
+    with pytest.raises(ValueError, match="function has derivatives on x"):
+        information.block_coupling(lambda row: row * 1e200, torch.ones(1, 2, dtype=torch.float64), 2)
+
+
 def test_relative_entropy_refuses_rows_that_do_not_sum_to_one_and_wrong_counts():
     with pytest.raises(ValueError, match="sum to 1"):
         entropy.relative_entropy(torch.stack([torch.eye(3), torch.eye(3) / 2]))

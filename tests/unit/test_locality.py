@@ -186,3 +186,9 @@ def test_refusals():
     for bad in (0.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="width must be 2 positive"):
             position(torch.ones(2, 1), torch.tensor([1.0, bad]), layer)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_position_only_does_not_mix_precisions():
+    with pytest.raises(ValueError, match="own and both must be of one dtype"):
+        position_only(torch.zeros(1, 4), torch.zeros(1, 4, 4, dtype=torch.float64), (1,), first=1)

@@ -202,3 +202,20 @@ def test_another_activation_is_used():
     identity = rank.random_collapse(16, 1.0, 0, switches, depth=2, activation=lambda z: z)
     torch.testing.assert_close(identity[1], plain[0])
     assert not torch.allclose(identity[1], plain[1])
+
+
+def test_the_cutoff_decides_what_the_rows_span():
+    x = torch.tensor([[1.0, 0.0], [0.0, 1e-3]], dtype=torch.float64)
+    assert (rank.centred_rank(x), rank.centred_rank(x, cutoff=0.1)) == (1, 1)
+    assert rank.distance_of_ones(x, cutoff=0.1) == pytest.approx(0.5**0.5)
+
+
+def test_a_singular_value_at_the_cutoff_does_not_count():
+    assert rank.numerical_rank(torch.tensor([[1.0, 0.0], [0.0, 0.5]]), cutoff=0.5).rank == 1
+
+
+def test_a_gain_of_zero_costs_rank():
+    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    gain = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+    steps = rank.ranks_through_norm(x, LayerNormWeights(gain, torch.ones(4, dtype=torch.float64)))
+    assert [step.rank for step in steps] == [4, 3, 3, 1, 2]

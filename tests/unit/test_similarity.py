@@ -259,3 +259,21 @@ def test_asymmetry_of_any_matrix_is_a_share(matrix):
 def test_a_head_without_weights_has_a_symmetric_form_without_directions():
     form = similarity.take_form(torch.zeros(1, 4, 2), torch.ones(1, 4, 2))
     assert form.antisymmetric.tolist() == [0] == form.positive.tolist() == form.negative.tolist()
+
+
+def test_asymmetry_does_not_depend_on_the_size_of_the_numbers():
+    matrix = torch.randn(5, 5, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    for size in (1e-200, 1e200):
+        torch.testing.assert_close(similarity.asymmetry(size * matrix), similarity.asymmetry(matrix))
+
+
+def test_texts_of_a_batch_are_levelled_each_by_itself():
+    x = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(4), dtype=torch.float64) * torch.tensor(
+        [1.0, 10.0, 100.0])[:, None, None]
+    torch.testing.assert_close(similarity.level(x), torch.stack([similarity.level(text) for text in x]))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_asymmetry_of_a_batch_needs_square_matrices():
+    with pytest.raises(ValueError, match="matrix must be square"):
+        similarity.asymmetry(torch.ones(3, 4, 5))

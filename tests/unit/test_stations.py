@@ -70,3 +70,10 @@ def test_refusals(layer):
         normalise(300 * torch.randn(2, 12).half())
     with pytest.raises(TypeError, match="must be a tensor"):
         normalise(x.numpy())
+
+
+def test_rows_whose_squares_overflow_are_refused_rather_than_made_zero():
+    row = torch.tensor([1.0, -1.0], dtype=torch.float64)
+    torch.testing.assert_close(normalise(1e150 * row), row)
+    with pytest.raises(ValueError, match="rows are too large"):
+        normalise(1e200 * row)
