@@ -17,7 +17,8 @@ import numpy as np
 
 from analysis.records import Experiment, Result, Value
 
-ROOT, WAYS = Path(__file__).parents[2], Path(__file__).with_name("peers_ways.py")
+ROOT = Path(__file__).parents[2]
+WAYS = ROOT / "tests" / "benchmarks" / "peers_ways.py"
 ANYTHING = 1e12
 TASKS = {
     "spectra": ("ours", "transformer_lens", "torch"),

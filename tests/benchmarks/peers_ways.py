@@ -1,4 +1,4 @@
-"""The ways that `peers` measures: each prepares its input and returns a call; run in the peers' environment.
+"""The ways that ``analysis.experiments.peers`` measures, run in the peers' environment: each returns a call.
 
 ``python -P peers_ways.py TASK WAY time|memory OUT`` measures one way in a process of its own, saves
 what it computed to ``OUT`` (npy) and prints one line of JSON. Functions named ``ours`` use this package, the others a
@@ -14,7 +14,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-BUNDLED = Path(__file__).parents[1] / "bundled" / "gpt2-mini"
+BUNDLED = Path(__file__).parents[2] / "analysis" / "bundled" / "gpt2-mini"
 HEADS, MODEL, CHANNEL, VOCABULARY = 12, 768, 64, 50257
 LAYERS, BATCH, POSITIONS = 4, 4, 512
 DENSE, ROWS = 6, 512
