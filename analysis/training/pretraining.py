@@ -56,6 +56,24 @@ def hide(ids: Int[Tensor, "sequence position"], real: Bool[Tensor, "sequence pos
     return shown, torch.where(chosen, ids, IGNORED)
 
 
+def position_entropy(ids: Int[Tensor, "sequence position"], real: Bool[Tensor, "sequence position"]) -> float:
+    """Return the loss, in nats, of guessing words by their position alone, the frequencies there being known.
+
+    No guesser that looks at nothing but the position does better on these sequences.
+
+    Examples
+    --------
+    >>> ids = torch.tensor([[5, 6], [5, 7]])
+    >>> round(position_entropy(ids, ids > 0), 4)  # nothing at the first position, ln 2 at the second
+    0.3466
+    """
+    total = 0.0
+    for words, there in zip(ids.T, real.T):
+        counts = words[there].unique(return_counts=True)[1].double()
+        total -= float(torch.xlogy(counts, counts / counts.sum()).sum())
+    return total / int(real.sum())
+
+
 def pretrain(config: Any, coded: dict[str, Tensor], tokenizer: Any, settings: loop.Settings, *, out: Path,
              order: Any, device: torch.device | str = "cpu", identity: dict | None = None,
              resume: bool = True) -> tuple[nn.Module, loop.Run]:
