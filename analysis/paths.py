@@ -35,7 +35,7 @@ class Split:
     @property
     def gap(self) -> float:
         """The largest difference between the sum of the parts and the divergence computed directly."""
-        return float((self.parts.sum(0) - self.divergence).abs().max())
+        return float((self.parts.double().sum(0) - self.divergence).abs().max())
 
 
 def divergence(scores: Rows, visible: Visible | None = None) -> Float[Tensor, "*batch"]:
@@ -64,6 +64,7 @@ def divergence(scores: Rows, visible: Visible | None = None) -> Float[Tensor, "*
     return _divergence(scores.double(), mask).to(scores.dtype)
 
 
+@torch.no_grad()
 def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
     r"""Return the mean attention on the straight path from uniform: :math:`\bar p = \int_0^1 \mathrm{softmax}(ts)\,dt`.
 
@@ -77,7 +78,7 @@ def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
     the mean of a quantity of range ``r`` is there at most ``1.49 r / 2``. So by the theorem on Gauss quadrature of
     analytic functions (Trefethen 2013, theorem 19.3) the mean of such a quantity along the path is right to
     ``1e-14 r``, whatever the scores, before rounding. Panels grow in proportion to ``t``: their number grows like
-    ``L log R``. The weights are computed in float64.
+    ``L log R``. The weights are computed in float64, and no gradient is kept.
 
     Raises
     ------
@@ -96,6 +97,7 @@ def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
     return _path_mean(scores.double(), mask).to(scores.dtype)
 
 
+@torch.no_grad()
 def split_divergence(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Split:
     r"""Split each row's divergence from uniform over the parts of its score.
 
@@ -108,6 +110,9 @@ def split_divergence(parts: Float[Tensor, "part *batch key"], visible: Visible |
     product. The :math:`\phi_k` sum to the divergence; a part that is constant along a row gets exactly 0; what a part
     gets does not depend on how the others are cut.
 
+    All this is before rounding. Each part comes back with an error of about ``eps`` of the dtype times its largest
+    entry, so large parts that cancel miss the divergence by about ``eps * max |part|``: ``Split.gap`` says by how much.
+
     Parameters
     ----------
     parts
@@ -118,7 +123,7 @@ def split_divergence(parts: Float[Tensor, "part *batch key"], visible: Visible |
     Returns
     -------
     Split
-        In the dtype given; computed in float64.
+        In the dtype given; computed in float64, without gradients.
 
     Raises
     ------
@@ -126,12 +131,14 @@ def split_divergence(parts: Float[Tensor, "part *batch key"], visible: Visible |
         If ``parts`` is no tensor in float32 or float64, or ``visible`` none of bool.
     ValueError
         If there is no part or no key, an entry is nan or infinite (masked keys are told by ``visible``, never by minus
-        infinity), the mask does not fit, a row may see no key, or the sum of the parts overflows.
+        infinity), the mask does not fit one part, a row may see no key, or where it sees one the sum of the parts or
+        the range of one overflows.
 
     References
     ----------
-    Aumann and Shapley 1974, the value of a game with a continuum of players; Sundararajan, Taly and Yan 2017, section 3
-    (integrated gradients of the divergence, from scores 0).
+    Aumann and Shapley 1974, the value of a game with a continuum of players, here carried over to finitely many parts
+    that can be divided; Sundararajan, Taly and Yan 2017, section 3 (integrated gradients of the divergence, from
+    scores 0).
 
     Examples
     --------
@@ -142,36 +149,36 @@ def split_divergence(parts: Float[Tensor, "part *batch key"], visible: Visible |
     >>> bool(split.parts[0] == split.parts[1]), split.parts[2].item(), split.gap < 1e-14
     (True, 0.0, True)
     """
-    _check_parts(parts)
-    parts, mask = _check(parts, visible)
-    total = parts.double().sum(0)
-    if not torch.isfinite(total).all():
-        raise ValueError("parts add up to scores that are not finite: they are too large for float64")
-    mask = mask.expand(total.shape)
+    total, mask = _total(parts, visible)
     best = total.masked_fill(~mask, -math.inf).argmax(-1, keepdim=True)
     moved = _softmax(total, mask) - _path_mean(total, mask)
     found = []
     for part in parts:  # less its value at the best key, so that constants vanish exactly
         wide = part.double()
-        found.append(((wide - wide.gather(-1, best)) * moved).sum(-1))
-    return Split(torch.stack(found).to(parts.dtype), _divergence(total, mask).to(parts.dtype))
+        found.append(((wide - wide.gather(-1, best)).masked_fill(~mask, 0) * moved).sum(-1))
+    shares = torch.stack(found)
+    if not torch.isfinite(shares).all():
+        raise ValueError("a part ranges too far for float64: the difference of two of its entries overflows")
+    return Split(shares.to(parts.dtype), _divergence(total, mask).to(parts.dtype))
 
 
 def increments(parts: Float[Tensor, "part ..."], t: float,
                visible: Visible | None = None) -> Float[Tensor, "part ..."]:
     r"""Return what each part adds at one point of the path: :math:`t\,\mathrm{Cov}_{p_t}(s, s_k)`, nats per unit of t.
 
+    ``t`` runs from 0 to 1; computed in float64. Raises as :func:`split_divergence`, and for another ``t``.
+
     >>> s = torch.tensor([[0.0, 2.0]])
     >>> increments(torch.stack([s, 0 * s]), 0.0)
     tensor([[0.],
             [0.]])
     """
-    _check_parts(parts)
-    parts, mask = _check(parts, visible)
-    total = parts.sum(0)
-    p = _softmax(t * total, mask.expand(total.shape))
-    centred = total - (p * total).sum(-1, keepdim=True)
-    return t * (p * centred * parts).sum(-1)
+    if not 0 <= t <= 1:
+        raise ValueError(f"t must lie between 0 and 1, got {t}")
+    total, mask = _total(parts, visible)
+    p = _softmax(t * total, mask)
+    weight = p * (total - (p * total).sum(-1, keepdim=True))
+    return torch.stack([t * (weight * part.double()).sum(-1) for part in parts]).to(parts.dtype)
 
 
 def drop_one(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Float[Tensor, "part ..."]:
@@ -181,10 +188,10 @@ def drop_one(parts: Float[Tensor, "part *batch key"], visible: Visible | None = 
     >>> bool((drop_one(torch.stack([s, s])).sum(0) < divergence(2 * s)).all())
     True
     """
-    _check_parts(parts)
-    total = parts.sum(0)
-    whole = divergence(total, visible)
-    return torch.stack([whole - divergence(total - part, visible) for part in parts])
+    total, mask = _total(parts, visible)
+    whole = _divergence(total, mask)
+    found = [whole - divergence((total - part).masked_fill(~mask, 0), mask) for part in parts]
+    return torch.stack(found).to(parts.dtype)
 
 
 def in_order(parts: Float[Tensor, "part *batch key"], order: Sequence[int],
@@ -195,15 +202,15 @@ def in_order(parts: Float[Tensor, "part *batch key"], order: Sequence[int],
     >>> [round(x, 2) for x in in_order(torch.stack([s, s]), (1, 0)).flatten().tolist()]
     [0.17, 0.5]
     """
-    _check_parts(parts)
+    _, mask = _total(parts, visible)
     if sorted(order) != list(range(len(parts))):
         raise ValueError(f"order must name each of the {len(parts)} parts once, got {list(order)}")
-    found, before, so_far = torch.zeros(parts.shape[:-1]).to(parts), 0.0, torch.zeros_like(parts[0])
+    found, before, so_far = [torch.empty(0)] * len(parts), 0.0, torch.zeros_like(parts[0], dtype=torch.float64)
     for k in order:
-        so_far = so_far + parts[k]
-        now = divergence(so_far, visible)
+        so_far = (so_far + parts[k]).masked_fill(~mask, 0)
+        now = divergence(so_far, mask)
         found[k], before = now - before, now
-    return found
+    return torch.stack(found).to(parts.dtype)
 
 
 def shapley(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Float[Tensor, "part ..."]:
@@ -215,11 +222,11 @@ def shapley(parts: Float[Tensor, "part *batch key"], visible: Visible | None = N
     >>> bool((shapley(torch.stack([s, s])).diff(dim=0).abs() < 1e-6).all())
     True
     """
-    _check_parts(parts)
     if len(parts) > 6:
         raise ValueError(f"parts must be at most 6 (720 orders), got {len(parts)}")
-    orders = list(permutations(range(len(parts))))
-    return torch.stack([in_order(parts, order, visible) for order in orders]).mean(0)
+    _total(parts, visible)
+    orders, wide = list(permutations(range(len(parts)))), parts.double()
+    return torch.stack([in_order(wide, order, visible) for order in orders]).mean(0).to(parts.dtype)
 
 
 def path_nodes(reach: float, keys: int) -> tuple[np.ndarray, np.ndarray]:
@@ -302,8 +309,20 @@ def _check(scores: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
     return scores, visible
 
 
-def _check_parts(parts: Tensor) -> None:
+def _total(parts: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Check parts and mask; return the scores in float64, 0 where a row may not look, and the mask in their shape.
+
+    In float32 a sum depends on its order: 1e8 + 2 - 1e8 is 0.
+    """
     if not isinstance(parts, Tensor):
         raise TypeError(f"parts must be a tensor (torch.stack makes one of a list), got {type(parts).__name__}")
     if parts.ndim < 2 or len(parts) == 0:
         raise ValueError(f"parts must be (part, ..., key) with at least one part, got {tuple(parts.shape)}")
+    _check(parts, None)
+    _, mask = _check(parts[0], visible)
+    total = parts.double().sum(0)
+    mask = mask.expand(total.shape)
+    total = total.masked_fill(~mask, 0)
+    if not torch.isfinite(total).all():
+        raise ValueError("parts add up to scores that are not finite: they are too large for float64")
+    return total, mask

@@ -206,6 +206,62 @@ def test_parts_may_be_negative():
     assert paths.split_divergence(torch.stack([2 * s, -s])).parts[1] < 0
 
 
+LARGE = torch.tensor([1e8, 2.0, -1e8])[:, None, None] * torch.tensor([[0.0, 1.0]])  # in float32 1e8 + 2 is 1e8
+
+
+@pytest.mark.parametrize("split", [paths.drop_one, paths.shapley, lambda p: paths.in_order(p, (0, 1, 2)),
+                                   lambda p: paths.increments(p, 0.5), lambda p: paths.split_divergence(p).parts])
+def test_sums_of_large_parts_do_not_depend_on_the_dtype(split):
+    found = split(LARGE)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), split(LARGE.double()), rtol=1e-6, atol=1e-6)
+    assert found.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [1.0, 1e6, 1e12])
+def test_the_gap_of_large_parts_that_cancel_is_what_rounding_leaves(dtype, scale):
+    a, b = draw(2, 5, 30, scale=scale)
+    split = paths.split_divergence(torch.stack([a, b, draw(5, 30, seed=1), -(a + b)]).to(dtype))
+    assert split.gap < 4 * torch.finfo(dtype).eps * scale
+
+
+def test_the_gap_is_summed_in_float64():
+    assert paths.Split(torch.tensor([1e8, 2.0, -1e8])[:, None], torch.tensor([2.0])).gap == 0
+
+
+def test_masked_keys_may_overflow():
+    parts = torch.tensor([[[0.0, 1.0, 3e38]], [[0.0, 2.0, 3e38]]])
+    seen = torch.tensor([True, True, False])
+    for large in (parts, torch.where(seen, parts, 1.7e308 * torch.ones(3, dtype=torch.float64))):
+        for split in (paths.drop_one, paths.shapley, lambda p, v: paths.increments(p, 0.5, v),
+                      lambda p, v: paths.in_order(p, (1, 0), v), lambda p, v: paths.split_divergence(p, v).parts):
+            found = split(large, seen)
+            torch.testing.assert_close(found, split(large[..., :2], seen[:2]))
+            assert torch.isfinite(found).all()
+            assert found.any()
+
+
+@pytest.mark.parametrize("t", [math.nan, -1e-9, 2.0, math.inf])
+def test_a_point_beyond_the_path_is_refused(t):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        paths.increments(torch.zeros(2, 1, 3), t)
+
+
+@pytest.mark.parametrize("split", [paths.split_divergence, paths.drop_one, paths.shapley,
+                                   lambda p, v: paths.in_order(p, (0, 1, 2), v),
+                                   lambda p, v: paths.increments(p, 0.5, v)])
+def test_a_mask_has_no_axis_of_parts(split):
+    with pytest.raises(ValueError, match="fit"):
+        split(torch.zeros(3, 2, 2), torch.ones(3, 2, 2, dtype=torch.bool))
+
+
+def test_parts_that_ask_for_gradients_get_none():
+    parts = draw(2, 3, 4).requires_grad_()
+    assert not paths.split_divergence(parts).parts.requires_grad
+    assert not paths.path_mean(parts).requires_grad
+
+
 BAD = {
     "nan": (torch.tensor([[[0.0, math.nan]]]), None, ValueError, "nan"),
     "minus infinity": (torch.tensor([[[0.0, -math.inf]]]), None, ValueError, "visible, not by -inf"),
@@ -222,6 +278,8 @@ BAD = {
     "mask too deep": (torch.zeros(1, 3), torch.ones(1, 1, 1, 3, dtype=torch.bool), ValueError, "fit"),
     "row without key": (torch.zeros(1, 2, 2), torch.tensor([[True, True], [False, False]]), ValueError, "without any"),
     "overflow of the sum": (torch.full((2, 1, 2), 1e308, dtype=torch.float64), None, ValueError, "too large"),
+    "overflow of the range of parts that cancel": (
+        torch.tensor([[[-1e308, 1e308]], [[1e308, -1e308]]], dtype=torch.float64), None, ValueError, "too far"),
     "overflow of the range": (torch.tensor([[[-1e308, 1e308]]], dtype=torch.float64), None, ValueError, "too far"),
 }
 
