@@ -1,7 +1,9 @@
 """Real lineages, where they are on this machine: rebuilt from their table and equal to their sequences."""
 
 import pytest
+import torch
 
+from analysis import experiments, records
 from analysis.records import data_folder
 from analysis.sequences.fasta import read_fasta
 from analysis.sequences.simulate import read_backbones
@@ -30,3 +32,10 @@ def test_real_sequences_are_placed_where_their_own_lineage_has_its_gaps():
         assert gene.aligned.replace("-", "") == gene.bases
         own = backbones[gene.lineage]
         assert [c == "-" for c in gene.aligned] == [c == "-" for c in own.aligned], gene.name
+
+
+def test_the_record_is_recomputed_on_the_real_sequences():
+    """Baselines fitted around the real lineages, and asked about the 89 real sequences, agree with what pages show."""
+    experiment = experiments.find("variant-baselines-real")
+    assert experiment.missing() == []
+    records.compare(experiment.compute(torch.device("cpu")), records.load(experiment.name))
