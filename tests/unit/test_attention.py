@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from analysis.attention import attend, compute_scores, mask_future
+from analysis.attention import attend, compute_scores, mask_future, project
 from analysis.axes import AttentionWeights, LayerNormWeights
 from analysis.layernorm import layer_norm
 
@@ -74,3 +74,9 @@ def test_a_layer_norm_does_not_broadcast_a_narrow_input():
 def test_more_queries_than_keys_have_no_causal_mask():
     with pytest.raises(ValueError, match="no more queries than keys"):
         mask_future(torch.zeros(1, 3, 2))
+
+
+@pytest.mark.parametrize(("x", "heads"), [((4,), 2), ((3, 4), 0)])
+def test_rows_without_an_axis_and_layers_without_heads_are_refused(x, heads):
+    with pytest.raises(ValueError, match=r"x must be|W must be"):
+        inspect.unwrap(project)(torch.zeros(x), torch.zeros(heads, 4, 2), torch.zeros(heads, 2))

@@ -124,3 +124,9 @@ def test_printed_block_rows_do_not_sum_to_one():
 def test_refusals(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize(("i", "j", "k"), [(0, 1, 2), (1, 0, 2), (4, 1, 2), (1, 4, 2)])
+def test_printed_blocks_outside_the_map_are_refused(i, j, k):
+    with pytest.raises(ValueError, match="[ij]"):
+        ideal.printed_block(4, i, j, k)

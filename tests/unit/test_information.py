@@ -279,3 +279,17 @@ def test_expansion_sums_to_the_score_and_loses_its_key_constants_in_the_softmax(
     torch.testing.assert_close(terms[~gone].sum(0).softmax(-1), score.softmax(-1))
     context = sum(a @ W_Q @ W_K.T @ b.T for a in parts[:3] for b in parts[:3])
     torch.testing.assert_close(terms[:3, :3].sum((0, 1)), context)
+
+
+def test_a_small_function_is_no_constant():
+    def share(size):
+        generator = torch.Generator().manual_seed(0)
+        return information.additive_share(lambda x: size * x.sum(-1, keepdim=True), draw(50, 4), 2, generator)
+    assert share(1e-3) == pytest.approx(share(1.0))
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 5), (2, 3, 5, 5)])
+def test_histogram_entropy_is_of_each_map(shape):
+    maps = torch.softmax(3 * draw(*shape), -1)
+    each = torch.stack([entropy.histogram_entropy(one[None])[0] for one in maps.reshape(-1, 5, 5)])
+    torch.testing.assert_close(entropy.histogram_entropy(maps), each.reshape(shape[:-2]))

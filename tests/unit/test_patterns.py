@@ -237,3 +237,12 @@ def test_refusals():
 def test_more_refusals(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("form", costs.FORMS)
+def test_parameters_are_those_of_the_tensors_that_a_form_keeps(form):
+    model, head, channel = 7, 3, 2
+    kept = {"factored": [(head, model, channel)] * 3 + [(head, channel)] * 3 + [(head, channel, model), (model,)],
+            "merged": [(head, model, model)] * 2 + [(head, model), (model,)],
+            "input-cached": [(head, model, channel)] * 3 + [(head, channel)] * 3 + [(head, channel, model), (model,)]}
+    assert costs.cost(form, 5, model, head, channel).parameters == sum(math.prod(shape) for shape in kept[form])

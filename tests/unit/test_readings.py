@@ -119,3 +119,20 @@ def test_a_cell_that_is_not_a_number_differs():
 def test_more_refusals(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_halves_go_up_or_to_the_even_number():
+    halves = torch.tensor([[0.5, 1.5, 2.4]])
+    up, even = (readings.round_table(halves, Reading(rounding=f"whole, halves {how}")) for how in ("up", "to even"))
+    assert up.tolist() == [[1, 2, 2]]
+    assert even.tolist() == [[0, 2, 2]]
+
+
+def test_one_token_is_tried_before_two():
+    told = readings.tell_apart([Reading(summed="j <= i"), Reading(summed="j < i")], vocab=3, longest=1)
+    assert len(told[0]) == 1
+
+
+def test_printed_tables_are_in_double_precision():
+    assert walkthrough.printed_embeddings().dtype == torch.float64
+    assert torch.get_default_dtype() == torch.float32
