@@ -32,8 +32,9 @@ class Survey:
 
     ``error`` is the largest difference between the bordered product's attention and the module's, ``gap`` between the
     parts and the divergence; ``divergence (layer, head)`` and ``parts (layer, head, part)`` are in nats, as in
-    ``blocks.PARTS``, about origin 0 in ``from_zero`` and about the mean input in ``parts``; ``first (head, term)`` are
-    the shares of ``SIX`` in layer 0; ``distance (layer, head, family)`` is the total variation to the nearest member of
+    ``blocks.PARTS``, about origin 0 in ``from_zero`` and in ``parts`` about ``origins (layer, model)``, the mean input
+    over all texts; ``by_text (layer, text, head, part)`` are ``parts`` text by text; ``first (head, term)`` are the
+    shares of ``SIX`` in layer 0; ``distance (layer, head, family)`` is the total variation to the nearest member of
     each family; ``maps`` are the maps of the first text ``(layer, head, query, key)``.
     """
 
@@ -42,6 +43,8 @@ class Survey:
     divergence: np.ndarray
     parts: np.ndarray
     from_zero: np.ndarray
+    by_text: np.ndarray
+    origins: np.ndarray
     first: np.ndarray
     distance: np.ndarray
     maps: np.ndarray
@@ -83,7 +86,7 @@ def distances(maps: Tensor, tokens: Tensor, *, causal: bool) -> Tensor:
 
 
 def inputs(checkpoint: Checkpoint) -> list[Tensor]:
-    """Return the token ids of the texts, or of two invented lineages' genes for a classifier of k-mers."""
+    """Return the token ids of the texts, or of one invented lineage's gene for a classifier of k-mers."""
     tokenizer = models.tokenizer(checkpoint)
     if (checkpoint.folder / "report.json").exists():
         from analysis.sequences.kmers import kmers, load_tokenizer, words
@@ -126,8 +129,9 @@ def survey(checkpoint: Checkpoint, *, control_seed: int | None = None) -> Survey
         kept = maps if kept is None else kept
     by_layer = [split_layer([xs[i] for xs in read], w, causal) for i, w in enumerate(layers)]
     gap = max(found[-1] for found in by_layer)
-    whole, parts, zero = (np.stack([found[k] for found in by_layer]) for k in range(3))
-    return Survey(error, gap, whole, parts, zero, torch.stack(first).mean(0).numpy(),
+    whole, parts, zero, by_text = (np.stack([found[k] for found in by_layer]) for k in range(4))
+    origins = np.stack([mean_input([xs[i] for xs in read]).numpy() for i in range(len(layers))])
+    return Survey(error, gap, whole, parts, zero, by_text, origins, torch.stack(first).mean(0).numpy(),
                   torch.stack(far).mean(0).numpy(), kept.float().numpy(), causal)
 
 
@@ -149,18 +153,27 @@ def _rows(length: int) -> Tensor:
     return torch.arange(1, length) if length <= ROWS + 1 else torch.linspace(1, length - 1, ROWS).round().long()
 
 
+def mean_input(xs: Sequence[Tensor]) -> Tensor:
+    """Return the mean of a layer's inputs over all positions of all texts, the origin of the common part."""
+    return torch.cat(list(xs)).mean(0)
+
+
 def split_layer(xs: Sequence[Tensor], layer: AttentionWeights, causal: bool,
-                ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Split one layer's divergence on several texts: whole, parts about the mean input, parts about 0, largest gap."""
-    origin, found = torch.cat(list(xs)).mean(0), []
+                ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+    """Split one layer's divergence on several texts.
+
+    Returns the whole, the parts about the mean input and about 0, the former text by text, and the largest gap.
+    """
+    origin, found = mean_input(xs), []
     for x in xs:
         rows = _rows(len(x))
         about = blocks.parts(x, layer, origin, asking=x[rows])
         split = paths.split_divergence(about, visible(rows, len(x), causal))
         found.append((split.divergence.mean(-1), split.parts.mean(-1), split.gap))
-    whole, parts = (torch.stack([f[k] for f in found]).mean(0) for k in (0, 1))
+    by_text = torch.stack([f[1] for f in found])
+    whole, parts = torch.stack([f[0] for f in found]).mean(0), by_text.mean(0)
     zero = torch.stack([parts[0] + parts[1], parts[2], parts[3], parts[4]])  # additive: content is content and common
-    return whole.numpy(), parts.T.numpy(), zero.T.numpy(), max(f[2] for f in found)
+    return whole.numpy(), parts.T.numpy(), zero.T.numpy(), by_text.mT.numpy(), max(f[2] for f in found)
 
 
 def first_layer(model: torch.nn.Module, ids: Tensor, layer: AttentionWeights) -> Tensor:
@@ -184,13 +197,13 @@ def split_six(e: Tensor, p: Tensor, layer: AttentionWeights, ln, causal: bool) -
     return split.parts.mean(-1).T
 
 
-def compare_splits(x: Tensor, layer: AttentionWeights, causal: bool) -> dict[str, np.ndarray]:
-    """Return, of each head, what other splits give to content, common part and semi-bias (origin: the mean of ``x``).
+def compare_splits(x: Tensor, layer: AttentionWeights, origin: Tensor, causal: bool) -> dict[str, np.ndarray]:
+    """Return, of each head, what other splits give to content, common part and semi-bias about an origin.
 
     ``(part, head)`` each: the path, the parts in order and in reverse, Shapley's mean over orders, dropping one.
     """
     rows = _rows(len(x))
-    parts, seen = blocks.parts(x, layer, x.mean(0), asking=x[rows])[:3], visible(rows, len(x), causal)
+    parts, seen = blocks.parts(x, layer, origin, asking=x[rows])[:3], visible(rows, len(x), causal)
     found = {"path": paths.split_divergence(parts, seen).parts, "in order": paths.in_order(parts, (0, 1, 2), seen),
              "reverse order": paths.in_order(parts, (2, 1, 0), seen), "mean of orders": paths.shapley(parts, seen),
              "drop one": paths.drop_one(parts, seen)}

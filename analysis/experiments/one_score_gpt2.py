@@ -41,7 +41,7 @@ def compute(device) -> Result:
     for prefix in ("", "control_"):
         layer, x = read(checkpoints.find("gpt2"), control=bool(prefix))
         maps = attention_of(x, layer, True)
-        whole, parts, _, gap = split_layer([x], layer, True)
+        whole, parts, _, _, gap = split_layer([x], layer, True)
         values[f"{prefix}gap"] = Value(gap, tolerance=1e-9)
         arrays |= {f"{prefix}divergence": whole, f"{prefix}parts": parts,
                    f"{prefix}distance": distances(maps, torch.arange(len(x)), causal=True).numpy()}

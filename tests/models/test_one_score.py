@@ -27,6 +27,21 @@ def test_identity_and_split_are_exact(surveys):
         np.testing.assert_allclose(found.first.sum(-1), found.divergence[0], atol=1e-6)
 
 
+def test_parts_are_means_over_texts_about_one_origin(surveys):
+    for (name, seed), found in surveys.items():
+        np.testing.assert_allclose(found.by_text.mean(1), found.parts, rtol=1e-12, atol=1e-15)
+        assert found.by_text.shape[1] == 2
+        assert np.abs(found.by_text[:, 0] - found.by_text[:, 1]).max() > 1e-6
+        model = models.load(checkpoints.find(name), control_seed=seed, dtype=torch.float64)
+        if name == "minilm":
+            with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+                patch.setattr(one_score, "PASSAGES", 2)
+                patch.setattr(one_score, "TOKENS", 20)
+                last = [model(ids[None], output_hidden_states=True).hidden_states[5][0]
+                        for ids in one_score.inputs(checkpoints.find(name))]
+            np.testing.assert_allclose(found.origins[5], torch.cat(last).mean(0), rtol=1e-9, atol=1e-12)
+
+
 def test_row_constants_get_nothing_and_a_control_has_no_semi_bias(surveys):
     for (_, seed), found in surveys.items():
         assert not found.parts[..., 3:].any()
@@ -68,17 +83,22 @@ def test_the_sum_of_the_split_parts_under_another_cut():
     g = torch.Generator().manual_seed(0)
     x = torch.randn(9, 8, generator=g, dtype=torch.float64)
     layer = prototypes.position_both(3, 5)  # any layer of width 8
-    found = one_score.compare_splits(x, layer, causal=True)
+    found = one_score.compare_splits(x, layer, x.mean(0), causal=True)
     whole = found["path"].sum(0)
     for name in ("in order", "reverse order", "mean of orders", "mean of orders, content cut"):
         np.testing.assert_allclose(found[name].sum(0), whole, rtol=1e-9)
     np.testing.assert_allclose(found["path, content cut"], found["path"], rtol=1e-9, atol=1e-12)
+    moved = one_score.compare_splits(x, layer, x[0], causal=True)
+    for name in ("path", "in order", "mean of orders"):  # what leaves the content goes to the common part
+        np.testing.assert_allclose(moved[name].sum(0), whole, rtol=1e-9)
+        assert np.abs(moved[name][0] - found[name][0]).max() > 1e-3
+    np.testing.assert_allclose(moved["path"][2], found["path"][2], rtol=1e-9, atol=1e-12)
     assert set(blocks.PARTS[:3]) == {"content", "common", "semi_bias"}
 
 
 def test_the_control_of_gpt2_has_no_semi_bias():
     layer, x = one_score_gpt2.read(checkpoints.find("gpt2-mini"), control=True)
-    whole, parts, _, gap = one_score.split_layer([x[:16]], layer, True)
+    whole, parts, _, _, gap = one_score.split_layer([x[:16]], layer, True)
     assert gap < 1e-9
     assert not parts[..., 2].any()
     assert whole.max() < 0.1
