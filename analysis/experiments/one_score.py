@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from analysis import bert, blocks, models, paths, prototypes, texts, weights
-from analysis.attention import attend, mask_future, softmax
+from analysis.attention import mask_future, softmax
 from analysis.axes import AttentionWeights
 from analysis.bias import six_terms
 from analysis.checkpoints import Checkpoint
@@ -213,8 +213,3 @@ def compare_splits(x: Tensor, layer: AttentionWeights, origin: Tensor, causal: b
         common, semi, *content = split(halves)
         found[name] = torch.stack([sum(content), common, semi])
     return {name: table.mean(-1).numpy() for name, table in found.items()}
-
-
-def attention_of(x: Tensor, layer: AttentionWeights, causal: bool) -> Tensor:
-    """Return a layer's maps."""
-    return attend(x, layer, causal=causal).attention

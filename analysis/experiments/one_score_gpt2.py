@@ -8,10 +8,11 @@ import numpy as np
 import torch
 
 from analysis import checkpoints, weights
+from analysis.attention import attend
 from analysis.axes import LayerNormWeights
 from analysis.bias import fold_layer_norm
 from analysis.experiments import one_score
-from analysis.experiments.one_score import attention_of, distances, split_layer
+from analysis.experiments.one_score import distances, split_layer
 from analysis.layernorm import sigma
 from analysis.records import Experiment, Result, Value
 
@@ -40,7 +41,7 @@ def compute(device) -> Result:
     arrays, values = {}, {}
     for prefix in ("", "control_"):
         layer, x = read(checkpoints.find("gpt2"), control=bool(prefix))
-        maps = attention_of(x, layer, True)
+        maps = attend(x, layer, causal=True).attention
         whole, parts, _, _, gap = split_layer([x], layer, True)
         values[f"{prefix}gap"] = Value(gap, tolerance=1e-9)
         arrays |= {f"{prefix}divergence": whole, f"{prefix}parts": parts,

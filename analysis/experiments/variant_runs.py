@@ -110,10 +110,13 @@ def follow(model: torch.nn.Module, data: variants.Data, backbones: Sequence[Back
 
 def confuse(model: torch.nn.Module, data: variants.Data, genes: Sequence[Gene]) -> np.ndarray:
     """Count how often each class (rows) is named as each (columns)."""
-    named = variants.predict(model, data.tokenizer, [gene.bases for gene in genes]).argmax(-1).tolist()
+    return tally(data, genes, variants.predict(model, data.tokenizer, [gene.bases for gene in genes]))
+
+
+def tally(data: variants.Data, genes: Sequence[Gene], probabilities: torch.Tensor) -> np.ndarray:
+    """Count the same from class probabilities that are at hand, ``(sequence, class)``."""
     counts = np.zeros((len(data.labels), len(data.labels)), int)
-    for gene, name in zip(genes, named):
-        counts[data.labels.index(gene.label), name] += 1
+    np.add.at(counts, ([data.labels.index(gene.label) for gene in genes], probabilities.argmax(-1).numpy()), 1)
     return counts
 
 

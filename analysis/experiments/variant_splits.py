@@ -36,15 +36,14 @@ def score_run(folder: Path, backbones: Sequence[Backbone]) -> tuple[dict[str, Va
                                for part in (run.data.parts.train, run.data.parts.validation, run.data.parts.test))
     by = run.card["recipe"]["by"]
     groups = unit_names(test, by)
-    named = variants.predict(run.model, run.data.tokenizer, [gene.bases for gene in test]).argmax(-1).numpy()
-    due = np.array([run.data.labels.index(gene.label) for gene in test])
-    counts = np.zeros((len(run.data.labels),) * 2, int)
-    np.add.at(counts, (due, named), 1)
-    values = {"bert": replace(score("bert", named == due, groups), tolerance=0.01),
+    probabilities = variants.predict(run.model, run.data.tokenizer, [gene.bases for gene in test])
+    right = np.array([run.data.labels[i] == gene.label for i, gene in zip(probabilities.argmax(-1).tolist(), test)])
+    values = {"bert": replace(score("bert", right, groups), tolerance=0.01),
               "validation": Value(run.card["validation"], 0.01, n=len(validation)),
               "train": Value(len(train)), "units": Value(len(set(groups)), n=len(test))}
     values |= {name: score(name, hits(fitted(name, train, validation), test), groups) for name in BASELINES}
-    return values | variant_runs.follow(run.model, run.data, backbones), counts
+    values |= variant_runs.follow(run.model, run.data, backbones)
+    return values, variant_runs.tally(run.data, test, probabilities)
 
 
 def score_all(runs: Mapping[str, str], recipe: variants.Recipe, backbones: Sequence[Backbone],
