@@ -7,20 +7,10 @@ import torch
 
 from analysis import averaging, checkpoints, models, patterns, weights
 from analysis.attention import attend, mask_future, softmax
-from analysis.axes import AttentionWeights
 from analysis.bias import fold_value_bias
 from analysis.layernorm import layer_norm
 from analysis.modules import attention_module, weights_of
-
-
-def random_layer(head=3, model=12, channel=4, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    shapes = [(head, model, channel)] * 3 + [(head, channel, model)] + [(head, channel)] * 3 + [(model,)]
-    return AttentionWeights(*(torch.randn(s, generator=g, dtype=torch.float64) for s in shapes))
-
-
-def draw(*shape, seed=1):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+from tests.unit.tiny import draw, random_layer
 
 
 def gap(a, b):

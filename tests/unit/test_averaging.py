@@ -11,21 +11,13 @@ from hypothesis import strategies as st
 
 from analysis import averaging
 from analysis.attention import attend, compute_scores, mask_future
-from analysis.axes import AttentionWeights, LayerNormWeights
+from analysis.axes import LayerNormWeights
 from analysis.bias import fold_value_bias
 from analysis.layernorm import layer_norm
 
+from .tiny import draw, random_layer
+
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
-
-
-def random_layer(head=3, model=12, channel=4, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    shapes = [(head, model, channel)] * 3 + [(head, channel, model)] + [(head, channel)] * 3 + [(model,)]
-    return AttentionWeights(*(torch.randn(s, generator=g, dtype=torch.float64) for s in shapes))
-
-
-def draw(*shape, seed=1):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def test_doctests():

@@ -9,20 +9,15 @@ from hypothesis import strategies as st
 
 from analysis import blocks
 from analysis.attention import compute_scores, softmax
-from analysis.axes import AttentionWeights
 from analysis.bias import score_terms
+
+from .tiny import draw, random_layer
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
 
-def layer(head=2, model=7, channel=3, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    shapes = [(head, model, channel)] * 3 + [(head, channel, model)] + [(head, channel)] * 3 + [(model,)]
-    return AttentionWeights(*(torch.randn(s, generator=g, dtype=torch.float64) for s in shapes))
-
-
-def draw(*shape, seed=1):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+def layer(seed=0):
+    return random_layer(head=2, model=7, channel=3, seed=seed)
 
 
 def test_doctests():

@@ -10,20 +10,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from analysis import costs, patterns
 from analysis.attention import attend, compute_scores, softmax
-from analysis.axes import AttentionWeights
 from analysis.bias import semi_bias
 
+from .tiny import draw, random_layer
+
 CLOSE = {"rtol": 1e-11, "atol": 1e-11}
-
-
-def random_layer(head=3, model=12, channel=4, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    shapes = [(head, model, channel)] * 3 + [(head, channel, model)] + [(head, channel)] * 3 + [(model,)]
-    return AttentionWeights(*(torch.randn(s, generator=g, dtype=torch.float64) for s in shapes))
-
-
-def draw(*shape, seed=1):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def test_doctests():

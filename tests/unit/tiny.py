@@ -7,10 +7,24 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
+from analysis.axes import AttentionWeights
+
 GPT2 = {"model_type": "gpt2", "vocab_size": 31, "n_positions": 16, "n_embd": 12, "n_layer": 2, "n_head": 3,
         "layer_norm_epsilon": 1e-5, "bos_token_id": 0, "eos_token_id": 0}
 BERT = {"model_type": "bert", "vocab_size": 31, "max_position_embeddings": 16, "hidden_size": 12,
         "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20, "layer_norm_eps": 1e-12}
+
+
+def random_layer(head=3, model=12, channel=4, seed=0):
+    """Return a layer with every parameter random, in float64."""
+    g = torch.Generator().manual_seed(seed)
+    shapes = [(head, model, channel)] * 3 + [(head, channel, model)] + [(head, channel)] * 3 + [(model,)]
+    return AttentionWeights(*(torch.randn(s, generator=g, dtype=torch.float64) for s in shapes))
+
+
+def draw(*shape, seed=1):
+    """Return normal numbers in float64."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def write_model(folder: Path, config: dict = GPT2, seed: int = 0) -> Path:
