@@ -108,14 +108,15 @@ class MapStatistics(Sums):
             raise ValueError(f"layer, heads and positions must fit what was announced: below {layers}, exactly {due}, "
                              f"at most {self.positions}; got {layer}, {heads} and {n}")
         dtype, (query, key, value) = value.dtype, _widen(query, key, value)
-        output = torch.zeros_like(value)
-        query = query * (scale / math.log(2))
+        output = torch.empty_like(value)
         for b, length in enumerate(lengths):
             parts = [part[b, :, :length] for part in (query, key, value, output)]
-            self._count(layer, length, *self._attend(*parts, causal=causal))
+            self._count(layer, length, *self._attend(*parts, scale / math.log(2), causal=causal))
+            output[b, :, length:] = 0
         return output.to(dtype)
 
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, output: Tensor, *, causal: bool) -> tuple[Tensor, ...]:
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, output: Tensor, bits: float, *,
+                causal: bool) -> tuple[Tensor, ...]:
         """Attend within one sequence, tile by tile of heads and rows; return the sums that are to be counted."""
         heads, n, _ = query.shape
         few = query.device.type == "cpu"
@@ -125,27 +126,28 @@ class MapStatistics(Sums):
         future = torch.ones(n, n, dtype=torch.bool, device=query.device).triu(1) if causal else None
         for start in range(0, heads, size):
             tile = slice(start, min(start + size, heads))
-            keys, values = key[tile].transpose(-1, -2), value[tile]
-            for first in range(0, n, rows):
-                part = slice(first, min(first + rows, n))
-                high = part.stop - first
+            keys, values, columns, diagonals = key[tile].transpose(-1, -2), value[tile], column[tile], diagonal[tile]
+            parts = (part[tile].split(rows, 1) for part in (query, total, inner, output))
+            for i, (queries, sums, weighted, attended) in enumerate(zip(*parts, strict=True)):
+                high = queries.shape[1]
                 scores, exps, sheared = self._buffer(tile.stop - start, high, query)
-                torch.bmm(query[tile, part], keys, out=scores)
+                torch.baddbmm(scores, queries, keys, beta=0, alpha=bits, out=scores)
                 if causal:
-                    scores.masked_fill_(future[part], -math.inf)
+                    unseen = future[i * rows:i * rows + high]
+                    scores.masked_fill_(unseen, -math.inf)
                 scores -= scores.amax(-1, keepdim=True)
                 torch.exp2(scores, out=exps)  # three times as fast as exp; the scores are in bits
                 if causal:
-                    scores.masked_fill_(future[part], 0)  # what is not seen weighs 0, and 0 times minus infinity is nan
-                torch.sum(exps, -1, keepdim=True, out=total[tile, part])
+                    scores.masked_fill_(unseen, 0)  # what is not seen weighs 0, and 0 times minus infinity is nan
+                torch.sum(exps, -1, keepdim=True, out=sums)
                 scores *= exps
-                torch.sum(scores, -1, keepdim=True, out=inner[tile, part])
-                share = total[tile, part].reciprocal()
-                torch.bmm(exps, values, out=output[tile, part]).mul_(share)
+                torch.sum(scores, -1, keepdim=True, out=weighted)
+                share = sums.reciprocal()
+                torch.bmm(exps, values, out=attended).mul_(share)
                 share = share.transpose(-1, -2)
-                column[tile] += torch.bmm(share, exps)
-                left = n - part.stop  # where these rows' diagonals begin among all
-                diagonal[tile, :, left:left + n + high - 1] += torch.bmm(share, sheared)[..., 1:-1]
+                columns += torch.bmm(share, exps)
+                left = n - i * rows - high  # where these rows' diagonals begin among all
+                diagonals[..., left:left + n + high - 1] += torch.bmm(share, sheared)[..., 1:-1]
         share = total.reciprocal()
         entropy = total.log() - math.log(2) * inner * share
         return entropy[..., 0], (total * share)[..., 0], column[:, 0], diagonal[:, 0]

@@ -30,11 +30,12 @@ def fixed(values: Tensor) -> Int[Tensor, "..."]:
     0.5
     """
     values = values.double()
-    if not (values.abs() < LARGEST).all():
+    low, high = torch.stack(values.aminmax()).tolist() if values.numel() else (0, 0)  # both nan if one number is
+    if not -LARGEST < low <= high < LARGEST:
         worst = values.flatten()[values.flatten().abs().nan_to_num(math.inf).argmax()].item()
         raise ValueError(f"values, what is counted, must be finite and below {LARGEST:.0f} in size, got {worst}: the "
                          "attention that it is taken from holds nan or inf, or the numbers need another unit")
-    return (values * UNIT).round().long()
+    return (values * UNIT).round_().long()
 
 
 def add(total: Int[Tensor, "*any"], more: Int[Tensor, "*any"]) -> Tensor:
