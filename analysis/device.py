@@ -1,6 +1,7 @@
 """The one place that chooses where to compute: CUDA where there is one, else the CPU."""
 
 import os
+import re
 
 import torch
 
@@ -26,15 +27,12 @@ def choose(name: str | None = None) -> torch.device:
     name = name or os.environ.get("ANALYSIS_DEVICE") or "auto"
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {name!r}") from None
-    if device.type not in ("cpu", "cuda"):
+    named = re.fullmatch(r"cpu|cuda(?::(0|[1-9]\d{0,8}))?", name)
+    if not named:
         raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {name!r}")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+    if name != "cpu" and int(named[1] or 0) >= torch.cuda.device_count():  # torch itself reads cuda:256 as cuda:0
         raise ValueError(f"device {name!r} was asked for, but torch sees {torch.cuda.device_count()} CUDA devices")
-    return device
+    return torch.device(name)
 
 
 def describe(device: torch.device) -> str:

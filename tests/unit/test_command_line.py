@@ -8,7 +8,8 @@ import pytest
 
 from analysis import device
 from analysis.__main__ import main
-from analysis.ledger import MIME
+from analysis.commands import NAMES
+from analysis.ledger import MIME, ROOT
 
 
 def test_list_names_models_and_experiments(capsys):
@@ -94,6 +95,34 @@ def test_device_order(monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     with pytest.raises(ValueError, match="sees 0 CUDA devices"):
         device.choose("cuda")
+
+
+COMMANDS = {"list": (), "record": ("semi_bias",), "check": (), "run": ("notation",), "train": ("induction",),
+            "classify": ("genes.fasta",), "ledger": (), "census": ()}
+DEVICES = {"cuda": "torch sees 0 CUDA devices", "cuda:7": "torch sees 0 CUDA devices",
+           "cuda:256": "torch sees 0 CUDA devices", "nonsense": "device must be", "cpu:1": "device must be"}
+
+
+@pytest.mark.usefixtures("_no_device")
+@pytest.mark.parametrize("command", NAMES)
+@pytest.mark.parametrize("name", DEVICES)
+def test_every_command_refuses_a_device_that_is_not_here(command, name, capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setenv("ANALYSIS_DEVICE", "")
+    assert main([command, *COMMANDS[command], "--device", name]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: device ")
+    assert DEVICES[name] in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_make_hands_the_device_on_and_fails_in_one_line():
+    made = subprocess.run(["make", "-o", ".venv/.ready", "chapter", "C=notation", "DEVICE=cuda:99",
+                           f"PY={sys.executable}"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert made.returncode == 2
+    assert made.stderr.startswith("error: device 'cuda:99' was asked for")
+    assert "Traceback" not in made.stderr
 
 
 def test_import_needs_no_transformers_and_no_network():
