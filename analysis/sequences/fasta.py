@@ -1,6 +1,7 @@
 """Reading FASTA files, plain or gzipped, with a class label for each sequence; refusing what cannot be used."""
 
 import gzip
+import io
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,8 +13,12 @@ IUPAC = frozenset("ACGTRYSWKMBDHVN")
 GAP = "-"
 PROTEIN = frozenset("EFILPQZXJO*")
 """Letters of amino acids that no base is written with."""
-MARK = b"\xef\xbb\xbf"
-"""What some editors put before UTF-8 text; it is left out."""
+MARK = "\xef\xbb\xbf"
+"""What some editors put before UTF-8 text, byte by byte; it is left out."""
+RECORD = 1_000_000
+"""Characters of one record, header included, beyond which it is no gene of a virus: 260 spike genes in a row."""
+FILE = 2**30
+"""Characters of one file, unpacked: 280,000 spike genes, about what memory holds."""
 
 
 class BadSequence(ValueError):
@@ -55,9 +60,10 @@ def read_fasta(path: str | Path, labels: str | Path | None = None, *, longest: i
     Raises
     ------
     BadSequence
-        If the file is empty or no FASTA, a record is empty, too long or too short, a name occurs twice or cannot be
-        printed, a letter is not in the IUPAC alphabet, a header gives two classes, or ``labels`` lacks a name, has one
-        twice or has none in a row.
+        If the file is empty or no FASTA, unpacks to more than :data:`FILE` characters or holds a record of more than
+        :data:`RECORD` (nothing beyond these is unpacked), a record is empty, too long or too short, a name occurs
+        twice or cannot be printed, a letter is not in the IUPAC alphabet, a header gives two classes, or ``labels``
+        lacks a name, has one twice or has none in a row.
 
     Notes
     -----
@@ -87,9 +93,14 @@ def read_fasta(path: str | Path, labels: str | Path | None = None, *, longest: i
 
 
 def _records(path: Path) -> Iterator[tuple[str, str]]:
-    header, lines = None, []
-    for line in _text(path).splitlines():
-        if line.startswith(">"):
+    header, lines, size = None, [], 0
+    for line in _lines(path):
+        begins = line.startswith(">")
+        size = len(line) if begins else size + len(line)
+        if size > RECORD:
+            name = (line[1:] if begins else header or "")[:40].strip()
+            raise BadSequence(f"{path}: record {name!r} has more than {RECORD:,} characters: no gene")
+        if begins:
             if header is not None:
                 yield header, "".join(lines)
             header, lines = line[1:].strip(), []
@@ -101,16 +112,30 @@ def _records(path: Path) -> Iterator[tuple[str, str]]:
         yield header, "".join(lines)
 
 
-def _text(path: Path) -> str:
-    raw = path.read_bytes()
+def _lines(path: Path) -> Iterator[str]:
+    """Unpack a line at a time, and no line further than a record may be long."""
+    with path.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        text = io.TextIOWrapper(gzip.GzipFile(fileobj=raw) if packed else raw, encoding="latin-1", newline="")
+        read = 0
+        while line := _line(path, text):
+            line = line if read else line.removeprefix(MARK)
+            if not line.isascii():
+                wrong = next(i for i, letter in enumerate(line) if not letter.isascii())
+                raise BadSequence(f"{path}: not a whole FASTA file in plain or gzipped ASCII: byte {read + wrong + 1} "
+                                  f"is {ord(line[wrong]):#04x}")
+            yield line
+            read += len(line)
+            if read > FILE:
+                raise BadSequence(f"{path}: more than {FILE:,} characters unpacked: too much for one file, cut it up")
+
+
+def _line(path: Path, text: io.TextIOWrapper) -> str:
     try:
-        text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-        return text.removeprefix(MARK).decode("ascii")
+        return text.readline(RECORD + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise BadSequence(f"{path}: not a whole FASTA file: {error}") from None
-    except UnicodeDecodeError as error:
-        raise BadSequence(f"{path}: not a whole FASTA file in plain or gzipped ASCII: byte {error.start + 1} is "
-                          f"{error.object[error.start]:#04x}") from None
 
 
 def _gene(path: Path, header: str, letters: str, table: dict[str, str] | None, aligned: bool) -> Gene:

@@ -43,7 +43,7 @@ def fetch_reference(download: bool | None = None, *, opener: Callable = urlopen)
         raise PermissionError(f"{ACCESSION} is downloaded from NCBI only where that is allowed: give --download, "
                               "or set ANALYSIS_DOWNLOAD=1")
     with opener(ADDRESS, timeout=60) as answer:
-        content = answer.read()
+        content = answer.read(2**20)  # the gene takes 4 kB
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "reference.fasta"
         path.write_bytes(content)

@@ -2,6 +2,7 @@
 
 import gzip
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -95,6 +96,45 @@ def test_refuses_a_truncated_gzip(tmp_path):
     path = write(tmp_path / "a.fasta.gz", ">x\n" + "ACGT" * 100, packed=True)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(BadSequence, match="not a whole FASTA file"):
+        read_fasta(path)
+
+
+def pack(path, *blocks):
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for block in blocks:
+            file.write(block)
+    return path
+
+
+def test_a_small_file_that_unpacks_to_a_long_record_is_refused_without_unpacking_it(tmp_path):
+    path = pack(tmp_path / "a.fasta.gz", b">x\n", *([b"A" * 2**20] * 64))
+    assert path.stat().st_size < 2**20
+    tracemalloc.start()
+    with pytest.raises(BadSequence, match="record 'x' has more than 1,000,000 characters: no gene"):
+        read_fasta(path)
+    assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("text", [b">x\n" + b"ACGT\n" * 30, b">" + b"x" * 120, b">x\nACGT\n" + b"\n" * 120])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_record_is_as_long_as_its_lines_together(tmp_path, text, packed, monkeypatch):
+    path = write(tmp_path / "a.fasta", text.decode(), packed)
+    monkeypatch.setattr(fasta, "RECORD", len(text))
+    assert read_fasta(path) if b"\n" in text else True
+    monkeypatch.setattr(fasta, "RECORD", 100)
+    with pytest.raises(BadSequence, match=r"record '.*' has more than 100 characters"):
+        read_fasta(path)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_of_many_records_has_an_end(tmp_path, packed, monkeypatch):
+    text = "".join(f">{i}\nACGT\n" for i in range(50))
+    path = write(tmp_path / "a.fasta", text, packed)
+    monkeypatch.setattr(fasta, "FILE", len(text))
+    assert len(read_fasta(path)) == 50
+    monkeypatch.setattr(fasta, "FILE", len(text) - 1)
+    with pytest.raises(BadSequence, match=f"more than {len(text) - 1} characters unpacked"):
         read_fasta(path)
 
 
