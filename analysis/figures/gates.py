@@ -167,7 +167,8 @@ def census(scores: Mapping[str, np.ndarray], order: Sequence[str]) -> Figure:
             panel.bar(places, 100 * flat[:, i], 0.9, bottom=100 * base, color=style.GATES[name])
             base += flat[:, i]
         panel.set(ylabel="share (%)", title=which, ylim=(0, 100))
-        panel.set_xticks(places.reshape(layers, heads).mean(1), [f"layer {i}" for i in range(layers)])
+        panel.set_xticks(places.reshape(layers, heads).mean(1), range(layers))
+    axes[-1].set(xlabel="layer")
     name_gates(figure, order)
     return figure
 
@@ -187,7 +188,7 @@ def sinks(kinds: Sequence[str], shares: Mapping[str, np.ndarray], correlations: 
         right.plot(np.sort(values), np.linspace(0, 100, len(values)), drawstyle="steps-post", label=name,
                    color=style.COLOURS["semi_bias" if i == 0 else "control"])
     right.set(xlabel="correlation with the key semi-bias", ylabel="heads at or below (%)", xlim=(-1, 1))
-    right.legend()
+    right.legend(loc="upper left")
     return figure
 
 

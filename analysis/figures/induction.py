@@ -70,7 +70,7 @@ def matrices(named: Mapping[str, np.ndarray]) -> Figure:
         panel.axvline(half, color=style.COLOURS["muted"])
         panel.set(title=name, xticks=[half / 2, half * 3 / 2], yticks=[half / 2, half * 3 / 2],
                   xticklabels=["token", "position"], yticklabels=["token", "position"])
-        figure.colorbar(image, ax=panel, ticks=sorted({matrix.min(), 0.0, matrix.max()}))
+        figure.colorbar(image, ax=panel, ticks=sorted({matrix.min(), 0.0, matrix.max()}), shrink=0.62)
     return figure
 
 

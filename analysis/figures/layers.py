@@ -55,7 +55,10 @@ def by_depth(depth: int, shares: Sequence[float] = (0.0, 0.4, 1.0)) -> tuple[int
 
 def lines(panels: Mapping[str, list[Line]], ylabels: list[str], *, level: tuple[float | list[float], str] | None = None,
           size: str = "wide") -> Figure:
-    """Draw curves over layers, a panel a title, with intervals; ``level`` is a line (or one a panel) and its label."""
+    """Draw curves over layers, a panel a title, with intervals; ``level`` is a line (or one a panel) and its label.
+
+    Where no curve goes below 0 the axis begins there: an interval that reaches further says no more about a share.
+    """
     figure, axes = style.new(1, len(panels), size=size, squeeze=False)
     for k, (panel, ylabel, (title, curves)) in enumerate(zip(axes[0], ylabels, panels.items())):
         for line in curves:
@@ -68,8 +71,10 @@ def lines(panels: Mapping[str, list[Line]], ylabels: list[str], *, level: tuple[
         if level is not None:
             panel.axhline(level[0][k] if isinstance(level[0], list) else level[0], label=level[1],
                           color=style.COLOURS["highlight"], linestyle=":")
-        panel.set(xlabel="layer", title=title, ylabel=ylabel, xticks=layers)
-        panel.set_ylim(bottom=min(0, panel.get_ylim()[0]))
+        crowded = len(layers) * len(panels) > 30
+        panel.set(xlabel="layer", title=title, ylabel=ylabel, xticks=layers[::2] if crowded else layers)
+        negative = any(line.values.reshape(len(line.values), -1)[:, 0].min() < 0 for line in curves)
+        panel.set_ylim(bottom=min(0, panel.get_ylim()[0]) if negative else 0)
     shown = {label: handle for panel in axes[0] for handle, label in zip(*panel.get_legend_handles_labels())}
     columns = len(shown) if len(shown) <= 4 else -(-len(shown) // 2)  # of two, so that a seed's curves share one
     figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns)

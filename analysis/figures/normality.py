@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from scipy.stats import norm
 
 from analysis.figures import style
@@ -21,6 +22,7 @@ def statistics(by_layer: Mapping[int, Mapping[str, np.ndarray]], critical: float
             panel.hist(values[which], edges, weights=weights, color=style.COLOURS[which], alpha=0.8, label=which)
         panel.axvline(critical, color=style.COLOURS["highlight"], linestyle="--", label="critical value, 5 %")
         panel.set(xlabel="Lilliefors statistic D", title=f"layer {layer}")
+        panel.xaxis.set_major_locator(MaxNLocator(3))
     axes[0].set(ylabel="share of rows (%)")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure

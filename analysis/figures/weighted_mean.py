@@ -1,6 +1,6 @@
 """Figures of the chapter on attention as a weighted mean. Each takes arrays and returns a Figure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -25,19 +25,19 @@ def product(W: np.ndarray, X: np.ndarray, Y: np.ndarray, columns: str) -> Figure
     return fig
 
 
-def dials(dials: np.ndarray, panels: Mapping[str, np.ndarray], control: np.ndarray) -> Figure:
-    """Draw the heads' entropy shares over the dial, ``(dial, head)`` a panel, the control's in each; a dot at 1.
+def dials(dials: np.ndarray, panels: Mapping[str, np.ndarray], controls: Sequence[np.ndarray]) -> Figure:
+    """Draw the heads' entropy shares over the dial, ``(dial, head)`` a panel, with those of its control; a dot at 1.
 
     The first dial is 0 and is left out of the logarithmic axis.
     """
     fig, axes = style.new(1, len(panels), size="wide", sharey=True, squeeze=False)
     one = int(np.argmin(np.abs(dials - 1)))
-    for ax, (title, curves) in zip(axes[0], panels.items()):
+    for ax, (title, curves), control in zip(axes[0], panels.items(), controls, strict=True):
         ax.axvline(1, color=style.COLOURS["muted"], linewidth=0.8)
         ax.plot(dials[1:], control[1:], color=style.COLOURS["control"], linewidth=0.8)
         ax.plot(dials[1:], curves[1:], color=style.COLOURS["trained"], linewidth=1.1)
         ax.plot(np.ones(curves.shape[1]), curves[one], "o", color=style.COLOURS["highlight"])
-        ax.set(title=title, xscale="log", xlabel="dial t", ylim=(-0.02, 1.02))
+        ax.set(title=title, xscale="log", xlabel="dial t", ylim=(-0.02, 1.02), xticks=(0.1, 1, 10))
     axes[0, 0].set_ylabel("entropy / log i")
     _legend(axes[0, -1], {"trained head": "trained", "control head": "control", "as trained": "highlight"},
             loc="lower left")

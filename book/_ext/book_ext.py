@@ -9,6 +9,8 @@ import execution
 
 MATHJAX = ("sphinx-mathjax-offline", "sphinx-mathjax-offline/static/mathjax/")
 REPEATED_IDS = re.compile(r' id="(?:proof|proof-content|exercise-content|solution-content)"')
+FORMULA = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([,.;:!?)]+)')
+PREFORMATTED = re.compile(r"(<pre.*?</pre>)", re.DOTALL)
 MATHJAX_PARTS = ("tex-chtml.js", "output/chtml/fonts/woff-v2/", "input/tex/extensions/")
 
 
@@ -55,6 +57,24 @@ def drop_repeated_ids(app, pagename, templatename, context, doctree):
         context["body"] = REPEATED_IDS.sub("", context["body"])
 
 
+def keep_together(body: str) -> str:
+    """Keep a formula and the comma after it on one line, and a number and its per cent sign.
+
+    >>> keep_together("at most 5 % <pre>f'{x} 5 %'</pre>")
+    "at most 5\xa0% <pre>f'{x} 5 %'</pre>"
+    """
+    parts = PREFORMATTED.split(body)  # what is odd is preformatted
+    parts[::2] = [re.sub(r"(\d) %", "\\1\u00a0%", FORMULA.sub(r'<span class="nobreak">\1\2</span>', part))
+                  for part in parts[::2]]
+    return "".join(parts)
+
+
+def set_lines(app, pagename, templatename, context, doctree):
+    """Apply :func:`keep_together` to every page."""
+    if context.get("body"):
+        context["body"] = keep_together(context["body"])
+
+
 def setup(app):
     """Connect the above; a kernel that holds torch would take three seconds to leave politely."""
     from nbclient import NotebookClient
@@ -65,5 +85,6 @@ def setup(app):
     app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("html-page-context", mend_lists)
     app.connect("html-page-context", drop_repeated_ids)
+    app.connect("html-page-context", set_lines)
     app.connect("build-finished", copy_mathjax)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
