@@ -5,9 +5,11 @@ import os
 import hypothesis
 import jaxtyping
 import pytest
+from hypothesis import Phase
 
 hypothesis.settings.register_profile("book", deadline=None)  # a busy machine is no failure
-hypothesis.settings.register_profile("mutants", deadline=None, database=None, derandomize=True)
+hypothesis.settings.register_profile("mutants", deadline=None, database=None, derandomize=True,
+                                     phases=(Phase.explicit, Phase.generate))  # no time for the smallest example
 hypothesis.settings.load_profile("mutants" if os.environ.get("MUTANTS") else "book")
 jaxtyping.install_import_hook("analysis", "beartype.beartype")
 

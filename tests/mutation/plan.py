@@ -7,6 +7,7 @@ Added: a call made for what it does (a check, a write in place) is dropped, and 
 """
 
 import json
+import math
 import random
 import sys
 import tomllib
@@ -19,6 +20,7 @@ from mutmut.mutation.file_mutation import MutationVisitor
 from mutmut.mutation.mutators import mutation_operators, operator_arg_removal, operator_assignment, operator_lambda
 from mutmut.mutation.pragma_handling import IgnoredCode
 
+SHARE = 25
 DEVICE = m.Arg(keyword=m.Name("device"))
 
 
@@ -43,9 +45,11 @@ OPERATORS += [(cst.Call, drop_argument), (cst.Expr, drop_call), (cst.If, drop_ca
 
 
 class Unspoken(MutationVisitor):
-    """mutmut's visitor, kept away from what a program says rather than does."""
+    """mutmut's visitor, kept away from what a program says rather than does, and led into decorated functions."""
 
     def _skip_node_and_children(self, node):
+        if isinstance(node, cst.FunctionDef):  # mutmut cannot wrap one that is decorated; here the source is replaced
+            return False
         return (isinstance(node, (cst.Raise, cst.SimpleString, cst.FormattedString, cst.ConcatenatedString))
                 or m.matches(node, DEVICE) or super()._skip_node_and_children(node))
 
@@ -78,8 +82,10 @@ def functions(body, prefix: str = ""):
             yield from functions(node.body.body, f"{prefix}{node.name.value}.")
 
 
-def draw(path: Path, sample: int, seed: int) -> dict:
+def draw(path: Path, least: int, seed: int) -> dict:
     """Return a module's count of mutants, and a sample that depends on the seed and this module alone.
+
+    At least so many are drawn, and one in ``SHARE``, so that large modules count for what they hold.
 
     A mutant says its line and function, what was there, what is, and the whole new source.
     """
@@ -91,7 +97,7 @@ def draw(path: Path, sample: int, seed: int) -> dict:
     random.Random(f"{seed}:{path.as_posix()}").shuffle(every)
     names = {function: name for name, function in functions(module.body)}
     drawn = []
-    for mutation in every[:sample]:  # a larger sample begins with the smaller one
+    for mutation in every[:max(least, math.ceil(len(every) / SHARE))]:  # a larger sample begins with the smaller one
         drawn.append({
             "line": places[mutation.original_node].start.line,
             "within": names.get(mutation.contained_by_top_level_function),
@@ -112,6 +118,7 @@ def mathematics() -> list[str]:
 
 
 if __name__ == "__main__":
-    sample, seed, *modules = sys.argv[1:]
+    least, seed, *modules = sys.argv[1:]
     modules = modules or mathematics()
-    json.dump({module: draw(Path(module), int(sample), int(seed)) for module in modules}, sys.stdout)
+    drawn = {module: draw(Path(module), int(least), int(seed)) for module in modules}
+    json.dump({"seed": int(seed), "modules": drawn}, sys.stdout)

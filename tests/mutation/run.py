@@ -12,22 +12,27 @@ import contextlib
 import hashlib
 import importlib
 import json
+import math
 import os
 import re
+import resource
 import signal
 import sys
 import time
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
+import jaxtyping
 import pytest
+from scipy import stats
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".mutants"
 SCORES, EQUIVALENT = Path(__file__).with_name("scores.json"), Path(__file__).with_name("equivalent.json")
+MISSED = ("survived", "no test", "not run")
 PACKAGE = f"{ROOT / 'analysis'}/"
 OPTIONS = ["-q", "-x", "--confcutdir=tests", "-p", "no:cacheprovider", "-p", "no:nbval", "-p", "no:xdist", "--tb=no",
-           "--doctest-modules"]
+           "--doctest-modules", "--assert=plain"]  # pytest's own loader, which rewrites asserts, would read the file
 
 
 class Tracer:
@@ -64,13 +69,14 @@ class Tracer:
         return result
 
 
-def run_tests(names: list[str], path: str = "", source: str = "", plugins=()) -> int:
-    """Run tests in this process, with another source in place of the one at ``path``."""
+def run_tests(groups: list[list[str]], path: str = "", source: str = "", plugins=()) -> int:
+    """Run groups of tests in this process until one fails, with another source in place of the one at ``path``."""
     read = SourceFileLoader.get_data
-    place = ROOT / path
+    place, served = ROOT / path, []
 
     def get_data(loader, asked):
         if Path(asked) == place:
+            served.append(asked)
             return source.encode()
         if Path(asked).parent == place.parent / "__pycache__" and Path(asked).name.startswith(f"{place.stem}.cpython"):
             raise OSError("compile anew")
@@ -79,15 +85,22 @@ def run_tests(names: list[str], path: str = "", source: str = "", plugins=()) ->
     if path:
         sys.dont_write_bytecode = True
         SourceFileLoader.get_data = get_data
+    jaxtyping.install_import_hook("analysis", "beartype.beartype")  # doctests alone load no conftest
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        return int(pytest.main([*OPTIONS, *names], plugins=list(plugins)))
+        codes = (int(pytest.main([*OPTIONS, *names], plugins=list(plugins))) for names in groups)
+        code = next(filter(None, codes), 0)
+    return code if served or not path else 99
 
 
 def fork(work, limit: float) -> int | None:
-    """Do ``work`` in a child and return what it returns, 99 if it breaks, nothing if it takes longer than the limit."""
-    pid, end = os.fork(), time.monotonic() + limit
+    """Do ``work`` in a child and return what it returns, 99 if it breaks, nothing if it takes too long.
+
+    The limit is in seconds of the processor, however busy it is; a child that waits is given twenty times as long.
+    """
+    pid, end = os.fork(), time.monotonic() + 20 * limit
     if not pid:
         os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit), math.ceil(limit) + 5))
         try:
             os._exit(work())
         finally:
@@ -95,7 +108,8 @@ def fork(work, limit: float) -> int | None:
     while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status)
+            code = os.waitstatus_to_exitcode(status)
+            return None if code == -signal.SIGXCPU else code
         time.sleep(0.02)
     os.killpg(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
@@ -108,7 +122,7 @@ def survey(path: Path, known: dict) -> dict:
     if known.get("digest") != digest:
         def work():
             tracer = Tracer()
-            code = run_tests([path.relative_to(ROOT).as_posix()], plugins=[tracer])
+            code = run_tests([[path.relative_to(ROOT).as_posix()]], plugins=[tracer])
             tests = {name: [sorted(entered | tracer.fixtures), seconds]
                      for name, (entered, seconds) in tracer.tests.items()}
             modules = [name for name in sys.modules if not name.startswith(("analysis", "tests", "test_", "conftest"))]
@@ -132,16 +146,23 @@ def files_of(plan) -> list[Path]:
         if any(stems & set(re.split(r"\W+", line)) for line in imports.findall(file.read_text(encoding="utf-8")))]
 
 
+def groups_of(path: str, mutant: dict, tests: dict) -> list[list[str]]:
+    """Return the tests that enter the mutant's function, by file: the quickest file first, in it the quickest test."""
+    within, files = mutant["within"] and f"{path}:{mutant['within']}", {}
+    for name, (entered, _) in sorted(tests.items(), key=lambda item: item[1][1]):
+        if within in entered or (not within and any(entry.startswith(path) for entry in entered)):
+            files.setdefault(name.partition("::")[0], []).append(name)
+    return sorted(files.values(), key=lambda names: sum(tests[name][1] for name in names))
+
+
 def outcome(path: str, mutant: dict, tests: dict) -> str:
-    """Run the tests that enter the mutant's function, the quickest first."""
-    within = mutant["within"] and f"{path}:{mutant['within']}"
-    names = [name for name, (entered, _) in sorted(tests.items(), key=lambda item: item[1][1])
-             if within in entered or (not within and any(entry.startswith(path) for entry in entered))]
-    if not names:
+    """Run the tests that enter the mutant's function."""
+    groups = groups_of(path, mutant, tests)
+    if not groups:
         return "no test"
-    limit = 120 + 50 * sum(tests[name][1] for name in names)  # a loop that does not end; other work beside
-    code = fork(lambda: run_tests(names, path, mutant["source"]), limit)
-    return {0: "survived", None: "timeout"}.get(code, "killed")
+    limit = 30 + 5 * sum(tests[name][1] for names in groups for name in names)  # a loop that does not end
+    code = fork(lambda: run_tests(groups, path, mutant["source"]), limit)
+    return {0: "survived", None: "timeout", 99: "not run"}.get(code, "killed")
 
 
 def name_of(mutant: dict) -> str:
@@ -149,26 +170,44 @@ def name_of(mutant: dict) -> str:
     return hashlib.sha256(mutant["source"].encode()).hexdigest()[:16]
 
 
-def report(plan: dict, done: dict) -> dict:
-    """Return what became of the mutants: by module, and those that survived, equivalents apart."""
+def interval(modules: dict, weights: list[float], noticed: str) -> list[float]:
+    """Return the weighted share noticed with its 95 % interval.
+
+    It is exact for the effective number of trials (Kish); with equal weights that is the number drawn. To draw from
+    each module apart only makes it more cautious (Hoeffding 1956).
+    """
+    trials = [m["drawn"] - m["equivalent"] for m in modules.values()]
+    total = sum(w * n for w, n in zip(weights, trials))
+    effective = total ** 2 / sum(w * w * n for w, n in zip(weights, trials))
+    right = effective * sum(w * m[noticed] for w, m in zip(weights, modules.values())) / total
+    low = stats.beta.ppf(0.025, right, effective - right + 1) if right > 0 else 0
+    high = stats.beta.ppf(0.975, right + 1, effective - right) if right < effective else 1
+    return [round(float(v), 3) for v in (right / effective, low, high)]
+
+
+def report(plan: dict, done: dict, seed: int) -> dict:
+    """Return what became of the mutants, at first and now: by module, and those that survived, equivalents apart."""
     equivalent = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
     modules, survivors = {}, []
     for path, drawn in plan.items():
-        asked = [(m, done[name_of(m)]["outcome"]) for m in drawn["drawn"] if name_of(m) in done]
+        asked = [(m, done[name_of(m)]) for m in drawn["drawn"] if name_of(m) in done]
         lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
         left = [{"place": f"{path}:{m['line']}", "line": lines[m["line"] - 1].strip(),
-                 "before": m["before"], "after": m["after"], "outcome": o}
-                for m, o in asked if o in ("survived", "no test")]
+                 "before": m["before"], "after": m["after"], "outcome": found["outcome"]}
+                for m, found in asked if found["first"] in MISSED]
         for one in left:
             one["equivalent"] = equivalent.get(f"{path}: {one['line']}: {one['before']} -> {one['after']}")
         same = sum(one["equivalent"] is not None for one in left)
+        missed = sum(one["outcome"] in MISSED for one in left)
         modules[path] = {"mutants": drawn["mutants"], "drawn": len(asked), "equivalent": same,
-                         "noticed": len(asked) - len(left)}
+                         "noticed_at_first": len(asked) - len(left), "noticed": len(asked) - missed}
         survivors += left
-    asked = sum(m["drawn"] - m["equivalent"] for m in modules.values())
-    noticed = sum(m["noticed"] for m in modules.values())
-    return {"tool": "operators of mutmut 3.8.1, see plan.py", "score": round(noticed / asked, 3) if asked else None,
-            "modules": modules, "survivors": survivors}
+    asked = {path: m for path, m in modules.items() if m["drawn"] > m["equivalent"]}
+    sizes = [m["mutants"] / (m["drawn"] - m["equivalent"]) for m in asked.values()]
+    scores = {f"score{when}{how}": interval(asked, weights, f"noticed{when}") for when in ("_at_first", "")
+              for how, weights in (("", [1.0] * len(asked)), ("_by_size_of_module", sizes))} if asked else {}
+    return {"tool": "operators of mutmut 3.8.1, see plan.py", "seed": seed, **scores, "modules": modules,
+            "survivors": survivors}
 
 
 def load(name: str) -> dict:
@@ -185,7 +224,8 @@ def main():
     os.chdir(ROOT)
     FOLDER.mkdir(exist_ok=True)
     os.environ["MUTANTS"] = "1"  # tests/conftest.py: the same examples every time
-    plan, surveys, done = json.loads(args.plan.read_text()), load("survey.json"), load("done.json")
+    asked, surveys, done = json.loads(args.plan.read_text()), load("survey.json"), load("done.json")
+    plan, seed = asked["modules"], asked["seed"]
     files = files_of(plan)
     for file in files:
         start = time.perf_counter()
@@ -194,17 +234,18 @@ def main():
         (FOLDER / "survey.json").write_text(json.dumps(surveys))
     tests = {name: found for file in files for name, found in surveys[str(file)]["tests"].items()}
     state = hashlib.sha256("".join(surveys[str(file)]["digest"] for file in files).encode()).hexdigest()
-    for path, drawn in plan.items():
-        for mutant in drawn["drawn"] if not args.only or path in args.only else ():
-            name = name_of(mutant)
-            known = done.get(name, {})
-            if known.get("outcome") in ("killed", "timeout") or known.get("state") == state:
-                continue
-            done[name] = {"outcome": outcome(path, mutant, tests), "state": state}
-            (FOLDER / "done.json").write_text(json.dumps(done))
-            print(f"{done[name]['outcome']:9}{path}:{mutant['line']}  {mutant['before']}  ->  {mutant['after']}",
-                  flush=True)
-            SCORES.write_text(json.dumps(report(plan, done), indent=1) + "\n", encoding="utf-8")
+    jobs = [(turn, path, mutant) for path, drawn in plan.items() for turn, mutant in enumerate(drawn["drawn"])
+            if not args.only or path in args.only]
+    for _, path, mutant in sorted(jobs, key=lambda job: job[0]):  # in turns: an early end leaves some of each module
+        name = name_of(mutant)
+        known = done.get(name, {})
+        if known.get("outcome") in ("killed", "timeout") or known.get("state") == state:
+            continue
+        found = outcome(path, mutant, tests)
+        done[name] = {"outcome": found, "state": state, "first": known.get("first", found)}
+        (FOLDER / "done.json").write_text(json.dumps(done))
+        print(f"{found:9}{path}:{mutant['line']}  {mutant['before']}  ->  {mutant['after']}", flush=True)
+        SCORES.write_text(json.dumps(report(plan, done, seed), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
