@@ -76,6 +76,11 @@ def test_more_queries_than_keys_have_no_causal_mask():
         mask_future(torch.zeros(1, 3, 2))
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_one_map_alone_has_a_causal_mask():
+    assert mask_future(torch.zeros(2, 2)).tolist() == [[0, -torch.inf], [0, 0]]
+
+
 @pytest.mark.parametrize(("x", "heads"), [((4,), 2), ((3, 4), 0)])
 def test_rows_without_an_axis_and_layers_without_heads_are_refused(x, heads):
     with pytest.raises(ValueError, match=r"x must be|W must be"):

@@ -217,6 +217,11 @@ def test_scores_without_a_softmax_are_refused(row, message):
             function(scores)
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_one_row_alone_has_an_entropy():
+    assert averaging.entropy(torch.zeros(4)) == pytest.approx(math.log(4))
+
+
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: averaging.uniform_causal(2.5), "n must be a whole number"),
     (lambda: averaging.uniform_causal(3, torch.int64), "dtype must be a floating type"),

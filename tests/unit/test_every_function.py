@@ -1,11 +1,13 @@
 """Every public function of the mathematics, given bad input: refused by name or visibly passed on, no wrong number.
 
 ``CALLS`` holds one valid call of each function that takes a tensor; a new function without one fails the test. Each
-tensor argument in turn is given nan, no column, no axis, whole numbers and half precision. What may happen:
+tensor argument in turn is given nan, no column, nothing along its first axis, no axis, an axis less, whole numbers and
+half precision. What may happen:
 
 * a ``TypeError`` or ``ValueError`` whose message names the argument;
 * nan, where a plain formula passes on what it was given (not in a count or a verdict);
-* for no column, a result without numbers; for another dtype, the result of the converted input.
+* for no column and nothing along an axis, a result without numbers;
+* for an axis less, the result of one member of a batch; for another dtype, the result of the converted input.
 """
 
 import ast
@@ -200,6 +202,8 @@ ALONE = {"normality.p_value", "sums.fixed", "sums.add", "readings.round_table"}
 """Take each number by itself, so one number will do."""
 NOTHING = {("normality.without", "dropped")}
 """Arguments that may be empty."""
+PAIRED = {("perceptron.perceive_masked", "x"), ("perceptron.perceive_masked", "masked")}
+"""Need as many rows as each other, which torch refuses, not by name."""
 CONVERTS = {"readings.search", "readings.differing"}
 """Take mappings of tables as printed, not tensors."""
 
@@ -250,6 +254,7 @@ def spoil(tensor, how):
         spoilt.view(-1)[0] = torch.nan
         return spoilt
     return {"no column": lambda: tensor[..., :0], "no axis": lambda: tensor.flatten()[0],
+            "no first": lambda: tensor[:0], "an axis less": lambda: tensor[0],
             "whole": lambda: (3 * tensor).round().long(), "half": tensor.half,
             "real": tensor.double}[how]()
 
@@ -262,7 +267,9 @@ def cases():
                     "no column", "no axis", "real")
                 yield from ((name, argument, how) for how in ways
                             if not (how == "no axis" and name in ALONE)
-                            and not (how == "no column" and (name, argument) in NOTHING))
+                            and not (how in ("no column", "no first") and (name, argument) in NOTHING))
+                yield from ((name, argument, how) for how in ("no first", "an axis less")
+                            if value.ndim > 1 and not (how == "no first" and (name, argument) in PAIRED))
 
 
 def numbers(result):
@@ -292,9 +299,9 @@ def test_bad_input_is_refused_by_name_or_visibly_passed_on(name, argument, how):
         return
     if how == "nan":
         assert any(part.is_floating_point() and part.isnan().any() for part in found), "nan vanished"
-    elif how == "no column":
+    elif how in ("no column", "no first"):
         assert any(part.numel() == 0 for part in found), f"a result from nothing: {found}"
-    else:
+    elif how != "an axis less":
         assert how != "no axis", f"a result from a single number: {found}"
         due = numbers(call(name, **{argument: spoilt.to(CALLS[name][argument].dtype)}))
         for mine, right in zip(found, due, strict=True):

@@ -7,6 +7,7 @@ import jaxtyping
 import numpy as np
 import pytest
 import torch
+from scipy import optimize, stats
 
 from analysis.gates import ideal, points, reader, shear, steps, synthetic
 from analysis.gates.reader import GATES, PATTERNS, read_gates, shuffle_rows
@@ -504,3 +505,45 @@ def test_k_points_of_a_row_are_counted_without_their_order():
     largest = z.topk(12).values
     one, two = (points.log_rate(largest, doubt)[0, 4, k] for k, doubt in enumerate((1.0, 1 + 3 / n**0.5)))
     assert 2 * two - math.log(2) == pytest.approx(one.item(), abs=0.15)  # from here on, two explain more than one
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 3, 3), (2, 4, 5, 5)])
+def test_shearing_is_undone(shape):
+    cells = torch.arange(math.prod(shape)).view(shape)
+    assert (shear.unskew(shear.skew(cells)) == cells).all()
+
+
+def test_the_tail_beyond_its_levels_is_the_curve_through_all_three():
+    """The logarithm through the levels of 8, 2 and 1/2 cells a row, solved exactly; the reader has its second order."""
+    z = torch.randn(1, 64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    largest = (z.sign() * z.abs() ** 1.3).topk(12).values  # a tail longer than the normal one
+    far, near, last = largest.flatten().sort(descending=True).values[[511, 127, 31]].tolist()
+    normal = stats.norm.isf([8 / 64, 2 / 64, 0.5 / 64])
+
+    def curve(bend, at):
+        step = math.log1p(bend * (at - near) / (last - near)) / math.log1p(bend)
+        return normal[1] + (normal[2] - normal[1]) * step
+
+    bend = optimize.brentq(lambda b: curve(b, far) - normal[0], 1e-6, (last - near) / (near - far) - 1e-6)
+    beyond = 2 * last - near
+    due = math.log(64) + stats.norm.logsf(curve(bend, beyond))
+    assert points.log_rate(largest, largest / beyond)[0, 0, 0].item() == pytest.approx(due, abs=0.02)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_of_a_placed_gate_hold_all_or_nothing(seed):
+    for gate in PATTERNS:
+        sums = synthetic.place(gate, 32, np.random.default_rng(seed)).sum(1)
+        assert np.isclose(sums, 0).sum() + np.isclose(sums, 1).sum() == 32, gate
+        assert sums.max() > 0.5, gate
+    few = synthetic.place("inverse directional", 32, np.random.default_rng(seed))
+    assert len(few.any(1).nonzero()[0]) == 1
+    assert 3 <= (few > 0).sum() <= 6
+
+
+def test_placed_blocks_reach_every_edge():
+    rng = np.random.default_rng(0)
+    touched = sum(synthetic.place("cluster", 16, rng)[[0, -1]].any(1) for _ in range(100))
+    across = sum(synthetic.place("cluster", 16, rng)[:, [0, -1]].any(0) for _ in range(100))
+    assert touched.min() > 5
+    assert across.min() > 5

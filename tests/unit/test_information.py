@@ -1,5 +1,8 @@
 """Blocks, masks, Jacobians, interactions and the expanded score, each against its definition."""
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -113,6 +116,7 @@ def test_histogram_entropy_does_not_see_where_values_stand():
     torch.testing.assert_close(entropy.histogram_entropy(attention, 10)[0], torch.special.entr(counts).sum())
     with pytest.raises(ValueError, match="bins"):
         entropy.histogram_entropy(attention, 1)
+    assert entropy.histogram_entropy(torch.eye(2)[None], 2).item() == pytest.approx(math.log(2))
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
@@ -122,6 +126,11 @@ def test_masked_form_equals_the_perceptron(activation):
     torch.testing.assert_close(perceive_masked(x, mlp, mask(x, mlp, activation)), due)
     with pytest.raises(ValueError, match="activation must be"):
         mask(x, mlp, "tanh")
+
+
+def test_a_relu_unit_is_closed_at_zero():
+    assert not mask(torch.zeros(2, 12, dtype=torch.float64), replace(mlp_of(), b_in=torch.zeros_like(mlp_of().b_in)),
+                    "relu").any()
 
 
 def test_output_bias_folds_into_the_layer_norm_before():

@@ -128,8 +128,10 @@ def test_position_share_finds_the_share_that_was_put_in():
     own, other = torch.randn(60, 40, generator=g), torch.randn(200, 60, 40, generator=g)
     assert abs(position_share(own + other) - 0.5) < 0.03
     assert position_share(other) < 0.01
-    with pytest.raises(ValueError, match="at least 2 texts"):
-        position_share(other[:1])
+    assert position_share((own + other)[:2, :2]) > 0
+    for few in (other[:1], other[:, :1]):
+        with pytest.raises(ValueError, match="at least 2 texts"):
+            position_share(few)
 
 
 def test_refusals():

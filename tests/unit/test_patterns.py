@@ -131,7 +131,8 @@ def test_key_bias_matters_with_rotary_embeddings():
 def test_forms_compute_the_layer_and_cost_what_is_counted(form, n, head, model, channel):
     layer, x = random_layer(head, model, channel), draw(1, n, model)
     run = costs.prepare(form, layer, causal=True)
-    torch.testing.assert_close(run(x), attend(x, layer, causal=True).output, **CLOSE)
+    for rows in (x, x[0], draw(5, n, model)):
+        torch.testing.assert_close(run(rows), attend(rows, layer, causal=True).output, **CLOSE)
     with FlopCounterMode(display=False) as counter:
         run(x)
     assert counter.get_total_flops() == 2 * costs.cost(form, n, model, head, channel).sequence

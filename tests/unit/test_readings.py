@@ -101,6 +101,7 @@ def test_refusals():
         readings.differing(computed(), {"weights 1": PRINTED["output 1"]})
     with pytest.raises(ValueError, match=r"\['z'\] are not in the vocabulary"):
         walkthrough.encode("! z")
+    assert walkthrough.encode("").dtype == torch.long
 
 
 def test_a_cell_that_is_not_a_number_differs():

@@ -150,3 +150,10 @@ def test_refusals():
         signatures.measure(passed, torch.zeros(N, dtype=torch.bool))
     with pytest.raises(ValueError, match="two rows"):
         signatures.measure(passed, torch.arange(N) < 1)
+
+
+def test_padding_does_not_count_unless_asked_for():
+    x, keep = pad(draw(N, MODEL), draw(4, MODEL, seed=7))
+    for padding, rows in (({}, N), ({"padding": True}, N + 4)):
+        stations, keys = signatures.counted(run(x, keep), keep, **padding)
+        assert (len(stations[0].x), keys) == (rows, N)

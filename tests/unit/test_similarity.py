@@ -121,6 +121,8 @@ def test_form_refuses_factors_of_different_shapes(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
     with pytest.raises(ValueError, match="W_K"):
         similarity.take_form(torch.ones(1, 4, 2), torch.ones(1, 4, 3))
+    with pytest.raises(ValueError, match=r"W_Q must be \(\.\.\., head, model, channel\)"):
+        similarity.take_form(torch.ones(4, 2), torch.ones(4, 2))
 
 
 def test_sines_have_one_norm_and_know_distance_only():

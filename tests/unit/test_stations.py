@@ -56,6 +56,8 @@ def test_refusals(layer):
             pass_through(x, layer, keep=keep)
         with pytest.raises(ValueError, match="keep must be a bool"):
             pass_through(x, layer).only(keep)
+    with pytest.raises(ValueError, match=r"got \(7,\) in torch\.float32"):
+        pass_through(x, layer, keep=torch.ones(7))
     with pytest.raises(ValueError, match="no position"):
         pass_through(x, layer, keep=torch.zeros(7, dtype=torch.bool))
     with pytest.raises(ValueError, match="not both"):

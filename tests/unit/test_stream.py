@@ -7,6 +7,7 @@ import sys
 import jaxtyping
 import pytest
 import torch
+import torch.distributed as dist
 
 from analysis import stream, sums
 from analysis.stream import MapStatistics, Moments
@@ -109,6 +110,19 @@ def test_moments():
     assert torch.allclose(whole.mean(), values.mean(0), atol=1e-9)
     assert torch.allclose(whole.deviation(), values.std(0), atol=1e-8)
     assert all(torch.equal(whole.state[name], left.state[name]) for name in whole.state)
+
+
+def test_processes_refuse_sums_at_the_end_of_64_bits():
+    moments = Moments((1,))
+    moments.add(torch.tensor([2.0]))
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        assert moments.all_reduce().mean() == 2
+        moments.state["sum"][0] = torch.iinfo(torch.int64).max
+        with pytest.raises(OverflowError, match="beyond"):
+            moments.all_reduce()
+    finally:
+        dist.destroy_process_group()
 
 
 def test_visiting_maps():
