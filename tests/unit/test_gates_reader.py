@@ -541,9 +541,10 @@ def test_rows_of_a_placed_gate_hold_all_or_nothing(seed):
     assert 3 <= (few > 0).sum() <= 6
 
 
-def test_placed_blocks_reach_every_edge():
+def test_placed_blocks_have_every_size_and_reach_every_edge():
     rng = np.random.default_rng(0)
-    touched = sum(synthetic.place("cluster", 16, rng)[[0, -1]].any(1) for _ in range(100))
-    across = sum(synthetic.place("cluster", 16, rng)[:, [0, -1]].any(0) for _ in range(100))
-    assert touched.min() > 5
-    assert across.min() > 5
+    blocks = [synthetic.place("cluster", 32, rng) > 0 for _ in range(400)]
+    assert {int(block.any(1).sum()) for block in blocks} == set(range(5, 26))
+    assert {int(block.any(0).sum()) for block in blocks} == set(range(5, 17))
+    assert sum(block.any(1)[[0, -1]] for block in blocks).min() > 5
+    assert sum(block.any(0)[[0, -1]] for block in blocks).min() > 5

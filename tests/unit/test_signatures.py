@@ -157,3 +157,8 @@ def test_padding_does_not_count_unless_asked_for():
     for padding, rows in (({}, N), ({"padding": True}, N + 4)):
         stations, keys = signatures.counted(run(x, keep), keep, **padding)
         assert (len(stations[0].x), keys) == (rows, N)
+    passed = run(x, keep)
+    for function in (signatures.row_statistics, signatures.sums, signatures.measure):
+        due = function(passed, keep, padding=False)
+        assert all((value == due[name]).all() for name, value in function(passed, keep).items())
+    assert (signatures.singular_values(passed, keep) == signatures.singular_values(passed, keep, padding=False)).all()
