@@ -25,7 +25,7 @@ NAMES: tuple[str, ...] = (
     "variant-baselines", "variant-baselines-real", "variant-base",
     "capture-cost", "one-score-gpt2",
     "variant-measures", "variant-seeds", "variant-controls", "variant-real",
-    "variant-splits", "variant-pretraining",
+    "variant-splits", "variant-real-splits", "variant-pretraining",
     "peers",
 )
 AWAITED: dict[str, str] = {"variant-base": "a GPU"}

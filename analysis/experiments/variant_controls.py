@@ -51,9 +51,9 @@ def one(seed: int, run: variant_measures.Run | None = None) -> dict[str, np.ndar
     genes = firsts(run.data)
     read = [gene.label in READ for gene in genes]
     some = [gene for gene, each in zip(genes, read) if each]
-    found = variant_measures.survey(run.model, run.data, genes, read=read, pad_to=None)
+    found = variant_measures.survey(run.model, run.data, genes, read=read)
     measured = variant_measures.stack(found)
-    arrays = {name: measured[name] for name in KEPT}
+    arrays = {name: measured[name] for name in KEPT} | {"maps": variant_measures.largest_values(run.model)}
     arrays["gates"] = np.stack([each["gates"] for each in found if "gates" in each]).astype(np.float32)
     profiles = variant_columns.profiles(run.data, some, [each for each in found if "gates" in each])
     arrays["enriched"] = variant_columns.by_sequence(profiles["profile"], profiles["profile_marks"]).astype(np.float32)

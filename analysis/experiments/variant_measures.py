@@ -136,6 +136,12 @@ def read_layers(maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     return torch.stack(scores), torch.stack(columns)
 
 
+def largest_values(model: nn.Module) -> np.ndarray:
+    """Return the largest singular value of every head's W_Q, W_K and W_V, ``(map, layer, head)``."""
+    layers = [layer.attention for layer in bert.encoder_layers(model)]
+    return stretch.over_heads(stretch.largest, layers).cpu().numpy().astype(np.float32)
+
+
 def survey(model: nn.Module, data: variants.Data, genes: Sequence[Gene], *, read: Sequence[bool] | bool = True,
            pad_to: int | None = variants.POSITIONS) -> list[dict[str, np.ndarray]]:
     """Measure a classifier on sequences, one after another; ``read`` says for which of them gates are read."""

@@ -17,7 +17,7 @@ from analysis.sequences.simulate import invent_backbones
 
 SEEDS = (0, 1, 2)
 KEPT = ("first_failing", "D_sum", "D_total", "cone", "cone_bare", "cosine", "largest", "stable_rank", "entropy",
-        "gates")
+        "growth", "grown", "gates", "padded_cone", "padded_cosine", "padded_D_sum")
 MOST = 96
 TRACED = ("loss", "step", "validation", "cone", "resultant", "entropy", "gates")
 
@@ -38,8 +38,8 @@ def measure_folder(folder: Path, seed: int) -> tuple[dict[str, Value], dict[str,
     counts = variant_runs.confuse_all(run.model, run.data, variant_runs.make_sets(run.data, backbones, seed))
     values |= {name.replace(" ", "_"): accuracy_value(table) for name, table in zip(variant_runs.SETS, counts)}
     values |= variant_runs.follow(run.model, run.data, backbones)
-    measured, found, _ = variant_measures.measure_run(run, 1, most=MOST, control=False, pad_to=None)
-    arrays = {name: measured[name] for name in KEPT}
+    measured, found, _ = variant_measures.measure_run(run, 1, most=MOST, control=False)
+    arrays = {name: measured[name] for name in KEPT} | {"maps": variant_measures.largest_values(run.model)}
     arrays["enriched"] = variant_columns.by_sequence(measured["profile"], measured["profile_marks"])
     arrays["confusion"] = counts.astype(np.int32)
     with np.load(folder / "trace.npz", allow_pickle=False) as trace:

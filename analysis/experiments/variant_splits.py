@@ -23,15 +23,23 @@ RUNS = {"sequence": "seed0", "clade": "by-clade", "lineage": "by-lineage"}
 """Folders of the trained classifiers by what is kept apart; parted by sequence it is the bundled one."""
 
 
-def score_run(folder: Path, backbones: Sequence[Backbone]) -> tuple[dict[str, Value], np.ndarray]:
+def score_run(folder: Path, backbones: Sequence[Backbone],
+              lineages: Path | None = None) -> tuple[dict[str, Value], np.ndarray]:
     """Score a trained classifier and the baselines on its own parts.
+
+    Parameters
+    ----------
+    backbones
+        What its sequences were simulated around.
+    lineages
+        The folder that these were read from, if they are real.
 
     Returns
     -------
     tuple
         Values, and how often each class of the test part is named as each, ``(class, named)``.
     """
-    run = variant_measures.open_run(folder)
+    run = variant_measures.open_run(folder, lineages)
     train, validation, test = ([run.data.genes[i] for i in part]
                                for part in (run.data.parts.train, run.data.parts.validation, run.data.parts.test))
     by = run.card["recipe"]["by"]
@@ -47,11 +55,12 @@ def score_run(folder: Path, backbones: Sequence[Backbone]) -> tuple[dict[str, Va
 
 
 def score_all(runs: Mapping[str, str], recipe: variants.Recipe, backbones: Sequence[Backbone],
-              device: torch.device | str = "cpu") -> Result:
+              device: torch.device | str = "cpu", lineages: Path | None = None) -> Result:
     """Score a classifier for each way to part, training those that are not there; values as ``name/part``."""
     values, tables = {}, []
     for by, name in runs.items():
-        found, counts = score_run(variant_runs.find_run(name, recipe=replace(recipe, by=by), device=device), backbones)
+        run = variant_runs.find_run(name, recipe=replace(recipe, by=by), folder=lineages, device=device)
+        found, counts = score_run(run, backbones, lineages)
         values |= {f"{what}/{by}": value for what, value in found.items()}
         tables.append(counts)
     return Result(values, {"confusion": np.stack(tables).astype(np.int32), "parts": np.array(list(runs))},

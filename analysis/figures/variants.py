@@ -153,17 +153,18 @@ def singular_values(values: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
 
 def emergence(steps: np.ndarray, panels: Mapping[str, np.ndarray], gates: np.ndarray,
               names: Sequence[str]) -> Figure:
-    """Draw what appears when: curves ``(seed, look, layer)`` by layer for one seed, gate shares for all seeds.
+    """Draw what appears when, a line style a seed: ``panels`` of curves ``(seed, look, layer)``, and gate shares.
 
-    ``gates`` is ``(seed, look, layer, gate)``; drawn are means over layers, a line style a seed.
+    Of the layers four are drawn, first and last among them; of ``gates``, ``(seed, look, layer, gate)``, the mean.
     """
     figure, axes = style.new(1, len(panels) + 1)
-    depth = next(iter(panels.values())).shape[-1]
-    shades = colormaps[style.WEIGHT_CMAP](np.linspace(0, 1, depth))
+    some = np.unique(np.linspace(0, next(iter(panels.values())).shape[-1] - 1, 4).round().astype(int))
+    shades = colormaps[style.WEIGHT_CMAP](np.linspace(0, 0.9, len(some)))
     for panel, (title, values) in zip(axes, panels.items()):
-        for layer in range(depth):
-            panel.plot(steps[0], values[0, :, layer], color=shades[layer],
-                       label=f"layer {layer}" if layer in (0, depth - 1) else None)
+        for seed, curves in enumerate(values):
+            for layer, shade in zip(some, shades, strict=True):
+                panel.plot(steps[seed], curves[:, layer], style.SEEDS[seed % 3], color=shade,
+                           label=f"layer {layer}" if seed == 0 else None)
         panel.set(title=title, xlabel="updates")
     axes[0].legend()
     for i, name in enumerate(names):

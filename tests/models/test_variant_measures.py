@@ -16,6 +16,7 @@ from analysis.experiments import (
     variant_pretraining,
     variant_runs,
     variant_seeds,
+    variant_real_splits,
     variant_splits,
 )
 from analysis.records import Value
@@ -82,6 +83,14 @@ def test_growth_is_measured_with_biases(run, library):
         rows = layer.attention.self.key(x).unflatten(-1, (heads, -1)).norm(dim=-1) / x.norm(dim=-1)[:, None]
     np.testing.assert_allclose(found["growth"][1, 1], rows.mean(0), rtol=1e-4)
     np.testing.assert_allclose(found["grown"][1, 1], (rows > 1).double().mean(0), atol=1e-6)
+
+
+def test_the_largest_values_are_those_of_each_heads_map(run):
+    found = variant_measures.largest_values(run.model)
+    attention, heads = run.model.bert.encoder.layer[1].attention.self, run.model.config.num_attention_heads
+    for i, name in enumerate(("query", "key", "value")):
+        by_head = getattr(attention, name).weight.detach().numpy().reshape(heads, -1, run.model.config.hidden_size)
+        np.testing.assert_allclose(found[i, 1], np.linalg.norm(by_head, 2, axis=(1, 2)), rtol=1e-4)
 
 
 def test_a_run_is_measured_beside_its_control(run, monkeypatch):
@@ -196,6 +205,21 @@ def test_bert_and_baselines_are_scored_on_the_same_parts(run, variant_folder, mo
     assert found.values["bert/sequence"].low < found["bert/sequence"]
     assert found["train/sequence"] == len(run.data.parts.train)
     assert found["kmers/sequence"] > found["length/sequence"]
+
+
+def test_real_lineages_are_kept_apart_with_their_own_recipe(run, variant_folder, monkeypatch, tmp_path):
+    asked, opened = [], []
+    monkeypatch.setattr(variant_real_splits, "data_folder", lambda name: tmp_path)
+    monkeypatch.setattr(variant_real_splits, "read_backbones", lambda folder: BACKBONES)
+    monkeypatch.setattr(variant_splits.variant_runs, "find_run",
+                        lambda name, **options: asked.append((name, options)) or variant_folder)
+    monkeypatch.setattr(variant_splits.variant_measures, "open_run",
+                        lambda folder, lineages: opened.append(lineages) or run)
+    found = variant_real_splits.compute(torch.device("cpu"))
+    assert found.arrays["parts"].tolist() == ["sequence", "lineage"]
+    assert [(name, options["recipe"].by, options["recipe"].steps, options["folder"]) for name, options in asked] == [
+        ("real", "sequence", 700, tmp_path), ("real-by-lineage", "lineage", 700, tmp_path)]
+    assert opened == [tmp_path, tmp_path]
 
 
 def test_the_pre_trained_one_is_measured_like_the_others(run, variant_folder, monkeypatch, tmp_path):

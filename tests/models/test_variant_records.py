@@ -180,6 +180,8 @@ def test_one_seed_is_evaluated_and_measured(small, traced, monkeypatch):
     assert arrays["enriched"].shape == (8, len(variant_columns.MARKS), 3)
     assert arrays["trace_step"].tolist() == [0, 6, 12]
     assert set(variant_seeds.KEPT) <= set(arrays)
+    assert (arrays["padded_cone"] > 2 * arrays["cone"]).all()  # 512 rows instead of some 30, all drawn one way
+    assert arrays["maps"].shape == (3, 2, 2)
     assert "columns_telling" in values or "received_telling" in values
 
 
