@@ -14,9 +14,9 @@ from analysis.experiments import (
     variant_columns,
     variant_measures,
     variant_pretraining,
+    variant_real_splits,
     variant_runs,
     variant_seeds,
-    variant_real_splits,
     variant_splits,
 )
 from analysis.records import Value
