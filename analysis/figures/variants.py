@@ -151,11 +151,10 @@ def singular_values(values: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     return figure
 
 
-def emergence(steps: np.ndarray, panels: Mapping[str, np.ndarray], gates: np.ndarray,
-              names: Sequence[str]) -> Figure:
-    """Draw what appears when, a line style a seed: ``panels`` of curves ``(seed, look, layer)``, and gate shares.
+def emergence(steps: np.ndarray, panels: Mapping[str, np.ndarray], gates: Mapping[str, np.ndarray]) -> Figure:
+    """Draw what appears when, a line style a seed: curves ``(seed, look, layer)`` by name.
 
-    Of the layers four are drawn, first and last among them; of ``gates``, ``(seed, look, layer, gate)``, the mean.
+    Of the layers in ``panels`` four are drawn, first and last among them; of each of the ``gates`` the mean.
     """
     figure, axes = style.new(1, len(panels) + 1)
     some = np.unique(np.linspace(0, next(iter(panels.values())).shape[-1] - 1, 4).round().astype(int))
@@ -166,11 +165,11 @@ def emergence(steps: np.ndarray, panels: Mapping[str, np.ndarray], gates: np.nda
                 panel.plot(steps[seed], curves[:, layer], style.SEEDS[seed % 3], color=shade,
                            label=f"layer {layer}" if seed == 0 else None)
         panel.set(title=title, xlabel="updates")
-    axes[0].legend()
-    for i, name in enumerate(names):
-        for seed, shares in enumerate(gates):
-            axes[-1].plot(steps[seed], 100 * shares.mean(1)[:, i], style.SEEDS[seed % 3], color=style.GATES[name],
+    for name, shares in gates.items():
+        for seed, curve in enumerate(shares.mean(2)):
+            axes[-1].plot(steps[seed], 100 * curve, style.SEEDS[seed % 3], color=style.GATES[name],
                           label=name if seed == 0 else None)
     axes[-1].set(title="gates (%)", xlabel="updates")
-    axes[-1].legend()
+    handles = axes[0].get_legend_handles_labels()[0] + axes[-1].get_legend_handles_labels()[0]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure

@@ -68,11 +68,13 @@ def test_histograms_stand_in_rows():
 
 def test_emergence_draws_seeds_and_layers():
     steps, gates = np.array([[0, 5, 9]] * 3), RNG.random((3, 3, 4, len(GATES)))
-    figure = figures.emergence(steps, {"cone": RNG.random((3, 3, 4))}, gates, ("directional", "cluster"))
-    cone, shares = figure.axes
-    assert len(cone.lines) == 4
-    assert len(shares.lines) == 6
-    assert shares.lines[0].get_ydata() == pytest.approx(100 * gates[0, :, :, 0].mean(1))
+    cone = RNG.random((3, 3, 6))
+    figure = figures.emergence(steps, {"cone": cone}, {"directional": gates[..., 0], "cluster": gates[..., 4]})
+    left, right = figure.axes
+    assert [line.get_ydata().tolist() for line in left.lines[4:8]] == [cone[1, :, i].tolist() for i in (0, 2, 3, 5)]
+    assert len(right.lines) == 6
+    assert right.lines[4].get_ydata() == pytest.approx(100 * gates[1, :, :, 4].mean(1))
+    assert right.lines[4].get_color() == figures.style.GATES["cluster"]
 
 
 def test_training_norms_values_and_tables():
