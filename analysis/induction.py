@@ -127,7 +127,7 @@ def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, 
     token, position, stored = slice(0, vocab), slice(vocab, vocab + length), slice(vocab, 2 * vocab)
 
     def block(rows: slice, columns: slice, value: Tensor) -> Tensor:
-        matrix = torch.zeros(width, width, dtype=dtype)
+        matrix = torch.zeros(width, width, dtype=dtype, device=similarity.device)
         matrix[rows, columns] = value.to(dtype)
         return matrix
 
@@ -135,7 +135,7 @@ def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, 
     first = Layer(block(position, position, beta * (2 * earlier - 1)), block(stored, token, eye),
                   block(token, token, eye))
     second = Layer(block(token, stored, beta * similarity), block(token, token, gain * eye),
-                   torch.zeros(width, width, dtype=dtype))
+                   block(token, token, 0 * eye))
     return InductionHead(first, second, vocab, length)
 
 
@@ -154,7 +154,7 @@ def embed(tokens: Int[Tensor, " position"], head: InductionHead) -> Float[Tensor
         raise ValueError(f"tokens must number 1 to {head.length} (the length built for), got {len(tokens)}")
     if tokens.min() < 0 or tokens.max() >= head.vocab:
         raise ValueError(f"tokens must lie in 0..{head.vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
-    x = torch.zeros(len(tokens), head.width, dtype=head.first.A.dtype)
+    x = head.first.A.new_zeros(len(tokens), head.width)
     here = torch.arange(len(tokens))
     x[here, tokens] = 1
     x[here, head.vocab + here] = 1

@@ -88,7 +88,7 @@ def lilliefors(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows"
     flat = np.ascontiguousarray(rows.detach().cpu().numpy().reshape(-1, n))
     step = max(1, CHUNK // n)
     parts = [_statistic(flat[start:start + step]) for start in range(0, len(flat), step)]
-    return torch.from_numpy(np.concatenate([*parts, np.empty(0)])).reshape(rows.shape[:-1])
+    return torch.from_numpy(np.concatenate([*parts, np.empty(0)])).reshape(rows.shape[:-1]).to(rows.device)
 
 
 def _statistic(rows: np.ndarray) -> np.ndarray:
@@ -186,7 +186,8 @@ def p_value(statistic: Float[Tensor, "*rows"], n: int) -> Float[Tensor, "*rows"]
     if statistic.numel() and not (statistic.min() >= 0 and statistic.max() <= 1):  # nan too
         raise ValueError(f"statistic must lie in [0, 1], as every D does, got {statistic.min():g}..{statistic.max():g}")
     scaled = statistic.detach().double().cpu().numpy() * scale_of(n)
-    return torch.from_numpy(np.asarray(np.exp(np.interp(scaled, _row_of_table(n), np.log(LEVELS)))))
+    found = np.exp(np.interp(scaled, _row_of_table(n), np.log(LEVELS)))
+    return torch.from_numpy(np.asarray(found)).to(statistic.device)
 
 
 def standardise(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows coordinate"]:

@@ -245,7 +245,7 @@ def rotary_scores(x: Residual, weights: AttentionWeights, base: float | int = 10
     Here ``b_K`` matters: ``(x_m W_Q + b_Q) R(m - n) b_K^T`` depends on the key's position. Ledger P-21.
     """
     check_input(x, weights)
-    turns = torch.stack([rotation(float(m), weights.channel, base, x.dtype) for m in range(x.shape[-2])])
+    turns = torch.stack([rotation(float(m), weights.channel, base, x.dtype) for m in range(x.shape[-2])]).to(x)
     bare = [einsum(x, W, "... position model, head model channel -> ... head position channel") + b[:, None]
             for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K))]
     queries, keys = (einsum(v, turns, "... head position channel, position channel turned "

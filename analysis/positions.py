@@ -56,7 +56,8 @@ def toeplitz_defect(gram: Float[Tensor, "position position"]) -> float:
     size = gram.shape[0]
     if tuple(gram.shape) != (size, size) or not gram.any():
         raise ValueError(f"gram must be one square matrix that is not zero, got shape {tuple(gram.shape)}")
-    offset = torch.arange(size)[:, None] - torch.arange(size) + size - 1
-    sums = torch.zeros(2 * size - 1, dtype=gram.dtype).scatter_add_(0, offset.flatten(), gram.flatten())
+    place = torch.arange(size, device=gram.device)
+    offset = place[:, None] - place + size - 1
+    sums = gram.new_zeros(2 * size - 1).scatter_add_(0, offset.flatten(), gram.flatten())
     means = sums / torch.bincount(offset.flatten(), minlength=2 * size - 1)
     return ((gram - means[offset]).norm() / gram.norm()).item()

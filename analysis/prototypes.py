@@ -29,7 +29,7 @@ def embed(tokens: Int[Tensor, " position"], vocab: int) -> Float[Tensor, "positi
     if tokens.min() < 0 or tokens.max() >= vocab:
         raise ValueError(f"tokens must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
     eye = torch.nn.functional.one_hot(tokens.long(), vocab)
-    return torch.cat([eye, torch.eye(len(tokens), dtype=eye.dtype)], 1).double()
+    return torch.cat([eye, torch.eye(len(tokens)).to(eye)], 1).double()
 
 
 def uniform(vocab: int, length: int) -> AttentionWeights:

@@ -85,7 +85,7 @@ def distance_of_ones(x: Float[Tensor, "row column"], cutoff: float | None = None
     """
     rank = numerical_rank(x, cutoff).rank
     _, _, rows = torch.linalg.svd(x.double(), full_matrices=False)
-    ones = torch.full((x.shape[1],), x.shape[1] ** -0.5, dtype=torch.float64)
+    ones = x.new_full((x.shape[1],), x.shape[1] ** -0.5, dtype=torch.float64)
     rest = ones - rows[:rank].mT @ (rows[:rank] @ ones)
     length = rest.norm().item()
     return 0.0 if length < 1e-12 else min(length, 1.0)
@@ -221,7 +221,7 @@ def cubic_rate(sizes: Float[Tensor, " size"], residuals: Float[Tensor, " size"])
             raise ValueError(f"{name} must be positive, as many as sizes; got {values.tolist()}")
     if len(sizes.unique()) < 2:
         raise ValueError(f"sizes must hold two different numbers to fit a slope, got {sizes.tolist()}")
-    slope, _ = np.polyfit(sizes.double().log().numpy(), residuals.double().log().numpy(), 1)
+    slope, _ = np.polyfit(*(values.double().log().cpu().numpy() for values in (sizes, residuals)), 1)
     return float(slope)
 
 

@@ -92,7 +92,7 @@ def tables(tokens: Int[Tensor, " position"], vocab: int, reading: Reading) -> di
     check_tokens("tokens", tokens)
     if tokens.ndim != 1:
         raise ValueError(f"tokens must be one sequence, got shape {tuple(tokens.shape)}")
-    head = build(vocab, len(tokens), gain=float(reading.gain))
+    head = build(vocab, len(tokens), gain=float(reading.gain), similarity=torch.eye(vocab, device=tokens.device))
     x, printed = embed(tokens, head), []
     for layer in (head.first, head.second):
         scores = score(x, layer, reading)
@@ -178,7 +178,7 @@ def classes(tokens: Int[Tensor, " position"], vocab: int, readings: Iterable[Rea
     """Group readings that print the same six tables for a sequence."""
     groups: dict[bytes, list[Reading]] = {}
     for reading in readings:
-        key = b"".join(table.numpy().tobytes() for table in tables(tokens, vocab, reading).values())
+        key = b"".join(table.cpu().numpy().tobytes() for table in tables(tokens, vocab, reading).values())
         groups.setdefault(key, []).append(reading)
     return list(groups.values())
 

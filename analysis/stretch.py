@@ -231,7 +231,7 @@ def isotropic_cone_positions(W: Factor, samples: int, rng: np.random.Generator) 
     g = rng.standard_normal((samples, least)) ** 2
     rest = rng.chisquare(W.shape[1] - least, samples) if W.shape[1] > least else np.zeros(samples)
     squared = (s**2 / s[:, :1] ** 2) @ g.T / (g.sum(1) + rest)
-    return torch.from_numpy(np.sqrt(squared)).reshape(head, samples)
+    return torch.from_numpy(np.sqrt(squared)).reshape(head, samples).to(W.device)
 
 
 def cone_positions(states: Float[Tensor, "state position model"],

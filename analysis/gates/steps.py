@@ -218,7 +218,7 @@ def tally(parts: dict[int, Tensor], visible: Tensor, found: Found) -> dict[str, 
     most, cells = parts[7], torch.full(parts[7].shape, 7, dtype=torch.int8, device=visible.device)
     for gate in (0, 1, 4, 5, 6, 8):
         wins = parts[gate] > (most if gate != 8 else torch.maximum(most, scale / n / 2))  # next to nothing has no name
-        cells = torch.where(wins, line if gate == 1 else cells.new_tensor(gate), cells)
+        cells = torch.where(wins, line if gate == 1 else gate, cells)
         most = torch.where(wins, parts[gate], most)
     patterns = sum(parts[gate] for gate in (0, 1, 4, 5, 6)).sum(-1)
     return {"scores": scores, "columns": parts[0].sum(-2), "offsets": offsets, "runs": found.runs[..., 1:-1].long(),

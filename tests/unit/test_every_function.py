@@ -10,10 +10,13 @@ half precision. What may happen:
 * for an axis less, the result of one member of a batch; for another dtype, the result of the converted input.
 """
 
-import ast
+import copy
 import importlib
+import inspect
 import re
 import tomllib
+import typing
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
@@ -21,13 +24,11 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import averaging, circuits, encoder, induction, readings, stations, sums
+from analysis import averaging, circuits, encoder, induction, prototypes, readings, stations, stream, sums
 from analysis.axes import AttentionWeights, LayerNormWeights, MlpWeights
 
 ROOT = Path(__file__).parents[2]
 HEADS, MODEL, CHANNEL, POSITIONS, VOCAB = 2, 6, 3, 9, 5
-TENSORS = ("Float[", "Int[", "Bool[", "Tensor", "Residual", "Scores", "Attention", "Projected", "Factor", "Patterns",
-           "Messages")
 INTERNAL = {
     "analysis.gates.points": "read by read_gates, which checks the maps",
     "analysis.gates.shear": "read by read_gates, which checks the maps",
@@ -35,7 +36,7 @@ INTERNAL = {
     "analysis.attention.check_input": "is itself the check", "analysis.stations.check_keep": "is itself the check",
     "analysis.axes.check_real": "is itself the check", "analysis.axes.all_finite": "is itself the check",
     "analysis.sums.refuse_overflow": "is itself the check",
-    "analysis.blocks": "not listed yet", "analysis.paths": "not listed yet", "analysis.prototypes": "not listed yet",
+    "analysis.smallest.first_counterexample": "hands the matrices to the claim, and reads none",
     "analysis.spectra.by_gram": "called by product_singular_values, which checks the factors",
     "analysis.spectra.by_qr": "called by product_singular_values, which checks the factors",
 }
@@ -64,6 +65,7 @@ TOKENS = torch.arange(POSITIONS) % VOCAB
 HEAD = induction.build(VOCAB, POSITIONS)
 ONLY = circuits.AttentionOnly(draw(VOCAB, MODEL), draw(POSITIONS, MODEL), [LAYER, LAYER], draw(MODEL, VOCAB))
 PASSED = [stations.pass_through(X, layer, keep=KEEP) for layer in STACK]
+PARTS, HEADWISE = draw(2, HEADS, POSITIONS, POSITIONS), draw(1, HEADS, POSITIONS, CHANNEL)
 READING = next(iter(readings.every()))
 
 
@@ -92,6 +94,32 @@ CALLS = {
     "patterns.change_gauge": {"weights": LAYER, "G": draw(HEADS, CHANNEL, CHANNEL), "H": draw(HEADS, CHANNEL, CHANNEL)},
     "patterns.rotary_scores": {"x": draw(POSITIONS, 4), "weights": AttentionWeights(
         *(draw(*s) for s in [(1, 4, 2)] * 3 + [(1, 2, 4)] + [(1, 2)] * 3 + [(4,)]))},
+    "blocks.with_one": {"x": X},
+    "blocks.cut": {"matrix": draw(HEADS, 4, 4)},
+    "blocks.move_origin": {"weights": LAYER, "origin": draw(MODEL)},
+    "blocks.parts": {"x": X, "weights": LAYER, "origin": draw(MODEL), "asking": Y},
+    "paths.divergence": {"scores": SCORES, "visible": KEEP},
+    "paths.path_mean": {"scores": SCORES, "visible": KEEP},
+    "paths.split_divergence": {"parts": PARTS, "visible": KEEP},
+    "paths.increments": {"parts": PARTS, "t": 0.5, "visible": KEEP},
+    "paths.drop_one": {"parts": PARTS, "visible": KEEP},
+    "paths.in_order": {"parts": PARTS, "order": (1, 0), "visible": KEEP},
+    "paths.shapley": {"parts": PARTS, "visible": KEEP},
+    "prototypes.embed": {"tokens": TOKENS, "vocab": VOCAB},
+    "prototypes.attention_map": {"layer": prototypes.uniform(VOCAB, POSITIONS), "tokens": TOKENS},
+    "prototypes.total_variation": {"maps": MAPS, "others": MAPS},
+    "tails.at_other_size": {"statistics": np.array([0.02, 0.06]), "size": 64, "other": 32,
+                            "rng": np.random.default_rng(0), "draws": 50},
+    "intervals.mean_interval": {"values": np.array([1.0, 2.0, 4.0])},
+    "intervals.grouped_share_interval": {"hits": np.array([True, False, True]), "groups": ["a", "a", "b"]},
+    "intervals.rotations": {"values": np.array([3.0, 0.0, 1.0]), "marked": np.array([True, False, False])},
+    "smallest.exact_rank": {"matrix": np.array([[1, 2], [2, 4]])},
+    "smallest.solution": {"A": np.array([[1, 2], [2, 5]]), "x": [1, 0]},
+    "smallest.rank_change": {"A": np.array([[1, 2], [2, 4]]), "x": [1, 2], "y": [1, 2]},
+    "stations.Stations.only": {"self": PASSED[0], "keep": KEEP},
+    "stream.MapStatistics.attend": {"self": stream.MapStatistics(1, HEADS, POSITIONS), "layer": 0, "query": HEADWISE,
+                                    "key": HEADWISE, "value": HEADWISE, "scale": 0.5},
+    "sums.Moments.add": {"self": sums.Moments((POSITIONS, MODEL)), "values": X},
     "bias.score_terms": {"x": X, "weights": LAYER},
     "bias.semi_bias": {"y": X, "weights": LAYER},
     "bias.six_terms": {"e": X, "p": Y, "weights": LAYER, "ln": NORM},
@@ -217,30 +245,54 @@ def modules():
                     [(f"{name}.{part.stem}", part) for part in sorted(path.glob("[!_]*.py"))])
 
 
+def holds_array(annotation):
+    """Say whether an argument so annotated is, or may hold, a tensor or an array; a callable is left alone."""
+    if isinstance(annotation, type) and not typing.get_args(annotation):
+        return issubclass(annotation, torch.Tensor | np.ndarray) or hasattr(annotation, "array_type")
+    return typing.get_origin(annotation) is not Callable and any(map(holds_array, typing.get_args(annotation)))
+
+
+def public(owner, module):
+    """Yield the functions that a module defines, and its classes' methods, but not what fills a dataclass."""
+    for name, found in vars(owner).items():
+        if name.startswith("_") or getattr(found, "__module__", module) != module:
+            continue
+        if inspect.isclass(found):
+            yield from ((f"{name}.{method}", function) for method, function in public(found, module))
+        elif inspect.isfunction(found := getattr(found, "__func__", found)):
+            yield name, found
+
+
 def takes_tensors():
-    """Yield the public functions of the mathematics with a tensor among their arguments, as they are written."""
-    for module, path in modules():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-                given = [ast.unparse(a.annotation) for a in node.args.args + node.args.kwonlyargs if a.annotation]
-                if any(word in annotation.replace("AttentionWeights", "").replace("AttentionOnly", "")
-                       for annotation in given for word in TENSORS if not annotation.startswith("Callable")):
-                    yield module, f"{module.removeprefix('analysis.')}.{node.name}"
+    """Return the public functions of the mathematics with an array among their arguments, aliases resolved, by name."""
+    return {f"{module.removeprefix('analysis.')}.{name}": function for module, _ in modules()
+            for name, function in public(importlib.import_module(module), module)
+            if any(holds_array(hint) for argument, hint in typing.get_type_hints(function).items()
+                   if argument != "return")}
+
+
+FUNCTIONS = takes_tensors()
 
 
 def test_every_function_has_a_call_here():
-    due = {name for module, name in takes_tensors() if not {module, f"analysis.{name}"} & INTERNAL.keys()}
+    due = {name for name in FUNCTIONS
+           if not {f"analysis.{name}", f"analysis.{name}".rpartition(".")[0]} & INTERNAL.keys()}
     assert due - CALLS.keys() - CONVERTS == set()
     assert {name for name in CALLS if name not in due and not name.startswith("signatures.")} == set()
 
 
+def test_what_is_annotated_is_found():
+    assert {"paths.divergence", "similarity.take_form", "stations.Stations.only", "blocks.cut"} <= FUNCTIONS.keys()
+    assert not {"blocks.bordered", "smallest.small_matrices", "information.block_of"} & FUNCTIONS.keys()
+    assert not [name for name, function in FUNCTIONS.items()
+                if set(inspect.signature(function).parameters) - set(typing.get_type_hints(function)) - {"self"}]
+
+
 def call(name, **spoilt):
     """Call a function as the table has it, but for the arguments given; randomness begins anew."""
-    module, called = name.rsplit(".", 1)
-    given = {argument: generator() if isinstance(value, torch.Generator) else value
-             for argument, value in CALLS[name].items()}
-    given |= {argument: value.clone() for argument, value in given.items() if isinstance(value, torch.Tensor)}
-    return getattr(importlib.import_module(f"analysis.{module}"), called)(**given | spoilt)
+    given = {argument: generator() if isinstance(value, torch.Generator) else copy.deepcopy(value)
+             for argument, value in CALLS[name].items() if argument not in spoilt}
+    return FUNCTIONS[name](**given | spoilt)
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -1,0 +1,104 @@
+"""Tensors that say they lie on a GPU and compute on the CPU, with a GPU's refusals: what meets must lie together.
+
+No GPU is needed, values are real (so that branches on them run), and a tensor made on the wrong device is found.
+"""
+
+from contextlib import contextmanager
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+GPU = torch.device("meta")
+MIXES = {"index", "index_put", "index_put_", "_index_put_impl_", "copy_", "_to_copy"}
+"""What takes tensors of the CPU beside those of a GPU: indices, and copies."""
+STRICT = {"cat", "stack"}
+"""What takes not even a single number of the CPU."""
+
+
+class OnGPU(torch.Tensor):
+    """A tensor that lies on the pretended GPU; ``held`` is where its numbers are."""
+
+    @staticmethod
+    def __new__(cls, real):
+        """Take shape, strides and dtype of a tensor on the CPU."""
+        made = torch.Tensor._make_wrapper_subclass(cls, real.shape, strides=real.stride(), dtype=real.dtype,
+                                                   storage_offset=real.storage_offset(), device=GPU)
+        made.held = real
+        return made
+
+    def tolist(self):
+        """Return the numbers, as a GPU's tensor does."""
+        return self.held.tolist()
+
+    def numpy(self):
+        """Refuse, as a GPU's tensor does."""
+        raise TypeError("can't convert a tensor on the GPU to numpy: use Tensor.cpu() first")
+
+    __array__ = numpy
+
+    def __repr__(self):
+        return f"OnGPU({self.held})"
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        """Refuse what a GPU refuses; else compute on the CPU."""
+        kwargs = dict(kwargs or {})
+        name, given = func._schema.name.removeprefix("aten::"), tree_leaves((args, kwargs))
+        here = any(isinstance(x, OnGPU) for x in given)
+        strange = [x for x in given if isinstance(x, torch.Tensor) and not isinstance(x, OnGPU)
+                   and (x.ndim or name in STRICT)]
+        indices_only = name not in MIXES or (name.startswith(("index", "_index")) and not isinstance(args[0], OnGPU))
+        if here and strange and indices_only:
+            raise AssertionError(f"{name} was given tensors on the GPU and on the CPU, here of shape "
+                                 f"{[tuple(x.shape) for x in strange]}")
+        asked = kwargs.get("device")
+        to_gpu = asked.type == GPU.type if isinstance(asked, torch.device) else here
+        generator = kwargs.get("generator")
+        if to_gpu and generator is not None and generator.device.type == "cpu":
+            raise AssertionError(f"{name} on the GPU was given a generator of the CPU")
+        if asked is not None:
+            kwargs["device"] = torch.device("cpu")
+        bare, options = tree_map_only(OnGPU, lambda x: x.held, (args, kwargs))
+        found = func(*bare, **options)
+        if func._schema.is_mutable:
+            return kwargs["out"] if "out" in kwargs else args[0]
+        return tree_map_only(torch.Tensor, OnGPU, found) if to_gpu else found
+
+
+class _Dispatched(TorchDispatchMode):
+    """Sees what is made with ``device=GPU``, which no argument tells of."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        """Hand on to :class:`OnGPU`, which knows what to do without one too."""
+        return OnGPU.__torch_dispatch__(func, types, args, kwargs)
+
+
+class _Called(TorchFunctionMode):
+    """Makes tensors of numbers on the CPU and moves them, as torch does for a true GPU."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        """Split what would reach the dispatcher with its numbers lost."""
+        kwargs = dict(kwargs or {})
+        if func in (torch.tensor, torch.as_tensor) and kwargs.get("device") == GPU:
+            return func(*args, **kwargs | {"device": "cpu"}).to(GPU)
+        if func is torch.Tensor.new_tensor and args[0].device == GPU:
+            return torch.tensor(*args[1:], **{"dtype": args[0].dtype} | kwargs).to(GPU)
+        if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
+            args = (args[0], _index(args[1]), *args[2:])
+        return func(*args, **kwargs)
+
+
+def _index(given):
+    """Make tensors of the lists in an index."""
+    if isinstance(given, tuple):
+        return tuple(map(_index, given))
+    return torch.tensor(given) if isinstance(given, list) else given
+
+
+@contextmanager
+def pretended():
+    """Within it, ``device=GPU`` makes pretended tensors."""
+    with _Dispatched(), _Called():
+        yield

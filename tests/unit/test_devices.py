@@ -1,0 +1,70 @@
+"""Every public function of the mathematics on a GPU that is only pretended: nothing is made where its input is not.
+
+The same calls as in ``test_every_function``. A GPU's refusals are real enough: tensors that meet must lie together, and
+numpy is asked only after ``cpu()``. What comes out lies where the input lay, with the numbers that the CPU gives.
+"""
+
+import copy
+from dataclasses import fields, is_dataclass, replace
+
+import pytest
+import torch
+
+from tests.unit.pretended import GPU, OnGPU, pretended
+from tests.unit.test_every_function import CALLS, call, numbers
+
+TOLERANCE = {"rtol": 1e-9, "atol": 1e-12}
+
+
+def move(value):
+    """Put all tensors in an argument on the pretended GPU."""
+    if isinstance(value, torch.Tensor):
+        return OnGPU(value.clone())
+    if is_dataclass(value):
+        return replace(value, **{f.name: move(getattr(value, f.name)) for f in fields(value) if f.init})
+    if isinstance(value, list):
+        return [move(part) for part in value]
+    if hasattr(value, "state"):
+        moved = copy.copy(value)
+        moved.state = {name: move(total) for name, total in value.state.items()}
+        return moved
+    return value
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", [name for name, given in CALLS.items()
+                                  if any(isinstance(value, torch.Tensor) for value in given.values())])
+def test_a_function_stays_where_its_input_lies(name):
+    due = numbers(call(name))
+    with pretended():
+        found = numbers(call(name, **{argument: move(value) for argument, value in CALLS[name].items()
+                                      if not isinstance(value, torch.Generator)}))
+    for mine, right in zip(found, due, strict=True):
+        on_gpu = isinstance(mine, OnGPU)
+        assert on_gpu or mine.ndim == 0 or name in GIVES_NUMPY, f"a result of shape {tuple(mine.shape)} on the CPU"
+        torch.testing.assert_close(mine.held if on_gpu else mine, right, equal_nan=True, **TOLERANCE)
+
+
+GIVES_NUMPY = {"signatures.measure", "signatures.outstanding"}
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda x: x + torch.ones(3), lambda x: torch.cat([x, torch.ones(3)]), lambda x: x.numpy(),
+    lambda x: torch.ones(3)[x.long()], lambda x: x @ torch.ones(3), lambda x: x.add_(torch.ones(3)),
+    lambda x: torch.stack([x[0], torch.tensor(1.0)]), lambda x: torch.zeros(3).scatter_add_(0, x.long(), x),
+    lambda x: torch.randn(3, device=x.device, generator=torch.Generator()),
+])
+def test_the_pretended_gpu_refuses_what_a_gpu_refuses(wrong):
+    with pretended(), pytest.raises((AssertionError, TypeError), match=r"on the GPU"):
+        wrong(OnGPU(torch.zeros(3)))
+
+
+def test_the_pretended_gpu_does_what_a_gpu_does():
+    with pretended():
+        x = OnGPU(torch.tensor([3.0, 1.0, 2.0]))
+        x[torch.tensor([0])] = 5.0
+        assert (x * torch.tensor(2.0) + 1).cpu().tolist() == [11.0, 3.0, 5.0]
+        assert x[torch.tensor([2, 1])].device == torch.tensor([1], device=GPU).device == x.device
+        assert bool((x > 0).all())
+        x[:2].zero_()
+        assert x.tolist() == [0.0, 0.0, 2.0]
