@@ -12,7 +12,16 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.axes import Attention, AttentionWeights, Projected, Residual, Scores, check_floating
+from analysis.axes import (
+    Attention,
+    AttentionWeights,
+    Projected,
+    Residual,
+    Scores,
+    check_fit,
+    check_floating,
+    check_tensor,
+)
 
 
 def project(x: Residual, W: Float[Tensor, "head model channel"], b: Float[Tensor, "head channel"]) -> Projected:
@@ -23,11 +32,9 @@ def project(x: Residual, W: Float[Tensor, "head model channel"], b: Float[Tensor
     tensor([[[11.,  2.]]])
     """
     check_floating("x", x, "position", "model")
-    if W.ndim != 3 or W.shape[1] != x.shape[-1] or 0 in W.shape or W.dtype != x.dtype:
-        raise ValueError(f"W must be (head, {x.shape[-1]}, channel) in {x.dtype} to fit x, got {tuple(W.shape)} in "
-                         f"{W.dtype}")
-    if b.shape != W.shape[::2] or b.dtype != x.dtype:
-        raise ValueError(f"b must be {tuple(W.shape[::2])} in {x.dtype} to fit W, got {tuple(b.shape)} in {b.dtype}")
+    check_floating("W", W, "head", "model", "channel")
+    check_fit("W", W, (len(W), x.shape[-1], W.shape[-1]), "x", x)
+    check_fit("b", b, W.shape[::2], "W", W)
     return einsum(x, W, "... position model, head model channel -> ... head position channel") + b[:, None]
 
 
@@ -38,9 +45,9 @@ def mask_future(scores: Scores) -> Scores:
     tensor([[[0., -inf],
              [0., 0.]]])
     """
-    if scores.ndim < 2 or scores.shape[-2] > scores.shape[-1] or not scores.is_floating_point():
-        raise ValueError(f"scores must be (..., query, key) with no more queries than keys, of a floating type, got "
-                         f"{tuple(scores.shape)} of {scores.dtype}")
+    check_floating("scores", scores, "query", "key")
+    if scores.shape[-2] > scores.shape[-1]:
+        raise ValueError(f"scores must be (..., query, key) with no more queries than keys, got {tuple(scores.shape)}")
     queries, keys = scores.shape[-2:]
     future = torch.ones(queries, keys, dtype=torch.bool, device=scores.device).triu(keys - queries + 1)
     return scores.masked_fill(future, -math.inf)
@@ -62,8 +69,7 @@ def softmax(scores: Scores) -> Attention:
     >>> softmax(torch.zeros(1, 1, 4))
     tensor([[[0.2500, 0.2500, 0.2500, 0.2500]]])
     """
-    if scores.ndim < 1 or not scores.is_floating_point():
-        raise ValueError(f"scores must be (..., key) of a floating type, got {tuple(scores.shape)} of {scores.dtype}")
+    check_floating("scores", scores, "key")
     return scores.softmax(-1)
 
 
@@ -126,9 +132,11 @@ def attend(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> A
 
 def check_input(x: Tensor, weights: AttentionWeights, name: str = "x") -> None:
     """Refuse an input that does not fit the layer, before anything is computed; ``name`` is the caller's for it."""
+    check_tensor(name, x)
     if x.ndim < 2 or x.shape[-1] != weights.model:
         raise ValueError(f"{name} must be (..., position, {weights.model}) to fit the weights, got {tuple(x.shape)}")
     if x.shape[-2] == 0:
         raise ValueError(f"{name} has no positions: attention over an empty sequence is not defined")
-    if x.dtype != weights.W_Q.dtype:
-        raise ValueError(f"{name} is {x.dtype} but the weights are {weights.W_Q.dtype}: convert one of them")
+    mine, due = (f"{tensor.dtype} on {tensor.device}" for tensor in (x, weights.W_Q))
+    if mine != due:
+        raise ValueError(f"{name} is {mine} but the weights are {due}: convert one of them")

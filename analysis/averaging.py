@@ -49,8 +49,7 @@ def cumulative_means(x: Residual) -> Residual:
     tensor([[0., 4.],
             [1., 2.]])
     """
-    if x.ndim < 2 or x.shape[-2] == 0:
-        raise ValueError(f"x must be (..., position, model) with at least one position, got {tuple(x.shape)}")
+    check_floating("x", x, "position", "model")
     return x.cumsum(-2) / torch.arange(1, x.shape[-2] + 1, dtype=x.dtype, device=x.device)[:, None]
 
 
@@ -106,9 +105,11 @@ def apply_folded(attention: Attention, x: Residual, folded: Folded) -> Residual:
             [1., 2.]])
     """
     heads, model = folded.W_VO.shape[:2]
-    if attention.ndim < 3 or x.ndim < 2 or attention.shape[-3] != heads or not attention.shape[-1] == x.shape[-2] > 0:
-        raise ValueError(f"attention must be (..., {heads}, query, key) with one key for each row of x and at least "
-                         f"one, got {tuple(attention.shape)} and x {tuple(x.shape)}")
+    check_floating("attention", attention, "head", "query", "key")
+    check_floating("x", x, "key", "model")
+    if attention.shape[-3] != heads or attention.shape[-1] != x.shape[-2]:
+        raise ValueError(f"attention must be (..., {heads}, query, key) with one key for each row of x, got "
+                         f"{tuple(attention.shape)} and x {tuple(x.shape)}")
     for name, part in (("attention", attention), ("x", x)):
         if part.dtype != folded.W_VO.dtype:
             raise ValueError(f"{name} must be in {folded.W_VO.dtype} to fit W_VO, got {part.dtype}")
@@ -280,11 +281,10 @@ def entropy(scores: Scores) -> Float[Tensor, "*batch head query"]:
 
 def _check_scores(scores: Scores) -> None:
     """Refuse scores with a row that has no softmax."""
-    if not scores.is_floating_point() or scores.ndim < 1:
-        raise ValueError(f"scores must be of a floating type, (..., key), got {scores.dtype} {tuple(scores.shape)}")
+    check_floating("scores", scores, "key")
     if (scores.isnan() | (scores == math.inf)).any():
         raise ValueError("scores hold nan or plus infinity; only minus infinity is allowed, for masked keys")
-    if scores.shape[-1] == 0 or (scores == -math.inf).all(-1).any():
+    if (scores == -math.inf).all(-1).any():
         raise ValueError("scores must leave at least one key to every row, got a row with none")
 
 
@@ -318,7 +318,8 @@ def turn(scores: Scores, dials: Float[Tensor, " dial"]) -> Float[Tensor, "dial *
     Scaling ``W_Q`` and ``b_Q`` of the layer by ``t`` does the same (the terms with ``b_K`` are constant in a row).
     """
     _check_scores(scores)
-    if dials.ndim != 1 or len(dials) == 0:
+    check_floating("dials", dials, "dial")
+    if dials.ndim != 1:
         raise ValueError(f"dials must be a list of at least one number, got shape {tuple(dials.shape)}")
     if not (torch.isfinite(dials).all() and (dials >= 0).all()):
         raise ValueError(f"dials must be finite and not negative, got {dials.tolist()}")

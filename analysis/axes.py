@@ -4,6 +4,7 @@ One word an axis, the same in every signature and in every ``einops.einsum``:
 ``batch layer head query key position vocab model channel hidden``. Nothing is computed here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import torch
@@ -32,6 +33,47 @@ def all_finite(tensor: Tensor) -> bool:
     return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
 
 
+def check_tensor(name: str, tensor: object) -> None:
+    """Refuse what is no tensor of real numbers: a list, an array, complex numbers.
+
+    >>> check_tensor("rows", [1.0, 2.0])
+    Traceback (most recent call last):
+    TypeError: rows must be a tensor, got list
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
+    if tensor.is_complex():
+        raise ValueError(f"{name} must hold real numbers, got {tensor.dtype}")
+
+
+def check_fit(name: str, tensor: object, shape: Sequence[int], what: str, like: Tensor) -> None:
+    """Refuse what has not this shape, or not the dtype or the device of ``like``, which is called ``what``.
+
+    Raises
+    ------
+    TypeError
+        If it is no tensor.
+    ValueError
+        If it does not fit.
+
+    Examples
+    --------
+    >>> check_fit("bias", torch.zeros(2), (3,), "the layer", torch.zeros(1))
+    Traceback (most recent call last):
+    ValueError: bias must be (3,) in torch.float32 on cpu to fit the layer, got (2,) in torch.float32 on cpu
+    """
+    check_tensor(name, tensor)
+    if tuple(tensor.shape) != tuple(shape) or (tensor.dtype, tensor.device) != (like.dtype, like.device):
+        raise ValueError(f"{name} must be {tuple(shape)} in {like.dtype} on {like.device} to fit {what}, got "
+                         f"{tuple(tensor.shape)} in {tensor.dtype} on {tensor.device}")
+
+
+def check_rows(name: str, rows: object, width: int, what: str, like: Tensor) -> None:
+    """Refuse what is not ``(..., width)``, in the dtype and on the device of ``like``, which is called ``what``."""
+    check_tensor(name, rows)
+    check_fit(name, rows, (*rows.shape[:-1], width), what, like)
+
+
 def check_floating(name: str, tensor: object, *axes: str) -> None:
     """Refuse what is no float32 or float64 tensor with (at least) the given last axes, none of them empty.
 
@@ -50,8 +92,7 @@ def check_floating(name: str, tensor: object, *axes: str) -> None:
     Traceback (most recent call last):
     ValueError: rows must be (..., coordinate), none of them empty, got shape ()
     """
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
+    check_tensor(name, tensor)
     if tensor.dtype not in (torch.float32, torch.float64):
         raise ValueError(f"{name} must be in float32 or float64, got {tensor.dtype}: convert it")
     if tensor.ndim < len(axes) or 0 in tensor.shape[tensor.ndim - len(axes):]:
@@ -75,8 +116,7 @@ def check_tokens(name: str, tokens: object) -> None:
     Traceback (most recent call last):
     ValueError: tokens must be (..., position), whole numbers and at least one, got (3,) of torch.float32
     """
-    if not isinstance(tokens, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(tokens).__name__}")
+    check_tensor(name, tokens)
     if tokens.ndim < 1 or 0 in tokens.shape or tokens.is_floating_point() or tokens.dtype == torch.bool:
         raise ValueError(f"{name} must be (..., position), whole numbers and at least one, got {tuple(tokens.shape)} "
                          f"of {tokens.dtype}")

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.attention import check_input, project
-from analysis.axes import AttentionWeights, LayerNormWeights, Residual, Scores, check_real
+from analysis.axes import AttentionWeights, LayerNormWeights, Residual, Scores, check_fit, check_real
 from analysis.layernorm import centre, sigma
 
 PerKey = Float[Tensor, "*batch head key"]
@@ -253,9 +253,7 @@ def six_terms(e: Residual, p: Float[Tensor, "position model"], weights: Attentio
     """
     check_input(e, weights, "e")
     check_real("e", e, "position", "model")
-    if p.shape != e.shape[-2:] or p.dtype != e.dtype:
-        raise ValueError(f"p must have one row a position, {tuple(e.shape[-2:])} in {e.dtype}, "
-                         f"got {tuple(p.shape)} in {p.dtype}")
+    check_fit("p", p, e.shape[-2:], "e", e)
     check_real("p", p, "position", "model")
     folded = fold_layer_norm(weights, ln)
     width = sigma(e + p, ln.eps)[..., None]

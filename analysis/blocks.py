@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.attention import check_input, project
-from analysis.axes import AttentionWeights, Residual
+from analysis.axes import AttentionWeights, Residual, check_fit, check_floating, check_real, check_tensor
 
 PARTS = ("content", "common", "semi_bias", "query_side", "constant")
 """The order of :func:`parts`; the last two are constant along a row."""
@@ -38,6 +38,7 @@ def with_one(x: Residual) -> Float[Tensor, "*batch position extended"]:
     >>> with_one(torch.tensor([[5.0, 6.0]]))
     tensor([[5., 6., 1.]])
     """
+    check_floating("x", x, "position", "model")
     return torch.cat([x, torch.ones_like(x[..., :1])], -1)
 
 
@@ -74,6 +75,7 @@ def cut(matrix: Bordered) -> Blocks:
     >>> cut(torch.tensor([[[6.0, 14.0], [15.0, 35.0]]])).semi_bias
     tensor([[15.]])
     """
+    check_tensor("matrix", matrix)
     if matrix.ndim != 3 or matrix.shape[1] != matrix.shape[2] or matrix.shape[1] < 2:
         raise ValueError(f"matrix must be (head, model + 1, model + 1), got {tuple(matrix.shape)}")
     return Blocks(matrix[:, :-1, :-1], matrix[:, -1, :-1], matrix[:, :-1, -1], matrix[:, -1, -1])
@@ -98,9 +100,8 @@ def move_origin(weights: AttentionWeights, origin: Float[Tensor, " model"]) -> A
     >>> move_origin(AttentionWeights(one, one, one, one, zero, zero, zero, torch.zeros(1)), torch.tensor([4.0])).b_Q
     tensor([[4.]])
     """
-    if origin.shape != (weights.model,) or origin.dtype != weights.W_Q.dtype:
-        raise ValueError(f"origin must be ({weights.model},) in {weights.W_Q.dtype}, got {tuple(origin.shape)} in "
-                         f"{origin.dtype}")
+    check_fit("origin", origin, (weights.model,), "the layer", weights.W_Q)
+    check_real("origin", origin)
     moved = {f"b_{n}": getattr(weights, f"b_{n}") + einsum(origin, getattr(weights, f"W_{n}"),
                                                           "model, head model channel -> head channel") for n in "QKV"}
     return replace(weights, **moved)
@@ -138,8 +139,8 @@ def parts(x: Residual, weights: AttentionWeights, origin: Float[Tensor, " model"
     tensor([3., 1., 6., 0., 0.])
     """
     asking = x if asking is None else asking
-    for rows in (x, asking):
-        check_input(rows, weights)
+    for name, rows in (("x", x), ("asking", asking)):
+        check_input(rows, weights, name)
     origin = torch.zeros(weights.model).to(weights.W_Q) if origin is None else origin
     moved = move_origin(weights, origin)
     none, root = torch.zeros_like(weights.b_Q), math.sqrt(weights.channel)

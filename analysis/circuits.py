@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.attention import attend, mask_future, project, softmax
-from analysis.axes import Attention, AttentionWeights
+from analysis.axes import Attention, AttentionWeights, check_fit, check_floating, check_tokens
 from analysis.induction import copying, prefix_matching
 
 
@@ -63,9 +63,9 @@ def run(model: AttentionOnly, tokens: Int[Tensor, "batch position"]) -> Ran:
     ValueError
         If a sequence is longer than the learned positions, or a token is not in the vocabulary.
     """
-    if tokens.ndim != 2 or tokens.is_floating_point() or not tokens.numel():
-        raise ValueError(f"tokens must be (batch, position) whole numbers, at least one, got {tuple(tokens.shape)} of "
-                         f"{tokens.dtype}")
+    check_tokens("tokens", tokens)
+    if tokens.ndim != 2:
+        raise ValueError(f"tokens must be (batch, position), got {tuple(tokens.shape)}")
     length, vocab = tokens.shape[1], len(model.W_E)
     if tokens.min() < 0 or tokens.max() >= vocab:
         raise ValueError(f"tokens must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
@@ -136,9 +136,7 @@ def match_scores(model: AttentionOnly, share: Float[Tensor, " head"]) -> Float[T
         layer stores, on average, of the previous token.
     """
     first, second = model.layer(0), model.layer(1)
-    if share.shape != (first.heads,) or share.dtype != model.W_E.dtype:
-        raise ValueError(f"share must be ({first.heads},) in {model.W_E.dtype}, one number a head of layer 0, got "
-                         f"{tuple(share.shape)} in {share.dtype}")
+    check_fit("share", share, (first.heads,), "the heads of layer 0", model.W_E)
     stored = einsum(model.W_E, first.W_V, first.W_O, share,
                     "stored model, head model channel, head channel out, head -> stored out")
     scores = einsum(model.W_E, second.W_Q, second.W_K, stored,
@@ -184,7 +182,8 @@ def found_on(scores: Float[Tensor, "*any query key"], offset: int = 0, *,
     >>> found_on(torch.tensor([[0.0, 9.0], [1.0, 0.0]]), offset=1, causal=True)
     tensor(1.)
     """
-    if scores.ndim < 2 or scores.shape[-2] != scores.shape[-1]:
+    check_floating("scores", scores, "query", "key")
+    if scores.shape[-2] != scores.shape[-1]:
         raise ValueError(f"scores must be (..., n, n), got {tuple(scores.shape)}")
     size = scores.shape[-1]
     if not 0 <= offset < size:

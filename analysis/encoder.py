@@ -14,7 +14,15 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from analysis.attention import attend
-from analysis.axes import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights, Residual, check_real
+from analysis.axes import (
+    AttentionWeights,
+    EncoderLayer,
+    LayerNormWeights,
+    MlpWeights,
+    Residual,
+    check_real,
+    check_rows,
+)
 from analysis.layernorm import layer_norm as normalise
 
 
@@ -53,9 +61,7 @@ def perceive(x: Residual, weights: MlpWeights, activation: Callable[[Tensor], Te
     >>> perceive(torch.tensor([[3.0, -1.0]]), MlpWeights(eye, zero, eye, zero), torch.relu)
     tensor([[3., 0.]])
     """
-    if x.shape[-1:] != weights.W_in.shape[:1] or x.dtype != weights.W_in.dtype:
-        raise ValueError(f"x must be (..., {len(weights.W_in)}) in {weights.W_in.dtype} to fit the perceptron, got "
-                         f"{tuple(x.shape)} in {x.dtype}")
+    check_rows("x", x, len(weights.W_in), "the perceptron", weights.W_in)
     return activation(x @ weights.W_in + weights.b_in) @ weights.W_out + weights.b_out
 
 

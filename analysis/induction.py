@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.attention import mask_future, softmax
-from analysis.axes import Attention, AttentionWeights, all_finite, check_floating, check_tokens
+from analysis.axes import Attention, AttentionWeights, all_finite, check_fit, check_floating, check_tensor, check_tokens
 
 Square = Float[Tensor, "model model"]
 
@@ -119,6 +119,7 @@ def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, 
         raise ValueError(f"beta and gain must be finite in {dtype}, got {beta} and {gain}")
     if similarity is None:
         similarity = torch.eye(vocab)
+    check_tensor("similarity", similarity)
     if similarity.shape != (vocab, vocab):
         raise ValueError(f"similarity must be ({vocab}, {vocab}), got {tuple(similarity.shape)}")
     if not all_finite(similarity):
@@ -147,6 +148,7 @@ def embed(tokens: Int[Tensor, " position"], head: InductionHead) -> Float[Tensor
     ValueError
         If they are not one row of whole numbers, none, more than ``head.length``, or one outside ``0..vocab-1``.
     """
+    check_tensor("tokens", tokens)
     if tokens.ndim != 1 or tokens.dtype not in (torch.int64, torch.int32):
         raise ValueError(f"tokens must be (position,) of type int64 or int32, "
                          f"got {tuple(tokens.shape)} of {tokens.dtype}")
@@ -174,10 +176,8 @@ def step(x: Float[Tensor, "position model"], layer: Layer) -> Step:
     ValueError
         If ``x`` has no row, or another width or dtype than the layer.
     """
-    if x.ndim != 2 or len(x) == 0 or x.shape[1] != layer.A.shape[0]:
-        raise ValueError(f"x must be (position, {layer.A.shape[0]}) with at least one position, got {tuple(x.shape)}")
-    if x.dtype != layer.A.dtype:
-        raise ValueError(f"x is {x.dtype} but the layer is {layer.A.dtype}: convert one of them")
+    check_floating("x", x, "position", "model")
+    check_fit("x", x, (len(x), len(layer.A)), "the layer", layer.A)
     scores = einsum(x, layer.A, x, "query left, left right, key right -> query key")
     attention = softmax(mask_future(scores[None]))[0]
     heard = einsum(attention, x, layer.V, "query key, key model, written model -> query written")
@@ -265,6 +265,7 @@ def earlier_matches(tokens: Int[Tensor, "*batch position"], offset: int = 1) -> 
     """
     if offset < 1:
         raise ValueError(f"offset must be at least 1, got {offset}")
+    check_tensor("tokens", tokens)
     if tokens.ndim < 1:
         raise ValueError("tokens must be (..., position), got a single number")
     length = tokens.shape[-1]
@@ -314,6 +315,9 @@ def copying(attention: Attention, logits: Float[Tensor, "*batch head key vocab"]
     keys, vocab = tokens.shape[-1], logits.shape[-1]
     if logits.dtype != attention.dtype:
         raise ValueError(f"attention and logits must be of one dtype, got {attention.dtype} and {logits.dtype}")
+    if tokens.shape[:-1] not in ((), logits.shape[:-3]):
+        raise ValueError(f"tokens must be one sequence, or {(*logits.shape[:-3], keys)} to fit logits, got "
+                         f"{tuple(tokens.shape)}")
     if (attention.shape[-1], logits.shape[-2]) != (keys, keys):
         raise ValueError(f"attention (..., head, query, key) and logits (..., head, key, vocab) must have {keys} keys, "
                          f"one for each token, got {tuple(attention.shape)} and {tuple(logits.shape)}")

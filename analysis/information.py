@@ -11,7 +11,7 @@ from einops import einsum, rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analysis.axes import check_floating, check_real
+from analysis.axes import check_fit, check_floating, check_real, check_tensor
 
 Function = Callable[[Tensor], Tensor]
 
@@ -42,8 +42,7 @@ def concatenate(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tenso
 
 
 def _check_stack(blocks: Tensor) -> None:
-    if not isinstance(blocks, Tensor):
-        raise TypeError(f"blocks must be a tensor, got {type(blocks).__name__}: torch.stack makes one of a list")
+    check_tensor("blocks", blocks)
     if blocks.ndim < 3 or blocks.shape[-3] == 0:
         raise ValueError(f"blocks must be (..., block, row, column) with at least one block, got {tuple(blocks.shape)}")
 
@@ -138,6 +137,8 @@ def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks:
             [1., 0.]])
     """
     _check_blocks("x", x, blocks)
+    if x.ndim != 2:
+        raise ValueError(f"x must be (row, column), got {tuple(x.shape)}")
     total = torch.zeros(blocks, blocks, dtype=x.dtype, device=x.device)
     for row in x:
         jacobian = torch.func.jacrev(function)(row).detach()
@@ -282,13 +283,13 @@ def expand_score(parts: Float[Tensor, "part position model"], W_Q: Float[Tensor,
             [2., 3., 0.]])
     """
     check_real("parts", parts, "part", "position", "model")
+    if parts.ndim != 3:
+        raise ValueError(f"parts must be (part, position, model), got {tuple(parts.shape)}")
     check_floating("W_Q", W_Q, "model", "channel")
     due = {"W_Q": (parts.shape[-1], W_Q.shape[-1]), "W_K": tuple(W_Q.shape), "b_Q": (W_Q.shape[-1],),
            "b_K": (W_Q.shape[-1],)}
     for (name, shape), given in zip(due.items(), (W_Q, W_K, b_Q, b_K)):
-        if tuple(given.shape) != shape or given.dtype != parts.dtype:
-            raise ValueError(f"{name} must be {shape} in {parts.dtype} to fit parts, got {tuple(given.shape)} in "
-                             f"{given.dtype}")
+        check_fit(name, given, shape, "parts", parts)
     n = parts.shape[1]
     queries = torch.cat([parts @ W_Q, b_Q.expand(1, n, -1)])
     keys = torch.cat([parts @ W_K, b_K.expand(1, n, -1)])

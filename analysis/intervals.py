@@ -56,7 +56,7 @@ def grouped_share_interval(hits: np.ndarray | Sequence[bool], groups: Sequence[s
     """
     hits = np.asarray(hits, dtype=float).ravel()
     if hits.size == 0 or hits.size != len(groups):
-        raise ValueError(f"needs one group a hit or miss, got {len(groups)} groups and {hits.size}")
+        raise ValueError(f"hits must be one or more, with a group each; got {hits.size} and {len(groups)} groups")
     trials, share = len(set(groups)), float(hits.mean())
     right, tail = share * trials, (1 - level) / 2
     low = stats.beta.ppf(tail, right, trials - right + 1) if right > 0 else 0.0

@@ -7,7 +7,7 @@ r"""LayerNorm, whole and in parts: centring, the width sigma, gain and bias.
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.axes import LayerNormWeights, check_floating
+from analysis.axes import LayerNormWeights, check_floating, check_rows
 
 
 def centre(y: Float[Tensor, "*any model"]) -> Float[Tensor, "*any model"]:
@@ -38,7 +38,5 @@ def layer_norm(y: Float[Tensor, "*any model"], weights: LayerNormWeights) -> Flo
     >>> layer_norm(torch.tensor([3.0, 1.0]), LayerNormWeights(torch.ones(2), torch.zeros(2), eps=0.0))
     tensor([ 1., -1.])
     """
-    if y.shape[-1:] != weights.gain.shape or y.dtype != weights.gain.dtype:
-        raise ValueError(f"y must be (..., {len(weights.gain)}) in {weights.gain.dtype} to fit the LayerNorm, "
-                         f"got {tuple(y.shape)} in {y.dtype}")
+    check_rows("y", y, len(weights.gain), "the LayerNorm", weights.gain)
     return centre(y) / sigma(y, weights.eps)[..., None] * weights.gain + weights.bias

@@ -14,8 +14,8 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.attention import mask_future, project, softmax
-from analysis.axes import Attention, AttentionWeights, Scores, check_floating, check_real
+from analysis.attention import check_input, mask_future, project, softmax
+from analysis.axes import Attention, AttentionWeights, Scores, check_fit, check_floating, check_real, check_tensor
 from analysis.bias import semi_bias
 
 
@@ -56,10 +56,11 @@ def position_scores(p: Float[Tensor, "position model"], width: Float[Tensor, " p
              [12., 36.]]]))
     """
     check_real("p", p, "position", "model")
-    if width.shape != p.shape[:1] or width.dtype != p.dtype or not ((width > 0) & width.isfinite()).all():
-        raise ValueError(f"width must be {p.shape[0]} positive, finite numbers in {p.dtype}, "
-                         f"got {tuple(width.shape)} in {width.dtype}")
-    y, none = p / width[:, None], torch.zeros_like(folded.b_Q)
+    check_input(p, folded, "p")
+    check_fit("width", width, p.shape[:-1], "p", p)
+    if not ((width > 0) & width.isfinite()).all():
+        raise ValueError("width must be positive, finite numbers")
+    y, none = p / width[..., None], torch.zeros_like(folded.b_Q)
     own = semi_bias(y, folded)
     queries, keys = project(y, folded.W_Q, none), project(y, folded.W_K, none)
     both = einsum(queries, keys, "head query channel, head key channel -> head query key")
@@ -195,6 +196,8 @@ def rank_correlation(a: Float[Tensor, " sample"], b: Float[Tensor, " sample"], l
     >>> found.value, found.n
     (1.0, 50)
     """
+    check_tensor("a", a)
+    check_tensor("b", b)
     if a.ndim != 1 or a.shape != b.shape or len(a) < 4:
         raise ValueError(f"a and b must have one axis and the same length, at least 4, got {tuple(a.shape)} and "
                          f"{tuple(b.shape)}")
@@ -219,6 +222,8 @@ def partial_rank_correlation(a: Float[Tensor, " sample"], b: Float[Tensor, " sam
     >>> round(partial_rank_correlation(a, b, given), 3)
     0.667
     """
+    for name, sample in (("a", a), ("b", b), ("given", given)):
+        check_tensor(name, sample)
     if a.ndim != 1 or not a.shape == b.shape == given.shape or len(a) < 4:
         raise ValueError(f"a, b and given must have one axis and the same length, at least 4, got {tuple(a.shape)}, "
                          f"{tuple(b.shape)} and {tuple(given.shape)}")

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from scipy.special import ndtr
 from torch import Tensor
 
-from analysis.axes import check_floating, check_real
+from analysis.axes import check_floating, check_real, check_tensor
 
 CHUNK = 1 << 17  # values handled at a time: small enough to stay in the cache
 HUGE = 1e150  # values beyond this or below its inverse are scaled before they are squared
@@ -249,6 +249,7 @@ def without(rows: Float[Tensor, "*rows coordinate"], dropped: Int[Tensor, " outl
     tensor([[1., 3.]])
     """
     check_floating("rows", rows, "coordinate")
+    check_tensor("dropped", dropped)
     if dropped.ndim != 1 or dropped.dtype not in (torch.int64, torch.int32) or (
             len(dropped) and not 0 <= dropped.min() <= dropped.max() < rows.shape[-1]):
         raise ValueError(f"dropped must be one axis of whole numbers in 0..{rows.shape[-1] - 1}, got "

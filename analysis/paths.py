@@ -222,9 +222,9 @@ def shapley(parts: Float[Tensor, "part *batch key"], visible: Visible | None = N
     >>> bool((shapley(torch.stack([s, s])).diff(dim=0).abs() < 1e-6).all())
     True
     """
+    _total(parts, visible)
     if len(parts) > 6:
         raise ValueError(f"parts must be at most 6 (720 orders), got {len(parts)}")
-    _total(parts, visible)
     orders, wide = list(permutations(range(len(parts)))), parts.double()
     return torch.stack([in_order(wide, order, visible) for order in orders]).mean(0).to(parts.dtype)
 
@@ -286,15 +286,15 @@ def _divergence(scores: Tensor, mask: Tensor) -> Tensor:
     return (mean - bare.logsumexp(-1) + mask.sum(-1).double().log()).clamp_min(0)
 
 
-def _check(scores: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+def _check(scores: Tensor, visible: Tensor | None, name: str = "scores") -> tuple[Tensor, Tensor]:
     """Refuse what has no split; return the scores and the mask in a shape that broadcasts."""
     if not isinstance(scores, Tensor) or scores.dtype not in (torch.float32, torch.float64):
         given = scores.dtype if isinstance(scores, Tensor) else type(scores).__name__
-        raise TypeError(f"scores must be a tensor in float32 or float64, got {given}")
+        raise TypeError(f"{name} must be a tensor in float32 or float64, got {given}")
     if scores.ndim < 1 or scores.numel() == 0:
-        raise ValueError(f"scores must be (..., key) with at least one row and one key, got {tuple(scores.shape)}")
+        raise ValueError(f"{name} must be (..., key) with at least one row and one key, got {tuple(scores.shape)}")
     if not torch.isfinite(scores).all():
-        raise ValueError("scores hold nan or infinity: keys that a row may not see are told by visible, not by -inf")
+        raise ValueError(f"{name} hold nan or infinity: keys that a row may not see are told by visible, not by -inf")
     if visible is None:
         return scores, torch.ones(scores.shape[-1], dtype=torch.bool, device=scores.device)
     if not isinstance(visible, Tensor) or visible.dtype != torch.bool:
@@ -318,7 +318,7 @@ def _total(parts: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
         raise TypeError(f"parts must be a tensor (torch.stack makes one of a list), got {type(parts).__name__}")
     if parts.ndim < 2 or len(parts) == 0:
         raise ValueError(f"parts must be (part, ..., key) with at least one part, got {tuple(parts.shape)}")
-    _check(parts, None)
+    _check(parts, None, "parts")
     _, mask = _check(parts[0], visible)
     total = parts.double().sum(0)
     mask = mask.expand(total.shape)

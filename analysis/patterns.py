@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.attention import Attended, check_input, mask_future, softmax
-from analysis.axes import Attention, AttentionWeights, Residual, Scores, all_finite
+from analysis.axes import Attention, AttentionWeights, Residual, Scores, check_fit, check_real, check_tensor
 
 Patterns = Float[Tensor, "*batch head query model"]
 Messages = Float[Tensor, "*batch head key model"]
@@ -93,10 +93,10 @@ def match(patterns: Patterns, x: Residual, channel: int, *, causal: bool = False
     """
     if not channel >= 1:
         raise ValueError(f"channel must be the width of a head, at least 1, got {channel}")
+    _check_alike(patterns=patterns, x=x)
     if patterns.ndim < 3 or x.ndim < 2 or patterns.shape[-1] != x.shape[-1]:
         raise ValueError(f"patterns (..., head, query, model) and x (..., key, model) must share the model axis, "
                          f"got {tuple(patterns.shape)} and {tuple(x.shape)}")
-    _check_alike(patterns=patterns, x=x)
     scores = einsum(patterns, x, "... head query model, ... key model -> ... head query key") / math.sqrt(channel)
     return mask_future(scores) if causal else scores
 
@@ -117,15 +117,17 @@ def deliver(attention: Attention, messages: Messages) -> Float[Tensor, "*batch h
     tensor([[[2., 0.],
              [1., 2.]]])
     """
+    _check_alike(attention=attention, messages=messages)
     if min(attention.ndim, messages.ndim) < 3 or (attention.shape[-3], attention.shape[-1]) != messages.shape[-3:-1]:
         raise ValueError(f"attention (..., head, query, key) and messages (..., head, key, model) must share heads and "
                          f"keys, got {tuple(attention.shape)} and {tuple(messages.shape)}")
-    _check_alike(attention=attention, messages=messages)
     return einsum(attention, messages, "... head query key, ... head key model -> ... head query model")
 
 
 def _check_alike(**tensors: Tensor) -> None:
     """Refuse tensors that are not of one floating dtype."""
+    for name, tensor in tensors.items():
+        check_tensor(name, tensor)
     dtypes = {name: tensor.dtype for name, tensor in tensors.items()}
     if len(set(dtypes.values())) > 1 or not all(dtype.is_floating_point for dtype in dtypes.values()):
         raise ValueError(f"{' and '.join(dtypes)} must be of one floating dtype, got "
@@ -171,9 +173,8 @@ def change_gauge(weights: AttentionWeights, G: Float[Tensor, "head channel other
         if matrix is None:
             continue
         due = (weights.heads, weights.channel, weights.channel)
-        if tuple(matrix.shape) != due or matrix.dtype != weights.W_Q.dtype or not all_finite(matrix):
-            raise ValueError(f"{name} must be finite, {due} and {weights.W_Q.dtype} to fit the weights, "
-                             f"got {tuple(matrix.shape)} and {matrix.dtype}")
+        check_fit(name, matrix, due, "the weights", weights.W_Q)
+        check_real(name, matrix)
         condition = torch.linalg.cond(matrix)
         if not (condition <= 1 / torch.finfo(matrix.dtype).eps).all():
             raise ValueError(f"{name} must be invertible in every head, its condition number is {condition.max():.3g}")

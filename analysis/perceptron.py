@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.axes import EncoderLayer, LayerNormWeights, MlpWeights, check_real
+from analysis.axes import EncoderLayer, LayerNormWeights, MlpWeights, check_fit, check_real, check_rows
 
 ACTIVATIONS = {"gelu": torch.special.ndtr, "relu": lambda z: (z > 0).to(z.dtype)}
 
@@ -35,14 +35,8 @@ def mask(x: Float[Tensor, "*any model"], mlp: MlpWeights, activation: str = "gel
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
     check_real("x", x, "model")
-    _check_fits("x", x, len(mlp.W_in), mlp)
+    check_rows("x", x, len(mlp.W_in), "the perceptron", mlp.W_in)
     return ACTIVATIONS[activation](x @ mlp.W_in + mlp.b_in)
-
-
-def _check_fits(name: str, rows: Tensor, width: int, mlp: MlpWeights) -> None:
-    if rows.shape[-1:] != (width,) or rows.dtype != mlp.W_in.dtype:
-        raise ValueError(f"{name} must be (..., {width}) in {mlp.W_in.dtype} to fit the perceptron, got "
-                         f"{tuple(rows.shape)} in {rows.dtype}")
 
 
 def perceive_masked(x: Float[Tensor, "*any model"], mlp: MlpWeights,
@@ -58,8 +52,8 @@ def perceive_masked(x: Float[Tensor, "*any model"], mlp: MlpWeights,
     >>> perceive_masked(x, mlp, mask(x, mlp, "relu"))
     tensor([5., 1.])
     """
-    _check_fits("x", x, len(mlp.W_in), mlp)
-    _check_fits("masked", masked, len(mlp.b_in), mlp)
+    check_rows("x", x, len(mlp.W_in), "the perceptron", mlp.W_in)
+    check_fit("masked", masked, (*x.shape[:-1], len(mlp.b_in)), "x and the perceptron", x)
     return ((x @ mlp.W_in + mlp.b_in) * masked) @ mlp.W_out + mlp.b_out
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.attention import compute_scores, softmax
-from analysis.axes import Attention, AttentionWeights
+from analysis.axes import Attention, AttentionWeights, check_floating, check_tokens
 
 SHARP = 8.0  # nats: the best of 64 keys then takes 98 % of a row
 
@@ -24,8 +24,9 @@ def embed(tokens: Int[Tensor, " position"], vocab: int) -> Float[Tensor, "positi
     tensor([[0., 1., 1., 0.],
             [1., 0., 0., 1.]], dtype=torch.float64)
     """
-    if tokens.ndim != 1 or len(tokens) == 0 or tokens.is_floating_point():
-        raise ValueError(f"tokens must be (position,) of whole numbers, at least one, got {tuple(tokens.shape)}")
+    check_tokens("tokens", tokens)
+    if tokens.ndim != 1:
+        raise ValueError(f"tokens must be (position,), got {tuple(tokens.shape)}")
     if tokens.min() < 0 or tokens.max() >= vocab:
         raise ValueError(f"tokens must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
     eye = torch.nn.functional.one_hot(tokens.long(), vocab)
@@ -92,6 +93,7 @@ def attention_map(layer: AttentionWeights, tokens: Int[Tensor, " position"], *,
     >>> attention_map(constant_pattern(2, 3, token=1, sharpness=100.0), torch.tensor([0, 1, 0]))[0].round()
     tensor([0., 1., 0.], dtype=torch.float64)
     """
+    check_tokens("tokens", tokens)
     vocab = layer.model - len(tokens)
     return softmax(compute_scores(embed(tokens, vocab), layer, causal=causal))[0]
 
@@ -112,6 +114,8 @@ def total_variation(maps: Attention, others: Float[Tensor, "other query key"]) -
     >>> total_variation(eye, torch.cat([eye, even]))
     tensor([[0.0000, 0.5000]])
     """
+    check_floating("maps", maps, "head", "query", "key")
+    check_floating("others", others, "other", "query", "key")
     if maps.shape[-2:] != others.shape[-2:] or others.ndim != 3:
         raise ValueError(f"others must be (other, {', '.join(map(str, maps.shape[-2:]))}) to fit maps, got "
                          f"{tuple(others.shape)}")

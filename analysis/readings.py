@@ -16,7 +16,7 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.axes import check_floating, check_real, check_tokens
+from analysis.axes import check_fit, check_floating, check_real, check_tokens
 from analysis.induction import Layer, build, embed
 
 TABLES = ("scores 1", "weights 1", "output 1", "scores 2", "weights 2", "output 2")
@@ -112,9 +112,8 @@ def score(x: Tensor, layer: Layer, reading: Reading) -> Float[Tensor, "query key
 
 
 def _check_rows(x: Tensor, layer: Layer) -> None:
-    if x.ndim != 2 or not len(x) or x.shape[1] != len(layer.A) or x.dtype != layer.A.dtype:
-        raise ValueError(f"x must be (position, {len(layer.A)}) in {layer.A.dtype} to fit the layer, got "
-                         f"{tuple(x.shape)} in {x.dtype}")
+    check_floating("x", x, "position", "model")
+    check_fit("x", x, (len(x), len(layer.A)), "the layer", layer.A)
 
 
 def weigh(scores: Float[Tensor, "query key"], reading: Reading) -> Float[Tensor, "query key"]:
@@ -133,9 +132,7 @@ def weigh(scores: Float[Tensor, "query key"], reading: Reading) -> Float[Tensor,
 def hear(x: Tensor, attention: Tensor, layer: Layer, reading: Reading) -> Float[Tensor, "position model"]:
     """Return the layer's output, summed over what the reading includes."""
     _check_rows(x, layer)
-    if tuple(attention.shape) != (len(x), len(x)) or attention.dtype != x.dtype:
-        raise ValueError(f"attention must be {(len(x), len(x))} in {x.dtype} to fit x, got {tuple(attention.shape)} in "
-                         f"{attention.dtype}")
+    check_fit("attention", attention, (len(x), len(x)), "x", x)
     heard = attention.tril(-1) if reading.summed == "j < i" else attention.clone()
     if reading.summed == "j <= i, i > 0":
         heard[0] = 0

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.attention import compute_scores, softmax
-from analysis.axes import AttentionWeights, Residual, Scores, check_real
+from analysis.axes import AttentionWeights, Residual, Scores, check_fit, check_real
 
 Factor = Float[Tensor, "head model channel"]
 BIASES = ("b_Q", "b_K", "b_V", "b_O")
@@ -62,10 +62,10 @@ def take_form(W_Q: Factor, W_K: Factor) -> Form:
     >>> form.eigenvalues.tolist(), form.antisymmetric.tolist()
     ([[-0.5, 0.5]], [0.5])
     """
-    if W_Q.shape != W_K.shape:
-        raise ValueError(f"W_K must have the shape of W_Q {tuple(W_Q.shape)}, got {tuple(W_K.shape)}")
     for name, factor in (("W_Q", W_Q), ("W_K", W_K)):
         check_real(name, factor, "head", "model", "channel")
+    if W_Q.shape != W_K.shape:
+        raise ValueError(f"W_K must have the shape of W_Q {tuple(W_Q.shape)}, got {tuple(W_K.shape)}")
     W_Q, W_K = W_Q.double(), W_K.double()
     R = torch.linalg.qr(torch.cat([W_Q, W_K], dim=-1), mode="r").R
     left, right = R.chunk(2, dim=-1)
@@ -147,6 +147,8 @@ def attention_moved(x: Residual, weights: AttentionWeights, *, rows: Residual | 
     """
     for name, given in (("x", x), ("rows", x if rows is None else rows)):
         check_real(name, given, "position", "model")
+    if rows is not None:
+        check_fit("rows", rows, x.shape, "x", x)
     other = compute_scores(x if rows is None else rows, weights if instead is None else instead)
     return total_variation(softmax(compute_scores(x, weights)), softmax(other))
 

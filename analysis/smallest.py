@@ -123,6 +123,8 @@ def rank_change(A: np.ndarray, x: Sequence[int], y: Sequence[int]) -> int:
     >>> rank_change(one, [1], [1]), rank_change(one, [1], [-1]), rank_change(0 * one, [1], [1])
     (0, -1, 1)
     """
+    if np.shape(A) != (len(x), len(y)):
+        raise ValueError(f"A must be {(len(x), len(y))} to fit x and y, got shape {np.shape(A)}")
     u = solution(A, x)
     inside = solution(np.asarray(A).T, y) is not None
     if u is None and not inside:

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.axes import check_real, check_tensor
+
 EPS = torch.finfo(torch.float64).eps
 
 
@@ -50,6 +52,7 @@ def product_singular_values(
     tensor([3., 1.], dtype=torch.float64)
     """
     for name, factor in (("A", A), ("B", B)):
+        check_tensor(name, factor)
         if factor.ndim < 2 or factor.shape[-1] < 1:
             raise ValueError(f"{name} must be (..., row, channel) with at least one channel, got {tuple(factor.shape)}")
         if factor.dtype not in (torch.float32, torch.float64):
@@ -133,6 +136,8 @@ def augment(W: Float[Tensor, "*batch model channel"], b: Float[Tensor, "*batch c
     >>> augment(torch.zeros(2, 1), torch.tensor([7.0]))[:, 0]
     tensor([0., 0., 7.])
     """
+    check_tensor("W", W)
+    check_tensor("b", b)
     if W.ndim < 2 or b.shape != (*W.shape[:-2], W.shape[-1]):
         raise ValueError(f"b must have the shape of W {tuple(W.shape)} without its second last axis, "
                          f"got {tuple(b.shape)}")
@@ -147,8 +152,7 @@ def effective_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*b
     >>> effective_rank(torch.tensor([[2.0, 2.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
     tensor([2., 1., 0.])
     """
-    if values.ndim < 1 or values.shape[-1] == 0 or not torch.isfinite(values).all():
-        raise ValueError(f"values must be finite, (..., channel) with at least one channel, got {tuple(values.shape)}")
+    check_real("values", values, "channel")
     largest = values.abs().amax(-1, keepdim=True)
     squares = (values / largest.masked_fill(largest == 0, 1)).square()  # neither overflows nor vanishes
     shared = squares.square().sum(-1)

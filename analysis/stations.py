@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from analysis.attention import check_input, compute_scores, project, softmax
-from analysis.axes import Attention, EncoderLayer, Projected, Residual, check_real
+from analysis.axes import Attention, EncoderLayer, Projected, Residual, check_fit, check_real
 from analysis.encoder import perceive
 from analysis.information import concatenate, stack
 from analysis.layernorm import centre, layer_norm, sigma
@@ -112,11 +112,10 @@ def pass_through(x: Residual, layer: EncoderLayer, maps: Attention | None = None
         scores = compute_scores(x, layer.attention)
         maps = softmax(scores if keep is None else scores.masked_fill(~keep, -math.inf))
     n, due = x.shape[-2], (layer.attention.heads, x.shape[-2], x.shape[-2])
+    check_real("maps", maps, "head", "query", "key")
     if maps.shape[-3:] != due:
         raise ValueError(f"maps must be {due} for {n} positions, got {tuple(maps.shape)}")
-    check_real("maps", maps, "head", "query", "key")
-    if maps.dtype != x.dtype:
-        raise ValueError(f"maps are in {maps.dtype} but x is in {x.dtype}: convert one of them")
+    check_fit("maps", maps, maps.shape, "x", x)
     values = project(x, layer.attention.W_V, layer.attention.b_V)
     heads = concatenate(maps @ values)
     attended = heads @ stack(layer.attention.W_O) + layer.attention.b_O

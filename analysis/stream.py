@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.axes import all_finite
+from analysis.axes import all_finite, check_tensor
 from analysis.sums import UNIT, Moments, Sums, add, fixed, refuse_overflow  # noqa: F401, Moments is had from here too
 
 Heads = Float[Tensor, "batch head position channel"]
@@ -153,7 +153,10 @@ class MapStatistics(Sums):
         return entropy[..., 0], (total * share)[..., 0], column[:, 0], diagonal[:, 0]
 
     def _count(self, layer: int, n: int, *sums: Tensor) -> None:
-        numbers = fixed(torch.cat(sums, dim=-1)).split([total.shape[-1] for total in sums], dim=-1)
+        try:
+            numbers = fixed(torch.cat(sums, dim=-1)).split([total.shape[-1] for total in sums], dim=-1)
+        except ValueError as error:
+            raise ValueError(f"query or key is not finite, or too large: {error}") from None
         self.state["lengths"][layer, n] += 1
         overflowed = []
         for name, more in zip(("entropy", "row", "column", "diagonal"), numbers, strict=True):
@@ -217,6 +220,8 @@ class MapStatistics(Sums):
 
 def _check(query: Heads, key: Heads, value: Heads, scale: float, lengths: Sequence[int] | None) -> Sequence[int]:
     """Refuse what is not the attention of one layer, before anything is computed; return every sequence's length."""
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        check_tensor(name, tensor)
     shape = tuple(query.shape)
     if query.ndim != 4 or not query.numel() or tuple(key.shape) != shape or tuple(value.shape[:3]) != shape[:3]:
         raise ValueError("query, key and value must be (batch, head, position, channel) and of one batch, as many "

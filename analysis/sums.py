@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from analysis.axes import check_tensor
+
 UNIT = 2.0**32
 """One in fixed point: sums are multiples of ``1/UNIT``, exact up to 2 billion; beyond that they are refused."""
 LARGEST = 2.0**31
@@ -29,6 +31,7 @@ def fixed(values: Tensor) -> Int[Tensor, "..."]:
     >>> fixed(torch.tensor([0.5])).item() / UNIT
     0.5
     """
+    check_tensor("values", values)
     values = values.double()
     low, high = torch.stack(values.aminmax()).tolist() if values.numel() else (0, 0)  # both nan if one number is
     if not -LARGEST < low <= high < LARGEST:
@@ -40,6 +43,8 @@ def fixed(values: Tensor) -> Int[Tensor, "..."]:
 
 def add(total: Int[Tensor, "*any"], more: Int[Tensor, "*any"]) -> Tensor:
     """Add in place; return whether a sum went beyond what 64 bits hold (as a tensor, so that a GPU need not wait)."""
+    check_tensor("total", total)
+    check_tensor("more", more)
     if total.dtype != torch.int64 or more.dtype != torch.int64 or total.shape != more.shape:
         raise ValueError(f"total and more must be int64 of one shape, got {tuple(total.shape)} of {total.dtype} and "
                          f"{tuple(more.shape)} of {more.dtype}")
@@ -113,6 +118,7 @@ class Moments(Sums):
         OverflowError
             If a sum grows beyond 2 billion.
         """
+        check_tensor("values", values)
         if values.shape != self.state["sum"].shape:
             raise ValueError(f"values must have shape {tuple(self.state['sum'].shape)}, got {tuple(values.shape)}")
         total, square = fixed(values), fixed(values.double().square())

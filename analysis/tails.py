@@ -40,7 +40,7 @@ def at_other_size(statistics: np.ndarray | Sequence[float], size: int, other: in
     Raises
     ------
     ValueError
-        If a statistic is larger than the mean of the heaviest tails that are tried.
+        If there is no statistic, or one is not finite or larger than the mean of the heaviest tails that are tried.
 
     Notes
     -----
@@ -52,14 +52,17 @@ def at_other_size(statistics: np.ndarray | Sequence[float], size: int, other: in
     >>> [bool(m < 0.055) for m in found.mean], bool(found.failing[0] < 0.2 < found.failing[1] < 0.9)
     ([True, False], True)
     """
+    statistics = np.asarray(statistics, dtype=float)
+    if statistics.ndim != 1 or statistics.size == 0 or not np.isfinite(statistics).all():
+        raise ValueError(f"statistics must be finite, one axis of at least one, got shape {statistics.shape}")
     at, there = [], []
     for freedom in FREEDOMS:
         at.append(_statistics(freedom, size, draws, rng).mean())
         there.append(_statistics(freedom, other, draws, rng))
     means = np.maximum.accumulate(at)
-    if max(statistics) > means[-1]:
+    if statistics.max() > means[-1]:
         raise ValueError(f"statistics must be at most {means[-1]:.3f}, the mean for the heaviest tails, "
-                         f"got {max(statistics):.3f}")
+                         f"got {statistics.max():.3f}")
     critical = normality.critical_value(other)
     return Elsewhere(np.interp(statistics, means, [d.mean() for d in there]),
                      np.interp(statistics, means, [(d > critical).mean() for d in there]))

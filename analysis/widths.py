@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.axes import check_fit, check_floating
 from analysis.layernorm import centre
 
 
@@ -101,18 +102,19 @@ def _sort_rows(values: Tensor) -> Tensor:
 
 
 def _check(tokens, positions, levels, frequency, block) -> None:
+    for name, rows in (("tokens", tokens), ("positions", positions)):
+        check_floating(name, rows, "row", "model")
     if tokens.ndim != 2 or positions.ndim != 2:
         raise ValueError(f"tokens and positions must have two axes, got {tuple(tokens.shape)} and "
                          f"{tuple(positions.shape)}")
-    if not len(tokens) or not len(positions):
-        raise ValueError(f"tokens and positions must have rows, got {len(tokens)} and {len(positions)}")
     if tokens.shape[1] != positions.shape[1] or tokens.dtype != positions.dtype:
         raise ValueError(f"positions must have the width and dtype of tokens, ({tokens.shape[1]}, {tokens.dtype}), "
                          f"got ({positions.shape[1]}, {positions.dtype})")
     if any(not 0 <= level <= 1 for level in levels):
         raise ValueError(f"levels must lie in 0..1, got {levels}")
-    if frequency is not None and (frequency.shape != tokens.shape[:1] or frequency.dtype != tokens.dtype
-                                  or (frequency < 0).any() or not 0 < frequency.sum() < float("inf")):
-        raise ValueError(f"frequency must be {len(tokens)} weights in {tokens.dtype}, none negative, not all zero")
+    if frequency is not None:
+        check_fit("frequency", frequency, tokens.shape[:1], "tokens", tokens)
+        if (frequency < 0).any() or not 0 < frequency.sum() < float("inf"):
+            raise ValueError("frequency must be finite weights, none negative, not all zero")
     if block < 1:
         raise ValueError(f"block must be at least 1, got {block}")

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int, Int8
 from torch import Tensor
 
+from analysis.axes import check_tensor
 from analysis.gates import steps
 
 GATES = ("directional", "open", "backward", "forward", "cluster", "instance", "inverse directional", "closed",
@@ -167,6 +168,7 @@ def shuffle_rows(attention: Float[Tensor, "*batch query key"], generator: torch.
     >>> shuffle_rows(torch.tensor([[1.0, 0.0], [0.25, 0.75]]), torch.Generator(), causal=True)[0]
     tensor([1., 0.])
     """
+    check_tensor("attention", attention)
     if attention.ndim < 2 or not attention.is_floating_point():
         raise ValueError(f"attention must be (..., query, key) of a floating type, got {tuple(attention.shape)} of "
                          f"{attention.dtype}")

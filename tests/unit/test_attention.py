@@ -62,7 +62,7 @@ def test_weights_of_mixed_dtypes_or_none_at_all_are_refused():
 def test_a_layer_norm_does_not_broadcast_a_narrow_input():
     ln = LayerNormWeights(torch.ones(4), torch.zeros(4))
     bare = inspect.unwrap(layer_norm)  # without the type checker of the tests, as a user has it
-    with pytest.raises(ValueError, match=r"y must be \(\.\.\., 4\)"):
+    with pytest.raises(ValueError, match=r"y must be \(3, 4\)"):
         bare(torch.zeros(3, 1), ln)
     with pytest.raises(ValueError, match=r"float64"):
         bare(torch.zeros(3, 4).double(), ln)

@@ -198,7 +198,7 @@ def test_dial_is_the_scaling_of_W_Q_and_b_Q():
 def test_refusals():
     with pytest.raises(ValueError, match="n must be"):
         averaging.uniform_causal(0)
-    with pytest.raises(ValueError, match="at least one position"):
+    with pytest.raises(ValueError, match=r"x must be .*none of them empty"):
         averaging.cumulative_means(torch.zeros(0, 3))
     with pytest.raises(ValueError, match="dials must be"):
         averaging.turn(torch.zeros(1, 2, 2), torch.tensor([-1.0]))
@@ -208,7 +208,7 @@ def test_refusals():
 
 @pytest.mark.parametrize(("row", "message"), [
     ([math.nan, 0.0], "nan or plus infinity"), ([math.inf, 0.0], "nan or plus infinity"),
-    ([-math.inf, -math.inf], "at least one key"), ([], "at least one key"),
+    ([-math.inf, -math.inf], "at least one key"), ([], "none of them empty"),
 ])
 def test_scores_without_a_softmax_are_refused(row, message):
     scores = torch.tensor([[row]], dtype=torch.float64)
@@ -226,9 +226,9 @@ def test_one_row_alone_has_an_entropy():
     (lambda: averaging.uniform_causal(2.5), "n must be a whole number"),
     (lambda: averaging.uniform_causal(3, torch.int64), "dtype must be a floating type"),
     (lambda: averaging.mean_layer(4, -2, -2), "must be at least 1"),
-    (lambda: averaging.entropy(torch.zeros(1, 1, 4, dtype=torch.int64)), "scores must be of a floating type"),
-    (lambda: averaging.turn(torch.zeros(1, 1, 4), torch.tensor([])), "at least one number"),
-    (lambda: averaging.turn(torch.zeros(1, 1, 4), torch.tensor(1.0)), "at least one number"),
+    (lambda: averaging.entropy(torch.zeros(1, 1, 4, dtype=torch.int64)), "scores must be in float32 or float64"),
+    (lambda: averaging.turn(torch.zeros(1, 1, 4), torch.tensor([])), "none of them empty"),
+    (lambda: averaging.turn(torch.zeros(1, 1, 4), torch.tensor(1.0)), "none of them empty"),
     (lambda: averaging.Hull(draw(12), draw(3, 11)), "directions must be"),
     (lambda: averaging.Hull(draw(12) * math.nan, draw(3, 12)), "origin holds entries"),
     (lambda: averaging.key_preference(random_layer(), averaging.any_input(12, torch.float32)), "hull must be"),
@@ -242,7 +242,7 @@ def test_more_refusals(call, message):
 
 @pytest.mark.parametrize(("attention", "x", "message"), [
     ((3, 7, 7), (6, 12), "one key for each row"), ((2, 7, 7), (7, 12), "one key for each row"),
-    ((3, 0, 0), (0, 12), "at least one"), ((3, 7, 7), (7, 11), "x must be"),
+    ((3, 0, 0), (0, 12), "none of them empty"), ((3, 7, 7), (7, 11), "x must be"),
 ])
 def test_apply_folded_refuses_what_does_not_fit(attention, x, message):
     with pytest.raises(ValueError, match=message):

@@ -203,7 +203,7 @@ def test_interval_of_groups():
     assert paired.value == alone.value
     assert paired.low < alone.low < alone.high < paired.high
     assert grouped_share_interval([True] * 4, list("aabb"))[1:] == pytest.approx(share_interval(2, 2)[1:])
-    with pytest.raises(ValueError, match="got 1 groups and 2"):
+    with pytest.raises(ValueError, match="got 2 and 1 groups"):
         grouped_share_interval([True, False], ["a"])
 
 

@@ -162,9 +162,9 @@ def test_refuses_what_does_not_fit(function, name):
 def test_refuses_tables_and_norms_that_do_not_fit():
     weights, ln, e, p = draw()
     bare = inspect.unwrap(six_terms)  # without the type checker of the tests, as a user has it
-    with pytest.raises(ValueError, match="p must have one row a position"):
+    with pytest.raises(ValueError, match=r"p must be .* to fit e"):
         bare(e, p[:-1], weights, ln)
-    with pytest.raises(ValueError, match="p must have"):
+    with pytest.raises(ValueError, match="p must be"):
         bare(e, p.float(), weights, ln)
     with pytest.raises(ValueError, match="ln must have width 8"):
         inspect.unwrap(fold_layer_norm)(weights, LayerNormWeights(ln.gain[1:], ln.bias[1:]))

@@ -1,13 +1,14 @@
 """Every public function of the mathematics, given bad input: refused by name or visibly passed on, no wrong number.
 
 ``CALLS`` holds one valid call of each function that takes a tensor; a new function without one fails the test. Each
-tensor argument in turn is given nan, no column, nothing along its first axis, no axis, an axis less, whole numbers and
-half precision. What may happen:
+tensor argument in turn is given nan, no column, nothing along its first axis, no axis, an axis less or more, one column
+or row more, whole, half and complex numbers, and a list. What may happen:
 
-* a ``TypeError`` or ``ValueError`` whose message names the argument;
+* a ``TypeError`` or ``ValueError`` whose message names the argument (of two that do not fit each other, one of them);
 * nan, where a plain formula passes on what it was given (not in a count or a verdict);
 * for no column and nothing along an axis, a result without numbers;
-* for an axis less, the result of one member of a batch; for another dtype, the result of the converted input.
+* for another dtype, the result of the converted input;
+* for more columns, more rows, an axis less or more, a result, where a function takes any number of them.
 """
 
 import copy
@@ -226,12 +227,11 @@ CALLS = {
     "gates.reader.read_gates": {"attention": LONG},
     "gates.reader.shuffle_rows": {"attention": LONG, "generator": generator()},
 }
-ALONE = {"normality.p_value", "sums.fixed", "sums.add", "readings.round_table"}
+ALONE = {("no axis", name) for name in ("normality.p_value", "sums.fixed", "sums.add", "readings.round_table")}
 """Take each number by itself, so one number will do."""
-NOTHING = {("normality.without", "dropped")}
-"""Arguments that may be empty."""
-PAIRED = {("perceptron.perceive_masked", "x"), ("perceptron.perceive_masked", "masked")}
-"""Need as many rows as each other, which torch refuses, not by name."""
+NOTHING = {("no column", *which) for which in (("normality.without", "dropped"), ("smallest.exact_rank", "matrix"),
+                                               ("smallest.solution", "A"))}
+"""Arguments that may be empty: what is left is a result from none, a rank of 0, no solution."""
 CONVERTS = {"readings.search", "readings.differing"}
 """Take mappings of tables as printed, not tensors."""
 
@@ -301,6 +301,8 @@ def test_the_call_is_valid(name):
 
 
 def spoil(tensor, how):
+    if isinstance(tensor, np.ndarray):
+        return spoil(torch.from_numpy(tensor), how).numpy()
     if how == "nan":
         spoilt = tensor.clone()
         spoilt.view(-1)[0] = torch.nan
@@ -308,20 +310,28 @@ def spoil(tensor, how):
     return {"no column": lambda: tensor[..., :0], "no axis": lambda: tensor.flatten()[0],
             "no first": lambda: tensor[:0], "an axis less": lambda: tensor[0],
             "whole": lambda: (3 * tensor).round().long(), "half": tensor.half,
-            "real": tensor.double}[how]()
+            "real": tensor.double, "complex": lambda: torch.complex(tensor, tensor), "list": tensor.tolist,
+            "wider": lambda: torch.cat([tensor, tensor[..., :1]], -1),
+            "higher": lambda: torch.cat([tensor, tensor[..., :1, :]], -2),
+            "deeper": lambda: torch.stack([tensor, tensor])}[how]()
 
 
 def cases():
     for name, arguments in CALLS.items():
         for argument, value in arguments.items():
-            if isinstance(value, torch.Tensor):
-                ways = ("nan", "no column", "no axis", "whole", "half") if value.is_floating_point() else (
-                    "no column", "no axis", "real")
-                yield from ((name, argument, how) for how in ways
-                            if not (how == "no axis" and name in ALONE)
-                            and not (how in ("no column", "no first") and (name, argument) in NOTHING))
-                yield from ((name, argument, how) for how in ("no first", "an axis less")
-                            if value.ndim > 1 and not (how == "no first" and (name, argument) in PAIRED))
+            for how in ways(value):
+                if (how, name) not in ALONE and (how, name, argument) not in NOTHING:
+                    yield name, argument, how
+
+
+def ways(value):
+    if isinstance(value, np.ndarray):
+        return ("nan", "no column", "no axis") if value.dtype.kind == "f" else ("no column", "no axis", "real")
+    if not isinstance(value, torch.Tensor):
+        return ()
+    kind = ("nan", "whole", "half", "complex") if value.is_floating_point() else ("real",)
+    several = ("higher", "no first", "an axis less") if value.ndim > 1 else ()
+    return (*kind, *several, "no column", "no axis", "list", "wider", "deeper")
 
 
 def numbers(result):
@@ -346,16 +356,19 @@ def test_bad_input_is_refused_by_name_or_visibly_passed_on(name, argument, how):
         found = numbers(call(name, **{argument: spoilt}))
     except (TypeError, ValueError) as error:
         refusal = str(error)
+    shaped = how in ("wider", "higher", "deeper", "an axis less")
+    named = CALLS[name] if shaped else [argument]
     if refusal is not None:
-        assert re.search(rf"\b{argument}\b", refusal), f"the message does not name {argument}: {refusal}"
-        return
-    if how == "nan":
+        assert re.search(rf"\b({'|'.join(named)})\b", refusal), f"the message does not name {argument}: {refusal}"
+    elif how == "nan":
         assert any(part.is_floating_point() and part.isnan().any() for part in found), "nan vanished"
     elif how in ("no column", "no first"):
         assert any(part.numel() == 0 for part in found), f"a result from nothing: {found}"
-    elif how != "an axis less":
-        assert how != "no axis", f"a result from a single number: {found}"
-        due = numbers(call(name, **{argument: spoilt.to(CALLS[name][argument].dtype)}))
+    elif not shaped:
+        assert how not in ("no axis", "list", "complex"), f"a result from what is {how}: {found}"
+        given = CALLS[name][argument]
+        same = spoilt.to(given.dtype) if isinstance(given, torch.Tensor) else spoilt.astype(given.dtype)
+        due = numbers(call(name, **{argument: same}))
         for mine, right in zip(found, due, strict=True):
             torch.testing.assert_close(mine.double(), right.double(), rtol=2e-3, atol=2e-3, equal_nan=True)
 

@@ -102,12 +102,12 @@ def test_refusals():
     (lambda: spectra.product_singular_values(draw(3), draw(3)), "A must be"),
     (lambda: spectra.product_singular_values(draw(2, 5, 0), draw(2, 5, 0)), "at least one channel"),
     (lambda: spectra.product_singular_values(draw(5, 3), draw(4, 3).half()), "B must be float32 or float64"),
-    (lambda: spectra.product_singular_values(draw(5, 3) + 1j, draw(4, 3)), "A must be float32 or float64"),
+    (lambda: spectra.product_singular_values(draw(5, 3) + 1j, draw(4, 3)), "A must hold real numbers"),
     (lambda: spectra.product_singular_values(draw(5, 3), draw(4, 3), accuracy=float("nan")), "accuracy must be"),
     (lambda: spectra.augment(draw(5, 3), draw(4)), "b must have the shape"),
     (lambda: spectra.augment(draw(2, 5, 3), draw(3)), "b must have the shape"),
-    (lambda: spectra.effective_rank(torch.tensor([1.0, float("nan")])), "values must be finite"),
-    (lambda: spectra.effective_rank(torch.zeros(0)), "at least one channel"),
+    (lambda: spectra.effective_rank(torch.tensor([1.0, float("nan")])), "values holds entries that are not finite"),
+    (lambda: spectra.effective_rank(torch.zeros(0)), "none of them empty"),
 ])
 @pytest.mark.usefixtures("unchecked")
 def test_more_refusals(call, message):
