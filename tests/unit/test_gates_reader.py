@@ -528,6 +528,9 @@ def test_the_tail_beyond_its_levels_is_the_curve_through_all_three():
     beyond = 2 * last - near
     due = math.log(64) + stats.norm.logsf(curve(bend, beyond))
     assert points.log_rate(largest, largest / beyond)[0, 0, 0].item() == pytest.approx(due, abs=0.02)
+    between = (far + near) / 2  # on the straight line through the first two
+    due = math.log(64) + stats.norm.logsf((normal[0] + normal[1]) / 2)
+    assert points.log_rate(largest, largest / between)[0, 0, 0].item() == pytest.approx(due, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -548,3 +551,12 @@ def test_placed_blocks_have_every_size_and_reach_every_edge():
     assert {int(block.any(0).sum()) for block in blocks} == set(range(5, 17))
     assert sum(block.any(1)[[0, -1]] for block in blocks).min() > 5
     assert sum(block.any(0)[[0, -1]] for block in blocks).min() > 5
+
+
+@pytest.mark.parametrize(("length", "found"), [(4, True), (5, False)])
+def test_a_band_of_diagonals_over_twice_as_long_as_wide_is_no_block(length, found):
+    hits = torch.zeros(1, 16, 16, dtype=torch.bool)
+    for i in range(3, 3 + length):
+        hits[0, i, i:i + 2] = True
+    seen = torch.ones(16, 16, dtype=torch.bool)
+    assert steps.find_blocks(hits, seen, 0.05, 0.0, least_side=1).any() == found

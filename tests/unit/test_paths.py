@@ -226,6 +226,11 @@ def test_the_gap_of_large_parts_that_cancel_is_what_rounding_leaves(dtype, scale
     assert split.gap < 4 * torch.finfo(dtype).eps * scale
 
 
+def test_a_constant_far_from_the_scores_costs_the_divergence_no_digit():
+    whole = draw(5, 30, scale=3.0).round()
+    torch.testing.assert_close(paths.divergence(whole + 2.0**45), paths.divergence(whole), rtol=0, atol=0)
+
+
 def test_the_gap_is_summed_in_float64():
     assert paths.Split(torch.tensor([1e8, 2.0, -1e8])[:, None], torch.tensor([2.0])).gap == 0
 

@@ -19,6 +19,10 @@ def test_a_shape_is_recognised_at_the_other_size():
     assert found.failing[0] == pytest.approx((small > normality.critical_value(192)).mean(), abs=0.06)
 
 
+def test_the_shapes_grow_heavier_from_one_to_the_next():
+    assert list(tails.FREEDOMS) == sorted(set(tails.FREEDOMS), reverse=True)
+
+
 def test_below_the_gaussian_stands_the_gaussian():
     found = tails.at_other_size([0.001, 0.015], 768, 192, np.random.default_rng(0))
     assert found.mean[0] == found.mean[1] == pytest.approx(normality.simulate_null(
