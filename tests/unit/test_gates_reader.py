@@ -560,3 +560,11 @@ def test_a_band_of_diagonals_over_twice_as_long_as_wide_is_no_block(length, foun
         hits[0, i, i:i + 2] = True
     seen = torch.ones(16, 16, dtype=torch.bool)
     assert steps.find_blocks(hits, seen, 0.05, 0.0, least_side=1).any() == found
+
+
+@pytest.mark.parametrize(("cells", "found"), [(16, True), (15, False)])
+def test_a_column_is_persistent_from_a_third_of_its_rows(cells, found):
+    hits = torch.zeros(1, 48, 48, dtype=torch.bool)
+    hits[0, 0:3 * cells:3, 7] = True
+    line, _ = steps.find_lines(hits, torch.ones(48, 48, dtype=torch.bool), 0.05)
+    assert (line == (hits & found)).all()
