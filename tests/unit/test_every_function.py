@@ -1,8 +1,8 @@
 """Every public function of the mathematics, given bad input: refused by name or visibly passed on, no wrong number.
 
 ``CALLS`` holds one valid call of each function that takes a tensor; a new function without one fails the test. Each
-tensor argument in turn is given nan, no column, nothing along its first axis, no axis, an axis less or more, one column
-or row more, whole, half and complex numbers, and a list. What may happen:
+tensor argument in turn is given nan, no column, nothing along its first axis, no row, no axis, an axis less or more, one row
+alone, one column or row more, whole, half and complex numbers, and a list. What may happen:
 
 * a ``TypeError`` or ``ValueError`` whose message names the argument (of two that do not fit each other, one of them);
 * nan, where a plain formula passes on what it was given (not in a count or a verdict);
@@ -230,8 +230,8 @@ CALLS = {
 ALONE = {("no axis", name) for name in ("normality.p_value", "sums.fixed", "sums.add", "readings.round_table")}
 """Take each number by itself, so one number will do."""
 NOTHING = {("no column", *which) for which in (("normality.without", "dropped"), ("smallest.exact_rank", "matrix"),
-                                               ("smallest.solution", "A"))}
-"""Arguments that may be empty: what is left is a result from none, a rank of 0, no solution."""
+                                               ("smallest.solution", "A"))} | {("no row", "spectra.augment", "W")}
+"""Arguments that may be empty: what is left is a result from none, a rank of 0, no solution, the bias alone."""
 CONVERTS = {"readings.search", "readings.differing"}
 """Take mappings of tables as printed, not tensors."""
 
@@ -309,6 +309,7 @@ def spoil(tensor, how):
         return spoilt
     return {"no column": lambda: tensor[..., :0], "no axis": lambda: tensor.flatten()[0],
             "no first": lambda: tensor[:0], "an axis less": lambda: tensor[0],
+            "no row": lambda: tensor[..., :0, :], "one row": lambda: tensor[(0,) * (tensor.ndim - 1)],
             "whole": lambda: (3 * tensor).round().long(), "half": tensor.half,
             "real": tensor.double, "complex": lambda: torch.complex(tensor, tensor), "list": tensor.tolist,
             "wider": lambda: torch.cat([tensor, tensor[..., :1]], -1),
@@ -331,7 +332,8 @@ def ways(value):
         return ()
     kind = ("nan", "whole", "half", "complex") if value.is_floating_point() else ("real",)
     several = ("higher", "no first", "an axis less") if value.ndim > 1 else ()
-    return (*kind, *several, "no column", "no axis", "list", "wider", "deeper")
+    deep = ("no row", "one row") if value.ndim > 2 else ()
+    return (*kind, *several, *deep, "no column", "no axis", "list", "wider", "deeper")
 
 
 def numbers(result):
@@ -356,13 +358,13 @@ def test_bad_input_is_refused_by_name_or_visibly_passed_on(name, argument, how):
         found = numbers(call(name, **{argument: spoilt}))
     except (TypeError, ValueError) as error:
         refusal = str(error)
-    shaped = how in ("wider", "higher", "deeper", "an axis less")
+    shaped = how in ("wider", "higher", "deeper", "an axis less", "one row")
     named = CALLS[name] if shaped else [argument]
     if refusal is not None:
         assert re.search(rf"\b({'|'.join(named)})\b", refusal), f"the message does not name {argument}: {refusal}"
     elif how == "nan":
         assert any(part.is_floating_point() and part.isnan().any() for part in found), "nan vanished"
-    elif how in ("no column", "no first"):
+    elif how in ("no column", "no first", "no row"):
         assert any(part.numel() == 0 for part in found), f"a result from nothing: {found}"
     elif not shaped:
         assert how not in ("no axis", "list", "complex"), f"a result from what is {how}: {found}"

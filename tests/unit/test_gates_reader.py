@@ -568,3 +568,10 @@ def test_a_column_is_persistent_from_a_third_of_its_rows(cells, found):
     hits[0, 0:3 * cells:3, 7] = True
     line, _ = steps.find_lines(hits, torch.ones(48, 48, dtype=torch.bool), 0.05)
     assert (line == (hits & found)).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_truth_counts_a_gate_as_often_as_it_was_drawn(seed):
+    drawn = synthetic.draw(64, ["open", "directional", "open"], "flat", np.random.default_rng(seed))
+    flat = np.median(drawn.attention, 1)  # what the noise gives every key of a row
+    assert drawn.truth[GATES.index("open")] == pytest.approx((np.diag(drawn.attention) - flat).mean(), abs=0.02)
