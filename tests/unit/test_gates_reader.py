@@ -575,3 +575,10 @@ def test_the_truth_counts_a_gate_as_often_as_it_was_drawn(seed):
     drawn = synthetic.draw(64, ["open", "directional", "open"], "flat", np.random.default_rng(seed))
     flat = np.median(drawn.attention, 1)  # what the noise gives every key of a row
     assert drawn.truth[GATES.index("open")] == pytest.approx((np.diag(drawn.attention) - flat).mean(), abs=0.02)
+
+
+def test_specimens_have_one_point_to_one_in_sixteen_rows():
+    rng = np.random.default_rng(0)
+    for n, most in ((16, 2), (64, 4)):
+        counts = {int((synthetic.place("instance", n, rng) > 0).sum()) for _ in range(60)}
+        assert counts == set(range(1, most + 1))

@@ -109,6 +109,8 @@ def test_head_output_spectrum_equals_dense_svd():
         scaled = geometry.head_output_spectrum(attention, values * factor)
         np.testing.assert_allclose(scaled.largest, due[:, 0] * factor, rtol=1e-10)
         np.testing.assert_allclose(scaled.stable_rank, spectrum.stable_rank, rtol=1e-10)
+    few = geometry.head_output_spectrum(attention[:, :7], values)  # seven queries
+    np.testing.assert_allclose(few.largest, np.linalg.norm((attention[:, :7] @ values).numpy(), 2, (1, 2)), rtol=1e-10)
     none = geometry.head_output_spectrum(attention, 0 * values)
     assert none.stable_rank.tolist() == none.largest.tolist() == [0, 0, 0]
     np.testing.assert_allclose(spectrum.stable_rank, (due**2).sum(-1) / due[:, 0] ** 2, rtol=1e-10)

@@ -134,6 +134,12 @@ def test_position_share_finds_the_share_that_was_put_in():
             position_share(few)
 
 
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, math.nan])
+def test_an_interval_has_a_level_between_none_and_all(level):
+    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
+        rank_correlation(torch.arange(9.0), torch.arange(9.0).flip(0).sin(), level)
+
+
 def test_refusals():
     # without the type checker of the tests, as a user has it
     widths, correlate, position = map(inspect.unwrap, (inverse_sigma, rank_correlation, position_scores))
