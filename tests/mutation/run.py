@@ -185,7 +185,7 @@ def interval(modules: dict, weights: list[float], noticed: str) -> list[float]:
     return [round(float(v), 3) for v in (right / effective, low, high)]
 
 
-def report(plan: dict, done: dict, seed: int) -> dict:
+def report(plan: dict, done: dict) -> dict:
     """Return what became of the mutants, at first and now: by module, and those that survived, equivalents apart."""
     equivalent = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
     modules, survivors = {}, []
@@ -206,8 +206,9 @@ def report(plan: dict, done: dict, seed: int) -> dict:
     sizes = [m["mutants"] / (m["drawn"] - m["equivalent"]) for m in asked.values()]
     scores = {f"score{when}{how}": interval(asked, weights, f"noticed{when}") for when in ("_at_first", "")
               for how, weights in (("", [1.0] * len(asked)), ("_by_size_of_module", sizes))} if asked else {}
-    return {"tool": "operators of mutmut 3.8.1, see plan.py", "seed": seed, **scores, "modules": modules,
-            "survivors": survivors}
+    return {"drawn": sum(m["drawn"] for m in modules.values()),
+            "equivalent": sum(m["equivalent"] for m in modules.values()),
+            **scores, "modules": modules, "survivors": survivors}
 
 
 def load(name: str) -> dict:
@@ -245,7 +246,8 @@ def main():
         done[name] = {"outcome": found, "state": state, "first": known.get("first", found)}
         (FOLDER / "done.json").write_text(json.dumps(done))
         print(f"{found:9}{path}:{mutant['line']}  {mutant['before']}  ->  {mutant['after']}", flush=True)
-        SCORES.write_text(json.dumps(report(plan, done, seed), indent=1) + "\n", encoding="utf-8")
+        samples = json.loads(SCORES.read_text(encoding="utf-8")) | {f"seed {seed}": report(plan, done)}
+        SCORES.write_text(json.dumps(samples, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Every public function of the mathematics, given bad input: refused by name or visibly passed on, no wrong number.
 
 ``CALLS`` holds one valid call of each function that takes a tensor; a new function without one fails the test. Each
-tensor argument in turn is given nan, no column, nothing along its first axis, no row, no axis, an axis less or more, one row
-alone, one column or row more, whole, half and complex numbers, and a list. What may happen:
+tensor argument in turn is given nan, no column, no row, nothing along its first axis, no axis, an axis less or more,
+one row alone, one column or row more, whole, half and complex numbers, and a list. What may happen:
 
 * a ``TypeError`` or ``ValueError`` whose message names the argument (of two that do not fit each other, one of them);
 * nan, where a plain formula passes on what it was given (not in a count or a verdict);
