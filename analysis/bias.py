@@ -16,7 +16,7 @@ from torch import Tensor
 
 from analysis.attention import check_input, project
 from analysis.axes import AttentionWeights, LayerNormWeights, Residual, Scores, check_fit, check_real
-from analysis.layernorm import centre, sigma
+from analysis.layernorm import centre, divisor
 
 PerKey = Float[Tensor, "*batch head key"]
 PerQuery = Float[Tensor, "*batch head query"]
@@ -256,7 +256,7 @@ def six_terms(e: Residual, p: Float[Tensor, "position model"], weights: Attentio
     check_fit("p", p, e.shape[-2:], "e", e)
     check_real("p", p, "position", "model")
     folded = fold_layer_norm(weights, ln)
-    width = sigma(e + p, ln.eps)[..., None]
+    width = divisor(e + p, ln.eps, "e + p")
     e, p = e / width, p / width
     token, position = score_terms(e, folded), score_terms(p, folded)
     return SixTerms(

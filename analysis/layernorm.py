@@ -31,6 +31,14 @@ def sigma(y: Float[Tensor, "*any model"], eps: float = 1e-5) -> Float[Tensor, "*
     return (centre(y).square().mean(-1) + eps).sqrt()
 
 
+def divisor(y: Float[Tensor, "*any model"], eps: float = 1e-5, name: str = "y") -> Float[Tensor, "*any 1"]:
+    """Return ``sigma`` as a column to divide by; refuse rows so large that all they would be divided to is 0."""
+    width = sigma(y, eps)[..., None]
+    if width.isinf().any():
+        raise ValueError(f"{name}: too large, the squares are not finite in {y.dtype}")
+    return width
+
+
 def layer_norm(y: Float[Tensor, "*any model"], weights: LayerNormWeights) -> Float[Tensor, "*any model"]:
     """Apply LayerNorm with gain and bias, in the steps of the formula above (not fused: made to be read).
 
@@ -39,4 +47,4 @@ def layer_norm(y: Float[Tensor, "*any model"], weights: LayerNormWeights) -> Flo
     tensor([ 1., -1.])
     """
     check_rows("y", y, len(weights.gain), "the LayerNorm", weights.gain)
-    return centre(y) / sigma(y, weights.eps)[..., None] * weights.gain + weights.bias
+    return centre(y) / divisor(y, weights.eps) * weights.gain + weights.bias

@@ -4,6 +4,7 @@ What belongs here: numerical ranks with their tolerance, the condition under whi
 of a set of rows from their mean. What does not: the forward pass (``encoder``), search among matrices (``smallest``).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from torch.nn.functional import gelu
 
 from analysis.axes import EncoderLayer, LayerNormWeights, Residual, check_real
 from analysis.encoder import Switches, encode, random_layers
-from analysis.layernorm import centre, sigma
+from analysis.layernorm import centre, divisor, sigma
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def ranks_through_norm(x: Float[Tensor, "row column"], norm: LayerNormWeights) -
                          f"{tuple(x.shape)} in {x.dtype}")
     if norm.eps == 0 and (centre(x) == 0).all(1).any():
         raise ValueError("x has a constant row, which LayerNorm with eps = 0 divides by 0")
-    divided = centre(x) / sigma(x, norm.eps)[:, None]
+    divided = centre(x) / divisor(x, norm.eps, "x")
     steps = (x, centre(x), divided, divided * norm.gain, divided * norm.gain + norm.bias)
     return NormRanks(*(numerical_rank(step) for step in steps))
 
@@ -243,8 +244,9 @@ def scatter_around_mean(mean: Float[Tensor, " model"], noise: Float[Tensor, "pos
         raise ValueError(f"mean must be (model,) and noise (position, model) in one dtype, got {tuple(mean.shape)} in "
                          f"{mean.dtype} and {tuple(noise.shape)} in {noise.dtype}")
     noise = noise - noise.mean(0)
-    if noise.norm() == 0 or mean.norm() == 0:
-        raise ValueError("mean must not be zero, and noise must have rows that differ: else no other residual than 1 "
-                         "or 0 can be had")
     common = torch.ones_like(noise[:, :1]) * mean
-    return common + noise * (common.norm() / noise.norm() * size / (1 - size**2) ** 0.5)
+    lengths = common.norm(), noise.norm()
+    if not all(0 < length < math.inf for length in lengths):
+        raise ValueError("mean must not be zero, and noise must have rows that differ: else no other residual than 1 "
+                         "or 0 can be had; and neither may be too large for its dtype")
+    return common + noise * (lengths[0] / lengths[1] * size / (1 - size**2) ** 0.5)

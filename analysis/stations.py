@@ -14,7 +14,7 @@ from analysis.attention import check_input, compute_scores, project, softmax
 from analysis.axes import Attention, EncoderLayer, Projected, Residual, check_fit, check_real
 from analysis.encoder import perceive
 from analysis.information import concatenate, stack
-from analysis.layernorm import centre, layer_norm, sigma
+from analysis.layernorm import centre, divisor, layer_norm
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,4 @@ def normalise(rows: Float[Tensor, "*any model"], eps: float = 1e-12) -> Float[Te
     tensor([ 1., -1.])
     """
     check_real("rows", rows, "model")
-    width = sigma(rows, eps)[..., None]
-    if not width.isfinite().all():
-        raise ValueError(f"rows are too large: their squares are not finite in {rows.dtype}")
-    return centre(rows) / width
+    return centre(rows) / divisor(rows, eps, "rows")

@@ -127,7 +127,8 @@ def mean_amplification(W: Factor) -> Float[Tensor, " head"]:
     tensor([1.])
     """
     _check_map(W)
-    return W.flatten(1).norm(dim=1) / math.sqrt(W.shape[1])
+    scaled, exponent = _in_range(W, (-2, -1))
+    return torch.ldexp(scaled.flatten(1).norm(dim=1) / math.sqrt(W.shape[1]), exponent[:, 0, 0])
 
 
 def cone_position(x: Residual, W: Factor) -> Float[Tensor, "*batch head position"]:
@@ -149,7 +150,16 @@ def cone_position(x: Residual, W: Factor) -> Float[Tensor, "*batch head position
     >>> cone_position(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[[2.0, 0.0], [0.0, 1.0]]]))
     tensor([[1.0000, 0.5000]])
     """
+    _check_map(W)
+    _check_rows(x, W)
+    (x, _), (W, _) = _in_range(x, (-1,)), _in_range(W, (-2, -1))
     return amplification(x, W) / _most(W)
+
+
+def _in_range(tensor: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Take out a power of two, which rounds nothing, so that squares neither overflow nor vanish; return it too."""
+    exponent = torch.frexp(tensor.abs().amax(axes, keepdim=True)).exponent
+    return torch.ldexp(tensor, -exponent), exponent
 
 
 def _most(W: Tensor) -> Tensor:

@@ -75,6 +75,8 @@ def inverse_sigma(
     centred = centre(positions)
     own = centred.square().mean(-1) + eps
     of_token = torch.cat([centre(rows).square().mean(-1) for rows in tokens.split(2048)])
+    if not torch.isfinite(2 * (own.amax() + of_token.amax())):  # nan and inf spread
+        raise ValueError("tokens or positions hold entries that are not finite, or too large for their dtype")
     share = None if frequency is None else frequency / frequency.sum()
     rank = torch.tensor(levels, dtype=torch.float64, device=tokens.device) * (vocab - 1)
     below = rank.floor().long()
@@ -88,8 +90,8 @@ def inverse_sigma(
         if levels:
             values = _sort_rows(values)
             quantiles[:, here] = torch.lerp(values[:, below], values[:, above], part).T
-    if not torch.isfinite(mean).all():  # nan and inf spread, so the small result tells of the large inputs
-        raise ValueError("tokens or positions hold entries that are not finite, or a sigma is 0 with eps = 0")
+    if not torch.isfinite(mean).all():
+        raise ValueError("tokens and positions give a sigma of 0 with eps = 0, which has no inverse")
     return InverseSigma(mean, tuple(levels), quantiles)
 
 

@@ -184,6 +184,7 @@ CALLS = {
     "stations.normalise": {"rows": X},
     "layernorm.centre": {"y": X},
     "layernorm.sigma": {"y": X},
+    "layernorm.divisor": {"y": X},
     "layernorm.layer_norm": {"y": X, "weights": NORM},
     "perceptron.mask": {"x": X, "mlp": MLP},
     "perceptron.perceive_masked": {"x": X, "mlp": MLP, "masked": draw(POSITIONS, 8)},
@@ -232,6 +233,8 @@ ALONE = {("no axis", name) for name in ("normality.p_value", "sums.fixed", "sums
 NOTHING = {("no column", *which) for which in (("normality.without", "dropped"), ("smallest.exact_rank", "matrix"),
                                                ("smallest.solution", "A"))} | {("no row", "spectra.augment", "W")}
 """Arguments that may be empty: what is left is a result from none, a rank of 0, no solution, the bias alone."""
+ROUNDED = {"averaging.apply_folded": "what it allows a row's sum to miss depends on the precision",
+           "rank.numerical_rank": "so does the tolerance that it returns", "rank.ranks_through_norm": "so does its"}
 CONVERTS = {"readings.search", "readings.differing"}
 """Take mappings of tables as printed, not tensors."""
 
@@ -373,6 +376,36 @@ def test_bad_input_is_refused_by_name_or_visibly_passed_on(name, argument, how):
         due = numbers(call(name, **{argument: same}))
         for mine, right in zip(found, due, strict=True):
             torch.testing.assert_close(mine.double(), right.double(), rtol=2e-3, atol=2e-3, equal_nan=True)
+
+
+def in_precision(value, dtype):
+    """Return an argument with its floating numbers in that precision."""
+    if isinstance(value, torch.Tensor):
+        return value.to(dtype) if value.is_floating_point() else value
+    if is_dataclass(value):
+        return replace(value, **{f.name: in_precision(getattr(value, f.name), dtype) for f in fields(value) if f.init})
+    return [in_precision(part, dtype) for part in value] if isinstance(value, list) else value
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("size", [1e25, 1e-25])
+@pytest.mark.parametrize(("name", "argument"), [
+    (name, argument) for name, given in CALLS.items() if name not in ROUNDED for argument, value in given.items()
+    if isinstance(value, torch.Tensor) and value.is_floating_point()])
+def test_what_overflows_or_vanishes_becomes_no_other_number(name, argument, size):
+    """In float32 the squares are infinite or 0, in float64 not: they agree, or the first refuses or is no number."""
+    given = {key: in_precision(value, torch.float32) for key, value in CALLS[name].items()
+             if not isinstance(value, torch.Generator | np.random.Generator)}
+    given[argument] = given[argument] * size
+    try:
+        found = numbers(call(name, **given))
+    except (TypeError, ValueError):
+        return
+    due = numbers(call(name, **{key: in_precision(value, torch.float64) for key, value in given.items()}))
+    for mine, right in zip(found, due, strict=True):
+        seen = mine.isfinite() & (right.double().abs() < 1e38)
+        near = 1e-3 * float(right[seen].double().abs().max()) + 1e-30 if seen.any() else 0
+        torch.testing.assert_close(mine[seen].double(), right[seen].double(), rtol=0, atol=near)
 
 
 WEIGHTS = [(weights, field.name) for weights in (LAYER, NORM, MLP, averaging.any_input(3)) for field in fields(weights)

@@ -77,5 +77,5 @@ def test_refusals(layer):
 def test_rows_whose_squares_overflow_are_refused_rather_than_made_zero():
     row = torch.tensor([1.0, -1.0], dtype=torch.float64)
     torch.testing.assert_close(normalise(1e150 * row), row)
-    with pytest.raises(ValueError, match="rows are too large"):
+    with pytest.raises(ValueError, match="rows: too large"):
         normalise(1e200 * row)
