@@ -63,9 +63,10 @@ class MapStatistics(Sums):
         def zeros(*more: int) -> Tensor:
             return torch.zeros(*shape, *more, dtype=torch.long, device=device)
 
-        self.state = {"entropy": zeros(positions), "row": zeros(positions), "column": zeros(positions),
-                      "diagonal": zeros(2 * positions - 1),
-                      "lengths": torch.zeros(layers, positions + 1, dtype=torch.long, device=device)}
+        with torch.inference_mode(False):
+            self.state = {"entropy": zeros(positions), "row": zeros(positions), "column": zeros(positions),
+                          "diagonal": zeros(2 * positions - 1),
+                          "lengths": torch.zeros(layers, positions + 1, dtype=torch.long, device=device)}
         self._buffers: dict = {}
 
     def attend(self, layer: int, query: Heads, key: Heads, value: Heads, *, scale: float, causal: bool = False,
@@ -93,15 +94,18 @@ class MapStatistics(Sums):
         ------
         ValueError
             If there are more positions or layers or other heads than were announced; if query, key and value, or the
-            lengths, do not fit each other; if the attention holds nan, as it does where a score is not finite.
+            lengths, do not fit each other; if a gradient is asked for (call it under ``torch.no_grad()``); if the
+            attention holds nan, as it does where a score is not finite.
         OverflowError
             If a sum grows beyond 2 billion.
 
         Notes
         -----
-        In half precision the maps are made, and their sums taken, in float32.
+        In half precision, and under ``torch.autocast``, the maps are made, and their sums taken, in float32.
         """
         lengths = _check(query, key, value, scale, lengths)
+        if torch.is_grad_enabled() and any(part.requires_grad for part in (query, key, value)):
+            raise ValueError("attend counts in place and gives no gradient: run the model under torch.no_grad()")
         _, heads, n, _ = query.shape
         layers, due, _ = self.state["entropy"].shape
         if n > self.positions or heads != due or not 0 <= layer < layers:
@@ -109,10 +113,19 @@ class MapStatistics(Sums):
                              f"at most {self.positions}; got {layer}, {heads} and {n}")
         dtype, (query, key, value) = value.dtype, _widen(query, key, value)
         output = torch.empty_like(value)
-        for b, length in enumerate(lengths):
-            parts = [part[b, :, :length] for part in (query, key, value, output)]
-            self._count(layer, length, *self._attend(*parts, scale / math.log(2), causal=causal))
-            output[b, :, length:] = 0
+        with torch.autocast(query.device.type, enabled=False):  # it would take some of the products in half precision
+            sums = []
+            for b, length in enumerate(lengths):
+                parts = [part[b, :, :length] for part in (query, key, value, output)]
+                found = self._attend(*parts, scale / math.log(2), causal=causal)
+                try:
+                    numbers = fixed(torch.cat(found, dim=-1))
+                except ValueError as error:
+                    raise ValueError(f"query or key is not finite, or too large: {error}") from None
+                sums.append(numbers.split([part.shape[-1] for part in found], dim=-1))
+                output[b, :, length:] = 0
+        for length, numbers in zip(lengths, sums, strict=True):  # only now: a batch is counted as a whole or not at all
+            self._count(layer, length, numbers)
         return output.to(dtype)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, output: Tensor, bits: float, *,
@@ -152,11 +165,7 @@ class MapStatistics(Sums):
         entropy = total.log() - math.log(2) * inner * share
         return entropy[..., 0], (total * share)[..., 0], column[:, 0], diagonal[:, 0]
 
-    def _count(self, layer: int, n: int, *sums: Tensor) -> None:
-        try:
-            numbers = fixed(torch.cat(sums, dim=-1)).split([total.shape[-1] for total in sums], dim=-1)
-        except ValueError as error:
-            raise ValueError(f"query or key is not finite, or too large: {error}") from None
+    def _count(self, layer: int, n: int, numbers: Sequence[Tensor]) -> None:
         self.state["lengths"][layer, n] += 1
         overflowed = []
         for name, more in zip(("entropy", "row", "column", "diagonal"), numbers, strict=True):
@@ -171,9 +180,10 @@ class MapStatistics(Sums):
         if shape not in self._buffers:
             if len(self._buffers) > 1:
                 self._buffers.clear()
-            scores, memory = like.new_empty(count, high, n), like.new_zeros(count, high * (n + high + 1))
-            exps = memory[:, :high * (n + high)].unflatten(-1, (high, n + high))[..., high:]
-            self._buffers[shape] = scores, exps, memory.unflatten(-1, (high, n + high + 1))
+            with torch.inference_mode(False):  # else nothing could be written into them outside of that mode
+                scores, memory = like.new_empty(count, high, n), like.new_zeros(count, high * (n + high + 1))
+                exps = memory[:, :high * (n + high)].unflatten(-1, (high, n + high))[..., high:]
+                self._buffers[shape] = scores, exps, memory.unflatten(-1, (high, n + high + 1))
         return self._buffers[shape]
 
     def sequences(self) -> Int[Tensor, " length"]:
@@ -233,9 +243,10 @@ def _check(query: Heads, key: Heads, value: Heads, scale: float, lengths: Sequen
         raise ValueError(f"scale must be finite, got {scale}")
     if lengths is None:
         return [shape[2]] * shape[0]
-    if len(lengths) != shape[0] or not all(1 <= length <= shape[2] for length in lengths):
-        raise ValueError(f"lengths must be {shape[0]} numbers from 1 to {shape[2]}, one a sequence; got {[*lengths]}")
-    return lengths
+    if len(lengths) != shape[0] or not all(1 <= length <= shape[2] and length == int(length) for length in lengths):
+        raise ValueError(f"lengths must be {shape[0]} whole numbers from 1 to {shape[2]}, one a sequence; "
+                         f"got {[*lengths]}")
+    return [int(length) for length in lengths]
 
 
 def _widen(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -247,7 +258,7 @@ def visit_maps(visit: Callable[[int, Tensor], None]) -> Callable[..., Tensor]:
     """Make an attention layer that shows each layer's maps ``(batch, head, query, key)`` to ``visit`` and drops them.
 
     Sequences are shown one by one where some are padded, cut to their length. The arguments of what is returned are
-    those of ``MapStatistics.attend``, and so are its refusals.
+    those of ``MapStatistics.attend``, and so are its refusals, save that gradients are given.
 
     >>> attend = visit_maps(lambda layer, attention: print(layer, attention[0, 0, 1].tolist()))
     >>> zero = torch.zeros(1, 1, 2, 2)
@@ -262,15 +273,17 @@ def visit_maps(visit: Callable[[int, Tensor], None]) -> Callable[..., Tensor]:
         pieces = [(slice(None), query.shape[-2])] if lengths is None else [
             (slice(b, b + 1), length) for b, length in enumerate(alone)]
         for rows, n in pieces:
-            scores = query[rows, :, :n] @ key[rows, :, :n].transpose(-1, -2) * scale
-            if causal:
-                scores = scores.masked_fill(scores.new_ones(n, n).triu(1).bool(), -math.inf)
-            attention = scores.softmax(-1)
+            with torch.autocast(query.device.type, enabled=False):
+                scores = query[rows, :, :n] @ key[rows, :, :n].transpose(-1, -2) * scale
+                if causal:
+                    scores = scores.masked_fill(scores.new_ones(n, n).triu(1).bool(), -math.inf)
+                attention = scores.softmax(-1)
+                heard = attention @ value[rows, :, :n]
             if not all_finite(attention):
                 raise ValueError(f"the attention of layer {layer} holds nan: a query or key is not finite, or too "
                                  f"large for {dtype}")
             visit(layer, attention)
-            output[rows, :, :n] = attention @ value[rows, :, :n]
+            output[rows, :, :n] = heard
         return output.to(dtype)
 
     return attend

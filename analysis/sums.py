@@ -104,8 +104,8 @@ class Moments(Sums):
     def __init__(self, shape: Sequence[int], device: torch.device | str = "cpu"):
         """Start with nothing counted."""
         self.state = {"count": torch.zeros((), dtype=torch.long, device=device),
-                      "sum": torch.zeros(*shape, dtype=torch.long, device=device),
-                      "square": torch.zeros(*shape, dtype=torch.long, device=device)}
+                      "sum": torch.zeros(tuple(shape), dtype=torch.long, device=device),
+                      "square": torch.zeros(tuple(shape), dtype=torch.long, device=device)}
 
     def add(self, values: Tensor) -> None:
         """Count one more tensor.

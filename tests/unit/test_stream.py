@@ -112,6 +112,13 @@ def test_moments():
     assert all(torch.equal(whole.state[name], left.state[name]) for name in whole.state)
 
 
+def test_moments_of_single_numbers():
+    moments = Moments(())
+    for number in (1.0, 3.0):
+        moments.add(torch.tensor(number))
+    assert (moments.mean().item(), round(moments.deviation().item(), 6)) == (2, 1.414214)
+
+
 def test_processes_refuse_sums_at_the_end_of_64_bits():
     moments = Moments((1,))
     moments.add(torch.tensor([2.0]))
@@ -227,13 +234,46 @@ def test_a_map_that_is_not_finite_is_refused_and_not_counted(bad, causal):
     query[1, 2, 4, 0] = bad
     statistics = MapStatistics(1, HEADS, POSITIONS)
     with pytest.raises(ValueError, match="holds nan or inf"):
-        statistics.attend(0, query[1:], key[1:], value[1:], scale=0.5, causal=causal)
+        statistics.attend(0, query, key, value, scale=0.5, causal=causal)  # the first of the two would be fine
     assert all((total == 0).all() for total in statistics.state.values())
     with pytest.raises(ValueError, match="layer 3 holds nan"):
         stream.visit_maps(lambda *_: None)(3, query, key, value, scale=0.5, causal=causal)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_autocast_changes_nothing(causal):
+    query, key, value = (part.float() for part in draw(14, seed=3))
+    plain, cast = MapStatistics(1, HEADS, POSITIONS), MapStatistics(1, HEADS, POSITIONS)
+    seen = []
+    output = plain.attend(0, query, key, value, scale=0.5, causal=causal)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        again = cast.attend(0, query, key, value, scale=0.5, causal=causal)
+        stream.visit_maps(lambda _, m: seen.append(m))(0, query, key, value, scale=0.5, causal=causal)
+    assert torch.equal(output, again)
+    assert all(torch.equal(plain.state[name], cast.state[name]) for name in plain.state)
+    assert (seen[0] - reference(query, key, causal)[0]).abs().max() < 1e-6
+
+
+def test_counting_goes_on_outside_of_inference_mode():
+    query, key, value = draw(9)
+    with torch.inference_mode():
+        statistics = MapStatistics(1, HEADS, POSITIONS)
+        first = statistics.attend(0, *(part.clone() for part in (query, key, value)), scale=0.5)
+    assert torch.equal(statistics.attend(0, query, key, value, scale=0.5), first)
+    assert statistics.sequences()[9] == 4
+
+
+def test_gradients_are_refused_where_they_are_asked_for():
+    query, key, value = draw(9)
+    statistics = MapStatistics(1, HEADS, POSITIONS)
+    with pytest.raises(ValueError, match="no_grad"):
+        statistics.attend(0, query, key.requires_grad_(), value, scale=0.5)
+    with torch.no_grad():
+        assert not statistics.attend(0, query, key, value, scale=0.5).requires_grad
+
+
 @pytest.mark.parametrize(("change", "message"), [
+    ({"lengths": [9, 2.5]}, "whole numbers"), ({"lengths": [9, torch.nan]}, "whole"),
     ({"lengths": [9]}, "lengths must be 2"), ({"lengths": [9, 0]}, "from 1 to 9"), ({"lengths": [9, 10]}, "to 9"),
     ({"heads": 1}, "exactly 3"), ({"layer": 1}, "below 1"), ({"layer": -1}, "below 1"), ({"scale": torch.inf}, "scale"),
     ({"n": 0}, "position"), ({"dtype": torch.long}, "floating dtype")])
