@@ -33,6 +33,8 @@ SIDEWAYS = """() => {
     return true;
   }).slice(0, 5).map(e => e.outerHTML.slice(0, 120)).concat([`${page.scrollWidth} > ${window.innerWidth}`]);
 }"""
+SCROLLED = """() => [...document.querySelectorAll('.bd-article pre')].filter(
+  e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent.slice(0, 80))"""
 FILTERED = """() => [...document.querySelectorAll('.bd-article img')].filter(
   e => getComputedStyle(e).filter !== 'none').map(e => e.getAttribute('src'))"""
 
@@ -87,6 +89,7 @@ def test_page(visit):
     tab.evaluate(AXE_SCRIPT)
     assert state["theme"] == "light"
     assert not findings(tab), "has findings of axe in light"
+    assert not tab.evaluate(SCROLLED), "has code or output that scrolls sideways at a desk"
     tab.emulate_media(color_scheme="dark")
     tab.wait_for_function("document.documentElement.dataset.theme === 'dark'")
     assert not findings(tab), "has findings of axe in dark"
@@ -110,6 +113,12 @@ def blank(browser, page_source):
 def test_pale_text_is_found(blank):
     blank.evaluate(AXE_SCRIPT)
     assert any("color-contrast" in finding for finding in findings(blank))
+
+
+@pytest.mark.parametrize("page_source", ["<article class='bd-article'><pre>short</pre>"
+                                         "<pre style='width:50px; overflow-x:auto'>a long line</pre></article>"])
+def test_code_that_scrolls_is_found(blank):
+    assert blank.evaluate(SCROLLED) == ["a long line"]
 
 
 @pytest.mark.parametrize("page_source", ["<article class='bd-article'><p style='width:600px'>wide</p></article>"])
