@@ -72,7 +72,7 @@ def _artists(axes: Axes):
 
 
 def _numbers(array) -> np.ndarray:
-    array = np.ma.filled(np.ma.asarray(array), np.nan) if np.ma.isMaskedArray(array) else np.asarray(array)
+    array = np.ma.asarray(array).astype(float).filled(np.nan) if np.ma.isMaskedArray(array) else np.asarray(array)
     return array.astype(np.float32) if array.dtype.kind == "f" and array.size > MANY else array
 
 

@@ -57,7 +57,8 @@ def curves(scores: np.ndarray, odd: tuple[int, ...], rising: int) -> Figure:
     The shaded part, up to ``rising``, is where the scores of the other heads still fall.
     """
     fig, ax = style.new(size="wide")
-    scaled = (scores - scores.mean(1, keepdims=True)) / scores.std(1, keepdims=True)
+    spread = scores.std(1, keepdims=True)
+    scaled = (scores - scores.mean(1, keepdims=True)) / np.where(spread > 0, spread, 1)  # a head without any stays flat
     ax.axvspan(0, rising, color=style.COLOURS["muted"], alpha=0.35, linewidth=0)
     ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
     others = [h for h in range(len(scores)) if h not in odd]
@@ -130,7 +131,8 @@ def deeper(rho: np.ndarray, spread: np.ndarray) -> Figure:
     layers = np.arange(len(spread))
     right.plot(layers, spread, ".", color=style.COLOURS["muted"])
     right.plot(layers, np.median(spread, 1), color=style.COLOURS["semi_bias"], label="median head")
-    right.set(xlabel="layer", ylabel="spread over positions, nats", yscale="log", xticks=layers[::2])
+    right.set(xlabel="layer", ylabel="spread over positions, nats", yscale="log" if spread.any() else "linear",
+              xticks=layers[::2])
     right.legend()
     return fig
 

@@ -49,6 +49,12 @@ def test_a_notebook_gets_picture_png_and_numbers_and_the_numbers_need_no_pickle(
         assert numbers["contents"].dtype.kind == "U"
 
 
+def test_masked_whole_numbers_become_nan():
+    fig, ax = style.new()
+    ax.imshow(np.ma.masked_equal([[1, 2], [3, 4]], 3))
+    np.testing.assert_array_equal(data(fig)["panel0.image0"], [[1, 2], [np.nan, 4]])
+
+
 def test_many_numbers_are_kept_in_single_precision():
     fig, ax = style.new()
     ax.imshow(np.zeros((MANY, 2)))
