@@ -89,7 +89,7 @@ def offer(app, pagename, templatename, context, doctree):
             write(out / name, nbformat.writes(plain(notebook, outputs)).encode())
             links.append(link(f"{up}{FOLDER}/{name}", said))
         context["body"] = below_figures(context["body"], figures(notebook), up, out)
-    if pagename == app.config.root_doc:
+    if pagename == app.config.root_doc and "one_page" in app.extensions:
         links.append(f'<a href="{up}{one_page.NAME}">the whole book on one page, for printing</a>')
     if links:
         context["body"] += f'\n<p class="downloads">This page to take home: {", ".join(links)}.</p>\n'

@@ -70,6 +70,8 @@ def test_the_page_is_rendered_apart_from_the_book_and_says_so(tmp_path):
     assert contents(ROOT / "book") == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["html", "notation.ipynb", "run.json"]
     page = (tmp_path / "html" / "book" / "notation.html").read_text()
+    assert "one-page" not in page
+    assert not (tmp_path / "html" / "one-page.html").exists()
     assert "Executed apart from the book" in page
     assert "/my/texts.txt" in page
 
