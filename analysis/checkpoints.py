@@ -258,6 +258,10 @@ def _checked(found: Checkpoint) -> Checkpoint:
     """Refuse files whose sha256 is not the pinned one, the bundle's own, or the one the hub's cache names them by."""
     known = KNOWN.get(found.name, Known(""))
     listed = _listed(found.folder)
+    for name, due in listed.items():
+        path = found.folder / name
+        if not path.is_file() or (path.suffix not in (".md", ".safetensors") and sha256(path) != due):
+            raise Tampered(f"{path} is missing or not the file that SHA256SUMS lists: fetch it again")
     for path in found.files():
         blob = path.resolve().name if found.source == "hub" and path.is_symlink() else ""
         due = set()
@@ -276,8 +280,11 @@ def _checked(found: Checkpoint) -> Checkpoint:
 def _listed(folder: Path) -> dict[str, str]:
     """Read ``SHA256SUMS`` (as ``sha256sum`` writes it) where a folder has one."""
     sums = folder / "SHA256SUMS"
-    lines = sums.read_text().splitlines() if sums.is_file() else []
-    return {line.split()[1].lstrip("*"): line.split()[0] for line in lines if line.strip()}
+    try:
+        lines = sums.read_text().splitlines() if sums.is_file() else []
+        return {name.lstrip("*"): due for due, name in (line.split(maxsplit=1) for line in lines if line.strip())}
+    except ValueError as error:
+        raise Tampered(f"{sums} is no list of sums and names: {error}") from None
 
 
 def sha256(path: str | Path) -> str:

@@ -6,7 +6,7 @@ cells emitted with :func:`collect`. A verdict whose computed condition is false 
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -113,8 +113,10 @@ def claims(path: Path = ROOT / "book" / "claims.yml") -> tuple[Claim, ...]:
     try:
         rows = yaml.safe_load(path.read_text())
         found = tuple(Claim(**row) for row in rows)
-    except (OSError, TypeError, yaml.YAMLError) as error:
+    except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
         raise BadLedger(f"{path} cannot be read as a list of claims: {error}") from None
+    if strange := [c.id for c in found if not all(isinstance(said, str) for said in asdict(c).values())]:
+        raise BadLedger(f"{path}: the fields of {strange[0]} must be text, in quotes where they look like numbers")
     ids = [c.id for c in found]
     if twice := sorted({i for i in ids if ids.count(i) > 1}):
         raise BadLedger(f"{path} lists {', '.join(twice)} more than once")
@@ -168,22 +170,24 @@ def collect(folder: Path = ROOT / "tests" / "recorded") -> dict[str, Verdict]:
     Raises
     ------
     BadLedger
-        If two cells judge the same claim, or a file is not whole.
+        If two cells judge the same claim, one judges what is no claim, or a file is not whole.
     """
-    found: dict[str, Verdict] = {}
+    known, found = {c.id for c in claims()}, {}
     for path in sorted(folder.glob("*.json")):
-        for emitted in _emitted(path):
-            new = Verdict(**emitted, chapter=path.stem)
+        for new in _emitted(path):
+            if new.outcome not in OUTCOMES or new.id not in known:
+                raise BadLedger(f"{path} judges {new.id} {new.outcome!r}, which is no claim or no outcome")
             if new.id in found:
                 raise BadLedger(f"{new.id} has two verdicts: in {found[new.id].chapter} and in {path.stem}")
             found[new.id] = new
     return found
 
 
-def _emitted(path: Path) -> Iterable[dict]:
+def _emitted(path: Path) -> list[Verdict]:
     try:
         cells = json.loads(path.read_text())
-        return [out["data"][MIME] for cell in cells for out in cell["outputs"] if MIME in out.get("data", {})]
+        return [Verdict(**out["data"][MIME], chapter=path.stem) for cell in cells for out in cell["outputs"]
+                if MIME in out.get("data", {})]
     except (ValueError, KeyError, TypeError) as error:
         raise BadLedger(f"{path} is not a whole file of recorded outputs: {error!r}") from None
 

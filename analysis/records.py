@@ -211,7 +211,7 @@ def load(name: str, folder: Path = FOLDER) -> Record:
     Raises
     ------
     BadRecord
-        If a file is missing, truncated, or was edited after it was written.
+        If a file is missing, truncated, was edited after it was written, or is another's record.
     """
     path = folder / f"{name}.json"
     again = f"run: python -m analysis record {name}"
@@ -219,15 +219,19 @@ def load(name: str, folder: Path = FOLDER) -> Record:
         body = json.loads(path.read_text())
     except FileNotFoundError:
         raise BadRecord(f"there is no record {path}; {again}") from None
-    except ValueError as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadRecord(f"{path} is not whole JSON ({error}); {again}") from None
     if not isinstance(body, dict) or body.get("sha256") != _seal(body):
         raise BadRecord(f"{path} was changed after it was written; {again}")
-    arrays = {}
-    if body["arrays"]:
-        arrays = _load_arrays(folder / f"{name}.npz", body, again)
-    return Record(name, {k: Value(**v) for k, v in body["values"].items()}, arrays,
-                  {k: v["tolerance"] for k, v in body["arrays"].items()}, body["provenance"])
+    if body.get("experiment") != name:
+        raise BadRecord(f"{path} is the record of {body.get('experiment')!r}; {again}")
+    try:
+        values = {k: Value(**v) for k, v in body["values"].items()}
+        arrays = _load_arrays(folder / f"{name}.npz", body, again) if body["arrays"] else {}
+        return Record(name, values, arrays, {k: v["tolerance"] for k, v in body["arrays"].items()},
+                      body["provenance"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadRecord(f"{path} has a right seal and is no record ({error!r}); {again}") from None
 
 
 def _load_arrays(path: Path, body: dict, again: str) -> dict[str, np.ndarray]:

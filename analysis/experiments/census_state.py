@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from analysis.axes import check_fit
 from analysis.stream import Sums
 
 CODE = Path(__file__).parents[1]
@@ -47,6 +48,7 @@ def restore(path: Path, sums: Sums, name: str) -> int:
         done = int(header["done"])
         if header["identity"] == name:
             for key, total in sums.state.items():
+                check_fit(key, kept[key], total.shape, "the census", total.cpu())
                 total.copy_(kept[key])
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path} is no state of a census ({error}): delete it to begin anew") from error

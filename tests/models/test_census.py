@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import checkpoints, gates, models, texts
+from analysis import checkpoints, gates, models, sums, texts
 from analysis.experiments import census, census_bias, census_state
 
 TEXTS = texts.passages(longest=45)[:3]
@@ -200,3 +200,12 @@ def test_the_identity_of_a_census_knows_what_is_counted():
     others = [({"name": "b"}, ["x"], (0, 1), None), ({"name": "a"}, ["y"], (0, 1), None),
               ({"name": "a"}, ["x"], (0, 2), None), ({"name": "a"}, ["x"], (0, 1), 3)]
     assert len({due, *(census_state.identity(*other) for other in others)}) == 5
+
+
+def test_a_state_of_other_sizes_is_refused_and_not_spread_out(tmp_path):
+    kept = sums.Moments((1,))
+    kept.add(torch.ones(1))
+    census_state.save(tmp_path / "state", kept, "name", 1)
+    assert census_state.restore(tmp_path / "state", sums.Moments((1,)), "name") == 1
+    with pytest.raises(ValueError, match=r"sum must be \(3,\).*delete it"):
+        census_state.restore(tmp_path / "state", sums.Moments((3,)), "name")

@@ -53,6 +53,25 @@ def test_collect(tmp_path):
         ledger.collect(tmp_path)
 
 
+@pytest.mark.parametrize(("emitted", "message"), [
+    ([1], "not a whole file"), ({"outcome": "reproduced"}, "not a whole file"), (None, "not a whole file"),
+    ({"id": "Z-9", "outcome": "reproduced", "evidence": "e"}, "Z-9 'reproduced', which is no claim"),
+    ({"id": "K-01", "outcome": "splendid", "evidence": "e"}, "K-01 'splendid', which is no claim or no outcome"),
+])
+def test_what_is_no_verdict_is_refused(tmp_path, emitted, message):
+    (tmp_path / "one.json").write_text(json.dumps([{"outputs": [{"data": {ledger.MIME: emitted}}]}]))
+    with pytest.raises(BadLedger, match=message):
+        ledger.collect(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"- {id: 5, document: d, place: p, claim: c, chapter: x}",
+                                     b"", b"- null", b"- [", b"a: 1"])
+def test_what_is_no_list_of_claims_is_refused(tmp_path, content):
+    (tmp_path / "claims.yml").write_bytes(content)
+    with pytest.raises(BadLedger, match=r"claims\.yml"):
+        ledger.claims(tmp_path / "claims.yml")
+
+
 def test_claims_file_is_checked(tmp_path):
     row = "{id: K-01, document: d, place: p, claim: c, chapter: x}"
     (tmp_path / "claims.yml").write_text(f"- {row}\n- {row}\n")

@@ -71,6 +71,38 @@ def test_edited_or_missing_arrays_are_refused(folder):
         records.load("other", folder)
 
 
+@pytest.mark.parametrize("spoil", [
+    lambda body: body.pop("values"), lambda body: body.pop("arrays"), lambda body: body.pop("provenance"),
+    lambda body: body.pop("arrays_sha256"), lambda body: body.update(values=[1]),
+    lambda body: body["values"]["mean"].update(unknown=1), lambda body: body["values"]["mean"].pop("value"),
+    lambda body: body["arrays"].update(more={"tolerance": 0.0}), lambda body: body["arrays"]["table"].clear(),
+])
+def test_a_right_seal_makes_no_record(folder, spoil):
+    body = json.loads((folder / "toy.json").read_text())
+    spoil(body)
+    body["sha256"] = records._seal(body)
+    (folder / "toy.json").write_text(json.dumps(body))
+    with pytest.raises(BadRecord, match=r"is no record|not the file that was recorded"):
+        records.load("toy", folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"null", b"[" * 100_000])
+def test_what_is_no_json_is_no_record(folder, content):
+    (folder / "toy.json").write_bytes(content)
+    with pytest.raises(BadRecord, match="python -m analysis record toy"):
+        records.load("toy", folder)
+
+
+def test_a_record_under_another_name_is_refused(folder):
+    for ending in ("json", "npz"):
+        (folder / f"toy.{ending}").rename(folder / f"other.{ending}")
+    with pytest.raises(BadRecord, match="is the record of 'toy'"):
+        records.load("other", folder)
+    (folder / "toy.json").mkdir()
+    with pytest.raises(BadRecord, match="is not whole JSON"):
+        records.load("toy", folder)
+
+
 def test_missing_inputs_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
     monkeypatch.setenv("ANALYSIS_DATA", str(tmp_path))
