@@ -1,4 +1,4 @@
-"""The command line: ``python -m analysis list | record | check | run | train | ledger``, one module a subcommand."""
+"""The command line: ``python -m analysis COMMAND``, one module of ``analysis.commands`` a subcommand."""
 
 import argparse
 import os

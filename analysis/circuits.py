@@ -71,7 +71,7 @@ def run(model: AttentionOnly, tokens: Int[Tensor, "batch position"]) -> Ran:
         raise ValueError(f"tokens must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
     if length > len(model.W_P):
         raise ValueError(f"tokens are {length} long, the model has {len(model.W_P)} positions")
-    x = model.W_E[tokens] + model.W_P[:length]
+    x = model.W_E[tokens.long()] + model.W_P[:length]
     streams, attention = [], []
     for layer in model.layers:
         did = attend(x, layer, causal=True)

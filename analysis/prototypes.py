@@ -47,6 +47,8 @@ def no_keys(vocab: int, length: int, seed: int = 0) -> AttentionWeights:
 
 def constant_pattern(vocab: int, length: int, token: int, sharpness: float | int = SHARP) -> AttentionWeights:
     """Prefer one token, whoever asks: ``W_Q = 0`` and a query bias. The pattern is its constant part alone."""
+    if not 0 <= token < vocab:  # other rows of the table are positions
+        raise ValueError(f"token must lie in 0..{vocab - 1}, got {token}")
     W_K = torch.zeros(vocab + length, 1)
     W_K[token] = 1
     return _layer(torch.zeros(vocab + length, 1), W_K, torch.tensor([float(sharpness)]))

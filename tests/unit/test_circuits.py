@@ -83,6 +83,13 @@ def test_too_long_a_sequence_is_refused():
         circuits.run(plain(make()), torch.zeros(1, 21, dtype=torch.long))
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_tokens_of_any_whole_type_are_numbers_and_no_mask():
+    model, tokens = plain(make()), torch.tensor([[0, 3, 1, 1]])
+    for dtype in (torch.uint8, torch.int32):
+        assert torch.equal(circuits.run(model, tokens.to(dtype)).logits, circuits.run(model, tokens).logits)
+
+
 @pytest.mark.parametrize(("call", "message"), [
     (lambda m: circuits.run(m, torch.tensor([0, 1])), r"\(batch, position\)"),
     (lambda m: circuits.run(m, torch.tensor([[0, -1]])), r"in 0\.\.10"),

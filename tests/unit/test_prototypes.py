@@ -98,6 +98,9 @@ def test_refusals(monkeypatch):
         prototypes.embed(torch.tensor([3]), 3)
     with pytest.raises(ValueError, match="whole numbers"):
         prototypes.embed(torch.tensor([0.5]), 3)
+    for token in (-1, VOCAB):  # both are rows of positions in the table
+        with pytest.raises(ValueError, match="token must lie"):
+            prototypes.constant_pattern(VOCAB, N, token)
     with pytest.raises(ValueError, match="back must"):
         prototypes.previous_token(3, 4, back=4)
     with pytest.raises(ValueError, match="period must"):

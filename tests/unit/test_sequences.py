@@ -2,6 +2,7 @@
 
 import gzip
 import itertools
+import math
 import tracemalloc
 
 import numpy as np
@@ -237,6 +238,14 @@ def test_split_refuses():
         splits.split([], "colour")
     with pytest.raises(ValueError, match="three are needed"):
         splits.split([fasta.Gene("a", "A", "x"), fasta.Gene("b", "A", "x")])
+    many = [fasta.Gene(str(i), "A", "x") for i in range(8)]
+    with pytest.raises(ValueError, match="genes is empty"):
+        splits.split([])
+    for shares in ((0.5, 0.5), (-0.1, 0.2), (0.1, math.nan)):
+        with pytest.raises(ValueError, match="shares must not be negative"):
+            splits.split(many, shares=shares)
+    with pytest.raises(ValueError, match="leave none of the 8 sequences of class 'x'"):
+        splits.split(many, shares=(0.45, 0.5))
     with pytest.raises(ValueError, match="needs backbones"):
         next(simulate.simulate([], 1))
 
