@@ -97,7 +97,7 @@ def build(app, error):
         toc = (Path(app.srcdir) / "_toc.yml").read_text(encoding="utf-8")
         pages = re.findall(r"^\s*(?:root|- file): (\S+)", toc, re.MULTILINE)
         if all((Path(app.outdir) / f"{page}.html").exists() for page in pages):
-            write(Path(app.outdir), pages, app.config.project or app.config.html_title or "The book")
+            write(Path(app.outdir), pages, app.config.html_title or "The book")
 
 
 def setup(app):
