@@ -165,7 +165,8 @@ def outstanding(by_layer: Sequence[Float[Tensor, "position model"]], lengths: Se
     Returns
     -------
     dict
-        ``outliers`` (layer): how many stand out; ``size`` (layer coordinate): root mean square; ``kurtosis`` and
+        ``outliers`` (layer): how many stand out, which are the largest in ``size`` (layer coordinate), the root mean
+        square over standardised rows; ``kurtosis`` and
         ``kurtosis_kept`` (layer): mean over rows with and without them; ``failing_kept`` (text layer): the share of
         rows that fails without them. Ledger B-78.
     """
@@ -176,7 +177,7 @@ def outstanding(by_layer: Sequence[Float[Tensor, "position model"]], lengths: Se
         less = normality.without(rows, out)
         failed = normality.lilliefors(less) > normality.critical_value(less.shape[-1])
         failing.append([float(part.double().mean()) for part in failed.split(list(lengths))])
-        found["size"].append((rows - rows.mean(-1, keepdim=True)).square().mean(0).sqrt().cpu().numpy())
+        found["size"].append(normality.standardise(rows).square().mean(0).sqrt().cpu().numpy())  # what `out` goes by
         found["kurtosis"].append(float(normality.excess_kurtosis(rows).mean()))
         found["kurtosis_kept"].append(float(normality.excess_kurtosis(less).mean()))
         found["outliers"].append(len(out))

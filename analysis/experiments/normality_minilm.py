@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from analysis import bert, checkpoints, models, signatures, texts
+from analysis import bert, checkpoints, entropy, models, signatures, texts
 from analysis.encoder import encode
 from analysis.records import Experiment, Result
 from analysis.stations import normalise, pass_through
@@ -30,7 +30,7 @@ def survey(name: str, passages: Sequence[str]) -> dict[str, np.ndarray]:
         model = models.load(checkpoint, control_seed=seed)
         measured = _measure_layers(model, tokenizer, passages)
         measured |= {f"pad_{key}": value for key, value in measure_padded(model, tokenizer, passages[:PADDED]).items()}
-        measured["effect"] = ablate(model, tokenizer, passages[:ABLATED])
+        measured |= ablate(model, tokenizer, passages[:ABLATED])
         found.update({prefix + key: value for key, value in measured.items()})
     return found
 
@@ -68,27 +68,35 @@ def measure_padded(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -
     return {key: np.stack([text[key] for text in per_text]) for key in per_text[0]}
 
 
-def ablate(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> np.ndarray:
-    """Make one head after another uniform; return 1 minus the cosine of the mean rows at the end: text layer head.
+def ablate(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> dict[str, np.ndarray]:
+    """Make one head after another uniform, on texts that are cut at ``LONGEST_ABLATED`` tokens.
 
-    In float64: the control's heads are so near to uniform that float32 would show its rounding.
+    Returns
+    -------
+    dict
+        ``(text, layer, head)`` each: ``effect``, 1 minus the cosine of the mean rows at the end; ``effect_entropy`` and
+        ``effect_sink``, row entropy relative to ln n and the mass on the first and the last key, of the very maps that
+        were made uniform. In float64: the control's heads are so near to uniform that float32 would show its rounding.
     """
     layers = [layer.to(torch.float64) for layer in bert.encoder_layers(model)]
     heads, longest = layers[0].attention.heads, min(LONGEST_ABLATED, model.config.max_position_embeddings)
-    effect = np.zeros((len(passages), len(layers), heads))
+    found = {name: np.zeros((len(passages), len(layers), heads))
+             for name in ("effect", "effect_entropy", "effect_sink")}
     for i, read in enumerate(bert.hidden_states(model, tokenizer, passages, longest)):
         states = encode(read[0].double(), layers)
         end = states[-1].mean(0)
         for level, layer in enumerate(layers):
             maps = pass_through(states[level], layer).attention
+            found["effect_entropy"][i, level] = entropy.relative_entropy(maps).mean(-1)
+            found["effect_sink"][i, level] = maps[..., [0, -1]].sum(-1).mean(-1)
             for head in range(heads):
                 edited = maps.clone()
                 edited[head] = 1 / maps.shape[-1]
                 x = pass_through(states[level], layer, edited).second
                 for later in layers[level + 1:]:
                     x = pass_through(x, later).second
-                effect[i, level, head] = 1 - torch.cosine_similarity(x.mean(0), end, dim=0)
-    return effect
+                found["effect"][i, level, head] = 1 - torch.cosine_similarity(x.mean(0), end, dim=0)
+    return found
 
 
 def _tolerance(name: str) -> float:

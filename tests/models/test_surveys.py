@@ -5,8 +5,9 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from analysis import checkpoints, models, texts
+from analysis import bert, checkpoints, entropy, models, texts
 from analysis.experiments import normality_minilm, stream_minilm
+from analysis.stations import pass_through
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +19,21 @@ def folder(tmp_path_factory):
                              max_position_embeddings=48)).save_pretrained(path)
     models.tokenizer(checkpoints.find("minilm")).save_pretrained(path)
     return str(path)
+
+
+def test_a_head_that_is_made_uniform_is_judged_by_the_maps_it_had(folder, monkeypatch):
+    monkeypatch.setattr(normality_minilm, "LONGEST_ABLATED", 16)
+    found = normality_minilm.survey(folder, texts.passages(count=2))
+    checkpoint = checkpoints.find(folder)
+    model, tokenizer = models.load(checkpoint), models.tokenizer(checkpoint)
+    short = bert.hidden_states(model, tokenizer, texts.passages(count=2), 16)
+    for i, states in enumerate(short):
+        for level, layer in enumerate(bert.encoder_layers(model)):
+            maps = pass_through(states[level], layer).attention
+            np.testing.assert_allclose(found["effect_entropy"][i, level], entropy.relative_entropy(maps).mean(-1),
+                                       atol=1e-5)
+            np.testing.assert_allclose(found["effect_sink"][i, level], maps[..., [0, -1]].sum(-1).mean(-1), atol=1e-5)
+    assert np.abs(found["effect_sink"] - found["sink"]).min() > 1e-3  # of the whole texts it is another
 
 
 def test_normality_survey_measures_every_text_layer_and_head(folder):

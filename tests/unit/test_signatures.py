@@ -123,12 +123,15 @@ def test_extreme_coordinates_are_dropped_from_a_sum():
 def test_outstanding_coordinates_are_found_over_texts():
     rows = draw(30, 50)
     rows[:, 3] = 12 * rows[:, 3].sign()
+    rows[0, 7] = 5
+    rows[0] *= 1000  # one long row must not name the coordinate that is large in it alone
     found = signatures.outstanding([rows, draw(30, 50, seed=1)], [10, 20])
     assert found["outliers"].tolist() == [1, 0]
     assert found["size"].shape == (2, 50)
     assert found["size"][0].argmax() == 3
-    centred = rows.numpy() - rows.numpy().mean(1, keepdims=True)
-    np.testing.assert_allclose(found["size"][0], np.sqrt(np.square(centred).mean(0)))
+    assert normality.standing_out(rows).tolist() == [3]
+    standard = (rows.numpy() - rows.numpy().mean(1, keepdims=True)) / rows.numpy().std(1, keepdims=True)
+    np.testing.assert_allclose(found["size"][0], np.sqrt(np.square(standard).mean(0)))
     assert found["kurtosis"][0] > 5
     assert abs(found["kurtosis_kept"][0]) < 1
     cut = normality.critical_value(49)
