@@ -25,12 +25,12 @@ def verdicts(counts: Mapping[str, Mapping[str, int]], names: Mapping[str, str]) 
         if not any(sizes):
             continue
         ax.barh(rows, sizes, left=left, color=style.VERDICTS[outcome], label=f"{outcome} ({sum(sizes)})", height=0.72)
-        for row, (start, size) in enumerate(zip(left, sizes)):
+        for row, (start, size) in enumerate(zip(left, sizes, strict=True)):
             if size > 2:
                 pale = outcome in ("open", "conditional")
                 ax.text(start + size / 2, row, size, ha="center", va="center",
                         color=style.COLOURS["ink"] if pale else style.COLOURS["paper"])
-        left = [a + b for a, b in zip(left, sizes)]
+        left = [a + b for a, b in zip(left, sizes, strict=True)]
     ax.invert_yaxis()
     ax.set_xlabel("claims")
     fig.legend(loc="outside upper center", ncols=6, columnspacing=1.0, handlelength=1)

@@ -32,7 +32,7 @@ def over_seeds(trained: np.ndarray, control: np.ndarray) -> list[Line]:
     """Make one curve a seed from ``(seed, unit, layer)``, with intervals over units; the control's in its colour."""
     return [Line(over_units(values), concept, f"{concept}, seed {seed}", style.SEEDS[seed % len(style.SEEDS)])
             for seed, pair in enumerate(zip(control, trained, strict=True))
-            for concept, values in zip(("control", "trained"), pair)]
+            for concept, values in zip(("control", "trained"), pair, strict=True)]
 
 
 def by_depth(depth: int, shares: Sequence[float] = (0.0, 0.4, 1.0)) -> tuple[int, ...]:
@@ -58,9 +58,15 @@ def lines(panels: Mapping[str, list[Line]], ylabels: list[str], *, level: tuple[
     """Draw curves over layers, a panel a title, with intervals; ``level`` is a line (or one a panel) and its label.
 
     Where no curve goes below 0 the axis begins there: an interval that reaches further says no more about a share.
+
+    Raises
+    ------
+    ValueError
+        If there is not one label of an axis a panel, or one label names curves of two looks: the legend is common.
     """
+    _check_looks([line for curves in panels.values() for line in curves])
     figure, axes = style.new(1, len(panels), size=size, squeeze=False)
-    for k, (panel, ylabel, (title, curves)) in enumerate(zip(axes[0], ylabels, panels.items())):
+    for k, (panel, ylabel, (title, curves)) in enumerate(zip(axes[0], ylabels, panels.items(), strict=True)):
         for line in curves:
             values = line.values if line.values.ndim == 2 else np.stack([line.values] * 3, 1)
             layers = np.arange(len(values))
@@ -75,7 +81,16 @@ def lines(panels: Mapping[str, list[Line]], ylabels: list[str], *, level: tuple[
         panel.set(xlabel="layer", title=title, ylabel=ylabel, xticks=layers[::2] if crowded else layers)
         negative = any(line.values.reshape(len(line.values), -1)[:, 0].min() < 0 for line in curves)
         panel.set_ylim(bottom=min(0, panel.get_ylim()[0]) if negative else 0)
-    shown = {label: handle for panel in axes[0] for handle, label in zip(*panel.get_legend_handles_labels())}
+    shown = {label: handle for panel in axes[0]
+             for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
     columns = len(shown) if len(shown) <= 4 else -(-len(shown) // 2)  # of two, so that a seed's curves share one
     figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns)
     return figure
+
+
+def _check_looks(curves: Sequence[Line]) -> None:
+    looks: dict[str, tuple[str, str]] = {}
+    for line in curves:
+        look = line.concept, line.dashes
+        if line.label is not None and looks.setdefault(line.label, look) != look:
+            raise ValueError(f"label {line.label!r} must name curves of one look, got {looks[line.label]} and {look}")

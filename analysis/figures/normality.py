@@ -16,7 +16,7 @@ def statistics(by_layer: Mapping[int, Mapping[str, np.ndarray]], critical: float
     figure, axes = style.new(1, len(by_layer), sharey=True, squeeze=False)
     axes = axes[0]
     edges = np.linspace(0, max(v.max() for panel in by_layer.values() for v in panel.values()), 50)
-    for panel, (layer, values) in zip(axes, by_layer.items()):
+    for panel, (layer, values) in zip(axes, by_layer.items(), strict=True):
         for which in ("control", "trained"):
             weights = np.full(len(values[which]), 100 / len(values[which]))
             panel.hist(values[which], edges, weights=weights, color=style.COLOURS[which], alpha=0.8, label=which)
@@ -31,7 +31,7 @@ def statistics(by_layer: Mapping[int, Mapping[str, np.ndarray]], critical: float
 def sizes(rms: Mapping[str, np.ndarray], threshold: float) -> Figure:
     """Draw the root mean square of every coordinate in one layer, trained and control, naming those that stand out."""
     figure, axes = style.new(1, 2, sharey=True)
-    for panel, which in zip(axes, ("trained", "control")):
+    for panel, which in zip(axes, ("trained", "control"), strict=True):
         values = rms[which]
         panel.vlines(np.arange(len(values)), 0, values, color=style.COLOURS[which], linewidth=0.8)
         panel.axhline(threshold, color=style.COLOURS["highlight"], linestyle="--", label="stands out")
@@ -67,7 +67,7 @@ def spectra(by_layer: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
     """Draw figure 11: how the singular values of the head outputs are spread, a panel a layer, trained and control."""
     figure, axes = style.new(1, len(by_layer), sharey=True, squeeze=False)
     edges = np.linspace(0, max(v.max() for panel in by_layer.values() for v in panel.values()), 41)
-    for panel, (layer, values) in zip(axes[0], by_layer.items()):
+    for panel, (layer, values) in zip(axes[0], by_layer.items(), strict=True):
         for which in ("control", "trained"):
             weights = np.full(values[which].size, 100 / values[which].size)
             panel.hist(values[which].ravel(), edges, weights=weights, color=style.COLOURS[which], alpha=0.7,
@@ -85,7 +85,7 @@ def total(vectors: Mapping[str, np.ndarray], statistic: Mapping[str, float]) -> 
     """
     figure, axes = style.new(1, len(vectors) + 1)
     grid = np.linspace(-4.5, 4.5, 181)
-    for panel, (which, values) in zip(axes, vectors.items()):
+    for panel, (which, values) in zip(axes[:-1], vectors.items(), strict=True):
         z = (values - values.mean()) / values.std(ddof=1)
         panel.hist(np.clip(z, -4.5, 4.5), np.linspace(-4.5, 4.5, 46), density=True, color=style.COLOURS[which],
                    alpha=0.8)
@@ -108,7 +108,7 @@ def effects(entropy: Mapping[str, np.ndarray], effect: Mapping[str, np.ndarray],
     """
     figure, axes = style.new(1, 2, width_ratios=[2, 1])
     marks, shades = "osD^vPX*<>hd", colormaps[style.WEIGHT_CMAP]
-    for level, (x, y, sinking) in enumerate(zip(entropy["trained"], effect["trained"], sink)):
+    for level, (x, y, sinking) in enumerate(zip(entropy["trained"], effect["trained"], sink, strict=True)):
         axes[0].scatter(x, y, marker=marks[level % len(marks)], s=26, label=f"layer {level}", edgecolor="none",
                         color=shades(level / max(1, len(sink) - 1)))
         axes[0].scatter(x[sinking], y[sinking], marker="o", s=90, facecolor="none", linewidth=1,

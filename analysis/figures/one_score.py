@@ -64,7 +64,7 @@ def distances(families: Sequence[str], models: Mapping[str, tuple[np.ndarray, np
 def shares(models: Mapping[str, np.ndarray], names: Sequence[str]) -> Figure:
     """Draw what each part contributes in every head, ``(head, part)`` a panel, negative parts below the line."""
     fig, axes = style.new(len(models), 1, size="page" if len(models) > 3 else "tall", squeeze=False)
-    for ax, (title, table) in zip(axes[:, 0], models.items()):
+    for ax, (title, table) in zip(axes[:, 0], models.items(), strict=True):
         _stack(ax, table, names)
         ax.set(title=title, ylabel="nats", xlim=(-0.7, len(table) - 0.3))
         ax.title.set_horizontalalignment("left")

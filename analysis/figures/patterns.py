@@ -14,7 +14,7 @@ def parts(varying: np.ndarray, constant: np.ndarray, head: str) -> Figure:
     fig, axes = style.new(1, 3, size="wide", sharey=True)
     limit = float(np.abs(np.stack([varying, constant])).max())
     for ax, (title, scores) in zip(axes, {f"varying part, {head}": varying, "constant part": constant,
-                                          "sum": varying + constant}.items()):
+                                          "sum": varying + constant}.items(), strict=True):
         shown = ax.imshow(np.where(np.tri(len(scores)), scores, np.nan), cmap=style.SCORE_CMAP,
                           norm=style.centred(scores, limit))
         ax.set(title=title, xlabel="key")
@@ -26,7 +26,7 @@ def parts(varying: np.ndarray, constant: np.ndarray, head: str) -> Figure:
 def spectra(values: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray]) -> Figure:
     """Draw all heads' singular values over the largest, one panel a matrix; ``(head, channel)``, control in grey."""
     fig, axes = style.new(1, len(values), size="wide", sharey=True, squeeze=False)
-    for ax, (title, heads) in zip(axes[0], values.items()):
+    for ax, (title, heads) in zip(axes[0], values.items(), strict=True):
         across = np.arange(1, heads.shape[-1] + 1)
         ax.plot(across, (heads / heads[:, :1]).T, color=style.COLOURS["trained"], linewidth=0.5, alpha=0.5)
         grey = control[title]
@@ -44,7 +44,7 @@ def tables(values: Mapping[str, np.ndarray], label: str, *, logarithmic: bool = 
     fig, axes = style.new(1, len(values), size="wide", sharey=True, squeeze=False)
     every = np.stack(list(values.values()))
     scale = {"norm": LogNorm(every.min(), every.max())} if logarithmic else {"vmin": 0, "vmax": every.max()}
-    for ax, (title, table) in zip(axes[0], values.items()):
+    for ax, (title, table) in zip(axes[0], values.items(), strict=True):
         shown = ax.imshow(table, cmap=style.WEIGHT_CMAP, aspect="auto", **scale)
         ax.set(title=title, xlabel="head", xticks=range(0, table.shape[1], 2), yticks=range(0, table.shape[0], 2))
     axes[0, 0].set_ylabel("layer")
@@ -80,8 +80,8 @@ def costs(lengths: np.ndarray, counts: Mapping[str, Mapping[str, np.ndarray]], m
           seconds: Mapping[str, np.ndarray]) -> Figure:
     """Draw counted costs over the length, one panel a quantity, and measured seconds in the last."""
     fig, axes = style.new(1, len(counts) + 1, size="wide")
-    colours = dict(zip(seconds, ("content", "semi_bias", "positional")))
-    for ax, (title, forms) in zip(axes, counts.items()):
+    colours = dict(zip(seconds, ("content", "semi_bias", "positional"), strict=True))
+    for ax, (title, forms) in zip(axes[:-1], counts.items(), strict=True):
         for form, values in forms.items():
             ax.plot(lengths, values, color=style.COLOURS[colours[form]], label=form)
         ax.set(title=title, xscale="log", yscale="log", xlabel="length n")

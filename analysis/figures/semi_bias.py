@@ -40,7 +40,7 @@ def maps(scores: dict[str, np.ndarray], size: str = "tall", xlabel: str = "posit
     A scale ends where 9 of 10 entries are within it, so that the faint heads are seen beside the strong ones.
     """
     fig, rows = style.new(len(scores), 1, size=size, sharex=True, squeeze=False)
-    for ax, (title, values) in zip(rows[:, 0], scores.items()):
+    for ax, (title, values) in zip(rows[:, 0], scores.items(), strict=True):
         norm = style.centred(values, float(np.quantile(np.abs(values), 0.9)))
         shown = ax.imshow(values, aspect="auto", cmap=style.SCORE_CMAP, norm=norm,
                           extent=(-0.5, values.shape[1] - 0.5, len(values) - 0.5, -0.5))
@@ -65,7 +65,7 @@ def curves(scores: np.ndarray, odd: tuple[int, ...], rising: int) -> Figure:
     for head in others:
         ax.plot(scaled[head], color=style.COLOURS["semi_bias"], alpha=0.45, linewidth=1,
                 label=f"the other {len(others)} heads" if head == others[0] else None)
-    for head, colour in zip(odd, ("content", "positional", "token")):
+    for head, colour in zip(odd, ("content", "positional", "token"), strict=False):
         ax.plot(scaled[head], color=style.COLOURS[colour], label=f"head {head}")
     ax.set(xlabel="position of the key", ylabel="semi-bias, standardised", ylim=(-2.4, 3.4))
     ax.legend(loc="upper center", ncols=3)
@@ -77,11 +77,11 @@ def locality(mass: np.ndarray, uniform: float, control: np.ndarray | None = None
     """Draw for every head how near three position-only attentions look: ``mass (part, head)`` and equal weights."""
     panels = [("trained", mass)] + ([] if control is None else [("control", control)])
     fig, axes = style.new(1, len(panels), size="wide", sharey=True, squeeze=False)
-    for ax, (title, values) in zip(axes[0], panels):
+    for ax, (title, values) in zip(axes[0], panels, strict=True):
         ax.axvline(uniform, color=style.COLOURS["uniform"], linestyle="--", label="equal weights")
         heads = np.arange(values.shape[1])
         ax.hlines(heads, values.min(0), values.max(0), color=style.COLOURS["muted"], linewidth=1)
-        for (part, concept), marker, row in zip(PARTS.items(), "osD", values):
+        for (part, concept), marker, row in zip(PARTS.items(), "osD", values, strict=True):
             ax.plot(row, heads, marker, color=style.COLOURS[concept], label=f"${part}$")
         ax.set(xlabel=xlabel, xlim=(-0.03, 1.03), yticks=heads)
         if control is not None:
@@ -96,7 +96,7 @@ def peaks(distance: np.ndarray) -> Figure:
     """Draw, for every head and query, how far back the largest weight of each position-only attention lies."""
     fig, rows = style.new(3, 1, size="tall", sharex=True)
     heads, queries = distance.shape[1:]
-    for ax, part, values in zip(rows, PARTS, distance):
+    for ax, part, values in zip(rows, PARTS, distance, strict=True):
         shown = ax.imshow(values, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=queries,
                           extent=(-0.5, queries - 0.5, heads - 0.5, -0.5))
         ax.set_title(f"${part}$", loc="left")
@@ -145,7 +145,7 @@ def terms(parts: dict[str, np.ndarray], tokens: list[str]) -> Figure:
     hidden = {name: np.where(future, np.nan, np.broadcast_to(v, future.shape)) for name, v in parts.items()}
     hidden = {name: values - np.nanmean(values) for name, values in hidden.items()}
     norm = style.centred(np.stack(list(hidden.values())))
-    for ax, (name, values) in zip(axes.flat, hidden.items()):
+    for ax, (name, values) in zip(axes.flat, hidden.items(), strict=False):  # the last row may be short
         shown = ax.imshow(values, cmap=style.SCORE_CMAP, norm=norm, aspect="auto")
         ax.set_title(name, loc="left")
         ax.set_xticks(range(len(tokens)), tokens, rotation=90)
@@ -159,7 +159,7 @@ def terms(parts: dict[str, np.ndarray], tokens: list[str]) -> Figure:
 def norm_against_semi_bias(norm: np.ndarray, scores: np.ndarray, frequency: np.ndarray, titles: list[str]) -> Figure:
     """Draw token norm against token semi-bias, one panel a head, coloured by how often the token occurs."""
     fig, axes = style.new(2, -(-len(scores) // 2), size="tall", sharex=True, sharey=True)
-    for ax, values, title in zip(axes.flat, scores, titles):
+    for ax, (values, title) in zip(axes.flat, zip(scores, titles, strict=True), strict=False):
         shown = ax.scatter(norm, values, c=np.log10(1 + frequency), s=4, linewidths=0, cmap=style.WEIGHT_CMAP)
         ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
         ax.set_title(title, loc="left")
@@ -187,7 +187,7 @@ def emergence(step: np.ndarray, loss: np.ndarray, rho: np.ndarray, size: np.ndar
 def sizes(b: np.ndarray, xW: np.ndarray, labels: list[str]) -> Figure:
     """Draw the norm of ``b_Q`` beside the median norm of ``x W_Q`` for every head; one panel a model."""
     fig, axes = style.new(1, len(labels), size="wide", squeeze=False, width_ratios=[len(v) for v in b])
-    for ax, one, other, label in zip(axes[0], b, xW, labels):
+    for ax, one, other, label in zip(axes[0], b, xW, labels, strict=True):
         heads = np.arange(len(one))
         ax.bar(heads - 0.2, one, 0.4, color=style.COLOURS["semi_bias"], label="$b_Q$")
         ax.bar(heads + 0.2, other, 0.4, color=style.COLOURS["content"], label="$x W_Q$, median")

@@ -18,8 +18,8 @@ def couplings(rows: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     figure, axes = style.new(len(rows), len(first), size="wide", squeeze=False)
     blocks = len(next(iter(first.values())))
     scale = LogNorm(1e-3 / blocks**2, 1 / blocks)
-    for line, (model, panels) in zip(axes, rows.items()):
-        for panel, (name, values) in zip(line, panels.items()):
+    for line, (model, panels) in zip(axes, rows.items(), strict=True):
+        for panel, (name, values) in zip(line, panels.items(), strict=True):
             image = panel.imshow(np.maximum(values, scale.vmin), norm=scale, cmap=style.WEIGHT_CMAP)
             off = 1 - np.trace(values)
             panel.set(title=f"{name}\n{100 * off:.1f} % off" if panel in axes[0] else f"{100 * off:.1f} % off",

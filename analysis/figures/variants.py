@@ -49,7 +49,7 @@ def accuracies(rows: Mapping[str, Sequence[tuple[float, float, float]]], groups:
 def training(losses: np.ndarray, steps: np.ndarray, validation: np.ndarray) -> Figure:
     """Draw the loss (mean of 10 batches) and the validation accuracy over training, a line a seed."""
     figure, (left, right) = style.new(1, 2)
-    for seed, (loss, step, share) in enumerate(zip(losses, steps, validation)):
+    for seed, (loss, step, share) in enumerate(zip(losses, steps, validation, strict=True)):
         smooth = loss[:len(loss) // 10 * 10].reshape(-1, 10).mean(1)
         left.plot(np.arange(5, 10 * len(smooth), 10), smooth, style.SEEDS[seed % 3], color=style.COLOURS["trained"],
                   label=f"seed {seed}")
@@ -65,7 +65,7 @@ def training(losses: np.ndarray, steps: np.ndarray, validation: np.ndarray) -> F
 def percentages(tables: Mapping[str, np.ndarray], columns: Sequence[str], rows: Sequence[str]) -> Figure:
     """Draw tables of shares ``(row, column)`` in per cent, a panel each; accuracy by class and set, confusions."""
     figure, axes = style.new(1, len(tables), sharey=True, squeeze=False)
-    for panel, (title, table) in zip(axes[0], tables.items()):
+    for panel, (title, table) in zip(axes[0], tables.items(), strict=True):
         panel.imshow(100 * table, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=100)
         for (i, j), share in np.ndenumerate(table):
             panel.text(j, i, f"{100 * share:.0f}", ha="center", va="center",
@@ -79,7 +79,7 @@ def percentages(tables: Mapping[str, np.ndarray], columns: Sequence[str], rows: 
 def norms(rows: Mapping[str, np.ndarray]) -> Figure:
     """Draw figure 2: norms of the rows of X, Q, K and V of one head, ``(kind, position)``, trained and control."""
     figure, axes = style.new(1, 4)
-    for i, (panel, kind) in enumerate(zip(axes, "XQKV")):
+    for i, (panel, kind) in enumerate(zip(axes, "XQKV", strict=True)):
         edges = np.linspace(0, 1.05 * max(values[i].max() for values in rows.values()), 60)
         for which in ("control", "trained"):
             panel.hist(rows[which][i], edges, color=style.COLOURS[which], alpha=0.8, label=which)
@@ -95,8 +95,8 @@ def along_gene(profiles: Mapping[str, np.ndarray], marks: np.ndarray, titles: Se
     A sequence has one scale in all its panels.
     """
     figure, axes = style.new(len(titles), len(profiles), size="tall", sharex=True, sharey="row", squeeze=False)
-    for panels, (concept, values) in zip(axes.T, profiles.items()):
-        for panel, weights, marked, title in zip(panels, values, marks, titles):
+    for panels, (concept, values) in zip(axes.T, profiles.items(), strict=True):
+        for panel, weights, marked, title in zip(panels, values, marks, titles, strict=True):
             _strip(panel, weights, marked[:len(weights)])
             panel.set_title(f"{title}, {concept}", loc="left")
         panels[-1].set(xlabel="k-mer along the gene")
@@ -122,7 +122,7 @@ def enrichment(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float, fl
     ``panels`` maps a title to concept to, for each kind of mark, ratio, its interval, and the bounds of chance.
     """
     figure, axes = style.new(1, len(panels), sharey=True, squeeze=False)
-    for panel, (title, by_concept) in zip(axes[0], panels.items()):
+    for panel, (title, by_concept) in zip(axes[0], panels.items(), strict=True):
         panel.axvline(1, color=style.COLOURS["ink"], linewidth=0.8)
         for j, (concept, rows) in enumerate(by_concept.items()):
             for i, (ratio, low, high, least, most) in enumerate(rows):
@@ -141,7 +141,7 @@ def enrichment(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float, fl
 def singular_values(values: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     """Draw figure 11: histograms of the singular values of some heads' outputs, trained and control."""
     figure, axes = style.new(1, len(values), sharey=True)
-    for panel, (title, by_model) in zip(axes, values.items()):
+    for panel, (title, by_model) in zip(axes, values.items(), strict=True):
         edges = np.linspace(0, 1.05 * max(v.max() for v in by_model.values()), 40)
         for which in ("control", "trained"):
             panel.hist(by_model[which], edges, color=style.COLOURS[which], alpha=0.8, label=which)
@@ -159,7 +159,7 @@ def emergence(steps: np.ndarray, panels: Mapping[str, np.ndarray], gates: Mappin
     figure, axes = style.new(1, len(panels) + 1)
     some = np.unique(np.linspace(0, next(iter(panels.values())).shape[-1] - 1, 4).round().astype(int))
     shades = colormaps[style.WEIGHT_CMAP](np.linspace(0, 0.9, len(some)))
-    for panel, (title, values) in zip(axes, panels.items()):
+    for panel, (title, values) in zip(axes[:-1], panels.items(), strict=True):
         for seed, curves in enumerate(values):
             for layer, shade in zip(some, shades, strict=True):
                 panel.plot(steps[seed], curves[:, layer], style.SEEDS[seed % 3], color=shade,

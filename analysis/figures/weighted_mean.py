@@ -1,6 +1,6 @@
 """Figures of the chapter on attention as a weighted mean. Each takes arrays and returns a Figure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +14,7 @@ def product(W: np.ndarray, X: np.ndarray, Y: np.ndarray, columns: str) -> Figure
     fig, axes = style.new(1, 3, size="wide")
     panels = [("weights W", W, "key", "query"), ("inputs X", X, "token", "position"),
               ("output W X", Y, "token", "query")]
-    for ax, (title, table, across, down) in zip(axes, panels):
+    for ax, (title, table, across, down) in zip(axes, panels, strict=True):
         ax.imshow(table, cmap=style.WEIGHT_CMAP, vmin=0, vmax=1)
         for (row, column), value in np.ndenumerate(table):
             ax.text(column, row, str(Fraction(float(value)).limit_denominator(100)), ha="center", va="center",
@@ -25,16 +25,16 @@ def product(W: np.ndarray, X: np.ndarray, Y: np.ndarray, columns: str) -> Figure
     return fig
 
 
-def dials(dials: np.ndarray, panels: Mapping[str, np.ndarray], controls: Sequence[np.ndarray]) -> Figure:
-    """Draw the heads' entropy shares over the dial, ``(dial, head)`` a panel, with those of its control; a dot at 1.
+def dials(dials: np.ndarray, panels: Mapping[str, np.ndarray], controls: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the heads' entropy shares over the dial, ``(dial, head)`` a panel, and those of its control, by title.
 
     The first dial is 0 and is left out of the logarithmic axis.
     """
     fig, axes = style.new(1, len(panels), size="wide", sharey=True, squeeze=False)
     one = int(np.argmin(np.abs(dials - 1)))
-    for ax, (title, curves), control in zip(axes[0], panels.items(), controls, strict=True):
+    for ax, (title, curves) in zip(axes[0], panels.items(), strict=True):
         ax.axvline(1, color=style.COLOURS["muted"], linewidth=0.8)
-        ax.plot(dials[1:], control[1:], color=style.COLOURS["control"], linewidth=0.8)
+        ax.plot(dials[1:], controls[title][1:], color=style.COLOURS["control"], linewidth=0.8)
         ax.plot(dials[1:], curves[1:], color=style.COLOURS["trained"], linewidth=1.1)
         ax.plot(np.ones(curves.shape[1]), curves[one], "o", color=style.COLOURS["highlight"])
         ax.set(title=title, xscale="log", xlabel="dial t", ylim=(-0.02, 1.02), xticks=(0.1, 1, 10))
@@ -60,7 +60,7 @@ def placed(rows: Mapping[str, np.ndarray], controls: Mapping[str, np.ndarray]) -
 def own_share(shares: Mapping[str, np.ndarray]) -> Figure:
     """Draw how much of a row of the stream is the position's own input, over the position, one line a variant."""
     fig, ax = style.new(size="half")
-    for (name, values), colour in zip(shares.items(), ("uniform", "content", "semi_bias")):
+    for (name, values), colour in zip(shares.items(), ("uniform", "content", "semi_bias"), strict=True):
         ax.plot(np.arange(1, len(values) + 1), values, color=style.COLOURS[colour], label=name)
     ax.set(xscale="log", xlabel="position i, from 1", ylabel="share of the own input", ylim=(0, 1.05))
     ax.legend()
