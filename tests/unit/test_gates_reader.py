@@ -582,3 +582,20 @@ def test_specimens_have_one_point_to_one_in_sixteen_rows():
     for n, most in ((16, 2), (64, 4)):
         counts = {int((synthetic.place("instance", n, rng) > 0).sum()) for _ in range(60)}
         assert counts == set(range(1, most + 1))
+
+
+def test_a_block_is_both_wide_and_high():
+    hits, seen = torch.zeros(3, 16, 16, dtype=torch.bool), torch.ones(16, 16, dtype=torch.bool)
+    hits[0, 2:8, 3], hits[1, 3, 2:8], hits[2, 4:6, 4:6] = True, True, True
+    found = steps.find_blocks(hits, seen, 0.05, 0.0, least_side=2)
+    assert found.any((1, 2)).tolist() == [False, False, True]
+
+
+def test_noise_has_the_spread_and_the_bounds_it_is_said_to_have():
+    low = np.log(synthetic.draw_noise("low rank", 256, np.random.default_rng(0)))
+    assert (low - low.mean(1, keepdims=True)).std() == pytest.approx(0.7, rel=0.1)
+    assert np.linalg.matrix_rank(low, tol=1e-9) == 9  # 8, and what makes rows sum to 1
+    heavy = np.log(synthetic.draw_noise("heavy", 512, np.random.default_rng(0)))
+    heavy -= np.median(heavy, 1, keepdims=True)  # where the t stands at 0
+    assert heavy.max() == pytest.approx(0.4 * 8, abs=0.15)
+    assert heavy.min() == pytest.approx(-0.4 * 20, abs=0.15)
