@@ -8,8 +8,8 @@ READY := $(VENV)/.ready
 TESTED := $(VENV)/.ready-to-test
 PEERS ?= .peers
 MUTANTS ?= .mutants
-SAMPLE ?= 12
-SEED ?= 7
+SAMPLE ?= 5
+SEED ?= 2028
 
 # Inputs that may lie beside the checkout; set the variables to use others, or set them empty to use none.
 ifneq ($(wildcard ../shared/models),)
@@ -73,7 +73,7 @@ $(PEERS)/.ready: requirements-peers.txt
 	$(PEERS)/bin/python -m pip install -q --no-input -r requirements-peers.txt
 	touch $@
 
-mutants: $(TESTED) $(MUTANTS)/.ready  ## change the mathematics in small ways and see whether a test notices: SAMPLE=12 SEED=7
+mutants: $(TESTED) $(MUTANTS)/.ready  ## change the mathematics in small ways and see whether a test notices: SAMPLE=5 SEED=2028
 	$(MUTANTS)/bin/python tests/mutation/plan.py $(SAMPLE) $(SEED) > $(MUTANTS)/plan.json
 	$(PY) tests/mutation/run.py $(MUTANTS)/plan.json
 

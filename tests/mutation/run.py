@@ -4,7 +4,8 @@ torch is imported once. Every mutant gets a process of its own, forked from here
 imported, in which the module's source is replaced as it is read. A first run of each test file, traced, tells which
 test enters which function. Both are kept in ``.mutants``: what was interrupted goes on, and a test file that changed
 is traced anew and asked again about the mutants that had survived. The scores and the survivors go to
-``tests/mutation/scores.json``; ``equivalent.json`` beside it says which survivors no test could notice, and why.
+``tests/mutation/scores.json``, by seed; ``at_first`` is what the tests noticed that stood when it was first tried.
+``equivalent.json`` beside it says which survivors no test could notice, and why.
 """
 
 import argparse

@@ -134,6 +134,13 @@ def test_position_share_finds_the_share_that_was_put_in():
             position_share(few)
 
 
+def test_the_interval_has_bonett_and_wrights_width():
+    found = rank_correlation(torch.arange(30.0), -torch.arange(30.0) + 12 * torch.arange(30.0).mul(5).sin())
+    assert -0.9 < found.value < -0.5
+    error = (math.atanh(found.high) - math.atanh(found.low)) / 2 / 1.959964
+    assert math.isclose(error**2 * 27, 1 + found.value**2 / 2, rel_tol=1e-5)
+
+
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.5, math.nan])
 def test_an_interval_has_a_level_between_none_and_all(level):
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):
