@@ -126,7 +126,7 @@ def test_refusals(call, words):
         call()
 
 
-@pytest.mark.parametrize(("i", "j", "k"), [(0, 1, 2), (1, 0, 2), (4, 1, 2), (1, 4, 2)])
+@pytest.mark.parametrize(("i", "j", "k"), [(0, 1, 2), (1, 0, 2), (3, 1, 2), (1, 3, 2)])
 def test_printed_blocks_outside_the_map_are_refused(i, j, k):
     with pytest.raises(ValueError, match=r"[ij]"):
         ideal.printed_block(4, i, j, k)

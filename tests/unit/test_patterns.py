@@ -133,6 +133,9 @@ def test_forms_compute_the_layer_and_cost_what_is_counted(form, n, head, model, 
     run = costs.prepare(form, layer, causal=True)
     for rows in (x, x[0], draw(5, n, model)):
         torch.testing.assert_close(run(rows), attend(rows, layer, causal=True).output, **CLOSE)
+    for rows in (x[:, :0], x[..., 1:], x.float()):
+        with pytest.raises(ValueError, match="^x "):
+            run(rows)
     with FlopCounterMode(display=False) as counter:
         run(x)
     assert counter.get_total_flops() == 2 * costs.cost(form, n, model, head, channel).sequence

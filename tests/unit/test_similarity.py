@@ -151,6 +151,7 @@ def test_tables_over_maps_layers_and_heads_hold_the_single_measures():
     torch.testing.assert_close(top, stretch.over_heads(stretch.largest, layers))
     torch.testing.assert_close(stretch.cone_positions(states, layers)[2, 1],
                                stretch.cone_position(states[1], layers[1].W_V))
+    torch.testing.assert_close(stretch.amplifications(states[:1], [layers[0]]), table[:, :1])
     norms = stretch.row_norms(states[1], biased, head=2)
     torch.testing.assert_close(norms[0], states[1].norm(dim=1))
     torch.testing.assert_close(norms[2] / norms[0], table[1, 1, 2])
