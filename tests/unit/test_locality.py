@@ -207,3 +207,10 @@ def test_refusals():
 def test_position_only_does_not_mix_precisions():
     with pytest.raises(ValueError, match="own and both must be of one dtype"):
         position_only(torch.zeros(1, 4), torch.zeros(1, 4, 4, dtype=torch.float64), (1,), first=1)
+
+
+def test_positions_are_measured_from_the_fiftieth_on_unless_told():
+    own, both = torch.randn(2, 60), torch.randn(2, 60, 60)
+    found, due = position_only(own, both), position_only(own, both, (3, 50), first=50)
+    for name in ("mass", "uniform", "peak"):
+        assert (getattr(found, name) == getattr(due, name)).all()

@@ -38,3 +38,8 @@ def test_the_same_size_gives_the_statistics_back():
 def test_what_no_shape_reaches_is_refused():
     with pytest.raises(ValueError, match="statistics must be at most"):
         tails.at_other_size([0.5], 100, 50, np.random.default_rng(0), draws=50)
+
+
+def test_what_is_no_number_is_refused():
+    with pytest.raises(ValueError, match="statistics must be finite"):
+        tails.at_other_size([0.05, None], 100, 50, np.random.default_rng(0), draws=50)
