@@ -186,3 +186,10 @@ def test_refuses_what_the_table_does_not_hold():
             normality.simulate_null(n, 10, np.random.default_rng(0))
     with pytest.raises(ValueError, match="draws"):
         normality.simulate_null(10, 0, np.random.default_rng(0))
+
+
+def test_each_row_of_the_table_is_that_of_its_size():
+    sizes = (4, 5, 6, 7, 8, 10, 14, 20, 30, 50, 100, 200, 400, 768, 2000, 10_000)
+    for n, row in zip(sizes, normality.TABLE, strict=True):
+        found = [normality.critical_value(n, level) * normality.scale_of(n) for level in normality.LEVELS]
+        assert found == pytest.approx(row, rel=1e-12)

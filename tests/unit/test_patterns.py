@@ -134,7 +134,7 @@ def test_forms_compute_the_layer_and_cost_what_is_counted(form, n, head, model, 
     for rows in (x, x[0], draw(5, n, model)):
         torch.testing.assert_close(run(rows), attend(rows, layer, causal=True).output, **CLOSE)
     for rows in (x[:, :0], x[..., 1:], x.float()):
-        with pytest.raises(ValueError, match="^x "):
+        with pytest.raises(ValueError, match=r"^x "):
             run(rows)
     with FlopCounterMode(display=False) as counter:
         run(x)

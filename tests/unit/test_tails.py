@@ -40,6 +40,7 @@ def test_what_no_shape_reaches_is_refused():
         tails.at_other_size([0.5], 100, 50, np.random.default_rng(0), draws=50)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_what_is_no_number_is_refused():
     with pytest.raises(ValueError, match="statistics must be finite"):
         tails.at_other_size([0.05, None], 100, 50, np.random.default_rng(0), draws=50)
