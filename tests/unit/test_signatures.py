@@ -160,6 +160,7 @@ def test_padding_does_not_count_unless_asked_for():
     for padding, rows in (({}, N), ({"padding": True}, N + 4)):
         stations, keys = signatures.counted(run(x, keep), keep, **padding)
         assert (len(stations[0].x), keys) == (rows, N)
+        assert signatures.counted(run(x, keep)[:1], keep, **padding)[1] == N
     passed = run(x, keep)
     for function in (signatures.row_statistics, signatures.sums, signatures.measure):
         due = function(passed, keep, padding=False)
