@@ -279,7 +279,7 @@ def position_share(states: Float[Tensor, "text position model"]) -> float:
 def _ranks(sample: Tensor) -> Float[Tensor, " sample"]:
     """Rank a sample from 0, ties sharing the mean of their ranks; all nan if an entry is not finite."""
     if not torch.isfinite(sample).all():
-        return torch.full(sample.shape, math.nan, dtype=torch.float64)
+        return torch.full_like(sample, math.nan, dtype=torch.float64)
     _, inverse, counts = sample.unique(return_inverse=True, return_counts=True)
     last = counts.cumsum(0).double()
     return (last - (counts + 1) / 2)[inverse]

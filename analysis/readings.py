@@ -125,7 +125,7 @@ def weigh(scores: Float[Tensor, "query key"], reading: Reading) -> Float[Tensor,
     if reading.normaliser == "all s, then s <= i":
         weights = weights / (weights.sum(-1, keepdim=True) + 1e-9)
     if reading.empty == "itself":
-        weights = torch.where(weights.sum(-1, keepdim=True) < 1e-9, torch.eye(len(scores), dtype=scores.dtype), weights)
+        weights = torch.where(weights.sum(-1, keepdim=True) < 1e-9, torch.eye(len(scores)).to(scores), weights)
     return torch.where(weights <= 0.5, 0.0, weights) if reading.weak == "dropped" else weights
 
 

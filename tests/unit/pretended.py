@@ -4,6 +4,7 @@ No GPU is needed, values are real (so that branches on them run), and a tensor m
 """
 
 from contextlib import contextmanager
+from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -100,5 +101,10 @@ def _index(given):
 @contextmanager
 def pretended():
     """Within it, ``device=GPU`` makes pretended tensors."""
-    with _Dispatched(), _Called():
+    cast = torch.autocast
+
+    def autocast(kind, **options):
+        return cast("cpu" if kind == GPU.type else kind, **options)
+
+    with _Dispatched(), _Called(), mock.patch.object(torch, "autocast", autocast):
         yield

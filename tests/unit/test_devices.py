@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 import torch
 
+from analysis import locality, readings
 from tests.unit.pretended import GPU, OnGPU, pretended
 from tests.unit.test_every_function import CALLS, call, numbers
 
@@ -46,6 +47,14 @@ def test_a_function_stays_where_its_input_lies(name):
 
 
 GIVES_NUMPY = {"signatures.measure", "signatures.outstanding"}
+
+
+def test_branches_that_the_calls_do_not_take():
+    with pretended():
+        for reading in (r for r in readings.every() if r.empty == "itself"):
+            assert isinstance(readings.weigh(OnGPU(torch.zeros(3, 3)), reading), OnGPU)
+        with pytest.raises(ValueError, match="finite"):
+            locality.rank_correlation(OnGPU(torch.tensor([1.0, 2.0, 3.0, 5.0])), OnGPU(torch.full((4,), torch.inf)))
 
 
 @pytest.mark.parametrize("wrong", [
