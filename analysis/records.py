@@ -12,7 +12,8 @@ import math
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -132,11 +133,28 @@ def write(experiment: Experiment, where: torch.device | None = None, folder: Pat
         },
     }
     body["sha256"] = _seal(body)
-    if result.arrays:
-        _replace(folder / f"{experiment.name}.npz", packed)
     path = folder / f"{experiment.name}.json"
-    _replace(path, (json.dumps(body, indent=1, allow_nan=False) + "\n").encode())
+    with _alone(folder):  # of two who write the same record, the arrays of one must not stand beside the other's values
+        if result.arrays:
+            _replace(path.with_suffix(".npz"), packed)
+        _replace(path, (json.dumps(body, indent=1, allow_nan=False) + "\n").encode())
     return path
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process writes to the folder."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _check_finite(name: str, result: Result) -> None:

@@ -1,6 +1,8 @@
 """Records: written whole, sealed, compared within their tolerance, and what a chapter gets."""
 
 import json
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -101,6 +103,25 @@ def test_a_record_under_another_name_is_refused(folder):
     (folder / "toy.json").mkdir()
     with pytest.raises(BadRecord, match="is not whole JSON"):
         records.load("toy", folder)
+
+
+def test_two_who_write_one_record_do_not_mix(tmp_path, monkeypatch):
+    replace, begun = records._replace, threading.Event()
+
+    def slowly(path, content):
+        replace(path, content)
+        if not begun.is_set():  # the first one, between its arrays and its values
+            begun.set()
+            time.sleep(0.5)
+
+    monkeypatch.setattr(records, "_replace", slowly)
+    first = threading.Thread(target=records.write, args=(make(1.0, (1.0,)), torch.device("cpu"), tmp_path))
+    first.start()
+    begun.wait()
+    records.write(make(2.0, (2.0,)), torch.device("cpu"), tmp_path)
+    first.join()
+    found = records.load("toy", tmp_path)
+    assert found["mean"] == found.array("table")[0] == 2.0
 
 
 def test_missing_inputs_are_named(tmp_path, monkeypatch):
