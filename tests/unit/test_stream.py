@@ -119,6 +119,15 @@ def test_moments_of_single_numbers():
     assert (moments.mean().item(), round(moments.deviation().item(), 6)) == (2, 1.414214)
 
 
+def test_every_sum_is_reduced(monkeypatch):
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "all_reduce", lambda total: total.mul_(2))  # two processes that counted the same
+    moments = Moments((1,))
+    moments.add(torch.tensor([2.0]))
+    once = {name: total.clone() for name, total in moments.state.items()}
+    assert all((total == 2 * once[name]).all() for name, total in moments.all_reduce().state.items())
+
+
 def test_processes_refuse_sums_at_the_end_of_64_bits():
     moments = Moments((1,))
     moments.add(torch.tensor([2.0]))
