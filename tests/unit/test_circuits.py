@@ -70,6 +70,14 @@ def test_found_on_counts_rows_by_hand():
     assert circuits.found_on(torch.eye(3), 1, causal=True) == 0
 
 
+def test_a_head_looks_back_as_much_as_it_attends_to_the_position_before():
+    weights, (tokens, _) = plain(make()), induction.held_out(SMALL, 5)
+    ran, found = circuits.run(weights, tokens), circuits.score_heads(weights, tokens)
+    for layer, attention in enumerate(ran.attention):
+        due = torch.stack([attention[:, :, i, i - 1] for i in range(1, SMALL.length)]).mean((0, 1))
+        torch.testing.assert_close(found.previous[layer], due)
+
+
 def test_an_untrained_model_scores_at_chance():
     tokens, _ = induction.held_out(induction.Config())
     scores = circuits.score_heads(plain(induction.Transformer(induction.Config())), tokens)

@@ -23,3 +23,4 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
 def test_one_value_has_no_interval():
     with pytest.raises(ValueError, match="at least two"):
         intervals.mean_interval([1.0])
+    assert intervals.mean_interval([1.0, 3.0]).high == pytest.approx(2 + 12.7062, rel=1e-5)  # Student's t, 1 degree

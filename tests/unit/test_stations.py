@@ -1,5 +1,7 @@
 """The kept forward pass against the plain one."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -21,6 +23,14 @@ def test_stations_are_those_of_the_encoder(layer):
     torch.testing.assert_close(normalise(passed.before_first), passed.first)  # its gain is 1 and its bias 0
     torch.testing.assert_close(normalise(passed.before_second), passed.second)
     torch.testing.assert_close(passed.heads[:, :4], passed.attention[0] @ passed.values[0])
+
+
+def test_biases_count(layer):
+    biases = {name: torch.randn(getattr(layer.attention, name).shape, dtype=torch.float64)
+              for name in ("b_Q", "b_K", "b_V", "b_O")}
+    layer, x = replace(layer, attention=replace(layer.attention, **biases)), torch.randn(7, 12, dtype=torch.float64)
+    torch.testing.assert_close(pass_through(x, layer).attended, attend(x, layer.attention).output)
+    torch.testing.assert_close(pass_through(x, layer).second, encode_layer(x, layer))
 
 
 def test_other_maps_take_the_place_of_the_own(layer):
