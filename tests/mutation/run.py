@@ -148,11 +148,18 @@ def files_of(plan) -> list[Path]:
 
 
 def groups_of(path: str, mutant: dict, tests: dict) -> list[list[str]]:
-    """Return the tests that enter the mutant's function, by file: the quickest file first, in it the quickest test."""
+    """Return the tests that enter the mutant's function, by file: the quickest file first, in it the quickest test.
+
+    What stands outside functions may be read by any test of a file in which one enters the module.
+    """
+    def file(name):
+        return name.partition("::")[0]
+
     within, files = mutant["within"] and f"{path}:{mutant['within']}", {}
+    near = {file(name) for name, (entered, _) in tests.items() if any(entry.startswith(path) for entry in entered)}
     for name, (entered, _) in sorted(tests.items(), key=lambda item: item[1][1]):
-        if within in entered or (not within and any(entry.startswith(path) for entry in entered)):
-            files.setdefault(name.partition("::")[0], []).append(name)
+        if within in entered or (not within and file(name) in near):
+            files.setdefault(file(name), []).append(name)
     return sorted(files.values(), key=lambda names: sum(tests[name][1] for name in names))
 
 
@@ -205,8 +212,10 @@ def report(plan: dict, done: dict) -> dict:
         survivors += left
     asked = {path: m for path, m in modules.items() if m["drawn"] > m["equivalent"]}
     sizes = [m["mutants"] / (m["drawn"] - m["equivalent"]) for m in asked.values()]
-    scores = {f"score{when}{how}": interval(asked, weights, f"noticed{when}") for when in ("_at_first", "")
-              for how, weights in (("", [1.0] * len(asked)), ("_by_size_of_module", sizes))} if asked else {}
+    scores = {}
+    for how, weights in (("", [1.0] * len(asked)), ("_by_size_of_module", sizes)) if asked else ():
+        scores[f"score_at_first{how}"] = interval(asked, weights, "noticed_at_first")
+        scores[f"score{how}"] = interval(asked, weights, "noticed")[0]  # once tests were written for it, no sample
     return {"drawn": sum(m["drawn"] for m in modules.values()),
             "equivalent": sum(m["equivalent"] for m in modules.values()),
             **scores, "modules": modules, "survivors": survivors}

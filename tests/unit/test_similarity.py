@@ -231,6 +231,9 @@ def test_arguments_that_do_not_fit_are_refused(layer, monkeypatch):
         stretch.amplification(x[:, :5], weights.W_Q)
     with pytest.raises(ValueError, match="x must be"):
         stretch.amplification(x.float(), weights.W_Q)
+    for shape in ((0, 4, 2), (4, 2), (1, 1, 4, 2)):
+        with pytest.raises(ValueError, match=r"W must be .*head, model, channel"):
+            stretch.singular_values(torch.ones(shape))
     for head in (-1, 3):
         with pytest.raises(ValueError, match=r"head must be in 0\.\.2"):
             stretch.row_norms(x, weights, head)
