@@ -8,6 +8,7 @@ under temporary names and renamed when they are whole.
 import argparse
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -69,10 +70,17 @@ def execute(notebook, chapter: str, timeout: int = CELL_TIMEOUT) -> None:
         try:
             client.execute()
         except CellExecutionError as error:
-            raise Failed(f"{chapter}, cell {at} of {len(number)}: {error.ename}: {error.evalue}") from None
+            raise Failed(f"{chapter}, cell {at} of {len(number)}: {reason(error)}") from None
         except (CellTimeoutError, DeadKernelError) as error:
             raise Failed(f"{chapter}, cell {at} of {len(number)}: {str(error).strip().splitlines()[0]}"
                          ) from None
+
+
+def reason(error) -> str:
+    """Say what a cell raised; where drawing its figure did, afterwards, only the traceback's last line knows."""
+    if error.ename != "NoneType":
+        return f"{error.ename}: {error.evalue}"
+    return re.sub(r"\x1b\[[0-9;]*m", "", error.traceback).strip().splitlines()[-1]
 
 
 def announce(notebook, asked: dict) -> None:

@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from single import reason
 from test_execution import HEADER, ROOT, edit, recorded  # noqa: F401
 
 from analysis.commands import run as command
@@ -85,6 +87,13 @@ def test_a_cell_that_raises_is_named_and_what_was_there_before_stays(book, tmp_p
     assert result.returncode == 2
     assert "my-tiny, cell 2 of 2: TypeError" in result.stderr
     assert contents(tmp_path / "out") == before
+
+
+
+def test_what_fails_while_a_figure_is_drawn_is_named_too():
+    drawn = SimpleNamespace(ename="NoneType", evalue="None", traceback="...\n\x1b[31mTypeError\x1b[39m: no picture\n\n")
+    assert reason(drawn) == "TypeError: no picture"
+    assert reason(SimpleNamespace(ename="ValueError", evalue="x", traceback="...")) == "ValueError: x"
 
 
 def test_a_chapter_is_found_by_its_last_words(tmp_path):
