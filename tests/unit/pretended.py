@@ -33,11 +33,18 @@ class OnGPU(torch.Tensor):
         """Return the numbers, as a GPU's tensor does."""
         return self.held.tolist()
 
-    def numpy(self):
-        """Refuse, as a GPU's tensor does."""
+    def __format__(self, spec):
+        """Write a single number, as a GPU's tensor does."""
+        return format(self.held, spec)
+
+    def numpy(self, *, force=False):
+        """Refuse unless forced, as a GPU's tensor does."""
+        if force:
+            return self.held.numpy(force=True)
         raise TypeError("can't convert a tensor on the GPU to numpy: use Tensor.cpu() first")
 
-    __array__ = numpy
+    def __array__(self, *_, **__):
+        return self.numpy()
 
     def __repr__(self):
         return f"OnGPU({self.held})"
