@@ -16,7 +16,7 @@ from analysis.stations import normalise, pass_through
 PADDED, ABLATED, LONGEST_ABLATED = 12, 8, 96
 
 
-def survey(name: str, passages: Sequence[str]) -> dict[str, np.ndarray]:
+def survey(name: str, passages: Sequence[str], device: torch.device | str = "cpu") -> dict[str, np.ndarray]:
     """Measure a model and its control on the passages; arrays by name, the control's after ``control_``.
 
     Names as in `signatures.measure`, after ``pad_`` with the rows of padding counted in (the first ``PADDED`` texts,
@@ -27,7 +27,7 @@ def survey(name: str, passages: Sequence[str]) -> dict[str, np.ndarray]:
     tokenizer = models.tokenizer(checkpoint)
     found = {}
     for prefix, seed in (("", None), ("control_", 0)):
-        model = models.load(checkpoint, control_seed=seed)
+        model = models.load(checkpoint, control_seed=seed, device=device)
         measured = _measure_layers(model, tokenizer, passages)
         measured |= {f"pad_{key}": value for key, value in measure_padded(model, tokenizer, passages[:PADDED]).items()}
         measured |= ablate(model, tokenizer, passages[:ABLATED])
@@ -59,7 +59,8 @@ def measure_padded(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -
     layers, limit = bert.encoder_layers(model), model.config.max_position_embeddings
     per_text = []
     for text in passages:
-        ids = tokenizer(text, truncation=True, padding="max_length", max_length=limit, return_tensors="pt")
+        ids = tokenizer(text, truncation=True, padding="max_length", max_length=limit,
+                        return_tensors="pt").to(model.device)
         keep = ids["attention_mask"][0].bool()
         with torch.no_grad():
             states = torch.cat(model(**ids, output_hidden_states=True).hidden_states)
@@ -87,15 +88,15 @@ def ablate(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> dict[s
         end = states[-1].mean(0)
         for level, layer in enumerate(layers):
             maps = pass_through(states[level], layer).attention
-            found["effect_entropy"][i, level] = entropy.relative_entropy(maps).mean(-1)
-            found["effect_sink"][i, level] = maps[..., [0, -1]].sum(-1).mean(-1)
+            found["effect_entropy"][i, level] = entropy.relative_entropy(maps).mean(-1).cpu()
+            found["effect_sink"][i, level] = maps[..., [0, -1]].sum(-1).mean(-1).cpu()
             for head in range(heads):
                 edited = maps.clone()
                 edited[head] = 1 / maps.shape[-1]
                 x = pass_through(states[level], layer, edited).second
                 for later in layers[level + 1:]:
                     x = pass_through(x, later).second
-                found["effect"][i, level, head] = 1 - torch.cosine_similarity(x.mean(0), end, dim=0)
+                found["effect"][i, level, head] = float(1 - torch.cosine_similarity(x.mean(0), end, dim=0))
     return found
 
 
@@ -113,7 +114,7 @@ def _tolerance(name: str) -> float:
 
 def compute(device: torch.device) -> Result:
     """Survey MiniLM on the bundled passages."""
-    arrays = survey("minilm", texts.passages())
+    arrays = survey("minilm", texts.passages(), device)
     return Result(arrays={key: value.astype(np.float32) if value.dtype.kind == "f" else value
                           for key, value in arrays.items()},
                   tolerances={key: _tolerance(key) for key in arrays})

@@ -8,6 +8,7 @@ from transformers import BertConfig, BertModel
 from analysis import bert, checkpoints, entropy, models, texts
 from analysis.experiments import normality_minilm, stream_minilm
 from analysis.stations import pass_through
+from tests.unit.pretended import GPU, pretended
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +67,21 @@ def test_stream_survey_finds_what_the_architecture_forces(folder, monkeypatch):
         assert off[:, 2].min() > 0.5   # W_O does not
         assert found[prefix + "read_back"].shape == (2, 8, 3)
         assert found[prefix + "additive_linear"] == pytest.approx(1, abs=0.2)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("module", [normality_minilm])
+def test_a_survey_computes_on_the_device_it_is_given(folder, monkeypatch, module):
+    passages, ran = texts.passages(count=3), set()
+
+    def watched(x, *others, **options):
+        ran.add(x.device.type)
+        return pass_through(x, *others, **options)
+
+    due = module.survey(folder, passages)
+    monkeypatch.setattr(module, "pass_through", watched)
+    with pretended():
+        found = module.survey(folder, passages, device=GPU)
+    assert ran == {GPU.type}
+    for name, values in due.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-9, err_msg=name)
