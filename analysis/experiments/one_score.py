@@ -74,13 +74,14 @@ def members(tokens: Tensor, *, causal: bool) -> dict[str, Tensor]:
         "T^p": [prototypes.position_bias(*size, slope) for slope in SLOPES],
         "T^pp": [prototypes.position_match(*size, period) for period in periods],
         "both": [prototypes.position_both(*size, SLOPES[1], period) for period in periods]}
-    return {name: torch.stack([prototypes.attention_map(layer, tokens, causal=causal) for layer in its])
+    return {name: torch.stack([prototypes.attention_map(layer.to(tokens.device), tokens, causal=causal)
+                               for layer in its])
             for name, its in built.items()}
 
 
 def distances(maps: Tensor, tokens: Tensor, *, causal: bool) -> Tensor:
     """Return the distance of each map to the nearest member of each family, ``(..., family)``, on the chosen rows."""
-    found, rows = members(tokens, causal=causal), _rows(len(tokens))
+    found, rows = members(tokens, causal=causal), _rows(tokens)
     return torch.stack([prototypes.total_variation(maps[..., rows, :], found[name][:, rows]).amin(-1)
                         for name in FAMILIES], -1)
 
@@ -110,13 +111,12 @@ def layers_of(model: torch.nn.Module) -> list[AttentionWeights]:
 
 
 @torch.no_grad()
-def survey(checkpoint: Checkpoint, *, control_seed: int | None = None) -> Survey:
+def survey(checkpoint: Checkpoint, *, control_seed: int | None = None, device: torch.device | str = "cpu") -> Survey:
     """Measure a model, or its control, on its texts."""
-    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64)
+    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
     layers, causal = layers_of(model), model.config.model_type == "gpt2"
     read, far, error, first, kept = [], [], 0.0, [], None
-    texts_ = inputs(checkpoint)
-    for ids in texts_:
+    for ids in (given.to(device) for given in inputs(checkpoint)):
         ran = model(ids[None], output_hidden_states=True, output_attentions=True)
         states = [s[0] for s in ran.hidden_states[:len(layers)]]
         xs = [block.ln_1(s) for block, s in zip(model.h, states)] if causal else states
@@ -130,9 +130,9 @@ def survey(checkpoint: Checkpoint, *, control_seed: int | None = None) -> Survey
     by_layer = [split_layer([xs[i] for xs in read], w, causal) for i, w in enumerate(layers)]
     gap = max(found[-1] for found in by_layer)
     whole, parts, zero, by_text = (np.stack([found[k] for found in by_layer]) for k in range(4))
-    origins = np.stack([mean_input([xs[i] for xs in read]).numpy() for i in range(len(layers))])
-    return Survey(error, gap, whole, parts, zero, by_text, origins, torch.stack(first).mean(0).numpy(),
-                  torch.stack(far).mean(0).numpy(), kept.float().numpy(), causal)
+    origins = np.stack([mean_input([xs[i] for xs in read]).cpu().numpy() for i in range(len(layers))])
+    return Survey(error, gap, whole, parts, zero, by_text, origins, torch.stack(first).mean(0).cpu().numpy(),
+                  torch.stack(far).mean(0).cpu().numpy(), kept.float().cpu().numpy(), causal)
 
 
 def identity_error(x: Tensor, layer: AttentionWeights, attention: Tensor) -> float:
@@ -145,12 +145,16 @@ def identity_error(x: Tensor, layer: AttentionWeights, attention: Tensor) -> flo
 
 def visible(queries: Tensor, keys: int, causal: bool) -> Tensor:
     """Return which keys the given queries see."""
-    return torch.arange(keys) <= queries[:, None] if causal else torch.ones(len(queries), keys, dtype=torch.bool)
+    if causal:
+        return torch.arange(keys, device=queries.device) <= queries[:, None]
+    return torch.ones(len(queries), keys, dtype=torch.bool, device=queries.device)
 
 
-def _rows(length: int) -> Tensor:
-    """Choose the rows that are split: all but the first, or evenly spread ones of a long text."""
-    return torch.arange(1, length) if length <= ROWS + 1 else torch.linspace(1, length - 1, ROWS).round().long()
+def _rows(x: Tensor) -> Tensor:
+    """Choose the rows of a text that are split: all but the first, or evenly spread ones of a long text."""
+    length = len(x)
+    rows = torch.arange(1, length) if length <= ROWS + 1 else torch.linspace(1, length - 1, ROWS).round().long()
+    return rows.to(x.device)  # rounded on the CPU: the same rows everywhere
 
 
 def mean_input(xs: Sequence[Tensor]) -> Tensor:
@@ -166,14 +170,15 @@ def split_layer(xs: Sequence[Tensor], layer: AttentionWeights, causal: bool,
     """
     origin, found = mean_input(xs), []
     for x in xs:
-        rows = _rows(len(x))
+        rows = _rows(x)
         about = blocks.parts(x, layer, origin, asking=x[rows])
         split = paths.split_divergence(about, visible(rows, len(x), causal))
         found.append((split.divergence.mean(-1), split.parts.mean(-1), split.gap))
     by_text = torch.stack([f[1] for f in found])
     whole, parts = torch.stack([f[0] for f in found]).mean(0), by_text.mean(0)
     zero = torch.stack([parts[0] + parts[1], parts[2], parts[3], parts[4]])  # additive: content is content and common
-    return whole.numpy(), parts.T.numpy(), zero.T.numpy(), by_text.mT.numpy(), max(f[2] for f in found)
+    whole, parts, zero, by_text = (t.cpu().numpy() for t in (whole, parts.T, zero.T, by_text.mT))
+    return whole, parts, zero, by_text, max(f[2] for f in found)
 
 
 def first_layer(model: torch.nn.Module, ids: Tensor, layer: AttentionWeights) -> Tensor:
@@ -190,7 +195,7 @@ def first_layer(model: torch.nn.Module, ids: Tensor, layer: AttentionWeights) ->
 
 def split_six(e: Tensor, p: Tensor, layer: AttentionWeights, ln, causal: bool) -> Tensor:
     """Split the divergence of a layer that reads ``LN(e + p)`` over its six terms, ``(head, term)``."""
-    terms, rows = six_terms(e, p, layer, ln), _rows(len(e))
+    terms, rows = six_terms(e, p, layer, ln), _rows(e)
     parts = [getattr(terms, name) for name in SIX[:4]]
     parts += [getattr(terms, name)[:, None].expand_as(parts[0]) for name in SIX[4:]]
     split = paths.split_divergence(torch.stack(parts)[:, :, rows], visible(rows, len(e), causal))
@@ -202,7 +207,7 @@ def compare_splits(x: Tensor, layer: AttentionWeights, origin: Tensor, causal: b
 
     ``(part, head)`` each: the path, the parts in order and in reverse, Shapley's mean over orders, dropping one.
     """
-    rows = _rows(len(x))
+    rows = _rows(x)
     parts, seen = blocks.parts(x, layer, origin, asking=x[rows])[:3], visible(rows, len(x), causal)
     found = {"path": paths.split_divergence(parts, seen).parts, "in order": paths.in_order(parts, (0, 1, 2), seen),
              "reverse order": paths.in_order(parts, (2, 1, 0), seen), "mean of orders": paths.shapley(parts, seen),
@@ -212,4 +217,4 @@ def compare_splits(x: Tensor, layer: AttentionWeights, origin: Tensor, causal: b
                         ("mean of orders, content cut", lambda p: paths.shapley(p, seen))):
         common, semi, *content = split(halves)
         found[name] = torch.stack([sum(content), common, semi])
-    return {name: table.mean(-1).numpy() for name, table in found.items()}
+    return {name: table.mean(-1).cpu().numpy() for name, table in found.items()}

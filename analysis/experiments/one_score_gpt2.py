@@ -19,7 +19,7 @@ from analysis.records import Experiment, Result, Value
 POSITIONS, SHOWN = 128, 64
 
 
-def read(ck: checkpoints.Checkpoint, *, control: bool = False):
+def read(ck: checkpoints.Checkpoint, *, control: bool = False, device: torch.device | str = "cpu"):
     """Return the folded first layer and what of its input positions make."""
     config = weights.config(ck)
     if control:
@@ -31,6 +31,7 @@ def read(ck: checkpoints.Checkpoint, *, control: bool = False):
         p = weights.positions(ck, torch.float64)
         layer = weights.attention_layer(ck, 0, torch.float64)
         ln = weights.layer_norm(ck, "attention", 0, torch.float64)
+    layer, ln, p = layer.to(device), ln.to(device), p.to(device)
     width = sigma(p, ln.eps)
     width = (width**2 + width.median()**2).sqrt()
     return fold_layer_norm(layer, ln), (p / width[:, None])[:POSITIONS]
@@ -40,15 +41,15 @@ def compute(device) -> Result:
     """Measure the layer and its control."""
     arrays, values = {}, {}
     for prefix in ("", "control_"):
-        layer, x = read(checkpoints.find("gpt2"), control=bool(prefix))
+        layer, x = read(checkpoints.find("gpt2"), control=bool(prefix), device=device)
         maps = attend(x, layer, causal=True).attention
         whole, parts, _, _, gap = split_layer([x], layer, True)
         values[f"{prefix}gap"] = Value(gap, tolerance=1e-9)
         arrays |= {f"{prefix}divergence": whole, f"{prefix}parts": parts,
-                   f"{prefix}distance": distances(maps, torch.arange(len(x)), causal=True).numpy()}
+                   f"{prefix}distance": distances(maps, torch.arange(len(x), device=device), causal=True).cpu().numpy()}
         nearest = arrays[f"{prefix}distance"].argmin(0)
         if not prefix:
-            arrays["maps"] = maps[nearest, :SHOWN, :SHOWN].to(torch.float16).numpy()
+            arrays["maps"] = maps[nearest, :SHOWN, :SHOWN].to(torch.float16).cpu().numpy()
     tolerances = {name: 1e-3 if name == "maps" else 1e-6 for name in arrays}
     values["families"] = Value(len(one_score.FAMILIES))
     return Result(values, {name: np.asarray(a) for name, a in arrays.items()}, tolerances)

@@ -1,12 +1,15 @@
 """The survey of the chapter on the whole score: exact on bundled models, the control without a query bias."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from analysis import blocks, checkpoints, models, prototypes
+from analysis import blocks, checkpoints, models, paths, prototypes
 from analysis.experiments import one_score, one_score_gpt2
+from tests.unit.pretended import GPU, OnGPU, pretended
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +59,22 @@ def test_minilm_has_a_previous_token_head_and_its_control_has_none(surveys):
     assert surveys["minilm", 0].nearest("uniform")[2] < 0.1
 
 
-def test_another_bert_with_few_positions(tmp_path):
+@pytest.fixture(scope="module")
+def another(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bert")
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = BertModel(BertConfig(num_hidden_layers=2, num_attention_heads=3, hidden_size=24, intermediate_size=48,
                                      max_position_embeddings=20))
         for parameter in model.parameters():  # biases are 0 at initialisation
             torch.nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=0.5)
-    model.save_pretrained(tmp_path)
-    models.tokenizer(checkpoints.find("minilm")).save_pretrained(tmp_path)
-    found = one_score.survey(checkpoints.find(str(tmp_path)))
+    model.save_pretrained(folder)
+    models.tokenizer(checkpoints.find("minilm")).save_pretrained(folder)
+    return checkpoints.find(str(folder))
+
+
+def test_another_bert_with_few_positions(another):
+    found = one_score.survey(another)
     assert found.maps.shape == (2, 3, 20, 20)
     assert found.gap < 1e-6
     assert found.error < 1e-12
@@ -102,3 +111,54 @@ def test_the_control_of_gpt2_has_no_semi_bias():
     assert gap < 1e-9
     assert not parts[..., 2].any()
     assert whole.max() < 0.1
+
+
+@pytest.fixture
+def met(monkeypatch):
+    """Return where the scores lie that are split, and the maps that are compared."""
+    found = []
+
+    def watch(module, name):
+        own = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda first, *rest: (found.append(type(first)), own(first, *rest))[1])
+
+    watch(paths, "split_divergence")
+    watch(prototypes, "total_variation")
+    return found
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_survey_runs_where_it_is_asked_to(another, met, monkeypatch):
+    monkeypatch.setattr(one_score, "PASSAGES", 2)
+    monkeypatch.setattr(one_score, "ROWS", 10)  # fewer than the positions: rows are chosen
+    due = one_score.survey(another)
+    assert set(met) == {torch.Tensor}
+    met.clear()
+    with pretended():
+        found = one_score.survey(another, device=GPU)
+    assert set(met) == {OnGPU}
+    for field in fields(due):
+        np.testing.assert_allclose(getattr(found, field.name), getattr(due, field.name), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_gpt2s_positions_are_measured_where_it_is_asked_for(met, monkeypatch):
+    monkeypatch.setattr(one_score_gpt2, "POSITIONS", 16)
+    due = one_score_gpt2.compute("cpu")
+    met.clear()
+    with pretended():
+        found = one_score_gpt2.compute(GPU)
+    assert set(met) == {OnGPU}
+    for name, array in due.arrays.items():
+        np.testing.assert_allclose(found.arrays[name], array, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("causal", [False, True])
+def test_other_splits_stay_where_their_input_lies(causal):
+    x = torch.randn(9, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    due = one_score.compare_splits(x, prototypes.position_both(3, 5), x.mean(0), causal=causal)
+    with pretended():
+        found = one_score.compare_splits(x.to(GPU), prototypes.position_both(3, 5).to(GPU), x.mean(0).to(GPU), causal)
+    for name, table in due.items():
+        np.testing.assert_allclose(found[name], table, rtol=1e-9, atol=1e-12)
