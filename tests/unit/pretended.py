@@ -8,6 +8,7 @@ from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -70,6 +71,9 @@ class OnGPU(torch.Tensor):
             kwargs["device"] = torch.device("cpu")
         bare, options = tree_map_only(OnGPU, lambda x: x.held, (args, kwargs))
         found = func(*bare, **options)
+        if torch.Tag.inplace_view in func.tags:  # ``squeeze_``, of which a row times a matrix is made
+            with no_dispatch():
+                func(*args, **kwargs)
         if func._schema.is_mutable:
             return kwargs["out"] if "out" in kwargs else args[0]
         return tree_map_only(torch.Tensor, OnGPU, found) if to_gpu else found

@@ -77,3 +77,4 @@ def test_the_pretended_gpu_does_what_a_gpu_does():
         assert bool((x > 0).all())
         x[:2].zero_()
         assert x.tolist() == [0.0, 0.0, 2.0]
+        assert (x @ OnGPU(torch.ones(3, 2))).shape == (2,)
