@@ -28,9 +28,9 @@ def compute(device) -> Result:
     checkpoint = checkpoints.find("gpt2")
     config = weights.config(checkpoint)
     g = torch.Generator().manual_seed(0)
-    noise = torch.randn(DRAWS, POSITIONS, config["model"], generator=g, dtype=torch.float64)
-    positions = weights.positions(checkpoint, torch.float64)[:POSITIONS]
-    norm = weights.layer_norm(checkpoint, "attention", 0, torch.float64)
+    noise = torch.randn(DRAWS, POSITIONS, config["model"], generator=g, dtype=torch.float64).to(device)
+    positions = weights.positions(checkpoint, torch.float64)[:POSITIONS].to(device)
+    norm = weights.layer_norm(checkpoint, "attention", 0, torch.float64).to(device)
     layer = weights.attention_layer(checkpoint, 0, torch.float64).to(device)
     random = weights.random_attention_layer(config, 0, dtype=torch.float64).to(device)
     plain = LayerNormWeights(torch.ones_like(norm.gain), torch.zeros_like(norm.bias), norm.eps)
@@ -41,7 +41,7 @@ def compute(device) -> Result:
     }
     arrays = {}
     for name, (x, w) in inputs.items():
-        arrays[name], arrays[f"{name}_self"] = (a.cpu().numpy() for a in curves(x.to(device), w))
+        arrays[name], arrays[f"{name}_self"] = (a.cpu().numpy() for a in curves(x, w))
     return Result({"positions": Value(POSITIONS), "draws": Value(DRAWS), "spread": Value(float(positions.std()), 1e-6)},
                   {"dials": DIALS.numpy(), **arrays}, {"dials": 1e-6, **dict.fromkeys(arrays, 1e-6)})
 

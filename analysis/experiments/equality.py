@@ -47,17 +47,17 @@ def gaps(family: str, layer: AttentionWeights, x: Residual) -> dict[str, float]:
     return {name: ((form - output).abs().max() / output.abs().max()).item() for name, form in forms.items()}
 
 
-def log_maps(checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 16,
-             tokens: int = 64) -> Iterator[torch.Tensor]:
+def log_maps(checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 16, tokens: int = 64,
+             device: torch.device | str = "cpu") -> Iterator[torch.Tensor]:
     """Run a whole model on bundled passages, cut after ``tokens`` tokens; yield ``(layer, head, query, key)``.
 
     Logarithms of attention are scores less a constant of the row, which no softmax sees. In float64, so that no weight
     vanishes.
     """
-    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64)
+    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
     tokenizer = models.tokenizer(checkpoint)
     for text in texts.passages(count=passages):
-        ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]])
+        ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]], device=device)
         yield torch.stack(model(ids, output_attentions=True).attentions)[:, 0].log()
 
 
@@ -69,7 +69,7 @@ def entropy_shares(checkpoint: Checkpoint, dials: tuple[float, ...] = (1.0,), **
     total, rows = 0, 0
     for scores in log_maps(checkpoint, **which):
         seen = averaging.visible(scores)
-        shares = averaging.turn(scores, torch.tensor(dials, dtype=torch.float64)) / seen.log()
+        shares = averaging.turn(scores, torch.tensor(dials, dtype=torch.float64, device=scores.device)) / seen.log()
         kept = shares[..., seen[0, 0] > 1]
         total, rows = total + kept.sum(-1), rows + kept.shape[-1]
     return total / rows

@@ -16,12 +16,12 @@ SEEN = 8  # rows that see fewer keys are left out
 
 
 def layers(checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 8, tokens: int = 64,
-           ) -> Iterator[list[tuple[AttentionWeights, Float[Tensor, "position model"]]]]:
+           device: torch.device | str = "cpu") -> Iterator[list[tuple[AttentionWeights, Float[Tensor, "position model"]]]]:
     """Run a GPT-2 on bundled passages; yield, for each, every layer's weights with what it reads, in float64."""
-    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64)
+    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
     tokenizer, layer_weights = models.tokenizer(checkpoint), [weights_of(block.attn) for block in model.h]
     for text in texts.passages(count=passages):
-        ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]])
+        ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]], device=device)
         states = model(ids, output_hidden_states=True).hidden_states
         yield [(w, block.ln_1(h)[0]) for w, block, h in zip(layer_weights, model.h, states)]
 
@@ -34,7 +34,7 @@ def parts(x: Float[Tensor, "position model"], weights: AttentionWeights) -> tupl
     whole = patterns.patterns(x, weights)
     constant = whole.mean(-2, keepdim=True)
     both = (patterns.match(part, x, weights.channel) for part in (whole - constant, constant.expand_as(whole)))
-    visible = torch.ones(len(x), len(x), dtype=x.dtype).tril()
+    visible = x.new_ones(len(x), len(x)).tril()
     return tuple((s - (s * visible).sum(-1, keepdim=True) / visible.sum(-1, keepdim=True)) * visible for s in both)
 
 

@@ -12,16 +12,16 @@ POSITIONS = 64
 
 
 def compute(device) -> Result:
-    """Read ``LN(p + noise)`` in every layer, ``noise`` as spread as the positions, in float64 on the CPU."""
+    """Read ``LN(p + noise)`` in every layer, ``noise`` as spread as the positions, in float64."""
     checkpoint = checkpoints.find("gpt2")
     layers = weights.config(checkpoint)["layers"]
-    p = weights.positions(checkpoint, torch.float64)[:POSITIONS]
-    noise = torch.randn(p.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    p = weights.positions(checkpoint, torch.float64)[:POSITIONS].to(device)
+    noise = torch.randn(p.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(device)
     found = []
     for i in range(layers):
-        norm = weights.layer_norm(checkpoint, "attention", i, torch.float64)
+        norm = weights.layer_norm(checkpoint, "attention", i, torch.float64).to(device)
         x = layer_norm(p + p.std() * noise, norm)[None]
-        found.append(gaps("gpt2", weights.attention_layer(checkpoint, i, torch.float64), x))
+        found.append(gaps("gpt2", weights.attention_layer(checkpoint, i, torch.float64).to(device), x))
     arrays = {name: np.array([f[name] for f in found]) for name in found[0]}
     return Result({"layers": Value(layers), "positions": Value(POSITIONS)}, arrays,
                   {name: 1e-9 if array.max() < 1e-9 else 1e-6 for name, array in arrays.items()})

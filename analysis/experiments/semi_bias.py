@@ -38,19 +38,19 @@ class FirstLayer:
         return sigma(self.positions, self.ln.eps)
 
 
-def read(checkpoint: Checkpoint, layer: int = 0) -> FirstLayer:
+def read(checkpoint: Checkpoint, layer: int = 0, *, device: torch.device | str = "cpu") -> FirstLayer:
     """Read the first layer of a GPT-2, or a deeper one with the same positions and tokens."""
-    tokens = weights.tokens(checkpoint, torch.float64) if weights.has(checkpoint, "wte.weight") else None
-    return FirstLayer(weights.attention_layer(checkpoint, layer, torch.float64),
-                      weights.layer_norm(checkpoint, "attention", layer, torch.float64),
-                      weights.positions(checkpoint, torch.float64), tokens)
+    tokens = weights.tokens(checkpoint, torch.float64).to(device) if weights.has(checkpoint, "wte.weight") else None
+    return FirstLayer(weights.attention_layer(checkpoint, layer, torch.float64).to(device),
+                      weights.layer_norm(checkpoint, "attention", layer, torch.float64).to(device),
+                      weights.positions(checkpoint, torch.float64).to(device), tokens)
 
 
-def control(checkpoint: Checkpoint, seed: int = 0) -> FirstLayer:
+def control(checkpoint: Checkpoint, seed: int = 0, *, device: torch.device | str = "cpu") -> FirstLayer:
     """Draw the control: the same configuration, initialised at random and never trained."""
-    model = models.load(checkpoint, control_seed=seed, dtype=torch.float64)
-    drawn = weights.random_attention_layer(weights.config(checkpoint), 0, seed, torch.float64)
-    ones = torch.ones(drawn.model, dtype=torch.float64)
+    model = models.load(checkpoint, control_seed=seed, dtype=torch.float64, device=device)
+    drawn = weights.random_attention_layer(weights.config(checkpoint), 0, seed, torch.float64).to(device)
+    ones = torch.ones_like(drawn.b_O)
     ln = LayerNormWeights(ones, 0 * ones, weights.config(checkpoint)["eps"])
     return FirstLayer(drawn, ln, model.wpe.weight.data, model.wte.weight.data)
 
@@ -63,19 +63,20 @@ class TokenTable(NamedTuple):
     counts: np.ndarray
 
 
-def token_table(checkpoint: Checkpoint, text: str) -> TokenTable | None:
+def token_table(checkpoint: Checkpoint, text: str, *, device: torch.device | str = "cpu") -> TokenTable | None:
     """Measure norm, semi-bias and count of every token; ``None`` where the checkpoint has no token table.
 
     Counts are 0 where there is no tokenizer either. Ledger K-27, K-28.
     """
-    layer = read(checkpoint)
+    layer = read(checkpoint, device=device)
     if layer.tokens is None or checkpoint.stands_in_for is not None:
         return None
     counts = np.zeros(len(layer.tokens), dtype=int)
     with suppress(NotFound):
         ids = models.tokenizer(checkpoint).encode(text)
         counts += np.bincount(ids, minlength=len(counts))
-    return TokenTable(layer.tokens.norm(dim=1).numpy(), semi_bias(layer.tokens, layer.weights).numpy(), counts)
+    scores = semi_bias(layer.tokens, layer.weights)
+    return TokenTable(layer.tokens.norm(dim=1).cpu().numpy(), scores.cpu().numpy(), counts)
 
 
 def equality(e: Tensor, p: Tensor, layer: AttentionWeights, ln: LayerNormWeights) -> dict[str, float]:
