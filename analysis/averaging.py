@@ -155,9 +155,9 @@ class Hull:
                 raise ValueError(f"{name} holds entries that are not finite (nan or inf)")
 
 
-def any_input(model: int, dtype: torch.dtype = torch.float64) -> Hull:
+def any_input(model: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Hull:
     """Describe inputs that may be anything."""
-    return Hull(torch.zeros(model, dtype=dtype), torch.eye(model, dtype=dtype))
+    return Hull(torch.zeros(model, dtype=dtype, device=device), torch.eye(model, dtype=dtype, device=device))
 
 
 def one_hot_input(model: int, dtype: torch.dtype = torch.float64) -> Hull:
@@ -221,7 +221,7 @@ def key_preference(weights: AttentionWeights, hull: Hull | None = None) -> Prefe
     >>> key_preference(layer).constant * 2**0.5
     tensor([5.])
     """
-    hull = any_input(weights.model, weights.W_Q.dtype) if hull is None else hull
+    hull = any_input(weights.model, weights.W_Q.dtype, weights.W_Q.device) if hull is None else hull
     if hull.origin.shape[0] != weights.model:
         raise ValueError(f"hull must have the layer's width {weights.model}, got {hull.origin.shape[0]}")
     if hull.origin.dtype != weights.W_Q.dtype or hull.directions.dtype != weights.W_Q.dtype:

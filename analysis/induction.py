@@ -34,7 +34,7 @@ class Layer:
         ``W_Q`` is multiplied by ``sqrt(model)``, which ``attention.compute_scores`` divides by again.
         """
         width = self.A.shape[0]
-        eye, zero = torch.eye(width, dtype=self.A.dtype), torch.zeros(width, dtype=self.A.dtype)
+        eye, zero = torch.eye(width, dtype=self.A.dtype, device=self.A.device), self.A.new_zeros(width)
         return AttentionWeights(self.A[None] * math.sqrt(width), eye[None], self.V.T[None], eye[None],
                                 zero[None], zero[None], zero[None], zero)
 

@@ -214,7 +214,7 @@ def rotary_pattern_matrix(weights: AttentionWeights, offset: float | int, base: 
     :math:`R(o) = \sum_f \cos(o\theta_f) E_f + \sin(o\theta_f) J_f` each is a sum of ``channel`` fixed matrices.
     Ledger P-21.
     """
-    R = rotation(offset, weights.channel, base, weights.W_Q.dtype)
+    R = rotation(offset, weights.channel, base).to(weights.W_Q)
     return einsum(weights.W_Q, R, weights.W_K, "head model channel, channel turned, head other turned "
                                                "-> head model other")
 

@@ -10,9 +10,11 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 import torch
 
-from analysis import locality, readings
+from analysis import averaging, bias, blocks, circuits, costs, induction, locality, patterns, perceptron, readings
+from tests.unit import test_every_function as every
 from tests.unit.pretended import GPU, OnGPU, pretended
 from tests.unit.test_every_function import CALLS, call, numbers
+from tests.unit.tiny import draw, random_layer
 
 TOLERANCE = {"rtol": 1e-9, "atol": 1e-12}
 
@@ -47,6 +49,35 @@ def test_a_function_stays_where_its_input_lies(name):
 
 
 GIVES_NUMPY = {"signatures.measure", "signatures.outstanding"}
+
+
+LAYER = random_layer()
+OF_WEIGHTS = {
+    **{f: (f, LAYER) for f in (
+        averaging.fold_values, averaging.key_preference, bias.fold_value_bias, bias.key_direction, blocks.bordered,
+        patterns.constant_pattern, patterns.message_matrix, patterns.pattern_matrix, patterns.update_bias)},
+    **{f: (f, every.ONLY) for f in (circuits.position_scores, circuits.copy_scores)},
+    **{form: (lambda layer, x, form=form: costs.prepare(form, layer, causal=True)(x), LAYER, draw(5, 12))
+       for form in costs.FORMS},
+    "rotary": (lambda layer: patterns.rotary_pattern_matrix(layer, 3), LAYER),
+    "fold norm": (bias.fold_layer_norm, every.LAYER, every.NORM), "hull": (averaging.layer_norm_output, every.NORM),
+    "fold output bias": (perceptron.fold_output_bias, every.NORM, every.MLP),
+    "fold layer": (perceptron.fold_layer, every.STACK[0]),
+    "built by hand": (induction.Layer.as_attention, induction.build(2, 3).first),
+}
+"""What takes weights and no tensor, so that the calls above leave it out."""
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("case", OF_WEIGHTS.values(), ids=[getattr(f, "__name__", f) for f in OF_WEIGHTS])
+def test_what_is_made_of_weights_lies_where_they_lie(case):
+    function, *given = case
+    due = numbers(function(*given))
+    with pretended():
+        found = numbers(function(*move(given)))
+    for mine, right in zip(found, due, strict=True):
+        assert isinstance(mine, OnGPU) or mine.numel() == 1, f"a result of shape {tuple(mine.shape)} on the CPU"
+        torch.testing.assert_close(mine.held if isinstance(mine, OnGPU) else mine, right, **TOLERANCE)
 
 
 def test_branches_that_the_calls_do_not_take():
