@@ -15,8 +15,10 @@ from analysis.modules import weights_of
 SEEN = 8  # rows that see fewer keys are left out
 
 
-def layers(checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 8, tokens: int = 64,
-           device: torch.device | str = "cpu") -> Iterator[list[tuple[AttentionWeights, Float[Tensor, "position model"]]]]:
+def layers(
+    checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 8, tokens: int = 64,
+    device: torch.device | str = "cpu",
+) -> Iterator[list[tuple[AttentionWeights, Float[Tensor, "position model"]]]]:
     """Run a GPT-2 on bundled passages; yield, for each, every layer's weights with what it reads, in float64."""
     model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
     tokenizer, layer_weights = models.tokenizer(checkpoint), [weights_of(block.attn) for block in model.h]
