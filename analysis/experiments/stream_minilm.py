@@ -25,7 +25,7 @@ READ_BACK = (("heads", "attended"), ("heads", "first"), ("heads", "second"), ("f
 """What is read back from which station; ``x`` is what the layer read, of which its heads are functions."""
 
 
-def survey(name: str, passages: Sequence[str]) -> dict[str, np.ndarray]:
+def survey(name: str, passages: Sequence[str], device: torch.device | str = "cpu") -> dict[str, np.ndarray]:
     """Measure a model and its control on the passages; arrays by name, the control's after ``control_``.
 
     Raises
@@ -39,7 +39,7 @@ def survey(name: str, passages: Sequence[str]) -> dict[str, np.ndarray]:
     tokenizer = models.tokenizer(checkpoint)
     found = {}
     for prefix, seed in (("", None), ("control_", 0)):
-        model = models.load(checkpoint, control_seed=seed)
+        model = models.load(checkpoint, control_seed=seed, device=device)
         states = bert.hidden_states(model, tokenizer, passages)
         by_layer = [measure_layer([text[level] for text in states], layer, seed=level)
                     for level, layer in enumerate(bert.encoder_layers(model))]
@@ -64,7 +64,7 @@ def _couple(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.Gener
     """Return the couplings (map, to, source) in the order of ``COUPLINGS``, each with sum 1."""
     heads, W_O = layer.attention.heads, information.stack(layer.attention.W_O)
     picked = torch.randperm(len(rows["x"]), generator=generator)[:POINTS].tolist()
-    total = [torch.zeros(heads, heads, dtype=torch.float64) for _ in COUPLINGS]
+    total = [torch.zeros(heads, heads, dtype=torch.float64, device=W_O.device) for _ in COUPLINGS]
     def added(row):
         return perceive(row[None], layer.mlp)[0]
     for i in picked:
@@ -77,7 +77,7 @@ def _couple(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.Gener
                 (lambda row: layer_norm(row + added(row), layer.norm_mlp), z))
         for k, (function, at) in enumerate(maps):
             total[k] += information.block_coupling(function, at, heads)
-    return torch.stack([t / t.sum() for t in total]).numpy()
+    return torch.stack([t / t.sum() for t in total]).cpu().numpy()
 
 
 def _measure_mlp(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.Generator) -> dict[str, float]:
@@ -97,7 +97,7 @@ def _measure_mlp(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.
         swapped = information.split(a, heads).clone()
         swapped[i] = information.split(b, heads)[i]
         mixed.append((crossed / (function(information.concatenate(swapped)) - function(a)).norm(dim=-1)).mean().item())
-    odd = torch.arange(len(x)) % 2 == 1
+    odd = torch.arange(len(x), device=x.device) % 2 == 1
     fitted = _fit(x[~odd], y[~odd], x[odd], 1e-6)
     return {
         "product_error": ((x @ product + constant - y).norm() / y.norm()).item(),
@@ -115,7 +115,7 @@ def _fit(x: Tensor, y: Tensor, new: Tensor, ridge: float) -> Tensor:
     centre, level = x.mean(0), y.mean(0)
     x = x - centre
     gram = x.T @ x
-    gram += ridge * gram.diagonal().mean() * torch.eye(len(gram), dtype=x.dtype)
+    gram += ridge * gram.diagonal().mean() * torch.eye(len(gram), dtype=x.dtype, device=x.device)
     return (new - centre) @ torch.linalg.solve(gram, x.T @ (y - level)) + level
 
 
@@ -130,7 +130,7 @@ def _read_back(passed: Sequence[Stations], rows: dict[str, Tensor], heads: int,
 
     Every third text is held out, every third of the others chooses the ridge.
     """
-    text = torch.cat([torch.full((len(p.x),), i) for i, p in enumerate(passed)])
+    text = torch.cat([torch.full((len(p.x),), i, device=p.x.device) for i, p in enumerate(passed)])
     test, choose = text % 3 == 0, text % 9 == 1
     train = ~test & ~choose
     rows = rows | {"shuffled": rows["second"][torch.randperm(len(text), generator=generator)],
@@ -157,7 +157,7 @@ def _read(model: torch.nn.Module, states: Sequence[Tensor]) -> np.ndarray:
     layers = bert.encoder_layers(model)
     maps = [torch.stack([pass_through(x, layer).attention for x, layer in zip(text, layers)]) for text in states]
     readings = [gates.read_gates(m) for m in maps]
-    return np.stack([[r.score(gate).numpy() for r in readings] for gate in ("residual", "closed")])
+    return np.stack([[r.score(gate).cpu().numpy() for r in readings] for gate in ("residual", "closed")])
 
 
 def _tolerance(name: str) -> float:
@@ -168,7 +168,7 @@ def _tolerance(name: str) -> float:
 
 def compute(device: torch.device) -> Result:
     """Survey MiniLM on the bundled passages."""
-    arrays = survey("minilm", texts.passages())
+    arrays = survey("minilm", texts.passages(), device)
     return Result(arrays={key: value.astype(np.float32) for key, value in arrays.items()},
                   tolerances={key: _tolerance(key) for key in arrays})
 
