@@ -26,11 +26,11 @@ def compute(device: torch.device) -> Result:
             rng = np.random.default_rng([SEED, n, j])
             for label in LABELS:
                 single = [draw(n, [label] if label != "closed" else [], noise, rng) for _ in range(count)]
-                for _, _, name in read_specimens(single):
+                for _, _, name in read_specimens(single, device=device):
                     confusion[i, j, LABELS.index(label), gates.GATES.index(name)] += 1
             several = [draw(n, list(rng.choice(MIXED, size=rng.integers(2, 5), replace=False)), noise, rng)
                        for _ in range(4 * count)]
-            for specimen, scores, _ in read_specimens(several):
+            for specimen, scores, _ in read_specimens(several, device=device):
                 truth, read = specimen.truth[:kinds], scores[:kinds]
                 mixed["present"][i, j] += truth >= 0.05
                 mixed["found"][i, j] += (truth >= 0.05) & (read >= truth / 2)
@@ -42,7 +42,8 @@ def compute(device: torch.device) -> Result:
             rng = np.random.default_rng([SEED, n, 100 + j])
             maps = np.stack([draw(n, ["directional", "backward", "cluster"], noise, rng).attention
                              for _ in range(max(2, count // 2))])
-            shuffled[i, j] = gates.read_gates(torch.as_tensor(rng.permuted(maps, axis=-1))).scores[:, :kinds].mean(0)
+            reading = gates.read_gates(torch.as_tensor(rng.permuted(maps, axis=-1)).to(device))
+            shuffled[i, j] = reading.scores[:, :kinds].mean(0).cpu().numpy()
     lines = confusion[:, :, :4].sum((0, 1))
     right = (confusion[:, :, range(len(LABELS)), range(len(LABELS))]).sum((0, 1))
     right[-1] += confusion[:, :, -1, -1].sum()  # noise called residual: nothing was read into it

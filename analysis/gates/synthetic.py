@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
-from analysis.gates.reader import GATES, PATTERNS
+from analysis.gates.reader import GATES, PATTERNS, read_gates
 
 TUNING = ("flat", "lognormal", "dirichlet", "heavy", "spikes")
 HELD_OUT = ("ragged", "popular", "smooth", "low rank", "patchy")
@@ -142,13 +143,9 @@ def draw(n: int, gates: Sequence[str], noise: str, rng: np.random.Generator, *, 
     return Specimen(attention + rest * weights, truth)
 
 
-def read_specimens(specimens: Sequence[Specimen], *, causal: bool = False):
+def read_specimens(specimens: Sequence[Specimen], *, causal: bool = False, device: torch.device | str = "cpu"):
     """Read specimens, those of one size at once; yields (specimen, scores, name) in no particular order."""
-    import torch
-
-    from analysis.gates.reader import read_gates
-
     for n in sorted({len(s.attention) for s in specimens}):
         group = [s for s in specimens if len(s.attention) == n]
-        reading = read_gates(torch.as_tensor(np.stack([s.attention for s in group])), causal=causal)
-        yield from zip(group, reading.scores.numpy(), reading.names(), strict=True)
+        reading = read_gates(torch.as_tensor(np.stack([s.attention for s in group])).to(device), causal=causal)
+        yield from zip(group, reading.scores.cpu().numpy(), reading.names(), strict=True)

@@ -8,9 +8,12 @@ import sys
 import numpy as np
 import pytest
 import torch
+from transformers import BertConfig, BertModel
 
 from analysis import checkpoints, gates, models, sums, texts
-from analysis.experiments import census, census_bias, census_state
+from analysis.experiments import census, census_ablation, census_bias, census_reader, census_state
+from analysis.gates import synthetic
+from tests.unit.pretended import GPU, OnGPU, pretended
 
 TEXTS = texts.passages(longest=45)[:3]
 
@@ -127,6 +130,50 @@ def test_token_kinds(minilm):
     tokenizer = minilm[1]
     ids = tokenizer("Well, (yes).")["input_ids"]
     assert census.token_kinds(tokenizer, ids).tolist() == [0, 3, 2, 2, 3, 2, 2, 1]
+
+
+def test_a_census_and_its_studies_run_where_the_models_lie(minilm):
+    settings = BertConfig(num_hidden_layers=2, num_attention_heads=3, hidden_size=24, intermediate_size=48,
+                          max_position_embeddings=32, initializer_range=0.4)
+
+    def one(seed):
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model = BertModel(settings).eval().requires_grad_(False)
+            for layer in model.encoder.layer:
+                layer.attention.self.query.bias.normal_()
+        return model
+
+    def studied(*pair):
+        taken = census.take(pair[0], minilm[1], TEXTS[:2])
+        results = [census.summarise(taken), census_bias.survey(*pair, minilm[1], TEXTS[:2])]
+        return taken, *results, census_ablation.effects(pair[0], minilm[1], TEXTS[:2])[0]
+
+    _, *due, effects = studied(one(0), one(1))
+    with pretended():
+        taken, *found, moved = studied(one(0).to(GPU), one(1).to(GPU))
+    assert all(isinstance(total, OnGPU) for total in taken.state.values())
+    for mine, right in zip(found, due, strict=True):
+        assert {n: v.value for n, v in mine.values.items()} == pytest.approx(
+            {n: v.value for n, v in right.values.items()}, rel=1e-3, abs=1e-4, nan_ok=True)
+        for name, array in right.arrays.items():
+            np.testing.assert_allclose(mine.arrays[name], array, atol=1e-3, err_msg=name)
+    np.testing.assert_allclose(moved, effects, atol=1e-5)
+    assert due[1].values["maps_mostly"].value > 0
+
+
+def test_the_reader_is_held_to_known_truth_on_the_device(monkeypatch):
+    for name, few in (("SIZES", {16: 1}), ("TUNING", ()), ("HELD_OUT", ("ragged",))):
+        monkeypatch.setattr(census_reader, name, few)
+    due, read = census_reader.compute(torch.device("cpu")), []
+    real = census_reader.gates.read_gates
+    for module in (census_reader.gates, synthetic):
+        monkeypatch.setattr(module, "read_gates", lambda maps, **how: read.append(maps) or real(maps, **how))
+    with pretended():
+        found = census_reader.compute(GPU)
+    assert {type(maps) for maps in read} == {OnGPU}
+    for name, array in due.arrays.items():
+        np.testing.assert_allclose(found.arrays[name], array, atol=1e-6, err_msg=name)
 
 
 def test_shares_add_up_to_the_whole(minilm, taken):
