@@ -25,7 +25,7 @@ export HF_HUB_OFFLINE TOKENIZERS_PARALLELISM
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help book test lint unit check bench peers mutants chapter record costs serve clean
+.PHONY: help book test lint unit gpu check bench peers mutants chapter record costs serve clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -57,6 +57,12 @@ lint: $(TESTED)
 unit: $(TESTED)
 	$(PY) -m pytest -q --doctest-modules analysis
 	$(PY) -m pytest -q -n 2 --dist loadfile tests/unit tests/models
+
+gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against the record, the records, what it costs
+	$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU on this machine")'
+	$(PY) -m pytest -q -m gpu tests/unit tests/models
+	ANALYSIS_DEVICE=cuda $(PY) book/_ext/build.py --compare --again --costs
+	$(PY) -m analysis check --device cuda
 
 check: $(READY)  ## recompute the records whose inputs are present
 	$(PY) -m analysis check
@@ -94,8 +100,8 @@ record: $(READY)  ## accept a chapter's new outputs: make record C=semi-bias (th
 	@test -n "$(C)" || { echo "Name the chapter: make record C=semi-bias"; exit 1; }
 	$(PY) -m pytest -q --nbval --record book/$(C).md
 
-costs: $(READY)  ## execute every chapter anew and write what each costs to book/costs.json
-	$(PY) book/_ext/build.py --again --costs
+costs: $(READY)  ## execute every chapter anew, on DEVICE=, and write what each costs to book/costs.json
+	$(if $(DEVICE),ANALYSIS_DEVICE='$(DEVICE)' )$(PY) book/_ext/build.py --again --costs
 
 serve: $(READY)  ## read the built book at http://127.0.0.1:8000
 	$(PY) -m http.server --bind 127.0.0.1 --directory _build/html 8000

@@ -38,3 +38,14 @@ def choose(name: str | None = None) -> torch.device:
 def describe(device: torch.device) -> str:
     """Name the device in words, for a page's stamp: ``cpu`` or the GPU's name."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def peak_memory(device: torch.device) -> int:
+    """Return the most bytes that this process has held on a GPU at a time; 0 for the CPU, which counts otherwise.
+
+    Examples
+    --------
+    >>> peak_memory(torch.device("cpu"))
+    0
+    """
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0

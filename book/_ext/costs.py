@@ -1,9 +1,11 @@
 """What executing a chapter costs: measured as it runs, kept in ``book/costs.json``, shown by ``chapter-costs``.
 
-``make costs`` executes every chapter anew, measures its process, and writes the file; a chapter that was executed on
-a GPU is measured the same way and kept beside. Nothing is estimated: what was not measured is said not to be.
+``make costs`` executes every chapter anew, measures its process, and writes the file. The kernel is asked which device
+it computed on and what it held there; runs on a GPU (``make costs DEVICE=cuda``) are kept beside those on the CPU.
+Nothing is estimated: what was not measured is said not to be.
 """
 
+import ast
 import json
 import os
 import platform
@@ -17,6 +19,8 @@ import execution
 
 FILE = execution.ROOT / "book" / "costs.json"
 MIB = 2**20
+DEVICE = ("(lambda d: (d.describe(d.choose()), d.peak_memory(d.choose())) if d else ('cpu', 0))"
+          "(__import__('sys').modules.get('analysis.device'))")
 
 
 def of_process(pid: int) -> dict | None:
@@ -36,6 +40,17 @@ def of_process(pid: int) -> dict | None:
         return None
     return {"seconds": round(wall, 1), "cpu_seconds": round(times.user + times.system, 1),
             "peak_mib": round(peak / MIB)}
+
+
+def of_kernel(client, pid: int) -> dict | None:
+    """Return :func:`of_process` of a kernel, with its device, and the memory of its GPU where it has one."""
+    cost = of_process(pid)
+    answer = client.execute("", silent=True, store_history=False, user_expressions={"device": DEVICE}, reply=True,
+                            timeout=30)["content"].get("user_expressions", {}).get("device", {})
+    if cost is None or answer.get("status") != "ok":
+        return None
+    cost["device"], held = ast.literal_eval(answer["data"]["text/plain"])
+    return cost if cost["device"] == "cpu" else cost | {"gpu_mib": round(held / MIB)}
 
 
 def path(chapter: str, key: str | None = None) -> Path:
@@ -58,15 +73,15 @@ def read() -> dict:
     return found
 
 
-def record(device: str = "cpu") -> list[str]:
-    """Write the costs of the present runs; return the chapters that have any."""
-    kind = "cpu" if device == "cpu" else "gpu"
+def record() -> list[str]:
+    """Write the costs of the present runs, which were all on one device; return the chapters that have any."""
+    new = {p.stem: json.loads(p.read_text()) for p in sorted(path("x").parent.glob("*.json"))}
+    device = {cost.pop("device") for cost in new.values()}.pop() if new else "cpu"
+    kind, machine = ("cpu", f"{os.cpu_count()} cores") if device == "cpu" else ("gpu", device)
     found = read()
     old = found.get(kind, {}).get("chapters", {})
-    new = {p.stem: json.loads(p.read_text()) for p in sorted(path("x").parent.glob("*.json"))}
     there = {p.stem for p in (execution.ROOT / "book").glob("*.md")}
     versions = ", ".join(f"{p} {metadata.version(p)}" for p in ("torch", "transformers"))
-    machine = device if kind == "gpu" else f"{os.cpu_count()} cores"
     found[kind] = {"machine": f"{machine}, {platform.machine()}, {sys.platform}, "
                               f"Python {platform.python_version()}, {versions}",
                    "chapters": {name: cost for name, cost in sorted((old | new).items()) if name in there}}
@@ -100,7 +115,7 @@ def setup(app):
             cpu, gpu = (found.get(kind, {}).get("chapters", {}) for kind in ("cpu", "gpu"))
             if not cpu:
                 return [nodes.paragraph(text="Nothing was measured yet; make costs does it.")]
-            header = ["Chapter", "Processor seconds", "Peak memory, MiB", "GPU, seconds", "GPU run, peak memory, MiB"]
+            header = ["Chapter", "Processor seconds", "Peak memory, MiB", "With a GPU, seconds", "GPU memory, MiB"]
             rows = [self.row(name, cpu.get(name), gpu.get(name)) for name in chapters()]
             total = ["All that was measured", f"{sum(c['cpu_seconds'] for c in cpu.values()):.0f}", "", "", ""]
             rows.append(nodes.row("", *(nodes.entry("", nodes.paragraph(text=t)) for t in total), classes=["total"]))
@@ -116,7 +131,7 @@ def setup(app):
             first = pending_xref("", nodes.inline(text=name), refdomain="std", reftype="doc", reftarget=f"/{page}",
                                  refexplicit=False, refwarn=True, refdoc=self.env.docname) if here else nodes.Text(name)
             words = [*([f"{cost['cpu_seconds']:.0f}", f"{cost['peak_mib']:,}"] if cost else ["not measured"] * 2),
-                     *([f"{on_gpu['seconds']:.0f}", f"{on_gpu['peak_mib']:,}"] if on_gpu else ["not measured"] * 2)]
+                     *([f"{on_gpu['seconds']:.0f}", f"{on_gpu['gpu_mib']:,}"] if on_gpu else ["not measured"] * 2)]
             return nodes.row("", nodes.entry("", nodes.paragraph("", "", first)),
                              *(nodes.entry("", nodes.paragraph(text=t)) for t in words))
 

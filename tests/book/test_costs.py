@@ -5,6 +5,7 @@ import os
 import costs
 import execution
 import pytest
+from jupyter_client.manager import start_new_kernel
 
 
 @pytest.fixture
@@ -27,17 +28,37 @@ def test_a_process_is_measured_and_one_that_is_gone_is_not():
     assert costs.of_process(2**22 + 1) is None
 
 
+@pytest.mark.parametrize("gpu", [None, "Some GPU"])
+def test_a_kernel_is_asked_where_it_computed(gpu):
+    manager, client = start_new_kernel(env=os.environ | {"PYTHONPATH": str(execution.ROOT)})
+    try:
+        if gpu:  # a GPU that holds 3 MiB, as far as analysis.device can tell
+            client.execute_interactive("from analysis import device as d; d.describe = lambda _: 'Some GPU'\n"
+                                       "d.peak_memory = lambda _: 3 * 2**20")
+        cost = costs.of_kernel(client, manager.provisioner.pid)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert (cost["device"], cost.get("gpu_mib")) == ((gpu, 3) if gpu else ("cpu", None))
+    assert cost["peak_mib"] > 50
+
+
 def test_costs_are_kept_until_measured_anew_and_forgotten_with_their_chapter(book):
-    execution.write_json(costs.path("one"), {"seconds": 3, "cpu_seconds": 2, "peak_mib": 100})
-    execution.write_json(costs.path("gone"), {"seconds": 3, "cpu_seconds": 2, "peak_mib": 100})
+    one = {"seconds": 3, "cpu_seconds": 2, "peak_mib": 100, "device": "cpu"}
+    execution.write_json(costs.path("one"), one)
+    execution.write_json(costs.path("gone"), one)
     costs.record()
     costs.path("one").unlink()
-    execution.write_json(costs.path("two"), {"seconds": 5, "cpu_seconds": 4, "peak_mib": 200})
+    execution.write_json(costs.path("two"), {"seconds": 5, "cpu_seconds": 4, "peak_mib": 200, "device": "cpu"})
     assert costs.record() == ["gone", "two"]
     assert {n: c["cpu_seconds"] for n, c in costs.read()["cpu"]["chapters"].items()} == {"one": 2, "two": 4}
     assert "gpu" not in costs.read()
-    costs.record("Some GPU")
+    costs.path("gone").unlink()
+    execution.write_json(costs.path("two"), one | {"device": "Some GPU", "gpu_mib": 70})
+    assert costs.record() == ["two"]
     assert costs.read()["gpu"]["machine"].startswith("Some GPU")
+    assert costs.read()["gpu"]["chapters"] == {"two": {"seconds": 3, "cpu_seconds": 2, "peak_mib": 100, "gpu_mib": 70}}
+    assert costs.read()["cpu"]["chapters"]["two"]["cpu_seconds"] == 4
     assert f"{os.cpu_count()} cores" in costs.read()["cpu"]["machine"]
 
 

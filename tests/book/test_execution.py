@@ -14,6 +14,7 @@ import threading
 import time
 from pathlib import Path
 
+import chapters
 import execution
 import pytest
 
@@ -69,10 +70,14 @@ def book(recorded, tmp_path) -> Path:
     return shutil.copytree(recorded, tmp_path / "copy")
 
 
-def run(book: Path, *options: str) -> subprocess.CompletedProcess:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("ANALYSIS_", "PYTEST_", "PYTHONPATH"))}
+def environment(device: str = "cpu") -> dict[str, str]:
+    mine = {k: v for k, v in os.environ.items() if not k.startswith(("ANALYSIS_", "PYTEST_", "PYTHONPATH"))}
+    return mine | {"ANALYSIS_DEVICE": device}
+
+
+def run(book: Path, *options: str, device: str = "cpu") -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options,
-                           "book"], cwd=book, env=environment, capture_output=True, text=True, check=False)
+                           "book"], cwd=book, env=environment(device), capture_output=True, text=True, check=False)
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -222,12 +227,11 @@ def test_every_part_of_the_stack_is_pinned_exactly():
 
 
 def start(book: Path, *options: str) -> subprocess.Popen:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("ANALYSIS_", "PYTEST_", "PYTHONPATH"))}
     # what `make test &` starts is deaf to SIGINT
     listening = ("import signal, sys, pytest; signal.signal(signal.SIGINT, signal.default_int_handler); "
                  "sys.exit(pytest.main(sys.argv[1:]))")
     return subprocess.Popen([sys.executable, "-c", listening, "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
-                             *options, "book"], cwd=book, env=environment, stdout=subprocess.PIPE,
+                             *options, "book"], cwd=book, env=environment(), stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True)
 
 
@@ -261,6 +265,27 @@ def test_two_executions_at_once_do_not_harm_each_other(book):
     cells = json.loads(executed(book)[0].read_text())
     assert cells[0]["outputs"][0]["text"] == "42\n"
     assert run(book, "--nbval").returncode == 0
+
+
+@pytest.mark.parametrize(("text", "recorded", "settled"), [
+    ("mass 0.4813, rank 3", "mass 0.4812, rank 3", "mass 0.4812, rank 3"),
+    ("mass 0.4814", "mass 0.4812", "mass 0.4812"),   # less than a thousandth
+    ("mass 0.4819", "mass 0.4812", "mass 0.4819"),
+    ("gap 1.2e-07, off by 0.3 %", "gap 1.1e-07, off by 0.2 %", "gap 1.1e-07, off by 0.2 %"),
+    ("gap 1.4e-07", "gap 1.1e-07", "gap 1.4e-07"),
+    ("rank 4", "rank 3", "rank 4"), ("True 0.5", "False 0.5", "True 0.5"), ("0.5 0.5", "0.5", "0.5 0.5"),
+    ("-0.1", "0.1", "-0.1"),
+])
+def test_on_a_gpu_a_number_may_differ_in_its_last_digit_or_by_a_thousandth(text, recorded, settled):
+    assert chapters.settle(text, recorded) == settled
+
+
+def test_the_tolerance_is_for_a_gpu_alone(book):
+    edit(book / "tests" / "recorded" / "tiny.json", "10.5", "10.499")
+    assert run(book, "--nbval").returncode == 1
+    assert run(book, "--nbval", device="pretended").returncode == 0
+    edit(book / "tests" / "recorded" / "tiny.json", "10.499", "10.2")
+    assert run(book, "--nbval", device="pretended").returncode == 1
 
 
 def test_what_an_execution_cost_is_kept_beside_its_outputs(recorded):

@@ -19,29 +19,47 @@ from tests.unit.tiny import draw, random_layer
 TOLERANCE = {"rtol": 1e-9, "atol": 1e-12}
 
 
-def move(value):
-    """Put all tensors in an argument on the pretended GPU."""
+TAKE_TENSORS = [name for name, given in CALLS.items() if any(isinstance(v, torch.Tensor) for v in given.values())]
+
+
+def move(value, put=lambda tensor: OnGPU(tensor.clone())):
+    """Put all tensors in an argument on a GPU, the pretended one unless told otherwise."""
     if isinstance(value, torch.Tensor):
-        return OnGPU(value.clone())
+        return put(value)
     if is_dataclass(value):
-        return replace(value, **{f.name: move(getattr(value, f.name)) for f in fields(value) if f.init})
+        return replace(value, **{f.name: move(getattr(value, f.name), put) for f in fields(value) if f.init})
     if isinstance(value, list):
-        return [move(part) for part in value]
+        return [move(part, put) for part in value]
     if hasattr(value, "state"):
         moved = copy.copy(value)
-        moved.state = {name: move(total) for name, total in value.state.items()}
+        moved.state = {name: move(total, put) for name, total in value.state.items()}
         return moved
     return value
 
 
+def call_there(name, **how):
+    """Make the call with its tensors on the GPU; generators stay on the CPU, which draws the same numbers."""
+    return numbers(call(name, **{argument: move(value, **how) for argument, value in CALLS[name].items()
+                                 if not isinstance(value, torch.Generator)}))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name", [name for name, given in CALLS.items()
-                                  if any(isinstance(value, torch.Tensor) for value in given.values())])
+@pytest.mark.parametrize("name", TAKE_TENSORS)
+def test_a_true_gpu_gives_the_same_numbers(name):
+    due = numbers(call(name))
+    for mine, right in zip(call_there(name, put=lambda tensor: tensor.cuda()), due, strict=True):
+        assert mine.is_cuda or mine.ndim == 0 or name in GIVES_NUMPY
+        torch.testing.assert_close(mine.cpu(), right, equal_nan=True, **TOLERANCE)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", TAKE_TENSORS)
 def test_a_function_stays_where_its_input_lies(name):
     due = numbers(call(name))
     with pretended():
-        found = numbers(call(name, **{argument: move(value) for argument, value in CALLS[name].items()
-                                      if not isinstance(value, torch.Generator)}))
+        found = call_there(name)
     for mine, right in zip(found, due, strict=True):
         on_gpu = isinstance(mine, OnGPU)
         assert on_gpu or mine.ndim == 0 or name in GIVES_NUMPY, f"a result of shape {tuple(mine.shape)} on the CPU"
