@@ -62,7 +62,7 @@ gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against t
 	$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU on this machine")'
 	$(PY) -m pytest -q -m gpu tests/unit tests/models
 	ANALYSIS_DEVICE=cuda $(PY) book/_ext/build.py --compare --again --costs
-	$(PY) -m analysis check --device cuda
+	$(PY) -m analysis check --longest 3 --device cuda
 
 check: $(READY)  ## recompute the records whose inputs are present
 	$(PY) -m analysis check

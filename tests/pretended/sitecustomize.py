@@ -1,13 +1,16 @@
-"""Puts a whole chapter on a GPU that is only pretended (``tests/unit/pretended.py``).
+"""Puts a whole chapter, or a command of the package, on a GPU that is only pretended (``tests/unit/pretended.py``).
 
-With this folder on ``PYTHONPATH`` and ``ANALYSIS_DEVICE=pretended``, a kernel's device is the pretended GPU: a tensor
-that lies on the other side is refused as CUDA refuses it, and the numbers are those of the CPU.
+With this folder on ``PYTHONPATH`` and ``ANALYSIS_DEVICE=pretended``, the device of a kernel and of ``python -m analysis``
+is the pretended GPU: what meets a tensor that lies elsewhere is refused as CUDA refuses it, and the numbers are those of
+the CPU.
 """
 
 import os
 import sys
 
-if os.environ.get("ANALYSIS_DEVICE") == "pretended" and "ipykernel_launcher" in " ".join(sys.orig_argv):
+COMPUTES = {"ipykernel_launcher", "analysis"}  # so named after -m
+
+if os.environ.get("ANALYSIS_DEVICE") == "pretended" and COMPUTES & set(sys.orig_argv):
     from analysis import device
     from tests.unit.pretended import GPU, pretended
 
