@@ -1,8 +1,7 @@
 """Puts a whole chapter, or a command of the package, on a GPU that is only pretended (``tests/unit/pretended.py``).
 
-With this folder on ``PYTHONPATH`` and ``ANALYSIS_DEVICE=pretended``, the device of a kernel and of ``python -m analysis``
-is the pretended GPU: what meets a tensor that lies elsewhere is refused as CUDA refuses it, and the numbers are those of
-the CPU.
+With this folder on ``PYTHONPATH`` and ``ANALYSIS_DEVICE=pretended``, a kernel and ``python -m analysis`` compute on the
+pretended GPU: what meets a tensor that lies elsewhere is refused as CUDA refuses it, the numbers are those of the CPU.
 """
 
 import os

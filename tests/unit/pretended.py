@@ -17,6 +17,10 @@ MIXES = {"index", "index_put", "index_put_", "_index_put_impl_", "copy_", "_to_c
 """What takes tensors of the CPU beside those of a GPU: indices, and copies."""
 STRICT = {"cat", "stack"}
 """What takes not even a single number of the CPU."""
+PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot"}
+"""What CUDA has for floating-point numbers alone."""
+LACKING = {"histogram", "histogramdd"}
+"""What CUDA does not have at all."""
 
 
 class OnGPU(torch.Tensor):
@@ -62,6 +66,9 @@ class OnGPU(torch.Tensor):
         if here and strange and indices_only:
             raise AssertionError(f"{name} was given tensors on the GPU and on the CPU, here of shape "
                                  f"{[tuple(x.shape) for x in strange]}")
+        whole = name in PRODUCTS and not given[0].is_floating_point()
+        if here and (whole or name.split(".")[0].lstrip("_") in LACKING):
+            raise NotImplementedError(f"{name} of {given[0].dtype} is not there on the GPU")
         asked = kwargs.get("device")
         to_gpu = asked.type == GPU.type if isinstance(asked, torch.device) else here
         generator = kwargs.get("generator")

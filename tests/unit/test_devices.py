@@ -117,6 +117,15 @@ def test_the_pretended_gpu_refuses_what_a_gpu_refuses(wrong):
         wrong(OnGPU(torch.zeros(3)))
 
 
+@pytest.mark.parametrize("lacking", [
+    lambda x: x.long()[None] @ x.long()[:, None], lambda x: torch.histogram(x, 3), lambda x: x.long().dot(x.long()),
+])
+def test_the_pretended_gpu_lacks_what_cuda_lacks(lacking):
+    lacking(torch.zeros(3))
+    with pretended(), pytest.raises(NotImplementedError, match="on the GPU"):
+        lacking(OnGPU(torch.zeros(3)))
+
+
 def test_the_pretended_gpu_does_what_a_gpu_does():
     with pretended():
         x = OnGPU(torch.tensor([3.0, 1.0, 2.0]))
