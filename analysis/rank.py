@@ -187,17 +187,19 @@ def trace_residual(x: Residual, layers: Sequence[EncoderLayer], switches: Switch
 
 
 def random_collapse(width: int, gain: float, seed: int, switches: Sequence[Switches], *, depth: int = 12,
-                    heads: int = 4, rows: int = 32,
-                    activation: Callable[[Tensor], Tensor] = gelu) -> Float[Tensor, "switch state"]:
+                    heads: int = 4, rows: int = 32, activation: Callable[[Tensor], Tensor] = gelu,
+                    device: torch.device | str = "cpu") -> Float[Tensor, "switch state"]:
     """Follow the residual through one random stack under several switches, from the same normalised random rows.
+
+    Layers and rows are drawn on the CPU, the same for every ``device``, and computed with there.
 
     Notes
     -----
     Ledger B-25, B-26. The same weights serve every switch, so differences between switches are paired.
     """
     g = torch.Generator().manual_seed(seed)
-    layers = random_layers(depth, heads, width, gain=gain, generator=g)
-    x = centre(torch.randn(rows, width, generator=g, dtype=torch.float64))
+    layers = [layer.to(device) for layer in random_layers(depth, heads, width, gain=gain, generator=g)]
+    x = centre(torch.randn(rows, width, generator=g, dtype=torch.float64).to(device))
     x = x / sigma(x)[:, None]
     return torch.stack([trace_residual(x, layers, switch, activation) for switch in switches])
 

@@ -16,6 +16,7 @@ from analysis.axes import LayerNormWeights
 from analysis.encoder import ALL_ON, PURE_ATTENTION, encode, encode_layer, random_layers
 from analysis.layernorm import centre, layer_norm
 from analysis.smallest import exact_rank
+from tests.unit.pretended import GPU, OnGPU, pretended
 
 small_integers = hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=5), elements=st.integers(-2, 2))
 
@@ -219,3 +220,13 @@ def test_a_gain_of_zero_costs_rank():
     gain = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64)
     steps = rank.ranks_through_norm(x, LayerNormWeights(gain, torch.ones(4, dtype=torch.float64)))
     assert [step.rank for step in steps] == [4, 3, 3, 1, 2]
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_random_stack_is_the_same_on_every_device():
+    switches = [ALL_ON, PURE_ATTENTION]
+    due = rank.random_collapse(16, 1.0, 0, switches, depth=2, rows=6)
+    with pretended():
+        found = rank.random_collapse(16, 1.0, 0, switches, depth=2, rows=6, device=GPU)
+    assert isinstance(found, OnGPU)
+    torch.testing.assert_close(found.held, due, rtol=1e-9, atol=1e-12)
