@@ -3,6 +3,7 @@
 No GPU is needed, values are real (so that branches on them run), and a tensor made on the wrong device is found.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from unittest import mock
 
@@ -119,10 +120,17 @@ def _index(given):
 @contextmanager
 def pretended():
     """Within it, ``device=GPU`` makes pretended tensors."""
-    cast = torch.autocast
+    cast, hand_in = torch.autocast, ThreadPoolExecutor.submit
 
-    def autocast(kind, **options):
-        return cast("cpu" if kind == GPU.type else kind, **options)
+    def autocast(kind, *given, **options):
+        return cast("cpu" if kind == GPU.type else kind, *given, **options)
 
-    with _Dispatched(), _Called(), mock.patch.object(torch, "autocast", autocast):
+    def submit(pool, function, *args, **options):  # torch's modes are a thread's own
+        def within():
+            with _Dispatched(), _Called():
+                return function(*args, **options)
+        return hand_in(pool, within)
+
+    with (_Dispatched(), _Called(), mock.patch.object(torch, "autocast", autocast),
+          mock.patch.object(ThreadPoolExecutor, "submit", submit)):
         yield

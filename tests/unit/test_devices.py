@@ -5,6 +5,7 @@ numpy is asked only after ``cpu()``. What comes out lies where the input lay, wi
 """
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, is_dataclass, replace
 
 import pytest
@@ -135,4 +136,7 @@ def test_the_pretended_gpu_does_what_a_gpu_does():
         assert bool((x > 0).all())
         x[:2].zero_()
         assert x.tolist() == [0.0, 0.0, 2.0]
+        with ThreadPoolExecutor(1) as pool, torch.autocast(GPU.type, torch.bfloat16, enabled=False):
+            seen = pool.map(lambda one: (torch.ones(2, device=GPU) + one).tolist(), x)
+            assert list(seen) == [[1.0, 1.0], [1.0, 1.0], [3.0, 3.0]]
         assert (x @ OnGPU(torch.ones(3, 2))).shape == (2,)
