@@ -160,10 +160,10 @@ def any_input(model: int, dtype: torch.dtype = torch.float64, device: torch.devi
     return Hull(torch.zeros(model, dtype=dtype, device=device), torch.eye(model, dtype=dtype, device=device))
 
 
-def one_hot_input(model: int, dtype: torch.dtype = torch.float64) -> Hull:
+def one_hot_input(model: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Hull:
     """Describe one-hot inputs: all coordinates sum to 1, so differences are orthogonal to the ones."""
-    ones = torch.ones(model, dtype=dtype)
-    return Hull(ones / model, torch.eye(model, dtype=dtype) - ones[:, None] * ones / model)
+    ones = torch.ones(model, dtype=dtype, device=device)
+    return Hull(ones / model, torch.eye(model, dtype=dtype, device=device) - ones[:, None] * ones / model)
 
 
 def layer_norm_output(norm: LayerNormWeights) -> Hull:

@@ -78,6 +78,8 @@ OF_WEIGHTS = {
     **{f: (f, every.ONLY) for f in (circuits.position_scores, circuits.copy_scores)},
     **{form: (lambda layer, x, form=form: costs.prepare(form, layer, causal=True)(x), LAYER, draw(5, 12))
        for form in costs.FORMS},
+    "one-hot": (lambda layer: averaging.key_preference(
+        layer, averaging.one_hot_input(layer.model, device=layer.W_Q.device)), LAYER),
     "rotary": (lambda layer: patterns.rotary_pattern_matrix(layer, 3), LAYER),
     "fold norm": (bias.fold_layer_norm, every.LAYER, every.NORM), "hull": (averaging.layer_norm_output, every.NORM),
     "fold output bias": (perceptron.fold_output_bias, every.NORM, every.MLP),
