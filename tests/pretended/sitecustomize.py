@@ -1,7 +1,7 @@
 """Puts a whole chapter, or a command of the package, on a GPU that is only pretended (``tests/unit/pretended.py``).
 
 With this folder on ``PYTHONPATH`` and ``ANALYSIS_DEVICE=pretended``, a kernel and ``python -m analysis`` compute on the
-pretended GPU: what meets a tensor that lies elsewhere is refused as CUDA refuses it, the numbers are those of the CPU.
+pretended GPU: what meets a tensor that lies elsewhere is refused as CUDA refuses it, and last digits are others.
 """
 
 import os
@@ -15,5 +15,5 @@ if os.environ.get("ANALYSIS_DEVICE") == "pretended" and COMPUTES & set(sys.orig_
 
     _choose = device.choose
     device.choose = lambda name=None: _choose(name) if name else GPU
-    _kept = pretended()
+    _kept = pretended(rounds_otherwise=True)
     _kept.__enter__()  # until the kernel ends

@@ -20,12 +20,19 @@ STRICT = {"cat", "stack"}
 """What takes not even a single number of the CPU."""
 PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot"}
 """What CUDA has for floating-point numbers alone."""
+ROUNDED = PRODUCTS - {"dot"} | {"sum", "mean", "_softmax", "_log_softmax", "native_layer_norm", "exp", "gelu"}
+"""What adds in an order of its own, or has its own approximation."""
 LACKING = {"histogram", "histogramdd"}
 """What CUDA does not have at all."""
 
 
 class OnGPU(torch.Tensor):
-    """A tensor that lies on the pretended GPU; ``held`` is where its numbers are."""
+    """A tensor that lies on the pretended GPU; ``held`` is where its numbers are.
+
+    Where it ``rounds_otherwise``, the last digit of what a GPU computes in its own way is another than the CPU's.
+    """
+
+    rounds_otherwise = False
 
     @staticmethod
     def __new__(cls, real):
@@ -55,6 +62,14 @@ class OnGPU(torch.Tensor):
     def __repr__(self):
         return f"OnGPU({self.held})"
 
+    @staticmethod
+    def round_otherwise(x):
+        """Move each number to a neighbour, up or down by what its digits are: the same when it is computed again."""
+        if not x.is_floating_point():
+            return x
+        digits = x.contiguous().view({2: torch.int16, 4: torch.int32, 8: torch.int64}[x.itemsize])
+        return torch.nextafter(x, torch.where(digits & 2 == 0, torch.inf, -torch.inf).to(x.dtype))
+
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         """Refuse what a GPU refuses; else compute on the CPU."""
@@ -67,7 +82,7 @@ class OnGPU(torch.Tensor):
         if here and strange and indices_only:
             raise AssertionError(f"{name} was given tensors on the GPU and on the CPU, here of shape "
                                  f"{[tuple(x.shape) for x in strange]}")
-        whole = name in PRODUCTS and not given[0].is_floating_point()
+        whole = name in PRODUCTS and not (given[0].is_floating_point() or given[0].is_complex())
         if here and (whole or name.split(".")[0].lstrip("_") in LACKING):
             raise NotImplementedError(f"{name} of {given[0].dtype} is not there on the GPU")
         asked = kwargs.get("device")
@@ -84,6 +99,8 @@ class OnGPU(torch.Tensor):
                 func(*args, **kwargs)
         if func._schema.is_mutable:
             return kwargs["out"] if "out" in kwargs else args[0]
+        if to_gpu and cls.rounds_otherwise and name in ROUNDED:
+            found = tree_map_only(torch.Tensor, cls.round_otherwise, found)
         return tree_map_only(torch.Tensor, OnGPU, found) if to_gpu else found
 
 
@@ -118,7 +135,7 @@ def _index(given):
 
 
 @contextmanager
-def pretended():
+def pretended(rounds_otherwise=False):
     """Within it, ``device=GPU`` makes pretended tensors."""
     cast, hand_in = torch.autocast, ThreadPoolExecutor.submit
 
@@ -132,5 +149,6 @@ def pretended():
         return hand_in(pool, within)
 
     with (_Dispatched(), _Called(), mock.patch.object(torch, "autocast", autocast),
-          mock.patch.object(ThreadPoolExecutor, "submit", submit)):
+          mock.patch.object(ThreadPoolExecutor, "submit", submit),
+          mock.patch.object(OnGPU, "rounds_otherwise", rounds_otherwise)):
         yield

@@ -129,6 +129,17 @@ def test_the_pretended_gpu_lacks_what_cuda_lacks(lacking):
         lacking(OnGPU(torch.zeros(3)))
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_pretended_gpu_rounds_otherwise_but_always_the_same(dtype):
+    x = draw(20, 30).to(dtype)
+    with pretended(rounds_otherwise=True):
+        found = [(OnGPU(x) @ OnGPU(x).mT).held for _ in range(2)]
+    assert torch.equal(*found)
+    moved = found[0] / (x @ x.mT) - 1
+    assert 0 < moved.abs().max() <= torch.finfo(dtype).eps
+    assert {-1.0, 1.0} <= set(moved.sign().unique().tolist())
+
+
 def test_the_pretended_gpu_does_what_a_gpu_does():
     with pretended():
         x = OnGPU(torch.tensor([3.0, 1.0, 2.0]))
