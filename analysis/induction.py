@@ -64,8 +64,8 @@ class Step:
 
 
 def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, offset: int = 1,
-          similarity: Float[Tensor, "vocab vocab"] | None = None,
-          dtype: torch.dtype = torch.float64) -> InductionHead:
+          similarity: Float[Tensor, "vocab vocab"] | None = None, dtype: torch.dtype = torch.float64,
+          device: torch.device | str | None = None) -> InductionHead:
     r"""Build the six matrices for any vocabulary, length and sharpness.
 
     .. math::  A_1 = \begin{pmatrix} 0 & 0 \\ 0 & \beta (2 S_n - 1) \end{pmatrix},\;
@@ -88,6 +88,8 @@ def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, 
         ``G``: how well a token (row) matches a stored token (column); the identity where omitted.
     dtype
         Of the matrices: float64, or float32 to see what it costs.
+    device
+        Where they lie; where ``similarity`` does, or on the CPU, if omitted.
 
     Raises
     ------
@@ -128,7 +130,7 @@ def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, 
     token, position, stored = slice(0, vocab), slice(vocab, vocab + length), slice(vocab, 2 * vocab)
 
     def block(rows: slice, columns: slice, value: Tensor) -> Tensor:
-        matrix = torch.zeros(width, width, dtype=dtype, device=similarity.device)
+        matrix = torch.zeros(width, width, dtype=dtype, device=device or similarity.device)
         matrix[rows, columns] = value.to(dtype)
         return matrix
 
@@ -157,7 +159,7 @@ def embed(tokens: Int[Tensor, " position"], head: InductionHead) -> Float[Tensor
     if tokens.min() < 0 or tokens.max() >= head.vocab:
         raise ValueError(f"tokens must lie in 0..{head.vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
     x = head.first.A.new_zeros(len(tokens), head.width)
-    here = torch.arange(len(tokens))
+    here = torch.arange(len(tokens), device=x.device)
     x[here, tokens] = 1
     x[here, head.vocab + here] = 1
     return x

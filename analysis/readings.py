@@ -92,7 +92,7 @@ def tables(tokens: Int[Tensor, " position"], vocab: int, reading: Reading) -> di
     check_tokens("tokens", tokens)
     if tokens.ndim != 1:
         raise ValueError(f"tokens must be one sequence, got shape {tuple(tokens.shape)}")
-    head = build(vocab, len(tokens), gain=float(reading.gain), similarity=torch.eye(vocab, device=tokens.device))
+    head = build(vocab, len(tokens), gain=float(reading.gain), device=tokens.device)
     x, printed = embed(tokens, head), []
     for layer in (head.first, head.second):
         scores = score(x, layer, reading)

@@ -105,6 +105,8 @@ def test_branches_that_the_calls_do_not_take():
     with pretended():
         for reading in (r for r in readings.every() if r.empty == "itself"):
             assert isinstance(readings.weigh(OnGPU(torch.zeros(3, 3)), reading), OnGPU)
+        head, tokens = induction.build(3, 4, device=GPU), torch.tensor([2, 0, 1, 0], device=GPU)
+        assert all(isinstance(step.output, OnGPU) for step in induction.run(tokens, head))
         with pytest.raises(ValueError, match="finite"):
             locality.rank_correlation(OnGPU(torch.tensor([1.0, 2.0, 3.0, 5.0])), OnGPU(torch.full((4,), torch.inf)))
 
