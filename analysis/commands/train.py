@@ -65,8 +65,8 @@ def _base(out: Path, *, device: str | None, resume: bool, **asked) -> dict:
     card = _variants("BASE", out, device=device, resume=resume, **asked)
     os.environ["ANALYSIS_FOLDER_VARIANT_BERT_BASE"] = str(out.resolve())
     experiment = replace(variant_base.EXPERIMENT,
-                         compute=lambda _: variant_base.measure_folder(out, asked.get("backbones")))
-    written = records.write(experiment, devices.choose("cpu"), out if asked else records.FOLDER)
+                         compute=lambda where: variant_base.measure_folder(out, asked.get("backbones"), where))
+    written = records.write(experiment, devices.choose(device), out if asked else records.FOLDER)
     return card | {"record": str(written)}
 
 

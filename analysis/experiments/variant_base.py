@@ -1,7 +1,7 @@
 """The classifier at the size of BERT_BASE: its card, and the arrays of the same figures as for the small one.
 
 Its weights are not distributed. ``python -m analysis train variant-bert-base --device cuda`` trains them,
-makes this record from them and leaves them in ``runs``. The measuring runs on the CPU, one sequence a class.
+makes this record from them and leaves them in ``runs``. One sequence a class is measured.
 """
 
 from dataclasses import replace
@@ -21,12 +21,13 @@ TOLD = ("steps", "seconds", "ms_per_step", "vocabulary", "parameters", "final_lo
 """What is taken from the card as it is."""
 
 
-def measure_folder(folder: Path, backbones: Path | None = None, *, pad_to: int = POSITIONS) -> Result:
+def measure_folder(folder: Path, backbones: Path | None = None, device: torch.device | str = "cpu", *,
+                   pad_to: int = POSITIONS) -> Result:
     """Measure a trained classifier's folder; its accuracies are those of its card, with exact intervals.
 
     ``backbones`` is what its sequences were simulated around, as for ``variants.make_data``.
     """
-    run = variant_measures.open_run(folder, backbones)
+    run = variant_measures.open_run(folder, backbones, device)
     parts, card = run.data.parts, run.card
     some = replace(run.data, parts=replace(parts, test=parts.test[:AMONG]))
     arrays, values, _ = variant_measures.measure_run(replace(run, data=some), PER_CLASS, pad_to=pad_to)
@@ -41,7 +42,7 @@ def measure_folder(folder: Path, backbones: Path | None = None, *, pad_to: int =
 
 def compute(device: torch.device) -> Result:
     """Measure the trained classifier, wherever it lies; the book's is trained around the invented gene."""
-    return measure_folder(checkpoints.find("variant-bert-base").folder)
+    return measure_folder(checkpoints.find("variant-bert-base").folder, device=device)
 
 
 EXPERIMENT = Experiment(

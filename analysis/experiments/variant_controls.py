@@ -18,8 +18,8 @@ MANY = 60
 KEPT = tuple(name for name in variant_seeds.KEPT if name != "gates")
 
 
-def untrained(seed: int, recipe: variants.Recipe = variants.MINI,
-              data: variants.Data | None = None) -> variant_measures.Run:
+def untrained(seed: int, recipe: variants.Recipe = variants.MINI, data: variants.Data | None = None,
+              device: torch.device | str = "cpu") -> variant_measures.Run:
     """Return a classifier as its training begins: the seed's own sequences, vocabulary and initial weights."""
     from transformers import BertForSequenceClassification
     data = data or variants.make_data(recipe, seed)
@@ -27,7 +27,7 @@ def untrained(seed: int, recipe: variants.Recipe = variants.MINI,
         torch.manual_seed(seed)
         settings = variants.configure(recipe, data)
         model = BertForSequenceClassification._from_config(settings, attn_implementation="eager")
-    return variant_measures.Run(model.eval().requires_grad_(False), data, {"seed": seed}, None)
+    return variant_measures.Run(model.eval().requires_grad_(False).to(device), data, {"seed": seed}, None)
 
 
 def firsts(data: variants.Data) -> list:
@@ -38,8 +38,9 @@ def firsts(data: variants.Data) -> list:
     return [found[label] for label in data.labels]
 
 
-def one(seed: int, run: variant_measures.Run | None = None) -> dict[str, np.ndarray]:
-    """Measure the untrained model of one seed.
+def one(seed: int, run: variant_measures.Run | None = None,
+        device: torch.device | str = "cpu") -> dict[str, np.ndarray]:
+    """Measure the untrained model of one seed: that run, or one made anew on the device.
 
     Returns
     -------
@@ -47,7 +48,7 @@ def one(seed: int, run: variant_measures.Run | None = None) -> dict[str, np.ndar
         :data:`KEPT` by sequence; ``gates``, ``profile`` and ``enriched`` for the classes of :data:`READ`; ``within``
         and ``pairs`` of ``variant_phases.survey``.
     """
-    run = run or untrained(seed)
+    run = run or untrained(seed, device=device)
     genes = firsts(run.data)
     read = [gene.label in READ for gene in genes]
     some = [gene for gene, each in zip(genes, read) if each]
@@ -62,23 +63,24 @@ def one(seed: int, run: variant_measures.Run | None = None) -> dict[str, np.ndar
 
 
 @torch.no_grad()
-def many_sums(count: int, data: variants.Data, recipe: variants.Recipe = variants.MINI) -> np.ndarray:
+def many_sums(count: int, data: variants.Data, recipe: variants.Recipe = variants.MINI,
+              device: torch.device | str = "cpu") -> np.ndarray:
     """Return table 1 for many untrained models: D of the sum of one sequence's rows, ``(model, layer)``."""
-    coded, found = data.encode(firsts(data)[-1:]), []
+    coded, found = data.encode(firsts(data)[-1:], device=device), []
     for seed in range(count):
-        states = untrained(seed, recipe, data).model(**coded, output_hidden_states=True).hidden_states[1:]
-        found.append(normality.lilliefors(torch.cat(states).sum(1)).numpy())
+        states = untrained(seed, recipe, data, device).model(**coded, output_hidden_states=True).hidden_states[1:]
+        found.append(normality.lilliefors(torch.cat(states).sum(1)).cpu().numpy())
     return np.array(found, np.float32)
 
 
 def compute(device: torch.device) -> Result:
     """Put the three seeds side by side, arrays with the seed first; and ``many_D_sum`` of :data:`MANY` models."""
-    seeds = [one(seed) for seed in variant_seeds.SEEDS]
+    seeds = [one(seed, device=device) for seed in variant_seeds.SEEDS]
     longest = max(found["profile"].shape[-1] for found in seeds)
     for found in seeds:
         found["profile"] = np.pad(found["profile"], ((0, 0), (0, longest - found["profile"].shape[-1])))
     arrays = {name: np.stack([found[name] for found in seeds]) for name in seeds[0]}
-    arrays["many_D_sum"] = many_sums(MANY, variants.make_data(variants.MINI, 0))
+    arrays["many_D_sum"] = many_sums(MANY, variants.make_data(variants.MINI, 0), device=device)
     tolerances = {name: variant_measures.tolerance(name) for name in arrays}
     return Result({}, arrays, tolerances | {"enriched": 0.3, "pairs": 1e-6})
 

@@ -38,11 +38,12 @@ class Run:
     folder: Path | None
 
     def control(self, seed: int = SEED) -> nn.Module:
-        """Return the same architecture with random weights."""
-        return models.load(checkpoints.find(str(self.folder)), control_seed=seed, task="classifier")
+        """Return the same architecture with random weights, where the model lies."""
+        return models.load(checkpoints.find(str(self.folder)), control_seed=seed, task="classifier",
+                           device=self.model.device)
 
 
-def open_run(folder: str | Path, backbones: Path | None = None) -> Run:
+def open_run(folder: str | Path, backbones: Path | None = None, device: torch.device | str = "cpu") -> Run:
     """Load a published classifier and simulate its data again from its card.
 
     Parameters
@@ -61,7 +62,7 @@ def open_run(folder: str | Path, backbones: Path | None = None) -> Run:
     if load_tokenizer(folder).get_vocab() != data.tokenizer.get_vocab():
         raise ValueError(f"{folder}: the data made again from its report.json ({data.origin}) have another vocabulary "
                          f"than its tokenizer ({card['origin']})")
-    return Run(models.load(checkpoints.find(str(folder)), task="classifier"), data, card, folder)
+    return Run(models.load(checkpoints.find(str(folder)), task="classifier", device=device), data, card, folder)
 
 
 @torch.no_grad()
@@ -216,7 +217,7 @@ def measure_run(run: Run, per_class: int, *, most: int | None = None, control: b
 
 def compute(device: torch.device) -> Result:
     """Measure the bundled classifier on two sequences of each class."""
-    run = open_run(checkpoints.find("variant-bert-mini").folder)
+    run = open_run(checkpoints.find("variant-bert-mini").folder, device=device)
     arrays, values, _ = measure_run(run, PER_CLASS, most=MOST)
     return Result(values, arrays, {name: tolerance(name) for name in arrays})
 

@@ -20,7 +20,7 @@ RECIPE = replace(variants.MINI, pretrain_steps=UPDATES)
 def compute(device: torch.device) -> Result:
     """Evaluate and measure the pre-trained classifier, and keep the loss of its pre-training."""
     folder = variant_runs.find_run("pretrained", recipe=RECIPE, device=device)
-    values, arrays = variant_seeds.measure_folder(folder, 0)
+    values, arrays = variant_seeds.measure_folder(folder, 0, device)
     with np.load(folder / "trace.npz", allow_pickle=False) as trace:
         arrays["pretrain_loss"] = trace["pretrain_loss"].astype(np.float32)
     vocabulary = variant_measures.open_run(folder).card["vocabulary"]

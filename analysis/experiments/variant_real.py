@@ -22,7 +22,8 @@ RECIPE = variants.shortened(variants.MINI, steps=700)
 def compute(device: torch.device) -> Result:
     """Evaluate the classifier on simulated and on real sequences, and measure it on one test sequence a class."""
     folder = data_folder("sars-cov-2")
-    run = variant_measures.open_run(variant_runs.find_run("real", recipe=RECIPE, folder=folder, device=device), folder)
+    trained = variant_runs.find_run("real", recipe=RECIPE, folder=folder, device=device)
+    run = variant_measures.open_run(trained, folder, device)
     backbones = read_backbones(folder)
     counts = variant_runs.confuse_all(run.model, run.data, variant_runs.make_sets(run.data, backbones, 0, FRESH))
     values = {name.replace(" ", "_"): variant_seeds.accuracy_value(table)

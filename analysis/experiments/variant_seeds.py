@@ -24,12 +24,13 @@ TRACED = ("loss", "step", "validation", "cone", "resultant", "entropy", "gates")
 
 def one(seed: int, device: torch.device) -> tuple[dict[str, Value], dict[str, np.ndarray]]:
     """Evaluate and measure the classifier of one seed; train it if it is not there."""
-    return measure_folder(variant_runs.find_run(f"seed{seed}", seed, device=device), seed)
+    return measure_folder(variant_runs.find_run(f"seed{seed}", seed, device=device), seed, device)
 
 
-def measure_folder(folder: Path, seed: int) -> tuple[dict[str, Value], dict[str, np.ndarray]]:
+def measure_folder(folder: Path, seed: int,
+                   device: torch.device | str = "cpu") -> tuple[dict[str, Value], dict[str, np.ndarray]]:
     """Evaluate and measure a trained classifier on the sets of that seed."""
-    run = variant_measures.open_run(folder)
+    run = variant_measures.open_run(folder, device=device)
     backbones, values = invent_backbones(0), {}
     for name in ("validation", "test"):
         size = len(getattr(run.data.parts, name))

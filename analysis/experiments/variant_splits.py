@@ -23,8 +23,8 @@ RUNS = {"sequence": "seed0", "clade": "by-clade", "lineage": "by-lineage"}
 """Folders of the trained classifiers by what is kept apart; parted by sequence it is the bundled one."""
 
 
-def score_run(folder: Path, backbones: Sequence[Backbone],
-              lineages: Path | None = None) -> tuple[dict[str, Value], np.ndarray]:
+def score_run(folder: Path, backbones: Sequence[Backbone], lineages: Path | None = None,
+              device: torch.device | str = "cpu") -> tuple[dict[str, Value], np.ndarray]:
     """Score a trained classifier and the baselines on its own parts.
 
     Parameters
@@ -39,7 +39,7 @@ def score_run(folder: Path, backbones: Sequence[Backbone],
     tuple
         Values, and how often each class of the test part is named as each, ``(class, named)``.
     """
-    run = variant_measures.open_run(folder, lineages)
+    run = variant_measures.open_run(folder, lineages, device)
     train, validation, test = ([run.data.genes[i] for i in part]
                                for part in (run.data.parts.train, run.data.parts.validation, run.data.parts.test))
     by = run.card["recipe"]["by"]
@@ -60,7 +60,7 @@ def score_all(runs: Mapping[str, str], recipe: variants.Recipe, backbones: Seque
     values, tables = {}, []
     for by, name in runs.items():
         run = variant_runs.find_run(name, recipe=replace(recipe, by=by), folder=lineages, device=device)
-        found, counts = score_run(run, backbones, lineages)
+        found, counts = score_run(run, backbones, lineages, device)
         values |= {f"{what}/{by}": value for what, value in found.items()}
         tables.append(counts)
     return Result(values, {"confusion": np.stack(tables).astype(np.int32), "parts": np.array(list(runs))},

@@ -91,13 +91,15 @@ class Data:
     labels: tuple[str, ...]
     origin: str
 
-    def encode(self, genes: Sequence[Gene], pad_to: int | None = None) -> dict[str, torch.Tensor]:
+    def encode(self, genes: Sequence[Gene], pad_to: int | None = None,
+               device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
         """Return ``input_ids``, ``attention_mask`` and ``labels``; padded to the longest, or to ``pad_to``."""
         length = pad_to or min(POSITIONS, 1 + max(len(kmers(g.bases)) for g in genes))
         pieces = [self.tokenizer([words(g.bases) for g in genes[i:i + CHUNK]], truncation=True, return_tensors="pt",
                                  padding="max_length", max_length=length) for i in range(0, len(genes), CHUNK)]
         coded = {name: torch.cat([piece[name] for piece in pieces]) for name in ("input_ids", "attention_mask")}
-        return {**coded, "labels": torch.tensor([self.labels.index(g.label) for g in genes])}
+        coded["labels"] = torch.tensor([self.labels.index(g.label) for g in genes])
+        return {name: tensor.to(device) for name, tensor in coded.items()}
 
 
 def make_data(recipe: Recipe, seed: int = 0, folder: Path | None = None,

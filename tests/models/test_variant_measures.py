@@ -23,6 +23,7 @@ from analysis.records import Value
 from analysis.sequences.fasta import GAP
 from analysis.sequences.simulate import invent_backbones
 from analysis.training import variants
+from tests.unit.pretended import GPU, pretended
 
 BACKBONES = invent_backbones(0, codons=60)
 
@@ -110,6 +111,24 @@ def test_a_run_is_measured_beside_its_control(run, monkeypatch):
     assert (ratios[:, 1] <= 1).all()
     assert (ratios[:, 2] >= 1).all()
     assert values["received_telling_chance_low"].value < 1 < values["received_telling_chance_high"].value
+
+
+def test_a_run_is_measured_where_it_was_opened(run, variant_folder, monkeypatch):
+    def of_train(data, test, *_):  # right or wrong does not matter here
+        return [next(int(i) for i in data.parts.train if data.genes[i].label == label) for label in data.labels[:2]]
+
+    monkeypatch.setattr(variant_measures, "correct", of_train)
+    due, values, _ = variant_measures.measure_run(run, 1, most=8, pad_to=24)
+    with pretended():
+        there = variant_measures.open_run(variant_folder, device=GPU)
+        found, marked, _ = variant_measures.measure_run(there, 1, most=8, pad_to=24)
+        norms = variant_measures.largest_values(there.model)
+        assert there.model.device.type == there.control().device.type == GPU.type
+    assert set(found) == set(due)
+    for name, array in due.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4, err_msg=name)
+    assert {n: v.value for n, v in marked.items()} == pytest.approx({n: v.value for n, v in values.items()}, rel=1e-3)
+    np.testing.assert_allclose(norms, variant_measures.largest_values(run.model), rtol=1e-5)
 
 
 def test_marked_columns_are_found_enriched(run):
@@ -214,22 +233,24 @@ def test_real_lineages_are_kept_apart_with_their_own_recipe(run, variant_folder,
     monkeypatch.setattr(variant_splits.variant_runs, "find_run",
                         lambda name, **options: asked.append((name, options)) or variant_folder)
     monkeypatch.setattr(variant_splits.variant_measures, "open_run",
-                        lambda folder, lineages: opened.append(lineages) or run)
+                        lambda folder, lineages, device: opened.append((lineages, device)) or run)
     found = variant_real_splits.compute(torch.device("cpu"))
     assert found.arrays["parts"].tolist() == ["sequence", "lineage"]
     assert [(name, options["recipe"].by, options["recipe"].steps, options["folder"]) for name, options in asked] == [
         ("real", "sequence", 700, tmp_path), ("real-by-lineage", "lineage", 700, tmp_path)]
-    assert opened == [tmp_path, tmp_path]
+    assert opened == [(tmp_path, torch.device("cpu"))] * 2
 
 
 def test_the_pre_trained_one_is_measured_like_the_others(run, variant_folder, monkeypatch, tmp_path):
     folder = shutil.copytree(variant_folder, tmp_path / "pretrained")
     with np.load(folder / "trace.npz") as trace:
         np.savez(folder / "trace.npz", pretrain_loss=np.r_[np.full(9, 5.0), np.full(20, 3.0)], **trace)
-    asked = []
+    asked, measured = [], []
     monkeypatch.setattr(variant_pretraining.variant_runs, "find_run", lambda *a, **k: asked.append(k) or folder)
-    monkeypatch.setattr(variant_seeds, "measure_folder", lambda *_: ({}, {"gates": np.ones(3)}))
-    found = variant_pretraining.compute(torch.device("cpu"))
+    monkeypatch.setattr(variant_seeds, "measure_folder",
+                        lambda *given: measured.append(given) or ({}, {"gates": np.ones(3)}))
+    found = variant_pretraining.compute(GPU)
+    assert measured == [(folder, 0, GPU)]
     assert asked[0]["recipe"] == replace(variants.MINI, pretrain_steps=variant_pretraining.UPDATES)
     assert found["pretrain_loss"] == 3
     assert found["vocabulary"] == len(run.data.tokenizer)

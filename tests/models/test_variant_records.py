@@ -4,6 +4,7 @@ import gzip
 import json
 from collections import Counter
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from analysis.sequences.fasta import GAP, Gene
 from analysis.sequences.simulate import invent_backbones
 from analysis.sequences.splits import Split
 from analysis.training import variants
+from tests.unit.pretended import GPU, pretended
 
 BACKBONES = invent_backbones(0, codons=60)
 NO_MODEL = torch.nn.Module()  # where what it predicts is given
@@ -210,7 +212,9 @@ def test_real_lineages_are_counted_with_what_was_deposited(small, traced, monkey
     monkeypatch.setattr(variant_real, "read_backbones", lambda folder: BACKBONES)
     monkeypatch.setattr(variant_real, "FRESH", 16)
     monkeypatch.setattr(variant_runs, "find_run", lambda *_, **__: traced)
-    found = variant_real.compute(torch.device("cpu"))
+    with pretended(), mock.patch.object(variant_measures, "open_run", wraps=variant_measures.open_run) as opened:
+        found = variant_real.compute(GPU)
+    opened.assert_called_once_with(traced, tmp_path, GPU)
     assert (found.values["open"].value, found.values["open"].n) == (10 / 11, 11)
     assert found.arrays["open_confusion"][small.labels.index("Alpha"), small.labels.index("Mu")] == 1
     assert np.trace(found.arrays["open_confusion"]) == 10
@@ -251,6 +255,40 @@ def test_controls_are_measured_class_by_class(small):
     last = variant_measures.survey(run.model, run.data, first[-1:], read=False, pad_to=None)[0]
     assert sums[0] == pytest.approx(last["D_sum"], abs=1e-4)
     assert not np.allclose(sums[0], sums[1])
+
+
+def test_controls_and_seeds_are_measured_on_the_device(small, traced, monkeypatch):
+    whole, firsts, correct, passes = (variant_controls.untrained, variant_controls.firsts, variant_measures.correct,
+                                      variant_measures.pass_all)
+    used = []
+
+    def untrained(seed, _=None, data=None, device="cpu"):
+        used.append(torch.device(device))
+        return whole(seed, variants.TINY, data, device)
+
+    def pass_all(model, inputs):
+        used.append(model.device)
+        return passes(model, inputs)
+
+    for module, name, few in ((variant_controls, "untrained", untrained), (variant_controls, "MANY", 2),
+                              (variant_seeds, "SEEDS", (0,)), (variant_controls, "READ", ("Alpha",)),
+                              (variant_controls, "firsts", lambda data: firsts(data)[:2]),
+                              (variant_measures, "correct", lambda *given: correct(*given)[:2]),
+                              (variant_measures, "pass_all", pass_all),
+                              (variant_runs, "find_run", lambda *_, device: used.append(device) or traced)):
+        monkeypatch.setattr(module, name, few)
+
+    def computed(device):
+        return variant_controls.compute(device), variant_seeds.compute(device)
+
+    due = computed(torch.device("cpu"))
+    assert {used.pop() for _ in range(len(used))} == {torch.device("cpu")}
+    with pretended():
+        found = computed(GPU)
+    assert set(used) == {GPU}
+    for mine, right in zip(found, due, strict=True):
+        for name, array in right.arrays.items():
+            np.testing.assert_allclose(mine.arrays[name], array, rtol=1e-3, atol=1e-3, err_msg=name)
 
 
 def test_attention_within_a_phase(small):
