@@ -68,7 +68,8 @@ class OnGPU(torch.Tensor):
         if not x.is_floating_point():
             return x
         digits = x.contiguous().view({2: torch.int16, 4: torch.int32, 8: torch.int64}[x.itemsize])
-        return torch.nextafter(x, torch.where(digits & 2 == 0, torch.inf, -torch.inf).to(x.dtype))
+        moved = torch.nextafter(x, torch.where(digits & 2 == 0, torch.inf, -torch.inf).to(x.dtype))
+        return torch.where((x == 0) | x.isinf(), x, moved)  # what is masked gets exactly nothing on a GPU too
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):

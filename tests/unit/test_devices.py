@@ -140,6 +140,8 @@ def test_the_pretended_gpu_rounds_otherwise_but_always_the_same(dtype):
     moved = found[0] / (x @ x.mT) - 1
     assert 0 < moved.abs().max() <= torch.finfo(dtype).eps
     assert {-1.0, 1.0} <= set(moved.sign().unique().tolist())
+    with pretended(rounds_otherwise=True):
+        assert OnGPU(torch.tensor([0.0, -torch.inf], dtype=dtype)).softmax(0).tolist()[1] == 0
 
 
 def test_the_pretended_gpu_does_what_a_gpu_does():
