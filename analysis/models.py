@@ -9,17 +9,19 @@ import torch
 
 from analysis import asked, checkpoints
 from analysis.checkpoints import Checkpoint, NotFound
-from analysis.weights import MissingTensor, check_whole, config
+from analysis.weights import MissingTensor, check_whole, config, has
 
 _AUTO = {"base": "AutoModel", "lm": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM",
          "classifier": "AutoModelForSequenceClassification"}
+_BEYOND_ATTENTION = {"gpt2": ("wte.weight", "h.0.mlp.c_fc.weight"),
+                     "bert": ("embeddings.word_embeddings.weight", "encoder.layer.0.intermediate.dense.weight")}
 
 
 class WrongFamily(ValueError):
     """A model was asked for that the chapter's formulas are not about."""
 
 
-def chosen(default: str, families: Sequence[str] | None = None) -> str:
+def chosen(default: str, families: Sequence[str] | None = None, *, whole: bool = True) -> str:
     """Return the name of the model that a chapter shows: its own, unless the execution asked for another.
 
     Parameters
@@ -28,9 +30,13 @@ def chosen(default: str, families: Sequence[str] | None = None) -> str:
         The chapter's own model.
     families
         Which families the chapter is about, such as ``("bert",)``; default: that of its own model.
+    whole
+        Whether the chapter runs the model, so that its attention alone is not enough.
 
     Raises
     ------
+    MissingTensor
+        If a whole model is needed and the files hold no token table or no perceptron.
     NotFound
         If the model that was asked for is not here; nothing stands in for it.
     WrongFamily
@@ -52,6 +58,8 @@ def chosen(default: str, families: Sequence[str] | None = None) -> str:
     if (family := config(found)["model_type"]) not in families:
         raise WrongFamily(f"this chapter is about models of the family {' or '.join(families)}, and {name!r} is a "
                           f"{family}: its layers are built otherwise, so the chapter's formulas are not its own")
+    if whole and (absent := [tensor for tensor in _BEYOND_ATTENTION.get(family, ()) if not has(found, tensor)]):
+        raise MissingTensor(f"this chapter runs the whole model on text, and {name!r} lacks {' and '.join(absent)}")
     return name
 
 

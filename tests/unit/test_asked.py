@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
-from analysis import asked, checkpoints, experiments, ledger, models, records, texts
+from analysis import asked, checkpoints, experiments, ledger, models, records, texts, weights
 from analysis.experiments import semi_bias_gpt2
 
 from .tiny import BERT, GPT2, write_model
@@ -45,6 +46,19 @@ def test_a_model_of_another_family_is_refused_with_the_reason(tmp_path, monkeypa
     with pytest.raises(models.WrongFamily, match=r"family bert, and .* is a gpt2"):
         models.chosen("minilm")
     assert models.chosen("minilm", ("bert", "gpt2")) == str(tmp_path / "other")
+
+
+@pytest.mark.parametrize(("config", "without"), [(GPT2, "wte.weight"), (GPT2, "h.0.mlp.c_fc.weight"),
+                                                 (BERT, "embeddings.word_embeddings.weight")])
+def test_a_model_without_its_tokens_or_perceptrons_is_refused_where_it_must_run(tmp_path, monkeypatch, config, without):
+    folder = write_model(tmp_path / "part", config)
+    monkeypatch.setenv(asked.MODEL, str(folder))
+    assert models.chosen("minilm", ("bert", "gpt2")) == str(folder)
+    kept = {name: tensor for name, tensor in load_file(folder / "model.safetensors").items() if name != without}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(weights.MissingTensor, match=f"lacks {without}"):
+        models.chosen("minilm", ("bert", "gpt2"))
+    assert models.chosen("minilm", ("bert", "gpt2"), whole=False) == str(folder)
 
 
 def test_nothing_stands_in_for_a_model_that_was_asked_for(monkeypatch):
