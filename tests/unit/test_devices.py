@@ -89,8 +89,24 @@ OF_WEIGHTS = {
 """What takes weights and no tensor, so that the calls above leave it out."""
 
 
+WEIGHTS_ALONE = pytest.mark.parametrize("case", OF_WEIGHTS.values(),
+                                        ids=[getattr(f, "__name__", f) for f in OF_WEIGHTS])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("case", OF_WEIGHTS.values(), ids=[getattr(f, "__name__", f) for f in OF_WEIGHTS])
+@WEIGHTS_ALONE
+def test_a_true_gpu_makes_the_same_of_weights(case):
+    function, *given = case
+    for mine, right in zip(numbers(function(*move(given, lambda tensor: tensor.cuda()))), numbers(function(*given)),
+                           strict=True):
+        assert mine.is_cuda or mine.numel() == 1
+        torch.testing.assert_close(mine.cpu(), right, **TOLERANCE)
+
+
+@pytest.mark.usefixtures("unchecked")
+@WEIGHTS_ALONE
 def test_what_is_made_of_weights_lies_where_they_lie(case):
     function, *given = case
     due = numbers(function(*given))
