@@ -22,8 +22,10 @@ def run(arguments) -> int:
         raise FileNotFoundError(f"--from must be a folder of recorded outputs, and {arguments.folder} is none")
     verdicts = ledger.collect(arguments.folder)
     if arguments.json:
+        if arguments.ids:
+            raise ValueError("--json prints the whole ledger: leave the claims out")
         print(json.dumps(ledger.publish(verdicts), indent=1, ensure_ascii=False))
-        return 0
+        return 1 if arguments.check and any(c.id not in verdicts for c in ledger.claims()) else 0
     asked = [i.upper() for i in arguments.ids]
     known = [c.id for c in ledger.claims()]
     if unknown := [i for i in asked if i not in known and i not in ledger.DOCUMENTS]:

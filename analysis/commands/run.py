@@ -9,6 +9,8 @@ from analysis import asked, checkpoints, ledger, records, texts
 
 BOOK = ledger.ROOT / "book"
 _MODEL = ("models.chosen(", asked.MODEL)
+# what reads the texts that an execution was asked for; a chapter with none of these would ignore them in silence
+_TEXTS = ("texts.passages(", "asked.texts(", "pattern_readings.readings(", "entropy_shares(", "one_score.survey(")
 
 
 def add_arguments(parser):
@@ -32,6 +34,8 @@ def run(arguments) -> int:
         name = str(given.resolve()) if found.source == "folder" and given.is_dir() else arguments.model
         command += ["--model", name]
     if arguments.texts:
+        if not any(word in chapter.read_text(encoding="utf-8") for word in _TEXTS):
+            raise ValueError(f"the chapter {chapter.stem} reads no passages of text, so --texts has no effect")
         texts.read(arguments.texts)
         command += ["--texts", str(arguments.texts.resolve())]
     if arguments.device:

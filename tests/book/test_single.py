@@ -113,6 +113,9 @@ def test_a_chapter_is_found_by_its_last_words(tmp_path):
 
 @pytest.mark.parametrize(("options", "message"), [
     (["notation", "--model", "minilm"], "computes with no model"),
+    (["notation", "--texts", __file__], "reads no passages of text"),
+    (["induction-head", "--texts", __file__], "reads no passages of text"),
+    (["variant-data", "--texts", __file__], "reads no passages of text"),
     (["bert-gates", "--model", "no-such"], "unknown model 'no-such'"),
     (["bert-gates", "--texts", "/no/such.txt"], "no text at /no/such.txt"),
     (["bert-gates", "--out", str(ROOT / "book" / "here")], "lies in the book itself"),

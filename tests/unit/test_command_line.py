@@ -74,6 +74,9 @@ def test_ledger_counts_open_claims(tmp_path, capsys):
     assert "1 of 30 claims have a verdict" in printed
     assert main(["ledger", "K", "--check", "--from", str(tmp_path)]) == 1
     assert main(["ledger", "k-01", "--check", "--from", str(tmp_path)]) == 0
+    assert main(["ledger", "--json", "--from", str(tmp_path)]) == 0
+    assert main(["ledger", "--json", "--check", "--from", str(tmp_path)]) == 1
+    assert main(["ledger", "K", "--json", "--from", str(tmp_path)]) == 2
 
 
 @pytest.fixture
