@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +26,7 @@ TEXTUAL = ("text/plain", "application/papermill.record/text/plain", "application
 SOURCES = ("analysis/**/*.py", "analysis/**/*.mplstyle", "analysis/bundled/**/*", "book/records/*", "book/claims.yml",
            "requirements.txt")
 FOLDERS = ("ANALYSIS_MODELS", "ANALYSIS_DATA")  # directories of inputs: named by what lies in them
+ONE_FOLDER = "ANALYSIS_FOLDER_"  # and a single model's, such as ANALYSIS_FOLDER_GPT2
 NOT_THE_BOOKS = ("ANALYSIS_MODEL", "ANALYSIS_TEXTS")  # what `python -m analysis run` asks one chapter for
 UNHASHED = ("__pycache__", ".pyc")
 
@@ -37,17 +39,26 @@ def digest(root: Path = ROOT) -> str:
             if path.is_file() and not any(part in path.as_posix() for part in UNHASHED):
                 h.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     for name, value in sorted(os.environ.items()):
-        if name in FOLDERS:
-            for folder in filter(None, value.split(os.pathsep)):
-                for path in sorted((root / folder).rglob("*")):
+        if name in FOLDERS or name.startswith(ONE_FOLDER):
+            for given in filter(None, value.split(os.pathsep)):
+                folder = root / Path(given).expanduser()
+                for path in sorted(folder.rglob("*")):
                     if path.is_file():
-                        size = path.stat().st_size
-                        h.update(f"{name} {path.relative_to(root / folder).as_posix()} {size}\n".encode())
+                        stat = path.stat()
+                        known = _sha256(str(path), stat.st_size, stat.st_mtime_ns)
+                        h.update(f"{name} {path.relative_to(folder).as_posix()} {known}\n".encode())
         elif name.startswith("ANALYSIS_"):
             h.update(f"{name}={value}\n".encode())
     hub = Path(os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME") or "~/.cache/huggingface", "hub"))
     h.update(" ".join(sorted(p.name for p in hub.expanduser().glob("models--*/snapshots/*"))).encode())
     return h.hexdigest()[:16]
+
+
+@cache
+def _sha256(path: str, size: int, modified: int) -> str:
+    """Hash a file; one that has not changed is read once."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def machinery(root: Path = ROOT) -> str:
@@ -89,6 +100,9 @@ def environment(private: Path | None = None) -> None:
     for name in FOLDERS:  # kernels start inside book/, so a relative folder would be another one there
         if value := os.environ.get(name):
             os.environ[name] = os.pathsep.join(str((ROOT / p).resolve()) for p in value.split(os.pathsep) if p)
+    for name, value in os.environ.items():
+        if name.startswith(ONE_FOLDER) and value:
+            os.environ[name] = str((ROOT / Path(value).expanduser()).resolve())
     private = private or BUILD / ".private"
     for name, folder in {"IPYTHONDIR": "ipython", "JUPYTER_CONFIG_DIR": "jupyter", "MPLCONFIGDIR": "matplotlib",
                          "JUPYTER_DATA_DIR": "jupyter-data"}.items():

@@ -180,6 +180,25 @@ def test_inputs_that_appear_change_the_digest_and_their_place_does_not(tmp_path,
     assert digests[0] == digests[1] != without
 
 
+@pytest.mark.parametrize("variable", ["ANALYSIS_MODELS", "ANALYSIS_FOLDER_GPT2"])
+def test_other_weights_of_the_same_size_change_the_digest(variable, tmp_path, monkeypatch):
+    (tmp_path / "mine" / "gpt2").mkdir(parents=True)
+    monkeypatch.setenv(variable, "mine")
+    digests = set()
+    for weights in ("weights", "WEIGHTS"):
+        (tmp_path / "mine" / "gpt2" / "model.safetensors").write_text(weights)
+        digests.add(execution.digest(tmp_path))
+    assert len(digests) == 2
+
+
+def test_a_relative_folder_of_a_model_is_the_checkouts(monkeypatch, tmp_path):
+    monkeypatch.setenv("ANALYSIS_FOLDER_GPT2", "my-models/gpt2")
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "MPLCONFIGDIR", "JUPYTER_DATA_DIR", "PYTHONPATH"):
+        monkeypatch.setenv(name, "")  # restored afterwards
+    execution.environment(tmp_path)
+    assert os.environ["ANALYSIS_FOLDER_GPT2"] == str(execution.ROOT / "my-models" / "gpt2")
+
+
 def test_old_digests_are_pruned(tmp_path, monkeypatch):
     monkeypatch.setattr(execution, "BUILD", tmp_path)
     for age, key in enumerate(["new", "older", "oldest"]):
