@@ -4,6 +4,7 @@
 it as well; when the HTML is built, ``ledger.json`` and its schema ``ledger.schema.json`` are written beside it.
 """
 
+import base64
 import html
 import io
 from pathlib import Path
@@ -15,7 +16,7 @@ from docutils import nodes
 from analysis import ledger
 
 SCRIPT = "claims-filter.js"
-DRAWN = "_build/.figures/claims.svg"
+DRAWN = "_build/.figures/fig-claims.svg"
 
 
 class Figure(Ledger):
@@ -26,13 +27,16 @@ class Figure(Ledger):
     def run(self):
         """Draw the figure and put it on the page, with an alt text that gives the numbers."""
         from analysis.figures import claims as figures
+        from analysis.figures.data import bundle
         _, verdicts = self.read()
         counts = ledger.count(verdicts)
-        buffer = io.BytesIO()
-        figures.verdicts(counts, ledger.DOCUMENTS).savefig(buffer, format="svg", metadata={"Date": None})
+        drawn, buffer = figures.verdicts(counts, ledger.DOCUMENTS), io.BytesIO()
+        drawn.savefig(buffer, format="svg", metadata={"Date": None})
         path = Path(self.env.srcdir) / DRAWN
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(buffer.getvalue())
+        for ending, packed in bundle(drawn).items():  # for `downloads`, which links to them below the figure
+            path.with_suffix(f".{ending}").write_bytes(base64.b64decode(packed))
         figure = nodes.figure("", nodes.image(uri=f"/{DRAWN}", alt=alt(counts)), classes=["align-default"])
         caption = nodes.caption("", "", *self.inline(" ".join(self.content)))
         caption.source, caption.line = self.state_machine.get_source_and_line(self.lineno)

@@ -18,6 +18,7 @@ import one_page
 from analysis.figures.data import MIME
 
 FOLDER = "_downloads"
+KEPT = "_build/.figures"  # what directives draw
 CAPTION = re.compile(r'(<figure[^>]*\bid="([^"]+)".*?)(</figcaption>)', re.DOTALL)
 
 
@@ -50,6 +51,14 @@ def figures(notebook) -> dict[str, dict[str, bytes]]:
                 files["svg"] = ("".join(svg) if isinstance(svg, list) else svg).encode()
             if files:
                 found[name] = files
+    return found
+
+
+def kept(folder: Path) -> dict[str, dict[str, bytes]]:
+    """Return the files of the figures that a directive drew while the book was read: name to ending to content."""
+    found = {}
+    for path in sorted(folder.glob("fig-*.*")):
+        found.setdefault(path.stem, {})[path.suffix[1:]] = path.read_bytes()
     return found
 
 
@@ -88,7 +97,8 @@ def offer(app, pagename, templatename, context, doctree):
             name = f"{pagename}{ending}.ipynb"
             write(out / name, nbformat.writes(plain(notebook, outputs)).encode())
             links.append(link(f"{up}{FOLDER}/{name}", said))
-        context["body"] = below_figures(context["body"], figures(notebook), up, out)
+    drawn = figures(notebook) if notebook is not None else kept(Path(app.srcdir) / KEPT)
+    context["body"] = below_figures(context["body"], drawn, up, out)
     if pagename == app.config.root_doc and "one_page" in app.extensions:
         links.append(f'<a href="{up}{one_page.NAME}">the whole book on one page, for printing</a>')
     if links:

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 
 import downloads
 import nbformat
@@ -40,6 +41,14 @@ def test_links_stand_below_the_figure_that_has_data(notebook, tmp_path):
     assert 'href="../_downloads/figures/fig-one.npz" download' in first
     assert "<a" not in second
     assert {p.name for p in (tmp_path / "figures").iterdir()} == {"fig-one.svg", "fig-one.png", "fig-one.npz"}
+
+
+def test_every_figure_of_a_page_can_be_taken_home(page, html):
+    text = (html / f"{page}.html").read_text(encoding="utf-8")
+    for name in re.findall(r'<figure[^>]*\bid="([^"]+)"', text):
+        for ending in ("svg", "png", "npz"):
+            assert f'_downloads/figures/{name}.{ending}" download' in text
+            assert (html / "_downloads" / "figures" / f"{name}.{ending}").stat().st_size > 0
 
 
 def test_notebooks_carry_no_build_data_and_the_bare_one_no_outputs(notebook):
