@@ -82,6 +82,7 @@ def write(folder: Path, pages: list[str], title: str) -> Path:
 <meta name="viewport" content="width=device-width, initial-scale=1"/><title>{html.escape(title)}: the whole book</title>
 <script>{THEME}</script>
 {head}
+<script src="_static/scrolling.js"></script>
 </head><body class="one-page"><main class="bd-article bd-content">
 <nav aria-label="Contents"><p><a href="index.html">{html.escape(title)}</a>, the whole book on one page</p>
 <ol>{contents}</ol></nav>

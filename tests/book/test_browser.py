@@ -35,6 +35,10 @@ SIDEWAYS = """() => {
 }"""
 SCROLLED = """() => [...document.querySelectorAll('.bd-article pre')].filter(
   e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent.slice(0, 80))"""
+UNFOLD = """() => {
+  document.querySelectorAll('details').forEach(fold => { fold.open = true; });
+  document.querySelectorAll('button.toggle-button').forEach(button => button.click());
+}"""
 FILTERED = """() => [...document.querySelectorAll('.bd-article img')].filter(
   e => getComputedStyle(e).filter !== 'none').map(e => e.getAttribute('src'))"""
 
@@ -96,6 +100,9 @@ def test_page(visit):
     assert not tab.evaluate(FILTERED), "alters the colours of figures in dark"
     tab.set_viewport_size(PHONE)
     assert not tab.evaluate(SIDEWAYS), "scrolls sideways on a phone"
+    tab.evaluate(UNFOLD)
+    tab.wait_for_timeout(1000)
+    assert not findings(tab, "runOnly: ['scrollable-region-focusable']"), "has what only a mouse can scroll on a phone"
     assert not visit.outside, "asks an outside host"
     assert not visit.errors, "has errors in the console"
 

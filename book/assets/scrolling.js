@@ -1,0 +1,16 @@
+// What scrolls takes the keyboard's focus, so that arrow keys can scroll it. The theme sees to code, once a page is
+// loaded; this sees to tables and HTML outputs as well, after a fold was opened, and on the one page for printing.
+(() => {
+  "use strict";
+  const PARTS = ".bd-article pre, .bd-article .pst-scrollable-table-container, .bd-article .cell_output div";
+  const mark = () => {
+    for (const part of document.querySelectorAll(PARTS)) {
+      if (part.tabIndex >= 0 || part.scrollWidth <= part.clientWidth) continue;
+      if (["auto", "scroll"].includes(getComputedStyle(part).overflowX)) part.tabIndex = 0;
+    }
+  };
+  let waiting;
+  const later = () => { clearTimeout(waiting); waiting = setTimeout(mark, 400); };  // the theme waits 300 ms
+  addEventListener("load", mark);
+  for (const change of ["load", "resize", "click", "toggle"]) addEventListener(change, later, true);
+})();
