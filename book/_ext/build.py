@@ -2,11 +2,12 @@
 
 ``--compare`` holds the chapters to their records as well; ``--again`` executes them even if they are up to date;
 ``--chapter NAME`` executes that chapter alone, anew, and renders nothing; ``--costs`` keeps what the present executions
-cost. Two builds at once take turns.
+cost; ``--pretended`` executes on a GPU that is only pretended (``tests/pretended``). Two builds at once take turns.
 """
 
 import argparse
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -68,20 +69,23 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="execute chapters even if they are up to date")
     parser.add_argument("--chapter", metavar="NAME", help="execute only this chapter, anew, and stop")
     parser.add_argument("--costs", action="store_true", help="measure what was executed; write book/costs.json")
+    parser.add_argument("--pretended", action="store_true", help="compare on a pretended GPU; render nothing")
     options = parser.parse_args()
+    if options.pretended:
+        os.environ |= {"ANALYSIS_DEVICE": "pretended", "PYTHONPATH": str(execution.ROOT / "tests" / "pretended")}
     try:
         names = [execution.chapter(options.chapter)] if options.chapter else []
     except LookupError as error:
         parser.error(str(error.args[0]))
     with execution.lock(execution.BUILD / ".build.lock"):
         prepare()
-        status = execute(options.compare, options.again or bool(names), names)
+        status = execute(options.compare or options.pretended, options.again or bool(names), names)
         if status == 0 and options.costs:
             print(f"Measured: {', '.join(costs.record())}")
-            return 0
-        if status == 0 and not names:
-            status = render()
-    if status == 0 and not names:
+        if status or names or options.costs or options.pretended:
+            return status
+        status = render()
+    if status == 0:
         print(f"The book is built: open {HTML.relative_to(execution.ROOT) / 'index.html'}")
     return status
 
