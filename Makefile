@@ -8,6 +8,7 @@ READY := $(VENV)/.ready
 TESTED := $(VENV)/.ready-to-test
 PEERS ?= .peers
 MUTANTS ?= .mutants
+PRETENDED ?= streaming-capture notation induction-head bert-gates
 SAMPLE ?= 5
 SEED ?= 2028
 
@@ -25,7 +26,7 @@ export HF_HUB_OFFLINE TOKENIZERS_PARALLELISM
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help book test lint unit gpu check bench peers mutants chapter record costs serve clean
+.PHONY: help book test lint unit pretended gpu check bench peers mutants chapter record costs serve clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -48,6 +49,7 @@ book: $(READY)  ## execute what is out of date and build the HTML in _build/html
 
 test: $(TESTED) lint unit  ## run every check: lint, unit and model tests, chapters against their records, the built pages
 	$(PY) book/_ext/build.py --compare
+	$(PY) book/_ext/build.py --pretended $(addprefix --chapter ,$(PRETENDED))
 	$(PY) -m pytest -q -n 2 --dist loadfile tests/book
 
 lint: $(TESTED)
@@ -57,6 +59,9 @@ lint: $(TESTED)
 unit: $(TESTED)
 	$(PY) -m pytest -q --doctest-modules analysis
 	$(PY) -m pytest -q -n 2 --dist loadfile tests/unit tests/models
+
+pretended: $(TESTED)  ## execute every chapter on a GPU that is only pretended, and hold it to its record
+	$(PY) book/_ext/build.py --pretended
 
 gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against the record, the records, what it costs
 	$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU on this machine")'

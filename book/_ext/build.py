@@ -67,14 +67,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--compare", action="store_true", help="hold text outputs to tests/recorded")
     parser.add_argument("--again", action="store_true", help="execute chapters even if they are up to date")
-    parser.add_argument("--chapter", metavar="NAME", help="execute only this chapter, anew, and stop")
+    parser.add_argument("--chapter", metavar="NAME", action="append", default=[],
+                        help="execute only this chapter, or these, anew, and stop")
     parser.add_argument("--costs", action="store_true", help="measure what was executed; write book/costs.json")
     parser.add_argument("--pretended", action="store_true", help="compare on a pretended GPU; render nothing")
     options = parser.parse_args()
     if options.pretended:
         os.environ |= {"ANALYSIS_DEVICE": "pretended", "PYTHONPATH": str(execution.ROOT / "tests" / "pretended")}
     try:
-        names = [execution.chapter(options.chapter)] if options.chapter else []
+        names = [execution.chapter(name) for name in options.chapter]
     except LookupError as error:
         parser.error(str(error.args[0]))
     with execution.lock(execution.BUILD / ".build.lock"):
