@@ -38,7 +38,8 @@ def run(arguments) -> int:
     state = arguments.folder / f".{name}.{rank}-of-{world}.safetensors"
     identity = census_state.identity(found.provenance(), passages, (rank, world), arguments.control)
     if world > 1:
-        dist.init_process_group("nccl" if where.type == "cuda" else "gloo")
+        on_gpu = where.type == "cuda"
+        dist.init_process_group("nccl" if on_gpu else "gloo", device_id=where if on_gpu else None)
     try:
         census = take(model, models.tokenizer(found), passages, share=(rank, world), state=state,
                       identity=identity)
