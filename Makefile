@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 TESTED := $(VENV)/.ready-to-test
 PEERS ?= .peers
 MUTANTS ?= .mutants
-PRETENDED ?= streaming-capture notation induction-head bert-gates
+PRETENDED ?= streaming-capture notation bert-gates variant-data patterns-and-messages
 SAMPLE ?= 5
 SEED ?= 2028
 

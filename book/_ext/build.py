@@ -72,6 +72,8 @@ def main() -> int:
     parser.add_argument("--costs", action="store_true", help="measure what was executed; write book/costs.json")
     parser.add_argument("--pretended", action="store_true", help="compare on a pretended GPU; render nothing")
     options = parser.parse_args()
+    if options.pretended and options.costs:
+        parser.error("what a pretended GPU costs is nobody's measurement")
     if options.pretended:
         os.environ |= {"ANALYSIS_DEVICE": "pretended", "PYTHONPATH": str(execution.ROOT / "tests" / "pretended")}
     try:

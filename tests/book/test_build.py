@@ -1,5 +1,7 @@
 """The build: what a failed or interrupted one leaves is read again, and nothing of an older book stays."""
 
+import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import build
@@ -80,3 +82,27 @@ def test_an_unknown_chapter_is_refused_by_name(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         build.main()
     assert "no chapter 'no-such'; the pages are" in capsys.readouterr().err
+
+
+def called(monkeypatch, *options):
+    for name in ("ANALYSIS_DEVICE", "PYTHONPATH"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setattr("sys.argv", ["build.py", *options])
+    return build.main()
+
+
+def test_on_the_pretended_gpu_chapters_are_compared_and_no_page_is_made(folder, monkeypatch):
+    monkeypatch.setattr(build, "prepare", lambda: None)
+    assert called(monkeypatch, "--pretended", "--chapter", "notation", "--chapter", "gates") == 0
+    (command,) = folder.calls
+    assert command[-2:] == ["book/notation.md", "book/bert-gates.md"]
+    assert {"--nbval", "--again"} <= set(command)
+    assert os.environ["ANALYSIS_DEVICE"] == "pretended"
+    assert (Path(os.environ["PYTHONPATH"]) / "sitecustomize.py").is_file()
+
+
+def test_what_a_pretended_gpu_costs_is_not_recorded(folder, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        called(monkeypatch, "--pretended", "--costs")
+    assert "nobody's measurement" in capsys.readouterr().err
+    assert not folder.calls
