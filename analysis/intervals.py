@@ -17,6 +17,23 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def said(self, form: str = ".2f", before: str = "") -> str:
+        """Return the bounds in words, in a number format, behind ``before``; or that too few texts have been measured.
+
+        >>> Interval(0.5, 0.4, 0.6).said(".0%"), Interval(0.5, float("nan"), float("nan")).said()
+        ('40% to 60%', 'too few texts to tell')
+        """
+        if np.isnan(self.low) or np.isnan(self.high):
+            return "too few texts to tell"
+        return f"{before}{self.low:{form}} to {self.high:{form}}"
+
+
+FEWEST = 3
+"""Of fewer texts, seeds or groups than this no interval is shown: Student's of two is 13 times their standard error."""
+
+ROUNDING = 1e-6
+"""How far a share in float32 may lie beyond 0 or 1."""
+
 
 def mean_interval(values: np.ndarray | Sequence[float], level: float = 0.95) -> Interval:
     """Return the mean of independent values with Student's interval.
@@ -57,7 +74,55 @@ def grouped_share_interval(hits: np.ndarray | Sequence[bool], groups: Sequence[s
     hits = np.asarray(hits, dtype=float).ravel()
     if hits.size == 0 or hits.size != len(groups):
         raise ValueError(f"hits must be one or more, with a group each; got {hits.size} and {len(groups)} groups")
-    trials, share = len(set(groups)), float(hits.mean())
+    return _cautious(float(hits.mean()), len(set(groups)), level)
+
+
+def bounded(found: Interval, trials: int, *, share: bool = True, level: float = 0.95) -> Interval:
+    """Return an interval that lies where its value can: a share's between 0 and 1, another ratio's not below 0.
+
+    Student's interval and the delta method know no bounds. A share whose interval reaches 0 or 1 gets Korn and
+    Graubard's instead, as in :func:`grouped_share_interval`: exact, and the most cautious for so many independent
+    units. Another ratio of what cannot be negative is cut off at 0.
+
+    Parameters
+    ----------
+    found
+        A value, and its interval as :func:`mean_interval` or the delta method has it.
+    trials
+        How many independent units it is of. For fewer than ``FEWEST`` the bounds are nan: too few to tell.
+    share
+        Whether the value is a share.
+    level
+        Of the interval, in all cases.
+
+    Raises
+    ------
+    ValueError
+        If there are enough trials and the value is nan, negative, or a share above 1.
+
+    Examples
+    --------
+    >>> bounded(Interval(0.5, 0.4, 0.6), 8)
+    Interval(value=0.5, low=0.4, high=0.6)
+    >>> [round(v, 3) for v in bounded(Interval(0.5, -0.3, 1.3), 8)]
+    [0.5, 0.157, 0.843]
+    >>> bounded(Interval(0.5, -0.3, 1.3), 8, share=False)
+    Interval(value=0.5, low=0.0, high=1.3)
+    >>> bounded(Interval(0.5, -0.3, 1.3), 2)
+    Interval(value=0.5, low=nan, high=nan)
+    """
+    if trials < FEWEST:
+        return Interval(found.value, float("nan"), float("nan"))
+    if not -ROUNDING <= found.value <= (1 + ROUNDING if share else np.inf):
+        raise ValueError(f"found must hold a {'share between 0 and 1' if share else 'ratio from 0 on'}, "
+                         f"got {found.value}")
+    if not share:
+        return found._replace(low=max(found.low, 0.0))
+    return found if found.low > 0 and found.high < 1 else _cautious(min(max(found.value, 0.0), 1.0), trials, level)
+
+
+def _cautious(share: float, trials: int, level: float) -> Interval:
+    """Return Korn and Graubard's interval of a share of so many independent trials."""
     right, tail = share * trials, (1 - level) / 2
     low = stats.beta.ppf(tail, right, trials - right + 1) if right > 0 else 0.0
     high = stats.beta.ppf(1 - tail, right + 1, trials - right) if right < trials else 1.0

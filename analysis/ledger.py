@@ -92,14 +92,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A note instead of a verdict: what the verdict rests on does not hold for the inputs that were asked for."""
+    """A note instead of a verdict: what it rests on does not hold, or is not told, for the inputs asked for."""
 
     id: str
     outcome: str
     evidence: str
+    told: bool = True
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        text = (f"The book's verdict is '{self.outcome}'. With {asked.describe()} what it rests on does not hold; "
+        fails = "does not hold" if self.told else "cannot be told"
+        text = (f"The book's verdict is '{self.outcome}'. With {asked.describe()} what it rests on {fails}; "
                 f"the same computation gives: {self.evidence}")
         return {"text/plain": f"{self.id} not here: {text}", "text/markdown": f"**{self.id} · not here.** {text}"}
 
@@ -127,7 +129,7 @@ def verdict(id: str, outcome: str, evidence: str, *, holds: bool) -> None:
     """Emit the verdict on a claim as an output of the running cell.
 
     A verdict is about the book's own inputs. In an execution with another model or other texts, a condition that does
-    not hold there is said in a note, and the cell goes on.
+    not hold there, or is nan because it cannot be told, is said in a note, and the cell goes on.
 
     Parameters
     ----------
@@ -154,7 +156,8 @@ def verdict(id: str, outcome: str, evidence: str, *, holds: bool) -> None:
     nan = isinstance(holds, float) and math.isnan(holds)
     if asked.departs():
         from IPython.display import display
-        display(Verdict(id, outcome, evidence) if holds and not nan else Elsewhere(id, outcome, evidence))
+        display(Verdict(id, outcome, evidence) if holds and not nan else
+                Elsewhere(id, outcome, evidence, told=not nan))
         return
     if nan:
         raise BadLedger(f"{id}: holds must be a computed truth value, got {holds}")

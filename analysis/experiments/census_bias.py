@@ -85,8 +85,9 @@ def survey(model: torch.nn.Module, control: torch.nn.Module, tokenizer, passages
 
 
 def _value(by_text: np.ndarray) -> Value:
-    if len(by_text) < 2:  # a model without such maps
-        return Value(float("nan"), 0.01, float("nan"), float("nan"), n=len(by_text))
+    if len(by_text) < 2:  # a model without such maps, or one text with some
+        return Value(float(by_text.mean()) if len(by_text) else float("nan"), 0.01, float("nan"), float("nan"),
+                     n=len(by_text))
     interval = mean_interval(by_text)
     return Value(round(interval.value, 9), 0.01, interval.low, interval.high, n=len(by_text))
 

@@ -102,6 +102,7 @@ def test_a_condition_that_fails_elsewhere_is_a_note_and_no_verdict(shown, monkey
     ledger.verdict("K-01", "reproduced", "It is 5.", holds=True)
     assert [line.split(":")[0] for line in shown] == ["K-01 not here", "K-01 not here", "K-01 reproduced"]
     assert "With the model my-model what it rests on does not hold" in shown[0]
+    assert "With the model my-model what it rests on cannot be told" in shown[1]
     with pytest.raises(ledger.BadLedger):
         ledger.verdict("Z-99", "reproduced", "It is 3.", holds=True)
 
