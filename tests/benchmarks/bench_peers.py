@@ -23,3 +23,4 @@ def test_peers_agree_and_what_each_costs(capsys):
             assert found[task, "ours"]["seconds"] < found[task, way]["seconds"]
     assert found["maps", "ours"]["megabytes"] < found["maps", "transformers"]["megabytes"]
     assert found["viewer", "ours"]["hosts"] == 0
+    assert found["viewer", "ours"]["megabytes"] < found["viewer", "bertviz"]["megabytes"]
