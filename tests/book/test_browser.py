@@ -10,6 +10,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from book_pages import PAGES
 
 pytestmark = pytest.mark.browser
+MADE = ["search", "genindex", "prf-prf", "py-modindex", "_modules/index", "_modules/analysis/stream", "one-page"]
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 1000}
 TYPESET = """async () => {
   if (!document.querySelector('.math')) return;
@@ -84,7 +85,7 @@ def findings(tab, rules: str = "") -> list[str]:
             for v in violations]
 
 
-@pytest.mark.parametrize("page", [*PAGES, "search", "genindex", "one-page"])
+@pytest.mark.parametrize("page", [*PAGES, *MADE])
 def test_page(visit):
     tab = visit.tab
     state = tab.evaluate(MEASURE)
@@ -105,6 +106,60 @@ def test_page(visit):
     assert not findings(tab, "runOnly: ['scrollable-region-focusable']"), "has what only a mouse can scroll on a phone"
     assert not visit.outside, "asks an outside host"
     assert not visit.errors, "has errors in the console"
+
+
+@pytest.fixture
+def opened(browser, html):
+    """Open pages as files, as a reader does who has unpacked the book; note what goes wrong."""
+    context = browser.new_context(viewport=DESK)
+    tab = context.new_page()
+    tab.errors = []
+    tab.on("pageerror", lambda e: tab.errors.append(str(e)))
+    tab.on("console", lambda m: tab.errors.append(m.text) if m.type == "error" else None)
+
+    def go(address: str):
+        tab.goto(f"{html.as_uri()}/{address}", wait_until="load", timeout=120_000)
+        tab.evaluate(TYPESET)
+        tab.wait_for_timeout(300)
+        return tab
+
+    yield go
+    context.close()
+
+
+@pytest.mark.parametrize("page", [*PAGES, *MADE])
+def test_from_a_file(opened, page):
+    tab = opened(f"{page}.html")
+    drawn, undrawn = (tab.locator(kind).count() for kind in ("svg.svg-inline--fa", "i[class*='fa-']"))
+    assert undrawn == 0, "has icons that are not drawn"
+    assert drawn or page == "one-page"
+    assert not tab.errors, "has errors in the console"
+
+
+def search(opened, words: str):
+    """Search from a file; return the tab once it has all results."""
+    tab = opened(f"search.html?q={words}")
+    tab.locator("#search-results .search-summary", has_text="finished").wait_for()
+    return tab
+
+
+def test_what_the_search_passes_over_is_found_among_the_claims(opened):
+    tab = search(opened, "(3.4)")
+    tab.get_by_role("link", name="The claims", exact=True).last.click()
+    tab.wait_for_url("**/claims.html?words=*")
+    rows = tab.locator("tr.claim-row")
+    assert 0 < rows.locator("visible=true").count() < rows.count()
+
+
+def test_words_are_marked_on_the_page_of_a_result_and_nowhere_else(opened):
+    marks = "span.highlighted"
+    search(opened, "induction")
+    assert opened("book/glossary.html").locator(marks).count() == 0, "are marked on a page that is no result"
+    tab = search(opened, "induction")
+    tab.locator("#search-results a[href*='book/glossary.html']").first.click()
+    tab.locator(".highlight-link").wait_for()
+    assert tab.locator(marks).count() > 0
+    assert opened("book/notation.html").locator(marks).count() == 0
 
 
 @pytest.fixture
