@@ -143,6 +143,16 @@ def search(opened, words: str):
     return tab
 
 
+@pytest.mark.parametrize(("words", "page"), [
+    ("participation ratio", "glossary"), ("stable rank", "glossary"), ("total variation", "glossary"),
+    ("Toeplitz", "bert-similarity"), ("QK circuit", "glossary"), ("OV circuit", "glossary"),
+    ("attention sink", "glossary"), ("previous-token head", "glossary"), ("attention entropy", "bert-normality")])
+def test_the_search_knows_standard_names(opened, words, page):
+    tab = search(opened, words)
+    assert tab.locator(f"#search-results a[href*='book/{page}.html']").count()
+    assert not tab.errors
+
+
 def test_what_the_search_passes_over_is_found_among_the_claims(opened):
     tab = search(opened, "(3.4)")
     tab.get_by_role("link", name="The claims", exact=True).last.click()
