@@ -156,7 +156,7 @@ def test_the_search_knows_standard_names(opened, words, page):
 
 
 def test_what_the_search_passes_over_is_found_among_the_claims(opened):
-    tab = search(opened, "(3.4)")
+    tab = opened("search.html?q=(3.4)")
     tab.get_by_role("link", name="The claims", exact=True).last.click()
     tab.wait_for_url("**/claims.html?words=*")
     rows = tab.locator("tr.claim-row")
