@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 TESTED := $(VENV)/.ready-to-test
 PEERS ?= .peers
 MUTANTS ?= .mutants
-PRETENDED ?= streaming-capture notation bert-gates variant-data patterns-and-messages
+PRETENDED ?= streaming-capture notation bert-gates variant-data
 SAMPLE ?= 5
 SEED ?= 2028
 
@@ -50,7 +50,7 @@ book: $(READY)  ## execute what is out of date and build the HTML in _build/html
 test: $(TESTED) lint unit  ## run every check: lint, unit and model tests, chapters against their records, the built pages
 	$(PY) book/_ext/build.py --compare
 	$(PY) book/_ext/build.py --pretended $(addprefix --chapter ,$(PRETENDED))
-	$(PY) -m pytest -q -n 2 --dist loadfile tests/book
+	$(PY) -m pytest -q -n 2 --dist worksteal tests/book
 
 lint: $(TESTED)
 	$(PY) -m ruff check .
