@@ -22,11 +22,21 @@ class WrongFamily(ValueError):
 
 
 def chosen(default: str, families: Sequence[str] | None = None, *, whole: bool = True) -> str:
-    """Return the name of the model that a chapter shows: its own, unless the execution asked for another.
+    """Return the name of the model that a chapter shows: its own, unless the execution asked for another."""
+    name = asked.model(default)
+    if name != default:
+        check_choice(name, default, families, whole=whole)
+    return name
+
+
+def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, whole: bool = True) -> None:
+    """Refuse a model that cannot take the place of a chapter's own.
 
     Parameters
     ----------
-    default
+    name
+        The model that was asked for, a name or a folder.
+    own
         The chapter's own model.
     families
         Which families the chapter is about, such as ``("bert",)``; default: that of its own model.
@@ -44,23 +54,18 @@ def chosen(default: str, families: Sequence[str] | None = None, *, whole: bool =
 
     Examples
     --------
-    >>> chosen("minilm")
-    'minilm'
+    >>> check_choice("minilm", "minilm")
     """
-    name = asked.model(default)
-    if name == default:
-        return name
     found = checkpoints.find(name)
     if found.stands_in_for:
         raise NotFound(f"the model {name!r} was asked for and is not here (the book itself would show {found.name} in "
                        f"its place): give its folder, or allow the hub with ANALYSIS_DOWNLOAD=1 HF_HUB_OFFLINE=0")
-    families = tuple(families or (config(checkpoints.find(default))["model_type"],))
+    families = tuple(families or (config(checkpoints.find(own))["model_type"],))
     if (family := config(found)["model_type"]) not in families:
         raise WrongFamily(f"this chapter is about models of the family {' or '.join(families)}, and {name!r} is a "
                           f"{family}: its layers are built otherwise, so the chapter's formulas are not its own")
     if whole and (absent := [tensor for tensor in _BEYOND_ATTENTION.get(family, ()) if not has(found, tensor)]):
         raise MissingTensor(f"this chapter runs the whole model on text, and {name!r} lacks {' and '.join(absent)}")
-    return name
 
 
 def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str = "base", attention: str = "eager",

@@ -38,13 +38,13 @@ def passages(longest: int | None = None, count: int | None = None, source: str |
     count
         Return only so many.
     source
-        A text file, or a folder of ``.txt`` files, to read instead; see :func:`read`. Default: the texts that the
-        execution of the chapter was asked for, else the bundle. Of those texts ``count`` is the most that is returned.
+        A text file, or a folder of ``.txt`` files, to read instead; see :func:`read`. Of those texts ``count`` is the
+        most that is returned.
 
     Raises
     ------
     ValueError
-        If ``count`` is below 1, or fewer than ``count`` passages are left, or none.
+        If ``count`` is below 1, or fewer than ``count`` of the bundled passages are left, or none at all.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def passages(longest: int | None = None, count: int | None = None, source: str |
     if count is not None and count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
     kept = [text for text in found if longest is None or len(text.split()) <= longest]
-    least = 1 if source and str(source) == asked.texts() else max(1, count or 1)
+    least = 1 if source is not None else max(1, count or 1)
     if len(kept) < least:
         raise ValueError(f"{least} passages were asked for, but only {len(kept)} of {len(found)} in "
                          f"{source or 'the bundle'} have at most "

@@ -133,6 +133,9 @@ class MystFile(IPyNbFile):
     def setup(self):
         """Start a kernel, unless the run is already stored."""
         if self.stored is None:
+            measured = execution.executed_path(self.config.book_digest) / f"{self.path.stem}.measured"
+            measured.parent.mkdir(parents=True, exist_ok=True)
+            os.environ["BOOK_MEASURED"] = str(measured)  # where book.publish.numbers leaves what the study measured
             super().setup()
         else:
             self.setup_sanitize_files()

@@ -23,7 +23,7 @@ BUILD = ROOT / "_build"
 RECORDED = ROOT / "tests" / "recorded"
 KEPT_DIGESTS = 2  # the present one and the one before, so that switching back and forth costs nothing
 TEXTUAL = ("text/plain", "application/papermill.record/text/plain", "application/vnd.analysis.verdict+json")
-SOURCES = ("analysis/**/*.py", "analysis/**/*.mplstyle", "analysis/bundled/**/*", "book/records/*", "book/claims.yml",
+SOURCES = ("analysis/**/*.py", "book/publish/*.py", "book/studies/**/*.py", "analysis/**/*.mplstyle", "analysis/bundled/**/*", "book/records/*", "book/claims.yml",
            "requirements.txt")
 FOLDERS = ("ANALYSIS_MODELS", "ANALYSIS_DATA")  # directories of inputs: named by what lies in them
 ONE_FOLDER = "ANALYSIS_FOLDER_"  # and a single model's, such as ANALYSIS_FOLDER_GPT2

@@ -1,0 +1,1 @@
+"""The book: its pages, the studies behind them (``book.studies``) and what publishes both (``book.publish``)."""

@@ -1,0 +1,19 @@
+"""What makes pages, records and verdicts of the studies' measurements."""
+
+from book.publish.claims import (
+    Outcome,
+    claim,
+    conditional,
+    corrected,
+    not_reproduced,
+    not_testable,
+    reproduced,
+    verdicts,
+)
+from book.publish.experiments import live_or_record
+from book.publish.inputs import Inputs, choose_inputs
+from book.publish.numbers import Numbers, glue_numbers
+from book.publish.stamp import stamp
+
+__all__ = ["Inputs", "Numbers", "Outcome", "choose_inputs", "claim", "conditional", "corrected", "glue_numbers",
+           "live_or_record", "not_reproduced", "not_testable", "reproduced", "stamp", "verdicts"]

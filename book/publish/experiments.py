@@ -1,0 +1,79 @@
+"""Experiments: what is recorded because it needs a model, a GPU or minutes, found in the studies' folders.
+
+A module of a study that defines ``EXPERIMENT`` is an experiment; nothing lists them. A study calls
+:func:`live_or_record`.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from analysis import experiments as library_experiments
+from analysis import records
+from book.publish.inputs import Inputs
+
+STUDIES = Path(__file__).parents[1] / "studies"
+
+
+@cache
+def experiments() -> dict[str, records.Experiment]:
+    """Return every experiment by name."""
+    found = {name: library_experiments.find(name) for name in library_experiments.NAMES}
+    for path in sorted(STUDIES.glob("*/*.py")):
+        if "\nEXPERIMENT = " in path.read_text(encoding="utf-8"):
+            experiment = import_module(f"book.studies.{path.parent.name}.{path.stem}").EXPERIMENT
+            found[experiment.name] = experiment
+    return found
+
+
+def find(name: str) -> records.Experiment:
+    """Return the experiment of that name; refuse an unknown one, naming those that are known."""
+    if name not in experiments():
+        raise LookupError(f"unknown experiment {name!r}; known: {', '.join(sorted(experiments()))}")
+    return experiments()[name]
+
+
+def live_or_record(name: str, inputs: Inputs, *, recompute: bool | None = None,
+                   elsewhere: Callable[[], records.Result] | None = None,
+                   ) -> tuple[records.Record | records.Result, str]:
+    """Give a chapter its recorded numbers, recomputing them first where the inputs are on this machine.
+
+    An execution with another model or other texts shows the record as it is.
+
+    Parameters
+    ----------
+    name
+        The experiment.
+    inputs
+        What the chapter is executed with; the recomputation runs on its device.
+    recompute
+        ``False`` never recomputes (for what takes minutes); default: where inputs are present and it takes
+        less than half a minute.
+    elsewhere
+        Computes the result for another model than the record's, where the execution was asked for one.
+
+    Returns
+    -------
+    tuple
+        The record (whose numbers a page shows either way) and the sentence that says which of the two ran.
+
+    Raises
+    ------
+    Disagrees
+        If the recomputed numbers differ from the record beyond its tolerances.
+    """
+    record, spec = records.load(name), find(name)
+    made = f"recorded on {record.provenance['device']} in {record.provenance['seconds']:.0f} s"
+    if elsewhere is not None and inputs.other_model:
+        return elsewhere(), f"Computed just now with {inputs.describe()}; the book shows {', '.join(spec.models)}."
+    if inputs.departs:
+        return record, (f"Shown from the record {name} ({made}): its numbers belong to the book's own inputs, "
+                        f"{', '.join(spec.models + spec.data) or 'computed from scratch'}, not to {inputs.describe()}.")
+    if absent := spec.missing():
+        return record, f"Shown from the record {name} ({made}); recomputing it needs {', '.join(absent)}."
+    if recompute is False or (recompute is None and spec.minutes > 0.5):
+        return record, f"Shown from the record {name} ({made}); `{record.provenance['command']}` repeats it."
+    records.compare(spec.compute(inputs.device), record)
+    sources = ", ".join(spec.models + spec.data) or "scratch"
+    return record, f"Recomputed just now from {sources}; agrees with the record {name}."

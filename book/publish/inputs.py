@@ -1,0 +1,77 @@
+"""What a chapter is executed with: the book's own model and texts, or a reader's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from analysis import device as devices
+from analysis import models
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The model (a name or a folder), the texts and the device of one execution of a chapter.
+
+    ``own_model`` is the model that the book itself shows; ``texts`` is ``None`` for the book's own texts.
+    """
+
+    model: str = ""
+    own_model: str = ""
+    texts: str | None = None
+    device: torch.device = torch.device("cpu")
+
+    @property
+    def other_model(self) -> bool:
+        """Say whether the model is not the book's own."""
+        return self.model != self.own_model
+
+    @property
+    def departs(self) -> bool:
+        """Say whether anything but the device differs from the book: another model, or other texts."""
+        return self.other_model or self.texts is not None
+
+    def describe(self) -> str:
+        """Name what differs from the book, for a sentence.
+
+        Examples
+        --------
+        >>> Inputs("models/my-bert", "minilm").describe()
+        'the model my-bert'
+        >>> Inputs("minilm", "minilm").describe()
+        "the book's own inputs"
+        """
+        parts = [f"the model {Path(self.model).name}" if self.other_model else "",
+                 f"the texts of {Path(self.texts).name}" if self.texts else ""]
+        return " and ".join(filter(None, parts)) or "the book's own inputs"
+
+
+def choose_inputs(model: str = "", *, own: str = "", texts: str | None = None, device: str = "auto",
+                  families: Sequence[str] | None = None, whole: bool = True) -> Inputs:
+    """Check what an execution was asked for, before anything is computed.
+
+    Parameters
+    ----------
+    model, own
+        The model to show, and the one that the book itself shows; empty for a chapter without a model.
+    texts
+        A text file, or a folder of them, in place of the book's texts.
+    device
+        ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+    families
+        The families that the chapter is about, such as ``("bert",)``; default: that of ``own``.
+    whole
+        Whether the chapter runs the model, so that its attention parameters alone are not enough.
+
+    Raises
+    ------
+    analysis.models.WrongFamily, analysis.weights.MissingTensor, analysis.checkpoints.NotFound
+        If another model than ``own`` cannot take its place.
+    ValueError
+        If the device is none that this machine has.
+    """
+    where = devices.choose(None if device == "auto" else device)
+    if model != own:
+        models.check_choice(model, own, families, whole=whole)
+    return Inputs(model, own, str(texts) if texts else None, where)

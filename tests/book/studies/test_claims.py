@@ -1,0 +1,56 @@
+"""Every claim function of every study: it holds for the book's own measurement and refuses a counterfeit one."""
+
+import os
+import pickle
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import counterfeits
+import execution
+import pytest
+
+from book import studies
+from book.publish.claims import claim_functions
+from book.publish.numbers import named_numbers
+
+FOLDER = Path(studies.__file__).parent
+NAMES = sorted(path.parent.name for path in FOLDER.glob("*/claims.py"))
+
+
+def functions(name: str) -> dict:
+    return {function.claim_id: function for function in claim_functions(import_module(f"book.studies.{name}.claims"))}
+
+
+@cache
+def measurement(name: str):
+    """Take the measurement from the chapter's last execution, or measure now."""
+    path = execution.executed_path() / f"{name.replace('_', '-')}.measured"
+    if not path.exists():
+        os.environ.setdefault("ANALYSIS_DEVICE", "cpu")
+        measured = import_module(f"book.studies.{name}").measure()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pickle.dumps(measured))
+    return pickle.loads(path.read_bytes())
+
+
+CASES = [(name, claim_id) for name in NAMES for claim_id in functions(name)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_claim_has_a_counterfeit_and_every_counterfeit_a_claim(name):
+    assert set(counterfeits.of_study(name)) == set(functions(name))
+
+
+@pytest.mark.parametrize(("name", "claim_id"), CASES)
+def test_the_verdict_holds_for_the_book_and_not_for_a_counterfeit(name, claim_id):
+    measured, function = measurement(name), functions(name)[claim_id]
+    assert function(measured).holds, "the condition fails for the book's own measurement"
+    forged = counterfeits.forge(measured, counterfeits.of_study(name)[claim_id])
+    assert not function(forged).holds, "the verdict cannot fail: a counterfeit measurement passes"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_glued_names_are_unique(name):
+    names = [glued for glued, _ in named_numbers(measurement(name))]
+    assert len(names) == len(set(names))
