@@ -5,8 +5,10 @@ import os
 import sys
 from importlib import import_module
 
-from analysis import asked, checkpoints, device
+from analysis import asked
 from analysis.commands import NAMES
+from analysis.core import device
+from analysis.models import checkpoints
 
 
 def parser() -> argparse.ArgumentParser:

@@ -6,8 +6,8 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from analysis import device
-from analysis.checkpoints import Checkpoint
+from analysis.core import device
+from analysis.models.checkpoints import Checkpoint
 
 _started = time.perf_counter()
 

@@ -6,7 +6,10 @@ What is counted so far lies beside the record until that is written, so an inter
 import os
 from pathlib import Path
 
-from analysis import checkpoints, device, models, records, texts
+from analysis.core import device
+from analysis.data import texts
+from analysis.models import checkpoints, pretrained
+from analysis.surveys import records
 
 
 def add_arguments(parser):
@@ -23,8 +26,8 @@ def run(arguments) -> int:
     """Take the census, each process its share, add up exactly, and let the first process write."""
     import torch.distributed as dist
 
-    from analysis.experiments import census_state
-    from analysis.experiments.census import summarise, take
+    from analysis.surveys import census_state
+    from analysis.surveys.census import summarise, take_census
 
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     where = device.choose()
@@ -32,7 +35,7 @@ def run(arguments) -> int:
         where = device.choose(f"cuda:{os.environ.get('LOCAL_RANK', '0')}")
     records.check_writable(arguments.folder)
     found = checkpoints.find(arguments.model)
-    model = models.load(found, control_seed=arguments.control, device=where)
+    model = pretrained.load(found, control_seed=arguments.control, device=where)
     passages = texts.passages(count=arguments.count, source=arguments.texts)
     name = arguments.name or f"census-{Path(arguments.model).name}"
     state = arguments.folder / f".{name}.{rank}-of-{world}.safetensors"
@@ -41,7 +44,7 @@ def run(arguments) -> int:
         on_gpu = where.type == "cuda"
         dist.init_process_group("nccl" if on_gpu else "gloo", device_id=where if on_gpu else None)
     try:
-        census = take(model, models.tokenizer(found), passages, share=(rank, world), state=state,
+        census = take_census(model, pretrained.tokenizer(found), passages, share=(rank, world), state=state,
                       identity=identity)
         census.all_reduce()
     finally:

@@ -9,7 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from analysis import checkpoints, device, models, weights
+from analysis.core import device
+from analysis.models import checkpoints, parameters, pretrained
 
 HIGH, LIMIT = 0.2, 0.5
 """Shares of unknown k-mers: above the first a warning, above the second no class."""
@@ -26,19 +27,19 @@ def add_arguments(parser):
 
 def run(arguments) -> int:
     """Print one line a sequence; exit with 1 if a sequence got no class."""
-    from analysis.sequences import fasta, kmers
-    from analysis.training import variants
+    from analysis.data.dna import fasta, kmers
+    from analysis.training import dna_classifier
     found = checkpoints.find(arguments.model)
-    settings = weights.config(found)
-    if not weights.has(found, "classifier.weight"):
+    settings = parameters.config(found)
+    if not parameters.has(found, "classifier.weight"):
         raise ValueError(f"--model must be a variant classifier; {found.name} has no tensor 'classifier.weight'")
     genes = fasta.read_fasta(arguments.file, shortest=kmers.K,
                              longest=kmers.longest(settings["max_position_embeddings"]))
-    model, tokenizer = models.load(found, task="classifier", attention="sdpa",
-                                   device=device.choose()), models.tokenizer(found)
+    model, tokenizer = pretrained.load(found, task="classifier", attention="sdpa",
+                                   device=device.choose()), pretrained.tokenizer(found)
     labels = [model.config.id2label[i] for i in range(model.config.num_labels)]
     rows = []
-    for gene, row in zip(genes, variants.predict(model, tokenizer, [gene.bases for gene in genes])):
+    for gene, row in zip(genes, dna_classifier.predict(model, tokenizer, [gene.bases for gene in genes])):
         unknown = kmers.unknown_share(tokenizer, gene.bases)
         best = labels[int(row.argmax())] if kmers.unread_share(tokenizer, gene.bases) <= LIMIT else None
         rows.append({"name": gene.name, "class": best, "probabilities": dict(zip(labels, row.tolist())),

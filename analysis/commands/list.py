@@ -1,6 +1,8 @@
 """Show the models and where each is found, the experiments and their records."""
 
-from analysis import checkpoints, experiments, records
+from analysis import experiments
+from analysis.models import checkpoints
+from analysis.surveys import records
 
 
 def add_arguments(parser):

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from analysis import device, experiments, records
+from analysis import experiments
+from analysis.core import device
+from analysis.surveys import records
 
 
 def add_arguments(parser):

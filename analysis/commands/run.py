@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from analysis import asked, checkpoints, ledger, records, texts
+from analysis import asked, ledger
+from analysis.data import texts
+from analysis.models import checkpoints
+from analysis.surveys import records
 
 BOOK = ledger.ROOT / "book"
 _MODEL = ("models.chosen(", asked.MODEL)

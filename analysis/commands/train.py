@@ -24,31 +24,31 @@ class Recipe:
 
 
 def _gpt2_mini(out: Path, **options) -> dict:
-    from analysis.experiments.gpt2_mini_emergence import semi_bias_probe
     from analysis.training import gpt2_mini
+    from book.studies.semi_bias.emergence import semi_bias_probe
     return gpt2_mini.train(out, probe=semi_bias_probe, report=_Doublings(), **options)
 
 
 def _induction(out: Path, **options) -> dict:
-    from analysis.experiments.induction_training import probe
-    from analysis.training import induction
-    _, run = induction.train(out, probe=probe(induction.Config()), **options)
-    card = induction.load(out)[1]
+    from analysis.training import attention_only
+    from book.studies.induction_head.training import probe
+    _, run = attention_only.train(out, probe=probe(attention_only.Config()), **options)
+    card = attention_only.load(out)[1]
     return card | {name: float(run.trace[name][-1]) for name in ("new", "repeated")} | {
         "prefix_matching": float(run.trace["prefix"][-1].max()), "copying": float(run.trace["copying"][-1].max())}
 
 
 def _variants(recipe: str, out: Path, *, device: str | None, seed: int = 0, backbones: Path | None = None,
               batch: int | None = None, pretrain: int | None = None, steps: int | None = None, **options) -> dict:
-    from analysis import device as devices
-    from analysis.experiments import variant_emergence
-    from analysis.training import variants
-    chosen = getattr(variants, recipe)
-    chosen = variants.rebatched(chosen, batch) if batch is not None else chosen
+    from analysis.core import device as devices
+    from analysis.training import dna_classifier
+    from book.studies.shared import variant_emergence
+    chosen = getattr(dna_classifier, recipe)
+    chosen = dna_classifier.rebatched(chosen, batch) if batch is not None else chosen
     changes = {"steps": steps, "pretrain_steps": pretrain}
-    chosen = variants.shortened(chosen, **{name: value for name, value in changes.items() if value is not None})
-    data = variants.make_data(chosen, seed, backbones)
-    report = variants.train(chosen, out, device=devices.choose(device), seed=seed, data=data,
+    chosen = dna_classifier.shortened(chosen, **{name: value for name, value in changes.items() if value is not None})
+    data = dna_classifier.make_data(chosen, seed, backbones)
+    report = dna_classifier.train(chosen, out, device=devices.choose(device), seed=seed, data=data,
                             probe=variant_emergence.make_probe(data), probe_at=variant_emergence.at(chosen.steps),
                             **options)
     return {name: value for name, value in report.items() if not isinstance(value, dict)}
@@ -59,13 +59,13 @@ def _base(out: Path, *, device: str | None, resume: bool, **asked) -> dict:
     import os
     from dataclasses import replace
 
-    from analysis import device as devices
-    from analysis import records
-    from analysis.experiments import variant_base
+    from analysis.core import device as devices
+    from analysis.surveys import records
+    from book.studies.variant_classifier import base
     card = _variants("BASE", out, device=device, resume=resume, **asked)
     os.environ["ANALYSIS_FOLDER_VARIANT_BERT_BASE"] = str(out.resolve())
-    experiment = replace(variant_base.EXPERIMENT,
-                         compute=lambda where: variant_base.measure_folder(out, asked.get("backbones"), where))
+    experiment = replace(base.EXPERIMENT,
+                         compute=lambda where: base.measure_folder(out, asked.get("backbones"), where))
     written = records.write(experiment, devices.choose(device), out if asked else records.FOLDER)
     return card | {"record": str(written)}
 

@@ -7,7 +7,9 @@
 from collections.abc import Callable
 from importlib import import_module
 
-from analysis import asked, device, records
+from analysis import asked
+from analysis.core import device
+from analysis.surveys import records
 
 NAMES: tuple[str, ...] = (
     "induction-training",

@@ -33,8 +33,8 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from analysis import device as devices
-from analysis import texts
+from analysis.core import device as devices
+from analysis.data import texts
 from analysis.training import loop
 
 NAME = "gpt2-mini"
@@ -131,11 +131,11 @@ def train(
     out
         The folder; the resumable state lies in ``out/state``.
     steps, seed, device, resume
-        See :func:`analysis.training.loop.train`; the device's name as :func:`analysis.device.choose` takes it.
+        See :func:`analysis.training.loop.train`; the device's name as :func:`analysis.core.device.choose` takes it.
     probe
         Step and model to arrays by name, added to the trace.
     corpus
-        Training and held-out text; by default the two parts of :func:`analysis.texts.corpus`.
+        Training and held-out text; by default the two parts of :func:`analysis.data.texts.corpus`.
     report
         Called with step and held-out loss at each probed step.
 

@@ -54,7 +54,7 @@ def pytest_collect_file(file_path, parent):
 
 
 def on_a_gpu() -> bool:
-    """Say whether the kernels will choose a GPU, as ``analysis.device`` does."""
+    """Say whether the kernels will choose a GPU, as ``analysis.core.device`` does."""
     named = os.environ.get("ANALYSIS_DEVICE") or "auto"
     if named != "auto":
         return named != "cpu"

@@ -26,8 +26,8 @@ class Figure(Ledger):
 
     def run(self):
         """Draw the figure and put it on the page, with an alt text that gives the numbers."""
-        from analysis.figures import claims as figures
-        from analysis.figures.data import bundle
+        from analysis.plotting import claims as figures
+        from analysis.plotting.data import bundle
         _, verdicts = self.read()
         counts = ledger.count(verdicts)
         drawn, buffer = figures.verdicts(counts, ledger.DOCUMENTS), io.BytesIO()

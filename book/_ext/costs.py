@@ -20,7 +20,7 @@ import execution
 FILE = execution.ROOT / "book" / "costs.json"
 MIB = 2**20
 DEVICE = ("(lambda d: (d.describe(d.choose()), d.peak_memory(d.choose())) if d else ('cpu', 0))"
-          "(__import__('sys').modules.get('analysis.device'))")
+          "(__import__('sys').modules.get('analysis.core.device'))")
 
 
 def of_process(pid: int) -> dict | None:

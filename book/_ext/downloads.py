@@ -1,7 +1,7 @@
 """What a reader can take home from a page: its text, the notebook without and with outputs, and for each figure the
 picture as SVG and PNG with the numbers behind it as NPZ.
 
-A figure's PNG and numbers travel in its output (``analysis.figures.data``); here they become files. The links stand
+A figure's PNG and numbers travel in its output (``analysis.plotting.data``); here they become files. The links stand
 at the end of the page and below each figure.
 """
 
@@ -15,7 +15,7 @@ import execution
 import nbformat
 import one_page
 
-from analysis.figures.data import MIME
+from analysis.plotting.data import MIME
 
 FOLDER = "_downloads"
 KEPT = "_build/.figures"  # what directives draw

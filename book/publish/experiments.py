@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from analysis import experiments as library_experiments
-from analysis import records
+from analysis.surveys import records
 from book.publish.inputs import Inputs
 
 STUDIES = Path(__file__).parents[1] / "studies"

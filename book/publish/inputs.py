@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from analysis import device as devices
-from analysis import models
+from analysis.core import device as devices
+from analysis.models import pretrained
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ def choose_inputs(model: str = "", *, own: str = "", texts: str | None = None, d
 
     Raises
     ------
-    analysis.models.WrongFamily, analysis.weights.MissingTensor, analysis.checkpoints.NotFound
+    analysis.models.pretrained.WrongFamily, analysis.models.parameters.MissingTensor, analysis.models.checkpoints.NotFound
         If another model than ``own`` cannot take its place.
     ValueError
         If the device is none that this machine has.
     """
     where = devices.choose(None if device == "auto" else device)
     if model != own:
-        models.check_choice(model, own, families, whole=whole)
+        pretrained.check_choice(model, own, families, whole=whole)
     return Inputs(model, own, str(texts) if texts else None, where)

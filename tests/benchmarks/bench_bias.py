@@ -14,8 +14,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from analysis.axes import AttentionWeights
-from analysis.bias import semi_bias
+from analysis.core.weights import AttentionWeights
+from analysis.decomposition.score_terms import semi_bias
 
 
 def best(function, repeats: int = 15) -> float:
@@ -64,10 +64,10 @@ def test_semi_bias(say):
         return torch.randn(*shape, generator=g)
     weights = AttentionWeights(*(draw(12, 768, 64) for _ in range(3)), draw(12, 64, 768),
                                *(draw(12, 64) for _ in range(3)), draw(768))
-    joined = weights.W_K.transpose(0, 1).flatten(1)
+    joined = parameters.W_K.transpose(0, 1).flatten(1)
     def all_keys(table):
         keys = (table @ joined).unflatten(1, (12, 64))
-        return torch.einsum("vhc,hc->hv", keys, weights.b_Q) / 8
+        return torch.einsum("vhc,hc->hv", keys, parameters.b_Q) / 8
     for rows, limit, least in ((1024, 1.0, None), (50257, 30.0, 15)):
         table = draw(rows, 768)
         torch.testing.assert_close(semi_bias(table, weights), all_keys(table), rtol=1e-4, atol=1e-2)
@@ -81,8 +81,8 @@ def test_semi_bias(say):
 def test_widths(say):
     found = child("""
         import torch
-        from analysis.layernorm import sigma
-        from analysis.widths import inverse_sigma
+        from analysis.transformer.layernorm import sigma
+        from analysis.transformer.layernorm_scale import inverse_sigma
         g = torch.Generator().manual_seed(0)
         tokens, positions = (torch.randn(n, 768, generator=g) for n in (50257, 1024))
         torch.mm(tokens[:64], tokens[:64].T)
@@ -118,7 +118,7 @@ def test_reading(tmp_path, say):
     megabytes = (tmp_path / "model.safetensors").stat().st_size / 1e6
     common = f"""
         import torch
-        from analysis import checkpoints, weights
+        from analysis.models import checkpoints, parameters
         ck = checkpoints.find("made-up", folder={str(tmp_path)!r})
         def run(work, repeats):
             seconds = []
@@ -131,7 +131,7 @@ def test_reading(tmp_path, say):
             imported = "transformers" in sys.modules
             print(json.dumps({{"ms": 1e3 * min(seconds), "mb": peak() - before, "imported": imported}}))
     """
-    ours = child(common + "    run(lambda: (weights.attention_layer(ck, 0), weights.positions(ck)), 8)")
+    ours = child(common + "    run(lambda: (parameters.attention_layer(ck, 0), parameters.positions(ck)), 8)")
     whole = child(common + """
         from transformers import GPT2Model
         from transformers.utils import logging
@@ -151,7 +151,7 @@ def test_import(say):
     def seconds(code):
         timed = f"start = time.process_time()\n{code}\nprint(json.dumps(time.process_time() - start))"
         return min(child(timed) for _ in range(4))
-    ours, torch_alone = seconds("import analysis, analysis.attention, analysis.bias"), seconds("import torch")
+    ours, torch_alone = seconds("import analysis, analysis.transformer.attention, analysis.decomposition.score_terms"), seconds("import torch")
     say(f"import analysis with its attention and bias: {ours:.2f} s, of which torch {torch_alone:.2f} s")
     assert ours <= 1.2 or ours <= 1.15 * torch_alone + 0.1  # on a slow disk torch alone may take longer
 

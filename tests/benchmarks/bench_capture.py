@@ -1,7 +1,7 @@
 """What streaming statistics promise, against a plain forward pass and two ways over stored maps.
 
 ``make bench`` runs it on 2 layers; ``python tests/benchmarks/bench_capture.py`` on all 12. The measuring itself is
-``analysis.experiments.capture_cost``, whose record the page on streaming capture shows.
+``book.studies.streaming_capture.cost``, whose record the page on streaming capture shows.
 """
 
 import argparse
@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-from analysis.experiments import capture_cost
+from book.studies.streaming_capture import cost
 
 PROMISES = {
     "time": ("time, streamed / plain forward", "at most", 1.15),
@@ -34,8 +34,8 @@ def test_promises(capsys):
 
 def report(layers, repeats):
     """Print what was measured beside what is promised; return how many promises are broken."""
-    found = capture_cost.measure(layers, repeats)
-    print(f"{layers} layers, {capture_cost.BATCH} x {capture_cost.N} tokens, {torch.get_num_threads()} threads; "
+    found = cost.measure(layers, repeats)
+    print(f"{layers} layers, {cost.BATCH} x {cost.N} tokens, {torch.get_num_threads()} threads; "
           f"plain forward {found['plain_seconds']:.2f} s")
     broken = 0
     for name, (words, kind, limit) in PROMISES.items():
@@ -47,7 +47,7 @@ def report(layers, repeats):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--layers", type=int, default=capture_cost.LAYERS)
-    parser.add_argument("--repeats", type=int, default=capture_cost.REPEATS)
+    parser.add_argument("--layers", type=int, default=cost.LAYERS)
+    parser.add_argument("--repeats", type=int, default=cost.REPEATS)
     options = parser.parse_args()
     sys.exit(min(report(options.layers, options.repeats), 1))

@@ -4,7 +4,7 @@ CPU times of this process, least of several; memory is the added peak of a proce
 ``python tests/benchmarks/bench_gates.py`` prints the table.
 """
 
-from analysis.experiments.census_cost import measure
+from book.studies.bert_gates.cost import measure
 
 SLACK = 2.0  # caches: a map of 2,048 does not fit where one of 256 does
 

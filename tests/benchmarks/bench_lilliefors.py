@@ -7,7 +7,7 @@ import pytest
 import torch
 from statsmodels.stats.diagnostic import lilliefors as by_statsmodels
 
-from analysis.normality import lilliefors
+from analysis.representations.normality import lilliefors
 
 SECONDS, RATIO = 0.060, 30
 

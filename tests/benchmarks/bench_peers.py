@@ -5,21 +5,21 @@
 
 import pytest
 
-from analysis.experiments import peers
+from book.studies.peers import packages
 
 
 @pytest.mark.slow
 def test_peers_agree_and_what_each_costs(capsys):
-    absent = peers.EXPERIMENT.missing()
+    absent = packages.EXPERIMENT.missing()
     if absent:
         pytest.skip(f"the comparison with peers needs {', '.join(absent)}")
     with capsys.disabled():
         print()
-        found, versions = peers.measure(print)
+        found, versions = packages.measure(print)
         print(", ".join(f"{name} {version}" for name, version in versions.items()))
-    assert set(found) == {(task, way) for task, ways in peers.TASKS.items() for way in ways}
+    assert set(found) == {(task, way) for task, ways in packages.TASKS.items() for way in ways}
     for task in ("spectra", "semi_bias", "lilliefors"):
-        for way in peers.TASKS[task][1:]:
+        for way in packages.TASKS[task][1:]:
             assert found[task, "ours"]["seconds"] < found[task, way]["seconds"]
     assert found["maps", "ours"]["megabytes"] < found["maps", "transformers"]["megabytes"]
     assert found["viewer", "ours"]["hosts"] == 0

@@ -10,7 +10,8 @@ import time
 import pytest
 import torch
 
-from analysis import checkpoints, spectra, weights
+from analysis.matrices import singular_values
+from analysis.models import checkpoints, parameters
 
 HEADS, DENSE = 144, 6
 
@@ -22,7 +23,7 @@ def factors():
     if checkpoint.stands_in_for:
         g = torch.Generator().manual_seed(0)
         return "random factors", *(torch.randn(HEADS, 768, 64, generator=g) for _ in range(2))
-    layers = [weights.attention_layer(checkpoint, layer) for layer in range(12)]
+    layers = [parameters.attention_layer(checkpoint, layer) for layer in range(12)]
     return "gpt2", *(torch.cat([getattr(layer, name) for layer in layers]) for name in ("W_Q", "W_K"))
 
 
@@ -68,15 +69,15 @@ def lens_name():
 def test_spectra(factors, capsys):
     source, A, B = factors
     wide = A.double(), B.double()
-    exact = spectra.by_qr(A, B)
+    exact = singular_values.by_qr(A, B)
     def error(values):
         return ((values - exact) / exact).abs().max().item()
 
     some = A[:DENSE].double(), B[:DENSE].double()
     rows = {
-        "Gram matrices": (best(lambda: spectra.product_singular_values(A, B), 15),
-                          error(spectra.product_singular_values(A, B))),
-        "QR": (best(lambda: spectra.by_qr(A, B), 1), 0.0),
+        "Gram matrices": (best(lambda: singular_values.product_singular_values(A, B), 15),
+                          error(singular_values.product_singular_values(A, B))),
+        "QR": (best(lambda: singular_values.by_qr(A, B), 1), 0.0),
         f"{lens_name()}, float32": (best(lambda: factored_matrix_svd(A, B), 3), error(factored_matrix_svd(A, B)[1])),
         f"{lens_name()}, float64": (best(lambda: factored_matrix_svd(*wide), 1),
                                     error(factored_matrix_svd(*wide)[1])),

@@ -1,4 +1,4 @@
-"""The ways that ``analysis.experiments.peers`` measures, run in the peers' environment: each returns a call.
+"""The ways that ``book.studies.peers.packages`` measures, run in the peers' environment: each returns a call.
 
 ``python -P peers_ways.py TASK WAY time|memory OUT`` measures one way in a process of its own, saves
 what it computed to ``OUT`` (npy) and prints one line of JSON. Functions named ``ours`` use this package, the others a
@@ -32,7 +32,7 @@ def _factors():
 
 def spectra_ours():
     """144 spectra by Gram matrices."""
-    from analysis.spectra import product_singular_values
+    from analysis.matrices.singular_values import product_singular_values
     A, B = _factors()
     return lambda: product_singular_values(A, B)
 
@@ -52,14 +52,14 @@ def spectra_torch():
 
 
 def _layer():
-    from analysis.axes import AttentionWeights
+    from analysis.core.weights import AttentionWeights
     shapes = [(HEADS, MODEL, CHANNEL)] * 3 + [(HEADS, CHANNEL, MODEL)] + [(HEADS, CHANNEL)] * 3 + [(MODEL,)]
     return AttentionWeights(*(0.02 * _random(*shape, seed=i) for i, shape in enumerate(shapes)))
 
 
 def semi_bias_ours():
     """The semi-bias of a vocabulary: ``b_Q W_K^T`` first."""
-    from analysis.bias import semi_bias
+    from analysis.decomposition.score_terms import semi_bias
     layer, tokens = _layer(), _random(VOCABULARY, MODEL, seed=9)
     return lambda: semi_bias(tokens, layer)
 
@@ -100,13 +100,13 @@ def maps_none():
 
 def maps_ours():
     """Entropy, column mass and diagonals of all maps while they go by."""
-    from analysis import capture
-    from analysis.stream import MapStatistics
+    from analysis.maps.streaming import MapStatistics
+    from analysis.models import attention_hooks
     model, ids = _gpt2("sdpa")
 
     def call():
         counted = MapStatistics(LAYERS, HEADS, POSITIONS)
-        with capture.through(model, counted.attend):
+        with attention_hooks.with_attention(model, counted.attend):
             model.transformer(ids)
         return counted.entropy()
     return call
@@ -135,7 +135,7 @@ def maps_transformer_lens():
 
 def lilliefors_ours():
     """Lilliefors statistics of a layer's rows, all at once."""
-    from analysis.normality import lilliefors
+    from analysis.representations.normality import lilliefors
     rows = _random(6144, MODEL)
     return lambda: lilliefors(rows)
 
@@ -154,8 +154,8 @@ def _maps(n=64):
 
 def viewer_ours():
     """A page that shows any map of a text; which gate each cell belongs to is given."""
-    from analysis.figures.attention_viewer import AttentionViewer
-    from analysis.gates import GATES, read_gates
+    from analysis.maps.gates import GATES, read_gates
+    from analysis.plotting.attention_viewer import AttentionViewer
     maps, tokens = _maps()
     gates = read_gates(maps)
     given = {"cells": gates.cells.numpy(), "scores": gates.scores.numpy()}
@@ -169,7 +169,7 @@ def viewer_bertviz():
     return lambda: head_view([layer[None] for layer in maps], tokens, html_action="return").data
 
 
-IMPORTS = {"ours": ("analysis.attention", "analysis.bias", "analysis.spectra"), "transformers": ("transformers", ),
+IMPORTS = {"ours": ("analysis.transformer.attention", "analysis.decomposition.score_terms", "analysis.matrices.singular_values"), "transformers": ("transformers", ),
            "transformer_lens": ("transformer_lens", "transformer_lens.model_bridge"), "bertviz": ("bertviz",),
            "statsmodels": ("statsmodels.stats.diagnostic",)}
 SCALE = {("spectra", "torch"): 144 / DENSE, ("lilliefors", "statsmodels"): 6144 / ROWS}

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from book_pages import ROOT
 
-from analysis.figures import style
-from analysis.figures.data import MIME
+from analysis.plotting import style
+from analysis.plotting.data import MIME
 
 
 @pytest.fixture

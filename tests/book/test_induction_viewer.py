@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from analysis.induction import build, embed, run
+from analysis.transformer.induction import build, embed, run
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from analysis import bert, checkpoints, models, weights
-from analysis.attention import compute_scores, softmax
-from analysis.encoder import Switches, encode
+from analysis.models import checkpoints, extraction, parameters, pretrained
+from analysis.transformer.attention import compute_scores, softmax
+from analysis.transformer.encoder import Switches, encode
 
 
 def tiny(heads=3, layers=2, seed=0):
@@ -25,7 +25,7 @@ def test_own_forward_equals_transformers(heads):
     ids = torch.randint(0, 50, (1, 9), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         out = model(ids, output_hidden_states=True, output_attentions=True)
-    layers = bert.encoder_layers(model)
+    layers = extraction.encoder_layers(model)
     own = encode(out.hidden_states[0][0], layers)
     for ours, theirs in zip(own, out.hidden_states, strict=True):
         torch.testing.assert_close(ours, theirs[0], rtol=1e-10, atol=1e-10)
@@ -36,24 +36,24 @@ def test_own_forward_equals_transformers(heads):
 
 def test_layers_from_the_model_are_those_of_the_file():
     checkpoint = checkpoints.find("minilm")
-    layer = bert.encoder_layers(models.load(checkpoint))[1]
-    due = weights.attention_layer(checkpoint, 1)
+    layer = extraction.encoder_layers(pretrained.load(checkpoint))[1]
+    due = parameters.attention_layer(checkpoint, 1)
     for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O"):
         assert torch.equal(getattr(layer.attention, name), getattr(due, name)), name
-    norm = weights.layer_norm(checkpoint, "attention", 1)
+    norm = parameters.layer_norm(checkpoint, "attention", 1)
     assert torch.equal(layer.norm_attention.gain, norm.gain)
     assert layer.norm_attention.eps == norm.eps
-    for name, tensor in weights.mlp(checkpoint, 1).items():
+    for name, tensor in parameters.mlp(checkpoint, 1).items():
         assert torch.equal(getattr(layer.mlp, name), tensor), name
 
 
 def test_hidden_states_of_the_real_model():
     checkpoint = checkpoints.find("minilm")
-    model, tokenizer = models.load(checkpoint), models.tokenizer(checkpoint)
-    states, short = bert.hidden_states(model, tokenizer, ["The quick brown fox.", "Yes."], longest=5)
+    model, tokenizer = pretrained.load(checkpoint), pretrained.tokenizer(checkpoint)
+    states, short = extraction.hidden_states(model, tokenizer, ["The quick brown fox.", "Yes."], longest=5)
     assert states.shape == (model.config.num_hidden_layers + 1, 5, model.config.hidden_size)
     assert short.shape[1] == 4
-    seen = bert.observe(model, tokenizer, ["The quick brown fox.", "Yes."], longest=5)
+    seen = extraction.observe(model, tokenizer, ["The quick brown fox.", "Yes."], longest=5)
     assert torch.equal(seen.rows(1), torch.cat([states[1], short[1]]))
     own = encode(states[0], seen.layers)
     torch.testing.assert_close(own[-1], states[-1], rtol=0, atol=2e-5)
@@ -62,12 +62,12 @@ def test_hidden_states_of_the_real_model():
 
 def test_refusals():
     with pytest.raises(ValueError, match="BERT family"):
-        bert.encoder_layers(torch.nn.Linear(2, 2))
+        extraction.encoder_layers(torch.nn.Linear(2, 2))
     other = tiny()
     other.config.hidden_act = "gelu_new"
     with pytest.raises(ValueError, match="exact GELU"):
-        bert.encoder_layers(other)
+        extraction.encoder_layers(other)
     with pytest.raises(ValueError, match="texts is empty"):
-        bert.hidden_states(tiny(), None, [])
+        extraction.hidden_states(tiny(), None, [])
     with pytest.raises(ValueError, match=r"longest must be 1\.\.16"):
-        bert.hidden_states(tiny(), None, ["a"], longest=17)
+        extraction.hidden_states(tiny(), None, ["a"], longest=17)

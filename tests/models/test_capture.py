@@ -6,7 +6,8 @@ import pytest
 import torch
 import transformers
 
-from analysis import capture, stream
+from analysis.maps import streaming
+from analysis.models import attention_hooks
 
 BERT = transformers.BertConfig(vocab_size=50, hidden_size=24, num_hidden_layers=3, num_attention_heads=2,
                                intermediate_size=32, max_position_embeddings=20)
@@ -29,8 +30,8 @@ IDS = torch.arange(40).reshape(2, 20) % 47
 
 def test_statistics_equal_those_of_the_eager_maps(model):
     eager = model(IDS, output_attentions=True)
-    statistics = stream.MapStatistics(3, 2, 20)
-    with capture.through(model, statistics.attend):
+    statistics = streaming.MapStatistics(3, 2, 20)
+    with attention_hooks.with_attention(model, statistics.attend):
         captured = model(IDS)
     assert torch.allclose(captured.last_hidden_state, eager.last_hidden_state)
     for layer, maps in enumerate(eager.attentions):
@@ -42,7 +43,7 @@ def test_statistics_equal_those_of_the_eager_maps(model):
 def test_maps_and_states_go_by_layer_by_layer(model):
     eager = model(IDS, output_attentions=True, output_hidden_states=True)
     maps, states = [], []
-    with capture.through(model, stream.visit_maps(lambda layer, m: maps.append((layer, m))),
+    with attention_hooks.with_attention(model, streaming.visit_maps(lambda layer, m: maps.append((layer, m))),
                          hidden=lambda layer, h: states.append((layer, h))):
         model(IDS)
     assert [layer for layer, _ in maps] == [0, 1, 2] == [layer for layer, _ in states]
@@ -56,8 +57,8 @@ def test_padding_on_the_right(model):
     mask = torch.ones(2, 20, dtype=torch.long)
     mask[1, 13:] = 0
     eager = model(IDS, attention_mask=mask).last_hidden_state
-    statistics = stream.MapStatistics(3, 2, 20)
-    with capture.through(model, statistics.attend):
+    statistics = streaming.MapStatistics(3, 2, 20)
+    with attention_hooks.with_attention(model, statistics.attend):
         captured = model(IDS, attention_mask=mask).last_hidden_state
     assert torch.allclose(captured[1, :13], eager[1, :13])
     assert torch.allclose(captured[0], eager[0])
@@ -70,17 +71,17 @@ def test_padding_on_the_left_is_refused():
     model = transformers.BertModel(BERT).eval()
     mask = torch.ones(2, 20, dtype=torch.long)
     mask[1, :4] = 0
-    with capture.through(model, stream.MapStatistics(3, 2, 20).attend), pytest.raises(ValueError, match="on the right"):
+    with attention_hooks.with_attention(model, streaming.MapStatistics(3, 2, 20).attend), pytest.raises(ValueError, match="on the right"):
         model(IDS, attention_mask=mask)
 
 
 def test_leaves_the_model_as_it_was(model):
     before = model(IDS).last_hidden_state
-    with pytest.raises(RuntimeError, match="stop"), capture.through(model, stream.visit_maps(fail)):
+    with pytest.raises(RuntimeError, match="stop"), attention_hooks.with_attention(model, streaming.visit_maps(fail)):
         model(IDS)
     assert model.config._attn_implementation == "eager"
     assert torch.equal(model(IDS).last_hidden_state, before)
-    assert not capture._active
+    assert not attention_hooks._active
 
 
 def fail(layer, maps):
@@ -88,7 +89,7 @@ def fail(layer, maps):
 
 
 def test_training_mode_is_refused():
-    with pytest.raises(ValueError, match="training mode"), capture.through(transformers.BertModel(BERT).train()):
+    with pytest.raises(ValueError, match="training mode"), attention_hooks.with_attention(transformers.BertModel(BERT).train()):
         pass
 
 
@@ -97,11 +98,11 @@ def test_a_model_without_layers_is_refused():
     model.config = copy.copy(model.config)
     model.config.num_hidden_layers = 7
     with pytest.raises(ValueError, match="no list of 7 layers"):
-        capture.layers(model)
+        attention_hooks.layers(model)
 
 
 def test_keeping_the_heap_whole_is_harmless():
-    assert capture.keep_heap_whole() in (True, False)
+    assert attention_hooks.keep_heap_whole() in (True, False)
 
 
 def test_read_mask_tells_full_from_causal_and_finds_the_lengths():
@@ -109,9 +110,9 @@ def test_read_mask_tells_full_from_causal_and_finds_the_lengths():
     padded = full & (torch.arange(6) < torch.tensor([6, 4])[:, None, None, None])
     for keep, due in ((full, (False, None)), (full.tril(), (True, None)), (padded, (False, [6, 4])),
                       (padded.tril(), (True, [6, 4])), (padded & padded.mT, (False, [6, 4]))):
-        assert capture.read_mask(keep) == due
+        assert attention_hooks.read_mask(keep) == due
         for least in (-torch.inf, torch.finfo(torch.float32).min):
-            assert capture.read_mask(torch.zeros(keep.shape).masked_fill(~keep, least)) == due
+            assert attention_hooks.read_mask(torch.zeros(keep.shape).masked_fill(~keep, least)) == due
 
 
 window = (torch.arange(6) - torch.arange(6)[:, None]).abs() <= 2
@@ -127,9 +128,9 @@ one_hidden[3, 1] = False
     (torch.full((6, 6), -0.5), "a bias"), (torch.full((6, 6), torch.nan), "a bias")])
 def test_masks_that_are_not_padding_are_refused(keep, message):
     with pytest.raises(ValueError, match=message):
-        capture.read_mask(keep[None, None])
+        attention_hooks.read_mask(keep[None, None])
     with pytest.raises(ValueError, match=r"mask|padding"):  # in one sequence of two
-        capture.read_mask(torch.stack([torch.zeros_like(keep) if keep.is_floating_point() else torch.ones_like(keep),
+        attention_hooks.read_mask(torch.stack([torch.zeros_like(keep) if keep.is_floating_point() else torch.ones_like(keep),
                                        keep]).expand(2, 2, 6, 6))
 
 
@@ -143,11 +144,11 @@ def local(window):
 def test_a_model_with_local_layers_is_refused_unless_its_window_holds_everything():
     torch.manual_seed(0)
     model = transformers.ModernBertModel(local(8)).eval().requires_grad_(False)
-    with capture.through(model, stream.MapStatistics(3, 2, 20).attend), pytest.raises(ValueError, match="sliding"):
+    with attention_hooks.with_attention(model, streaming.MapStatistics(3, 2, 20).attend), pytest.raises(ValueError, match="sliding"):
         model(IDS)
     model = transformers.ModernBertModel(local(64)).eval().requires_grad_(False)
-    due, statistics = model(IDS).last_hidden_state, stream.MapStatistics(3, 2, 20)
-    with capture.through(model, statistics.attend):
+    due, statistics = model(IDS).last_hidden_state, streaming.MapStatistics(3, 2, 20)
+    with attention_hooks.with_attention(model, statistics.attend):
         assert torch.allclose(model(IDS).last_hidden_state, due, atol=1e-5)
     assert statistics.sequences()[20] == 2
 
@@ -159,11 +160,11 @@ def test_a_caller_s_own_mask_is_refused_or_honoured():
         parameter.data *= 6 if parameter.ndim == 2 else 1
     model.set_attn_implementation("sdpa")  # eager adds a mask of truth values as numbers
     packed = torch.block_diag(torch.ones(8, 8), torch.ones(12, 12)).bool().expand(2, 1, 20, 20)
-    with capture.through(model, stream.MapStatistics(3, 2, 20).attend), pytest.raises(ValueError, match="packed"):
+    with attention_hooks.with_attention(model, streaming.MapStatistics(3, 2, 20).attend), pytest.raises(ValueError, match="packed"):
         model(IDS, attention_mask=packed)
     causal = torch.ones(2, 1, 20, 20, dtype=torch.bool).tril()
     due = model(IDS, attention_mask=causal).last_hidden_state
-    with capture.through(model, stream.MapStatistics(3, 2, 20).attend):
+    with attention_hooks.with_attention(model, streaming.MapStatistics(3, 2, 20).attend):
         assert torch.allclose(model(IDS, attention_mask=causal).last_hidden_state, due)
     assert not torch.allclose(model(IDS).last_hidden_state, due, atol=1e-2)
 
@@ -172,18 +173,18 @@ def test_attention_that_adds_to_its_scores_is_refused():
     module = torch.nn.Identity()
     module.layer_idx = 0
     part = torch.zeros(1, 2, 4, 3)
-    for name in capture.ADDITIONS:
+    for name in attention_hooks.ADDITIONS:
         with pytest.raises(ValueError, match=name):
-            capture._attention(module, part, part, part, None, **{name: 1.0})
+            attention_hooks._attention(module, part, part, part, None, **{name: 1.0})
     del module.layer_idx
     with pytest.raises(ValueError, match="layer_idx"):
-        capture._attention(module, part, part, part, None)
+        attention_hooks._attention(module, part, part, part, None)
 
 
 def test_a_model_outside_the_registry_is_refused():
     config = transformers.DebertaV2Config(vocab_size=50, hidden_size=24, num_hidden_layers=2, num_attention_heads=2,
                                           intermediate_size=32, max_position_embeddings=20)
     model = transformers.DebertaV2Model(config).eval()
-    with pytest.raises(ValueError, match="by itself"), capture.through(model, stream.visit_maps(fail)):
+    with pytest.raises(ValueError, match="by itself"), attention_hooks.with_attention(model, streaming.visit_maps(fail)):
         pass
-    assert not capture._active
+    assert not attention_hooks._active

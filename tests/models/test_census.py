@@ -10,9 +10,13 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from analysis import checkpoints, gates, models, sums, texts
-from analysis.experiments import census, census_ablation, census_bias, census_reader, census_state
-from analysis.gates import synthetic
+from analysis.data import texts
+from analysis.maps import gates
+from analysis.maps.gates import synthetic
+from analysis.models import checkpoints, pretrained
+from analysis.statistics import exact_sums
+from analysis.surveys import census, census_state
+from book.studies.bert_gates import ablation, query_bias, reader
 from tests.unit.pretended import GPU, OnGPU, pretended
 
 TEXTS = texts.passages(longest=45)[:3]
@@ -21,12 +25,12 @@ TEXTS = texts.passages(longest=45)[:3]
 @pytest.fixture(scope="module")
 def minilm():
     found = checkpoints.find("minilm")
-    return models.load(found), models.tokenizer(found)
+    return pretrained.load(found), pretrained.tokenizer(found)
 
 
 @pytest.fixture(scope="module")
 def taken(minilm):
-    return census.take(*minilm, TEXTS)
+    return census.take_census(*minilm, TEXTS)
 
 
 def test_scores_are_those_of_the_eager_maps(minilm, taken):
@@ -52,8 +56,8 @@ def test_numbers_hang_together(taken):
 
 
 def test_the_control_shows_closed_gates_only(minilm):
-    control = models.load(checkpoints.find("minilm"), control_seed=0)
-    scores = census.take(control, minilm[1], TEXTS[:1]).scores.mean()
+    control = pretrained.load(checkpoints.find("minilm"), control_seed=0)
+    scores = census.take_census(control, minilm[1], TEXTS[:1]).scores.mean()
     assert scores[..., gates.GATES.index("closed")].min() > 0.8
     assert scores[..., :7].sum(-1).max() < 0.05
 
@@ -111,13 +115,13 @@ def test_exchanging_biases(minilm):
     model, tokenizer = minilm
     own = census.query_biases(model)
     none = [0 * b for b in own]
-    found = census_bias.exchange(model, tokenizer, TEXTS[:1], {"own": own, "none": none})
+    found = query_bias.exchange(model, tokenizer, TEXTS[:1], {"own": own, "none": none})
     assert found.shape == (1, 2, 6, 12, len(gates.GATES))
     inputs = tokenizer(TEXTS[0], return_tensors="pt")
     with torch.no_grad():
         maps = model(**inputs, output_attentions=True)
     assert np.allclose(found[0, 0], gates.read_gates(torch.cat(maps.attentions)).scores.numpy(), atol=5e-3)
-    bare = models.load(checkpoints.find("minilm"))
+    bare = pretrained.load(checkpoints.find("minilm"))
     bare.encoder.layer[0].attention.self.query.bias.data.zero_()  # the first layer's input does not change
     with torch.no_grad():
         first = bare(**inputs, output_attentions=True).attentions[0]
@@ -145,9 +149,9 @@ def test_a_census_and_its_studies_run_where_the_models_lie(minilm):
         return model
 
     def studied(*pair):
-        taken = census.take(pair[0], minilm[1], TEXTS[:2])
-        results = [census.summarise(taken), census_bias.survey(*pair, minilm[1], TEXTS[:2])]
-        return taken, *results, census_ablation.effects(pair[0], minilm[1], TEXTS[:2])[0]
+        taken = census.take_census(pair[0], minilm[1], TEXTS[:2])
+        results = [census.summarise(taken), query_bias.survey(*pair, minilm[1], TEXTS[:2])]
+        return taken, *results, ablation.effects(pair[0], minilm[1], TEXTS[:2])[0]
 
     _, *due, effects = studied(one(0), one(1))
     with pretended():
@@ -164,20 +168,20 @@ def test_a_census_and_its_studies_run_where_the_models_lie(minilm):
 
 def test_the_reader_is_held_to_known_truth_on_the_device(monkeypatch):
     for name, few in (("SIZES", {16: 1}), ("TUNING", ()), ("HELD_OUT", ("ragged",))):
-        monkeypatch.setattr(census_reader, name, few)
-    due, read = census_reader.compute(torch.device("cpu")), []
-    real = census_reader.gates.read_gates
-    for module in (census_reader.gates, synthetic):
+        monkeypatch.setattr(reader, name, few)
+    due, read = reader.compute(torch.device("cpu")), []
+    real = reader.gates.read_gates
+    for module in (reader.gates, synthetic):
         monkeypatch.setattr(module, "read_gates", lambda maps, **how: read.append(maps) or real(maps, **how))
     with pretended():
-        found = census_reader.compute(GPU)
+        found = reader.compute(GPU)
     assert {type(maps) for maps in read} == {OnGPU}
     for name, array in due.arrays.items():
         np.testing.assert_allclose(found.arrays[name], array, atol=1e-6, err_msg=name)
 
 
 def test_shares_add_up_to_the_whole(minilm, taken):
-    parts = [census.take(*minilm, TEXTS, share=(rank, 2)) for rank in (0, 1)]
+    parts = [census.take_census(*minilm, TEXTS, share=(rank, 2)) for rank in (0, 1)]
     parts[0].merge(parts[1])
     assert all(torch.equal(parts[0].state[name], taken.state[name]) for name in taken.state)
 
@@ -210,9 +214,9 @@ def test_ratios():
 
 def test_refusals(minilm):
     with pytest.raises(ValueError, match="texts is empty"):
-        census.take(*minilm, [])
+        census.take_census(*minilm, [])
     with pytest.raises(ValueError, match=r"text 1 has 3 tokens.*at least 8"):
-        census.take(*minilm, ["some words here that are enough for a map", "a"])
+        census.take_census(*minilm, ["some words here that are enough for a map", "a"])
 
 
 def test_an_interrupted_census_goes_on_to_the_same_bits(minilm, taken, tmp_path):
@@ -228,16 +232,16 @@ def test_an_interrupted_census_goes_on_to_the_same_bits(minilm, taken, tmp_path)
     stops.convert_ids_to_tokens = tokenizer.convert_ids_to_tokens
     stops.sep_token_id, stops.eos_token_id = tokenizer.sep_token_id, tokenizer.eos_token_id
     with pytest.raises(KeyboardInterrupt):
-        census.take(model, stops, TEXTS, state=state, identity="one")
+        census.take_census(model, stops, TEXTS, state=state, identity="one")
     read.clear()
-    resumed = census.take(model, stops, TEXTS, state=state, identity="one")
+    resumed = census.take_census(model, stops, TEXTS, state=state, identity="one")
     assert read == TEXTS[2:]
     assert all(torch.equal(total, taken.state[name]) for name, total in resumed.state.items())
     with pytest.raises(ValueError, match="state of another census"):
-        census.take(model, tokenizer, TEXTS, state=state, identity="another")
+        census.take_census(model, tokenizer, TEXTS, state=state, identity="another")
     state.write_bytes(state.read_bytes()[:-9])
     with pytest.raises(ValueError, match=r"no state of a census.*delete it"):
-        census.take(model, tokenizer, TEXTS, state=state, identity="one")
+        census.take_census(model, tokenizer, TEXTS, state=state, identity="one")
     assert [path.name for path in tmp_path.iterdir()] == [state.name]
 
 
@@ -250,9 +254,9 @@ def test_the_identity_of_a_census_knows_what_is_counted():
 
 
 def test_a_state_of_other_sizes_is_refused_and_not_spread_out(tmp_path):
-    kept = sums.Moments((1,))
+    kept = exact_sums.Moments((1,))
     kept.add(torch.ones(1))
     census_state.save(tmp_path / "state", kept, "name", 1)
-    assert census_state.restore(tmp_path / "state", sums.Moments((1,)), "name") == 1
+    assert census_state.restore(tmp_path / "state", exact_sums.Moments((1,)), "name") == 1
     with pytest.raises(ValueError, match=r"sum must be \(3,\).*delete it"):
-        census_state.restore(tmp_path / "state", sums.Moments((3,)), "name")
+        census_state.restore(tmp_path / "state", exact_sums.Moments((3,)), "name")

@@ -8,9 +8,11 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 from transformers import BertConfig, BertModel
 
-from analysis import asked, checkpoints, models, texts
-from analysis.experiments import stream_minilm
-from analysis.figures.style import BookFigure
+from analysis import asked
+from analysis.data import texts
+from analysis.models import checkpoints, pretrained
+from analysis.plotting.style import BookFigure
+from book.studies.bert_stream import minilm
 
 BOOK = Path(__file__).parents[2] / "book"
 LAYERS, HEADS = 3, 2
@@ -26,11 +28,11 @@ def another(tmp_path, monkeypatch):
         for parameter in model.parameters():  # gains and biases are trivial at initialisation
             torch.nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=0.3)
     model.save_pretrained(tmp_path / "another")
-    models.tokenizer(checkpoints.find("minilm")).save_pretrained(tmp_path / "another")
+    pretrained.tokenizer(checkpoints.find("minilm")).save_pretrained(tmp_path / "another")
     (tmp_path / "own.txt").write_text("\n\n".join([*texts.passages(count=2, longest=60), "A very short text of ours."]))
     monkeypatch.setenv(asked.MODEL, str(tmp_path / "another"))
     monkeypatch.setenv(asked.TEXTS, str(tmp_path / "own.txt"))
-    monkeypatch.setattr(stream_minilm, "SAMPLES", 60)
+    monkeypatch.setattr(minilm, "SAMPLES", 60)
 
 
 @pytest.mark.usefixtures("another")

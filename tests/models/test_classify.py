@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import checkpoints, models, weights
 from analysis.__main__ import main
-from analysis.sequences import kmers
-from analysis.sequences.simulate import invent_backbones, simulate
-from analysis.training import variants
+from analysis.data.dna import kmers
+from analysis.data.dna.simulate import invent_backbones, simulate
+from analysis.models import checkpoints, parameters, pretrained
+from analysis.training import dna_classifier
 
 GENE = "ACGTTGCAAGCTAGCTTGACCATGCAATTGGCCATAGC" * 5
 
@@ -40,18 +40,18 @@ def test_a_trained_classifier_is_a_model_like_any_other(variant_folder, variant_
     found = checkpoints.find("variant-bert-base")
     assert (found.source, found.licence, found.stands_in_for) == ("folder", "MIT", None)
     assert [path.name for path in found.files()] == ["model.safetensors"]
-    assert weights.config(found)["layers"] == 2
-    tokens = weights.tokens(found)
-    assert tokens.shape[0] == len(variant_data.tokenizer) == len(models.tokenizer(found))
-    trained = models.load(found, task="classifier")
-    control = models.load(found, task="classifier", control_seed=1)
-    again = models.load(found, task="classifier", control_seed=1)
-    base = models.load(found)
+    assert parameters.config(found)["layers"] == 2
+    tokens = parameters.tokens(found)
+    assert tokens.shape[0] == len(variant_data.tokenizer) == len(pretrained.tokenizer(found))
+    trained = pretrained.load(found, task="classifier")
+    control = pretrained.load(found, task="classifier", control_seed=1)
+    again = pretrained.load(found, task="classifier", control_seed=1)
+    base = pretrained.load(found)
     torch.testing.assert_close(base.embeddings.word_embeddings.weight, tokens)
     torch.testing.assert_close(trained.bert.embeddings.word_embeddings.weight, tokens)
     torch.testing.assert_close(control.classifier.weight, again.classifier.weight, rtol=0, atol=0)
     assert not torch.equal(control.classifier.weight, trained.classifier.weight)
-    layer = weights.attention_layer(found, 1)
+    layer = parameters.attention_layer(found, 1)
     expected = trained.bert.encoder.layer[1].attention.self.query.weight.T[:, :16]
     torch.testing.assert_close(layer.W_Q[0], expected)
     assert "model.safetensors" in found.provenance()["sha256"]
@@ -80,9 +80,9 @@ def test_a_classifier_without_its_pooler_is_refused(variant_folder, tmp_path):
     kept = {k: v for k, v in load_file(variant_folder / "model.safetensors").items() if "pooler" not in k}
     save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
     found = checkpoints.find(str(tmp_path))
-    models.load(found)
-    with pytest.raises(weights.MissingTensor, match="pooler"):
-        models.load(found, task="classifier")
+    pretrained.load(found)
+    with pytest.raises(parameters.MissingTensor, match="pooler"):
+        pretrained.load(found, task="classifier")
 
 
 def test_json_has_the_models_own_probabilities(variant_folder, variant_data, fasta, capsys):
@@ -90,8 +90,8 @@ def test_json_has_the_models_own_probabilities(variant_folder, variant_data, fas
     assert main(["classify", str(path), "--model", str(variant_folder), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["trained_on"] == "synthetic gene"
-    model, tokenizer, labels = variants.load(variant_folder)
-    rows = variants.predict(model, tokenizer, [g.bases for g in genes])
+    model, tokenizer, labels = dna_classifier.load(variant_folder)
+    rows = dna_classifier.predict(model, tokenizer, [g.bases for g in genes])
     assert [row["name"] for row in said["sequences"]] == [g.name for g in genes]
     for row, expected in zip(said["sequences"], rows):
         assert list(row["probabilities"]) == labels
@@ -193,14 +193,14 @@ def test_as_a_user_runs_it(variant_folder, fasta):
 @pytest.fixture
 def small(monkeypatch):
     """Let the command train two layers on a short gene."""
-    recipe = variants.shortened(variants.TINY, sequences=80, batch=4, warmup=2)
-    monkeypatch.setattr(variants, "MINI", recipe)
-    monkeypatch.setattr(variants, "invent_backbones", _short)
+    recipe = dna_classifier.shortened(dna_classifier.TINY, sequences=80, batch=4, warmup=2)
+    monkeypatch.setattr(dna_classifier, "MINI", recipe)
+    monkeypatch.setattr(dna_classifier, "invent_backbones", _short)
     return recipe
 
 
 def _short(seed):
-    from analysis.sequences.simulate import invent_backbones
+    from analysis.data.dna.simulate import invent_backbones
     return invent_backbones(seed, codons=60)
 
 
@@ -212,7 +212,7 @@ def test_train_prints_its_card_and_resumes(small, tmp_path, capsys, monkeypatch)
         assert row in said
     assert "ANALYSIS_FOLDER_VARIANT_BERT_MINI=" in said
     model = (tmp_path / "run" / "model.safetensors").read_bytes()
-    monkeypatch.setattr(variants.loop, "_update", lambda *_: pytest.fail("a finished run was trained on"))
+    monkeypatch.setattr(dna_classifier.loop, "_update", lambda *_: pytest.fail("a finished run was trained on"))
     assert main(command) == 0
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == model
     assert main([*command[:3], "5", *command[4:]]) == 2
@@ -268,7 +268,7 @@ def test_the_bundled_classifier_knows_its_gene_and_says_so_of_another(tmp_path, 
 
 
 def test_a_diverging_run_ends_in_one_line(small, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(variants, "MINI", variants.shortened(small, rate=float("inf")))
+    monkeypatch.setattr(dna_classifier, "MINI", dna_classifier.shortened(small, rate=float("inf")))
     assert main(["train", "variant-bert-mini", "--steps", "6", "--out", str(tmp_path)]) == 2
     said = [line for line in capsys.readouterr().err.splitlines() if "step/s" not in line and line.strip()]
     assert said[-1].startswith("error: ")  # the loss or, where the probe looks first, the attention

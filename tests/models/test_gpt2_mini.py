@@ -5,10 +5,11 @@ import functools
 import numpy as np
 import pytest
 
-from analysis import checkpoints, models, texts
 from analysis.__main__ import main
-from analysis.experiments.gpt2_mini_emergence import semi_bias_probe, settled
+from analysis.data import texts
+from analysis.models import checkpoints, pretrained
 from analysis.training import gpt2_mini, loop
+from book.studies.semi_bias.emergence import semi_bias_probe, settled
 
 TINY = "\n\n".join(texts.passages(count=30)), "\n\n".join(texts.passages()[30:])
 
@@ -50,7 +51,7 @@ def test_the_semi_bias_is_nought_before_training_and_not_after(trained):
 def test_the_folder_loads_in_transformers_and_says_its_digests(trained):
     out, card = trained
     found = checkpoints.find("gpt2-mini", folder=out)
-    model, tokenizer = models.load(found, task="lm"), models.tokenizer(found)
+    model, tokenizer = pretrained.load(found, task="lm"), pretrained.tokenizer(found)
     text = "A name can refer to various objects — at different times.\n\n    >>> x = 1\n"
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
     assert tokenizer(text)["input_ids"] == gpt2_mini.encode(tokenizer, text).tolist()

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import checkpoints, models, records, texts, weights
-from analysis.bias import fold_layer_norm, semi_bias
-from analysis.experiments.gpt2_mini_emergence import KEPT, SEEDS, live_layer, settled
-from analysis.layernorm import sigma
+from analysis.data import texts
+from analysis.decomposition.folding import fold_layer_norm
+from analysis.decomposition.score_terms import semi_bias
+from analysis.models import checkpoints, parameters, pretrained
+from analysis.surveys import records
 from analysis.training import gpt2_mini
+from analysis.transformer.layernorm import sigma
+from book.studies.semi_bias.emergence import KEPT, SEEDS, live_layer, settled
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,7 @@ def test_the_bundled_model_has_the_losses_of_its_card(bundled, monkeypatch):
     for module, name in ((torch, "load"), (pickle, "load"), (pickle, "loads")):
         monkeypatch.setattr(module, name, refuse)
     card, _ = gpt2_mini.read_trace(bundled.folder)
-    model, tokenizer = models.load(bundled, task="lm"), models.tokenizer(bundled)
+    model, tokenizer = pretrained.load(bundled, task="lm"), pretrained.tokenizer(bundled)
     cut = gpt2_mini.windows(gpt2_mini.encode(tokenizer, "\n\n".join(texts.passages())))
     assert gpt2_mini.evaluate(model, cut) == pytest.approx(card["passages_loss"], abs=1e-3)
     assert card["held_out_loss"] < 4.5
@@ -50,20 +53,20 @@ def test_the_last_look_of_the_bundled_trace_is_the_bundled_model(bundled):
     axes = json.loads((bundled.folder / "trace.json").read_text())["arrays"]
     assert axes == {name: list(array.shape) for name, array in trace.items()}
     assert trace["step"][-1] == card["steps"]
-    layer = weights.attention_layer(bundled, 0, dtype=torch.float64)
-    norm = weights.layer_norm(bundled, "attention", 0, dtype=torch.float64)
-    p = weights.positions(bundled, dtype=torch.float64)
+    layer = parameters.attention_layer(bundled, 0, dtype=torch.float64)
+    norm = parameters.layer_norm(bundled, "attention", 0, dtype=torch.float64)
+    p = parameters.positions(bundled, dtype=torch.float64)
     np.testing.assert_allclose(trace["semi_bias"][-1], semi_bias(p, layer), atol=1e-6)
     folded = semi_bias(p / sigma(p, norm.eps)[:, None], fold_layer_norm(layer, norm))
     np.testing.assert_allclose(trace["semi_bias_folded"][-1], folded, atol=1e-5)
 
 
 def test_a_live_block_is_read_as_its_file_is(bundled):
-    block = models.load(bundled).h[1]
+    block = pretrained.load(bundled).h[1]
     live, norm = live_layer(block, 8)
-    file = weights.attention_layer(bundled, 1, dtype=torch.float64)
+    file = parameters.attention_layer(bundled, 1, dtype=torch.float64)
     assert all(torch.equal(getattr(live, name), getattr(file, name)) for name in ("W_Q", "W_V", "W_O", "b_K", "b_O"))
-    assert torch.equal(norm.gain, weights.layer_norm(bundled, "attention", 1, dtype=torch.float64).gain)
+    assert torch.equal(norm.gain, parameters.layer_norm(bundled, "attention", 1, dtype=torch.float64).gain)
 
 
 def test_the_recorded_emergence_starts_with_the_bundled_trace_and_its_numbers_follow_from_its_arrays(bundled):

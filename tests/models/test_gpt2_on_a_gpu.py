@@ -8,20 +8,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from analysis import checkpoints, models
-from analysis.experiments import (
-    dial_gpt2,
-    equality,
-    gpt2_mini_emergence,
-    induction_training,
-    pattern_costs,
-    pattern_readings,
-    patterns_equality_gpt2,
-    semi_bias,
-    semi_bias_gpt2,
-    spectra_gpt2,
-)
-from analysis.training import induction
+from analysis.models import checkpoints, pretrained
+from analysis.training import attention_only
+from book.studies.induction_head import training
+from book.studies.patterns_and_messages import costs, equality_gpt2, readings, spectra_gpt2
+from book.studies.semi_bias import emergence, first_layer
+from book.studies.semi_bias import gpt2 as semi_bias_gpt2
+from book.studies.shared import equality
+from book.studies.weighted_mean import gpt2 as dial_gpt2
 from tests.unit.pretended import GPU, OnGPU, pretended
 from tests.unit.tiny import GPT2, write_model
 
@@ -35,7 +29,7 @@ def tiny(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gpt2") / "tiny"
     with torch.random.fork_rng():
         write_model(folder, GPT2 | {"vocab_size": 2048, "n_positions": 128})
-    models.tokenizer(mini).save_pretrained(folder)
+    pretrained.tokenizer(mini).save_pretrained(folder)
     return checkpoints.find("tiny", folder=folder)
 
 
@@ -68,7 +62,7 @@ def compare(found, due):
         np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-9, err_msg=name)
 
 
-@pytest.mark.parametrize("module", [dial_gpt2, patterns_equality_gpt2, semi_bias_gpt2, spectra_gpt2])
+@pytest.mark.parametrize("module", [dial_gpt2, equality_gpt2, semi_bias_gpt2, spectra_gpt2])
 def test_an_experiment_computes_where_it_is_told_to(tiny, monkeypatch, module):
     monkeypatch.setattr(module.checkpoints, "find", lambda name: tiny)
     due = module.compute(torch.device("cpu"))
@@ -78,7 +72,7 @@ def test_an_experiment_computes_where_it_is_told_to(tiny, monkeypatch, module):
     assert found.values.keys() == due.values.keys()
 
 
-@pytest.mark.parametrize("measure", [pattern_readings.readings, equality.entropy_shares])
+@pytest.mark.parametrize("measure", [readings.readings, equality.entropy_shares])
 @pytest.mark.parametrize("seed", [None, 0], ids=["trained", "control"])
 def test_a_model_reads_text_where_it_is_told_to(tiny, measure, seed):
     some = {"control_seed": seed, "passages": 1, "tokens": 24}
@@ -92,28 +86,28 @@ def test_a_model_reads_text_where_it_is_told_to(tiny, measure, seed):
 
 
 def test_a_first_layer_lies_where_it_is_told_to(tiny):
-    due = semi_bias.token_table(tiny, "a text")
+    due = first_layer.token_table(tiny, "a text")
     with only_there():
-        found = semi_bias.token_table(tiny, "a text", device=GPU)
-        for layer in (semi_bias.read(tiny, device=GPU), semi_bias.control(tiny, device=GPU)):
+        found = first_layer.token_table(tiny, "a text", device=GPU)
+        for layer in (first_layer.read(tiny, device=GPU), first_layer.control(tiny, device=GPU)):
             parts = (layer.tokens, layer.positions, layer.sigma_p, layer.folded.W_K, layer.ln.gain)
             assert all(isinstance(part, OnGPU) for part in parts)
     compare(found._asdict(), due._asdict())
 
 
 def test_a_loss_without_a_bias_is_that_of_the_cpu():
-    model = models.load(checkpoints.find("gpt2-mini"), task="lm", dtype=torch.float64)
+    model = pretrained.load(checkpoints.find("gpt2-mini"), task="lm", dtype=torch.float64)
     windows = torch.arange(40).reshape(2, 20)
-    due = semi_bias.loss_without(model, windows, "b_Q")
-    assert due != semi_bias.loss_without(model, windows)
+    due = first_layer.loss_without(model, windows, "b_Q")
+    assert due != first_layer.loss_without(model, windows)
     with only_there():
-        assert semi_bias.loss_without(model.to(GPU), windows.to(GPU), "b_Q") == pytest.approx(due, rel=1e-9)
+        assert first_layer.loss_without(model.to(GPU), windows.to(GPU), "b_Q") == pytest.approx(due, rel=1e-9)
 
 
 def test_probes_look_where_the_model_is():
-    config = induction.Config(model=24, length=40, longest=16)
-    watched = [(induction_training.probe(config), lambda: induction.Transformer(config)),
-               (gpt2_mini_emergence.semi_bias_probe, lambda: models.load(checkpoints.find("gpt2-mini"), task="lm"))]
+    config = attention_only.Config(model=24, length=40, longest=16)
+    watched = [(training.probe(config), lambda: attention_only.Transformer(config)),
+               (emergence.semi_bias_probe, lambda: pretrained.load(checkpoints.find("gpt2-mini"), task="lm"))]
     for probe, model in watched:
         due = probe(0, model())
         with only_there():
@@ -123,6 +117,6 @@ def test_probes_look_where_the_model_is():
 
 def test_costs_are_timed_where_they_are_told_to(monkeypatch):
     for name, size in {"MODEL": 12, "HEAD": 3, "CHANNEL": 4, "LENGTHS": (4, 8)}.items():
-        monkeypatch.setattr(pattern_costs, name, size)
+        monkeypatch.setattr(costs, name, size)
     with only_there():
-        assert (pattern_costs.compute(GPU).array("seconds") > 0).all()
+        assert (costs.compute(GPU).array("seconds") > 0).all()

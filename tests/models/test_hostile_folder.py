@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis import asked, checkpoints, models, records, weights
+from analysis import asked
+from analysis.models import checkpoints, parameters, pretrained
+from analysis.surveys import records
 from tests.unit.tiny import BERT, write_model
 
 CODE = "from pathlib import Path\nPath({mark!r}).write_text('ran')\nclass Model: pass\nclass Config: pass\n"
@@ -48,11 +50,11 @@ def test_the_trap_works(hostile):
 def test_no_code_and_no_pickle_of_a_folder_runs(hostile, seed):
     folder, mark = hostile
     found = checkpoints.find("it", folder=folder)
-    weights.config(found)
-    weights.attention_layer(found, 0)
-    model = models.load(found, control_seed=seed)
+    parameters.config(found)
+    parameters.attention_layer(found, 0)
+    model = pretrained.load(found, control_seed=seed)
     assert type(model).__module__.startswith("transformers.")
-    assert type(models.tokenizer(found)).__module__.startswith("transformers.")
+    assert type(pretrained.tokenizer(found)).__module__.startswith("transformers.")
     assert not mark.exists()
 
 
@@ -60,7 +62,7 @@ def test_a_chapter_that_is_asked_to_show_it_runs_none_either(hostile, monkeypatc
     folder, mark = hostile
     monkeypatch.setattr(asked, "_own", set())
     monkeypatch.setenv(asked.MODEL, str(folder))
-    assert models.chosen("minilm") == str(folder)
+    assert pretrained.chosen("minilm") == str(folder)
     assert not mark.exists()
 
 
@@ -68,7 +70,7 @@ def test_a_folder_with_pickles_only_is_refused(hostile):
     folder, mark = hostile
     (folder / "model.safetensors").unlink()
     with pytest.raises(checkpoints.NotFound, match="pickles, which are never loaded"):
-        models.load(checkpoints.find("it", folder=folder))
+        pretrained.load(checkpoints.find("it", folder=folder))
     assert not mark.exists()
 
 

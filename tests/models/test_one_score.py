@@ -7,8 +7,12 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from analysis import blocks, checkpoints, models, paths, prototypes
-from analysis.experiments import one_score, one_score_gpt2
+from analysis.decomposition import bilinear_form
+from analysis.maps import attribution
+from analysis.models import checkpoints, pretrained
+from analysis.transformer import constructed_heads
+from book.studies.one_score_four_parts import gpt2
+from book.studies.one_score_four_parts import parts as one_score
 from tests.unit.pretended import GPU, OnGPU, pretended
 
 
@@ -35,7 +39,7 @@ def test_parts_are_means_over_texts_about_one_origin(surveys):
         np.testing.assert_allclose(found.by_text.mean(1), found.parts, rtol=1e-12, atol=1e-15)
         assert found.by_text.shape[1] == 2
         assert np.abs(found.by_text[:, 0] - found.by_text[:, 1]).max() > 1e-6
-        model = models.load(checkpoints.find(name), control_seed=seed, dtype=torch.float64)
+        model = pretrained.load(checkpoints.find(name), control_seed=seed, dtype=torch.float64)
         if name == "minilm":
             with pytest.MonkeyPatch.context() as patch, torch.no_grad():
                 patch.setattr(one_score, "PASSAGES", 2)
@@ -69,7 +73,7 @@ def another(tmp_path_factory):
         for parameter in model.parameters():  # biases are 0 at initialisation
             torch.nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=0.5)
     model.save_pretrained(folder)
-    models.tokenizer(checkpoints.find("minilm")).save_pretrained(folder)
+    pretrained.tokenizer(checkpoints.find("minilm")).save_pretrained(folder)
     return checkpoints.find(str(folder))
 
 
@@ -91,7 +95,7 @@ def test_distances_are_0_for_the_prototypes_themselves():
 def test_the_sum_of_the_split_parts_under_another_cut():
     g = torch.Generator().manual_seed(0)
     x = torch.randn(9, 8, generator=g, dtype=torch.float64)
-    layer = prototypes.position_both(3, 5)  # any layer of width 8
+    layer = constructed_heads.position_both(3, 5)  # any layer of width 8
     found = one_score.compare_splits(x, layer, x.mean(0), causal=True)
     whole = found["path"].sum(0)
     for name in ("in order", "reverse order", "mean of orders", "mean of orders, content cut"):
@@ -102,11 +106,11 @@ def test_the_sum_of_the_split_parts_under_another_cut():
         np.testing.assert_allclose(moved[name].sum(0), whole, rtol=1e-9)
         assert np.abs(moved[name][0] - found[name][0]).max() > 1e-3
     np.testing.assert_allclose(moved["path"][2], found["path"][2], rtol=1e-9, atol=1e-12)
-    assert set(blocks.PARTS[:3]) == {"content", "common", "semi_bias"}
+    assert set(bilinear_form.PARTS[:3]) == {"content", "common", "semi_bias"}
 
 
 def test_the_control_of_gpt2_has_no_semi_bias():
-    layer, x = one_score_gpt2.read(checkpoints.find("gpt2-mini"), control=True)
+    layer, x = gpt2.read(checkpoints.find("gpt2-mini"), control=True)
     whole, parts, _, _, gap = one_score.split_layer([x[:16]], layer, True)
     assert gap < 1e-9
     assert not parts[..., 2].any()
@@ -122,8 +126,8 @@ def met(monkeypatch):
         own = getattr(module, name)
         monkeypatch.setattr(module, name, lambda first, *rest: (found.append(type(first)), own(first, *rest))[1])
 
-    watch(paths, "split_divergence")
-    watch(prototypes, "total_variation")
+    watch(attribution, "split_divergence")
+    watch(constructed_heads, "total_variation")
     return found
 
 
@@ -143,11 +147,11 @@ def test_a_survey_runs_where_it_is_asked_to(another, met, monkeypatch):
 
 @pytest.mark.usefixtures("unchecked")
 def test_gpt2s_positions_are_measured_where_it_is_asked_for(met, monkeypatch):
-    monkeypatch.setattr(one_score_gpt2, "POSITIONS", 16)
-    due = one_score_gpt2.compute("cpu")
+    monkeypatch.setattr(gpt2, "POSITIONS", 16)
+    due = gpt2.compute("cpu")
     met.clear()
     with pretended():
-        found = one_score_gpt2.compute(GPU)
+        found = gpt2.compute(GPU)
     assert set(met) == {OnGPU}
     for name, array in due.arrays.items():
         np.testing.assert_allclose(found.arrays[name], array, rtol=1e-9, atol=1e-12)
@@ -157,8 +161,8 @@ def test_gpt2s_positions_are_measured_where_it_is_asked_for(met, monkeypatch):
 @pytest.mark.parametrize("causal", [False, True])
 def test_other_splits_stay_where_their_input_lies(causal):
     x = torch.randn(9, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    due = one_score.compare_splits(x, prototypes.position_both(3, 5), x.mean(0), causal=causal)
+    due = one_score.compare_splits(x, constructed_heads.position_both(3, 5), x.mean(0), causal=causal)
     with pretended():
-        found = one_score.compare_splits(x.to(GPU), prototypes.position_both(3, 5).to(GPU), x.mean(0).to(GPU), causal)
+        found = one_score.compare_splits(x.to(GPU), constructed_heads.position_both(3, 5).to(GPU), x.mean(0).to(GPU), causal)
     for name, table in due.items():
         np.testing.assert_allclose(found[name], table, rtol=1e-9, atol=1e-12)

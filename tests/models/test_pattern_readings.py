@@ -3,10 +3,12 @@
 import pytest
 import torch
 
-from analysis import averaging, checkpoints, models, texts
-from analysis.attention import mask_future, softmax
-from analysis.experiments.equality import entropy_shares, gaps, log_maps, random_layer
-from analysis.experiments.pattern_readings import layers, parts, readings
+from analysis.data import texts
+from analysis.maps import entropy
+from analysis.models import checkpoints, pretrained
+from analysis.transformer.attention import mask_future, softmax
+from book.studies.patterns_and_messages.readings import layers, parts, readings
+from book.studies.shared.equality import entropy_shares, gaps, log_maps, random_layer
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +17,7 @@ def mini():
 
 
 def test_entropy_shares_are_those_of_the_models_own_maps(mini):
-    model, tokenizer = models.load(mini, dtype=torch.float64), models.tokenizer(mini)
+    model, tokenizer = pretrained.load(mini, dtype=torch.float64), pretrained.tokenizer(mini)
     ids = torch.tensor([tokenizer(texts.passages(count=1)[0], truncation=True, max_length=20)["input_ids"]])
     maps = torch.stack(model(ids, output_attentions=True).attentions)[:, 0]
     p = maps[:, :, 1:]
@@ -28,7 +30,7 @@ def test_entropy_shares_are_those_of_the_models_own_maps(mini):
 def test_control_is_nearly_uniform_and_bert_sees_all_keys():
     minilm = checkpoints.find("minilm")
     scores = next(log_maps(minilm, control_seed=0, passages=1, tokens=12))
-    assert (averaging.visible(scores) == 12).all()
+    assert (entropy.count_visible_keys(scores) == 12).all()
     assert entropy_shares(minilm, control_seed=0, passages=1, tokens=12).min() > 0.99
 
 

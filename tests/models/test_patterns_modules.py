@@ -5,11 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from analysis import averaging, checkpoints, models, patterns, weights
-from analysis.attention import attend, mask_future, softmax
-from analysis.bias import fold_value_bias
-from analysis.layernorm import layer_norm
-from analysis.modules import attention_module, weights_of
+from analysis.decomposition import folding, qk_ov, uniform
+from analysis.decomposition.folding import fold_value_bias
+from analysis.models import checkpoints, parameters, pretrained
+from analysis.models.extraction import weights_of
+from analysis.models.reference_modules import attention_module
+from analysis.transformer import positional_encodings
+from analysis.transformer.attention import attend, mask_future, softmax
+from analysis.transformer.layernorm import layer_norm
 from tests.unit.tiny import draw, random_layer
 
 
@@ -23,15 +26,15 @@ def test_random_modules(family, head, model):
     layer, x = random_layer(head, model, model // head), draw(2, 9, model)
     output, attention = attention_module(family, layer)(x)
     causal = family == "gpt2"
-    for form in (attend, patterns.attend_by_patterns):
+    for form in (attend, qk_ov.attend_by_patterns):
         ours = form(x, layer, causal=causal)
         assert gap(ours.output, output) < 1e-11
         assert gap(ours.attention, attention) < 1e-12
-    folded = averaging.apply_folded(attention, x, averaging.fold_values(layer))
+    folded = folding.apply_folded(attention, x, folding.fold_values(layer))
     assert gap(folded, output) < 1e-11
     moved, _ = attention_module(family, fold_value_bias(layer))(x)
     assert gap(moved, output) < 1e-11
-    regauged, _ = attention_module(family, patterns.change_gauge(
+    regauged, _ = attention_module(family, qk_ov.change_gauge(
         layer, draw(head, model // head, model // head), draw(head, model // head, model // head, seed=2)))(x)
     assert gap(regauged, output) < 1e-8
 
@@ -41,50 +44,50 @@ def test_the_module_sees_what_is_left_out():
     output, _ = attention_module("gpt2", layer)(x)
     for name in ("b_Q", "b_V", "b_O", "W_O"):
         wrong = replace(layer, **{name: torch.zeros_like(getattr(layer, name))})
-        assert gap(patterns.attend_by_patterns(x, wrong, causal=True).output, output) > 1e-3
+        assert gap(qk_ov.attend_by_patterns(x, wrong, causal=True).output, output) > 1e-3
     right = replace(layer, b_K=torch.zeros_like(layer.b_K))
-    assert gap(patterns.attend_by_patterns(x, right, causal=True).output, output) < 1e-11
+    assert gap(qk_ov.attend_by_patterns(x, right, causal=True).output, output) < 1e-11
 
 
 @pytest.mark.parametrize(("name", "family"), [("gpt2", "gpt2"), ("minilm", "bert")])
 @pytest.mark.parametrize("layer", [0, 5])
 def test_real_layers(name, family, layer):
     checkpoint = checkpoints.find(name)
-    if checkpoint.stands_in_for and layer >= weights.config(checkpoint)["layers"]:
+    if checkpoint.stands_in_for and layer >= parameters.config(checkpoint)["layers"]:
         pytest.skip(f"{checkpoint.label()} has no layer {layer}")
-    w = weights.attention_layer(checkpoint, layer, torch.float64)
-    norm = weights.layer_norm(checkpoint, "attention", layer, torch.float64)
-    x = layer_norm(weights.positions(checkpoint, torch.float64)[:40] + 0.1 * draw(40, w.model), norm)[None]
+    w = parameters.attention_layer(checkpoint, layer, torch.float64)
+    norm = parameters.layer_norm(checkpoint, "attention", layer, torch.float64)
+    x = layer_norm(parameters.positions(checkpoint, torch.float64)[:40] + 0.1 * draw(40, w.model), norm)[None]
     output, attention = attention_module(family, w)(x)
-    ours = patterns.attend_by_patterns(x, w, causal=family == "gpt2")
+    ours = qk_ov.attend_by_patterns(x, w, causal=family == "gpt2")
     assert gap(ours.attention, attention) < 1e-10
     assert gap(ours.output, output) < 1e-9 * output.abs().max()
-    folded = averaging.apply_folded(attention, x, averaging.fold_values(w))
+    folded = folding.apply_folded(attention, x, folding.fold_values(w))
     assert gap(folded, output) < 1e-9 * output.abs().max()
 
 
 def test_mean_layer_in_the_module():
     x = draw(2, 9, 12)
-    output, attention = attention_module("gpt2", averaging.mean_layer(12, 3, 4))(x)
-    assert gap(output, averaging.cumulative_means(x)) < 1e-12
-    assert gap(attention, averaging.uniform_causal(9).expand_as(attention)) < 1e-12
+    output, attention = attention_module("gpt2", uniform.mean_layer(12, 3, 4))(x)
+    assert gap(output, uniform.cumulative_means(x)) < 1e-12
+    assert gap(attention, uniform.uniform_causal(9).expand_as(attention)) < 1e-12
 
 
 @pytest.mark.parametrize("base", [10000.0, 20.0])
 def test_rotary_scores_are_llamas(base):
     layer, x = random_layer(), draw(2, 9, 12)
     _, attention = attention_module("llama", layer, base=base)(x)
-    ours = softmax(mask_future(patterns.rotary_scores(x, layer, base)))
+    ours = softmax(mask_future(positional_encodings.rotary_scores(x, layer, base)))
     assert gap(ours, attention) < 1e-5  # Llama's cosines are float32
     assert gap(attend(x, layer, causal=True).attention, attention) > 0.01
     without = replace(layer, b_K=torch.zeros_like(layer.b_K))
-    assert gap(softmax(mask_future(patterns.rotary_scores(x, without, base))), attention) > 0.01
+    assert gap(softmax(mask_future(positional_encodings.rotary_scores(x, without, base))), attention) > 0.01
 
 
 def test_weights_come_back_out_of_the_module():
     checkpoint = checkpoints.find("gpt2-mini")
-    model = models.load(checkpoint, dtype=torch.float64)
-    read, due = weights_of(model.h[1].attn), weights.attention_layer(checkpoint, 1, torch.float64)
+    model = pretrained.load(checkpoint, dtype=torch.float64)
+    read, due = weights_of(model.h[1].attn), parameters.attention_layer(checkpoint, 1, torch.float64)
     for name, tensor in vars(due).items():
         assert torch.equal(getattr(read, name), tensor), name
     with pytest.raises(ValueError, match="must be a GPT2Attention"):

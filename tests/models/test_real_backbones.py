@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from analysis import experiments, records
-from analysis.records import data_folder
-from analysis.sequences.fasta import read_fasta
-from analysis.sequences.simulate import read_backbones
+from analysis import experiments
+from analysis.data.dna.fasta import read_fasta
+from analysis.data.dna.simulate import read_backbones
+from analysis.surveys import records
+from analysis.surveys.records import data_folder
 
 FOLDER = data_folder("sars-cov-2")
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="no folder sars-cov-2 in ANALYSIS_DATA")
@@ -25,7 +26,7 @@ def test_real_open_sequences_read_with_their_table():
 
 
 def test_real_sequences_are_placed_where_their_own_lineage_has_its_gaps():
-    from analysis.experiments.variant_baselines_real import open_sequences
+    from book.studies.variant_data.baselines_real import open_sequences
     backbones = {b.name: b for b in read_backbones(FOLDER)}
     genes = open_sequences(FOLDER, list(backbones.values()))
     for gene in genes:

@@ -6,15 +6,17 @@ import torch
 from scipy.stats import directional_stats
 from statsmodels.stats.diagnostic import lilliefors as by_statsmodels
 
-from analysis import bert, checkpoints, geometry, models, normality, texts
-from analysis.stations import pass_through
+from analysis.data import texts
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.representations import anisotropy, normality
+from analysis.transformer.activations import run_layer
 
 
 @pytest.fixture(scope="module")
 def loaded():
     checkpoint = checkpoints.find("minilm")
-    model = models.load(checkpoint)
-    return model, bert.hidden_states(model, models.tokenizer(checkpoint), texts.passages(count=1), 40)[0]
+    model = pretrained.load(checkpoint)
+    return model, extraction.hidden_states(model, pretrained.tokenizer(checkpoint), texts.passages(count=1), 40)[0]
 
 
 def test_lilliefors_equals_statsmodels_on_real_rows(loaded):
@@ -26,11 +28,11 @@ def test_lilliefors_equals_statsmodels_on_real_rows(loaded):
 def test_resultant_length_equals_scipy_on_real_rows(loaded):
     for rows in loaded[1].double():
         due = directional_stats(rows.numpy()).mean_resultant_length
-        assert geometry.resultant_length(rows).item() == pytest.approx(due, rel=1e-12)
-        assert geometry.cone_index(rows).item() == pytest.approx(np.linalg.norm(rows.numpy().sum(0)), rel=1e-12)
+        assert anisotropy.resultant_length(rows).item() == pytest.approx(due, rel=1e-12)
+        assert anisotropy.cone_index(rows).item() == pytest.approx(np.linalg.norm(rows.numpy().sum(0)), rel=1e-12)
 
 
 def test_stations_end_where_transformers_does(loaded):
     model, states = loaded
-    for x, due, layer in zip(states, states[1:], bert.encoder_layers(model)):
-        torch.testing.assert_close(pass_through(x, layer).second, due, rtol=0, atol=2e-5)
+    for x, due, layer in zip(states, states[1:], extraction.encoder_layers(model)):
+        torch.testing.assert_close(run_layer(x, layer).second, due, rtol=0, atol=2e-5)

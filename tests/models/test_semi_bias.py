@@ -5,11 +5,12 @@ import torch
 from safetensors.torch import save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from analysis import checkpoints, weights
-from analysis.attention import attend, compute_scores
-from analysis.bias import fold_value_bias, score_terms, semi_bias, six_terms
-from analysis.experiments.semi_bias import equality, fill_module, loss_without, read, token_table
-from analysis.layernorm import layer_norm
+from analysis.decomposition.folding import fold_value_bias
+from analysis.decomposition.score_terms import score_terms, semi_bias, six_terms
+from analysis.models import checkpoints, parameters
+from analysis.transformer.attention import attend, compute_scores
+from analysis.transformer.layernorm import layer_norm
+from book.studies.semi_bias.first_layer import equality, fill_module, loss_without, read, token_table
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 
@@ -50,8 +51,8 @@ def test_parts_equal_the_module_in_a_model_laid_out_like_the_hubs(folder, dtype)
     model = model.to(dtype)
     ck = checkpoints.find("made-up", folder=path)
     ids = torch.randint(0, 50, (2, 20), generator=torch.Generator().manual_seed(1))
-    e, p = weights.tokens(ck, dtype=dtype)[ids], weights.positions(ck, dtype=dtype)[:20]
-    layer, ln = weights.attention_layer(ck, 0, dtype=dtype), weights.layer_norm(ck, "attention", 0, dtype=dtype)
+    e, p = parameters.tokens(ck, dtype=dtype)[ids], parameters.positions(ck, dtype=dtype)[:20]
+    layer, ln = parameters.attention_layer(ck, 0, dtype=dtype), parameters.layer_norm(ck, "attention", 0, dtype=dtype)
     out = model(ids, output_attentions=True)
     x = layer_norm(e + p, ln)
     ours = attend(x, layer, causal=True)
@@ -74,8 +75,8 @@ def real():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_parts_equal_the_module_on_the_real_first_layer(real, dtype):
-    layer = weights.attention_layer(real, 0, dtype=dtype)
-    ln, p = weights.layer_norm(real, "attention", 0, dtype=dtype), weights.positions(real, dtype=dtype)[:100]
+    layer = parameters.attention_layer(real, 0, dtype=dtype)
+    ln, p = parameters.layer_norm(real, "attention", 0, dtype=dtype), parameters.positions(real, dtype=dtype)[:100]
     e = 0.14 * torch.randn(p.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(dtype)
     x = layer_norm(e + p, ln)
     module = fill_module(layer)
@@ -112,12 +113,12 @@ def test_key_bias_and_value_bias_in_the_module(width, heads, dtype):
 def test_semi_bias_of_tokens_when_a_checkpoint_has_them(folder):
     path, model = folder
     ck = checkpoints.find("made-up", folder=path)
-    assert weights.has(ck, "wte.weight")
-    layer = weights.attention_layer(ck, 0)
+    assert parameters.has(ck, "wte.weight")
+    layer = parameters.attention_layer(ck, 0)
     width, attn = layer.model, model.transformer.h[0].attn
     keys = (model.transformer.wte.weight @ attn.c_attn.weight[:, width:2 * width]).view(-1, layer.heads, layer.channel)
     due = torch.einsum("hc,vhc->hv", attn.c_attn.bias[:width].view(layer.heads, -1), keys) / layer.channel**0.5
-    assert_near(semi_bias(weights.tokens(ck), layer), due, torch.float32)
+    assert_near(semi_bias(parameters.tokens(ck), layer), due, torch.float32)
     table = token_table(ck, "a text")
     assert_near(torch.tensor(table.scores).float(), due, torch.float32)
     assert table.norm.shape == table.counts.shape == (50,)
@@ -132,11 +133,11 @@ def test_a_checkpoint_without_tokens_says_so(folder, tmp_path):
     state = {k: v.contiguous() for k, v in model.transformer.state_dict().items() if k != "wte.weight"}
     save_file(state, part / "model.safetensors")
     ck = checkpoints.find("made-up", folder=part)
-    assert not weights.has(ck, "wte.weight")
+    assert not parameters.has(ck, "wte.weight")
     assert token_table(ck, "a text") is None
     assert read(ck).tokens is None
-    with pytest.raises(weights.MissingTensor, match=r"wte\.weight"):
-        weights.tokens(ck)
+    with pytest.raises(parameters.MissingTensor, match=r"wte\.weight"):
+        parameters.tokens(ck)
 
 
 def test_equality_tells_identities_from_misprints(folder):

@@ -5,9 +5,12 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from analysis import bert, checkpoints, entropy, models, texts
-from analysis.experiments import normality_minilm, stream_minilm
-from analysis.stations import pass_through
+from analysis.data import texts
+from analysis.maps import entropy
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.transformer.activations import run_layer
+from book.studies.bert_normality import minilm as normality_minilm
+from book.studies.bert_stream import minilm as stream_minilm
 from tests.unit.pretended import GPU, pretended
 
 
@@ -18,7 +21,7 @@ def folder(tmp_path_factory):
         torch.manual_seed(0)
         BertModel(BertConfig(num_hidden_layers=2, num_attention_heads=3, hidden_size=24, intermediate_size=48,
                              max_position_embeddings=48)).save_pretrained(path)
-    models.tokenizer(checkpoints.find("minilm")).save_pretrained(path)
+    pretrained.tokenizer(checkpoints.find("minilm")).save_pretrained(path)
     return str(path)
 
 
@@ -26,11 +29,11 @@ def test_a_head_that_is_made_uniform_is_judged_by_the_maps_it_had(folder, monkey
     monkeypatch.setattr(normality_minilm, "LONGEST_ABLATED", 16)
     found = normality_minilm.survey(folder, texts.passages(count=2))
     checkpoint = checkpoints.find(folder)
-    model, tokenizer = models.load(checkpoint), models.tokenizer(checkpoint)
-    short = bert.hidden_states(model, tokenizer, texts.passages(count=2), 16)
+    model, tokenizer = pretrained.load(checkpoint), pretrained.tokenizer(checkpoint)
+    short = extraction.hidden_states(model, tokenizer, texts.passages(count=2), 16)
     for i, states in enumerate(short):
-        for level, layer in enumerate(bert.encoder_layers(model)):
-            maps = pass_through(states[level], layer).attention
+        for level, layer in enumerate(extraction.encoder_layers(model)):
+            maps = run_layer(states[level], layer).attention
             np.testing.assert_allclose(found["effect_entropy"][i, level], entropy.relative_entropy(maps).mean(-1),
                                        atol=1e-5)
             np.testing.assert_allclose(found["effect_sink"][i, level], maps[..., [0, -1]].sum(-1).mean(-1), atol=1e-5)
@@ -76,7 +79,7 @@ def test_a_survey_computes_on_the_device_it_is_given(folder, monkeypatch, module
 
     def watched(x, *others, **options):
         ran.add(x.device.type)
-        return pass_through(x, *others, **options)
+        return run_layer(x, *others, **options)
 
     due = module.survey(folder, passages)
     monkeypatch.setattr(module, "pass_through", watched)

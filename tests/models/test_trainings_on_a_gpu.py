@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import device
-from analysis.training import gpt2_mini, induction, variants
+from analysis.core import device
+from analysis.training import attention_only, dna_classifier, gpt2_mini
 from tests.models.test_gpt2_mini import TINY as TEXTS
 from tests.models.test_gpt2_mini import semi_bias_probe
 from tests.models.test_induction_training import SMALL, probe
 from tests.unit.pretended import GPU, pretended
 
-RECIPE = replace(variants.TINY, sequences=64, steps=4, warmup=1, pretrain_steps=2)
+RECIPE = replace(dna_classifier.TINY, sequences=64, steps=4, warmup=1, pretrain_steps=2)
 
 
 def train_variant(out, where):
-    variants.train(RECIPE, out, device=where)
+    dna_classifier.train(RECIPE, out, device=where)
     return out / "trace.npz"
 
 
@@ -27,7 +27,7 @@ def train_gpt2(out, where):
 
 
 def train_induction(out, where):
-    _, run = induction.train(out, steps=3, config=SMALL, probe=probe(SMALL), name=None)
+    _, run = attention_only.train(out, steps=3, config=SMALL, probe=probe(SMALL), name=None)
     np.savez(out / "trace.npz", **run.trace, loss=run.losses)
     return out / "trace.npz"
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import checkpoints
-from analysis.training import variants
+from analysis.models import checkpoints
+from analysis.training import dna_classifier
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_bundled_files_have_their_digests_and_weigh_less_than_15_megabytes(bundl
 
 
 def test_the_report_is_of_this_recipe_and_of_the_invented_gene(report):
-    recipe = json.loads(json.dumps(variants.asdict(variants.MINI)))
+    recipe = json.loads(json.dumps(dna_classifier.asdict(dna_classifier.MINI)))
     assert report["recipe"].items() <= recipe.items()  # settings that came later stand at their defaults
     assert report["origin"] == "synthetic gene"
     assert min(report["validation"], report["test"]) >= 0.98
@@ -42,14 +42,14 @@ def test_the_vocabulary_and_the_accuracy_are_those_of_the_data_made_anew(bundled
 
     for module, name in ((torch, "load"), (pickle, "load"), (pickle, "loads")):
         monkeypatch.setattr(module, name, refuse)
-    model, tokenizer, labels = variants.load(bundled.folder)
-    data = variants.make_data(variants.MINI)
+    model, tokenizer, labels = dna_classifier.load(bundled.folder)
+    data = dna_classifier.make_data(dna_classifier.MINI)
     assert tokenizer.get_vocab() == data.tokenizer.get_vocab()
     assert tuple(labels) == data.labels
     unseen = np.concatenate([data.parts.validation, data.parts.test])[::16]  # 53 sequences: one wrong is 98.1 %
-    assert variants.accuracy(model, data, unseen) >= 0.98
+    assert dna_classifier.accuracy(model, data, unseen) >= 0.98
     control = type(model)(model.config)
-    assert variants.accuracy(control.eval(), data, unseen[::4]) < 0.5
+    assert dna_classifier.accuracy(control.eval(), data, unseen[::4]) < 0.5
 
 
 def test_the_trace_ends_at_the_reported_validation(bundled, report):

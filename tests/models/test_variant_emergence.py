@@ -7,23 +7,23 @@ import pytest
 import torch
 from transformers import BertForSequenceClassification
 
-from analysis import gates
-from analysis.experiments.variant_emergence import look, make_probe
-from analysis.training import variants
+from analysis.maps import gates
+from analysis.training import dna_classifier
+from book.studies.shared.variant_emergence import look, make_probe
 
-RECIPE = variants.shortened(variants.TINY, sequences=160)
+RECIPE = dna_classifier.shortened(dna_classifier.TINY, sequences=160)
 
 
 @pytest.fixture(scope="module")
 def data():
-    from analysis.sequences.simulate import invent_backbones
-    return variants.make_data(RECIPE, backbones=invent_backbones(0, codons=60))
+    from analysis.data.dna.simulate import invent_backbones
+    return dna_classifier.make_data(RECIPE, backbones=invent_backbones(0, codons=60))
 
 
 @pytest.fixture(scope="module")
 def model(data):
     torch.manual_seed(0)
-    made = BertForSequenceClassification._from_config(variants.configure(RECIPE, data), attn_implementation="eager")
+    made = BertForSequenceClassification._from_config(dna_classifier.configure(RECIPE, data), attn_implementation="eager")
     with torch.no_grad():
         for name, parameter in made.named_parameters():
             if "query" in name or "key" in name:
@@ -63,7 +63,7 @@ def test_probe_leaves_model_and_threads_alone(data, model):
 
 
 def test_probe_in_training(data, tmp_path):
-    variants.train(RECIPE.__class__(**{**RECIPE.__dict__, "steps": 4, "warmup": 1}), tmp_path, data=data,
+    dna_classifier.train(RECIPE.__class__(**{**RECIPE.__dict__, "steps": 4, "warmup": 1}), tmp_path, data=data,
                    probe=make_probe(data), probe_at=(0, 4))
     trace = np.load(tmp_path / "trace.npz")
     assert trace["gates"].shape == (2, RECIPE.layers, len(gates.GATES))

@@ -9,20 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import gates, normality
-from analysis.experiments import (
-    variant_columns,
-    variant_measures,
-    variant_pretraining,
-    variant_real_splits,
-    variant_runs,
-    variant_seeds,
-    variant_splits,
-)
-from analysis.records import Value
-from analysis.sequences.fasta import GAP
-from analysis.sequences.simulate import invent_backbones
-from analysis.training import variants
+from analysis.data.dna.fasta import GAP
+from analysis.data.dna.simulate import invent_backbones
+from analysis.maps import gates
+from analysis.representations import normality
+from analysis.surveys.records import Value
+from analysis.training import dna_classifier
+from book.studies.shared import variant_columns, variant_measures, variant_runs
+from book.studies.variant_classifier import seeds
+from book.studies.variant_data import pretraining, real_splits, splits
 from tests.unit.pretended import GPU, pretended
 
 BACKBONES = invent_backbones(0, codons=60)
@@ -185,14 +180,14 @@ def test_whom_a_classifier_follows_that_reads_deletions_only(run, monkeypatch):
 def test_runs_are_found_where_they_lie(variant_folder, monkeypatch, tmp_path):
     monkeypatch.setenv(variant_runs.RUNS, str(variant_folder.parent))
     card = json.loads((variant_folder / "report.json").read_text())
-    recipe = variants.Recipe(**card["recipe"])
+    recipe = dna_classifier.Recipe(**card["recipe"])
     assert variant_runs.find_run(variant_folder.name, card["seed"], recipe=recipe) == variant_folder
     for seed, other in ((card["seed"] + 1, recipe), (card["seed"], replace(recipe, steps=recipe.steps + 1))):
         with pytest.raises(ValueError, match=rf"{variant_folder.name} holds seed {card['seed']} of"):
             variant_runs.find_run(variant_folder.name, seed, recipe=other)
     monkeypatch.setenv(variant_runs.RUNS, str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    made = variant_runs.find_run("new", recipe=variants.shortened(variants.TINY, sequences=160, steps=2, warmup=1))
+    made = variant_runs.find_run("new", recipe=dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=2, warmup=1))
     assert (made / "report.json").exists()
     assert np.load(made / "trace.npz")["gates"].shape[0] >= 2
 
@@ -214,9 +209,9 @@ def test_bert_and_baselines_are_scored_on_the_same_parts(run, variant_folder, mo
         named = [run.data.labels.index(truth.get(bases, "Mu")) for bases in sequences]
         return torch.eye(8)[[(i + (bases == test[0].bases)) % 8 for i, bases in zip(named, sequences)]]
 
-    monkeypatch.setattr(variant_splits.variants, "predict", all_but_one)
-    monkeypatch.setattr(variant_splits.variant_runs, "find_run", lambda *_, **__: variant_folder)
-    found = variant_splits.score_all({"sequence": "some", "clade": "other"}, variants.TINY, BACKBONES)
+    monkeypatch.setattr(splits.variants, "predict", all_but_one)
+    monkeypatch.setattr(splits.variant_runs, "find_run", lambda *_, **__: variant_folder)
+    found = splits.score_all({"sequence": "some", "clade": "other"}, dna_classifier.TINY, BACKBONES)
     table, first = found.arrays["confusion"][0], run.data.labels.index(test[0].label)
     assert table.sum() == len(test)
     assert np.trace(table) == len(test) - 1 == table.sum() - table[first, (first + 1) % 8]
@@ -228,13 +223,13 @@ def test_bert_and_baselines_are_scored_on_the_same_parts(run, variant_folder, mo
 
 def test_real_lineages_are_kept_apart_with_their_own_recipe(run, variant_folder, monkeypatch, tmp_path):
     asked, opened = [], []
-    monkeypatch.setattr(variant_real_splits, "data_folder", lambda name: tmp_path)
-    monkeypatch.setattr(variant_real_splits, "read_backbones", lambda folder: BACKBONES)
-    monkeypatch.setattr(variant_splits.variant_runs, "find_run",
+    monkeypatch.setattr(real_splits, "data_folder", lambda name: tmp_path)
+    monkeypatch.setattr(real_splits, "read_backbones", lambda folder: BACKBONES)
+    monkeypatch.setattr(splits.variant_runs, "find_run",
                         lambda name, **options: asked.append((name, options)) or variant_folder)
-    monkeypatch.setattr(variant_splits.variant_measures, "open_run",
+    monkeypatch.setattr(splits.variant_measures, "open_run",
                         lambda folder, lineages, device: opened.append((lineages, device)) or run)
-    found = variant_real_splits.compute(torch.device("cpu"))
+    found = real_splits.compute(torch.device("cpu"))
     assert found.arrays["parts"].tolist() == ["sequence", "lineage"]
     assert [(name, options["recipe"].by, options["recipe"].steps, options["folder"]) for name, options in asked] == [
         ("real", "sequence", 700, tmp_path), ("real-by-lineage", "lineage", 700, tmp_path)]
@@ -246,12 +241,12 @@ def test_the_pre_trained_one_is_measured_like_the_others(run, variant_folder, mo
     with np.load(folder / "trace.npz") as trace:
         np.savez(folder / "trace.npz", pretrain_loss=np.r_[np.full(9, 5.0), np.full(20, 3.0)], **trace)
     asked, measured = [], []
-    monkeypatch.setattr(variant_pretraining.variant_runs, "find_run", lambda *a, **k: asked.append(k) or folder)
-    monkeypatch.setattr(variant_seeds, "measure_folder",
+    monkeypatch.setattr(pretraining.variant_runs, "find_run", lambda *a, **k: asked.append(k) or folder)
+    monkeypatch.setattr(seeds, "measure_folder",
                         lambda *given: measured.append(given) or ({}, {"gates": np.ones(3)}))
-    found = variant_pretraining.compute(GPU)
+    found = pretraining.compute(GPU)
     assert measured == [(folder, 0, GPU)]
-    assert asked[0]["recipe"] == replace(variants.MINI, pretrain_steps=variant_pretraining.UPDATES)
+    assert asked[0]["recipe"] == replace(dna_classifier.MINI, pretrain_steps=pretraining.UPDATES)
     assert found["pretrain_loss"] == 3
     assert found["vocabulary"] == len(run.data.tokenizer)
     assert set(found.tolerances) == set(found.arrays) == {"gates", "pretrain_loss"}

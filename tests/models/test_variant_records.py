@@ -10,21 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.experiments import (
-    variant_columns,
-    variant_controls,
-    variant_emergence,
-    variant_measures,
-    variant_phases,
-    variant_real,
-    variant_runs,
-    variant_seeds,
-)
-from analysis.sequences import kmers, sites
-from analysis.sequences.fasta import GAP, Gene
-from analysis.sequences.simulate import invent_backbones
-from analysis.sequences.splits import Split
-from analysis.training import variants
+from analysis.data.dna import kmers, sites
+from analysis.data.dna.fasta import GAP, Gene
+from analysis.data.dna.simulate import invent_backbones
+from analysis.data.dna.splits import Split
+from analysis.training import dna_classifier
+from book.studies.shared import variant_columns, variant_emergence, variant_measures, variant_runs
+from book.studies.variant_classifier import controls as variant_controls
+from book.studies.variant_classifier import phases
+from book.studies.variant_classifier import seeds as variant_seeds
+from book.studies.variant_data import real
 from tests.unit.pretended import GPU, pretended
 
 BACKBONES = invent_backbones(0, codons=60)
@@ -35,7 +30,7 @@ NO_MODEL = torch.nn.Module()  # where what it predicts is given
 def traced(tmp_path_factory, variant_data):
     """A folder with the trace that a seed's folder has."""
     out = tmp_path_factory.mktemp("traced")
-    variants.train(variants.shortened(variants.TINY, sequences=160, steps=12, batch=8, warmup=2), out,
+    dna_classifier.train(dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=12, batch=8, warmup=2), out,
                    data=variant_data, probe=variant_emergence.make_probe(variant_data), probe_at=(0, 6))
     return out
 
@@ -48,8 +43,8 @@ def small(monkeypatch, variant_data):
     def mostly_right(model, tokenizer, sequences, *_, **__):
         return torch.eye(8)[[variant_data.labels.index(labels.get(bases, "Mu")) for bases in sequences]]
 
-    monkeypatch.setattr(variants, "make_data", lambda *_, **__: variant_data)
-    monkeypatch.setattr(variants, "predict", mostly_right)
+    monkeypatch.setattr(dna_classifier, "make_data", lambda *_, **__: variant_data)
+    monkeypatch.setattr(dna_classifier, "predict", mostly_right)
     monkeypatch.setattr(variant_seeds, "invent_backbones", lambda seed: BACKBONES)
     monkeypatch.setattr(variant_runs, "FRESH", 16)
     return variant_data
@@ -71,7 +66,7 @@ def marked():
     odd = rows["A"][:1] + "TTTT" + rows["A"][5:]  # a private change: a rare word
     genes.append(gene("odd", odd, "A", "A1"))
     everything = np.arange(len(genes))
-    return variants.Data(genes, Split(everything, everything, everything), None, ("A", "B", "C"), "here")
+    return dna_classifier.Data(genes, Split(everything, everything, everything), None, ("A", "B", "C"), "here")
 
 
 def test_marks_are_where_classes_differ(marked):
@@ -208,12 +203,12 @@ def test_real_lineages_are_counted_with_what_was_deposited(small, traced, monkey
     (tmp_path / "open_sequences.tsv").write_text("name\tclass\n" + "".join(f"{n}\t{c}\n" for n, _, c in records))
     (tmp_path / "open_sequences_S.fasta.gz").write_bytes(gzip.compress(
         "".join(f">{n}\n{b}\n" for n, b, _ in records).encode()))
-    monkeypatch.setattr(variant_real, "data_folder", lambda name: tmp_path)
-    monkeypatch.setattr(variant_real, "read_backbones", lambda folder: BACKBONES)
-    monkeypatch.setattr(variant_real, "FRESH", 16)
+    monkeypatch.setattr(real, "data_folder", lambda name: tmp_path)
+    monkeypatch.setattr(real, "read_backbones", lambda folder: BACKBONES)
+    monkeypatch.setattr(real, "FRESH", 16)
     monkeypatch.setattr(variant_runs, "find_run", lambda *_, **__: traced)
     with pretended(), mock.patch.object(variant_measures, "open_run", wraps=variant_measures.open_run) as opened:
-        found = variant_real.compute(GPU)
+        found = real.compute(GPU)
     opened.assert_called_once_with(traced, tmp_path, GPU)
     assert (found.values["open"].value, found.values["open"].n) == (10 / 11, 11)
     assert found.arrays["open_confusion"][small.labels.index("Alpha"), small.labels.index("Mu")] == 1
@@ -230,16 +225,16 @@ def test_real_lineages_are_counted_with_what_was_deposited(small, traced, monkey
 # --- controls and phases
 
 def test_untrained_models_are_those_that_training_began_with(small, traced):
-    control = variant_controls.untrained(0, variants.shortened(variants.TINY, sequences=160))
+    control = variant_controls.untrained(0, dna_classifier.shortened(dna_classifier.TINY, sequences=160))
     due = variant_measures.open_run(traced).control(0)
     assert all(torch.equal(a, b) for a, b in zip(control.model.parameters(), due.parameters(), strict=True))
-    other = variant_controls.untrained(1, variants.TINY)
+    other = variant_controls.untrained(1, dna_classifier.TINY)
     assert not torch.equal(control.model.classifier.weight, other.model.classifier.weight)
     assert not control.model.training
 
 
 def test_controls_are_measured_class_by_class(small):
-    run = variant_controls.untrained(0, variants.TINY)
+    run = variant_controls.untrained(0, dna_classifier.TINY)
     found = variant_controls.one(0, run)
     first = variant_controls.firsts(run.data)
     assert [g.label for g in first] == list(run.data.labels)
@@ -251,7 +246,7 @@ def test_controls_are_measured_class_by_class(small):
     assert found["cone"][3] == pytest.approx(again["cone"], rel=1e-5)
     at = [label for label in run.data.labels if label in variant_controls.READ].index(first[3].label)
     assert found["gates"][at] == pytest.approx(again["gates"], abs=1e-4)
-    sums = variant_controls.many_sums(2, run.data, variants.TINY)
+    sums = variant_controls.many_sums(2, run.data, dna_classifier.TINY)
     last = variant_measures.survey(run.model, run.data, first[-1:], read=False, pad_to=None)[0]
     assert sums[0] == pytest.approx(last["D_sum"], abs=1e-4)
     assert not np.allclose(sums[0], sums[1])
@@ -264,7 +259,7 @@ def test_controls_and_seeds_are_measured_on_the_device(small, traced, monkeypatc
 
     def untrained(seed, _=None, data=None, device="cpu"):
         used.append(torch.device(device))
-        return whole(seed, variants.TINY, data, device)
+        return whole(seed, dna_classifier.TINY, data, device)
 
     def pass_all(model, inputs):
         used.append(model.device)
@@ -292,9 +287,9 @@ def test_controls_and_seeds_are_measured_on_the_device(small, traced, monkeypatc
 
 
 def test_attention_within_a_phase(small):
-    run = variant_controls.untrained(0, variants.TINY)
+    run = variant_controls.untrained(0, dna_classifier.TINY)
     shifted = next(g for g in run.data.genes if len(np.unique(sites.token_phases(g))) > 1)
-    found = variant_phases.survey(run.model, run.data, [shifted])
+    found = phases.survey(run.model, run.data, [shifted])
     phase = sites.token_phases(shifted)
     with torch.no_grad():
         maps = run.model(**{k: v for k, v in run.data.encode([shifted]).items() if k != "labels"},
@@ -303,6 +298,6 @@ def test_attention_within_a_phase(small):
     assert found["within"][0, 1, 1] == pytest.approx(due, rel=1e-4)
     assert found["pairs"][0] == pytest.approx(np.mean([a == b for a in phase for b in phase]))
     even = torch.full((2, len(phase), len(phase)), 0.1)
-    assert variant_phases.kept_within(even, phase).tolist() == pytest.approx([found["pairs"][0]] * 2)
+    assert phases.kept_within(even, phase).tolist() == pytest.approx([found["pairs"][0]] * 2)
     with pytest.raises(ValueError, match="groups must be"):
-        variant_phases.kept_within(even, phase[1:])
+        phases.kept_within(even, phase[1:])

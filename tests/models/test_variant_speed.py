@@ -8,20 +8,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from analysis.sequences.simulate import invent_backbones
-from analysis.training import loop, pretraining, speed, variants
+from analysis.data.dna.simulate import invent_backbones
+from analysis.training import dna_classifier, loop, masked_kmers, timing
 
-SMALL = variants.shortened(variants.TINY, sequences=160, steps=12, batch=4, warmup=2, dropout=0.0)
+SMALL = dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=12, batch=4, warmup=2, dropout=0.0)
 
 
 def run(recipe, out, data, **more):
-    report = variants.train(recipe, out, data=data, **more)
+    report = dna_classifier.train(recipe, out, data=data, **more)
     return report, load_file(out / "model.safetensors")
 
 
 def test_padding_to_a_fixed_length_changes_nothing(tmp_path, variant_data):
     _, loose = run(SMALL, tmp_path / "a", variant_data)
-    _, fixed = run(variants.shortened(SMALL, pad_to=32), tmp_path / "b", variant_data)
+    _, fixed = run(dna_classifier.shortened(SMALL, pad_to=32), tmp_path / "b", variant_data)
     for name, tensor in loose.items():
         torch.testing.assert_close(tensor, fixed[name], atol=2e-3, rtol=0)
 
@@ -30,9 +30,9 @@ def test_the_compiled_model_learns_the_same(tmp_path, variant_data, monkeypatch)
     """On a CPU the graph is traced and run without code of its own; nothing may fall back in silence."""
     said = []
     monkeypatch.setattr("tqdm.auto.tqdm.write", said.append)
-    recipe = variants.shortened(SMALL, pad_to=32)
+    recipe = dna_classifier.shortened(SMALL, pad_to=32)
     report, eager = run(recipe, tmp_path / "a", variant_data)
-    again, compiled = run(variants.shortened(recipe, compiled=True), tmp_path / "b", variant_data)
+    again, compiled = run(dna_classifier.shortened(recipe, compiled=True), tmp_path / "b", variant_data)
     assert said == []
     assert report["final_loss"] == pytest.approx(again["final_loss"], abs=1e-3)
     for name, tensor in eager.items():
@@ -52,7 +52,7 @@ def test_compiling_that_fails_is_said_and_the_run_goes_on(variant_data, monkeypa
     class Model(torch.nn.Module):
         def forward(self, x):
             return type("Output", (), {"loss": x.sum()})()
-    loss = speed.compiled_loss(Model(), torch.device("cpu"))
+    loss = timing.compiled_loss(Model(), torch.device("cpu"))
     assert loss(Model(), {"x": torch.ones(3)}) == 3
     assert said == ["the model is not compiled: no compiler"]
 
@@ -64,7 +64,7 @@ def test_a_failure_after_the_first_step_is_no_failure_to_compile(monkeypatch):
                 raise RuntimeError("out of memory")
             return type("Output", (), {"loss": x.sum()})()
     monkeypatch.setattr(torch, "compile", lambda model, **how: model)
-    loss = speed.compiled_loss(Model(), torch.device("cpu"))
+    loss = timing.compiled_loss(Model(), torch.device("cpu"))
     loss(Model(), {"x": torch.ones(3)})
     with pytest.raises(RuntimeError, match="out of memory"):
         loss(Model(), {"x": torch.ones(4)})
@@ -74,20 +74,20 @@ def test_the_clock_leaves_out_the_first_steps_and_says_how_long(monkeypatch):
     said = []
     monkeypatch.setattr("tqdm.auto.tqdm.write", said.append)
     times = iter([*range(0, 100, 10), *(100 + 0.02 * i for i in range(1000))])  # ten of ten seconds, then 20 ms each
-    clock = speed.Clock(30_000, lambda: next(times))
+    clock = timing.Clock(30_000, lambda: next(times))
     for _ in range(70):
         clock.tick()
     assert clock.median() == pytest.approx(20)
     assert said == ["20.0 ms a step: 30000 steps take about 10.0 min"]
-    assert speed.Clock(5).median() is None
+    assert timing.Clock(5).median() is None
 
 
 def test_hidden_words_are_what_bert_hides():
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(4, 1000, (200, 100), generator=generator)
     real = torch.rand(ids.shape, generator=generator) < 0.9
-    shown, due = pretraining.hide(ids, real, range(4, 1000), 3, generator)
-    chosen = due != pretraining.IGNORED
+    shown, due = masked_kmers.hide(ids, real, range(4, 1000), 3, generator)
+    chosen = due != masked_kmers.IGNORED
     assert not (chosen & ~real).any()
     assert chosen[real].double().mean() == pytest.approx(0.15, abs=0.01)
     assert (due[chosen] == ids[chosen]).all()
@@ -98,7 +98,7 @@ def test_hidden_words_are_what_bert_hides():
 
 
 def test_pretraining_lowers_its_loss_and_resumes_to_the_bit(tmp_path, variant_data, monkeypatch):
-    recipe = variants.shortened(SMALL, pretrain_steps=120, batch=8)
+    recipe = dna_classifier.shortened(SMALL, pretrain_steps=120, batch=8)
     report, whole = run(recipe, tmp_path / "a", variant_data)
     with np.load(tmp_path / "a" / "trace.npz") as trace:
         losses = trace["pretrain_loss"]
@@ -127,7 +127,7 @@ def test_pretraining_lowers_its_loss_and_resumes_to_the_bit(tmp_path, variant_da
 
 
 def test_the_classifier_starts_from_what_was_pretrained(tmp_path, variant_data, monkeypatch):
-    recipe = variants.shortened(SMALL, pretrain_steps=3)
+    recipe = dna_classifier.shortened(SMALL, pretrain_steps=3)
     seen = {}
 
     def stop(model, batch, loss, settings, out, **more):
@@ -144,25 +144,25 @@ def test_the_classifier_starts_from_what_was_pretrained(tmp_path, variant_data, 
 
 
 def test_other_batches_keep_the_epochs():
-    wide = variants.rebatched(variants.BASE, 32)
-    assert wide.steps * wide.batch == pytest.approx(variants.BASE.steps * variants.BASE.batch, rel=1e-3)
-    assert wide.rate == pytest.approx(variants.BASE.rate * 8 ** 0.5)
+    wide = dna_classifier.rebatched(dna_classifier.BASE, 32)
+    assert wide.steps * wide.batch == pytest.approx(dna_classifier.BASE.steps * dna_classifier.BASE.batch, rel=1e-3)
+    assert wide.rate == pytest.approx(dna_classifier.BASE.rate * 8 ** 0.5)
     with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
-        variants.rebatched(variants.BASE, 0)
+        dna_classifier.rebatched(dna_classifier.BASE, 0)
 
 
 def test_base_has_the_papers_number_of_training_sequences():
-    from analysis.sequences.fasta import Gene
-    from analysis.sequences.simulate import CLASSES
-    from analysis.sequences.splits import split
-    genes = [Gene(str(i), "A", CLASSES[i % 8]) for i in range(variants.BASE.sequences)]
-    assert len(split(genes, variants.BASE.by, 0).train) == pytest.approx(39_522, abs=8)
+    from analysis.data.dna.fasta import Gene
+    from analysis.data.dna.simulate import CLASSES
+    from analysis.data.dna.splits import split
+    genes = [Gene(str(i), "A", CLASSES[i % 8]) for i in range(dna_classifier.BASE.sequences)]
+    assert len(split(genes, dna_classifier.BASE.by, 0).train) == pytest.approx(39_522, abs=8)
 
 
 def test_encoding_in_pieces_is_encoding(variant_data, monkeypatch):
     genes = variant_data.genes[:7]
-    whole = variant_data.tokenizer([variants.words(g.bases) for g in genes], padding=True, return_tensors="pt")
-    monkeypatch.setattr(variants, "CHUNK", 3)
+    whole = variant_data.tokenizer([dna_classifier.words(g.bases) for g in genes], padding=True, return_tensors="pt")
+    monkeypatch.setattr(dna_classifier, "CHUNK", 3)
     pieces = variant_data.encode(genes)
     assert set(pieces) == {"input_ids", "attention_mask", "labels"}
     for name in ("input_ids", "attention_mask"):
@@ -172,19 +172,20 @@ def test_encoding_in_pieces_is_encoding(variant_data, monkeypatch):
 @pytest.fixture
 def short_base(monkeypatch):
     """Make the large recipe one of two layers and a short gene, three steps of which teach nothing."""
-    from analysis.experiments import variant_base, variant_measures
-    monkeypatch.setattr(variant_base, "measure_folder", partial(variant_base.measure_folder, pad_to=32))
+    from book.studies.shared import variant_measures
+    from book.studies.variant_classifier import base
+    monkeypatch.setattr(base, "measure_folder", partial(base.measure_folder, pad_to=32))
     monkeypatch.setenv("ANALYSIS_DEVICE", "cpu")
     monkeypatch.setenv("ANALYSIS_FOLDER_VARIANT_BERT_BASE", "")
-    monkeypatch.setattr(variants, "BASE", variants.shortened(SMALL, steps=3, pad_to=32))
-    monkeypatch.setattr(variants, "invent_backbones", lambda seed: invent_backbones(seed, codons=60))
+    monkeypatch.setattr(dna_classifier, "BASE", dna_classifier.shortened(SMALL, steps=3, pad_to=32))
+    monkeypatch.setattr(dna_classifier, "invent_backbones", lambda seed: invent_backbones(seed, codons=60))
     monkeypatch.setattr(variant_measures, "correct", lambda data, test, *_: [
         next(int(i) for i in data.parts.train if data.genes[i].label == label) for label in data.labels])
 
 
 def test_training_the_large_one_leaves_its_record(short_base, tmp_path, capsys):
-    from analysis import records
     from analysis.__main__ import main
+    from analysis.surveys import records
     assert main(["train", "variant-bert-base", "--batch", "8", "--out", str(tmp_path)]) == 0
     card = json.loads((tmp_path / "report.json").read_text())
     assert card["recipe"]["batch"] == 8
@@ -199,8 +200,8 @@ def test_training_the_large_one_leaves_its_record(short_base, tmp_path, capsys):
 
 
 def test_only_the_recipe_as_it_stands_makes_the_books_record(short_base, tmp_path, monkeypatch):
-    from analysis import records
     from analysis.__main__ import main
+    from analysis.surveys import records
     book = tmp_path / "book"
     monkeypatch.setattr(records, "FOLDER", book)
     for number, asked in enumerate((["--pretrain", "1"], [])):
@@ -209,8 +210,8 @@ def test_only_the_recipe_as_it_stands_makes_the_books_record(short_base, tmp_pat
 
 
 def test_the_large_one_around_ones_own_lineages_is_measured_with_them(short_base, tmp_path):
-    from analysis import records
     from analysis.__main__ import main
+    from analysis.surveys import records
     own = tmp_path / "own.fasta"
     own.write_text("".join(f">{b.name} class={b.label}\n{b.aligned}\n" for b in invent_backbones(3, codons=60)))
     assert main(["train", "variant-bert-base", "--backbones", str(own), "--out", str(tmp_path / "run")]) == 0
@@ -221,7 +222,7 @@ def test_the_large_one_around_ones_own_lineages_is_measured_with_them(short_base
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_on_a_gpu_the_compiled_base_model_takes_less_than_thirty_milliseconds_a_step(tmp_path):
     """Two epochs of batches of 4 must fit ten minutes: 19,761 steps of less than 30 ms."""
-    recipe = variants.shortened(variants.BASE, sequences=800, steps=120)
-    report = variants.train(recipe, tmp_path, device="cuda")
+    recipe = dna_classifier.shortened(dna_classifier.BASE, sequences=800, steps=120)
+    report = dna_classifier.train(recipe, tmp_path, device="cuda")
     assert report["ms_per_step"] < 30
     assert np.isfinite(report["final_loss"])

@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.sequences.simulate import invent_backbones
-from analysis.training import variants
+from analysis.data.dna.simulate import invent_backbones
+from analysis.training import dna_classifier
 
-RECIPE = variants.shortened(variants.TINY, sequences=160, steps=160, batch=8, warmup=5)
+RECIPE = dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=160, batch=8, warmup=5)
 
 
 @pytest.fixture(scope="module")
 def data():
-    return variants.make_data(RECIPE, backbones=invent_backbones(0, codons=60))
+    return dna_classifier.make_data(RECIPE, backbones=invent_backbones(0, codons=60))
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, data):
     out = tmp_path_factory.mktemp("variants")
-    return out, variants.train(RECIPE, out, data=data, probe_at=(0, 40))
+    return out, dna_classifier.train(RECIPE, out, data=data, probe_at=(0, 40))
 
 
 def test_it_learns(trained):
@@ -33,10 +33,10 @@ def test_it_learns(trained):
 
 def test_it_loads_again_from_half_precision(trained, data):
     out, report = trained
-    model, tokenizer, labels = variants.load(out)
+    model, tokenizer, labels = dna_classifier.load(out)
     assert tuple(labels) == data.labels
     genes = [data.genes[i] for i in data.parts.test]
-    rows = variants.predict(model, tokenizer, [g.bases for g in genes])
+    rows = dna_classifier.predict(model, tokenizer, [g.bases for g in genes])
     torch.testing.assert_close(rows.sum(-1), torch.ones(len(genes)))
     right = np.mean([labels[int(row.argmax())] == g.label for row, g in zip(rows, genes)])
     assert right == pytest.approx(report["test"], abs=2 / len(genes))
@@ -44,17 +44,17 @@ def test_it_loads_again_from_half_precision(trained, data):
 
 def test_the_vocabulary_is_the_training_part_alone(data):
     known = set(data.tokenizer.get_vocab())
-    train = {w for i in data.parts.train for w in variants.words(data.genes[i].bases).split()}
+    train = {w for i in data.parts.train for w in dna_classifier.words(data.genes[i].bases).split()}
     assert train | set(data.tokenizer.all_special_tokens) == known
 
 
 def test_epochs_are_whole():
-    order = variants._order(16, 4, 8, [0, 7])
+    order = dna_classifier._order(16, 4, 8, [0, 7])
     assert sorted(order[:2].ravel()) == list(range(16))
 
 
 def test_base_is_the_papers_architecture():
-    base = variants.BASE
+    base = dna_classifier.BASE
     assert (base.layers, base.heads, base.width, base.hidden, base.batch) == (12, 12, 768, 3072, 4)
     assert base.steps == 2 * 39522 // base.batch
 
@@ -62,10 +62,10 @@ def test_base_is_the_papers_architecture():
 def test_attention_outside_autocast_is_the_same_attention(data):
     from transformers import BertForSequenceClassification
     models = []
-    for kind in ("eager", variants._float32_attention()):
+    for kind in ("eager", dna_classifier._float32_attention()):
         torch.manual_seed(0)
         models.append(BertForSequenceClassification._from_config(
-            variants.configure(RECIPE, data), attn_implementation=kind).eval())
+            dna_classifier.configure(RECIPE, data), attn_implementation=kind).eval())
     coded = data.encode(data.genes[:4], pad_to=32)
     assert not coded["attention_mask"].all()  # padding must be masked
     torch.testing.assert_close(models[0](**coded).logits, models[1](**coded).logits, atol=1e-6, rtol=0)

@@ -6,11 +6,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from analysis import models, weights
-from analysis.attention import attend
-from analysis.checkpoints import Tampered, find
-from analysis.layernorm import layer_norm
-from analysis.weights import MissingTensor
+from analysis.models import parameters, pretrained
+from analysis.models.checkpoints import Tampered, find
+from analysis.models.parameters import MissingTensor
+from analysis.transformer.attention import attend
+from analysis.transformer.layernorm import layer_norm
 from tests.unit.tiny import BERT, GPT2, write_model
 
 
@@ -26,57 +26,57 @@ def run_tiny(model):
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 def test_every_attention_equals_the_module(checkpoint, dtype, tolerance):
-    run = run_tiny(models.load(checkpoint, dtype=dtype))
-    causal = weights.config(checkpoint)["causal"]
+    run = run_tiny(pretrained.load(checkpoint, dtype=dtype))
+    causal = parameters.config(checkpoint)["causal"]
     for layer, attention in enumerate(run.attentions):
         x = run.hidden_states[layer]
         if causal:
-            x = layer_norm(x, weights.layer_norm(checkpoint, "attention", layer, dtype))
-        ours = attend(x, weights.attention_layer(checkpoint, layer, dtype), causal=causal)
+            x = layer_norm(x, parameters.layer_norm(checkpoint, "attention", layer, dtype))
+        ours = attend(x, parameters.attention_layer(checkpoint, layer, dtype), causal=causal)
         torch.testing.assert_close(ours.attention, attention, rtol=0, atol=tolerance)
 
 
 def test_a_whole_bert_layer_from_its_parts(tmp_path):
     found = find("tiny", folder=write_model(tmp_path / "tiny", BERT))
-    run = run_tiny(models.load(found, dtype=torch.float64))
+    run = run_tiny(pretrained.load(found, dtype=torch.float64))
     parts = {"dtype": torch.float64}
     for layer in (0, 1):
         x = run.hidden_states[layer]
-        y = attend(x, weights.attention_layer(found, layer, **parts)).output + x
-        y = layer_norm(y, weights.layer_norm(found, "attention", layer, **parts))
-        mlp = weights.mlp(found, layer, **parts)
+        y = attend(x, parameters.attention_layer(found, layer, **parts)).output + x
+        y = layer_norm(y, parameters.layer_norm(found, "attention", layer, **parts))
+        mlp = parameters.mlp(found, layer, **parts)
         z = torch.nn.functional.gelu(y @ mlp["W_in"] + mlp["b_in"]) @ mlp["W_out"] + mlp["b_out"] + y
-        z = layer_norm(z, weights.layer_norm(found, "mlp", layer, **parts))
+        z = layer_norm(z, parameters.layer_norm(found, "mlp", layer, **parts))
         torch.testing.assert_close(z, run.hidden_states[layer + 1], rtol=1e-12, atol=1e-12)
 
 
 def test_tables(checkpoint):
-    assert weights.positions(checkpoint).shape == (16, 12)
-    assert weights.tokens(checkpoint).shape == (31, 12)
+    assert parameters.positions(checkpoint).shape == (16, 12)
+    assert parameters.tokens(checkpoint).shape == (31, 12)
 
 
 def test_real_minilm_layer_equals_its_module():
     found = find("minilm", sources=["bundled"])
-    words = models.tokenizer(found)("a bias that does not cancel", return_tensors="pt")
-    run = models.load(found)(**words, output_attentions=True, output_hidden_states=True)
+    words = pretrained.tokenizer(found)("a bias that does not cancel", return_tensors="pt")
+    run = pretrained.load(found)(**words, output_attentions=True, output_hidden_states=True)
     for layer in (0, 5):
-        ours = attend(run.hidden_states[layer], weights.attention_layer(found, layer))
+        ours = attend(run.hidden_states[layer], parameters.attention_layer(found, layer))
         torch.testing.assert_close(ours.attention, run.attentions[layer], rtol=0, atol=1e-5)
 
 
 def test_control_is_seeded(checkpoint):
-    one, again, other = (next(models.load(checkpoint, control_seed=s).parameters()) for s in (0, 0, 1))
+    one, again, other = (next(pretrained.load(checkpoint, control_seed=s).parameters()) for s in (0, 0, 1))
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
 
 
 def test_weight_only_control_has_the_shapes_and_spread_of_the_family(checkpoint):
-    c = weights.config(checkpoint)
-    layer = weights.random_attention_layer(c, 1, seed=3)
-    assert layer.W_Q.shape == weights.attention_layer(checkpoint, 1).W_Q.shape
+    c = parameters.config(checkpoint)
+    layer = parameters.random_attention_layer(c, 1, seed=3)
+    assert layer.W_Q.shape == parameters.attention_layer(checkpoint, 1).W_Q.shape
     assert layer.b_Q.abs().max() == 0
     assert layer.W_Q.std().item() == pytest.approx(0.02, rel=0.2)
-    assert torch.equal(layer.W_Q, weights.random_attention_layer(c, 1, seed=3).W_Q)
+    assert torch.equal(layer.W_Q, parameters.random_attention_layer(c, 1, seed=3).W_Q)
 
 
 def test_missing_tensor_is_named(tmp_path):
@@ -85,13 +85,13 @@ def test_missing_tensor_is_named(tmp_path):
     del held["h.1.attn.c_attn.bias"]
     save_file(held, folder / "model.safetensors", metadata={"format": "pt"})
     found = find("part", folder=folder)
-    assert weights.attention_layer(found, 0).heads == 3
+    assert parameters.attention_layer(found, 0).heads == 3
     with pytest.raises(MissingTensor, match=r"h\.1\.attn\.c_attn\.bias.*model\.safetensors"):
-        weights.attention_layer(found, 1)
+        parameters.attention_layer(found, 1)
     with pytest.raises(MissingTensor, match="lacks 1 tensors"):
-        models.load(found)
-    assert weights.has(found, "wte.weight")
-    assert not weights.has(found, "h.1.attn.c_attn.bias")
+        pretrained.load(found)
+    assert parameters.has(found, "wte.weight")
+    assert not parameters.has(found, "h.1.attn.c_attn.bias")
 
 
 def test_truncated_file_is_refused(tmp_path):
@@ -99,9 +99,9 @@ def test_truncated_file_is_refused(tmp_path):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(Tampered, match="not a whole safetensors file"):
-        weights.positions(find("cut", folder=folder))
+        parameters.positions(find("cut", folder=folder))
     with pytest.raises(Tampered, match="not a whole safetensors file"):
-        models.load(find("cut", folder=folder))
+        pretrained.load(find("cut", folder=folder))
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -114,31 +114,31 @@ def test_a_configuration_that_does_not_fit_is_refused(tmp_path, change, message)
     given = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(given | change))
     with pytest.raises(ValueError, match=message):
-        weights.attention_layer(find("odd", folder=folder), 0)
+        parameters.attention_layer(find("odd", folder=folder), 0)
     (folder / "config.json").write_text("[]")
     with pytest.raises(ValueError, match="must hold a JSON object, got list"):
-        weights.config(find("odd", folder=folder))
+        parameters.config(find("odd", folder=folder))
 
 
 def test_a_bert_with_the_older_names_of_gain_and_bias_is_read(tmp_path):
     folder = write_model(tmp_path / "older", BERT)
-    new = weights.layer_norm(find("older", folder=folder), "attention")
+    new = parameters.layer_norm(find("older", folder=folder), "attention")
     older = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
              for name, value in load_file(folder / "model.safetensors").items()}
     save_file(older, folder / "model.safetensors", metadata={"format": "pt"})
     found = find("older", folder=folder)
-    assert weights.has(found, "embeddings.LayerNorm.weight")
-    assert torch.equal(weights.layer_norm(found, "attention").gain, new.gain)
+    assert parameters.has(found, "embeddings.LayerNorm.weight")
+    assert torch.equal(parameters.layer_norm(found, "attention").gain, new.gain)
 
 
 def test_other_families_and_layers_are_refused(checkpoint):
     with pytest.raises(ValueError, match=r"layer must be 0\.\.1, got 2"):
-        weights.attention_layer(checkpoint, 2)
+        parameters.attention_layer(checkpoint, 2)
     with pytest.raises(ValueError, match="which must be one of"):
-        weights.layer_norm(checkpoint, "nowhere")
+        parameters.layer_norm(checkpoint, "nowhere")
     (checkpoint.folder / "config.json").write_text(json.dumps({"model_type": "llama"}))
     with pytest.raises(ValueError, match="family 'llama'"):
-        weights.attention_layer(checkpoint, 0)
+        parameters.attention_layer(checkpoint, 0)
 
 
 def test_non_finite_weights_are_refused(tmp_path):
@@ -147,4 +147,4 @@ def test_non_finite_weights_are_refused(tmp_path):
     held["wpe.weight"][0, 0] = float("nan")
     save_file(held, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ValueError, match=r"wpe\.weight.*not finite"):
-        weights.positions(find("nan", folder=folder))
+        parameters.positions(find("nan", folder=folder))

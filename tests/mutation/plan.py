@@ -112,7 +112,7 @@ def mathematics() -> list[str]:
     """List the files of the modules that pyproject.toml calls mathematics."""
     contracts = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
     names = next(c["source_modules"] for c in contracts if "transformers" in c.get("forbidden_modules", ()))
-    paths = [Path(name.replace(".", "/")) for name in [*names, "analysis.axes"]]
+    paths = [Path(name.replace(".", "/")) for name in [*names, "analysis.core.axes"]]
     return [file.as_posix() for path in paths
             for file in (sorted(path.glob("[!_]*.py")) if path.is_dir() else [path.with_suffix(".py")])]
 

@@ -10,7 +10,7 @@ import sys
 COMPUTES = {"ipykernel_launcher", "analysis"}  # so named after -m
 
 if os.environ.get("ANALYSIS_DEVICE") == "pretended" and COMPUTES & set(sys.orig_argv):
-    from analysis import device
+    from analysis.core import device
     from tests.unit.pretended import GPU, pretended
 
     _choose = device.choose

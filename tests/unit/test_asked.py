@@ -4,8 +4,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from analysis import asked, checkpoints, experiments, ledger, models, records, texts, weights
-from analysis.experiments import semi_bias_gpt2
+from analysis import asked, experiments, ledger
+from analysis.data import texts
+from analysis.models import checkpoints, parameters, pretrained
+from analysis.surveys import records
+from book.studies.semi_bias import gpt2 as semi_bias_gpt2
 
 from .tiny import BERT, GPT2, write_model
 
@@ -27,25 +30,25 @@ def shown(monkeypatch):
 
 
 def test_a_chapter_shows_its_own_model_unless_asked(tmp_path, monkeypatch):
-    assert models.chosen("minilm") == "minilm"
+    assert pretrained.chosen("minilm") == "minilm"
     assert not asked.departs()
     monkeypatch.setenv(asked.MODEL, str(write_model(tmp_path / "other", BERT)))
-    assert models.chosen("minilm") == str(tmp_path / "other")
+    assert pretrained.chosen("minilm") == str(tmp_path / "other")
     assert asked.departs()
     assert asked.describe() == "the model other"
 
 
 def test_asking_for_the_chapters_own_model_is_no_departure(monkeypatch):
     monkeypatch.setenv(asked.MODEL, "minilm")
-    assert models.chosen("minilm") == "minilm"
+    assert pretrained.chosen("minilm") == "minilm"
     assert not asked.departs()
 
 
 def test_a_model_of_another_family_is_refused_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setenv(asked.MODEL, str(write_model(tmp_path / "other", GPT2)))
-    with pytest.raises(models.WrongFamily, match=r"family bert, and .* is a gpt2"):
-        models.chosen("minilm")
-    assert models.chosen("minilm", ("bert", "gpt2")) == str(tmp_path / "other")
+    with pytest.raises(pretrained.WrongFamily, match=r"family bert, and .* is a gpt2"):
+        pretrained.chosen("minilm")
+    assert pretrained.chosen("minilm", ("bert", "gpt2")) == str(tmp_path / "other")
 
 
 @pytest.mark.parametrize(("config", "without"), [(GPT2, "wte.weight"), (GPT2, "h.0.mlp.c_fc.weight"),
@@ -53,22 +56,22 @@ def test_a_model_of_another_family_is_refused_with_the_reason(tmp_path, monkeypa
 def test_a_model_without_its_tokens_or_perceptrons_is_refused_where_it_must_run(tmp_path, monkeypatch, config, without):
     folder = write_model(tmp_path / "part", config)
     monkeypatch.setenv(asked.MODEL, str(folder))
-    assert models.chosen("minilm", ("bert", "gpt2")) == str(folder)
+    assert pretrained.chosen("minilm", ("bert", "gpt2")) == str(folder)
     kept = {name: tensor for name, tensor in load_file(folder / "model.safetensors").items() if name != without}
     save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(weights.MissingTensor, match=f"lacks {without}"):
-        models.chosen("minilm", ("bert", "gpt2"))
-    assert models.chosen("minilm", ("bert", "gpt2"), whole=False) == str(folder)
+    with pytest.raises(parameters.MissingTensor, match=f"lacks {without}"):
+        pretrained.chosen("minilm", ("bert", "gpt2"))
+    assert pretrained.chosen("minilm", ("bert", "gpt2"), whole=False) == str(folder)
 
 
 def test_nothing_stands_in_for_a_model_that_was_asked_for(monkeypatch):
     monkeypatch.setenv(asked.MODEL, "gpt2")
     monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
     with pytest.raises(checkpoints.NotFound, match="'gpt2' was asked for and is not here"):
-        models.chosen("gpt2-mini")
+        pretrained.chosen("gpt2-mini")
     monkeypatch.setenv(asked.MODEL, "no-such")
     with pytest.raises(checkpoints.NotFound, match="unknown model 'no-such'"):
-        models.chosen("gpt2-mini")
+        pretrained.chosen("gpt2-mini")
 
 
 def test_texts_that_were_asked_for_are_read_and_a_count_is_the_most(tmp_path, monkeypatch):

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from analysis.attention import attend, compute_scores, mask_future, project
-from analysis.axes import AttentionWeights, LayerNormWeights
-from analysis.layernorm import layer_norm
+from analysis.core.weights import AttentionWeights, LayerNormWeights
+from analysis.transformer.attention import attend, compute_scores, mask_future, project
+from analysis.transformer.layernorm import layer_norm
 
 
 def random_layer(head=3, model=12, channel=4, seed=0, dtype=torch.float64):

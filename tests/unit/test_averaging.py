@@ -9,11 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import averaging
-from analysis.attention import attend, compute_scores, mask_future
-from analysis.axes import LayerNormWeights
-from analysis.bias import fold_value_bias
-from analysis.layernorm import layer_norm
+from analysis.core.weights import LayerNormWeights
+from analysis.decomposition import folding
+from analysis.decomposition import uniform as averaging
+from analysis.decomposition.folding import fold_value_bias
+from analysis.maps import entropy
+from analysis.transformer.attention import attend, compute_scores, mask_future
+from analysis.transformer.layernorm import layer_norm
 
 from .tiny import draw, random_layer
 
@@ -42,7 +44,7 @@ def test_cumulative_means_is_the_triangular_product(n, d):
 def test_folded_values_give_the_layer(causal):
     layer, x = random_layer(), draw(2, 7, 12)
     due = attend(x, layer, causal=causal)
-    ours = averaging.apply_folded(due.attention, x, averaging.fold_values(layer))
+    ours = folding.apply_folded(due.attention, x, folding.fold_values(layer))
     torch.testing.assert_close(ours, due.output, **CLOSE)
     moved = fold_value_bias(layer)
     assert not moved.b_V.any()
@@ -52,22 +54,22 @@ def test_folded_values_give_the_layer(causal):
 def test_folding_is_refused_without_unit_rows_and_the_difference_is_known():
     layer, x = random_layer(), draw(7, 12)
     attention = attend(x, layer).attention * (draw(3, 7, 7) > -0.5)  # dropout without rescaling
-    folded = averaging.fold_values(layer)
+    folded = folding.fold_values(layer)
     with pytest.raises(ValueError, match="sum to 1"):
-        averaging.apply_folded(attention, x, folded)
+        folding.apply_folded(attention, x, folded)
     values = torch.einsum("nd,hdc->hnc", x, layer.W_V) + layer.b_V[:, None]
     true = torch.einsum("hqk,hkc,hcd->qd", attention, values, layer.W_O) + layer.b_O
     wrong = torch.einsum("hqk,kd,hde->qe", attention, x, folded.W_VO) + folded.b_VO
     assert (true - wrong).abs().max() > 0.1
-    torch.testing.assert_close(wrong + averaging.missing_bias(attention, layer), true, **CLOSE)
+    torch.testing.assert_close(wrong + folding.missing_bias(attention, layer), true, **CLOSE)
 
 
 def test_folding_is_refused_for_small_departures_and_allowed_for_rounding():
     layer, x = random_layer(), draw(7, 12)
-    folded, attention = averaging.fold_values(layer), attend(x, layer).attention
-    averaging.apply_folded(attention * (1 + 1e-15), x, folded)
+    folded, attention = folding.fold_values(layer), attend(x, layer).attention
+    folding.apply_folded(attention * (1 + 1e-15), x, folded)
     with pytest.raises(ValueError, match="misses it by 1e-09"):
-        averaging.apply_folded(attention * (1 + 1e-9), x, folded)
+        folding.apply_folded(attention * (1 + 1e-9), x, folded)
 
 
 def uniform_by_running(layer, x):
@@ -145,7 +147,7 @@ def test_mean_layer():
     x = draw(2, 9, 12)
     layer = averaging.mean_layer(12, 3, 4)
     torch.testing.assert_close(attend(x, layer, causal=True).output, averaging.cumulative_means(x), **CLOSE)
-    torch.testing.assert_close(averaging.fold_values(layer).W_VO.sum(0), torch.eye(12, dtype=torch.float64))
+    torch.testing.assert_close(folding.fold_values(layer).W_VO.sum(0), torch.eye(12, dtype=torch.float64))
     assert attend(x, averaging.mean_layer(12, 5, 4), causal=True).output.shape == x.shape
     with pytest.raises(ValueError, match="head \\* channel must be at least"):
         averaging.mean_layer(12, 2, 4)
@@ -155,33 +157,33 @@ def test_entropy_and_spread():
     scores = mask_future(draw(2, 3, 6, 6))
     p = scores.softmax(-1)
     plain = -(p * p.clamp_min(1e-300).log()).sum(-1)
-    torch.testing.assert_close(averaging.entropy(scores), plain, **CLOSE)
-    torch.testing.assert_close(averaging.visible(scores)[0, 0], torch.arange(1.0, 7.0, dtype=torch.float64))
-    torch.testing.assert_close(averaging.spread(scores)[..., 1], (scores[..., 1, 0] - scores[..., 1, 1]).abs(), **CLOSE)
-    assert averaging.spread(scores)[..., 0].abs().max() == 0
+    torch.testing.assert_close(entropy.entropy_of_scores(scores), plain, **CLOSE)
+    torch.testing.assert_close(entropy.count_visible_keys(scores)[0, 0], torch.arange(1.0, 7.0, dtype=torch.float64))
+    torch.testing.assert_close(entropy.score_range(scores)[..., 1], (scores[..., 1, 0] - scores[..., 1, 1]).abs(), **CLOSE)
+    assert entropy.score_range(scores)[..., 0].abs().max() == 0
     extreme = torch.tensor([[[1e6, 0.0, -math.inf]]], dtype=torch.float64)
-    assert averaging.entropy(extreme).item() == 0
+    assert entropy.entropy_of_scores(extreme).item() == 0
 
 
 @given(seed=st.integers(0, 1000))
 @settings(max_examples=25, deadline=None)
 def test_deficit_is_at_most_an_eighth_of_the_squared_spread(seed):
     scores = mask_future(0.7 * draw(1, 8, 8, seed=seed))
-    deficit = averaging.visible(scores).log() - averaging.entropy(scores)
-    assert (deficit <= averaging.spread(scores) ** 2 / 8 + 1e-12).all()
+    deficit = entropy.count_visible_keys(scores).log() - entropy.entropy_of_scores(scores)
+    assert (deficit <= entropy.score_range(scores) ** 2 / 8 + 1e-12).all()
     assert (deficit >= -1e-12).all()
 
 
 def test_dial():
     scores = mask_future(draw(2, 6, 6))
     dials = torch.tensor([0.0, 0.5, 1.0, 1000.0], dtype=torch.float64)
-    turned = averaging.turn(scores, dials)
+    turned = entropy.entropy_at(scores, dials)
     torch.testing.assert_close(turned[0], torch.arange(1.0, 7.0, dtype=torch.float64).log().expand(2, 6), **CLOSE)
-    torch.testing.assert_close(turned[2], averaging.entropy(scores), **CLOSE)
+    torch.testing.assert_close(turned[2], entropy.entropy_of_scores(scores), **CLOSE)
     assert (turned.diff(dim=0) <= 1e-12).all()
     assert turned[3].max() < 1e-3
     step = torch.tensor([1 - 1e-5, 1 + 1e-5], dtype=torch.float64)
-    slope = averaging.turn(scores, step).diff(dim=0)[0] / 2e-5
+    slope = entropy.entropy_at(scores, step).diff(dim=0)[0] / 2e-5
     p, s = scores.softmax(-1), scores.masked_fill(torch.isinf(scores), 0)
     variance = (p * s**2).sum(-1) - (p * s).sum(-1) ** 2
     torch.testing.assert_close(slope, -variance, rtol=1e-6, atol=1e-8)
@@ -190,8 +192,8 @@ def test_dial():
 def test_dial_is_the_scaling_of_W_Q_and_b_Q():
     layer, x = random_layer(), draw(7, 12)
     scaled = replace(layer, W_Q=0.3 * layer.W_Q, b_Q=0.3 * layer.b_Q)
-    due = averaging.entropy(compute_scores(x, scaled, causal=True))
-    got = averaging.turn(compute_scores(x, layer, causal=True), torch.tensor([0.3], dtype=torch.float64))[0]
+    due = entropy.entropy_of_scores(compute_scores(x, scaled, causal=True))
+    got = entropy.entropy_at(compute_scores(x, layer, causal=True), torch.tensor([0.3], dtype=torch.float64))[0]
     torch.testing.assert_close(got, due, **CLOSE)
 
 
@@ -201,7 +203,7 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"x must be .*none of them empty"):
         averaging.cumulative_means(torch.zeros(0, 3))
     with pytest.raises(ValueError, match="dials must be"):
-        averaging.turn(torch.zeros(1, 2, 2), torch.tensor([-1.0]))
+        entropy.entropy_at(torch.zeros(1, 2, 2), torch.tensor([-1.0]))
     with pytest.raises(ValueError, match="hull must have"):
         averaging.key_preference(random_layer(), averaging.any_input(5))
 
@@ -212,27 +214,27 @@ def test_refusals():
 ])
 def test_scores_without_a_softmax_are_refused(row, message):
     scores = torch.tensor([[row]], dtype=torch.float64)
-    for function in (averaging.entropy, averaging.spread, lambda s: averaging.turn(s, torch.tensor([0.0, 1.0]))):
+    for function in (entropy.entropy_of_scores, entropy.score_range, lambda s: entropy.entropy_at(s, torch.tensor([0.0, 1.0]))):
         with pytest.raises(ValueError, match=message):
             function(scores)
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_one_row_alone_has_an_entropy():
-    assert averaging.entropy(torch.zeros(4)) == pytest.approx(math.log(4))
+    assert entropy.entropy_of_scores(torch.zeros(4)) == pytest.approx(math.log(4))
 
 
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: averaging.uniform_causal(2.5), "n must be a whole number"),
     (lambda: averaging.uniform_causal(3, torch.int64), "dtype must be a floating type"),
     (lambda: averaging.mean_layer(4, -2, -2), "must be at least 1"),
-    (lambda: averaging.entropy(torch.zeros(1, 1, 4, dtype=torch.int64)), "scores must be in float32 or float64"),
-    (lambda: averaging.turn(torch.zeros(1, 1, 4), torch.tensor([])), "none of them empty"),
-    (lambda: averaging.turn(torch.zeros(1, 1, 4), torch.tensor(1.0)), "none of them empty"),
+    (lambda: entropy.entropy_of_scores(torch.zeros(1, 1, 4, dtype=torch.int64)), "scores must be in float32 or float64"),
+    (lambda: entropy.entropy_at(torch.zeros(1, 1, 4), torch.tensor([])), "none of them empty"),
+    (lambda: entropy.entropy_at(torch.zeros(1, 1, 4), torch.tensor(1.0)), "none of them empty"),
     (lambda: averaging.Hull(draw(12), draw(3, 11)), "directions must be"),
     (lambda: averaging.Hull(draw(12) * math.nan, draw(3, 12)), "origin holds entries"),
     (lambda: averaging.key_preference(random_layer(), averaging.any_input(12, torch.float32)), "hull must be"),
-    (lambda: averaging.missing_bias(draw(2, 7, 7), random_layer()), "attention must be"),
+    (lambda: folding.missing_bias(draw(2, 7, 7), random_layer()), "attention must be"),
 ])
 @pytest.mark.usefixtures("unchecked")
 def test_more_refusals(call, message):
@@ -246,4 +248,4 @@ def test_more_refusals(call, message):
 ])
 def test_apply_folded_refuses_what_does_not_fit(attention, x, message):
     with pytest.raises(ValueError, match=message):
-        averaging.apply_folded(draw(*attention).softmax(-1), draw(*x), averaging.fold_values(random_layer()))
+        folding.apply_folded(draw(*attention).softmax(-1), draw(*x), folding.fold_values(random_layer()))

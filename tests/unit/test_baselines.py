@@ -6,10 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from analysis.experiments import variant_baselines as experiment
-from analysis.intervals import grouped_share_interval, share_interval
-from analysis.sequences import phase, simulate, splits
-from analysis.sequences.baselines import (
+from analysis.data.dna import phase, simulate, splits
+from analysis.data.dna.baselines import (
     KmerRegression,
     Lookup,
     NearestLineage,
@@ -19,8 +17,10 @@ from analysis.sequences.baselines import (
     by_phase,
     hits,
 )
-from analysis.sequences.fasta import BadSequence, Gene, read_fasta
-from analysis.sequences.kmers import kmers
+from analysis.data.dna.fasta import BadSequence, Gene, read_fasta
+from analysis.data.dna.kmers import kmers
+from analysis.statistics.intervals import grouped_share_interval, share_interval
+from book.studies.variant_data import baselines as experiment
 
 BASES = "".join(np.random.default_rng(3).choice(list("ACGT"), 90))
 

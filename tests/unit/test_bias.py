@@ -9,10 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.attention import attend, compute_scores, project
-from analysis.axes import AttentionWeights, LayerNormWeights
-from analysis.bias import fold_layer_norm, fold_value_bias, key_direction, score_terms, semi_bias, six_terms
-from analysis.layernorm import layer_norm, sigma
+from analysis.core.weights import AttentionWeights, LayerNormWeights
+from analysis.decomposition.folding import fold_layer_norm, fold_value_bias
+from analysis.decomposition.score_terms import key_direction, score_terms, semi_bias, six_terms
+from analysis.transformer.attention import attend, compute_scores, project
+from analysis.transformer.layernorm import layer_norm, sigma
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 shapes = st.fixed_dictionaries({"head": st.integers(1, 4), "model": st.integers(2, 9), "channel": st.integers(1, 5),

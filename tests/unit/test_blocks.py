@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import blocks
-from analysis.attention import compute_scores, softmax
-from analysis.bias import score_terms
+from analysis.decomposition import bilinear_form
+from analysis.decomposition.score_terms import score_terms
+from analysis.transformer.attention import compute_scores, softmax
 
 from .tiny import draw, random_layer
 
@@ -21,17 +21,17 @@ def layer(seed=0):
 
 
 def test_doctests():
-    assert doctest.testmod(blocks).failed == 0
+    assert doctest.testmod(bilinear_form).failed == 0
 
 
 @given(seed=st.integers(0, 50), n=st.integers(1, 6))
 @settings(max_examples=15, deadline=None)
 def test_one_product_gives_the_scores_and_its_blocks_the_four_parts(seed, n):
     w, x = layer(seed=seed), draw(2, n, 7, seed=seed)
-    one = blocks.with_one(x)
-    B = blocks.bordered(w)
+    one = bilinear_form.homogeneous(x)
+    B = bilinear_form.bordered(w)
     torch.testing.assert_close(torch.einsum("bqi,hij,bkj->bhqk", one, B, one), compute_scores(x, w), **CLOSE)
-    cut, terms = blocks.cut(B), score_terms(x, w)
+    cut, terms = bilinear_form.split_blocks(B), score_terms(x, w)
     torch.testing.assert_close(torch.einsum("bqi,hij,bkj->bhqk", x, cut.content, x), terms.content, **CLOSE)
     torch.testing.assert_close(torch.einsum("hj,bkj->bhk", cut.semi_bias, x), terms.semi_bias, **CLOSE)
     torch.testing.assert_close(torch.einsum("bqi,hi->bhq", x, cut.query_side), terms.query_constant, **CLOSE)
@@ -39,8 +39,8 @@ def test_one_product_gives_the_scores_and_its_blocks_the_four_parts(seed, n):
 
 
 def test_the_last_column_does_not_reach_the_attention_and_the_last_row_does():
-    w, one = layer(), blocks.with_one(draw(5, 7))
-    B = blocks.bordered(w)
+    w, one = layer(), bilinear_form.homogeneous(draw(5, 7))
+    B = bilinear_form.bordered(w)
 
     def attention(matrix):
         return softmax(torch.einsum("qi,hij,kj->hqk", one, matrix, one))
@@ -53,9 +53,9 @@ def test_the_last_column_does_not_reach_the_attention_and_the_last_row_does():
 
 def test_moving_the_origin_moves_content_into_the_semi_bias():
     w, x, origin = layer(), draw(5, 7), draw(7, seed=3)
-    moved = blocks.move_origin(w, origin)
+    moved = bilinear_form.move_origin(w, origin)
     torch.testing.assert_close(compute_scores(x - origin, moved), compute_scores(x, w), **CLOSE)
-    before, after = blocks.cut(blocks.bordered(w)), blocks.cut(blocks.bordered(moved))
+    before, after = bilinear_form.split_blocks(bilinear_form.bordered(w)), bilinear_form.split_blocks(bilinear_form.bordered(moved))
     assert torch.equal(before.content, after.content)
     torch.testing.assert_close(after.semi_bias, before.semi_bias + torch.einsum("i,hij->hj", origin, before.content),
                                **CLOSE)
@@ -64,7 +64,7 @@ def test_moving_the_origin_moves_content_into_the_semi_bias():
 @pytest.mark.parametrize("origin", [None, draw(7, seed=3)])
 def test_parts_sum_to_the_scores_and_stand_where_they_should(origin):
     w, x = layer(), draw(2, 5, 7)
-    found = dict(zip(blocks.PARTS, blocks.parts(x, w, origin)))
+    found = dict(zip(bilinear_form.PARTS, bilinear_form.score_parts(x, w, origin)))
     torch.testing.assert_close(sum(found.values()), compute_scores(x, w), **CLOSE)
     for name in ("common", "semi_bias"):
         assert not found[name].diff(dim=-2).any()
@@ -77,21 +77,21 @@ def test_parts_sum_to_the_scores_and_stand_where_they_should(origin):
 
 def test_fewer_rows_may_ask():
     w, x, origin = layer(), draw(5, 7), draw(7, seed=3)
-    torch.testing.assert_close(blocks.parts(x, w, origin, asking=x[[4, 1]]), blocks.parts(x, w, origin)[:, :, [4, 1]])
+    torch.testing.assert_close(bilinear_form.score_parts(x, w, origin, asking=x[[4, 1]]), bilinear_form.score_parts(x, w, origin)[:, :, [4, 1]])
 
 
 def test_about_the_mean_of_the_queries_content_has_no_part_that_all_queries_share():
     w, x = layer(), draw(9, 7)
-    content = blocks.parts(x, w, x.mean(0))[0]
+    content = bilinear_form.score_parts(x, w, x.mean(0))[0]
     assert content.mean(-2).abs().max() < 1e-12
 
 
 def test_refusals():
     with pytest.raises(ValueError, match="origin must be"):
-        blocks.move_origin(layer(), torch.zeros(6, dtype=torch.float64))
+        bilinear_form.move_origin(layer(), torch.zeros(6, dtype=torch.float64))
     with pytest.raises(ValueError, match="origin must be"):
-        blocks.parts(draw(3, 7), layer(), torch.zeros(7))
+        bilinear_form.score_parts(draw(3, 7), layer(), torch.zeros(7))
     with pytest.raises(ValueError, match="x must be"):
-        blocks.parts(draw(3, 6), layer())
+        bilinear_form.score_parts(draw(3, 6), layer())
     with pytest.raises(ValueError, match="matrix must be"):
-        blocks.cut(torch.zeros(1, 2, 3))
+        bilinear_form.split_blocks(torch.zeros(1, 2, 3))

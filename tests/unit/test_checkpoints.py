@@ -2,8 +2,8 @@
 
 import pytest
 
-from analysis import checkpoints
-from analysis.checkpoints import NotFound, Tampered, find
+from analysis.models import checkpoints
+from analysis.models.checkpoints import NotFound, Tampered, find
 
 from .tiny import write_hub_cache, write_model
 

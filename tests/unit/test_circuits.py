@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from analysis import circuits
-from analysis.attention import attend
-from analysis.experiments.induction_training import plain
-from analysis.training import induction
+from analysis.training import attention_only as induction
+from analysis.transformer import attention_only as circuits
+from analysis.transformer.attention import attend
+from book.studies.induction_head.training import plain
 
 SMALL = induction.Config(vocab=11, length=20, model=24, heads=3, shortest=3, longest=7)
 
@@ -39,14 +39,14 @@ def test_circuits_are_the_parts_of_a_score():
     layer = weights.layers[0]
     x = weights.W_P[:4]
     scores = attend(x, layer).scores
-    torch.testing.assert_close(circuits.position_scores(weights)[:, :4, :4], scores, rtol=0, atol=1e-12)
+    torch.testing.assert_close(circuits.positional_qk_circuit(weights)[:, :4, :4], scores, rtol=0, atol=1e-12)
     share = torch.tensor([0.5, 0.0, 0.2], dtype=torch.float64)
     second = weights.layers[1]
     stored = sum(s * (weights.W_E @ v @ o) for s, v, o in zip(share, layer.W_V, layer.W_O, strict=True))
-    match = circuits.match_scores(weights, share)
+    match = circuits.k_composition(weights, share)
     by_hand = (weights.W_E[2] @ second.W_Q[1]) @ (stored[5] @ second.W_K[1]) / 8**0.5
     torch.testing.assert_close(match[1, 2, 5], by_hand, rtol=0, atol=1e-12)
-    copied = circuits.copy_scores(weights)
+    copied = circuits.full_ov_circuit(weights)
     torch.testing.assert_close(copied[0, 3], weights.W_E[3] @ second.W_V[0] @ second.W_O[0] @ weights.W_U)
 
 
@@ -102,8 +102,8 @@ def test_tokens_of_any_whole_type_are_numbers_and_no_mask():
     (lambda m: circuits.run(m, torch.tensor([0, 1])), r"\(batch, position\)"),
     (lambda m: circuits.run(m, torch.tensor([[0, -1]])), r"in 0\.\.10"),
     (lambda m: circuits.run(m, torch.tensor([[0, 11]])), r"in 0\.\.10"),
-    (lambda m: circuits.position_scores(m, 2), "layer must lie"), (lambda m: circuits.copy_scores(m, -1), "layer must"),
-    (lambda m: circuits.match_scores(m, torch.ones(2).double()), r"share must be \(3,\)"),
+    (lambda m: circuits.positional_qk_circuit(m, 2), "layer must lie"), (lambda m: circuits.full_ov_circuit(m, -1), "layer must"),
+    (lambda m: circuits.k_composition(m, torch.ones(2).double()), r"share must be \(3,\)"),
     (lambda m: circuits.attention_reading(m, circuits.run(m, torch.tensor([[0, 1]])), queries=-1, keys=0), "queries"),
     (lambda m: circuits.AttentionOnly(m.W_E, m.W_P[:, 1:], m.layers, m.W_U), "W_P must be"),
     (lambda m: circuits.AttentionOnly(m.W_E, m.W_P, m.layers, m.W_U.T), "W_U must be"),

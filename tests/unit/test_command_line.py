@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from analysis import device
 from analysis.__main__ import main
 from analysis.commands import NAMES
+from analysis.core import device
 from analysis.ledger import MIME, ROOT
 
 
@@ -55,7 +55,8 @@ def test_list_names_licences(capsys):
 def test_check_fails_on_a_damaged_record(tmp_path, capsys, monkeypatch):
     import torch
 
-    from analysis import experiments, records
+    from analysis import experiments
+    from analysis.surveys import records
     spec = records.Experiment("toy", "a toy", lambda device: records.Result({"a": records.Value(1.0)}))
     monkeypatch.setattr(experiments, "NAMES", ("toy",))
     monkeypatch.setattr(experiments, "find", lambda name: spec)
@@ -130,7 +131,7 @@ def test_make_hands_the_device_on_and_fails_in_one_line():
 
 def test_import_needs_no_transformers_and_no_network():
     code = ("import socket, sys; socket.socket.connect = None; "
-            "import analysis, analysis.attention, analysis.layernorm, "
-            "analysis.checkpoints, analysis.weights; "
+            "import analysis, analysis.transformer.attention, analysis.transformer.layernorm, "
+            "analysis.models.checkpoints, analysis.models.parameters; "
             "print(sorted({'transformers', 'matplotlib', 'huggingface_hub', 'scipy'} & set(sys.modules)))")
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -11,7 +11,10 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 import torch
 
-from analysis import averaging, bias, blocks, circuits, costs, induction, locality, patterns, perceptron, readings
+from analysis.decomposition import bilinear_form, cost, folding, qk_ov, score_terms, uniform
+from analysis.statistics import correlation
+from analysis.transformer import attention_only, induction, mlp
+from book.studies.induction_head import readings
 from tests.unit import test_every_function as every
 from tests.unit.pretended import GPU, OnGPU, pretended
 from tests.unit.test_every_function import CALLS, call, numbers
@@ -73,17 +76,17 @@ GIVES_NUMPY = {"signatures.measure", "signatures.outstanding"}
 LAYER = random_layer()
 OF_WEIGHTS = {
     **{f: (f, LAYER) for f in (
-        averaging.fold_values, averaging.key_preference, bias.fold_value_bias, bias.key_direction, blocks.bordered,
-        patterns.constant_pattern, patterns.message_matrix, patterns.pattern_matrix, patterns.update_bias)},
-    **{f: (f, every.ONLY) for f in (circuits.position_scores, circuits.copy_scores)},
-    **{form: (lambda layer, x, form=form: costs.prepare(form, layer, causal=True)(x), LAYER, draw(5, 12))
-       for form in costs.FORMS},
-    "one-hot": (lambda layer: averaging.key_preference(
-        layer, averaging.one_hot_input(layer.model, device=layer.W_Q.device)), LAYER),
-    "rotary": (lambda layer: patterns.rotary_pattern_matrix(layer, 3), LAYER),
-    "fold norm": (bias.fold_layer_norm, every.LAYER, every.NORM), "hull": (averaging.layer_norm_output, every.NORM),
-    "fold output bias": (perceptron.fold_output_bias, every.NORM, every.MLP),
-    "fold layer": (perceptron.fold_layer, every.STACK[0]),
+        folding.fold_values, uniform.key_preference, folding.fold_value_bias, score_terms.key_direction, bilinear_form.bordered,
+        qk_ov.constant_pattern, qk_ov.ov_matrix, qk_ov.qk_matrix, qk_ov.update_bias)},
+    **{f: (f, every.ONLY) for f in (attention_only.positional_qk_circuit, attention_only.full_ov_circuit)},
+    **{form: (lambda layer, x, form=form: cost.prepare(form, layer, causal=True)(x), LAYER, draw(5, 12))
+       for form in cost.FORMS},
+    "one-hot": (lambda layer: uniform.key_preference(
+        layer, uniform.one_hot_input(layer.model, device=layer.W_Q.device)), LAYER),
+    "rotary": (lambda layer: qk_ov.rotary_qk_matrix(layer, 3), LAYER),
+    "fold norm": (folding.fold_layer_norm, every.LAYER, every.NORM), "hull": (uniform.layer_norm_output, every.NORM),
+    "fold output bias": (mlp.fold_output_bias, every.NORM, every.MLP),
+    "fold layer": (mlp.fold_layer, every.STACK[0]),
     "built by hand": (induction.Layer.as_attention, induction.build(2, 3).first),
 }
 """What takes weights and no tensor, so that the calls above leave it out."""
@@ -124,7 +127,7 @@ def test_branches_that_the_calls_do_not_take():
         head, tokens = induction.build(3, 4, device=GPU), torch.tensor([2, 0, 1, 0], device=GPU)
         assert all(isinstance(step.output, OnGPU) for step in induction.run(tokens, head))
         with pytest.raises(ValueError, match="finite"):
-            locality.rank_correlation(OnGPU(torch.tensor([1.0, 2.0, 3.0, 5.0])), OnGPU(torch.full((4,), torch.inf)))
+            correlation.rank_correlation(OnGPU(torch.tensor([1.0, 2.0, 3.0, 5.0])), OnGPU(torch.full((4,), torch.inf)))
 
 
 @pytest.mark.parametrize("wrong", [

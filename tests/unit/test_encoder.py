@@ -7,9 +7,9 @@ import jaxtyping
 import pytest
 import torch
 
-from analysis import encoder
-from analysis.attention import attend
-from analysis.encoder import ALL_ON, PURE_ATTENTION, MlpWeights, Switches, encode, random_layers
+from analysis.transformer import encoder, mlp
+from analysis.transformer.attention import attend
+from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, MlpWeights, Switches, encode, random_layers
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_refusals(stack, monkeypatch):
         with pytest.raises((ValueError, TypeError), match=message):
             encode(bad, layers)
     with pytest.raises(ValueError, match="to fit the perceptron"):
-        encoder.perceive(x[:, :5], layers[0].mlp)
+        mlp.apply_mlp(x[:, :5], layers[0].mlp)
 
 
 def test_no_spread_gives_zero_weights():

@@ -25,21 +25,31 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import averaging, circuits, encoder, induction, prototypes, readings, stations, stream, sums
-from analysis.axes import AttentionWeights, LayerNormWeights, MlpWeights
+from analysis.core.weights import AttentionWeights, LayerNormWeights, MlpWeights
+from analysis.decomposition import folding, uniform
+from analysis.maps import streaming
+from analysis.statistics import exact_sums
+from analysis.transformer import (
+    activations,
+    attention_only,
+    constructed_heads,
+    encoder,
+    induction,
+)
+from book.studies.induction_head import readings
 
 ROOT = Path(__file__).parents[2]
 HEADS, MODEL, CHANNEL, POSITIONS, VOCAB = 2, 6, 3, 9, 5
 INTERNAL = {
-    "analysis.gates.points": "read by read_gates, which checks the maps",
-    "analysis.gates.shear": "read by read_gates, which checks the maps",
-    "analysis.gates.steps": "read by read_gates, which checks the maps",
-    "analysis.attention.check_input": "is itself the check", "analysis.stations.check_keep": "is itself the check",
-    "analysis.axes.check_real": "is itself the check", "analysis.axes.all_finite": "is itself the check",
-    "analysis.sums.refuse_overflow": "is itself the check",
-    "analysis.smallest.first_counterexample": "hands the matrices to the claim, and reads none",
-    "analysis.spectra.by_gram": "called by product_singular_values, which checks the factors",
-    "analysis.spectra.by_qr": "called by product_singular_values, which checks the factors",
+    "analysis.maps.gates.points": "read by read_gates, which checks the maps",
+    "analysis.maps.gates.shear": "read by read_gates, which checks the maps",
+    "analysis.maps.gates.segmentation": "read by read_gates, which checks the maps",
+    "analysis.transformer.attention.check_input": "is itself the check", "analysis.transformer.activations.check_keep": "is itself the check",
+    "analysis.core.checks.check_real": "is itself the check", "analysis.core.checks.all_finite": "is itself the check",
+    "analysis.statistics.exact_sums.refuse_overflow": "is itself the check",
+    "analysis.matrices.exact_rank.first_counterexample": "hands the matrices to the claim, and reads none",
+    "analysis.matrices.singular_values.by_gram": "called by product_singular_values, which checks the factors",
+    "analysis.matrices.singular_values.by_qr": "called by product_singular_values, which checks the factors",
 }
 
 
@@ -64,8 +74,8 @@ FACTORS = {"W_Q": LAYER.W_Q, "W_K": LAYER.W_K}
 KEEP = torch.arange(POSITIONS) < POSITIONS - 2
 TOKENS = torch.arange(POSITIONS) % VOCAB
 HEAD = induction.build(VOCAB, POSITIONS)
-ONLY = circuits.AttentionOnly(draw(VOCAB, MODEL), draw(POSITIONS, MODEL), [LAYER, LAYER], draw(MODEL, VOCAB))
-PASSED = [stations.pass_through(X, layer, keep=KEEP) for layer in STACK]
+ONLY = attention_only.AttentionOnly(draw(VOCAB, MODEL), draw(POSITIONS, MODEL), [LAYER, LAYER], draw(MODEL, VOCAB))
+PASSED = [activations.run_layer(X, layer, keep=KEEP) for layer in STACK]
 PARTS, HEADWISE = draw(2, HEADS, POSITIONS, POSITIONS), draw(1, HEADS, POSITIONS, CHANNEL)
 READING = next(iter(readings.every()))
 
@@ -81,7 +91,7 @@ CALLS = {
     "attention.softmax": {"scores": SCORES},
     "attention.attend": {"x": X, "weights": LAYER},
     "averaging.cumulative_means": {"x": X},
-    "averaging.apply_folded": {"attention": MAPS, "x": X, "folded": averaging.fold_values(LAYER)},
+    "averaging.apply_folded": {"attention": MAPS, "x": X, "folded": folding.fold_values(LAYER)},
     "averaging.missing_bias": {"attention": MAPS, "weights": LAYER},
     "averaging.entropy": {"scores": SCORES},
     "averaging.visible": {"scores": SCORES},
@@ -107,7 +117,7 @@ CALLS = {
     "paths.in_order": {"parts": PARTS, "order": (1, 0), "visible": KEEP},
     "paths.shapley": {"parts": PARTS, "visible": KEEP},
     "prototypes.embed": {"tokens": TOKENS, "vocab": VOCAB},
-    "prototypes.attention_map": {"layer": prototypes.uniform(VOCAB, POSITIONS), "tokens": TOKENS},
+    "prototypes.attention_map": {"layer": constructed_heads.uniform(VOCAB, POSITIONS), "tokens": TOKENS},
     "prototypes.total_variation": {"maps": MAPS, "others": MAPS},
     "tails.at_other_size": {"statistics": np.array([0.02, 0.06]), "size": 64, "other": 32,
                             "rng": np.random.default_rng(0), "draws": 50},
@@ -118,9 +128,9 @@ CALLS = {
     "smallest.solution": {"A": np.array([[1, 2], [2, 5]]), "x": [1, 0]},
     "smallest.rank_change": {"A": np.array([[1, 2], [2, 4]]), "x": [1, 2], "y": [1, 2]},
     "stations.Stations.only": {"self": PASSED[0], "keep": KEEP},
-    "stream.MapStatistics.attend": {"self": stream.MapStatistics(1, HEADS, POSITIONS), "layer": 0, "query": HEADWISE,
+    "stream.MapStatistics.attend": {"self": streaming.MapStatistics(1, HEADS, POSITIONS), "layer": 0, "query": HEADWISE,
                                     "key": HEADWISE, "value": HEADWISE, "scale": 0.5},
-    "sums.Moments.add": {"self": sums.Moments((POSITIONS, MODEL)), "values": X},
+    "sums.Moments.add": {"self": exact_sums.Moments((POSITIONS, MODEL)), "values": X},
     "bias.score_terms": {"x": X, "weights": LAYER},
     "bias.semi_bias": {"y": X, "weights": LAYER},
     "bias.six_terms": {"e": X, "p": Y, "weights": LAYER, "ln": NORM},
@@ -199,7 +209,7 @@ CALLS = {
     "signatures.singular_values": {"passed": PASSED, "keep": KEEP},
     "signatures.outstanding": {"by_layer": [X, Y], "lengths": [4, POSITIONS - 4]},
     "sums.fixed": {"values": X},
-    "sums.add": {"total": sums.fixed(X), "more": sums.fixed(Y)},
+    "sums.add": {"total": exact_sums.fixed(X), "more": exact_sums.fixed(Y)},
     "readings.tables": {"tokens": torch.tensor([1, 0, 1]), "vocab": 2, "reading": READING},
     "readings.score": {"x": induction.embed(TOKENS, HEAD), "layer": HEAD.first, "reading": READING},
     "readings.weigh": {"scores": SCORES[0], "reading": READING},
@@ -408,7 +418,7 @@ def test_what_overflows_or_vanishes_becomes_no_other_number(name, argument, size
         torch.testing.assert_close(mine[seen].double(), right[seen].double(), rtol=0, atol=near)
 
 
-WEIGHTS = [(weights, field.name) for weights in (LAYER, NORM, MLP, averaging.any_input(3)) for field in fields(weights)
+WEIGHTS = [(weights, field.name) for weights in (LAYER, NORM, MLP, uniform.any_input(3)) for field in fields(weights)
            if isinstance(getattr(weights, field.name), torch.Tensor)]
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from IPython.core.formatters import DisplayFormatter
 
-from analysis.figures import style
-from analysis.figures.data import MANY, MIME, data
+from analysis.plotting import style
+from analysis.plotting.data import MANY, MIME, data
 
 
 @pytest.fixture

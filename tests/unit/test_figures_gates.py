@@ -10,10 +10,10 @@ import shutil
 import numpy as np
 import pytest
 
-from analysis import gates
-from analysis.figures import attention_viewer
-from analysis.figures import gates as figures
-from analysis.figures.attention_viewer import AttentionViewer
+from analysis.maps import gates
+from analysis.plotting import attention_viewer
+from analysis.plotting.attention_viewer import AttentionViewer
+from book.studies.bert_gates import figures
 
 N, TOKENS = 12, ["[CLS]", *(f"<w{i}>" for i in range(10)), "[SEP]"]
 

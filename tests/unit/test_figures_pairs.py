@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
-from analysis.figures import layers, semi_bias, style, variants, weighted_mean
-from analysis.figures.layers import Line
+from analysis.plotting import layers, style
+from analysis.plotting.layers import Line
+from book.studies.semi_bias import figures as semi_bias
+from book.studies.variant_classifier import figures as variants
+from book.studies.weighted_mean import figures as weighted_mean
 
 RNG = np.random.default_rng(0)
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from analysis.figures import layers, normality
-from analysis.figures import variants as figures
-from analysis.gates import GATES
+from analysis.maps.gates import GATES
+from analysis.plotting import layers
+from book.studies.bert_normality import figures as normality
+from book.studies.variant_classifier import figures
 
 RNG = np.random.default_rng(0)
 

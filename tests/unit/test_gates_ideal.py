@@ -6,7 +6,8 @@ import math
 import pytest
 import torch
 
-from analysis.gates import ideal
+from analysis.maps import entropy
+from analysis.maps.gates import ideal
 
 N = 9
 GATES = {
@@ -47,9 +48,9 @@ def test_rank(name):
 
 
 def test_entropy_runs_from_0_to_log_n():
-    assert torch.equal(ideal.row_entropy(GATES["open"]), torch.zeros(N, dtype=torch.float64))
-    assert torch.allclose(ideal.row_entropy(GATES["closed"]), torch.full((N,), math.log(N), dtype=torch.float64))
-    assert math.isclose(ideal.row_entropy(GATES["cluster"])[1].item(), math.log(4))
+    assert torch.equal(entropy.row_entropy(GATES["open"]), torch.zeros(N, dtype=torch.float64))
+    assert torch.allclose(entropy.row_entropy(GATES["closed"]), torch.full((N,), math.log(N), dtype=torch.float64))
+    assert math.isclose(entropy.row_entropy(GATES["cluster"])[1].item(), math.log(4))
 
 
 def test_outputs(values):

@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy import optimize, stats
 
-from analysis.gates import ideal, points, reader, shear, steps, synthetic
-from analysis.gates.reader import GATES, PATTERNS, read_gates, shuffle_rows
+from analysis.maps.gates import ideal, points, reader, segmentation, shear, synthetic
+from analysis.maps.gates.reader import GATES, PATTERNS, read_gates, shuffle_rows
 
 
 def shares(**parts):
@@ -35,7 +35,7 @@ def cases(n):
     }
 
 
-@pytest.mark.parametrize("module", [points, reader, shear, steps, synthetic])
+@pytest.mark.parametrize("module", [points, reader, shear, segmentation, synthetic])
 def test_examples(module):
     assert doctest.testmod(module, extraglobs={"torch": torch}).failed == 0
 
@@ -559,14 +559,14 @@ def test_a_band_of_diagonals_over_twice_as_long_as_wide_is_no_block(length, foun
     for i in range(3, 3 + length):
         hits[0, i, i:i + 2] = True
     seen = torch.ones(16, 16, dtype=torch.bool)
-    assert steps.find_blocks(hits, seen, 0.05, 0.0, least_side=1).any() == found
+    assert segmentation.find_blocks(hits, seen, 0.05, 0.0, least_side=1).any() == found
 
 
 @pytest.mark.parametrize(("cells", "found"), [(16, True), (15, False)])
 def test_a_column_is_persistent_from_a_third_of_its_rows(cells, found):
     hits = torch.zeros(1, 48, 48, dtype=torch.bool)
     hits[0, 0:3 * cells:3, 7] = True
-    line, _ = steps.find_lines(hits, torch.ones(48, 48, dtype=torch.bool), 0.05)
+    line, _ = segmentation.find_lines(hits, torch.ones(48, 48, dtype=torch.bool), 0.05)
     assert (line == (hits & found)).all()
 
 
@@ -587,7 +587,7 @@ def test_specimens_have_one_point_to_one_in_sixteen_rows():
 def test_a_block_is_both_wide_and_high():
     hits, seen = torch.zeros(3, 16, 16, dtype=torch.bool), torch.ones(16, 16, dtype=torch.bool)
     hits[0, 2:8, 3], hits[1, 3, 2:8], hits[2, 4:6, 4:6] = True, True, True
-    found = steps.find_blocks(hits, seen, 0.05, 0.0, least_side=2)
+    found = segmentation.find_blocks(hits, seen, 0.05, 0.0, least_side=2)
     assert found.any((1, 2)).tolist() == [False, False, True]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import directional_stats
 
-from analysis import geometry
+from analysis.representations import anisotropy
 
 
 def draw(*shape, seed=0):
@@ -22,56 +22,56 @@ def test_identity_and_bounds(n, model, seed):
     rows = draw(n, model, seed=seed) + 0.3
     products = sum((rows[i] @ rows[j] for i in range(n) for j in range(i)), torch.zeros(()).double())
     squared = rows.square().sum() + 2 * products
-    index = geometry.cone_index(rows)
+    index = anisotropy.cone_index(rows)
     torch.testing.assert_close(index**2, squared, rtol=1e-10, atol=1e-10)
     assert 0 <= index <= rows.norm(dim=-1).sum() + 1e-12
-    assert 0 <= geometry.alignment_ratio(rows) <= 1 + 1e-12
+    assert 0 <= anisotropy.alignment_ratio(rows) <= 1 + 1e-12
 
 
 def test_invariances():
     rows = draw(2, 12, 8) + 0.5
     turn = torch.linalg.qr(draw(8, 8, seed=1)).Q
     order = torch.randperm(12)
-    for form in (geometry.cone_index, geometry.alignment_ratio, geometry.resultant_length,
-                 geometry.mean_pairwise_cosine):
+    for form in (anisotropy.cone_index, anisotropy.alignment_ratio, anisotropy.resultant_length,
+                 anisotropy.mean_pairwise_cosine):
         torch.testing.assert_close(form(rows @ turn), form(rows))
         torch.testing.assert_close(form(rows[:, order]), form(rows))
-    torch.testing.assert_close(geometry.cone_index(3 * rows), 3 * geometry.cone_index(rows))
-    for form in (geometry.alignment_ratio, geometry.resultant_length, geometry.mean_pairwise_cosine):
+    torch.testing.assert_close(anisotropy.cone_index(3 * rows), 3 * anisotropy.cone_index(rows))
+    for form in (anisotropy.alignment_ratio, anisotropy.resultant_length, anisotropy.mean_pairwise_cosine):
         torch.testing.assert_close(form(3 * rows), form(rows))
     stretched = rows * torch.linspace(0.1, 9, 12).double()[:, None]
-    for form in (geometry.resultant_length, geometry.mean_pairwise_cosine):
+    for form in (anisotropy.resultant_length, anisotropy.mean_pairwise_cosine):
         torch.testing.assert_close(form(stretched), form(rows))
-    assert not torch.allclose(geometry.alignment_ratio(stretched), geometry.alignment_ratio(rows))
+    assert not torch.allclose(anisotropy.alignment_ratio(stretched), anisotropy.alignment_ratio(rows))
 
 
 def test_mean_pairwise_cosine_is_the_mean_over_pairs():
     rows = draw(3, 7, 5)
-    cosine = geometry.unit(rows) @ geometry.unit(rows).transpose(-1, -2)
+    cosine = anisotropy.unit(rows) @ anisotropy.unit(rows).transpose(-1, -2)
     off = ~torch.eye(7, dtype=torch.bool)
-    torch.testing.assert_close(geometry.mean_pairwise_cosine(rows), cosine[:, off].mean(-1))
+    torch.testing.assert_close(anisotropy.mean_pairwise_cosine(rows), cosine[:, off].mean(-1))
 
 
 def test_resultant_length_equals_scipy():
     rows = draw(20, 6) + 0.2
-    assert geometry.resultant_length(rows).item() == pytest.approx(
+    assert anisotropy.resultant_length(rows).item() == pytest.approx(
         directional_stats(rows.numpy()).mean_resultant_length, rel=1e-12)
 
 
 def test_length_changes_the_resultant_of_random_directions_but_not_their_mean_cosine():
     short, long = draw(400, 10, 64), draw(100, 160, 64, seed=1)
-    ratio = geometry.resultant_length(short).mean() / geometry.resultant_length(long).mean()
+    ratio = anisotropy.resultant_length(short).mean() / anisotropy.resultant_length(long).mean()
     assert ratio.item() == pytest.approx(4, rel=0.05)
-    assert abs(geometry.mean_pairwise_cosine(short).mean()) < 2e-3
-    assert abs(geometry.mean_pairwise_cosine(long).mean()) < 2e-3
+    assert abs(anisotropy.mean_pairwise_cosine(short).mean()) < 2e-3
+    assert abs(anisotropy.mean_pairwise_cosine(long).mean()) < 2e-3
 
 
 def test_padding_is_left_out():
     rows = draw(9, 4)
     padded = torch.cat([rows, torch.full((5, 4), 7.0).double()])
     keep = torch.arange(14) < 9
-    for form in (geometry.cone_index, geometry.alignment_ratio, geometry.resultant_length,
-                 geometry.mean_pairwise_cosine):
+    for form in (anisotropy.cone_index, anisotropy.alignment_ratio, anisotropy.resultant_length,
+                 anisotropy.mean_pairwise_cosine):
         torch.testing.assert_close(form(padded, keep), form(rows))
         assert not torch.allclose(form(padded), form(rows))
 
@@ -81,8 +81,8 @@ def test_what_stands_in_padding_never_matters(filling):
     rows = draw(9, 4)
     padded = torch.cat([rows, torch.full((5, 4), filling, dtype=torch.float64)])
     keep = torch.arange(14) < 9
-    for form in (geometry.cone_index, geometry.alignment_ratio, geometry.resultant_length,
-                 geometry.mean_pairwise_cosine):
+    for form in (anisotropy.cone_index, anisotropy.alignment_ratio, anisotropy.resultant_length,
+                 anisotropy.mean_pairwise_cosine):
         torch.testing.assert_close(form(padded, keep), form(rows))
 
 
@@ -91,34 +91,34 @@ def test_lengths_neither_overflow_nor_underflow(factor):
     rows = draw(9, 4).float() + 0.5
     scaled = rows * factor
     loose = {"rtol": 1e-2} if factor == 1e-42 else {"rtol": 1e-5}  # numbers near 1e-42 have few digits left
-    for form in (geometry.alignment_ratio, geometry.resultant_length, geometry.mean_pairwise_cosine):
+    for form in (anisotropy.alignment_ratio, anisotropy.resultant_length, anisotropy.mean_pairwise_cosine):
         torch.testing.assert_close(form(scaled), form(rows), atol=1e-5, **loose)
-    torch.testing.assert_close(geometry.unit(scaled), geometry.unit(rows), atol=1e-5, **loose)
-    torch.testing.assert_close(geometry.cone_index(scaled).double(), geometry.cone_index(rows).double() * factor,
+    torch.testing.assert_close(anisotropy.unit(scaled), anisotropy.unit(rows), atol=1e-5, **loose)
+    torch.testing.assert_close(anisotropy.cone_index(scaled).double(), anisotropy.cone_index(rows).double() * factor,
                                atol=0, **loose)
-    assert not geometry.unit(torch.zeros(2, 3)).any()
+    assert not anisotropy.unit(torch.zeros(2, 3)).any()
 
 
 def test_head_output_spectrum_equals_dense_svd():
     attention, values = draw(3, 20, 20).softmax(-1), draw(3, 20, 6, seed=1)
-    spectrum = geometry.head_output_spectrum(attention, values)
+    spectrum = anisotropy.head_output_spectrum(attention, values)
     due = np.linalg.svd((attention @ values).numpy(), compute_uv=False)
     np.testing.assert_allclose(spectrum.largest, due[:, 0], rtol=1e-10)
     np.testing.assert_allclose(spectrum.singular_values, due, rtol=1e-6)
     for factor in (1e-200, 1e200):
-        scaled = geometry.head_output_spectrum(attention, values * factor)
+        scaled = anisotropy.head_output_spectrum(attention, values * factor)
         np.testing.assert_allclose(scaled.largest, due[:, 0] * factor, rtol=1e-10)
         np.testing.assert_allclose(scaled.stable_rank, spectrum.stable_rank, rtol=1e-10)
-    few = geometry.head_output_spectrum(attention[:, :7], values)  # seven queries
+    few = anisotropy.head_output_spectrum(attention[:, :7], values)  # seven queries
     np.testing.assert_allclose(few.largest, np.linalg.norm((attention[:, :7] @ values).numpy(), 2, (1, 2)), rtol=1e-10)
-    none = geometry.head_output_spectrum(attention, 0 * values)
+    none = anisotropy.head_output_spectrum(attention, 0 * values)
     assert none.stable_rank.tolist() == none.largest.tolist() == [0, 0, 0]
     np.testing.assert_allclose(spectrum.stable_rank, (due**2).sum(-1) / due[:, 0] ** 2, rtol=1e-10)
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_refusals():
-    forms = (geometry.cone_index, geometry.alignment_ratio, geometry.resultant_length, geometry.mean_pairwise_cosine)
+    forms = (anisotropy.cone_index, anisotropy.alignment_ratio, anisotropy.resultant_length, anisotropy.mean_pairwise_cosine)
     for form in forms:
         for keep in (torch.tensor([1.0, 0.0]), torch.tensor([1, 0]), np.array([True, False]),
                      torch.ones(3, dtype=torch.bool), torch.tensor(True)):
@@ -129,28 +129,28 @@ def test_refusals():
             with pytest.raises((TypeError, ValueError), match=message):
                 form(rows)
     with pytest.raises(ValueError, match="too large to be summed"):
-        geometry.cone_index(torch.full((4, 3), 2e38))
+        anisotropy.cone_index(torch.full((4, 3), 2e38))
     with pytest.raises(ValueError, match="nothing but zeros"):
-        geometry.alignment_ratio(torch.zeros(4, 3))
+        anisotropy.alignment_ratio(torch.zeros(4, 3))
     good, values = torch.full((2, 3, 3), 1 / 3), torch.ones(2, 3, 4)
     for attention, v, message in ((good[0], values, "attention must be"), (good[:1], values, "same heads"),
                                   (good, values[:, :2], "same heads"), (good, values.half(), "float32 or float64"),
                                   (good * math.nan, values, "not finite")):
         with pytest.raises(ValueError, match=message):
-            geometry.head_output_spectrum(attention, v)
+            anisotropy.head_output_spectrum(attention, v)
     with pytest.raises(ValueError, match="none of them empty"):
-        geometry.cone_index(torch.zeros(0, 3))
+        anisotropy.cone_index(torch.zeros(0, 3))
     with pytest.raises(ValueError, match="keep leaves no position"):
-        geometry.cone_index(torch.ones(2, 3), torch.zeros(2, dtype=torch.bool))
+        anisotropy.cone_index(torch.ones(2, 3), torch.zeros(2, dtype=torch.bool))
     with pytest.raises(ValueError, match="two rows"):
-        geometry.mean_pairwise_cosine(torch.ones(1, 3))
-    for form in (geometry.mean_pairwise_cosine, geometry.resultant_length):
+        anisotropy.mean_pairwise_cosine(torch.ones(1, 3))
+    for form in (anisotropy.mean_pairwise_cosine, anisotropy.resultant_length):
         with pytest.raises(ValueError, match="row of zeros"):
             form(torch.eye(3) * torch.tensor([1.0, 1.0, 0.0]))
 
 
 def test_each_text_of_a_batch_has_a_range_of_its_own():
     rows = torch.randn(4, 3, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    found = geometry.cone_index(torch.stack([1e-200 * rows, 1e150 * rows]))
-    due = geometry.cone_index(rows)
+    found = anisotropy.cone_index(torch.stack([1e-200 * rows, 1e150 * rows]))
+    due = anisotropy.cone_index(rows)
     torch.testing.assert_close(found / torch.tensor([1e-200, 1e150], dtype=torch.float64), torch.stack([due, due]))

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.attention import attend
-from analysis.induction import (
+from analysis.transformer.attention import attend
+from analysis.transformer.induction import (
     build,
     copying,
     earlier_matches,

@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from analysis import entropy, information
-from analysis.axes import EncoderLayer, LayerNormWeights, MlpWeights
-from analysis.encoder import encode_layer, perceive, random_layers
-from analysis.layernorm import layer_norm
-from analysis.perceptron import fold_layer, mask, perceive_masked
+from analysis.core.weights import EncoderLayer, LayerNormWeights, MlpWeights
+from analysis.decomposition import block_mixing
+from analysis.maps import entropy
+from analysis.transformer import head_layout
+from analysis.transformer.encoder import encode_layer, random_layers
+from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.mlp import activation_mask, apply_masked_mlp, apply_mlp, fold_layer
 
 
 def draw(*shape, seed=0):
@@ -25,28 +27,28 @@ def mlp_of(model=12, hidden=30, seed=0):
 @pytest.mark.parametrize(("blocks", "width"), [(12, 64), (5, 3), (1, 4), (3, 1)])
 def test_index_formula_is_right_for_every_column_and_row(blocks, width):
     x = draw(blocks, 2, width)
-    joined, stacked = information.concatenate(x), information.stack(x.transpose(1, 2))
+    joined, stacked = head_layout.concatenate(x), head_layout.stack(x.transpose(1, 2))
     for k in range(1, blocks * width + 1):
-        block, place = information.block_of(k, width)
+        block, place = head_layout.block_of(k, width)
         assert torch.equal(joined[:, k - 1], x[block - 1, :, place - 1])
         assert torch.equal(stacked[k - 1], x[block - 1, :, place - 1])
 
 
 def test_printed_index_formula_names_no_block_of_bert():
-    printed = [information.printed_block_of(k, 64, 12) for k in range(1, 769)]
+    printed = [head_layout.printed_block_of(k, 64, 12) for k in range(1, 769)]
     assert not any(block.is_integer() for block, _ in printed)
 
 
 def test_both_propositions_and_the_inverse():
     x, y = draw(4, 5, 3), draw(4, 3, 6, seed=1)
     left = draw(7, 5, seed=2)
-    torch.testing.assert_close(left @ information.concatenate(x), information.concatenate(left @ x))
-    torch.testing.assert_close(information.concatenate(x) @ information.stack(y), (x @ y).sum(0))
-    assert torch.equal(information.split(information.concatenate(x), 4), x)
+    torch.testing.assert_close(left @ head_layout.concatenate(x), head_layout.concatenate(left @ x))
+    torch.testing.assert_close(head_layout.concatenate(x) @ head_layout.stack(y), (x @ y).sum(0))
+    assert torch.equal(head_layout.split(head_layout.concatenate(x), 4), x)
     with pytest.raises(ValueError, match="must divide"):
-        information.split(draw(2, 7), 3)
+        head_layout.split(draw(2, 7), 3)
     with pytest.raises(ValueError, match="count from 1"):
-        information.block_of(0, 3)
+        head_layout.block_of(0, 3)
 
 
 def test_relative_entropy_is_a_share_of_the_largest():
@@ -77,7 +79,7 @@ def test_entropies_refuse_what_is_no_map(function, attention, message):
 
 
 def test_the_additive_share_is_drawn_from_the_generator_alone():
-    shares = [information.additive_share(lambda x: x * x.flip(-1), draw(50, 4), 2, torch.Generator().manual_seed(seed))
+    shares = [block_mixing.additive_share(lambda x: x * x.flip(-1), draw(50, 4), 2, torch.Generator().manual_seed(seed))
               for seed in (1, 1, 2)]
     assert shares[0] == shares[1] != shares[2]
 
@@ -97,7 +99,7 @@ def test_a_map_with_an_empty_row_still_has_a_histogram():
 
 def test_a_coupling_that_is_not_finite_is_refused():
     with pytest.raises(ValueError, match="function has derivatives on x"):
-        information.block_coupling(lambda row: row * 1e200, torch.ones(1, 2, dtype=torch.float64), 2)
+        block_mixing.block_coupling(lambda row: row * 1e200, torch.ones(1, 2, dtype=torch.float64), 2)
 
 
 def test_relative_entropy_refuses_rows_that_do_not_sum_to_one_and_wrong_counts():
@@ -122,14 +124,14 @@ def test_histogram_entropy_does_not_see_where_values_stand():
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_masked_form_equals_the_perceptron(activation):
     mlp, x = mlp_of(), draw(6, 12)
-    due = perceive(x, mlp, getattr(torch.nn.functional, activation))
-    torch.testing.assert_close(perceive_masked(x, mlp, mask(x, mlp, activation)), due)
+    due = apply_mlp(x, mlp, getattr(torch.nn.functional, activation))
+    torch.testing.assert_close(apply_masked_mlp(x, mlp, activation_mask(x, mlp, activation)), due)
     with pytest.raises(ValueError, match="activation must be"):
-        mask(x, mlp, "tanh")
+        activation_mask(x, mlp, "tanh")
 
 
 def test_a_relu_unit_is_closed_at_zero():
-    assert not mask(torch.zeros(2, 12, dtype=torch.float64), replace(mlp_of(), b_in=torch.zeros_like(mlp_of().b_in)),
+    assert not activation_mask(torch.zeros(2, 12, dtype=torch.float64), replace(mlp_of(), b_in=torch.zeros_like(mlp_of().b_in)),
                     "relu").any()
 
 
@@ -144,14 +146,14 @@ def test_output_bias_folds_into_the_layer_norm_before():
 
 def test_block_coupling_of_a_linear_map_is_its_blocks():
     W = draw(12, 12)
-    coupling = information.block_coupling(lambda row: row @ W, draw(3, 12), 4)
+    coupling = block_mixing.block_coupling(lambda row: row @ W, draw(3, 12), 4)
     due = W.reshape(4, 3, 4, 3).square().sum((1, 3)).T
     torch.testing.assert_close(coupling, due)
     apart = torch.block_diag(*draw(4, 3, 3))
-    assert information.off_diagonal_share(information.block_coupling(lambda row: row @ apart, draw(2, 12), 4)) < 1e-15
-    assert information.off_diagonal_share(coupling) == pytest.approx(0.75, abs=0.1)
+    assert block_mixing.off_diagonal_share(block_mixing.block_coupling(lambda row: row @ apart, draw(2, 12), 4)) < 1e-15
+    assert block_mixing.off_diagonal_share(coupling) == pytest.approx(0.75, abs=0.1)
     with pytest.raises(ValueError, match="must divide"):
-        information.block_coupling(lambda row: row, draw(1, 12), 5)
+        block_mixing.block_coupling(lambda row: row, draw(1, 12), 5)
 
 
 def test_layer_norm_couples_blocks_by_a_matrix_of_rank_two():
@@ -168,16 +170,16 @@ def test_interaction_is_zero_for_sums_over_blocks_and_not_for_the_mlp():
     a, b, mlp = draw(50, 12), draw(50, 12, seed=1), mlp_of()
     W = draw(12, 12, seed=4)
     def additive(x):
-        return (information.split(x, 4).tanh() @ W.reshape(4, 3, 12)).sum(0)
-    assert information.interaction(additive, a, b, 4, (1, 3)).abs().max() < 1e-12
-    mixed = information.interaction(lambda x: perceive(x, mlp, torch.relu), a, b, 4, (1, 3))
-    assert mixed.norm() > 0.1 * perceive(a, mlp, torch.relu).norm()
+        return (head_layout.split(x, 4).tanh() @ W.reshape(4, 3, 12)).sum(0)
+    assert block_mixing.interaction(additive, a, b, 4, (1, 3)).abs().max() < 1e-12
+    mixed = block_mixing.interaction(lambda x: apply_mlp(x, mlp, torch.relu), a, b, 4, (1, 3))
+    assert mixed.norm() > 0.1 * apply_mlp(a, mlp, torch.relu).norm()
     generator = torch.Generator().manual_seed(0)
     rows = draw(4000, 12, seed=5)
-    assert information.additive_share(additive, rows, 4, generator) == pytest.approx(1, abs=0.03)
-    product = information.additive_share(lambda x: x[:, :3] * x[:, 3:6], rows, 4, generator)
+    assert block_mixing.additive_share(additive, rows, 4, generator) == pytest.approx(1, abs=0.03)
+    product = block_mixing.additive_share(lambda x: x[:, :3] * x[:, 3:6], rows, 4, generator)
     assert product == pytest.approx(0, abs=0.05)
-    half = information.additive_share(lambda x: x[:, :1] * x[:, 3:4] + x[:, 6:7], rows, 4, generator)
+    half = block_mixing.additive_share(lambda x: x[:, :1] * x[:, 3:4] + x[:, 6:7], rows, 4, generator)
     assert half == pytest.approx(0.5, abs=0.08)
 
 
@@ -185,12 +187,12 @@ def test_interaction_is_zero_for_sums_over_blocks_and_not_for_the_mlp():
 def test_blocks_refuse_what_has_none():
     x, same = draw(4, 12), lambda rows: rows
     for blocks in (0, -3, 5):
-        for call in (lambda b: information.split(x, b), lambda b: information.block_coupling(same, x, b),
-                     lambda b: information.interaction(same, x, x, b, (0, 1)),
-                     lambda b: information.additive_share(same, x, b, torch.Generator())):
+        for call in (lambda b: head_layout.split(x, b), lambda b: block_mixing.block_coupling(same, x, b),
+                     lambda b: block_mixing.interaction(same, x, x, b, (0, 1)),
+                     lambda b: block_mixing.additive_share(same, x, b, torch.Generator())):
             with pytest.raises(ValueError, match="blocks must divide"):
                 call(blocks)
-    for join in (information.concatenate, information.stack):
+    for join in (head_layout.concatenate, head_layout.stack):
         with pytest.raises(ValueError, match="at least one block"):
             join(draw(2, 3))
         with pytest.raises(ValueError, match="at least one block"):
@@ -200,11 +202,11 @@ def test_blocks_refuse_what_has_none():
     for bad, message in ((x.half(), "float32 or float64"), (x * float("nan"), "not finite"), (x[0], "must be"),
                          (x[:0], "none of them empty"), (x.numpy(), "must be a tensor")):
         with pytest.raises((TypeError, ValueError), match=message):
-            information.split(bad, 3)
+            head_layout.split(bad, 3)
         with pytest.raises((TypeError, ValueError), match=message):
-            information.block_coupling(same, bad, 3)
+            block_mixing.block_coupling(same, bad, 3)
     with pytest.raises(ValueError, match="row of 12 numbers"):
-        information.block_coupling(lambda row: row[:3], x, 3)
+        block_mixing.block_coupling(lambda row: row[:3], x, 3)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -212,34 +214,34 @@ def test_interactions_and_shares_refuse_what_has_none():
     x, generator = draw(4, 12), torch.Generator().manual_seed(0)
     for pair in ((1, 1), (0, 3), (-1, 0), (0, 1, 2)):
         with pytest.raises(ValueError, match="two different blocks"):
-            information.interaction(torch.tanh, x, x, 3, pair)
+            block_mixing.interaction(torch.tanh, x, x, 3, pair)
     for other in (x[:3], x.float()):
         with pytest.raises(ValueError, match="must be alike"):
-            information.interaction(torch.tanh, x, other, 3, (0, 1))
+            block_mixing.interaction(torch.tanh, x, other, 3, (0, 1))
     with pytest.raises(ValueError, match="at least two"):
-        information.additive_share(torch.tanh, x[:1], 3, generator)
+        block_mixing.additive_share(torch.tanh, x[:1], 3, generator)
     with pytest.raises(ValueError, match="constant"):
-        information.additive_share(torch.zeros_like, x, 3, generator)
+        block_mixing.additive_share(torch.zeros_like, x, 3, generator)
     for factor in (float("nan"), 1e200):
         with pytest.raises(ValueError, match="not finite"):
-            information.additive_share(lambda rows, factor=factor: rows * factor, x, 3, generator)
+            block_mixing.additive_share(lambda rows, factor=factor: rows * factor, x, 3, generator)
     for coupling, message in ((torch.zeros(3, 3), "not 0"), (-torch.eye(3), "negative"), (torch.ones(2, 3), "square"),
                               (torch.full((2, 2), float("nan")), "not finite"), (torch.ones(2, 2).half(), "float32")):
         with pytest.raises(ValueError, match=message):
-            information.off_diagonal_share(coupling)
-    assert information.off_diagonal_share(torch.full((4, 4), 3e38)) == pytest.approx(0.75)
+            block_mixing.off_diagonal_share(coupling)
+    assert block_mixing.off_diagonal_share(torch.full((4, 4), 3e38)) == pytest.approx(0.75)
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_small_terms_that_vary_do_not_vanish_beside_nothing():
     terms = torch.stack([draw(1, 3, 3), draw(1, 3, 1, seed=1).expand(1, 3, 3), torch.zeros(1, 3, 3)], 1)
     for dtype, factor in ((torch.float64, 1e-12), (torch.float64, 1e12), (torch.float32, 1e-12)):
-        assert information.vanishing((terms * factor).to(dtype)).tolist() == [[False, True, True]]
+        assert block_mixing.vanishing((terms * factor).to(dtype)).tolist() == [[False, True, True]]
     for bad, message in ((terms * float("nan"), "not finite"), (terms.half(), "float32"), (terms[0], "must be")):
         with pytest.raises(ValueError, match=message):
-            information.vanishing(bad)
+            block_mixing.vanishing(bad)
     with pytest.raises(ValueError, match="tolerance"):
-        information.vanishing(terms.float(), 1e-9)
+        block_mixing.vanishing(terms.float(), 1e-9)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -250,7 +252,7 @@ def test_expansions_refuse_what_does_not_fit():
                                 (2, draw(4, 3), "W_K must be"), (3, draw(1), "b_Q must be"),
                                 (4, draw(2).float(), "b_K must be")):
         with pytest.raises(ValueError, match=message):
-            information.expand_score(*[*good[:place], bad, *good[place + 1:]])
+            block_mixing.expand_score(*[*good[:place], bad, *good[place + 1:]])
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -261,28 +263,28 @@ def test_masks_refuse_what_the_perceptron_cannot_read():
                        (draw(2, 12).numpy(), "must be a tensor")):
         for activation in ("relu", "gelu"):
             with pytest.raises((TypeError, ValueError), match=message):
-                mask(x, mlp, activation)
+                activation_mask(x, mlp, activation)
 
 
 def test_joint_permutation_of_blocks_changes_nothing_and_of_the_input_alone_does():
     mlp, x = mlp_of(), draw(5, 12)
     order = [2, 0, 3, 1]
-    permuted = information.concatenate(information.split(x, 4)[order])
+    permuted = head_layout.concatenate(head_layout.split(x, 4)[order])
     rows = mlp.W_in.reshape(4, 3, -1)[order].reshape(12, -1)
     both = MlpWeights(rows, mlp.b_in, mlp.W_out, mlp.b_out)
-    torch.testing.assert_close(perceive(permuted, both), perceive(x, mlp))
-    assert not torch.allclose(perceive(permuted, mlp), perceive(x, mlp), rtol=0.1)
+    torch.testing.assert_close(apply_mlp(permuted, both), apply_mlp(x, mlp))
+    assert not torch.allclose(apply_mlp(permuted, mlp), apply_mlp(x, mlp), rtol=0.1)
 
 
 def test_expansion_sums_to_the_score_and_loses_its_key_constants_in_the_softmax():
     parts = torch.cat([draw(3, 7, 8), draw(2, 1, 8, seed=1).expand(2, 7, 8)])  # three that vary, two constant
     W_Q, W_K, b_Q, b_K = draw(8, 4, seed=2), draw(8, 4, seed=3), draw(4, seed=4), draw(4, seed=5)
-    terms = information.expand_score(parts, W_Q, W_K, b_Q, b_K)
+    terms = block_mixing.expand_score(parts, W_Q, W_K, b_Q, b_K)
     x = parts.sum(0)
     score = (x @ W_Q + b_Q) @ (x @ W_K + b_K).T
     assert terms.shape == (6, 6, 7, 7)
     torch.testing.assert_close(terms.sum((0, 1)), score)
-    gone = information.vanishing(terms)
+    gone = block_mixing.vanishing(terms)
     assert gone.sum() == 6 * 3
     assert not gone[:, :3].any()
     torch.testing.assert_close(terms[~gone].sum(0).softmax(-1), score.softmax(-1))
@@ -293,7 +295,7 @@ def test_expansion_sums_to_the_score_and_loses_its_key_constants_in_the_softmax(
 def test_a_small_function_is_no_constant():
     def share(size):
         generator = torch.Generator().manual_seed(0)
-        return information.additive_share(lambda x: size * x.sum(-1, keepdim=True), draw(50, 4), 2, generator)
+        return block_mixing.additive_share(lambda x: size * x.sum(-1, keepdim=True), draw(50, 4), 2, generator)
     assert share(1e-3) == pytest.approx(share(1.0))
 
 

@@ -5,7 +5,7 @@ import doctest
 import numpy as np
 import pytest
 
-from analysis import intervals
+from analysis.statistics import intervals
 
 
 def test_examples():

@@ -8,22 +8,21 @@ import pytest
 import torch
 from scipy import stats
 
-from analysis.attention import attend
-from analysis.axes import AttentionWeights
-from analysis.bias import fold_layer_norm, six_terms
-from analysis.layernorm import sigma
-from analysis.locality import (
-    listen,
+from analysis.core.weights import AttentionWeights
+from analysis.decomposition.folding import fold_layer_norm
+from analysis.decomposition.score_terms import six_terms
+from analysis.maps.locality import (
+    causal_attention,
     nearest_mass,
-    partial_rank_correlation,
     peak_distance,
     position_only,
     position_scores,
     position_share,
-    rank_correlation,
-    recency,
 )
-from analysis.widths import inverse_sigma
+from analysis.statistics.correlation import partial_rank_correlation, rank_correlation, recency
+from analysis.transformer.attention import attend
+from analysis.transformer.layernorm import sigma
+from analysis.transformer.layernorm_scale import inverse_sigma
 from tests.unit.test_bias import draw
 
 
@@ -48,12 +47,12 @@ def test_position_only_attention_is_a_layer_fed_positions():
     folded = fold_layer_norm(weights, ln)
     own, both = position_scores(p, sigma(p), folded)
     layer = attend(p / sigma(p)[:, None], folded, causal=True)
-    torch.testing.assert_close(listen(own[:, None] + both), layer.attention, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(listen(own)[:, -1], own.softmax(-1), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(causal_attention(own[:, None] + both), layer.attention, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(causal_attention(own)[:, -1], own.softmax(-1), rtol=1e-12, atol=1e-12)
 
 
 def test_locality_statistics_against_loops():
-    attention = listen(torch.randn(2, 9, 9, generator=torch.Generator().manual_seed(1)))
+    attention = causal_attention(torch.randn(2, 9, 9, generator=torch.Generator().manual_seed(1)))
     for reach in (1, 3, 20):
         mass = nearest_mass(attention, reach)
         for h, q in np.ndindex(2, 9):
@@ -68,12 +67,12 @@ def test_position_only_measures_the_three_parts():
     own, both = position_scores(p, sigma(p), fold_layer_norm(weights, ln))
     found = position_only(own, both, (2, 5), first=7)
     for part, scores in enumerate((own, both, own[:, None] + both)):
-        attention = listen(scores)
+        attention = causal_attention(scores)
         for r, reach in enumerate(found.reaches):
             due = nearest_mass(attention, reach)[:, 7:].mean(-1)
             torch.testing.assert_close(found.mass[r, part], due, rtol=1e-12, atol=1e-12)
         assert (found.peak[part] == peak_distance(attention)).all()
-    equal = listen(torch.zeros(1, 20, dtype=torch.float64))
+    equal = causal_attention(torch.zeros(1, 20, dtype=torch.float64))
     due = torch.stack([nearest_mass(equal, reach)[0, 7:].mean() for reach in (2, 5)])
     torch.testing.assert_close(found.uniform, due, rtol=1e-12, atol=1e-12)
 

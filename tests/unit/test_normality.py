@@ -9,9 +9,9 @@ from scipy import stats
 from statsmodels.stats._lilliefors import get_lilliefors_table
 from statsmodels.stats.diagnostic import lilliefors as by_statsmodels
 
-from analysis import normality
-from analysis.axes import LayerNormWeights
-from analysis.layernorm import layer_norm
+from analysis.core.weights import LayerNormWeights
+from analysis.representations import normality
+from analysis.transformer.layernorm import layer_norm
 
 
 def draw(*shape, seed=0, dtype=torch.float64):
@@ -112,7 +112,7 @@ def test_kurtosis_and_outliers_do_not_overflow():
     for factor in (1e-300, 1e300):
         torch.testing.assert_close(normality.excess_kurtosis(rows * factor), normality.excess_kurtosis(rows))
         torch.testing.assert_close(normality.standardise(rows * factor), normality.standardise(rows))
-        assert normality.standing_out(rows * factor, 2.0).tolist() == normality.standing_out(rows, 2.0).tolist()
+        assert normality.outlier_dimensions(rows * factor, 2.0).tolist() == normality.outlier_dimensions(rows, 2.0).tolist()
     small = rows.float()
     torch.testing.assert_close(normality.excess_kurtosis(small * 1e30), normality.excess_kurtosis(small))
 
@@ -123,15 +123,15 @@ def test_standing_out_goes_by_the_root_of_the_mean_square():
     signs[::2] = -1
     rows = draw(40, 400)
     rows[:, 5], rows[:, 9] = 2 * signs, 3.5 * signs
-    assert normality.standing_out(rows).tolist() == [9]
-    assert normality.standing_out(rows, 1.8).tolist() == [9, 5]
+    assert normality.outlier_dimensions(rows).tolist() == [9]
+    assert normality.outlier_dimensions(rows, 1.8).tolist() == [9, 5]
 
 
 def test_finds_planted_coordinates_largest_first_and_drops_them():
     rows = draw(40, 200)
     rows[:, 7] += 6
     rows[:, 90] -= 9
-    found = normality.standing_out(rows)
+    found = normality.outlier_dimensions(rows)
     assert found.tolist() == [90, 7]
     assert normality.without(rows, found).shape == (40, 198)
     before, after = (normality.excess_kurtosis(r).mean() for r in (rows, normality.without(rows, found)))
@@ -155,7 +155,7 @@ def test_float32_near_its_limits():
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("function", [normality.lilliefors, normality.excess_kurtosis, normality.standing_out,
+@pytest.mark.parametrize("function", [normality.lilliefors, normality.excess_kurtosis, normality.outlier_dimensions,
                                       normality.standardise])
 @pytest.mark.parametrize(("rows", "message"), [
     (np.zeros((2, 9)), "must be a tensor"), (torch.randn(2, 9).bfloat16(), "float32 or float64"),

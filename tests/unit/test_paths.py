@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
 
-from analysis import averaging, paths
+from analysis.maps import attribution, entropy
 
 LIMITS = {"max_examples": 20, "deadline": None}
 scales = st.sampled_from([0.0, 1e-6, 0.1, 1.0, 10.0, 300.0, 1e4])
@@ -40,11 +40,11 @@ def by_force(scores):
 def test_parts_sum_to_the_divergence(n, k, scale, seed, causal):
     parts = draw(k, 2, n, n, seed=seed, scale=scale)
     visible = triangle(n) if causal else None
-    split = paths.split_divergence(parts, visible)
+    split = attribution.attribute_divergence(parts, visible)
     assert split.gap < 1e-9 * max(1.0, scale / 1e3)
     masked = parts.sum(0).masked_fill(~visible, -math.inf) if causal else parts.sum(0)
     keys = torch.arange(1.0, n + 1) if causal else torch.full((n,), float(n))
-    torch.testing.assert_close(split.divergence, keys.double().log() - averaging.entropy(masked), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(split.divergence, keys.double().log() - entropy.entropy_of_scores(masked), rtol=1e-9, atol=1e-9)
     assert causal is False or not split.parts[..., 0].any()  # a row that sees one key
 
 
@@ -53,7 +53,7 @@ def test_parts_sum_to_the_divergence(n, k, scale, seed, causal):
 def test_row_constants_get_exactly_zero_and_leave_the_others_alone(n, scale, constant, seed):
     parts = draw(2, 3, n, seed=seed, scale=scale)
     rows = draw(3, 1, seed=seed + 1, scale=constant).expand(3, n)
-    split, bare = paths.split_divergence(torch.cat([parts, rows[None]])), paths.split_divergence(parts)
+    split, bare = attribution.attribute_divergence(torch.cat([parts, rows[None]])), attribution.attribute_divergence(parts)
     assert not split.parts[2].any()
     torch.testing.assert_close(split.parts[:2], bare.parts, rtol=1e-6, atol=1e-8 * max(1, abs(constant) / 1e3))
 
@@ -62,13 +62,13 @@ def test_row_constants_get_exactly_zero_and_leave_the_others_alone(n, scale, con
 @settings(**LIMITS)
 def test_equal_parts_get_the_same_and_a_part_cut_in_two_gets_its_sum(n, scale, share, seed):
     a, b = draw(2, 4, n, seed=seed, scale=scale)
-    whole = paths.split_divergence(torch.stack([2 * a, b])).parts
-    twin = paths.split_divergence(torch.stack([a, a, b])).parts
+    whole = attribution.attribute_divergence(torch.stack([2 * a, b])).parts
+    twin = attribution.attribute_divergence(torch.stack([a, a, b])).parts
     assert torch.equal(twin[0], twin[1])
     close = {"rtol": 1e-9, "atol": 1e-9 * max(1.0, scale / 1e2)}
     torch.testing.assert_close(twin[0] + twin[1], whole[0], **close)
     torch.testing.assert_close(twin[2], whole[1], **close)
-    cut = paths.split_divergence(torch.stack([share * a, (2 - share) * a, b])).parts
+    cut = attribution.attribute_divergence(torch.stack([share * a, (2 - share) * a, b])).parts
     torch.testing.assert_close(cut[0] + cut[1], whole[0], **close)
     torch.testing.assert_close(cut[0], share / 2 * whole[0], **close)
 
@@ -80,8 +80,8 @@ def test_the_order_of_keys_and_rows_does_not_matter(n, scale, seed):
     rows = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
     keys = torch.randperm(n, generator=torch.Generator().manual_seed(seed + 1))
     visible = triangle(n)
-    split = paths.split_divergence(parts, visible).parts
-    moved = paths.split_divergence(parts[:, rows][..., keys], visible[rows][:, keys]).parts
+    split = attribution.attribute_divergence(parts, visible).parts
+    moved = attribution.attribute_divergence(parts[:, rows][..., keys], visible[rows][:, keys]).parts
     torch.testing.assert_close(moved, split[:, rows], rtol=1e-9, atol=1e-10 * max(1.0, scale))
 
 
@@ -92,10 +92,10 @@ def test_masked_keys_do_not_matter(n, scale, seed):
     seen = torch.ones(n + 3, dtype=torch.bool)
     seen[n:] = False
     padded = torch.cat([parts, draw(2, 3, seed=seed + 1, scale=1e12)], -1)
-    full, cut = paths.split_divergence(padded, seen), paths.split_divergence(parts)
+    full, cut = attribution.attribute_divergence(padded, seen), attribution.attribute_divergence(parts)
     torch.testing.assert_close(full.parts, cut.parts, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(full.divergence, cut.divergence, rtol=1e-9, atol=1e-9)
-    assert not paths.path_mean(padded, seen)[:, n:].any()
+    assert not attribution.path_mean(padded, seen)[:, n:].any()
 
 
 def hard_rows():
@@ -110,7 +110,7 @@ def hard_rows():
 @pytest.mark.parametrize("name", hard_rows())
 def test_the_mean_on_the_path_is_exact_on_hard_rows(name):
     scores = hard_rows()[name]
-    mean = paths.path_mean(scores)
+    mean = attribution.path_mean(scores)
     logs = scores.double().logsumexp(-1) - math.log(len(scores))
     assert abs(float(mean @ scores - logs)) < 1e-13 * max(1.0, float(scores.max() - scores.min()))
     torch.testing.assert_close(mean, by_force(scores), rtol=0, atol=1e-13)
@@ -122,18 +122,18 @@ def test_closed_form_of_one_key_among_equal_ones(gap, others):
     scores = torch.zeros(others + 1, dtype=torch.float64)
     scores[0] = gap
     due = (np.logaddexp(gap, math.log(others)) - math.log(others + 1)) / gap
-    assert abs(float(paths.path_mean(scores)[0]) - due) < 1e-14 / min(gap, 1)
+    assert abs(float(attribution.path_mean(scores)[0]) - due) < 1e-14 / min(gap, 1)
 
 
 def test_fewer_nodes_would_not_do(monkeypatch):
     row = hard_rows()["crowd"]
-    monkeypatch.setattr(paths, "NODES", 4)
-    assert paths.split_divergence(row[None]).gap > 1e-6
+    monkeypatch.setattr(attribution, "NODES", 4)
+    assert attribution.attribute_divergence(row[None]).gap > 1e-6
 
 
 def test_panels_cover_the_path_and_stay_few():
     for reach in (0.0, 1.0, 30.0, 1e3, 1e9, 1e300):
-        t, w = paths.path_nodes(reach, 1024)
+        t, w = attribution.path_nodes(reach, 1024)
         assert (np.diff(t, prepend=0, append=1) > 0).all()
         assert abs(w.sum() - 1) < 1e-12
         assert len(t) <= 16 * (8 + 6 * math.log(max(reach, 1)))
@@ -144,21 +144,21 @@ def test_the_region_around_each_panel_has_no_zero():
     angle = np.linspace(0, 2 * np.pi, 64)
     for row in hard_rows().values():
         s = row.numpy() - float(row.max())
-        t, _ = paths.path_nodes(max(-s.min(), 1e-300), len(s))
-        ends = t.reshape(-1, paths.NODES)
-        x = np.polynomial.legendre.leggauss(paths.NODES)[0]
+        t, _ = attribution.path_nodes(max(-s.min(), 1e-300), len(s))
+        ends = t.reshape(-1, attribution.NODES)
+        x = np.polynomial.legendre.leggauss(attribution.NODES)[0]
         half = (ends[:, -1] - ends[:, 0]) / (x[-1] - x[0])
         middle = ends.mean(1)
-        z = middle[:, None] + half[:, None] * ((paths.RHO * np.exp(1j * angle) + np.exp(-1j * angle) / paths.RHO) / 2)
+        z = middle[:, None] + half[:, None] * ((attribution.RHO * np.exp(1j * angle) + np.exp(-1j * angle) / attribution.RHO) / 2)
         e = np.exp(z[..., None] * s)
         assert (np.abs(e.sum(-1)) * 1.49 >= np.abs(e).sum(-1)).all()
 
 
 def test_float32_comes_back_as_float32_with_float64_accuracy():
     parts = draw(2, 5, 9, scale=5.0).float()
-    split = paths.split_divergence(parts)
+    split = attribution.attribute_divergence(parts)
     assert split.parts.dtype == split.divergence.dtype == torch.float32
-    torch.testing.assert_close(split.parts.double(), paths.split_divergence(parts.double()).parts, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(split.parts.double(), attribution.attribute_divergence(parts.double()).parts, rtol=1e-6, atol=1e-6)
 
 
 def test_the_derivative_on_the_path():
@@ -170,26 +170,26 @@ def test_the_derivative_on_the_path():
             p = (t * s).softmax(-1)
             return float(t * (p @ (s * parts[k]) - (p @ s) * (p @ parts[k])))
         due = integrate.quad(slope, 0, 1, epsabs=1e-12)[0]
-        assert abs(float(paths.split_divergence(parts).parts[k]) - due) < 1e-11
+        assert abs(float(attribution.attribute_divergence(parts).parts[k]) - due) < 1e-11
 
 
 @given(k=st.integers(1, 4), scale=scales, seed=st.integers(0, 99))
 @settings(**LIMITS)
 def test_other_splits(k, scale, seed):
     parts = draw(k, 3, 9, seed=seed, scale=scale)
-    whole = paths.divergence(parts.sum(0))
-    for split in (paths.in_order(parts, range(k)), paths.shapley(parts)):
+    whole = attribution.divergence(parts.sum(0))
+    for split in (attribution.in_order(parts, range(k)), attribution.shapley(parts)):
         torch.testing.assert_close(split.sum(0), whole, rtol=1e-9, atol=1e-9)
     if k == 1:
-        torch.testing.assert_close(paths.drop_one(parts)[0], whole, rtol=1e-9, atol=1e-9)
-    first = paths.in_order(parts, range(k))[0]
-    torch.testing.assert_close(first, paths.divergence(parts[0]), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(attribution.drop_one(parts)[0], whole, rtol=1e-9, atol=1e-9)
+    first = attribution.in_order(parts, range(k))[0]
+    torch.testing.assert_close(first, attribution.divergence(parts[0]), rtol=1e-9, atol=1e-9)
 
 
 def test_shapley_depends_on_how_the_others_are_cut_and_the_path_does_not():
     a, b = draw(2, 40, scale=2.0)
     b = a + b
-    for split, same in ((paths.shapley, False), (lambda p: paths.split_divergence(p).parts, True)):
+    for split, same in ((attribution.shapley, False), (lambda p: attribution.attribute_divergence(p).parts, True)):
         two, three = split(torch.stack([a, b])[:, None]), split(torch.stack([a, b / 2, b / 2])[:, None])
         assert bool(torch.isclose(two[0], three[0], rtol=1e-9)) is same
 
@@ -197,20 +197,20 @@ def test_shapley_depends_on_how_the_others_are_cut_and_the_path_does_not():
 def test_increments_integrate_to_the_split():
     parts, visible = draw(3, 6, 6, scale=2.0), triangle(6)
     t, w = np.polynomial.legendre.leggauss(60)
-    found = sum(b / 2 * paths.increments(parts, float(a + 1) / 2, visible) for a, b in zip(t, w))
-    torch.testing.assert_close(found, paths.split_divergence(parts, visible).parts, rtol=1e-9, atol=1e-10)
+    found = sum(b / 2 * attribution.attribution_density(parts, float(a + 1) / 2, visible) for a, b in zip(t, w))
+    torch.testing.assert_close(found, attribution.attribute_divergence(parts, visible).parts, rtol=1e-9, atol=1e-10)
 
 
 def test_parts_may_be_negative():
     s = draw(20, scale=3.0)
-    assert paths.split_divergence(torch.stack([2 * s, -s])).parts[1] < 0
+    assert attribution.attribute_divergence(torch.stack([2 * s, -s])).parts[1] < 0
 
 
 LARGE = torch.tensor([1e8, 2.0, -1e8])[:, None, None] * torch.tensor([[0.0, 1.0]])  # in float32 1e8 + 2 is 1e8
 
 
-@pytest.mark.parametrize("split", [paths.drop_one, paths.shapley, lambda p: paths.in_order(p, (0, 1, 2)),
-                                   lambda p: paths.increments(p, 0.5), lambda p: paths.split_divergence(p).parts])
+@pytest.mark.parametrize("split", [attribution.drop_one, attribution.shapley, lambda p: attribution.in_order(p, (0, 1, 2)),
+                                   lambda p: attribution.attribution_density(p, 0.5), lambda p: attribution.attribute_divergence(p).parts])
 def test_sums_of_large_parts_do_not_depend_on_the_dtype(split):
     found = split(LARGE)
     assert found.dtype == torch.float32
@@ -222,25 +222,25 @@ def test_sums_of_large_parts_do_not_depend_on_the_dtype(split):
 @pytest.mark.parametrize("scale", [1.0, 1e6, 1e12])
 def test_the_gap_of_large_parts_that_cancel_is_what_rounding_leaves(dtype, scale):
     a, b = draw(2, 5, 30, scale=scale)
-    split = paths.split_divergence(torch.stack([a, b, draw(5, 30, seed=1), -(a + b)]).to(dtype))
+    split = attribution.attribute_divergence(torch.stack([a, b, draw(5, 30, seed=1), -(a + b)]).to(dtype))
     assert split.gap < 4 * torch.finfo(dtype).eps * scale
 
 
 def test_a_constant_far_from_the_scores_costs_the_divergence_no_digit():
     whole = draw(5, 30, scale=3.0).round()
-    torch.testing.assert_close(paths.divergence(whole + 2.0**45), paths.divergence(whole), rtol=0, atol=0)
+    torch.testing.assert_close(attribution.divergence(whole + 2.0**45), attribution.divergence(whole), rtol=0, atol=0)
 
 
 def test_the_gap_is_summed_in_float64():
-    assert paths.Split(torch.tensor([1e8, 2.0, -1e8])[:, None], torch.tensor([2.0])).gap == 0
+    assert attribution.Attribution(torch.tensor([1e8, 2.0, -1e8])[:, None], torch.tensor([2.0])).gap == 0
 
 
 def test_masked_keys_may_overflow():
     parts = torch.tensor([[[0.0, 1.0, 3e38]], [[0.0, 2.0, 3e38]]])
     seen = torch.tensor([True, True, False])
     for large in (parts, torch.where(seen, parts, 1.7e308 * torch.ones(3, dtype=torch.float64))):
-        for split in (paths.drop_one, paths.shapley, lambda p, v: paths.increments(p, 0.5, v),
-                      lambda p, v: paths.in_order(p, (1, 0), v), lambda p, v: paths.split_divergence(p, v).parts):
+        for split in (attribution.drop_one, attribution.shapley, lambda p, v: attribution.attribution_density(p, 0.5, v),
+                      lambda p, v: attribution.in_order(p, (1, 0), v), lambda p, v: attribution.attribute_divergence(p, v).parts):
             found = split(large, seen)
             torch.testing.assert_close(found, split(large[..., :2], seen[:2]))
             assert torch.isfinite(found).all()
@@ -250,12 +250,12 @@ def test_masked_keys_may_overflow():
 @pytest.mark.parametrize("t", [math.nan, -1e-9, 2.0, math.inf])
 def test_a_point_beyond_the_path_is_refused(t):
     with pytest.raises(ValueError, match="between 0 and 1"):
-        paths.increments(torch.zeros(2, 1, 3), t)
+        attribution.attribution_density(torch.zeros(2, 1, 3), t)
 
 
-@pytest.mark.parametrize("split", [paths.split_divergence, paths.drop_one, paths.shapley,
-                                   lambda p, v: paths.in_order(p, (0, 1, 2), v),
-                                   lambda p, v: paths.increments(p, 0.5, v)])
+@pytest.mark.parametrize("split", [attribution.attribute_divergence, attribution.drop_one, attribution.shapley,
+                                   lambda p, v: attribution.in_order(p, (0, 1, 2), v),
+                                   lambda p, v: attribution.attribution_density(p, 0.5, v)])
 def test_a_mask_has_no_axis_of_parts(split):
     with pytest.raises(ValueError, match="fit"):
         split(torch.zeros(3, 2, 2), torch.ones(3, 2, 2, dtype=torch.bool))
@@ -263,8 +263,8 @@ def test_a_mask_has_no_axis_of_parts(split):
 
 def test_parts_that_ask_for_gradients_get_none():
     parts = draw(2, 3, 4).requires_grad_()
-    assert not paths.split_divergence(parts).parts.requires_grad
-    assert not paths.path_mean(parts).requires_grad
+    assert not attribution.attribute_divergence(parts).parts.requires_grad
+    assert not attribution.path_mean(parts).requires_grad
 
 
 BAD = {
@@ -294,13 +294,13 @@ def test_refusals(name, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
     parts, visible, error, words = BAD[name]
     with pytest.raises(error, match=words):
-        paths.split_divergence(parts, visible)
+        attribution.attribute_divergence(parts, visible)
 
 
 def test_refusals_of_the_other_splits():
     with pytest.raises(ValueError, match="each of the 2 parts"):
-        paths.in_order(torch.zeros(2, 1, 3), (0, 0))
+        attribution.in_order(torch.zeros(2, 1, 3), (0, 0))
     with pytest.raises(ValueError, match="at most 6"):
-        paths.shapley(torch.zeros(7, 1, 3))
+        attribution.shapley(torch.zeros(7, 1, 3))
     with pytest.raises(ValueError, match="-inf"):
-        paths.divergence(torch.tensor([0.0, -math.inf]))
+        attribution.divergence(torch.tensor([0.0, -math.inf]))

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from analysis import costs, patterns
-from analysis.attention import attend, compute_scores, softmax
-from analysis.bias import semi_bias
+from analysis.decomposition import cost, qk_ov
+from analysis.decomposition.score_terms import semi_bias
+from analysis.transformer import positional_encodings
+from analysis.transformer.attention import attend, compute_scores, softmax
 
 from .tiny import draw, random_layer
 
@@ -18,97 +19,97 @@ CLOSE = {"rtol": 1e-11, "atol": 1e-11}
 
 
 def test_doctests():
-    assert doctest.testmod(patterns).failed == 0
-    assert doctest.testmod(costs).failed == 0
+    assert doctest.testmod(qk_ov).failed == 0
+    assert doctest.testmod(cost).failed == 0
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("head", "model", "channel"), [(3, 12, 4), (1, 5, 5), (4, 6, 3)])
 def test_patterns_and_messages_are_the_layer(causal, head, model, channel):
     layer, x = random_layer(head, model, channel), draw(2, 7, model)
-    due, ours = attend(x, layer, causal=causal), patterns.attend_by_patterns(x, layer, causal=causal)
+    due, ours = attend(x, layer, causal=causal), qk_ov.attend_by_patterns(x, layer, causal=causal)
     torch.testing.assert_close(ours.attention, due.attention, **CLOSE)
     torch.testing.assert_close(ours.output, due.output, **CLOSE)
 
 
 def test_scores_differ_by_row_constants_only():
     layer, x = random_layer(), draw(7, 12)
-    gap = compute_scores(x, layer) - patterns.attend_by_patterns(x, layer).scores
+    gap = compute_scores(x, layer) - qk_ov.attend_by_patterns(x, layer).scores
     assert gap.abs().max() > 0.1
     torch.testing.assert_close(gap, gap[..., :1].expand_as(gap), **CLOSE)
 
 
 def test_merged_matrices():
     layer, x = random_layer(), draw(7, 12)
-    W_P, W_M = patterns.pattern_matrix(layer), patterns.message_matrix(layer)
+    W_P, W_M = qk_ov.qk_matrix(layer), qk_ov.ov_matrix(layer)
     assert W_P.shape == W_M.shape == (3, 12, 12)
     assert (torch.linalg.matrix_rank(W_P) == 4).all()
-    merged = x @ W_P + patterns.constant_pattern(layer)[:, None]
-    torch.testing.assert_close(merged, patterns.patterns(x, layer), **CLOSE)
-    torch.testing.assert_close(x @ W_M, patterns.messages(x, layer), **CLOSE)
+    merged = x @ W_P + qk_ov.constant_pattern(layer)[:, None]
+    torch.testing.assert_close(merged, qk_ov.patterns(x, layer), **CLOSE)
+    torch.testing.assert_close(x @ W_M, qk_ov.messages(x, layer), **CLOSE)
 
 
 def test_the_constant_part_is_the_semi_bias():
     layer, x = random_layer(), draw(7, 12)
-    constant = patterns.match(patterns.constant_pattern(layer)[:, None], x, layer.channel)[:, 0]
+    constant = qk_ov.match(qk_ov.constant_pattern(layer)[:, None], x, layer.channel)[:, 0]
     torch.testing.assert_close(constant, semi_bias(x, layer), **CLOSE)
 
 
 def test_leaving_out_a_part_is_seen():
     layer, x = random_layer(), draw(7, 12)
     due = attend(x, layer).output
-    no_constant = patterns.attend_by_patterns(x, replace(layer, b_Q=torch.zeros_like(layer.b_Q))).output
-    P = patterns.patterns(x, layer)
-    wrong_root = softmax(patterns.match(P, x, layer.model))
+    no_constant = qk_ov.attend_by_patterns(x, replace(layer, b_Q=torch.zeros_like(layer.b_Q))).output
+    P = qk_ov.patterns(x, layer)
+    wrong_root = softmax(qk_ov.match(P, x, layer.model))
     assert (due - no_constant).abs().max() > 1e-3
-    assert (due - patterns.deliver(wrong_root, patterns.messages(x, layer)).sum(0)
-            - patterns.update_bias(layer)).abs().max() > 1e-3
+    assert (due - qk_ov.deliver(wrong_root, qk_ov.messages(x, layer)).sum(0)
+            - qk_ov.update_bias(layer)).abs().max() > 1e-3
 
 
 def test_gauge_changes_factors_and_nothing_else():
     layer, x = random_layer(), draw(7, 12)
-    other = patterns.change_gauge(layer, draw(3, 4, 4, seed=5), draw(3, 4, 4, seed=6))
+    other = qk_ov.change_gauge(layer, draw(3, 4, 4, seed=5), draw(3, 4, 4, seed=6))
     for name in ("W_Q", "W_K", "b_Q", "b_K", "W_V", "W_O", "b_V"):
         assert (getattr(other, name) - getattr(layer, name)).abs().max() > 0.1
     torch.testing.assert_close(compute_scores(x, other), compute_scores(x, layer), **CLOSE)
     torch.testing.assert_close(attend(x, other).output, attend(x, layer).output, **CLOSE)
-    torch.testing.assert_close(patterns.constant_pattern(other), patterns.constant_pattern(layer), **CLOSE)
-    torch.testing.assert_close(patterns.message_matrix(other), patterns.message_matrix(layer), **CLOSE)
-    assert patterns.change_gauge(layer) is layer
+    torch.testing.assert_close(qk_ov.constant_pattern(other), qk_ov.constant_pattern(layer), **CLOSE)
+    torch.testing.assert_close(qk_ov.ov_matrix(other), qk_ov.ov_matrix(layer), **CLOSE)
+    assert qk_ov.change_gauge(layer) is layer
 
 
 def test_gauge_refuses_singular_matrices():
     with pytest.raises(ValueError, match="H must be invertible"):
-        patterns.change_gauge(random_layer(), None, torch.ones(3, 4, 4, dtype=torch.float64))
+        qk_ov.change_gauge(random_layer(), None, torch.ones(3, 4, 4, dtype=torch.float64))
 
 
 def test_rotary_scores_use_one_matrix_an_offset():
     layer, x = random_layer(), draw(6, 12)
     bare = replace(layer, b_Q=0 * layer.b_Q, b_K=0 * layer.b_K)
-    scores = patterns.rotary_scores(x, bare)
+    scores = positional_encodings.rotary_scores(x, bare)
     for m in range(6):
         for n in range(6):
-            W_P = patterns.rotary_pattern_matrix(layer, m - n)
+            W_P = qk_ov.rotary_qk_matrix(layer, m - n)
             torch.testing.assert_close(scores[:, m, n], torch.einsum("d,hde,e->h", x[m], W_P, x[n]) / 2, **CLOSE)
-    torch.testing.assert_close(patterns.rotary_pattern_matrix(layer, 0), patterns.pattern_matrix(layer), **CLOSE)
+    torch.testing.assert_close(qk_ov.rotary_qk_matrix(layer, 0), qk_ov.qk_matrix(layer), **CLOSE)
 
 
 def test_rotation_turns_the_first_half_into_the_second():
-    quarter = patterns.rotation(math.pi / 2, 4, base=1.0)  # base 1: all pairs turn alike
+    quarter = positional_encodings.rotation(math.pi / 2, 4, base=1.0)  # base 1: all pairs turn alike
     due = torch.tensor([[0, 0, 1, 0], [0, 0, 0, 1], [-1, 0, 0, 0], [0, -1, 0, 0]], dtype=torch.float64)
     torch.testing.assert_close(quarter, due, **CLOSE)
 
 
 def test_rotary_matrices_span_as_many_dimensions_as_channels():
     layer = random_layer()
-    stack = torch.stack([patterns.rotary_pattern_matrix(layer, o, base=20.0)[0].flatten() for o in range(-15, 16)])
+    stack = torch.stack([qk_ov.rotary_qk_matrix(layer, o, base=20.0)[0].flatten() for o in range(-15, 16)])
     assert torch.linalg.matrix_rank(stack).item() == layer.channel
 
 
 def test_remainder_of_fixed_matrices_for_all_offsets():
     channel, offsets = 8, 12
-    stack = torch.stack([patterns.rotation(o, channel, 20.0).flatten() for o in range(offsets)])
-    left = patterns.rotary_remainder(offsets, channel, 20.0)
+    stack = torch.stack([positional_encodings.rotation(o, channel, 20.0).flatten() for o in range(offsets)])
+    left = qk_ov.rotary_remainder(offsets, channel, 20.0)
     mean_only = (stack - stack.mean(0)).square().sum() / stack.square().sum()
     assert left[0] ** 2 <= mean_only + 1e-12
     U, S, V = torch.linalg.svd(stack, full_matrices=False)
@@ -122,15 +123,15 @@ def test_key_bias_matters_with_rotary_embeddings():
     layer, x = random_layer(), draw(6, 12)
     without = replace(layer, b_K=0 * layer.b_K)
     torch.testing.assert_close(softmax(compute_scores(x, layer)), softmax(compute_scores(x, without)), **CLOSE)
-    with_bias, bare = (softmax(patterns.rotary_scores(x, w)) for w in (layer, without))
+    with_bias, bare = (softmax(positional_encodings.rotary_scores(x, w)) for w in (layer, without))
     assert (with_bias - bare).abs().max() > 0.01
 
 
-@pytest.mark.parametrize("form", costs.FORMS)
+@pytest.mark.parametrize("form", cost.FORMS)
 @pytest.mark.parametrize(("n", "head", "model", "channel"), [(6, 3, 12, 4), (9, 2, 10, 3), (5, 1, 8, 8)])
 def test_forms_compute_the_layer_and_cost_what_is_counted(form, n, head, model, channel):
     layer, x = random_layer(head, model, channel), draw(1, n, model)
-    run = costs.prepare(form, layer, causal=True)
+    run = cost.prepare(form, layer, causal=True)
     for rows in (x, x[0], draw(5, n, model)):
         torch.testing.assert_close(run(rows), attend(rows, layer, causal=True).output, **CLOSE)
     for rows in (x[:, :0], x[..., 1:], x.float()):
@@ -138,7 +139,7 @@ def test_forms_compute_the_layer_and_cost_what_is_counted(form, n, head, model, 
             run(rows)
     with FlopCounterMode(display=False) as counter:
         run(x)
-    assert counter.get_total_flops() == 2 * costs.cost(form, n, model, head, channel).sequence
+    assert counter.get_total_flops() == 2 * cost.cost(form, n, model, head, channel).sequence
 
 
 def test_a_step_costs_what_the_longer_sequence_adds_with_everything_cached():
@@ -154,14 +155,14 @@ def test_a_step_costs_what_the_longer_sequence_adds_with_everything_cached():
         last @ layer.W_K, last @ layer.W_V
         out = (softmax(q @ keys.mT / math.sqrt(channel)) @ values @ layer.W_O).sum(0)[0] + layer.b_O
     torch.testing.assert_close(out, due, **CLOSE)
-    assert counter.get_total_flops() == 2 * costs.cost("factored", n, model, head, channel).step
+    assert counter.get_total_flops() == 2 * cost.cost("factored", n, model, head, channel).step
     with FlopCounterMode(display=False) as counter:
         cached = x.expand(head, n, model)
-        P = last @ patterns.pattern_matrix(layer).clone() + patterns.constant_pattern(layer)[:, None]
-        out = (softmax(P @ cached.mT / math.sqrt(channel)) @ cached) @ patterns.message_matrix(layer)
+        P = last @ qk_ov.qk_matrix(layer).clone() + qk_ov.constant_pattern(layer)[:, None]
+        out = (softmax(P @ cached.mT / math.sqrt(channel)) @ cached) @ qk_ov.ov_matrix(layer)
     forming = 2 * 2 * head * model * model * channel + 2 * head * model * channel
-    torch.testing.assert_close(out.sum(0)[0] + patterns.update_bias(layer), due, **CLOSE)
-    assert counter.get_total_flops() - forming == 2 * costs.cost("merged", n, model, head, channel).step
+    torch.testing.assert_close(out.sum(0)[0] + qk_ov.update_bias(layer), due, **CLOSE)
+    assert counter.get_total_flops() - forming == 2 * cost.cost("merged", n, model, head, channel).step
 
 
 def test_a_step_of_the_input_cached_form_and_what_each_form_caches():
@@ -174,59 +175,59 @@ def test_a_step_of_the_input_cached_form_and_what_each_form_caches():
         mixed = softmax(sought @ cached.mT / math.sqrt(channel)) @ cached
         out = ((mixed @ layer.W_V + layer.b_V[:, None]) @ layer.W_O).sum(0)[0] + layer.b_O
     torch.testing.assert_close(out, due, **CLOSE)
-    assert counter.get_total_flops() == 2 * costs.cost("input-cached", n, model, head, channel).step
+    assert counter.get_total_flops() == 2 * cost.cost("input-cached", n, model, head, channel).step
     keys, values = (torch.einsum("nd,hdc->hnc", x, W) for W in (layer.W_K, layer.W_V))
     kept = {"factored": keys.numel() + values.numel(), "merged": x.numel(), "input-cached": x.numel()}
-    assert {form: costs.cost(form, n, model, head, channel).cache for form in costs.FORMS} == kept
+    assert {form: cost.cost(form, n, model, head, channel).cache for form in cost.FORMS} == kept
 
 
 def test_parameters_are_those_of_the_layer():
     layer = random_layer()
-    assert costs.cost("factored", 5, 12, 3, 4).parameters == sum(v.numel() for v in vars(layer).values())
-    merged = (patterns.pattern_matrix(layer), patterns.constant_pattern(layer), patterns.message_matrix(layer),
-              patterns.update_bias(layer))
-    assert costs.cost("merged", 5, 12, 3, 4).parameters == sum(v.numel() for v in merged)
+    assert cost.cost("factored", 5, 12, 3, 4).parameters == sum(v.numel() for v in vars(layer).values())
+    merged = (qk_ov.qk_matrix(layer), qk_ov.constant_pattern(layer), qk_ov.ov_matrix(layer),
+              qk_ov.update_bias(layer))
+    assert cost.cost("merged", 5, 12, 3, 4).parameters == sum(v.numel() for v in merged)
 
 
 def test_merging_pays_only_for_heads_wider_than_half_the_stream():
     for head in (1, 2, 3, 8):
         for channel in range(1, 25):
             for n in (1, 10, 1000):
-                cheaper = (costs.cost("merged", n, 24, head, channel).sequence
-                           < costs.cost("factored", n, 24, head, channel).sequence)
+                cheaper = (cost.cost("merged", n, 24, head, channel).sequence
+                           < cost.cost("factored", n, 24, head, channel).sequence)
                 assert cheaper == (channel * (2 * 24 + n) > 24 * (24 + n))
 
 
 def test_refusals():
     with pytest.raises(ValueError, match="form must be"):
-        costs.cost("fused", 1, 1, 1, 1)
+        cost.cost("fused", 1, 1, 1, 1)
     with pytest.raises(ValueError, match="form must be"):
-        costs.prepare("fused", random_layer())
+        cost.prepare("fused", random_layer())
     with pytest.raises(ValueError, match="at least 1"):
-        costs.cost("merged", 0, 1, 1, 1)
+        cost.cost("merged", 0, 1, 1, 1)
     with pytest.raises(ValueError, match="offsets must be"):
-        patterns.rotary_remainder(0, 4)
+        qk_ov.rotary_remainder(0, 4)
     with pytest.raises(ValueError, match="channel must be even"):
-        patterns.rotation(1.0, 3)
+        positional_encodings.rotation(1.0, 3)
     with pytest.raises(ValueError, match="width of a head"):
-        patterns.match(draw(1, 2, 3), draw(2, 3), 0)
+        qk_ov.match(draw(1, 2, 3), draw(2, 3), 0)
     with pytest.raises(ValueError, match="x must be"):
-        patterns.patterns(draw(2, 3), random_layer())
+        qk_ov.patterns(draw(2, 3), random_layer())
 
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: patterns.match(draw(3, 7, 12), draw(7, 11), 4), "share the model axis"),
-    (lambda: patterns.match(draw(3, 7, 12), draw(7, 12), math.nan), "width of a head"),
-    (lambda: patterns.deliver(draw(3, 7, 7), draw(2, 7, 12)), "share heads and keys"),
-    (lambda: patterns.deliver(draw(3, 7, 7), draw(3, 6, 12)), "share heads and keys"),
-    (lambda: patterns.change_gauge(random_layer(), draw(4, 4)), "G must be \\(3, 4, 4\\)"),
-    (lambda: patterns.change_gauge(random_layer(), None, draw(3, 5, 5)), "H must be \\(3, 4, 4\\)"),
-    (lambda: patterns.change_gauge(random_layer(), draw(3, 4, 4).float()), "torch.float64 on cpu to fit"),
-    (lambda: patterns.change_gauge(random_layer(), math.nan * draw(3, 4, 4)), "G holds entries that are not finite"),
-    (lambda: patterns.change_gauge(random_layer(), 0 * draw(3, 4, 4)), "G must be invertible"),
-    (lambda: patterns.rotation(1.0, 0), "channel must be even"),
-    (lambda: patterns.rotation(math.nan, 2), "offset must be finite"),
-    (lambda: patterns.rotation(1.0, 4, -2.0), "base positive"),
+    (lambda: qk_ov.match(draw(3, 7, 12), draw(7, 11), 4), "share the model axis"),
+    (lambda: qk_ov.match(draw(3, 7, 12), draw(7, 12), math.nan), "width of a head"),
+    (lambda: qk_ov.deliver(draw(3, 7, 7), draw(2, 7, 12)), "share heads and keys"),
+    (lambda: qk_ov.deliver(draw(3, 7, 7), draw(3, 6, 12)), "share heads and keys"),
+    (lambda: qk_ov.change_gauge(random_layer(), draw(4, 4)), "G must be \\(3, 4, 4\\)"),
+    (lambda: qk_ov.change_gauge(random_layer(), None, draw(3, 5, 5)), "H must be \\(3, 4, 4\\)"),
+    (lambda: qk_ov.change_gauge(random_layer(), draw(3, 4, 4).float()), "torch.float64 on cpu to fit"),
+    (lambda: qk_ov.change_gauge(random_layer(), math.nan * draw(3, 4, 4)), "G holds entries that are not finite"),
+    (lambda: qk_ov.change_gauge(random_layer(), 0 * draw(3, 4, 4)), "G must be invertible"),
+    (lambda: positional_encodings.rotation(1.0, 0), "channel must be even"),
+    (lambda: positional_encodings.rotation(math.nan, 2), "offset must be finite"),
+    (lambda: positional_encodings.rotation(1.0, 4, -2.0), "base positive"),
 ])
 @pytest.mark.usefixtures("unchecked")
 def test_more_refusals(call, message):
@@ -234,10 +235,10 @@ def test_more_refusals(call, message):
         call()
 
 
-@pytest.mark.parametrize("form", costs.FORMS)
+@pytest.mark.parametrize("form", cost.FORMS)
 def test_parameters_are_those_of_the_tensors_that_a_form_keeps(form):
     model, head, channel = 7, 3, 2
     kept = {"factored": [(head, model, channel)] * 3 + [(head, channel)] * 3 + [(head, channel, model), (model,)],
             "merged": [(head, model, model)] * 2 + [(head, model), (model,)],
             "input-cached": [(head, model, channel)] * 3 + [(head, channel)] * 3 + [(head, channel, model), (model,)]}
-    assert costs.cost(form, 5, model, head, channel).parameters == sum(math.prod(shape) for shape in kept[form])
+    assert cost.cost(form, 5, model, head, channel).parameters == sum(math.prod(shape) for shape in kept[form])

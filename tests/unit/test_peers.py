@@ -2,8 +2,8 @@
 
 import pytest
 
-from analysis import records
-from analysis.experiments import peers
+from analysis.surveys import records
+from book.studies.peers import packages
 
 
 @pytest.fixture
@@ -19,17 +19,17 @@ def asked(monkeypatch):
             return {"megabytes": 1.0, "versions": versions}
         more = {"bytes": 1, "hosts": 0} if task == "viewer" else {"megabytes": 1.0} if task == "import" else {}
         return {"seconds": 1.0, "versions": versions} | more
-    monkeypatch.setattr(peers, "_run", run)
-    monkeypatch.setattr(peers, "_agreement", lambda *_: 0.0)
+    monkeypatch.setattr(packages, "_run", run)
+    monkeypatch.setattr(packages, "_agreement", lambda *_: 0.0)
     return noted
 
 
 def test_every_way_has_its_memory_measured(asked):
-    found, _ = peers.measure()
+    found, _ = packages.measure()
     assert all("megabytes" in numbers for numbers in found.values())
-    assert {task for task, _, what in asked if what == "memory"} == set(peers.TASKS) - {"import"}
+    assert {task for task, _, what in asked if what == "memory"} == set(packages.TASKS) - {"import"}
 
 
 @pytest.mark.usefixtures("asked")
 def test_what_is_computed_is_what_the_record_holds():
-    records.compare(peers.compute(None), records.load("peers"))
+    records.compare(packages.compute(None), records.load("peers"))

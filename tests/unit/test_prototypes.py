@@ -6,37 +6,39 @@ import jaxtyping
 import pytest
 import torch
 
-from analysis import averaging, blocks, gates, induction, prototypes
-from analysis.attention import compute_scores
+from analysis.decomposition import bilinear_form, uniform
+from analysis.maps import distance, gates
+from analysis.transformer import constructed_heads, induction
+from analysis.transformer.attention import compute_scores
 
 N, VOCAB = 48, 12
 TOKENS = torch.randint(VOCAB, (N,), generator=torch.Generator().manual_seed(0))
 
 
 def read(layer, causal=False):
-    return gates.read_gates(prototypes.attention_map(layer, TOKENS, causal=causal), causal=causal)
+    return gates.read_gates(constructed_heads.attention_map(layer, TOKENS, causal=causal), causal=causal)
 
 
 def test_doctests():
-    assert doctest.testmod(prototypes).failed == 0
+    assert doctest.testmod(constructed_heads).failed == 0
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("build", [prototypes.uniform, prototypes.no_keys])
+@pytest.mark.parametrize("build", [constructed_heads.uniform, constructed_heads.no_keys])
 def test_heads_without_keys_are_uniform_and_closed(build, causal):
-    found = prototypes.attention_map(build(VOCAB, N), TOKENS, causal=causal)
-    torch.testing.assert_close(found, averaging.uniform_causal(N) if causal else torch.full((N, N), 1 / N).double())
+    found = constructed_heads.attention_map(build(VOCAB, N), TOKENS, causal=causal)
+    torch.testing.assert_close(found, uniform.uniform_causal(N) if causal else torch.full((N, N), 1 / N).double())
     assert read(build(VOCAB, N), causal).names() == ["closed"]
 
 
 def test_no_keys_has_scores_all_the_same():
-    assert compute_scores(prototypes.embed(TOKENS, VOCAB), prototypes.no_keys(VOCAB, N)).abs().max() > 1
+    assert compute_scores(constructed_heads.embed(TOKENS, VOCAB), constructed_heads.no_keys(VOCAB, N)).abs().max() > 1
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_constant_pattern_is_columns_at_its_token(causal):
     tokens = torch.cat([torch.zeros(1, dtype=torch.long), TOKENS[1:].clamp_min(1)])  # token 0 only stands first
-    found = gates.read_gates(prototypes.attention_map(prototypes.constant_pattern(VOCAB, N, 0), tokens, causal=causal),
+    found = gates.read_gates(constructed_heads.attention_map(constructed_heads.constant_pattern(VOCAB, N, 0), tokens, causal=causal),
                              causal=causal)
     assert found.score("directional") > 0.9
     assert found.columns.argmax() == 0
@@ -44,64 +46,64 @@ def test_a_constant_pattern_is_columns_at_its_token(causal):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_previous_token_is_the_backward_gate(causal):
-    layer = prototypes.previous_token(VOCAB, N)
+    layer = constructed_heads.previous_token(VOCAB, N)
     found = read(layer, causal)
     assert found.score("backward") > 0.9
     assert found.offsets.argmax() == N - 2
     first = induction.run(TOKENS[:9], induction.build(VOCAB, 9))[0].attention
-    ours = prototypes.attention_map(prototypes.previous_token(VOCAB, 9, sharpness=200.0), TOKENS[:9], causal=True)
+    ours = constructed_heads.attention_map(constructed_heads.previous_token(VOCAB, 9, sharpness=200.0), TOKENS[:9], causal=True)
     torch.testing.assert_close(ours, first)
 
 
 def test_matched_tokens_get_equal_shares():
-    found = prototypes.attention_map(prototypes.matched_token(VOCAB, N, sharpness=200.0), TOKENS)
+    found = constructed_heads.attention_map(constructed_heads.matched_token(VOCAB, N, sharpness=200.0), TOKENS)
     same = (TOKENS[:, None] == TOKENS).double()
     torch.testing.assert_close(found, same / same.sum(1, keepdim=True))
 
 
 def test_a_ramp_is_a_column_without_a_mask_and_diagonals_with_one():
-    full, causal = read(prototypes.position_bias(VOCAB, N)), read(prototypes.position_bias(VOCAB, N), True)
+    full, causal = read(constructed_heads.position_bias(VOCAB, N)), read(constructed_heads.position_bias(VOCAB, N), True)
     assert full.names() == ["directional"]
     assert full.columns.argmax() == N - 1
     assert causal.score("open") + causal.score("backward") > 0.9
-    found = prototypes.attention_map(prototypes.position_bias(VOCAB, N), TOKENS, causal=True)
+    found = constructed_heads.attention_map(constructed_heads.position_bias(VOCAB, N), TOKENS, causal=True)
     assert (found[30, 1:31] / found[30, :30] - torch.tensor(1.0).double().exp()).abs().max() < 1e-9
 
 
 def test_phases_repeat_and_the_ramp_keeps_the_latest():
-    match = prototypes.attention_map(prototypes.position_match(VOCAB, N, 16), TOKENS)
+    match = constructed_heads.attention_map(constructed_heads.position_match(VOCAB, N, 16), TOKENS)
     torch.testing.assert_close(match[:, :32], match[:, 16:])
-    both = prototypes.attention_map(prototypes.position_both(VOCAB, N, 0.2, 16), TOKENS, causal=True)
+    both = constructed_heads.attention_map(constructed_heads.position_both(VOCAB, N, 0.2, 16), TOKENS, causal=True)
     assert both[40, 32:41].sum() > 0.9
     assert match[40, 32:41].sum() < 0.5 * match[40, :41].sum()
-    layer = prototypes.position_both(VOCAB, N, 0.2, 16)
-    x = prototypes.embed(TOKENS, VOCAB)
-    parts = dict(zip(blocks.PARTS, blocks.parts(x, layer)[:, 0]))
-    torch.testing.assert_close(parts["content"], compute_scores(x, prototypes.position_match(VOCAB, N, 16))[0])
-    torch.testing.assert_close(parts["semi_bias"], compute_scores(x, prototypes.position_bias(VOCAB, N, 0.2))[0])
+    layer = constructed_heads.position_both(VOCAB, N, 0.2, 16)
+    x = constructed_heads.embed(TOKENS, VOCAB)
+    parts = dict(zip(bilinear_form.PARTS, bilinear_form.score_parts(x, layer)[:, 0]))
+    torch.testing.assert_close(parts["content"], compute_scores(x, constructed_heads.position_match(VOCAB, N, 16))[0])
+    torch.testing.assert_close(parts["semi_bias"], compute_scores(x, constructed_heads.position_bias(VOCAB, N, 0.2))[0])
 
 
 def test_total_variation():
     maps = torch.rand(2, 3, 5, 5, generator=torch.Generator().manual_seed(0)).softmax(-1)
-    found = prototypes.total_variation(maps, maps[0])
+    found = distance.mean_total_variation(maps, maps[0])
     assert found[0].diagonal().abs().max() == 0
     assert ((found >= 0) & (found <= 1)).all()
     assert torch.allclose(found[0], found[0].T)
-    assert prototypes.total_variation(torch.eye(4)[None], torch.eye(4).roll(1, 0)[None]) == 1
+    assert distance.mean_total_variation(torch.eye(4)[None], torch.eye(4).roll(1, 0)[None]) == 1
 
 
 def test_refusals(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
     with pytest.raises(ValueError, match="others must be"):
-        prototypes.total_variation(torch.zeros(1, 5, 5), torch.zeros(3, 4, 5))
+        distance.mean_total_variation(torch.zeros(1, 5, 5), torch.zeros(3, 4, 5))
     with pytest.raises(ValueError, match=r"0\.\.2"):
-        prototypes.embed(torch.tensor([3]), 3)
+        constructed_heads.embed(torch.tensor([3]), 3)
     with pytest.raises(ValueError, match="whole numbers"):
-        prototypes.embed(torch.tensor([0.5]), 3)
+        constructed_heads.embed(torch.tensor([0.5]), 3)
     for token in (-1, VOCAB):  # both are rows of positions in the table
         with pytest.raises(ValueError, match="token must lie"):
-            prototypes.constant_pattern(VOCAB, N, token)
+            constructed_heads.constant_pattern(VOCAB, N, token)
     with pytest.raises(ValueError, match="back must"):
-        prototypes.previous_token(3, 4, back=4)
+        constructed_heads.previous_token(3, 4, back=4)
     with pytest.raises(ValueError, match="period must"):
-        prototypes.position_match(3, 4, period=0.0)
+        constructed_heads.position_match(3, 4, period=0.0)

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from analysis import rank
-from analysis.axes import LayerNormWeights
-from analysis.encoder import ALL_ON, PURE_ATTENTION, encode, encode_layer, random_layers
-from analysis.layernorm import centre, layer_norm
-from analysis.smallest import exact_rank
+from analysis.core.weights import LayerNormWeights
+from analysis.matrices import rank
+from analysis.matrices.exact_rank import exact_rank
+from analysis.representations import rank_collapse
+from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, encode, encode_layer, random_layers
+from analysis.transformer.layernorm import centre, layer_norm
 from tests.unit.pretended import GPU, OnGPU, pretended
 
 small_integers = hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=5), elements=st.integers(-2, 2))
@@ -63,20 +64,20 @@ def test_rank_comes_with_its_evidence():
 
 def test_residual_is_invariant_under_scale_and_order_and_bounded():
     x = torch.randn(6, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 1
-    value = rank.residual(x)
+    value = rank_collapse.residual(x)
     assert 0 < value < 1
-    torch.testing.assert_close(rank.residual(-3 * x), value)
-    torch.testing.assert_close(rank.residual(x.flip(0)), value)
-    torch.testing.assert_close(rank.residual(torch.stack([x, 2 * x])), torch.stack([value, value]))
+    torch.testing.assert_close(rank_collapse.residual(-3 * x), value)
+    torch.testing.assert_close(rank_collapse.residual(x.flip(0)), value)
+    torch.testing.assert_close(rank_collapse.residual(torch.stack([x, 2 * x])), torch.stack([value, value]))
 
 
 def test_rows_are_placed_at_the_distance_that_was_asked_for():
     g = torch.Generator().manual_seed(2)
     mean, noise = torch.randn(4, generator=g), torch.randn(6, 4, generator=g)
     for size in (0.9, 0.1, 0.001):
-        assert rank.residual(rank.scatter_around_mean(mean, noise, size)).item() == pytest.approx(size, rel=1e-3)
+        assert rank_collapse.residual(rank_collapse.scatter_around_mean(mean, noise, size)).item() == pytest.approx(size, rel=1e-3)
     with pytest.raises(ValueError, match="size"):
-        rank.scatter_around_mean(mean, noise, 1.0)
+        rank_collapse.scatter_around_mean(mean, noise, 1.0)
 
 
 def test_one_layer_of_pure_attention_cubes_a_small_residual():
@@ -84,9 +85,9 @@ def test_one_layer_of_pure_attention_cubes_a_small_residual():
     layer = random_layers(1, 2, 16, generator=g)[0]
     mean, noise = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((16,), (6, 16)))
     sizes = torch.tensor([1e-2, 3e-3, 1e-3], dtype=torch.float64)
-    after = torch.stack([rank.residual(encode_layer(rank.scatter_around_mean(mean, noise, float(s)), layer,
+    after = torch.stack([rank_collapse.residual(encode_layer(rank_collapse.scatter_around_mean(mean, noise, float(s)), layer,
                                                     PURE_ATTENTION)) for s in sizes])
-    assert rank.cubic_rate(sizes, after) == pytest.approx(3, abs=0.1)
+    assert rank_collapse.cubic_rate(sizes, after) == pytest.approx(3, abs=0.1)
 
 
 def test_ranks_through_norm_follow_its_steps():
@@ -106,14 +107,14 @@ def test_bias_can_take_a_rank_away():
 
 
 def test_residual_is_traced_through_every_state():
-    found = rank.random_collapse(16, 1.0, 0, [ALL_ON, PURE_ATTENTION], depth=3, heads=2, rows=6)
+    found = rank_collapse.random_collapse(16, 1.0, 0, [ALL_ON, PURE_ATTENTION], depth=3, heads=2, rows=6)
     assert found.shape == (2, 4)
     assert found[0, 0] == found[1, 0]
     assert found[1, -1] < 1e-3 < found[0, -1]
     g = torch.Generator().manual_seed(5)
     layers, x = random_layers(2, 2, 8, generator=g), torch.randn(4, 8, generator=g, dtype=torch.float64)
-    traced = rank.trace_residual(x, layers, ALL_ON)
-    torch.testing.assert_close(traced[-1], rank.residual(encode(x, layers)[-1]))
+    traced = rank_collapse.trace_residual(x, layers, ALL_ON)
+    torch.testing.assert_close(traced[-1], rank_collapse.residual(encode(x, layers)[-1]))
 
 
 ODD = {"nan": torch.full((3, 3), torch.nan), "inf": torch.full((3, 3), torch.inf), "empty": torch.zeros(0, 3),
@@ -123,9 +124,9 @@ NORM = LayerNormWeights(torch.ones(3), torch.zeros(3))
 
 
 @pytest.mark.parametrize("function", [
-    rank.numerical_rank, rank.distance_of_ones, rank.centred_rank, rank.residual,
-    lambda x: rank.ranks_through_norm(x, NORM), lambda x: rank.scatter_around_mean(torch.ones(3), x, 0.5),
-    lambda x: rank.trace_residual(x, random_layers(1, 1, 3, dtype=torch.float32, generator=torch.Generator()), ALL_ON)])
+    rank.numerical_rank, rank.distance_of_ones, rank.centred_rank, rank_collapse.residual,
+    lambda x: rank.ranks_through_norm(x, NORM), lambda x: rank_collapse.scatter_around_mean(torch.ones(3), x, 0.5),
+    lambda x: rank_collapse.trace_residual(x, random_layers(1, 1, 3, dtype=torch.float32, generator=torch.Generator()), ALL_ON)])
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_matrices_are_refused_by_name(function, odd, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
@@ -148,15 +149,15 @@ def test_odd_arguments_are_refused(monkeypatch):
     for mean, noise in ((torch.ones(4), three), (torch.ones(3).double(), three), (torch.zeros(3), three),
                         (torch.ones(3), torch.ones(2, 3)), (torch.ones(3), three[:1])):
         with pytest.raises(ValueError, match="mean must"):
-            rank.scatter_around_mean(mean, noise, 0.5)
+            rank_collapse.scatter_around_mean(mean, noise, 0.5)
     with pytest.raises(ValueError, match="size"):
-        rank.scatter_around_mean(torch.ones(3), three, float("nan"))
+        rank_collapse.scatter_around_mean(torch.ones(3), three, float("nan"))
     sizes = torch.tensor([0.1, 0.01])
     for bad in (torch.tensor([0.1, 0.0]), torch.tensor([0.1, -1.0]), torch.tensor([0.1])):
         with pytest.raises(ValueError, match="residuals must be positive"):
-            rank.cubic_rate(sizes, bad)
+            rank_collapse.cubic_rate(sizes, bad)
     with pytest.raises(ValueError, match="two different"):
-        rank.cubic_rate(torch.tensor([0.1, 0.1]), sizes)
+        rank_collapse.cubic_rate(torch.tensor([0.1, 0.1]), sizes)
 
 
 any_matrix = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=5),
@@ -168,17 +169,17 @@ any_matrix = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max
 def test_residual_and_rank_of_any_matrix(matrix):
     """Whatever the size of the entries: a residual from 0 to 1, and a rank that is 1 at most where it is 0."""
     x = torch.from_numpy(matrix)
-    value, found = rank.residual(x), rank.numerical_rank(x)
+    value, found = rank_collapse.residual(x), rank.numerical_rank(x)
     assert 0 <= value <= 1 + 1e-12
     assert 0 <= found.rank <= min(x.shape)
     assert found.dropped <= found.cutoff < max(found.kept, 1.0)
     assert (found.rank == 0) == (matrix == 0).all()
-    same = rank.residual(x[:1].expand(3, -1))
+    same = rank_collapse.residual(x[:1].expand(3, -1))
     assert same <= 1e-15
 
 
 def test_a_matrix_of_zeros_has_no_residual():
-    assert rank.residual(torch.zeros(2, 3, 4)).tolist() == [0, 0]
+    assert rank_collapse.residual(torch.zeros(2, 3, 4)).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("gain", [0.55, 1.0, 2.0])
@@ -187,20 +188,20 @@ def test_a_skip_connection_leaves_the_distances_and_lets_the_mean_row_grow(gain)
     layer = random_layers(1, 2, 32, gain=gain, generator=g)[0]
     mean, noise = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((32,), (8, 32)))
     with_skip = replace(PURE_ATTENTION, skip=True)
-    x = rank.scatter_around_mean(mean, noise, 1e-4)
+    x = rank_collapse.scatter_around_mean(mean, noise, 1e-4)
     y = encode_layer(x, layer, with_skip)
     torch.testing.assert_close(y - y.mean(0), x - x.mean(0), rtol=1e-5, atol=1e-9)
     W = torch.einsum("hmc,hcn->mn", layer.attention.W_V, layer.attention.W_O)
     factor = mean.norm() / (mean + mean @ W).norm()
-    assert rank.residual(y) / rank.residual(x) == pytest.approx(factor.item(), rel=1e-3)
+    assert rank_collapse.residual(y) / rank_collapse.residual(x) == pytest.approx(factor.item(), rel=1e-3)
     tilt = encode_layer(x, layer, PURE_ATTENTION)
-    assert rank.residual(tilt) < 1e-9
+    assert rank_collapse.residual(tilt) < 1e-9
 
 
 def test_another_activation_is_used():
     switches = [replace(ALL_ON, linear=True), ALL_ON]
-    plain = rank.random_collapse(16, 1.0, 0, switches, depth=2)
-    identity = rank.random_collapse(16, 1.0, 0, switches, depth=2, activation=lambda z: z)
+    plain = rank_collapse.random_collapse(16, 1.0, 0, switches, depth=2)
+    identity = rank_collapse.random_collapse(16, 1.0, 0, switches, depth=2, activation=lambda z: z)
     torch.testing.assert_close(identity[1], plain[0])
     assert not torch.allclose(identity[1], plain[1])
 
@@ -225,8 +226,8 @@ def test_a_gain_of_zero_costs_rank():
 @pytest.mark.usefixtures("unchecked")
 def test_a_random_stack_is_the_same_on_every_device():
     switches = [ALL_ON, PURE_ATTENTION]
-    due = rank.random_collapse(16, 1.0, 0, switches, depth=2, rows=6)
+    due = rank_collapse.random_collapse(16, 1.0, 0, switches, depth=2, rows=6)
     with pretended():
-        found = rank.random_collapse(16, 1.0, 0, switches, depth=2, rows=6, device=GPU)
+        found = rank_collapse.random_collapse(16, 1.0, 0, switches, depth=2, rows=6, device=GPU)
     assert isinstance(found, OnGPU)
     torch.testing.assert_close(found.held, due, rtol=1e-9, atol=1e-12)

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from analysis import induction, readings, walkthrough
-from analysis.readings import TABLES, Reading
+from analysis.transformer import induction
+from book.studies.induction_head import readings, walkthrough
+from book.studies.induction_head.readings import TABLES, Reading
 
 PRINTED = walkthrough.printed()
 TOKENS = walkthrough.encode(walkthrough.SEQUENCE)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import experiments, records
-from analysis.checkpoints import NotFound
-from analysis.records import BadRecord, Disagrees, Experiment, Result, Value
+from analysis import experiments
+from analysis.models.checkpoints import NotFound
+from analysis.surveys import records
+from analysis.surveys.records import BadRecord, Disagrees, Experiment, Result, Value
 
 
 def make(value=1.0, table=(1.0, 2.0), **kwargs):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from analysis import experiments
-from analysis.records import FOLDER
+from analysis.surveys.records import FOLDER
 
 NAMES = [name for name in experiments.NAMES if name.startswith("variant-") and name not in experiments.AWAITED]
 BASES = np.frombuffer(b"ACGTN-acgtn", np.uint8)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import records
-from analysis.records import Disagrees, Experiment, Result, Value
+from analysis.surveys import records
+from analysis.surveys.records import Disagrees, Experiment, Result, Value
 
 
 def toy(last):

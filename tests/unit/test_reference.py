@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.sequences import reference, simulate
-from analysis.training import variants
+from analysis.data.dna import reference, simulate
+from analysis.training import dna_classifier
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_clades_are_invented_around_a_given_gene(gene):
 
 
 def test_a_training_may_ask_for_it(monkeypatch, gene):
-    monkeypatch.setattr(variants, "fetch_reference", lambda: gene)
-    data = variants.make_data(variants.shortened(variants.TINY, sequences=160), folder=Path(reference.ACCESSION))
+    monkeypatch.setattr(dna_classifier, "fetch_reference", lambda: gene)
+    data = dna_classifier.make_data(dna_classifier.shortened(dna_classifier.TINY, sequences=160), folder=Path(reference.ACCESSION))
     assert data.origin == "invented clades of NC_045512.2"
     assert "GCTGCTGCTGCT" in data.tokenizer.get_vocab()

@@ -8,8 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from analysis.sequences import fasta, kmers, simulate, splits
-from analysis.sequences.fasta import BadSequence, read_fasta
+from analysis.data.dna import fasta, kmers, simulate, splits
+from analysis.data.dna.fasta import BadSequence, read_fasta
 
 
 def write(path, text, packed=False):

@@ -7,10 +7,12 @@ import pytest
 import torch
 from scipy import stats
 
-from analysis import entropy, normality, signatures
-from analysis.axes import LayerNormWeights
-from analysis.encoder import EncoderLayer, random_layers
-from analysis.stations import normalise, pass_through
+from analysis.core.weights import LayerNormWeights
+from analysis.maps import entropy
+from analysis.representations import layer_profile, normality
+from analysis.transformer.activations import run_layer
+from analysis.transformer.encoder import EncoderLayer, random_layers
+from analysis.transformer.layernorm import normalise
 
 N, MODEL, HEADS = 9, 12, 3
 
@@ -29,7 +31,7 @@ def stack_of(depth=2):
 def run(x, keep=None):
     passed = []
     for layer in stack_of():
-        passed.append(pass_through(x, layer, keep=keep))
+        passed.append(run_layer(x, layer, keep=keep))
         x = passed[-1].second
     return passed
 
@@ -39,10 +41,10 @@ def pad(rows, filling):
 
 
 def test_padding_left_out_is_the_text_without_padding():
-    plain = signatures.measure(run(draw(N, MODEL)))
+    plain = layer_profile.measure(run(draw(N, MODEL)))
     for filling in (draw(5, MODEL, seed=7), 100 * draw(30, MODEL, seed=8)):
         x, keep = pad(draw(N, MODEL), filling)
-        found = signatures.measure(run(x, keep), keep)
+        found = layer_profile.measure(run(x, keep), keep)
         assert found.keys() == plain.keys()
         for name, value in plain.items():
             np.testing.assert_allclose(found[name], value, rtol=1e-9, atol=1e-12, err_msg=name)
@@ -51,7 +53,7 @@ def test_padding_left_out_is_the_text_without_padding():
 def test_padding_counted_in_is_the_sum_over_all_rows():
     x, keep = pad(draw(N, MODEL), draw(1, MODEL, seed=7).expand(20, MODEL))
     passed = run(x, keep)
-    inside, outside = signatures.measure(passed, keep, padding=True), signatures.measure(passed, keep)
+    inside, outside = layer_profile.measure(passed, keep, padding=True), layer_profile.measure(passed, keep)
     assert inside["rows"].tolist() == [29]
     assert outside["rows"].tolist() == [9]
     for layer, stations in enumerate(passed):
@@ -67,7 +69,7 @@ def test_padding_counted_in_is_the_sum_over_all_rows():
 
 def test_numbers_are_those_of_their_definitions():
     passed = run(draw(N, MODEL))
-    found, rows = signatures.measure(passed), signatures.row_statistics(passed)
+    found, rows = layer_profile.measure(passed), layer_profile.row_statistics(passed)
     total = sum(s.second for s in passed).sum(0).numpy()
     bare = [normalise(s.before_second).numpy() for s in passed]
     d = [stats.kstest(v, "norm", args=(v.mean(), v.std(ddof=1))).statistic for v in (total, sum(bare).sum(0))]
@@ -100,7 +102,7 @@ def test_numbers_are_those_of_their_definitions():
         due = np.linalg.svd((s.attention @ s.values).numpy(), compute_uv=False)
         np.testing.assert_allclose(found["largest"][layer], due[:, 0])
         np.testing.assert_allclose(found["stable_rank"][layer], (due**2).sum(-1) / due[:, 0] ** 2)
-        np.testing.assert_allclose(signatures.singular_values(passed)[layer] * N**0.5, due, atol=1e-7)
+        np.testing.assert_allclose(layer_profile.singular_values(passed)[layer] * N**0.5, due, atol=1e-7)
     before = normality.lilliefors(torch.stack([s.before_first for s in passed]))
     torch.testing.assert_close(rows["bare"], before)  # LayerNorm's core does not change it; gain and bias do
     assert (rows["first"] - before).abs().mean() > 0.01
@@ -111,13 +113,13 @@ def test_extreme_coordinates_are_dropped_from_a_sum():
     wide = random_layers(1, 2, 64, generator=torch.Generator().manual_seed(0))[0]
     x = draw(20, 64)
     x[:, 5] += 30
-    found = signatures.measure([pass_through(x, wide)])
+    found = layer_profile.measure([run_layer(x, wide)])
     assert found["dropped"].tolist() == [1]
-    total = pass_through(x, wide).second.sum(0)
+    total = run_layer(x, wide).second.sum(0)
     rest = torch.cat([total[:5], total[6:]])
     assert found["D_sum_kept"][0] == pytest.approx(normality.lilliefors(rest).item())
     assert found["D_sum_kept"][0] < found["D_sum"][0] - 0.02
-    assert signatures.measure([pass_through(draw(N, MODEL), layer)])["dropped"].tolist() == [0]
+    assert layer_profile.measure([run_layer(draw(N, MODEL), layer)])["dropped"].tolist() == [0]
 
 
 def test_outstanding_coordinates_are_found_over_texts():
@@ -125,11 +127,11 @@ def test_outstanding_coordinates_are_found_over_texts():
     rows[:, 3] = 12 * rows[:, 3].sign()
     rows[0, 7] = 5
     rows[0] *= 1000  # one long row must not name the coordinate that is large in it alone
-    found = signatures.outstanding([rows, draw(30, 50, seed=1)], [10, 20])
+    found = layer_profile.outstanding([rows, draw(30, 50, seed=1)], [10, 20])
     assert found["outliers"].tolist() == [1, 0]
     assert found["size"].shape == (2, 50)
     assert found["size"][0].argmax() == 3
-    assert normality.standing_out(rows).tolist() == [3]
+    assert normality.outlier_dimensions(rows).tolist() == [3]
     standard = (rows.numpy() - rows.numpy().mean(1, keepdims=True)) / rows.numpy().std(1, keepdims=True)
     np.testing.assert_allclose(found["size"][0], np.sqrt(np.square(standard).mean(0)))
     assert found["kurtosis"][0] > 5
@@ -144,25 +146,25 @@ def test_outstanding_coordinates_are_found_over_texts():
 def test_refusals():
     passed = run(draw(N, MODEL))
     with pytest.raises(ValueError, match="no layer"):
-        signatures.measure([])
+        layer_profile.measure([])
     with pytest.raises(ValueError, match="keep must be a bool"):
-        signatures.measure(passed, torch.ones(N))
+        layer_profile.measure(passed, torch.ones(N))
     with pytest.raises(ValueError, match="keep must be a bool"):
-        signatures.measure(passed, torch.ones(N + 1, dtype=torch.bool))
+        layer_profile.measure(passed, torch.ones(N + 1, dtype=torch.bool))
     with pytest.raises(ValueError, match="no position"):
-        signatures.measure(passed, torch.zeros(N, dtype=torch.bool))
+        layer_profile.measure(passed, torch.zeros(N, dtype=torch.bool))
     with pytest.raises(ValueError, match="two rows"):
-        signatures.measure(passed, torch.arange(N) < 1)
+        layer_profile.measure(passed, torch.arange(N) < 1)
 
 
 def test_padding_does_not_count_unless_asked_for():
     x, keep = pad(draw(N, MODEL), draw(4, MODEL, seed=7))
     for padding, rows in (({}, N), ({"padding": True}, N + 4)):
-        stations, keys = signatures.counted(run(x, keep), keep, **padding)
+        stations, keys = layer_profile.counted(run(x, keep), keep, **padding)
         assert (len(stations[0].x), keys) == (rows, N)
-        assert signatures.counted(run(x, keep)[:1], keep, **padding)[1] == N
+        assert layer_profile.counted(run(x, keep)[:1], keep, **padding)[1] == N
     passed = run(x, keep)
-    for function in (signatures.row_statistics, signatures.sums, signatures.measure):
+    for function in (layer_profile.row_statistics, layer_profile.sums, layer_profile.measure):
         due = function(passed, keep, padding=False)
         assert all((value == due[name]).all() for name, value in function(passed, keep).items())
-    assert (signatures.singular_values(passed, keep) == signatures.singular_values(passed, keep, padding=False)).all()
+    assert (layer_profile.singular_values(passed, keep) == layer_profile.singular_values(passed, keep, padding=False)).all()

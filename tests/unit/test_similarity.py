@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from analysis import positions, similarity, stretch
-from analysis.attention import softmax
-from analysis.encoder import random_layers
+from analysis.maps import distance
+from analysis.matrices import amplification, singular_values, symmetry
+from analysis.transformer import positional_encodings
+from analysis.transformer.attention import softmax
+from analysis.transformer.encoder import random_layers
 
 
 def factors(seed=0, head=3, model=12, channel=4):
@@ -22,7 +24,7 @@ def factors(seed=0, head=3, model=12, channel=4):
     return tuple(torch.randn(head, model, channel, generator=g, dtype=torch.float64) for _ in range(2))
 
 
-@pytest.mark.parametrize("module", [similarity, stretch, positions])
+@pytest.mark.parametrize("module", [symmetry, amplification, positional_encodings])
 def test_examples(module):
     assert doctest.testmod(module, extraglobs={"torch": torch}).failed == 0
 
@@ -31,23 +33,23 @@ def test_examples(module):
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 9))
 def test_form_equals_dense_eigenvalues(seed, channel, model):
     W_Q, W_K = factors(seed, 2, model, channel)
-    form = similarity.take_form(W_Q, W_K)
+    form = symmetry.symmetric_signature(W_Q, W_K)
     M = W_Q @ W_K.mT
     dense = torch.linalg.eigvalsh((M + M.mT) / 2)
     small = torch.cat([form.eigenvalues, torch.zeros(2, model - form.eigenvalues.shape[1])], dim=1).sort().values
     torch.testing.assert_close(small, dense, atol=1e-10, rtol=1e-10)
-    torch.testing.assert_close(form.antisymmetric, similarity.asymmetry(M))
+    torch.testing.assert_close(form.antisymmetric, symmetry.asymmetry(M))
 
 
 def test_generic_factors_give_as_many_positive_as_negative_directions():
-    form = similarity.take_form(*factors())
+    form = symmetry.symmetric_signature(*factors())
     assert form.positive.tolist() == [4, 4, 4]
     assert form.negative.tolist() == [4, 4, 4]
 
 
 def test_equal_factors_give_a_positive_form():
     W, _ = factors()
-    form = similarity.take_form(W, W)
+    form = symmetry.symmetric_signature(W, W)
     assert form.positive.tolist() == [4, 4, 4]
     assert form.negative.tolist() == [0, 0, 0]
     assert form.antisymmetric.max() < 1e-15
@@ -55,7 +57,7 @@ def test_equal_factors_give_a_positive_form():
 
 def test_opposite_factors_give_a_negative_form():
     W, _ = factors()
-    form = similarity.take_form(W, -W)
+    form = symmetry.symmetric_signature(W, -W)
     assert form.positive.tolist() == [0, 0, 0]
     assert form.negative.tolist() == [4, 4, 4]
 
@@ -63,77 +65,77 @@ def test_opposite_factors_give_a_negative_form():
 def test_no_row_is_amplified_beyond_the_largest_singular_value_and_one_reaches_it():
     W, _ = factors()
     x = torch.randn(200, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    top = stretch.singular_values(W)[:, :1]
-    assert (stretch.amplification(x, W) <= top * (1 + 1e-12)).all()
+    top = singular_values.singular_values(W)[:, :1]
+    assert (amplification.amplification(x, W) <= top * (1 + 1e-12)).all()
     best = torch.linalg.svd(W[0]).U[:, 0]
-    torch.testing.assert_close(stretch.amplification(best[None], W)[0, 0], top[0, 0])
+    torch.testing.assert_close(amplification.amplification(best[None], W)[0, 0], top[0, 0])
 
 
 def test_amplification_with_bias_is_that_of_the_whole_affine_map():
     W, _ = factors()
     x, b = torch.ones(2, 12, dtype=torch.float64), torch.ones(3, 4, dtype=torch.float64)
     due = (x[1] @ W[2] + b[2]).norm() / x[1].norm()
-    torch.testing.assert_close(stretch.amplification(x, W, b)[2, 1], due)
+    torch.testing.assert_close(amplification.amplification(x, W, b)[2, 1], due)
 
 
 def test_mean_amplification_is_the_mean_over_directions():
     W, _ = factors()
     x = torch.randn(20_000, 12, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    measured = stretch.amplification(x, W).square().mean(-1).sqrt()
-    torch.testing.assert_close(measured, stretch.mean_amplification(W), rtol=0.02, atol=0)
+    measured = amplification.amplification(x, W).square().mean(-1).sqrt()
+    torch.testing.assert_close(measured, amplification.mean_amplification(W), rtol=0.02, atol=0)
 
 
 def test_isotropic_positions_have_the_law_of_isotropic_rows():
     W, _ = factors()
     x = torch.randn(20_000, 12, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    rows = stretch.cone_position(x, W)
-    drawn = stretch.isotropic_cone_positions(W, 20_000, np.random.default_rng(4))
+    rows = amplification.cone_position(x, W)
+    drawn = amplification.isotropic_cone_positions(W, 20_000, np.random.default_rng(4))
     level = torch.tensor([0.05, 0.5, 0.95], dtype=torch.float64)
     torch.testing.assert_close(rows.quantile(level, dim=1), drawn.quantile(level, dim=1), atol=0.01, rtol=0)
 
 
 def test_isotropic_positions_of_a_square_map():
     W = torch.eye(2, dtype=torch.float64)[None]
-    drawn = stretch.isotropic_cone_positions(W, 10, np.random.default_rng(0))
+    drawn = amplification.isotropic_cone_positions(W, 10, np.random.default_rng(0))
     torch.testing.assert_close(drawn, torch.ones_like(drawn))
 
 
 def test_cone_grows_with_epsilon_and_ignores_length():
     W, _ = factors()
     x = torch.randn(50, 12, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    shares = [stretch.in_cone(x, W, e).double().mean().item() for e in (0.0, 0.2, 0.5, 1.0)]
+    shares = [amplification.in_cone(x, W, e).double().mean().item() for e in (0.0, 0.2, 0.5, 1.0)]
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    assert torch.equal(stretch.in_cone(x, W, 0.3), stretch.in_cone(7 * x, W, 0.3))
+    assert torch.equal(amplification.in_cone(x, W, 0.3), amplification.in_cone(7 * x, W, 0.3))
     with pytest.raises(ValueError, match="epsilon"):
-        stretch.in_cone(x, W, 1.5)
+        amplification.in_cone(x, W, 1.5)
 
 
 def test_asymmetry_and_total_variation_bounds():
     skew = torch.tensor([[0.0, 1.0], [-1.0, 0.0]])
-    assert similarity.asymmetry(skew) == 1
-    assert similarity.total_variation(torch.eye(2), torch.eye(2).flip(0)).tolist() == [1, 1]
+    assert symmetry.asymmetry(skew) == 1
+    assert distance.total_variation(torch.eye(2), torch.eye(2).flip(0)).tolist() == [1, 1]
     with pytest.raises(ValueError, match="square"):
-        similarity.asymmetry(torch.ones(2, 3))
+        symmetry.asymmetry(torch.ones(2, 3))
 
 
 def test_form_refuses_factors_of_different_shapes(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
     with pytest.raises(ValueError, match="W_K"):
-        similarity.take_form(torch.ones(1, 4, 2), torch.ones(1, 4, 3))
+        symmetry.symmetric_signature(torch.ones(1, 4, 2), torch.ones(1, 4, 3))
     with pytest.raises(ValueError, match=r"W_Q must be \(\.\.\., head, model, channel\)"):
-        similarity.take_form(torch.ones(4, 2), torch.ones(4, 2))
+        symmetry.symmetric_signature(torch.ones(4, 2), torch.ones(4, 2))
 
 
 def test_sines_have_one_norm_and_know_distance_only():
-    table = positions.sinusoidal_positions(64, 16)
+    table = positional_encodings.sinusoidal_positions(64, 16)
     torch.testing.assert_close(table.norm(dim=1), torch.full((64,), math.sqrt(8), dtype=torch.float64))
-    assert positions.toeplitz_defect(table @ table.T) < 1e-12
+    assert positional_encodings.toeplitz_defect(table @ table.T) < 1e-12
     assert table[3, 2].item() == pytest.approx(math.sin(3 / 10000 ** (2 / 16)))
     assert table[3, 5].item() == pytest.approx(math.cos(3 / 10000 ** (4 / 16)))
-    assert positions.toeplitz_defect(torch.diag(torch.arange(4.0))) > 0.4
+    assert positional_encodings.toeplitz_defect(torch.diag(torch.arange(4.0))) > 0.4
     with pytest.raises(ValueError, match="even"):
-        positions.sinusoidal_positions(4, 5)
+        positional_encodings.sinusoidal_positions(4, 5)
 
 
 def test_tables_over_maps_layers_and_heads_hold_the_single_measures():
@@ -141,18 +143,18 @@ def test_tables_over_maps_layers_and_heads_hold_the_single_measures():
     layers = [layer.attention for layer in random_layers(2, 3, 12, generator=g)]
     states = torch.randn(3, 5, 12, generator=g, dtype=torch.float64)
     biased = replace(layers[1], b_K=torch.ones(3, 4, dtype=torch.float64))
-    table = stretch.amplifications(states, [layers[0], biased])
+    table = amplification.amplifications(states, [layers[0], biased])
     assert table.shape == (3, 2, 3, 5)
-    torch.testing.assert_close(table[1, 1], stretch.amplification(states[1], biased.W_K, biased.b_K))
-    linear = stretch.amplifications(states, [layers[0], biased], biased=False)
-    torch.testing.assert_close(linear[1, 1], stretch.amplification(states[1], biased.W_K))
-    top = stretch.over_heads(lambda W: stretch.singular_values(W)[:, 0], layers)
-    torch.testing.assert_close(top[2, 0], stretch.singular_values(layers[0].W_V)[:, 0])
-    torch.testing.assert_close(top, stretch.over_heads(stretch.largest, layers))
-    torch.testing.assert_close(stretch.cone_positions(states, layers)[2, 1],
-                               stretch.cone_position(states[1], layers[1].W_V))
-    torch.testing.assert_close(stretch.amplifications(states[:1], [layers[0]]), table[:, :1])
-    norms = stretch.row_norms(states[1], biased, head=2)
+    torch.testing.assert_close(table[1, 1], amplification.amplification(states[1], biased.W_K, biased.b_K))
+    linear = amplification.amplifications(states, [layers[0], biased], biased=False)
+    torch.testing.assert_close(linear[1, 1], amplification.amplification(states[1], biased.W_K))
+    top = amplification.over_heads(lambda W: singular_values.singular_values(W)[:, 0], layers)
+    torch.testing.assert_close(top[2, 0], singular_values.singular_values(layers[0].W_V)[:, 0])
+    torch.testing.assert_close(top, amplification.over_heads(singular_values.spectral_norm, layers))
+    torch.testing.assert_close(amplification.cone_positions(states, layers)[2, 1],
+                               amplification.cone_position(states[1], layers[1].W_V))
+    torch.testing.assert_close(amplification.amplifications(states[:1], [layers[0]]), table[:, :1])
+    norms = amplification.row_norms(states[1], biased, head=2)
     torch.testing.assert_close(norms[0], states[1].norm(dim=1))
     torch.testing.assert_close(norms[2] / norms[0], table[1, 1, 2])
 
@@ -167,19 +169,19 @@ def layer():
 
 def test_variants_differ_in_what_they_should(layer):
     weights, x = layer
-    found = similarity.score_variants(x, weights)
+    found = symmetry.score_variants(x, weights)
     M = weights.W_Q @ weights.W_K.mT
     torch.testing.assert_close(found["symmetric part of M"], x @ ((M + M.mT) / 2) @ x.T / 2)
     torch.testing.assert_close(found["positive form"], x @ (weights.W_K @ weights.W_K.mT) @ x.T / 2)
     torch.testing.assert_close(found["content alone"], x @ M @ x.T / 2)
     assert torch.linalg.eigvalsh(found["positive form"]).min() > -1e-9
-    assert similarity.asymmetry(found["symmetric part of M"]).max() < 1e-25
-    assert similarity.asymmetry(softmax(found["symmetric part of M"])).min() > 1e-3
+    assert symmetry.asymmetry(found["symmetric part of M"]).max() < 1e-25
+    assert symmetry.asymmetry(softmax(found["symmetric part of M"])).min() > 1e-3
     assert (found["as trained"] - found["content alone"]).abs().max() > 0.1
 
 
 def test_attention_with_symmetric_scores_is_balanced_and_has_real_eigenvalues(layer):
-    scores = similarity.score_variants(layer[1], layer[0])["symmetric part of M"]
+    scores = symmetry.score_variants(layer[1], layer[0])["symmetric part of M"]
     flow = scores.exp().sum(-1, keepdim=True) * softmax(scores)
     torch.testing.assert_close(flow, flow.mT)
     assert torch.linalg.eigvals(softmax(scores)).imag.abs().max() < 1e-9
@@ -187,11 +189,11 @@ def test_attention_with_symmetric_scores_is_balanced_and_has_real_eigenvalues(la
 
 def test_key_bias_moves_no_attention_and_query_bias_does(layer):
     weights, x = layer
-    assert similarity.attention_moved(x, weights).max() == 0
-    assert similarity.attention_moved(x, weights, instead=similarity.without(weights, "b_K")).max() < 1e-14
-    assert similarity.attention_moved(x, weights, instead=similarity.without(weights, "b_Q")).min() > 1e-6
-    assert similarity.attention_moved(x, weights, rows=2 * x).min() > 1e-6
-    torch.testing.assert_close(similarity.level(x).norm(dim=1), x.norm(dim=1).mean().expand(6))
+    assert distance.attention_moved(x, weights).max() == 0
+    assert distance.attention_moved(x, weights, instead=symmetry.without(weights, "b_K")).max() < 1e-14
+    assert distance.attention_moved(x, weights, instead=symmetry.without(weights, "b_Q")).min() > 1e-6
+    assert distance.attention_moved(x, weights, rows=2 * x).min() > 1e-6
+    torch.testing.assert_close(symmetry.equalise_norms(x).norm(dim=1), x.norm(dim=1).mean().expand(6))
 
 
 ODD = {"nan": torch.full((3, 4, 4), torch.nan), "empty": torch.zeros(3, 0, 0), "scalar": torch.tensor(1.0),
@@ -200,14 +202,14 @@ MAP = torch.ones(3, 4, 2)
 
 
 @pytest.mark.parametrize("function", [
-    lambda v: similarity.take_form(v, v), similarity.level, lambda v: similarity.total_variation(v, v),
-    similarity.asymmetry, stretch.singular_values, stretch.largest, stretch.mean_amplification,
-    lambda v: stretch.amplification(v, MAP), lambda v: stretch.cone_position(v, MAP),
-    lambda v: stretch.cone_position(torch.ones(3, 4), v), lambda v: stretch.in_cone(v, MAP, 0.1),
-    lambda v: stretch.isotropic_cone_positions(v, 5, np.random.default_rng(0)),
-    lambda v: stretch.row_norms(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention, 0),
-    lambda v: similarity.score_variants(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention),
-    lambda v: similarity.attention_moved(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention)])
+    lambda v: symmetry.symmetric_signature(v, v), symmetry.equalise_norms, lambda v: distance.total_variation(v, v),
+    symmetry.asymmetry, singular_values.singular_values, singular_values.spectral_norm, amplification.mean_amplification,
+    lambda v: amplification.amplification(v, MAP), lambda v: amplification.cone_position(v, MAP),
+    lambda v: amplification.cone_position(torch.ones(3, 4), v), lambda v: amplification.in_cone(v, MAP, 0.1),
+    lambda v: amplification.isotropic_cone_positions(v, 5, np.random.default_rng(0)),
+    lambda v: amplification.row_norms(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention, 0),
+    lambda v: symmetry.score_variants(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention),
+    lambda v: distance.attention_moved(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention)])
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_input_is_refused_by_name(function, odd, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
@@ -222,64 +224,64 @@ def test_arguments_that_do_not_fit_are_refused(layer, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     weights, x = layer
     with pytest.raises(ValueError, match="biases must be among"):
-        similarity.without(weights, "W_Q")
+        symmetry.without(weights, "W_Q")
     with pytest.raises(ValueError, match="row of zeros"):
-        similarity.level(torch.zeros(2, 3))
+        symmetry.equalise_norms(torch.zeros(2, 3))
     with pytest.raises(ValueError, match="one shape"):
-        similarity.total_variation(torch.ones(2, 3), torch.ones(1, 3))
+        distance.total_variation(torch.ones(2, 3), torch.ones(1, 3))
     with pytest.raises(ValueError, match="x must be"):
-        stretch.amplification(x[:, :5], weights.W_Q)
+        amplification.amplification(x[:, :5], weights.W_Q)
     with pytest.raises(ValueError, match="x must be"):
-        stretch.amplification(x.float(), weights.W_Q)
+        amplification.amplification(x.float(), weights.W_Q)
     for shape in ((0, 4, 2), (4, 2), (1, 1, 4, 2)):
         with pytest.raises(ValueError, match=r"W must be .*head, model, channel"):
-            stretch.singular_values(torch.ones(shape))
+            singular_values.singular_values(torch.ones(shape))
     for head in (-1, 3):
         with pytest.raises(ValueError, match=r"head must be in 0\.\.2"):
-            stretch.row_norms(x, weights, head)
+            amplification.row_norms(x, weights, head)
     for states in (torch.ones(1, 5, 12).double(), torch.ones(4, 5, 12).double()):
         with pytest.raises(ValueError, match="states must be one for each of 2 layers"):
-            stretch.amplifications(states, [weights, weights])
+            amplification.amplifications(states, [weights, weights])
     nothing = weights.W_Q.clone()
     nothing[1] = 0
-    for call in (lambda: stretch.cone_position(x, nothing),
-                 lambda: stretch.isotropic_cone_positions(nothing, 5, np.random.default_rng(0))):
+    for call in (lambda: amplification.cone_position(x, nothing),
+                 lambda: amplification.isotropic_cone_positions(nothing, 5, np.random.default_rng(0))):
         with pytest.raises(ValueError, match="W is zero in head 1"):
             call()
     with pytest.raises(ValueError, match="samples"):
-        stretch.isotropic_cone_positions(weights.W_Q, 0, np.random.default_rng(0))
+        amplification.isotropic_cone_positions(weights.W_Q, 0, np.random.default_rng(0))
     with pytest.raises(ValueError, match="epsilon"):
-        stretch.in_cone(x, weights.W_Q, float("nan"))
+        amplification.in_cone(x, weights.W_Q, float("nan"))
 
 
 @settings(max_examples=100, deadline=None)
 @given(hnp.arrays(np.float64, (3, 3), elements=st.floats(-1e300, 1e300, allow_subnormal=False)))
 def test_asymmetry_of_any_matrix_is_a_share(matrix):
-    share = similarity.asymmetry(torch.from_numpy(matrix))
+    share = symmetry.asymmetry(torch.from_numpy(matrix))
     assert 0 <= share <= 1 + 1e-12
     half = torch.from_numpy(matrix) / 4
-    assert similarity.asymmetry(half + half.T) <= 1e-15
-    assert similarity.asymmetry(torch.zeros(3, 3)) == 0
+    assert symmetry.asymmetry(half + half.T) <= 1e-15
+    assert symmetry.asymmetry(torch.zeros(3, 3)) == 0
 
 
 def test_a_head_without_weights_has_a_symmetric_form_without_directions():
-    form = similarity.take_form(torch.zeros(1, 4, 2), torch.ones(1, 4, 2))
+    form = symmetry.symmetric_signature(torch.zeros(1, 4, 2), torch.ones(1, 4, 2))
     assert form.antisymmetric.tolist() == [0] == form.positive.tolist() == form.negative.tolist()
 
 
 def test_asymmetry_does_not_depend_on_the_size_of_the_numbers():
     matrix = torch.randn(5, 5, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     for size in (1e-200, 1e200):
-        torch.testing.assert_close(similarity.asymmetry(size * matrix), similarity.asymmetry(matrix))
+        torch.testing.assert_close(symmetry.asymmetry(size * matrix), symmetry.asymmetry(matrix))
 
 
 def test_texts_of_a_batch_are_levelled_each_by_itself():
     x = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(4), dtype=torch.float64) * torch.tensor(
         [1.0, 10.0, 100.0])[:, None, None]
-    torch.testing.assert_close(similarity.level(x), torch.stack([similarity.level(text) for text in x]))
+    torch.testing.assert_close(symmetry.equalise_norms(x), torch.stack([symmetry.equalise_norms(text) for text in x]))
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_asymmetry_of_a_batch_needs_square_matrices():
     with pytest.raises(ValueError, match="matrix must be square"):
-        similarity.asymmetry(torch.ones(3, 4, 5))
+        symmetry.asymmetry(torch.ones(3, 4, 5))

@@ -5,8 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from analysis.sequences import simulate
-from analysis.sequences.fasta import GAP, BadSequence
+from analysis.data.dna import simulate
+from analysis.data.dna.fasta import GAP, BadSequence
 
 
 def spoil(runs, singles, seed, length=3822):

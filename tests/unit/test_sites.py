@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from analysis.intervals import rotations
-from analysis.sequences import sites
-from analysis.sequences.fasta import Gene
-from analysis.sequences.simulate import Backbone, invent_backbones
+from analysis.data.dna import sites
+from analysis.data.dna.fasta import Gene
+from analysis.data.dna.simulate import Backbone, invent_backbones
+from analysis.statistics.intervals import rotations
 
 LINEAGES = [Backbone("a1", "A", "AAAAAA"), Backbone("b1", "B", "AACAAA"), Backbone("b2", "B", "AACAAG"),
             Backbone("c1", "C", "AAAA-A")]

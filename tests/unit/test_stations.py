@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from analysis.attention import attend
-from analysis.encoder import encode_layer, random_layers
-from analysis.stations import normalise, pass_through
+from analysis.transformer.activations import run_layer
+from analysis.transformer.attention import attend
+from analysis.transformer.encoder import encode_layer, random_layers
+from analysis.transformer.layernorm import normalise
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def layer():
 
 def test_stations_are_those_of_the_encoder(layer):
     x = torch.randn(7, 12, dtype=torch.float64)
-    passed = pass_through(x, layer)
+    passed = run_layer(x, layer)
     torch.testing.assert_close(passed.second, encode_layer(x, layer))
     torch.testing.assert_close(passed.attended, attend(x, layer.attention).output)
     torch.testing.assert_close(normalise(passed.before_first), passed.first)  # its gain is 1 and its bias 0
@@ -29,33 +30,33 @@ def test_biases_count(layer):
     biases = {name: torch.randn(getattr(layer.attention, name).shape, dtype=torch.float64)
               for name in ("b_Q", "b_K", "b_V", "b_O")}
     layer, x = replace(layer, attention=replace(layer.attention, **biases)), torch.randn(7, 12, dtype=torch.float64)
-    torch.testing.assert_close(pass_through(x, layer).attended, attend(x, layer.attention).output)
-    torch.testing.assert_close(pass_through(x, layer).second, encode_layer(x, layer))
+    torch.testing.assert_close(run_layer(x, layer).attended, attend(x, layer.attention).output)
+    torch.testing.assert_close(run_layer(x, layer).second, encode_layer(x, layer))
 
 
 def test_other_maps_take_the_place_of_the_own(layer):
     x = torch.randn(7, 12, dtype=torch.float64)
     uniform = torch.full((3, 7, 7), 1 / 7, dtype=torch.float64)
-    passed = pass_through(x, layer, uniform)
+    passed = run_layer(x, layer, uniform)
     torch.testing.assert_close(passed.heads, passed.heads[:1].expand(7, 12))
-    own = pass_through(x, layer)
-    torch.testing.assert_close(pass_through(x, layer, own.attention).second, own.second)
+    own = run_layer(x, layer)
+    torch.testing.assert_close(run_layer(x, layer, own.attention).second, own.second)
     with pytest.raises(ValueError, match="maps must be"):
-        pass_through(x, layer, uniform[:, :6, :6])
+        run_layer(x, layer, uniform[:, :6, :6])
 
 
 def test_nobody_listens_to_what_is_not_kept(layer):
     """The padding mask is that of transformers: positions of padding still ask."""
     x = torch.randn(7, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     keep = torch.arange(7) < 5
-    padded, plain = pass_through(x, layer, keep=keep), pass_through(x[:5], layer)
+    padded, plain = run_layer(x, layer, keep=keep), run_layer(x[:5], layer)
     assert not padded.attention[..., 5:].any()
     torch.testing.assert_close(padded.attention.sum(-1), torch.ones(3, 7).double())
     torch.testing.assert_close(padded.second[:5], plain.second)
     for name in ("x", "attention", "values", "heads", "attended", "first", "perceived", "second", "before_second"):
         torch.testing.assert_close(getattr(padded.only(keep), name), getattr(plain, name))
-    torch.testing.assert_close(pass_through(x, layer, keep=torch.ones(7, dtype=torch.bool)).second,
-                               pass_through(x, layer).second)
+    torch.testing.assert_close(run_layer(x, layer, keep=torch.ones(7, dtype=torch.bool)).second,
+                               run_layer(x, layer).second)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -63,21 +64,21 @@ def test_refusals(layer):
     x, maps = torch.randn(7, 12, dtype=torch.float64), torch.full((3, 7, 7), 1 / 7, dtype=torch.float64)
     for keep in (torch.ones(7), torch.ones(6, dtype=torch.bool), [True] * 7):
         with pytest.raises(ValueError, match="keep must be a bool"):
-            pass_through(x, layer, keep=keep)
+            run_layer(x, layer, keep=keep)
         with pytest.raises(ValueError, match="keep must be a bool"):
-            pass_through(x, layer).only(keep)
+            run_layer(x, layer).only(keep)
     with pytest.raises(ValueError, match=r"got \(7,\) in torch\.float32"):
-        pass_through(x, layer, keep=torch.ones(7))
+        run_layer(x, layer, keep=torch.ones(7))
     with pytest.raises(ValueError, match="no position"):
-        pass_through(x, layer, keep=torch.zeros(7, dtype=torch.bool))
+        run_layer(x, layer, keep=torch.zeros(7, dtype=torch.bool))
     with pytest.raises(ValueError, match="not both"):
-        pass_through(x, layer, maps, keep=torch.ones(7, dtype=torch.bool))
+        run_layer(x, layer, maps, keep=torch.ones(7, dtype=torch.bool))
     with pytest.raises(ValueError, match="not finite"):
-        pass_through(x * float("nan"), layer)
+        run_layer(x * float("nan"), layer)
     with pytest.raises(ValueError, match="maps holds"):
-        pass_through(x, layer, maps * float("nan"))
+        run_layer(x, layer, maps * float("nan"))
     with pytest.raises(ValueError, match=r"maps must be .* torch.float64 on cpu to fit x"):
-        pass_through(x, layer, maps.float())
+        run_layer(x, layer, maps.float())
     with pytest.raises(ValueError, match=r"float16"):
         normalise(300 * torch.randn(2, 12).half())
     with pytest.raises(TypeError, match="must be a tensor"):

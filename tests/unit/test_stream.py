@@ -9,8 +9,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from analysis import stream, sums
-from analysis.stream import MapStatistics, Moments
+from analysis.maps import streaming
+from analysis.maps.streaming import MapStatistics, Moments
+from analysis.statistics import exact_sums
 
 LAYERS, HEADS, POSITIONS = 2, 3, 14
 
@@ -33,14 +34,14 @@ def reference(query, key, causal=False):
 
 
 def test_examples():
-    assert doctest.testmod(stream).failed == 0
-    assert doctest.testmod(sums, extraglobs={"torch": torch}).failed == 0
+    assert doctest.testmod(streaming).failed == 0
+    assert doctest.testmod(exact_sums, extraglobs={"torch": torch}).failed == 0
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("n", "rows"), [(1, 256), (2, 256), (9, 256), (14, 256), (14, 5), (9, 3)])
 def test_equals_stored_maps(n, rows, causal, monkeypatch):
-    monkeypatch.setattr(stream, "ROWS", rows)
+    monkeypatch.setattr(streaming, "ROWS", rows)
     query, key, value = draw(n)
     statistics = MapStatistics(LAYERS, HEADS, POSITIONS)
     for layer in range(LAYERS):
@@ -144,7 +145,7 @@ def test_processes_refuse_sums_at_the_end_of_64_bits():
 def test_visiting_maps():
     query, key, value = draw(9)
     seen = []
-    attend = stream.visit_maps(lambda layer, maps: seen.append((layer, maps)))
+    attend = streaming.visit_maps(lambda layer, maps: seen.append((layer, maps)))
     output = attend(1, query, key, value, scale=0.5)
     maps, _, _ = reference(query, key)
     assert seen[0][0] == 1
@@ -169,7 +170,7 @@ def test_refusals():
 
 WORKER = """
 import sys, torch, torch.distributed as dist
-from analysis.stream import MapStatistics
+from analysis.maps.streaming import MapStatistics
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
 statistics = MapStatistics(1, 3, 14)
@@ -222,7 +223,7 @@ def test_half_precision_is_summed_in_single(dtype, causal):
     assert (statistics.entropy()[0] - entropy.mean((0, -1))).abs().max() < 1e-6
     assert (statistics.column_mass()[0] - maps.sum(-2).mean(0)).abs().max() < 1e-5
     seen = []
-    stream.visit_maps(lambda _, m: seen.append(m))(0, query, key, value, scale=0.5, causal=causal)
+    streaming.visit_maps(lambda _, m: seen.append(m))(0, query, key, value, scale=0.5, causal=causal)
     assert (seen[0] - maps).abs().max() < 1e-6
 
 
@@ -246,7 +247,7 @@ def test_a_map_that_is_not_finite_is_refused_and_not_counted(bad, causal):
         statistics.attend(0, query, key, value, scale=0.5, causal=causal)  # the first of the two would be fine
     assert all((total == 0).all() for total in statistics.state.values())
     with pytest.raises(ValueError, match="layer 3 holds nan"):
-        stream.visit_maps(lambda *_: None)(3, query, key, value, scale=0.5, causal=causal)
+        streaming.visit_maps(lambda *_: None)(3, query, key, value, scale=0.5, causal=causal)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -257,7 +258,7 @@ def test_autocast_changes_nothing(causal):
     output = plain.attend(0, query, key, value, scale=0.5, causal=causal)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         again = cast.attend(0, query, key, value, scale=0.5, causal=causal)
-        stream.visit_maps(lambda _, m: seen.append(m))(0, query, key, value, scale=0.5, causal=causal)
+        streaming.visit_maps(lambda _, m: seen.append(m))(0, query, key, value, scale=0.5, causal=causal)
     assert torch.equal(output, again)
     assert all(torch.equal(plain.state[name], cast.state[name]) for name in plain.state)
     assert (seen[0] - reference(query, key, causal)[0]).abs().max() < 1e-6
@@ -319,8 +320,8 @@ def test_layers_that_saw_different_sequences_have_no_common_mean():
 def test_fixed_point_refuses_what_has_none():
     for number in (torch.nan, torch.inf, -torch.inf, 2.0**31, -1e30):
         with pytest.raises(ValueError, match="must be finite and below"):
-            stream.fixed(torch.tensor([0.0, number]))
-    assert stream.fixed(torch.tensor(-0.25)).item() == -2**30
+            streaming.fixed(torch.tensor([0.0, number]))
+    assert streaming.fixed(torch.tensor(-0.25)).item() == -2**30
     moments = Moments((2,))
     for bad in (torch.tensor([0.0, torch.nan]), torch.tensor([0.0, 5e4])):  # the square of 50,000 is beyond
         with pytest.raises(ValueError, match="below 2147483648"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import normality, tails
+from analysis.representations import normality, normality_power
 
 
 def heavy(freedom, size, draws=1500, seed=9):
@@ -14,17 +14,17 @@ def heavy(freedom, size, draws=1500, seed=9):
 
 def test_a_shape_is_recognised_at_the_other_size():
     large, small = heavy(4.5, 768), heavy(4.5, 192)  # 4.5 is none of the shapes that are tried
-    found = tails.at_other_size([large.mean()], 768, 192, np.random.default_rng(0))
+    found = normality_power.at_other_size([large.mean()], 768, 192, np.random.default_rng(0))
     assert found.mean[0] == pytest.approx(small.mean(), rel=0.04)
     assert found.failing[0] == pytest.approx((small > normality.critical_value(192)).mean(), abs=0.06)
 
 
 def test_the_shapes_grow_heavier_from_one_to_the_next():
-    assert list(tails.FREEDOMS) == sorted(set(tails.FREEDOMS), reverse=True)
+    assert list(normality_power.FREEDOMS) == sorted(set(normality_power.FREEDOMS), reverse=True)
 
 
 def test_below_the_gaussian_stands_the_gaussian():
-    found = tails.at_other_size([0.001, 0.015], 768, 192, np.random.default_rng(0))
+    found = normality_power.at_other_size([0.001, 0.015], 768, 192, np.random.default_rng(0))
     assert found.mean[0] == found.mean[1] == pytest.approx(normality.simulate_null(
         192, 1500, np.random.default_rng(1)).mean().item(), rel=0.03)
     assert found.failing == pytest.approx(0.05, abs=0.03)
@@ -32,15 +32,15 @@ def test_below_the_gaussian_stands_the_gaussian():
 
 def test_the_same_size_gives_the_statistics_back():
     due = np.array([0.04, 0.06, 0.09])
-    assert tails.at_other_size(due, 300, 300, np.random.default_rng(0)).mean == pytest.approx(due, rel=0.06)
+    assert normality_power.at_other_size(due, 300, 300, np.random.default_rng(0)).mean == pytest.approx(due, rel=0.06)
 
 
 def test_what_no_shape_reaches_is_refused():
     with pytest.raises(ValueError, match="statistics must be at most"):
-        tails.at_other_size([0.5], 100, 50, np.random.default_rng(0), draws=50)
+        normality_power.at_other_size([0.5], 100, 50, np.random.default_rng(0), draws=50)
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_what_is_no_number_is_refused():
     with pytest.raises(ValueError, match="statistics must be finite"):
-        tails.at_other_size([0.05, None], 100, 50, np.random.default_rng(0), draws=50)
+        normality_power.at_other_size([0.05, None], 100, 50, np.random.default_rng(0), draws=50)

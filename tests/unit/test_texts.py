@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from analysis import texts
+from analysis.data import texts
 
 README = (texts.BUNDLED.parent / "README.md").read_text(encoding="utf-8")
 

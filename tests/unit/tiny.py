@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from analysis.axes import AttentionWeights
+from analysis.core.weights import AttentionWeights
 
 GPT2 = {"model_type": "gpt2", "vocab_size": 31, "n_positions": 16, "n_embd": 12, "n_layer": 2, "n_head": 3,
         "layer_norm_epsilon": 1e-5, "bos_token_id": 0, "eos_token_id": 0}

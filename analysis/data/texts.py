@@ -1,0 +1,199 @@
+"""Text to run models on, and text to train them on, without a network.
+
+* :func:`passages`: 48 bundled passages of CPython's language reference, 30 to about 450 words.
+* :func:`read`: a reader's own text files, cut into passages.
+* :func:`corpus`: what every Python carries, the topics of ``pydoc_data`` and the docstrings of the standard
+  library. Passages are taken from the topics that the training part of the corpus leaves out.
+
+Tokenising belongs to the models, nucleotide sequences to :mod:`analysis.data.dna`.
+"""
+
+import ast
+import hashlib
+import json
+import re
+import sysconfig
+from pathlib import Path
+
+from analysis import asked
+
+BUNDLED = Path(__file__).parents[1] / "bundled" / "texts" / "passages.jsonl"
+HOLD_OUT = 4
+"""Every fourth topic by name, from the first on, is held out."""
+COUNT, SHORTEST, LONGEST = 48, 30, 450
+# absent from some distributions of Python, or no documentation
+SKIPPED = {"site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "lib2to3", "turtledemo",
+           "ensurepip", "tkinter", "distutils", "turtle.py", "pydoc_data"}
+
+
+def passages(longest: int | None = None, count: int | None = None, source: str | Path | None = None) -> list[str]:
+    """Return the bundled passages, or those of the reader's own files.
+
+    Lengths are spread evenly on a logarithmic scale, and any first few passages have short and long ones among them.
+
+    Parameters
+    ----------
+    longest
+        Leave out passages of more words than this.
+    count
+        Return only so many.
+    source
+        A text file, or a folder of ``.txt`` files, to read instead; see :func:`read`. Of those texts ``count`` is the
+        most that is returned.
+
+    Raises
+    ------
+    ValueError
+        If ``count`` is below 1, or fewer than ``count`` of the bundled passages are left, or none at all.
+
+    Examples
+    --------
+    >>> len(passages())
+    48
+    >>> all(len(text.split()) <= 100 for text in passages(longest=100))
+    True
+    """
+    if source is None:
+        source = asked.texts()
+    if source is None:
+        found = [json.loads(line)["text"] for line in BUNDLED.read_text(encoding="utf-8").splitlines()]
+    else:
+        found = read(source)
+    if count is not None and count < 1:
+        raise ValueError(f"count must be at least 1, got {count}")
+    kept = [text for text in found if longest is None or len(text.split()) <= longest]
+    least = 1 if source is not None else max(1, count or 1)
+    if len(kept) < least:
+        raise ValueError(f"{least} passages were asked for, but only {len(kept)} of {len(found)} in "
+                         f"{source or 'the bundle'} have at most "
+                         f"{'any number of' if longest is None else longest} words")
+    return kept[:count]
+
+
+def read(path: str | Path) -> list[str]:
+    """Read passages from a UTF-8 text file, or from every ``.txt`` file of a folder in the order of their names.
+
+    Passages are what blank lines separate; in a file without blank lines, each line is one.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is nothing at ``path``.
+    ValueError
+        If a folder holds no ``.txt`` file, or a file is empty or is not UTF-8 text. The message names the file.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no text at {path}: give a .txt file, or a folder of them")
+    files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
+    if not files:
+        raise ValueError(f"the folder {path} holds no .txt file")
+    return [text for file in files for text in _blocks(file)]
+
+
+def _blocks(file: Path) -> list[str]:
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except (UnicodeDecodeError, OSError) as error:
+        raise ValueError(f"{file} cannot be read as UTF-8 text: {error}") from error
+    if not text or "\0" in text:
+        raise ValueError(f"{file} {'holds bytes that are not text' if text else 'is empty'}")
+    parts = re.split(r"\n\s*\n", text)
+    return [part.strip() for part in (parts if len(parts) > 1 else text.splitlines()) if part.strip()]
+
+
+def digest(text: str) -> str:
+    """Return the sha256 of the text's UTF-8 bytes, in hexadecimal.
+
+    Examples
+    --------
+    >>> digest("abc")[:8]
+    'ba7816bf'
+    """
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def topics() -> dict[str, str]:
+    """Return CPython's language reference as this interpreter carries it: topic to text, ordered by name."""
+    from pydoc_data.topics import topics as found
+
+    return {name: found[name] for name in sorted(found)}
+
+
+def docstrings(library: Path | None = None) -> list[str]:
+    """Collect the docstrings of the standard library, file by file in the order of their paths, importing none.
+
+    Parameters
+    ----------
+    library
+        Another folder of Python files; this interpreter's standard library by default.
+    """
+    root = Path(library or sysconfig.get_path("stdlib"))
+    files = [file for file in sorted(root.rglob("*.py")) if not SKIPPED & set(file.relative_to(root).parts)]
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    trees = (ast.parse(file.read_bytes()) for file in files)
+    found = (ast.get_docstring(node) for tree in trees for node in ast.walk(tree) if isinstance(node, kinds))
+    return [text for text in found if text]
+
+
+def corpus(held_out: bool = False) -> str:
+    """Return the training part of the text that every Python carries, or the part held out from it.
+
+    Paragraphs of the topics, then of the docstrings, each kept only where it first occurs. What occurs in a held-out
+    topic is in no other part, so that nothing held out was trained on. The text depends on the Python version: state
+    :func:`digest` of it beside whatever was made with it.
+    """
+    kept_out = _held_out_topics()
+    away = dict.fromkeys(_paragraphs("\n\n".join(kept_out.values())))
+    if held_out:
+        return "\n\n".join(away)
+    rest = [text for name, text in topics().items() if name not in kept_out] + docstrings()
+    return "\n\n".join(dict.fromkeys(part for part in _paragraphs("\n\n".join(rest)) if part not in away))
+
+
+def _held_out_topics() -> dict[str, str]:
+    names = list(topics())
+    return {name: topics()[name] for name in names[::HOLD_OUT]}
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [part.rstrip() for part in re.split(r"\n[ \t]*\n", text.strip("\n")) if part.strip()]
+
+
+def make_passages() -> list[str]:
+    """Make the bundled passages again from the held-out topics of this Python; a fixed rule, nothing is drawn.
+
+    Prose only: indentation, headings, code and grammar are dropped, sentences kept whole. Passage ``i`` is to have
+    ``30 * 15 ** frac(i / golden ratio)`` words, and takes them, the longest first, from the topic with most left.
+    """
+    left, seen = {}, set()
+    for name, text in _held_out_topics().items():
+        fresh = [part for part in map(_prose, _paragraphs(text)) if part and part not in seen]
+        seen.update(fresh)
+        left[name] = [sentence for part in fresh for sentence in _sentences(part)]
+    golden = (5 ** 0.5 - 1) / 2
+    target = {i: SHORTEST * (LONGEST / SHORTEST) ** (i * golden % 1) for i in range(COUNT)}
+    made = {}
+    for i in sorted(target, key=lambda i: (-target[i], i)):
+        sentences, taken = max(left.values(), key=_words), []
+        while sentences and _words(taken) < target[i]:
+            taken.append(sentences.pop(0))
+        made[i] = " ".join(taken)
+    return [made[i] for i in range(COUNT)]
+
+
+def _words(sentences: list[str]) -> int:
+    return sum(len(sentence.split()) for sentence in sentences)
+
+
+def _sentences(text: str) -> list[str]:
+    return [part for part in re.split(r"(?<=[.?!:]) (?=[A-Z\"])", text) if part[-1] != ":"]
+
+
+def _prose(paragraph: str) -> str:
+    """Return the paragraph on one line, or nothing where it is code, grammar, a heading or a fragment."""
+    text = re.sub(r"(?<=\w)- ", "-", " ".join(re.sub(r"^\s*(\*|[0-9]+\.)\s+", "", paragraph).split()))
+    code = re.search(r"::=|>>>|\*\*\*|===|---|\| ?\w+ ?\||[{}]|==|\+[-=]|->| = |^(class|def|from|import) ", text)
+    if code or not re.match(r"[A-Z\"].*[.:]$", text) or len(text.split()) < 8:
+        return ""
+    return re.sub(r"\*(\w[^*]*)\*", r"\1", text).replace('"', "")

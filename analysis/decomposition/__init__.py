@@ -1,0 +1,1 @@
+"""The same computations rewritten exactly: parts of scores, merged matrices, folded biases."""

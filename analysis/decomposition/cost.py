@@ -1,0 +1,116 @@
+r"""What three ways to compute the same attention layer cost: parameters, multiply-adds, numbers kept in the cache.
+
+Counted, not timed. Softmax, additions of biases and the division are left out; the causal half is not saved.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from einops import einsum
+
+from analysis.core.axes import Residual
+from analysis.core.weights import AttentionWeights
+from analysis.decomposition.qk_ov import constant_pattern, ov_matrix, qk_matrix, update_bias
+from analysis.transformer.attention import check_input, mask_future, softmax
+
+FORMS = ("factored", "merged", "input-cached")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Numbers stored, multiply-adds for a whole sequence and for one more token, numbers cached at its end."""
+
+    parameters: int
+    sequence: int
+    step: int
+    cache: int
+
+
+def cost(form: str, n: int, model: int, head: int, channel: int) -> Cost:
+    """Count what a layer costs in one of three forms.
+
+    Parameters
+    ----------
+    form
+        ``"factored"``: queries, keys, values, output, as every library does; keys and values are cached.
+        ``"merged"``: ``W^P`` and ``W^M`` as full matrices; the inputs are cached.
+        ``"input-cached"``: four factors, but a query is carried into model space and the inputs are mixed before
+        values are made; the inputs are cached.
+    n
+        Positions: those of the sequence, or those already there plus the new one for a step.
+
+    Raises
+    ------
+    ValueError
+        If the form is unknown or a size is below 1.
+
+    Notes
+    -----
+    Ledger P-22, M-23. ``parameters`` includes the biases that each form needs.
+
+    Examples
+    --------
+    One head as wide as the stream: merging halves the parameters.
+
+    >>> [cost(form, 10, 4, 1, 4).parameters - 4 for form in ("factored", "merged")]
+    [76, 36]
+    """
+    if form not in FORMS:
+        raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+    if min(n, model, head, channel) < 1:
+        raise ValueError(f"n, model, head, channel must be at least 1, got {n}, {model}, {head}, {channel}")
+    width = head * channel
+    if form == "factored":
+        return Cost(4 * model * width + 3 * width + model,
+                    4 * n * model * width + 2 * n * n * width, 4 * model * width + 2 * n * width, 2 * n * width)
+    if form == "merged":
+        return Cost(2 * head * model * model + head * model + model,
+                    2 * n * head * model * model + 2 * n * n * head * model,
+                    2 * head * model * model + 2 * n * head * model, n * model)
+    return Cost(4 * model * width + 3 * width + model,
+                4 * n * model * width + 2 * n * n * head * model, 4 * model * width + 2 * n * head * model, n * model)
+
+
+def prepare(form: str, weights: AttentionWeights, *, causal: bool = False) -> Callable[[Residual], Residual]:
+    """Build a function from input to output that does the work that :func:`cost` counts, and no other.
+
+    Merged matrices are formed once, here.
+    """
+    if form == "factored":
+        return lambda x: _factored(x, weights, causal)
+    if form == "merged":
+        parts = qk_matrix(weights), constant_pattern(weights), ov_matrix(weights), update_bias(weights)
+        return lambda x: _merged(x, weights, parts, causal)
+    if form == "input-cached":
+        return lambda x: _input_cached(x, weights, causal)
+    raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+
+
+def _softmax(scores, weights, causal):
+    scores = scores / weights.channel**0.5
+    return softmax(mask_future(scores) if causal else scores)
+
+
+def _factored(x, w, causal):
+    check_input(x, w)
+    q, k, v = (einsum(x, W, "... position model, head model channel -> ... head position channel") + b[:, None]
+               for W, b in ((w.W_Q, w.b_Q), (w.W_K, w.b_K), (w.W_V, w.b_V)))
+    attention = _softmax(q @ k.mT, w, causal)
+    return einsum(attention @ v, w.W_O, "... head query channel, head channel model -> ... query model") + w.b_O
+
+
+def _merged(x, w, parts, causal):
+    check_input(x, w)
+    W_P, c, W_M, bias = parts
+    x = x.unsqueeze(-3)
+    attention = _softmax((x @ W_P + c[:, None]) @ x.mT, w, causal)
+    return (attention @ (x @ W_M)).sum(-3) + bias
+
+
+def _input_cached(x, w, causal):
+    check_input(x, w)
+    wide = x.unsqueeze(-3)
+    sought = (wide @ w.W_Q + w.b_Q[:, None]) @ w.W_K.mT
+    mixed = _softmax(sought @ wide.mT, w, causal) @ wide
+    return einsum(mixed @ w.W_V + w.b_V[:, None], w.W_O,
+                  "... head query channel, head channel model -> ... query model") + w.b_O

@@ -1,0 +1,222 @@
+r"""Attention in model space: patterns (what a query looks for) and messages (what a key has to say).
+
+``sum_h softmax(P_h x^T / sqrt(channel)) M_h + b`` with ``P_h = x W^P_h + c_h`` and ``M_h = x W^M_h``. What belongs
+here: the two merged matrices, the pattern with its constant part, the freedom in the factors, rotary embeddings.
+What does not: singular values (``spectra``), what the forms cost (``costs``), the semi-bias of a vocabulary (``bias``).
+"""
+
+import math
+from dataclasses import replace
+
+import torch
+from einops import einsum
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.core.axes import Attention, Residual, Scores
+from analysis.core.checks import check_fit, check_real, check_tensor
+from analysis.core.weights import AttentionWeights
+from analysis.transformer.attention import Attended, check_input, mask_future, softmax
+from analysis.transformer.positional_encodings import rotation
+
+Patterns = Float[Tensor, "*batch head query model"]
+Messages = Float[Tensor, "*batch head key model"]
+PerHead = Float[Tensor, "head model other"]
+
+
+def qk_matrix(weights: AttentionWeights) -> PerHead:
+    """Merge ``W_Q W_K^T`` for each head: ``W^P (head, model, other)``, rank at most ``channel``. Ledger P-13.
+
+    >>> up, right = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[[1.0], [0.0]]])
+    >>> nil = torch.zeros(1, 1)
+    >>> qk_matrix(AttentionWeights(up, right, up, up.mT, nil, nil, nil, torch.zeros(2)))
+    tensor([[[0., 0.],
+             [1., 0.]]])
+    """
+    return einsum(weights.W_Q, weights.W_K, "head model channel, head other channel -> head model other")
+
+
+def ov_matrix(weights: AttentionWeights) -> PerHead:
+    """Merge ``W_V W_O`` for each head: ``W^M (head, model, other)``, rank at most ``channel``. Ledger P-09."""
+    return einsum(weights.W_V, weights.W_O, "head model channel, head channel other -> head model other")
+
+
+def constant_pattern(weights: AttentionWeights) -> Float[Tensor, "head model"]:
+    r"""Return the part of every pattern that does not depend on the query: :math:`c_h = b^Q_h W^{K\top}_h`.
+
+    Multiplied with a key's row and divided by ``sqrt(channel)`` it is the key semi-bias. Ledger P-13, P-21, K-15.
+    """
+    return einsum(weights.b_Q, weights.W_K, "head channel, head model channel -> head model")
+
+
+def update_bias(weights: AttentionWeights) -> Float[Tensor, " model"]:
+    r"""Return the bias that all heads leave: :math:`b^O + \sum_h b^V_h W^O_h` (rows of attention sum to 1)."""
+    return weights.b_O + einsum(weights.b_V, weights.W_O, "head channel, head channel model -> model")
+
+
+def patterns(x: Residual, weights: AttentionWeights) -> Patterns:
+    r"""Compute what each query looks for, in the coordinates of the stream.
+
+    .. math::  P_h = x W^P_h + \mathbf{1} c_h = (x W^Q_h + b^Q_h) W^{K\top}_h
+
+    Computed through the factors, ``channel / model`` times the work of the merged matrix.
+
+    Notes
+    -----
+    Ledger P-14, P-16. The document has no biases, so no :math:`c_h`.
+    """
+    check_input(x, weights)
+    queries = einsum(x, weights.W_Q, "... query model, head model channel -> ... head query channel")
+    return einsum(queries + weights.b_Q[:, None], weights.W_K,
+                  "... head query channel, head model channel -> ... head query model")
+
+
+def messages(x: Residual, weights: AttentionWeights) -> Messages:
+    """Compute what each key has to say in each head: ``M_h = x W^M_h``, without biases. Ledger P-10."""
+    check_input(x, weights)
+    values = einsum(x, weights.W_V, "... key model, head model channel -> ... head key channel")
+    return einsum(values, weights.W_O, "... head key channel, head channel model -> ... head key model")
+
+
+def match(patterns: Patterns, x: Residual, channel: int, *, causal: bool = False) -> Scores:
+    r"""Score every key against every pattern: ``P_h x^T / sqrt(channel)``.
+
+    These are the scores of the layer less what is constant in a row, the two terms with ``b_K``; after the softmax
+    there is no difference. Ledger P-15, P-20.
+
+    Parameters
+    ----------
+    channel
+        The head's width, not the stream's: merging the matrices does not change the divisor.
+
+    Examples
+    --------
+    >>> match(torch.tensor([[[0.0, 4.0]]]), torch.tensor([[9.0, 1.0], [9.0, 2.0]]), channel=4)
+    tensor([[[2., 4.]]])
+    """
+    if not channel >= 1:
+        raise ValueError(f"channel must be the width of a head, at least 1, got {channel}")
+    _check_alike(patterns=patterns, x=x)
+    if patterns.ndim < 3 or x.ndim < 2 or patterns.shape[-1] != x.shape[-1]:
+        raise ValueError(f"patterns (..., head, query, model) and x (..., key, model) must share the model axis, "
+                         f"got {tuple(patterns.shape)} and {tuple(x.shape)}")
+    scores = einsum(patterns, x, "... head query model, ... key model -> ... head query key") / math.sqrt(channel)
+    return mask_future(scores) if causal else scores
+
+
+def deliver(attention: Attention, messages: Messages) -> Float[Tensor, "*batch head query model"]:
+    r"""Sum each head's messages, weighted by how much the query listens. Linear in each argument alone.
+
+    .. math::  u_{hq} = \sum_k A_{hqk}\, m_{hk}
+
+    Ledger P-11, P-12; the layer is the sum over heads plus :func:`update_bias`.
+
+    Examples
+    --------
+    One head, two positions. The second query listens to both keys equally:
+
+    >>> listens = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
+    >>> deliver(listens, torch.tensor([[[2.0, 0.0], [0.0, 4.0]]]))
+    tensor([[[2., 0.],
+             [1., 2.]]])
+    """
+    _check_alike(attention=attention, messages=messages)
+    if min(attention.ndim, messages.ndim) < 3 or (attention.shape[-3], attention.shape[-1]) != messages.shape[-3:-1]:
+        raise ValueError(f"attention (..., head, query, key) and messages (..., head, key, model) must share heads and "
+                         f"keys, got {tuple(attention.shape)} and {tuple(messages.shape)}")
+    return einsum(attention, messages, "... head query key, ... head key model -> ... head query model")
+
+
+def _check_alike(**tensors: Tensor) -> None:
+    """Refuse tensors that are not of one floating dtype."""
+    for name, tensor in tensors.items():
+        check_tensor(name, tensor)
+    dtypes = {name: tensor.dtype for name, tensor in tensors.items()}
+    if len(set(dtypes.values())) > 1 or not all(dtype.is_floating_point for dtype in dtypes.values()):
+        raise ValueError(f"{' and '.join(dtypes)} must be of one floating dtype, got "
+                         f"{' and '.join(map(str, dtypes.values()))}")
+
+
+def attend_by_patterns(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> Attended:
+    """Run a layer as patterns and messages; equal to ``attention.attend`` except for row constants of the scores.
+
+    Notes
+    -----
+    Ledger P-12, P-19, P-21, with biases and mask. ``updates`` are the heads' parts without ``b_V W_O``, which
+    stands in the common bias.
+    """
+    scores = match(patterns(x, weights), x, weights.channel, causal=causal)
+    attention = softmax(scores)
+    updates = deliver(attention, messages(x, weights))
+    return Attended(scores, attention, updates, updates.sum(-3) + update_bias(weights))
+
+
+def change_gauge(weights: AttentionWeights, G: Float[Tensor, "head channel other"] | None = None,
+                 H: Float[Tensor, "head channel other"] | None = None) -> AttentionWeights:
+    r"""Rewrite the factors so that no output changes: other queries, keys and values, the same layer.
+
+    .. math::  W^Q \to W^Q G,\; b^Q \to b^Q G,\; W^K \to W^K G^{-\top},\; b^K \to b^K G^{-\top};\qquad
+               W^V \to W^V H,\; b^V \to b^V H,\; W^O \to H^{-1} W^O
+
+    Parameters
+    ----------
+    G, H
+        One invertible matrix a head, for queries and keys, and for values and output; ``None`` leaves them.
+
+    Raises
+    ------
+    ValueError
+        If a matrix is singular, to working precision, or not ``(head, channel, channel)`` in the layer's dtype.
+
+    Notes
+    -----
+    Ledger P-13, P-17: ``W^P``, ``c``, ``W^M`` and the scores do not change, the entries of ``W_Q`` may be anything.
+    """
+    for name, matrix in (("G", G), ("H", H)):
+        if matrix is None:
+            continue
+        due = (weights.heads, weights.channel, weights.channel)
+        check_fit(name, matrix, due, "the weights", weights.W_Q)
+        check_real(name, matrix)
+        condition = torch.linalg.cond(matrix)
+        if not (condition <= 1 / torch.finfo(matrix.dtype).eps).all():
+            raise ValueError(f"{name} must be invertible in every head, its condition number is {condition.max():.3g}")
+    if G is not None:
+        inverse = torch.linalg.inv(G).mT
+        weights = replace(weights, W_Q=weights.W_Q @ G, W_K=weights.W_K @ inverse,
+                          b_Q=(weights.b_Q[:, None] @ G)[:, 0], b_K=(weights.b_K[:, None] @ inverse)[:, 0])
+    if H is not None:
+        weights = replace(weights, W_V=weights.W_V @ H, b_V=(weights.b_V[:, None] @ H)[:, 0],
+                          W_O=torch.linalg.solve(H, weights.W_O))
+    return weights
+
+
+def rotary_qk_matrix(weights: AttentionWeights, offset: float | int, base: float | int = 10000.0) -> PerHead:
+    r"""Merge a head with rotary embeddings, for one offset ``query - key``: :math:`W^Q R(m - n) W^{K\top}`.
+
+    There is one such matrix an offset. All of them lie in a space of ``channel`` dimensions: with
+    :math:`R(o) = \sum_f \cos(o\theta_f) E_f + \sin(o\theta_f) J_f` each is a sum of ``channel`` fixed matrices.
+    Ledger P-21.
+    """
+    R = rotation(offset, weights.channel, base).to(weights.W_Q)
+    return einsum(weights.W_Q, R, weights.W_K, "head model channel, channel turned, head other turned "
+                                               "-> head model other")
+
+
+def rotary_remainder(offsets: int, channel: int, base: float | int = 10000.0) -> Float[Tensor, " kept"]:
+    r"""Return what the best ``k = 1, 2, ...`` fixed matrices leave of the rotations of offsets ``0 ... offsets - 1``.
+
+    Root mean square over offsets of ``|R(o) - its projection|_F``, as a share of ``|R(o)|_F``, which is
+    ``sqrt(channel)``; the best matrices for all offsets together. The same holds for ``W_Q R(o) W_K^T`` on average
+    over random factors. Ledger P-21.
+
+    >>> rotary_remainder(1, 4)
+    tensor([0.], dtype=torch.float64)
+    """
+    if offsets < 1:
+        raise ValueError(f"offsets must be at least 1, got {offsets}")
+    turns = [rotation(o, channel, base) for o in range(offsets)]
+    half = channel // 2
+    waves = torch.stack([torch.cat([R.diagonal()[:half], R.diagonal(half)]) for R in turns])  # cosines, sines
+    squares = torch.linalg.svdvals(waves).square()
+    return (1 - squares.cumsum(0) / squares.sum()).clamp_min(0).sqrt()

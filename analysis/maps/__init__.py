@@ -1,0 +1,1 @@
+"""Attention maps: entropy, distance, locality, gates, what their divergence is due to, statistics in one pass."""

@@ -1,0 +1,328 @@
+r"""How much of a row's attention each part of its score explains: the distance from uniform, split along a path.
+
+Turn the scores up from 0 to 1: ``p_t = softmax(t s)`` goes straight from uniform attention to the head's own. On the
+way the divergence from uniform grows by what the parts of the score do at each ``t``, and these increments add up.
+What belongs here: the split, the mean attention on the path, other splits to compare it with. What does not: which
+parts a score has (``bias``, ``blocks``), entropies and the dial (``averaging``).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+NODES = 16  # of Gauss and Legendre on each panel
+RHO = 3.0  # the size of the ellipse around a panel in which the integrand is analytic
+REST = 0.02  # weight of the keys that a panel's bound leaves out
+CELLS = 2**17  # cells worked on at once
+
+Rows = Float[Tensor, "*batch key"]
+Visible = Bool[Tensor, "*any key"]
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """What each part contributes to the divergence of each row from uniform, in nats; parts may be negative."""
+
+    parts: Float[Tensor, "part ..."]
+    divergence: Float[Tensor, "*batch"]
+
+    @property
+    def gap(self) -> float:
+        """The largest difference between the sum of the parts and the divergence computed directly."""
+        return float((self.parts.double().sum(0) - self.divergence).abs().max())
+
+
+def divergence(scores: Rows, visible: Visible | None = None) -> Float[Tensor, "*batch"]:
+    r"""Return each row's divergence from uniform attention over the keys that it may see, in nats.
+
+    .. math::  KL(p \,\|\, u) = \sum_j p_j s_j - \log \sum_j e^{s_j} + \log n = \log n - H(p)
+
+    Parameters
+    ----------
+    scores
+        Finite; what they are at keys that a row may not see does not matter.
+    visible
+        Which keys a row may see (``True``); default all.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`split_divergence`.
+
+    Examples
+    --------
+    >>> [round(d, 4) for d in divergence(torch.tensor([[0.0, 0.0], [0.0, 1000.0]])).tolist()]
+    [0.0, 0.6931]
+    """
+    scores, mask = _check(scores, visible)
+    return _divergence(scores.double(), mask).to(scores.dtype)
+
+
+@torch.no_grad()
+def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
+    r"""Return the mean attention on the straight path from uniform: :math:`\bar p = \int_0^1 \mathrm{softmax}(ts)\,dt`.
+
+    Notes
+    -----
+    Gauss-Legendre quadrature on panels whose width follows from where :math:`Z(t) = \sum_j e^{ts_j}` can vanish. For
+    complex ``t = a + ib``, with ``R`` the range of the row's scores, it does not where ``|b| <= (pi/2) / R``, because
+    all terms then lie in a quarter of the plane. Nor does it where ``|b| <= (pi/2) a / L`` with ``L = log(n / REST)``:
+    the keys that are more than ``L / a`` below the best have together less than ``REST`` of its weight, and the others
+    lie in a quarter of the plane. Around each panel an ellipse of parameter ``RHO`` fits into one of these regions, and
+    the mean of a quantity of range ``r`` is there at most ``1.49 r / 2``. So by the theorem on Gauss quadrature of
+    analytic functions (Trefethen 2013, theorem 19.3) the mean of such a quantity along the path is right to
+    ``1e-14 r``, whatever the scores, before rounding. Panels grow in proportion to ``t``: their number grows like
+    ``L log R``. The weights are computed in float64, and no gradient is kept.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`split_divergence`.
+
+    Examples
+    --------
+    One key beside another that is ``s`` better has on the way ``log(2 / (1 + exp(-s))) / s`` less than all:
+
+    >>> mean = path_mean(torch.tensor([0.0, 2.0], dtype=torch.float64))
+    >>> bool((mean[1] - math.log((1 + math.exp(2)) / 2) / 2).abs() < 1e-15)
+    True
+    """
+    scores, mask = _check(scores, visible)
+    return _path_mean(scores.double(), mask).to(scores.dtype)
+
+
+@torch.no_grad()
+def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Attribution:
+    r"""Attribution each row's divergence from uniform over the parts of its score.
+
+    .. math::
+
+        \phi_k = \int_0^1 t\,\mathrm{Cov}_{p_t}(s, s_k)\,dt = \sum_j (p_j - \bar p_j)\, s_{kj}, \qquad
+        p_t = \mathrm{softmax}(ts),\; s = \sum_k s_k
+
+    with :math:`p = p_1` and :math:`\bar p` of :func:`path_mean`: an integral by parts, after which a part costs one dot
+    product. The :math:`\phi_k` sum to the divergence; a part that is constant along a row gets exactly 0; what a part
+    gets does not depend on how the others are cut.
+
+    All this is before rounding. Each part comes back with an error of about ``eps`` of the dtype times its largest
+    entry, so large parts that cancel miss the divergence by about ``eps * max |part|``: ``Attribution.gap`` says by how much.
+
+    Parameters
+    ----------
+    parts
+        ``(part, ..., key)``: the parts of the scores, in nats, finite everywhere.
+    visible
+        ``(..., key)``, what a row may see, such as a causal triangle; default all. Parts elsewhere do not matter.
+
+    Returns
+    -------
+    Attribution
+        In the dtype given; computed in float64, without gradients.
+
+    Raises
+    ------
+    TypeError
+        If ``parts`` is no tensor in float32 or float64, or ``visible`` none of bool.
+    ValueError
+        If there is no part or no key, an entry is nan or infinite (masked keys are told by ``visible``, never by minus
+        infinity), the mask does not fit one part, a row may see no key, or where it sees one the sum of the parts or
+        the range of one overflows.
+
+    References
+    ----------
+    Aumann and Shapley 1974, the value of a game with a continuum of players, here carried over to finitely many parts
+    that can be divided; Sundararajan, Taly and Yan 2017, section 3 (integrated gradients of the divergence, from
+    scores 0).
+
+    Examples
+    --------
+    Two equal parts get half each, a constant nothing:
+
+    >>> s = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
+    >>> split = attribute_divergence(torch.stack([s, s, 0 * s + 7]))
+    >>> bool(split.parts[0] == split.parts[1]), split.parts[2].item(), split.gap < 1e-14
+    (True, 0.0, True)
+    """
+    total, mask = _total(parts, visible)
+    best = total.masked_fill(~mask, -math.inf).argmax(-1, keepdim=True)
+    moved = _softmax(total, mask) - _path_mean(total, mask)
+    found = []
+    for part in parts:  # less its value at the best key, so that constants vanish exactly
+        wide = part.double()
+        found.append(((wide - wide.gather(-1, best)).masked_fill(~mask, 0) * moved).sum(-1))
+    shares = torch.stack(found)
+    if not torch.isfinite(shares).all():
+        raise ValueError("a part ranges too far for float64: the difference of two of its entries overflows")
+    return Attribution(shares.to(parts.dtype), _divergence(total, mask).to(parts.dtype))
+
+
+def attribution_density(parts: Float[Tensor, "part ..."], t: float,
+               visible: Visible | None = None) -> Float[Tensor, "part ..."]:
+    r"""Return what each part adds at one point of the path: :math:`t\,\mathrm{Cov}_{p_t}(s, s_k)`, nats per unit of t.
+
+    ``t`` runs from 0 to 1; computed in float64. Raises as :func:`split_divergence`, and for another ``t``.
+
+    >>> s = torch.tensor([[0.0, 2.0]])
+    >>> attribution_density(torch.stack([s, 0 * s]), 0.0)
+    tensor([[0.],
+            [0.]])
+    """
+    if not 0 <= t <= 1:
+        raise ValueError(f"t must lie between 0 and 1, got {t}")
+    total, mask = _total(parts, visible)
+    p = _softmax(t * total, mask)
+    weight = p * (total - (p * total).sum(-1, keepdim=True))
+    return torch.stack([t * (weight * part.double()).sum(-1) for part in parts]).to(parts.dtype)
+
+
+def drop_one(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Float[Tensor, "part ..."]:
+    """Return by how much the divergence falls when one part is taken out of the score. Need not sum to the whole.
+
+    >>> s = torch.tensor([[0.0, 3.0]])
+    >>> bool((drop_one(torch.stack([s, s])).sum(0) < divergence(2 * s)).all())
+    True
+    """
+    total, mask = _total(parts, visible)
+    whole = _divergence(total, mask)
+    found = [whole - divergence((total - part).masked_fill(~mask, 0), mask) for part in parts]
+    return torch.stack(found).to(parts.dtype)
+
+
+def in_order(parts: Float[Tensor, "part *batch key"], order: Sequence[int],
+             visible: Visible | None = None) -> Float[Tensor, "part ..."]:
+    """Return by how much the divergence grows when the parts come in one after another. Sums; depends on the order.
+
+    >>> s = torch.tensor([[0.0, 3.0]])
+    >>> [round(x, 2) for x in in_order(torch.stack([s, s]), (1, 0)).flatten().tolist()]
+    [0.17, 0.5]
+    """
+    _, mask = _total(parts, visible)
+    if sorted(order) != list(range(len(parts))):
+        raise ValueError(f"order must name each of the {len(parts)} parts once, got {list(order)}")
+    found, before, so_far = [torch.empty(0)] * len(parts), 0.0, torch.zeros_like(parts[0], dtype=torch.float64)
+    for k in order:
+        so_far = (so_far + parts[k]).masked_fill(~mask, 0)
+        now = divergence(so_far, mask)
+        found[k], before = now - before, now
+    return torch.stack(found).to(parts.dtype)
+
+
+def shapley(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Float[Tensor, "part ..."]:
+    """Return the mean of :func:`in_order` over all orders: sums, treats parts alike, depends on how others are cut.
+
+    Refuses more than six parts, which have too many orders.
+
+    >>> s = torch.tensor([[0.0, 3.0]])
+    >>> bool((shapley(torch.stack([s, s])).diff(dim=0).abs() < 1e-6).all())
+    True
+    """
+    _total(parts, visible)
+    if len(parts) > 6:
+        raise ValueError(f"parts must be at most 6 (720 orders), got {len(parts)}")
+    orders, wide = list(permutations(range(len(parts)))), parts.double()
+    return torch.stack([in_order(wide, order, visible) for order in orders]).mean(0).to(parts.dtype)
+
+
+def path_nodes(reach: float, keys: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes and weights on 0..1 for rows of at most ``keys`` keys whose scores range over at most ``reach``.
+
+    >>> t, w = path_nodes(1.0, 10)
+    >>> len(t), bool(abs(w.sum() - 1) < 1e-15)
+    (16, True)
+    """
+    long, high = (RHO + 1 / RHO) / 2, (RHO - 1 / RHO) / 2  # half axes of the ellipse around -1..1
+    left_out = math.log(keys / REST)
+    edges = [0.0]
+    while edges[-1] < 1:
+        everywhere = math.pi / 2 / (high * max(reach, 1e-300))
+        here = math.pi / 2 * edges[-1] / (high * left_out + math.pi / 2 * (long - 1))
+        edges.append(min(1.0, edges[-1] + 2 * max(everywhere, here)))
+    x, w = np.polynomial.legendre.leggauss(NODES)
+    start, width = np.array(edges[:-1])[:, None], np.diff(edges)[:, None]
+    return (start + width * (x + 1) / 2).ravel(), (width * w / 2).ravel()
+
+
+def _path_mean(scores: Tensor, mask: Tensor) -> Tensor:
+    """Integrate, rows of like range at once; ``scores`` are finite, in float64."""
+    keys = scores.shape[-1]
+    rows = scores.masked_fill(~mask, -math.inf).reshape(-1, keys)
+    rows = rows - rows.amax(-1, keepdim=True)
+    reach = -rows.masked_fill(rows == -math.inf, 0).amin(-1)
+    if torch.isinf(reach).any() or (rows == -math.inf).sum() > (~mask).expand(scores.shape).sum():
+        raise ValueError("scores range too far for float64: the difference of two of them overflows")
+    bins = (2 * (reach / 2).clamp_min(1).log2()).ceil()
+    mean = torch.empty_like(rows)
+    for b in bins.unique().tolist():
+        nodes = path_nodes(2 * 2 ** (b / 2) * (1 + 1e-9), keys)
+        for index in (bins == b).nonzero()[:, 0].split(max(1, CELLS // keys)):
+            mean[index] = _integrate(rows[index], *nodes)
+    return mean.reshape(scores.shape)
+
+
+def _integrate(rows: Tensor, nodes: np.ndarray, weights: np.ndarray) -> Tensor:
+    total, power = torch.zeros_like(rows), torch.empty_like(rows)
+    for t, w in zip(nodes.tolist(), weights.tolist()):
+        torch.mul(rows, t, out=power).exp_()
+        total += power * (w / power.sum(-1, keepdim=True))
+    return total
+
+
+def _softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.masked_fill(~mask, -math.inf).softmax(-1)
+
+
+def _divergence(scores: Tensor, mask: Tensor) -> Tensor:
+    mask = mask.expand(scores.shape)
+    bare = scores.masked_fill(~mask, -math.inf)
+    bare = bare - bare.amax(-1, keepdim=True)
+    p = bare.softmax(-1)
+    mean = (p * bare.masked_fill(~mask, 0)).sum(-1)
+    return (mean - bare.logsumexp(-1) + mask.sum(-1).double().log()).clamp_min(0)
+
+
+def _check(scores: Tensor, visible: Tensor | None, name: str = "scores") -> tuple[Tensor, Tensor]:
+    """Refuse what has no split; return the scores and the mask in a shape that broadcasts."""
+    if not isinstance(scores, Tensor) or scores.dtype not in (torch.float32, torch.float64):
+        given = scores.dtype if isinstance(scores, Tensor) else type(scores).__name__
+        raise TypeError(f"{name} must be a tensor in float32 or float64, got {given}")
+    if scores.ndim < 1 or scores.numel() == 0:
+        raise ValueError(f"{name} must be (..., key) with at least one row and one key, got {tuple(scores.shape)}")
+    if not torch.isfinite(scores).all():
+        raise ValueError(f"{name} hold nan or infinity: keys that a row may not see are told by visible, not by -inf")
+    if visible is None:
+        return scores, torch.ones(scores.shape[-1], dtype=torch.bool, device=scores.device)
+    if not isinstance(visible, Tensor) or visible.dtype != torch.bool:
+        given = visible.dtype if isinstance(visible, Tensor) else type(visible).__name__
+        raise TypeError(f"visible must be a tensor of bool, got {given}")
+    ends = tuple(scores.shape[scores.ndim - visible.ndim:]) if visible.ndim <= scores.ndim else None
+    if visible.ndim < 1 or ends is None or any(v not in (1, s) for v, s in zip(visible.shape, ends)) \
+            or visible.shape[-1] != scores.shape[-1]:
+        raise ValueError(f"visible must fit the last axes of scores {tuple(scores.shape)}, got {tuple(visible.shape)}")
+    if not visible.any(-1).all():
+        raise ValueError("visible leaves a row without any key")
+    return scores, visible
+
+
+def _total(parts: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Check parts and mask; return the scores in float64, 0 where a row may not look, and the mask in their shape.
+
+    In float32 a sum depends on its order: 1e8 + 2 - 1e8 is 0.
+    """
+    if not isinstance(parts, Tensor):
+        raise TypeError(f"parts must be a tensor (torch.stack makes one of a list), got {type(parts).__name__}")
+    if parts.ndim < 2 or len(parts) == 0:
+        raise ValueError(f"parts must be (part, ..., key) with at least one part, got {tuple(parts.shape)}")
+    _check(parts, None, "parts")
+    _, mask = _check(parts[0], visible)
+    total = parts.double().sum(0)
+    mask = mask.expand(total.shape)
+    total = total.masked_fill(~mask, 0)
+    if not torch.isfinite(total).all():
+        raise ValueError("parts add up to scores that are not finite: they are too large for float64")
+    return total, mask

@@ -1,0 +1,80 @@
+"""How far two attention maps are apart: total variation, by row and over whole maps.
+
+What belongs here: the share of attention that lies elsewhere in another map, or moves when rows or weights are
+replaced. What does not: how a map is made up (:mod:`analysis.maps.gates`).
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.core.axes import Attention, Residual
+from analysis.core.checks import check_fit, check_floating, check_real
+from analysis.core.weights import AttentionWeights
+from analysis.transformer.attention import compute_scores, softmax
+
+
+def mean_total_variation(maps: Attention, others: Float[Tensor, "other query key"]) -> Float[Tensor, "*batch head other"]:
+    r"""Return the mean over rows of the total variation between maps: the attention that lies elsewhere, 0 to 1.
+
+    .. math::  \frac{1}{n} \sum_i \tfrac12 \sum_j |a_{ij} - a'_{ij}|
+
+    Raises
+    ------
+    ValueError
+        If the maps have other queries or keys.
+
+    Examples
+    --------
+    >>> eye, even = torch.eye(2)[None], torch.full((1, 2, 2), 0.5)
+    >>> mean_total_variation(eye, torch.cat([eye, even]))
+    tensor([[0.0000, 0.5000]])
+    """
+    check_floating("maps", maps, "head", "query", "key")
+    check_floating("others", others, "other", "query", "key")
+    if maps.shape[-2:] != others.shape[-2:] or others.ndim != 3:
+        raise ValueError(f"others must be (other, {', '.join(map(str, maps.shape[-2:]))}) to fit maps, got "
+                         f"{tuple(others.shape)}")
+    distances = [(maps - other).abs().sum((-2, -1)) for other in others.to(maps)]
+    return torch.stack(distances, -1) / (2 * maps.shape[-2])
+
+
+def attention_moved(x: Residual, weights: AttentionWeights, *, rows: Residual | None = None,
+                    instead: AttentionWeights | None = None) -> Float[Tensor, "*batch head query"]:
+    """Return the share of each row's attention that moves when the rows or the weights are replaced by others.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If rows do not fit the layer or each other, or are not of finite floating numbers.
+
+    Notes
+    -----
+    Ledger B-19, B-20, B-23.
+    """
+    for name, given in (("x", x), ("rows", x if rows is None else rows)):
+        check_real(name, given, "position", "model")
+    if rows is not None:
+        check_fit("rows", rows, x.shape, "x", x)
+    other = compute_scores(x if rows is None else rows, weights if instead is None else instead)
+    return total_variation(softmax(compute_scores(x, weights)), softmax(other))
+
+
+def total_variation(p: Float[Tensor, "*any key"], q: Float[Tensor, "*any key"]) -> Float[Tensor, "*any"]:
+    """Return the share of a row's attention that moved between two maps: half the summed difference, 0 to 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the maps have different shapes (nothing is broadcast), or are not of finite floating numbers.
+
+    Examples
+    --------
+    >>> total_variation(torch.tensor([1.0, 0.0]), torch.tensor([0.5, 0.5]))
+    tensor(0.5000)
+    """
+    for name, attention in (("p", p), ("q", q)):
+        check_real(name, attention, "key")
+    if p.shape != q.shape:
+        raise ValueError(f"p and q must have one shape, got {tuple(p.shape)} and {tuple(q.shape)}")
+    return (p - q).abs().sum(-1) / 2

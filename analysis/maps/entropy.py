@@ -1,0 +1,158 @@
+"""Entropies of attention: of each row, from weights or from scores, comparable across lengths, and of grey levels.
+
+What belongs here: how spread out a row or a map is, as one number, and how that changes with the inverse temperature.
+What does not: what a map looks like (:mod:`analysis.maps.gates`).
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.core.axes import Attention, Scores
+from analysis.core.checks import check_floating, check_real
+
+
+def _check(attention: Attention) -> None:
+    check_real("attention", attention, "head", "query", "key")
+    if (attention < 0).any() or not attention.flatten(-2).any(-1).all():
+        raise ValueError("attention must have no negative entry and no map of zeros alone")
+
+
+def relative_entropy(attention: Attention, keys: int | None = None) -> Float[Tensor, "*batch head query"]:
+    """Return each row's entropy as a share of ln n, its value for uniform attention: comparable across lengths.
+
+    Parameters
+    ----------
+    attention
+        Maps whose rows sum to 1.
+    keys
+        How many keys there are to listen to, where others are masked (padding); all by default.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``attention`` is no finite float32 or float64 tensor, has a negative entry or a row that does not sum to 1
+        or listens to more than ``keys``, or there are fewer than two keys.
+
+    Examples
+    --------
+    >>> relative_entropy(torch.tensor([[[0.5, 0.5]]]))
+    tensor([[1.]])
+    >>> relative_entropy(torch.tensor([[[0.5, 0.5, 0.0]]]), keys=2)
+    tensor([[1.]])
+    """
+    _check(attention)
+    keys = attention.shape[-1] if keys is None else keys
+    if not 2 <= keys <= attention.shape[-1]:
+        raise ValueError(f"relative_entropy needs two keys (ln 1 is 0) and at most {attention.shape[-1]}, got {keys}")
+    if (attention.sum(-1) - 1).abs().max() > 1e-3:
+        raise ValueError("attention must have rows that sum to 1")
+    if (heard := int((attention > 0).sum(-1).max())) > keys:
+        raise ValueError(f"keys must be at least {heard}, to as many a row of attention listens, got {keys}")
+    return row_entropy(attention) / math.log(keys)
+
+
+def histogram_entropy(attention: Attention, bins: int = 256) -> Float[Tensor, "*batch head"]:
+    r"""Return the entropy of the histogram of a map's values, in nats: how many different grey levels the picture has.
+
+    The entries of each map are sorted into equal bins between 0 and its largest value; where a value stands does not
+    matter. It is 0 for uniform attention, where `row_entropy` is largest (ledger B-84, B-85).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``attention`` is no finite float32 or float64 tensor, has a negative entry or a map of zeros alone, or
+        ``bins`` is below 2.
+
+    Examples
+    --------
+    >>> histogram_entropy(torch.full((1, 4, 4), 0.25))
+    tensor([0.])
+    >>> histogram_entropy(torch.eye(2)[None])  # half zeros, half ones
+    tensor([0.6931])
+    """
+    if bins < 2:
+        raise ValueError(f"bins must be at least 2, got {bins}")
+    _check(attention)
+    values = attention.flatten(-2)
+    level = (values / values.amax(-1, keepdim=True) * bins).long().clamp(max=bins - 1)
+    counts = torch.zeros(*values.shape[:-1], bins, dtype=attention.dtype, device=attention.device)
+    counts.scatter_add_(-1, level, torch.ones_like(values))
+    return torch.special.entr(counts / values.shape[-1]).sum(-1)
+
+
+def entropy_of_scores(scores: Scores) -> Float[Tensor, "*batch head query"]:
+    r"""Return the entropy of each row of ``softmax(scores)``, in nats, without a second logarithm.
+
+    .. math::  H_i = \log Z_i - \sum_j p_{ij} s_{ij}, \qquad Z_i = \sum_j e^{s_{ij}}
+
+    Masked keys (minus infinity) count nothing. ``log i`` where ``i`` keys are equal, 0 where one has all. Refuses
+    scores of which no softmax can be taken: nan, plus infinity, a row without any key that it may see.
+
+    >>> entropy_of_scores(torch.zeros(1, 1, 4)).exp()
+    tensor([[4.]])
+    """
+    _check_scores(scores)
+    p = scores.softmax(-1)
+    return scores.logsumexp(-1) - (p * scores.masked_fill(p == 0, 0)).sum(-1)
+
+
+def _check_scores(scores: Scores) -> None:
+    """Refuse scores with a row that has no softmax."""
+    check_floating("scores", scores, "key")
+    if (scores.isnan() | (scores == math.inf)).any():
+        raise ValueError("scores hold nan or plus infinity; only minus infinity is allowed, for masked keys")
+    if (scores == -math.inf).all(-1).any():
+        raise ValueError("scores must leave at least one key to every row, got a row with none")
+
+
+def count_visible_keys(scores: Scores) -> Float[Tensor, "*batch head query"]:
+    """Count the keys that each row may see (those not at minus infinity); refuses nan."""
+    check_floating("scores", scores, "key")
+    if scores.isnan().any():
+        raise ValueError("scores hold nan: such a key is neither seen nor masked")
+    return torch.isfinite(scores).sum(-1).to(scores.dtype)
+
+
+def score_range(scores: Scores) -> Float[Tensor, "*batch head query"]:
+    """Return the range of each row's visible scores, in nats; 0 exactly where the row is uniform."""
+    _check_scores(scores)
+    masked = torch.isinf(scores)
+    return scores.masked_fill(masked, -math.inf).amax(-1) - scores.masked_fill(masked, math.inf).amin(-1)
+
+
+def entropy_at(scores: Scores, dials: Float[Tensor, " dial"]) -> Float[Tensor, "dial *batch head query"]:
+    r"""Multiply the scores by each ``t`` and return the rows' entropies: ``log i`` at 0, falling as ``t`` grows.
+
+    .. math::  \frac{dH}{dt} = -t\, \mathrm{Var}_{p_t}(s)
+
+    Raises
+    ------
+    ValueError
+        If a ``t`` is negative or not finite, there is none, or the scores are not those of a softmax.
+
+    Notes
+    -----
+    Scaling ``W_Q`` and ``b_Q`` of the layer by ``t`` does the same (the terms with ``b_K`` are constant in a row).
+    """
+    _check_scores(scores)
+    check_floating("dials", dials, "dial")
+    if dials.ndim != 1:
+        raise ValueError(f"dials must be a list of at least one number, got shape {tuple(dials.shape)}")
+    if not (torch.isfinite(dials).all() and (dials >= 0).all()):
+        raise ValueError(f"dials must be finite and not negative, got {dials.tolist()}")
+    masked = torch.isinf(scores)
+    bare = scores.masked_fill(masked, 0)
+    return torch.stack([entropy_of_scores((t * bare).masked_fill(masked, -math.inf)) for t in dials])
+
+
+def row_entropy(attention: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch query"]:
+    r"""Return each row's entropy :math:`-\sum_k s_k \ln s_k` in nats, with :math:`0 \ln 0 = 0`.
+
+    >>> row_entropy(closed(4))[0].item() == torch.tensor(4.0, dtype=torch.float64).log().item()
+    True
+    """
+    check_floating("attention", attention, "query", "key")
+    return torch.special.entr(attention).sum(-1)

@@ -1,0 +1,238 @@
+r"""The steps of the gate reader: background, hits, blocks, lines, and who gets what. Batches ``(map, query, key)``.
+
+Only ``read`` is for others (through ``reader.read_gates``). Chance levels come from one null: rows are independent,
+and in row ``q`` a share :math:`p_q` of the cells stands out, anywhere. A run over rows ``q..r`` then has probability
+:math:`\prod p`, a line of ``m`` cells with a share ``f`` of hits at most :math:`e^{-m\,KL(f\|p)}`; either must beat
+``level`` divided by the number of places where it could have been.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from analysis.maps.gates.points import find_points
+from analysis.maps.gates.shear import median_of_3, run_ends, skew, unskew
+
+ABOVE = 1.5  # a cell stands out above this many standard deviations (of log weight) over its row's middle
+LEAST = 0.05  # ... and by this part of a uniform weight
+COARSE = 4  # step of the second smoothing
+CALM = {1: (0.75, 1.17), COARSE: (0.4, 5.0)}  # by step: threshold for smoothed maps; evidence asked of a block
+WHOLE = 0.9  # a column that stands out in this share of its rows runs from end to end
+COVERED = 0.75  # ... and so does one that a block covers from end to end with this share of the cells
+SHARE = 1 / 3  # a line is persistent if at least this share of its cells stands out
+SMALL = 1.6  # the spread estimated from n cells is too small by the factor 1 - SMALL / sqrt(n), on lognormal rows
+ENOUGH = 16  # keys a row must see for its spread, read off its lower eighth, to say what a point is
+POOL = 32  # the map's typical spread counts as much as this many cells of the row
+TINY = 1e-9
+QUARTER, EIGHTH = 0.674, 1.150  # normal deviates of the lower quartile and the lower eighth
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """Which cells belong to what: boolean ``(map, query, key)``; and the longest run on each diagonal."""
+
+    block: Tensor
+    column: Tensor
+    diagonal: Tensor
+    alone: Tensor
+    together: Tensor
+    runs: Tensor
+
+    @property
+    def lines(self) -> Tensor:
+        """Cells on a column or a diagonal."""
+        return self.column | self.diagonal
+
+
+def read(maps: Tensor, causal: bool, level: float) -> dict[str, Tensor]:
+    """Read a batch of maps ``(map, query, key)``; the keys are the fields of ``GateReading``."""
+    n = maps.shape[-1]
+    visible = torch.ones(n, n, dtype=torch.bool, device=maps.device)
+    visible = visible.tril() if causal else visible
+    base, noise = background(maps, visible)
+    least = LEAST / visible.sum(-1)[:, None].to(maps)
+    hits = visible & (maps > torch.maximum(base * torch.exp(ABOVE * noise), base + least))
+
+    def stand_out(smooth: Tensor, step: int) -> Tensor:
+        threshold = torch.maximum(torch.exp(CALM[step][0] * noise), 1 + least / base)
+        return find_blocks(visible & (smooth > threshold), visible, level, CALM[step][1], least_side=2 + step)
+
+    along = median_of_3(torch.where(visible, maps / base, 1), axes=(-1,))  # a row's neighbours have other levels
+    smooth = median_of_3(along, axes=(-2,))
+    block = stand_out(smooth, 1)
+    if n >= 4 * COARSE:
+        coarse = median_of_3(smooth, COARSE)
+        large = stand_out(coarse, COARSE)
+        block, smooth = block | large, torch.where(large, coarse, smooth)
+    smooth = base * torch.maximum(smooth, along)  # what stands out of a block does so in its own row
+    stripe = tall(block, visible)  # columns side by side
+    block = block & ~stripe
+    whole = hits.sum(-2, keepdim=True) >= WHOLE * visible.sum(-2)  # a block lies over such a column, if at all
+    proud = hits & (maps > torch.maximum(smooth * torch.exp(ABOVE * noise), smooth + least))
+    sharp = hits & (~block | whole | proud)
+    column = find_lines(sharp, visible, level)[0] | stripe
+    slanted = sharp & (~stripe | proud)  # a stripe is full of diagonals
+    sheared, runs = find_lines(skew(slanted), skew(visible), level)
+    diagonal = unskew(sheared)
+    plain = block & ~column & ~diagonal  # a crossing of lines looks like a small block: it needs plain cells beside it
+    block = plain | (block & (plain.sum(-1, keepdim=True) >= 2))
+    free = visible & ~block & ~column & ~diagonal
+    deviates = (maps.clamp_min(TINY) / base).log() / noise.clamp_min(TINY)
+    told = free & (visible.sum(-1) >= min(ENOUGH, n))[:, None]  # early rows of causal maps see too few keys
+    alone, together = find_points(deviates.masked_fill(~free, -math.inf), told & (maps > base + 10 * least), level)
+    found = Segmentation(block, column, diagonal, alone, together, runs)
+    return tally(divide(maps, visible, found), visible, found)
+
+
+def background(maps: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each row's middle level and the spread of its log weights, as noise alone would have them.
+
+    The spread is the smallest of three estimates from neighbouring quantiles, so neither a pattern on up to three
+    quarters of the row nor a long tail towards zero counts as noise.
+    """
+    seen = maps.masked_fill(~visible, math.nan)
+    half = seen.nanmedian(-1, keepdim=True).values
+
+    def middle(part: Tensor, otherwise: Tensor) -> Tensor:
+        median = torch.where(part, seen, math.nan).nanmedian(-1, keepdim=True).values
+        return torch.where(median.isnan(), otherwise, median)
+
+    upper, quarter = middle(seen > half, half), middle(seen < half, half)
+    eighth = middle(seen < quarter, quarter)
+    upper, half, quarter, eighth = (value.clamp_min(TINY).log() for value in (upper, half, quarter, eighth))
+    noise = torch.minimum(torch.minimum(half - quarter, upper - half) / QUARTER,
+                          (quarter - eighth) / (EIGHTH - QUARTER))
+    count = visible.sum(-1)[:, None].to(maps)
+    noise = noise / (1 - SMALL * count.clamp_min(6).rsqrt())
+    noise = (count * noise + POOL * noise.median(-2, keepdim=True).values) / (count + POOL)
+    return torch.minimum(half, quarter + QUARTER * noise).exp(), noise
+
+
+def find_lines(hits: Tensor, visible: Tensor, level: float) -> tuple[Tensor, Tensor]:
+    """Find vertical lines: cells on persistent columns or on runs longer than chance makes; and the longest runs.
+
+    Single gaps in a run are bridged. Give sheared maps to find diagonals.
+    """
+    length = visible.sum(-2)
+    n = visible.shape[-2]
+    seen = visible.sum(-1).clamp_min(1)
+    p = (hits.sum(-1) / seen).clamp_min(1 / n).clamp_max(0.999)  # (map, query)
+    share = hits.sum(-2) / length.clamp_min(1)
+    expected = (p[..., None] * visible).sum(-2) / length.clamp_min(1)
+    chance = length * divergence(share, expected)
+    persistent = (share >= SHARE) & (share > expected) & (chance >= math.log(4 * n / level)) & (hits.sum(-2) >= 3)
+
+    bridged = hits.clone()
+    bridged[..., 1:-1, :] |= hits[..., :-2, :] & hits[..., 2:, :] & visible[1:-1]
+    before, after = run_ends(bridged, -2)
+    cost = torch.zeros(*p.shape[:-1], n + 1, dtype=p.dtype, device=p.device)
+    cost[..., 1:] = -((p + (p * (4 - 3 * p)).sqrt()) / 2).log().cumsum(-1)  # no two misses in a row
+    index = (after.long(), (before + 1).long())
+    cost = cost[..., None].expand(*cost.shape, hits.shape[-1])
+    evidence = cost.gather(-2, index[0]) - cost.gather(-2, index[1])
+    run = bridged & (evidence >= math.log(n * n / level))
+    line = run | (hits & persistent[..., None, :])
+    longest = torch.where(line, after - before - 1, 0).amax(-2)
+    return line, longest
+
+
+def divergence(share: Tensor, expected: Tensor) -> Tensor:
+    """Kullback-Leibler divergence of two coins, in nats.
+
+    >>> divergence(torch.tensor(1.0), torch.tensor(0.5))
+    tensor(0.6931)
+    """
+    expected = expected.clamp(1e-6, 1 - 1e-6)
+    return torch.xlogy(share, share / expected) + torch.xlogy(1 - share, (1 - share) / (1 - expected))
+
+
+def find_blocks(hits: Tensor, visible: Tensor, level: float, asked: float, *, least_side: int) -> Tensor:
+    """Find blocks among the hits of a smoothed map: large enough for chance, and not a band of long diagonals.
+
+    Smoothing makes neighbours alike, so the evidence asked for grows with ``ln(n)**2``, as was found on ``TUNING``.
+    """
+    n = visible.shape[-1]
+    left, right = run_ends(hits, -1)
+    above, below = run_ends(hits, -2)
+    wide, high = (right - left - 1).int(), (below - above - 1).int()  # their product does not fit 16 bits
+    start, end = run_ends(skew(hits), -2)
+    long = unskew(end - start - 1)
+    p = (hits.sum(-1, keepdim=True) / visible.sum(-1)[:, None]).clamp(1 / n, 0.999)
+    unlikely = wide * high * -p.log() >= asked * math.log(n) ** 2 * -math.log(level)
+    large = (wide >= least_side) & (high >= least_side)
+    return hits & large & unlikely & (long <= 2 * torch.maximum(wide, high))
+
+
+def tall(block: Tensor, visible: Tensor) -> Tensor:
+    """Mark the block cells of columns that are covered from end to end, gaps allowed: those are lines.
+
+    >>> tall(torch.tensor([[[1, 0], [1, 0], [1, 0], [1, 1]]]).bool(), torch.ones(4, 2).bool())[0].any(0)
+    tensor([ True, False])
+    """
+    length = visible.sum(-2)
+    first = block.float().argmax(-2)
+    last = block.shape[-2] - 1 - block.flip(-2).float().argmax(-2)
+    whole = (last - first + 1 >= WHOLE * length) & (block.sum(-2) >= COVERED * length)
+    return block & whole[..., None, :]
+
+
+def divide(maps: Tensor, visible: Tensor, found: Segmentation) -> dict[int, Tensor]:
+    """Divide each cell's weight among the structures that cover it; keys are indices of ``GATES``, lines aside.
+
+    The background is taken again, from the cells that nothing took. Where a line crosses a block, the block gets its
+    level beside the line; where a column crosses a diagonal, each gets a share by its level elsewhere.
+    """
+    taken = found.block | found.lines | found.alone | found.together
+    weight = torch.where(visible, maps, 0)
+    base = torch.where(visible & ~taken, maps, math.nan).nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
+    ground = torch.minimum(weight, base)
+    excess = weight - ground
+
+    plain = torch.where(found.block & ~found.lines, excess, math.nan).nanmedian(-1, keepdim=True).values
+    beside = torch.minimum(excess, plain.nan_to_num(0.0))
+    in_block = torch.where(found.block, torch.where(found.lines, beside, excess), 0)
+    rest = excess - in_block
+    by_column = torch.where(found.column, rest * cross_share(rest, found.column, found.diagonal), 0)
+    by_diagonal = torch.where(found.diagonal, rest - by_column, 0)
+    loose = torch.where(taken, 0, excess)
+    return {0: by_column, 1: by_diagonal, 4: in_block, 5: torch.where(found.alone, rest, 0),
+            6: torch.where(found.together, rest, 0), 7: ground, 8: loose}
+
+
+def tally(parts: dict[int, Tensor], visible: Tensor, found: Segmentation) -> dict[str, Tensor]:
+    """Add the parts up to scores, columns, offsets and rows, and name each cell after its largest part."""
+    told = (visible.sum(-1) > 1).to(parts[0])[:, None]  # a row that sees one key says nothing
+    scale = told / told.sum()
+    parts = {gate: part * scale for gate, part in parts.items()}
+    n = visible.shape[-1]
+    offsets = skew(parts[1]).sum(-2)[..., 1:-1]
+    total = {gate: part.sum((-2, -1)) for gate, part in parts.items()}
+    scores = torch.stack([total[0], offsets[..., n - 1], offsets[..., :n - 1].sum(-1), offsets[..., n:].sum(-1),
+                          total[4], total[5], total[6], total[7]], -1)
+    scores = torch.cat([scores, (1 - scores.sum(-1, keepdim=True)).clamp_min(0)], -1)
+
+    ahead = torch.arange(n, device=visible.device) - torch.arange(n, device=visible.device)[:, None]
+    line = 1 + (ahead != 0).to(torch.int8) + (ahead > 0).to(torch.int8)
+    most, cells = parts[7], torch.full(parts[7].shape, 7, dtype=torch.int8, device=visible.device)
+    for gate in (0, 1, 4, 5, 6, 8):
+        wins = parts[gate] > (most if gate != 8 else torch.maximum(most, scale / n / 2))  # next to nothing has no name
+        cells = torch.where(wins, line if gate == 1 else gate, cells)
+        most = torch.where(wins, parts[gate], most)
+    patterns = sum(parts[gate] for gate in (0, 1, 4, 5, 6)).sum(-1)
+    return {"scores": scores, "columns": parts[0].sum(-2), "offsets": offsets, "runs": found.runs[..., 1:-1].long(),
+            "rows": parts[6].sum(-1), "clustered": parts[4].sum(-2), "residual": parts[8],
+            "cells": cells.masked_fill(~visible, -1),
+            "owned": (patterns > scale[:, 0] / 4).to(scores).mean(-1)}
+
+
+def cross_share(rest: Tensor, column: Tensor, diagonal: Tensor) -> Tensor:
+    """Return the column's share of cells where a column meets a diagonal: by the two lines' levels elsewhere."""
+    only = column & ~diagonal
+    upright = torch.where(only, rest, 0).sum(-2, keepdim=True) / only.sum(-2, keepdim=True).clamp_min(1)
+    only = skew(diagonal & ~column)
+    slanted = torch.where(only, skew(rest), 0).sum(-2, keepdim=True) / only.sum(-2, keepdim=True).clamp_min(1)
+    slanted = unskew(slanted.expand(*only.shape).contiguous())
+    share = upright / (upright + slanted).clamp_min(1e-12)
+    return torch.where(diagonal, share, 1.0)

@@ -1,0 +1,224 @@
+"""How far a head stretches rows: amplification measured row by row, and the direction cone.
+
+What belongs here: norms of rows before and after ``W_Q``, ``W_K``, ``W_V``. What does not: comparing two rows
+(:mod:`analysis.matrices.symmetry`), singular values alone (:mod:`analysis.matrices.singular_values`).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from einops import einsum
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from analysis.core.axes import Residual
+from analysis.core.checks import check_real
+from analysis.core.weights import AttentionWeights
+from analysis.matrices.singular_values import Factor, _check_map, singular_values, spectral_norm
+from analysis.transformer.attention import project
+
+MAPS = ("Q", "K", "V")
+"""The order of the axis ``map``."""
+
+
+def row_norms(x: Residual, weights: AttentionWeights, head: int) -> Float[Tensor, "kind *batch position"]:
+    """Return the norms of the rows of X and of what one head makes of them: X, Q, K, V, in this order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no such head, or ``x`` does not fit the layer or is not of finite floating numbers.
+
+    Notes
+    -----
+    Ledger B-12, B-14: figure 2 of the paper, for any layer and head.
+    """
+    if not 0 <= head < weights.heads:
+        raise ValueError(f"head must be in 0..{weights.heads - 1}, got {head}")
+    _check_rows(x, weights.W_Q)
+    made = [project(x, getattr(weights, f"W_{m}")[[head]], getattr(weights, f"b_{m}")[[head]])[..., 0, :, :]
+            for m in MAPS]
+    return torch.stack([rows.norm(dim=-1) for rows in (x, *made)])
+
+
+def _check_rows(x: Tensor, W: Tensor) -> None:
+    check_real("x", x, "position", "model")
+    if x.shape[-1] != W.shape[1] or x.dtype != W.dtype:
+        raise ValueError(f"x must be (..., position, {W.shape[1]}) in {W.dtype} to fit the map, got {tuple(x.shape)} "
+                         f"in {x.dtype}")
+
+
+def amplification(x: Residual, W: Factor,
+                  b: Float[Tensor, "head channel"] | None = None) -> Float[Tensor, "*batch head position"]:
+    r"""Measure by how much each row grows on its way into each head: :math:`\|x_i W + b\| / \|x_i\|`.
+
+    Parameters
+    ----------
+    x
+        The rows that the layer reads; a row of zeros gives ``nan``.
+    W, b
+        One of the layer's three maps; without ``b`` the linear part alone.
+
+    Returns
+    -------
+    Tensor
+        Dimensionless; above 1 the row was amplified. Never above the largest singular value when ``b`` is absent.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``x`` and the map do not fit each other or are not of finite floating numbers.
+
+    Notes
+    -----
+    Ledger B-13, B-14.
+
+    Examples
+    --------
+    >>> amplification(torch.tensor([[1.0, 0.0], [3.0, 4.0]]), torch.tensor([[[2.0], [0.0]]]))
+    tensor([[2.0000, 1.2000]])
+    """
+    _check_map(W)
+    _check_rows(x, W)
+    out = einsum(x, W, "... position model, head model channel -> ... head position channel")
+    if b is not None:
+        check_real("b", b, "head", "channel")
+        if b.shape != W.shape[::2] or b.dtype != W.dtype:
+            raise ValueError(f"b must be {tuple(W.shape[::2])} in {W.dtype} to fit W, got {tuple(b.shape)} in "
+                             f"{b.dtype}")
+        out = out + b[:, None]
+    return out.norm(dim=-1) / x.norm(dim=-1).unsqueeze(-2)
+
+
+def mean_amplification(W: Factor) -> Float[Tensor, " head"]:
+    r"""Return the root mean square stretch over all directions, :math:`\|W\|_F / \sqrt{d}`.
+
+    For a direction drawn uniformly from the sphere the expectation of ``|x W|^2 / |x|^2`` is exactly its square.
+
+    >>> mean_amplification(torch.tensor([[[2.0], [0.0], [0.0], [0.0]]]))
+    tensor([1.])
+    """
+    _check_map(W)
+    scaled, exponent = _in_range(W, (-2, -1))
+    return torch.ldexp(scaled.flatten(1).norm(dim=1) / math.sqrt(W.shape[1]), exponent[:, 0, 0])
+
+
+def cone_position(x: Residual, W: Factor) -> Float[Tensor, "*batch head position"]:
+    r"""Return how near each row comes to the largest stretch: :math:`\|x_i W\| / (\sigma_1 \|x_i\|)`, from 0 to 1.
+
+    The *direction cone* of aperture ``epsilon`` holds the rows at ``1 - epsilon`` or above.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for :func:`amplification`; or if a head's map is zero, which stretches no row more than another.
+
+    Notes
+    -----
+    Ledger B-15: the paper names the cone and does not define it; this is the definition that the book computes.
+
+    Examples
+    --------
+    >>> cone_position(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[[2.0, 0.0], [0.0, 1.0]]]))
+    tensor([[1.0000, 0.5000]])
+    """
+    _check_map(W)
+    _check_rows(x, W)
+    (x, _), (W, _) = _in_range(x, (-1,)), _in_range(W, (-2, -1))
+    return amplification(x, W) / _most(W)
+
+
+def _in_range(tensor: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Take out a power of two, which rounds nothing, so that squares neither overflow nor vanish; return it too."""
+    exponent = torch.frexp(tensor.abs().amax(axes, keepdim=True)).exponent
+    return torch.ldexp(tensor, -exponent), exponent
+
+
+def _most(W: Tensor) -> Tensor:
+    top = singular_values(W)[:, :1]
+    if not (top > 0).all():
+        zero = (top[:, 0] == 0).nonzero()[0].item()
+        raise ValueError(f"W is zero in head {zero}: it stretches no row more than another")
+    return top
+
+
+def in_cone(x: Residual, W: Factor, epsilon: float) -> Bool[Tensor, "*batch head position"]:
+    """Say which rows lie in each head's direction cone: stretched to within ``epsilon`` of the most possible.
+
+    Raises
+    ------
+    ValueError
+        If ``epsilon`` is outside ``[0, 1]``: at 1 every row lies in the cone.
+    """
+    if not 0 <= epsilon <= 1:
+        raise ValueError(f"epsilon must lie in [0, 1], got {epsilon}")
+    return cone_position(x, W) >= 1 - epsilon
+
+
+def over_heads(measure: Callable[[Factor], Float[Tensor, " head"]],
+               layers: Sequence[AttentionWeights]) -> Float[Tensor, "map layer head"]:
+    """Apply a measure of one matrix to ``W_Q``, ``W_K`` and ``W_V`` of every layer: one number a map and head."""
+    return torch.stack([torch.stack([measure(getattr(layer, f"W_{name}")) for layer in layers]) for name in MAPS])
+
+
+def amplifications(states: Float[Tensor, "state position model"], layers: Sequence[AttentionWeights], *,
+                   biased: bool = True) -> Float[Tensor, "map layer head position"]:
+    """Measure ``amplification`` for every row that every layer reads, in all three maps and all heads.
+
+    Parameters
+    ----------
+    states
+        What each layer reads, first layer first; a last state that no layer reads may follow.
+    biased
+        Whether the biases count (the rows of Q, K and V) or the linear parts alone (what singular values speak of).
+
+    Raises
+    ------
+    ValueError
+        If there is not one state a layer, or one more.
+
+    Notes
+    -----
+    Ledger B-13, B-14.
+    """
+    check_real("states", states, "state", "position", "model")
+    if states.ndim != 3:
+        raise ValueError(f"states must be (state, position, model), got shape {tuple(states.shape)}")
+    if len(states) - len(layers) not in (0, 1) or not layers:
+        raise ValueError(f"states must be one for each of {len(layers)} layers, or one more; got {len(states)}")
+    if states.shape[-1] != layers[0].model or states.dtype != layers[0].W_Q.dtype:
+        raise ValueError(f"states must be (state, position, {layers[0].model}) in {layers[0].W_Q.dtype} to fit the "
+                         f"layers, got {tuple(states.shape)} in {states.dtype}")
+    return torch.stack([torch.stack([
+        amplification(x, getattr(layer, f"W_{name}"), getattr(layer, f"b_{name}") if biased else None)
+        for x, layer in zip(states, layers, strict=False)]) for name in MAPS])
+
+
+def isotropic_cone_positions(W: Factor, samples: int, rng: np.random.Generator) -> Float[Tensor, "head sample"]:
+    """Draw cone positions of directions that are uniform on the sphere: what chance puts into the cone.
+
+    Only the singular values matter: with ``g`` normal, the position squared is
+    ``sum(s_k^2 g_k^2) / (s_1^2 sum(g^2))``, and the directions that ``W`` sends to 0 enter as one chi-square.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``samples`` is below 1, or a head's map is zero.
+    """
+    if samples < 1:
+        raise ValueError(f"samples must be at least 1, got {samples}")
+    _most(W)
+    s = singular_values(W).double().cpu().numpy()
+    head, least = s.shape
+    g = rng.standard_normal((samples, least)) ** 2
+    rest = rng.chisquare(W.shape[1] - least, samples) if W.shape[1] > least else np.zeros(samples)
+    squared = (s**2 / s[:, :1] ** 2) @ g.T / (g.sum(1) + rest)
+    return torch.from_numpy(np.sqrt(squared)).reshape(head, samples).to(W.device)
+
+
+def cone_positions(states: Float[Tensor, "state position model"],
+                   layers: Sequence[AttentionWeights]) -> Float[Tensor, "map layer head position"]:
+    """Return ``cone_position`` for every row that every layer reads, in all three maps and all heads."""
+    return amplifications(states, layers, biased=False) / over_heads(spectral_norm, layers)[..., None]

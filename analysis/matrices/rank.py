@@ -1,0 +1,152 @@
+"""Numerical rank: of a matrix, of its centred rows, and of what a LayerNorm makes of it.
+
+What belongs here: numerical ranks with their tolerance, the condition under which centring costs a rank. What does
+not: what is left of rows after many layers (:mod:`analysis.representations.rank_collapse`), exact ranks of whole
+numbers and the search among small matrices (:mod:`analysis.matrices.exact_rank`).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.core.checks import check_real
+from analysis.core.weights import LayerNormWeights
+from analysis.transformer.layernorm import centre, divisor
+
+
+@dataclass(frozen=True)
+class NumericalRank:
+    """A rank and the evidence for it: singular values are counted above ``cutoff``.
+
+    ``kept`` is the smallest counted, ``dropped`` the largest not counted (0 where none), both as shares of the
+    largest singular value. The rank can be trusted where ``kept`` and ``dropped`` lie far apart.
+    """
+
+    rank: int
+    cutoff: float
+    kept: float
+    dropped: float
+
+
+def numerical_rank(x: Float[Tensor, "row column"], cutoff: float | None = None) -> NumericalRank:
+    """Count the singular values above ``cutoff`` times the largest.
+
+    Parameters
+    ----------
+    x
+        One matrix in float32 or float64; computed in float64.
+    cutoff
+        Relative, from 0 to below 1; unless given, ``max(row, column)`` times the machine epsilon of ``x``'s own dtype,
+        so that what was computed in float32 is judged by float32.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``x`` is not one matrix of finite floating numbers with a row and a column, or ``cutoff`` is out of range.
+
+    Examples
+    --------
+    >>> numerical_rank(torch.tensor([[1.0, 1.0], [1.0, 1.0]])).rank
+    1
+    """
+    _check_matrix(x)
+    if cutoff is None:
+        cutoff = max(x.shape) * torch.finfo(x.dtype).eps
+    if not 0 <= cutoff < 1:
+        raise ValueError(f"cutoff must be at least 0 and below 1, a share of the largest singular value; got {cutoff}")
+    s = torch.linalg.svdvals(x.double() / x.abs().max().clamp_min(torch.finfo(x.dtype).tiny))
+    if s[0] == 0:
+        return NumericalRank(0, cutoff, 0.0, 0.0)
+    s = s / s[0]
+    rank = int((s > cutoff).sum())
+    return NumericalRank(rank, cutoff, float(s[rank - 1]), float(s[rank]) if rank < len(s) else 0.0)
+
+
+def _check_matrix(x: Tensor) -> None:
+    check_real("x", x, "row", "column")
+    if x.ndim != 2:
+        raise ValueError(f"x must be one matrix (row, column), got shape {tuple(x.shape)}")
+
+
+def distance_of_ones(x: Float[Tensor, "row column"], cutoff: float | None = None) -> float:
+    """Return the sine of the angle between the all-one row and the row space of ``x``: 0 if it lies in it, at most 1.
+
+    Examples
+    --------
+    The rows (1, 0) and (0, 1) span everything; the row (1, -1) is orthogonal to (1, 1):
+
+    >>> distance_of_ones(torch.eye(2)), distance_of_ones(torch.tensor([[1.0, -1.0]]))
+    (0.0, 1.0)
+    """
+    rank = numerical_rank(x, cutoff).rank
+    _, _, rows = torch.linalg.svd(x.double(), full_matrices=False)
+    ones = x.new_full((x.shape[1],), x.shape[1] ** -0.5, dtype=torch.float64)
+    rest = ones - rows[:rank].mT @ (rows[:rank] @ ones)
+    length = rest.norm().item()
+    return 0.0 if length < 1e-12 else min(length, 1.0)
+
+
+def centred_rank(x: Float[Tensor, "row column"], cutoff: float | None = None, near: float = 1e-7) -> int:
+    r"""Predict the rank after LayerNorm's centring: rank X less 1 if :math:`\mathbf 1` lies in the row space of X.
+
+    .. math::  \mathrm{rank}(XC) = \mathrm{rank}\,X - [\mathbf 1_d \in \mathscr R(X)],
+               \qquad C = I - \mathbf 1\mathbf 1^T/d
+
+    Parameters
+    ----------
+    x
+        The matrix that LayerNorm reads.
+    cutoff
+        As in ``numerical_rank``.
+    near
+        The all-one row counts as lying in the row space where the sine of the angle is below this.
+
+    Notes
+    -----
+    Ledger B-28, B-35, B-36: the paper holds that LayerNorm keeps the rank.
+
+    Examples
+    --------
+    >>> centred_rank(torch.eye(2)), centred_rank(torch.tensor([[1.0, -1.0]]))
+    (1, 1)
+    """
+    return numerical_rank(x, cutoff).rank - int(distance_of_ones(x, cutoff) < near)
+
+
+class NormRanks(NamedTuple):
+    """Ranks on the way through one LayerNorm: what it reads, centred, divided by sigma, with gain, with bias."""
+
+    read: NumericalRank
+    centred: NumericalRank
+    divided: NumericalRank
+    with_gain: NumericalRank
+    with_bias: NumericalRank
+
+
+def ranks_through_norm(x: Float[Tensor, "row column"], norm: LayerNormWeights) -> NormRanks:
+    """Take the rank after each step of a LayerNorm.
+
+    Notes
+    -----
+    Ledger B-28, B-30, B-31, B-37.
+
+    Examples
+    --------
+    Centring costs the rank that the bias gives back:
+
+    >>> norm = LayerNormWeights(torch.ones(2), torch.tensor([1.0, 0.0]), eps=1e-12)
+    >>> [step.rank for step in ranks_through_norm(torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 3.0]]), norm)]
+    [2, 1, 1, 1, 2]
+    """
+    _check_matrix(x)
+    if x.shape[1:] != norm.gain.shape or x.dtype != norm.gain.dtype:
+        raise ValueError(f"x must be (row, {len(norm.gain)}) in {norm.gain.dtype} to fit the LayerNorm, got "
+                         f"{tuple(x.shape)} in {x.dtype}")
+    if norm.eps == 0 and (centre(x) == 0).all(1).any():
+        raise ValueError("x has a constant row, which LayerNorm with eps = 0 divides by 0")
+    divided = centre(x) / divisor(x, norm.eps, "x")
+    steps = (x, centre(x), divided, divided * norm.gain, divided * norm.gain + norm.bias)
+    return NormRanks(*(numerical_rank(step) for step in steps))

@@ -1,0 +1,158 @@
+"""What Q and K compare: the form ``M = W_Q W_K^T``, its signs, and where the asymmetry of attention comes from.
+
+A head compares row ``x`` with row ``y`` by ``x M y^T``. Everything here is computed from the factors, so nothing
+of size ``model x model`` is ever formed. What belongs here: the spectrum of M's symmetric part, symmetry of scores and
+attention. What does not: the four terms of a score (:mod:`analysis.decomposition.score_terms`), how far rows are
+stretched (:mod:`analysis.matrices.amplification`).
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from analysis.core.axes import Residual, Scores
+from analysis.core.checks import check_real
+from analysis.core.weights import AttentionWeights
+from analysis.transformer.attention import compute_scores
+
+Factor = Float[Tensor, "head model channel"]
+BIASES = ("b_Q", "b_K", "b_V", "b_O")
+
+
+@dataclass(frozen=True)
+class SymmetricSignature:
+    """The symmetric part of ``M = W_Q W_K^T``, by its eigenvalues, and how much of ``M`` is not symmetric.
+
+    Attributes
+    ----------
+    eigenvalues
+        ``(head, at most 2 channel)``, ascending: those that can differ from 0.
+    positive, negative
+        How many of them lie clearly above and below 0 in each head.
+    antisymmetric
+        Share of ``|M|_F^2`` in ``(M - M^T) / 2``: 0 for a symmetric form (zero too), 1/2 expected of unrelated factors.
+    """
+
+    eigenvalues: Float[Tensor, "head eigenvalue"]
+    positive: Int[Tensor, " head"]
+    negative: Int[Tensor, " head"]
+    antisymmetric: Float[Tensor, " head"]
+
+
+def symmetric_signature(W_Q: Factor, W_K: Factor) -> SymmetricSignature:
+    r"""Find the signature of :math:`(M + M^T)/2` and the antisymmetric share of M from the factors alone.
+
+    With ``[W_Q W_K] = U R`` (QR), the symmetric part is ``U (R J R^T / 2) U^T`` where ``J`` swaps the two halves,
+    so a problem of size ``2 channel`` has all its non-zero eigenvalues.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the factors have different shapes or are not of finite floating numbers.
+
+    Notes
+    -----
+    Ledger B-21, B-24. Computed in float64. An eigenvalue counts as 0 below ``size * 2.2e-16`` of the largest.
+
+    Examples
+    --------
+    ``M = e_1 e_2^T``: one positive and one negative direction, and half of M is antisymmetric.
+
+    >>> form = symmetric_signature(torch.tensor([[[1.0], [0.0]]]), torch.tensor([[[0.0], [1.0]]]))
+    >>> form.eigenvalues.tolist(), form.antisymmetric.tolist()
+    ([[-0.5, 0.5]], [0.5])
+    """
+    for name, factor in (("W_Q", W_Q), ("W_K", W_K)):
+        check_real(name, factor, "head", "model", "channel")
+    if W_Q.shape != W_K.shape:
+        raise ValueError(f"W_K must have the shape of W_Q {tuple(W_Q.shape)}, got {tuple(W_K.shape)}")
+    W_Q, W_K = W_Q.double(), W_K.double()
+    R = torch.linalg.qr(torch.cat([W_Q, W_K], dim=-1), mode="r").R
+    left, right = R.chunk(2, dim=-1)
+    M = left @ right.mT
+    eigenvalues = torch.linalg.eigvalsh((M + M.mT) / 2)
+    zero = eigenvalues.abs().amax(1, keepdim=True) * max(W_Q.shape[1:]) * torch.finfo(torch.float64).eps
+    return SymmetricSignature(eigenvalues, (eigenvalues > zero).sum(1), (eigenvalues < -zero).sum(1), asymmetry(M))
+
+
+def without(weights: AttentionWeights, *biases: str) -> AttentionWeights:
+    """Return the layer with the named biases (``"b_Q"``, ``"b_K"``, ``"b_V"``, ``"b_O"``) set to zero.
+
+    Raises
+    ------
+    ValueError
+        If a name is none of these four.
+    """
+    if unknown := [name for name in biases if name not in BIASES]:
+        raise ValueError(f"biases must be among {', '.join(BIASES)}, got {', '.join(map(str, unknown))}")
+    return replace(weights, **{name: torch.zeros_like(getattr(weights, name)) for name in biases})
+
+
+def score_variants(x: Residual, weights: AttentionWeights) -> dict[str, Scores]:
+    """Compute scores for four forms that differ in what could make them asymmetric.
+
+    ``as trained``; ``content alone`` (no biases); ``symmetric part of M``: content with ``(M + M^T) / 2``, indefinite;
+    ``positive form``: content with ``W_K`` in place of ``W_Q``, so that ``M`` is positive semidefinite.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``x`` does not fit the layer, or is not of finite floating numbers.
+
+    Notes
+    -----
+    Ledger B-24.
+    """
+    check_real("x", x, "position", "model")
+    bare = without(weights, "b_Q", "b_K")
+    content = compute_scores(x, bare)
+    return {"as trained": compute_scores(x, weights), "content alone": content,
+            "symmetric part of M": (content + content.mT) / 2,
+            "positive form": compute_scores(x, replace(bare, W_Q=weights.W_K))}
+
+
+def equalise_norms(x: Residual) -> Residual:
+    """Give every row the mean length, so that only its direction is left.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a row is zero (it has no direction), or ``x`` is not of finite floating numbers.
+
+    Examples
+    --------
+    >>> equalise_norms(torch.tensor([[3.0, 0.0], [0.0, 1.0]]))
+    tensor([[2., 0.],
+            [0., 2.]])
+    """
+    check_real("x", x, "position", "model")
+    length = x.norm(dim=-1, keepdim=True)
+    if not (length > 0).all():
+        raise ValueError("x has a row of zeros, which has no direction")
+    return x / length * length.mean(-2, keepdim=True)
+
+
+def asymmetry(matrix: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
+    r"""Return the share of a square matrix that is antisymmetric, :math:`\|A - A^T\|_F^2 / (4\|A\|_F^2)`, 0 to 1.
+
+    A matrix of zeros is symmetric: 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the matrix is not square, is empty, or is not of finite floating numbers.
+
+    Examples
+    --------
+    >>> asymmetry(torch.tensor([[0.0, 1.0], [0.0, 0.0]])), asymmetry(torch.eye(2))
+    (tensor(0.5000), tensor(0.))
+    """
+    check_real("matrix", matrix, "row", "column")
+    if matrix.shape[-1] != matrix.shape[-2]:
+        raise ValueError(f"matrix must be square in its last two axes, got {tuple(matrix.shape)}")
+    largest = matrix.abs().amax((-1, -2), keepdim=True)
+    matrix = matrix / torch.where(largest > 0, largest, 1)  # squares stay in range
+    whole = 4 * matrix.square().sum((-1, -2))
+    return (matrix - matrix.mT).square().sum((-1, -2)) / torch.where(whole > 0, whole, 1)

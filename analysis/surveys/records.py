@@ -1,0 +1,299 @@
+"""Records: results that a page shows without computing them, each with its provenance and tolerance.
+
+An :class:`Experiment` computes a :class:`Result`; :func:`write` puts it into ``book/records/NAME.json`` (and ``.npz``
+for arrays); :func:`load` reads it; :func:`compare` holds a new result to it. A record is never edited by hand.
+Which experiments there are, and what a chapter calls, is in ``experiments``.
+"""
+
+import hashlib
+import io
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from analysis.core import device
+from analysis.models import checkpoints
+
+_CHECKOUT = Path(__file__).parents[2]
+FOLDER = (_CHECKOUT if (_CHECKOUT / "book").is_dir() else Path()) / "book" / "records"
+_VERSIONED = ("torch", "transformers", "numpy", "scipy")
+
+
+class Disagrees(AssertionError):
+    """A recomputed result differs from its record beyond the tolerance; the message names every value that does."""
+
+
+class BadRecord(ValueError):
+    """A record file is missing, truncated or was edited; the message names the file and says what to run."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One number of a result: ``tolerance`` is absolute, ``low`` and ``high`` bound it, ``n`` is its sample size."""
+
+    value: float | int | str | bool
+    tolerance: float | int = 0.0
+    low: float | int | None = None
+    high: float | int | None = None
+    n: int | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an experiment computed: numbers, arrays, and how far each array may differ (absolute, default 0)."""
+
+    values: Mapping[str, Value] = field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    tolerances: Mapping[str, float | int] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> float | int | str | bool:
+        return self.values[name].value
+
+    def array(self, name: str) -> np.ndarray:
+        """Return an array by name, as a record does."""
+        return self.arrays[name]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Something worth recording: its inputs (models by name, data by folder name) and how to compute it.
+
+    ``minutes`` is what it takes on two cores; ``stand_ins`` says whether a bundled stand-in will do for a model.
+    """
+
+    name: str
+    summary: str
+    compute: Callable[[torch.device], Result]
+    models: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    minutes: float | int = 0.1
+    seed: int | None = None
+    needs_gpu: bool = False
+
+    def missing(self) -> list[str]:
+        """Name the inputs that are not on this machine; a stand-in does not count as the model it stands in for."""
+        absent = [f"model {name}" for name in self.models if not _has_model(name)]
+        absent += [f"data {name}" for name in self.data if data_folder(name) is None]
+        if self.needs_gpu and not torch.cuda.is_available():
+            absent.append("a CUDA device")
+        return absent
+
+
+def _has_model(name: str) -> bool:
+    try:
+        return checkpoints.find(name).stands_in_for is None
+    except checkpoints.NotFound:
+        return False
+
+
+def data_folder(name: str) -> Path | None:
+    """Return the folder ``name`` in the directories of ``ANALYSIS_DATA``, or ``None``."""
+    for parent in filter(None, os.environ.get("ANALYSIS_DATA", "").split(os.pathsep)):
+        if Path(parent, name).is_dir():
+            return Path(parent, name).resolve()
+    return None
+
+
+def write(experiment: Experiment, where: torch.device | None = None, folder: Path = FOLDER) -> Path:
+    """Compute an experiment and write its record: first under temporary names, then renamed."""
+    if absent := experiment.missing():
+        raise checkpoints.NotFound(f"{experiment.name} needs {', '.join(absent)}")
+    check_writable(folder)
+    where = where or device.choose()
+    start = time.perf_counter()
+    result = experiment.compute(where)
+    seconds = time.perf_counter() - start
+    _check_finite(experiment.name, result)
+    packed = _pack(result.arrays)
+    body = {
+        "experiment": experiment.name,
+        "summary": experiment.summary,
+        "values": {name: _sparse(asdict(value)) for name, value in result.values.items()},
+        "arrays": {name: {"shape": list(a.shape), "dtype": str(a.dtype),
+                          "tolerance": result.tolerances.get(name, 0.0)} for name, a in result.arrays.items()},
+        "arrays_sha256": hashlib.sha256(packed).hexdigest() if result.arrays else None,
+        "provenance": {
+            "models": [checkpoints.find(name).provenance() for name in experiment.models],
+            "data": list(experiment.data),
+            "seed": experiment.seed,
+            "versions": {"python": platform.python_version(), **{p: metadata.version(p) for p in _VERSIONED}},
+            "device": device.describe(where),
+            "seconds": round(seconds, 2),
+            "command": f"python -m analysis record {experiment.name}",
+        },
+    }
+    body["sha256"] = _seal(body)
+    path = folder / f"{experiment.name}.json"
+    with _alone(folder):  # of two who write the same record, the arrays of one must not stand beside the other's values
+        if result.arrays:
+            _replace(path.with_suffix(".npz"), packed)
+        _replace(path, (json.dumps(body, indent=1, allow_nan=False) + "\n").encode())
+    return path
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process writes to the folder."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _check_finite(name: str, result: Result) -> None:
+    for key, value in result.values.items():
+        for part, number in asdict(value).items():
+            if isinstance(number, float) and not math.isfinite(number):
+                raise ValueError(f"{name}: the {part} of {key} is {number}, which a record cannot hold")
+    for key, tolerance in result.tolerances.items():
+        if key not in result.arrays or not 0 <= tolerance < math.inf:
+            raise ValueError(f"{name}: the tolerance of array {key} must be finite and belong to an array of "
+                             f"{sorted(result.arrays)}, got {tolerance}")
+    for key, array in result.arrays.items():
+        if np.asarray(array).dtype.kind not in "biufcUS":
+            raise ValueError(f"{name}: array {key} has dtype {np.asarray(array).dtype}, which would be pickled")
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse an output folder that cannot be written, before anything is computed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".writable-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise PermissionError(f"cannot write to {folder}: {error.strerror}") from None
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(content)
+    temporary.replace(path)
+
+
+def _sparse(value: dict) -> dict:
+    kept = {k: v for k, v in value.items() if v not in (None, "") and not (k == "tolerance" and v == 0.0)}
+    return {k: v.item() if isinstance(v, np.generic) else v for k, v in kept.items()}
+
+
+def _seal(body: dict) -> str:
+    """Digest a record without its own seal, so that an edit by hand is noticed."""
+    return hashlib.sha256(json.dumps({k: v for k, v in body.items() if k != "sha256"}, sort_keys=True).encode()
+                          ).hexdigest()
+
+
+def _pack(arrays: Mapping[str, np.ndarray]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **{name: np.asarray(a) for name, a in arrays.items()})
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record that was read: ``record["name"]`` is a value, ``record.array("name")`` an array."""
+
+    name: str
+    values: Mapping[str, Value]
+    arrays: Mapping[str, np.ndarray]
+    tolerances: Mapping[str, float | int]
+    provenance: dict
+
+    def __getitem__(self, name: str) -> float | int | str | bool:
+        return self.values[name].value
+
+    def array(self, name: str) -> np.ndarray:
+        """Return an array by name."""
+        return self.arrays[name]
+
+
+def load(name: str, folder: Path = FOLDER) -> Record:
+    """Read a record and check its seal.
+
+    Raises
+    ------
+    BadRecord
+        If a file is missing, truncated, was edited after it was written, or is another's record.
+    """
+    path = folder / f"{name}.json"
+    again = f"run: python -m analysis record {name}"
+    try:
+        body = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise BadRecord(f"there is no record {path}; {again}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadRecord(f"{path} is not whole JSON ({error}); {again}") from None
+    if not isinstance(body, dict) or body.get("sha256") != _seal(body):
+        raise BadRecord(f"{path} was changed after it was written; {again}")
+    if body.get("experiment") != name:
+        raise BadRecord(f"{path} is the record of {body.get('experiment')!r}; {again}")
+    try:
+        values = {k: Value(**v) for k, v in body["values"].items()}
+        arrays = _load_arrays(folder / f"{name}.npz", body, again) if body["arrays"] else {}
+        return Record(name, values, arrays, {k: v["tolerance"] for k, v in body["arrays"].items()},
+                      body["provenance"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadRecord(f"{path} has a right seal and is no record ({error!r}); {again}") from None
+
+
+def _load_arrays(path: Path, body: dict, again: str) -> dict[str, np.ndarray]:
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != body["arrays_sha256"]:
+        raise BadRecord(f"{path} is missing or not the file that was recorded; {again}")
+    with np.load(path, allow_pickle=False) as packed:
+        return {name: packed[name] for name in body["arrays"]}
+
+
+def compare(result: Result, record: Record) -> None:
+    """Hold a result to a record.
+
+    Raises
+    ------
+    Disagrees
+        If a value or an array is missing, new, of another shape, or beyond its recorded tolerance.
+    """
+    wrong = [f"{kind} {name} is only in the {'record' if name in there else 'result'}"
+             for kind, here, there in (("value", result.values, record.values), ("array", result.arrays, record.arrays))
+             for name in sorted(set(here) ^ set(there))]
+    for name in result.values.keys() & record.values.keys():
+        new, old = result.values[name].value, record.values[name].value
+        if not _agree(new, old, record.values[name].tolerance):
+            wrong.append(f"{name} is {new}, recorded {old} (tolerance {record.values[name].tolerance:g})")
+    for name in result.arrays.keys() & record.arrays.keys():
+        wrong += _array_differs(name, np.asarray(result.arrays[name]), record.arrays[name], record.tolerances[name])
+    if wrong:
+        raise Disagrees(f"{record.name}: " + "; ".join(sorted(wrong)))
+
+
+def _agree(new, old, tolerance: float) -> bool:
+    if isinstance(old, str | bool) or isinstance(new, str | bool):
+        return new == old
+    return math.isclose(new, old, rel_tol=0, abs_tol=tolerance) or (math.isnan(new) and math.isnan(old))
+
+
+def _array_differs(name: str, new: np.ndarray, old: np.ndarray, tolerance: float) -> list[str]:
+    if new.shape != old.shape:
+        return [f"array {name} has shape {new.shape}, recorded {old.shape}"]
+    if old.dtype.kind not in "fc":
+        return [] if np.array_equal(new, old) else [f"array {name} differs"]
+    finite = np.isfinite(old)
+    if not np.array_equal(np.isfinite(new), finite) or not np.array_equal(new[~finite], old[~finite], equal_nan=True):
+        return [f"array {name} is finite elsewhere than recorded, or infinite otherwise"]
+    gap = np.abs(new[finite] - old[finite]).max(initial=0)
+    return [f"array {name} differs by {gap:.3g} (tolerance {tolerance:g})"] if gap > tolerance else []

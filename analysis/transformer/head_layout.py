@@ -1,0 +1,104 @@
+"""How the heads' outputs are laid out: side by side in one row, or one below the other.
+
+What belongs here: concatenating, stacking and splitting blocks, and which block a column lies in. What does not:
+whether a function mixes the blocks (:mod:`analysis.decomposition.block_mixing`).
+"""
+
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.core.checks import check_real, check_tensor
+
+
+def check_blocks(name: str, rows: Tensor, blocks: int) -> None:
+    """Refuse rows that are not (..., row, column), and a number of blocks that does not divide their width."""
+    check_real(name, rows, "row", "column")
+    if blocks < 1 or rows.shape[-1] % blocks:
+        raise ValueError(f"blocks must divide the {rows.shape[-1]} columns of {name}, got {blocks}")
+
+
+def concatenate(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*batch row concatenated"]:
+    """Put the blocks side by side, the first leftmost: the paper's Conc, definition 5.3.1 (ledger B-87, B-88).
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than three axes, or no block.
+
+    Examples
+    --------
+    >>> concatenate(torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]]))
+    tensor([[1., 3.],
+            [2., 4.]])
+    """
+    _check_stack(blocks)
+    return rearrange(blocks, "... block row column -> ... row (block column)")
+
+
+def _check_stack(blocks: Tensor) -> None:
+    check_tensor("blocks", blocks)
+    if blocks.ndim < 3 or blocks.shape[-3] == 0:
+        raise ValueError(f"blocks must be (..., block, row, column) with at least one block, got {tuple(blocks.shape)}")
+
+
+def stack(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*batch stacked column"]:
+    """Put the blocks one under another, the first on top: the transposed Conc, definition 5.3.4 (B-90, B-91).
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than three axes, or no block.
+
+    Examples
+    --------
+    >>> stack(torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]]))
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
+    _check_stack(blocks)
+    return rearrange(blocks, "... block row column -> ... (block row) column")
+
+
+def split(rows: Float[Tensor, "*batch row concatenated"], blocks: int) -> Float[Tensor, "*batch block row column"]:
+    """Undo `concatenate`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``rows`` is no finite float32 or float64 matrix, or ``blocks`` does not divide its width.
+
+    Examples
+    --------
+    >>> split(torch.tensor([[1.0, 3.0]]), 2)
+    tensor([[[1.]],
+    <BLANKLINE>
+            [[3.]]])
+    """
+    check_blocks("rows", rows, blocks)
+    return rearrange(rows, "... row (block column) -> ... block row column", block=blocks)
+
+
+def block_of(k: int, width: int) -> tuple[int, int]:
+    r"""Return block and place within it of the k-th column of a concatenation, all counted from 1.
+
+    .. math::  i = \lfloor (k-1)/s \rfloor + 1, \qquad c = ((k-1) \bmod s) + 1
+
+    This is the correction of (5.3), and with rows for columns of (5.6); the printed i divides by the number of blocks
+    (ledger B-87, B-90).
+
+    >>> block_of(64, 64), block_of(65, 64)
+    ((1, 64), (2, 1))
+    """
+    if k < 1 or width < 1:
+        raise ValueError(f"k and width count from 1, got k={k}, width={width}")
+    return (k - 1) // width + 1, (k - 1) % width + 1
+
+
+def printed_block_of(k: int, width: int, blocks: int) -> tuple[float, int]:
+    """Return what (5.3) prints for the same question: ``((k - k mod s + 1) / n, k mod s)``.
+
+    >>> printed_block_of(65, 64, 12)
+    (5.416666666666667, 1)
+    """
+    return (k - k % width + 1) / blocks, k % width

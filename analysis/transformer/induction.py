@@ -1,0 +1,333 @@
+r"""The induction head built by hand: six matrices that copy what followed the last time.
+
+Tokens and positions are one-hot. Layer 1 attends ``offset`` positions back and stores the token it finds; layer 2
+attends to where the stored token equals the current one and copies. What belongs here: the builders, the forward
+pass, closed forms of its attention, and two scores that tell whether any head, built or trained, does the same. What
+does not: readings of a printed walkthrough (``readings``), training (``training.induction``).
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from einops import einsum
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from analysis.core.axes import Attention
+from analysis.core.checks import all_finite, check_fit, check_floating, check_tensor, check_tokens
+from analysis.core.weights import AttentionWeights
+from analysis.transformer.attention import mask_future, softmax
+
+Square = Float[Tensor, "model model"]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One simplified layer: the score matrix ``A``, the value matrix ``V``, the passthrough ``W``."""
+
+    A: Square
+    V: Square
+    W: Square
+
+    def as_attention(self) -> AttentionWeights:
+        """Return the same head in the usual factors: ``W_Q = A``, ``W_K = I``, ``W_V W_O = V^T``, no biases.
+
+        ``W_Q`` is multiplied by ``sqrt(model)``, which ``attention.compute_scores`` divides by again.
+        """
+        width = self.A.shape[0]
+        eye, zero = torch.eye(width, dtype=self.A.dtype, device=self.A.device), self.A.new_zeros(width)
+        return AttentionWeights(self.A[None] * math.sqrt(width), eye[None], self.V.T[None], eye[None],
+                                zero[None], zero[None], zero[None], zero)
+
+
+@dataclass(frozen=True)
+class InductionHead:
+    """Two layers and the sizes that they were built for; width ``vocab + max(vocab, length)``."""
+
+    first: Layer
+    second: Layer
+    vocab: int
+    length: int
+
+    @property
+    def width(self) -> int:
+        """Width of the residual stream: the token half and the half shared by position and previous token."""
+        return self.vocab + max(self.vocab, self.length)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one layer computed: scores (unmasked), attention (masked, rows sum to 1) and its output ``Y``."""
+
+    scores: Float[Tensor, "query key"]
+    attention: Float[Tensor, "query key"]
+    output: Float[Tensor, "position model"]
+
+
+def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, offset: int = 1,
+          similarity: Float[Tensor, "vocab vocab"] | None = None, dtype: torch.dtype = torch.float64,
+          device: torch.device | str | None = None) -> InductionHead:
+    r"""Build the six matrices for any vocabulary, length and sharpness.
+
+    .. math::  A_1 = \begin{pmatrix} 0 & 0 \\ 0 & \beta (2 S_n - 1) \end{pmatrix},\;
+               V_1 = \begin{pmatrix} 0 & 0 \\ I & 0 \end{pmatrix},\;
+               W_1 = \begin{pmatrix} I & 0 \\ 0 & 0 \end{pmatrix},\;
+               A_2 = \begin{pmatrix} 0 & \beta G \\ 0 & 0 \end{pmatrix},\;
+               V_2 = \begin{pmatrix} g I & 0 \\ 0 & 0 \end{pmatrix},\; W_2 = 0
+
+    Parameters
+    ----------
+    vocab, length
+        Number of tokens, and of positions; the halves need not be equal.
+    beta
+        Sharpness of both layers, in nats: layer-1 scores are ``+beta`` at the offset and ``-beta`` elsewhere.
+    gain
+        ``g``, what ``V_2`` multiplies the copied token by; the slides print 100.
+    offset
+        ``n``: layer 1 attends ``n`` positions back (``S_n`` has ones on the n-th sub-diagonal).
+    similarity
+        ``G``: how well a token (row) matches a stored token (column); the identity where omitted.
+    dtype
+        Of the matrices: float64, or float32 to see what it costs.
+    device
+        Where they lie; where ``similarity`` does, or on the CPU, if omitted.
+
+    Raises
+    ------
+    ValueError
+        If a size is not a positive whole number, ``offset`` is not in ``1..length``, a number is not finite (in
+        ``dtype``), or ``dtype`` is not a floating type.
+
+    References
+    ----------
+    Ledger I-07 to I-12, I-28 (offset, similarity), I-29 (sizes).
+
+    Examples
+    --------
+    >>> build(2, 2).first.A
+    tensor([[   0.,    0.,    0.,    0.],
+            [   0.,    0.,    0.,    0.],
+            [   0.,    0., -100., -100.],
+            [   0.,    0.,  100., -100.]], dtype=torch.float64)
+    """
+    if not all(isinstance(size, int) for size in (vocab, length, offset)):
+        raise ValueError(f"vocab, length and offset must be whole numbers, got {vocab}, {length}, {offset}")
+    if vocab < 1 or length < 1:
+        raise ValueError(f"vocab and length must be at least 1, got {vocab} and {length}")
+    if not 1 <= offset <= length:
+        raise ValueError(f"offset must be between 1 and length = {length}, got {offset}")
+    if not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a floating type, got {dtype}")
+    if not (abs(beta) <= torch.finfo(dtype).max and abs(gain) <= torch.finfo(dtype).max):
+        raise ValueError(f"beta and gain must be finite in {dtype}, got {beta} and {gain}")
+    if similarity is None:
+        similarity = torch.eye(vocab)
+    check_tensor("similarity", similarity)
+    if similarity.shape != (vocab, vocab):
+        raise ValueError(f"similarity must be ({vocab}, {vocab}), got {tuple(similarity.shape)}")
+    if not all_finite(similarity):
+        raise ValueError("similarity holds entries that are not finite (nan or inf)")
+    width = vocab + max(vocab, length)
+    token, position, stored = slice(0, vocab), slice(vocab, vocab + length), slice(vocab, 2 * vocab)
+
+    def block(rows: slice, columns: slice, value: Tensor) -> Tensor:
+        matrix = torch.zeros(width, width, dtype=dtype, device=device or similarity.device)
+        matrix[rows, columns] = value.to(dtype)
+        return matrix
+
+    eye, earlier = torch.eye(vocab), torch.ones(length - offset).diag(-offset)
+    first = Layer(block(position, position, beta * (2 * earlier - 1)), block(stored, token, eye),
+                  block(token, token, eye))
+    second = Layer(block(token, stored, beta * similarity), block(token, token, gain * eye),
+                   block(token, token, 0 * eye))
+    return InductionHead(first, second, vocab, length)
+
+
+def embed(tokens: Int[Tensor, " position"], head: InductionHead) -> Float[Tensor, "position model"]:
+    """Return one row a position: one-hot token, then one-hot position (ledger I-02).
+
+    Raises
+    ------
+    ValueError
+        If they are not one row of whole numbers, none, more than ``head.length``, or one outside ``0..vocab-1``.
+    """
+    check_tensor("tokens", tokens)
+    if tokens.ndim != 1 or tokens.dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"tokens must be (position,) of type int64 or int32, "
+                         f"got {tuple(tokens.shape)} of {tokens.dtype}")
+    if not 1 <= len(tokens) <= head.length:
+        raise ValueError(f"tokens must number 1 to {head.length} (the length built for), got {len(tokens)}")
+    if tokens.min() < 0 or tokens.max() >= head.vocab:
+        raise ValueError(f"tokens must lie in 0..{head.vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
+    x = head.first.A.new_zeros(len(tokens), head.width)
+    here = torch.arange(len(tokens), device=x.device)
+    x[here, tokens] = 1
+    x[here, head.vocab + here] = 1
+    return x
+
+
+def step(x: Float[Tensor, "position model"], layer: Layer) -> Step:
+    r"""Run one layer, normalising over ``s <= i``.
+
+    .. math::  Y_i = \sum_{j \le i} \hat a_{ij}\, V x_j + W x_i, \quad
+               \hat a_{ij} = e^{a_{ij}} / \sum_{s \le i} e^{a_{is}}, \quad a_{ij} = x_i^\top A x_j
+
+    ``x`` has one row a position, so the matrices act from the right, transposed. Ledger I-04 to I-06.
+
+    Raises
+    ------
+    ValueError
+        If ``x`` has no row, or another width or dtype than the layer.
+    """
+    check_floating("x", x, "position", "model")
+    check_fit("x", x, (len(x), len(layer.A)), "the layer", layer.A)
+    scores = einsum(x, layer.A, x, "query left, left right, key right -> query key")
+    attention = softmax(mask_future(scores[None]))[0]
+    heard = einsum(attention, x, layer.V, "query key, key model, written model -> query written")
+    return Step(scores, attention, heard + einsum(x, layer.W, "query model, written model -> query written"))
+
+
+def run(tokens: Int[Tensor, " position"], head: InductionHead) -> tuple[Step, Step]:
+    """Run both layers on a sequence; the second's ``output[i, :vocab] / gain`` is what the head copies at ``i``.
+
+    Examples
+    --------
+    In ``2 0 1 0`` the second 0 finds that 1 came after the first:
+
+    >>> first, second = run(torch.tensor([2, 0, 1, 0]), build(3, 4, gain=1.0))
+    >>> second.output[3, :3].round(decimals=6)
+    tensor([0., 1., 0.], dtype=torch.float64)
+    """
+    first = step(embed(tokens, head), head.first)
+    return first, step(first.output, head.second)
+
+
+def target_mass(beta: float, keys: int, matches: int) -> float:
+    r"""Return the attention that all matches together get, in closed form.
+
+    .. math::  M = \frac{m e^\beta}{m e^\beta + n - m}
+
+    Parameters
+    ----------
+    beta
+        Score of a match; all other scores are 0.
+    keys
+        ``n``: how many keys are allowed (position ``i`` counts from 0 and has ``i + 1``).
+    matches
+        ``m``: how many of them match.
+
+    Raises
+    ------
+    ValueError
+        Unless ``0 <= matches <= keys`` and ``keys >= 1``, or if ``beta`` is nan.
+
+    Examples
+    --------
+    >>> target_mass(0.0, keys=4, matches=1)
+    0.25
+    """
+    check_counts(keys, matches)
+    if math.isnan(beta):
+        raise ValueError("beta must be a number, got nan")
+    if matches in (0, keys):
+        return float(matches > 0)
+    if beta < 0:  # the other way round the exponential could overflow
+        return matches * math.exp(beta) / (matches * math.exp(beta) + keys - matches)
+    return 1 / (1 + (keys - matches) / matches * math.exp(-beta))
+
+
+def required_sharpness(mass: float, keys: int, matches: int = 1) -> float:
+    r"""Return the ``beta`` at which the matches get ``mass``: ``log(M / (1 - M)) + log((n - m) / m)``.
+
+    It grows like the logarithm of the length: twice the keys cost ``log 2`` more.
+
+    >>> round(required_sharpness(0.5, keys=101), 4) == round(math.log(100), 4)
+    True
+    """
+    check_counts(keys, matches)
+    if not 0 < mass < 1:
+        raise ValueError(f"mass must lie strictly between 0 and 1, got {mass}")
+    if matches in (0, keys):
+        raise ValueError(f"with {matches} matches among {keys} keys the mass does not depend on beta")
+    return math.log(mass / (1 - mass)) + math.log((keys - matches) / matches)
+
+
+def check_counts(keys: int, matches: int) -> None:
+    """Refuse counts that no row of attention can have."""
+    if keys < 1 or not 0 <= matches <= keys:
+        raise ValueError(f"matches must lie in 0..keys and keys be at least 1, got {matches} and {keys}")
+
+
+def earlier_matches(tokens: Int[Tensor, "*batch position"], offset: int = 1) -> Float[Tensor, "*batch query key"]:
+    """Mark with 1 each key that an induction head should hear: ``x[key - offset] == x[query]``, ``key <= query``.
+
+    Refuses an ``offset`` below 1.
+
+    >>> earlier_matches(torch.tensor([0, 1, 0]))[2]
+    tensor([0., 1., 0.])
+    """
+    if offset < 1:
+        raise ValueError(f"offset must be at least 1, got {offset}")
+    check_tensor("tokens", tokens)
+    if tokens.ndim < 1:
+        raise ValueError("tokens must be (..., position), got a single number")
+    length = tokens.shape[-1]
+    same = tokens[..., :, None] == tokens[..., None, : max(length - offset, 0)]
+    return torch.nn.functional.pad(same, (min(offset, length), 0)).tril().to(torch.get_default_dtype())
+
+
+def prefix_matching(attention: Attention, tokens: Int[Tensor, "*batch position"]) -> Float[Tensor, "*batch head"]:
+    """Return each head's prefix-matching score: its mean attention, over queries seen before, to what came next.
+
+    1 for a perfect induction head; about ``matches / keys`` for one that attends evenly. After Olsson et al. 2022.
+
+    Raises
+    ------
+    ValueError
+        If no token of a sequence came before, or attention and tokens differ in length.
+    """
+    check_tokens("tokens", tokens)
+    check_floating("attention", attention, "head", "query", "key")
+    if not attention.shape[-1] == attention.shape[-2] == tokens.shape[-1]:
+        raise ValueError(f"attention must be (..., head, {tokens.shape[-1]}, {tokens.shape[-1]}) to fit the tokens, "
+                         f"got {tuple(attention.shape)}")
+    matches = earlier_matches(tokens).to(attention.dtype)
+    seen = matches.sum(-1) > 0
+    if not seen.any(-1).all():
+        raise ValueError("tokens must repeat: prefix matching is undefined where nothing came before")
+    mass = einsum(attention, matches, "... head query key, ... query key -> ... head query")
+    return mass.sum(-1) / seen.sum(-1)[..., None]
+
+
+def copying(attention: Attention, logits: Float[Tensor, "*batch head key vocab"],
+            tokens: Int[Tensor, "*batch key"]) -> Float[Tensor, "*batch head"]:
+    """Return each head's copying score: of the logits that it raises, the share on the token it attends to.
+
+    ``logits`` are what each key's message adds to the output logits. They are centred over the vocabulary, the
+    negative part is dropped, and the share on the key's own token is averaged with the attention as weight: 1 for pure
+    copying, about ``2 / vocab`` by chance. After Olsson et al. 2022.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, or a token is not in the vocabulary of the logits.
+    """
+    check_tokens("tokens", tokens)
+    check_floating("attention", attention, "head", "query", "key")
+    check_floating("logits", logits, "head", "key", "vocab")
+    keys, vocab = tokens.shape[-1], logits.shape[-1]
+    if logits.dtype != attention.dtype:
+        raise ValueError(f"attention and logits must be of one dtype, got {attention.dtype} and {logits.dtype}")
+    if tokens.shape[:-1] not in ((), logits.shape[:-3]):
+        raise ValueError(f"tokens must be one sequence, or {(*logits.shape[:-3], keys)} to fit logits, got "
+                         f"{tuple(tokens.shape)}")
+    if (attention.shape[-1], logits.shape[-2]) != (keys, keys):
+        raise ValueError(f"attention (..., head, query, key) and logits (..., head, key, vocab) must have {keys} keys, "
+                         f"one for each token, got {tuple(attention.shape)} and {tuple(logits.shape)}")
+    if tokens.min() < 0 or tokens.max() >= vocab:
+        raise ValueError(f"tokens must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
+    raised = (logits - logits.mean(-1, keepdim=True)).clamp(min=0)
+    index = tokens[..., None, :, None].expand(*raised.shape[:-1], 1)
+    share = raised.gather(-1, index)[..., 0] / raised.sum(-1).clamp(min=torch.finfo(raised.dtype).tiny)
+    return einsum(attention, share, "... head query key, ... head key -> ... head") / attention.shape[-2]

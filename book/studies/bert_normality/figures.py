@@ -1,0 +1,123 @@
+"""Figures of the chapter on normality, cone index and entropy. Arrays in, a figure out."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from scipy.stats import norm
+
+from analysis.plotting import style
+
+
+def statistics(by_layer: Mapping[int, Mapping[str, np.ndarray]], critical: float) -> Figure:
+    """Draw figure 8: how the rows' Lilliefors statistics are spread, a panel a layer, trained and control."""
+    figure, axes = style.new(1, len(by_layer), sharey=True, squeeze=False)
+    axes = axes[0]
+    edges = np.linspace(0, max(v.max() for panel in by_layer.values() for v in panel.values()), 50)
+    for panel, (layer, values) in zip(axes, by_layer.items(), strict=True):
+        for which in ("control", "trained"):
+            weights = np.full(len(values[which]), 100 / len(values[which]))
+            panel.hist(values[which], edges, weights=weights, color=style.COLOURS[which], alpha=0.8, label=which)
+        panel.axvline(critical, color=style.COLOURS["highlight"], linestyle="--", label="critical value, 5 %")
+        panel.set(xlabel="Lilliefors statistic D", title=f"layer {layer}")
+        panel.xaxis.set_major_locator(MaxNLocator(3))
+    axes[0].set(ylabel="share of rows (%)")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def sizes(rms: Mapping[str, np.ndarray], threshold: float) -> Figure:
+    """Draw the root mean square of every coordinate in one layer, trained and control, naming those that stand out."""
+    figure, axes = style.new(1, 2, sharey=True)
+    for panel, which in zip(axes, ("trained", "control"), strict=True):
+        values = rms[which]
+        panel.vlines(np.arange(len(values)), 0, values, color=style.COLOURS[which], linewidth=0.8)
+        panel.axhline(threshold, color=style.COLOURS["highlight"], linestyle="--", label="stands out")
+        for k in np.flatnonzero(values > threshold):
+            panel.annotate(str(k), (k, values[k]), ha="center", va="bottom")
+        panel.set(xlabel="coordinate", title=which)
+    axes[0].set(ylabel="root mean square over rows")
+    axes[0].set_ylim(0, 1.12 * max(v.max() for v in rms.values()))
+    axes[1].legend(loc="upper right")
+    return style.many_marks(figure)
+
+
+def histograms(vectors: Mapping[str, tuple[str, np.ndarray]], statistic: Mapping[str, float], *,
+               rows: int = 1) -> Figure:
+    """Draw standardised coordinates of vectors and the Gaussian: ``vectors`` maps a title to concept and values."""
+    figure, axes = style.new(rows, len(vectors) // rows, size="tall" if rows > 1 else "wide", sharex=True, sharey=True,
+                             squeeze=False)
+    grid = np.linspace(-4.5, 4.5, 181)
+    for panel, (title, (concept, values)) in zip(axes.flat, vectors.items(), strict=True):
+        z = (values - values.mean()) / values.std(ddof=1)
+        panel.hist(np.clip(z, -4.5, 4.5), np.linspace(-4.5, 4.5, 46), density=True, color=style.COLOURS[concept],
+                   alpha=0.8)
+        panel.plot(grid, norm.pdf(grid), color=style.COLOURS["ink"], linewidth=1)
+        panel.set(title=f"{title}\nD = {statistic[title]:.3f}")
+    for panel in axes[-1]:
+        panel.set(xlabel="standardised")
+    for panel in axes[:, 0]:
+        panel.set(ylabel="density")
+    return figure
+
+
+def spectra(by_layer: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
+    """Draw figure 11: how the singular values of the head outputs are spread, a panel a layer, trained and control."""
+    figure, axes = style.new(1, len(by_layer), sharey=True, squeeze=False)
+    edges = np.linspace(0, max(v.max() for panel in by_layer.values() for v in panel.values()), 41)
+    for panel, (layer, values) in zip(axes[0], by_layer.items(), strict=True):
+        for which in ("control", "trained"):
+            weights = np.full(values[which].size, 100 / values[which].size)
+            panel.hist(values[which].ravel(), edges, weights=weights, color=style.COLOURS[which], alpha=0.7,
+                       label=which)
+        panel.set(xlabel=r"singular value$\,/\sqrt{n}$", title=f"layer {layer}", yscale="log")
+    axes[0, 0].set(ylabel="share of singular values (%)")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
+def total(vectors: Mapping[str, np.ndarray], statistic: Mapping[str, float]) -> Figure:
+    """Draw figure 13: the histogram of each vector, and all distribution functions beside that of a Gaussian.
+
+    ``vectors`` and ``statistic`` map concepts (``"trained"``, ``"control"``) to coordinates and to D.
+    """
+    figure, axes = style.new(1, len(vectors) + 1)
+    grid = np.linspace(-4.5, 4.5, 181)
+    for panel, (which, values) in zip(axes[:-1], vectors.items(), strict=True):
+        z = (values - values.mean()) / values.std(ddof=1)
+        panel.hist(np.clip(z, -4.5, 4.5), np.linspace(-4.5, 4.5, 46), density=True, color=style.COLOURS[which],
+                   alpha=0.8)
+        panel.plot(grid, norm.pdf(grid), color=style.COLOURS["ink"], linewidth=1)
+        panel.set(xlabel="standardised coordinate", title=f"{which}\nD = {statistic[which]:.3f}")
+        axes[-1].step([-4.5, *np.sort(z), 4.5], [0, *np.arange(1, len(z) + 1) / len(z), 1], where="post",
+                      color=style.COLOURS[which], label=which)
+    axes[-1].plot(grid, norm.cdf(grid), color=style.COLOURS["ink"], linewidth=1, linestyle="--", label="Gaussian")
+    axes[0].set(ylabel="density")
+    axes[-1].set(xlabel="standardised coordinate", ylabel="share below", xlim=(-4.5, 4.5), title="distribution")
+    axes[-1].legend(loc="upper left")
+    return figure
+
+
+def effects(entropy: Mapping[str, np.ndarray], effect: Mapping[str, np.ndarray], sink: np.ndarray) -> Figure:
+    """Draw for each head what making it uniform does to the sentence against its relative entropy.
+
+    ``entropy`` and ``effect`` map ``"trained"`` and ``"control"`` to ``(layer, head)``; ``sink`` marks the trained
+    heads that give most of their mass to the first and last token.
+    """
+    figure, axes = style.new(1, 2, width_ratios=[2, 1])
+    marks, shades = "osD^vPX*<>hd", colormaps[style.WEIGHT_CMAP]
+    for level, (x, y, sinking) in enumerate(zip(entropy["trained"], effect["trained"], sink, strict=True)):
+        axes[0].scatter(x, y, marker=marks[level % len(marks)], s=26, label=f"layer {level}", edgecolor="none",
+                        color=shades(level / max(1, len(sink) - 1)))
+        axes[0].scatter(x[sinking], y[sinking], marker="o", s=90, facecolor="none", linewidth=1,
+                        edgecolor=style.COLOURS["highlight"])
+    axes[1].scatter(entropy["control"], effect["control"], s=18, color=style.COLOURS["control"], edgecolor="none")
+    axes[0].set(title="trained", ylabel="turn of the sentence, 1 - cosine")
+    axes[1].set(title="control")
+    axes[1].ticklabel_format(axis="x", useOffset=False)
+    for panel in axes:
+        panel.set(yscale="log", xlabel=r"row entropy / $\ln n$")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    return figure

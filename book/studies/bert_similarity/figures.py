@@ -1,0 +1,116 @@
+"""Figures of the chapter on what Q and K measure. Arrays in, a figure out."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from analysis.plotting import style
+
+MAPS = ("Q", "K", "V")
+
+
+def row_norms(norms: Mapping[str, np.ndarray]) -> Figure:
+    """Draw figure 2 of the paper: norms of the rows of Q, K and V in one head, beside those of the rows they came from.
+
+    ``norms`` maps ``"trained"`` and ``"control"`` to ``(kind, row)`` with the kinds X, Q, K, V.
+    """
+    figure, axes = style.new(1, 3, sharey=True)
+    edges = np.linspace(0, 1.05 * max(v.max() for v in norms.values()), 50)
+    for panel, name, k in zip(axes, MAPS, (1, 2, 3), strict=True):
+        for which in ("control", "trained"):
+            colour, found = style.COLOURS[which], norms[which]
+            weights = np.full(found.shape[1], 100 / found.shape[1])
+            panel.hist(found[k], edges, weights=weights, color=colour, alpha=0.8, label=f"{name}, {which}")
+            panel.hist(found[0], edges, weights=weights, color=colour, histtype="step", linestyle="--",
+                       label=f"X, {which}")
+        panel.set(xlabel="norm of a row", title=f"rows of {name} beside rows of X")
+    axes[0].set(ylabel="share of rows (%)")
+    axes[0].legend()
+    return figure
+
+
+def stretch(top: Mapping[str, np.ndarray], median: Mapping[str, np.ndarray], mean: Mapping[str, np.ndarray]) -> Figure:
+    """Draw for every head what its largest singular value promises (x) and what its rows do (y).
+
+    Each argument maps ``"trained"`` and ``"control"`` to ``(map, heads of all layers)``.
+    """
+    figure, axes = style.new(1, 3, sharex=True, sharey=True)
+    limit = 1.1 * max(v.max() for v in top.values())
+    for panel, name, k in zip(axes, MAPS, range(3), strict=True):
+        panel.plot([0.1, limit], [0.1, limit], color=style.COLOURS["muted"], linestyle=":", label="as promised")
+        panel.axhline(1, color=style.COLOURS["ink"], label="no change")
+        for which in ("control", "trained"):
+            panel.plot(top[which][k], median[which][k], "o", color=style.COLOURS[which], alpha=0.7,
+                       label=f"median row, {which}")
+        panel.plot(top["trained"][k], mean["trained"][k], "_", color=style.COLOURS["highlight"],
+                   label="mean over directions")
+        panel.set(xlabel=r"largest singular value $\sigma_1$", title=name, xscale="log", yscale="log",
+                  xlim=(0.4, limit), ylim=(0.08, limit))
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_major_formatter(lambda v, _: f"{v:g}")
+            axis.set_minor_formatter(lambda v, _: f"{v:g}" if v in (0.5, 2.0, 5.0) else "")
+    axes[0].set(ylabel="norm after / norm before")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def cone(epsilon: np.ndarray, shares: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the share of rows inside the direction cone against its aperture, one panel a map.
+
+    ``shares`` maps ``"trained"``, ``"isotropic"`` and ``"control"`` to ``(map, aperture)``.
+    """
+    figure, axes = style.new(1, 3, sharey=True)
+    look = {"trained": ("trained", "-", "rows of texts"), "isotropic": ("uniform", "--", "random directions"),
+            "control": ("control", ":", "control: its rows, its weights")}
+    for panel, name, k in zip(axes, MAPS, range(3), strict=True):
+        for which, (colour, line, label) in look.items():
+            panel.plot(epsilon, 100 * shares[which][k], line, color=style.COLOURS[colour], label=label)
+        panel.set(xlabel=r"aperture $\epsilon$ of the cone", title=name, xlim=(0, 1), ylim=(-2, 102))
+    axes[0].set(ylabel="rows inside (%)")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def form(eigenvalues: Mapping[str, np.ndarray], shares: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the eigenvalues of one head's symmetric part (left) and every head's antisymmetric share (right)."""
+    figure, (left, right) = style.new(1, 2, width_ratios=(3, 2))
+    for which in ("control", "trained"):
+        values = np.sort(eigenvalues[which])[::-1]
+        left.plot(np.arange(1, len(values) + 1), values, "o", color=style.COLOURS[which], label=which)
+    left.axhline(0, color=style.COLOURS["ink"])
+    left.set(xlabel="eigenvalue, largest first", ylabel="value", title=r"symmetric part of $W_Q W_K^\top$, one head")
+    left.legend()
+    edges = np.linspace(0, 1, 41)
+    for which in ("control", "trained"):
+        right.hist(shares[which].ravel(), edges, color=style.COLOURS[which], alpha=0.8, label=which)
+    right.set(xlabel=r"antisymmetric share of $\|M\|_F^2$", ylabel="heads", title="all heads", xlim=(0, 1))
+    right.legend()
+    return figure
+
+
+def asymmetry(scores: Mapping[str, np.ndarray], attention: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the antisymmetric share of scores (left) and of attention (right) by layer, for several forms M."""
+    figure, axes = style.new(1, 2, sharey=True)
+    colours = [style.COLOURS[c] for c in ("trained", "token", "semi_bias", "positional", "control")]
+    lines = ["-", ":", "--", "-.", "-"]
+    highest = max(v.max() for table in (scores, attention) for v in table.values())
+    for panel, table, title in zip(axes, (scores, attention), ("before the softmax", "after it"), strict=True):
+        for (name, values), colour, line in zip(table.items(), colours, lines, strict=False):
+            panel.plot(np.arange(len(values)), values, line, marker="o", color=colour, label=name)
+        panel.set(xlabel="layer", title=title, xticks=np.arange(len(values)), ylim=(-0.02, 1.1 * highest))
+    axes[0].set(ylabel="antisymmetric share")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    return figure
+
+
+def grams(tables: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the products of every two position rows, one panel a table, each scaled to its own largest entries."""
+    figure, axes = style.new(1, len(tables), sharey=True)
+    for panel, (name, gram) in zip(axes, tables.items(), strict=True):
+        limit = np.quantile(np.abs(gram), 0.995)
+        image = panel.imshow(gram / limit, cmap=style.SCORE_CMAP, norm=style.centred(gram, 1.0))
+        panel.set(title=name, xlabel="position")
+    axes[0].set(ylabel="position")
+    figure.colorbar(image, ax=axes, label="product, relative to the largest", shrink=0.8)
+    return style.many_marks(figure)

@@ -1,0 +1,221 @@
+r"""Readings of a printed walkthrough: what a table could mean, and which meaning reproduces all of them.
+
+Printed equations leave things open: what a softmax is normalised over, what a sum includes, how numbers are rounded. A
+``Reading`` fixes each of them. This module computes the six tables of the induction-head walkthrough under a reading,
+searches all readings for those that agree with given tables, and finds inputs that tell the survivors apart.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import product
+from typing import Literal, get_args
+
+import torch
+from einops import einsum
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from analysis.core.checks import check_fit, check_floating, check_real, check_tokens
+from analysis.transformer.induction import Layer, build, embed
+
+TABLES = ("scores 1", "weights 1", "output 1", "scores 2", "weights 2", "output 2")
+"""The six tables of the walkthrough, in order."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read the walkthrough; the defaults are its equations taken at their word.
+
+    Attributes
+    ----------
+    scores
+        ``"y_i A y_j"`` (query left), ``"y_j A y_j"`` (as equations 4 and 9 print it) or ``"y_j A y_i"``.
+    shown
+        Whether the score tables are printed before or after the mask (masked scores as 0).
+    normaliser
+        What each softmax sums over: ``"s <= i"``, ``"all s"``, ``"s < i"``, or ``"all s, then s <= i"``: over all
+        keys, masked, and divided by the row sum plus 1e-9.
+    empty
+        What a row gets that is left with no weight at all: nothing, or itself.
+    weak
+        Weights of at most one half are kept, or dropped before they are used.
+    summed
+        What the output sums over: ``"j <= i"``, ``"j < i"``, or ``"j <= i, i > 0"`` (the first row hears nothing).
+    gain
+        What ``V_2`` multiplies by: 100 as printed, or 1.
+    rounding
+        Tables rounded to tenths, to whole numbers (halves to even), or to whole numbers (halves up).
+    """
+
+    scores: Literal["y_i A y_j", "y_j A y_j", "y_j A y_i"] = "y_i A y_j"
+    shown: Literal["before the mask", "after the mask"] = "before the mask"
+    normaliser: Literal["s <= i", "all s", "s < i", "all s, then s <= i"] = "s <= i"
+    empty: Literal["nothing", "itself"] = "nothing"
+    weak: Literal["kept", "dropped"] = "kept"
+    summed: Literal["j <= i", "j < i", "j <= i, i > 0"] = "j <= i"
+    gain: Literal[100, 1] = 100
+    rounding: Literal["tenths", "whole, halves to even", "whole, halves up"] = "tenths"
+
+    def __post_init__(self):
+        for field in fields(self):
+            if getattr(self, field.name) not in get_args(field.type):
+                raise ValueError(f"{field.name} must be one of {', '.join(map(repr, get_args(field.type)))}, "
+                                 f"got {getattr(self, field.name)!r}")
+
+    def departures(self) -> dict[str, object]:
+        """Return what differs from the equations taken at their word."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+
+
+def every() -> list[Reading]:
+    """Return all readings, those that depart least first.
+
+    >>> len(every()), every()[0] == Reading()
+    (1728, True)
+    """
+    choices = [get_args(f.type) for f in fields(Reading)]
+    return sorted((Reading(*values) for values in product(*choices)), key=lambda reading: len(reading.departures()))
+
+
+def tables(tokens: Int[Tensor, " position"], vocab: int, reading: Reading) -> dict[str, Float[Tensor, "row column"]]:
+    """Return the six tables as a reading would print them, for any sequence.
+
+    Examples
+    --------
+    At their word, the equations give an unseen token the mean of all tokens so far:
+
+    >>> tables(torch.tensor([0, 1]), 2, Reading())["weights 2"]
+    tensor([[1.0000, 0.0000],
+            [0.5000, 0.5000]], dtype=torch.float64)
+    """
+    check_tokens("tokens", tokens)
+    if tokens.ndim != 1:
+        raise ValueError(f"tokens must be one sequence, got shape {tuple(tokens.shape)}")
+    head = build(vocab, len(tokens), gain=float(reading.gain), device=tokens.device)
+    x, printed = embed(tokens, head), []
+    for layer in (head.first, head.second):
+        scores = score(x, layer, reading)
+        attention = weigh(scores, reading)
+        x = hear(x, attention, layer, reading)
+        printed += [scores.tril() if reading.shown == "after the mask" else scores, attention, x]
+    return {name: round_table(table, reading) for name, table in zip(TABLES, printed, strict=True)}
+
+
+def score(x: Tensor, layer: Layer, reading: Reading) -> Float[Tensor, "query key"]:
+    """Return the scores, with query and key where the reading puts them."""
+    _check_rows(x, layer)
+    scores = einsum(x, layer.A, x, "query left, left right, key right -> query key")
+    if reading.scores == "y_j A y_i":
+        return scores.T
+    return scores.diagonal().expand_as(scores) if reading.scores == "y_j A y_j" else scores
+
+
+def _check_rows(x: Tensor, layer: Layer) -> None:
+    check_floating("x", x, "position", "model")
+    check_fit("x", x, (len(x), len(layer.A)), "the layer", layer.A)
+
+
+def weigh(scores: Float[Tensor, "query key"], reading: Reading) -> Float[Tensor, "query key"]:
+    """Turn scores into weights as the reading normalises, fills empty rows and drops weak weights."""
+    check_real("scores", scores, "query", "key")
+    ones = torch.ones_like(scores)
+    allowed = {"s <= i": ones.tril(), "s < i": ones.tril(-1)}.get(reading.normaliser, ones)
+    weights = scores.masked_fill(allowed == 0, -math.inf).softmax(-1).nan_to_num(0.0).tril()
+    if reading.normaliser == "all s, then s <= i":
+        weights = weights / (weights.sum(-1, keepdim=True) + 1e-9)
+    if reading.empty == "itself":
+        weights = torch.where(weights.sum(-1, keepdim=True) < 1e-9, torch.eye(len(scores)).to(scores), weights)
+    return torch.where(weights <= 0.5, 0.0, weights) if reading.weak == "dropped" else weights
+
+
+def hear(x: Tensor, attention: Tensor, layer: Layer, reading: Reading) -> Float[Tensor, "position model"]:
+    """Return the layer's output, summed over what the reading includes."""
+    _check_rows(x, layer)
+    check_fit("attention", attention, (len(x), len(x)), "x", x)
+    heard = attention.tril(-1) if reading.summed == "j < i" else attention.clone()
+    if reading.summed == "j <= i, i > 0":
+        heard[0] = 0
+    return heard @ x @ layer.V.T + x @ layer.W.T
+
+
+def round_table(table: Tensor, reading: Reading) -> Tensor:
+    """Round a table as the reading prints it; no minus zero."""
+    check_floating("table", table)
+    if reading.rounding == "whole, halves up":
+        return (table + 0.5).floor() + 0.0
+    return table.round(decimals=1 if reading.rounding == "tenths" else 0) + 0.0
+
+
+def differing(computed: Mapping[str, Tensor], printed: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Mark with True each cell of each printed table that the computed one contradicts.
+
+    Raises
+    ------
+    ValueError
+        If a printed table is not one of the six, was not computed, or has another shape than the computed one.
+    """
+    for name, table in printed.items():
+        if name not in TABLES:
+            raise ValueError(f"printed has a table {name!r}; the tables are {', '.join(TABLES)}")
+        if name not in computed:
+            raise ValueError(f"computed has no table {name!r}, which is printed")
+        if table.shape != computed[name].shape:
+            raise ValueError(f"table {name!r} is {tuple(table.shape)} as printed, {tuple(computed[name].shape)} here")
+    return {name: ~((computed[name] - table).abs() <= 1e-9) for name, table in printed.items()}
+
+
+def search(tokens: Int[Tensor, " position"], vocab: int, printed: Mapping[str, Tensor]) -> list[Reading]:
+    """Return all readings under which every printed table comes out, those that depart least first."""
+    return [reading for reading in every()
+            if not any(cells.any() for cells in differing(tables(tokens, vocab, reading), printed).values())]
+
+
+def classes(tokens: Int[Tensor, " position"], vocab: int, readings: Iterable[Reading]) -> list[list[Reading]]:
+    """Group readings that print the same six tables for a sequence."""
+    groups: dict[bytes, list[Reading]] = {}
+    for reading in readings:
+        key = b"".join(table.cpu().numpy().tobytes() for table in tables(tokens, vocab, reading).values())
+        groups.setdefault(key, []).append(reading)
+    return list(groups.values())
+
+
+def sequences(length: int, vocab: int) -> Iterable[tuple[int, ...]]:
+    """Yield all sequences of a length up to renaming tokens: each new token is the smallest unused one.
+
+    >>> list(sequences(2, 6))
+    [(0, 0), (0, 1)]
+    """
+    if length < 0 or vocab < 1:
+        raise ValueError(f"length must not be negative and vocab at least 1, got {length} and {vocab}")
+
+    def extend(start: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
+        if len(start) == length:
+            yield start
+            return
+        for token in range(min(max(start, default=-1) + 2, vocab)):
+            yield from extend((*start, token))
+    return extend(())
+
+
+def tell_apart(readings: Sequence[Reading], vocab: int, longest: int) -> tuple[tuple[int, ...], list[list[Reading]]]:
+    """Find the shortest sequence that splits the readings into the most groups, and those groups.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to tell apart, or no sequence to do it with.
+    """
+    if len(readings) < 2:
+        raise ValueError(f"readings must be at least 2 to be told apart, got {len(readings)}")
+    if longest < 1:
+        raise ValueError(f"longest must be at least 1 token, got {longest}")
+    best: tuple[tuple[int, ...], list[list[Reading]]] = ((), [])
+    for length in range(1, longest + 1):
+        for tokens in sequences(length, vocab):
+            groups = classes(torch.tensor(tokens), vocab, readings)
+            if len(groups) > len(best[1]):
+                best = (tokens, groups)
+        if len(best[1]) == len(readings):
+            break
+    return best

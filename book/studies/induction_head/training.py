@@ -1,0 +1,81 @@
+"""Train attention-only transformers on repeated random tokens and watch induction heads form.
+
+Three seeds of the two-layer model, and one of a single layer, which has nothing to compose. Step 0 of each run is its
+control: the same architecture with its random initial weights.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from analysis.surveys.records import Experiment, Result, Value
+from analysis.training import attention_only
+from analysis.transformer.attention_only import AttentionOnly, score_heads
+
+SEEDS = (0, 1, 2)
+
+
+def plain(model: attention_only.Transformer) -> AttentionOnly:
+    """Return the trained module as plain tensors, for the mathematics."""
+    return AttentionOnly(model.tokens.detach(), model.positions.detach(),
+                         [layer.weights() for layer in model.layers], model.unembed.detach())
+
+
+def split_loss(model: torch.nn.Module, tokens: Int[Tensor, "batch position"], repeated: Tensor,
+               kept: Tensor | None = None) -> tuple[float, float]:
+    """Return the mean loss on new tokens and on repeated ones, in nats."""
+    with torch.no_grad():
+        each = attention_only.losses(model, tokens, kept)
+    return each[~repeated].mean().item(), each[repeated].mean().item()
+
+
+def probe(config: attention_only.Config) -> Callable[[int, torch.nn.Module], dict]:
+    """Return what to look at along the way: losses and head scores on held-out sequences."""
+    tokens, repeated = attention_only.held_out(config)
+
+    def look(step: int, model: torch.nn.Module) -> dict:
+        where = model.tokens.device
+        new, known = split_loss(model, tokens.to(where), repeated.to(where))
+        scores = score_heads(plain(model), tokens.to(where))
+        return {"new": new, "repeated": known,
+                **{name: getattr(scores, name).cpu().numpy() for name in ("previous", "prefix", "copying")}}
+    return look
+
+
+def formed_at(steps: np.ndarray, prefix: np.ndarray) -> int:
+    """Return the first probed step at which some head's prefix matching reaches one half; -1 if none does."""
+    reached = prefix.reshape(len(steps), -1).max(1) >= 0.5
+    return int(steps[reached.argmax()]) if reached.any() else -1
+
+
+def compute(device: torch.device) -> Result:
+    """Train all four and keep the traces; ``INDUCTION_RUNS`` names a folder in which interrupted runs resume."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(os.environ.get("INDUCTION_RUNS", scratch))
+        config = attention_only.Config()
+        runs = {f"seed-{seed}": (config, seed) for seed in SEEDS} | {"one-layer": (replace(config, layers=1), 0)}
+        values, arrays, tolerances = {}, {}, {}
+        for name, (sizes, seed) in runs.items():
+            _, run = attention_only.train(folder / name, seed=seed, device=str(device), probe=probe(sizes), config=sizes,
+                                     name=name)
+            trace = run.trace
+            arrays |= {f"{name}/{key}": value for key, value in trace.items()}
+            tolerances |= {f"{name}/{key}": 5.0 if key in ("new", "repeated") else 1.0 for key in trace}
+            values[f"{name}/repeated"] = Value(float(trace["repeated"][-1]), tolerance=0.1, unit="nats")
+            values[f"{name}/new"] = Value(float(trace["new"][-1]), tolerance=0.1, unit="nats")
+            values[f"{name}/prefix"] = Value(float(trace["prefix"][-1].max()), tolerance=0.1)
+            values[f"{name}/formed"] = Value(formed_at(trace["step"], trace["prefix"]), tolerance=100, unit="steps")
+    return Result(values, arrays, tolerances)
+
+
+EXPERIMENT = Experiment(
+    name="induction-training",
+    summary="attention-only transformers on repeated random tokens: losses and head scores over training",
+    compute=compute, minutes=12.0, seed=0)

@@ -1,0 +1,1 @@
+"""The study behind the page one-score-four-parts."""

@@ -1,0 +1,93 @@
+"""Figures of the chapter on the whole score. Each takes arrays and returns a Figure."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from analysis.plotting import style
+
+COLOURS = {"content": "content", "common": "uniform", "semi-bias": "semi_bias", "ee": "content", "ep": "token",
+           "pe": "muted", "pp": "positional", "e": "semi_bias", "p": "record", "row constants": "row_constant"}
+MANY = 50  # bars that an SVG draws one by one
+
+
+def path(t: np.ndarray, slopes: Mapping[str, np.ndarray], title: str = "") -> Figure:
+    """Draw what each part adds to the divergence at each point of the path; the areas are what they get."""
+    fig, ax = style.new(size="wide")
+    for name, slope in slopes.items():
+        colour = style.COLOURS[COLOURS[name]]
+        ax.plot(t, slope, color=colour, label=f"{name}: {np.trapezoid(slope, t):.2f} nats")
+        ax.fill_between(t, 0, slope, color=colour, alpha=0.15, linewidth=0)
+    ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
+    ax.set(xlabel="t, from uniform (0) to the head's own attention (1)", ylabel="nats per unit of t", xlim=(0, 1),
+           title=title)
+    ax.legend()
+    return fig
+
+
+def atlas(columns: Mapping[str, Sequence[np.ndarray]], rows: Sequence[str],
+          labels: Mapping[str, Sequence[str]]) -> Figure:
+    """Draw maps, a row a prototype and a column a model, each on its own scale and with its label."""
+    fig, axes = style.new(len(rows), len(columns), size="page", squeeze=False)
+    for j, (title, maps) in enumerate(columns.items()):
+        for i, found in enumerate(maps):
+            ax = axes[i, j]
+            ax.imshow(found, cmap=style.WEIGHT_CMAP, vmin=0, vmax=max(float(np.quantile(found, 0.99)), 2 / len(found)),
+                      interpolation="antialiased")
+            ax.set(xticks=[], yticks=[])
+            ax.spines[:].set_visible(False)  # a column may lie at the edge
+            label = labels[title][i] if title in labels else ""
+            ax.set_title(f"{title}\n{label}" if i == 0 else label)
+            if j == 0:
+                ax.set_ylabel(_named(rows[i]))
+    return style.many_marks(fig)
+
+
+def distances(families: Sequence[str], models: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
+    """Draw, for each prototype, the distance of each model's nearest trained head (dot) and control head (ring)."""
+    fig, ax = style.new(size="wide")
+    colours = ["content", "semi_bias", "positional", "token", "record", "highlight"]
+    for j, (name, (trained, control)) in enumerate(models.items()):
+        at = np.arange(len(families)) + 0.16 * (j - (len(models) - 1) / 2)
+        colour = style.COLOURS[colours[j % len(colours)]]
+        ax.plot(at, trained, "o", color=colour, label=name)
+        ax.plot(at, control, "o", color=colour, markerfacecolor="none")
+    ax.plot([], [], "o", color=style.COLOURS["control"], markerfacecolor="none", label="control")
+    ax.set(xticks=range(len(families)), xticklabels=[_named(f) for f in families],
+           ylabel="distance of the nearest head", ylim=(0, 1.02))
+    fig.legend(loc="outside upper center", ncols=len(models) + 1)
+    return fig
+
+
+def shares(models: Mapping[str, np.ndarray], names: Sequence[str]) -> Figure:
+    """Draw what each part contributes in every head, ``(head, part)`` a panel, negative parts below the line."""
+    fig, axes = style.new(len(models), 1, size="page" if len(models) > 3 else "tall", squeeze=False)
+    for ax, (title, table) in zip(axes[:, 0], models.items(), strict=True):
+        _stack(ax, table, names)
+        ax.set(title=title, ylabel="nats", xlim=(-0.7, len(table) - 0.3))
+        ax.title.set_horizontalalignment("left")
+        ax.title.set_x(0)
+    axes[-1, 0].set(xlabel="head, layer after layer")
+    handles, texts = axes[0, 0].get_legend_handles_labels()
+    fig.legend(handles, texts, loc="outside lower center", ncols=len(names))
+    return fig
+
+
+def _named(family: str) -> str:
+    """Break a prototype's name into lines, its formula in math."""
+    return re.sub(r"T\^(p+)", r"$T^{\1}$", family).replace(" ", "\n")
+
+
+def _stack(ax, table: np.ndarray, names: Sequence[str]) -> None:
+    """Stack positive contributions upwards and negative ones downwards."""
+    at = np.arange(len(table))
+    for sign in (1, -1):
+        base = np.zeros(len(table))
+        for k, name in enumerate(names):
+            part = np.clip(sign * table[:, k], 0, None)
+            ax.bar(at, sign * part, bottom=sign * base, color=style.COLOURS[COLOURS[name]], width=0.85,
+                   label=name if sign == 1 else None, linewidth=0, rasterized=len(table) > MANY)
+            base += part
+    ax.axhline(0, color=style.COLOURS["ink"], linewidth=0.6)

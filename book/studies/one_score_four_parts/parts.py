@@ -1,0 +1,224 @@
+"""What the chapter on the whole score measures on a model: the identity, the nearest prototypes, the parts' shares.
+
+GPT-2 and BERT, trained or control, on passages of text; a classifier of k-mers on the gene of an invented lineage.
+Everything in float64 but the distances.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from analysis.core.weights import AttentionWeights
+from analysis.data import texts
+from analysis.decomposition import bilinear_form
+from analysis.decomposition.score_terms import six_terms
+from analysis.maps import attribution, distance
+from analysis.models import extraction, parameters, pretrained
+from analysis.models.checkpoints import Checkpoint
+from analysis.models.extraction import weights_of
+from analysis.transformer import constructed_heads
+from analysis.transformer.attention import mask_future, softmax
+
+FAMILIES = {
+    "uniform": "uniform", "constant": "constant pattern", "previous": "previous token",
+    "matched": "matched token", "T^p": "T^p", "T^pp": "T^pp", "both": "T^p and T^pp"}
+SLOPES, PERIODS = (1.0, 0.1), (8, 16, 64)
+SIX = ("ee", "ep", "pe", "pp", "e", "p")
+PASSAGES, TOKENS, ROWS = 8, 64, 64
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Means over texts, and over rows that see two keys or more.
+
+    ``error`` is the largest difference between the bordered product's attention and the module's, ``gap`` between the
+    parts and the divergence; ``divergence (layer, head)`` and ``parts (layer, head, part)`` are in nats, as in
+    ``bilinear_form.PARTS``, about origin 0 in ``from_zero`` and in ``parts`` about ``origins (layer, model)``, the mean input
+    over all texts; ``by_text (layer, text, head, part)`` are ``parts`` text by text; ``first (head, term)`` are the
+    shares of ``SIX`` in layer 0; ``distance (layer, head, family)`` is the total variation to the nearest member of
+    each family; ``maps`` are the maps of the first text ``(layer, head, query, key)``.
+    """
+
+    error: float
+    gap: float
+    divergence: np.ndarray
+    parts: np.ndarray
+    from_zero: np.ndarray
+    by_text: np.ndarray
+    origins: np.ndarray
+    first: np.ndarray
+    distance: np.ndarray
+    maps: np.ndarray
+    causal: bool
+
+    def nearest(self, family: str) -> tuple[int, int, float]:
+        """Return layer, head and distance of the head nearest to a family."""
+        table = self.distance[..., list(FAMILIES).index(family)]
+        layer, head = np.unravel_index(table.argmin(), table.shape)
+        return int(layer), int(head), float(table.min())
+
+
+def members(tokens: Tensor, *, causal: bool) -> dict[str, Tensor]:
+    """Return the maps of all prototypes on these tokens, ``(member, query, key)`` by family.
+
+    A constant pattern prefers the text's first token, or without a mask its last or commonest one (under a mask, what
+    stands late is seen by few, and the map is uniform). Ramps have two slopes, circles three periods.
+    """
+    _, tokens = torch.unique(tokens, return_inverse=True)
+    size = int(tokens.max()) + 1, len(tokens)
+    favourites = dict.fromkeys((int(tokens[0]), int(tokens[-1]), int(tokens.bincount().argmax()))[:1 if causal else 3])
+    periods = [p for p in PERIODS if p <= len(tokens)] or [PERIODS[0]]
+    built = {
+        "uniform": [constructed_heads.uniform(*size)],
+        "constant": [constructed_heads.constant_pattern(*size, t) for t in favourites],
+        "previous": [constructed_heads.previous_token(*size)], "matched": [constructed_heads.matched_token(*size)],
+        "T^p": [constructed_heads.position_bias(*size, slope) for slope in SLOPES],
+        "T^pp": [constructed_heads.position_match(*size, period) for period in periods],
+        "both": [constructed_heads.position_both(*size, SLOPES[1], period) for period in periods]}
+    return {name: torch.stack([constructed_heads.attention_map(layer.to(tokens.device), tokens, causal=causal)
+                               for layer in its])
+            for name, its in built.items()}
+
+
+def distances(maps: Tensor, tokens: Tensor, *, causal: bool) -> Tensor:
+    """Return the distance of each map to the nearest member of each family, ``(..., family)``, on the chosen rows."""
+    found, rows = members(tokens, causal=causal), _rows(tokens)
+    return torch.stack([distance.mean_total_variation(maps[..., rows, :], found[name][:, rows]).amin(-1)
+                        for name in FAMILIES], -1)
+
+
+def inputs(checkpoint: Checkpoint) -> list[Tensor]:
+    """Return the token ids of the texts, or of one invented lineage's gene for a classifier of k-mers."""
+    tokenizer = pretrained.tokenizer(checkpoint)
+    if (checkpoint.folder / "report.json").exists():
+        from analysis.data.dna.kmers import kmers, load_tokenizer, words
+        from analysis.data.dna.simulate import invent_backbones
+        lines = {b.label: b.aligned.replace("-", "") for b in invent_backbones(0)}
+        tokenizer = load_tokenizer(checkpoint.folder)
+        return [torch.tensor(tokenizer(words(lines[label]))["input_ids"][:1 + len(kmers(lines[label]))])
+                for label in ("Omicron",)]
+    config = parameters.config(checkpoint)
+    longest = min(TOKENS, config["n_positions" if config["causal"] else "max_position_embeddings"])
+    found = [torch.tensor(tokenizer(text, truncation=True, max_length=longest)["input_ids"])
+             for text in texts.passages(count=PASSAGES)]
+    return [ids for ids in found if len(ids) > 1]
+
+
+def layers_of(model: torch.nn.Module) -> list[AttentionWeights]:
+    """Return the attention of each layer of a loaded GPT-2 or BERT."""
+    if model.config.model_type == "gpt2":
+        return [weights_of(block.attn) for block in model.h]
+    return [layer.attention for layer in extraction.encoder_layers(model)]
+
+
+@torch.no_grad()
+def survey(checkpoint: Checkpoint, *, control_seed: int | None = None, device: torch.device | str = "cpu") -> Survey:
+    """Measure a model, or its control, on its texts."""
+    model = pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
+    layers, causal = layers_of(model), model.config.model_type == "gpt2"
+    read, far, error, first, kept = [], [], 0.0, [], None
+    for ids in (given.to(device) for given in inputs(checkpoint)):
+        ran = model(ids[None], output_hidden_states=True, output_attentions=True)
+        states = [s[0] for s in ran.hidden_states[:len(layers)]]
+        xs = [block.ln_1(s) for block, s in zip(model.h, states)] if causal else states
+        maps = torch.stack([a[0] for a in ran.attentions])
+        if kept is None:  # a model's product with a border is as wide as the model: once is enough
+            error = max(identity_error(x, w, a) for x, w, a in zip(xs, layers, maps))
+        far.append(distances(maps.float(), ids, causal=causal))
+        first.append(first_layer(model, ids, layers[0]))
+        read.append(xs)
+        kept = maps if kept is None else kept
+    by_layer = [split_layer([xs[i] for xs in read], w, causal) for i, w in enumerate(layers)]
+    gap = max(found[-1] for found in by_layer)
+    whole, parts, zero, by_text = (np.stack([found[k] for found in by_layer]) for k in range(4))
+    origins = np.stack([mean_input([xs[i] for xs in read]).cpu().numpy() for i in range(len(layers))])
+    return Survey(error, gap, whole, parts, zero, by_text, origins, torch.stack(first).mean(0).cpu().numpy(),
+                  torch.stack(far).mean(0).cpu().numpy(), kept.float().cpu().numpy(), causal)
+
+
+def identity_error(x: Tensor, layer: AttentionWeights, attention: Tensor) -> float:
+    """Return how far the attention of one product with a border is from a module's."""
+    one = bilinear_form.homogeneous(x)
+    scores = one @ bilinear_form.bordered(layer) @ one.mT
+    mine = softmax(mask_future(scores) if not attention.triu(1).any() else scores)
+    return float((mine - attention).abs().max())
+
+
+def visible(queries: Tensor, keys: int, causal: bool) -> Tensor:
+    """Return which keys the given queries see."""
+    if causal:
+        return torch.arange(keys, device=queries.device) <= queries[:, None]
+    return torch.ones(len(queries), keys, dtype=torch.bool, device=queries.device)
+
+
+def _rows(x: Tensor) -> Tensor:
+    """Choose the rows of a text that are split: all but the first, or evenly spread ones of a long text."""
+    length = len(x)
+    rows = torch.arange(1, length) if length <= ROWS + 1 else torch.linspace(1, length - 1, ROWS).round().long()
+    return rows.to(x.device)  # rounded on the CPU: the same rows everywhere
+
+
+def mean_input(xs: Sequence[Tensor]) -> Tensor:
+    """Return the mean of a layer's inputs over all positions of all texts, the origin of the common part."""
+    return torch.cat(list(xs)).mean(0)
+
+
+def split_layer(xs: Sequence[Tensor], layer: AttentionWeights, causal: bool,
+                ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+    """Split one layer's divergence on several texts.
+
+    Returns the whole, the parts about the mean input and about 0, the former text by text, and the largest gap.
+    """
+    origin, found = mean_input(xs), []
+    for x in xs:
+        rows = _rows(x)
+        about = bilinear_form.score_parts(x, layer, origin, asking=x[rows])
+        split = attribution.attribute_divergence(about, visible(rows, len(x), causal))
+        found.append((split.divergence.mean(-1), split.parts.mean(-1), split.gap))
+    by_text = torch.stack([f[1] for f in found])
+    whole, parts = torch.stack([f[0] for f in found]).mean(0), by_text.mean(0)
+    zero = torch.stack([parts[0] + parts[1], parts[2], parts[3], parts[4]])  # additive: content is content and common
+    whole, parts, zero, by_text = (t.cpu().numpy() for t in (whole, parts.T, zero.T, by_text.mT))
+    return whole, parts, zero, by_text, max(f[2] for f in found)
+
+
+def first_layer(model: torch.nn.Module, ids: Tensor, layer: AttentionWeights) -> Tensor:
+    """Split the first layer's divergence over tokens and positions, ``(head, term)`` in the order of ``SIX``."""
+    if model.config.model_type == "gpt2":
+        e, p, norm = model.wte.weight[ids], model.wpe.weight[:len(ids)], model.h[0].ln_1
+    else:
+        table = model.embeddings
+        e = table.word_embeddings.weight[ids] + table.token_type_embeddings.weight[0]
+        p, norm = table.position_embeddings.weight[:len(ids)], table.LayerNorm
+    ln = parameters.LayerNormWeights(norm.weight, norm.bias, norm.eps)
+    return split_six(e, p, layer, ln, model.config.model_type == "gpt2")
+
+
+def split_six(e: Tensor, p: Tensor, layer: AttentionWeights, ln, causal: bool) -> Tensor:
+    """Split the divergence of a layer that reads ``LN(e + p)`` over its six terms, ``(head, term)``."""
+    terms, rows = six_terms(e, p, layer, ln), _rows(e)
+    parts = [getattr(terms, name) for name in SIX[:4]]
+    parts += [getattr(terms, name)[:, None].expand_as(parts[0]) for name in SIX[4:]]
+    split = attribution.attribute_divergence(torch.stack(parts)[:, :, rows], visible(rows, len(e), causal))
+    return split.parts.mean(-1).T
+
+
+def compare_splits(x: Tensor, layer: AttentionWeights, origin: Tensor, causal: bool) -> dict[str, np.ndarray]:
+    """Return, of each head, what other splits give to content, common part and semi-bias about an origin.
+
+    ``(part, head)`` each: the path, the parts in order and in reverse, Shapley's mean over orders, dropping one.
+    """
+    rows = _rows(x)
+    parts, seen = bilinear_form.score_parts(x, layer, origin, asking=x[rows])[:3], visible(rows, len(x), causal)
+    found = {"path": attribution.attribute_divergence(parts, seen).parts, "in order": attribution.in_order(parts, (0, 1, 2), seen),
+             "reverse order": attribution.in_order(parts, (2, 1, 0), seen), "mean of orders": attribution.shapley(parts, seen),
+             "drop one": attribution.drop_one(parts, seen)}
+    halves = torch.cat([parts[1:], parts[:1] / 2, parts[:1] / 2])  # content cut in two
+    for name, split in (("path, content cut", lambda p: attribution.attribute_divergence(p, seen).parts),
+                        ("mean of orders, content cut", lambda p: attribution.shapley(p, seen))):
+        common, semi, *content = split(halves)
+        found[name] = torch.stack([sum(content), common, semi])
+    return {name: table.mean(-1).cpu().numpy() for name, table in found.items()}

@@ -1,0 +1,92 @@
+"""Figures of the chapter on patterns and messages. Each takes arrays and returns a Figure."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from analysis.plotting import style
+
+
+def parts(varying: np.ndarray, constant: np.ndarray, head: str) -> Figure:
+    """Draw ``(query, key)`` scores of one head: from the varying part of the pattern, the constant part, their sum."""
+    fig, axes = style.new(1, 3, size="wide", sharey=True)
+    limit = float(np.abs(np.stack([varying, constant])).max())
+    for ax, (title, scores) in zip(axes, {f"varying part, {head}": varying, "constant part": constant,
+                                          "sum": varying + constant}.items(), strict=True):
+        shown = ax.imshow(np.where(np.tri(len(scores)), scores, np.nan), cmap=style.SCORE_CMAP,
+                          norm=style.centred(scores, limit))
+        ax.set(title=title, xlabel="key")
+    axes[0].set_ylabel("query")
+    fig.colorbar(shown, ax=axes, label="score (nats), row mean 0", shrink=0.8)
+    return style.many_marks(fig)
+
+
+def spectra(values: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray]) -> Figure:
+    """Draw all heads' singular values over the largest, one panel a matrix; ``(head, channel)``, control in grey."""
+    fig, axes = style.new(1, len(values), size="wide", sharey=True, squeeze=False)
+    for ax, (title, heads) in zip(axes[0], values.items(), strict=True):
+        across = np.arange(1, heads.shape[-1] + 1)
+        ax.plot(across, (heads / heads[:, :1]).T, color=style.COLOURS["trained"], linewidth=0.5, alpha=0.5)
+        grey = control[title]
+        ax.plot(across, (grey / grey[:, :1]).T, color=style.COLOURS["control"], linewidth=0.5)
+        ax.set(title=title, yscale="log", xlabel="rank of the singular value")
+    axes[0, 0].set_ylabel("singular value / largest")
+    for name, colour in (("trained head", "trained"), ("control head", "control")):
+        axes[0, 0].plot([], [], color=style.COLOURS[colour], label=name)
+    axes[0, 0].legend(loc="lower left")
+    return style.many_marks(fig)
+
+
+def tables(values: Mapping[str, np.ndarray], label: str, *, logarithmic: bool = False) -> Figure:
+    """Draw ``(layer, head)`` tables side by side on one scale."""
+    fig, axes = style.new(1, len(values), size="wide", sharey=True, squeeze=False)
+    every = np.stack(list(values.values()))
+    scale = {"norm": LogNorm(every.min(), every.max())} if logarithmic else {"vmin": 0, "vmax": every.max()}
+    for ax, (title, table) in zip(axes[0], values.items(), strict=True):
+        shown = ax.imshow(table, cmap=style.WEIGHT_CMAP, aspect="auto", **scale)
+        ax.set(title=title, xlabel="head", xticks=range(0, table.shape[1], 2), yticks=range(0, table.shape[0], 2))
+    axes[0, 0].set_ylabel("layer")
+    fig.colorbar(shown, ax=axes, label=label)
+    return fig
+
+
+def sizes(varying: np.ndarray, constant: np.ndarray, control: np.ndarray) -> Figure:
+    """Draw each head's constant against its varying part in nats, the line where they are equal, the control."""
+    fig, ax = style.new(size="square")
+    first = np.zeros_like(varying, dtype=bool)
+    first[:2] = True
+    ax.plot([0, varying.max()], [0, varying.max()], color=style.COLOURS["muted"])
+    for mask, name, colour in ((first, "layers 0 and 1", "semi_bias"), (~first, "layers 2 to 11", "content")):
+        ax.plot(varying[mask], constant[mask], "o", color=style.COLOURS[colour], alpha=0.7, label=name)
+    ax.plot(control.ravel(), np.zeros(control.size), "|", color=style.COLOURS["control"], label="control")
+    ax.set(xlabel="varying part: spread of scores (nats)", ylabel="constant part: spread of scores (nats)")
+    ax.legend()
+    return fig
+
+
+def rotary(offsets: np.ndarray, distance: np.ndarray, remainder: np.ndarray) -> Figure:
+    """Draw how far the matrix of an offset is from that of offset 0, heads as lines; what k fixed matrices leave."""
+    fig, (left, right) = style.new(1, 2, size="wide")
+    left.plot(offsets, distance, color=style.COLOURS["positional"], linewidth=0.9)
+    left.set(xlabel="offset query - key", ylabel="distance to the matrix of offset 0", ylim=(0, None))
+    right.plot(np.arange(1, len(remainder) + 1), remainder, "o-", color=style.COLOURS["positional"])
+    right.set(xlabel="fixed matrices k", ylabel="share left by the best k", yscale="log")
+    return fig
+
+
+def costs(lengths: np.ndarray, counts: Mapping[str, Mapping[str, np.ndarray]], measured: np.ndarray,
+          seconds: Mapping[str, np.ndarray]) -> Figure:
+    """Draw counted costs over the length, one panel a quantity, and measured seconds in the last."""
+    fig, axes = style.new(1, len(counts) + 1, size="wide")
+    colours = dict(zip(seconds, ("content", "semi_bias", "positional"), strict=True))
+    for ax, (title, forms) in zip(axes[:-1], counts.items(), strict=True):
+        for form, values in forms.items():
+            ax.plot(lengths, values, color=style.COLOURS[colours[form]], label=form)
+        ax.set(title=title, xscale="log", yscale="log", xlabel="length n")
+    for form, values in seconds.items():
+        axes[-1].plot(measured, values, "o-", color=style.COLOURS[colours[form]], label=form)
+    axes[-1].set(title="seconds, measured", xscale="log", yscale="log", xlabel="length n")
+    axes[0].legend()
+    return fig

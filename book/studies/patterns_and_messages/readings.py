@@ -1,0 +1,75 @@
+"""What the chapter on patterns and messages reads off a whole GPT-2 as it reads text."""
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.core.weights import AttentionWeights
+from analysis.data import texts
+from analysis.decomposition import qk_ov
+from analysis.models import pretrained
+from analysis.models.checkpoints import Checkpoint
+from analysis.models.extraction import weights_of
+from analysis.transformer.attention import mask_future, softmax
+
+SEEN = 8  # rows that see fewer keys are left out
+
+
+def layers(
+    checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 8, tokens: int = 64,
+    device: torch.device | str = "cpu",
+) -> Iterator[list[tuple[AttentionWeights, Float[Tensor, "position model"]]]]:
+    """Run a GPT-2 on bundled passages; yield, for each, every layer's weights with what it reads, in float64."""
+    model = pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
+    tokenizer, layer_weights = pretrained.tokenizer(checkpoint), [weights_of(block.attn) for block in model.h]
+    for text in texts.passages(count=passages):
+        ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]], device=device)
+        states = model(ids, output_hidden_states=True).hidden_states
+        yield [(w, block.ln_1(h)[0]) for w, block, h in zip(layer_weights, model.h, states)]
+
+
+def parts(x: Float[Tensor, "position model"], weights: AttentionWeights) -> tuple[Tensor, Tensor]:
+    """Return scores from the varying and from the constant part of each pattern, less their means over visible keys.
+
+    The part that comes from the mean of the inputs over the sequence counts as constant: every query has it.
+    """
+    whole = qk_ov.patterns(x, weights)
+    constant = whole.mean(-2, keepdim=True)
+    both = (qk_ov.match(part, x, weights.channel) for part in (whole - constant, constant.expand_as(whole)))
+    visible = x.new_ones(len(x), len(x)).tril()
+    return tuple((s - (s * visible).sum(-1, keepdim=True) / visible.sum(-1, keepdim=True)) * visible for s in both)
+
+
+def readings(checkpoint: Checkpoint, **which) -> dict[str, Float[Tensor, "layer head"]]:
+    """Return, for each layer and head, means over rows that see at least eight keys.
+
+    ``angle``
+        How often the key most similar to the pattern by angle is the one with the largest score.
+    ``influence``
+        How often the key with the largest weight is the one whose weighted message is longest.
+    ``constant``
+        The constant part's share of the variance of scores over visible keys.
+    """
+    sums = []
+    for passage in layers(checkpoint, **which):
+        sums.append([_read(x, w) for w, x in passage])
+    return {name: torch.stack([torch.stack([layer[name] for layer in passage]) for passage in sums]).mean(0)
+            for name in sums[0][0]}
+
+
+def _read(x, w) -> dict[str, Tensor]:
+    P = qk_ov.patterns(x, w)
+    scores = qk_ov.match(P, x, w.channel, causal=True)
+    unit = x / x.norm(dim=-1, keepdim=True)
+    angles = mask_future(qk_ov.match(P / P.norm(dim=-1, keepdim=True), unit, 1))
+    attention = softmax(scores)
+    lengths = attention * qk_ov.messages(x, w).norm(dim=-1)[:, None]
+    varying, constant = (part[:, SEEN:].square().sum((-2, -1)) for part in parts(x, w))
+    return {"angle": _same(angles, scores), "influence": _same(lengths, attention),
+            "constant": constant / (varying + constant)}
+
+
+def _same(one: Tensor, other: Tensor) -> Tensor:
+    return (one.argmax(-1) == other.argmax(-1))[:, SEEN:].double().mean(-1)

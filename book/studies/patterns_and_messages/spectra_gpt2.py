@@ -1,0 +1,45 @@
+"""GPT-2's 144 heads: spectra of W_Q W_K^T, W_V W_O and the product with biases; constant against varying pattern."""
+
+import numpy as np
+import torch
+
+from analysis.core.weights import LayerNormWeights
+from analysis.decomposition import qk_ov, uniform
+from analysis.matrices import singular_values
+from analysis.models import checkpoints, parameters
+from analysis.surveys.records import Experiment, Result, Value
+
+
+def measure(layers, norms) -> dict[str, np.ndarray]:
+    """Return ``(layer, head, channel)`` singular values and ``(layer, head)`` sizes for a stack of layers."""
+    W_Q, W_K, W_V, W_O, b_Q, b_K = (torch.stack([getattr(layer, name) for layer in layers])
+                                    for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K"))
+    sizes = [uniform.key_preference(layer, uniform.layer_norm_output(norm)) for layer, norm in zip(layers, norms)]
+    return {name: array.double().cpu().numpy() for name, array in {
+        "pattern": singular_values.product_singular_values(W_Q, W_K),
+        "message": singular_values.product_singular_values(W_V, W_O.mT),
+        "augmented": singular_values.product_singular_values(singular_values.augment(W_Q, b_Q), singular_values.augment(W_K, b_K)),
+        "varying": torch.stack([s.content for s in sizes]),
+        "constant": torch.stack([s.constant for s in sizes]),
+        "constant_norm": torch.stack([qk_ov.constant_pattern(layer).norm(dim=-1) for layer in layers]),
+    }.items()}
+
+
+def compute(device) -> Result:
+    """Measure the trained layers and, as the control, layers drawn as GPT-2 initialises them."""
+    checkpoint = checkpoints.find("gpt2")
+    config = parameters.config(checkpoint)
+    ids = range(config["layers"])
+    plain = LayerNormWeights(torch.ones(config["model"]), torch.zeros(config["model"]), config["eps"])
+    trained = measure([parameters.attention_layer(checkpoint, i).to(device) for i in ids],
+                      [parameters.layer_norm(checkpoint, "attention", i).to(device) for i in ids])
+    drawn = [parameters.random_attention_layer(config, i).to(device) for i in ids]
+    control = measure(drawn, [plain.to(device)] * len(drawn))
+    arrays = {**trained, **{f"control_{name}": array for name, array in control.items()}}
+    arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
+    return Result({"heads": Value(trained["varying"].size)}, arrays,
+                  {name: 1e-5 * float(np.abs(array).max()) for name, array in arrays.items()})
+
+
+EXPERIMENT = Experiment("spectra-gpt2", "Spectra and sizes of the patterns and messages of GPT-2's 144 heads",
+                        compute, models=("gpt2",), minutes=0.1, seed=0)

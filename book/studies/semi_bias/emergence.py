@@ -1,0 +1,95 @@
+"""When, in training, the recency bias appears: two seeds of gpt2-mini, the positional semi-bias head by head.
+
+:func:`semi_bias_probe` looks at a model that is being trained; ``python -m analysis train gpt2-mini`` uses it too.
+Seed 0 is the bundled model and is read from its trace, seed 1 is trained. Another machine rounds
+otherwise and its run drifts away from this one, so the tolerances are wide: what has to repeat is the finding.
+"""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from analysis.core.weights import AttentionWeights, LayerNormWeights
+from analysis.decomposition.folding import fold_layer_norm
+from analysis.decomposition.score_terms import semi_bias
+from analysis.models import checkpoints
+from analysis.statistics.correlation import recency
+from analysis.surveys.records import Experiment, Result, Value
+from analysis.transformer.layernorm import sigma
+
+SEEDS = (0, 1)
+KEPT = ("held_out", "loss", "rank_correlation", "size", "rank_correlation_folded", "size_folded")
+
+
+def live_layer(block: nn.Module, heads: int) -> tuple[AttentionWeights, LayerNormWeights]:
+    """Read the attention and the LayerNorm before it out of a live GPT-2 block, in float64."""
+    W, b = block.attn.c_attn.weight.detach().double(), block.attn.c_attn.bias.detach().double()
+    W_O, b_O = block.attn.c_proj.weight.detach().double(), block.attn.c_proj.bias.detach().double()
+    split = [part.unflatten(-1, (heads, -1)).movedim(-2, 0) for part in (*W.chunk(3, dim=1), *b.chunk(3))]
+    norm = LayerNormWeights(block.ln_1.weight.detach().double(), block.ln_1.bias.detach().double(), block.ln_1.eps)
+    return AttentionWeights(*split[:3], W_O.unflatten(0, (heads, -1)), *split[3:], b_O), norm
+
+
+def semi_bias_probe(step: int, model: nn.Module) -> dict[str, np.ndarray]:
+    """Measure the positional semi-bias of every head of a GPT-2 language model.
+
+    Raw as the document has it, ``b_Q W_K^T p / sqrt(channel)``; and folded, what layer 0 makes of a position alone:
+    ``LN`` folded into the layer, ``p`` divided by ``sigma(p)``. Ledger K-18 to K-23, K-29.
+
+    Returns
+    -------
+    dict
+        ``rank_correlation``, ``size`` and the same ``_folded``, each ``(layer, head)``: Spearman's correlation with
+        the position (nan where the semi-bias is 0 everywhere, as before training) and standard deviation over
+        positions in nats; ``semi_bias`` and ``semi_bias_folded``, ``(head, position)``, of layer 0 in nats.
+    """
+    p = model.transformer.wpe.weight.detach().double()
+    both = [live_layer(block, model.config.n_head) for block in model.transformer.h]
+    raw = torch.stack([semi_bias(p, layer) for layer, _ in both])
+    folded = torch.stack([semi_bias(p / sigma(p, norm.eps)[:, None], fold_layer_norm(layer, norm))
+                          for layer, norm in both])
+    found = {"rank_correlation": recency(raw), "size": raw.std(-1), "semi_bias": raw[0],
+             "rank_correlation_folded": recency(folded), "size_folded": folded.std(-1), "semi_bias_folded": folded[0]}
+    return {name: value.cpu().numpy() for name, value in found.items()}
+
+
+def compute(device: torch.device) -> Result:
+    """Collect the traces of the seeds, and when half of layer 0's heads prefer later keys for good."""
+    from analysis.training import gpt2_mini
+
+    _, bundled = gpt2_mini.read_trace(checkpoints.find("gpt2-mini").folder)
+    traces = [bundled]
+    runs = [Path("runs", f"{EXPERIMENT.name}-{seed}") for seed in SEEDS[1:]]
+    for seed, out in zip(SEEDS[1:], runs):
+        gpt2_mini.train(out, seed=seed, device=str(device), probe=semi_bias_probe)
+        traces.append(gpt2_mini.read_trace(out)[1])
+    for out in runs:  # what is left there by an interruption is gone on from, what is finished is not used again
+        shutil.rmtree(out)
+    arrays = {name: np.stack([trace[name] for trace in traces]).astype(np.float32) for name in KEPT}
+    values = {}
+    for seed, rho in zip(SEEDS, arrays["rank_correlation"][:, :, 0]):
+        values[f"held_out_{seed}"] = Value(float(arrays["held_out"][seed, -1]), tolerance=0.05, unit="nats a token")
+        values[f"recent_heads_{seed}"] = Value(int((rho[-1] > 0.5).sum()), tolerance=2, n=rho.shape[1])
+        values[f"appears_{seed}"] = Value(settled(bundled["step"], rho), tolerance=200, unit="steps")
+    wide = {"held_out": 0.5, "loss": 1.0, "size": 2.0, "size_folded": 2.0, "rank_correlation": 2.0,
+            "rank_correlation_folded": 2.0}
+    return Result(values, {"step": bundled["step"], **arrays}, wide)
+
+
+def settled(steps: np.ndarray, rho: np.ndarray, above: float = 0.5) -> int:
+    """Return the first probed step from which on at least half of the heads have ``rho > above``; -1 for none.
+
+    >>> settled(np.array([0, 1, 2, 4]), np.array([[0.0], [0.9], [0.1], [0.9]]))
+    4
+    """
+    below = (rho > above).mean(1) < 0.5
+    after = int(np.flatnonzero(below).max(initial=-1)) + 1
+    return int(steps[after]) if after < len(steps) else -1
+
+
+EXPERIMENT = Experiment(
+    name="gpt2-mini-emergence", models=("gpt2-mini",), compute=compute, minutes=8.0, seed=SEEDS[-1],
+    summary="The positional semi-bias of gpt2-mini, head by head, at 60 steps of training with two seeds")

@@ -1,0 +1,222 @@
+"""Figures of the chapter on the semi-bias. Each takes arrays and returns a Figure."""
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from analysis.plotting import style
+
+PARTS = {"T^p": "semi_bias", "T^{pp}": "positional", "T^p + T^{pp}": "content"}
+
+
+def position_table(table: np.ndarray, every: int, limit: float, axes_scores: np.ndarray, share: np.ndarray) -> Figure:
+    """Draw the table of positions beside its first principal axes.
+
+    Parameters
+    ----------
+    table
+        ``(row, model)``: every ``every``-th row.
+    limit
+        End of the colour scale.
+    axes_scores
+        ``(position, axis)``, of which the first three are drawn; ``share`` is their part of the variance.
+    """
+    fig, (left, right) = style.new(1, 2, size="wide", width_ratios=[1.25, 1])
+    shown = left.imshow(table, aspect="auto", cmap=style.SCORE_CMAP, norm=style.centred(table, limit),
+                        extent=(0, table.shape[1], len(table) * every, 0))
+    left.set(xlabel="channel of the stream", ylabel="position")
+    fig.colorbar(shown, ax=left, label="entry of P", extend="both")
+    names = ("content", "record", "positional")
+    for axis, name in enumerate(names):
+        right.plot(axes_scores[:, axis], color=style.COLOURS[name], label=f"axis {axis}: {share[axis]:.0%}")
+    right.set(xlabel="position", ylabel="component of P")
+    right.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, columnspacing=0.8, handlelength=1)
+    return style.many_marks(fig)
+
+
+def maps(scores: dict[str, np.ndarray], size: str = "tall", xlabel: str = "position of the key") -> Figure:
+    """Draw heads x positions maps under each other, each with its own scale centred at 0.
+
+    A scale ends where 9 of 10 entries are within it, so that the faint heads are seen beside the strong ones.
+    """
+    fig, rows = style.new(len(scores), 1, size=size, sharex=True, squeeze=False)
+    for ax, (title, values) in zip(rows[:, 0], scores.items(), strict=True):
+        norm = style.centred(values, float(np.quantile(np.abs(values), 0.9)))
+        shown = ax.imshow(values, aspect="auto", cmap=style.SCORE_CMAP, norm=norm,
+                          extent=(-0.5, values.shape[1] - 0.5, len(values) - 0.5, -0.5))
+        ax.set_title(title, loc="left")
+        ax.set(ylabel="head", yticks=range(0, len(values), 1 if len(values) < 10 else 2))
+        fig.colorbar(shown, ax=ax, label="nats", pad=0.01, aspect=12, extend="both")
+    rows[-1, 0].set_xlabel(xlabel)
+    return style.many_marks(fig)
+
+
+def curves(scores: np.ndarray, odd: tuple[int, ...], rising: int) -> Figure:
+    """Draw each head's semi-bias along the sequence less its mean, in units of its spread; odd heads by name.
+
+    The shaded part, up to ``rising``, is where the scores of the other heads still fall.
+    """
+    fig, ax = style.new(size="wide")
+    spread = scores.std(1, keepdims=True)
+    scaled = (scores - scores.mean(1, keepdims=True)) / np.where(spread > 0, spread, 1)  # a head without any stays flat
+    ax.axvspan(0, rising, color=style.COLOURS["muted"], alpha=0.35, linewidth=0)
+    ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
+    others = [h for h in range(len(scores)) if h not in odd]
+    for head in others:
+        ax.plot(scaled[head], color=style.COLOURS["semi_bias"], alpha=0.45, linewidth=1,
+                label=f"the other {len(others)} heads" if head == others[0] else None)
+    for head, colour in zip(odd, ("content", "positional", "token"), strict=False):
+        ax.plot(scaled[head], color=style.COLOURS[colour], label=f"head {head}")
+    ax.set(xlabel="position of the key", ylabel="semi-bias, standardised", ylim=(-2.4, 3.4))
+    ax.legend(loc="upper center", ncols=3)
+    return fig
+
+
+def locality(mass: np.ndarray, uniform: float, control: np.ndarray | None = None,
+             xlabel: str = "mass on the nearest 50 keys") -> Figure:
+    """Draw for every head how near three position-only attentions look: ``mass (part, head)`` and equal weights."""
+    panels = [("trained", mass)] + ([] if control is None else [("control", control)])
+    fig, axes = style.new(1, len(panels), size="wide", sharey=True, squeeze=False)
+    for ax, (title, values) in zip(axes[0], panels, strict=True):
+        ax.axvline(uniform, color=style.COLOURS["uniform"], linestyle="--", label="equal weights")
+        heads = np.arange(values.shape[1])
+        ax.hlines(heads, values.min(0), values.max(0), color=style.COLOURS["muted"], linewidth=1)
+        for (part, concept), marker, row in zip(PARTS.items(), "osD", values, strict=True):
+            ax.plot(row, heads, marker, color=style.COLOURS[concept], label=f"${part}$")
+        ax.set(xlabel=xlabel, xlim=(-0.03, 1.03), yticks=heads)
+        if control is not None:
+            ax.set_title(title)
+    axes[0, 0].set_ylabel("head")
+    axes[0, 0].invert_yaxis()
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    return fig
+
+
+def peaks(distance: np.ndarray) -> Figure:
+    """Draw, for every head and query, how far back the largest weight of each position-only attention lies."""
+    fig, rows = style.new(3, 1, size="tall", sharex=True)
+    heads, queries = distance.shape[1:]
+    for ax, part, values in zip(rows, PARTS, distance, strict=True):
+        shown = ax.imshow(values, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=queries,
+                          extent=(-0.5, queries - 0.5, heads - 0.5, -0.5))
+        ax.set_title(f"${part}$", loc="left")
+        ax.set(ylabel="head", yticks=range(0, heads, 1 if heads < 10 else 2))
+    rows[-1].set_xlabel("position of the query")
+    fig.colorbar(shown, ax=rows, label="distance of the largest weight, in positions", pad=0.01, aspect=30)
+    return style.many_marks(fig)
+
+
+def null(observed: np.ndarray, quantiles: np.ndarray) -> Figure:
+    """Draw each head's rank correlation with position over what a random ``b_Q`` gives: 5, 50, 95 % of its size."""
+    fig, ax = style.new(size="wide")
+    heads = np.arange(len(observed))
+    low, middle, high = quantiles
+    ax.vlines(heads, low, high, color=style.COLOURS["control"], linewidth=5, alpha=0.5,
+              label="random $b_Q$, 90 % of draws")
+    ax.plot(heads, middle, "_", color=style.COLOURS["ink"], markersize=9, label="their median")
+    for sign, marker, name in ((1, "^", "later keys score higher"), (-1, "v", "earlier keys score higher")):
+        here = np.sign(observed) == sign
+        ax.plot(heads[here], np.abs(observed[here]), marker, color=style.COLOURS["semi_bias"], markersize=7, label=name)
+    ax.set(xlabel="head", ylabel="size of rank correlation", xticks=heads, ylim=(0, 1.04))
+    fig.legend(loc="outside upper center", ncols=4, columnspacing=0.9)
+    return fig
+
+
+def deeper(rho: np.ndarray, spread: np.ndarray) -> Figure:
+    """Draw layers x heads: rank correlation of raw positions' semi-bias with position, and its spread by layer."""
+    fig, (left, right) = style.new(1, 2, size="wide", width_ratios=[1.2, 1])
+    shown = left.imshow(rho, aspect="auto", cmap=style.SCORE_CMAP, norm=style.centred(rho, 1.0))
+    left.set(xlabel="head", ylabel="layer", xticks=range(0, rho.shape[1], 2), yticks=range(len(rho)))
+    fig.colorbar(shown, ax=left, label="rank correlation")
+    layers = np.arange(len(spread))
+    right.plot(layers, spread, ".", color=style.COLOURS["muted"])
+    right.plot(layers, np.median(spread, 1), color=style.COLOURS["semi_bias"], label="median head")
+    right.set(xlabel="layer", ylabel="spread over positions, nats", yscale="log" if spread.any() else "linear",
+              xticks=layers[::2])
+    right.legend()
+    return fig
+
+
+def terms(parts: dict[str, np.ndarray], tokens: list[str]) -> Figure:
+    """Draw score terms of one head as query x key maps on one scale, each less its mean, the future left blank."""
+    columns = 3
+    fig, axes = style.new(-(-len(parts) // columns), columns, size="tall", sharex=True, sharey=True)
+    future = np.triu(np.ones((len(tokens),) * 2, dtype=bool), 1)
+    hidden = {name: np.where(future, np.nan, np.broadcast_to(v, future.shape)) for name, v in parts.items()}
+    hidden = {name: values - np.nanmean(values) for name, values in hidden.items()}
+    norm = style.centred(np.stack(list(hidden.values())))
+    for ax, (name, values) in zip(axes.flat, hidden.items(), strict=False):  # the last row may be short
+        shown = ax.imshow(values, cmap=style.SCORE_CMAP, norm=norm, aspect="auto")
+        ax.set_title(name, loc="left")
+        ax.set_xticks(range(len(tokens)), tokens, rotation=90)
+        ax.set_yticks(range(len(tokens)), tokens)
+    fig.supxlabel("key")
+    fig.supylabel("query")
+    fig.colorbar(shown, ax=axes, label="nats", aspect=30)
+    return fig
+
+
+def norm_against_semi_bias(norm: np.ndarray, scores: np.ndarray, frequency: np.ndarray, titles: list[str]) -> Figure:
+    """Draw token norm against token semi-bias, one panel a head, coloured by how often the token occurs."""
+    fig, axes = style.new(2, -(-len(scores) // 2), size="tall", sharex=True, sharey=True)
+    for ax, (values, title) in zip(axes.flat, zip(scores, titles, strict=True), strict=False):
+        shown = ax.scatter(norm, values, c=np.log10(1 + frequency), s=4, linewidths=0, cmap=style.WEIGHT_CMAP)
+        ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
+        ax.set_title(title, loc="left")
+    fig.supxlabel("norm of the token's embedding")
+    fig.supylabel("semi-bias of the token, nats")
+    fig.colorbar(shown, ax=axes, label="log10 (1 + count in the training text)", aspect=30)
+    return style.many_marks(fig)
+
+
+def emergence(step: np.ndarray, loss: np.ndarray, rho: np.ndarray, size: np.ndarray) -> Figure:
+    """Draw loss, rank correlation and size of the first layer's positional semi-bias along training."""
+    fig, (top, middle, bottom) = style.new(3, 1, size="tall", sharex=True)
+    at = np.maximum(step, 0.5)
+    top.plot(at, loss, color=style.COLOURS["ink"])
+    top.set_ylabel("held-out loss,\nnats a token")
+    for head in range(rho.shape[1]):
+        middle.plot(at, rho[:, head], color=style.COLOURS["semi_bias"], alpha=0.6, linewidth=1)
+        bottom.plot(at[1:], size[1:, head], color=style.COLOURS["semi_bias"], alpha=0.6, linewidth=1)
+    middle.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
+    middle.set(ylabel="rank correlation\nwith position", ylim=(-1.05, 1.05))
+    bottom.set(ylabel="spread over\npositions, nats", xlabel="training step", xscale="log", yscale="log")
+    return fig
+
+
+def sizes(b: np.ndarray, xW: np.ndarray, labels: list[str]) -> Figure:
+    """Draw the norm of ``b_Q`` beside the median norm of ``x W_Q`` for every head; one panel a model."""
+    fig, axes = style.new(1, len(labels), size="wide", squeeze=False, width_ratios=[len(v) for v in b])
+    for ax, one, other, label in zip(axes[0], b, xW, labels, strict=True):
+        heads = np.arange(len(one))
+        ax.bar(heads - 0.2, one, 0.4, color=style.COLOURS["semi_bias"], label="$b_Q$")
+        ax.bar(heads + 0.2, other, 0.4, color=style.COLOURS["content"], label="$x W_Q$, median")
+        ax.set(xlabel="head", xticks=heads, title=label)
+        ax.yaxis.set_major_locator(MaxNLocator(5))
+    axes[0, 0].set_ylabel("norm")
+    axes[0, 0].legend()
+    return fig
+
+
+def token_correlations(plain: np.ndarray, given: np.ndarray, null: np.ndarray) -> Figure:
+    """Draw for every head the rank correlation of token norm and semi-bias.
+
+    Parameters
+    ----------
+    plain
+        ``(3, head)``: value, low, high.
+    given
+        ``(head,)``: the same once the ranks of token frequency are taken out.
+    null
+        ``(2, head)``: the range of 90 % of random ``b_Q``.
+    """
+    fig, ax = style.new(size="wide")
+    heads = np.arange(plain.shape[1])
+    ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
+    ax.vlines(heads, *null, color=style.COLOURS["control"], linewidth=7, alpha=0.3, label="random $b_Q$, 90 % of draws")
+    ax.errorbar(heads - 0.1, plain[0], yerr=np.abs(plain[1:] - plain[0]), fmt="o", color=style.COLOURS["semi_bias"],
+                label="norm and semi-bias, 95 %")
+    ax.plot(heads + 0.1, given, "D", color=style.COLOURS["token"], label="at equal frequency")
+    ax.set(xlabel="head", ylabel="rank correlation", xticks=heads, ylim=(-1.02, 1.02))
+    fig.legend(loc="outside upper center", ncols=3)
+    return fig

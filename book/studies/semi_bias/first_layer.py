@@ -1,0 +1,151 @@
+"""What the semi-bias chapter and its records share: a first layer's parts, and equality with transformers' module."""
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from analysis.core.weights import AttentionWeights, LayerNormWeights
+from analysis.decomposition.folding import fold_layer_norm, fold_value_bias
+from analysis.decomposition.score_terms import score_terms, semi_bias, six_terms
+from analysis.models import parameters, pretrained
+from analysis.models.checkpoints import Checkpoint, NotFound
+from analysis.transformer.attention import attend, compute_scores, project, softmax
+from analysis.transformer.layernorm import layer_norm, sigma
+
+
+@dataclass(frozen=True)
+class FirstLayer:
+    """A pre-LN first layer and what it reads, in float64; ``tokens`` is ``None`` where the checkpoint has no table."""
+
+    weights: AttentionWeights
+    ln: LayerNormWeights
+    positions: Float[Tensor, "position model"]
+    tokens: Float[Tensor, "vocab model"] | None
+
+    @property
+    def folded(self) -> AttentionWeights:
+        """The layer with its LayerNorm folded in."""
+        return fold_layer_norm(self.weights, self.ln)
+
+    @property
+    def sigma_p(self) -> Float[Tensor, " position"]:
+        """``sigma`` of the positions alone."""
+        return sigma(self.positions, self.ln.eps)
+
+
+def read(checkpoint: Checkpoint, layer: int = 0, *, device: torch.device | str = "cpu") -> FirstLayer:
+    """Read the first layer of a GPT-2, or a deeper one with the same positions and tokens."""
+    tokens = parameters.tokens(checkpoint, torch.float64).to(device) if parameters.has(checkpoint, "wte.weight") else None
+    return FirstLayer(parameters.attention_layer(checkpoint, layer, torch.float64).to(device),
+                      parameters.layer_norm(checkpoint, "attention", layer, torch.float64).to(device),
+                      parameters.positions(checkpoint, torch.float64).to(device), tokens)
+
+
+def control(checkpoint: Checkpoint, seed: int = 0, *, device: torch.device | str = "cpu") -> FirstLayer:
+    """Draw the control: the same configuration, initialised at random and never trained."""
+    model = pretrained.load(checkpoint, control_seed=seed, dtype=torch.float64, device=device)
+    drawn = parameters.random_attention_layer(parameters.config(checkpoint), 0, seed, torch.float64).to(device)
+    ones = torch.ones_like(drawn.b_O)
+    ln = LayerNormWeights(ones, 0 * ones, parameters.config(checkpoint)["eps"])
+    return FirstLayer(drawn, ln, model.wpe.weight.data, model.wte.weight.data)
+
+
+class TokenTable(NamedTuple):
+    """For every token: norm of its embedding, semi-bias in each head of the first layer, count in a text."""
+
+    norm: np.ndarray
+    scores: np.ndarray
+    counts: np.ndarray
+
+
+def token_table(checkpoint: Checkpoint, text: str, *, device: torch.device | str = "cpu") -> TokenTable | None:
+    """Measure norm, semi-bias and count of every token; ``None`` where the checkpoint has no token table.
+
+    Counts are 0 where there is no tokenizer either. Ledger K-27, K-28.
+    """
+    layer = read(checkpoint, device=device)
+    if layer.tokens is None or checkpoint.stands_in_for is not None:
+        return None
+    counts = np.zeros(len(layer.tokens), dtype=int)
+    with suppress(NotFound):
+        ids = pretrained.tokenizer(checkpoint).encode(text)
+        counts += np.bincount(ids, minlength=len(counts))
+    scores = semi_bias(layer.tokens, layer.weights)
+    return TokenTable(layer.tokens.norm(dim=1).cpu().numpy(), scores.cpu().numpy(), counts)
+
+
+def equality(e: Tensor, p: Tensor, layer: AttentionWeights, ln: LayerNormWeights) -> dict[str, float]:
+    """Hold the rewriting of a layer that reads ``LN(e + p)`` to transformers' module; errors relative to the scale.
+
+    Beside the identities: what the module gives without ``b_K`` or ``b_Q``, and what the printed lines of the
+    document would compute if taken at their word.
+    """
+    x = layer_norm(e + p, ln)
+    ours, module = attend(x, layer, causal=True), fill_module(layer)
+    output, attention = run_module(module, x)
+    due, terms = compute_scores(x, layer), score_terms(x, layer)
+    two = softmax((terms.content + terms.semi_bias[..., None, :]).masked_fill(ours.attention == 0, -math.inf))
+    pairs = {"attention": (ours.attention, attention), "output": (ours.output, output),
+             "four_terms": (terms.total(), due), "two_terms": (two, attention),
+             "six_terms": (six_terms(e, p, layer, ln).total(), due),
+             "value_folded": (run_module(fill_module(fold_value_bias(layer)), x)[0], output)}
+    module.c_attn.bias[layer.model:2 * layer.model] = 0
+    pairs["no_key_bias"] = (run_module(module, x)[0], output)
+    module.c_attn.bias[:layer.model] = 0
+    pairs["no_query_bias"] = (run_module(module, x)[0], output)
+    pairs |= {name: (wrong, output) for name, wrong in _misprints(x, layer, ours.attention).items()}
+    return {name: float((found - due).abs().max() / due.abs().max()) for name, (found, due) in pairs.items()}
+
+
+def _misprints(x: Tensor, layer: AttentionWeights, attention: Tensor) -> dict[str, Tensor]:
+    """Return what the printed lines compute: ``v_h(x_i)``, ``b_V`` inside a sum over keys, ``b_VO`` over heads."""
+    values = project(x, layer.W_V, layer.b_V)
+    def out(heads):
+        return torch.einsum("hqc,hcm->qm", heads, layer.W_O) + layer.b_O
+    plain = attention @ (values - layer.b_V[:, None])
+    keys = torch.arange(1, len(x) + 1, dtype=x.dtype, device=x.device)[None, :, None]
+    carried = torch.einsum("hc,hcm->m", layer.b_V, layer.W_O) + layer.b_O
+    bare = replace(layer, b_V=torch.zeros_like(layer.b_V), b_O=torch.zeros_like(layer.b_O))
+    content = attend(x, bare, causal=True).output
+    return {"value_at_query": out(attention.sum(-1, keepdim=True) * values),
+            "bias_in_sum_over_keys": out(plain + keys * layer.b_V[:, None]),
+            "bias_in_sum_over_heads": content + layer.heads * carried, "bias_outside": content + carried}
+
+
+def loss_without(model: nn.Module, windows: Int[Tensor, "window position"], part: str | None = None,
+                 layers: tuple[int, ...] = (0,)) -> float:
+    """Return a GPT-2 language model's loss in nats a token once ``b_Q``, ``b_K`` or ``b_V`` of some layers is 0."""
+    from copy import deepcopy
+    model = deepcopy(model)
+    for layer in layers if part else ():
+        bias = model.transformer.h[layer].attn.c_attn.bias
+        bias.chunk(3)[("b_Q", "b_K", "b_V").index(part)].zero_()
+    scores = model(windows[:, :-1], use_cache=False).logits
+    return float(nn.functional.cross_entropy(scores.flatten(0, 1), windows[:, 1:].flatten()))
+
+
+def fill_module(layer: AttentionWeights) -> nn.Module:
+    """Fill transformers' GPT-2 attention, eager, with a layer's weights."""
+    from transformers import GPT2Config
+    from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
+    config = GPT2Config(n_embd=layer.model, n_head=layer.heads, bos_token_id=0, eos_token_id=0)
+    config._attn_implementation = "eager"
+    module = GPT2Attention(config, layer_idx=0).to(layer.W_Q).eval().requires_grad_(False)
+    module.c_attn.weight.copy_(torch.cat([W.transpose(0, 1).flatten(1) for W in (layer.W_Q, layer.W_K, layer.W_V)], 1))
+    module.c_attn.bias.copy_(torch.cat([b.flatten() for b in (layer.b_Q, layer.b_K, layer.b_V)]))
+    module.c_proj.weight.copy_(layer.W_O.flatten(0, 1))
+    module.c_proj.bias.copy_(layer.b_O)
+    return module
+
+
+def run_module(module: nn.Module, x: Float[Tensor, "position model"]) -> tuple[Tensor, Tensor]:
+    """Return output and attention of a GPT-2 attention module on one sequence, the future masked."""
+    mask = torch.full((len(x), len(x)), torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device).triu(1)
+    output, attention = module(x[None], attention_mask=mask[None, None])[:2]
+    return output[0], attention[0]

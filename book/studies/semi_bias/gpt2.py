@@ -1,0 +1,133 @@
+"""The semi-bias of GPT-2 from its attention, LayerNorm and position parameters; no token table is needed.
+
+Everything in float64. ``sigma(e + p)`` depends on the token, which the parameters without a token table cannot give:
+``WIDTHS`` lists the widths of a token, in units of the median position's, for which ``sigma^2 = sigma_p^2 + token^2``.
+"""
+
+import math
+
+import numpy as np
+import torch
+
+from analysis.decomposition.folding import fold_layer_norm
+from analysis.decomposition.score_terms import key_direction, semi_bias
+from analysis.maps.locality import causal_attention, nearest_mass, position_only, position_scores
+from analysis.models import checkpoints, parameters
+from analysis.statistics.correlation import recency
+from analysis.surveys.records import Experiment, Result, Value
+from analysis.transformer.attention import project
+from analysis.transformer.layernorm import layer_norm, sigma
+from book.studies.semi_bias.first_layer import equality
+
+WIDTHS = (0.0, 1.0, 2.0)
+DRAWS = 1000
+EVERY = 8
+CURVE_QUERIES = tuple(range(15, 1024, 16))
+
+
+def compute(device: torch.device) -> Result:
+    """Measure GPT-2."""
+    return measure(checkpoints.find("gpt2"), device)
+
+
+def measure(ck: checkpoints.Checkpoint, device: torch.device) -> Result:
+    """Measure the semi-bias of every head: raw, folded, divided by sigma; locality, null, deeper layers, equality."""
+    layers = [parameters.attention_layer(ck, i, dtype=torch.float64).to(device)
+              for i in range(parameters.config(ck)["layers"])]
+    norms = [parameters.layer_norm(ck, "attention", i, dtype=torch.float64).to(device) for i in range(len(layers))]
+    p = parameters.positions(ck, dtype=torch.float64).to(device)
+    folded, width = fold_layer_norm(layers[0], norms[0]), sigma(p, norms[0].eps)
+    arrays = {"sigma_p": width, "norm_p": p.norm(dim=1), "semi_raw": semi_bias(p, layers[0]),
+              "semi_folded": semi_bias(p, folded), "semi_sigma": semi_bias(p / width[:, None], folded)}
+    arrays |= _table(p) | _locality(p, width, folded) | _null(p / width[:, None], folded) | _deeper(p, layers, norms)
+    arrays |= _sizes(p, layers[0], norms[0], folded)
+    values, tolerances = _equality(p, layers[0], norms[0]), {}
+    packed = {}
+    for name, tensor in arrays.items():
+        array = tensor.cpu().numpy()
+        packed[name] = array.astype(np.float32) if array.dtype.kind == "f" else array
+        scale = float(np.abs(packed[name]).max()) if array.dtype.kind == "f" else 0.0
+        tolerances[name] = 1e-5 * max(scale, 1e-3) if scale else 0.0
+    return Result(values, packed, tolerances)
+
+
+def _table(p) -> dict:
+    """Return the position table, every 8th row in 255 steps, and its principal components without the last row."""
+    limit = p.abs().flatten().kthvalue(int(0.995 * p.numel())).values
+    steps = (p[::EVERY] / limit).clamp(-1, 1).mul(127).round().to(torch.int8)
+    centred = p[:-1] - p[:-1].mean(0)
+    U, S, _ = torch.linalg.svd(centred, full_matrices=False)
+    scores = U[:, :6] * S[:6]
+    signs = torch.sign(scores[-100:].sum(0))
+    return {"table_steps": steps, "table_limit": limit[None], "pc_share": (S**2 / (S**2).sum())[:32],
+            "pc_scores": scores * signs, "pc_recency": recency((scores * signs).T)}
+
+
+def near(positions: int) -> int:
+    """Return how many keys count as near: 50, or a quarter of a short context."""
+    return max(1, min(50, positions // 4))
+
+
+def _locality(p, width, folded) -> dict:
+    found, curves = [], []
+    for times in WIDTHS:
+        own, both = position_scores(p, (width**2 + (times * width.median())**2).sqrt(), folded)
+        found.append(position_only(own, both, (3, near(len(p))), first=near(len(p))))
+        if times == 1.0:
+            sums = (own, both, own[:, None] + both)
+            asking = [q for q in CURVE_QUERIES if q < len(p)]
+            curves = torch.stack([nearest_mass(causal_attention(s), near(len(p)))[:, asking] for s in sums])
+            peak = found[-1].peak.to(torch.int16)
+    return {"mass": torch.stack([f.mass for f in found]), "uniform": found[0].uniform, "peak": peak,
+            "mass_curve": curves}
+
+
+def _null(y, folded) -> dict:
+    """Draw random b_Q with the real W_K: how monotone is a random head over these positions?"""
+    g = torch.Generator().manual_seed(0)
+    b = torch.randn(DRAWS, *folded.b_Q.shape, generator=g, dtype=torch.float64).to(y.device)
+    b *= (folded.b_Q.norm(dim=1) / math.sqrt(folded.channel))[:, None]
+    observed = semi_bias(y, folded)
+    rho, spread = [], []
+    for h in range(folded.heads):
+        keys = y @ folded.W_K[h] / math.sqrt(folded.channel)
+        drawn = b[:, h] @ keys.T
+        rho.append(recency(drawn))
+        spread.append(drawn.std(1))
+    rho, spread = torch.stack(rho), torch.stack(spread)
+    return {"rho": recency(observed), "null_quantiles": rho.abs().quantile(
+                torch.tensor([0.05, 0.5, 0.95], dtype=torch.float64, device=rho.device), dim=1),
+            "null_share": (rho.abs() >= recency(observed).abs()[:, None]).double().mean(1),
+            "spread_ratio": observed.std(1) / spread.median(1).values}
+
+
+def _deeper(p, layers, norms) -> dict:
+    raw = torch.stack([semi_bias(p, layer) for layer in layers])
+    folded = torch.stack([semi_bias(p, fold_layer_norm(*both)) for both in zip(layers, norms)])
+    return {"deep_rho": recency(raw), "deep_std": raw[..., :-1].std(-1), "deep_rho_folded": recency(folded),
+            "deep_std_folded": folded[..., :-1].std(-1)}
+
+
+def _sizes(p, layer, ln, folded) -> dict:
+    """Return the size of b_Q beside x W_Q, x = LN(p), and each key direction's share in the table's first axes."""
+    queries = project(layer_norm(p, ln), layer.W_Q, torch.zeros_like(layer.b_Q))
+    axes = torch.linalg.svd(p[:-1] - p[:-1].mean(0), full_matrices=False)[2][:6]
+    curves = semi_bias(p[:-1], folded)
+    return {"size_b": layer.b_Q.norm(dim=1), "size_xW": queries.norm(dim=-1).median(1).values,
+            "size_b_folded": folded.b_Q.norm(dim=1),
+            "direction_share": torch.nn.functional.normalize(key_direction(folded), dim=1).matmul(axes.T).square(),
+            "curves_corr": torch.corrcoef(curves)}
+
+
+def _equality(p, layer, ln) -> dict[str, Value]:
+    """Hold the rewriting to transformers' module on the real layer; tokens are drawn, as wide as a position."""
+    p = p[:100]
+    g = torch.Generator().manual_seed(1)
+    e = torch.randn(p.shape, generator=g, dtype=torch.float64).to(p.device) * sigma(p).median()
+    return {f"error_{name}": Value(gap, tolerance=1e-12 if gap < 1e-11 else 1e-9)
+            for name, gap in equality(e, p, layer, ln).items()}
+
+
+EXPERIMENT = Experiment(name="semi-bias-gpt2", summary="GPT-2's first layer: the semi-bias of its positions, the "
+                        "attention positions alone would give, its null, the deeper layers, equality with the module",
+                        compute=compute, models=("gpt2",), minutes=0.2, seed=0)

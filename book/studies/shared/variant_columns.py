@@ -1,0 +1,130 @@
+"""To which k-mers do directional columns point: to those where lineages differ?
+
+For each sequence the attention that k-mers get is compared between marked k-mers and all of them, with the marks as
+they are and turned round the sequence. [CLS], which is no k-mer, is left out of this and counted apart.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from analysis.data.dna import sites
+from analysis.data.dna.fasta import GAP, Gene
+from analysis.data.dna.kmers import kmers
+from analysis.data.dna.simulate import Backbone
+from analysis.statistics.intervals import mean_interval, rotations
+from analysis.surveys.records import Value
+from analysis.training.dna_classifier import Data
+
+MARKS = ("site", "any site", "telling", "rare")
+MASSES = ("columns", "received", "class_row")
+DRAWS = 10_000
+
+
+def marks(data: Data, genes: Sequence[Gene]) -> list[dict[str, np.ndarray]]:
+    """Mark the k-mers of each sequence.
+
+    Returns
+    -------
+    list of dict
+        For each sequence: ``site``, covers a column where its class has left what most classes have; ``any site``,
+        where any class has; ``telling``, a word that 10 or more training sequences have, 9 in 10 of them of one class;
+        ``rare``, a word that at most 3 of them have, or none.
+    """
+    training = [data.genes[i] for i in data.parts.train]
+    defining = sites.defining_columns(consensuses(training))
+    counts = sites.word_counts(training)
+    telling, rare = sites.telling_words(counts), sites.rare_words(counts)
+    found = []
+    for gene in genes:
+        cut = kmers(gene.bases)
+        found.append({"site": sites.mark_tokens(gene, defining[gene.label]),
+                      "any site": sites.mark_tokens(gene, np.logical_or.reduce(list(defining.values()))),
+                      "telling": np.array([word in telling for word in cut]),
+                      "rare": np.array([word in rare or word not in counts for word in cut])})
+    return found
+
+
+def consensuses(genes: Sequence[Gene]) -> list[Backbone]:
+    """Return each lineage's most frequent letter in every column, from its sequences."""
+    by_lineage: dict[tuple[str, str], list[str]] = {}
+    for gene in genes:
+        by_lineage.setdefault((gene.label, gene.lineage), []).append(gene.aligned)
+    return [Backbone(lineage, label, _most_frequent(rows)) for (label, lineage), rows in sorted(by_lineage.items())]
+
+
+def _most_frequent(rows: Sequence[str]) -> str:
+    table = np.array([np.frombuffer(row.encode(), np.uint8) for row in rows])
+    letters = np.frombuffer(f"{GAP}ACGT".encode(), np.uint8)
+    return letters[np.stack([(table == letter).sum(0) for letter in letters]).argmax(0)].tobytes().decode()
+
+
+def summarise(data: Data, genes: Sequence[Gene], measured: Sequence[Mapping[str, np.ndarray]],
+              prefix: str = "") -> dict[str, Value]:
+    """Say how much more attention marked k-mers get than all, over layers and heads, and how much chance gives them.
+
+    For each mark and mass three values: the mean over sequences of the ratio with its interval, and the bounds between
+    which 95 % of random turns of the marks (one a sequence) lie; nothing where fewer than two sequences have both marks
+    and columns. Then the share of columns and of all attention on
+    [CLS], and the share of k-mers that each mark is on.
+    """
+    rng, values = np.random.default_rng(0), {}
+    marked = marks(data, genes)
+    for mass in MASSES:
+        by_token = [one[mass].mean(0) for one in measured]
+        on_class = [weights[0] / weights.sum() for weights in by_token if weights.sum() > 0]
+        if len(on_class) > 1:
+            values[f"{prefix}{mass}_on_class"] = _value(mean_interval(on_class), len(on_class), 0.01)
+        for kind in MARKS:
+            turned = [rotations(weights[1:], m[kind]) for weights, m in zip(by_token, marked)
+                      if m[kind].any() and weights[1:].sum() > 0]
+            if len(turned) < 2:
+                continue
+            name = f"{prefix}{mass}_{kind.replace(' ', '_')}"
+            values[name] = _value(mean_interval([ratios[0] for ratios in turned]), len(turned), 0.05)
+            chance = np.mean([ratios[rng.integers(len(ratios), size=DRAWS)] for ratios in turned], axis=0)
+            for bound, share in (("low", 0.025), ("high", 0.975)):
+                values[f"{name}_chance_{bound}"] = Value(float(np.quantile(chance, share)), 0.05, n=DRAWS)
+    if not prefix:
+        for kind in MARKS:
+            values[f"tokens_{kind.replace(' ', '_')}"] = Value(float(np.mean([m[kind].mean() for m in marked])), 1e-9,
+                                                               n=len(genes))
+    return values
+
+
+def _value(interval, n: int, tolerance: float) -> Value:
+    return Value(interval.value, tolerance, interval.low, interval.high, n)
+
+
+def profiles(data: Data, genes: Sequence[Gene], measured: Sequence[Mapping[str, np.ndarray]],
+             ) -> dict[str, np.ndarray]:
+    """Return the masses along the first sequences, ``(sequence, mass, key)``, and their marks; filled up with zeros."""
+    longest = max(len(kmers(gene.bases)) for gene in genes)
+    mass = np.zeros((len(genes), len(MASSES), longest), np.float32)
+    marked = np.zeros((len(genes), len(MARKS), longest), bool)
+    for i, (one, found) in enumerate(zip(measured, marks(data, genes))):
+        for j, name in enumerate(MASSES):
+            mass[i, j, :one[name].shape[1] - 1] = one[name].mean(0)[1:]
+        for j, kind in enumerate(MARKS):
+            marked[i, j, :len(found[kind])] = found[kind]
+    return {"profile": mass, "profile_marks": marked}
+
+
+def by_sequence(profile: np.ndarray, marked: np.ndarray, mass: str = "columns") -> np.ndarray:
+    """Compare marked words with all, sequence by sequence, from what :func:`profiles` returned.
+
+    Returns
+    -------
+    np.ndarray
+        ``(sequence, mark, 3)``: the ratio, and the bounds of 95 % of all turns of the marks; zeros where a sequence
+        has no such word.
+    """
+    found = np.zeros((len(profile), len(MARKS), 3))
+    for i, (masses, kinds) in enumerate(zip(profile, marked)):
+        words = int(np.flatnonzero(masses[MASSES.index("received")]).max()) + 1
+        weights = masses[MASSES.index(mass), :words]
+        for j, kind in enumerate(kinds[:, :words]):
+            if kind.any() and weights.any():
+                ratios = rotations(weights.astype(float), kind)
+                found[i, j] = ratios[0], *np.quantile(ratios, [0.025, 0.975])
+    return found

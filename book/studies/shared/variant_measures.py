@@ -1,0 +1,230 @@
+"""What the paper's figures 2 to 13 and its table 1 show, for the variant classifier and its untrained control.
+
+:func:`measure` takes one sequence through any BERT classifier; :func:`survey` many. The sequences are of the test
+part, correctly classified, the same number of each class.
+"""
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from analysis.data.dna.fasta import Gene
+from analysis.data.dna.kmers import load_tokenizer
+from analysis.maps import gates
+from analysis.matrices import amplification, singular_values
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.representations import layer_profile
+from analysis.surveys.records import Experiment, Result, Value
+from analysis.training import dna_classifier
+from analysis.transformer.activations import LayerActivations, run_layer
+from book.studies.shared import variant_columns
+
+PER_CLASS, MOST, SEED, WORKERS = 2, 160, 0, 2
+PADDED = ("first_failing", "D_sum", "D_total", "cone", "resultant", "cosine", "entropy")
+KEPT = ("first_failing", "bare_failing", "D_sum", "D_sum_bare", "D_total", "mean_total", "cone", "cone_bare",
+        "resultant", "cosine", "cosine_bare", "largest", "stable_rank", "entropy", "histogram")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained classifier with the data that it was trained on, made again, and its card."""
+
+    model: nn.Module
+    data: dna_classifier.Data
+    card: dict
+    folder: Path | None
+
+    def control(self, seed: int = SEED) -> nn.Module:
+        """Return the same architecture with random weights, where the model lies."""
+        return pretrained.load(checkpoints.find(str(self.folder)), control_seed=seed, task="classifier",
+                           device=self.model.device)
+
+
+def open_run(folder: str | Path, backbones: Path | None = None, device: torch.device | str = "cpu") -> Run:
+    """Load a published classifier and simulate its data again from its card.
+
+    Parameters
+    ----------
+    backbones
+        The folder of real lineages, for a classifier that was trained around them.
+
+    Raises
+    ------
+    ValueError
+        If the data made again do not have the published vocabulary: the card is of another version.
+    """
+    folder = Path(folder)
+    card = json.loads((folder / "report.json").read_text())
+    data = dna_classifier.make_data(dna_classifier.Recipe(**card["recipe"]), card["seed"], backbones)
+    if load_tokenizer(folder).get_vocab() != data.tokenizer.get_vocab():
+        raise ValueError(f"{folder}: the data made again from its report.json ({data.origin}) have another vocabulary "
+                         f"than its tokenizer ({card['origin']})")
+    return Run(pretrained.load(checkpoints.find(str(folder)), task="classifier", device=device), data, card, folder)
+
+
+@torch.no_grad()
+def pass_all(model: nn.Module, inputs: dict[str, Tensor]) -> tuple[list[LayerActivations], Tensor]:
+    """Take one encoded sequence through a BERT, layer by layer; return what passed and which positions are tokens."""
+    keep = inputs["attention_mask"][0].bool().to(model.device)
+    x, passed = model.bert.embeddings(inputs["input_ids"].to(model.device))[0], []
+    for layer in extraction.encoder_layers(model):
+        passed.append(run_layer(x, layer, keep=keep))
+        x = passed[-1].second
+    return passed, keep
+
+
+@torch.no_grad()
+def measure(model: nn.Module, inputs: dict[str, Tensor], *, read: bool = True) -> dict[str, np.ndarray]:
+    """Measure one sequence in a BERT classifier, rows of padding left out and, where there are any, also counted.
+
+    Parameters
+    ----------
+    inputs
+        ``input_ids`` and ``attention_mask`` of one sequence, as ``Data.encode`` gives them, padded or not.
+    read
+        Whether to read the gates, which takes most of the time.
+
+    Returns
+    -------
+    dict
+        What ``layer_profile.measure`` returns, for :data:`KEPT`; with rows of padding counted, after ``padded_``, for
+        :data:`PADDED`; ``growth``, by how much rows of X grow into Q, K, V, and ``grown``, the share of rows that do,
+        ``(map, layer, head)``; ``received`` and ``class_row``, the mean attention that a key gets from all
+        queries and from [CLS], ``(layer, key)``; ``gates`` ``(layer, head, gate)`` and ``columns`` ``(layer, key)``,
+        the directional part; ``probabilities`` of the classes.
+
+    Notes
+    -----
+    Ledger B-12 to B-14, B-42 to B-58, B-72 to B-86.
+    """
+    passed, keep = pass_all(model, inputs)
+    n = int(keep.sum())
+    found = layer_profile.measure(passed, keep)
+    found = {name: found[name] for name in KEPT}
+    if n < len(keep):
+        padded = layer_profile.measure(passed, keep, padding=True)
+        found |= {f"padded_{name}": padded[name] for name in PADDED}
+    rows = torch.stack([s.x[:n] for s in passed])
+    growth = amplification.amplifications(rows, [layer.attention for layer in extraction.encoder_layers(model)])
+    maps = [s.attention[:, :n, :n] for s in passed]
+    probabilities = model.classifier(model.bert.pooler(passed[-1].second[None])).softmax(-1)[0]
+    measured = {"growth": growth.mean(-1), "grown": (growth > 1).double().mean(-1), "probabilities": probabilities,
+                "received": torch.stack([a.mean((0, 1)) for a in maps]),
+                "class_row": torch.stack([a[:, 0].mean(0) for a in maps])}
+    if read:
+        scores, columns = read_layers(maps)
+        measured |= {"gates": scores, "columns": columns}
+    return found | {name: value.double().cpu().numpy() for name, value in measured.items()}
+
+
+def read_layers(maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Read the gates of all layers: shares ``(layer, head, gate)``, columns ``(layer, key)``, means over heads."""
+    def one(attention: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            reading = gates.read_gates(attention)
+            return reading.scores, reading.columns.mean(0)
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # two layers at once are faster than two threads on one
+    try:
+        with ThreadPoolExecutor(WORKERS) as pool:
+            scores, columns = zip(*pool.map(one, maps))
+    finally:
+        torch.set_num_threads(threads)
+    return torch.stack(scores), torch.stack(columns)
+
+
+def largest_values(model: nn.Module) -> np.ndarray:
+    """Return the largest singular value of every head's W_Q, W_K and W_V, ``(map, layer, head)``."""
+    layers = [layer.attention for layer in extraction.encoder_layers(model)]
+    return amplification.over_heads(singular_values.spectral_norm, layers).cpu().numpy().astype(np.float32)
+
+
+def survey(model: nn.Module, data: dna_classifier.Data, genes: Sequence[Gene], *, read: Sequence[bool] | bool = True,
+           pad_to: int | None = dna_classifier.POSITIONS) -> list[dict[str, np.ndarray]]:
+    """Measure a classifier on sequences, one after another; ``read`` says for which of them gates are read."""
+    some = [read] * len(genes) if isinstance(read, bool) else read
+    return [measure(model, data.encode([gene], pad_to), read=each) for gene, each in zip(genes, some, strict=True)]
+
+
+def correct(data: dna_classifier.Data, indices: np.ndarray, probabilities: np.ndarray, per_class: int) -> list[int]:
+    """Choose the first ``per_class`` correctly classified sequences of each class, class after class.
+
+    Raises
+    ------
+    ValueError
+        If a class has fewer (it is named).
+    """
+    chosen = []
+    for number, label in enumerate(data.labels):
+        right = [int(i) for i, p in zip(indices, probabilities)
+                 if data.genes[i].label == label and p.argmax() == number]
+        if len(right) < per_class:
+            raise ValueError(f"only {len(right)} sequences of {label} are correctly classified, {per_class} are needed")
+        chosen += right[:per_class]
+    return chosen
+
+
+def stack(measured: Sequence[dict[str, np.ndarray]], prefix: str = "") -> dict[str, np.ndarray]:
+    """Stack what was measured, sequences first; per-key arrays, which differ in length, are left to others."""
+    names = [name for name in measured[0] if name not in ("received", "class_row", "columns", "probabilities")]
+    return {prefix + name: np.stack([one[name] for one in measured if name in one]).astype(np.float32)
+            for name in names}
+
+
+def tolerance(name: str) -> float:
+    """Say how far an array may differ on another machine: float32 sums, rows and cells at the brink of a test."""
+    name = name.removeprefix("control_").removeprefix("padded_")
+    if name in ("first_failing", "bare_failing", "grown"):
+        return 0.03
+    if name.startswith("cone"):
+        return 5.0  # in lengths of rows, of several thousand
+    return {"gates": 0.02, "largest": 0.05, "histogram": 0.05, "stable_rank": 0.05}.get(name, 5e-3)
+
+
+def measure_run(run: Run, per_class: int, *, most: int | None = None, control: bool = True,
+                pad_to: int | None = dna_classifier.POSITIONS) -> tuple[dict[str, np.ndarray], dict[str, Value], list[Gene]]:
+    """Measure a classifier and its control on correctly classified sequences; the control's gates on one a class.
+
+    Parameters
+    ----------
+    most
+        Choose among the first so many test sequences; all by default.
+    control
+        Whether to measure the control too.
+
+    Returns
+    -------
+    tuple
+        Arrays (the control's after ``control_``), the values of :func:`variant_columns.summarise`, the sequences.
+    """
+    data, test = run.data, run.data.parts.test[:most]
+    probabilities = dna_classifier.predict(run.model, data.tokenizer, [data.genes[i].bases for i in test]).numpy()
+    genes = [data.genes[i] for i in correct(data, test, probabilities, per_class)]
+    first = [i % per_class == 0 for i in range(len(genes))]
+    some = [gene for gene, one in zip(genes, first) if one]
+    trained = survey(run.model, data, genes, pad_to=pad_to)
+    arrays, values = stack(trained), variant_columns.summarise(data, genes, trained)
+    if control:
+        plain = survey(run.control(), data, genes, read=first, pad_to=pad_to)
+        arrays |= stack(plain, "control_")
+        values |= variant_columns.summarise(data, some, [c for c, one in zip(plain, first) if one], "control_")
+    return arrays | variant_columns.profiles(data, some, [t for t, one in zip(trained, first) if one]), values, genes
+
+
+def compute(device: torch.device) -> Result:
+    """Measure the bundled classifier on two sequences of each class."""
+    run = open_run(checkpoints.find("variant-bert-mini").folder, device=device)
+    arrays, values, _ = measure_run(run, PER_CLASS, most=MOST)
+    return Result(values, arrays, {name: tolerance(name) for name in arrays})
+
+
+EXPERIMENT = Experiment(
+    name="variant-measures", models=("variant-bert-mini",), compute=compute, minutes=8, seed=SEED,
+    summary="Figures 2 to 13 and table 1 on 16 sequences that the variant classifier names rightly, control beside")

@@ -1,0 +1,50 @@
+"""The classifier at the size of BERT_BASE: its card, and the arrays of the same figures as for the small one.
+
+Its weights are not distributed. ``python -m analysis train variant-bert-base --device cuda`` trains them,
+makes this record from them and leaves them in ``runs``. One sequence a class is measured.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from analysis.models import checkpoints
+from analysis.statistics.intervals import share_interval
+from analysis.surveys.records import Experiment, Result, Value
+from analysis.training.dna_classifier import POSITIONS
+from book.studies.shared import variant_measures
+
+PER_CLASS, AMONG = 1, 200
+"""Sequences of each class, found among so many of the test part."""
+TOLD = ("steps", "seconds", "ms_per_step", "vocabulary", "parameters", "final_loss")
+"""What is taken from the card as it is."""
+
+
+def measure_folder(folder: Path, backbones: Path | None = None, device: torch.device | str = "cpu", *,
+                   pad_to: int = POSITIONS) -> Result:
+    """Measure a trained classifier's folder; its accuracies are those of its card, with exact intervals.
+
+    ``backbones`` is what its sequences were simulated around, as for ``variants.make_data``.
+    """
+    run = variant_measures.open_run(folder, backbones, device)
+    parts, card = run.data.parts, run.card
+    some = replace(run.data, parts=replace(parts, test=parts.test[:AMONG]))
+    arrays, values, _ = variant_measures.measure_run(replace(run, data=some), PER_CLASS, pad_to=pad_to)
+    for name, part in (("validation", parts.validation), ("test", parts.test)):
+        share = share_interval(round(card[name] * len(part)), len(part))
+        values[name] = Value(card[name], 1e-9, share.low, share.high, len(part))
+    values |= {name: Value(card[name]) for name in TOLD if card[name] is not None}
+    values |= {"training_sequences": Value(len(parts.train)), "batch": Value(card["recipe"]["batch"]),
+               "origin": Value(card["origin"])}
+    return Result(values, arrays, {name: variant_measures.tolerance(name) for name in arrays})
+
+
+def compute(device: torch.device) -> Result:
+    """Measure the trained classifier, wherever it lies; the book's is trained around the invented gene."""
+    return measure_folder(checkpoints.find("variant-bert-base").folder, device=device)
+
+
+EXPERIMENT = Experiment(
+    name="variant-base", models=("variant-bert-base",), compute=compute, minutes=5,
+    summary="The variant classifier at the size of BERT_BASE: accuracy, and the measures on 8 sequences")

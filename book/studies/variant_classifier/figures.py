@@ -1,0 +1,175 @@
+"""Figures of the chapter on the variant classifier. Arrays in, a figure out."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+
+from analysis.plotting import style
+
+
+def leak(classes: Sequence[str], phases: np.ndarray, lengths: Sequence[int], counts: np.ndarray) -> Figure:
+    """Draw the phase of the words along the gene in each class, ``(class, place)``, and how long its sequences are."""
+    figure, (left, right) = style.new(1, 2, width_ratios=[3, 2], sharey=True)
+    image = left.imshow(phases, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=8, interpolation="nearest")
+    left.set_yticks(range(len(classes)), classes)
+    left.set(xlabel="word along the gene", title="phase of the words")
+    figure.colorbar(image, ax=left, label="bases", location="left", shrink=0.8)
+    shares = 100 * counts / counts.sum(1, keepdims=True)
+    right.imshow(shares, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=100)
+    right.set_xticks(range(len(lengths)), [str(n) for n in lengths], rotation="vertical")
+    right.set(xlabel="bases", title="length of the sequence")
+    for (i, j), share in np.ndenumerate(shares):
+        if share >= 1:
+            right.text(j, i, f"{share:.0f}", ha="center", va="center",
+                       color=style.COLOURS["ink"] if share > 60 else "white")
+    return style.many_marks(figure)
+
+
+def accuracies(rows: Mapping[str, Sequence[tuple[float, float, float]]], groups: Sequence[str],
+               highlight: Sequence[str] = ()) -> Figure:
+    """Draw accuracies with intervals: a line a classifier, a mark a group; highlighted ones in the trained colour."""
+    figure, axes = style.new(size="wide")
+    markers = "osD^vP"
+    for i, (name, values) in enumerate(rows.items()):
+        concept = "trained" if name in highlight else "ink"
+        for j, (value, low, high) in enumerate(values):
+            y = i + (j - (len(values) - 1) / 2) * 0.22
+            axes.plot([100 * low, 100 * high], [y, y], color=style.COLOURS[concept])
+            axes.plot(100 * value, y, markers[j], color=style.COLOURS[concept],
+                      label=groups[j] if i == 0 else None)
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.invert_yaxis()
+    axes.set(xlabel="accuracy (%)", xlim=(0, 102))
+    figure.legend(loc="outside lower center", ncols=len(groups), title="parted by")
+    return figure
+
+
+def training(losses: np.ndarray, steps: np.ndarray, validation: np.ndarray) -> Figure:
+    """Draw the loss (mean of 10 batches) and the validation accuracy over training, a line a seed."""
+    figure, (left, right) = style.new(1, 2)
+    for seed, (loss, step, share) in enumerate(zip(losses, steps, validation, strict=True)):
+        smooth = loss[:len(loss) // 10 * 10].reshape(-1, 10).mean(1)
+        left.plot(np.arange(5, 10 * len(smooth), 10), smooth, style.SEEDS[seed % 3], color=style.COLOURS["trained"],
+                  label=f"seed {seed}")
+        right.plot(step, 100 * share, style.SEEDS[seed % 3], marker="o", color=style.COLOURS["trained"])
+    left.axhline(np.log(8), color=style.COLOURS["muted"], label="ln 8, chance")
+    right.axhline(100 / 8, color=style.COLOURS["muted"])
+    left.set(xlabel="updates", ylabel="loss (nats)", ylim=(0, None))
+    right.set(xlabel="updates", ylabel="validation accuracy (%)", ylim=(0, 103))
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def percentages(tables: Mapping[str, np.ndarray], columns: Sequence[str], rows: Sequence[str]) -> Figure:
+    """Draw tables of shares ``(row, column)`` in per cent, a panel each; accuracy by class and set, confusions."""
+    figure, axes = style.new(1, len(tables), sharey=True, squeeze=False)
+    for panel, (title, table) in zip(axes[0], tables.items(), strict=True):
+        panel.imshow(100 * table, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=100)
+        for (i, j), share in np.ndenumerate(table):
+            panel.text(j, i, f"{100 * share:.0f}", ha="center", va="center",
+                       color=style.COLOURS["ink"] if share > 0.6 else "white")
+        panel.set_xticks(range(len(columns)), columns, rotation="vertical")
+        panel.set_yticks(range(len(rows)), rows)
+        panel.set(title=title)
+    return figure
+
+
+def norms(rows: Mapping[str, np.ndarray]) -> Figure:
+    """Draw figure 2: norms of the rows of X, Q, K and V of one head, ``(kind, position)``, trained and control."""
+    figure, axes = style.new(1, 4)
+    for i, (panel, kind) in enumerate(zip(axes, "XQKV", strict=True)):
+        edges = np.linspace(0, 1.05 * max(values[i].max() for values in rows.values()), 60)
+        for which in ("control", "trained"):
+            panel.hist(rows[which][i], edges, color=style.COLOURS[which], alpha=0.8, label=which)
+        panel.set(title=f"rows of {kind}", xlabel="norm")
+    axes[0].set(ylabel="rows")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
+def along_gene(profiles: Mapping[str, np.ndarray], marks: np.ndarray, titles: Sequence[str]) -> Figure:
+    """Draw what columns give to each k-mer, ``(sequence, key)`` by concept (a column of panels each); marks stand out.
+
+    A sequence has one scale in all its panels.
+    """
+    figure, axes = style.new(len(titles), len(profiles), size="tall", sharex=True, sharey="row", squeeze=False)
+    for panels, (concept, values) in zip(axes.T, profiles.items(), strict=True):
+        for panel, weights, marked, title in zip(panels, values, marks, titles, strict=True):
+            _strip(panel, weights, marked[:len(weights)])
+            panel.set_title(f"{title}, {concept}", loc="left")
+        panels[-1].set(xlabel="k-mer along the gene")
+    figure.supylabel("share of a row's attention in columns (%)")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return style.many_marks(figure)
+
+
+def _strip(panel, weights: np.ndarray, marked: np.ndarray) -> None:
+    keys = np.arange(len(weights))
+    panel.vlines(keys[~marked], 0, 100 * weights[~marked], color=style.COLOURS["muted"], linewidth=0.8,
+                 label="other k-mers")
+    panel.vlines(keys[marked], 0, 100 * weights[marked], color=style.COLOURS["highlight"], linewidth=1.2,
+                 label="covers a site of its class")
+    panel.plot(keys[marked], np.zeros(marked.sum()), "|", color=style.COLOURS["highlight"], clip_on=False)
+    panel.set(ylim=(0, None), xlim=(0, len(weights)))
+
+
+def enrichment(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float, float, float, float]]]],
+               kinds: Sequence[str]) -> Figure:
+    """Draw by how much marked k-mers get more attention than all, with what turned marks get by chance.
+
+    ``panels`` maps a title to concept to, for each kind of mark, ratio, its interval, and the bounds of chance.
+    """
+    figure, axes = style.new(1, len(panels), sharey=True, squeeze=False)
+    for panel, (title, by_concept) in zip(axes[0], panels.items(), strict=True):
+        panel.axvline(1, color=style.COLOURS["ink"], linewidth=0.8)
+        for j, (concept, rows) in enumerate(by_concept.items()):
+            for i, (ratio, low, high, least, most) in enumerate(rows):
+                y = i + (j - (len(by_concept) - 1) / 2) * 0.36
+                panel.plot([least, most], [y, y], color=style.COLOURS["uniform"], linewidth=7, alpha=0.5,
+                           solid_capstyle="butt", label="95 % of turned marks" if i == j == 0 else None)
+                panel.plot([low, high], [y, y], color=style.COLOURS[concept])
+                panel.plot(ratio, y, "o", color=style.COLOURS[concept], label=concept if i == 0 else None)
+        panel.set(title=title, xlabel="times the mean k-mer")
+        panel.set_yticks(range(len(kinds)), list(kinds))
+    axes[0, 0].invert_yaxis()
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def singular_values(values: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
+    """Draw figure 11: histograms of the singular values of some heads' outputs, trained and control."""
+    figure, axes = style.new(1, len(values), sharey=True)
+    for panel, (title, by_model) in zip(axes, values.items(), strict=True):
+        edges = np.linspace(0, 1.05 * max(v.max() for v in by_model.values()), 40)
+        for which in ("control", "trained"):
+            panel.hist(by_model[which], edges, color=style.COLOURS[which], alpha=0.8, label=which)
+        panel.set(title=title, xlabel=r"singular value / $\sqrt{n}$")
+    axes[0].set(ylabel="singular values")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
+def emergence(steps: np.ndarray, panels: Mapping[str, np.ndarray], gates: Mapping[str, np.ndarray]) -> Figure:
+    """Draw what appears when, a line style a seed: curves ``(seed, look, layer)`` by name.
+
+    Of the layers in ``panels`` four are drawn, first and last among them; of each of the ``gates`` the mean.
+    """
+    figure, axes = style.new(1, len(panels) + 1)
+    some = np.unique(np.linspace(0, next(iter(panels.values())).shape[-1] - 1, 4).round().astype(int))
+    shades = colormaps[style.WEIGHT_CMAP](np.linspace(0, 0.9, len(some)))
+    for panel, (title, values) in zip(axes[:-1], panels.items(), strict=True):
+        for seed, curves in enumerate(values):
+            for layer, shade in zip(some, shades, strict=True):
+                panel.plot(steps[seed], curves[:, layer], style.SEEDS[seed % 3], color=shade,
+                           label=f"layer {layer}" if seed == 0 else None)
+        panel.set(title=title, xlabel="updates")
+    for name, shares in gates.items():
+        for seed, curve in enumerate(shares.mean(2)):
+            axes[-1].plot(steps[seed], 100 * curve, style.SEEDS[seed % 3], color=style.GATES[name],
+                          label=name if seed == 0 else None)
+    axes[-1].set(title="gates (%)", xlabel="updates")
+    handles = axes[0].get_legend_handles_labels()[0] + axes[-1].get_legend_handles_labels()[0]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    return figure

@@ -1,0 +1,24 @@
+"""The classifier around real lineages when sequences or whole lineages are kept apart, simple classifiers beside it.
+
+Needs the folder ``sars-cov-2``; what is kept apart is real, the sequences are simulated.
+"""
+
+import torch
+
+from analysis.data.dna.simulate import read_backbones
+from analysis.surveys.records import Experiment, Result, data_folder
+from book.studies.variant_data import real as variant_real
+from book.studies.variant_data import splits
+
+RUNS = {"sequence": "real", "lineage": "real-by-lineage"}
+
+
+def compute(device: torch.device) -> Result:
+    """Score both, with the recipe of ``variant-real``."""
+    folder = data_folder("sars-cov-2")
+    return splits.score_all(RUNS, variant_real.RECIPE, read_backbones(folder), device, folder)
+
+
+EXPERIMENT = Experiment(
+    name="variant-real-splits", data=("sars-cov-2",), compute=compute, minutes=25, seed=0,
+    summary="Trained around 510 real lineages, parted by sequence and by lineage, baselines on the same parts")

@@ -1,0 +1,51 @@
+"""GPT-2's first layer on the dial from uniform to sharp, without a table of tokens.
+
+Inputs: LayerNorm of the positions alone, and of the positions plus Gaussian stand-ins for tokens whose coordinates
+vary as much as those of the positions. Real text needs the token table and is done with ``gpt2-mini`` in the chapter.
+"""
+
+import torch
+
+from analysis.core.weights import LayerNormWeights
+from analysis.maps import entropy
+from analysis.models import checkpoints, parameters
+from analysis.surveys.records import Experiment, Result, Value
+from analysis.transformer.attention import compute_scores
+from analysis.transformer.layernorm import layer_norm
+
+POSITIONS, DRAWS = 128, 8
+DIALS = torch.cat([torch.zeros(1), torch.logspace(-2, 2, 33)]).double()
+
+
+def curves(x, layer) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return means over sequences and rows 2, 3, ...: ``(dial, head)`` entropy over ``log i``, and weight on itself."""
+    scores = compute_scores(x, layer, causal=True)
+    share = entropy.entropy_at(scores, DIALS.to(x)) / entropy.count_visible_keys(scores).log()
+    return share[..., 1:].mean((1, -1)), scores.softmax(-1).diagonal(dim1=-2, dim2=-1)[..., 1:].mean((0, -1))
+
+
+def compute(device) -> Result:
+    """Turn the dial for the trained layer and for the control."""
+    checkpoint = checkpoints.find("gpt2")
+    config = parameters.config(checkpoint)
+    g = torch.Generator().manual_seed(0)
+    noise = torch.randn(DRAWS, POSITIONS, config["model"], generator=g, dtype=torch.float64).to(device)
+    positions = parameters.positions(checkpoint, torch.float64)[:POSITIONS].to(device)
+    norm = parameters.layer_norm(checkpoint, "attention", 0, torch.float64).to(device)
+    layer = parameters.attention_layer(checkpoint, 0, torch.float64).to(device)
+    random = parameters.random_attention_layer(config, 0, dtype=torch.float64).to(device)
+    plain = LayerNormWeights(torch.ones_like(norm.gain), torch.zeros_like(norm.bias), norm.eps)
+    inputs = {
+        "positions": (layer_norm(positions, norm)[None], layer),
+        "stand_ins": (layer_norm(positions + positions.std() * noise, norm), layer),
+        "control": (layer_norm(config.get("initializer_range", 0.02) * noise, plain), random),
+    }
+    arrays = {}
+    for name, (x, w) in inputs.items():
+        arrays[name], arrays[f"{name}_self"] = (a.cpu().numpy() for a in curves(x, w))
+    return Result({"positions": Value(POSITIONS), "draws": Value(DRAWS), "spread": Value(float(positions.std()), 1e-6)},
+                  {"dials": DIALS.numpy(), **arrays}, {"dials": 1e-6, **dict.fromkeys(arrays, 1e-6)})
+
+
+EXPERIMENT = Experiment("dial-gpt2", "GPT-2's first-layer heads between uniform and sharp attention", compute,
+                        models=("gpt2",), minutes=0.3, seed=0)
