@@ -123,7 +123,8 @@ def apply_folded(attention: Attention, x: Residual, folded: Folded) -> Residual:
     Examples
     --------
     >>> folded = Folded(torch.eye(2)[None], torch.zeros(2))
-    >>> apply_folded(uniform_causal(2, torch.float32)[None], torch.tensor([[0.0, 4.0], [2.0, 0.0]]), folded)
+    >>> running_mean = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
+    >>> apply_folded(running_mean, torch.tensor([[0.0, 4.0], [2.0, 0.0]]), folded)
     tensor([[0., 4.],
             [1., 2.]])
     """

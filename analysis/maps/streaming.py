@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.core.checks import all_finite, check_tensor
-from analysis.statistics.exact_sums import UNIT, Moments, Sums, add, fixed, refuse_overflow  # noqa: F401, Moments is had from here too
+from analysis.statistics.exact_sums import UNIT, Sums, add, fixed, refuse_overflow
 
 Heads = Float[Tensor, "batch head position channel"]
 TILE = 2**24  # cells of a tile on a GPU

@@ -28,6 +28,7 @@ def concatenate(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tenso
 
     Examples
     --------
+    >>> import torch
     >>> concatenate(torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]]))
     tensor([[1., 3.],
             [2., 4.]])
@@ -52,6 +53,7 @@ def stack(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*b
 
     Examples
     --------
+    >>> import torch
     >>> stack(torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]]))
     tensor([[1., 2.],
             [3., 4.]])
@@ -70,6 +72,7 @@ def split(rows: Float[Tensor, "*batch row concatenated"], blocks: int) -> Float[
 
     Examples
     --------
+    >>> import torch
     >>> split(torch.tensor([[1.0, 3.0]]), 2)
     tensor([[[1.]],
     <BLANKLINE>

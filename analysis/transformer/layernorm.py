@@ -64,6 +64,7 @@ def normalise(rows: Float[Tensor, "*any model"], eps: float = 1e-12) -> Float[Te
 
     Examples
     --------
+    >>> import torch
     >>> normalise(torch.tensor([5.0, 1.0]))
     tensor([ 1., -1.])
     """

@@ -64,10 +64,10 @@ def test_semi_bias(say):
         return torch.randn(*shape, generator=g)
     weights = AttentionWeights(*(draw(12, 768, 64) for _ in range(3)), draw(12, 64, 768),
                                *(draw(12, 64) for _ in range(3)), draw(768))
-    joined = parameters.W_K.transpose(0, 1).flatten(1)
+    joined = weights.W_K.transpose(0, 1).flatten(1)
     def all_keys(table):
         keys = (table @ joined).unflatten(1, (12, 64))
-        return torch.einsum("vhc,hc->hv", keys, parameters.b_Q) / 8
+        return torch.einsum("vhc,hc->hv", keys, weights.b_Q) / 8
     for rows, limit, least in ((1024, 1.0, None), (50257, 30.0, 15)):
         table = draw(rows, 768)
         torch.testing.assert_close(semi_bias(table, weights), all_keys(table), rtol=1e-4, atol=1e-2)

@@ -25,7 +25,7 @@ BACKBONES = invent_backbones(0, codons=60)
 
 @pytest.fixture(scope="module")
 def run(variant_folder, variant_data, monkeypatch_module):
-    monkeypatch_module.setattr(variant_measures.variants, "make_data", lambda *_: variant_data)
+    monkeypatch_module.setattr(variant_measures.dna_classifier, "make_data", lambda *_: variant_data)
     return variant_measures.open_run(variant_folder)
 
 
@@ -94,7 +94,7 @@ def test_a_run_is_measured_beside_its_control(run, monkeypatch):
         labels = {gene.bases: gene.label for gene in run.data.genes}
         return torch.eye(8)[[run.data.labels.index(labels[bases]) for bases in sequences]]
 
-    monkeypatch.setattr(variant_measures.variants, "predict", always_right)
+    monkeypatch.setattr(variant_measures.dna_classifier, "predict", always_right)
     arrays, values, genes = variant_measures.measure_run(run, 1, pad_to=24)
     assert [gene.label for gene in genes] == list(run.data.labels)
     assert arrays["gates"].shape == arrays["control_gates"].shape == (8, 2, 2, len(gates.GATES))
@@ -172,7 +172,7 @@ def test_whom_a_classifier_follows_that_reads_deletions_only(run, monkeypatch):
         named = [min(gaps, key=lambda label: abs(180 - gaps[label] - len(bases))) for bases in sequences]
         return torch.eye(8)[[run.data.labels.index(label) for label in named]]
 
-    monkeypatch.setattr(variant_runs.variants, "predict", by_length)
+    monkeypatch.setattr(variant_runs.dna_classifier, "predict", by_length)
     found = variant_runs.follow(run.model, run.data, BACKBONES)
     assert found["exchanged_deletions"].value > found["exchanged_bases"].value
 
@@ -193,9 +193,9 @@ def test_runs_are_found_where_they_lie(variant_folder, monkeypatch, tmp_path):
 
 
 def test_data_that_do_not_fit_the_vocabulary_are_refused(run, variant_folder, monkeypatch):
-    other = variant_measures.variants.Data(**{**run.data.__dict__, "tokenizer": variant_runs.variants.build_tokenizer(
+    other = variant_measures.dna_classifier.Data(**{**run.data.__dict__, "tokenizer": variant_runs.dna_classifier.build_tokenizer(
         [run.data.genes[0].bases])})
-    monkeypatch.setattr(variant_measures.variants, "make_data", lambda *_: other)
+    monkeypatch.setattr(variant_measures.dna_classifier, "make_data", lambda *_: other)
     with pytest.raises(ValueError, match="another vocabulary"):
         variant_measures.open_run(variant_folder)
 
@@ -209,7 +209,7 @@ def test_bert_and_baselines_are_scored_on_the_same_parts(run, variant_folder, mo
         named = [run.data.labels.index(truth.get(bases, "Mu")) for bases in sequences]
         return torch.eye(8)[[(i + (bases == test[0].bases)) % 8 for i, bases in zip(named, sequences)]]
 
-    monkeypatch.setattr(splits.variants, "predict", all_but_one)
+    monkeypatch.setattr(splits.dna_classifier, "predict", all_but_one)
     monkeypatch.setattr(splits.variant_runs, "find_run", lambda *_, **__: variant_folder)
     found = splits.score_all({"sequence": "some", "clade": "other"}, dna_classifier.TINY, BACKBONES)
     table, first = found.arrays["confusion"][0], run.data.labels.index(test[0].label)

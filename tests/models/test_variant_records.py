@@ -119,7 +119,7 @@ def test_accuracy_is_the_diagonals_share():
 
 def test_confusions_have_the_truth_in_rows(monkeypatch, variant_data):
     genes = [variant_data.genes[i] for i in variant_data.parts.test[:16]]
-    monkeypatch.setattr(variant_runs.variants, "predict", lambda model, tokenizer, sequences: torch.eye(8)[
+    monkeypatch.setattr(variant_runs.dna_classifier, "predict", lambda model, tokenizer, sequences: torch.eye(8)[
         [2] * len(sequences)])
     table = variant_runs.confuse(NO_MODEL, variant_data, genes)
     often = Counter(g.label for g in genes)
@@ -141,7 +141,7 @@ def test_whom_a_classifier_follows_is_counted_exactly(monkeypatch, variant_data,
         return [pair for pair in made if pair[0].label != "Lambda"]
 
     monkeypatch.setattr(variant_runs, "exchanged", seen)
-    monkeypatch.setattr(variant_runs.variants, "predict", lambda model, tokenizer, sequences: torch.eye(8)[
+    monkeypatch.setattr(variant_runs.dna_classifier, "predict", lambda model, tokenizer, sequences: torch.eye(8)[
         [variant_data.labels.index(class_of[reads][bases]) for bases in sequences]])
     found = variant_runs.follow(NO_MODEL, variant_data, BACKBONES, 24)
     assert (found["exchanged_bases"].value, found["exchanged_deletions"].value) == due

@@ -10,7 +10,8 @@ import torch
 import torch.distributed as dist
 
 from analysis.maps import streaming
-from analysis.maps.streaming import MapStatistics, Moments
+from analysis.maps.streaming import MapStatistics
+from analysis.statistics.exact_sums import Moments
 from analysis.statistics import exact_sums
 
 LAYERS, HEADS, POSITIONS = 2, 3, 14
