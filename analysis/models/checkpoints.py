@@ -5,13 +5,13 @@ variable ``ANALYSIS_SOURCES`` changes it. Nothing is downloaded unless asked for
 Reading tensors is in ``weights``; running a model is in ``models``.
 """
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
+
+from analysis.core.files import sha256
 
 SOURCES = ("folder", "hub", "models", "bundled")
 BUNDLED = Path(__file__).parents[1] / "bundled"
@@ -285,15 +285,3 @@ def _listed(folder: Path) -> dict[str, str]:
         return {name.lstrip("*"): due for due, name in (line.split(maxsplit=1) for line in lines if line.strip())}
     except ValueError as error:
         raise Tampered(f"{sums} is no list of sums and names: {error}") from None
-
-
-def sha256(path: str | Path) -> str:
-    """Return the sha256 of a file's bytes; asked twice for an unchanged file, read once."""
-    stat = Path(path).stat()
-    return _sha256(str(path), stat.st_size, stat.st_mtime_ns)
-
-
-@lru_cache
-def _sha256(path: str, size: int, modified: int) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,20 +2,20 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.core.checks import check_fit
+from analysis.core.files import sha256, write_atomically
 from analysis.maps.streaming import Sums
 
 CODE = Path(__file__).parents[1]
-COUNTED_BY = ("stream.py", "sums.py", "gates/*.py", "experiments/census.py")
+COUNTED_BY = ("maps/streaming.py", "maps/gates/*.py", "statistics/exact_sums.py", "surveys/census.py")
 
 
 def identity(model: dict, texts: Sequence[str], share: tuple[int, int], control: int | None) -> str:
     """Name what is counted: the model's provenance, the texts, this process's share, and the code that counts."""
-    code = [hashlib.sha256(path.read_bytes()).hexdigest()
+    code = [sha256(path)
             for pattern in COUNTED_BY for path in sorted(CODE.glob(pattern))]
     return hashlib.sha256(json.dumps([model, list(texts), share, control, code]).encode()).hexdigest()
 
@@ -24,10 +24,8 @@ def save(path: Path, sums: Sums, name: str, done: int) -> None:
     """Write the sums and how many texts are in them; first under a temporary name, then renamed."""
     from safetensors.torch import save as packed
 
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    temporary.write_bytes(packed({key: total.cpu().contiguous() for key, total in sums.state.items()},
-                                 metadata={"identity": name, "done": str(done)}))
-    temporary.replace(path)
+    write_atomically(path, packed({key: total.cpu().contiguous() for key, total in sums.state.items()},
+                                  metadata={"identity": name, "done": str(done)}))
 
 
 def restore(path: Path, sums: Sums, name: str) -> int:

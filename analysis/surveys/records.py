@@ -12,8 +12,7 @@ import math
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 import torch
 
 from analysis.core import device
+from analysis.core.files import lock, make_writable, write_atomically
 from analysis.models import checkpoints
 
 _CHECKOUT = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ def write(experiment: Experiment, where: torch.device | None = None, folder: Pat
     """Compute an experiment and write its record: first under temporary names, then renamed."""
     if absent := experiment.missing():
         raise checkpoints.NotFound(f"{experiment.name} needs {', '.join(absent)}")
-    check_writable(folder)
+    make_writable(folder)
     where = where or device.choose()
     start = time.perf_counter()
     result = experiment.compute(where)
@@ -135,27 +135,11 @@ def write(experiment: Experiment, where: torch.device | None = None, folder: Pat
     }
     body["sha256"] = _seal(body)
     path = folder / f"{experiment.name}.json"
-    with _alone(folder):  # of two who write the same record, the arrays of one must not stand beside the other's values
+    with lock(folder):  # of two who write the same record, the arrays of one must not stand beside the other's values
         if result.arrays:
-            _replace(path.with_suffix(".npz"), packed)
-        _replace(path, (json.dumps(body, indent=1, allow_nan=False) + "\n").encode())
+            write_atomically(path.with_suffix(".npz"), packed)
+        write_atomically(path, (json.dumps(body, indent=1, allow_nan=False) + "\n").encode())
     return path
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Wait until no other process writes to the folder."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _check_finite(name: str, result: Result) -> None:
@@ -170,23 +154,6 @@ def _check_finite(name: str, result: Result) -> None:
     for key, array in result.arrays.items():
         if np.asarray(array).dtype.kind not in "biufcUS":
             raise ValueError(f"{name}: array {key} has dtype {np.asarray(array).dtype}, which would be pickled")
-
-
-def check_writable(folder: Path) -> None:
-    """Refuse an output folder that cannot be written, before anything is computed."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".writable-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise PermissionError(f"cannot write to {folder}: {error.strerror}") from None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content)
-    temporary.replace(path)
 
 
 def _sparse(value: dict) -> dict:

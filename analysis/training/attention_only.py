@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from analysis.core import device as devices
+from analysis.core.files import write_atomically
 from analysis.core.weights import AttentionWeights
 from analysis.training import loop
 
@@ -199,8 +200,8 @@ def train(
             "parameters": sum(p.numel() for p in model.parameters()), "licence": "MIT",
             "torch": torch.__version__, "python": platform.python_version(),
             "sha256": hashlib.sha256(content).hexdigest()}
-    loop.write(out / WEIGHTS, content)
-    loop.write(out / CARD, json.dumps(card, indent=1) + "\n")
+    write_atomically(out / WEIGHTS, content)
+    write_atomically(out / CARD, json.dumps(card, indent=1) + "\n")
     return model, run
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from analysis.core.files import make_writable, write_atomically
 from analysis.data.dna.fasta import Gene
 from analysis.data.dna.kmers import build_tokenizer, kmers, load_tokenizer, words
 from analysis.data.dna.reference import ACCESSION, fetch_reference
@@ -150,7 +151,7 @@ def train(recipe: Recipe, out: str | Path, *, seed: int = 0, folder: Path | None
         As in :func:`analysis.training.loop.train`; a probe of validation accuracy is always added.
     """
     from transformers import BertForSequenceClassification
-    out = loop.writable(out)
+    out = make_writable(out)
     settings = loop.Settings(recipe.steps, recipe.rate, {"*word_embeddings*": recipe.rate * recipe.embedding_rate},
                              recipe.warmup, "linear", bf16=recipe.bf16, decay=0.01, seed=seed)
     data = data or make_data(recipe, seed, folder)
@@ -274,10 +275,10 @@ def _publish(out: Path, model, data: Data, report: dict, run: loop.Run) -> None:
     from safetensors.torch import save
     model.config.save_pretrained(out)
     data.tokenizer.save_pretrained(out)
-    loop.write(out / "model.safetensors", save(replaced, metadata={"format": "pt"}))
-    loop.write(out / "report.json", json.dumps(report, indent=1) + "\n")
+    write_atomically(out / "model.safetensors", save(replaced, metadata={"format": "pt"}))
+    write_atomically(out / "report.json", json.dumps(report, indent=1) + "\n")
     np.savez_compressed(out / "trace.npz", loss=run.losses, **run.trace)
-    loop.write(out / "SHA256SUMS", f"{hashlib.sha256((out / 'model.safetensors').read_bytes()).hexdigest()}  "
+    write_atomically(out / "SHA256SUMS", f"{hashlib.sha256((out / 'model.safetensors').read_bytes()).hexdigest()}  "
                                    "model.safetensors\n")
 
 

@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from analysis.core import device as devices
+from analysis.core.files import make_writable
 from analysis.data import texts
 from analysis.training import loop
 
@@ -146,7 +147,7 @@ def train(
     ValueError
         If a text is too short, or ``out`` holds the state of another run and ``resume`` is set.
     """
-    out, chosen = loop.writable(out), devices.choose(device)
+    out, chosen = make_writable(out), devices.choose(device)
     text, held_out = corpus or (texts.corpus(), texts.corpus(held_out=True))
     tokenizer = make_tokenizer(text)
     ids, unseen = encode(tokenizer, text), encode(tokenizer, held_out)

@@ -8,7 +8,6 @@ written under a temporary name and renamed. What the model is, and what is publi
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,6 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from analysis.core.files import make_writable, write_atomically
 
 STATE = "state.safetensors"
 SEEDS = range(2**40)
@@ -160,7 +161,7 @@ def train(
     """
     from tqdm.auto import tqdm
 
-    state = writable(out) / STATE
+    state = make_writable(out) / STATE
     about = json.loads(json.dumps({"settings": asdict(settings), "identity": dict(identity or {})}))
     device, wanted = torch.device(device), set(probe_at)
     model.to(device)
@@ -261,7 +262,7 @@ def _save(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, about:
     for key, value in _stack(run.probed).items():
         kept[f"trace/{key}"] = torch.from_numpy(np.ascontiguousarray(value))
     header = {"about": json.dumps(about), "step": str(run.step), "seconds": f"{run.seconds:.3f}"}
-    write(path, save({key: value.contiguous() for key, value in kept.items()}, metadata=header))
+    write_atomically(path, save({key: value.contiguous() for key, value in kept.items()}, metadata=header))
 
 
 def _restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, about: dict) -> _Progress:
@@ -290,26 +291,3 @@ def _restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, abo
     trace = {key.removeprefix("trace/"): value.numpy() for key, value in kept.items() if key.startswith("trace/")}
     probed = [{key: values[i] for key, values in trace.items()} for i in range(len(trace.get("step", ())))]
     return _Progress(int(header["step"]), float(header["seconds"]), kept["losses"].tolist(), probed)
-
-
-def writable(folder: str | Path) -> Path:
-    """Make the folder and try to write into it, so that a refusal comes before any computing."""
-    folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write(folder / ".writable", b"")
-        (folder / ".writable").unlink(missing_ok=True)
-    except OSError as error:
-        raise OSError(f"the output folder {folder} cannot be written to: {error}") from error
-    return folder
-
-
-def write(path: str | Path, content: bytes | str) -> None:
-    """Write a file whole or not at all: under a temporary name beside it, then renamed."""
-    path = Path(path)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from claims_table import OPEN, Ledger
 from docutils import nodes
 
 from analysis import ledger
+from analysis.core.files import write_json
 
 SCRIPT = "claims-filter.js"
 DRAWN = "_build/.figures/fig-claims.svg"
@@ -88,8 +89,8 @@ def publish(app, error):
             verdicts = ledger.collect(execution.executed_path())
         except ledger.BadLedger:  # the page has said so, which fails the build
             return
-        execution.write_json(Path(app.outdir) / "ledger.json", ledger.publish(verdicts))
-        execution.write_json(Path(app.outdir) / "ledger.schema.json", ledger.SCHEMA)
+        write_json(Path(app.outdir) / "ledger.json", ledger.publish(verdicts))
+        write_json(Path(app.outdir) / "ledger.schema.json", ledger.SCHEMA)
 
 
 def setup(app):

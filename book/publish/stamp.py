@@ -1,5 +1,33 @@
-"""The line at the end of a chapter that says what ran."""
+"""The line at the end of a chapter that says what ran: commit, versions, device, models, seconds."""
 
-from analysis.stamp import stamp
+import platform
+import subprocess
+import time
+from importlib import metadata
+from pathlib import Path
 
-__all__ = ["stamp"]
+from analysis.core import device
+from analysis.models.checkpoints import Checkpoint
+
+_started = time.perf_counter()
+
+
+def commit() -> str:
+    """Return the short commit of the checkout, with ``+`` where files differ from it; ``unknown`` outside one."""
+    root = Path(__file__).parents[1]
+    try:
+        head = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty=+", "--abbrev=9"],
+                              capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return head.stdout.strip()
+
+
+def stamp(*models: Checkpoint) -> str:
+    """Say what this chapter was executed with; put it in the last cell, exempt from comparison."""
+    versions = ", ".join([f"Python {platform.python_version()}",
+                          *(f"{p} {metadata.version(p)}" for p in ("torch", "numpy"))])
+    ran = ", ".join(m.label() for m in models) or "no model"
+    seconds = time.perf_counter() - _started
+    return (f"Executed with commit {commit()}; {versions}; {device.describe(device.choose())}; {ran}; "
+            f"{seconds:.0f} s since the import.")

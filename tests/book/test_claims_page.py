@@ -10,6 +10,7 @@ import pytest
 from sphinx.application import Sphinx
 
 from analysis import ledger
+from analysis.core.files import write_json
 
 PAGE = "# The claims\n\n```{claims-counts}\n```\n\n```{claims-filter}\n```\n\n```{claims-table} K\n```\n"
 CONFIG = {"extensions": ["myst_nb", "claims_table", "claims_published"], "nb_execution_mode": "off",
@@ -29,7 +30,7 @@ def build(tmp_path, monkeypatch):
         folder = tmp_path / "executed"
         cells = [{"cell_type": "code", "metadata": {}, "execution_count": 1, "source": "x",
                   "outputs": [emitted(v) for v in verdicts]}]
-        execution.write_json(folder / "semi-bias.json", cells)
+        write_json(folder / "semi-bias.json", cells)
         monkeypatch.setattr(execution, "executed_path", lambda: folder)
         source = tmp_path / "source"
         (source / "book").mkdir(parents=True, exist_ok=True)

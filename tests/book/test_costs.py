@@ -7,6 +7,8 @@ import execution
 import pytest
 from jupyter_client.manager import start_new_kernel
 
+from analysis.core.files import write_json
+
 
 @pytest.fixture
 def book(tmp_path, monkeypatch):
@@ -45,16 +47,16 @@ def test_a_kernel_is_asked_where_it_computed(gpu):
 
 def test_costs_are_kept_until_measured_anew_and_forgotten_with_their_chapter(book):
     one = {"seconds": 3, "cpu_seconds": 2, "peak_mib": 100, "device": "cpu"}
-    execution.write_json(costs.path("one"), one)
-    execution.write_json(costs.path("gone"), one)
+    write_json(costs.path("one"), one)
+    write_json(costs.path("gone"), one)
     costs.record()
     costs.path("one").unlink()
-    execution.write_json(costs.path("two"), {"seconds": 5, "cpu_seconds": 4, "peak_mib": 200, "device": "cpu"})
+    write_json(costs.path("two"), {"seconds": 5, "cpu_seconds": 4, "peak_mib": 200, "device": "cpu"})
     assert costs.record() == ["gone", "two"]
     assert {n: c["cpu_seconds"] for n, c in costs.read()["cpu"]["chapters"].items()} == {"one": 2, "two": 4}
     assert "gpu" not in costs.read()
     costs.path("gone").unlink()
-    execution.write_json(costs.path("two"), one | {"device": "Some GPU", "gpu_mib": 70})
+    write_json(costs.path("two"), one | {"device": "Some GPU", "gpu_mib": 70})
     assert costs.record() == ["two"]
     assert costs.read()["gpu"]["machine"].startswith("Some GPU")
     assert costs.read()["gpu"]["chapters"] == {"two": {"seconds": 3, "cpu_seconds": 2, "peak_mib": 100, "gpu_mib": 70}}

@@ -18,6 +18,8 @@ import chapters
 import execution
 import pytest
 
+from analysis.core.files import lock, write_json
+
 ROOT = Path(__file__).parents[2]
 HEADER = """---
 jupytext:
@@ -212,9 +214,9 @@ def test_old_digests_are_pruned(tmp_path, monkeypatch):
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "a.json"
-    execution.write_json(path, [1])
+    write_json(path, [1])
     with pytest.raises(TypeError):
-        execution.write_json(path, [object()])
+        write_json(path, [object()])
     assert json.loads(path.read_text()) == [1]
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
 
@@ -225,12 +227,12 @@ def test_a_lock_makes_the_second_wait(tmp_path):
 
     def second():
         held.wait()
-        with execution.lock(tmp_path / "lock"):
+        with lock(tmp_path / "lock"):
             order.append("second")
 
     thread = threading.Thread(target=second)
     thread.start()
-    with execution.lock(tmp_path / "lock"):
+    with lock(tmp_path / "lock"):
         held.set()
         thread.join(0.2)
         order.append("first")

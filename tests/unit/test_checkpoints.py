@@ -2,6 +2,7 @@
 
 import pytest
 
+from analysis.core.files import sha256
 from analysis.models import checkpoints
 from analysis.models.checkpoints import NotFound, Tampered, find
 
@@ -102,7 +103,7 @@ def test_listed_sums_are_checked(tmp_path):
     (folder / "SHA256SUMS").write_text(f"{'0' * 64}  model.safetensors\n")
     with pytest.raises(Tampered):
         find(str(folder))
-    (folder / "SHA256SUMS").write_text(f"{checkpoints.sha256(folder / 'model.safetensors')}  model.safetensors\n")
+    (folder / "SHA256SUMS").write_text(f"{sha256(folder / 'model.safetensors')}  model.safetensors\n")
     assert find(str(folder)).name == "mine"
 
 
@@ -116,7 +117,7 @@ def test_whatever_is_listed_must_be_there_unchanged(tmp_path, spoil, message):
     folder = write_model(tmp_path / "mine")
     (folder / "more.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
     names = ("config.json", "model.safetensors", "more.safetensors")
-    (folder / "SHA256SUMS").write_text("".join(f"{checkpoints.sha256(folder / name)}  {name}\n" for name in names))
+    (folder / "SHA256SUMS").write_text("".join(f"{sha256(folder / name)}  {name}\n" for name in names))
     assert find(str(folder)).name == "mine"
     spoil(folder)
     with pytest.raises(Tampered, match=message):

@@ -11,8 +11,8 @@ import torch.distributed as dist
 
 from analysis.maps import streaming
 from analysis.maps.streaming import MapStatistics
-from analysis.statistics.exact_sums import Moments
 from analysis.statistics import exact_sums
+from analysis.statistics.exact_sums import Moments
 
 LAYERS, HEADS, POSITIONS = 2, 3, 14
 

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import execution
 
+from analysis.core.files import write_json
+
 BESIDE = ("notation", "glossary", "references")  # pages that a chapter refers to and that cost nothing
 COPIED = ("book/_ext", "book/_templates", "book/assets", "book/references.bib", "book/claims.yml", "_config.yml",
           "pyproject.toml", "requirements.txt", "analysis")
@@ -166,7 +168,7 @@ def run(chapter: str, out: Path, *, model: str | None = None, texts: str | None 
             replace(render(project(folder, notebook, chapter)), out / "html")
         replace(Path(work) / "executed.ipynb", out / f"{chapter}.ipynb")
         versions = {"python": platform.python_version(), **{p: metadata.version(p) for p in ("torch", "transformers")}}
-        execution.write_json(out / "run.json", {"chapter": chapter, **asked, "seconds": round(seconds, 1),
+        write_json(out / "run.json", {"chapter": chapter, **asked, "seconds": round(seconds, 1),
                                                 "versions": versions})
     return out
 

@@ -18,6 +18,8 @@ import execution
 import nbformat
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams, find_metadata_tags
 
+from analysis.core.files import write_json
+
 BOOK = execution.ROOT / "book"
 DISPLAYED = ("display_data", "execute_result")
 NUMBER = re.compile(r"-?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?")
@@ -149,7 +151,7 @@ class MystFile(IPyNbFile):
         if not self.items or not all(item.ran for item in self.items):
             return
         if self.config.option.record:
-            execution.write_json(self.record_path, [item.as_record() for item in self.items])
+            write_json(self.record_path, [item.as_record() for item in self.items])
         if self.stored is None:
             self.store()
 
@@ -166,7 +168,7 @@ class MystFile(IPyNbFile):
         self.nb.metadata["language_info"] = {"name": "python", "pygments_lexer": "ipython3"}
         execution.store(self.nb, self.path, cells, self.config.book_digest)
         if self.cost:
-            execution.write_json(costs.path(self.path.stem, self.config.book_digest), self.cost)
+            write_json(costs.path(self.path.stem, self.config.book_digest), self.cost)
 
 
 class MystCell(IPyNbCell):

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from analysis.core import device
+from analysis.core.files import make_writable
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from analysis.surveys import records
@@ -33,7 +34,7 @@ def run(arguments) -> int:
     where = device.choose()
     if where.type == "cuda" and world > 1:
         where = device.choose(f"cuda:{os.environ.get('LOCAL_RANK', '0')}")
-    records.check_writable(arguments.folder)
+    make_writable(arguments.folder)
     found = checkpoints.find(arguments.model)
     model = pretrained.load(found, control_seed=arguments.control, device=where)
     passages = texts.passages(count=arguments.count, source=arguments.texts)

@@ -15,6 +15,8 @@ import sys
 import costs
 import execution
 
+from analysis.core.files import lock
+
 HTML = execution.BUILD / "html"
 UNFINISHED = execution.BUILD / ".unfinished"
 RENDERED = execution.BUILD / ".rendered"  # the hash of everything that the present HTML was made with
@@ -80,7 +82,7 @@ def main() -> int:
         names = [execution.chapter(name) for name in options.chapter]
     except LookupError as error:
         parser.error(str(error.args[0]))
-    with execution.lock(execution.BUILD / ".build.lock"):
+    with lock(execution.BUILD / ".build.lock"):
         prepare()
         status = execute(options.compare or options.pretended, options.again or bool(names), names)
         if status == 0 and options.costs:

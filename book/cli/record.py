@@ -4,6 +4,7 @@ from pathlib import Path
 
 from analysis import experiments
 from analysis.core import device
+from analysis.core.files import make_writable
 from analysis.surveys import records
 
 
@@ -21,7 +22,7 @@ def run(arguments) -> int:
         specs = [spec for spec in map(experiments.find, experiments.NAMES) if not spec.missing()]
     else:
         specs = [experiments.find(name) for name in arguments.names]
-    records.check_writable(arguments.folder)
+    make_writable(arguments.folder)
     where = device.choose()
     for spec in (bar := tqdm(specs, unit="experiment", disable=None)):
         bar.set_postfix_str(f"{spec.name}, about {spec.minutes:g} min")

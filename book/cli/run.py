@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from analysis import asked, ledger
+from analysis.core.files import make_writable
 from analysis.data import texts
 from analysis.models import checkpoints
-from analysis.surveys import records
 
 BOOK = ledger.ROOT / "book"
 _MODEL = ("models.chosen(", asked.MODEL)
@@ -46,7 +46,7 @@ def run(arguments) -> int:
     out = arguments.out or Path("runs") / chapter.stem
     if BOOK.resolve() in (out.resolve(), *out.resolve().parents):
         raise ValueError(f"--out {out} lies in the book itself: give a folder outside {BOOK}")
-    records.check_writable(out)
+    make_writable(out)
     command += ["--out", str(out.resolve()), *(["--no-html"] if arguments.no_html else [])]
     return subprocess.run(command, check=False, env=dict(os.environ)).returncode
 

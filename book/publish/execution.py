@@ -12,11 +12,9 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
+
+from analysis.core.files import lock, sha256, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "_build"
@@ -44,21 +42,13 @@ def digest(root: Path = ROOT) -> str:
                 folder = root / Path(given).expanduser()
                 for path in sorted(folder.rglob("*")):
                     if path.is_file():
-                        stat = path.stat()
-                        known = _sha256(str(path), stat.st_size, stat.st_mtime_ns)
+                        known = sha256(path)
                         h.update(f"{name} {path.relative_to(folder).as_posix()} {known}\n".encode())
         elif name.startswith("ANALYSIS_"):
             h.update(f"{name}={value}\n".encode())
     hub = Path(os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME") or "~/.cache/huggingface", "hub"))
     h.update(" ".join(sorted(p.name for p in hub.expanduser().glob("models--*/snapshots/*"))).encode())
     return h.hexdigest()[:16]
-
-
-@cache
-def _sha256(path: str, size: int, modified: int) -> str:
-    """Hash a file; one that has not changed is read once."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def machinery(root: Path = ROOT) -> str:
@@ -113,31 +103,6 @@ def environment(private: Path | None = None) -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))  # two chapters run at a time
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-
-
-@contextmanager
-def lock(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file; a second process waits. Without fcntl (Windows) there is no lock."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        try:
-            import fcntl
-        except ImportError:
-            yield
-            return
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield  # closing the file releases the lock
-
-
-def write_json(path: Path, value: object) -> None:
-    """Write a file whole or not at all: to a temporary name in the same folder, then renamed."""
-    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".tmp")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    Path(name).chmod(0o644)
-    Path(name).replace(path)
 
 
 def read_cells(path: Path) -> list[dict]:
