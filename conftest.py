@@ -1,7 +1,3 @@
-"""Lets pytest run the book's chapters: ``python -m pytest --nbval book`` (see ``book/_ext/chapters.py``)."""
+"""Lets pytest run the book's chapters: ``python -m pytest --nbval book`` (see ``book/publish/compare.py``)."""
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent / "book" / "_ext"))
-pytest_plugins = ["chapters"]
+pytest_plugins = ["book.publish.compare"]

@@ -4,6 +4,7 @@ What is counted so far lies beside the record until that is written, so an inter
 """
 
 import os
+import sys
 from pathlib import Path
 
 from analysis.core import device
@@ -31,7 +32,7 @@ def run(arguments) -> int:
     from analysis.surveys.census import summarise, take_census
 
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    where = device.choose()
+    where = device.choose(arguments.device)
     if where.type == "cuda" and world > 1:
         where = device.choose(f"cuda:{os.environ.get('LOCAL_RANK', '0')}")
     make_writable(arguments.folder)
@@ -46,7 +47,7 @@ def run(arguments) -> int:
         dist.init_process_group("nccl" if on_gpu else "gloo", device_id=where if on_gpu else None)
     try:
         census = take_census(model, pretrained.tokenizer(found), passages, share=(rank, world), state=state,
-                      identity=identity)
+                             identity=identity)
         census.all_reduce()
     finally:
         if world > 1:
@@ -54,7 +55,8 @@ def run(arguments) -> int:
     if rank == 0:
         experiment = records.Experiment(
             name=name, summary=f"gates of {found.name} on {len(passages)} texts", models=(arguments.model,),
-            compute=lambda _: summarise(census), seed=arguments.control)
+            compute=lambda _: summarise(census), seed=arguments.control,
+            command=" ".join(["python -m analysis", *sys.argv[1:]]))
         print(records.write(experiment, where, arguments.folder))
     state.unlink(missing_ok=True)
     return 0

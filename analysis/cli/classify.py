@@ -36,7 +36,7 @@ def run(arguments) -> int:
     genes = fasta.read_fasta(arguments.file, shortest=kmers.K,
                              longest=kmers.longest(settings["max_position_embeddings"]))
     model, tokenizer = pretrained.load(found, task="classifier", attention="sdpa",
-                                   device=device.choose()), pretrained.tokenizer(found)
+                                   device=device.choose(arguments.device)), pretrained.tokenizer(found)
     labels = [model.config.id2label[i] for i in range(model.config.num_labels)]
     rows = []
     for gene, row in zip(genes, dna_classifier.predict(model, tokenizer, [gene.bases for gene in genes])):

@@ -1,8 +1,6 @@
-"""Show the models and where each is found, the experiments and their records."""
+"""Show the models and where each is found."""
 
-from analysis import experiments
 from analysis.models import checkpoints
-from analysis.surveys import records
 
 
 def add_arguments(parser):
@@ -10,17 +8,9 @@ def add_arguments(parser):
 
 
 def run(arguments) -> int:
-    """Print one line a model and one line an experiment."""
-    print("Models")
+    """Print one line for each model."""
     for name, known in checkpoints.KNOWN.items():
-        print(f"  {name:18} {_where(name):44} {known.what}; licence: {known.licence}")
-    print("Experiments")
-    for name in experiments.NAMES:
-        spec = experiments.find(name)
-        state = "recorded" if (records.FOLDER / f"{name}.json").exists() else "no record"
-        lacks = spec.missing() + ([experiments.AWAITED[name]] if name in experiments.AWAITED else [])
-        needs = f"needs {', '.join(lacks)}" if lacks else "can run here"
-        print(f"  {name:28} {state:10} {needs:34} {spec.minutes:5.1f} min  {spec.summary}")
+        print(f"{name:18} {_where(name):44} {known.what}; licence: {known.licence}")
     return 0
 
 

@@ -24,15 +24,15 @@ class Recipe:
 
 
 def _gpt2_mini(out: Path, **options) -> dict:
+    from analysis.surveys.semi_bias_probe import semi_bias_probe
     from analysis.training import gpt2_mini
-    from book.studies.semi_bias.emergence import semi_bias_probe
     return gpt2_mini.train(out, probe=semi_bias_probe, report=_Doublings(), **options)
 
 
 def _induction(out: Path, **options) -> dict:
+    from analysis.surveys.induction_probe import make_probe
     from analysis.training import attention_only
-    from book.studies.induction_head.training import probe
-    _, run = attention_only.train(out, probe=probe(attention_only.Config()), **options)
+    _, run = attention_only.train(out, probe=make_probe(attention_only.Config()), **options)
     card = attention_only.load(out)[1]
     return card | {name: float(run.trace[name][-1]) for name in ("new", "repeated")} | {
         "prefix_matching": float(run.trace["prefix"][-1].max()), "copying": float(run.trace["copying"][-1].max())}
@@ -41,33 +41,17 @@ def _induction(out: Path, **options) -> dict:
 def _variants(recipe: str, out: Path, *, device: str | None, seed: int = 0, backbones: Path | None = None,
               batch: int | None = None, pretrain: int | None = None, steps: int | None = None, **options) -> dict:
     from analysis.core import device as devices
+    from analysis.surveys import dna_probe
     from analysis.training import dna_classifier
-    from book.studies.shared import variant_emergence
     chosen = getattr(dna_classifier, recipe)
     chosen = dna_classifier.rebatched(chosen, batch) if batch is not None else chosen
     changes = {"steps": steps, "pretrain_steps": pretrain}
     chosen = dna_classifier.shortened(chosen, **{name: value for name, value in changes.items() if value is not None})
     data = dna_classifier.make_data(chosen, seed, backbones)
     report = dna_classifier.train(chosen, out, device=devices.choose(device), seed=seed, data=data,
-                            probe=variant_emergence.make_probe(data), probe_at=variant_emergence.at(chosen.steps),
+                            probe=dna_probe.make_probe(data), probe_at=dna_probe.at(chosen.steps),
                             **options)
     return {name: value for name, value in report.items() if not isinstance(value, dict)}
-
-
-def _base(out: Path, *, device: str | None, resume: bool, **asked) -> dict:
-    """Train the large classifier and make its record: the book's, or beside the model where anything was asked for."""
-    import os
-    from dataclasses import replace
-
-    from analysis.core import device as devices
-    from analysis.surveys import records
-    from book.studies.variant_classifier import base
-    card = _variants("BASE", out, device=device, resume=resume, **asked)
-    os.environ["ANALYSIS_FOLDER_VARIANT_BERT_BASE"] = str(out.resolve())
-    experiment = replace(base.EXPERIMENT,
-                         compute=lambda where: base.measure_folder(out, asked.get("backbones"), where))
-    written = records.write(experiment, devices.choose(device), out if asked else records.FOLDER)
-    return card | {"record": str(written)}
 
 
 TRAINABLE = {
@@ -77,7 +61,8 @@ TRAINABLE = {
                         _induction),
     "variant-bert-mini": Recipe("BERT classifier of spike genes, 12 layers of width 192; minutes on 2 cores",
                                 partial(_variants, "MINI"), VARIANTS),
-    "variant-bert-base": Recipe("the same at the size of BERT_BASE; minutes on a GPU", _base, VARIANTS),
+    "variant-bert-base": Recipe("the same at the size of BERT_BASE; minutes on a GPU", partial(_variants, "BASE"),
+                                VARIANTS),
 }
 
 

@@ -1,18 +1,17 @@
 """The one place that chooses where to compute: CUDA where there is one, else the CPU."""
 
-import os
 import re
 
 import torch
 
 
 def choose(name: str | None = None) -> torch.device:
-    """Choose the device: the argument, else ``ANALYSIS_DEVICE``, else CUDA where there is one, else the CPU.
+    """Choose the device: the one that is named, else CUDA where there is one, else the CPU.
 
     Parameters
     ----------
     name
-        ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ...; ``None`` or ``"auto"`` to let the order above decide.
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ...; ``None`` or ``"auto"`` for CUDA where there is one.
 
     Raises
     ------
@@ -24,8 +23,7 @@ def choose(name: str | None = None) -> torch.device:
     >>> choose("cpu")
     device(type='cpu')
     """
-    name = name or os.environ.get("ANALYSIS_DEVICE") or "auto"
-    if name == "auto":
+    if name is None or name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     named = re.fullmatch(r"cpu|cuda(?::(0|[1-9]\d{0,8}))?", name)
     if not named:

@@ -1,8 +1,7 @@
-"""Records: results that a page shows without computing them, each with its provenance and tolerance.
+"""Records: results that are kept in files, each number with its tolerance, each file with its provenance and a seal.
 
-An :class:`Experiment` computes a :class:`Result`; :func:`write` puts it into ``book/records/NAME.json`` (and ``.npz``
-for arrays); :func:`load` reads it; :func:`compare` holds a new result to it. A record is never edited by hand.
-Which experiments there are, and what a chapter calls, is in ``experiments``.
+An :class:`Experiment` computes a :class:`Result`; :func:`write` puts it into ``NAME.json`` (and ``.npz`` for arrays) of a
+folder; :func:`load` reads it; :func:`compare` holds a new result to it. A record is never edited by hand.
 """
 
 import hashlib
@@ -24,8 +23,6 @@ from analysis.core import device
 from analysis.core.files import lock, make_writable, write_atomically
 from analysis.models import checkpoints
 
-_CHECKOUT = Path(__file__).parents[2]
-FOLDER = (_CHECKOUT if (_CHECKOUT / "book").is_dir() else Path()) / "book" / "records"
 _VERSIONED = ("torch", "transformers", "numpy", "scipy")
 
 
@@ -69,12 +66,14 @@ class Result:
 class Experiment:
     """Something worth recording: its inputs (models by name, data by folder name) and how to compute it.
 
-    ``minutes`` is what it takes on two cores; ``stand_ins`` says whether a bundled stand-in will do for a model.
+    ``minutes`` is what it takes on two cores; ``command`` repeats it. The book's experiments leave ``name`` and
+    ``command`` empty: the place of their module gives both.
     """
 
-    name: str
     summary: str
     compute: Callable[[torch.device], Result]
+    name: str = ""
+    command: str = ""
     models: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     minutes: float | int = 0.1
@@ -105,7 +104,7 @@ def data_folder(name: str) -> Path | None:
     return None
 
 
-def write(experiment: Experiment, where: torch.device | None = None, folder: Path = FOLDER) -> Path:
+def write(experiment: Experiment, where: torch.device | None, folder: Path) -> Path:
     """Compute an experiment and write its record: first under temporary names, then renamed."""
     if absent := experiment.missing():
         raise checkpoints.NotFound(f"{experiment.name} needs {', '.join(absent)}")
@@ -130,7 +129,7 @@ def write(experiment: Experiment, where: torch.device | None = None, folder: Pat
             "versions": {"python": platform.python_version(), **{p: metadata.version(p) for p in _VERSIONED}},
             "device": device.describe(where),
             "seconds": round(seconds, 2),
-            "command": f"python -m analysis record {experiment.name}",
+            "command": experiment.command,
         },
     }
     body["sha256"] = _seal(body)
@@ -191,7 +190,7 @@ class Record:
         return self.arrays[name]
 
 
-def load(name: str, folder: Path = FOLDER) -> Record:
+def load(name: str, folder: Path) -> Record:
     """Read a record and check its seal.
 
     Raises
@@ -200,9 +199,9 @@ def load(name: str, folder: Path = FOLDER) -> Record:
         If a file is missing, truncated, was edited after it was written, or is another's record.
     """
     path = folder / f"{name}.json"
-    again = f"run: python -m analysis record {name}"
+    again = f"record {name} again"
     try:
-        body = json.loads(path.read_text())
+        body = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BadRecord(f"there is no record {path}; {again}") from None
     except (OSError, ValueError, RecursionError) as error:

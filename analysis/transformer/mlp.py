@@ -22,7 +22,7 @@ ACTIVATIONS = {"gelu": torch.special.ndtr, "relu": lambda z: (z > 0).to(z.dtype)
 def activation_mask(x: Float[Tensor, "*any model"], mlp: MlpWeights, activation: str = "gelu") -> Float[Tensor, "*any hidden"]:
     r"""Return what the activation multiplies each hidden unit by: 0 or 1 for ReLU, :math:`\Phi(z)` for GELU.
 
-    It is a function of the whole row: every block of x has a say in every unit's activation_mask.
+    It is a function of the whole row: every block of x has a say in every unit's mask.
 
     Raises
     ------

@@ -8,10 +8,11 @@ import re
 import tomllib
 from pathlib import Path
 
-import execution
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
+
+from book.publish import execution
 
 COLUMNS = ("mathematics", "door", "vocabulary", "books")
 TYPE = re.compile(r"\s*:(?:rtype|(?:var)?type [\w, ]+):.*Tensor")

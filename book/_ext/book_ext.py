@@ -5,7 +5,7 @@ import shutil
 from importlib import metadata
 from pathlib import Path
 
-import execution
+from book.publish import execution
 
 MATHJAX = ("sphinx-mathjax-offline", "sphinx-mathjax-offline/static/mathjax/")
 REPEATED_IDS = re.compile(r' id="(?:proof|proof-content|exercise-content|solution-content)"')

@@ -9,12 +9,11 @@ import html
 import io
 from pathlib import Path
 
-import execution
 from claims_table import OPEN, Ledger
 from docutils import nodes
 
-from analysis import ledger
 from analysis.core.files import write_json
+from book.publish import execution, ledger
 
 SCRIPT = "claims-filter.js"
 DRAWN = "_build/.figures/fig-claims.svg"

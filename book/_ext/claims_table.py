@@ -7,13 +7,12 @@ In the chapters, each emitted verdict gets an anchor that the table links to.
 
 import re
 
-import execution
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from analysis import ledger
+from book.publish import execution, ledger
 
 log = logging.getLogger(__name__)
 OPEN = "open"

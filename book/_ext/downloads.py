@@ -11,11 +11,11 @@ import json
 import re
 from pathlib import Path
 
-import execution
 import nbformat
 import one_page
 
 from analysis.plotting.data import MIME
+from book.publish import execution
 
 FOLDER = "_downloads"
 KEPT = "_build/.figures"  # what directives draw

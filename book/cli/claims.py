@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from analysis import ledger
+from book.publish import ledger
 
 
 def add_arguments(parser):

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from analysis import ledger
-from analysis.ledger import BadLedger, Verdict
+from book.publish import ledger
+from book.publish.ledger import BadLedger, Verdict
 
 
 @dataclass(frozen=True)

@@ -13,24 +13,25 @@ import os
 import re
 from collections import defaultdict
 
-import costs
-import execution
 import nbformat
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams, find_metadata_tags
 
 from analysis.core.files import write_json
+from book.publish import costs, execution, parameters
 
 BOOK = execution.ROOT / "book"
+INJECTED = "injected-parameters"
 DISPLAYED = ("display_data", "execute_result")
 NUMBER = re.compile(r"-?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?")
 ON_A_GPU = 1e-3  # the share by which a number computed on a GPU may differ from the recorded one
 
 
 def pytest_addoption(parser):
-    """Add ``--record`` and ``--again``."""
+    """Add ``--record``, ``--again`` and ``--book-device``."""
     group = parser.getgroup("book")
     group.addoption("--record", action="store_true", help="write tests/recorded/*.json from this run")
     group.addoption("--again", action="store_true", help="execute chapters even if their stored run is up to date")
+    group.addoption("--book-device", default="", help="execute the chapters on this device; nothing is stored")
 
 
 def pytest_configure(config):
@@ -39,8 +40,7 @@ def pytest_configure(config):
     if option.nbval or option.nbval_lax:
         execution.environment()
         option.nbval_current_env = True
-        config.book_digest = execution.digest()
-        config.on_a_gpu = on_a_gpu()
+        config.on_a_gpu = on_a_gpu(option.book_device)
 
 
 def pytest_collect_file(file_path, parent):
@@ -55,11 +55,10 @@ def pytest_collect_file(file_path, parent):
     return MystFile.from_parent(parent, path=file_path)
 
 
-def on_a_gpu() -> bool:
+def on_a_gpu(device: str) -> bool:
     """Say whether the kernels will choose a GPU, as ``analysis.core.device`` does."""
-    named = os.environ.get("ANALYSIS_DEVICE") or "auto"
-    if named != "auto":
-        return named != "cpu"
+    if device not in ("", "auto"):
+        return device != "cpu"
     import torch
     return torch.cuda.is_available()
 
@@ -111,33 +110,41 @@ class MystFile(IPyNbFile):
         """Yield one item per code cell, read with the reader of the book build: same cells, same cache key."""
         from myst_nb.core.read import read_myst_markdown_notebook
         self.nb = read_myst_markdown_notebook(self.path.read_text(encoding="utf-8"), path=str(self.path))
+        self.digest = execution.digest(self.path.stem)
+        device = self.config.option.book_device
+        if device and "DEVICE" in parameters.names(self.nb):
+            self.nb = parameters.inject(self.nb, {"DEVICE": device})
         self.record_path = execution.RECORDED / f"{self.path.stem}.json"
         recorded = execution.read_cells(self.record_path)
         code = [cell for cell in self.nb.cells if cell.cell_type == "code"]
-        self.stored = None if self.config.option.again else self.stored_run([cell.source for cell in code])
+        injected = [cell for cell in code if INJECTED in cell.metadata.get("tags", [])]
+        again = self.config.option.again or device
+        self.stored = None if again else self.stored_run([cell.source for cell in code])
+        known_cells = iter(recorded)
         self.items = []
         for n, cell in enumerate(code):
             options = defaultdict(bool, find_metadata_tags(cell.metadata))
             options.setdefault("check", self.compare_outputs)
-            known = recorded[n] if n < len(recorded) else None
+            known = None if cell in injected else next(known_cells, None)
             cell.execution_count = 1  # nbval: this cell has a reference
             cell.outputs = [as_node(out) for out in (known["outputs"] if known else [])]
-            options["unrecorded"] = known is None or known["source"] != cell.source
+            options["injected"] = cell in injected
+            options["unrecorded"] = cell not in injected and (known is None or known["source"] != cell.source)
             self.items.append(MystCell.from_parent(self, name=f"Cell {n}", cell_num=n, cell=cell, options=options))
-        self.left_over = len(recorded) - len(code)
+        self.left_over = len(recorded) - len(code) + len(injected)
         yield from self.items
 
     def stored_run(self, sources: list[str]) -> list[dict] | None:
         """Return the text outputs of an earlier run of these very cells with the present package, if there is one."""
-        cells = execution.read_cells(execution.executed_path(self.config.book_digest) / f"{self.path.stem}.json")
+        cells = execution.executed_cells(self.path.stem, self.digest)
         return cells if cells and [cell["source"] for cell in cells] == sources else None
 
     def setup(self):
         """Start a kernel, unless the run is already stored."""
         if self.stored is None:
-            measured = execution.executed_path(self.config.book_digest) / f"{self.path.stem}.measured"
+            measured = execution.measured_path(self.path.stem)
             measured.parent.mkdir(parents=True, exist_ok=True)
-            os.environ["BOOK_MEASURED"] = str(measured)  # where book.publish.numbers leaves what the study measured
+            os.environ[execution.MEASURED] = str(measured)  # where the page leaves what its study measured
             super().setup()
         else:
             self.setup_sanitize_files()
@@ -151,7 +158,7 @@ class MystFile(IPyNbFile):
         if not self.items or not all(item.ran for item in self.items):
             return
         if self.config.option.record:
-            write_json(self.record_path, [item.as_record() for item in self.items])
+            write_json(self.record_path, [item.as_record() for item in self.items if not item.options["injected"]])
         if self.stored is None:
             self.store()
 
@@ -166,9 +173,10 @@ class MystFile(IPyNbFile):
             item.cell.outputs, item.cell.execution_count = outputs, n
         # myst-nb takes the lexer from here
         self.nb.metadata["language_info"] = {"name": "python", "pygments_lexer": "ipython3"}
-        execution.store(self.nb, self.path, cells, self.config.book_digest)
+        if not self.config.option.book_device:
+            execution.store(self.nb, self.path, cells, self.digest)
         if self.cost:
-            write_json(costs.path(self.path.stem, self.config.book_digest), self.cost)
+            write_json(costs.path(self.path.stem), self.cost)
 
 
 class MystCell(IPyNbCell):
@@ -183,7 +191,7 @@ class MystCell(IPyNbCell):
 
     def runtest(self):
         """Run the cell; fail on an error and, with ``--nbval``, where source or outputs differ from the record."""
-        compare = self.options["check"] and not self.config.option.record
+        compare = self.options["check"] and not self.options["injected"] and not self.config.option.record
         if self.parent.stored is None:
             self.output_timeout = 60  # seconds; nbval's 5 are too few on a busy machine
             wanted, self.options["check"] = self.options["check"], False

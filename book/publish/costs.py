@@ -1,4 +1,5 @@
-"""What executing a chapter costs: measured as it runs, kept in ``book/costs.json``, shown by ``chapter-costs``.
+"""What executing a chapter costs: measured as it runs, kept in ``book/costs.json``, shown by the directive
+``chapter-costs``.
 
 ``make costs`` executes every chapter anew, measures its process, and writes the file. The kernel is asked which device
 it computed on and what it held there; runs on a GPU (``make costs DEVICE=cuda``) are kept beside those on the CPU.
@@ -15,9 +16,8 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-import execution
-
 from analysis.core.files import write_json
+from book.publish import execution
 
 FILE = execution.ROOT / "book" / "costs.json"
 MIB = 2**20
@@ -55,9 +55,9 @@ def of_kernel(client, pid: int) -> dict | None:
     return cost if cost["device"] == "cpu" else cost | {"gpu_mib": round(held / MIB)}
 
 
-def path(chapter: str, key: str | None = None) -> Path:
+def path(chapter: str) -> Path:
     """Return where the cost of a chapter's stored run stands."""
-    return execution.executed_path(key) / "costs" / f"{chapter}.json"
+    return execution.executed_path() / "costs" / f"{chapter}.json"
 
 
 def read() -> dict:
@@ -96,46 +96,3 @@ def chapters() -> list[str]:
     toc = (execution.ROOT / "_toc.yml").read_text(encoding="utf-8")
     return [name for name in re.findall(r"^\s*(?:root|- file): book/(\S+)", toc, re.MULTILINE)
             if "```{code-cell}" in (execution.ROOT / "book" / f"{name}.md").read_text(encoding="utf-8")]
-
-
-def setup(app):
-    """Register the directive ``chapter-costs``."""
-    from docutils import nodes
-    from sphinx.addnodes import pending_xref
-    from sphinx.util.docutils import SphinxDirective
-
-    class Costs(SphinxDirective):
-        """The table: one row a chapter, in the order of the book."""
-
-        def run(self):
-            """Read the file; say of what is missing that it was not measured."""
-            self.env.note_dependency(str(FILE))
-            try:
-                found = read()
-            except ValueError as error:
-                raise self.error(str(error)) from error
-            cpu, gpu = (found.get(kind, {}).get("chapters", {}) for kind in ("cpu", "gpu"))
-            if not cpu:
-                return [nodes.paragraph(text="Nothing was measured yet; make costs does it.")]
-            header = ["Chapter", "Processor seconds", "Peak memory, MiB", "With a GPU, seconds", "GPU memory, MiB"]
-            rows = [self.row(name, cpu.get(name), gpu.get(name)) for name in chapters()]
-            total = ["All that was measured", f"{sum(c['cpu_seconds'] for c in cpu.values()):.0f}", "", "", ""]
-            rows.append(nodes.row("", *(nodes.entry("", nodes.paragraph(text=t)) for t in total), classes=["total"]))
-            group = nodes.tgroup("", *(nodes.colspec(colwidth=w) for w in (40, 15, 15, 15, 15)), cols=5)
-            group += nodes.thead("", nodes.row("", *(nodes.entry("", nodes.paragraph(text=t)) for t in header)))
-            group += nodes.tbody("", *rows)
-            said = "; ".join(f"{kind.upper()}: {found[kind]['machine']}" for kind in ("cpu", "gpu") if kind in found)
-            return [nodes.table("", group, classes=["claims-counts"]), nodes.paragraph(text=f"Measured on: {said}.")]
-
-        def row(self, name: str, cost: dict | None, on_gpu: dict | None) -> nodes.row:
-            page = f"book/{name}"
-            here = page in self.env.found_docs
-            first = pending_xref("", nodes.inline(text=name), refdomain="std", reftype="doc", reftarget=f"/{page}",
-                                 refexplicit=False, refwarn=True, refdoc=self.env.docname) if here else nodes.Text(name)
-            words = [*([f"{cost['cpu_seconds']:.0f}", f"{cost['peak_mib']:,}"] if cost else ["not measured"] * 2),
-                     *([f"{on_gpu['seconds']:.0f}", f"{on_gpu['gpu_mib']:,}"] if on_gpu else ["not measured"] * 2)]
-            return nodes.row("", nodes.entry("", nodes.paragraph("", "", first)),
-                             *(nodes.entry("", nodes.paragraph(text=t)) for t in words))
-
-    app.add_directive("chapter-costs", Costs)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,37 +1,47 @@
 """Experiments: what is recorded because it needs a model, a GPU or minutes, found in the studies' folders.
 
-A module of a study that defines ``EXPERIMENT`` is an experiment; nothing lists them. A study calls
+A module of a study that defines ``EXPERIMENT`` is an experiment, named after its place: ``semi_bias/gpt2.py`` is
+``semi-bias-gpt2``, and what lies in ``shared`` goes by the module's name alone. Nothing lists them. A study calls
 :func:`live_or_record`.
 """
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from analysis import experiments as library_experiments
 from analysis.surveys import records
 from book.publish.inputs import Inputs
 
-STUDIES = Path(__file__).parents[1] / "studies"
+BOOK = Path(__file__).parents[1]
+FOLDER = BOOK / "records"
+DEFINES = re.compile(r"^EXPERIMENT\b", re.MULTILINE)
 
 
 @cache
-def experiments() -> dict[str, records.Experiment]:
-    """Return every experiment by name."""
-    found = {name: library_experiments.find(name) for name in library_experiments.NAMES}
-    for path in sorted(STUDIES.glob("*/*.py")):
-        if "\nEXPERIMENT = " in path.read_text(encoding="utf-8"):
-            experiment = import_module(f"book.studies.{path.parent.name}.{path.stem}").EXPERIMENT
-            found[experiment.name] = experiment
-    return found
+def modules() -> dict[str, str]:
+    """Return the experiments' names with the dotted names of their modules, read from the folders."""
+    paths = [p for p in sorted(BOOK.glob("studies/*/*.py")) if DEFINES.search(p.read_text(encoding="utf-8"))]
+    return {_name(path): f"book.studies.{path.parent.name}.{path.stem}" for path in paths}
+
+
+def _name(path: Path) -> str:
+    study = "" if path.parent.name == "shared" else f"{path.parent.name}_"
+    return f"{study}{path.stem}".replace("_", "-")
 
 
 def find(name: str) -> records.Experiment:
     """Return the experiment of that name; refuse an unknown one, naming those that are known."""
-    if name not in experiments():
-        raise LookupError(f"unknown experiment {name!r}; known: {', '.join(sorted(experiments()))}")
-    return experiments()[name]
+    if name not in modules():
+        raise LookupError(f"unknown experiment {name!r}; known: {', '.join(sorted(modules()))}")
+    return replace(import_module(modules()[name]).EXPERIMENT, name=name, command=f"python -m book record {name}")
+
+
+def load(name: str) -> records.Record:
+    """Read the book's record of an experiment; see :func:`analysis.surveys.records.load`."""
+    return records.load(name, FOLDER)
 
 
 def live_or_record(name: str, inputs: Inputs, *, recompute: bool | None = None,
@@ -63,7 +73,7 @@ def live_or_record(name: str, inputs: Inputs, *, recompute: bool | None = None,
     Disagrees
         If the recomputed numbers differ from the record beyond its tolerances.
     """
-    record, spec = records.load(name), find(name)
+    record, spec = load(name), find(name)
     made = f"recorded on {record.provenance['device']} in {record.provenance['seconds']:.0f} s"
     if elsewhere is not None and inputs.other_model:
         return elsewhere(), f"Computed just now with {inputs.describe()}; the book shows {', '.join(spec.models)}."

@@ -1,21 +1,16 @@
 """The claims ledger: what the documents say, and the verdicts that chapters' cells emit.
 
-``book/claims.yml`` lists the claims. A cell calls :func:`verdict`; the build and the command line collect what the
-cells emitted with :func:`collect`. A verdict whose computed condition is false does not come about: the cell fails.
+``book/claims.yml`` lists the claims; a study's functions judge them (:mod:`book.publish.claims`), a page emits their
+verdicts, and the build and the command line collect what the pages emitted with :func:`collect`.
 """
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from analysis import asked
-
-_CHECKOUT = Path(__file__).parents[1]
-# The checkout; for a package installed without it, the folder one stands in.
-ROOT = _CHECKOUT if (_CHECKOUT / "book" / "claims.yml").is_file() else Path()
+ROOT = Path(__file__).parents[2]
 MIME = "application/vnd.analysis.verdict+json"
 MEANINGS = {
     "reproduced": "The computation agrees with the claim as stated.",
@@ -90,22 +85,6 @@ class Verdict:
                 MIME: {k: v for k, v in asdict(self).items() if k != "chapter"}}
 
 
-@dataclass(frozen=True)
-class Elsewhere:
-    """A note instead of a verdict: what it rests on does not hold, or is not told, for the inputs asked for."""
-
-    id: str
-    outcome: str
-    evidence: str
-    told: bool = True
-
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        fails = "does not hold" if self.told else "cannot be told"
-        text = (f"The book's verdict is '{self.outcome}'. With {asked.describe()} what it rests on {fails}; "
-                f"the same computation gives: {self.evidence}")
-        return {"text/plain": f"{self.id} not here: {text}", "text/markdown": f"**{self.id} · not here.** {text}"}
-
-
 @cache
 def claims(path: Path = ROOT / "book" / "claims.yml") -> tuple[Claim, ...]:
     """Read the claims, in order; refuse a file with a repeated id or an unknown field."""
@@ -123,48 +102,6 @@ def claims(path: Path = ROOT / "book" / "claims.yml") -> tuple[Claim, ...]:
     if twice := sorted({i for i in ids if ids.count(i) > 1}):
         raise BadLedger(f"{path} lists {', '.join(twice)} more than once")
     return found
-
-
-def verdict(id: str, outcome: str, evidence: str, *, holds: bool) -> None:
-    """Emit the verdict on a claim as an output of the running cell.
-
-    A verdict is about the book's own inputs. In an execution with another model or other texts, a condition that does
-    not hold there, or is nan because it cannot be told, is said in a note, and the cell goes on.
-
-    Parameters
-    ----------
-    id
-        The claim, such as ``K-15``.
-    outcome
-        One of :data:`OUTCOMES`.
-    evidence
-        A sentence with the computed numbers.
-    holds
-        The computed condition on which the outcome rests.
-
-    Raises
-    ------
-    BadLedger
-        If the id is in no ledger, the outcome is none of the five, or ``holds`` is nan.
-    AssertionError
-        If ``holds`` is false for the book's own inputs: then the verdict is wrong and the chapter must not build.
-    """
-    if outcome not in OUTCOMES:
-        raise BadLedger(f"outcome must be one of {', '.join(OUTCOMES)}, got {outcome!r}")
-    if id not in {c.id for c in claims()}:
-        raise BadLedger(f"{id} is not in the ledger")
-    nan = isinstance(holds, float) and math.isnan(holds)
-    if asked.departs():
-        from IPython.display import display
-        display(Verdict(id, outcome, evidence) if holds and not nan else
-                Elsewhere(id, outcome, evidence, told=not nan))
-        return
-    if nan:
-        raise BadLedger(f"{id}: holds must be a computed truth value, got {holds}")
-    if not bool(holds):
-        raise AssertionError(f"{id}: the verdict {outcome!r} does not follow from the computation: {evidence}")
-    from IPython.display import display
-    display(Verdict(id, outcome, evidence))
 
 
 def collect(folder: Path = ROOT / "tests" / "recorded") -> dict[str, Verdict]:
@@ -188,7 +125,8 @@ def collect(folder: Path = ROOT / "tests" / "recorded") -> dict[str, Verdict]:
 
 def _emitted(path: Path) -> list[Verdict]:
     try:
-        cells = json.loads(path.read_text())
+        body = json.loads(path.read_text(encoding="utf-8"))
+        cells = body["cells"] if isinstance(body, dict) else body
         return [Verdict(**out["data"][MIME], chapter=path.stem) for cell in cells for out in cell["outputs"]
                 if MIME in out.get("data", {})]
     except (ValueError, KeyError, TypeError) as error:

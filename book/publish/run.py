@@ -1,12 +1,10 @@
 """Execute one chapter with another model, device or texts, into a folder of its own; the book stays as it is.
 
-``python -m analysis run`` calls this. The folder gets ``<chapter>.ipynb`` (executed), ``html/`` (the page, with
+``python -m book run`` calls this. The folder gets ``<chapter>.ipynb`` (executed), ``html/`` (the page, with
 notation, glossary and references beside it) and ``run.json`` (what was asked for, versions, seconds). Both are made
 under temporary names and renamed when they are whole.
 """
 
-import argparse
-import os
 import platform
 import re
 import shutil
@@ -17,9 +15,8 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-import execution
-
-from analysis.core.files import write_json
+from analysis.core.files import make_writable, write_json
+from book.publish import execution, parameters
 
 BESIDE = ("notation", "glossary", "references")  # pages that a chapter refers to and that cost nothing
 COPIED = ("book/_ext", "book/_templates", "book/assets", "book/references.bib", "book/claims.yml", "_config.yml",
@@ -27,7 +24,7 @@ COPIED = ("book/_ext", "book/_templates", "book/assets", "book/references.bib", 
 CELL_TIMEOUT = 3600
 
 
-class Failed(RuntimeError):
+class Failed(ValueError):
     """A cell of the chapter raised; the message says which and why."""
 
 
@@ -85,10 +82,10 @@ def reason(error) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", error.traceback).strip().splitlines()[-1]
 
 
-def announce(notebook, asked: dict) -> None:
+def announce(notebook, values: dict[str, str]) -> None:
     """Say below the title what this page was executed with."""
-    said = ", ".join(f"{what} `{value}`" for what, value in asked.items() if value) or "the book's own inputs"
-    note = (f"\n\n```{{admonition}} Executed apart from the book\n:class: important\nWith {said}. Sentences of the "
+    inputs = ", ".join(f"{name.lower()} `{value}`" for name, value in values.items()) or "the book's own inputs"
+    note = (f"\n\n```{{admonition}} Executed apart from the book\n:class: important\nWith {inputs}. Sentences of the "
             "text speak of the book's own model; numbers in them, figures and tables are of this execution, unless "
             "the page says that they come from a record.\n```\n")
     first = notebook.cells[0]
@@ -144,23 +141,38 @@ def replace(new: Path, old: Path) -> None:
     new.replace(old)
 
 
-def run(chapter: str, out: Path, *, model: str | None = None, texts: str | None = None, device: str | None = None,
-        html: bool = True) -> Path:
-    """Execute, then render; return the folder."""
+def run(chapter: str, out: Path, values: dict[str, str], *, html: bool = True) -> Path:
+    """Execute with parameters set, then render; return the folder.
+
+    Parameters
+    ----------
+    chapter
+        The page.
+    out
+        Where to write.
+    values
+        What to set of the chapter's parameters, such as ``{"MODEL": "models/my-bert"}``.
+    html
+        Whether to render the page as well.
+
+    Raises
+    ------
+    LookupError
+        If the chapter has no parameter of that name.
+    Failed
+        If a cell of the chapter raised.
+    """
     import nbformat
 
-    out.mkdir(parents=True, exist_ok=True)
-    asked = {"model": model, "texts": texts, "device": device}
+    notebook = parameters.inject(read(chapter), values) if values else read(chapter)
+    out = make_writable(out)
     with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=out) as work:
         execution.environment(Path(work) / "private")
-        for name, value in (("ANALYSIS_MODEL", model), ("ANALYSIS_TEXTS", texts), ("ANALYSIS_DEVICE", device)):
-            if value:
-                os.environ[name] = value
         subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=False, capture_output=True)
-        notebook, start = read(chapter), time.perf_counter()
+        start = time.perf_counter()
         execute(notebook, chapter)
         seconds = time.perf_counter() - start
-        announce(notebook, asked)
+        announce(notebook, values)
         nbformat.write(notebook, Path(work) / "executed.ipynb")
         if html:
             folder = Path(work) / "project"
@@ -168,32 +180,7 @@ def run(chapter: str, out: Path, *, model: str | None = None, texts: str | None 
             replace(render(project(folder, notebook, chapter)), out / "html")
         replace(Path(work) / "executed.ipynb", out / f"{chapter}.ipynb")
         versions = {"python": platform.python_version(), **{p: metadata.version(p) for p in ("torch", "transformers")}}
-        write_json(out / "run.json", {"chapter": chapter, **asked, "seconds": round(seconds, 1),
-                                                "versions": versions})
+        settings = {name.lower(): values.get(name) for name in ("MODEL", "TEXTS", "DEVICE")}
+        write_json(out / "run.json", {"chapter": chapter, **settings, "seconds": round(seconds, 1),
+                                      "versions": versions})
     return out
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Read the command line; the folder is named when all is there."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("chapter")
-    parser.add_argument("--out", type=Path, required=True)
-    for name in ("model", "texts", "device"):
-        parser.add_argument(f"--{name}")
-    parser.add_argument("--no-html", dest="html", action="store_false")
-    options = parser.parse_args(argv)
-    try:
-        out = run(execution.chapter(options.chapter), options.out, model=options.model, texts=options.texts,
-                  device=options.device, html=options.html)
-    except (Failed, LookupError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; nothing was written", file=sys.stderr)
-        return 130
-    print(f"Open {out / 'html' / 'index.html'}" if options.html else out)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

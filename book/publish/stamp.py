@@ -6,6 +6,8 @@ import time
 from importlib import metadata
 from pathlib import Path
 
+import torch
+
 from analysis.core import device
 from analysis.models.checkpoints import Checkpoint
 
@@ -14,7 +16,7 @@ _started = time.perf_counter()
 
 def commit() -> str:
     """Return the short commit of the checkout, with ``+`` where files differ from it; ``unknown`` outside one."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     try:
         head = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty=+", "--abbrev=9"],
                               capture_output=True, text=True, check=True, timeout=10)
@@ -23,11 +25,11 @@ def commit() -> str:
     return head.stdout.strip()
 
 
-def stamp(*models: Checkpoint) -> str:
+def stamp(*models: Checkpoint, where: torch.device | None = None) -> str:
     """Say what this chapter was executed with; put it in the last cell, exempt from comparison."""
     versions = ", ".join([f"Python {platform.python_version()}",
                           *(f"{p} {metadata.version(p)}" for p in ("torch", "numpy"))])
     ran = ", ".join(m.label() for m in models) or "no model"
     seconds = time.perf_counter() - _started
-    return (f"Executed with commit {commit()}; {versions}; {device.describe(device.choose())}; {ran}; "
+    return (f"Executed with commit {commit()}; {versions}; {device.describe(where or device.choose())}; {ran}; "
             f"{seconds:.0f} s since the import.")

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from analysis.surveys.induction_probe import probe, split_loss
 from analysis.training import attention_only
-from book.studies.induction_head.training import formed_at, probe, split_loss
+from book.studies.induction_head.training import formed_at
 from tests.unit.test_circuits import SMALL, make
 
 

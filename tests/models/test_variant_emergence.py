@@ -8,8 +8,8 @@ import torch
 from transformers import BertForSequenceClassification
 
 from analysis.maps import gates
+from analysis.surveys.dna_probe import look, make_probe
 from analysis.training import dna_classifier
-from book.studies.shared.variant_emergence import look, make_probe
 
 RECIPE = dna_classifier.shortened(dna_classifier.TINY, sequences=160)
 

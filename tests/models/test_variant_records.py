@@ -14,8 +14,9 @@ from analysis.data.dna import kmers, sites
 from analysis.data.dna.fasta import GAP, Gene
 from analysis.data.dna.simulate import invent_backbones
 from analysis.data.dna.splits import Split
+from analysis.surveys import dna_probe
 from analysis.training import dna_classifier
-from book.studies.shared import variant_columns, variant_emergence, variant_measures, variant_runs
+from book.studies.shared import variant_columns, variant_measures, variant_runs
 from book.studies.variant_classifier import controls as variant_controls
 from book.studies.variant_classifier import phases
 from book.studies.variant_classifier import seeds as variant_seeds
@@ -31,7 +32,7 @@ def traced(tmp_path_factory, variant_data):
     """A folder with the trace that a seed's folder has."""
     out = tmp_path_factory.mktemp("traced")
     dna_classifier.train(dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=12, batch=8, warmup=2), out,
-                   data=variant_data, probe=variant_emergence.make_probe(variant_data), probe_at=(0, 6))
+                   data=variant_data, probe=dna_probe.make_probe(variant_data), probe_at=(0, 6))
     return out
 
 

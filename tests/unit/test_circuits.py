@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from analysis.surveys.induction_probe import plain
 from analysis.training import attention_only as induction
 from analysis.transformer import attention_only as circuits
 from analysis.transformer.attention import attend
-from book.studies.induction_head.training import plain
 
 SMALL = induction.Config(vocab=11, length=20, model=24, heads=3, shortest=3, longest=7)
 

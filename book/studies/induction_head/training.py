@@ -6,47 +6,17 @@ control: the same architecture with its random initial weights.
 
 import os
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
+from analysis.surveys.induction_probe import make_probe
 from analysis.surveys.records import Experiment, Result, Value
 from analysis.training import attention_only
-from analysis.transformer.attention_only import AttentionOnly, score_heads
 
 SEEDS = (0, 1, 2)
-
-
-def plain(model: attention_only.Transformer) -> AttentionOnly:
-    """Return the trained module as plain tensors, for the mathematics."""
-    return AttentionOnly(model.tokens.detach(), model.positions.detach(),
-                         [layer.weights() for layer in model.layers], model.unembed.detach())
-
-
-def split_loss(model: torch.nn.Module, tokens: Int[Tensor, "batch position"], repeated: Tensor,
-               kept: Tensor | None = None) -> tuple[float, float]:
-    """Return the mean loss on new tokens and on repeated ones, in nats."""
-    with torch.no_grad():
-        each = attention_only.losses(model, tokens, kept)
-    return each[~repeated].mean().item(), each[repeated].mean().item()
-
-
-def probe(config: attention_only.Config) -> Callable[[int, torch.nn.Module], dict]:
-    """Return what to look at along the way: losses and head scores on held-out sequences."""
-    tokens, repeated = attention_only.held_out(config)
-
-    def look(step: int, model: torch.nn.Module) -> dict:
-        where = model.tokens.device
-        new, known = split_loss(model, tokens.to(where), repeated.to(where))
-        scores = score_heads(plain(model), tokens.to(where))
-        return {"new": new, "repeated": known,
-                **{name: getattr(scores, name).cpu().numpy() for name in ("previous", "prefix", "copying")}}
-    return look
 
 
 def formed_at(steps: np.ndarray, prefix: np.ndarray) -> int:
@@ -63,7 +33,7 @@ def compute(device: torch.device) -> Result:
         runs = {f"seed-{seed}": (config, seed) for seed in SEEDS} | {"one-layer": (replace(config, layers=1), 0)}
         values, arrays, tolerances = {}, {}, {}
         for name, (sizes, seed) in runs.items():
-            _, run = attention_only.train(folder / name, seed=seed, device=str(device), probe=probe(sizes), config=sizes,
+            _, run = attention_only.train(folder / name, seed=seed, device=str(device), probe=make_probe(sizes), config=sizes,
                                      name=name)
             trace = run.trace
             arrays |= {f"{name}/{key}": value for key, value in trace.items()}

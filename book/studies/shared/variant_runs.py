@@ -17,9 +17,9 @@ from analysis.data.dna.phase import fill_letters, only_deletions, only_substitut
 from analysis.data.dna.simulate import Backbone, simulate
 from analysis.models import checkpoints
 from analysis.statistics.intervals import share_interval
+from analysis.surveys import dna_probe
 from analysis.surveys.records import Value
 from analysis.training import dna_classifier
-from book.studies.shared import variant_emergence
 from book.studies.variant_data.baselines import exchanged
 
 RUNS = "ANALYSIS_RUNS"
@@ -52,7 +52,7 @@ def find_run(name: str, seed: int = 0, *, recipe: dna_classifier.Recipe = dna_cl
             return _expect(place, recipe, seed)
     data = dna_classifier.make_data(recipe, seed, folder)
     dna_classifier.train(recipe, places[-1], seed=seed, device=device, data=data,
-                   probe=variant_emergence.make_probe(data), probe_at=variant_emergence.at(recipe.steps))
+                   probe=dna_probe.make_probe(data), probe_at=dna_probe.at(recipe.steps))
     return places[-1]
 
 

@@ -1,0 +1,94 @@
+"""What a page's outputs depend on: the modules that its cells import, and what those import, read from the sources.
+
+A change of a module out of reach leaves an executed page as it is. Files are read as text; nothing is imported here.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+PACKAGES = ("analysis", "book")
+CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+OPTIONS = re.compile(r"\A(?:---\n.*?\n---\n|(?::[^\n]*\n)*)", re.DOTALL)
+
+
+def page_code(text: str) -> str:
+    """Return the code of all cells of a page in MyST, one after the other, without their options.
+
+    Examples
+    --------
+    >>> page_code("# Title\\n```{code-cell} ipython3\\n:tags: [x]\\nprint(1)\\n```\\n")
+    'print(1)\\n'
+    """
+    return "".join(OPTIONS.sub("", cell, count=1) for cell in CELL.findall(text))
+
+
+def imported(code: str) -> set[str]:
+    """Return the dotted names that code imports from the project, at any depth: modules, or names in modules.
+
+    Examples
+    --------
+    >>> sorted(imported("from analysis.maps import gates\\nimport torch"))
+    ['analysis.maps', 'analysis.maps.gates']
+    """
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return {name for name in names if name.split(".")[0] in PACKAGES}
+
+
+@lru_cache
+def _imported_by(path: str, size: int, modified: int) -> frozenset[str]:
+    return frozenset(imported(Path(path).read_text(encoding="utf-8")))
+
+
+def imported_by(path: Path) -> frozenset[str]:
+    """Return what a module imports from the project; an unchanged file is read once."""
+    stat = path.stat()
+    return _imported_by(str(path), stat.st_size, stat.st_mtime_ns)
+
+
+def module_files(name: str, root: Path) -> Iterator[Path]:
+    """Yield the files that importing a dotted name runs: the module, or the package, and the packages around it."""
+    parts = name.split(".")
+    for depth in range(1, len(parts) + 1):
+        path = root.joinpath(*parts[:depth])
+        yield from (file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file())
+
+
+def reachable(names: Iterable[str], root: Path) -> set[Path]:
+    """Return the files of all modules that can be reached from the given names by imports."""
+    todo, files = set(names), set()
+    done: set[str] = set()
+    while todo:
+        name = todo.pop()
+        done.add(name)
+        for file in module_files(name, root):
+            if file not in files:
+                files.add(file)
+                todo |= imported_by(file) - done
+    return files
+
+
+def page_sources(page: Path, root: Path) -> set[Path]:
+    """Return the sources that a page's outputs depend on, beside its own cells.
+
+    Its modules, the templates and style sheets beside them, the experiments whose names its study or its cells write
+    down, and their records.
+    """
+    code = page_code(page.read_text(encoding="utf-8"))
+    files = reachable(imported(code), root)
+    study = root / "book" / "studies" / page.stem.replace("-", "_")
+    texts = [code, *(file.read_text(encoding="utf-8") for file in sorted(study.glob("*.py")))]
+    for record in sorted((root / "book" / "records").glob("*.json")):
+        if any(f'"{record.stem}"' in text for text in texts):
+            files |= {record, *(p for p in [record.with_suffix(".npz")] if p.exists())}
+    for folder in {file.parent for file in files}:
+        files |= {file for file in folder.glob("*") if file.suffix in (".mplstyle", ".html")}
+    return files
