@@ -1,9 +1,10 @@
 """A census of gates: what every head of a model reads as, over many texts, gathered while the model runs.
 
-Whatever model of the BERT or GPT-2 family; the command line's ``census``, the records ``census-minilm`` and later
+Whatever model of the BERT or GPT-2 family; the command line's ``census``, the records ``bert-gates-minilm`` and later
 studies share it. All sums are whole numbers, so processes may share the texts and still count the same.
 """
 
+from analysis.statistics import exact_sums
 import string
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,7 +48,7 @@ class Census(streaming.Sums):
 
     def __init__(self, texts: int, layers: int, heads: int, positions: int, device: torch.device | str = "cpu"):
         """Start with nothing counted."""
-        self.scores = streaming.Moments((layers, heads, len(gates.GATES)), device)
+        self.scores = exact_sums.Moments((layers, heads, len(gates.GATES)), device)
         self.maps = streaming.MapStatistics(layers, heads, positions, device)
 
         def zeros(*shape: int) -> Tensor:

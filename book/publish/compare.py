@@ -17,7 +17,7 @@ import nbformat
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams, find_metadata_tags
 
 from analysis.core.files import write_json
-from book.publish import costs, execution, parameters
+from book.publish import costs, execution, numbers, parameters
 
 BOOK = execution.ROOT / "book"
 INJECTED = "injected-parameters"
@@ -144,7 +144,7 @@ class MystFile(IPyNbFile):
         if self.stored is None:
             measured = execution.measured_path(self.path.stem)
             measured.parent.mkdir(parents=True, exist_ok=True)
-            os.environ[execution.MEASURED] = str(measured)  # where the page leaves what its study measured
+            os.environ[numbers.MEASURED] = str(measured)  # where the page leaves what its study measured
             super().setup()
         else:
             self.setup_sanitize_files()

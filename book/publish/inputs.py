@@ -1,7 +1,7 @@
 """What a chapter is executed with: the book's own model and texts, or a reader's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -20,7 +20,7 @@ class Inputs:
     model: str = ""
     own_model: str = ""
     texts: str | None = None
-    device: torch.device = torch.device("cpu")
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     @property
     def other_model(self) -> bool:

@@ -8,7 +8,8 @@ import pytest
 from analysis.__main__ import main
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
-from analysis.surveys.semi_bias_probe import semi_bias_probe, settled
+from analysis.surveys.semi_bias_probe import semi_bias_probe
+from book.studies.semi_bias.emergence import settled
 from analysis.training import gpt2_mini, loop
 
 TINY = "\n\n".join(texts.passages(count=30)), "\n\n".join(texts.passages()[30:])

@@ -15,7 +15,8 @@ from analysis.models import checkpoints, parameters, pretrained
 from analysis.surveys import records
 from analysis.training import gpt2_mini
 from analysis.transformer.layernorm import sigma
-from book.studies.semi_bias.emergence import KEPT, SEEDS, live_layer, settled
+from analysis.surveys.semi_bias_probe import live_layer
+from book.studies.semi_bias.emergence import KEPT, SEEDS, settled
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_a_live_block_is_read_as_its_file_is(bundled):
 
 
 def test_the_recorded_emergence_starts_with_the_bundled_trace_and_its_numbers_follow_from_its_arrays(bundled):
-    record = records.load("gpt2-mini-emergence")
+    record = experiments.load("semi-bias-emergence")
     _, trace = gpt2_mini.read_trace(bundled.folder)
     for name in KEPT:
         np.testing.assert_array_equal(record.array(name)[0], trace[name])

@@ -77,7 +77,7 @@ def test_a_folder_with_pickles_only_is_refused(hostile):
 def test_a_record_whose_arrays_are_pickles_is_refused_even_with_a_right_seal(tmp_path):
     mark = tmp_path / "mark"
     result = records.Result({"x": records.Value(1.0)}, {"a": np.zeros(3)})
-    spec = records.Experiment("r", "s", lambda _: result)
+    spec = records.Experiment("s", lambda _: result, name="r")
     path = records.write(spec, folder=tmp_path)
     np.savez(tmp_path / "r.npz", a=np.array([Bomb(mark)], dtype=object), allow_pickle=True)
     body = json.loads(path.read_text())

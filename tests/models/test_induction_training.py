@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.surveys.induction_probe import probe, split_loss
+from analysis.surveys.induction_probe import make_probe, split_loss
 from analysis.training import attention_only
 from book.studies.induction_head.training import formed_at
 from tests.unit.test_circuits import SMALL, make
@@ -23,7 +23,7 @@ def test_batches_repeat_with_their_own_period_and_depend_on_the_seed_alone():
 
 
 def test_trains_writes_loads_and_probes(tmp_path, monkeypatch):
-    model, run = attention_only.train(tmp_path, steps=60, config=SMALL, probe=probe(SMALL), name=None, device="cpu")
+    model, run = attention_only.train(tmp_path, steps=60, config=SMALL, probe=make_probe(SMALL), name=None, device="cpu")
     assert run.losses[-10:].mean() < run.losses[:10].mean()
     assert list(run.trace["step"]) == [0, 25, 50, 60]
     assert run.trace["prefix"].shape == (4, 2, 3)

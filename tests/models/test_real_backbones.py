@@ -37,6 +37,6 @@ def test_real_sequences_are_placed_where_their_own_lineage_has_its_gaps():
 
 def test_the_record_is_recomputed_on_the_real_sequences():
     """Baselines fitted around the real lineages, and asked about the 89 real sequences, agree with what pages show."""
-    experiment = experiments.find("variant-baselines-real")
+    experiment = experiments.find("variant-data-baselines-real")
     assert experiment.missing() == []
     records.compare(experiment.compute(torch.device("cpu")), records.load(experiment.name))

@@ -190,7 +190,7 @@ def test_training_the_large_one_leaves_its_record(short_base, tmp_path, capsys):
     card = json.loads((tmp_path / "report.json").read_text())
     assert card["recipe"]["batch"] == 8
     assert f"record  {tmp_path / 'variant-base.json'}" in capsys.readouterr().out
-    record = records.load("variant-base", tmp_path)
+    record = records.load("variant-classifier-base", tmp_path)
     assert record["test"] == card["test"]
     assert record.values["test"].low <= card["test"] <= record.values["test"].high
     assert record["training_sequences"] + record.values["validation"].n + record.values["test"].n == 160
@@ -215,7 +215,7 @@ def test_the_large_one_around_ones_own_lineages_is_measured_with_them(short_base
     own = tmp_path / "own.fasta"
     own.write_text("".join(f">{b.name} class={b.label}\n{b.aligned}\n" for b in invent_backbones(3, codons=60)))
     assert main(["train", "variant-bert-base", "--backbones", str(own), "--out", str(tmp_path / "run")]) == 0
-    assert records.load("variant-base", tmp_path / "run")["origin"] == "real lineages (own.fasta)"
+    assert records.load("variant-classifier-base", tmp_path / "run")["origin"] == "real lineages (own.fasta)"
 
 
 @pytest.mark.gpu

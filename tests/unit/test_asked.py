@@ -88,11 +88,11 @@ def test_texts_that_were_asked_for_are_read_and_a_count_is_the_most(tmp_path, mo
 def test_a_record_is_shown_and_said_to_be_the_books(monkeypatch):
     def never(_):
         raise AssertionError("was recomputed")
-    spec = experiments.find("dial-gpt2")
+    spec = experiments.find("weighted-mean-gpt2")
     monkeypatch.setattr(experiments, "find", lambda _: spec.__class__(**{**spec.__dict__, "compute": never}))
     monkeypatch.setenv(asked.MODEL, "/somewhere/my-model")
-    record, source = experiments.live_or_record("dial-gpt2")
-    assert record.name == "dial-gpt2"
+    record, source = experiments.live_or_record("weighted-mean-gpt2")
+    assert record.name == "weighted-mean-gpt2"
     assert "belong to the book's own inputs, gpt2, not to the model my-model" in source
 
 

@@ -57,7 +57,7 @@ def test_check_fails_on_a_damaged_record(tmp_path, capsys, monkeypatch):
 
     from analysis import experiments
     from analysis.surveys import records
-    spec = records.Experiment("toy", "a toy", lambda device: records.Result({"a": records.Value(1.0)}))
+    spec = records.Experiment("a toy", lambda device: records.Result({"a": records.Value(1.0)}), name="toy")
     monkeypatch.setattr(experiments, "NAMES", ("toy",))
     monkeypatch.setattr(experiments, "find", lambda name: spec)
     path = records.write(spec, torch.device("cpu"), tmp_path)

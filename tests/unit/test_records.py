@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import experiments
 from analysis.models.checkpoints import NotFound
 from analysis.surveys import records
 from analysis.surveys.records import BadRecord, Disagrees, Experiment, Result, Value
@@ -18,7 +17,7 @@ def make(value=1.0, table=(1.0, 2.0), **kwargs):
     def compute(device):
         return Result({"mean": Value(value, tolerance=0.1, n=3), "name": Value("a")},
                       {"table": np.array(table), "counts": np.array([1, 2])}, {"table": 0.01})
-    return Experiment("toy", "a toy", compute, **kwargs)
+    return Experiment("a toy", compute, name="toy", **kwargs)
 
 
 @pytest.fixture
@@ -107,7 +106,7 @@ def test_a_record_under_another_name_is_refused(folder):
 
 
 def test_two_who_write_one_record_do_not_mix(tmp_path, monkeypatch):
-    replace, begun = records._replace, threading.Event()
+    replace, begun = records.write_atomically, threading.Event()
 
     def slowly(path, content):
         replace(path, content)
@@ -115,7 +114,7 @@ def test_two_who_write_one_record_do_not_mix(tmp_path, monkeypatch):
             begun.set()
             time.sleep(0.5)
 
-    monkeypatch.setattr(records, "_replace", slowly)
+    monkeypatch.setattr(records, "write_atomically", slowly)
     first = threading.Thread(target=records.write, args=(make(1.0, (1.0,)), torch.device("cpu"), tmp_path))
     first.start()
     begun.wait()
@@ -139,14 +138,14 @@ def test_unwritable_folder_is_refused_before_computing(tmp_path):
     def never(device):
         pytest.fail("computed before the folder was checked")
     with pytest.raises(PermissionError, match="cannot write"):
-        records.write(Experiment("toy", "", never), torch.device("cpu"), tmp_path / "file")
+        records.write(Experiment("", never, name="toy"), torch.device("cpu"), tmp_path / "file")
 
 
 def test_a_failing_experiment_leaves_nothing(tmp_path):
     def broken(device):
         raise RuntimeError("boom")
     with pytest.raises(RuntimeError):
-        records.write(Experiment("toy", "", broken), torch.device("cpu"), tmp_path)
+        records.write(Experiment("", broken, name="toy"), torch.device("cpu"), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -156,25 +155,39 @@ def test_unknown_experiment_is_refused():
 
 
 def test_live_or_record(folder, monkeypatch):
-    load = records.load
-    monkeypatch.setattr(records, "load", lambda name: load(name, folder))
+    monkeypatch.setattr(experiments, "FOLDER", folder)
     specs = {"toy": make()}
     monkeypatch.setattr(experiments, "find", lambda name: specs[name])
-    record, said = experiments.live_or_record("toy")
+    record, source = experiments.live_or_record("toy", Inputs())
     assert record["mean"] == 1.0
-    assert "Recomputed just now" in said
+    assert "Recomputed just now" in source
     specs["toy"] = make(5.0)
     with pytest.raises(Disagrees):
-        experiments.live_or_record("toy")
-    assert "Shown from the record" in experiments.live_or_record("toy", recompute=False)[1]
+        experiments.live_or_record("toy", Inputs())
+    assert "Shown from the record" in experiments.live_or_record("toy", Inputs(), recompute=False)[1]
     specs["toy"] = make(5.0, data=("nowhere",))
-    assert "needs data nowhere" in experiments.live_or_record("toy")[1]
+    assert "needs data nowhere" in experiments.live_or_record("toy", Inputs())[1]
 
 
-def test_every_registered_experiment_has_a_whole_record():
-    assert set(experiments.AWAITED) <= set(experiments.NAMES)
-    for name in experiments.AWAITED:
-        assert not (records.FOLDER / f"{name}.json").exists(), f"{name} is awaited no more"
-    for name in set(experiments.NAMES) - set(experiments.AWAITED):
-        assert records.load(name).name == name
-        assert json.loads((records.FOLDER / f"{name}.json").read_text())["summary"] == experiments.find(name).summary
+def test_another_model_gets_its_own_numbers_or_the_record_as_it_is(folder, monkeypatch):
+    monkeypatch.setattr(experiments, "FOLDER", folder)
+    monkeypatch.setattr(experiments, "find", lambda name: make(5.0))
+    yours = Inputs("my-model", "the-books")
+    assert experiments.live_or_record("toy", yours, elsewhere=lambda: "measured")[0] == "measured"
+    record, source = experiments.live_or_record("toy", yours)
+    assert record["mean"] == 1.0
+    assert "not to the model my-model" in source
+
+
+@pytest.mark.parametrize("name", experiments.modules())
+def test_every_experiment_has_a_whole_record_or_says_what_it_awaits(name):
+    spec = experiments.find(name)
+    assert (experiments.FOLDER / f"{name}.json").exists() != bool(spec.awaits)
+    if not spec.awaits:
+        assert experiments.load(name).name == name
+        body = json.loads((experiments.FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+        assert body["summary"] == spec.summary
+
+
+def test_every_record_has_its_experiment():
+    assert {path.stem for path in experiments.FOLDER.glob("*.json")} <= set(experiments.modules())

@@ -9,7 +9,7 @@ from analysis.surveys.records import Disagrees, Experiment, Result, Value
 
 
 def toy(last):
-    return Experiment("toy", "a toy", lambda device: Result({}, {"table": np.array([1.0, last])}, {"table": 0.01}))
+    return Experiment("a toy", lambda device: Result({}, {"table": np.array([1.0, last])}, {"table": 0.01}), name="toy")
 
 
 @pytest.mark.parametrize(("result", "message"), [
@@ -21,7 +21,7 @@ def toy(last):
 ])
 def test_what_a_record_cannot_hold_is_named(tmp_path, result, message):
     with pytest.raises(ValueError, match=message):
-        records.write(Experiment("toy", "a toy", lambda device: result), torch.device("cpu"), tmp_path)
+        records.write(Experiment("a toy", lambda device: result, name="toy"), torch.device("cpu"), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -35,6 +35,6 @@ def test_infinity_does_not_agree_with_minus_infinity_or_nan(tmp_path):
 
 
 def test_whole_numbers_do_for_tolerances_and_minutes(tmp_path):
-    spec = Experiment("toy", "a toy", lambda device: Result({"steps": Value(400, tolerance=100)}), minutes=4)
+    spec = Experiment("a toy", lambda device: Result({"steps": Value(400, tolerance=100)}), minutes=4, name="toy")
     records.write(spec, torch.device("cpu"), tmp_path)
     assert records.load("toy", tmp_path).values["steps"].tolerance == 100

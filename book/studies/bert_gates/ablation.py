@@ -77,5 +77,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="census-ablation", summary="effect of each head of MiniLM and of its control on the sentence embedding",
+    summary="effect of each head of MiniLM and of its control on the sentence embedding",
     models=("minilm",), compute=compute, minutes=3, seed=SEED)

@@ -65,5 +65,5 @@ def compute(device: torch.device) -> Result:
                   tolerances={"seconds": ANYTHING, "megabytes": ANYTHING})
 
 
-EXPERIMENT = Experiment(name="census-cost", summary="time and memory of the gate reader by size of the map",
+EXPERIMENT = Experiment(summary="time and memory of the gate reader by size of the map",
                         compute=compute, minutes=0.5, seed=SEED)

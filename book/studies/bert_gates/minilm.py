@@ -27,5 +27,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="census-minilm", summary="gates of every head of MiniLM and of its control over 48 passages",
+    summary="gates of every head of MiniLM and of its control over 48 passages",
     models=("minilm",), compute=compute, minutes=3, seed=SEED)

@@ -102,5 +102,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="census-bias", summary="columns of MiniLM with its query biases, without them, and with others",
+    summary="columns of MiniLM with its query biases, without them, and with others",
     models=("minilm",), compute=compute, minutes=3, seed=SEED)

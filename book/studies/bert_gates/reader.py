@@ -58,5 +58,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="census-reader", summary="the gate reader on held-out maps with known truth", compute=compute, minutes=3,
+    summary="the gate reader on held-out maps with known truth", compute=compute, minutes=3,
     seed=SEED)

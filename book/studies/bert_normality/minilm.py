@@ -125,5 +125,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="normality-minilm", models=("minilm",), compute=compute, minutes=1.5, seed=0,
+    models=("minilm",), compute=compute, minutes=1.5, seed=0,
     summary="Gaussian rows, cone index, singular values and entropy of MiniLM and its control on 48 passages")

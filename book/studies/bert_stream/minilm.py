@@ -179,5 +179,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="stream-minilm", models=("minilm",), compute=compute, minutes=2.5, seed=0,
+    models=("minilm",), compute=compute, minutes=2.5, seed=0,
     summary="Couplings of blocks, interactions in the perceptron and what can be read back, MiniLM and its control")

@@ -46,6 +46,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="induction-training",
     summary="attention-only transformers on repeated random tokens: losses and head scores over training",
     compute=compute, minutes=12.0, seed=0)

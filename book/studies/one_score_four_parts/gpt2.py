@@ -55,5 +55,5 @@ def compute(device) -> Result:
     return Result(values, {name: np.asarray(a) for name, a in arrays.items()}, tolerances)
 
 
-EXPERIMENT = Experiment("one-score-gpt2", "GPT-2's first layer, positions alone: nearest prototypes, parts' shares",
+EXPERIMENT = Experiment("GPT-2's first layer, positions alone: nearest prototypes, parts' shares",
                         compute, models=("gpt2",), minutes=0.2, seed=0)

@@ -41,5 +41,5 @@ def _timed(run, x, device) -> float:
     return time.perf_counter() - start
 
 
-EXPERIMENT = Experiment("pattern-costs", "Seconds of the factored, merged and input-cached forms of one layer", compute,
+EXPERIMENT = Experiment("Seconds of the factored, merged and input-cached forms of one layer", compute,
                         minutes=0.6, seed=0)

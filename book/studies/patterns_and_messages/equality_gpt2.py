@@ -27,5 +27,5 @@ def compute(device) -> Result:
                   {name: 1e-9 if array.max() < 1e-9 else 1e-6 for name, array in arrays.items()})
 
 
-EXPERIMENT = Experiment("patterns-equality-gpt2", "Patterns, messages and folded values against GPT2Attention", compute,
+EXPERIMENT = Experiment("Patterns, messages and folded values against GPT2Attention", compute,
                         models=("gpt2",), minutes=0.3, seed=0)

@@ -41,5 +41,5 @@ def compute(device) -> Result:
                   {name: 1e-5 * float(np.abs(array).max()) for name, array in arrays.items()})
 
 
-EXPERIMENT = Experiment("spectra-gpt2", "Spectra and sizes of the patterns and messages of GPT-2's 144 heads",
+EXPERIMENT = Experiment("Spectra and sizes of the patterns and messages of GPT-2's 144 heads",
                         compute, models=("gpt2",), minutes=0.1, seed=0)

@@ -96,7 +96,7 @@ def _digits(value: float | int) -> float | int:
 
 
 @dataclass(frozen=True)
-class Beside(Experiment):
+class PeerExperiment(Experiment):
     """An experiment that needs the peers' environment."""
 
     def missing(self) -> list[str]:
@@ -105,5 +105,5 @@ class Beside(Experiment):
         return super().missing() + absent
 
 
-EXPERIMENT = Beside("peers", "Time, memory and agreement beside TransformerLens, the approach of lm-detokenization, "
+EXPERIMENT = PeerExperiment("Time, memory and agreement beside TransformerLens, the approach of lm-detokenization, "
                     "BertViz, statsmodels and plain transformers", compute, minutes=5, seed=0)

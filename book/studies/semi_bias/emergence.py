@@ -24,7 +24,7 @@ def compute(device: torch.device) -> Result:
 
     _, bundled = gpt2_mini.read_trace(checkpoints.find("gpt2-mini").folder)
     traces = [bundled]
-    runs = [Path("runs", f"{EXPERIMENT.name}-{seed}") for seed in SEEDS[1:]]
+    runs = [Path("runs", f"semi-bias-emergence-{seed}") for seed in SEEDS[1:]]
     for seed, out in zip(SEEDS[1:], runs):
         gpt2_mini.train(out, seed=seed, device=str(device), probe=semi_bias_probe)
         traces.append(gpt2_mini.read_trace(out)[1])
@@ -53,5 +53,5 @@ def settled(steps: np.ndarray, rho: np.ndarray, above: float = 0.5) -> int:
 
 
 EXPERIMENT = Experiment(
-    name="gpt2-mini-emergence", models=("gpt2-mini",), compute=compute, minutes=8.0, seed=SEEDS[-1],
+    models=("gpt2-mini",), compute=compute, minutes=8.0, seed=SEEDS[-1],
     summary="The positional semi-bias of gpt2-mini, head by head, at 60 steps of training with two seeds")

@@ -128,6 +128,6 @@ def _equality(p, layer, ln) -> dict[str, Value]:
             for name, gap in equality(e, p, layer, ln).items()}
 
 
-EXPERIMENT = Experiment(name="semi-bias-gpt2", summary="GPT-2's first layer: the semi-bias of its positions, the "
+EXPERIMENT = Experiment(summary="GPT-2's first layer: the semi-bias of its positions, the "
                         "attention positions alone would give, its null, the deeper layers, equality with the module",
                         compute=compute, models=("gpt2",), minutes=0.2, seed=0)

@@ -22,5 +22,5 @@ def compute(device: torch.device) -> Result:
                   {"per_million": (1e6 * counts / len(ids)).astype(np.float32)}, {"per_million": 2e3})
 
 
-EXPERIMENT = Experiment(name="semi-bias-token-counts", models=("gpt2-mini",), compute=compute, minutes=0.6,
+EXPERIMENT = Experiment(models=("gpt2-mini",), compute=compute, minutes=0.6,
                         summary="How often each token of gpt2-mini occurs in its training text")

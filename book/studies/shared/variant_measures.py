@@ -226,5 +226,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="variant-measures", models=("variant-bert-mini",), compute=compute, minutes=8, seed=SEED,
+    models=("variant-bert-mini",), compute=compute, minutes=8, seed=SEED,
     summary="Figures 2 to 13 and table 1 on 16 sequences that the variant classifier names rightly, control beside")

@@ -161,5 +161,5 @@ def compute(device) -> Result:
     return Result({**values, "threads": Value(torch.get_num_threads(), ANYTHING)})
 
 
-EXPERIMENT = Experiment("capture-cost", "Time, memory and exactness of statistics taken while a BERT BASE shape runs",
+EXPERIMENT = Experiment("Time, memory and exactness of statistics taken while a BERT BASE shape runs",
                         compute, minutes=3, seed=0)

@@ -46,5 +46,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="variant-base", models=("variant-bert-base",), compute=compute, minutes=5,
+    models=("variant-bert-base",), compute=compute, minutes=5, awaits="a GPU",
     summary="The variant classifier at the size of BERT_BASE: accuracy, and the measures on 8 sequences")

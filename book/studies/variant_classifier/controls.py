@@ -1,4 +1,4 @@
-"""The three seeds before training: the measures of ``variant-seeds`` on the weights that each training began with.
+"""The three seeds before training: the measures of ``variant-classifier-seeds`` on the weights that each training began with.
 
 Needs no trained weights. Of each class the first test sequence is measured; gates are read for the classes in ``READ``.
 """
@@ -88,5 +88,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="variant-controls", compute=compute, minutes=6, seed=variant_seeds.SEEDS[-1],
+    compute=compute, minutes=6, seed=variant_seeds.SEEDS[-1],
     summary="The three seeds of the variant classifier before training: the measures on 8 sequences each")

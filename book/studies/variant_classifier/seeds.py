@@ -74,5 +74,5 @@ def accuracy_value(counts: np.ndarray) -> Value:
 
 
 EXPERIMENT = Experiment(
-    name="variant-seeds", models=("variant-bert-mini",), compute=compute, minutes=30, seed=SEEDS[-1],
+    models=("variant-bert-mini",), compute=compute, minutes=30, seed=SEEDS[-1],
     summary="Three seeds of the variant classifier: accuracy by split, training, the measures on 8 sequences")

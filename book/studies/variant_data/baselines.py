@@ -181,6 +181,6 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="variant-baselines", compute=compute, minutes=0.3, seed=SEED,
+    compute=compute, minutes=0.3, seed=SEED,
     summary="Simple classifiers beside the variant classifier, and what the phase of the words gives away: invented "
             "gene")

@@ -51,5 +51,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="variant-baselines-real", compute=compute, data=(DATA,), minutes=0.6, seed=SEED,
+    compute=compute, data=(DATA,), minutes=0.6, seed=SEED,
     summary="Simple classifiers beside the variant classifier, around 510 real lineages and on 89 real sequences")

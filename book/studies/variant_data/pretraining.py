@@ -31,5 +31,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="variant-pretraining", compute=compute, minutes=12, seed=0,
+    compute=compute, minutes=12, seed=0,
     summary="The variant classifier after a masked-k-mer pre-training: accuracy, training, gates and the measures")

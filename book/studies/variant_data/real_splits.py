@@ -14,11 +14,11 @@ RUNS = {"sequence": "real", "lineage": "real-by-lineage"}
 
 
 def compute(device: torch.device) -> Result:
-    """Score both, with the recipe of ``variant-real``."""
+    """Score both, with the recipe of ``variant-data-real``."""
     folder = data_folder("sars-cov-2")
     return splits.score_all(RUNS, variant_real.RECIPE, read_backbones(folder), device, folder)
 
 
 EXPERIMENT = Experiment(
-    name="variant-real-splits", data=("sars-cov-2",), compute=compute, minutes=25, seed=0,
+    data=("sars-cov-2",), compute=compute, minutes=25, seed=0,
     summary="Trained around 510 real lineages, parted by sequence and by lineage, baselines on the same parts")

@@ -73,5 +73,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    name="variant-splits", models=("variant-bert-mini",), compute=compute, minutes=16, seed=0,
+    models=("variant-bert-mini",), compute=compute, minutes=16, seed=0,
     summary="The variant classifier parted by sequence, by sub-clade and by lineage, baselines on the same parts")

@@ -47,5 +47,5 @@ def compute(device) -> Result:
                   {"dials": DIALS.numpy(), **arrays}, {"dials": 1e-6, **dict.fromkeys(arrays, 1e-6)})
 
 
-EXPERIMENT = Experiment("dial-gpt2", "GPT-2's first-layer heads between uniform and sharp attention", compute,
+EXPERIMENT = Experiment("GPT-2's first-layer heads between uniform and sharp attention", compute,
                         models=("gpt2",), minutes=0.3, seed=0)

@@ -82,5 +82,5 @@ def compute(device) -> Result:
     })
 
 
-EXPERIMENT = Experiment("output-projection-survey", "Which attention modules of transformers have an output projection",
+EXPERIMENT = Experiment("Which attention modules of transformers have an output projection",
                         compute, minutes=0.6)
