@@ -20,3 +20,22 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="session")
+def variant_data():
+    """Make the data of a small classifier."""
+    from analysis.data.dna.simulate import invent_backbones
+    from analysis.training import dna_classifier
+    recipe = dna_classifier.shortened(dna_classifier.TINY, sequences=160)
+    return dna_classifier.make_data(recipe, backbones=invent_backbones(0, codons=60))
+
+
+@pytest.fixture(scope="session")
+def variant_folder(tmp_path_factory, variant_data):
+    """Train a classifier of two layers, once for all tests that need one."""
+    from analysis.training import dna_classifier
+    out = tmp_path_factory.mktemp("classifier")
+    dna_classifier.train(dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=160, batch=8, warmup=5), out,
+                   data=variant_data)
+    return out

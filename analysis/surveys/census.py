@@ -4,7 +4,6 @@ Whatever model of the BERT or GPT-2 family; the command line's ``census``, the r
 studies share it. All sums are whole numbers, so processes may share the texts and still count the same.
 """
 
-from analysis.statistics import exact_sums
 import string
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from analysis.maps import gates, streaming
 from analysis.models import attention_hooks
+from analysis.statistics import exact_sums
 from analysis.statistics.intervals import Interval
 from analysis.surveys import census_state
 from analysis.surveys.records import Result, Value

@@ -9,10 +9,10 @@ import html
 import io
 from pathlib import Path
 
-from claims_table import OPEN, Ledger
 from docutils import nodes
 
 from analysis.core.files import write_json
+from book._ext.claims_table import OPEN, Ledger
 from book.publish import execution, ledger
 
 SCRIPT = "claims-filter.js"

@@ -12,9 +12,9 @@ import re
 from pathlib import Path
 
 import nbformat
-import one_page
 
 from analysis.plotting.data import MIME
+from book._ext import one_page
 from book.publish import execution
 
 FOLDER = "_downloads"

@@ -33,4 +33,4 @@ def _replaced(value: Any, path: list[str], change: Change) -> Any:
 
 def of_study(name: str) -> Mapping[str, Mapping[str, Change]]:
     """Return the counterfeits of a study: claim id to changes of its measurement."""
-    return import_module(f"{name}_counterfeits").COUNTERFEITS
+    return import_module(f"tests.book.studies.{name}_counterfeits").COUNTERFEITS

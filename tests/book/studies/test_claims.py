@@ -6,13 +6,13 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-import counterfeits
-import execution
 import pytest
 
 from book import studies
+from book.publish import execution
 from book.publish.claims import claim_functions
 from book.publish.numbers import named_numbers
+from tests.book.studies import counterfeits
 
 FOLDER = Path(studies.__file__).parent
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/claims.py"))

@@ -1,0 +1,233 @@
+"""Ranks: exact against numerical, the law of centring, the residual, refusals."""
+
+import doctest
+from dataclasses import replace
+
+import jaxtyping
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from analysis.core.weights import LayerNormWeights
+from analysis.matrices import rank
+from analysis.matrices.exact_rank import exact_rank
+from analysis.representations import rank_collapse
+from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, encode, encode_layer, random_layers
+from analysis.transformer.layernorm import centre, layer_norm
+from tests.analysis.fake_device import GPU, OnGPU, pretended
+
+small_integers = hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=5), elements=st.integers(-2, 2))
+
+
+def test_examples():
+    assert doctest.testmod(rank, extraglobs={"torch": torch}).failed == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(small_integers)
+def test_exact_and_numerical_rank_agree(matrix):
+    assert exact_rank(matrix) == rank.numerical_rank(torch.from_numpy(matrix).double()).rank
+
+
+@settings(max_examples=100, deadline=None)
+@given(small_integers)
+def test_centring_costs_a_rank_exactly_where_ones_lie_in_the_row_space(matrix):
+    x = torch.from_numpy(matrix).double()
+    centred = matrix.shape[1] * matrix - matrix.sum(1, keepdims=True)
+    with_ones = exact_rank(np.vstack([matrix, np.ones_like(matrix[:1])]))
+    inside = with_ones == exact_rank(matrix)
+    assert exact_rank(centred) == exact_rank(matrix) - inside
+    assert rank.centred_rank(x) == exact_rank(centred)
+    assert (rank.distance_of_ones(x) < 1e-9) == inside
+
+
+def test_real_valued_rows_keep_their_rank_below_the_width_and_lose_one_from_it_on():
+    g = torch.Generator().manual_seed(0)
+    for rows, due in ((5, 5), (7, 7), (8, 7), (20, 7)):
+        x = torch.randn(rows, 8, generator=g, dtype=torch.float64)
+        assert rank.numerical_rank(centre(x)).rank == due == rank.centred_rank(x)
+
+
+def test_rank_comes_with_its_evidence():
+    x = torch.diag(torch.tensor([1.0, 1e-3, 1e-20], dtype=torch.float64))
+    found = rank.numerical_rank(x)
+    assert (found.rank, found.kept, found.dropped) == (2, pytest.approx(1e-3), pytest.approx(1e-20))
+    assert rank.numerical_rank(x, cutoff=1e-2).rank == 1
+    assert rank.numerical_rank(torch.zeros(2, 3)).rank == 0
+    assert rank.numerical_rank(torch.ones(2, 3)).cutoff == pytest.approx(3 * torch.finfo(torch.float32).eps)
+    with pytest.raises(ValueError, match="not finite"):
+        rank.numerical_rank(torch.full((2, 2), torch.inf))
+
+
+def test_residual_is_invariant_under_scale_and_order_and_bounded():
+    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 1
+    value = rank_collapse.residual(x)
+    assert 0 < value < 1
+    torch.testing.assert_close(rank_collapse.residual(-3 * x), value)
+    torch.testing.assert_close(rank_collapse.residual(x.flip(0)), value)
+    torch.testing.assert_close(rank_collapse.residual(torch.stack([x, 2 * x])), torch.stack([value, value]))
+
+
+def test_rows_are_placed_at_the_distance_that_was_asked_for():
+    g = torch.Generator().manual_seed(2)
+    mean, noise = torch.randn(4, generator=g), torch.randn(6, 4, generator=g)
+    for size in (0.9, 0.1, 0.001):
+        assert rank_collapse.residual(rank_collapse.scatter_around_mean(mean, noise, size)).item() == pytest.approx(size, rel=1e-3)
+    with pytest.raises(ValueError, match="size"):
+        rank_collapse.scatter_around_mean(mean, noise, 1.0)
+
+
+def test_one_layer_of_pure_attention_cubes_a_small_residual():
+    g = torch.Generator().manual_seed(3)
+    layer = random_layers(1, 2, 16, generator=g)[0]
+    mean, noise = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((16,), (6, 16)))
+    sizes = torch.tensor([1e-2, 3e-3, 1e-3], dtype=torch.float64)
+    after = torch.stack([rank_collapse.residual(encode_layer(rank_collapse.scatter_around_mean(mean, noise, float(s)), layer,
+                                                    PURE_ATTENTION)) for s in sizes])
+    assert rank_collapse.cubic_rate(sizes, after) == pytest.approx(3, abs=0.1)
+
+
+def test_ranks_through_norm_follow_its_steps():
+    g = torch.Generator().manual_seed(4)
+    norm = LayerNormWeights(*torch.randn(2, 8, generator=g, dtype=torch.float64), eps=1e-12)
+    for rows, due in ((5, [5, 5, 5, 5, 5]), (20, [8, 7, 7, 7, 8])):
+        x = torch.randn(rows, 8, generator=g, dtype=torch.float64)
+        assert [step.rank for step in rank.ranks_through_norm(x, norm)] == due
+        assert rank.numerical_rank(layer_norm(x, norm)).rank == due[-1]
+
+
+def test_bias_can_take_a_rank_away():
+    x = torch.tensor([[1.0, -1.0, 3.0]], dtype=torch.float64)
+    norm = LayerNormWeights(torch.ones(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64), eps=0.0)
+    against = LayerNormWeights(norm.gain, -layer_norm(x, norm)[0], eps=0.0)
+    assert [step.rank for step in rank.ranks_through_norm(x, against)] == [1, 1, 1, 1, 0]
+
+
+def test_residual_is_traced_through_every_state():
+    found = rank_collapse.random_collapse(16, 1.0, 0, [ALL_ON, PURE_ATTENTION], depth=3, heads=2, rows=6)
+    assert found.shape == (2, 4)
+    assert found[0, 0] == found[1, 0]
+    assert found[1, -1] < 1e-3 < found[0, -1]
+    g = torch.Generator().manual_seed(5)
+    layers, x = random_layers(2, 2, 8, generator=g), torch.randn(4, 8, generator=g, dtype=torch.float64)
+    traced = rank_collapse.trace_residual(x, layers, ALL_ON)
+    torch.testing.assert_close(traced[-1], rank_collapse.residual(encode(x, layers)[-1]))
+
+
+ODD = {"nan": torch.full((3, 3), torch.nan), "inf": torch.full((3, 3), torch.inf), "empty": torch.zeros(0, 3),
+       "no column": torch.zeros(3, 0), "scalar": torch.tensor(1.0), "row": torch.ones(3), "whole": torch.eye(3).long(),
+       "half": torch.eye(3).half(), "numpy": np.eye(3), "complex": torch.eye(3).to(torch.complex64), "list": [[1.0]]}
+NORM = LayerNormWeights(torch.ones(3), torch.zeros(3))
+
+
+@pytest.mark.parametrize("function", [
+    rank.numerical_rank, rank.distance_of_ones, rank.centred_rank, rank_collapse.residual,
+    lambda x: rank.ranks_through_norm(x, NORM), lambda x: rank_collapse.scatter_around_mean(torch.ones(3), x, 0.5),
+    lambda x: rank_collapse.trace_residual(x, random_layers(1, 1, 3, dtype=torch.float32, generator=torch.Generator()), ALL_ON)])
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_matrices_are_refused_by_name(function, odd, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
+    with pytest.raises((TypeError, ValueError), match=r"^(x|noise) (must|holds)"):
+        function(ODD[odd])
+
+
+def test_odd_arguments_are_refused(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    three = torch.eye(3)
+    for cutoff in (-1.0, 1.0, float("nan")):
+        with pytest.raises(ValueError, match="cutoff"):
+            rank.numerical_rank(three, cutoff)
+    with pytest.raises(ValueError, match="one matrix"):
+        rank.numerical_rank(torch.ones(2, 3, 3))
+    with pytest.raises(ValueError, match="constant row"):
+        rank.ranks_through_norm(torch.ones(2, 3), LayerNormWeights(torch.ones(3), torch.zeros(3), eps=0.0))
+    with pytest.raises(ValueError, match="fit the LayerNorm"):
+        rank.ranks_through_norm(torch.ones(2, 3).double(), NORM)
+    for mean, noise in ((torch.ones(4), three), (torch.ones(3).double(), three), (torch.zeros(3), three),
+                        (torch.ones(3), torch.ones(2, 3)), (torch.ones(3), three[:1])):
+        with pytest.raises(ValueError, match="mean must"):
+            rank_collapse.scatter_around_mean(mean, noise, 0.5)
+    with pytest.raises(ValueError, match="size"):
+        rank_collapse.scatter_around_mean(torch.ones(3), three, float("nan"))
+    sizes = torch.tensor([0.1, 0.01])
+    for bad in (torch.tensor([0.1, 0.0]), torch.tensor([0.1, -1.0]), torch.tensor([0.1])):
+        with pytest.raises(ValueError, match="residuals must be positive"):
+            rank_collapse.cubic_rate(sizes, bad)
+    with pytest.raises(ValueError, match="two different"):
+        rank_collapse.cubic_rate(torch.tensor([0.1, 0.1]), sizes)
+
+
+any_matrix = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=5),
+                        elements=st.floats(-1e300, 1e300, allow_subnormal=False))
+
+
+@settings(max_examples=100, deadline=None)
+@given(any_matrix)
+def test_residual_and_rank_of_any_matrix(matrix):
+    """Whatever the size of the entries: a residual from 0 to 1, and a rank that is 1 at most where it is 0."""
+    x = torch.from_numpy(matrix)
+    value, found = rank_collapse.residual(x), rank.numerical_rank(x)
+    assert 0 <= value <= 1 + 1e-12
+    assert 0 <= found.rank <= min(x.shape)
+    assert found.dropped <= found.cutoff < max(found.kept, 1.0)
+    assert (found.rank == 0) == (matrix == 0).all()
+    same = rank_collapse.residual(x[:1].expand(3, -1))
+    assert same <= 1e-15
+
+
+def test_a_matrix_of_zeros_has_no_residual():
+    assert rank_collapse.residual(torch.zeros(2, 3, 4)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("gain", [0.55, 1.0, 2.0])
+def test_a_skip_connection_leaves_the_distances_and_lets_the_mean_row_grow(gain):
+    g = torch.Generator().manual_seed(6)
+    layer = random_layers(1, 2, 32, gain=gain, generator=g)[0]
+    mean, noise = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((32,), (8, 32)))
+    with_skip = replace(PURE_ATTENTION, skip=True)
+    x = rank_collapse.scatter_around_mean(mean, noise, 1e-4)
+    y = encode_layer(x, layer, with_skip)
+    torch.testing.assert_close(y - y.mean(0), x - x.mean(0), rtol=1e-5, atol=1e-9)
+    W = torch.einsum("hmc,hcn->mn", layer.attention.W_V, layer.attention.W_O)
+    factor = mean.norm() / (mean + mean @ W).norm()
+    assert rank_collapse.residual(y) / rank_collapse.residual(x) == pytest.approx(factor.item(), rel=1e-3)
+    tilt = encode_layer(x, layer, PURE_ATTENTION)
+    assert rank_collapse.residual(tilt) < 1e-9
+
+
+def test_another_activation_is_used():
+    switches = [replace(ALL_ON, linear=True), ALL_ON]
+    plain = rank_collapse.random_collapse(16, 1.0, 0, switches, depth=2)
+    identity = rank_collapse.random_collapse(16, 1.0, 0, switches, depth=2, activation=lambda z: z)
+    torch.testing.assert_close(identity[1], plain[0])
+    assert not torch.allclose(identity[1], plain[1])
+
+
+def test_the_cutoff_decides_what_the_rows_span():
+    x = torch.tensor([[1.0, 0.0], [0.0, 1e-3]], dtype=torch.float64)
+    assert (rank.centred_rank(x), rank.centred_rank(x, cutoff=0.1)) == (1, 1)
+    assert rank.distance_of_ones(x, cutoff=0.1) == pytest.approx(0.5**0.5)
+
+
+def test_a_singular_value_at_the_cutoff_does_not_count():
+    assert rank.numerical_rank(torch.tensor([[1.0, 0.0], [0.0, 0.5]]), cutoff=0.5).rank == 1
+
+
+def test_a_gain_of_zero_costs_rank():
+    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    gain = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+    steps = rank.ranks_through_norm(x, LayerNormWeights(gain, torch.ones(4, dtype=torch.float64)))
+    assert [step.rank for step in steps] == [4, 3, 3, 1, 2]
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_random_stack_is_the_same_on_every_device():
+    switches = [ALL_ON, PURE_ATTENTION]
+    due = rank_collapse.random_collapse(16, 1.0, 0, switches, depth=2, rows=6)
+    with pretended():
+        found = rank_collapse.random_collapse(16, 1.0, 0, switches, depth=2, rows=6, device=GPU)
+    assert isinstance(found, OnGPU)
+    torch.testing.assert_close(found.held, due, rtol=1e-9, atol=1e-12)

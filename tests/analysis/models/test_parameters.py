@@ -1,0 +1,150 @@
+"""Reading weights and running models: our attention equals the transformers module, layer by layer."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from analysis.models import parameters, pretrained
+from analysis.models.checkpoints import Tampered, find
+from analysis.models.parameters import MissingTensor
+from analysis.transformer.attention import attend
+from analysis.transformer.layernorm import layer_norm
+from tests.analysis.tiny import BERT, GPT2, write_model
+
+
+@pytest.fixture(params=[GPT2, BERT], ids=["gpt2", "bert"])
+def checkpoint(request, tmp_path):
+    return find("tiny", folder=write_model(tmp_path / "tiny", request.param))
+
+
+def run_tiny(model):
+    ids = torch.randint(0, 31, (2, 9), generator=torch.Generator().manual_seed(0))
+    return model(ids, output_attentions=True, output_hidden_states=True)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+def test_every_attention_equals_the_module(checkpoint, dtype, tolerance):
+    run = run_tiny(pretrained.load(checkpoint, dtype=dtype))
+    causal = parameters.config(checkpoint)["causal"]
+    for layer, attention in enumerate(run.attentions):
+        x = run.hidden_states[layer]
+        if causal:
+            x = layer_norm(x, parameters.layer_norm(checkpoint, "attention", layer, dtype))
+        ours = attend(x, parameters.attention_layer(checkpoint, layer, dtype), causal=causal)
+        torch.testing.assert_close(ours.attention, attention, rtol=0, atol=tolerance)
+
+
+def test_a_whole_bert_layer_from_its_parts(tmp_path):
+    found = find("tiny", folder=write_model(tmp_path / "tiny", BERT))
+    run = run_tiny(pretrained.load(found, dtype=torch.float64))
+    parts = {"dtype": torch.float64}
+    for layer in (0, 1):
+        x = run.hidden_states[layer]
+        y = attend(x, parameters.attention_layer(found, layer, **parts)).output + x
+        y = layer_norm(y, parameters.layer_norm(found, "attention", layer, **parts))
+        mlp = parameters.mlp(found, layer, **parts)
+        z = torch.nn.functional.gelu(y @ mlp["W_in"] + mlp["b_in"]) @ mlp["W_out"] + mlp["b_out"] + y
+        z = layer_norm(z, parameters.layer_norm(found, "mlp", layer, **parts))
+        torch.testing.assert_close(z, run.hidden_states[layer + 1], rtol=1e-12, atol=1e-12)
+
+
+def test_tables(checkpoint):
+    assert parameters.positions(checkpoint).shape == (16, 12)
+    assert parameters.tokens(checkpoint).shape == (31, 12)
+
+
+def test_real_minilm_layer_equals_its_module():
+    found = find("minilm", sources=["bundled"])
+    words = pretrained.tokenizer(found)("a bias that does not cancel", return_tensors="pt")
+    run = pretrained.load(found)(**words, output_attentions=True, output_hidden_states=True)
+    for layer in (0, 5):
+        ours = attend(run.hidden_states[layer], parameters.attention_layer(found, layer))
+        torch.testing.assert_close(ours.attention, run.attentions[layer], rtol=0, atol=1e-5)
+
+
+def test_control_is_seeded(checkpoint):
+    one, again, other = (next(pretrained.load(checkpoint, control_seed=s).parameters()) for s in (0, 0, 1))
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+
+
+def test_weight_only_control_has_the_shapes_and_spread_of_the_family(checkpoint):
+    c = parameters.config(checkpoint)
+    layer = parameters.random_attention_layer(c, 1, seed=3)
+    assert layer.W_Q.shape == parameters.attention_layer(checkpoint, 1).W_Q.shape
+    assert layer.b_Q.abs().max() == 0
+    assert layer.W_Q.std().item() == pytest.approx(0.02, rel=0.2)
+    assert torch.equal(layer.W_Q, parameters.random_attention_layer(c, 1, seed=3).W_Q)
+
+
+def test_missing_tensor_is_named(tmp_path):
+    folder = write_model(tmp_path / "part")
+    held = load_file(folder / "model.safetensors")
+    del held["h.1.attn.c_attn.bias"]
+    save_file(held, folder / "model.safetensors", metadata={"format": "pt"})
+    found = find("part", folder=folder)
+    assert parameters.attention_layer(found, 0).heads == 3
+    with pytest.raises(MissingTensor, match=r"h\.1\.attn\.c_attn\.bias.*model\.safetensors"):
+        parameters.attention_layer(found, 1)
+    with pytest.raises(MissingTensor, match="lacks 1 tensors"):
+        pretrained.load(found)
+    assert parameters.has(found, "wte.weight")
+    assert not parameters.has(found, "h.1.attn.c_attn.bias")
+
+
+def test_truncated_file_is_refused(tmp_path):
+    folder = write_model(tmp_path / "cut")
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(Tampered, match="not a whole safetensors file"):
+        parameters.positions(find("cut", folder=folder))
+    with pytest.raises(Tampered, match="not a whole safetensors file"):
+        pretrained.load(find("cut", folder=folder))
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"n_embd": None}, r"config\.json must give n_embd as a positive whole number, got None"),
+    ({"n_head": 5}, r"n_embd \d+ is no multiple of n_head 5"),
+    ({"n_embd": 24}, r"the matrices of layer 0 must be \(24, 24\) as config\.json has it"),
+])
+def test_a_configuration_that_does_not_fit_is_refused(tmp_path, change, message):
+    folder = write_model(tmp_path / "odd")
+    given = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(given | change))
+    with pytest.raises(ValueError, match=message):
+        parameters.attention_layer(find("odd", folder=folder), 0)
+    (folder / "config.json").write_text("[]")
+    with pytest.raises(ValueError, match="must hold a JSON object, got list"):
+        parameters.config(find("odd", folder=folder))
+
+
+def test_a_bert_with_the_older_names_of_gain_and_bias_is_read(tmp_path):
+    folder = write_model(tmp_path / "older", BERT)
+    new = parameters.layer_norm(find("older", folder=folder), "attention")
+    older = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
+             for name, value in load_file(folder / "model.safetensors").items()}
+    save_file(older, folder / "model.safetensors", metadata={"format": "pt"})
+    found = find("older", folder=folder)
+    assert parameters.has(found, "embeddings.LayerNorm.weight")
+    assert torch.equal(parameters.layer_norm(found, "attention").gain, new.gain)
+
+
+def test_other_families_and_layers_are_refused(checkpoint):
+    with pytest.raises(ValueError, match=r"layer must be 0\.\.1, got 2"):
+        parameters.attention_layer(checkpoint, 2)
+    with pytest.raises(ValueError, match="which must be one of"):
+        parameters.layer_norm(checkpoint, "nowhere")
+    (checkpoint.folder / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    with pytest.raises(ValueError, match="family 'llama'"):
+        parameters.attention_layer(checkpoint, 0)
+
+
+def test_non_finite_weights_are_refused(tmp_path):
+    folder = write_model(tmp_path / "nan")
+    held = load_file(folder / "model.safetensors")
+    held["wpe.weight"][0, 0] = float("nan")
+    save_file(held, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"wpe\.weight.*not finite"):
+        parameters.positions(find("nan", folder=folder))

@@ -1,0 +1,117 @@
+"""Weighted means, patterns and messages against the modules of transformers, on random and on real layers."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from analysis.decomposition import folding, qk_ov, uniform
+from analysis.decomposition.folding import fold_value_bias
+from analysis.models import checkpoints, parameters, pretrained
+from analysis.models.extraction import weights_of
+from analysis.models.reference_modules import attention_module
+from analysis.transformer import positional_encodings
+from analysis.transformer.attention import attend, mask_future, softmax
+from analysis.transformer.layernorm import layer_norm
+from tests.analysis.tiny import draw, random_layer
+
+
+def gap(a, b):
+    return (a - b).abs().max().item()
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+@pytest.mark.parametrize(("head", "model"), [(3, 12), (1, 6), (4, 32)])
+def test_random_modules(family, head, model):
+    layer, x = random_layer(head, model, model // head), draw(2, 9, model)
+    output, attention = attention_module(family, layer)(x)
+    causal = family == "gpt2"
+    for form in (attend, qk_ov.attend_by_patterns):
+        ours = form(x, layer, causal=causal)
+        assert gap(ours.output, output) < 1e-11
+        assert gap(ours.attention, attention) < 1e-12
+    folded = folding.apply_folded(attention, x, folding.fold_values(layer))
+    assert gap(folded, output) < 1e-11
+    moved, _ = attention_module(family, fold_value_bias(layer))(x)
+    assert gap(moved, output) < 1e-11
+    regauged, _ = attention_module(family, qk_ov.change_gauge(
+        layer, draw(head, model // head, model // head), draw(head, model // head, model // head, seed=2)))(x)
+    assert gap(regauged, output) < 1e-8
+
+
+def test_the_module_sees_what_is_left_out():
+    layer, x = random_layer(), draw(1, 9, 12)
+    output, _ = attention_module("gpt2", layer)(x)
+    for name in ("b_Q", "b_V", "b_O", "W_O"):
+        wrong = replace(layer, **{name: torch.zeros_like(getattr(layer, name))})
+        assert gap(qk_ov.attend_by_patterns(x, wrong, causal=True).output, output) > 1e-3
+    right = replace(layer, b_K=torch.zeros_like(layer.b_K))
+    assert gap(qk_ov.attend_by_patterns(x, right, causal=True).output, output) < 1e-11
+
+
+@pytest.mark.parametrize(("name", "family"), [("gpt2", "gpt2"), ("minilm", "bert")])
+@pytest.mark.parametrize("layer", [0, 5])
+def test_real_layers(name, family, layer):
+    checkpoint = checkpoints.find(name)
+    if checkpoint.stands_in_for and layer >= parameters.config(checkpoint)["layers"]:
+        pytest.skip(f"{checkpoint.label()} has no layer {layer}")
+    w = parameters.attention_layer(checkpoint, layer, torch.float64)
+    norm = parameters.layer_norm(checkpoint, "attention", layer, torch.float64)
+    x = layer_norm(parameters.positions(checkpoint, torch.float64)[:40] + 0.1 * draw(40, w.model), norm)[None]
+    output, attention = attention_module(family, w)(x)
+    ours = qk_ov.attend_by_patterns(x, w, causal=family == "gpt2")
+    assert gap(ours.attention, attention) < 1e-10
+    assert gap(ours.output, output) < 1e-9 * output.abs().max()
+    folded = folding.apply_folded(attention, x, folding.fold_values(w))
+    assert gap(folded, output) < 1e-9 * output.abs().max()
+
+
+def test_mean_layer_in_the_module():
+    x = draw(2, 9, 12)
+    output, attention = attention_module("gpt2", uniform.mean_layer(12, 3, 4))(x)
+    assert gap(output, uniform.cumulative_means(x)) < 1e-12
+    assert gap(attention, uniform.uniform_causal(9).expand_as(attention)) < 1e-12
+
+
+@pytest.mark.parametrize("base", [10000.0, 20.0])
+def test_rotary_scores_are_llamas(base):
+    layer, x = random_layer(), draw(2, 9, 12)
+    _, attention = attention_module("llama", layer, base=base)(x)
+    ours = softmax(mask_future(positional_encodings.rotary_scores(x, layer, base)))
+    assert gap(ours, attention) < 1e-5  # Llama's cosines are float32
+    assert gap(attend(x, layer, causal=True).attention, attention) > 0.01
+    without = replace(layer, b_K=torch.zeros_like(layer.b_K))
+    assert gap(softmax(mask_future(positional_encodings.rotary_scores(x, without, base))), attention) > 0.01
+
+
+def test_weights_come_back_out_of_the_module():
+    checkpoint = checkpoints.find("gpt2-mini")
+    model = pretrained.load(checkpoint, dtype=torch.float64)
+    read, due = weights_of(model.h[1].attn), parameters.attention_layer(checkpoint, 1, torch.float64)
+    for name, tensor in vars(due).items():
+        assert torch.equal(getattr(read, name), tensor), name
+    with pytest.raises(ValueError, match="must be a GPT2Attention"):
+        weights_of(torch.nn.Linear(2, 2))
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="family must be"):
+        attention_module("t5", random_layer())
+    with pytest.raises(ValueError, match="head \\* channel must be model"):
+        attention_module("gpt2", random_layer(2, 12, 4))
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert", "llama"])
+@pytest.mark.parametrize(("x", "message"), [(draw(9, 12), r"\(batch, position, 12\)"), (draw(1, 9, 11), "batch, "),
+                                            (draw(1, 0, 12), "at least one"), (draw(1, 9, 12).float(), "convert one")])
+@pytest.mark.usefixtures("unchecked")
+def test_modules_refuse_inputs_that_do_not_fit(family, x, message):
+    with pytest.raises(ValueError, match=message):
+        attention_module(family, random_layer())(x)
+
+
+def test_rotary_modules_refuse_what_cannot_turn():
+    with pytest.raises(ValueError, match="even channel"):
+        attention_module("llama", random_layer(4, 12, 3))
+    with pytest.raises(ValueError, match="positive base"):
+        attention_module("llama", random_layer(), base=-1.0)

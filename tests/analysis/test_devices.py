@@ -1,0 +1,178 @@
+"""Every public function of the mathematics on a GPU that is only pretended: nothing is made where its input is not.
+
+The same calls as in ``test_every_function``. A GPU's refusals are real enough: tensors that meet must lie together, and
+numpy is asked only after ``cpu()``. What comes out lies where the input lay, with the numbers that the CPU gives.
+"""
+
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, is_dataclass, replace
+
+import pytest
+import torch
+
+from analysis.decomposition import bilinear_form, cost, folding, qk_ov, score_terms, uniform
+from analysis.statistics import correlation
+from analysis.transformer import attention_only, induction, mlp
+from book.studies.induction_head import readings
+from tests.analysis import test_every_function as every
+from tests.analysis.fake_device import GPU, OnGPU, pretended
+from tests.analysis.test_every_function import CALLS, call, numbers
+from tests.analysis.tiny import draw, random_layer
+
+TOLERANCE = {"rtol": 1e-9, "atol": 1e-12}
+
+
+TAKE_TENSORS = [name for name, given in CALLS.items() if any(isinstance(v, torch.Tensor) for v in given.values())]
+
+
+def move(value, put=lambda tensor: OnGPU(tensor.clone())):
+    """Put all tensors in an argument on a GPU, the pretended one unless told otherwise."""
+    if isinstance(value, torch.Tensor):
+        return put(value)
+    if is_dataclass(value):
+        return replace(value, **{f.name: move(getattr(value, f.name), put) for f in fields(value) if f.init})
+    if isinstance(value, list):
+        return [move(part, put) for part in value]
+    if hasattr(value, "state"):
+        moved = copy.copy(value)
+        moved.state = {name: move(total, put) for name, total in value.state.items()}
+        return moved
+    return value
+
+
+def call_there(name, **how):
+    """Make the call with its tensors on the GPU; generators stay on the CPU, which draws the same numbers."""
+    return numbers(call(name, **{argument: move(value, **how) for argument, value in CALLS[name].items()
+                                 if not isinstance(value, torch.Generator)}))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", TAKE_TENSORS)
+def test_a_true_gpu_gives_the_same_numbers(name):
+    due = numbers(call(name))
+    for mine, right in zip(call_there(name, put=lambda tensor: tensor.cuda()), due, strict=True):
+        assert mine.is_cuda or mine.ndim == 0 or name in GIVES_NUMPY
+        torch.testing.assert_close(mine.cpu(), right, equal_nan=True, **TOLERANCE)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", TAKE_TENSORS)
+def test_a_function_stays_where_its_input_lies(name):
+    due = numbers(call(name))
+    with pretended():
+        found = call_there(name)
+    for mine, right in zip(found, due, strict=True):
+        on_gpu = isinstance(mine, OnGPU)
+        assert on_gpu or mine.ndim == 0 or name in GIVES_NUMPY, f"a result of shape {tuple(mine.shape)} on the CPU"
+        torch.testing.assert_close(mine.held if on_gpu else mine, right, equal_nan=True, **TOLERANCE)
+
+
+GIVES_NUMPY = {"signatures.measure", "signatures.outstanding"}
+
+
+LAYER = random_layer()
+OF_WEIGHTS = {
+    **{f: (f, LAYER) for f in (
+        folding.fold_values, uniform.key_preference, folding.fold_value_bias, score_terms.key_direction, bilinear_form.bordered,
+        qk_ov.constant_pattern, qk_ov.ov_matrix, qk_ov.qk_matrix, qk_ov.update_bias)},
+    **{f: (f, every.ONLY) for f in (attention_only.positional_qk_circuit, attention_only.full_ov_circuit)},
+    **{form: (lambda layer, x, form=form: cost.prepare(form, layer, causal=True)(x), LAYER, draw(5, 12))
+       for form in cost.FORMS},
+    "one-hot": (lambda layer: uniform.key_preference(
+        layer, uniform.one_hot_input(layer.model, device=layer.W_Q.device)), LAYER),
+    "rotary": (lambda layer: qk_ov.rotary_qk_matrix(layer, 3), LAYER),
+    "fold norm": (folding.fold_layer_norm, every.LAYER, every.NORM), "hull": (uniform.layer_norm_output, every.NORM),
+    "fold output bias": (mlp.fold_output_bias, every.NORM, every.MLP),
+    "fold layer": (mlp.fold_layer, every.STACK[0]),
+    "built by hand": (induction.Layer.as_attention, induction.build(2, 3).first),
+}
+"""What takes weights and no tensor, so that the calls above leave it out."""
+
+
+WEIGHTS_ALONE = pytest.mark.parametrize("case", OF_WEIGHTS.values(),
+                                        ids=[getattr(f, "__name__", f) for f in OF_WEIGHTS])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.usefixtures("unchecked")
+@WEIGHTS_ALONE
+def test_a_true_gpu_makes_the_same_of_weights(case):
+    function, *given = case
+    for mine, right in zip(numbers(function(*move(given, lambda tensor: tensor.cuda()))), numbers(function(*given)),
+                           strict=True):
+        assert mine.is_cuda or mine.numel() == 1
+        torch.testing.assert_close(mine.cpu(), right, **TOLERANCE)
+
+
+@pytest.mark.usefixtures("unchecked")
+@WEIGHTS_ALONE
+def test_what_is_made_of_weights_lies_where_they_lie(case):
+    function, *given = case
+    due = numbers(function(*given))
+    with pretended():
+        found = numbers(function(*move(given)))
+    for mine, right in zip(found, due, strict=True):
+        assert isinstance(mine, OnGPU) or mine.numel() == 1, f"a result of shape {tuple(mine.shape)} on the CPU"
+        torch.testing.assert_close(mine.held if isinstance(mine, OnGPU) else mine, right, **TOLERANCE)
+
+
+def test_branches_that_the_calls_do_not_take():
+    with pretended():
+        for reading in (r for r in readings.every() if r.empty == "itself"):
+            assert isinstance(readings.weigh(OnGPU(torch.zeros(3, 3)), reading), OnGPU)
+        head, tokens = induction.build(3, 4, device=GPU), torch.tensor([2, 0, 1, 0], device=GPU)
+        assert all(isinstance(step.output, OnGPU) for step in induction.run(tokens, head))
+        with pytest.raises(ValueError, match="finite"):
+            correlation.rank_correlation(OnGPU(torch.tensor([1.0, 2.0, 3.0, 5.0])), OnGPU(torch.full((4,), torch.inf)))
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda x: x + torch.ones(3), lambda x: torch.cat([x, torch.ones(3)]), lambda x: x.numpy(),
+    lambda x: torch.ones(3)[x.long()], lambda x: x @ torch.ones(3), lambda x: x.add_(torch.ones(3)),
+    lambda x: torch.stack([x[0], torch.tensor(1.0)]), lambda x: torch.zeros(3).scatter_add_(0, x.long(), x),
+    lambda x: torch.randn(3, device=x.device, generator=torch.Generator()),
+])
+def test_the_pretended_gpu_refuses_what_a_gpu_refuses(wrong):
+    with pretended(), pytest.raises((AssertionError, TypeError), match=r"on the GPU"):
+        wrong(OnGPU(torch.zeros(3)))
+
+
+@pytest.mark.parametrize("lacking", [
+    lambda x: x.long()[None] @ x.long()[:, None], lambda x: torch.histogram(x, 3), lambda x: x.long().dot(x.long()),
+])
+def test_the_pretended_gpu_lacks_what_cuda_lacks(lacking):
+    lacking(torch.zeros(3))
+    with pretended(), pytest.raises(NotImplementedError, match="on the GPU"):
+        lacking(OnGPU(torch.zeros(3)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_pretended_gpu_rounds_otherwise_but_always_the_same(dtype):
+    x = draw(20, 30).to(dtype)
+    with pretended(rounds_otherwise=True):
+        found = [(OnGPU(x) @ OnGPU(x).mT).held for _ in range(2)]
+    assert torch.equal(*found)
+    moved = found[0] / (x @ x.mT) - 1
+    assert 0 < moved.abs().max() <= torch.finfo(dtype).eps
+    assert {-1.0, 1.0} <= set(moved.sign().unique().tolist())
+    with pretended(rounds_otherwise=True):
+        assert OnGPU(torch.tensor([0.0, -torch.inf], dtype=dtype)).softmax(0).tolist()[1] == 0
+
+
+def test_the_pretended_gpu_does_what_a_gpu_does():
+    with pretended():
+        x = OnGPU(torch.tensor([3.0, 1.0, 2.0]))
+        x[torch.tensor([0])] = 5.0
+        assert (x * torch.tensor(2.0) + 1).cpu().tolist() == [11.0, 3.0, 5.0]
+        assert x[torch.tensor([2, 1])].device == torch.tensor([1], device=GPU).device == x.device
+        assert bool((x > 0).all())
+        x[:2].zero_()
+        assert x.tolist() == [0.0, 0.0, 2.0]
+        with ThreadPoolExecutor(1) as pool, torch.autocast(GPU.type, torch.bfloat16, enabled=False):
+            seen = pool.map(lambda one: (torch.ones(2, device=GPU) + one).tolist(), x)
+            assert list(seen) == [[1.0, 1.0], [1.0, 1.0], [3.0, 3.0]]
+        assert (x @ OnGPU(torch.ones(3, 2))).shape == (2,)

@@ -1,0 +1,44 @@
+"""Every training on a GPU that is only pretended: it comes to its end, with the losses of the CPU."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tests.analysis.training.test_induction_training import SMALL, probe
+
+from analysis.core import device
+from analysis.training import attention_only, dna_classifier, gpt2_mini
+from tests.analysis.fake_device import GPU, pretended
+from tests.analysis.training.test_gpt2_mini import TINY as TEXTS
+from tests.analysis.training.test_gpt2_mini import semi_bias_probe
+
+RECIPE = replace(dna_classifier.TINY, sequences=64, steps=4, warmup=1, pretrain_steps=2)
+
+
+def train_variant(out, where):
+    dna_classifier.train(RECIPE, out, device=where)
+    return out / "trace.npz"
+
+
+def train_gpt2(out, where):
+    gpt2_mini.train(out, steps=3, device=None, probe=semi_bias_probe, corpus=TEXTS)
+    return out / "trace.npz"
+
+
+def train_induction(out, where):
+    _, run = attention_only.train(out, steps=3, config=SMALL, probe=probe(SMALL), name=None)
+    np.savez(out / "trace.npz", **run.trace, loss=run.losses)
+    return out / "trace.npz"
+
+
+@pytest.mark.parametrize("train", [train_variant, train_gpt2, train_induction])
+def test_a_training_on_a_gpu_is_that_on_the_cpu(train, tmp_path, monkeypatch):
+    monkeypatch.setattr(device, "choose", lambda name=None: torch.device("cpu"))
+    due = train(tmp_path / "cpu", "cpu")
+    monkeypatch.setattr(device, "choose", lambda name=None: GPU)
+    with pretended():
+        found = train(tmp_path / "gpu", GPU)
+    with np.load(found) as mine, np.load(due) as right:
+        assert {name: mine[name].shape for name in mine} == {name: right[name].shape for name in right}
+        np.testing.assert_allclose(mine["loss"], right["loss"], rtol=0.01)

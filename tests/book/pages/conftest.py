@@ -1,0 +1,49 @@
+"""What the checks of sources and built pages share."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.book.pages.book_pages import HTML, PAGES
+
+CANDIDATES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+             "--disable-dev-shm-usage"]
+
+
+def pytest_generate_tests(metafunc):
+    """Run a test that asks for ``page`` once per page of the table of contents, unless it names its own."""
+    marks = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    named = {name for names in marks for name in ([names] if isinstance(names, str) else names)}
+    if "page" in metafunc.fixturenames and "page" not in named:
+        metafunc.parametrize("page", PAGES)
+
+
+@pytest.fixture(scope="session")
+def html() -> Path:
+    """Return the folder of the built pages."""
+    if not (HTML / "index.html").exists():
+        pytest.skip("the book is not built; run make book")
+    return HTML
+
+
+def chromium() -> str | None:
+    """Return the Chromium to use: the environment variable CHROMIUM, or one on the path."""
+    if named := os.environ.get("CHROMIUM"):
+        return named
+    return next((found for name in CANDIDATES if (found := shutil.which(name))), None)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Start Chromium, one for all tests: Playwright allows no second beside it. Skip where there is none."""
+    executable = chromium()
+    if executable is None:
+        pytest.skip(f"no Chromium: set CHROMIUM, or install one of {', '.join(CANDIDATES)}")
+    from playwright.sync_api import sync_playwright
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
+        yield running
+        running.close()

@@ -1,0 +1,172 @@
+"""The claims page: what it shows of a verdict, what it counts, and that a claim left open fails the build."""
+
+import json
+import re
+
+import pytest
+from sphinx.application import Sphinx
+
+from analysis import ledger
+from analysis.core.files import write_json
+from book._ext import claims_published, claims_table
+from book.publish import execution
+
+PAGE = "# The claims\n\n```{claims-counts}\n```\n\n```{claims-filter}\n```\n\n```{claims-table} K\n```\n"
+CONFIG = {"extensions": ["myst_nb", "claims_table", "claims_published"], "nb_execution_mode": "off",
+          "myst_enable_extensions": ["dollarmath"], "root_doc": "book/claims", "html_theme": "basic",
+          "nb_render_markdown_format": "myst", "suppress_warnings": ["mystnb.unknown_mime_type"]}
+
+
+def emitted(verdict: ledger.Verdict) -> dict:
+    return {"output_type": "display_data", "metadata": {}, "data": verdict._repr_mimebundle_()}
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """Return a function that builds a book of a chapter with the given verdicts, and gives page and warnings."""
+    def build(verdicts: list[ledger.Verdict], chapters: tuple[str, ...] = ("semi-bias",),
+              awaited: tuple[str, ...] = (), finding: str = "K-15") -> tuple[str, str]:
+        folder = tmp_path / "executed"
+        cells = [{"cell_type": "code", "metadata": {}, "execution_count": 1, "source": "x",
+                  "outputs": [emitted(v) for v in verdicts]}]
+        write_json(folder / "semi-bias.json", cells)
+        monkeypatch.setattr(execution, "executed_path", lambda: folder)
+        source = tmp_path / "source"
+        (source / "book").mkdir(parents=True, exist_ok=True)
+        notebook = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [
+            {"cell_type": "markdown", "metadata": {}, "source": "# Semi-bias"}, *cells]}
+        (source / "book" / "claims.md").write_text(PAGE)
+        (source / "book" / "findings.md").write_text("# Findings\n\nWe found: {evidence}`" + finding + "`\n")
+        for name in chapters:
+            (source / "book" / f"{name}.ipynb").write_text(json.dumps(notebook))
+        warnings = tmp_path / "warnings"
+        with warnings.open("w") as stream:
+            app = Sphinx(str(source), None, str(tmp_path / "html"), str(tmp_path / "doctrees"), "html",
+                         confoverrides={**CONFIG, "claims_awaited": list(awaited)}, status=None, warning=stream,
+                         freshenv=True)
+            app.build()
+        pages = {p.stem: p.read_text() for p in (tmp_path / "html" / "book").glob("*.html")}
+        build.findings = pages["findings"]
+        return pages["claims"], pages.get("semi-bias", ""), warnings.read_text()
+    return build
+
+
+def verdicts(letter: str = "K") -> list[ledger.Verdict]:
+    return [ledger.Verdict(c.id, "corrected", "The $n$ differ by 1.") for c in ledger.claims() if c.id[0] == letter]
+
+
+def test_evidence_is_quoted_on_another_page_with_a_link_to_its_cell(build):
+    _, _, warnings = build(verdicts())
+    said = re.search(r"We found: (.*?)</p>", build.findings, re.DOTALL)[1]
+    assert "differ by 1." in said
+    assert "math" in said
+    assert 'href="semi-bias.html#verdict-k-15"' in said
+    assert "verdict-k-15" not in warnings
+
+
+def test_evidence_without_a_verdict_is_a_link_and_without_a_claim_an_error(build):
+    build([v for v in verdicts() if v.id != "K-15"], awaited=("semi-bias",))
+    assert "differ by 1." not in build.findings
+    assert "Cell in semi-bias" in build.findings
+    assert "K-99 is not in the ledger" in build(verdicts(), finding="K-99")[2]
+
+
+def test_a_verdict_is_shown_with_its_evidence_and_a_link_to_its_cell(build):
+    claims, chapter, warnings = build(verdicts())
+    row = re.search(r'<tr[^>]*id="claim-k-15".*?</tr>', claims, re.DOTALL)[0]
+    assert "corrected" in row
+    assert "differ by 1." in row
+    assert r"\(n\)" in row
+    assert 'href="semi-bias.html#verdict-k-15"' in row
+    assert 'id="verdict-k-15"' in chapter
+    assert "no verdict" not in warnings
+
+
+def test_the_counts_add_up(build):
+    claims, *_ = build(verdicts())
+    rows = re.findall(r"<tr.*?</tr>", claims[:claims.index("</table>")], re.DOTALL)
+    numbers = [[int(n) for n in re.findall(r"<p>(\d+)</p>", row)] for row in rows[1:]]
+    k, total = numbers[0], numbers[-1]
+    assert k == [0, 30, 0, 0, 0, 0, 30]
+    assert total == [0, 30, 0, 0, 0, len(ledger.claims()) - 30, len(ledger.claims())]
+
+
+def test_a_claim_that_its_chapter_leaves_open_is_a_warning(build):
+    _, _, warnings = build(verdicts()[:-2])
+    assert "WARNING" in warnings
+    assert "semi-bias is in the book and gives no verdict on K-29, K-30" in warnings
+
+
+def test_a_claim_whose_chapter_is_not_in_the_book_is_open_and_a_warning(build):
+    claims, _, warnings = build([], chapters=())
+    assert "semi-bias is not in the book and gives no verdict on K-01" in warnings
+    assert claims.count(">open<") >= 30
+
+
+def test_two_verdicts_on_one_claim_fail(build):
+    _, _, warnings = build([*verdicts(), verdicts()[0]])
+    assert "K-01 has two verdicts" in warnings
+
+
+def test_every_claim_has_a_chapter_of_the_plan():
+    planned = {"semi-bias", "weighted-mean", "patterns-and-messages", "induction-head", "bert-similarity", "bert-rank",
+               "bert-gates", "bert-normality", "bert-stream", "variant-data",
+               "variant-classifier"}
+    assert {c.chapter for c in ledger.claims()} == planned
+    assert len(ledger.claims()) == 215
+
+
+def test_anchors_are_lower_case():
+    assert claims_table.anchor("claim", "K-15") == "claim-k-15"
+    assert claims_table.slug("not reproduced") == "not-reproduced"
+
+
+def test_each_verdict_in_a_chapter_links_back_to_its_row(build):
+    _, chapter, _ = build(verdicts())
+    paragraph = re.search(r'<p class="verdict[^>]*id="verdict-k-15".*?</p>', chapter, re.DOTALL)[0]
+    assert 'href="claims.html#claim-k-15"' in paragraph
+
+
+def test_only_chapters_that_are_awaited_may_leave_claims_open(build):
+    _, _, warnings = build([], chapters=(), awaited=("semi-bias",))
+    assert "no verdict" not in warnings
+
+
+def test_a_chapter_that_is_awaited_and_there_must_judge(build):
+    _, _, warnings = build(verdicts()[:-2], awaited=("semi-bias",))
+    assert "gives no verdict on K-29, K-30" in warnings
+
+
+def test_the_published_copy_fits_its_schema_and_names_every_cell(build, tmp_path):
+    jsonschema = pytest.importorskip("jsonschema")
+    build(verdicts())
+    copy = json.loads((tmp_path / "html" / "ledger.json").read_text())
+    schema = json.loads((tmp_path / "html" / "ledger.schema.json").read_text())
+    jsonschema.validate(copy, schema)
+    assert len(copy["claims"]) == 215
+    row = next(c for c in copy["claims"] if c["id"] == "K-15")
+    assert row["outcome"] == "corrected"
+    assert row["cell"] == "book/semi-bias.html#verdict-k-15"
+    assert next(c for c in copy["claims"] if c["id"] == "B-01")["outcome"] is None
+    copy["claims"][0]["outcome"] = 3
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(copy, schema)
+
+
+def test_the_figure_counts_what_the_cells_said():
+    counts = ledger.count({v.id: v for v in verdicts()[:-2]})
+    assert counts["K"]["corrected"] == 28
+    assert counts["K"]["open"] == 2
+    assert sum(n for its in counts.values() for n in its.values()) == 215
+    assert "GPT-2's attention biases: 28 corrected, 2 open;" in claims_published.alt(counts)
+
+
+def test_the_form_offers_every_document_and_verdict(build):
+    claims, *_ = build(verdicts())
+    form = re.search(r'<form class="claims-filter".*?</form>', claims, re.DOTALL)[0]
+    assert [v for v in re.findall(r'value="([^"]+)"', form) if len(v) == 1] == ["k", "m", "i", "p", "b"]
+    assert form.count("<option") == 2 + 5 + 6
+    row = re.search(r'<tr[^>]*id="claim-k-15"', claims)[0]
+    assert "document-k" in row
+    assert "outcome-corrected" in row
+    assert "claims-filter.js" in claims

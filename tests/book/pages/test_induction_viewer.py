@@ -1,0 +1,141 @@
+"""The viewer of the hand-built induction head in a real browser, opened from a file: its numbers, keys and words."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from analysis.transformer.induction import build, embed, run
+
+pytestmark = pytest.mark.browser
+ROOT = Path(__file__).parents[3]
+FRAGMENT = ROOT / "book" / "assets" / "induction-viewer.html"
+BUILT = ROOT / "_build" / "html" / "book" / "induction-head.html"
+STEPS = ("Embeddings", "Layer 1 scores", "Layer 1 weights", "Layer 1 output", "Layer 2 scores", "Layer 2 weights",
+         "Layer 2 output")
+CELLS = """() => [...document.querySelectorAll('#iv-table tbody tr')].map(
+  r => [...r.querySelectorAll('td')].map(c => Number(c.dataset.value)))"""
+
+
+@pytest.fixture(params=["alone", "in the book"])
+def tab(request, browser):
+    file = FRAGMENT if request.param == "alone" else BUILT
+    if not file.exists():
+        pytest.skip("the book is not built; run make book")
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.wrong = []
+    page.on("pageerror", lambda error: page.wrong.append(str(error)))
+    page.on("request", lambda r: None if r.url.startswith(("file:", "data:", "blob:")) else page.wrong.append(r.url))
+    page.goto(file.as_uri(), wait_until="load")
+    yield page
+    assert not page.wrong
+    context.close()
+
+
+def computed(tokens, vocab, beta, gain, offset):
+    tokens = torch.tensor(tokens)
+    head = build(vocab, len(tokens), beta=beta, gain=gain, offset=offset)
+    first, second = run(tokens, head)
+    return [embed(tokens, head), first.scores, first.attention, first.output, second.scores, second.attention,
+            second.output]
+
+
+@pytest.mark.parametrize(("typed", "tokens", "vocab", "settings"), [
+    ("! a b a c b", [0, 1, 2, 1, 3, 2], 6, (100.0, 1.0, 1)),
+    ("the cat saw the cat and the", [0, 1, 2, 0, 1, 3, 0], 4, (2.5, 1.0, 1)),
+    ("abcabdab", [1, 2, 3, 1, 2, 4, 1, 2], 6, (7.0, 100.0, 2)),
+    ("xx", [0, 0], 1, (0.0, -3.0, 5)),
+])
+def test_a_typed_sequence_gives_the_numbers_of_the_package(tab, typed, tokens, vocab, settings):
+    beta, gain, offset = settings
+    tab.fill("#iv-sequence", typed)
+    tab.fill("#iv-beta", str(beta))
+    tab.fill("#iv-gain", str(gain))
+    tab.fill("#iv-offset", str(offset))
+    offset = min(offset, len(tokens))    # the package refuses to look back further; all scores are equal either way
+    for name, due in zip(STEPS, computed(tokens, vocab, beta, gain, offset), strict=True):
+        tab.get_by_role("button", name=name).click()
+        shown = torch.tensor(tab.evaluate(CELLS), dtype=torch.float64)
+        torch.testing.assert_close(shown, due, rtol=1e-12, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_the_words_say_what_the_head_copies(tab):
+    tab.get_by_label("Sequence of tokens").fill("d a b c a")
+    tab.get_by_label("Explain row").select_option("4")
+    tab.get_by_role("button", name="Layer 2 output").click()
+    assert "Row a at position 4: it copies b (1)." in tab.inner_text("#iv-say")
+    tab.get_by_label("Explain row").select_option("2")
+    tab.get_by_role("button", name="Layer 2 weights").click()
+    assert "the even mean of all positions so far" in tab.inner_text("#iv-say")
+
+
+def test_the_keyboard_walks_through_all_steps(tab):
+    tab.focus(".iv-steps button")
+    for name in STEPS[1:]:
+        tab.keyboard.press("ArrowRight")
+        assert name in tab.inner_text(".iv-steps button[aria-current=step]")
+        assert tab.evaluate("document.activeElement.getAttribute('aria-current')") == "step"
+    assert tab.is_disabled("#iv-next")
+    tab.keyboard.press("ArrowLeft")
+    tab.click("#iv-back")
+    assert "Layer 2 scores" in tab.inner_text("#iv-say")
+
+
+@pytest.mark.parametrize(("field", "value", "message"), [
+    ("#iv-sequence", " ", "at least one"), ("#iv-sequence", "a " * 17, "up to 16"),
+    ("#iv-beta", "-1", "sharpness must"),
+    ("#iv-offset", "1.5", "whole number"), ("#iv-gain", "", "gain must"),
+])
+def test_what_cannot_be_computed_is_said_and_the_last_table_stays(tab, field, value, message):
+    before = tab.inner_text("#iv-table")
+    tab.fill(field, value)
+    assert message in tab.inner_text("#iv-error")
+    assert tab.inner_text("#iv-table") == before
+
+
+def test_a_new_sequence_beside_a_wrong_number_does_not_mix_with_the_last_table(tab):
+    tab.fill("#iv-beta", "")
+    tab.fill("#iv-sequence", "x y")
+    assert tab.get_attribute("#iv-beta", "aria-invalid") == "true"
+    tab.get_by_role("button", name="Layer 1 weights").click()
+    assert tab.locator("#iv-table thead th").all_inner_texts() == ["token", "! 0", "a 1", "b 2", "a 3", "c 4", "b 5"]
+    assert "Row b at position 5" in tab.inner_text("#iv-say")
+    tab.fill("#iv-beta", "0")
+    assert tab.locator("#iv-table tbody tr").count() == 2
+    assert tab.get_attribute("#iv-beta", "aria-invalid") is None
+    tab.get_by_role("button", name="Layer 1 scores").click()
+    assert "all scores are equal" in tab.inner_text("#iv-say")
+
+
+def test_the_keyboard_is_not_lost_at_the_last_step(tab):
+    tab.focus("#iv-next")
+    for _ in STEPS[1:]:
+        tab.keyboard.press("Enter")
+    assert "Layer 2 output" in tab.inner_text("#iv-say")
+    assert tab.evaluate("document.activeElement.id") == "iv-back"
+
+
+@pytest.mark.parametrize("typed", [
+    "<b>x</b> & <script>alert(1)</script>", "a" + "w" * 300 + " b", "\U0001f600\U0001f600z"])
+def test_any_symbols_are_shown_as_they_are_and_fit(tab, typed):
+    tab.fill("#iv-sequence", typed)
+    symbols = typed.split() if " " in typed else list(typed)
+    for name in STEPS:
+        tab.get_by_role("button", name=name).click()
+        shown = [text.rsplit(" ", 1)[0] for text in tab.locator("#iv-table tbody th").all_inner_texts()]
+        assert shown == symbols
+        assert tab.eval_on_selector(".iv", "viewer => viewer.scrollWidth <= viewer.clientWidth + 1")
+    assert tab.locator(".iv b").count() == 0
+
+
+def test_the_table_is_labelled_and_the_page_does_not_scroll_sideways(tab):
+    for name in STEPS:
+        tab.get_by_role("button", name=name).click()
+        assert tab.locator("#iv-table caption").inner_text()
+        assert tab.locator("#iv-table tbody th[scope=row]").count() == 6
+        assert tab.eval_on_selector(".iv", "viewer => viewer.scrollWidth <= viewer.clientWidth + 1")
+    masked = tab.locator("#iv-table td.iv-masked")
+    tab.get_by_role("button", name="Layer 1 weights").click()
+    assert masked.count() == 15
+    assert "masked" in masked.first.text_content()

@@ -1,0 +1,197 @@
+"""The sources of the book: figures, numbers, labels, cells, and the drawing functions."""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from myst_nb.core.read import is_myst_markdown_notebook, read_myst_markdown_notebook
+
+from tests.book.pages.book_pages import PAGES
+
+ROOT = Path(__file__).parents[3]
+LONGEST_CELL = 12
+OUT_OF_SIGHT = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
+STYLED = {"figsize", "dpi", "fontsize", "fontname", "fontfamily", "labelsize", "color", "c", "colors", "facecolor",
+          "edgecolor", "ecolor", "markerfacecolor", "markeredgecolor", "cmap", "palette"}
+FREE = {"none", "auto", "inherit"}
+HEX = re.compile(r"#(?:[0-9a-fA-F]{3}){1,2}\b")
+
+FENCE = re.compile(r"^\s*(`{3,}|~{3,}|:{3,})(\{?)([\w:.+-]*)")
+VERBATIM = {"math", "code", "code-block", "code-cell", "bibliography", "literalinclude", "mermaid"}
+NOT_PROSE = re.compile(
+    r"\$\$.*?\$\$|\\begin\{(\w+\*?)\}.*?\\end\{\1\}|(?<![\\$])\$[^$]+\$"  # math
+    r"|\{[\w:.+-]+\}`[^`]*`|(?<!`)(`{1,2})(?!`)[^`]+\2"  # roles, inline code
+    r"|\]\([^)]*\)|<https?://[^>]*>|https?://\S+"
+    r"|^\([\w-]+\)=\s*$|^:\w+:[^\n]*$|<!--.*?-->", re.DOTALL | re.MULTILINE)
+NUMBER_LIST = r"\(?\d+(?:\.\d+)+\)?(?:(?:,| and| to| or|–|-)\s*\(?\d+(?:\.\d+)+\)?)*"
+REFERENCE = re.compile(
+    rf"(?:[Ee]quations?|[Ee]qs?\.|[Ss]ections?|[Cc]hapters?|§+|[Pp]rop(?:ositions?|s?\.)|[Tt]h(?:eorems?|ms?\.?)"
+    rf"|[Ff]ig(?:ures?|s?\.)|[Tt]ables?|[Ll]emmas?|[Cc]orollar(?:y|ies)|[Dd]efinitions?|arXiv:?|Python|CUDA|[Vv]ersions?"
+    rf"|Apache|CC BY(?:-SA)?)\s+{NUMBER_LIST}|\(\d+\.\d+\)|^#+ .*$", re.MULTILINE)
+DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\w*\.\d)")
+ALLOW = re.compile(r"^%\s*allow-number:\s*\S")
+
+
+def chapters() -> list[Path]:
+    return sorted((ROOT / "book").glob("*.md"))
+
+
+def notebook(path: Path):
+    with path.open(encoding="utf-8") as file:
+        if not is_myst_markdown_notebook(file):
+            return None
+    return read_myst_markdown_notebook(path.read_text(encoding="utf-8"), path=str(path))
+
+
+def code_cells(path: Path) -> list:
+    found = notebook(path)
+    return [cell for cell in found.cells if cell.cell_type == "code"] if found else []
+
+
+def without_verbatim(markdown: str) -> str:
+    """Drop fenced code and math; keep the prose inside other directives."""
+    kept, opened = [], []
+    for line in markdown.splitlines():
+        fence = FENCE.match(line)
+        if fence and opened and not fence[3] and fence[1].startswith(opened[-1][0]):
+            opened.pop()
+        elif fence:
+            opened.append((fence[1], not fence[2] or fence[3] in VERBATIM))
+        elif not any(verbatim for _, verbatim in opened):
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def typed_decimals(markdown: str) -> list[str]:
+    """Return the decimal numbers in prose that are neither glued, math, code, nor a reference to a numbered thing."""
+    paragraphs = re.split(r"\n\s*\n", NOT_PROSE.sub(" ", without_verbatim(markdown)))
+    checked = "\n\n".join(p for p in paragraphs if not any(ALLOW.match(line) for line in p.splitlines()))
+    checked = re.sub(r"^%.*$", "", checked, flags=re.MULTILINE)
+    return DECIMAL.findall(REFERENCE.sub(" ", checked))
+
+
+def literal_styles(code: str) -> list[str]:
+    """Return the sizes, colours and fonts that code spells out instead of taking them from the style."""
+    found = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.keyword) and node.arg in STYLED:
+            literals = [n for n in ast.walk(node.value) if isinstance(n, ast.Constant)]
+            named = isinstance(node.value, ast.Constant | ast.Tuple | ast.List)
+            if named and any(isinstance(n.value, str | int | float) and not isinstance(n.value, bool)
+                             and n.value not in FREE for n in literals):
+                found.append(f"line {node.value.lineno}: {node.arg}={ast.unparse(node.value)}")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and HEX.fullmatch(node.value):
+            found.append(f"line {node.lineno}: {node.value}")
+        elif isinstance(node, ast.Attribute) and node.attr in {"rcParams", "set_size_inches", "set_fontsize"}:
+            found.append(f"line {node.lineno}: {node.attr}")
+    return found
+
+
+@pytest.mark.parametrize("path", chapters(), ids=lambda p: p.stem)
+class TestChapter:
+    """Every page of the book."""
+
+    def test_figures_have_caption_name_and_alt_text(self, path):
+        for n, cell in enumerate(code_cells(path)):
+            options = cell.metadata.get("mystnb", {})
+            if "figure" in options or "image" in options:
+                figure = options.get("figure", {})
+                lacks = [key for key, value in {"caption": figure.get("caption"), "name": figure.get("name"),
+                                                "alt": options.get("image", {}).get("alt")}.items() if not value]
+                assert not lacks, f"{path.name}, cell {n}: the figure lacks {', '.join(lacks)}"
+
+    def test_visible_cells_are_short(self, path):
+        for n, cell in enumerate(code_cells(path)):
+            if not OUT_OF_SIGHT & set(cell.metadata.get("tags", [])):
+                lines = len(cell.source.strip().splitlines())
+                assert lines <= LONGEST_CELL, f"{path.name}, cell {n} has {lines} lines, at most {LONGEST_CELL}"
+
+    def test_cells_leave_style_to_the_style(self, path):
+        found = [f"cell {n}, {text}" for n, cell in enumerate(code_cells(path)) for text in literal_styles(cell.source)]
+        assert not found, f"{path.name}: {'; '.join(found)}"
+
+    def test_decimals_are_glued(self, path):
+        found = notebook(path)
+        prose = [c.source for c in found.cells if c.cell_type == "markdown"] if found else [path.read_text("utf-8")]
+        typed = [number for text in prose for number in typed_decimals(text)]
+        assert not typed, f"{path.name}: typed numbers {', '.join(typed)}; glue them, or say '% allow-number: why'"
+
+    def test_no_machine_path(self, path):
+        assert not re.search(r"(?<![\w.])/(?:work|home|root|tmp|Users)/", path.read_text(encoding="utf-8"))
+
+
+def labels(text: str) -> list[str]:
+    """Return the labels that a page defines."""
+    patterns = (r"^\(([\w:.-]+)\)=\s*$", r"^:(?:label|name):\s*(\S+)", r"\$\$\s*\(([\w:.-]+)\)", r"^\s+name:\s*(\S+)$")
+    body = text.split("\n---\n", 1)[-1]
+    return [name for pattern in patterns for name in re.findall(pattern, body, re.MULTILINE)]
+
+
+def test_labels_are_unique():
+    count = Counter(name for path in chapters() for name in labels(path.read_text(encoding="utf-8")))
+    assert not {name: n for name, n in count.items() if n > 1}
+
+
+def unsolved(text: str) -> tuple[int, set[str]]:
+    """Count a page's exercises; return the labels of those without a solution."""
+    blocks = re.findall(r"^`{3,}\{exercise\}.*?^`{3,}$", text, re.MULTILINE | re.DOTALL)
+    posed = [re.search(r":label: (\S+)", block)[1] for block in blocks]
+    return len(posed), set(posed) - set(re.findall(r"^`{3,}\{solution(?:-start)?\} (\S+)", text, re.MULTILINE))
+
+
+def test_every_chapter_has_exercises_and_every_exercise_its_solution():
+    counts = {p.stem: unsolved(p.read_text(encoding="utf-8")) for p in chapters() if code_cells(p)}
+    assert not {name: open_ for name, (_, open_) in counts.items() if open_}
+    assert not [name for name, (count, _) in counts.items() if not count]
+
+
+def test_an_exercise_without_solution_is_found():
+    text = "```{exercise} A\n:label: a\n```\n\n```{exercise}\n:label: b\n```\n\n```{solution} a\nYes.\n```\n"
+    assert unsolved(text) == (2, {"b"})
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "analysis" / "figures").glob("*.py")), ids=lambda p: p.stem)
+def test_figure_functions_leave_style_to_the_style(path):
+    if path.stem == "style":
+        pytest.skip("this is the style")
+    assert not literal_styles(path.read_text(encoding="utf-8"))
+
+
+def test_references_can_be_read():
+    from pybtex.database import parse_file
+    assert len(parse_file(str(ROOT / "book" / "references.bib")).entries) > 10
+
+
+def test_every_page_is_in_the_table_of_contents():
+    assert sorted(PAGES) == sorted(f"book/{path.stem}" for path in chapters())
+
+
+def test_every_record_of_outputs_has_its_chapter():
+    recorded = {path.stem for path in (ROOT / "tests" / "recorded").glob("*.json")}
+    assert recorded == {path.stem for path in chapters() if notebook(path)}
+
+
+@pytest.mark.parametrize(("text", "typed"), [
+    ("The median is 0.53 nats.", ["0.53"]),
+    ("The median is {glue:text}`m:.2f` nats, in $0.5$ and `0.7`.", []),
+    ("As equation (3.4) and Proposition 3.2.2 say; see (4.5), Eqs. 3.1, 3.2 and 3.3, or Section 2.1.", []),
+    ("% allow-number: the document's own figure\nThey print 1.72.", []),
+    ("% allow-number: here only\nThey print 1.72.\n\nWe find 1.71.", ["1.71"]),
+    ("```{prf:proposition} Name\n:label: p\nIt is 0.25.\n```", ["0.25"]),
+    ("```python\nx = 0.25\n```\n\n$$\na = 0.25\n$$ (eq)\n", []),
+    ("It costs 1.5 s. Then 3 more.", ["1.5"]),
+    ("Python 3.11, arXiv 2406.19384, [page](https://x.org/v1.2/a).", []),
+])
+def test_typed_decimals_are_told_from_other_numbers(text, typed):
+    assert typed_decimals(text) == typed
+
+
+@pytest.mark.parametrize(("code", "count"), [
+    ("ax.plot(x, color='red')", 1), ("ax.plot(x, color=style.COLOURS['content'])", 0),
+    ("plt.subplots(figsize=(3, 4))", 1), ("ax.set_title('a', fontsize=9)", 1), ("ax.fill(x, facecolor='none')", 0),
+    ("ink = '#40004b'", 1), ("plt.rcParams['font.size'] = 3", 1), ("imshow(x, cmap='viridis')", 1),
+])
+def test_literal_styles_are_found(code, count):
+    assert len(literal_styles(code)) == count

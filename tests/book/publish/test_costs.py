@@ -1,0 +1,83 @@
+"""What a chapter costs: measured, kept whole, and never estimated."""
+
+import os
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+from analysis.core.files import write_json
+from book.publish import costs, execution
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    """Keep costs in a temporary folder, for a book of two chapters."""
+    monkeypatch.setattr(execution, "ROOT", tmp_path)
+    monkeypatch.setattr(costs, "FILE", tmp_path / "book" / "costs.json")
+    monkeypatch.setattr(execution, "executed_path", lambda key=None: tmp_path / "executed")
+    (tmp_path / "book").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "book" / f"{name}.md").write_text("#")
+    return tmp_path
+
+
+def test_a_process_is_measured_and_one_that_is_gone_is_not():
+    found = costs.of_process(os.getpid())
+    assert found["cpu_seconds"] > 0
+    assert found["peak_mib"] > 50
+    assert found["seconds"] > 0
+    assert costs.of_process(2**22 + 1) is None
+
+
+@pytest.mark.parametrize("gpu", [None, "Some GPU"])
+def test_a_kernel_is_asked_where_it_computed(gpu):
+    manager, client = start_new_kernel(env=os.environ | {"PYTHONPATH": str(execution.ROOT)})
+    try:
+        if gpu:  # a GPU that holds 3 MiB, as far as analysis.core.device can tell
+            client.execute_interactive("from analysis import device as d; d.describe = lambda _: 'Some GPU'\n"
+                                       "d.peak_memory = lambda _: 3 * 2**20")
+        cost = costs.of_kernel(client, manager.provisioner.pid)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert (cost["device"], cost.get("gpu_mib")) == ((gpu, 3) if gpu else ("cpu", None))
+    assert cost["peak_mib"] > 50
+
+
+def test_costs_are_kept_until_measured_anew_and_forgotten_with_their_chapter(book):
+    one = {"seconds": 3, "cpu_seconds": 2, "peak_mib": 100, "device": "cpu"}
+    write_json(costs.path("one"), one)
+    write_json(costs.path("gone"), one)
+    costs.record()
+    costs.path("one").unlink()
+    write_json(costs.path("two"), {"seconds": 5, "cpu_seconds": 4, "peak_mib": 200, "device": "cpu"})
+    assert costs.record() == ["gone", "two"]
+    assert {n: c["cpu_seconds"] for n, c in costs.read()["cpu"]["chapters"].items()} == {"one": 2, "two": 4}
+    assert "gpu" not in costs.read()
+    costs.path("gone").unlink()
+    write_json(costs.path("two"), one | {"device": "Some GPU", "gpu_mib": 70})
+    assert costs.record() == ["two"]
+    assert costs.read()["gpu"]["machine"].startswith("Some GPU")
+    assert costs.read()["gpu"]["chapters"] == {"two": {"seconds": 3, "cpu_seconds": 2, "peak_mib": 100, "gpu_mib": 70}}
+    assert costs.read()["cpu"]["chapters"]["two"]["cpu_seconds"] == 4
+    assert f"{os.cpu_count()} cores" in costs.read()["cpu"]["machine"]
+
+
+@pytest.mark.parametrize("text", ["{", '{"cpu": {}}', '{"cpu": {"chapters": {"one": {"cpu_seconds": -1}}}}', "[]"])
+def test_a_truncated_or_tampered_file_is_refused(book, text):
+    costs.FILE.write_text(text)
+    with pytest.raises(ValueError, match="no whole file of costs"):
+        costs.read()
+
+
+def test_chapters_come_in_the_order_of_the_book():
+    names = costs.chapters()
+    assert names.index("weighted-mean") < names.index("semi-bias") < names.index("bert-gates")
+    assert "glossary" not in names
+
+
+def test_no_cost_is_kept_of_a_chapter_that_is_gone():
+    kinds = costs.read()
+    assert kinds, "run: make costs"
+    for kind in kinds.values():
+        assert {p.stem for p in (execution.ROOT / "book").glob("*.md")} >= set(kind["chapters"])

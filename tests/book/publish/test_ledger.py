@@ -1,0 +1,82 @@
+"""The ledger: claims, verdicts that must follow from a computation, and how they are gathered."""
+
+import inspect
+import json
+
+import pytest
+from analysis.ledger import MIME, BadLedger
+
+from analysis import ledger
+
+
+def recorded(folder, chapter, *rows):
+    outputs = [{"output_type": "display_data", "data": {MIME: dict(zip(("id", "outcome", "evidence"), row))}}
+               for row in rows]
+    (folder / f"{chapter}.json").write_text(json.dumps([{"source": "", "outputs": outputs}]))
+
+
+def test_there_are_215_claims_in_five_documents():
+    claims = ledger.claims()
+    assert len(claims) == 215
+    counts = {d: sum(c.id.startswith(f"{d}-") for c in claims) for d in ledger.DOCUMENTS}
+    assert counts == {"K": 30, "M": 25, "I": 29, "P": 22, "B": 109}
+
+
+def test_a_missing_claims_file_says_where_to_run(tmp_path):
+    with pytest.raises(BadLedger, match="run this in a checkout"):
+        ledger.claims(tmp_path / "claims.yml")
+
+
+def test_a_verdict_must_follow(capsys):
+    ledger.verdict("K-14", "reproduced", "difference 0", holds=True)
+    with pytest.raises(AssertionError, match="does not follow"):
+        ledger.verdict("K-14", "reproduced", "difference 1", holds=False)
+    with pytest.raises(BadLedger, match="outcome must be one of"):
+        ledger.verdict("K-14", "true", "", holds=True)
+    with pytest.raises(BadLedger, match="K-99 is not in the ledger"):
+        ledger.verdict("K-99", "reproduced", "", holds=True)
+    with pytest.raises(BadLedger, match="K-14: holds must be a computed truth value, got nan"):
+        inspect.unwrap(ledger.verdict)("K-14", "reproduced", "", holds=float("nan"))
+
+
+def test_collect(tmp_path):
+    recorded(tmp_path, "one", ("K-01", "reproduced", "e"), ("K-02", "corrected", "f"))
+    recorded(tmp_path, "two", ("M-01", "conditional", "g"))
+    found = ledger.collect(tmp_path)
+    assert list(found) == ["K-01", "K-02", "M-01"]
+    assert found["M-01"].chapter == "two"
+    recorded(tmp_path, "three", ("K-01", "reproduced", "e"))
+    with pytest.raises(BadLedger, match="K-01 has two verdicts"):
+        ledger.collect(tmp_path)
+    (tmp_path / "three.json").write_text("[{")
+    with pytest.raises(BadLedger, match="not a whole file"):
+        ledger.collect(tmp_path)
+
+
+@pytest.mark.parametrize(("emitted", "message"), [
+    ([1], "not a whole file"), ({"outcome": "reproduced"}, "not a whole file"), (None, "not a whole file"),
+    ({"id": "Z-9", "outcome": "reproduced", "evidence": "e"}, "Z-9 'reproduced', which is no claim"),
+    ({"id": "K-01", "outcome": "splendid", "evidence": "e"}, "K-01 'splendid', which is no claim or no outcome"),
+])
+def test_what_is_no_verdict_is_refused(tmp_path, emitted, message):
+    (tmp_path / "one.json").write_text(json.dumps([{"outputs": [{"data": {ledger.MIME: emitted}}]}]))
+    with pytest.raises(BadLedger, match=message):
+        ledger.collect(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"- {id: 5, document: d, place: p, claim: c, chapter: x}",
+                                     b"", b"- null", b"- [", b"a: 1"])
+def test_what_is_no_list_of_claims_is_refused(tmp_path, content):
+    (tmp_path / "claims.yml").write_bytes(content)
+    with pytest.raises(BadLedger, match=r"claims\.yml"):
+        ledger.claims(tmp_path / "claims.yml")
+
+
+def test_claims_file_is_checked(tmp_path):
+    row = "{id: K-01, document: d, place: p, claim: c, chapter: x}"
+    (tmp_path / "claims.yml").write_text(f"- {row}\n- {row}\n")
+    with pytest.raises(BadLedger, match="K-01 more than once"):
+        ledger.claims(tmp_path / "claims.yml")
+    (tmp_path / "bad.yml").write_text("- {id: K-01, colour: red}\n")
+    with pytest.raises(BadLedger, match="cannot be read"):
+        ledger.claims(tmp_path / "bad.yml")

@@ -1,0 +1,122 @@
+"""What the chapters on GPT-2's heads compute, on a GPU that is only pretended: the CPU's numbers, computed there."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from analysis.models import checkpoints, pretrained
+from analysis.surveys import induction_probe, semi_bias_probe
+from analysis.training import attention_only
+from book.studies.patterns_and_messages import costs, equality_gpt2, readings, spectra_gpt2
+from book.studies.semi_bias import first_layer
+from book.studies.semi_bias import gpt2 as semi_bias_gpt2
+from book.studies.shared import equality
+from book.studies.weighted_mean import gpt2 as dial_gpt2
+from tests.analysis.fake_device import GPU, OnGPU, pretended
+from tests.analysis.tiny import GPT2, write_model
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A random GPT-2 with a token table and the tokenizer of gpt2-mini."""
+    mini = checkpoints.find("gpt2-mini")
+    folder = tmp_path_factory.mktemp("gpt2") / "tiny"
+    with torch.random.fork_rng():
+        write_model(folder, GPT2 | {"vocab_size": 2048, "n_positions": 128})
+    pretrained.tokenizer(mini).save_pretrained(folder)
+    return checkpoints.find("tiny", folder=folder)
+
+
+class Products(TorchDispatchMode):
+    """Notes of every product of matrices whether it was computed on the GPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.on_gpu = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        """Look at it and let it pass."""
+        if func._schema.name in ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"):
+            self.on_gpu.add(any(isinstance(x, OnGPU) for x in tree_leaves((args, kwargs))))
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def only_there():
+    """Within it there is a GPU, and all products of matrices must be computed on it."""
+    with pretended(), Products() as products:
+        yield
+    assert products.on_gpu == {True}
+
+
+def compare(found, due):
+    """Hold arrays by name to those of the CPU."""
+    assert found.keys() == due.keys()
+    for name, values in due.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("module", [dial_gpt2, equality_gpt2, semi_bias_gpt2, spectra_gpt2])
+def test_an_experiment_computes_where_it_is_told_to(tiny, monkeypatch, module):
+    monkeypatch.setattr(module.checkpoints, "find", lambda name: tiny)
+    due = module.compute(torch.device("cpu"))
+    with only_there():
+        found = module.compute(GPU)
+    compare(found.arrays, due.arrays)
+    assert found.values.keys() == due.values.keys()
+
+
+@pytest.mark.parametrize("measure", [readings.readings, equality.entropy_shares])
+@pytest.mark.parametrize("seed", [None, 0], ids=["trained", "control"])
+def test_a_model_reads_text_where_it_is_told_to(tiny, measure, seed):
+    some = {"control_seed": seed, "passages": 1, "tokens": 24}
+    due = measure(tiny, **some)
+    with only_there():
+        found = measure(tiny, **some, device=GPU)
+    parts = due if isinstance(due, dict) else {"": due}
+    there = found if isinstance(found, dict) else {"": found}
+    assert all(isinstance(values, OnGPU) for values in there.values())
+    compare({name: values.cpu() for name, values in there.items()}, parts)
+
+
+def test_a_first_layer_lies_where_it_is_told_to(tiny):
+    due = first_layer.token_table(tiny, "a text")
+    with only_there():
+        found = first_layer.token_table(tiny, "a text", device=GPU)
+        for layer in (first_layer.read(tiny, device=GPU), first_layer.control(tiny, device=GPU)):
+            parts = (layer.tokens, layer.positions, layer.sigma_p, layer.folded.W_K, layer.ln.gain)
+            assert all(isinstance(part, OnGPU) for part in parts)
+    compare(found._asdict(), due._asdict())
+
+
+def test_a_loss_without_a_bias_is_that_of_the_cpu():
+    model = pretrained.load(checkpoints.find("gpt2-mini"), task="lm", dtype=torch.float64)
+    windows = torch.arange(40).reshape(2, 20)
+    due = first_layer.loss_without(model, windows, "b_Q")
+    assert due != first_layer.loss_without(model, windows)
+    with only_there():
+        assert first_layer.loss_without(model.to(GPU), windows.to(GPU), "b_Q") == pytest.approx(due, rel=1e-9)
+
+
+def test_probes_look_where_the_model_is():
+    config = attention_only.Config(model=24, length=40, longest=16)
+    watched = [(induction_probe.make_probe(config), lambda: attention_only.Transformer(config)),
+               (semi_bias_probe.semi_bias_probe, lambda: pretrained.load(checkpoints.find("gpt2-mini"), task="lm"))]
+    for probe, model in watched:
+        due = probe(0, model())
+        with only_there():
+            found = probe(0, model().to(GPU))
+        compare(found, due)
+
+
+def test_costs_are_timed_where_they_are_told_to(monkeypatch):
+    for name, size in {"MODEL": 12, "HEAD": 3, "CHANNEL": 4, "LENGTHS": (4, 8)}.items():
+        monkeypatch.setattr(costs, name, size)
+    with only_there():
+        assert (costs.compute(GPU).array("seconds") > 0).all()
