@@ -11,7 +11,7 @@ from analysis.decomposition import bilinear_form
 from analysis.decomposition.score_terms import score_terms
 from analysis.transformer.attention import compute_scores, softmax
 
-from .tiny import draw, random_layer
+from tests.analysis.tiny import draw, random_layer
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 

@@ -13,7 +13,7 @@ from analysis.decomposition.score_terms import semi_bias
 from analysis.transformer import positional_encodings
 from analysis.transformer.attention import attend, compute_scores, softmax
 
-from .tiny import draw, random_layer
+from tests.analysis.tiny import draw, random_layer
 
 CLOSE = {"rtol": 1e-11, "atol": 1e-11}
 

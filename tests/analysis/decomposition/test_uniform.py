@@ -17,7 +17,7 @@ from analysis.maps import entropy
 from analysis.transformer.attention import attend, compute_scores, mask_future
 from analysis.transformer.layernorm import layer_norm
 
-from .tiny import draw, random_layer
+from tests.analysis.tiny import draw, random_layer
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 

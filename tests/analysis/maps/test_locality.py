@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from tests.unit.test_bias import draw
+from tests.analysis.decomposition.test_score_terms import draw
 
 from analysis.core.weights import AttentionWeights
 from analysis.decomposition.folding import fold_layer_norm

@@ -6,7 +6,7 @@ from analysis.core.files import sha256
 from analysis.models import checkpoints
 from analysis.models.checkpoints import NotFound, Tampered, find
 
-from .tiny import write_hub_cache, write_model
+from tests.analysis.tiny import write_hub_cache, write_model
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.unit.test_circuits import SMALL, make
+from tests.analysis.transformer.test_attention_only import SMALL, make
 
 from analysis.surveys.induction_probe import make_probe, split_loss
 from analysis.training import attention_only

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.analysis.training.test_induction_training import SMALL, probe
+from tests.analysis.training.test_attention_only import SMALL, make_probe
 
 from analysis.core import device
 from analysis.training import attention_only, dna_classifier, gpt2_mini
@@ -27,7 +27,7 @@ def train_gpt2(out, where):
 
 
 def train_induction(out, where):
-    _, run = attention_only.train(out, steps=3, config=SMALL, probe=probe(SMALL), name=None)
+    _, run = attention_only.train(out, steps=3, config=SMALL, probe=make_probe(SMALL), name=None)
     np.savez(out / "trace.npz", **run.trace, loss=run.losses)
     return out / "trace.npz"
 

@@ -10,7 +10,7 @@ from analysis.models import checkpoints, parameters, pretrained
 from analysis.surveys import records
 from book.studies.semi_bias import gpt2 as semi_bias_gpt2
 
-from .tiny import BERT, GPT2, write_model
+from tests.analysis.tiny import BERT, GPT2, write_model
 
 
 @pytest.fixture(autouse=True)
