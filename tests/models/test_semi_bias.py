@@ -8,7 +8,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from analysis import checkpoints, weights
 from analysis.attention import attend, compute_scores
 from analysis.bias import fold_value_bias, score_terms, semi_bias, six_terms
-from analysis.experiments.semi_bias import equality, fill_module, loss_without, read, token_table
+from analysis.experiments.semi_bias import equality, fill_module, loss_without, map_error, read, token_table
 from analysis.layernorm import layer_norm
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
@@ -143,10 +143,17 @@ def test_equality_tells_identities_from_misprints(folder):
     ck = checkpoints.find("made-up", folder=folder[0])
     layer = read(ck)
     found = equality(layer.tokens[:20], layer.positions[:20], layer.weights, layer.ln)
-    wrong = {"no_query_bias", "value_at_query", "bias_in_sum_over_keys"}
+    wrong = {"no_query_bias", "two_terms_unscaled", "value_at_query", "bias_in_sum_over_keys"}
     if layer.weights.heads > 1:
         wrong.add("bias_in_sum_over_heads")
     assert {name for name, gap in found.items() if gap > 1e-12} == wrong
+
+
+def test_the_map_of_the_semi_bias_is_that_of_the_module(folder, monkeypatch):
+    layer = read(checkpoints.find("made-up", folder=folder[0]))
+    assert map_error(layer.positions, layer.weights) < 1e-12
+    monkeypatch.setattr("analysis.experiments.semi_bias.semi_bias", lambda y, w: 1.001 * semi_bias(y, w))
+    assert map_error(layer.positions, layer.weights) == pytest.approx(1e-3)
 
 
 def test_loss_changes_with_the_query_bias_only():
