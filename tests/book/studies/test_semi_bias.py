@@ -1,0 +1,67 @@
+"""The study of the semi-bias on another GPT-2 and other texts than the book's, and its small functions."""
+
+import numpy as np
+import pytest
+
+from analysis.ledger import Verdict
+from book import publish
+from book.publish.claims import NoVerdict
+from book.publish.numbers import named_numbers
+from book.studies import semi_bias as study
+from book.studies.semi_bias.measure import Citation, arxiv_month, name_heads, sign_probability
+from tests.unit.tiny import GPT2, write_model
+
+HEADS, POSITIONS = GPT2["n_head"], 40
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("semi-bias")
+    (folder / "own.txt").write_text("The value of the name is returned by the function.\n\n" * 200)
+    model = write_model(folder / "another", {**GPT2, "n_positions": POSITIONS})
+    return study.measure(str(model), str(folder / "own.txt"), "cpu")
+
+
+def test_another_gpt2_is_measured(measured):
+    assert measured.sources == ("Computed just now with the model another and the texts of own.txt; "
+                                "the book shows gpt2.",)
+    assert measured.tilt.raw.shape == (HEADS, POSITIONS)
+    assert max(max(errors.values()) for errors in measured.exact_errors.values()) < 1e-12
+    assert len(measured.tokens.gpt2.titles) == HEADS
+
+
+def test_every_number_of_another_gpt2_can_be_glued(measured):
+    numbers = dict(named_numbers(measured))
+    assert numbers["sb-heads"] == HEADS
+    assert numbers["sb-places"] == POSITIONS
+    assert all(np.isfinite(value) for value in numbers.values() if not isinstance(value, str))
+
+
+def test_another_gpt2_gets_verdicts_or_notes_and_no_errors(measured, monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    publish.verdicts(study, measured)
+    assert {result.id: type(result) for result in shown if result.id in ("K-15", "K-19", "K-24")} == {
+        "K-15": Verdict, "K-19": NoVerdict, "K-24": NoVerdict}
+    assert len(shown) == 30
+
+
+@pytest.mark.parametrize("identifier", ["hep-th/9711200", "2413.00001", "2406", ""])
+def test_an_identifier_without_a_month_is_refused(identifier):
+    with pytest.raises(ValueError, match="YYMM"):
+        arxiv_month(identifier)
+
+
+def test_the_month_is_in_the_identifier():
+    assert Citation("0704.0001", 2006).dated == (2007, 4)
+
+
+@pytest.mark.parametrize(("heads", "names"), [((3, 4, 7), "3, 4 and 7"), ((0, 2), "0 and 2"), ((5,), "5"),
+                                              ((), "no head")])
+def test_heads_are_named(heads, names):
+    assert name_heads(heads) == names
+
+
+@pytest.mark.parametrize(("count", "heads", "probability"), [(3, 3, 0.25), (2, 3, 1.0), (11, 12, 26 / 4096)])
+def test_the_probability_of_so_many_heads_of_one_sign(count, heads, probability):
+    assert sign_probability(count, heads) == pytest.approx(probability)
