@@ -9,20 +9,18 @@ from analysis.plotting import style
 PARTS = {"T^p": "semi_bias", "T^{pp}": "positional", "T^p + T^{pp}": "content"}
 
 
-def position_table(table: np.ndarray, every: int, limit: float, axes_scores: np.ndarray, share: np.ndarray) -> Figure:
+def position_table(table: np.ndarray, every: int, axes_scores: np.ndarray, share: np.ndarray) -> Figure:
     """Draw the table of positions beside its first principal axes.
 
     Parameters
     ----------
     table
-        ``(row, model)``: every ``every``-th row.
-    limit
-        End of the colour scale.
+        ``(row, model)``: every ``every``-th row; the colour scale ends at its largest entry.
     axes_scores
         ``(position, axis)``, of which the first three are drawn; ``share`` is their part of the variance.
     """
     fig, (left, right) = style.new(1, 2, size="wide", width_ratios=[1.25, 1])
-    shown = left.imshow(table, aspect="auto", cmap=style.SCORE_CMAP, norm=style.centred(table, limit),
+    shown = left.imshow(table, aspect="auto", cmap=style.SCORE_CMAP, norm=style.centred(table),
                         extent=(0, table.shape[1], len(table) * every, 0))
     left.set(xlabel="channel of the stream", ylabel="position")
     fig.colorbar(shown, ax=left, label="entry of P", extend="both")

@@ -90,9 +90,10 @@ def equality(e: Tensor, p: Tensor, layer: AttentionWeights, ln: LayerNormWeights
     ours, module = attend(x, layer, causal=True), fill_module(layer)
     output, attention = run_module(module, x)
     due, terms = compute_scores(x, layer), score_terms(x, layer)
-    two = softmax((terms.content + terms.semi_bias[..., None, :]).masked_fill(ours.attention == 0, -math.inf))
+    two = (terms.content + terms.semi_bias[..., None, :]).masked_fill(ours.attention == 0, -math.inf)
     pairs = {"attention": (ours.attention, attention), "output": (ours.output, output),
-             "four_terms": (terms.total(), due), "two_terms": (two, attention),
+             "four_terms": (terms.total(), due), "two_terms": (softmax(two), attention),
+             "two_terms_unscaled": (softmax(math.sqrt(layer.channel) * two), attention),
              "six_terms": (six_terms(e, p, layer, ln).total(), due),
              "value_folded": (run_module(fill_module(fold_value_bias(layer)), x)[0], output)}
     module.c_attn.bias[layer.model:2 * layer.model] = 0
@@ -116,6 +117,18 @@ def _misprints(x: Tensor, layer: AttentionWeights, attention: Tensor) -> dict[st
     return {"value_at_query": out(attention.sum(-1, keepdim=True) * values),
             "bias_in_sum_over_keys": out(plain + keys * layer.b_V[:, None]),
             "bias_in_sum_over_heads": content + layer.heads * carried, "bias_outside": content + carried}
+
+
+def map_error(positions: Float[Tensor, "position model"], layer: AttentionWeights) -> float:
+    """Hold the semi-bias of positions to transformers' module, which forms every key; relative to the largest value.
+
+    The module's query of a row of zeros is ``b_Q``, and its key of a position less that of zeros is ``p W_K``.
+    """
+    project_all = fill_module(layer).c_attn
+    query, key_of_zeros, _ = project_all(torch.zeros_like(positions[:1])).chunk(3, dim=-1)
+    keys = project_all(positions).chunk(3, dim=-1)[1] - key_of_zeros
+    by_head = (query * keys).unflatten(-1, (layer.heads, layer.channel)).sum(-1).T / math.sqrt(layer.channel)
+    return float((semi_bias(positions, layer) - by_head).abs().max() / by_head.abs().max())
 
 
 def loss_without(model: nn.Module, windows: Int[Tensor, "window position"], part: str | None = None,

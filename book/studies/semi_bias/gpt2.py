@@ -9,15 +9,13 @@ import math
 import numpy as np
 import torch
 
-from analysis.decomposition.folding import fold_layer_norm
-from analysis.decomposition.score_terms import key_direction, semi_bias
-from analysis.maps.locality import causal_attention, nearest_mass, position_only, position_scores
-from analysis.models import checkpoints, parameters
-from analysis.statistics.correlation import recency
-from analysis.surveys.records import Experiment, Result, Value
-from analysis.transformer.attention import project
-from analysis.transformer.layernorm import layer_norm, sigma
-from book.studies.semi_bias.first_layer import equality
+from analysis import checkpoints, weights
+from analysis.attention import project
+from analysis.bias import fold_layer_norm, key_direction, semi_bias
+from analysis.experiments.semi_bias import equality, map_error
+from analysis.layernorm import layer_norm, sigma
+from analysis.locality import listen, nearest_mass, position_only, position_scores, recency
+from analysis.records import Experiment, Result, Value
 
 WIDTHS = (0.0, 1.0, 2.0)
 DRAWS = 1000
@@ -120,12 +118,15 @@ def _sizes(p, layer, ln, folded) -> dict:
 
 
 def _equality(p, layer, ln) -> dict[str, Value]:
-    """Hold the rewriting to transformers' module on the real layer; tokens are drawn, as wide as a position."""
-    p = p[:100]
+    """Hold the rewriting to transformers' module on the real layer; tokens are drawn, as wide as a position.
+
+    The map of the semi-bias is held to it at every position, all else at the first 100.
+    """
+    first = p[:100]
     g = torch.Generator().manual_seed(1)
-    e = torch.randn(p.shape, generator=g, dtype=torch.float64).to(p.device) * sigma(p).median()
-    return {f"error_{name}": Value(gap, tolerance=1e-12 if gap < 1e-11 else 1e-9)
-            for name, gap in equality(e, p, layer, ln).items()}
+    e = torch.randn(first.shape, generator=g, dtype=torch.float64).to(p.device) * sigma(first).median()
+    errors = equality(e, first, layer, ln) | {"map": map_error(p, layer)}
+    return {f"error_{name}": Value(gap, tolerance=1e-12 if gap < 1e-11 else 1e-9) for name, gap in errors.items()}
 
 
 EXPERIMENT = Experiment(summary="GPT-2's first layer: the semi-bias of its positions, the "

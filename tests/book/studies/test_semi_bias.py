@@ -1,159 +1,67 @@
-"""The parts of a score against transformers' own GPT-2 attention: random tiny configurations, and real weights."""
+"""The study of the semi-bias on another GPT-2 and other texts than the book's, and its small functions."""
 
+import numpy as np
 import pytest
-import torch
-from safetensors.torch import save_file
-from transformers import GPT2Config, GPT2LMHeadModel
 
-from analysis.decomposition.folding import fold_value_bias
-from analysis.decomposition.score_terms import score_terms, semi_bias, six_terms
-from analysis.models import checkpoints, parameters
-from analysis.transformer.attention import attend, compute_scores
-from analysis.transformer.layernorm import layer_norm
-from book.studies.semi_bias.first_layer import equality, fill_module, loss_without, read, token_table
+from analysis.ledger import Verdict
+from book import publish
+from book.publish.claims import NoVerdict
+from book.publish.numbers import named_numbers
+from book.studies import semi_bias as study
+from book.studies.semi_bias.measure import Citation, arxiv_month, name_heads, sign_probability
+from tests.unit.tiny import GPT2, write_model
 
-TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
-
-
-def assert_near(found, due, dtype):
-    """Relative to the scale of what is due."""
-    scale = due[due.isfinite()].abs().max()
-    torch.testing.assert_close(found / scale, due / scale, rtol=0, atol=TOLERANCE[dtype])
-
-
-def causal_mask(n, dtype):
-    return torch.full((n, n), torch.finfo(dtype).min, dtype=dtype).triu(1)[None, None]
-
-
-def tiny(seed, dtype, **kwargs):
-    """Return a random model (biases too) and its checkpoint-like parts."""
-    torch.manual_seed(seed)
-    config = GPT2Config(vocab_size=50, n_positions=24, n_layer=2, bos_token_id=0, eos_token_id=0,
-                        attn_implementation="eager", **kwargs)
-    model = GPT2LMHeadModel(config).to(dtype).eval().requires_grad_(False)
-    for parameter in model.parameters():
-        parameter.add_(0.3 * torch.randn_like(parameter))
-    return model
-
-
-@pytest.fixture(params=[(16, 4), (24, 3), (10, 1)], ids=["16x4", "24x3", "10x1"])
-def folder(request, tmp_path):
-    """A made-up GPT-2 laid out like the hub's, with its token table."""
-    width, heads = request.param
-    model = tiny(width, torch.float32, n_embd=width, n_head=heads)
-    model.save_pretrained(tmp_path)
-    return tmp_path, model
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_parts_equal_the_module_in_a_model_laid_out_like_the_hubs(folder, dtype):
-    path, model = folder
-    model = model.to(dtype)
-    ck = checkpoints.find("made-up", folder=path)
-    ids = torch.randint(0, 50, (2, 20), generator=torch.Generator().manual_seed(1))
-    e, p = parameters.tokens(ck, dtype=dtype)[ids], parameters.positions(ck, dtype=dtype)[:20]
-    layer, ln = parameters.attention_layer(ck, 0, dtype=dtype), parameters.layer_norm(ck, "attention", 0, dtype=dtype)
-    out = model(ids, output_attentions=True)
-    x = layer_norm(e + p, ln)
-    ours = attend(x, layer, causal=True)
-    assert_near(ours.attention, out.attentions[0], dtype)
-    assert_near(ours.output, model.transformer.h[0].attn(model.transformer.h[0].ln_1(e + p), attention_mask=
-                                                        causal_mask(20, dtype))[0], dtype)
-    due = compute_scores(x, layer)
-    assert_near(score_terms(x, layer).total(), due, dtype)
-    assert_near(six_terms(e, p, layer, ln).total(), due, dtype)
+HEADS, POSITIONS = GPT2["n_head"], 40
 
 
 @pytest.fixture(scope="module")
-def real():
-    try:
-        ck = checkpoints.find("gpt2", sources=("folder", "hub", "models"))
-    except checkpoints.NotFound:
-        pytest.skip("the parameters of GPT-2 are not on this machine (set ANALYSIS_MODELS)")
-    return ck
+def measured(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("semi-bias")
+    (folder / "own.txt").write_text("The value of the name is returned by the function.\n\n" * 200)
+    model = write_model(folder / "another", {**GPT2, "n_positions": POSITIONS})
+    return study.measure(str(model), str(folder / "own.txt"), "cpu")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_parts_equal_the_module_on_the_real_first_layer(real, dtype):
-    layer = parameters.attention_layer(real, 0, dtype=dtype)
-    ln, p = parameters.layer_norm(real, "attention", 0, dtype=dtype), parameters.positions(real, dtype=dtype)[:100]
-    e = 0.14 * torch.randn(p.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(dtype)
-    x = layer_norm(e + p, ln)
-    module = fill_module(layer)
-    mask = causal_mask(len(x), dtype)
-    with torch.no_grad():
-        output, attention = module(x[None], attention_mask=mask)[:2]
-        ours = attend(x, layer, causal=True)
-        assert_near(ours.attention, attention[0], dtype)
-        assert_near(ours.output, output[0], dtype)
-        due = compute_scores(x, layer)
-        assert_near(score_terms(x, layer).total(), due, dtype)
-        assert_near(six_terms(e, p, layer, ln).total(), due, dtype)
-        module.c_attn.bias[768:1536] = 0
-        assert_near(module(x[None], attention_mask=mask)[0], output, dtype)
-        folded = fold_value_bias(layer)
-        assert_near(fill_module(folded)(x[None], attention_mask=mask)[0], output, dtype)
+def test_another_gpt2_is_measured(measured):
+    assert measured.sources == ("Computed just now with the model another and the texts of own.txt; "
+                                "the book shows gpt2.",)
+    assert measured.tilt.raw.shape == (HEADS, POSITIONS)
+    assert max(max(errors.values()) for errors in measured.exact_errors.values()) < 1e-12
+    assert len(measured.tokens.gpt2.titles) == HEADS
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("width", "heads"), [(16, 4), (24, 3), (10, 1)])
-def test_key_bias_and_value_bias_in_the_module(width, heads, dtype):
-    module = tiny(3, dtype, n_embd=width, n_head=heads).transformer.h[0].attn
-    x, mask = torch.randn(1, 12, width, dtype=dtype), causal_mask(12, dtype)
-    before = module(x, attention_mask=mask)[0]
-    module.c_attn.bias[width:2 * width] = 0
-    assert_near(module(x, attention_mask=mask)[0], before, dtype)
-    module.c_proj.bias += module.c_attn.bias[2 * width:] @ module.c_proj.weight
-    module.c_attn.bias[2 * width:] = 0
-    assert_near(module(x, attention_mask=mask)[0], before, dtype)
-    module.c_attn.bias[:width] = 0
-    assert (module(x, attention_mask=mask)[0] - before).abs().max() > 1e-3
+def test_every_number_of_another_gpt2_can_be_glued(measured):
+    numbers = dict(named_numbers(measured))
+    assert numbers["sb-heads"] == HEADS
+    assert numbers["sb-places"] == POSITIONS
+    assert all(np.isfinite(value) for value in numbers.values() if not isinstance(value, str))
 
 
-def test_semi_bias_of_tokens_when_a_checkpoint_has_them(folder):
-    path, model = folder
-    ck = checkpoints.find("made-up", folder=path)
-    assert parameters.has(ck, "wte.weight")
-    layer = parameters.attention_layer(ck, 0)
-    width, attn = layer.model, model.transformer.h[0].attn
-    keys = (model.transformer.wte.weight @ attn.c_attn.weight[:, width:2 * width]).view(-1, layer.heads, layer.channel)
-    due = torch.einsum("hc,vhc->hv", attn.c_attn.bias[:width].view(layer.heads, -1), keys) / layer.channel**0.5
-    assert_near(semi_bias(parameters.tokens(ck), layer), due, torch.float32)
-    table = token_table(ck, "a text")
-    assert_near(torch.tensor(table.scores).float(), due, torch.float32)
-    assert table.norm.shape == table.counts.shape == (50,)
-    assert not table.counts.any()  # a folder without a tokenizer counts nothing
+def test_another_gpt2_gets_verdicts_or_notes_and_no_errors(measured, monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    publish.verdicts(study, measured)
+    assert {result.id: type(result) for result in shown if result.id in ("K-15", "K-19", "K-24")} == {
+        "K-15": Verdict, "K-19": NoVerdict, "K-24": NoVerdict}
+    assert len(shown) == 30
 
 
-def test_a_checkpoint_without_tokens_says_so(folder, tmp_path):
-    _, model = folder
-    part = tmp_path / "part"
-    part.mkdir()
-    (part / "config.json").write_text((tmp_path / "config.json").read_text())
-    state = {k: v.contiguous() for k, v in model.transformer.state_dict().items() if k != "wte.weight"}
-    save_file(state, part / "model.safetensors")
-    ck = checkpoints.find("made-up", folder=part)
-    assert not parameters.has(ck, "wte.weight")
-    assert token_table(ck, "a text") is None
-    assert read(ck).tokens is None
-    with pytest.raises(parameters.MissingTensor, match=r"wte\.weight"):
-        parameters.tokens(ck)
+@pytest.mark.parametrize("identifier", ["hep-th/9711200", "2413.00001", "2406", ""])
+def test_an_identifier_without_a_month_is_refused(identifier):
+    with pytest.raises(ValueError, match="YYMM"):
+        arxiv_month(identifier)
 
 
-def test_equality_tells_identities_from_misprints(folder):
-    ck = checkpoints.find("made-up", folder=folder[0])
-    layer = read(ck)
-    found = equality(layer.tokens[:20], layer.positions[:20], layer.weights, layer.ln)
-    wrong = {"no_query_bias", "value_at_query", "bias_in_sum_over_keys"}
-    if layer.weights.heads > 1:
-        wrong.add("bias_in_sum_over_heads")
-    assert {name for name, gap in found.items() if gap > 1e-12} == wrong
+def test_the_month_is_in_the_identifier():
+    assert Citation("0704.0001", 2006).dated == (2007, 4)
 
 
-def test_loss_changes_with_the_query_bias_only():
-    model = tiny(5, torch.float64, n_embd=16, n_head=4)
-    windows = torch.randint(0, 50, (3, 15), generator=torch.Generator().manual_seed(1))
-    whole = loss_without(model, windows)
-    assert abs(loss_without(model, windows, "b_K", (0, 1)) - whole) < 1e-12
-    assert abs(loss_without(model, windows, "b_Q", (0,)) - whole) > 1e-4
-    assert abs(loss_without(model, windows) - whole) < 1e-15  # the model itself was left alone
+@pytest.mark.parametrize(("heads", "names"), [((3, 4, 7), "3, 4 and 7"), ((0, 2), "0 and 2"), ((5,), "5"),
+                                              ((), "no head")])
+def test_heads_are_named(heads, names):
+    assert name_heads(heads) == names
+
+
+@pytest.mark.parametrize(("count", "heads", "probability"), [(3, 3, 0.25), (2, 3, 1.0), (11, 12, 26 / 4096)])
+def test_the_probability_of_so_many_heads_of_one_sign(count, heads, probability):
+    assert sign_probability(count, heads) == pytest.approx(probability)
