@@ -1,1 +1,6 @@
-"""The study behind the page patterns-and-messages."""
+"""Attention as patterns and messages: the rewriting, what belongs to a head, its spectra, and where the form stops."""
+
+from book.studies.patterns_and_messages import claims
+from book.studies.patterns_and_messages.measure import measure
+
+__all__ = ["claims", "measure"]

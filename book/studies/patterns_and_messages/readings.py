@@ -19,12 +19,15 @@ SEEN = 8  # rows that see fewer keys are left out
 
 def layers(
     checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 8, tokens: int = 64,
-    device: torch.device | str = "cpu",
+    source: str | None = None, device: torch.device | str = "cpu",
 ) -> Iterator[list[tuple[AttentionWeights, Float[Tensor, "position model"]]]]:
-    """Run a GPT-2 on bundled passages; yield, for each, every layer's weights with what it reads, in float64."""
-    model = pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
-    tokenizer, layer_weights = pretrained.tokenizer(checkpoint), [weights_of(block.attn) for block in model.h]
-    for text in texts.passages(count=passages):
+    """Run a GPT-2 on passages; yield, for each, every layer's weights with what it reads, in float64.
+
+    ``source`` is a text file or a folder of them to read in place of the bundled passages.
+    """
+    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
+    tokenizer, layer_weights = models.tokenizer(checkpoint), [weights_of(block.attn) for block in model.h]
+    for text in texts.passages(count=passages, source=source):
         ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]], device=device)
         states = model(ids, output_hidden_states=True).hidden_states
         yield [(w, block.ln_1(h)[0]) for w, block, h in zip(layer_weights, model.h, states)]

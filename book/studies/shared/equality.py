@@ -25,6 +25,20 @@ def random_layer(head: int, model: int, channel: int, seed: int = 0) -> Attentio
     return AttentionWeights(*(t / t[0].numel() ** 0.25 if t.ndim == 3 else t for t in drawn))
 
 
+def draw(*shape: int, seed: int = 1, device: torch.device | str = "cpu") -> torch.Tensor:
+    """Draw standard normal numbers in float64, the same on every device."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(device)
+
+
+def relative_gap(one: torch.Tensor, other: torch.Tensor) -> float:
+    """Return the largest difference of two tensors as a share of the largest entry of the second.
+
+    >>> relative_gap(torch.tensor([1.0, 3.0]), torch.tensor([1.0, -4.0]))
+    1.75
+    """
+    return ((one - other).abs().max() / other.abs().max()).item()
+
+
 def gaps(family: str, layer: AttentionWeights, x: Residual) -> dict[str, float]:
     """Return the largest difference of each form to the module's output, as a share of its largest entry.
 
@@ -48,19 +62,19 @@ def gaps(family: str, layer: AttentionWeights, x: Residual) -> dict[str, float]:
         "one mean attention for all heads": folding.apply_folded(
             attention.mean(-3, keepdim=True).expand_as(attention), x, folding.fold_values(layer)),
     }
-    return {name: ((form - output).abs().max() / output.abs().max()).item() for name, form in forms.items()}
+    return {name: relative_gap(form, output) for name, form in forms.items()}
 
 
 def log_maps(checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 16, tokens: int = 64,
-             device: torch.device | str = "cpu") -> Iterator[torch.Tensor]:
-    """Run a whole model on bundled passages, cut after ``tokens`` tokens; yield ``(layer, head, query, key)``.
+             source: str | None = None, device: torch.device | str = "cpu") -> Iterator[torch.Tensor]:
+    """Run a whole model on passages, cut after ``tokens`` tokens; yield ``(layer, head, query, key)``.
 
     Logarithms of attention are scores less a constant of the row, which no softmax sees. In float64, so that no weight
-    vanishes.
+    vanishes. ``source`` is a text file or a folder of them to read in place of the bundled passages.
     """
-    model = pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
-    tokenizer = pretrained.tokenizer(checkpoint)
-    for text in texts.passages(count=passages):
+    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
+    tokenizer = models.tokenizer(checkpoint)
+    for text in texts.passages(count=passages, source=source):
         ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]], device=device)
         yield torch.stack(model(ids, output_attentions=True).attentions)[:, 0].log()
 

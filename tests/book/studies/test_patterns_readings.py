@@ -3,12 +3,10 @@
 import pytest
 import torch
 
-from analysis.data import texts
-from analysis.maps import entropy
-from analysis.models import checkpoints, pretrained
-from analysis.transformer.attention import mask_future, softmax
-from book.studies.patterns_and_messages.readings import layers, parts, readings
-from book.studies.shared.equality import entropy_shares, gaps, log_maps, random_layer
+from analysis import averaging, checkpoints, models, texts
+from analysis.attention import mask_future, softmax
+from analysis.experiments.equality import draw, entropy_shares, gaps, log_maps, random_layer, relative_gap
+from analysis.experiments.pattern_readings import layers, parts, readings
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +55,15 @@ def test_gaps_tell_rewritings_from_omissions():
         found = list(gaps(family, random_layer(3, 12, 4), x).values())
         assert max(found[:5]) < 1e-12
         assert min(found[5:]) > 1e-3
+
+
+def test_a_readers_own_texts_take_the_place_of_the_passages(mini, tmp_path):
+    (tmp_path / "own.txt").write_text("One two three.\n\nFour five.")
+    for read in (log_maps, layers):
+        assert len(list(read(mini, source=str(tmp_path / "own.txt")))) == 2
+
+
+def test_a_relative_gap_is_a_share_of_the_second():
+    one = draw(3, 4)
+    assert relative_gap(one, one) == 0
+    assert relative_gap(3 * one, one) == pytest.approx(2)

@@ -1,0 +1,60 @@
+"""Counterfeits of what the chapter on patterns and messages measures: one for each of its claims."""
+
+import numpy as np
+
+OFF = 1e-3  # far beyond rounding, far too small to be seen
+
+
+def one_layer_off(errors):
+    """Let the rewriting fail in a single layer of GPT-2."""
+    return np.append(errors[:-1], OFF)
+
+
+def one_layer_right(errors):
+    """Let what leaves something out be exact in a single layer of GPT-2."""
+    return np.append(errors[:-1], 1e-15)
+
+
+def one_head_of_lower_rank(values):
+    """Let one head use a direction less."""
+    forged = values.copy()
+    forged[7, -1] = 1e-9 * forged[7, 0]
+    return forged
+
+
+def one_head_always(shares):
+    """Let the largest weight have the longest message in every row of one head."""
+    forged = shares.copy()
+    forged[0, 0] = 1.0
+    return forged
+
+
+def as_much_in_the_control(shares):
+    """Let the constant part be as large before training as it is after it."""
+    return shares + 0.5
+
+
+COUNTERFEITS = {
+    "P-01": {"bias_free.errors.concatenation": OFF},
+    "P-02": {"bias_free.errors.cross-attention": OFF},
+    "P-03": {"bias_free.errors.torch's attention": OFF},
+    "P-04": {"equality.gpt2.sum over heads": one_layer_off},
+    "P-05": {"bias_free.errors.sum over heads": OFF},
+    "P-06": {"bias_free.one_input": 1e-15},  # X would do for three different inputs
+    "P-07": {"bias_free.errors.values first": OFF},
+    "P-08": {"bias_free.errors.attention": OFF},
+    "P-09": {"spectra.values.message": one_head_of_lower_rank},
+    "P-10": {"bias_free.other_messages": OFF},  # a message depends on another row
+    "P-11": {"readings.trained.influence": one_head_always},
+    "P-12": {"equality.gpt2.no b_V W_O": one_layer_right},
+    "P-13": {"gauge.unchanged.W_P": OFF},
+    "P-14": {"equality.gpt2.no constant pattern": one_layer_right},
+    "P-15": {"bias_free.errors.scores": OFF},
+    "P-16": {"readings.control.constant": as_much_in_the_control},
+    "P-17": {"gauge.nearest_to_query": 1.0},  # a reading of queries does not depend on the factors either
+    "P-18": {"lists.stand_ins.patterns": OFF},  # the correction does not give the layer
+    "P-19": {"lists.second": OFF},
+    "P-20": {"equality.gpt2.root of the stream's width": one_layer_right},
+    "P-21": {"rotary.errors.one W_P": 1e-9},  # one pattern matrix would do for all offsets
+    "P-22": {"costs.ratios.long": 0.9},
+}

@@ -1,0 +1,56 @@
+"""Counterfeits of what the chapter on weighted means measures: one for each of its claims."""
+
+import numpy as np
+
+OFF = 1e-3  # far beyond rounding, far too small to be seen
+
+
+def one_entry_off(table):
+    """Change the last entry of an array a little."""
+    forged = np.array(table, dtype=float)
+    forged[-1, -1] += OFF
+    return forged
+
+
+def letters_in_order_of_appearance(rows):
+    """Swap the first two letters of the alphabet."""
+    return rows[:, [1, 0, 2]]
+
+
+def one_layer_off(errors):
+    """Let the rewriting fail in a single layer of GPT-2."""
+    return np.append(errors[:-1], OFF)
+
+
+def rows_summing_to_one(attention):
+    """Divide each row of the weights by its sum, as if nothing had been dropped."""
+    return attention / attention.sum(-1, keepdim=True)
+
+
+COUNTERFEITS = {
+    "M-01": {"random.errors.row sums": OFF},
+    "M-02": {"random.errors.mean": OFF},
+    "M-03": {"word.rows": letters_in_order_of_appearance},
+    "M-04": {"word.rows": one_entry_off},
+    "M-05": {"cases.W_Q zero, b_Q not.distance": 0.0},  # uniform in spite of the query bias
+    "M-06": {"mean_layer.rows_apart": 0.0},  # one mean for all positions
+    "M-07": {"random.errors.running means": OFF},
+    "M-08": {"word.product": one_entry_off},
+    "M-09": {"word.weights": one_entry_off},
+    "M-10": {"word.weights": one_entry_off},
+    "M-11": {"random.errors.loop over prefixes": OFF},
+    "M-12": {"dropout.attention": rows_summing_to_one},
+    "M-13": {"word.listing_weights": one_entry_off},
+    "M-14": {"folding.random.gpt2.sum over heads": OFF},
+    "M-15": {"folding.gpt2.sum over heads": one_layer_off},
+    "M-16": {"survey.counts.none": 60},
+    "M-17": {"random.errors.concatenation": OFF},
+    "M-18": {"folding.one_head.bert.one mean attention for all heads": OFF},
+    "M-19": {"folding.gpt2.weighted inputs, folded": one_layer_off},
+    "M-20": {"dropout.repaired": OFF},
+    "M-21": {"random.errors.weighted inputs": OFF},
+    "M-22": {"folding.random.bert.module with b_V moved": OFF},
+    "M-23": {"merging.twelve_heads": 0.5},  # merging saves work for narrow heads too
+    "M-24": {"mean_layer.own_share": 0.9 / np.arange(1, 13)},  # the own input fades
+    "M-25": {"word.folded": one_entry_off},
+}
