@@ -14,6 +14,6 @@ if os.environ.get("ANALYSIS_DEVICE") == "pretended" and COMPUTES & set(sys.orig_
     from tests.unit.pretended import GPU, pretended
 
     _choose = device.choose
-    device.choose = lambda name=None: _choose(name) if name else GPU
+    device.choose = lambda name=None: GPU if name in (None, "auto") else _choose(name)
     _kept = pretended(rounds_otherwise=True)
     _kept.__enter__()  # until the kernel ends
