@@ -1,0 +1,5 @@
+"""This package beside its peers: the recorded seconds, memory and agreement."""
+
+from book.studies.peers.measure import measure
+
+__all__ = ["measure"]
