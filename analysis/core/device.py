@@ -23,7 +23,9 @@ def choose(name: str | None = None) -> torch.device:
     >>> choose("cpu")
     device(type='cpu')
     """
-    if name is None or name == "auto":
+    if name in (None, "", "auto"):
+        name = os.environ.get("ANALYSIS_DEVICE") or "auto"
+    if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     named = re.fullmatch(r"cpu|cuda(?::(0|[1-9]\d{0,8}))?", name)
     if not named:

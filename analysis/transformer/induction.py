@@ -203,6 +203,22 @@ def run(tokens: Int[Tensor, " position"], head: InductionHead) -> tuple[Step, St
     return first, step(first.output, head.second)
 
 
+def predict_next(tokens: Int[Tensor, " position"], vocab: int, *, beta: float = 100.0, offset: int = 1,
+                 similarity: Float[Tensor, "vocab vocab"] | None = None) -> Float[Tensor, "position vocab"]:
+    """Build a head that fits the tokens and return its distribution over the next token at every position.
+
+    ``beta``, ``offset`` and ``similarity`` are those of :func:`build`; the gain is 1, so that each row sums to 1.
+
+    Examples
+    --------
+    >>> predict_next(torch.tensor([2, 0, 1, 0]), vocab=3)[3].round(decimals=6)
+    tensor([0., 1., 0.], dtype=torch.float64)
+    """
+    check_tokens("tokens", tokens)
+    head = build(vocab, len(tokens), beta=beta, gain=1.0, offset=offset, similarity=similarity, device=tokens.device)
+    return run(tokens, head)[1].output[:, :vocab]
+
+
 def target_mass(beta: float, keys: int, matches: int) -> float:
     r"""Return the attention that all matches together get, in closed form.
 
@@ -275,6 +291,35 @@ def earlier_matches(tokens: Int[Tensor, "*batch position"], offset: int = 1) -> 
     length = tokens.shape[-1]
     same = tokens[..., :, None] == tokens[..., None, : max(length - offset, 0)]
     return torch.nn.functional.pad(same, (min(offset, length), 0)).tril().to(torch.get_default_dtype())
+
+
+def mean_of_successors(tokens: Int[Tensor, "*batch position"], vocab: int) -> Float[Tensor, "*batch position vocab"]:
+    """Return, at every position, the mean of the tokens that followed earlier occurrences of its token.
+
+    Where the token is new, the mean of all tokens up to it. This is what the head predicts in the limit of a large
+    ``beta``, if the first token does not come again.
+
+    Raises
+    ------
+    ValueError
+        If a token is not in the vocabulary.
+
+    Examples
+    --------
+    In ``2 0 1 0`` the second 0 came before, and 1 followed it; 1 is new, and the tokens up to it are 2, 0 and 1:
+
+    >>> mean_of_successors(torch.tensor([2, 0, 1, 0]), vocab=3)[2:]
+    tensor([[0.3333, 0.3333, 0.3333],
+            [0.0000, 1.0000, 0.0000]], dtype=torch.float64)
+    """
+    check_tokens("tokens", tokens)
+    if tokens.min() < 0 or tokens.max() >= vocab:
+        raise ValueError(f"tokens must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
+    matches = earlier_matches(tokens).double()
+    sources = torch.where(matches.any(-1, keepdim=True), matches, torch.ones_like(matches).tril())
+    one_hot = torch.eye(vocab, dtype=sources.dtype, device=tokens.device)[tokens.long()]
+    means = einsum(sources, one_hot, "... query key, ... key vocab -> ... query vocab")
+    return means / sources.sum(-1, keepdim=True)
 
 
 def prefix_matching(attention: Attention, tokens: Int[Tensor, "*batch position"]) -> Float[Tensor, "*batch head"]:

@@ -1,1 +1,5 @@
-"""The study behind the page peers."""
+"""This package beside its peers: the recorded seconds, memory and agreement."""
+
+from book.studies.peers.measure import measure
+
+__all__ = ["measure"]

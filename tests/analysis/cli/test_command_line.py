@@ -92,6 +92,7 @@ def test_device_order(monkeypatch):
     assert device.choose().type == "cpu"
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert device.choose().type == "cpu"  # the variable overrides what the machine has
+    assert device.choose("auto").type == "cpu"
     monkeypatch.delenv("ANALYSIS_DEVICE")
     assert device.choose().type == "cuda"
     with pytest.raises(ValueError, match="device must be"):

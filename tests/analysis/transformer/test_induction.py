@@ -13,6 +13,8 @@ from analysis.transformer.induction import (
     copying,
     earlier_matches,
     embed,
+    mean_of_successors,
+    predict_next,
     prefix_matching,
     required_sharpness,
     run,
@@ -70,6 +72,26 @@ def test_copies_the_mean_of_all_successors_and_else_the_mean_of_all(tokens, offs
         if any((tokens[: j + 1] == tokens[i]).any() for j in range(min(offset, i + 1))):
             continue    # the first rows have no key n back and store a mean: tested below
         torch.testing.assert_close(second[i], one_hot[heard or slice(0, i + 1)].mean(0), rtol=0, atol=1e-9)
+
+
+def test_the_mean_of_successors_by_hand():
+    # ! a b a c a: two successors of the last a; c is new among ! a b a c
+    means = mean_of_successors(torch.tensor([0, 1, 2, 1, 3, 1]), vocab=4)
+    due = torch.tensor([[1 / 5, 2 / 5, 1 / 5, 1 / 5], [0, 0, 0.5, 0.5]], dtype=torch.float64)
+    torch.testing.assert_close(means[4:], due, **EXACT)
+    with pytest.raises(ValueError, match=r"tokens must lie in 0\.\.2"):
+        mean_of_successors(torch.tensor([0, 3]), vocab=3)
+
+
+@given(TOKENS, st.integers(1, 3))
+def test_prediction_is_the_mean_of_successors_and_takes_the_options_of_the_builder(tokens, offset):
+    tokens = torch.cat([torch.tensor([5]), tokens])    # a first token that does not come again
+    torch.testing.assert_close(predict_next(tokens, 6), mean_of_successors(tokens, 6), **EXACT)
+    offset = min(offset, len(tokens))
+    mixed = torch.eye(6, dtype=torch.float64) + 0.1
+    head = build(6, len(tokens), beta=3.0, gain=1.0, offset=offset, similarity=mixed)
+    predicted = predict_next(tokens, 6, beta=3.0, offset=offset, similarity=mixed)
+    torch.testing.assert_close(predicted, run(tokens, head)[1].output[:, :6], **EXACT)
 
 
 def test_the_first_token_is_its_own_predecessor():

@@ -1,0 +1,54 @@
+"""The smallest changes of the measurement that should turn the verdicts on the induction-head slides."""
+
+import torch
+
+
+def agreeing(**choices):
+    """Return a change of the counted cells: one reading that makes these choices prints every table."""
+    def change(counted):
+        chosen = next(reading for reading in counted
+                      if all(getattr(reading, name) == choice for name, choice in choices.items()))
+        return counted | {chosen: 0}
+    return change
+
+
+def one_more(value):
+    return value + 1
+
+
+def one_less(value):
+    return value - 1
+
+
+
+COUNTERFEITS = {
+    "I-01": {"by_hand.errors.embedding": 1.0},
+    "I-02": {"by_hand.errors.input": 1.0},
+    "I-03": {"by_hand.errors.attention": 1e-3},
+    "I-04": {"by_hand.errors.attention": 1e-3},
+    "I-05": {"readings.counted": agreeing(scores="y_j A y_i")},
+    "I-06": {"readings.counted": agreeing(normaliser="all s")},
+    "I-07": {"by_hand.errors.A_1 elsewhere": 100.0},
+    "I-08": {"by_hand.errors.V_1": 1e-3},
+    "I-09": {"by_hand.errors.W_1": 1e-3},
+    "I-10": {"by_hand.errors.A_2": 1e-3},
+    "I-11": {"readings.counted": agreeing(gain=100)},
+    "I-12": {"by_hand.counts.passthrough rows": one_less},
+    "I-13": {"readings.counted": agreeing(scores="y_j A y_j")},
+    "I-14": {"by_hand.cells.scores 1": one_more},
+    "I-15": {"by_hand.cells.weights 1": one_more},
+    "I-16": {"by_hand.cells.output 1": one_more},
+    "I-17": {"by_hand.one_back": (1.0, 298 / 299)},
+    "I-18": {"by_hand.errors.first weights": 1e-3},
+    "I-19": {"by_hand.counts.rows stored otherwise than printed": one_less},
+    "I-20": {"by_hand.cells.scores 2": one_more},
+    "I-21": {"readings.counted": agreeing(rounding="tenths", weak="kept")},
+    "I-22": {"readings.counted": agreeing(summed="j <= i")},
+    "I-23": {"by_hand.mistaken_keys": {0: 155, 2: 1}},
+    "I-24": {"by_hand.errors.written stored tokens": 1e-3},
+    "I-25": {"prediction.copied": ("c", "a")},
+    "I-26": {"prediction.errors.unseen": 1e-3},
+    "I-27": {"prediction.errors.seen": 1e-3},
+    "I-28": {"prediction.context": torch.eye(6, dtype=torch.float64)[3]},
+    "I-29": {"prediction.crowded_weight": 1.0},
+}
