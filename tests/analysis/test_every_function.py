@@ -29,13 +29,7 @@ from analysis.core.weights import AttentionWeights, LayerNormWeights, MlpWeights
 from analysis.decomposition import folding, uniform
 from analysis.maps import streaming
 from analysis.statistics import exact_sums
-from analysis.transformer import (
-    activations,
-    attention_only,
-    constructed_heads,
-    encoder,
-    induction,
-)
+from analysis.transformer import activations, attention_only, constructed_heads, encoder, induction
 from book.studies.induction_head import readings
 
 ROOT = Path(__file__).parents[2]

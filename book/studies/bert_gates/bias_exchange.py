@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from analysis import checkpoints, models, texts
-from analysis.experiments import census_bias
-from analysis.records import Result
+from analysis.data import texts
+from analysis.models import checkpoints, pretrained
+from analysis.surveys.records import Result
 from book.publish import Inputs, Numbers, live_or_record
+from book.studies.bert_gates import query_bias
 from book.studies.bert_gates.gate_census import Ratio, bound_ratio, ratio_of
 from book.studies.bert_gates.wording import share_phrase
 
@@ -40,7 +41,7 @@ def measure_bias_exchange(inputs: Inputs) -> tuple[BiasExchange, BiasNumbers]:
     if inputs.departs:
         result, source = exchange_biases(inputs), "Computed just now."
     else:
-        result, source = live_or_record("census-bias", inputs)
+        result, source = live_or_record("bert-gates-query-bias", inputs)
     columns = {name: bound_ratio(ratio_of(value)) for name, value in result.values.items() if name != "maps_mostly"}
     numbers = BiasNumbers(**{name: share_phrase(ratio.value, digits=1 if "control" in name else 0)
                              for name, ratio in columns.items()})
@@ -51,5 +52,5 @@ def exchange_biases(inputs: Inputs) -> Result:
     """Exchange the biases of a reader's model and of its control on a few short texts."""
     checkpoint = checkpoints.find(inputs.model)
     passages = texts.passages(longest=WORDS, count=OWN_TEXTS, source=inputs.texts)
-    pair = [models.load(checkpoint, control_seed=seed, device=inputs.device) for seed in (None, 0)]
-    return census_bias.survey(*pair, models.tokenizer(checkpoint), passages)
+    pair = [pretrained.load(checkpoint, control_seed=seed, device=inputs.device) for seed in (None, 0)]
+    return query_bias.survey(*pair, pretrained.tokenizer(checkpoint), passages)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from analysis import gates
-from analysis.intervals import FEWEST
+from analysis.maps import gates
+from analysis.statistics.intervals import FEWEST
 from book.publish import Outcome, claim, conditional, corrected, not_reproduced, reproduced
 from book.studies.bert_gates.gate_census import GateCensus
 from book.studies.bert_gates.ideal_gates import LONG_CHANNELS, LONG_POSITIONS

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from analysis import checkpoints, models, texts
-from analysis.experiments import census_ablation
+from analysis.data import texts
+from analysis.models import checkpoints, pretrained
 from book.publish import Inputs, Numbers, live_or_record
+from book.studies.bert_gates import ablation as census_ablation
 from book.studies.bert_gates.gate_census import CLOSED, GateCensus
 from book.studies.bert_gates.wording import number_phrase
 
@@ -64,7 +65,7 @@ def measure_ablation(inputs: Inputs, census: GateCensus) -> tuple[Ablation, Abla
     if inputs.departs:
         effects, source = ablate_heads(inputs), "Computed just now."
     else:
-        record, source = live_or_record("census-ablation", inputs)
+        record, source = live_or_record("bert-gates-ablation", inputs)
         effects = {which: {way: record.array(prefix + way).mean(0) for way in ("zero", "uniform")}
                    for which, prefix in (("trained", ""), ("control", "control_"))}
     closed = {which: scores[..., CLOSED] for which, scores in census.scores.items()}
@@ -88,10 +89,10 @@ def compare_closed_heads(source: str, closed: Mapping[str, ByHead],
 def ablate_heads(inputs: Inputs) -> dict[str, dict[str, np.ndarray]]:
     """Silence and level each head of a reader's model and of its control on a few short texts."""
     checkpoint, effects = checkpoints.find(inputs.model), {}
-    tokenizer = models.tokenizer(checkpoint)
+    tokenizer = pretrained.tokenizer(checkpoint)
     passages = texts.passages(longest=WORDS, count=OWN_TEXTS, source=inputs.texts)
     for which, seed in (("trained", None), ("control", 0)):
-        model = models.load(checkpoint, control_seed=seed, device=inputs.device)
+        model = pretrained.load(checkpoint, control_seed=seed, device=inputs.device)
         effect, _ = census_ablation.effects(model, tokenizer, passages)
         effects[which] = {"zero": effect[..., 0].mean(0), "uniform": effect[..., 1].mean(0)}
     return effects

@@ -7,10 +7,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import stats
 
-from analysis import checkpoints, gates, models, texts
-from analysis.experiments.census import KINDS, RATIOS, summarise, take
-from analysis.intervals import FEWEST, Interval, bounded, mean_interval
-from analysis.records import Record, Result, Value
+from analysis.data import texts
+from analysis.maps import gates
+from analysis.models import checkpoints, pretrained
+from analysis.statistics.intervals import FEWEST, Interval, bounded, mean_interval
+from analysis.surveys.census import KINDS, RATIOS, summarise, take_census
+from analysis.surveys.records import Record, Result, Value
 from book.publish import Inputs, Numbers, live_or_record
 from book.studies.bert_gates.wording import number_phrase, share_phrase
 
@@ -155,7 +157,7 @@ def measure_census(inputs: Inputs) -> GateCensus:
     if inputs.departs:
         result, source = count_gates(inputs), "Computed just now."
     else:
-        result, source = live_or_record("census-minilm", inputs)
+        result, source = live_or_record("bert-gates-minilm", inputs)
     trained, control = bound_ratios(model_census(result, "")), model_census(result, "control_")
     spans, by_length = group_by_length(trained)
     return GateCensus(
@@ -168,11 +170,11 @@ def measure_census(inputs: Inputs) -> GateCensus:
 def count_gates(inputs: Inputs) -> Result:
     """Count the gates of a reader's model, and of its control, on the first texts."""
     checkpoint = checkpoints.find(inputs.model)
-    tokenizer, passages = models.tokenizer(checkpoint), texts.passages(count=OWN_TEXTS, source=inputs.texts)
+    tokenizer, passages = pretrained.tokenizer(checkpoint), texts.passages(count=OWN_TEXTS, source=inputs.texts)
     values, arrays = {}, {}
     for prefix, seed in (("", None), ("control_", 0)):
-        model = models.load(checkpoint, control_seed=seed, device=inputs.device)
-        result = summarise(take(model, tokenizer, passages), prefix)
+        model = pretrained.load(checkpoint, control_seed=seed, device=inputs.device)
+        result = summarise(take_census(model, tokenizer, passages), prefix)
         values, arrays = values | result.values, arrays | result.arrays
     return Result(values, arrays)
 

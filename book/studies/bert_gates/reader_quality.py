@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from analysis import gates
-from analysis.experiments.census_reader import LABELS, MIXED, SIZES
-from analysis.gates.synthetic import HELD_OUT, draw, read_specimens
+from analysis.maps import gates
+from analysis.maps.gates.synthetic import HELD_OUT, draw, read_specimens
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import percent
+from book.studies.bert_gates.reader import LABELS, MIXED, SIZES
 
 CAUSAL_POSITIONS, CAUSAL_DRAWS = 64, 8
 CAUSAL_GATES = ("directional", "open", "backward", "cluster", "closed")
@@ -67,7 +67,7 @@ class ReaderNumbers(Numbers):
 
 def measure_reader(inputs: Inputs) -> tuple[ReaderQuality, ReadingCost, ReaderNumbers]:
     """Take the reader's quality and cost from their records, and read causal maps."""
-    record, source = live_or_record("census-reader", inputs)
+    record, source = live_or_record("bert-gates-reader", inputs)
     confusion, shuffled = record.array("confusion"), record.array("shuffled")
     quality = ReaderQuality(
         source, LABELS, tuple(SIZES), confusion.sum((0, 1)),
@@ -117,7 +117,7 @@ def read_causal_gates(device: torch.device) -> dict[str, tuple[int, int]]:
 
 def measure_cost(inputs: Inputs) -> ReadingCost:
     """Take time and memory from their record."""
-    record, source = live_or_record("census-cost", inputs, recompute=False)
+    record, source = live_or_record("bert-gates-cost", inputs, recompute=False)
     sizes = record.array("sizes").tolist()
     return ReadingCost(source, dict(zip(sizes, 1e3 * record.array("seconds"), strict=True)),
                        dict(zip(sizes, record.array("megabytes"), strict=True)))

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int8
 
-from analysis import capture, checkpoints, gates, models, stream
+from analysis.maps import gates, streaming
+from analysis.models import attention_hooks, checkpoints, pretrained
 from book.publish import Inputs
 
 SENTENCE = ("The bank raised its rates, and the bank of the river rose too. When the water fell, "
@@ -31,10 +32,10 @@ class SentenceMaps:
 def measure_sentence(inputs: Inputs) -> SentenceMaps:
     """Run the model on the sentence, keep its maps and read their gates."""
     checkpoint = checkpoints.find(inputs.model)
-    tokenizer, model = models.tokenizer(checkpoint), models.load(checkpoint, device=inputs.device)
+    tokenizer, model = pretrained.tokenizer(checkpoint), pretrained.load(checkpoint, device=inputs.device)
     encoding = tokenizer(SENTENCE, return_tensors="pt").to(inputs.device)
     by_layer = []
-    with torch.no_grad(), capture.through(model, stream.visit_maps(lambda _, maps: by_layer.append(maps[0]))):
+    with torch.no_grad(), attention_hooks.with_attention(model, streaming.visit_maps(lambda _, maps: by_layer.append(maps[0]))):
         model(**encoding)
     maps = torch.stack(by_layer)
     reading = gates.read_gates(maps, causal=bool(maps.triu(1).max() == 0))

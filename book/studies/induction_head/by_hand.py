@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis import circuits, induction, readings, walkthrough
-from analysis.attention import attend
-from analysis.figures.induction import Compared
+from analysis.transformer import attention_only, induction
+from analysis.transformer.attention import attend
 from book.publish import Numbers
+from book.studies.induction_head import readings, walkthrough
+from book.studies.induction_head.figures import Compared
 
 VOCAB = len(walkthrough.VOCABULARY)
 TOKENS = walkthrough.encode(walkthrough.SEQUENCE)
@@ -165,7 +166,7 @@ def run_long() -> induction.Step:
 
 def one_step_back(step: induction.Step) -> float:
     """Return the share of rows, but for the first, whose largest weight is at the previous position."""
-    return circuits.found_on(step.attention, 1, causal=True).item()
+    return attention_only.found_on(step.attention, 1, causal=True).item()
 
 
 def count_mistaken_pairs(longest: int = 5) -> tuple[int, dict[int, int]]:

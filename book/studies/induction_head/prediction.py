@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis import induction, walkthrough
-from analysis.averaging import uniform_causal
-from analysis.induction import mean_of_successors, predict_next
+from analysis.decomposition.uniform import uniform_causal
+from analysis.transformer import induction
+from analysis.transformer.induction import mean_of_successors, predict_next
+from book.studies.induction_head import walkthrough
 from book.studies.induction_head.by_hand import MATCHES, VOCAB, largest
 
 CASES = {"one match": "! a b c a", "two matches": "! a b a c a", "unseen": "! a b a c", "first token again": "! a b !"}

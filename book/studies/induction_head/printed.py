@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from analysis import readings, walkthrough
-from analysis.readings import Reading
 from book.publish import Numbers
+from book.studies.induction_head import readings, walkthrough
 from book.studies.induction_head.by_hand import TOKENS, VOCAB
+from book.studies.induction_head.readings import Reading
 
 
 @dataclass(frozen=True)

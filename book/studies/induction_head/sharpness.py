@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from analysis import induction
+from analysis.transformer import induction
 from book.publish import Numbers
 
 KEYS = (8, 64, 512)

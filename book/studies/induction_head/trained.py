@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from analysis import circuits, induction
-from analysis.experiments.induction_training import plain, split_loss
-from analysis.training import induction as training
+from analysis.surveys.induction_probe import plain, split_loss
+from analysis.training import attention_only as training
+from analysis.transformer import attention_only, induction
 from book.publish import Inputs, Numbers, live_or_record
 
 RUNS = ("seed-0", "seed-1", "seed-2", "one-layer")
@@ -62,7 +62,7 @@ class Training(Numbers):
 
 def read_training(inputs: Inputs) -> Training:
     """Read the recorded runs."""
-    record, source = live_or_record("induction-training", inputs, recompute=False)
+    record, source = live_or_record("induction-head-training", inputs, recompute=False)
     traces = {name: {key: record.array(f"{name}/{key}") for key in TRACES} for name in RUNS}
     runs = {name: Run(*(record[f"{name}/{key}"] for key in ("formed", "new", "repeated", "prefix")),
                       traces[name]["copying"][-1, -1].max(), tuple(traces[name]["previous"][-1, 0])) for name in RUNS}
@@ -83,8 +83,8 @@ class Heads:
         The two heads of layer 0 that look back most, and the head of layer 1 with the best prefix matching.
     """
 
-    models: Mapping[str, circuits.AttentionOnly]
-    scores: Mapping[str, circuits.HeadScores]
+    models: Mapping[str, attention_only.AttentionOnly]
+    scores: Mapping[str, attention_only.HeadScores]
     back: tuple[int, int]
     matcher: int
 
@@ -169,13 +169,13 @@ def measure_trained(device: torch.device) -> Trained:
         ablation=Ablation(losses, math.log(config.vocab)))
 
 
-def find_heads(models: Mapping[str, circuits.AttentionOnly], on_device: Mapping[str, circuits.AttentionOnly],
+def find_heads(models: Mapping[str, attention_only.AttentionOnly], on_device: Mapping[str, attention_only.AttentionOnly],
                sequences: Int[Tensor, "batch position"]) -> Heads:
     """Score all heads, and find those that look back and the one that matches."""
     scores = {}
     for name, model in on_device.items():
-        measured = circuits.score_heads(model, sequences)
-        scores[name] = circuits.HeadScores(measured.previous.cpu(), measured.prefix.cpu(), measured.copying.cpu())
+        measured = attention_only.score_heads(model, sequences)
+        scores[name] = attention_only.HeadScores(measured.previous.cpu(), measured.prefix.cpu(), measured.copying.cpu())
     first, second = sorted(scores["trained"].previous[0].argsort(descending=True)[:2].tolist())
     return Heads(models, scores, (first, second), int(scores["trained"].prefix[1].argmax()))
 
@@ -192,8 +192,8 @@ def measure_circuits(heads: Heads, config: training.Config, hidden: Mapping[str,
     """Form the circuits of the trained model and its control, beside those of the hand-built head."""
     built, (first, second), matcher = induction.build(config.vocab, config.length), heads.back, heads.matcher
     half = slice(config.vocab, config.vocab + config.length)
-    position = {name: circuits.position_scores(model) for name, model in heads.models.items()}
-    match = {name: circuits.match_scores(model, heads.scores[name].previous[0]) for name, model in heads.models.items()}
+    position = {name: attention_only.positional_qk_circuit(model) for name, model in heads.models.items()}
+    match = {name: attention_only.k_composition(model, heads.scores[name].previous[0]) for name, model in heads.models.items()}
     looking = [position["trained"][first], position["trained"][second], position["control"][first]]
     longest = config.longest
     return Circuits(
@@ -215,7 +215,7 @@ def causal_softmax(scores: Float[Tensor, "query key"]) -> Float[np.ndarray, "que
 
 def one_back_early(scores: Float[Tensor, "query key"], longest: int) -> float:
     """Return the share of the rows before position ``longest`` whose largest score is one step back."""
-    return circuits.found_on(scores[:longest, :longest], 1, causal=True).item()
+    return attention_only.found_on(scores[:longest, :longest], 1, causal=True).item()
 
 
 def one_back_late(scores: Float[Tensor, "query key"], longest: int) -> float:
@@ -224,12 +224,12 @@ def one_back_late(scores: Float[Tensor, "query key"], longest: int) -> float:
     return sum(int(scores[row, : row + 1].argmax() == row - 1) for row in rows) / len(rows)
 
 
-def hide_layer_0(model: circuits.AttentionOnly, sequences: Int[Tensor, "batch position"],
+def hide_layer_0(model: attention_only.AttentionOnly, sequences: Int[Tensor, "batch position"],
                  matcher: int) -> dict[str, float]:
     """Return prefix matching of the matching head, with layer 0 hidden from nothing, its queries or its keys."""
-    run = circuits.run(model, sequences)
+    run = attention_only.run(model, sequences)
     readings = {"nothing": (1, 1), "queries": (0, 1), "keys": (1, 0)}
-    attention = {part: circuits.attention_reading(model, run, queries=queries, keys=keys)
+    attention = {part: attention_only.attention_reading(model, run, queries=queries, keys=keys)
                  for part, (queries, keys) in readings.items()}
     return {part: induction.prefix_matching(maps, sequences).mean(0)[matcher].item()
             for part, maps in attention.items()}

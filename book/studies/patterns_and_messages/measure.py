@@ -11,16 +11,21 @@ from scipy.stats import spearmanr
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from analysis import checkpoints, costs, patterns, spectra
-from analysis.attention import attend, mask_future, project, softmax
-from analysis.axes import AttentionWeights, Residual
-from analysis.bias import semi_bias
-from analysis.experiments import pattern_readings
-from analysis.experiments.equality import draw, gaps, random_layer, relative_gap
-from analysis.modules import attention_module
+from analysis.core.axes import Residual
+from analysis.core.weights import AttentionWeights
+from analysis.decomposition import cost as costs
+from analysis.decomposition import qk_ov
+from analysis.decomposition.score_terms import semi_bias
+from analysis.matrices import singular_values
+from analysis.models import checkpoints
+from analysis.models.reference_modules import attention_module
+from analysis.transformer import positional_encodings
+from analysis.transformer.attention import attend, mask_future, project, softmax
 from book import publish
 from book.publish import Inputs, Numbers
+from book.studies.patterns_and_messages import readings as pattern_readings
 from book.studies.patterns_and_messages.printed_lists import PrintedLists, run_printed_lists
+from book.studies.shared.equality import draw, gaps, random_layer, relative_gap
 
 OWN_MODEL = "gpt2-mini"
 GPT2_SIZE = {"model": 768, "head": 12, "channel": 64}
@@ -209,15 +214,15 @@ def measure(model: str = OWN_MODEL, texts: str | None = None, device: str = "aut
 
 def measure_rewriting(layer: AttentionWeights, x: Residual) -> dict[str, float]:
     """Hold patterns and messages to GPT2Attention, and the scores of the constant part to the semi-bias."""
-    ours = patterns.attend_by_patterns(x, layer, causal=True).output
-    constant = patterns.match(patterns.constant_pattern(layer)[:, None], x, layer.channel)[:, :, 0]
+    ours = qk_ov.attend_by_patterns(x, layer, causal=True).output
+    constant = qk_ov.match(qk_ov.constant_pattern(layer)[:, None], x, layer.channel)[:, :, 0]
     return {"output": relative_gap(ours, attention_module("gpt2", layer)(x)[0]),
             "semi-bias": relative_gap(constant, semi_bias(x, layer))}
 
 
 def measure_equality(layer: AttentionWeights, x: Residual, inputs: Inputs) -> tuple[Equality, str]:
     """Hold all forms to the modules; return them with where GPT-2's numbers come from."""
-    record, source = publish.live_or_record("patterns-equality-gpt2", inputs)
+    record, source = publish.live_or_record("patterns-and-messages-equality-gpt2", inputs)
     random = {family: gaps(family, layer, x) for family in ("gpt2", "bert")}
     return Equality(random, {name: record.array(name) for name in random["gpt2"]}), source
 
@@ -229,7 +234,7 @@ def measure_bias_free(layer: AttentionWeights, x: Residual) -> BiasFree:
     root = layer.channel**0.5
     output, attention = attention_module("bert", layer)(x)
     per_head = torch.nn.functional.scaled_dot_product_attention(Q, K, V)
-    W_P, W_M, wide = patterns.pattern_matrix(layer), patterns.message_matrix(layer), x[:, None]
+    W_P, W_M, wide = qk_ov.qk_matrix(layer), qk_ov.ov_matrix(layer), x[:, None]
     concatenated = per_head.transpose(1, 2).reshape(x.shape) @ layer.W_O.reshape(-1, layer.model)
     summed = torch.einsum("bhnc,hcd->bnd", per_head, layer.W_O)
     cross, one_input = measure_cross_attention(layer)
@@ -240,9 +245,9 @@ def measure_bias_free(layer: AttentionWeights, x: Residual) -> BiasFree:
         "sum and concatenation": (summed, concatenated),
         "values first": ((attention @ (V @ layer.W_O)).sum(1), output),
         "attention": (softmax(Q @ K.mT / root), attention),
-        "messages": (wide @ W_M, patterns.messages(x, layer)),
+        "messages": (wide @ W_M, qk_ov.messages(x, layer)),
         "sum of messages": ((attention @ (wide @ W_M)).sum(1), output),
-        "patterns": (wide @ W_P, patterns.patterns(x, layer)),
+        "patterns": (wide @ W_P, qk_ov.patterns(x, layer)),
         "scores": (wide @ W_P @ wide.mT, Q @ K.mT),
     }
     changed = x.clone()
@@ -262,8 +267,8 @@ def measure_cross_attention(layer: AttentionWeights) -> tuple[float, float]:
         module.in_proj_weight.copy_(torch.cat(flat))
         module.out_proj.weight.copy_(layer.W_O.reshape(12, 12).T)
         output = module(queries, keys, values)[0]
-    sought = patterns.patterns(queries, layer)
-    forms = (patterns.deliver(softmax(patterns.match(sought, k, layer.channel)), patterns.messages(v, layer)).sum(1)
+    sought = qk_ov.patterns(queries, layer)
+    forms = (qk_ov.deliver(softmax(qk_ov.match(sought, k, layer.channel)), qk_ov.messages(v, layer)).sum(1)
              for k, v in ((keys, values), (queries, queries)))
     error, one_input = (relative_gap(form, output) for form in forms)
     return error, one_input
@@ -272,17 +277,17 @@ def measure_cross_attention(layer: AttentionWeights) -> tuple[float, float]:
 def measure_gauge(layer: AttentionWeights, x: Residual, inputs: Inputs) -> Gauge:
     """Change the factors of the random layer, and those of a whole model as it reads text."""
     G, F = (draw(3, 4, 4, seed=seed, device=inputs.device) for seed in (5, 6))
-    turned = patterns.change_gauge(layer, G, F)
+    turned = qk_ov.change_gauge(layer, G, F)
     pairs = {
-        "W_P": (patterns.pattern_matrix(turned), patterns.pattern_matrix(layer)),
-        "W_M": (patterns.message_matrix(turned), patterns.message_matrix(layer)),
-        "c": (patterns.constant_pattern(turned), patterns.constant_pattern(layer)),
+        "W_P": (qk_ov.qk_matrix(turned), qk_ov.qk_matrix(layer)),
+        "W_M": (qk_ov.ov_matrix(turned), qk_ov.ov_matrix(layer)),
+        "c": (qk_ov.constant_pattern(turned), qk_ov.constant_pattern(layer)),
         "output": (attend(x, turned).output, attend(x, layer).output),
     }
     to_pattern, to_query = same_nearest_keys(inputs)
     return Gauge(G, F, relative_gap(turned.W_Q, layer.W_Q), {name: relative_gap(*pair) for name, pair in pairs.items()},
-                 torch.linalg.matrix_rank(patterns.pattern_matrix(layer)).cpu().numpy(),
-                 torch.linalg.matrix_rank(patterns.message_matrix(layer)).cpu().numpy(), to_pattern, to_query)
+                 torch.linalg.matrix_rank(qk_ov.qk_matrix(layer)).cpu().numpy(),
+                 torch.linalg.matrix_rank(qk_ov.ov_matrix(layer)).cpu().numpy(), to_pattern, to_query)
 
 
 def same_nearest_keys(inputs: Inputs) -> tuple[float, float]:
@@ -295,7 +300,7 @@ def same_nearest_keys(inputs: Inputs) -> tuple[float, float]:
     for passage in pattern_readings.layers(checkpoints.find(inputs.model), source=inputs.texts, device=inputs.device):
         for weights, x in passage:
             G = draw(weights.heads, weights.channel, weights.channel, seed=5, device=inputs.device)
-            before, after = nearest_keys(x, weights), nearest_keys(x, patterns.change_gauge(weights, G))
+            before, after = nearest_keys(x, weights), nearest_keys(x, qk_ov.change_gauge(weights, G))
             same_for_patterns.append((before[0] == after[0]).flatten())
             same_for_queries.append((before[1] == after[1]).flatten())
     return (torch.cat(same_for_patterns).double().mean().item(), torch.cat(same_for_queries).double().mean().item())
@@ -304,7 +309,7 @@ def same_nearest_keys(inputs: Inputs) -> tuple[float, float]:
 def nearest_keys(x: Residual, weights: AttentionWeights) -> tuple[Tensor, Tensor]:
     """Return, ``(head, query)``, the key at the smallest angle to each pattern and to each query."""
     queries, keys = project(x, weights.W_Q, weights.b_Q), project(x, weights.W_K, weights.b_K)
-    return nearest_rows(patterns.patterns(x, weights), x), nearest_rows(queries, keys)
+    return nearest_rows(qk_ov.patterns(x, weights), x), nearest_rows(queries, keys)
 
 
 def nearest_rows(rows: Tensor, keys: Tensor) -> Tensor:
@@ -334,10 +339,10 @@ def measure_readings(inputs: Inputs) -> Readings:
 
 def measure_spectra(inputs: Inputs) -> tuple[Spectra, str]:
     """Read the recorded singular values of GPT-2's heads and the sizes of the two parts of their patterns."""
-    record, source = publish.live_or_record("spectra-gpt2", inputs)
+    record, source = publish.live_or_record("patterns-and-messages-spectra-gpt2", inputs)
     values = {f"{prefix}{name}": record.array(f"{prefix}{name}").reshape(-1, 64)
               for name in ("pattern", "message", "augmented") for prefix in ("", "control_")}
-    ranks = {name: spectra.effective_rank(torch.from_numpy(array)).numpy() for name, array in values.items()}
+    ranks = {name: singular_values.effective_rank(torch.from_numpy(array)).numpy() for name, array in values.items()}
     varying, constant = record.array("varying"), record.array("constant")
     return Spectra(**phrase_ranks(values, ranks), **phrase_ratios(constant / varying, ranks["pattern"]),
                    values=values, ranks=ranks, varying=varying, constant=constant,
@@ -367,13 +372,13 @@ def phrase_ratios(ratio: Float[np.ndarray, "layer head"], ranks: Float[np.ndarra
 def measure_rotary(layer: AttentionWeights, x: Residual, longest: int = 128) -> Rotary:
     """Compare the pattern matrices of offsets 0 to ``longest``, and hold the rotary form to LlamaAttention."""
     wide = random_layer(4, 128, 64).to(x.device)
-    W_P = torch.stack([patterns.rotary_pattern_matrix(wide, offset) for offset in range(longest + 1)])
+    W_P = torch.stack([qk_ov.rotary_qk_matrix(wide, offset) for offset in range(longest + 1)])
     distance = ((W_P - W_P[0]).norm(dim=(2, 3)) / W_P[0].norm(dim=(1, 2))).cpu().numpy()
-    remainder = patterns.rotary_remainder(longest + 1, 64).numpy()
+    remainder = qk_ov.rotary_remainder(longest + 1, 64).numpy()
     _, llama = attention_module("llama", layer)(x)
-    maps = {"rotary form": patterns.rotary_scores(x, layer),
-            "no b_K": patterns.rotary_scores(x, replace(layer, b_K=0 * layer.b_K)),
-            "one W_P": patterns.match(patterns.patterns(x, layer), x, layer.channel)}
+    maps = {"rotary form": positional_encodings.rotary_scores(x, layer),
+            "no b_K": positional_encodings.rotary_scores(x, replace(layer, b_K=0 * layer.b_K)),
+            "one W_P": qk_ov.match(qk_ov.patterns(x, layer), x, layer.channel)}
     errors = {name: (softmax(mask_future(scores)) - llama).abs().max().item() for name, scores in maps.items()}
     return Rotary(rotary_one=f"{distance[1].mean():.2f}", rotary_best=f"{remainder[0]:.2f}",
                   rotary_tenth=str(int((remainder >= 0.1).sum()) + 1), offsets=np.arange(longest + 1),
@@ -382,7 +387,7 @@ def measure_rotary(layer: AttentionWeights, x: Residual, longest: int = 128) -> 
 
 def measure_costs(layer: AttentionWeights, x: Residual, inputs: Inputs) -> Costs:
     """Count multiply-adds of the three forms, and read the recorded seconds."""
-    record, _ = publish.live_or_record("pattern-costs", inputs, recompute=False)
+    record, _ = publish.live_or_record("patterns-and-messages-costs", inputs, recompute=False)
     seconds = dict(zip(costs.FORMS, record.array("seconds"), strict=True))
     lengths = np.unique(np.logspace(0, 5, 40).astype(int))
     curves = {title: {form: np.array([getattr(costs.cost(form, int(n), **GPT2_SIZE), quantity) for n in lengths])

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from analysis import patterns
-from analysis.attention import softmax
-from analysis.axes import AttentionWeights, Residual
-from analysis.experiments.equality import relative_gap
-from analysis.modules import attention_module
+from analysis.core.axes import Residual
+from analysis.core.weights import AttentionWeights
+from analysis.decomposition import qk_ov
+from analysis.models.reference_modules import attention_module
+from analysis.transformer.attention import softmax
+from book.studies.shared.equality import relative_gap
 
 # The post's names, with root for the root of d_k; in the order in which the lines can be computed.
 RESULT = "MultiHead"
@@ -35,7 +36,7 @@ class PrintedLists:
 
 def run_printed_lists(layer: AttentionWeights, x: Residual) -> PrintedLists:
     """Run both lists on a layer without biases; the first with each of its matrices for the name that it lacks."""
-    names = {"X": x[:, None], "W_P": patterns.pattern_matrix(layer), "W_M": patterns.message_matrix(layer),
+    names = {"X": x[:, None], "W_P": qk_ov.qk_matrix(layer), "W_M": qk_ov.ov_matrix(layer),
              "softmax": softmax, "root": layer.channel**0.5}
     output = attention_module("bert", layer)(x)[0]
     used = {node.id for line in FIRST_LIST.values() for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Name)}

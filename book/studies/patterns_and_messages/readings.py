@@ -25,8 +25,8 @@ def layers(
 
     ``source`` is a text file or a folder of them to read in place of the bundled passages.
     """
-    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
-    tokenizer, layer_weights = models.tokenizer(checkpoint), [weights_of(block.attn) for block in model.h]
+    model = pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
+    tokenizer, layer_weights = pretrained.tokenizer(checkpoint), [weights_of(block.attn) for block in model.h]
     for text in texts.passages(count=passages, source=source):
         ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]], device=device)
         states = model(ids, output_hidden_states=True).hidden_states

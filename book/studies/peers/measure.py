@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from analysis.experiments.peers import TASKS
-from analysis.records import Record, Result
+from analysis.surveys.records import Record, Result
 from book.publish import Numbers, choose_inputs, live_or_record
+from book.studies.peers.packages import TASKS
 
 TASK_NAMES = {"spectra": "144 spectra", "semi_bias": "semi-bias of a vocabulary", "maps": "entropy of all maps",
               "lilliefors": "6,144 Lilliefors statistics", "viewer": "a map to look at", "import": "import"}
@@ -61,7 +61,7 @@ class Measured(Numbers):
 
 def measure() -> Measured:
     """Read the record."""
-    record, source = live_or_record("peers", choose_inputs(), recompute=False)
+    record, source = live_or_record("peers-packages", choose_inputs(), recompute=False)
     return Measured(
         spectra_lens=times(record, "spectra", "transformer_lens"), spectra_dense=times(record, "spectra", "torch"),
         keys=times(record, "semi_bias", "keys_first"), loop=times(record, "lilliefors", "statsmodels"),

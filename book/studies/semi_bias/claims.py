@@ -5,7 +5,7 @@ from calendar import month_name
 import numpy as np
 from matplotlib import colormaps
 
-from analysis.figures import style
+from analysis.plotting import style
 from book.publish import Outcome, claim, conditional, corrected, not_reproduced, not_testable, reproduced
 from book.publish.phrases import enumerated
 from book.studies.semi_bias.measure import Measured, Scores

@@ -9,13 +9,15 @@ import math
 import numpy as np
 import torch
 
-from analysis import checkpoints, weights
-from analysis.attention import project
-from analysis.bias import fold_layer_norm, key_direction, semi_bias
-from analysis.experiments.semi_bias import equality, map_error
-from analysis.layernorm import layer_norm, sigma
-from analysis.locality import listen, nearest_mass, position_only, position_scores, recency
-from analysis.records import Experiment, Result, Value
+from analysis.decomposition.folding import fold_layer_norm
+from analysis.decomposition.score_terms import key_direction, semi_bias
+from analysis.maps.locality import causal_attention, nearest_mass, position_only, position_scores
+from analysis.models import checkpoints, parameters
+from analysis.statistics.correlation import recency
+from analysis.surveys.records import Experiment, Result, Value
+from analysis.transformer.attention import project
+from analysis.transformer.layernorm import layer_norm, sigma
+from book.studies.semi_bias.first_layer import equality, map_error
 
 WIDTHS = (0.0, 1.0, 2.0)
 DRAWS = 1000

@@ -13,28 +13,22 @@ from jaxtyping import Float, Int
 from pybtex.database import parse_file
 from torch import Tensor, nn
 
-from analysis import checkpoints, ledger, models, texts, weights
-from analysis.attention import attend, compute_scores, project
-from analysis.axes import AttentionWeights
-from analysis.bias import ScoreTerms, score_terms, semi_bias, six_terms
-from analysis.checkpoints import Checkpoint
-from analysis.experiments import semi_bias as first_layer
-from analysis.experiments import semi_bias_gpt2
-from analysis.experiments.semi_bias import FirstLayer
-from analysis.layernorm import layer_norm, sigma
-from analysis.locality import (
-    PositionOnly,
-    partial_rank_correlation,
-    position_only,
-    position_scores,
-    position_share,
-    rank_correlation,
-    recency,
-)
-from analysis.records import Record, Result
+from analysis.core.weights import AttentionWeights
+from analysis.data import texts
+from analysis.decomposition.score_terms import ScoreTerms, score_terms, semi_bias, six_terms
+from analysis.maps.locality import PositionOnly, position_only, position_scores, position_share
+from analysis.models import checkpoints, parameters, pretrained
+from analysis.models.checkpoints import Checkpoint
+from analysis.statistics.correlation import partial_rank_correlation, rank_correlation, recency
+from analysis.surveys.records import Record, Result
 from analysis.training import gpt2_mini
-from analysis.widths import inverse_sigma
-from book.publish import Inputs, Numbers, choose_inputs, live_or_record
+from analysis.transformer.attention import attend, compute_scores, project
+from analysis.transformer.layernorm import layer_norm, sigma
+from analysis.transformer.layernorm_scale import inverse_sigma
+from book.publish import Inputs, Numbers, choose_inputs, ledger, live_or_record
+from book.studies.semi_bias import first_layer
+from book.studies.semi_bias import gpt2 as semi_bias_gpt2
+from book.studies.semi_bias.first_layer import FirstLayer
 
 SENTENCE = "If the name is not found in the module, the value of the expression is returned."
 EXACT = ("attention", "output", "four_terms", "two_terms", "six_terms", "value_folded", "no_key_bias", "bias_outside")
@@ -308,7 +302,7 @@ class Emergence(Numbers):
 class Measured(Numbers):
     """Everything that the chapter shows. Scores are in nats; heads and layers are counted from 0.
 
-    ``errors`` are those of ``analysis.experiments.semi_bias.equality``: model to name to error.
+    ``errors`` are those of ``book.studies.semi_bias.first_layer.equality``: model to name to error.
     """
 
     prefix: ClassVar[str] = "sb"
@@ -362,7 +356,7 @@ def measure(model: str = "gpt2", texts: str | None = None, device: str = "auto")
                                   elsewhere=partial(semi_bias_gpt2.measure, shown, inputs.device))
     mini = first_layer.read(mini_checkpoint, device=inputs.device)
     control = first_layer.control(mini_checkpoint, device=inputs.device)
-    language_model = models.load(mini_checkpoint, task="lm", dtype=torch.float64, device=inputs.device)
+    language_model = pretrained.load(mini_checkpoint, task="lm", dtype=torch.float64, device=inputs.device)
     windows = held_out_windows(mini_checkpoint, inputs)
     sentence = measure_sentence(mini_checkpoint, mini)
     tilt = measure_tilt(gpt2)
@@ -377,7 +371,7 @@ def measure(model: str = "gpt2", texts: str | None = None, device: str = "auto")
 def held_out_windows(checkpoint: Checkpoint, inputs: Inputs) -> Int[Tensor, "window position"]:
     """Cut the held-out passages into windows of gpt2-mini's tokens."""
     text = "\n\n".join(texts.passages(source=inputs.texts))
-    return gpt2_mini.windows(gpt2_mini.encode(models.tokenizer(checkpoint), text), WINDOWS).to(inputs.device)
+    return gpt2_mini.windows(gpt2_mini.encode(pretrained.tokenizer(checkpoint), text), WINDOWS).to(inputs.device)
 
 
 def measure_errors(gpt2: Record | Result, mini: FirstLayer, ids: Int[Tensor, " token"]) -> dict[str, dict[str, float]]:
@@ -390,7 +384,7 @@ def measure_errors(gpt2: Record | Result, mini: FirstLayer, ids: Int[Tensor, " t
 
 def measure_sentence(checkpoint: Checkpoint, mini: FirstLayer) -> Sentence:
     """Take the scores of one sentence apart, and hold the document's equations to them."""
-    tokenizer = models.tokenizer(checkpoint)
+    tokenizer = pretrained.tokenizer(checkpoint)
     ids = torch.tensor(tokenizer.encode(SENTENCE), device=mini.positions.device)
     embedded, p = mini.tokens[ids], mini.positions[:len(ids)]
     x = layer_norm(embedded + p, mini.ln)
@@ -408,7 +402,7 @@ def measure_sentence(checkpoint: Checkpoint, mini: FirstLayer) -> Sentence:
 def measure_identities(x: Float[Tensor, "position model"], parts: ScoreTerms, checkpoint: Checkpoint,
                        layer: AttentionWeights) -> Identities:
     """Compute both sides of the document's equations, its matrices cut from the parameters as they were stored."""
-    stored = [tensor.to(x.device) for tensor in weights.read(
+    stored = [tensor.to(x.device) for tensor in parameters.read(
         checkpoint, "h.0.attn.c_attn.weight", "h.0.attn.c_attn.bias", "h.0.attn.c_proj.weight", dtype=torch.float64)]
     W_QKV, b_QKV, W_O = stored
     ours, scores = attend(x, layer, causal=True), compute_scores(x, layer)
@@ -503,7 +497,7 @@ def measure_losses(gpt2: Record | Result, language_model: nn.Module, windows: In
     loss = first_layer.loss_without(language_model, windows)
     if abs(first_layer.loss_without(language_model, windows, "b_K", (0, 1)) - loss) >= 1e-10:
         raise AssertionError("the loss without b_K differs, while the page says that it stays the same to 1e-10")
-    times, _ = live_or_record("peers", inputs, recompute=False)
+    times, _ = live_or_record("peers-packages", inputs, recompute=False)
     return Losses(loss, first_layer.loss_without(language_model, windows, "b_Q", (0,)) - loss,
                   gpt2["error_no_query_bias"],
                   times["semi_bias/keys_first/seconds"] / times["semi_bias/ours/seconds"])

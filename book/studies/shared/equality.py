@@ -72,8 +72,8 @@ def log_maps(checkpoint: Checkpoint, *, control_seed: int | None = None, passage
     Logarithms of attention are scores less a constant of the row, which no softmax sees. In float64, so that no weight
     vanishes. ``source`` is a text file or a folder of them to read in place of the bundled passages.
     """
-    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
-    tokenizer = models.tokenizer(checkpoint)
+    model = pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
+    tokenizer = pretrained.tokenizer(checkpoint)
     for text in texts.passages(count=passages, source=source):
         ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]], device=device)
         yield torch.stack(model(ids, output_attentions=True).attentions)[:, 0].log()

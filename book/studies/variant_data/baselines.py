@@ -11,15 +11,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from analysis.data.dna.baselines import (
-    KmerRegression,
-    Lookup,
-    NearestLineage,
-    by_length,
-    by_nothing,
-    by_phase,
-    hits,
-)
+from analysis.data.dna.baselines import KmerRegression, Lookup, NearestLineage, by_length, by_nothing, by_phase, hits
 from analysis.data.dna.fasta import GAP, Gene
 from analysis.data.dna.kmers import kmers
 from analysis.data.dna.phase import exchange_gaps, fill_letters, only_deletions, only_substitutions, phases

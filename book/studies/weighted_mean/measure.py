@@ -9,14 +9,17 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from analysis import averaging, checkpoints
-from analysis.attention import attend, project
-from analysis.axes import Attention, AttentionWeights, LayerNormWeights, Residual
-from analysis.experiments.equality import draw, entropy_shares, gaps, log_maps, random_layer
-from analysis.layernorm import layer_norm
-from analysis.modules import attention_module
+from analysis.core.axes import Attention, Residual
+from analysis.core.weights import AttentionWeights, LayerNormWeights
+from analysis.decomposition import folding
+from analysis.decomposition import uniform as averaging
+from analysis.models import checkpoints
+from analysis.models.reference_modules import attention_module
+from analysis.transformer.attention import attend, project
+from analysis.transformer.layernorm import layer_norm
 from book import publish
 from book.publish import Inputs, Numbers
+from book.studies.shared.equality import draw, entropy_shares, gaps, log_maps, random_layer
 
 OWN_MODEL = "gpt2-mini"
 MODELS = (OWN_MODEL, "minilm")  # whole models, run on text
@@ -239,7 +242,7 @@ def measure_random_layer(layer: AttentionWeights, x: Residual) -> RandomLayer:
 
 def measure_folding(layer: AttentionWeights, inputs: Inputs) -> tuple[Folding, str]:
     """Hold the folded forms to the modules of transformers; return them with where GPT-2's numbers come from."""
-    record, source = publish.live_or_record("patterns-equality-gpt2", inputs)
+    record, source = publish.live_or_record("patterns-and-messages-equality-gpt2", inputs)
     x, narrow = draw(2, 9, 12, device=inputs.device), draw(2, 9, 8, device=inputs.device)
     wide_head = random_layer(1, 8, 8).to(inputs.device)
     names = gaps("gpt2", layer, x)
@@ -254,9 +257,9 @@ def measure_dropout(layer: AttentionWeights, x: Residual) -> Dropout:
     attention = attend(x, layer).attention * kept.to(x.device) / 0.9
     heads = attention @ project(x, layer.W_V, layer.b_V)
     output = torch.einsum("hqc,hcd->qd", heads, layer.W_O) + layer.b_O
-    folded = averaging.fold_values(layer)
+    folded = folding.fold_values(layer)
     difference = output - torch.einsum("hqk,kd,hde->qe", attention, x, folded.W_VO) - folded.b_VO
-    remainder = difference - averaging.missing_bias(attention, layer)
+    remainder = difference - folding.missing_bias(attention, layer)
     return Dropout(attention, output, difference.abs().max().item(), remainder.abs().max().item())
 
 
@@ -305,7 +308,7 @@ def measure_mean_layer(x: Residual) -> MeanLayer:
         attention_error=(attention - averaging.uniform_causal(len(x)).to(x.device)).abs().max().item(),
         own_share=(stream.diagonal() / stream.sum(-1)).cpu().numpy(),
         shapes=(tuple(x.shape), tuple(output.shape)), rows_apart=torch.pdist(output).min().item(),
-        narrow_rank=int(torch.linalg.matrix_rank(averaging.fold_values(random_layer(2, 12, 4)).W_VO.sum(0))))
+        narrow_rank=int(torch.linalg.matrix_rank(folding.fold_values(random_layer(2, 12, 4)).W_VO.sum(0))))
 
 
 def merging_ratio(model: int, heads: int) -> float:
@@ -323,7 +326,7 @@ def merging_ratio(model: int, heads: int) -> float:
 
 def measure_dial(models: tuple[str, ...], inputs: Inputs) -> tuple[Dial, str]:
     """Turn the dial for GPT-2's first layer and for whole models on text, each beside its control."""
-    record, source = publish.live_or_record("dial-gpt2", inputs)
+    record, source = publish.live_or_record("weighted-mean-gpt2", inputs)
     dials = record.array("dials")
     one = dials.tolist().index(1.0)
     trained, control = (entropies_on_text(models, dials, inputs, seed) for seed in (None, 0))
@@ -337,7 +340,7 @@ def measure_dial(models: tuple[str, ...], inputs: Inputs) -> tuple[Dial, str]:
     panels = {"gpt2, positions": record.array("positions"), "gpt2, stand-ins": record.array("stand_ins"),
               f"{models[0]}, text": trained[models[0]][:, 0]}
     panel_controls = dict.fromkeys(panels, record.array("control")) | {f"{models[0]}, text": control[models[0]][:, 0]}
-    spectra, _ = publish.live_or_record("spectra-gpt2", inputs, recompute=False)
+    spectra, _ = publish.live_or_record("patterns-and-messages-spectra-gpt2", inputs, recompute=False)
     return Dial(models=" and ".join(models), half=f"{entropy_lost(0.5):.3f}", previous=previous_token_share(inputs),
                 **phrase_shares(rows, controls, record.array("stand_ins_self")), dials=dials, panels=panels,
                 panel_controls=panel_controls, rows=rows, controls=controls,
@@ -378,6 +381,6 @@ def phrase_shares(rows: Mapping[str, np.ndarray], controls: Mapping[str, np.ndar
 
 def measure_survey(inputs: Inputs) -> Survey:
     """Read the recorded survey of the attention modules in the transformers library."""
-    record, _ = publish.live_or_record("output-projection-survey", inputs, recompute=False)
+    record, _ = publish.live_or_record("weighted-mean-output-projections", inputs, recompute=False)
     counts = {name: record[name] for name in ("modules", "files", "own", "beside", "none", "without", "transformers")}
     return Survey("one" if counts["none"] == 1 else str(counts["none"]), str(counts["beside"]), counts)

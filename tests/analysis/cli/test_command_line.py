@@ -6,10 +6,10 @@ import sys
 
 import pytest
 from analysis.commands import NAMES
-from analysis.ledger import MIME, ROOT
 
 from analysis.__main__ import main
 from analysis.core import device
+from book.publish.ledger import MIME, ROOT
 
 
 def test_list_names_models_and_experiments(capsys):

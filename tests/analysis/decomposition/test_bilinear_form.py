@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from analysis.decomposition import bilinear_form
 from analysis.decomposition.score_terms import score_terms
 from analysis.transformer.attention import compute_scores, softmax
-
 from tests.analysis.tiny import draw, random_layer
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}

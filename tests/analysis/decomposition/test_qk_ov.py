@@ -12,7 +12,6 @@ from analysis.decomposition import cost, qk_ov
 from analysis.decomposition.score_terms import semi_bias
 from analysis.transformer import positional_encodings
 from analysis.transformer.attention import attend, compute_scores, softmax
-
 from tests.analysis.tiny import draw, random_layer
 
 CLOSE = {"rtol": 1e-11, "atol": 1e-11}

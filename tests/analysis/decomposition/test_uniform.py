@@ -16,7 +16,6 @@ from analysis.decomposition.folding import fold_value_bias
 from analysis.maps import entropy
 from analysis.transformer.attention import attend, compute_scores, mask_future
 from analysis.transformer.layernorm import layer_norm
-
 from tests.analysis.tiny import draw, random_layer
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}

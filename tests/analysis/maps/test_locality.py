@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from tests.analysis.decomposition.test_score_terms import draw
 
 from analysis.core.weights import AttentionWeights
 from analysis.decomposition.folding import fold_layer_norm
@@ -24,6 +23,7 @@ from analysis.statistics.correlation import partial_rank_correlation, rank_corre
 from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import sigma
 from analysis.transformer.layernorm_scale import inverse_sigma
+from tests.analysis.decomposition.test_score_terms import draw
 
 
 def test_position_scores_are_the_terms_of_the_layer():

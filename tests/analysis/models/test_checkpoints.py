@@ -5,7 +5,6 @@ import pytest
 from analysis.core.files import sha256
 from analysis.models import checkpoints
 from analysis.models.checkpoints import NotFound, Tampered, find
-
 from tests.analysis.tiny import write_hub_cache, write_model
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from tests.analysis.transformer.test_attention_only import SMALL, make
 
 from analysis.surveys.induction_probe import make_probe, split_loss
 from analysis.training import attention_only
 from book.studies.induction_head.training import formed_at
+from tests.analysis.transformer.test_attention_only import SMALL, make
 
 
 def test_batches_repeat_with_their_own_period_and_depend_on_the_seed_alone():

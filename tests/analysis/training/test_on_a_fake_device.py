@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.analysis.training.test_attention_only import SMALL, make_probe
 
 from analysis.core import device
 from analysis.training import attention_only, dna_classifier, gpt2_mini
 from tests.analysis.fake_device import GPU, pretended
+from tests.analysis.training.test_attention_only import SMALL, make_probe
 from tests.analysis.training.test_gpt2_mini import TINY as TEXTS
 from tests.analysis.training.test_gpt2_mini import semi_bias_probe
 

@@ -6,10 +6,9 @@ import re
 import pytest
 from sphinx.application import Sphinx
 
-from analysis import ledger
 from analysis.core.files import write_json
 from book._ext import claims_published, claims_table
-from book.publish import execution
+from book.publish import execution, ledger
 
 PAGE = "# The claims\n\n```{claims-counts}\n```\n\n```{claims-filter}\n```\n\n```{claims-table} K\n```\n"
 CONFIG = {"extensions": ["myst_nb", "claims_table", "claims_published"], "nb_execution_mode": "off",

@@ -4,12 +4,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from analysis import asked, experiments, ledger
+from analysis import asked, experiments
 from analysis.data import texts
 from analysis.models import checkpoints, parameters, pretrained
 from analysis.surveys import records
+from book.publish import ledger
 from book.studies.semi_bias import gpt2 as semi_bias_gpt2
-
 from tests.analysis.tiny import BERT, GPT2, write_model
 
 

@@ -4,9 +4,9 @@ import inspect
 import json
 
 import pytest
-from analysis.ledger import MIME, BadLedger
 
-from analysis import ledger
+from book.publish import ledger
+from book.publish.ledger import MIME, BadLedger
 
 
 def recorded(folder, chapter, *rows):

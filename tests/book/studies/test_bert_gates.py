@@ -6,7 +6,8 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from analysis import checkpoints, models, texts
+from analysis.data import texts
+from analysis.models import checkpoints, pretrained
 from book import publish
 from book.publish.numbers import named_numbers
 from book.studies import bert_gates as study
@@ -24,7 +25,7 @@ def folder(tmp_path_factory):
         model = BertModel(BertConfig(num_hidden_layers=LAYERS, num_attention_heads=HEADS, hidden_size=24,
                                      intermediate_size=48, max_position_embeddings=40))
     model.save_pretrained(path)
-    models.tokenizer(checkpoints.find("minilm")).save_pretrained(path)
+    pretrained.tokenizer(checkpoints.find("minilm")).save_pretrained(path)
     return str(path)
 
 

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from analysis import patterns
-from analysis.attention import attend, softmax
-from analysis.experiments.equality import draw, random_layer
+from analysis.decomposition import qk_ov
+from analysis.transformer.attention import attend, softmax
 from book.publish import Inputs
 from book.studies.patterns_and_messages import claims
 from book.studies.patterns_and_messages.measure import measure_readings, same_nearest_keys
 from book.studies.patterns_and_messages.printed_lists import FIRST_LIST, SECOND_LIST, run
+from book.studies.shared.equality import draw, random_layer
 
 
 def test_texts_that_are_too_short_leave_verdicts_open(tmp_path):
@@ -29,7 +29,7 @@ def test_the_second_list_is_the_layer_and_the_first_does_not_run():
     layer, x = random_layer(2, 6, 3), draw(1, 5, 6)
     zero = {name: 0 * getattr(layer, name) for name in ("b_Q", "b_K", "b_V", "b_O")}
     layer = type(layer)(**{**vars(layer), **zero})
-    names = {"X": x[:, None], "W_P": patterns.pattern_matrix(layer), "W_M": patterns.message_matrix(layer),
+    names = {"X": x[:, None], "W_P": qk_ov.qk_matrix(layer), "W_M": qk_ov.ov_matrix(layer),
              "softmax": softmax, "root": 3**0.5}
     torch.testing.assert_close(run(SECOND_LIST, names), attend(x, layer).output, rtol=1e-12, atol=1e-12)
     with pytest.raises(NameError, match="'P' is not defined"):

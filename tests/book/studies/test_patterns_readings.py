@@ -3,10 +3,12 @@
 import pytest
 import torch
 
-from analysis import averaging, checkpoints, models, texts
-from analysis.attention import mask_future, softmax
-from analysis.experiments.equality import draw, entropy_shares, gaps, log_maps, random_layer, relative_gap
-from analysis.experiments.pattern_readings import layers, parts, readings
+from analysis.data import texts
+from analysis.maps import entropy
+from analysis.models import checkpoints, pretrained
+from analysis.transformer.attention import mask_future, softmax
+from book.studies.patterns_and_messages.readings import layers, parts, readings
+from book.studies.shared.equality import draw, entropy_shares, gaps, log_maps, random_layer, relative_gap
 
 
 @pytest.fixture(scope="module")
