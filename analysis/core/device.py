@@ -24,8 +24,6 @@ def choose(name: str | None = None) -> torch.device:
     device(type='cpu')
     """
     if name in (None, "", "auto"):
-        name = os.environ.get("ANALYSIS_DEVICE") or "auto"
-    if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     named = re.fullmatch(r"cpu|cuda(?::(0|[1-9]\d{0,8}))?", name)
     if not named:

@@ -70,7 +70,7 @@ def test_a_function_stays_where_its_input_lies(name):
         torch.testing.assert_close(mine.held if on_gpu else mine, right, equal_nan=True, **TOLERANCE)
 
 
-GIVES_NUMPY = {"signatures.measure", "signatures.outstanding"}
+GIVES_NUMPY = {"representations.layer_profile.measure", "representations.layer_profile.outstanding"}
 
 
 LAYER = random_layer()

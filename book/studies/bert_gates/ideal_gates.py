@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.maps import entropy, gates
+from analysis.maps import gates
+from analysis.maps.entropy import row_entropy
 
 POSITIONS, CHANNELS = 12, 5
 COLUMN = 4                                  # the key of the directional gate
@@ -219,14 +220,14 @@ def measure_column(values: Values) -> Column:
     gate = column_gate()
     outer = torch.ones(POSITIONS, 1, dtype=torch.float64) @ torch.eye(POSITIONS, dtype=torch.float64)[COLUMN, None]
     output = gate @ values
-    return Column(largest(gate - outer), rank(gate), largest(entropy.row_entropy(gate)),
+    return Column(largest(gate - outer), rank(gate), largest(row_entropy(gate)),
                   largest(output - values[COLUMN]), rank(output))
 
 
 def measure_open(values: Values) -> Open:
     """Compare the output of the open gate with the values."""
     gate = gates.open_gate(POSITIONS)
-    return Open(largest(gate @ values - values), rank(gate), largest(entropy.row_entropy(gate)),
+    return Open(largest(gate @ values - values), rank(gate), largest(row_entropy(gate)),
                 rank(gate @ values), rank(values))
 
 
@@ -290,7 +291,7 @@ def measure_block(values: Values) -> Block:
 def measure_instance(values: Values) -> Instance:
     """Compare the output of the instance gate with the formula, and with the sentence that swaps the indices."""
     gate, key = instance_gate(), KEYS[1]
-    entropy = entropy.row_entropy(gate)
+    entropy = row_entropy(gate)
     expected = values.mean(0).expand(POSITIONS, -1).clone()
     expected[QUERY] = values[key]
     output = gate @ values
@@ -301,7 +302,7 @@ def measure_instance(values: Values) -> Instance:
 def measure_closed(draws: Draws) -> Closed:
     """Compare the closed gate with the largest entropy there is, and its output with the mean."""
     gate, mean = gates.closed(POSITIONS), draws.values.mean(0)
-    return Closed(largest(entropy.row_entropy(gate) - np.log(POSITIONS)), largest(entropy.row_entropy(draws.attention)),
+    return Closed(largest(row_entropy(gate) - np.log(POSITIONS)), largest(row_entropy(draws.attention)),
                   largest(gate @ draws.values - mean), largest(instance_gate() @ draws.values - mean))
 
 
@@ -312,12 +313,12 @@ def measure_mixture(draws: Draws) -> Mixture:
     outputs = (draws.weights * (parts @ draws.values)).sum(0)
     columns = torch.stack([gates.directional(n, column) for column in range(n)])
     of_columns = sum(mixture[:, column, None] * gate for column, gate in enumerate(columns))
-    entropy_of_parts = (draws.weights[..., 0] * entropy.row_entropy(parts)).sum(0)
+    entropy_of_parts = (draws.weights[..., 0] * row_entropy(parts)).sum(0)
     return Mixture(
         output_error=largest(mixture @ draws.values - outputs), row_sum_error=largest(mixture.sum(-1) - 1),
         closed_of_columns_error=largest(columns.mean(0) - gates.closed(n)),
         mixture_of_columns_error=largest(of_columns - mixture),
-        entropy_gain=(entropy.row_entropy(mixture) - entropy_of_parts).min().item())
+        entropy_gain=(row_entropy(mixture) - entropy_of_parts).min().item())
 
 
 def measure_inverse(values: Values) -> Inverse:
