@@ -11,7 +11,6 @@ one row alone, one column or row more, whole, half and complex numbers, and a li
 * for more columns, more rows, an axis less or more, a result, where a function takes any number of them.
 """
 
-from tools import rooms
 import copy
 import importlib
 import inspect
@@ -30,7 +29,7 @@ from analysis.decomposition import folding, uniform
 from analysis.maps import streaming
 from analysis.statistics import exact_sums
 from analysis.transformer import activations, attention_only, constructed_heads, encoder, induction
-from book.studies.induction_head import readings
+from tools import rooms
 
 ROOT = Path(__file__).parents[2]
 HEADS, MODEL, CHANNEL, POSITIONS, VOCAB = 2, 6, 3, 9, 5
@@ -71,7 +70,6 @@ HEAD = induction.build(VOCAB, POSITIONS)
 ONLY = attention_only.AttentionOnly(draw(VOCAB, MODEL), draw(POSITIONS, MODEL), [LAYER, LAYER], draw(MODEL, VOCAB))
 PASSED = [activations.run_layer(X, layer, keep=KEEP) for layer in STACK]
 PARTS, HEADWISE = draw(2, HEADS, POSITIONS, POSITIONS), draw(1, HEADS, POSITIONS, CHANNEL)
-READING = next(iter(readings.every()))
 
 
 def square(x):
@@ -227,15 +225,13 @@ CALLS = {
     "maps.gates.reader.read_gates": {"attention": LONG},
     "maps.gates.reader.shuffle_rows": {"attention": LONG, "generator": generator()},
 }
-ALONE = {("no axis", name) for name in ("representations.normality.p_value", "statistics.exact_sums.fixed", "statistics.exact_sums.add", "book.studies.induction_head.readings.round_table")}
+ALONE = {("no axis", name) for name in ("representations.normality.p_value", "statistics.exact_sums.fixed", "statistics.exact_sums.add")}
 """Take each number by itself, so one number will do."""
 NOTHING = {("no column", *which) for which in (("representations.normality.without", "dropped"), ("matrices.exact_rank.exact_rank", "matrix"),
                                                ("matrices.exact_rank.solution", "A"))} | {("no row", "matrices.singular_values.augment", "W")}
 """Arguments that may be empty: what is left is a result from none, a rank of 0, no solution, the bias alone."""
 ROUNDED = {"decomposition.folding.apply_folded": "what it allows a row's sum to miss depends on the precision",
            "matrices.rank.numerical_rank": "so does the tolerance that it returns", "matrices.rank.ranks_through_norm": "so does its"}
-CONVERTS = {"book.studies.induction_head.readings.search", "book.studies.induction_head.readings.differing"}
-"""Take mappings of tables as printed, not tensors."""
 
 
 def modules():
@@ -275,8 +271,8 @@ FUNCTIONS = takes_tensors()
 def test_every_function_has_a_call_here():
     due = {name for name in FUNCTIONS
            if not {f"analysis.{name}", f"analysis.{name}".rpartition(".")[0]} & INTERNAL.keys()}
-    assert due - CALLS.keys() - CONVERTS == set()
-    assert {name for name in CALLS if name not in due and not name.startswith("signatures.")} == set()
+    assert due - CALLS.keys() == set()
+    assert {name for name in CALLS if name not in due and not name.startswith("representations.layer_profile.")} == set()
 
 
 def test_what_is_annotated_is_found():
