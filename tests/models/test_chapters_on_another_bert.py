@@ -1,5 +1,6 @@
 """The chapters on whole layers run on any BERT: here a small random one in a folder, with three short texts."""
 
+import os
 from pathlib import Path
 
 import jupytext
@@ -37,15 +38,21 @@ def another(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["bert-normality", "bert-stream"])
 def test_chapter_runs_on_another_bert(name):
     shell = InteractiveShell()
-    figures = 0
+    figures, parameters = 0, {"MODEL": os.environ[asked.MODEL], "TEXTS": os.environ[asked.TEXTS]}
     for cell in jupytext.read(BOOK / f"{name}.md").cells:
         if cell.cell_type == "code":
             result = shell.run_cell(cell.source)
             result.raise_error()
+            if "parameters" in cell.metadata.get("tags", []):
+                shell.user_ns.update(parameters)
             if isinstance(result.result, BookFigure):
                 figures += result.result._repr_svg_().startswith("<?xml")
     assert figures >= 4
-    found = shell.user_ns["found"]
-    assert not shell.user_ns["PINNED"]
-    assert len(found["cosine"][0] if name == "bert-stream" else found["tokens"]) == 3
-    assert len(found["control_coupling"] if name == "bert-stream" else found["control_D_sum"][0]) == LAYERS
+    if name == "bert-stream":
+        arrays = shell.user_ns["m"].survey.arrays
+        assert len(arrays["trained"]["cosine"][0]) == 3
+        assert len(arrays["control"]["coupling"]) == LAYERS
+    else:
+        found = shell.user_ns["found"]
+        assert len(found["tokens"]) == 3
+        assert len(found["control_D_sum"][0]) == LAYERS
