@@ -77,6 +77,18 @@ def test_emergence_draws_seeds_and_layers():
     assert right.lines[4].get_color() == figures.style.GATES["cluster"]
 
 
+def test_pretraining_gives_the_seeds_one_label_and_what_is_one_value_no_interval():
+    curves = {"pre-trained": RNG.random((4, 3)), "seed 0": RNG.random((4, 3)), "seed 1": RNG.random((4, 3)),
+              "control": RNG.random((4, 3)), "before the classes": RNG.random(3)}
+    figure = figures.pretraining({"directional": curves, "cluster": curves}, ["%", ""])
+    drawn = figure.axes[0].lines
+    assert [line.get_ydata().tolist() for line in drawn] == [
+        pytest.approx(values.mean(0) if values.ndim == 2 else values) for values in curves.values()]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "pre-trained", "three seeds, not", "control", "before the classes"]
+    assert drawn[1].get_color() == drawn[2].get_color() != drawn[0].get_color()
+
+
 def test_training_norms_values_and_tables():
     figure = figures.training(np.ones((2, 45)), np.array([[0, 40]] * 2), np.array([[0.1, 1.0]] * 2))
     assert len(figure.axes[0].lines[0].get_xdata()) == 4
