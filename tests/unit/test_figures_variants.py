@@ -89,6 +89,17 @@ def test_pretraining_gives_the_seeds_one_label_and_what_is_one_value_no_interval
     assert drawn[1].get_color() == drawn[2].get_color() != drawn[0].get_color()
 
 
+def test_failing_rows_are_drawn_by_seed_and_by_variant():
+    trained, control = RNG.random((2, 4, 3)), RNG.random((2, 4, 3))
+    figure = figures.failing_rows(trained, control, {"trained, seed 0": trained[0], "plain rows": control[0]})
+    seeds, variants = figure.axes
+    assert [line.get_label() for line in seeds.lines] == ["control, seed 0", "trained, seed 0", "control, seed 1",
+                                                          "trained, seed 1", "level of the test"]
+    assert variants.lines[1].get_ydata() == pytest.approx(control[0].mean(0))
+    assert (variants.lines[1].get_color(), variants.lines[1].get_linestyle()) == (
+        figures.style.COLOURS["trained"], ":")
+
+
 def test_training_norms_values_and_tables():
     figure = figures.training(np.ones((2, 45)), np.array([[0, 40]] * 2), np.array([[0.1, 1.0]] * 2))
     assert len(figure.axes[0].lines[0].get_xdata()) == 4
