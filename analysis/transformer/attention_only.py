@@ -15,9 +15,11 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.attention import attend, mask_future, project, softmax
-from analysis.axes import Attention, AttentionWeights, check_fit, check_floating, check_real, check_tokens
-from analysis.induction import copying, prefix_matching
+from analysis.core.axes import Attention
+from analysis.core.checks import check_fit, check_floating, check_real, check_tokens
+from analysis.core.weights import AttentionWeights
+from analysis.transformer.attention import attend, mask_future, project, softmax
+from analysis.transformer.induction import copying, prefix_matching
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.axes import LayerNormWeights, check_fit, check_floating, check_rows
+from analysis.core.checks import check_fit, check_floating, check_real, check_rows
+from analysis.core.weights import LayerNormWeights
 
 
 def centre(y: Float[Tensor, "*any model"]) -> Float[Tensor, "*any model"]:
@@ -75,3 +76,22 @@ def jacobian(y: Float[Tensor, " model"], weights: LayerNormWeights) -> Float[Ten
     z = centre(y) / width
     identity = torch.eye(len(y), dtype=y.dtype, device=y.device)
     return weights.gain[:, None] * (identity - 1 / len(y) - torch.outer(z, z) / len(y)) / width
+
+
+def normalise(rows: Float[Tensor, "*any model"], eps: float = 1e-12) -> Float[Tensor, "*any model"]:
+    r"""Apply LayerNorm without gain and bias: rows of mean 0 and length :math:`\sqrt d`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``rows`` is no finite float32 or float64 tensor (in float16 the square of 256 overflows), or its squares are
+        too large for its dtype.
+
+    Examples
+    --------
+    >>> import torch
+    >>> normalise(torch.tensor([5.0, 1.0]))
+    tensor([ 1., -1.])
+    """
+    check_real("rows", rows, "model")
+    return centre(rows) / divisor(rows, eps, "rows")

@@ -39,7 +39,7 @@ def with_interval(estimate: Estimate, form: str = ".2f") -> str:
 
     Examples
     --------
-    >>> from analysis.intervals import Interval
+    >>> from analysis.statistics.intervals import Interval
     >>> with_interval(Interval(0.5, 0.413, 0.587))
     '0.50 (0.41 to 0.59)'
     """

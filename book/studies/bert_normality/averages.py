@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import spearmanr
 
-from analysis.intervals import Interval, mean_interval
+from analysis.statistics.intervals import Interval, mean_interval
 
 
 def interval(values: Sequence[float]) -> Interval:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.intervals import Interval
+from analysis.statistics.intervals import Interval
 from book.publish import Outcome, claim, conditional, corrected, not_reproduced, reproduced
 from book.publish.phrases import enumerated
 from book.studies.bert_normality.measure import Measured

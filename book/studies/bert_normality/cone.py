@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis import geometry
-from analysis.intervals import Interval
-from analysis.stations import normalise
+from analysis.representations import anisotropy
+from analysis.statistics.intervals import Interval
+from analysis.transformer.layernorm import normalise
 from book.studies.bert_normality.averages import depth_correlation, over_texts
 from book.studies.bert_normality.drawn import DrawnText
 from book.studies.shared.networks import Arrays
@@ -81,13 +81,13 @@ def measure_cone(text: DrawnText, arrays: Arrays) -> Cone:
 
 def _check_identities(rows: Float[Tensor, "position model"]) -> Identities:
     count, width = rows.shape
-    index, products = geometry.cone_index(rows), rows @ rows.T
+    index, products = anisotropy.cone_index(rows), rows @ rows.T
     by_pairs = (products.trace() + 2 * products.triu(1).sum()).sqrt()
     directions = rows / rows.norm(dim=1, keepdim=True)
     mean_cosine = ((directions @ directions.T).sum() - count) / (count * (count - 1))
     return Identities(
         square_error=abs(index / by_pairs - 1).item(),
-        cosine_error=abs(geometry.mean_pairwise_cosine(rows) - mean_cosine).item(),
+        cosine_error=abs(anisotropy.mean_pairwise_cosine(rows) - mean_cosine).item(),
         index=index.item(), bound=count * width ** 0.5)
 
 
@@ -100,6 +100,6 @@ def _describe_embeddings(text: DrawnText) -> dict[str, Embedding]:
 
 def _describe(states: Tensor, model: torch.nn.Module) -> Embedding:
     return Embedding(
-        cosines=[geometry.mean_pairwise_cosine(rows).item() for rows in states],
+        cosines=[anisotropy.mean_pairwise_cosine(rows).item() for rows in states],
         word_length=model.embeddings.word_embeddings.weight.norm(dim=1).mean().item(),
         shared_length=model.embeddings.token_type_embeddings.weight[0].norm().item())

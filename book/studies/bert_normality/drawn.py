@@ -6,11 +6,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis import bert, checkpoints, models, texts
-from analysis.axes import Residual
-from analysis.checkpoints import Checkpoint
-from analysis.figures.layers import by_depth
-from analysis.stations import Stations, pass_through
+from analysis.core.axes import Residual
+from analysis.data import texts
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.checkpoints import Checkpoint
+from analysis.plotting.layers import by_depth
+from analysis.transformer.activations import LayerActivations, run_layer
 from book.publish import Inputs
 from book.studies.shared.networks import SEEDS
 
@@ -25,7 +26,7 @@ class DrawnText:
     networks: dict[str, torch.nn.Module]
     states: dict[str, Float[Tensor, "state position model"]]
     """By network, what every layer read and what the last one wrote."""
-    stations: dict[str, list[Stations]]
+    stations: dict[str, list[LayerActivations]]
     """By network, then by layer."""
     layers: tuple[int, ...]
     """The layers that are drawn: the first, one before the middle, the last."""
@@ -58,16 +59,16 @@ class Subject:
 def run_networks(inputs: Inputs) -> DrawnText:
     """Run both networks on the text that is drawn."""
     checkpoint = checkpoints.find(inputs.model)
-    tokenizer, passages = models.tokenizer(checkpoint), texts.passages(source=inputs.texts)
+    tokenizer, passages = pretrained.tokenizer(checkpoint), texts.passages(source=inputs.texts)
     passage = passages[PASSAGE % len(passages)]
-    networks = {name: models.load(checkpoint, control_seed=seed, device=inputs.device) for name, seed in SEEDS.items()}
-    states = {name: bert.hidden_states(model, tokenizer, [passage])[0] for name, model in networks.items()}
-    stations = {name: [pass_through(x, layer) for x, layer in zip(states[name], bert.encoder_layers(model))]
+    networks = {name: pretrained.load(checkpoint, control_seed=seed, device=inputs.device) for name, seed in SEEDS.items()}
+    states = {name: extraction.hidden_states(model, tokenizer, [passage])[0] for name, model in networks.items()}
+    stations = {name: [run_layer(x, layer) for x, layer in zip(states[name], extraction.encoder_layers(model))]
                 for name, model in networks.items()}
-    bare = models.load(checkpoint, control_seed=SEEDS["control"], device=inputs.device)
+    bare = pretrained.load(checkpoint, control_seed=SEEDS["control"], device=inputs.device)
     bare.embeddings.token_type_embeddings.weight.zero_()
     return DrawnText(checkpoint, networks, states, stations, by_depth(len(stations["trained"])), bare,
-                     bert.hidden_states(bare, tokenizer, [passage])[0])
+                     extraction.hidden_states(bare, tokenizer, [passage])[0])
 
 
 def describe(text: DrawnText) -> Subject:

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import norm
 
-from analysis.figures import style
-from analysis.figures.layers import Line, lines
+from analysis.plotting import style
+from analysis.plotting.layers import Line, lines
 
 
 def statistics(by_layer: Mapping[int, Mapping[str, np.ndarray]], critical: float) -> Figure:

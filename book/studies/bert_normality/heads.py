@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Bool, Float
 from scipy.stats import rankdata
 
-from analysis import entropy, gates, geometry, signatures
-from analysis.intervals import Interval
+from analysis.maps import entropy, gates
+from analysis.representations import anisotropy, layer_profile
+from analysis.statistics.intervals import Interval
 from book.studies.bert_normality.averages import depth_correlation, over_texts, rank_correlation
 from book.studies.bert_normality.drawn import DrawnText
 from book.studies.shared.networks import Arrays
@@ -95,7 +96,7 @@ class Effects:
 
 def measure_spectra(text: DrawnText, arrays: Arrays) -> Spectra:
     """Take the singular values of head outputs, and average those of the survey over heads and texts."""
-    values = {network: signatures.singular_values(stations).cpu().numpy()
+    values = {network: layer_profile.singular_values(stations).cpu().numpy()
               for network, stations in text.stations.items()}
     root = arrays["trained"]["tokens"][:, None] ** 0.5
     largest = {network: survey["largest"].mean(2) for network, survey in arrays.items()}
@@ -127,7 +128,7 @@ def _measure_ideal_gates(size: int = 32, channels: int = 8) -> dict[str, Ideal]:
             "random softmax": noise.softmax(-1)}
     return {name: Ideal(entropy.relative_entropy(attention[None]).mean().item(),
                         entropy.histogram_entropy(attention[None]).item(),
-                        geometry.head_output_spectrum(attention[None], values).stable_rank.item())
+                        anisotropy.head_output_spectrum(attention[None], values).stable_rank.item())
             for name, attention in maps.items()}
 
 

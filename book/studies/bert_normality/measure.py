@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from analysis.experiments import normality_minilm
-from analysis.intervals import Interval
+from analysis.statistics.intervals import Interval
 from book.publish import Inputs, Numbers, choose_inputs
 from book.publish.phrases import enumerated, percent
+from book.studies.bert_normality import minilm
 from book.studies.bert_normality.cone import Cone, measure_cone
 from book.studies.bert_normality.drawn import Subject, describe, run_networks
 from book.studies.bert_normality.heads import (
@@ -127,7 +127,7 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         Where the models run.
     """
     inputs = choose_inputs(model, own="minilm", texts=texts, device=device)
-    survey = load_survey("normality-minilm", normality_minilm.survey, inputs, count=TEXTS_SURVEYED)
+    survey = load_survey("bert-normality-minilm", minilm.survey, inputs, count=TEXTS_SURVEYED)
     arrays, text = survey.arrays, run_networks(inputs)
     subject = describe(text)
     threshold = measure_threshold(subject.width)
@@ -175,6 +175,6 @@ def _phrase_heads(effects: Effects) -> HeadPhrases:
         linked_all=phrase(effects.with_entropy["trained"]), linked_deep=phrase(effects.with_depth["trained"]),
         linked_deep_control=phrase(effects.with_depth["control"]), linked_first=phrase(effects.within[0]),
         linked_last=phrase(effects.within[-1]), ablated=len(effects.effect["trained"]),
-        ablated_tokens=normality_minilm.LONGEST_ABLATED, sinks=int(effects.is_sink.sum()),
+        ablated_tokens=minilm.LONGEST_ABLATED, sinks=int(effects.is_sink.sum()),
         heads=effects.is_sink.shape[1], sink_places="; ".join(places) or "none",
         chance_ends=percent(max(effects.chance[0], effects.chance[-1]), 1))

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analysis import normality
-from analysis.stations import normalise
+from analysis.representations import normality
+from analysis.transformer.layernorm import normalise
 from book.studies.bert_normality.averages import over_texts
 from book.studies.bert_normality.drawn import DrawnText
 from book.studies.shared.networks import Arrays

@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from scipy.stats import kstest
 
-from analysis import bert, normality, signatures
-from analysis.stations import normalise
+from analysis.models import extraction
+from analysis.representations import layer_profile, normality
+from analysis.transformer.layernorm import normalise
 from book.studies.bert_normality.averages import over_texts
 from book.studies.bert_normality.drawn import DrawnText
 from book.studies.shared.networks import Arrays
@@ -76,7 +77,7 @@ def measure_sums(text: DrawnText, arrays: Arrays, critical: float) -> Sums:
     tokens, width = text.states["trained"].shape[1:]
     trained = arrays["trained"]
     cut = np.array([[normality.critical_value(int(width - k)) for k in row] for row in trained["dropped"]])
-    silent = (bert.encoder_layers(text.networks["trained"])[-1].norm_mlp.gain.abs() < SILENT).nonzero().flatten()
+    silent = (extraction.encoder_layers(text.networks["trained"])[-1].norm_mlp.gain.abs() < SILENT).nonzero().flatten()
     plain = normalise(text.stations["trained"][-1].before_second).sum(0).square()
     return Sums(
         independent=_sum_independent(tokens, width),
@@ -105,7 +106,7 @@ def _drawn_sums(text: DrawnText) -> dict[str, tuple[str, np.ndarray]]:
 
 def measure_total(text: DrawnText, arrays: Arrays) -> Total:
     """Test the sum of all rows of all layers."""
-    totals = {network: signatures.sums(stations)["total"] for network, stations in text.stations.items()}
+    totals = {network: layer_profile.sums(stations)["total"] for network, stations in text.stations.items()}
     return Total(
         vectors={network: vector.cpu().numpy() for network, vector in totals.items()},
         statistics={network: normality.lilliefors(vector).item() for network, vector in totals.items()},

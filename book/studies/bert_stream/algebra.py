@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.information import block_of, concatenate, printed_block_of, stack
+from analysis.transformer.head_layout import block_of, concatenate, printed_block_of, stack
 
 HEADS, WIDTH, TOKENS = 12, 64, 512
 MODEL = HEADS * WIDTH

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from analysis.figures import style
-from analysis.figures.layers import Line, lines
+from analysis.plotting import style
+from analysis.plotting.layers import Line, lines
 
 
 def couplings(rows: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analysis.axes import LayerNormWeights
-from analysis.information import concatenate
-from analysis.layernorm import jacobian, layer_norm, sigma
-from analysis.stations import Stations, normalise
+from analysis.core.weights import LayerNormWeights
+from analysis.transformer.activations import LayerActivations
+from analysis.transformer.head_layout import concatenate
+from analysis.transformer.layernorm import jacobian, layer_norm, normalise, sigma
 from book.studies.bert_stream.algebra import largest_error, relative_error
 from book.studies.bert_stream.networks import Network, Subject
 
@@ -103,7 +103,7 @@ def _written_out(rows: Tensor, norm: LayerNormWeights) -> Tensor:
     return (rows - rows @ ones @ ones.T / len(ones)) / sigma(rows, norm.eps)[:, None] * norm.gain + norm.bias
 
 
-def _mean_change(by_layer: list[list[Stations]]) -> float:
+def _mean_change(by_layer: list[list[LayerActivations]]) -> float:
     return float(np.mean([relative_error(stations.first, stations.before_first)
                           for texts in by_layer for stations in texts]))
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from analysis.experiments import stream_minilm
 from book.publish import Inputs, Numbers, choose_inputs
 from book.publish.phrases import enumerated, percent
+from book.studies.bert_stream import minilm
 from book.studies.bert_stream.algebra import Algebra, measure_algebra
 from book.studies.bert_stream.layer import Heads, Normalisation, measure_heads, measure_normalisation
 from book.studies.bert_stream.networks import Subject, run_networks
@@ -120,7 +120,7 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         Where the models run.
     """
     inputs = choose_inputs(model, own="minilm", texts=texts, device=device)
-    survey = load_survey("stream-minilm", stream_minilm.survey, inputs, count=TEXTS_SURVEYED)
+    survey = load_survey("bert-stream-minilm", minilm.survey, inputs, count=TEXTS_SURVEYED)
     arrays = survey.arrays
     subject, networks = run_networks(inputs)
     coupling, sums, read_back = measure_coupling(arrays), measure_sums(arrays), measure_read_back(arrays)

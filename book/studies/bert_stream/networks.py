@@ -7,11 +7,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis import bert, checkpoints, models, texts
-from analysis.axes import AttentionWeights, EncoderLayer, Residual
-from analysis.checkpoints import Checkpoint
-from analysis.figures.layers import by_depth
-from analysis.stations import Stations, pass_through
+from analysis.core.axes import Residual
+from analysis.core.weights import AttentionWeights, EncoderLayer
+from analysis.data import texts
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.checkpoints import Checkpoint
+from analysis.plotting.layers import by_depth
+from analysis.transformer.activations import LayerActivations, run_layer
 from book.publish import Inputs
 from book.studies.shared.networks import SEEDS
 
@@ -26,7 +28,7 @@ class Network:
     layers: list[EncoderLayer]
     states: list[Float[Tensor, "state position model"]]
     """For each text, what every layer read and what the last one wrote."""
-    stations: list[list[Stations]]
+    stations: list[list[LayerActivations]]
     """By layer, then by text."""
 
 
@@ -53,8 +55,8 @@ def run_networks(inputs: Inputs) -> tuple[Subject, dict[str, Network]]:
     """Run the trained model and its control on the texts, and choose the layer that is looked at."""
     checkpoint = checkpoints.find(inputs.model)
     passages = texts.passages(count=COUNT, source=inputs.texts)
-    networks = {name: _run(models.load(checkpoint, control_seed=seed, device=inputs.device),
-                           models.tokenizer(checkpoint), passages) for name, seed in SEEDS.items()}
+    networks = {name: _run(pretrained.load(checkpoint, control_seed=seed, device=inputs.device),
+                           pretrained.tokenizer(checkpoint), passages) for name, seed in SEEDS.items()}
     trained = networks["trained"]
     level = by_depth(len(trained.layers))[-2]
     layer = trained.layers[level]
@@ -67,7 +69,7 @@ def run_networks(inputs: Inputs) -> tuple[Subject, dict[str, Network]]:
 
 def _run(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> Network:
     longest = min(LONGEST, model.config.max_position_embeddings)
-    states = [text.double() for text in bert.hidden_states(model, tokenizer, passages, longest)]
-    layers = [layer.to(torch.float64) for layer in bert.encoder_layers(model)]
-    stations = [[pass_through(text[level], layer) for text in states] for level, layer in enumerate(layers)]
+    states = [text.double() for text in extraction.hidden_states(model, tokenizer, passages, longest)]
+    layers = [layer.to(torch.float64) for layer in extraction.encoder_layers(model)]
+    stations = [[run_layer(text[level], layer) for text in states] for level, layer in enumerate(layers)]
     return Network(model, layers, states, stations)

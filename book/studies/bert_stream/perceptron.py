@@ -8,10 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from analysis import perceptron
-from analysis.axes import EncoderLayer
-from analysis.encoder import encode, perceive
-from analysis.information import concatenate, split
+from analysis.core.weights import EncoderLayer
+from analysis.transformer import mlp as perceptron
+from analysis.transformer.encoder import encode
+from analysis.transformer.head_layout import concatenate, split
+from analysis.transformer.mlp import apply_mlp
 from book.studies.bert_stream.algebra import largest_error, relative_error
 from book.studies.bert_stream.networks import Network, Subject
 
@@ -52,13 +53,13 @@ class Order:
 def measure_perceptron(subject: Subject, networks: Mapping[str, Network]) -> Perceptron:
     """Check the mask form and the product by blocks, and replace GELU by ReLU in all layers."""
     x, mlp = subject.first, subject.layer.mlp
-    masked = perceptron.perceive_masked(x, mlp, perceptron.mask(x, mlp))
+    masked = perceptron.apply_masked_mlp(x, mlp, perceptron.activation_mask(x, mlp))
     by_blocks = (split(x, subject.heads) @ mlp.W_in.unflatten(0, (subject.heads, -1))).sum(0)
     cosines = {}
     for name, network in networks.items():
         relu = sentences(network, network.layers, activation=torch.relu)
         cosines[name] = cosine_similarity(relu, sentences(network, network.layers)).mean().item()
-    return Perceptron(largest_error(masked, perceive(x, mlp)), largest_error(by_blocks, x @ mlp.W_in), cosines)
+    return Perceptron(largest_error(masked, apply_mlp(x, mlp)), largest_error(by_blocks, x @ mlp.W_in), cosines)
 
 
 def sentences(network: Network, layers: list[EncoderLayer], **options: Callable) -> Float[Tensor, "text model"]:
@@ -69,7 +70,7 @@ def sentences(network: Network, layers: list[EncoderLayer], **options: Callable)
 def measure_biases(subject: Subject, trained: Network) -> Biases:
     """Measure what arrives of b_1, and set b_2 to zero or fold it into the biases before it, in all layers."""
     mlp, layers = subject.layer.mlp, trained.layers
-    arriving = (mlp.b_in * perceptron.mask(subject.first, mlp)) @ mlp.W_out
+    arriving = (mlp.b_in * perceptron.activation_mask(subject.first, mlp)) @ mlp.W_out
     own = sentences(trained, layers)
     zeroed = sentences(trained, [_without_output_bias(layer) for layer in layers])
     folded = sentences(trained, [perceptron.fold_layer(layer) for layer in layers])
@@ -88,8 +89,8 @@ def measure_order(subject: Subject) -> Order:
     order = torch.randperm(heads, generator=torch.Generator().manual_seed(0))
     permuted = concatenate(split(x, heads)[order])
     renumbered = replace(mlp, W_in=mlp.W_in.unflatten(0, (heads, -1))[order].flatten(0, 1))
-    output = perceive(x, mlp)
+    output = apply_mlp(x, mlp)
     return Order(
-        renumbered_error=largest_error(perceive(permuted, renumbered), output),
-        permuted_change=relative_error(perceive(permuted, mlp), output),
+        renumbered_error=largest_error(apply_mlp(permuted, renumbered), output),
+        permuted_change=relative_error(apply_mlp(permuted, mlp), output),
         inverse_error=largest_error(x @ mlp.W_in @ torch.linalg.pinv(mlp.W_in), x))

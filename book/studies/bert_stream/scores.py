@@ -8,14 +8,15 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analysis.attention import softmax
-from analysis.axes import AttentionWeights
-from analysis.circuits import composition_scores
-from analysis.information import expand_score, split, vanishing
-from analysis.layernorm import centre, sigma
-from analysis.perceptron import mask
-from analysis.similarity import total_variation
-from analysis.stations import Stations
+from analysis.core.weights import AttentionWeights
+from analysis.decomposition.block_mixing import expand_score, vanishing
+from analysis.maps.distance import total_variation
+from analysis.transformer.activations import LayerActivations
+from analysis.transformer.attention import softmax
+from analysis.transformer.attention_only import composition_scores
+from analysis.transformer.head_layout import split
+from analysis.transformer.layernorm import centre, sigma
+from analysis.transformer.mlp import activation_mask
 from book.studies.bert_stream.algebra import largest_error, relative_error
 from book.studies.bert_stream.networks import LONGEST, Network, Subject
 
@@ -109,10 +110,10 @@ def measure_real_rows(subject: Subject, trained: Network) -> RealRows:
         moved=total_variation(softmax(scores[None]), without).mean().item())
 
 
-def _parts_of_output(stations: Stations, subject: Subject) -> Tensor:
+def _parts_of_output(stations: LayerActivations, subject: Subject) -> Tensor:
     """Split what the layer writes: all parts but beta are centred, multiplied by the gain and divided by sigma."""
     mlp, norm, x = subject.layer.mlp, subject.layer.norm_mlp, stations.first
-    gates = mask(x, mlp)
+    gates = activation_mask(x, mlp)
     raw = torch.stack([x, x @ mlp.W_in * gates @ mlp.W_out, mlp.b_in * gates @ mlp.W_out, mlp.b_out.expand_as(x)])
     scaled = centre(raw) / sigma(stations.before_second, norm.eps)[:, None] * norm.gain
     return torch.cat([scaled, norm.bias.expand_as(x)[None]])

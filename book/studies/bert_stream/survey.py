@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from analysis.experiments.stream_minilm import COUPLINGS, READ_BACK
-from analysis.figures.layers import over_units
+from analysis.plotting.layers import over_units
+from book.studies.bert_stream.minilm import COUPLINGS, READ_BACK
 from book.studies.shared.networks import Arrays
 
 DRAWN = {"skip": "skip", "LN": "LN", "$W_O$": "W_O", "$W_O$, LN": "W_O and LN", "MLP": "MLP",

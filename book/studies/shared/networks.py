@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis import texts
+from analysis.data import texts
 from book.publish import Inputs, live_or_record
 
 Arrays = Mapping[str, Mapping[str, np.ndarray]]
 """By network, then by name."""
 CONTROL = "control_"
 SEEDS = {"trained": None, "control": 0}
-"""The two networks, and the seed that :func:`analysis.models.load` takes for each."""
+"""The two networks, and the seed that :func:`analysis.models.pretrained.load` takes for each."""
 
 
 @dataclass(frozen=True)

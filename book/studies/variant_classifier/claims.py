@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from analysis import normality
-from analysis.gates import GATES, PATTERNS
-from analysis.intervals import Interval, share_interval
+from analysis.maps.gates import GATES, PATTERNS
+from analysis.representations import normality
+from analysis.statistics.intervals import Interval, share_interval
 from book.publish import Outcome, claim, conditional, not_testable, reproduced
 from book.publish.phrases import enumerated, percent, with_interval
 from book.studies.variant_classifier.depth import FIRST

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from analysis.experiments.variant_columns import MARKS, by_sequence
-from analysis.experiments.variant_controls import READ
-from analysis.records import Record, Value
+from analysis.surveys.records import Record, Value
 from book.publish import Numbers
 from book.publish.phrases import percent
+from book.studies.shared.variant_columns import MARKS, by_sequence
+from book.studies.variant_classifier.controls import READ
 from book.studies.variant_classifier.recorded import SEEDS, Recorded
 
 MASSES = {"columns": "columns", "received": "all attention", "class_row": "attention of [CLS]"}

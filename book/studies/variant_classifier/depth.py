@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import spearmanr
 
-from analysis import normality, tails
-from analysis.gates import GATES, PATTERNS
-from analysis.intervals import Interval, mean_interval
-from analysis.records import Value
+from analysis.maps.gates import GATES, PATTERNS
+from analysis.representations import normality, normality_power
+from analysis.statistics.intervals import Interval, mean_interval
+from analysis.surveys.records import Value
 from book.publish import Numbers
 from book.publish.phrases import enumerated, percent
 from book.studies.variant_classifier.maps import PAPER_WIDTH
@@ -165,7 +165,7 @@ def measure_table(recorded: Recorded, width: int) -> Table:
 def compare_first_layers(statistics: Float[np.ndarray, "seed sequence layer"],
                          untrained: Float[np.ndarray, "model layer"], width: int) -> FirstLayers:
     """Compare the first layers with the others: here, in untrained models, and as the paper's shapes would be."""
-    expected = tails.at_other_size(PAPER_TABLE, PAPER_WIDTH, width, np.random.default_rng(0))
+    expected = normality_power.at_other_size(PAPER_TABLE, PAPER_WIDTH, width, np.random.default_rng(0))
     critical = normality.critical_value(width)
     return FirstLayers(
         difference=first_less_others(statistics).mean(1), expected=float(first_less_others(expected.mean)),

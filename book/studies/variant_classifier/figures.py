@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from analysis.figures import style
-from analysis.figures.layers import Line, lines, over_seeds, over_units
+from analysis.plotting import style
+from analysis.plotting.layers import Line, lines, over_seeds, over_units
 
 PRETRAINING = {"pre-trained": ("trained", "-"), "control": ("control", "-"), "before the classes": ("muted", ":")}
 """Concept and dashes of the curves beside the three seeds without pre-training."""

@@ -9,12 +9,14 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from analysis.experiments import variant_controls, variant_measures, variant_phases
-from analysis.gates import GATES, PATTERNS, read_gates
-from analysis.intervals import Interval, grouped_share_interval
-from analysis.records import Disagrees
+from analysis.maps.gates import GATES, PATTERNS, read_gates
+from analysis.statistics.intervals import Interval, grouped_share_interval
+from analysis.surveys.records import Disagrees
 from book.publish import Numbers
 from book.publish.phrases import enumerated, percent
+from book.studies.shared import variant_measures
+from book.studies.variant_classifier import controls as variant_controls
+from book.studies.variant_classifier import phases
 from book.studies.variant_classifier.recorded import SEEDS, Pair, Recorded
 from book.studies.variant_classifier.sequence import Passage
 
@@ -227,7 +229,7 @@ def measure_gallery(shares: Float[np.ndarray, "layer head gate"], passage: Passa
 def measure_phases(recorded: Recorded, passage: Passage) -> Phases:
     """Say whether heads keep words of one phase apart, and in which classes clusters are held."""
     data = passage.run.data
-    live = variant_phases.survey(passage.run.model, data, variant_controls.firsts(data))
+    live = phases.survey(passage.run.model, data, variant_controls.firsts(data))
     clusters = recorded.seeds.array("gates")[..., GATES.index("cluster")]  # (seed, class, layer, head)
     unchanged, tallest = live["pairs"] == 1, clusters.max((0, 2, 3))
     holding = (clusters >= CARRIES).mean((2, 3))

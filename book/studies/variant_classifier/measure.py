@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from analysis import checkpoints
-from analysis.checkpoints import Checkpoint
-from analysis.experiments import variant_measures
-from analysis.training import variants
+from analysis.models import checkpoints
+from analysis.models.checkpoints import Checkpoint
+from analysis.training import dna_classifier
 from book.publish import Inputs, Numbers, choose_inputs
+from book.studies.shared import variant_measures
 from book.studies.variant_classifier.columns import Columns, measure_columns
 from book.studies.variant_classifier.depth import (
     Depth,
@@ -47,7 +47,7 @@ class Measured(Numbers):
     checkpoint: Checkpoint
     sources: tuple[str, ...]
     classes: tuple[str, ...]
-    recipe: variants.Recipe
+    recipe: dna_classifier.Recipe
     full_size: Recipe
     example: Example
     head: Head
@@ -70,8 +70,8 @@ def measure(device: str = "auto") -> Measured:
     passage, classes = pass_example(run, inputs.device), run.data.labels
     example, phases = measure_example(passage), measure_phases(recorded, passage)
     return Measured(
-        inputs, checkpoint, recorded.sources, classes, variants.MINI,
-        full_size=measure_recipe(variants.BASE, run.data),
+        inputs, checkpoint, recorded.sources, classes, dna_classifier.MINI,
+        full_size=measure_recipe(dna_classifier.BASE, run.data),
         example=example, head=measure_head(passage),
         weights=measure_weights(recorded, passage), gates=measure_gates(recorded, passage), phases=phases,
         columns=measure_columns(recorded, classes, phases.unchanged, example.n),

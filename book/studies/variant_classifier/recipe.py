@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from analysis.training import variants
+from analysis.training import dna_classifier
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Recipe:
     warmup: int
 
 
-def measure_recipe(recipe: variants.Recipe, data: variants.Data) -> Recipe:
+def measure_recipe(recipe: dna_classifier.Recipe, data: dna_classifier.Data) -> Recipe:
     """Build the classifier of a recipe, without memory for its weights, and read its sizes."""
     from transformers import BertForSequenceClassification
 
     with torch.device("meta"):
-        model = BertForSequenceClassification(variants.configure(recipe, data))
+        model = BertForSequenceClassification(dna_classifier.configure(recipe, data))
     layer = model.bert.encoder.layer[0]
     x = torch.linspace(-4, 4, 81)
     gelu_error = (layer.intermediate.intermediate_act_fn(x) - x * torch.special.ndtr(x)).abs().max()

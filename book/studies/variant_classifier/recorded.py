@@ -6,7 +6,7 @@ from typing import NamedTuple
 from jaxtyping import Float
 from numpy import ndarray
 
-from analysis.records import Record
+from analysis.surveys.records import Record
 from book.publish import Inputs, live_or_record
 
 SEEDS = (0, 1, 2)

@@ -8,13 +8,15 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from analysis import bert, signatures, stretch
-from analysis.experiments import variant_measures
-from analysis.sequences.fasta import Gene
-from analysis.sequences.kmers import kmers
-from analysis.stations import Stations
-from analysis.training import variants
+from analysis.data.dna.fasta import Gene
+from analysis.data.dna.kmers import kmers
+from analysis.matrices import amplification
+from analysis.models import extraction
+from analysis.representations import layer_profile
+from analysis.training import dna_classifier
+from analysis.transformer.activations import LayerActivations
 from book.publish import Numbers
+from book.studies.shared import variant_measures
 
 CLASS = "Omicron"
 NORMS_OF = (0, 3)
@@ -34,7 +36,7 @@ class Passage:
     gene: Gene
     coded: Mapping[str, Tensor]
     models: Mapping[str, nn.Module]
-    stations: Mapping[str, list[Stations]]
+    stations: Mapping[str, list[LayerActivations]]
     keep: Bool[Tensor, " position"]
 
     @property
@@ -83,7 +85,7 @@ class Head:
 def pass_example(run: variant_measures.Run, device: torch.device) -> Passage:
     """Take the first test sequence of the class through the classifier and its control."""
     gene = next(gene for gene in (run.data.genes[i] for i in run.data.parts.test) if gene.label == CLASS)
-    coded = run.data.encode([gene], variants.POSITIONS, device)
+    coded = run.data.encode([gene], dna_classifier.POSITIONS, device)
     models = {"trained": run.model, "control": run.control()}
     passed = {name: variant_measures.pass_all(model, coded) for name, model in models.items()}
     return Passage(run, gene, coded, models, {name: stations for name, (stations, _) in passed.items()},
@@ -101,7 +103,7 @@ def measure_example(passage: Passage) -> Example:
 
 def predict(passage: Passage) -> Float[Tensor, " class"]:
     """Return the probabilities that the classifier gives to the classes of the sequence."""
-    return variants.predict(passage.run.model, passage.run.data.tokenizer, [passage.gene.bases])[0]
+    return dna_classifier.predict(passage.run.model, passage.run.data.tokenizer, [passage.gene.bases])[0]
 
 
 def row_norms(passage: Passage) -> dict[str, np.ndarray]:
@@ -110,21 +112,21 @@ def row_norms(passage: Passage) -> dict[str, np.ndarray]:
     norms = {}
     for name, model in passage.models.items():
         rows = passage.stations[name][layer].x[:passage.tokens]
-        attention = bert.encoder_layers(model)[layer].attention
-        norms[name] = stretch.row_norms(rows, attention, head).cpu().numpy()
+        attention = extraction.encoder_layers(model)[layer].attention
+        norms[name] = amplification.row_norms(rows, attention, head).cpu().numpy()
     return norms
 
 
 def row_statistics(passage: Passage) -> dict[int, dict[str, np.ndarray]]:
     """Return figure 8: the Lilliefors statistics of the rows, by layer and model."""
-    statistics = {name: signatures.row_statistics(stations, passage.keep)["first"].cpu().numpy()
+    statistics = {name: layer_profile.row_statistics(stations, passage.keep)["first"].cpu().numpy()
                   for name, stations in passage.stations.items()}
     return {layer: {name: by_layer[layer] for name, by_layer in statistics.items()} for layer in ROWS_OF}
 
 
 def sum_rows(passage: Passage) -> dict[str, dict]:
     """Return figures 9 and 13: the sums of the rows of three layers, by title, and those of all layers, by model."""
-    sums = {name: signatures.sums(stations, passage.keep) for name, stations in passage.stations.items()}
+    sums = {name: layer_profile.sums(stations, passage.keep) for name, stations in passage.stations.items()}
     return {"sums": {f"{name}, layer {layer}": (name, of_model["second"][layer].cpu().numpy())
                      for name, of_model in sums.items() for layer in SUMS_OF},
             "totals": {name: of_model["total"].cpu().numpy() for name, of_model in sums.items()}}
@@ -132,7 +134,7 @@ def sum_rows(passage: Passage) -> dict[str, dict]:
 
 def singular_values(passage: Passage) -> dict[str, dict[str, np.ndarray]]:
     """Return figure 11: the singular values of the outputs of three heads, by title and model."""
-    values = {name: signatures.singular_values(stations, passage.keep).cpu().numpy()
+    values = {name: layer_profile.singular_values(stations, passage.keep).cpu().numpy()
               for name, stations in passage.stations.items()}
     return {f"layer {layer}, head {head}": {name: of_model[layer, head] for name, of_model in values.items()}
             for layer, head in SPECTRA_OF}

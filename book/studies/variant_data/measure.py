@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from analysis import checkpoints
-from analysis.checkpoints import Checkpoint
-from analysis.experiments import variant_measures, variant_runs
-from analysis.gates import GATES
-from analysis.records import Record, Value
-from analysis.sequences.kmers import STRIDE, kmers
-from analysis.training.pretraining import SHARE, position_entropy
-from analysis.training.variants import POSITIONS, Data
+from analysis.data.dna.kmers import STRIDE, kmers
+from analysis.maps.gates import GATES
+from analysis.models import checkpoints
+from analysis.models.checkpoints import Checkpoint
+from analysis.surveys.records import Record, Value
+from analysis.training.dna_classifier import POSITIONS, Data
+from analysis.training.masked_kmers import SHARE, position_entropy
 from book.publish import Inputs, Numbers, choose_inputs, live_or_record
 from book.publish.phrases import percent
+from book.studies.shared import variant_measures, variant_runs
 
 MODEL = "variant-bert-mini"
 RECORDS = ("baselines", "seeds", "real", "splits", "pretraining", "baselines-real", "real-splits", "measures")

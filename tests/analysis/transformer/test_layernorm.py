@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 import torch
 
-from analysis.axes import LayerNormWeights
-from analysis.layernorm import jacobian, layer_norm
+from analysis.core.weights import LayerNormWeights
+from analysis.transformer.layernorm import jacobian, layer_norm
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-5, 0.1])

@@ -8,11 +8,12 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 from transformers import BertConfig, BertModel
 
-from analysis import checkpoints, models, texts
-from analysis.experiments import stream_minilm
-from analysis.figures.style import BookFigure
+from analysis.data import texts
+from analysis.models import checkpoints, pretrained
+from analysis.plotting.style import BookFigure
 from book.publish.claims import claim_functions
 from book.studies import bert_normality
+from book.studies.bert_stream import minilm
 
 BOOK = Path(__file__).parents[2] / "book"
 LAYERS, HEADS, TEXTS = 3, 2, 3
@@ -30,7 +31,7 @@ def inputs(tmp_path, monkeypatch):
     model.save_pretrained(tmp_path / "another")
     pretrained.tokenizer(checkpoints.find("minilm")).save_pretrained(tmp_path / "another")
     (tmp_path / "own.txt").write_text("\n\n".join([*texts.passages(count=2, longest=60), "A very short text of ours."]))
-    monkeypatch.setattr(stream_minilm, "SAMPLES", 60)
+    monkeypatch.setattr(minilm, "SAMPLES", 60)
     return {"MODEL": str(tmp_path / "another"), "TEXTS": str(tmp_path / "own.txt")}
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from analysis.gates import GATES
-from analysis.intervals import Interval
+from analysis.maps.gates import GATES
+from analysis.statistics.intervals import Interval
 
 
 def with_one_head_of_values_as_in_the_paper(over_random):
