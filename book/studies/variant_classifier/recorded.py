@@ -10,6 +10,7 @@ from analysis.surveys.records import Record
 from book.publish import Inputs, live_or_record
 
 SEEDS = (0, 1, 2)
+RECORDS = ("variant-measures", "variant-seeds", "variant-classifier-controls", "variant-data-real")
 
 
 class Pair(NamedTuple):
@@ -40,6 +41,5 @@ class Recorded:
 
 def read_records(inputs: Inputs) -> Recorded:
     """Read the four records."""
-    records, sources = zip(*(live_or_record(f"variant-{name}", inputs, recompute=False)
-                             for name in ("measures", "seeds", "controls", "real")))
+    records, sources = zip(*(live_or_record(name, inputs, recompute=False) for name in RECORDS))
     return Recorded(*records, sources)

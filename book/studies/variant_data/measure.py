@@ -20,8 +20,11 @@ from book.publish.phrases import percent
 from book.studies.shared import variant_measures, variant_runs
 
 MODEL = "variant-bert-mini"
-RECORDS = ("baselines", "seeds", "real", "splits", "pretraining", "baselines-real", "real-splits", "measures")
-NAMED = RECORDS[:5]
+RECORDS = {"baselines": "variant-baselines", "seeds": "variant-seeds", "real": "variant-data-real",
+           "splits": "variant-data-splits", "pretraining": "variant-data-pretraining",
+           "baselines-real": "variant-data-baselines-real", "real-splits": "variant-data-real-splits",
+           "measures": "variant-measures"}
+NAMED = tuple(RECORDS)[:5]
 """The records whose provenance the page prints; the others were made in the same runs."""
 GENE = (21563, 25384)
 """The first and the last base of the spike gene in the reference genome."""
@@ -198,7 +201,7 @@ class Measured(Numbers):
 def measure(device: str = "auto") -> Measured:
     """Read the records of the classifiers, and make the sequences of the bundled one again."""
     inputs, checkpoint = choose_inputs(device=device), checkpoints.find(MODEL)
-    shown = {name: live_or_record(f"variant-{name}", inputs, recompute=False) for name in RECORDS}
+    shown = {name: live_or_record(record, inputs, recompute=False) for name, record in RECORDS.items()}
     records = {name: record for name, (record, _) in shown.items()}
     data = variant_measures.open_run(checkpoint.folder, device=inputs.device).data
     return Measured(
