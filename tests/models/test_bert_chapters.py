@@ -51,7 +51,6 @@ def test_runs_for_another_bert(chapter, asking, capsys):
             exec(compile(cell.source, f"{chapter}, cell {ran}", "exec"), variables)
             ran += 1
             if "parameters" in cell.metadata.get("tags", []):
-                variables |= SMALLER[chapter]
-    assert variables["MODEL"] == str(asking)
+                variables |= {"MODEL": str(asking), "TEXTS": str(asking.parent / "texts.txt")} | SMALLER[chapter]
     assert ran > 20
     assert asking.name in capsys.readouterr().out
