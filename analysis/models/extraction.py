@@ -1,14 +1,14 @@
-"""Plain tensors out of loaded modules: an encoder's layers, an attention module's weights, hidden states and maps.
+"""A whole BERT as plain tensors: its layers, the rows that each of them reads, and what it does with its input.
 
-What belongs here: reading modules of transformers and running them. What does not: reading parameters from files
-without a module (:mod:`analysis.models.parameters`).
+All but the count of parameters work on a loaded model, trained or control, and need its memory; a single attention
+layer is had more cheaply from ``weights``. Maps and their statistics over many texts belong to streaming, not here.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights
@@ -106,18 +106,66 @@ def observe(model: torch.nn.Module, tokenizer, texts: Sequence[str], longest: in
     return Observed(encoder_layers(model), hidden_states(model, tokenizer, texts, longest))
 
 
-@torch.no_grad()
-def weights_of(module: torch.nn.Module) -> AttentionWeights:
-    """Read the weights back out of a ``GPT2Attention``, for instance one of a control that lies in no file.
+def count_parameters(layers: int, heads: int, model: int) -> int:
+    """Count the parameters of a BERT of the published kind, with its English vocabulary and its pooling layer.
 
-    Raises
-    ------
-    ValueError
-        If the module is another one.
+    The model is built on the ``meta`` device: it has shapes and no numbers, so nothing is downloaded or drawn.
+
+    Parameters
+    ----------
+    layers, heads, model
+        The published sizes L, A and H; the perceptrons are ``4 * model`` wide.
+
+    Notes
+    -----
+    Ledger B-01.
+
+    Examples
+    --------
+    >>> count_parameters(12, 12, 768)
+    109482240
     """
-    if not all(hasattr(module, name) for name in ("c_attn", "c_proj", "num_heads")):
-        raise ValueError(f"module must be a GPT2Attention, got {type(module).__name__}")
-    heads, model = module.num_heads, module.c_proj.weight.shape[1]
-    Ws = [W.reshape(model, heads, -1).transpose(0, 1) for W in module.c_attn.weight.chunk(3, 1)]
-    bs = [b.reshape(heads, -1) for b in module.c_attn.bias.chunk(3)]
-    return AttentionWeights(*Ws, module.c_proj.weight.reshape(heads, -1, model), *bs, module.c_proj.bias)
+    from transformers import BertConfig, BertModel
+    shape = BertConfig(num_hidden_layers=layers, num_attention_heads=heads, hidden_size=model,
+                       intermediate_size=4 * model)
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in BertModel(shape).parameters())
+
+
+def accepts(model: torch.nn.Module, length: int) -> bool:
+    """Say whether a BERT runs on an input of so many tokens, or refuses it.
+
+    Notes
+    -----
+    Ledger B-02.
+    """
+    tokens = torch.zeros(1, length, dtype=torch.long, device=model.device)
+    try:
+        with torch.no_grad():
+            model(tokens)
+    except (RuntimeError, IndexError, ValueError):
+        return False
+    return True
+
+
+def order_sensitivity(model: torch.nn.Module, tokens: Int[Tensor, "1 position"],
+                      permutation: Int[Tensor, " position"]) -> float:
+    r"""Return how far a model is from being a function of a set of tokens: :math:`\|Pf(X) - f(PX)\| / \|f(X)\|`.
+
+    Parameters
+    ----------
+    model
+        A BERT as ``models.load`` gives it; :math:`f` is its last hidden state.
+    tokens
+        One text.
+    permutation
+        The order in which :math:`P` takes the tokens.
+
+    Notes
+    -----
+    Ledger B-05.
+    """
+    with torch.no_grad():
+        permuted_output = model(tokens).last_hidden_state[0][permutation]
+        output_of_permuted = model(tokens[:, permutation]).last_hidden_state[0]
+    return ((permuted_output - output_of_permuted).norm() / permuted_output.norm()).item()
