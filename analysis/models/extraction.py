@@ -155,7 +155,7 @@ def order_sensitivity(model: torch.nn.Module, tokens: Int[Tensor, "1 position"],
     Parameters
     ----------
     model
-        A BERT as ``models.load`` gives it; :math:`f` is its last hidden state.
+        A BERT as ``pretrained.load`` gives it; :math:`f` is its last hidden state.
     tokens
         One text.
     permutation

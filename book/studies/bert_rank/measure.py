@@ -17,17 +17,20 @@ from torch import Tensor
 from torch.nn.functional import gelu
 from torch.nn.functional import layer_norm as layer_norm_of_torch
 
-from analysis import bert, checkpoints, models, rank, weights
-from analysis import texts as texts_at_hand
-from analysis.attention import attend
-from analysis.axes import AttentionWeights, LayerNormWeights
-from analysis.bert import Observed
-from analysis.checkpoints import Checkpoint
-from analysis.encoder import PURE_ATTENTION, Switches, encode_layer, random_layers
-from analysis.intervals import Interval, mean_interval
-from analysis.layernorm import centre, layer_norm, sigma
-from analysis.rank import NormRanks, numerical_rank, residual
-from analysis.smallest import exact_rank, first_counterexample, small_matrices
+from analysis.core.weights import AttentionWeights, LayerNormWeights
+from analysis.data import texts as texts_at_hand
+from analysis.matrices import rank
+from analysis.matrices.exact_rank import exact_rank, first_counterexample, small_matrices
+from analysis.matrices.rank import NormRanks, numerical_rank
+from analysis.models import checkpoints, extraction, parameters, pretrained
+from analysis.models.checkpoints import Checkpoint
+from analysis.models.extraction import Observed
+from analysis.representations import rank_collapse
+from analysis.representations.rank_collapse import residual
+from analysis.statistics.intervals import Interval, mean_interval
+from analysis.transformer.attention import attend
+from analysis.transformer.encoder import PURE_ATTENTION, Switches, encode_layer, random_layers
+from analysis.transformer.layernorm import centre, layer_norm, sigma
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.bert_rank import statements
 
@@ -259,12 +262,12 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     """
     inputs = choose_inputs(model, own="minilm", texts=texts, device=device)
     checkpoint, where = checkpoints.find(inputs.model), inputs.device
-    networks = {which: models.load(checkpoint, control_seed=seed, dtype=torch.float64, device=where)
+    networks = {which: pretrained.load(checkpoint, control_seed=seed, dtype=torch.float64, device=where)
                 for which, seed in (("trained", None), ("control", 0))}
-    tokenizer, config = models.tokenizer(checkpoint), weights.config(checkpoint)
+    tokenizer, config = pretrained.tokenizer(checkpoint), parameters.config(checkpoint)
     ranks = measure_ranks(networks, tokenizer, texts_at_hand.passages(source=inputs.texts))
     passages = texts_at_hand.passages(count=COUNT, source=inputs.texts)
-    observed = {which: bert.observe(network, tokenizer, passages, min(LONGEST, ranks.limit))
+    observed = {which: extraction.observe(network, tokenizer, passages, min(LONGEST, ranks.limit))
                 for which, network in networks.items()}
     stacks, trained = measure_stacks(where), measure_trained_stack(observed)
     one_layer = measure_one_layer(where)
@@ -352,7 +355,7 @@ def measure_ranks(networks: Mapping[str, torch.nn.Module], tokenizer, passages: 
     joined = " ".join(passages)[:20 * limit]
     through, apart, reads = {}, {}, {}
     for (which, network), tokens in product(networks.items(), (short, limit)):
-        o = bert.observe(network, tokenizer, [joined], tokens)
+        o = extraction.observe(network, tokenizer, [joined], tokens)
         read = [o.rows(i) + attend(o.rows(i), layer.attention).output for i, layer in enumerate(o.layers)]
         through[which, tokens] = [rank.ranks_through_norm(x, layer.norm_attention)
                                   for x, layer in zip(read, o.layers, strict=True)]
@@ -370,7 +373,7 @@ def measure_one_layer(device: torch.device) -> OneLayer:
         return torch.stack([residuals_after_a_layer(sizes, seed, switches, gain, device) for seed in range(SEEDS)])
 
     def slope(runs: Float[Tensor, "seed size"]) -> Interval:
-        return mean_interval([rank.cubic_rate(sizes, run) for run in runs])
+        return mean_interval([rank_collapse.cubic_rate(sizes, run) for run in runs])
 
     after = {"attention": residuals(PURE_ATTENTION), "then MLP": residuals(Switches(skip=False, layer_norm=False)),
              "then LayerNorm": residuals(Switches(skip=False, mlp=False)), "with skip": residuals(WITH_SKIP)}
@@ -392,8 +395,8 @@ def residuals_after_a_layer(sizes: Float[Tensor, " size"], seed: int, switches: 
     g = torch.Generator().manual_seed(seed)
     layer, = random_layers(1, 4, 64, gain=gain, generator=g)
     common_row, noise = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((64,), (32, 64)))
-    rows = [rank.scatter_around_mean(common_row, noise, float(size)).to(device) for size in sizes]
-    return torch.stack([rank.trace_residual(x, [layer.to(device)], switches)[1] for x in rows]).cpu()
+    rows = [rank_collapse.scatter_around_mean(common_row, noise, float(size)).to(device) for size in sizes]
+    return torch.stack([rank_collapse.trace_residual(x, [layer.to(device)], switches)[1] for x in rows]).cpu()
 
 
 def all_switches() -> list[Switches]:
@@ -408,7 +411,7 @@ def measure_stacks(device: torch.device) -> Stacks:
     skips = [WITH_SKIP, Switches(layer_norm=False), Switches(layer_norm=False, linear=True), Switches()]
 
     def follow(gain: float, widths: Sequence[int], switches: Sequence[Switches], depth: int) -> Runs:
-        runs = torch.stack([rank.random_collapse(width, gain, seed, switches, depth=depth, device=device)
+        runs = torch.stack([rank_collapse.random_collapse(width, gain, seed, switches, depth=depth, device=device)
                             for width in widths for seed in range(SEEDS)], dim=1)
         return {s.describe(): run.cpu().numpy() for s, run in zip(switches, runs, strict=True)}
 
@@ -425,7 +428,7 @@ def measure_activations(device: torch.device) -> Activations:
              "skip, 6 layers": Switches(layer_norm=False), "all, 6 layers": Switches()}
 
     def follow(switches: Sequence[Switches], depth: int, activation: Callable[[Tensor], Tensor] = gelu) -> np.ndarray:
-        return torch.stack([rank.random_collapse(64, 1.0, seed, switches, depth=depth, activation=activation,
+        return torch.stack([rank_collapse.random_collapse(64, 1.0, seed, switches, depth=depth, activation=activation,
                                                  device=device) for seed in range(SEEDS)], dim=1).cpu().numpy()
 
     runs = {name: follow(list(cases.values()), 6, activation) for name, activation in ACTIVATIONS.items()}
@@ -436,7 +439,7 @@ def measure_activations(device: torch.device) -> Activations:
 def measure_trained_stack(observed: Mapping[str, Observed]) -> TrainedStack:
     """Switch parts of the model and its control off, and look at what GELU reads and writes."""
     def trace(o: Observed, switches: Switches, activation: Callable[[Tensor], Tensor] = gelu) -> np.ndarray:
-        return torch.stack([rank.trace_residual(s[0], o.layers, switches, activation) for s in o.states]).cpu().numpy()
+        return torch.stack([rank_collapse.trace_residual(s[0], o.layers, switches, activation) for s in o.states]).cpu().numpy()
 
     return TrainedStack(
         traced={which: {switches.describe(): trace(o, switches) for switches in all_switches()}

@@ -13,21 +13,26 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis import bert, bias, checkpoints, models, positions, similarity, spectra, stretch, weights
-from analysis import texts as texts_at_hand
-from analysis.attention import attend, compute_scores, softmax
-from analysis.axes import AttentionWeights
-from analysis.bert import Observed
-from analysis.checkpoints import Checkpoint
-from analysis.encoder import encode
-from analysis.intervals import Interval, mean_interval, share_interval
+from analysis.core.weights import AttentionWeights
+from analysis.data import texts as texts_at_hand
+from analysis.decomposition import score_terms
+from analysis.maps import distance
+from analysis.matrices import amplification, singular_values, symmetry
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.models import parameters as weights
+from analysis.models.checkpoints import Checkpoint
+from analysis.models.extraction import Observed
+from analysis.statistics.intervals import Interval, mean_interval, share_interval
+from analysis.transformer import positional_encodings
+from analysis.transformer.attention import attend, compute_scores, softmax
+from analysis.transformer.encoder import encode
 from book.publish import Inputs, Numbers, choose_inputs
 from book.publish.phrases import percent
 
 COUNT, LONGEST = 16, 128  # how many texts, and where each is cut, in tokens
 DEPTH, HEAD = 0.0, 3  # the head that is drawn: its layer as a share of the depth, and its number
 FEW = 4  # texts whose whole maps are compared
-MAPS = stretch.MAPS
+MAPS = amplification.MAPS
 KINDS = ("as trained", "content alone", "symmetric part of M", "positive form")
 
 
@@ -277,12 +282,12 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
 def observe_models(inputs: Inputs) -> Models:
     """Load the model and its control and run both on the texts."""
     checkpoint = checkpoints.find(inputs.model)
-    tokenizer, passages = models.tokenizer(checkpoint), texts_at_hand.passages(count=COUNT, source=inputs.texts)
+    tokenizer, passages = pretrained.tokenizer(checkpoint), texts_at_hand.passages(count=COUNT, source=inputs.texts)
     longest = min(LONGEST, weights.config(checkpoint)["max_position_embeddings"])
-    network, fresh = (models.load(checkpoint, control_seed=seed, device=inputs.device) for seed in (None, 0))
+    network, fresh = (pretrained.load(checkpoint, control_seed=seed, device=inputs.device) for seed in (None, 0))
     tokens = tokenizer(passages[0], truncation=True, max_length=longest, return_tensors="pt")["input_ids"]
     return Models(checkpoint, network, tokens.to(inputs.device),
-                  *(bert.observe(loaded, tokenizer, passages, longest) for loaded in (network, fresh)))
+                  *(extraction.observe(loaded, tokenizer, passages, longest) for loaded in (network, fresh)))
 
 
 def measure_architecture(subjects: Models, layer: int) -> Architecture:
@@ -293,14 +298,14 @@ def measure_architecture(subjects: Models, layer: int) -> Architecture:
     maps = network(tokens, output_attentions=True).attentions
     attention_gaps = [(softmax(compute_scores(states[i], weights_of_layer)) - maps[i][0]).abs().max().item()
                       for i, weights_of_layer in enumerate(trained.attention)]
-    content = bias.score_terms(states[layer], first).content
+    content = score_terms.score_terms(states[layer], first).content
     bare = (states[layer] @ first.W_Q).transpose(0, 1).flatten(1)  # (position, head channel)
     added = network.encoder.layer[layer].attention.self.query(states[layer]) - bare
     limit = network.config.max_position_embeddings
     return Architecture(
-        base=bert.count_parameters(12, 12, 768), large=bert.count_parameters(24, 16, 1024),
+        base=extraction.count_parameters(12, 12, 768), large=extraction.count_parameters(24, 16, 1024),
         layers=len(trained.layers), width=first.model, tokens=tokens.shape[1], states=tuple(states.shape),
-        limit=limit, accepts_limit=bert.accepts(network, limit), accepts_more=bert.accepts(network, limit + 1),
+        limit=limit, accepts_limit=extraction.accepts(network, limit), accepts_more=extraction.accepts(network, limit + 1),
         order_gap=max((ours - theirs).abs().max().item() for ours, theirs in zip(own, states, strict=True)),
         attention_gap=max(attention_gaps), row_sum_error=max((t.sum(-1) - 1).abs().max().item() for t in maps),
         shift_error=(softmax(content + 5) - softmax(content)).abs().max().item(),
@@ -312,13 +317,13 @@ def measure_positions(subjects: Models) -> Positions:
     """Compare fixed sines, the model's table and a random one."""
     learned = weights.positions(subjects.checkpoint, torch.float64)
     drawn = torch.randn(learned.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    sines, norms = positions.sinusoidal_positions(*learned.shape), learned.norm(dim=1)
+    sines, norms = positional_encodings.sinusoidal_positions(*learned.shape), learned.norm(dim=1)
     return Positions(
         tables={"fixed sines": sines, subjects.checkpoint.name: learned, "random": drawn},
         sines_norm_spread=sines.norm(dim=1).std().item(),
-        sines_defect=positions.toeplitz_defect(sines @ sines.T),
+        sines_defect=positional_encodings.toeplitz_defect(sines @ sines.T),
         learned_norms=(norms.min().item(), norms.max().item()),
-        learned_defect=positions.toeplitz_defect(learned @ learned.T))
+        learned_defect=positional_encodings.toeplitz_defect(learned @ learned.T))
 
 
 def measure_order(subjects: Models) -> Order:
@@ -327,9 +332,9 @@ def measure_order(subjects: Models) -> Order:
     permutation = torch.randperm(tokens.shape[1], generator=torch.Generator().manual_seed(0))
     table = network.embeddings.position_embeddings.weight
     learned = table.clone()
-    with_positions = bert.order_sensitivity(network, tokens, permutation)
+    with_positions = extraction.order_sensitivity(network, tokens, permutation)
     table.zero_()
-    without_positions = bert.order_sensitivity(network, tokens, permutation)
+    without_positions = extraction.order_sensitivity(network, tokens, permutation)
     table.copy_(learned)
     x = subjects.control.states[0][0]
     one, other = (attend(rows, subjects.control.attention[0], causal=True).output for rows in (x, x[permutation]))
@@ -340,14 +345,14 @@ def measure_order(subjects: Models) -> Order:
 def measure_stretching(subjects: Models, drawn: DrawnHead) -> Stretching:
     """Measure largest singular values, and the growth of every row in every head, with biases."""
     both = subjects.both
-    largest = {which: stretch.over_heads(stretch.largest, o.attention) for which, o in both.items()}
-    by_text = {which: [stretch.amplifications(s, o.attention) for s in o.states] for which, o in both.items()}
+    largest = {which: amplification.over_heads(singular_values.spectral_norm, o.attention) for which, o in both.items()}
+    by_text = {which: [amplification.amplifications(s, o.attention) for s in o.states] for which, o in both.items()}
     return Stretching(
-        norms={which: stretch.row_norms(o.rows(drawn.layer), o.attention[drawn.layer], drawn.head).cpu().numpy()
+        norms={which: amplification.row_norms(o.rows(drawn.layer), o.attention[drawn.layer], drawn.head).cpu().numpy()
                for which, o in both.items()},
         largest={which: sigma.flatten(1).cpu().numpy() for which, sigma in largest.items()},
         growth={which: torch.cat(growth, -1).flatten(1, 2).cpu() for which, growth in by_text.items()},
-        mean_growth={which: stretch.over_heads(stretch.mean_amplification, o.attention).flatten(1).cpu().numpy()
+        mean_growth={which: amplification.over_heads(amplification.mean_amplification, o.attention).flatten(1).cpu().numpy()
                      for which, o in both.items()},
         over={which: (sigma > 1).double().mean((1, 2)).tolist() for which, sigma in largest.items()},
         alone={which: [interval_over_texts([(g[k] > 1).double().mean() for g in growth]) for k in range(3)]
@@ -361,10 +366,10 @@ def measure_stretching(subjects: Models, drawn: DrawnHead) -> Stretching:
 def measure_cone(subjects: Models) -> Cone:
     """Measure how near rows come to the largest stretch, and how near random directions come by chance."""
     rng, apertures = np.random.default_rng(0), np.linspace(0, 1, 101)
-    place = {which: torch.cat([stretch.cone_positions(s, o.attention) for s in o.states], -1).flatten(1)
+    place = {which: torch.cat([amplification.cone_positions(s, o.attention) for s in o.states], -1).flatten(1)
              for which, o in subjects.both.items()}
     place["isotropic"] = torch.stack([torch.cat([
-        stretch.isotropic_cone_positions(getattr(layer, f"W_{name}"), 500, rng)
+        amplification.isotropic_cone_positions(getattr(layer, f"W_{name}"), 500, rng)
         for layer in subjects.trained.attention]) for name in MAPS]).flatten(1)
     trained = place["trained"]
     inside = [(p[:, None] >= 1 - apertures).mean(0) for p in trained.cpu().numpy()]
@@ -380,7 +385,7 @@ def measure_terms(subjects: Models, layer: int) -> Terms:
     """Add the four terms up, and drop them one by one."""
     trained, first = subjects.trained, subjects.trained.attention[layer]
     x = trained.states[0][layer]
-    scores, terms = compute_scores(x, first), bias.score_terms(x, first)
+    scores, terms = compute_scores(x, first), score_terms.score_terms(x, first)
     kept = softmax(terms.content + terms.semi_bias[..., None, :])
     size = {name: torch.cat([getattr(a, name) for a in trained.attention]).norm() for name in ("b_Q", "b_K")}
     return Terms(
@@ -399,21 +404,21 @@ def four_term_error(device: torch.device) -> float:
     unread = {"W_V": W_K, "b_V": b_K, "W_O": W_K.mT.contiguous(), "b_O": X[0]}
     head = AttentionWeights(W_Q=W_Q, W_K=W_K, b_Q=b_Q, b_K=b_K, **unread)
     scores = compute_scores(X, head)
-    return ((bias.score_terms(X, head).total() - scores).norm() / scores.norm()).item()
+    return ((score_terms.score_terms(X, head).total() - scores).norm() / scores.norm()).item()
 
 
 def attention_moved_without(o: Observed, name: str) -> list[Interval]:
     """Return the share of a row's attention that moves without one of the biases, by layer."""
-    return [interval_over_texts([similarity.attention_moved(
-        s[i], layer, instead=similarity.without(layer, name)).mean() for s in o.states])
+    return [interval_over_texts([distance.attention_moved(
+        s[i], layer, instead=symmetry.without(layer, name)).mean() for s in o.states])
         for i, layer in enumerate(o.attention)]
 
 
 def measure_form(subjects: Models, drawn: DrawnHead) -> Form:
     """Take the signs, the rank and the antisymmetric share of M in every head."""
     both, attention = subjects.both, subjects.trained.attention
-    forms = {which: [similarity.take_form(a.W_Q, a.W_K) for a in o.attention] for which, o in both.items()}
-    values = torch.stack([spectra.product_singular_values(a.W_Q.double(), a.W_K.double()) for a in attention])
+    forms = {which: [symmetry.symmetric_signature(a.W_Q, a.W_K) for a in o.attention] for which, o in both.items()}
+    values = torch.stack([singular_values.product_singular_values(a.W_Q.double(), a.W_K.double()) for a in attention])
     shown = attention[drawn.layer]
     return Form(
         eigenvalues={which: f[drawn.layer].eigenvalues[drawn.head].cpu().numpy() for which, f in forms.items()},
@@ -423,7 +428,7 @@ def measure_form(subjects: Models, drawn: DrawnHead) -> Form:
                        for which, of_layers in forms.items()},
         channel=shown.channel, last_singular_value=(values[..., -1] / values[..., 0]).min().item(),
         next_singular_value=singular_value_after(shown),
-        negative_if_equal=similarity.take_form(shown.W_K, shown.W_K).negative.max().item())
+        negative_if_equal=symmetry.symmetric_signature(shown.W_K, shown.W_K).negative.max().item())
 
 
 def singular_value_after(layer: AttentionWeights) -> float:
@@ -439,7 +444,7 @@ def measure_asymmetry(subjects: Models) -> Asymmetry:
         return antisymmetric_shares(subjects.trained, turn) | {"control": of_control}
 
     def negative(o: Observed) -> float:
-        with_itself = [similarity.score_variants(s[i], layer)["content alone"].diagonal(dim1=1, dim2=2)
+        with_itself = [symmetry.score_variants(s[i], layer)["content alone"].diagonal(dim1=1, dim2=2)
                        for s in o.states[:FEW] for i, layer in enumerate(o.attention)]
         return mean([(scores < 0).double().mean() for scores in with_itself])
 
@@ -451,8 +456,8 @@ def antisymmetric_shares(o: Observed, turn: Callable[[Tensor], Tensor]) -> dict[
     """Return for every form the antisymmetric share of ``turn(scores)``, mean over the heads and the first texts."""
     by_layer = []
     for i, layer in enumerate(o.attention):
-        variants = [similarity.score_variants(s[i], layer) for s in o.states[:FEW]]
-        by_layer.append({kind: mean([similarity.asymmetry(turn(scores[kind])).mean() for scores in variants])
+        variants = [symmetry.score_variants(s[i], layer) for s in o.states[:FEW]]
+        by_layer.append({kind: mean([symmetry.asymmetry(turn(scores[kind])).mean() for scores in variants])
                          for kind in KINDS})
     return {kind: np.array([shares[kind] for shares in by_layer]) for kind in KINDS}
 
@@ -460,7 +465,7 @@ def antisymmetric_shares(o: Observed, turn: Callable[[Tensor], Tensor]) -> dict[
 def measure_lengths(subjects: Models, layer: int) -> Lengths:
     """Make one row three times as long, and all rows equally long."""
     trained = subjects.trained
-    bare, x = similarity.without(trained.attention[layer], "b_Q", "b_K"), trained.states[0][layer]
+    bare, x = symmetry.without(trained.attention[layer], "b_Q", "b_K"), trained.states[0][layer]
     longer = torch.cat([x[:1], 3 * x[1:2], x[2:]])
     before, after = (compute_scores(rows, bare)[:, 1, 2:] for rows in (x, longer))
     cosines, of_longer = (torch.nn.functional.cosine_similarity(rows[1:2], rows, dim=-1) for rows in (x, longer))
@@ -469,7 +474,7 @@ def measure_lengths(subjects: Models, layer: int) -> Lengths:
                         for i in range(len(o.layers))] for which, o in subjects.both.items()},
         scaling_error=((after - 3 * before).norm() / (3 * before).norm()).item(),
         cosine_error=(cosines - of_longer).abs().max().item(),
-        moved=[mean([similarity.attention_moved(s[i], weights_of_layer, rows=similarity.level(s[i])).mean()
+        moved=[mean([distance.attention_moved(s[i], weights_of_layer, rows=symmetry.equalise_norms(s[i])).mean()
                      for s in trained.states]) for i, weights_of_layer in enumerate(trained.attention)])
 
 

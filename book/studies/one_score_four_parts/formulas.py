@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis import gates
-from analysis.experiments import one_score
-from analysis.experiments.one_score import FAMILIES, Survey
-from analysis.records import Record, Result
+from analysis.maps import gates
+from analysis.surveys.records import Record, Result
+from book.studies.one_score_four_parts import parts
+from book.studies.one_score_four_parts.parts import FAMILIES, Survey
 
 POSITIONS, VOCABULARY = 48, 12  # of the random text that the formulas read
 VISIBLE = 0.1  # a gate with less of a map than this is not counted
@@ -83,7 +83,7 @@ def measure_atlas(tokens: Int[Tensor, " position"], gpt2: Record | Result, surve
     """Collect the formulas' maps and, of each model, the maps of the heads nearest to them."""
     columns = {}
     for title, causal in (("no mask", False), ("causal", True)):
-        members = one_score.members(tokens, causal=causal)
+        members = parts.members(tokens, causal=causal)
         columns[title] = [coarse_map(members[family][0]) for family in FAMILIES]
     columns[GPT2] = [coarse_map(attention) for attention in gpt2.array("maps")]
     distance = gpt2.array("distance")

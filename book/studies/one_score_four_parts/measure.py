@@ -8,14 +8,17 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis import checkpoints, prototypes, records
-from analysis.experiments import one_score, one_score_gpt2
-from analysis.experiments.one_score import Survey
-from analysis.records import Record, Result
+from analysis.models import checkpoints
+from analysis.surveys import records
+from analysis.surveys.records import Record, Result
+from analysis.transformer import constructed_heads
 from book.publish import Inputs, Numbers, choose_inputs, live_or_record
 from book.publish.phrases import enumerated, percent
 from book.studies.one_score_four_parts import formulas, shares
+from book.studies.one_score_four_parts import gpt2 as one_score_gpt2
+from book.studies.one_score_four_parts import parts as one_score
 from book.studies.one_score_four_parts.formulas import GPT2, Atlas, Distances
+from book.studies.one_score_four_parts.parts import Survey
 from book.studies.one_score_four_parts.shares import (
     SEMI_BIAS,
     FirstLayer,
@@ -45,7 +48,7 @@ class Exactness(Numbers):
     gap: str
     texts: int = one_score.PASSAGES
     tokens: int = one_score.TOKENS
-    sharp: str = f"{prototypes.SHARP:.0f}"
+    sharp: str = f"{constructed_heads.SHARP:.0f}"
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ def measure_positions(heads: HeadShares) -> Positions:
 
 def measure_other_chapters() -> OtherChapters:
     """Read the numbers of other chapters' records."""
-    bias, seeds = records.load("census-bias"), records.load("variant-seeds")
+    bias, seeds = records.load("bert-gates-query-bias"), records.load("variant-seeds")
     follow = np.mean([seeds[f"exchanged_deletions_{seed}"] for seed in range(SEEDS)])
     return OtherChapters(columns_own=percent(bias["columns_own"]), columns_none=percent(bias["columns_none"]),
                          columns_random=percent(bias["columns_random"]), follow=percent(float(follow)))
@@ -231,7 +234,7 @@ def measure(model: str = MODELS[0], texts: str | None = None, device: str = "aut
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
     """
     inputs = choose_inputs(model, own=MODELS[0], texts=texts, device=device, families=("gpt2", "bert"))
-    gpt2, source = live_or_record("one-score-gpt2", inputs)
+    gpt2, source = live_or_record("one-score-four-parts-gpt2", inputs)
     models, options = labelled(model), {"source": inputs.texts, "device": inputs.device}
     surveys = {label: one_score.survey(checkpoints.find(name), **options) for label, name in models.items()}
     controls = {label: one_score.survey(checkpoints.find(name), control_seed=0, **options)

@@ -96,7 +96,7 @@ def inputs(checkpoint: Checkpoint, source: str | Path | None = None) -> list[Ten
 
     ``source`` is a text file, or a folder of them, to read instead of the bundled passages.
     """
-    tokenizer = models.tokenizer(checkpoint)
+    tokenizer = pretrained.tokenizer(checkpoint)
     if (checkpoint.folder / "report.json").exists():
         from analysis.data.dna.kmers import kmers, load_tokenizer, words
         from analysis.data.dna.simulate import invent_backbones
@@ -122,7 +122,7 @@ def layers_of(model: torch.nn.Module) -> list[AttentionWeights]:
 def survey(checkpoint: Checkpoint, *, control_seed: int | None = None, source: str | Path | None = None,
            device: torch.device | str = "cpu") -> Survey:
     """Measure a model, or its control, on the bundled passages or on those of ``source``."""
-    model = models.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
+    model = pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
     layers, causal = layers_of(model), model.config.model_type == "gpt2"
     read, far, error, first, kept = [], [], 0.0, [], None
     for ids in (given.to(device) for given in inputs(checkpoint, source)):

@@ -8,12 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis import blocks, checkpoints, models
-from analysis.experiments import one_score
-from analysis.experiments.one_score import SIX, Survey
-from analysis.intervals import FEWEST, mean_interval
+from analysis.decomposition import bilinear_form
+from analysis.models import checkpoints, pretrained
+from analysis.statistics.intervals import FEWEST, mean_interval
 from book.publish import Inputs, Numbers
 from book.publish.phrases import percent
+from book.studies.one_score_four_parts import parts as one_score
+from book.studies.one_score_four_parts.parts import SIX, Survey
 
 PARTS = ("content", "common", "semi-bias")
 CONTENT, SEMI_BIAS = 0, 2
@@ -208,13 +209,13 @@ def mixed_terms(layers: Mapping[str, FirstLayer]) -> MixedTerms:
 def measure_one_text(name: str, survey: Survey, inputs: Inputs) -> OneText:
     """Split one text's attention along the path, and in other ways, about the origins of all texts."""
     checkpoint = checkpoints.find(name)
-    model = models.load(checkpoint, dtype=torch.float64, device=inputs.device)
+    model = pretrained.load(checkpoint, dtype=torch.float64, device=inputs.device)
     ids = one_score.inputs(checkpoint, inputs.texts)[-1].to(inputs.device)
     states = [states[0] for states in model(ids[None], output_hidden_states=True).hidden_states[:-1]]
     layers, origins = one_score.layers_of(model), torch.tensor(survey.origins, device=inputs.device)
     semi_bias = survey.parts[..., SEMI_BIAS]
     layer, head = (int(index) for index in np.unravel_index(semi_bias.argmax(), semi_bias.shape))
-    parts = blocks.parts(states[layer], layers[layer], origins[layer])[:len(PARTS), head]
+    parts = bilinear_form.score_parts(states[layer], layers[layer], origins[layer])[:len(PARTS), head]
     tables = [one_score.compare_splits(*of_layer, causal=False) for of_layer in zip(states, layers, origins)]
     splits = {split: np.stack([table[split].mean(1) for table in tables]) for split in tables[0]}
     return OneText(layer, head, parts.cpu(), splits)

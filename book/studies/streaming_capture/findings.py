@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.stream import MapStatistics
+from analysis.maps.streaming import MapStatistics
 from book.studies.streaming_capture.measure import Measured
 
 ROUNDING = 1e-6  # of sums in float32

@@ -60,7 +60,7 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
     """
     inputs = choose_inputs(model, own="minilm", texts=texts, device=device, families=("bert", "gpt2"))
-    record, source = live_or_record("capture-cost", inputs, recompute=False)
+    record, source = live_or_record("streaming-capture-cost", inputs, recompute=False)
     costs = {name: Cost(subject, record[name], kind, limit) for name, (subject, kind, limit) in LIMITS.items()}
     return Measured(
         inputs=inputs, sources=(source,), costs=costs, share=percent(record["time"] - 1),

@@ -1,19 +1,18 @@
 """The measurement of a chapter, for the tests of its claims and findings."""
 
-import os
 import pickle
 from functools import cache
 from importlib import import_module
 
-import execution
+from book.publish import execution
 
 
 @cache
 def measurement(name: str):
-    """Take the measurement from the chapter's last execution, or measure now."""
-    path = execution.executed_path() / f"{name.replace('_', '-')}.measured"
-    if not path.exists():
-        os.environ.setdefault("ANALYSIS_DEVICE", "cpu")
+    """Take the measurement from the chapter's last execution where that is up to date, or measure now."""
+    page = name.replace("_", "-")
+    path = execution.measured_path(page)
+    if not (path.exists() and execution.executed_cells(page)):
         measured = import_module(f"book.studies.{name}").measure()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(pickle.dumps(measured))

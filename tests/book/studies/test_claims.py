@@ -3,15 +3,13 @@
 from importlib import import_module
 from pathlib import Path
 
-import counterfeits
 import pytest
-from measurements import measurement
 
 from book import studies
-from book.publish import execution
 from book.publish.claims import claim_functions
 from book.publish.numbers import named_numbers
 from tests.book.studies import counterfeits
+from tests.book.studies.measurements import measurement
 
 FOLDER = Path(studies.__file__).parent
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/claims.py"))

@@ -7,12 +7,12 @@ from importlib import import_module
 from inspect import signature
 from pathlib import Path
 
-import counterfeits
 import pytest
-from measurements import measurement
 
 from book import studies
 from book.publish.numbers import named_numbers
+from tests.book.studies import counterfeits
+from tests.book.studies.measurements import measurement
 
 FOLDER = Path(studies.__file__).parent
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/findings.py"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import prototypes
+from analysis.transformer import constructed_heads
 from book.studies import one_score_four_parts as study
 from book.studies.one_score_four_parts import formulas, shares
 from book.studies.one_score_four_parts.measure import MODELS, bound, labelled, measure_positions
@@ -20,12 +20,12 @@ LAYER = FirstLayer(np.array([1.0, 3.0]), np.array([[1.0, 0.2, -0.3, 0, 0.1, 0], 
 @pytest.fixture
 def head():
     tokens = formulas.random_tokens()
-    return prototypes.previous_token(study.VOCABULARY, len(tokens)), tokens
+    return constructed_heads.previous_token(study.VOCABULARY, len(tokens)), tokens
 
 
 def test_gates_of_a_formula_are_all_that_must_be_there_and_no_other(head):
     layer, tokens = head
-    read = [study.gate_shares(prototypes.attention_map(layer, tokens, causal=causal), causal=causal)
+    read = [study.gate_shares(constructed_heads.attention_map(layer, tokens, causal=causal), causal=causal)
             for causal in (False, True)]
     assert study.findings.gates_are(read, [{"backward"}] * 2)
     assert not study.findings.gates_are(read, [{"backward"}, {"backward", "open"}])
@@ -35,8 +35,8 @@ def test_gates_of_a_formula_are_all_that_must_be_there_and_no_other(head):
 
 def test_gates_come_with_the_largest_first_and_without_the_small():
     tokens = formulas.random_tokens()
-    layer = prototypes.matched_token(study.VOCABULARY, len(tokens))
-    read = study.gate_shares(prototypes.attention_map(layer, tokens, causal=False), causal=False)
+    layer = constructed_heads.matched_token(study.VOCABULARY, len(tokens))
+    read = study.gate_shares(constructed_heads.attention_map(layer, tokens, causal=False), causal=False)
     assert list(read) == ["residual", "open"]
     assert 0.1 < read["open"] < read["residual"]
 

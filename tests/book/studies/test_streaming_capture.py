@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from analysis.stream import MapStatistics
+from analysis.maps.streaming import MapStatistics
 from book.studies import streaming_capture as study
 from book.studies.streaming_capture.measure import LIMITS, Cost
 
