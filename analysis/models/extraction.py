@@ -1,7 +1,7 @@
-"""A whole BERT as plain tensors: its layers, the rows that each of them reads, and what it does with its input.
+"""Plain tensors out of loaded modules: an encoder's layers, an attention module's weights, hidden states and maps.
 
-All but the count of parameters work on a loaded model, trained or control, and need its memory; a single attention
-layer is had more cheaply from ``weights``. Maps and their statistics over many texts belong to streaming, not here.
+What belongs here: reading modules of transformers and running them. What does not: reading parameters from files
+without a module (:mod:`analysis.models.parameters`).
 """
 
 from collections.abc import Sequence
@@ -169,3 +169,20 @@ def order_sensitivity(model: torch.nn.Module, tokens: Int[Tensor, "1 position"],
         permuted_output = model(tokens).last_hidden_state[0][permutation]
         output_of_permuted = model(tokens[:, permutation]).last_hidden_state[0]
     return ((permuted_output - output_of_permuted).norm() / permuted_output.norm()).item()
+
+
+@torch.no_grad()
+def weights_of(module: torch.nn.Module) -> AttentionWeights:
+    """Read the weights back out of a ``GPT2Attention``, for instance one of a control that lies in no file.
+
+    Raises
+    ------
+    ValueError
+        If the module is another one.
+    """
+    if not all(hasattr(module, name) for name in ("c_attn", "c_proj", "num_heads")):
+        raise ValueError(f"module must be a GPT2Attention, got {type(module).__name__}")
+    heads, model = module.num_heads, module.c_proj.weight.shape[1]
+    Ws = [W.reshape(model, heads, -1).transpose(0, 1) for W in module.c_attn.weight.chunk(3, 1)]
+    bs = [b.reshape(heads, -1) for b in module.c_attn.bias.chunk(3)]
+    return AttentionWeights(*Ws, module.c_proj.weight.reshape(heads, -1, model), *bs, module.c_proj.bias)
