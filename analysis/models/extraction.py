@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights
@@ -104,6 +104,71 @@ class Observed:
 def observe(model: torch.nn.Module, tokenizer, texts: Sequence[str], longest: int | None = None) -> Observed:
     """Take a model's layers and run it on texts; arguments and refusals as in the two functions it joins."""
     return Observed(encoder_layers(model), hidden_states(model, tokenizer, texts, longest))
+
+
+def count_parameters(layers: int, heads: int, model: int) -> int:
+    """Count the parameters of a BERT of the published kind, with its English vocabulary and its pooling layer.
+
+    The model is built on the ``meta`` device: it has shapes and no numbers, so nothing is downloaded or drawn.
+
+    Parameters
+    ----------
+    layers, heads, model
+        The published sizes L, A and H; the perceptrons are ``4 * model`` wide.
+
+    Notes
+    -----
+    Ledger B-01.
+
+    Examples
+    --------
+    >>> count_parameters(12, 12, 768)
+    109482240
+    """
+    from transformers import BertConfig, BertModel
+    shape = BertConfig(num_hidden_layers=layers, num_attention_heads=heads, hidden_size=model,
+                       intermediate_size=4 * model)
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in BertModel(shape).parameters())
+
+
+def accepts(model: torch.nn.Module, length: int) -> bool:
+    """Say whether a BERT runs on an input of so many tokens, or refuses it.
+
+    Notes
+    -----
+    Ledger B-02.
+    """
+    tokens = torch.zeros(1, length, dtype=torch.long, device=model.device)
+    try:
+        with torch.no_grad():
+            model(tokens)
+    except (RuntimeError, IndexError, ValueError):
+        return False
+    return True
+
+
+def order_sensitivity(model: torch.nn.Module, tokens: Int[Tensor, "1 position"],
+                      permutation: Int[Tensor, " position"]) -> float:
+    r"""Return how far a model is from being a function of a set of tokens: :math:`\|Pf(X) - f(PX)\| / \|f(X)\|`.
+
+    Parameters
+    ----------
+    model
+        A BERT as ``pretrained.load`` gives it; :math:`f` is its last hidden state.
+    tokens
+        One text.
+    permutation
+        The order in which :math:`P` takes the tokens.
+
+    Notes
+    -----
+    Ledger B-05.
+    """
+    with torch.no_grad():
+        permuted_output = model(tokens).last_hidden_state[0][permutation]
+        output_of_permuted = model(tokens[:, permutation]).last_hidden_state[0]
+    return ((permuted_output - output_of_permuted).norm() / permuted_output.norm()).item()
 
 
 @torch.no_grad()

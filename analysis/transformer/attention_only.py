@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.core.axes import Attention
-from analysis.core.checks import check_fit, check_floating, check_tokens
+from analysis.core.checks import check_fit, check_floating, check_real, check_tokens
 from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import attend, mask_future, project, softmax
 from analysis.transformer.induction import copying, prefix_matching
@@ -196,3 +196,39 @@ def found_on(scores: Float[Tensor, "*any query key"], offset: int = 0, *,
         scores = scores.masked_fill(torch.ones(size, size, dtype=torch.bool, device=scores.device).triu(1), -math.inf)
     due = torch.arange(size, device=scores.device) - offset
     return (scores.argmax(-1) == due)[..., offset:].float().mean(-1)
+
+
+def composition_scores(W_O: Float[Tensor, "head channel model"], W: Float[Tensor, "later model read"]
+                       ) -> Float[Tensor, "head later"]:
+    r"""Return how much what each head writes overlaps with what each later head reads.
+
+    .. math::  \frac{\lVert W_O^{(i)} W^{(j)} \rVert_F}{\lVert W_O^{(i)} \rVert_F\,\lVert W^{(j)} \rVert_F}
+
+    The composition score of "A Mathematical Framework for Transformer Circuits", with the output matrices themselves
+    in place of the products with the values (ledger B-104). It lies between 0 and 1.
+
+    Parameters
+    ----------
+    W_O
+        The output matrices of one layer.
+    W
+        What the heads of a later layer read with: ``W_Q``, ``W_K`` or ``W_V``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If these are no finite float32 or float64 tensors of three axes, or W does not fit W_O.
+
+    Examples
+    --------
+    >>> composition_scores(torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]), torch.tensor([[[2.0], [0.0]]]))
+    tensor([[1.],
+            [0.]])
+    """
+    check_real("W_O", W_O, "head", "channel", "model")
+    check_real("W", W, "later", "model", "read")
+    if W_O.ndim != 3 or W.ndim != 3:
+        raise ValueError(f"W_O and W must have three axes, got shapes {tuple(W_O.shape)} and {tuple(W.shape)}")
+    check_fit("W", W, (len(W), W_O.shape[-1], W.shape[-1]), "W_O", W_O)
+    products = einsum(W_O, W, "head channel model, later model read -> head later channel read")
+    return products.flatten(2).norm(dim=2) / torch.outer(W_O.flatten(1).norm(dim=1), W.flatten(1).norm(dim=1))

@@ -5,11 +5,11 @@ What belongs here: the LayerNorm of one row. What does not: its divisor over man
 (:mod:`analysis.decomposition.folding`).
 """
 
-
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.checks import check_floating, check_real, check_rows
+from analysis.core.checks import check_fit, check_floating, check_real, check_rows
 from analysis.core.weights import LayerNormWeights
 
 
@@ -51,6 +51,31 @@ def layer_norm(y: Float[Tensor, "*any model"], weights: LayerNormWeights) -> Flo
     """
     check_rows("y", y, len(weights.gain), "the LayerNorm", weights.gain)
     return centre(y) / divisor(y, weights.eps) * weights.gain + weights.bias
+
+
+def jacobian(y: Float[Tensor, " model"], weights: LayerNormWeights) -> Float[Tensor, "model model"]:
+    r"""Return the derivatives of LayerNorm at one row, (to, source): a diagonal matrix minus one of rank at most 2.
+
+    .. math::  \frac{\partial\,\mathrm{LN}(y)}{\partial y} = \frac1\sigma\,\mathrm{diag}(\gamma)
+               \left(I - \tfrac1d 11^\top - \tfrac1d zz^\top\right)
+
+    with the row :math:`z` after LayerNorm without gain and bias (ledger B-97).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``y`` is not one row of the LayerNorm's width, in its dtype, or too large.
+
+    Examples
+    --------
+    >>> jacobian(torch.tensor([3.0, 1.0, -4.0]), LayerNormWeights(torch.ones(3), torch.zeros(3))).sum(1).abs() < 1e-6
+    tensor([True, True, True])
+    """
+    check_fit("y", y, (len(weights.gain),), "the LayerNorm", weights.gain)
+    width = divisor(y, weights.eps)
+    z = centre(y) / width
+    identity = torch.eye(len(y), dtype=y.dtype, device=y.device)
+    return weights.gain[:, None] * (identity - 1 / len(y) - torch.outer(z, z) / len(y)) / width
 
 
 def normalise(rows: Float[Tensor, "*any model"], eps: float = 1e-12) -> Float[Tensor, "*any model"]:

@@ -1,6 +1,15 @@
 """Numbers as phrases, written in one way on all pages."""
 
 from collections.abc import Iterable
+from typing import Protocol
+
+
+class Estimate(Protocol):
+    """A value with the bounds of its interval, such as an interval or a value of a record."""
+
+    value: float
+    low: float
+    high: float
 
 
 def percent(share: float, digits: int = 0) -> str:
@@ -23,3 +32,15 @@ def enumerated(values: Iterable, form: str = "") -> str:
     '0.12, 0.50'
     """
     return ", ".join(format(value, form) for value in values)
+
+
+def with_interval(estimate: Estimate, form: str = ".2f") -> str:
+    """Write a value with the bounds of its interval.
+
+    Examples
+    --------
+    >>> from analysis.statistics.intervals import Interval
+    >>> with_interval(Interval(0.5, 0.413, 0.587))
+    '0.50 (0.41 to 0.59)'
+    """
+    return f"{estimate.value:{form}} ({estimate.low:{form}} to {estimate.high:{form}})"

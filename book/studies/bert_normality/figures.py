@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.stats import norm
 
 from analysis.plotting import style
+from analysis.plotting.layers import Line, lines
 
 
 def statistics(by_layer: Mapping[int, Mapping[str, np.ndarray]], critical: float) -> Figure:
@@ -121,3 +122,66 @@ def effects(entropy: Mapping[str, np.ndarray], effect: Mapping[str, np.ndarray],
         panel.set(yscale="log", xlabel=r"row entropy / $\ln n$")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
     return figure
+
+
+def _networks(values: Mapping[str, np.ndarray], more: str = "", dashes: str = "-") -> list[Line]:
+    """Return one curve a network, ``trained`` and ``control``; ``more`` is added to their labels."""
+    return [Line(values[network], network, network + more, dashes) for network in ("trained", "control")]
+
+
+def failing(shares: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the share of rows that fail by layer, with gain and bias and plain, with and without outliers.
+
+    ``shares`` maps ``"trained"``, ``"kept"``, ``"control"``, ``"plain"``, ``"plain kept"`` and ``"control plain"`` to
+    ``(layer, 3)`` with the ends of intervals.
+    """
+    return lines({
+        title: [Line(shares[names[0]], "trained", "trained"),
+                Line(shares[names[1]], "trained", "trained, outliers removed", "--"),
+                Line(shares[names[2]], "control", "control")]
+        for title, names in (("with gain and bias", ("trained", "kept", "control")),
+                             ("plain", ("plain", "plain kept", "control plain")))},
+        ["share of rows that fail", ""], level=(0.05, "5 %"))
+
+
+def table_one(sums: Mapping[str, np.ndarray], paper: np.ndarray, critical: float) -> Figure:
+    """Draw table 1: the statistic of the sum of the rows by layer, here ``(layer, 3)`` by kind, and the paper's."""
+    return lines({
+        "here": [Line(sums["trained"], "trained", "trained"), Line(sums["plain"], "token", "trained, plain", "--"),
+                 Line(sums["kept"], "positional", "trained, extremes removed", ":"),
+                 Line(sums["control"], "control", "control")],
+        "paper, table 1": [Line(paper, "record", "paper")]},
+        ["D of the sum", ""], level=([critical, 0.032], "critical value"))
+
+
+def padding(rows: Mapping[str, Mapping[str, np.ndarray]], sums: Mapping[str, Mapping[str, np.ndarray]],
+            critical: float) -> Figure:
+    """Draw the share of rows that fail and the statistic of their sum, ``without`` padding and ``with`` it.
+
+    ``rows`` and ``sums`` map a network to ``without`` and ``with``, each ``(layer, 3)`` with the ends of intervals.
+    """
+    return lines({
+        title: [Line(values[network][which], network, network + more, dashes) for network in ("trained", "control")
+                for which, more, dashes in (("without", "", "-"), ("with", ", padding in", ":"))]
+        for title, values in (("rows after the first LayerNorm", rows), ("sum of the rows", sums))},
+        ["share that fails", "D"], level=([0.05, critical], "5 %, critical value"))
+
+
+def cone(per_token: Mapping[str, np.ndarray], resultant: Mapping[str, np.ndarray],
+         resultant_padded: Mapping[str, np.ndarray], cosine: Mapping[str, np.ndarray]) -> Figure:
+    """Draw three forms of the cone index by layer; each maps a network to ``(layer, 3)`` with the ends of intervals."""
+    return lines({"cone index / n": _networks(per_token),
+                  "resultant length": _networks(resultant) + _networks(resultant_padded, ", padding in", ":"),
+                  "mean cosine": _networks(cosine)}, ["", "", ""])
+
+
+def singular(largest: Mapping[str, np.ndarray], stable_rank: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the largest singular value of head outputs and their stable rank; arguments as for `cone`."""
+    return lines({"largest singular value": _networks(largest), "stable rank": _networks(stable_rank)},
+                 [r"$\sigma_1/\sqrt{n}$", r"$\sum\sigma_k^2/\sigma_1^2$"])
+
+
+def entropies(row: Mapping[str, np.ndarray], histogram: Mapping[str, np.ndarray]) -> Figure:
+    """Draw figure 12 twice: the entropy of rows and that of the histogram of a map; arguments as for `cone`."""
+    return lines({"row entropy": _networks(row), "histogram entropy": _networks(histogram)},
+                 [r"share of $\ln n$", "nats"])

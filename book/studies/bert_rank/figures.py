@@ -27,7 +27,7 @@ def spectra(values: Mapping[str, Mapping[str, np.ndarray]], cutoff: float) -> Fi
     Parameters
     ----------
     values
-        For each panel's title, curves by label; relative to the largest.
+        For each panel's title, singular values by label, largest first; drawn relative to the largest.
     cutoff
         The tolerance of the rank, drawn as a line.
     """
@@ -35,7 +35,8 @@ def spectra(values: Mapping[str, Mapping[str, np.ndarray]], cutoff: float) -> Fi
     colours = (style.COLOURS["ink"], style.COLOURS["highlight"])
     for panel, (title, curves) in zip(np.atleast_1d(axes), values.items(), strict=True):
         for (label, curve), colour, line in zip(curves.items(), colours, ("-", "--"), strict=False):
-            panel.semilogy(np.arange(1, len(curve) + 1), np.maximum(curve, FLOOR / 10), line, color=colour, label=label)
+            relative = np.maximum(np.asarray(curve) / float(curve[0]), FLOOR / 10)
+            panel.semilogy(np.arange(1, len(curve) + 1), relative, line, color=colour, label=label)
         panel.axhline(cutoff, color=style.COLOURS["muted"], linestyle=":", label="tolerance")
         panel.set(title=title, xlabel="singular value, largest first")
     np.atleast_1d(axes)[0].set(ylabel="relative to the largest")

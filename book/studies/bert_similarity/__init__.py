@@ -1,1 +1,6 @@
-"""The study behind the page bert-similarity."""
+"""The study behind the page on what Q and K measure: how a trained BERT stretches and compares its rows."""
+
+from book.studies.bert_similarity import claims
+from book.studies.bert_similarity.measure import measure, observe_models
+
+__all__ = ["claims", "measure", "observe_models"]

@@ -1,12 +1,13 @@
 """Figures of the chapter on the information stream. Arrays in, a figure out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
+from analysis.plotting.layers import Line, lines
 
 
 def couplings(rows: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
@@ -52,3 +53,50 @@ def terms(size: np.ndarray, gone: np.ndarray, names: list[str]) -> Figure:
               xlabel="part of the key", ylabel="part of the query")
     figure.colorbar(image, ax=panel, shrink=0.8, label="deviation along a row, in nats")
     return figure
+
+
+def perceptron(additive: Mapping[str, np.ndarray], linear: Mapping[str, np.ndarray],
+               cosine: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the perceptron as a sum over blocks or a linear map, and the mean cosine of rows along a layer.
+
+    Parameters
+    ----------
+    additive, linear
+        By network (``"trained"``, ``"control"``), ``(layer,)``: shares of variance explained.
+    cosine
+        By network, ``(layer, station, 3)`` with the ends of intervals: before attention, after the first LayerNorm, of
+        what the perceptron adds, after the second LayerNorm.
+    """
+    trained, control = cosine["trained"], cosine["control"]
+    return lines({
+        "the perceptron as a sum or a linear map": [
+            Line(additive["trained"], "trained", "trained, sum over blocks"),
+            Line(linear["trained"], "token", "trained, linear map", "--"),
+            Line(additive["control"], "control", "control, sum over blocks"),
+            Line(linear["control"], "muted", "control, linear map", "--")],
+        "mean cosine of rows": [
+            Line(trained[:, 0], "uniform", "read", ":"), Line(trained[:, 1], "positional", "after first LN"),
+            Line(trained[:, 3], "record", "after second LN", "--"),
+            Line(control[:, 3], "control", "control, after second LN")]}, ["share of variance", ""])
+
+
+def read_back(band: Callable[..., np.ndarray]) -> Figure:
+    """Draw what can be read back of the heads and of the perceptron's input.
+
+    ``band(what, station)`` and ``band(what, station, "control")`` are ``(layer, 3)``: the mean over blocks, the worst
+    and the best.
+    """
+    return lines({
+        "head outputs": [
+            Line(band("heads", "attended"), "content", "after W_O"),
+            Line(band("heads", "first"), "positional", "after the first LN"),
+            Line(band("heads", "second"), "record", "after the layer"),
+            Line(band("heads", "x"), "muted", "layer's input", "--"),
+            Line(band("heads", "x and second"), "semi_bias", "input and output", ":"),
+            Line(band("heads", "x and second", "control"), "control", "control, input and output", ":")],
+        "perceptron's input": [
+            Line(band("first", "perceived"), "token", "from what the MLP adds"),
+            Line(band("first", "second"), "record", "after the layer"),
+            Line(band("first", "shuffled"), "muted", "shuffled", "--"),
+            Line(band("first", "second", "control"), "control", "control, after the layer", ":")]},
+        ["share read back", ""])

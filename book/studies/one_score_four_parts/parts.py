@@ -6,6 +6,7 @@ Everything in float64 but the distances.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -90,8 +91,11 @@ def distances(maps: Tensor, tokens: Tensor, *, causal: bool) -> Tensor:
                         for name in FAMILIES], -1)
 
 
-def inputs(checkpoint: Checkpoint) -> list[Tensor]:
-    """Return the token ids of the texts, or of one invented lineage's gene for a classifier of k-mers."""
+def inputs(checkpoint: Checkpoint, source: str | Path | None = None) -> list[Tensor]:
+    """Return the token ids of the texts, or of one invented lineage's gene for a classifier of k-mers.
+
+    ``source`` is a text file, or a folder of them, to read instead of the bundled passages.
+    """
     tokenizer = pretrained.tokenizer(checkpoint)
     if (checkpoint.folder / "report.json").exists():
         from analysis.data.dna.kmers import kmers, load_tokenizer, words
@@ -103,7 +107,7 @@ def inputs(checkpoint: Checkpoint) -> list[Tensor]:
     config = parameters.config(checkpoint)
     longest = min(TOKENS, config["n_positions" if config["causal"] else "max_position_embeddings"])
     found = [torch.tensor(tokenizer(text, truncation=True, max_length=longest)["input_ids"])
-             for text in texts.passages(count=PASSAGES)]
+             for text in texts.passages(count=PASSAGES, source=source)]
     return [ids for ids in found if len(ids) > 1]
 
 
@@ -115,12 +119,13 @@ def layers_of(model: torch.nn.Module) -> list[AttentionWeights]:
 
 
 @torch.no_grad()
-def survey(checkpoint: Checkpoint, *, control_seed: int | None = None, device: torch.device | str = "cpu") -> Survey:
-    """Measure a model, or its control, on its texts."""
+def survey(checkpoint: Checkpoint, *, control_seed: int | None = None, source: str | Path | None = None,
+           device: torch.device | str = "cpu") -> Survey:
+    """Measure a model, or its control, on the bundled passages or on those of ``source``."""
     model = pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
     layers, causal = layers_of(model), model.config.model_type == "gpt2"
     read, far, error, first, kept = [], [], 0.0, [], None
-    for ids in (given.to(device) for given in inputs(checkpoint)):
+    for ids in (given.to(device) for given in inputs(checkpoint, source)):
         ran = model(ids[None], output_hidden_states=True, output_attentions=True)
         states = [s[0] for s in ran.hidden_states[:len(layers)]]
         xs = [block.ln_1(s) for block, s in zip(model.h, states)] if causal else states

@@ -1,1 +1,1 @@
-"""What more than one study uses."""
+"""What more than one study needs."""

@@ -20,7 +20,7 @@ from analysis.statistics.intervals import share_interval
 from analysis.surveys import dna_probe
 from analysis.surveys.records import Value
 from analysis.training import dna_classifier
-from book.studies.variant_data.baselines import exchanged
+from book.studies.shared.variant_baselines import exchanged
 
 RUNS = "ANALYSIS_RUNS"
 FRESH = 48

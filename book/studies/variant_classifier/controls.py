@@ -1,4 +1,4 @@
-"""The three seeds before training: the measures of ``variant-classifier-seeds`` on the weights that each training began with.
+"""The three seeds before training: the measures of ``variant-seeds`` on the weights that each training began with.
 
 Needs no trained weights. Of each class the first test sequence is measured; gates are read for the classes in ``READ``.
 """
@@ -9,9 +9,8 @@ import torch
 from analysis.representations import normality
 from analysis.surveys.records import Experiment, Result
 from analysis.training import dna_classifier
-from book.studies.shared import variant_columns, variant_measures
+from book.studies.shared import variant_columns, variant_measures, variant_seeds
 from book.studies.variant_classifier import phases
-from book.studies.variant_classifier import seeds as variant_seeds
 
 READ = ("Alpha", "GH/490R", "Lambda", "Omicron")
 """Classes whose sequence has its gates read, which takes most of the time; the page draws their columns."""

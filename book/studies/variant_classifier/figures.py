@@ -7,6 +7,13 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
+from analysis.plotting.layers import Line, lines, over_seeds, over_units
+
+PRETRAINING = {"pre-trained": ("trained", "-"), "control": ("control", "-"), "before the classes": ("muted", ":")}
+"""Concept and dashes of the curves beside the three seeds without pre-training."""
+FAILING = {"control, seed 0": ("control", "-"), "trained, seed 0": ("trained", "-"), "plain rows": ("trained", ":"),
+           "padding in": ("trained", "--")}
+"""Concept and dashes of the curves of one seed: rows as they are, without gain and bias, and with padding."""
 
 
 def leak(classes: Sequence[str], phases: np.ndarray, lengths: Sequence[int], counts: np.ndarray) -> Figure:
@@ -173,3 +180,29 @@ def emergence(steps: np.ndarray, panels: Mapping[str, np.ndarray], gates: Mappin
     handles = axes[0].get_legend_handles_labels()[0] + axes[-1].get_legend_handles_labels()[0]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
+
+
+def pretraining(panels: Mapping[str, Mapping[str, np.ndarray]], ylabels: Sequence[str]) -> Figure:
+    """Draw what a pre-training changes: curves over layers by panel and model, with intervals over sequences.
+
+    Each curve is ``(sequence, layer)``, or ``(layer,)`` where there is only one value; the models are those of
+    :data:`PRETRAINING` and ``seed 0``, ``seed 1``, ..., which look the same and have one label.
+    """
+    return lines({title: [_pretraining_line(name, values) for name, values in curves.items()]
+                  for title, curves in panels.items()}, list(ylabels))
+
+
+def _pretraining_line(name: str, values: np.ndarray) -> Line:
+    concept, dashes = PRETRAINING.get(name, ("ink", "--"))
+    label = {"seed 0": "three seeds, not"}.get(name, name if name in PRETRAINING else None)
+    return Line(over_units(values) if values.ndim == 2 else values, concept, label, dashes)
+
+
+def failing_rows(trained: np.ndarray, control: np.ndarray, one_seed: Mapping[str, np.ndarray]) -> Figure:
+    """Draw how many rows fail the test of normality, in per cent: by seed, and in one seed by the names in FAILING.
+
+    ``trained`` and ``control`` are ``(seed, sequence, layer)``, the arrays of ``one_seed`` are ``(sequence, layer)``.
+    """
+    variants = [Line(over_units(values), FAILING[name][0], name, FAILING[name][1]) for name, values in one_seed.items()]
+    return lines({"three seeds": over_seeds(trained, control), "seed 0": variants}, ["rows that fail (%)", ""],
+                 level=(5.0, "level of the test"))

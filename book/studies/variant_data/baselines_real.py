@@ -18,7 +18,7 @@ from analysis.data.dna.kmers import kmers
 from analysis.data.dna.phase import place
 from analysis.data.dna.simulate import Backbone, read_backbones, simulate
 from analysis.surveys.records import Experiment, Result, Value, data_folder
-from book.studies.variant_data.baselines import SEED, measure, parts_of, score
+from book.studies.shared.variant_baselines import SEED, measure, parts_of, score
 
 DATA = "sars-cov-2"
 

@@ -12,7 +12,7 @@ import torch
 from analysis.surveys.records import Experiment, Result, Value
 from analysis.training import dna_classifier
 from book.studies.shared import variant_measures, variant_runs
-from book.studies.variant_classifier import seeds
+from book.studies.shared import variant_seeds as seeds
 
 UPDATES = 400
 RECIPE = replace(dna_classifier.MINI, pretrain_steps=UPDATES)

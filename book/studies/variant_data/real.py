@@ -13,7 +13,7 @@ from analysis.statistics.intervals import share_interval
 from analysis.surveys.records import Experiment, Result, Value, data_folder
 from analysis.training import dna_classifier
 from book.studies.shared import variant_measures, variant_runs
-from book.studies.variant_classifier import seeds
+from book.studies.shared import variant_seeds as seeds
 
 FRESH = 64
 RECIPE = dna_classifier.shortened(dna_classifier.MINI, steps=700)

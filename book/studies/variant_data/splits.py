@@ -16,7 +16,7 @@ from analysis.data.dna.splits import unit_names
 from analysis.surveys.records import Experiment, Result, Value
 from analysis.training import dna_classifier
 from book.studies.shared import variant_measures, variant_runs
-from book.studies.variant_data.baselines import fitted, score
+from book.studies.shared.variant_baselines import fitted, score
 
 BASELINES = ("majority", "length", "phase", "nearest", "kmers", "kmers-gapped")
 RUNS = {"sequence": "seed0", "clade": "by-clade", "lineage": "by-lineage"}

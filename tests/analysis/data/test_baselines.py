@@ -20,7 +20,7 @@ from analysis.data.dna.baselines import (
 from analysis.data.dna.fasta import BadSequence, Gene, read_fasta
 from analysis.data.dna.kmers import kmers
 from analysis.statistics.intervals import grouped_share_interval, share_interval
-from book.studies.variant_data import baselines as experiment
+from book.studies.shared import variant_baselines as experiment
 
 BASES = "".join(np.random.default_rng(3).choice(list("ACGT"), 90))
 

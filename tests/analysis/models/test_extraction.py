@@ -71,3 +71,23 @@ def test_refusals():
         extraction.hidden_states(tiny(), None, [])
     with pytest.raises(ValueError, match=r"longest must be 1\.\.16"):
         extraction.hidden_states(tiny(), None, ["a"], longest=17)
+
+
+def test_published_sizes_are_counted_without_numbers():
+    assert extraction.count_parameters(24, 16, 1024) == 335_141_888
+    small = extraction.count_parameters(1, 1, 4)  # tables, their LayerNorm; attention, LayerNorms, perceptron; pooler
+    assert small == (30522 + 512 + 2) * 4 + 8 + (4 * 20 + 2 * 8 + 4 * 16 + 16 + 16 * 4 + 4) + 20
+
+
+def test_a_model_accepts_as_many_tokens_as_it_has_positions():
+    assert [extraction.accepts(tiny(), length) for length in (1, 16, 17)] == [True, True, False]
+
+
+def test_a_model_without_positions_is_a_function_of_a_set():
+    model, ids = tiny(), torch.arange(9)[None]
+    permutation = torch.randperm(9, generator=torch.Generator().manual_seed(1))
+    assert extraction.order_sensitivity(model, ids, torch.arange(9)) < 1e-12
+    assert extraction.order_sensitivity(model, ids, permutation) > 0.01
+    with torch.no_grad():
+        model.embeddings.position_embeddings.weight.zero_()
+    assert extraction.order_sensitivity(model, ids, permutation) < 1e-12

@@ -78,7 +78,7 @@ def test_a_record_whose_arrays_are_pickles_is_refused_even_with_a_right_seal(tmp
     mark = tmp_path / "mark"
     result = records.Result({"x": records.Value(1.0)}, {"a": np.zeros(3)})
     spec = records.Experiment("s", lambda _: result, name="r")
-    path = records.write(spec, folder=tmp_path)
+    path = records.write(spec, None, tmp_path)
     np.savez(tmp_path / "r.npz", a=np.array([Bomb(mark)], dtype=object), allow_pickle=True)
     body = json.loads(path.read_text())
     body["arrays_sha256"] = checkpoints.sha256(tmp_path / "r.npz")

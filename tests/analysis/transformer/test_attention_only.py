@@ -1,5 +1,7 @@
 """Circuits against the model run as a whole, and by hand."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -116,3 +118,21 @@ def test_tokens_of_any_whole_type_are_numbers_and_no_mask():
 def test_circuits_refuse(call, message):
     with pytest.raises(ValueError, match=message):
         call(plain(make()))
+
+
+def test_composition_scores_are_those_of_every_pair_of_heads():
+    generator = torch.Generator().manual_seed(0)
+    W_O, W = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in ((2, 3, 6), (4, 6, 5)))
+    scores = circuits.composition_scores(W_O, W)
+    assert scores.shape == (2, 4)
+    for i, j in itertools.product(range(2), range(4)):
+        due = (W_O[i] @ W[j]).norm() / (W_O[i].norm() * W[j].norm())
+        assert torch.isclose(scores[i, j], due)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_composition_scores_refuse_what_does_not_fit():
+    with pytest.raises(ValueError, match="W must be"):
+        circuits.composition_scores(torch.ones(2, 3, 6), torch.ones(4, 5, 3))
+    with pytest.raises(ValueError, match="three axes"):
+        circuits.composition_scores(torch.ones(1, 2, 3, 6), torch.ones(4, 6, 3))

@@ -2,17 +2,18 @@
 
 import json
 import string
+from importlib import import_module
 from pathlib import Path
 
 import jaxtyping
 import pytest
 from myst_nb.core.read import read_myst_markdown_notebook
 
-from analysis import asked
-from tests.analysis import tiny
+from book.publish.claims import claim_functions
+from tests.unit import tiny
 
-BOOK = Path(__file__).resolve().parents[3] / "book"
-SMALLER = {"bert-rank": {"SEEDS": 2, "WIDTHS": (8, 16), "DEEP": 40, "DEEP_WIDTH": 8}, "bert-similarity": {}}
+BOOK = Path(__file__).resolve().parents[2] / "book"
+SMALLER = {"SEEDS": 2, "WIDTHS": (8, 16), "DEEP": 40, "DEEP_WIDTH": 8}  # random stacks of the chapter on rank
 
 
 def write_bert(path, depth, heads):
@@ -27,23 +28,21 @@ def write_bert(path, depth, heads):
 
 @pytest.fixture(params=[(1, 1, ["a cat. sat on 2 mats"]), (3, 2, ["one two", "three, four", "five; six 7"])],
                 ids=["one layer, head and text", "several"])
-def asking(request, tmp_path, monkeypatch):
-    """What ``python -m analysis run --model FOLDER --texts FILE`` asks for."""
+def parameters(request, tmp_path, monkeypatch):
+    """What an execution with a reader's model and texts injects after the cell of parameters."""
     depth, heads, texts = request.param
     folder = tmp_path / "my-bert"
     folder.mkdir()
     write_bert(folder, depth, heads)
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
-    monkeypatch.setattr(asked, "_own", set())
-    monkeypatch.setenv(asked.MODEL, str(folder))
     (tmp_path / "texts.txt").write_text("\n\n".join(texts))
-    monkeypatch.setenv(asked.TEXTS, str(tmp_path / "texts.txt"))
-    monkeypatch.chdir(BOOK)
-    return folder
+    for name, value in SMALLER.items():
+        monkeypatch.setattr(import_module("book.studies.bert_rank.measure"), name, value)
+    return {"MODEL": str(folder), "TEXTS": str(tmp_path / "texts.txt"), "DEVICE": "cpu"}
 
 
-@pytest.mark.parametrize("chapter", SMALLER)
-def test_runs_for_another_bert(chapter, asking, capsys):
+@pytest.mark.parametrize("chapter", ["bert-rank", "bert-similarity"])
+def test_runs_for_another_bert(chapter, parameters, capsys):
     notebook = read_myst_markdown_notebook((BOOK / f"{chapter}.md").read_text(encoding="utf-8"), path=f"{chapter}.md")
     variables, ran = {}, 0
     for cell in notebook.cells:
@@ -51,7 +50,12 @@ def test_runs_for_another_bert(chapter, asking, capsys):
             exec(compile(cell.source, f"{chapter}, cell {ran}", "exec"), variables)
             ran += 1
             if "parameters" in cell.metadata.get("tags", []):
-                variables |= SMALLER[chapter]
-    assert variables["MODEL"] == str(asking)
+                assert set(variables) - {"__builtins__"} == set(parameters)
+                variables |= parameters
     assert ran > 20
-    assert asking.name in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "my-bert" in printed
+    claims = list(claim_functions(variables["study"].claims))
+    assert all(f"{function.claim_id} not here" in printed or f"{function.claim_id} {judged}" in printed
+               for function in claims for judged in [function(variables["m"]).verdict])
+    assert "With the model my-bert and the texts of texts.txt" in printed

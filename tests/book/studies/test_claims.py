@@ -1,18 +1,15 @@
 """Every claim function of every study: it holds for the book's own measurement and refuses a counterfeit one."""
 
-import os
-import pickle
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from book import studies
-from book.publish import execution
 from book.publish.claims import claim_functions
 from book.publish.numbers import named_numbers
 from tests.book.studies import counterfeits
+from tests.book.studies.measurements import measurement
 
 FOLDER = Path(studies.__file__).parent
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/claims.py"))
@@ -20,18 +17,6 @@ NAMES = sorted(path.parent.name for path in FOLDER.glob("*/claims.py"))
 
 def functions(name: str) -> dict:
     return {function.claim_id: function for function in claim_functions(import_module(f"book.studies.{name}.claims"))}
-
-
-@cache
-def measurement(name: str):
-    """Take the measurement from the chapter's last execution, or measure now."""
-    path = execution.executed_path() / f"{name.replace('_', '-')}.measured"
-    if not path.exists():
-        os.environ.setdefault("ANALYSIS_DEVICE", "cpu")
-        measured = import_module(f"book.studies.{name}").measure()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pickle.dumps(measured))
-    return pickle.loads(path.read_bytes())
 
 
 CASES = [(name, claim_id) for name in NAMES for claim_id in functions(name)]

@@ -78,6 +78,29 @@ def test_emergence_draws_seeds_and_layers():
     assert right.lines[4].get_color() == figures.style.GATES["cluster"]
 
 
+def test_pretraining_gives_the_seeds_one_label_and_what_is_one_value_no_interval():
+    curves = {"pre-trained": RNG.random((4, 3)), "seed 0": RNG.random((4, 3)), "seed 1": RNG.random((4, 3)),
+              "control": RNG.random((4, 3)), "before the classes": RNG.random(3)}
+    figure = figures.pretraining({"directional": curves, "cluster": curves}, ["%", ""])
+    drawn = figure.axes[0].lines
+    assert [line.get_ydata().tolist() for line in drawn] == [
+        pytest.approx(values.mean(0) if values.ndim == 2 else values) for values in curves.values()]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "pre-trained", "three seeds, not", "control", "before the classes"]
+    assert drawn[1].get_color() == drawn[2].get_color() != drawn[0].get_color()
+
+
+def test_failing_rows_are_drawn_by_seed_and_by_variant():
+    trained, control = RNG.random((2, 4, 3)), RNG.random((2, 4, 3))
+    figure = figures.failing_rows(trained, control, {"trained, seed 0": trained[0], "plain rows": control[0]})
+    seeds, variants = figure.axes
+    assert [line.get_label() for line in seeds.lines] == ["control, seed 0", "trained, seed 0", "control, seed 1",
+                                                          "trained, seed 1", "level of the test"]
+    assert variants.lines[1].get_ydata() == pytest.approx(control[0].mean(0))
+    assert (variants.lines[1].get_color(), variants.lines[1].get_linestyle()) == (
+        figures.style.COLOURS["trained"], ":")
+
+
 def test_training_norms_values_and_tables():
     figure = figures.training(np.ones((2, 45)), np.array([[0, 40]] * 2), np.array([[0.1, 1.0]] * 2))
     assert len(figure.axes[0].lines[0].get_xdata()) == 4

@@ -16,7 +16,7 @@ from analysis.representations import normality
 from analysis.surveys.records import Value
 from analysis.training import dna_classifier
 from book.studies.shared import variant_columns, variant_measures, variant_runs
-from book.studies.variant_classifier import seeds
+from book.studies.shared import variant_seeds as seeds
 from book.studies.variant_data import pretraining, real_splits, splits
 from tests.analysis.fake_device import GPU, pretended
 

@@ -16,10 +16,9 @@ from analysis.data.dna.simulate import invent_backbones
 from analysis.data.dna.splits import Split
 from analysis.surveys import dna_probe
 from analysis.training import dna_classifier
-from book.studies.shared import variant_columns, variant_measures, variant_runs
+from book.studies.shared import variant_columns, variant_measures, variant_runs, variant_seeds
 from book.studies.variant_classifier import controls as variant_controls
 from book.studies.variant_classifier import phases
-from book.studies.variant_classifier import seeds as variant_seeds
 from book.studies.variant_data import real
 from tests.analysis.fake_device import GPU, pretended
 

@@ -1,0 +1,148 @@
+"""The paper's claims on rank collapse and LayerNorm, each judged by what was measured."""
+
+import math
+
+from book.publish import Outcome, claim, conditional, corrected, not_reproduced, reproduced
+from book.studies.bert_rank.measure import WHOLE, Measured, expected_factor, typical
+
+
+@claim("B-25")
+def attention_collapses(m: Measured) -> Outcome:
+    """Pure multi-head attention drives the rank to 1."""
+    o, slope = m.one_layer, m.one_layer.slopes["attention"].value
+    hard, worst_end = typical(m.stacks.runs[2.0]["attention"], 6), max(f["attention"] for f in m.trained.final.values())
+    return conditional(f"Attention alone cubes small residuals (slope {slope:.2f}, {m.stacks.seeds} seeds) and ends at "
+                       "rounding error in the trained model and in its control. The condition is bounded scores: rows "
+                       f"that attend to themselves alone keep rank {o.kept_rank} and residual {o.kept_residual:.3f} "
+                       f"for 12 layers, and random stacks of gain 2 still have {hard:.2f} after 6.",
+                       when=abs(slope - 3) < 0.05 and o.kept_rank == 4 and worst_end < 1e-9 and hard > 0.3)
+
+
+@claim("B-26")
+def non_linearity_alone_prevents_collapse(m: Measured) -> Outcome:
+    """The perceptron is necessary against collapse, and its non-linearity is the only counter-force."""
+    slopes = {name: slope.value for name, slope in m.one_layer.slopes.items()}
+    factor, expected = math.exp(m.stacks.rate[1.0].value), expected_factor(1.0)
+    at_twelve = {name: typical(run, 12) for name, run in m.stacks.runs[1.0].items()}
+    final, ends, hidden = m.trained.final["trained"], m.trained.ends["trained"], m.trained.hidden["trained"]
+    without_mlp, whole = final["attention + skip + LayerNorm"], final[WHOLE]
+    skip_slows = (abs(slopes["with skip"] - 1) < 0.05 and abs(slopes["then MLP"] - 3) < 0.05
+                  and abs(factor - expected) < 0.05 and m.stacks.most_left < 1e-2)
+    mlp_is_not_needed = (m.stacks.linear_gain.low > 0 and m.stacks.worst_without_skip < 1e-9
+                         and m.trained.most_without_skip < 1e-6 and without_mlp > 0.3)
+    trained_gelu_helps = ends["z"] < whole / 2 and (hidden[:, 3] > hidden[:, 2]).all()
+    return not_reproduced(
+        f"The skip connection is the first counter-force, and it only slows collapse: slope {slopes['with skip']:.2f} "
+        f"in place of 3, a factor {factor:.2f} a layer at gain 1 ({expected:.2f} expected). A perceptron without it "
+        f"changes nothing of that (slope {slopes['then MLP']:.2f}), and behind skip connections a linear one leaves "
+        f"{at_twelve['attention + skip + linear MLP']:.2f} after 12 random layers of gain 1, GELU "
+        f"{at_twelve['attention + skip + MLP']:.2f}; nothing stops collapse there in {m.stacks.depth} layers. The "
+        f"trained model stays at {without_mlp:.2f} without any perceptron ({whole:.2f} as it is). What is right: its "
+        f"non-linearity, once trained, holds rows apart ({ends['z']:.2f} with z, {ends['z / 2']:.2f} with z/2 in its "
+        "place).", when=skip_slows and mlp_is_not_needed and trained_gelu_helps)
+
+
+@claim("B-27")
+def layer_norm_of_a_row(m: Measured) -> Outcome:
+    """LayerNorm maps a row to its distance from its mean over its standard deviation."""
+    return corrected("The printed map is LayerNorm with epsilon 0, gain 1 and bias 0 (to 1e-12); BERT's has all three.",
+                     when=max(m.norm.plain_error, m.norm.affine_error) < 1e-12 and m.norm.trained_gap > 0.01)
+
+
+@claim("B-28")
+def layer_norm_and_rank(m: Measured) -> Outcome:
+    """LayerNorm plays no role in the rank."""
+    def change(tokens: int) -> str:
+        before, after = (" or ".join(map(str, m.ranks.of(step, tokens))) for step in ("read", "centred"))
+        return f"from {before} to {after} at n = {tokens}"
+
+    return conditional("LayerNorm keeps the rank unless the all-one row lies in the row space; then it costs exactly "
+                       f"one. Smallest case: {m.examples.lost}. In the trained model, {change(m.ranks.short)}, "
+                       f"{change(m.ranks.limit)}, with d = {m.ranks.width}.",
+                       when=m.ranks.lawful and m.ranks.clear and loses_a_rank(m))
+
+
+def loses_a_rank(m: Measured) -> bool:
+    """Say whether centring takes one rank from the smallest counterexample."""
+    before, after = m.examples.lost_ranks
+    return after == before - 1
+
+
+@claim("B-29")
+def rank_of_a_sum(m: Measured) -> Outcome:
+    """The rank of a sum is at most the sum of the ranks, and equal to it where the spaces meet only in 0."""
+    return reproduced(f"True for all {m.examples.pairs:,} pairs of small matrices that were tried: the inequality and "
+                      "its condition of equality.", when=m.examples.pairs_failing == 0)
+
+
+@claim("B-30")
+def layer_norm_as_matrices(m: Measured) -> Outcome:
+    """LayerNorm of the concatenated heads is D^-1 (X - 1 E^T)."""
+    n = m.norm
+    return corrected("Right with E 1_d^T in place of 1 E^T, which does not fit (n x n against n x d). And BERT's "
+                     "LayerNorm reads X + Conc W_O + b_O, not the concatenation: the skipped X has entries up to "
+                     f"{n.skipped:.1f}.",
+                     when=n.matrix_error < 1e-12 and n.read_gap < 1e-9 and n.concatenation_gap > 0.01)
+
+
+@claim("B-31")
+def division_keeps_the_rank(m: Measured) -> Outcome:
+    """Multiplication by a nonsingular diagonal matrix keeps the rank."""
+    return reproduced("The rank is the same before and after the division in every layer of both models; epsilon "
+                      "keeps the diagonal positive.",
+                      when=all(s.centred.rank == s.divided.rank for s in m.ranks.all_steps))
+
+
+@claim("B-32")
+def space_of_the_means(m: Measured) -> Outcome:
+    """The matrix 1 E^T of the means has rank 1, and its column space is that of E."""
+    of_X, with_E = m.norm.with_means
+    return corrected("The column space of E 1^T is L(E), inside that of X; that of the printed 1 E^T is L(1). The rank "
+                     "is 1 unless all row means are 0, as for [[1, -1]].",
+                     when=m.norm.mean_spaces == (1, 2) and of_X == with_E == 3 and m.norm.zero_mean_rank == 0)
+
+
+@claim("B-33")
+def first_inequality(m: Measured) -> Outcome:
+    """Subtracting the means raises the rank by less than one."""
+    before, after = m.examples.gained_ranks
+    return corrected("True for E 1_d^T, where it says that the product X C has no more rank than X. As printed it "
+                     f"fails for {m.examples.gained}.",
+                     when=after == before + 1 and all(s.centred.rank <= s.read.rank for s in m.ranks.all_steps))
+
+
+@claim("B-34")
+def update_of_rank_one(m: Measured) -> Outcome:
+    """An update of rank one takes a rank away exactly if its vectors lie in the column and the row space."""
+    e = m.examples
+    return corrected("The inequality holds. Equality needs 1 + y^T A^+ x = 0 besides (no counterexample among "
+                     f"{e.triples:,} triples); without it A = x = y = 1 is one. And x has m entries, not n.",
+                     when=e.triples_failing == 0 and e.update == ([[1]], [[1]], [[1]]) and e.update_change > -1)
+
+
+@claim("B-35")
+def second_inequality(m: Measured) -> Outcome:
+    """Subtracting the means does not lower the rank."""
+    r = m.ranks
+    return conditional("True if and only if the all-one row is outside the row space. False for "
+                       f"{m.examples.lost}, and in every layer of the model at n = {r.limit}, d = {r.width}.",
+                       when=loses_a_rank(m) and r.lawful and r.of("centred", r.limit) == [r.width - 1])
+
+
+@claim("B-36")
+def both_inequalities_together(m: Measured) -> Outcome:
+    """Both inequalities together prove that LayerNorm plays no part in a loss of rank."""
+    return not_reproduced("The second inequality does not hold, so nothing is squeezed. Proposition 3.2.2 with the "
+                          "right vectors is in its case of equality exactly where the all-one row lies in the row "
+                          "space.", when=loses_a_rank(m) and m.ranks.lawful)
+
+
+@claim("B-37")
+def gain_and_bias(m: Measured) -> Outcome:
+    """A gain without zeros keeps the rank, and a bias may add one."""
+    of_trained, of_control, down = m.ranks.added_by_bias("trained"), m.ranks.added_by_bias("control"), m.norm.ranks_down
+    return reproduced(f"The gain keeps the rank in every layer. At n = {m.ranks.limit} the trained bias adds "
+                      f"{of_trained[-1]}, the control's zero bias {of_control[-1]}. A bias can also take one away "
+                      f"({down[-2]} to {down[-1]} for a single row).",
+                      when=all(s.divided.rank == s.with_gain.rank for s in m.ranks.all_steps) and down[-1] == 0
+                      and of_trained == [1] and of_control == [0])

@@ -1,0 +1,38 @@
+"""Counterfeits for the claims on rank collapse and LayerNorm."""
+
+from dataclasses import replace
+
+
+def with_rank(step, change, which=0):
+    """Change one rank in the last layer of one of the four pairs of a model and an input."""
+    def forge(through):
+        key = list(through)[which]
+        *others, last = through[key]
+        count = getattr(last, step)
+        return {**through, key: [*others, last._replace(**{step: replace(count, rank=count.rank + change)})]}
+    return forge
+
+
+def never_collapsing(runs):
+    """Leave one deep stack with skip connections and a perceptron at a tenth."""
+    deep = {name: run.copy() for name, run in runs[1.0].items()}
+    deep["attention + skip + MLP"][0, -1] = 0.1
+    return {**runs, 1.0: deep}
+
+
+TRAINED_LONG = 1  # the keys are (trained, short), (trained, long), (control, short), (control, long)
+COUNTERFEITS = {
+    "B-25": {"one_layer.slopes.attention": lambda slope: slope._replace(value=2.0)},
+    "B-26": {"stacks.deep": never_collapsing},
+    "B-27": {"norm.affine_error": 1e-6},
+    "B-28": {"ranks.through": with_rank("centred", 1, TRAINED_LONG)},
+    "B-29": {"examples.pairs_failing": 1},
+    "B-30": {"norm.read_gap": 1e-3},
+    "B-31": {"ranks.through": with_rank("divided", -1)},
+    "B-32": {"norm.mean_spaces": (1, 1)},
+    "B-33": {"examples.gained_ranks": (1, 1)},
+    "B-34": {"examples.triples_failing": 1},
+    "B-35": {"ranks.through": with_rank("centred", -1, TRAINED_LONG)},
+    "B-36": {"examples.lost_ranks": (2, 2)},
+    "B-37": {"ranks.through": with_rank("with_bias", -1, TRAINED_LONG)},
+}

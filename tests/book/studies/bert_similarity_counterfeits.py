@@ -1,0 +1,50 @@
+"""Counterfeits for the claims on what Q and K measure."""
+
+
+def with_one_head_apart(signs):
+    """Let one trained head have one negative eigenvalue less."""
+    (positive, negative), = signs["trained"]
+    return {**signs, "trained": [(positive, negative - 1), (positive, negative)]}
+
+
+def with_as_much(shares):
+    """Leave the symmetric part of M with the attention's share of the content alone."""
+    return {**shares, "symmetric part of M": shares["content alone"]}
+
+
+def with_one_layer_unmoved(intervals):
+    """Let the interval of the last layer reach 0."""
+    return [*intervals[:-1], intervals[-1]._replace(low=0.0)]
+
+
+def frequent_in_one_map(shares):
+    """Let a head amplify a quarter of its rows on the way to K."""
+    of_Q, of_K, of_V = shares["trained"]
+    return {**shares, "trained": [of_Q, of_K._replace(value=0.25), of_V]}
+
+
+def moved_in_one_layer(intervals):
+    """Let dropping the bias move a ten-thousandth of the attention of the last layer."""
+    return [*intervals[:-1], intervals[-1]._replace(value=1e-4)]
+
+
+COUNTERFEITS = {
+    "B-01": {"architecture.base": 116_000_000},
+    "B-02": {"architecture.accepts_more": True},
+    "B-03": {"positions.learned_defect": 0.01},
+    "B-04": {"architecture.order_gap": 1e-3},
+    "B-05": {"order.without_positions": 1e-3},
+    "B-11": {"architecture.added_unevenly": 1e-2},
+    "B-13": {"stretching.largest.control": lambda sigma: 2 * sigma},
+    "B-14": {"stretching.alone": frequent_in_one_map},
+    "B-15": {"cone.narrow": 1e-5},
+    "B-16": {"architecture.attention_gap": 1e-4},
+    "B-17": {"architecture.shift_error": 1e-4},
+    "B-18": {"terms.random_error": 1e-9},
+    "B-19": {"terms.without_b_K": moved_in_one_layer},
+    "B-20": {"terms.without_b_Q": with_one_layer_unmoved},
+    "B-21": {"form.signs": with_one_head_apart},
+    "B-22": {"form.next_singular_value": 1e-6},
+    "B-23": {"lengths.scaling_error": 1e-2},
+    "B-24": {"asymmetry.attention": with_as_much},
+}
