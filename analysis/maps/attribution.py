@@ -111,7 +111,8 @@ def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visib
     gets does not depend on how the others are cut.
 
     All this is before rounding. Each part comes back with an error of about ``eps`` of the dtype times its largest
-    entry, so large parts that cancel miss the divergence by about ``eps * max |part|``: ``Attribution.gap`` says by how much.
+    entry, so large parts that cancel miss the divergence by about ``eps * max |part|``: ``Attribution.gap`` says by how
+    much.
 
     Parameters
     ----------

@@ -52,8 +52,8 @@ class LayerActivations:
     def only(self, keep: Bool[Tensor, " position"]) -> "LayerActivations":
         """Return the activations of one text at the positions that ``keep`` marks: of padded rows, those of the text.
 
-        Nothing is computed anew. If the left out positions were not listened to (``keep`` of :func:`run_layer`), these are
-        the activations of the text without padding.
+        Nothing is computed anew. If no query attended to the left out positions (``keep`` of :func:`run_layer`), these
+        are the activations of the text without padding.
         """
         check_keep(keep, self.x)
         rows = {name: getattr(self, name)[..., keep, :] for name in
@@ -124,4 +124,5 @@ def run_layer(x: Residual, layer: EncoderLayer, maps: Attention | None = None,
     attended = heads @ stack(layer.attention.W_O) + layer.attention.b_O
     first = layer_norm(x + attended, layer.norm_attention)
     perceived = apply_mlp(first, layer.mlp)
-    return LayerActivations(x, maps, values, heads, attended, first, perceived, layer_norm(first + perceived, layer.norm_mlp))
+    second = layer_norm(first + perceived, layer.norm_mlp)
+    return LayerActivations(x, maps, values, heads, attended, first, perceived, second)
