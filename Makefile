@@ -1,14 +1,15 @@
 # Attention, Taken Apart. `make help` lists the targets; Python 3.11 or newer and make are all they need.
 
 VENV ?= .venv
-PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3 python,\
+ifeq ($(origin PYTHON),undefined)
+PYTHON := $(firstword $(foreach p,python3.13 python3.12 python3.11 python3 python,\
   $(shell $(p) -c 'import sys; print("$(p)" if sys.version_info >= (3, 11) else "")' 2>/dev/null)))
+endif
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.ready-to-test
 PEERS ?= .peers
 MUTANTS ?= .mutants
-PRETENDED ?= streaming-capture notation bert-gates variant-data
 SAMPLE ?= 5
 SEED ?= 2028
 
@@ -26,51 +27,65 @@ export HF_HUB_OFFLINE TOKENIZERS_PARALLELISM
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help book test lint unit pretended gpu check bench peers mutants chapter record costs serve clean
+.PHONY: help book test lint unit gpu check bench peers mutants chapter record costs serve clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  VENV=$(VENV)  PYTHON=$(PYTHON)  ANALYSIS_MODELS=$(ANALYSIS_MODELS)  ANALYSIS_DATA=$(ANALYSIS_DATA)"
 
+# An environment is whole or started over. `.begun` says that make created it, `.ready` that everything is in it; where
+# an interruption left the first without the second, it is removed (the mark last) and created anew.
+define environment
+@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer was found; name one: make PYTHON=/path/to/python3"; exit 1; }
+@if test -e $(1)/.begun && ! test -e $(1)/.ready; then \
+  echo "$(1) is not complete: starting over"; rm -rf $(1)/bin $(1)/[!.]* $(1); fi
+@test -x $(1)/bin/python || $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+  echo "$(PYTHON) lacks what creates environments. On Debian or Ubuntu, install its package: apt install" \
+  "$$($(PYTHON) -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"; exit 1; }
+@test -x $(1)/bin/python || { mkdir -p $(1) && touch $(1)/.begun && $(PYTHON) -m venv $(1); }
+endef
+
+# While pip works the mark `.ready` is aside. Where pip fails by itself, say without a network, it comes back as it was.
+define install
+@echo "pip install $(2)"; trap 'exit 130' INT TERM; ! test -e $(1)/.ready || mv $(1)/.ready $(1)/.aside; \
+  $(1)/bin/python -m pip install -q --no-input $(2) || { ! test -e $(1)/.aside || mv $(1)/.aside $(1)/.ready; exit 1; }
+endef
+
 $(READY): requirements.txt pyproject.toml
-	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer was found; name one: make PYTHON=/path/to/python3"; exit 1; }
-	test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q --no-input -r requirements.txt
-	$(PY) -m pip install -q --no-input --no-deps -e .
-	touch $@
+	$(call environment,$(VENV))
+	$(call install,$(VENV),-r requirements.txt)
+	$(call install,$(VENV),--no-deps -e .)
+	@touch $@
 
 $(TESTED): $(READY) requirements-test.txt
-	$(PY) -m pip install -q --no-input -r requirements.txt -r requirements-test.txt
-	touch $@
+	$(call install,$(VENV),-r requirements.txt -r requirements-test.txt)
+	@touch $(READY) $@
 
 book: $(READY)  ## execute what is out of date and build the HTML in _build/html
-	$(PY) book/_ext/build.py
+	$(PY) -m book build
 
-test: $(TESTED) lint unit  ## run every check: lint, unit and model tests, chapters against their records, the built pages
-	$(PY) book/_ext/build.py --compare
-	$(PY) book/_ext/build.py --pretended $(addprefix --chapter ,$(PRETENDED))
-	$(PY) -m pytest -q -n 2 --dist worksteal tests/book
+test: lint  ## run every check: lint, the chapters against their records, unit tests, the built pages
+	$(PY) -m book build --compare
+	@$(MAKE) --no-print-directory unit
+	$(PY) -m pytest -q -n 2 --dist worksteal tests/book/pages
 
-lint: $(TESTED)
+lint: $(TESTED)  ## check style and imports
 	$(PY) -m ruff check .
 	$(VENV)/bin/lint-imports --no-cache
 
-unit: $(TESTED)
-	$(PY) -m pytest -q --doctest-modules analysis
-	$(PY) -m pytest -q -n 2 --dist loadfile tests/unit tests/models
-
-pretended: $(TESTED)  ## execute every chapter on a GPU that is only pretended, and hold it to its record
-	$(PY) book/_ext/build.py --pretended
+unit: $(TESTED)  ## run the examples in docstrings and the tests of the package, the machinery and the studies
+	$(PY) -m pytest -q --doctest-modules analysis book/publish book/studies
+	$(PY) -m pytest -q -n 2 --dist loadfile tests/analysis tests/book/publish tests/book/studies
 
 gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against the record, the records, what it costs
 	$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU on this machine")'
-	$(PY) -m pytest -q -m gpu tests/unit tests/models
-	ANALYSIS_DEVICE=cuda $(PY) book/_ext/build.py --compare --again --costs
-	$(PY) -m analysis check --longest 3 --device cuda
+	$(PY) -m pytest -q -m gpu tests/analysis tests/book/publish tests/book/studies
+	$(PY) -m book build --device cuda --compare --costs
+	$(PY) -m book check --longest 3 --device cuda
 
 check: $(READY)  ## recompute the records whose inputs are present
-	$(PY) -m analysis check
+	$(PY) -m book check
 
 bench: $(TESTED)  ## measure speed and memory against what one would otherwise do, and beside the peers
 	@$(MAKE) --no-print-directory peers || echo "The peers could not be installed (no network?): the comparison is left out."
@@ -79,34 +94,32 @@ bench: $(TESTED)  ## measure speed and memory against what one would otherwise d
 peers: $(PEERS)/.ready  ## put the packages that bench compares with into an environment of their own, .peers
 
 $(PEERS)/.ready: requirements-peers.txt
-	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer was found; name one: make PYTHON=/path/to/python3"; exit 1; }
-	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install -q --no-input -r requirements-peers.txt
-	touch $@
+	$(call environment,$(PEERS))
+	$(call install,$(PEERS),-r requirements-peers.txt)
+	@touch $@
 
-mutants: $(TESTED) $(MUTANTS)/.ready  ## change the mathematics in small ways and see whether a test notices: SAMPLE=5 SEED=2028
-	$(MUTANTS)/bin/python tests/mutation/plan.py $(SAMPLE) $(SEED) > $(MUTANTS)/plan.json
-	$(PY) tests/mutation/run.py $(MUTANTS)/plan.json
+mutants: $(TESTED) $(MUTANTS)/.ready  ## change the code in small ways and see whether a test notices: SAMPLE=5 SEED=2028
+	$(MUTANTS)/bin/python tools/mutation/plan.py $(SAMPLE) $(SEED) > $(MUTANTS)/plan.json
+	$(PY) tools/mutation/run.py $(MUTANTS)/plan.json
 
-$(MUTANTS)/.ready: tests/mutation/requirements.txt
-	test -x $(MUTANTS)/bin/python || $(PYTHON) -m venv $(MUTANTS)
-	$(MUTANTS)/bin/python -m pip install -q --no-input -r tests/mutation/requirements.txt
-	touch $@
+$(MUTANTS)/.ready: tools/mutation/requirements.txt
+	$(call environment,$(MUTANTS))
+	$(call install,$(MUTANTS),-r tools/mutation/requirements.txt)
+	@touch $@
+
+# The shell reads these variables itself, since make exports them; so a value may hold quotes and blanks.
+OPTIONS = $${MODEL:+--model "$$MODEL"} $${TEXTS:+--texts "$$TEXTS"} $${DEVICE:+--device "$$DEVICE"} $${OUT:+--out "$$OUT"}
 
 chapter: $(READY)  ## execute one chapter anew: C=semi-bias; with another MODEL=, DEVICE= or TEXTS=, into OUT=runs/semi-bias
-	@test -n "$(C)" || { echo "Name the chapter: make chapter C=semi-bias"; exit 1; }
-	$(if $(ASKED),$(PY) -m analysis run $(C) $(ASKED),$(PY) book/_ext/build.py --chapter $(C))
-
-ASKED = $(if $(MODEL),--model '$(MODEL)') $(if $(DEVICE),--device '$(DEVICE)') $(if $(TEXTS),--texts '$(TEXTS)') \
-  $(if $(OUT),--out '$(OUT)')
-ASKED := $(strip $(ASKED))
+	@test -n "$$C" || { echo "Name the chapter: make chapter C=semi-bias"; exit 1; }
+	$(PY) -m book $(if $(MODEL)$(TEXTS)$(DEVICE)$(OUT),run "$$C" $(OPTIONS),build --chapter "$$C")
 
 record: $(READY)  ## accept a chapter's new outputs: make record C=semi-bias (then read the diff)
-	@test -n "$(C)" || { echo "Name the chapter: make record C=semi-bias"; exit 1; }
-	$(PY) -m pytest -q --nbval --record book/$(C).md
+	@test -n "$$C" || { echo "Name the chapter: make record C=semi-bias"; exit 1; }
+	$(PY) -m pytest -q --nbval --record "book/$$C.md"
 
 costs: $(READY)  ## execute every chapter anew, on DEVICE=, and write what each costs to book/costs.json
-	$(if $(DEVICE),ANALYSIS_DEVICE='$(DEVICE)' )$(PY) book/_ext/build.py --again --costs
+	$(PY) -m book build --again --costs $${DEVICE:+--device "$$DEVICE"}
 
 serve: $(READY)  ## read the built book at http://127.0.0.1:8000
 	$(PY) -m http.server --bind 127.0.0.1 --directory _build/html 8000

@@ -1,7 +1,7 @@
 """Attention, taken apart: the derivations and metrics behind the book, on plain tensors.
 
-Mathematics (``attention``, ``bias``, ``patterns``, ...) takes tensors and gives tensors;
-the door to the outside (``checkpoints``, ``weights``, ``models``, ...) finds and reads models.
+The mathematics (``transformer``, ``decomposition``, ``matrices``, ``maps``, ``representations``, ``statistics``) takes
+tensors and gives tensors; the door to the outside (``models``, ``data``, ``training``) finds, reads and trains models.
 Importing this package needs neither a network nor ``transformers``.
 """
 

@@ -36,6 +36,6 @@ def variant_folder(tmp_path_factory, variant_data):
     """Train a classifier of two layers, once for all tests that need one."""
     from analysis.training import dna_classifier
     out = tmp_path_factory.mktemp("classifier")
-    dna_classifier.train(dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=160, batch=8, warmup=5), out,
-                   data=variant_data)
+    recipe = dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=160, batch=8, warmup=5)
+    dna_classifier.train(recipe, out, data=variant_data)
     return out

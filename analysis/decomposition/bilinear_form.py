@@ -1,8 +1,9 @@
 r"""The score as one product of matrices with a border: its four parts are the four blocks.
 
 ``s = [x 1] [W_Q; b_Q] [W_K; b_K]^T [x 1]^T / sqrt(channel)``. What belongs here: the bordered matrix, its blocks, what
-moving the origin of the inputs does to them. What does not: patterns and semi-bias one by one (``patterns``,
-``bias``), how much of the attention each part explains (``paths``).
+moving the origin of the inputs does to them. What does not: patterns and semi-bias one by one
+(:mod:`analysis.decomposition.qk_ov`, :mod:`analysis.decomposition.score_terms`), how much of the attention each part
+explains (:mod:`analysis.maps.attribution`).
 """
 
 import math
@@ -19,7 +20,7 @@ from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import check_input, project
 
 PARTS = ("content", "common", "semi_bias", "query_side", "constant")
-"""The order of :func:`parts`; the last two are constant along a row."""
+"""The order of :func:`score_parts`; the last two are constant along a row."""
 
 Bordered = Float[Tensor, "head row column"]
 

@@ -2,7 +2,8 @@ r"""Attention in model space: patterns (what a query looks for) and messages (wh
 
 ``sum_h softmax(P_h x^T / sqrt(channel)) M_h + b`` with ``P_h = x W^P_h + c_h`` and ``M_h = x W^M_h``. What belongs
 here: the two merged matrices, the pattern with its constant part, the freedom in the factors, rotary embeddings.
-What does not: singular values (``spectra``), what the forms cost (``costs``), the semi-bias of a vocabulary (``bias``).
+What does not: singular values (:mod:`analysis.matrices.singular_values`), what the forms cost
+(:mod:`analysis.decomposition.cost`), the semi-bias of a vocabulary (:mod:`analysis.decomposition.score_terms`).
 """
 
 import math

@@ -3,7 +3,7 @@ r"""How much of a row's attention each part of its score explains: the distance 
 Turn the scores up from 0 to 1: ``p_t = softmax(t s)`` goes straight from uniform attention to the head's own. On the
 way the divergence from uniform grows by what the parts of the score do at each ``t``, and these increments add up.
 What belongs here: the split, the mean attention on the path, other splits to compare it with. What does not: which
-parts a score has (``bias``, ``blocks``), entropies and the dial (``averaging``).
+parts a score has (:mod:`analysis.decomposition`), entropies and the dial (:mod:`analysis.maps.entropy`).
 """
 
 import math
@@ -53,7 +53,7 @@ def divergence(scores: Rows, visible: Visible | None = None) -> Float[Tensor, "*
     Raises
     ------
     TypeError, ValueError
-        As :func:`split_divergence`.
+        As :func:`attribute_divergence`.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
     Raises
     ------
     TypeError, ValueError
-        As :func:`split_divergence`.
+        As :func:`attribute_divergence`.
 
     Examples
     --------
@@ -111,7 +111,8 @@ def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visib
     gets does not depend on how the others are cut.
 
     All this is before rounding. Each part comes back with an error of about ``eps`` of the dtype times its largest
-    entry, so large parts that cancel miss the divergence by about ``eps * max |part|``: ``Attribution.gap`` says by how much.
+    entry, so large parts that cancel miss the divergence by about ``eps * max |part|``: ``Attribution.gap`` says by how
+    much.
 
     Parameters
     ----------
@@ -166,7 +167,7 @@ def attribution_density(parts: Float[Tensor, "part ..."], t: float,
                visible: Visible | None = None) -> Float[Tensor, "part ..."]:
     r"""Return what each part adds at one point of the path: :math:`t\,\mathrm{Cov}_{p_t}(s, s_k)`, nats per unit of t.
 
-    ``t`` runs from 0 to 1; computed in float64. Raises as :func:`split_divergence`, and for another ``t``.
+    ``t`` runs from 0 to 1; computed in float64. Raises as :func:`attribute_divergence`, and for another ``t``.
 
     >>> s = torch.tensor([[0.0, 2.0]])
     >>> attribution_density(torch.stack([s, 0 * s]), 0.0)

@@ -14,7 +14,8 @@ from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import compute_scores, softmax
 
 
-def mean_total_variation(maps: Attention, others: Float[Tensor, "other query key"]) -> Float[Tensor, "*batch head other"]:
+def mean_total_variation(maps: Attention,
+                         others: Float[Tensor, "other query key"]) -> Float[Tensor, "*batch head other"]:
     r"""Return the mean over rows of the total variation between maps: the attention that lies elsewhere, 0 to 1.
 
     .. math::  \frac{1}{n} \sum_i \tfrac12 \sum_j |a_{ij} - a'_{ij}|

@@ -34,8 +34,9 @@ def position_scores(p: Float[Tensor, "position model"], width: Float[Tensor, " p
     p
         The table of positions.
     width
-        ``sigma`` at each position: of one text, or ``1 / E[1/sigma]`` over a vocabulary (``widths``). With the
-        latter ``T^p`` is its mean over tokens, and ``T^pp`` its mean over independent tokens at ``i`` and ``j``.
+        ``sigma`` at each position: of one text, or ``1 / E[1/sigma]`` over a vocabulary
+        (:mod:`analysis.transformer.layernorm_scale`). With the latter ``T^p`` is its mean over tokens, and ``T^pp`` its
+        mean over independent tokens at ``i`` and ``j``.
     folded
         The first layer with its LayerNorm folded in (``folding.fold_layer_norm``).
 

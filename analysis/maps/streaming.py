@@ -2,8 +2,9 @@ r"""Statistics of attention maps gathered while a model runs, map by map, withou
 
 ``MapStatistics.attend`` is an attention layer that counts as it goes; its sums are whole numbers (fixed point), so that
 they come out the same to the last bit in whatever order, and on however many processes, the texts are read.
-What belongs here: sums over maps. What does not: the sums themselves (``sums``, whose names can be had from here),
-running models (``analysis.models.attention_hooks``), reading gates (``gates``).
+What belongs here: sums over maps. What does not: the sums themselves
+(:mod:`analysis.statistics.exact_sums`, whose names can be had from here), running models
+(:mod:`analysis.models.attention_hooks`), reading gates (:mod:`analysis.maps.gates`).
 """
 
 import math

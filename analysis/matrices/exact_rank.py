@@ -1,6 +1,7 @@
 """Smallest counterexamples: exact ranks of matrices of whole numbers, and a walk through all small ones.
 
-What is found here is a proof: no rounding enters. Ranks of measured matrices are in ``rank``.
+What is found here is a proof: no rounding enters. Ranks of measured matrices are in
+:mod:`analysis.matrices.rank`.
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """Running a whole model with ``transformers``: the trained one, or the same architecture with random weights.
 
-Weight-only chapters do not need this: see ``weights``. No code from a model folder ever runs.
+Weight-only chapters do not need this: see :mod:`analysis.models.parameters`. No code from a model folder ever runs.
 """
 
 from collections.abc import Sequence

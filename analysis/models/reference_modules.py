@@ -1,7 +1,8 @@
 """The attention modules of ``transformers`` themselves, filled with given weights, to hold a formula against.
 
 One module of one layer, no model around it: GPT-2's, BERT's (with the projection that BERT keeps in another class)
-and Llama's, which has rotary embeddings. Loading whole models is in ``models``.
+and Llama's, which has rotary embeddings. Loading whole models is in
+:mod:`analysis.models.pretrained`.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """An interactive attention map: one piece of HTML that needs no other file and no network.
 
 All layers and heads of one text. Weights are quantised to 8 bits on a square-root scale (error below 0.004, and below
-0.0005 for weights under 0.01); gates take 4 bits a cell. Static figures are ``figures.gates.attention_map``.
+0.0005 for weights under 0.01); gates take 4 bits a cell.
 """
 
 import base64

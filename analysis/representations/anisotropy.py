@@ -1,7 +1,7 @@
 r"""How far do the rows of a matrix point the same way? The paper's cone index and forms of it that can be compared.
 
 What belongs here: lengths of sums, mean cosines, singular values of a head's output. What does not: whose rows they
-are, and distributions of coordinates (``normality``).
+are, and distributions of coordinates (:mod:`analysis.representations.normality`).
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 r"""The signatures of section 5 of "The geometry of BERT", of one text in any BERT: arrays of figures 8 to 13, table 1.
 
-What belongs here: what is measured on the stations of a text, with padding rows in or out. What does not: the measures
-(``normality``, ``geometry``, ``entropy``), running a model (``bert``), averaging over texts.
+What belongs here: what is measured on a text's activations, with padding rows in or out. What does not: the measures
+(:mod:`analysis.representations.normality`, :mod:`analysis.representations.anisotropy`, :mod:`analysis.maps.entropy`),
+running a model (:mod:`analysis.models.extraction`), averaging over texts.
 
 To measure a model, trained or control, on a padded sequence::
 
@@ -28,7 +29,7 @@ EXTREME = 4.0
 
 def counted(passed: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
             padding: bool = False) -> tuple[list[LayerActivations], int]:
-    """Return the stations whose rows count, and how many keys there are to listen to.
+    """Return the activations whose rows count, and how many keys there are to listen to.
 
     Raises
     ------
@@ -40,7 +41,7 @@ def counted(passed: Sequence[LayerActivations], keep: Bool[Tensor, " position"] 
     if keep is None:
         return list(passed), len(passed[0].x)
     check_keep(keep, passed[0].x)
-    return (list(passed) if padding else [stations.only(keep) for stations in passed]), int(keep.sum())
+    return (list(passed) if padding else [layer.only(keep) for layer in passed]), int(keep.sum())
 
 
 def row_statistics(passed: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
@@ -75,9 +76,9 @@ def measure(passed: Sequence[LayerActivations], keep: Bool[Tensor, " position"] 
     Parameters
     ----------
     passed
-        What passed each layer (`stations.pass_through`), the first layer first, one text.
+        What passed each layer (:func:`analysis.transformer.activations.run_layer`), the first layer first, one text.
     keep
-        Which positions are tokens; by default all. `pass_through` must have been given the same.
+        Which positions are tokens; by default all. ``run_layer`` must have been given the same.
     padding
         Whether rows of padding are counted in. They listen and are written like any row, but nobody listens to them.
 

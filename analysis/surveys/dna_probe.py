@@ -32,7 +32,7 @@ def at(steps: int) -> tuple[int, ...]:
 
 def make_probe(data: Data, sequences: int = 2, *, pad_to: int | None = None,
                ) -> Callable[[int, nn.Module], dict[str, np.ndarray]]:
-    """Return ``probe(step, model)`` for ``variants.train``, on the first validation sequence of several classes.
+    """Return ``probe(step, model)`` for ``dna_classifier.train``, on the first validation sequence of several classes.
 
     The sequences are chosen by class in alphabetical order; the same ones every time. With ``pad_to`` the rows of
     padding exist as well, and neither are seen nor count.

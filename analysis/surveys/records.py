@@ -1,7 +1,7 @@
 """Records: results that are kept in files, each number with its tolerance, each file with its provenance and a seal.
 
-An :class:`Experiment` computes a :class:`Result`; :func:`write` puts it into ``NAME.json`` (and ``.npz`` for arrays) of a
-folder; :func:`load` reads it; :func:`compare` holds a new result to it. A record is never edited by hand.
+An :class:`Experiment` computes a :class:`Result`; :func:`write` puts it into ``NAME.json`` (and ``.npz`` for arrays) of
+a folder; :func:`load` reads it; :func:`compare` holds a new result to it. A record is never edited by hand.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """The variant classifier: a BERT trained from scratch to tell eight classes of spike genes apart.
 
 ``MINI`` trains in minutes on two cores and is bundled; ``BASE`` is BERT_BASE as the paper has it, for one GPU.
-Data come from ``sequences``; what the trained model shows is measured elsewhere.
+Data come from :mod:`analysis.data.dna`; what the trained model shows is measured elsewhere.
 """
 
 import hashlib
@@ -40,7 +40,8 @@ class Recipe:
     compiled
         Whether to compile the model: on a GPU into CUDA graphs, which want a fixed length.
     pretrain_steps
-        Updates of masked-k-mer pre-training before the classes are learned; see ``training.pretraining``.
+        Updates of masked-k-mer pre-training before the classes are learned; see
+        :mod:`analysis.training.masked_kmers`.
     """
 
     name: str

@@ -1,6 +1,7 @@
-r"""One post-LN layer with everything that passes along it: what each station of BERT's block hands to the next.
+r"""One post-LN layer with everything that passes along it: what each step of BERT's block hands to the next.
 
-What belongs here: the forward pass, kept. What does not: switches (``encoder``), measuring what was kept.
+What belongs here: the forward pass, kept. What does not: switches
+(:mod:`analysis.transformer.encoder`), measuring what was kept.
 """
 
 import math
@@ -21,7 +22,7 @@ from analysis.transformer.mlp import apply_mlp
 
 @dataclass(frozen=True)
 class LayerActivations:
-    """What one layer made of ``x``: maps and values of its heads, then the rows at each station."""
+    """What one layer made of ``x``: maps and values of its heads, then the rows after each step."""
 
     x: Residual
     """What the layer read."""
@@ -49,10 +50,10 @@ class LayerActivations:
         return self.first + self.perceived
 
     def only(self, keep: Bool[Tensor, " position"]) -> "LayerActivations":
-        """Return the stations of one text at the positions that ``keep`` marks: of padded rows, those of the text.
+        """Return the activations of one text at the positions that ``keep`` marks: of padded rows, those of the text.
 
-        Nothing is computed anew. If the left out positions were not listened to (``keep`` of `pass_through`), these are
-        the stations of the text without padding.
+        Nothing is computed anew. If no query attended to the left out positions (``keep`` of :func:`run_layer`), these
+        are the activations of the text without padding.
         """
         check_keep(keep, self.x)
         rows = {name: getattr(self, name)[..., keep, :] for name in
@@ -77,7 +78,7 @@ def check_keep(keep: Tensor, rows: Tensor) -> None:
 
 def run_layer(x: Residual, layer: EncoderLayer, maps: Attention | None = None,
                  keep: Bool[Tensor, " position"] | None = None) -> LayerActivations:
-    """Run one layer and keep what passed each station.
+    """Run one layer and keep the rows after each of its steps.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def run_layer(x: Residual, layer: EncoderLayer, maps: Attention | None = None,
         Attention to use in place of the layer's own: an ablation, an ideal gate.
     keep
         Which positions may be listened to (``False`` for padding), as BERT's attention mask has it; all by default.
-        Padding positions still ask, and get a row at each station.
+        Padding positions still have queries, and get a row after each step.
 
     Raises
     ------
@@ -123,4 +124,5 @@ def run_layer(x: Residual, layer: EncoderLayer, maps: Attention | None = None,
     attended = heads @ stack(layer.attention.W_O) + layer.attention.b_O
     first = layer_norm(x + attended, layer.norm_attention)
     perceived = apply_mlp(first, layer.mlp)
-    return LayerActivations(x, maps, values, heads, attended, first, perceived, layer_norm(first + perceived, layer.norm_mlp))
+    second = layer_norm(first + perceived, layer.norm_mlp)
+    return LayerActivations(x, maps, values, heads, attended, first, perceived, second)

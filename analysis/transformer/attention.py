@@ -1,7 +1,8 @@
 r"""Reference multi-head attention: the plain formulas that every rewriting in the book is held to.
 
 Causal or bidirectional, on any number of leading batch axes. What belongs here: queries, keys, values, scores,
-softmax, the sum over heads. What does not: taking scores apart (``bias``, ``patterns``), reading models (``weights``).
+softmax, the sum over heads. What does not: taking scores apart (:mod:`analysis.decomposition`), reading
+models (:mod:`analysis.models.parameters`).
 """
 
 import math

@@ -153,7 +153,8 @@ def full_ov_circuit(model: AttentionOnly, layer: int = 1) -> Float[Tensor, "head
                   "source model, head model channel, head channel out, out raised -> head source raised")
 
 
-def attention_reading(model: AttentionOnly, ran: AttentionOnlyRun, *, queries: int, keys: int, layer: int = 1) -> Attention:
+def attention_reading(model: AttentionOnly, ran: AttentionOnlyRun, *, queries: int, keys: int,
+                      layer: int = 1) -> Attention:
     """Return a layer's attention if its queries and keys read the stream as it was before the given layers.
 
     ``queries=1, keys=1`` is what layer 1 does; ``keys=0`` hides from its keys all that layer 0 wrote, and leaves the

@@ -2,7 +2,7 @@ r"""Heads built from formulas, one for each thing that a head is said to do.
 
 They read ``[one-hot token | one-hot position]`` and are ordinary layers of one head: tables for queries, keys and the
 query bias. What belongs here: the builders and how near a real map is to one. What does not: the ideal maps
-(``gates.ideal``), the induction head, which takes two layers (``induction``).
+(:mod:`analysis.maps.gates.ideal`), the induction head, which takes two layers (:mod:`analysis.transformer.induction`).
 """
 
 import math

@@ -2,7 +2,8 @@ r"""A BERT-like encoder on plain tensors, with a switch for each of its parts.
 
 One layer is attention, then a perceptron, each followed by its skip connection and its LayerNorm (post-LN):
 ``y = LN(x + attend(x))``, ``z = LN(y + act(y W_in + b_in) W_out + b_out)``. What belongs here: the forward pass,
-its switches, random layers. What does not: reading a model (``weights``), measuring what the switches do (``rank``).
+its switches, random layers. What does not: reading a model (:mod:`analysis.models.parameters`), measuring what
+the switches do (:mod:`analysis.representations.rank_collapse`).
 """
 
 import math

@@ -3,7 +3,7 @@ r"""The induction head built by hand: six matrices that copy what followed the l
 Tokens and positions are one-hot. Layer 1 attends ``offset`` positions back and stores the token it finds; layer 2
 attends to where the stored token equals the current one and copies. What belongs here: the builders, the forward
 pass, closed forms of its attention, and two scores that tell whether any head, built or trained, does the same. What
-does not: readings of a printed walkthrough (``readings``), training (``training.induction``).
+does not: training (:mod:`analysis.training.attention_only`).
 """
 
 import math

@@ -19,7 +19,8 @@ from analysis.core.weights import EncoderLayer, LayerNormWeights, MlpWeights
 ACTIVATIONS = {"gelu": torch.special.ndtr, "relu": lambda z: (z > 0).to(z.dtype)}
 
 
-def activation_mask(x: Float[Tensor, "*any model"], mlp: MlpWeights, activation: str = "gelu") -> Float[Tensor, "*any hidden"]:
+def activation_mask(x: Float[Tensor, "*any model"], mlp: MlpWeights,
+                    activation: str = "gelu") -> Float[Tensor, "*any hidden"]:
     r"""Return what the activation multiplies each hidden unit by: 0 or 1 for ReLU, :math:`\Phi(z)` for GELU.
 
     It is a function of the whole row: every block of x has a say in every unit's mask.
@@ -45,10 +46,10 @@ def activation_mask(x: Float[Tensor, "*any model"], mlp: MlpWeights, activation:
 
 def apply_masked_mlp(x: Float[Tensor, "*any model"], mlp: MlpWeights,
                     masked: Float[Tensor, "*any hidden"]) -> Float[Tensor, "*any model"]:
-    r"""Apply the perceptron with a given activation_mask, :math:`\bigl((x W_1 + b_1) \circ m\bigr) W_2 + b_2`.
+    r"""Apply the perceptron with a given activation mask, :math:`\bigl((x W_1 + b_1) \circ m\bigr) W_2 + b_2`.
 
-    With ``masked = activation_mask(x, mlp)`` this is the perceptron itself. With a mask that is held fixed it is linear in x. The
-    mask stands between :math:`W_1` and :math:`W_2` and multiplies :math:`b_1` too, so neither product
+    With ``masked = activation_mask(x, mlp)`` this is the perceptron itself. With a mask that is held fixed it is linear
+    in x. The mask stands between :math:`W_1` and :math:`W_2` and multiplies :math:`b_1` too, so neither product
     :math:`W_1 W_2` nor :math:`b_1 W_2` can be taken out of it (ledger B-98, B-100).
 
     >>> eye, one = torch.eye(2), torch.ones(2)

@@ -1,11 +1,10 @@
-"""Sphinx directive ``package-modules <column>``: the modules of a column of the package, from their docstrings.
+"""Sphinx directives for the pages of the package: ``packages`` lists its packages, ``package-modules`` documents one.
 
-The columns are the ones that import-linter enforces, read from ``pyproject.toml``, so a new module appears by itself.
+Both read the folders of ``analysis``, so a new module or package appears by itself.
 """
 
 import ast
 import re
-import tomllib
 from pathlib import Path
 
 from docutils import nodes
@@ -14,67 +13,35 @@ from sphinx.util.docutils import SphinxDirective
 
 from book.publish import execution
 
-COLUMNS = ("mathematics", "door", "vocabulary", "books")
+LIBRARY = execution.ROOT / "analysis"
 TYPE = re.compile(r"\s*:(?:rtype|(?:var)?type [\w, ]+):.*Tensor")
-HIDDEN = ("analysis.__main__", "analysis.commands", "analysis.experiments")
 
 
-def columns(root: Path = execution.ROOT) -> dict[str, list[str]]:
-    """Sort the package's modules into columns: mathematics, door, vocabulary, and what keeps the books."""
-    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    contracts = settings["tool"]["importlinter"]["contracts"]
-    forbidden = {("mathematics" if "transformers" in c["forbidden_modules"] else "door"): c["source_modules"]
-                 for c in contracts if c["type"] == "forbidden"}
-    layers = next(c["layers"] for c in contracts if c["type"] == "layers")
-    sorted_ = {name: sorted(forbidden[name]) for name in ("mathematics", "door")}
-    sorted_["vocabulary"] = [name.strip() for name in layers[-1].split(":")]
-    placed = {*(m for column in sorted_.values() for m in column), *HIDDEN}
-    listed = [name.strip() for layer in layers for name in layer.split(":")]
-    sorted_["books"] = sorted(set(listed) - placed)
-    return sorted_
+def packages(library: Path = LIBRARY) -> list[str]:
+    """Return the names of the packages that have public modules."""
+    return sorted(path.parent.name for path in library.glob("*/__init__.py") if any(path.parent.glob("[!_]*.py")))
 
 
-def with_parts(module: str, root: Path = execution.ROOT) -> list[str]:
-    """Return a module, or a package and its public modules."""
-    folder = root / module.replace(".", "/")
-    if not folder.is_dir():
-        return [module]
-    return [module, *(f"{module}.{p.stem}" for p in sorted(folder.glob("*.py")) if not p.stem.startswith("_"))]
+def modules(package: str, library: Path = LIBRARY) -> list[str]:
+    """Return the public modules of a package, and the packages inside it before theirs, by dotted name."""
+    paths = [path.relative_to(library) for path in library.joinpath(package).rglob("*.py")]
+    names = [path.parent.parts if path.name == "__init__.py" else path.with_suffix("").parts for path in paths]
+    return [".".join(name) for name in sorted(names)
+            if len(name) > 1 and not any(part.startswith("_") for part in name)]
 
 
-def summary(module: str, root: Path = execution.ROOT) -> str:
-    """Return the first line of a module's docstring."""
-    path = root / f"{module.replace('.', '/')}.py"
-    path = path if path.exists() else path.with_suffix("") / "__init__.py"
-    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n", 1)[0]
+def summary(package: str, library: Path = LIBRARY) -> str:
+    """Return the first line of a package's docstring."""
+    text = library.joinpath(package, "__init__.py").read_text(encoding="utf-8")
+    return (ast.get_docstring(ast.parse(text)) or "").split("\n", 1)[0]
 
 
-class Modules(SphinxDirective):
-    """``package-modules door`` documents every module of a column; with ``:summary:``, only lists them."""
+class Directive(SphinxDirective):
+    """What both directives share: the folders that a page was made of are noted, and text is parsed."""
 
-    required_arguments = 1
-    option_spec = {"summary": lambda _: True}  # noqa: RUF012
-
-    def run(self):
-        """Write the directives that autodoc understands."""
-        column, = self.arguments
-        if column not in COLUMNS:
-            raise self.error(f"the columns are {', '.join(COLUMNS)}; got {column!r}")
-        self.env.note_dependency(str(execution.ROOT / "pyproject.toml"))
-        modules = [part for module in columns()[column] for part in with_parts(module)]
-        if "summary" in self.options:
-            lines = [f"{{py:mod}}`{m.removeprefix('analysis.')} <{m}>`\n: {summary(m)}\n" for m in modules]
-            return self.parse("\n".join(lines).splitlines())
-        return [self.section(module) for module in modules]
-
-    def section(self, module: str) -> nodes.section:
-        """Make a section of one module."""
-        name = module.removeprefix("analysis.")
-        section = nodes.section(ids=[f"module-section-{name.replace('.', '-')}"], names=[name])
-        section += nodes.title(name, "", nodes.literal(text=name))
-        section += self.parse(["```{eval-rst}", f".. automodule:: {module}", "   :members:",
-                               "   :exclude-members: set", "```"])
-        return section
+    def note(self, **read: list[str]) -> None:
+        """Remember with the page what was read of the folders; see :func:`outdated`."""
+        self.env.metadata[self.env.docname]["api"] = read
 
     def parse(self, lines: list[str]) -> list[nodes.Node]:
         """Parse lines of MyST."""
@@ -83,13 +50,64 @@ class Modules(SphinxDirective):
         return holder.children
 
 
+class Packages(Directive):
+    """``packages`` lists the packages of ``analysis``, each with the first line of its docstring."""
+
+    def run(self):
+        """Write a definition list whose terms lead to the packages' pages."""
+        names = packages()
+        self.note(packages=names)
+        for name in names:
+            self.env.note_dependency(str(LIBRARY / name / "__init__.py"))
+        entries = [f"{{doc}}`{name} <api-{name}>`\n: {summary(name)}\n" for name in names]
+        return self.parse("\n".join(entries).splitlines())
+
+
+class PackageModules(Directive):
+    """``package-modules maps`` documents every module of a package."""
+
+    required_arguments = 1
+
+    def run(self):
+        """Write the directives that autodoc understands."""
+        package, = self.arguments
+        if package not in packages():
+            raise self.error(f"the packages are {', '.join(packages())}; got {package!r}")
+        names = modules(package)
+        self.note(**{package: names})
+        return [*self.document(package, members=False), *(self.section(name, package) for name in names)]
+
+    def section(self, module: str, package: str) -> nodes.section:
+        """Make a section of one module; of a package inside the package, only what its docstring says."""
+        title = module.removeprefix(f"{package}.")
+        section = nodes.section(ids=[f"module-section-{module.replace('.', '-')}"], names=[title])
+        section += nodes.title(title, "", nodes.literal(text=title))
+        section += self.document(module, members=not LIBRARY.joinpath(*module.split(".")).is_dir())
+        return section
+
+    def document(self, module: str, *, members: bool) -> list[nodes.Node]:
+        """Document a module or a package, with its functions and classes or without."""
+        options = ["   :members:", "   :exclude-members: set"] if members else []
+        return self.parse(["```{eval-rst}", f".. automodule:: analysis.{module}", *options, "```"])
+
+
+def outdated(app, env, added, changed, removed) -> list[str]:
+    """Return the pages that were made of other modules than there are now."""
+    def present(read: dict[str, list[str]]) -> dict[str, list[str]]:
+        return {name: packages() if name == "packages" else modules(name) for name in read}
+
+    return [page for page, data in env.metadata.items() if "api" in data and data["api"] != present(data["api"])]
+
+
 def escape_axes(app, what, name, obj, options, lines):  # noqa: PLR0917
     """Keep the star of ``Float[Tensor, "*batch head"]`` from opening an emphasis where a type becomes text."""
     lines[:] = [line.replace("*", r"\*") if TYPE.match(line) else line for line in lines]
 
 
 def setup(app):
-    """Register the directive."""
-    app.add_directive("package-modules", Modules)
+    """Register the directives."""
+    app.add_directive("packages", Packages)
+    app.add_directive("package-modules", PackageModules)
+    app.connect("env-get-outdated", outdated)
     app.connect("autodoc-process-docstring", escape_axes, priority=900)  # after napoleon
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

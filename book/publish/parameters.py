@@ -1,10 +1,13 @@
 """The parameters of a chapter: read from its cell tagged ``parameters``, and set by papermill for one execution."""
 
+import copy
+
 import nbformat
 
 
 def _cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-    return [cell for cell in notebook.cells if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])]
+    return [cell for cell in notebook.cells
+            if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])]
 
 
 def names(notebook: nbformat.NotebookNode) -> list[str]:
@@ -28,4 +31,8 @@ def inject(notebook: nbformat.NotebookNode, values: dict[str, str]) -> nbformat.
     if unknown := sorted(values.keys() - set(known)):
         raise LookupError(f"the chapter has no parameter {', '.join(unknown)}, so setting it would have no effect; it "
                           f"has {', '.join(known) or 'none'}")
+    notebook = copy.deepcopy(notebook)
+    notebook.metadata.setdefault("papermill", {})  # papermill expects this and the tags, which its own reader adds
+    for cell in notebook.cells:
+        cell.metadata.setdefault("tags", [])
     return parameterize_notebook(notebook, dict(values), kernel_name="python3", language="python")

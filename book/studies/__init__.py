@@ -1,6 +1,6 @@
 """The code behind the pages: one package for each chapter, with what it measures, draws and claims.
 
-``book/studies/<chapter>/measure.py`` computes everything that the page shows, once; ``plotting.py`` draws it;
+``book/studies/<chapter>/measure.py`` computes everything that the page shows, once; ``figures.py`` draws it;
 ``claims.py`` judges the documents' claims by it, one function for each claim. Other modules of a study are
 experiments, whose results are recorded. A study never imports another; what two of them share lies in ``shared``.
 """

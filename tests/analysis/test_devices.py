@@ -76,8 +76,8 @@ GIVES_NUMPY = {"representations.layer_profile.measure", "representations.layer_p
 LAYER = random_layer()
 OF_WEIGHTS = {
     **{f: (f, LAYER) for f in (
-        folding.fold_values, uniform.key_preference, folding.fold_value_bias, score_terms.key_direction, bilinear_form.bordered,
-        qk_ov.constant_pattern, qk_ov.ov_matrix, qk_ov.qk_matrix, qk_ov.update_bias)},
+        folding.fold_values, folding.fold_value_bias, uniform.key_preference, score_terms.key_direction,
+        bilinear_form.bordered, qk_ov.constant_pattern, qk_ov.ov_matrix, qk_ov.qk_matrix, qk_ov.update_bias)},
     **{f: (f, every.ONLY) for f in (attention_only.positional_qk_circuit, attention_only.full_ov_circuit)},
     **{form: (lambda layer, x, form=form: cost.prepare(form, layer, causal=True)(x), LAYER, draw(5, 12))
        for form in cost.FORMS},

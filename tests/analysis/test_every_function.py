@@ -94,7 +94,8 @@ CALLS = {
     "decomposition.qk_ov.match": {"patterns": draw(HEADS, POSITIONS, MODEL), "x": X, "channel": CHANNEL},
     "decomposition.qk_ov.deliver": {"attention": MAPS, "messages": draw(HEADS, POSITIONS, MODEL)},
     "decomposition.qk_ov.attend_by_patterns": {"x": X, "weights": LAYER},
-    "decomposition.qk_ov.change_gauge": {"weights": LAYER, "G": draw(HEADS, CHANNEL, CHANNEL), "H": draw(HEADS, CHANNEL, CHANNEL)},
+    "decomposition.qk_ov.change_gauge": {"weights": LAYER, "G": draw(HEADS, CHANNEL, CHANNEL),
+                                         "H": draw(HEADS, CHANNEL, CHANNEL)},
     "transformer.positional_encodings.rotary_scores": {"x": draw(POSITIONS, 4), "weights": AttentionWeights(
         *(draw(*s) for s in [(1, 4, 2)] * 3 + [(1, 2, 4)] + [(1, 2)] * 3 + [(4,)]))},
     "decomposition.bilinear_form.homogeneous": {"x": X},
@@ -109,10 +110,11 @@ CALLS = {
     "maps.attribution.in_order": {"parts": PARTS, "order": (1, 0), "visible": KEEP},
     "maps.attribution.shapley": {"parts": PARTS, "visible": KEEP},
     "transformer.constructed_heads.embed": {"tokens": TOKENS, "vocab": VOCAB},
-    "transformer.constructed_heads.attention_map": {"layer": constructed_heads.uniform(VOCAB, POSITIONS), "tokens": TOKENS},
+    "transformer.constructed_heads.attention_map": {"layer": constructed_heads.uniform(VOCAB, POSITIONS),
+                                                    "tokens": TOKENS},
     "maps.distance.mean_total_variation": {"maps": MAPS, "others": MAPS},
     "representations.normality_power.at_other_size": {"statistics": np.array([0.02, 0.06]), "size": 64, "other": 32,
-                            "rng": np.random.default_rng(0), "draws": 50},
+                                                      "rng": np.random.default_rng(0), "draws": 50},
     "statistics.intervals.mean_interval": {"values": np.array([1.0, 2.0, 4.0])},
     "statistics.intervals.grouped_share_interval": {"hits": np.array([True, False, True]), "groups": ["a", "a", "b"]},
     "statistics.intervals.rotations": {"values": np.array([3.0, 0.0, 1.0]), "marked": np.array([True, False, False])},
@@ -120,8 +122,8 @@ CALLS = {
     "matrices.exact_rank.solution": {"A": np.array([[1, 2], [2, 5]]), "x": [1, 0]},
     "matrices.exact_rank.rank_change": {"A": np.array([[1, 2], [2, 4]]), "x": [1, 2], "y": [1, 2]},
     "transformer.activations.LayerActivations.only": {"self": PASSED[0], "keep": KEEP},
-    "maps.streaming.MapStatistics.attend": {"self": streaming.MapStatistics(1, HEADS, POSITIONS), "layer": 0, "query": HEADWISE,
-                                    "key": HEADWISE, "value": HEADWISE, "scale": 0.5},
+    "maps.streaming.MapStatistics.attend": {"self": streaming.MapStatistics(1, HEADS, POSITIONS), "layer": 0,
+                                            "query": HEADWISE, "key": HEADWISE, "value": HEADWISE, "scale": 0.5},
     "statistics.exact_sums.Moments.add": {"self": exact_sums.Moments((POSITIONS, MODEL)), "values": X},
     "decomposition.score_terms.score_terms": {"x": X, "weights": LAYER},
     "decomposition.score_terms.semi_bias": {"y": X, "weights": LAYER},
@@ -130,7 +132,8 @@ CALLS = {
     "transformer.induction.embed": {"tokens": TOKENS, "head": HEAD},
     "transformer.induction.step": {"x": induction.embed(TOKENS, HEAD), "layer": HEAD.first},
     "transformer.induction.run": {"tokens": TOKENS, "head": HEAD},
-    "transformer.induction.predict_next": {"tokens": TOKENS, "vocab": VOCAB, "similarity": torch.eye(VOCAB, dtype=torch.float64)},
+    "transformer.induction.predict_next": {"tokens": TOKENS, "vocab": VOCAB,
+                                           "similarity": torch.eye(VOCAB, dtype=torch.float64)},
     "transformer.induction.earlier_matches": {"tokens": TOKENS},
     "transformer.induction.mean_of_successors": {"tokens": TOKENS, "vocab": VOCAB},
     "transformer.induction.prefix_matching": {"attention": MAPS, "tokens": TOKENS},
@@ -154,8 +157,8 @@ CALLS = {
     "decomposition.block_mixing.off_diagonal_share": {"coupling": draw(3, 3).abs()},
     "decomposition.block_mixing.interaction": {"function": square, "a": X, "b": Y, "blocks": 2, "pair": (0, 1)},
     "decomposition.block_mixing.additive_share": {"function": square, "rows": X, "blocks": 2, "generator": generator()},
-    "decomposition.block_mixing.expand_score": {"parts": draw(2, POSITIONS, MODEL), "W_Q": LAYER.W_Q[0], "W_K": LAYER.W_K[0],
-                                 "b_Q": LAYER.b_Q[0], "b_K": LAYER.b_K[0]},
+    "decomposition.block_mixing.expand_score": {"parts": draw(2, POSITIONS, MODEL), "W_Q": LAYER.W_Q[0],
+                                                "W_K": LAYER.W_K[0], "b_Q": LAYER.b_Q[0], "b_K": LAYER.b_K[0]},
     "decomposition.block_mixing.vanishing": {"terms": draw(2, 2, 3, 3)},
     "maps.entropy.relative_entropy": {"attention": MAPS},
     "maps.entropy.histogram_entropy": {"attention": MAPS},
@@ -182,7 +185,7 @@ CALLS = {
     "representations.rank_collapse.residual": {"x": X},
     "representations.rank_collapse.trace_residual": {"x": X, "layers": STACK, "switches": encoder.ALL_ON},
     "representations.rank_collapse.cubic_rate": {"sizes": torch.tensor([0.1, 0.2], dtype=torch.float64),
-                        "residuals": torch.tensor([0.1, 0.3], dtype=torch.float64)},
+                                                 "residuals": torch.tensor([0.1, 0.3], dtype=torch.float64)},
     "representations.rank_collapse.scatter_around_mean": {"mean": draw(MODEL), "noise": X, "size": 0.5},
     "transformer.activations.run_layer": {"x": X, "layer": STACK[0], "maps": MAPS},
     "transformer.layernorm.normalise": {"rows": X},
@@ -210,7 +213,8 @@ CALLS = {
     "transformer.attention_only.k_composition": {"model": ONLY, "share": draw(HEADS)},
     "transformer.attention_only.composition_scores": {"W_O": LAYER.W_O, "W": LAYER.W_Q},
     "transformer.attention_only.found_on": {"scores": SCORES},
-    "transformer.layernorm_scale.inverse_sigma": {"tokens": draw(VOCAB, MODEL), "positions": X, "frequency": draw(VOCAB).abs()},
+    "transformer.layernorm_scale.inverse_sigma": {"tokens": draw(VOCAB, MODEL), "positions": X,
+                                                  "frequency": draw(VOCAB).abs()},
     "maps.locality.position_scores": {"p": X, "width": draw(POSITIONS).abs(), "folded": LAYER},
     "maps.locality.causal_attention": {"scores": SCORES},
     "maps.locality.nearest_mass": {"attention": MAPS},
@@ -227,13 +231,17 @@ CALLS = {
     "maps.gates.reader.read_gates": {"attention": LONG},
     "maps.gates.reader.shuffle_rows": {"attention": LONG, "generator": generator()},
 }
-ALONE = {("no axis", name) for name in ("representations.normality.p_value", "statistics.exact_sums.fixed", "statistics.exact_sums.add")}
+ALONE = {("no axis", name) for name in ("representations.normality.p_value", "statistics.exact_sums.fixed",
+                                        "statistics.exact_sums.add")}
 """Take each number by itself, so one number will do."""
-NOTHING = {("no column", *which) for which in (("representations.normality.without", "dropped"), ("matrices.exact_rank.exact_rank", "matrix"),
-                                               ("matrices.exact_rank.solution", "A"))} | {("no row", "matrices.singular_values.augment", "W")}
+NOTHING = {("no column", "representations.normality.without", "dropped"),
+           ("no column", "matrices.exact_rank.exact_rank", "matrix"),
+           ("no column", "matrices.exact_rank.solution", "A"),
+           ("no row", "matrices.singular_values.augment", "W")}
 """Arguments that may be empty: what is left is a result from none, a rank of 0, no solution, the bias alone."""
 ROUNDED = {"decomposition.folding.apply_folded": "what it allows a row's sum to miss depends on the precision",
-           "matrices.rank.numerical_rank": "so does the tolerance that it returns", "matrices.rank.ranks_through_norm": "so does its"}
+           "matrices.rank.numerical_rank": "so does the tolerance that it returns",
+           "matrices.rank.ranks_through_norm": "so does the tolerance that it returns"}
 
 
 def modules():
@@ -274,12 +282,16 @@ def test_every_function_has_a_call_here():
     due = {name for name in FUNCTIONS
            if not {f"analysis.{name}", f"analysis.{name}".rpartition(".")[0]} & INTERNAL.keys()}
     assert due - CALLS.keys() == set()
-    assert {name for name in CALLS if name not in due and not name.startswith("representations.layer_profile.")} == set()
+    needless = CALLS.keys() - due
+    assert {name for name in needless if not name.startswith("representations.layer_profile.")} == set()
 
 
 def test_what_is_annotated_is_found():
-    assert {"maps.attribution.divergence", "matrices.symmetry.symmetric_signature", "transformer.activations.LayerActivations.only", "decomposition.bilinear_form.split_blocks"} <= FUNCTIONS.keys()
-    assert not {"decomposition.bilinear_form.bordered", "matrices.exact_rank.small_matrices", "transformer.head_layout.block_of"} & FUNCTIONS.keys()
+    assert {"maps.attribution.divergence", "matrices.symmetry.symmetric_signature",
+            "transformer.activations.LayerActivations.only",
+            "decomposition.bilinear_form.split_blocks"} <= FUNCTIONS.keys()
+    assert not {"decomposition.bilinear_form.bordered", "matrices.exact_rank.small_matrices",
+                "transformer.head_layout.block_of"} & FUNCTIONS.keys()
     assert not [name for name, function in FUNCTIONS.items()
                 if set(inspect.signature(function).parameters) - set(typing.get_type_hints(function)) - {"self"}]
 

@@ -27,7 +27,7 @@ def by_length(gene: Gene) -> Hashable:
 
 
 def by_phase(gene: Gene) -> Hashable:
-    """Return the phase of the words along the alignment, and nothing of the bases; see :func:`phase.phases`."""
+    """Return the phase of the words along the alignment (``phase.phases``), and nothing of the bases."""
     return phases(gene.aligned).tobytes()
 
 

@@ -1,6 +1,6 @@
 """Where classes differ: columns of the alignment that define a class, the k-mers that cover them, words that tell.
 
-What belongs here: sequences, columns and words. What does not: who attends to them (``experiments``).
+What belongs here: sequences, columns and words. What does not: who attends to them.
 """
 
 from collections import Counter

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from book.publish import Inputs, Numbers, live_or_record
-from book.studies.bert_gates import ablation as census_ablation
+from book.studies.bert_gates.ablation import effects as measure_effects
 from book.studies.bert_gates.gate_census import CLOSED, GateCensus
 from book.studies.bert_gates.wording import number_phrase
 
@@ -93,7 +93,7 @@ def ablate_heads(inputs: Inputs) -> dict[str, dict[str, np.ndarray]]:
     passages = texts.passages(longest=WORDS, count=OWN_TEXTS, source=inputs.texts)
     for which, seed in (("trained", None), ("control", 0)):
         model = pretrained.load(checkpoint, control_seed=seed, device=inputs.device)
-        effect, _ = census_ablation.effects(model, tokenizer, passages)
+        effect, _ = measure_effects(model, tokenizer, passages)
         effects[which] = {"zero": effect[..., 0].mean(0), "uniform": effect[..., 1].mean(0)}
     return effects
 

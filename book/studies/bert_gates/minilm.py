@@ -19,7 +19,8 @@ def compute(device: torch.device) -> Result:
     tokenizer, passages = pretrained.tokenizer(found), texts.passages()
     values, arrays, tolerances = {}, {}, {}
     for prefix, seed, some in (("", None, passages), ("control_", SEED, passages[::4])):
-        result = summarise(take_census(pretrained.load(found, control_seed=seed, device=device), tokenizer, some), prefix)
+        model = pretrained.load(found, control_seed=seed, device=device)
+        result = summarise(take_census(model, tokenizer, some), prefix)
         values |= result.values
         arrays |= result.arrays
         tolerances |= result.tolerances

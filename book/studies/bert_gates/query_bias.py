@@ -47,7 +47,8 @@ class Exchange:
             if causal:
                 scores = scores.masked_fill(torch.ones_like(scores[0]).triu(1).bool(), -torch.inf)
             self.found[way, layer] = gates.read_gates(scores.softmax(-1), causal=causal).scores.cpu()
-        return streaming.visit_maps(lambda *_: None)(layer, query, key, value, scale=scale, causal=causal, lengths=lengths)
+        attend = streaming.visit_maps(lambda *_: None)
+        return attend(layer, query, key, value, scale=scale, causal=causal, lengths=lengths)
 
 
 def exchange(model: torch.nn.Module, tokenizer, passages: Sequence[str],

@@ -35,7 +35,8 @@ def measure_sentence(inputs: Inputs) -> SentenceMaps:
     tokenizer, model = pretrained.tokenizer(checkpoint), pretrained.load(checkpoint, device=inputs.device)
     encoding = tokenizer(SENTENCE, return_tensors="pt").to(inputs.device)
     by_layer = []
-    with torch.no_grad(), attention_hooks.with_attention(model, streaming.visit_maps(lambda _, maps: by_layer.append(maps[0]))):
+    collect = streaming.visit_maps(lambda _, maps: by_layer.append(maps[0]))
+    with torch.no_grad(), attention_hooks.with_attention(model, collect):
         model(**encoding)
     maps = torch.stack(by_layer)
     reading = gates.read_gates(maps, causal=bool(maps.triu(1).max() == 0))

@@ -61,7 +61,8 @@ def run_networks(inputs: Inputs) -> DrawnText:
     checkpoint = checkpoints.find(inputs.model)
     tokenizer, passages = pretrained.tokenizer(checkpoint), texts.passages(source=inputs.texts)
     passage = passages[PASSAGE % len(passages)]
-    networks = {name: pretrained.load(checkpoint, control_seed=seed, device=inputs.device) for name, seed in SEEDS.items()}
+    networks = {name: pretrained.load(checkpoint, control_seed=seed, device=inputs.device)
+                for name, seed in SEEDS.items()}
     states = {name: extraction.hidden_states(model, tokenizer, [passage])[0] for name, model in networks.items()}
     stations = {name: [run_layer(x, layer) for x, layer in zip(states[name], extraction.encoder_layers(model))]
                 for name, model in networks.items()}

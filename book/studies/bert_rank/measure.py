@@ -439,7 +439,8 @@ def measure_activations(device: torch.device) -> Activations:
 def measure_trained_stack(observed: Mapping[str, Observed]) -> TrainedStack:
     """Switch parts of the model and its control off, and look at what GELU reads and writes."""
     def trace(o: Observed, switches: Switches, activation: Callable[[Tensor], Tensor] = gelu) -> np.ndarray:
-        return torch.stack([rank_collapse.trace_residual(s[0], o.layers, switches, activation) for s in o.states]).cpu().numpy()
+        residuals = [rank_collapse.trace_residual(s[0], o.layers, switches, activation) for s in o.states]
+        return torch.stack(residuals).cpu().numpy()
 
     return TrainedStack(
         traced={which: {switches.describe(): trace(o, switches) for switches in all_switches()}

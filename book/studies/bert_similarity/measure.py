@@ -18,8 +18,7 @@ from analysis.data import texts as texts_at_hand
 from analysis.decomposition import score_terms
 from analysis.maps import distance
 from analysis.matrices import amplification, singular_values, symmetry
-from analysis.models import checkpoints, extraction, pretrained
-from analysis.models import parameters as weights
+from analysis.models import checkpoints, extraction, parameters, pretrained
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.extraction import Observed
 from analysis.statistics.intervals import Interval, mean_interval, share_interval
@@ -283,7 +282,7 @@ def observe_models(inputs: Inputs) -> Models:
     """Load the model and its control and run both on the texts."""
     checkpoint = checkpoints.find(inputs.model)
     tokenizer, passages = pretrained.tokenizer(checkpoint), texts_at_hand.passages(count=COUNT, source=inputs.texts)
-    longest = min(LONGEST, weights.config(checkpoint)["max_position_embeddings"])
+    longest = min(LONGEST, parameters.config(checkpoint)["max_position_embeddings"])
     network, fresh = (pretrained.load(checkpoint, control_seed=seed, device=inputs.device) for seed in (None, 0))
     tokens = tokenizer(passages[0], truncation=True, max_length=longest, return_tensors="pt")["input_ids"]
     return Models(checkpoint, network, tokens.to(inputs.device),
@@ -305,7 +304,8 @@ def measure_architecture(subjects: Models, layer: int) -> Architecture:
     return Architecture(
         base=extraction.count_parameters(12, 12, 768), large=extraction.count_parameters(24, 16, 1024),
         layers=len(trained.layers), width=first.model, tokens=tokens.shape[1], states=tuple(states.shape),
-        limit=limit, accepts_limit=extraction.accepts(network, limit), accepts_more=extraction.accepts(network, limit + 1),
+        limit=limit, accepts_limit=extraction.accepts(network, limit),
+        accepts_more=extraction.accepts(network, limit + 1),
         order_gap=max((ours - theirs).abs().max().item() for ours, theirs in zip(own, states, strict=True)),
         attention_gap=max(attention_gaps), row_sum_error=max((t.sum(-1) - 1).abs().max().item() for t in maps),
         shift_error=(softmax(content + 5) - softmax(content)).abs().max().item(),
@@ -315,7 +315,7 @@ def measure_architecture(subjects: Models, layer: int) -> Architecture:
 
 def measure_positions(subjects: Models) -> Positions:
     """Compare fixed sines, the model's table and a random one."""
-    learned = weights.positions(subjects.checkpoint, torch.float64)
+    learned = parameters.positions(subjects.checkpoint, torch.float64)
     drawn = torch.randn(learned.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     sines, norms = positional_encodings.sinusoidal_positions(*learned.shape), learned.norm(dim=1)
     return Positions(
@@ -347,13 +347,14 @@ def measure_stretching(subjects: Models, drawn: DrawnHead) -> Stretching:
     both = subjects.both
     largest = {which: amplification.over_heads(singular_values.spectral_norm, o.attention) for which, o in both.items()}
     by_text = {which: [amplification.amplifications(s, o.attention) for s in o.states] for which, o in both.items()}
+    means = {which: amplification.over_heads(amplification.mean_amplification, o.attention)
+             for which, o in both.items()}
     return Stretching(
         norms={which: amplification.row_norms(o.rows(drawn.layer), o.attention[drawn.layer], drawn.head).cpu().numpy()
                for which, o in both.items()},
         largest={which: sigma.flatten(1).cpu().numpy() for which, sigma in largest.items()},
         growth={which: torch.cat(growth, -1).flatten(1, 2).cpu() for which, growth in by_text.items()},
-        mean_growth={which: amplification.over_heads(amplification.mean_amplification, o.attention).flatten(1).cpu().numpy()
-                     for which, o in both.items()},
+        mean_growth={which: mean.flatten(1).cpu().numpy() for which, mean in means.items()},
         over={which: (sigma > 1).double().mean((1, 2)).tolist() for which, sigma in largest.items()},
         alone={which: [interval_over_texts([(g[k] > 1).double().mean() for g in growth]) for k in range(3)]
                for which, growth in by_text.items()},

@@ -9,10 +9,9 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from analysis.core.weights import EncoderLayer
-from analysis.transformer import mlp as perceptron
 from analysis.transformer.encoder import encode
 from analysis.transformer.head_layout import concatenate, split
-from analysis.transformer.mlp import apply_mlp
+from analysis.transformer.mlp import activation_mask, apply_masked_mlp, apply_mlp, fold_layer
 from book.studies.bert_stream.algebra import largest_error, relative_error
 from book.studies.bert_stream.networks import Network, Subject
 
@@ -53,7 +52,7 @@ class Order:
 def measure_perceptron(subject: Subject, networks: Mapping[str, Network]) -> Perceptron:
     """Check the mask form and the product by blocks, and replace GELU by ReLU in all layers."""
     x, mlp = subject.first, subject.layer.mlp
-    masked = perceptron.apply_masked_mlp(x, mlp, perceptron.activation_mask(x, mlp))
+    masked = apply_masked_mlp(x, mlp, activation_mask(x, mlp))
     by_blocks = (split(x, subject.heads) @ mlp.W_in.unflatten(0, (subject.heads, -1))).sum(0)
     cosines = {}
     for name, network in networks.items():
@@ -70,10 +69,10 @@ def sentences(network: Network, layers: list[EncoderLayer], **options: Callable)
 def measure_biases(subject: Subject, trained: Network) -> Biases:
     """Measure what arrives of b_1, and set b_2 to zero or fold it into the biases before it, in all layers."""
     mlp, layers = subject.layer.mlp, trained.layers
-    arriving = (mlp.b_in * perceptron.activation_mask(subject.first, mlp)) @ mlp.W_out
+    arriving = (mlp.b_in * activation_mask(subject.first, mlp)) @ mlp.W_out
     own = sentences(trained, layers)
     zeroed = sentences(trained, [_without_output_bias(layer) for layer in layers])
-    folded = sentences(trained, [perceptron.fold_layer(layer) for layer in layers])
+    folded = sentences(trained, [fold_layer(layer) for layer in layers])
     return Biases(
         variation=((arriving - arriving.mean(0)).norm() / arriving.norm()).item(),
         zeroed_cosine=cosine_similarity(zeroed, own).mean().item(), fold_error=largest_error(folded, own))

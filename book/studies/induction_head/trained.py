@@ -12,6 +12,7 @@ from torch import Tensor
 from analysis.surveys.induction_probe import plain, split_loss
 from analysis.training import attention_only as training
 from analysis.transformer import attention_only, induction
+from analysis.transformer.attention_only import AttentionOnly
 from book.publish import Inputs, Numbers, live_or_record
 
 RUNS = ("seed-0", "seed-1", "seed-2", "one-layer")
@@ -83,7 +84,7 @@ class Heads:
         The two heads of layer 0 that look back most, and the head of layer 1 with the best prefix matching.
     """
 
-    models: Mapping[str, attention_only.AttentionOnly]
+    models: Mapping[str, AttentionOnly]
     scores: Mapping[str, attention_only.HeadScores]
     back: tuple[int, int]
     matcher: int
@@ -169,7 +170,7 @@ def measure_trained(device: torch.device) -> Trained:
         ablation=Ablation(losses, math.log(config.vocab)))
 
 
-def find_heads(models: Mapping[str, attention_only.AttentionOnly], on_device: Mapping[str, attention_only.AttentionOnly],
+def find_heads(models: Mapping[str, AttentionOnly], on_device: Mapping[str, AttentionOnly],
                sequences: Int[Tensor, "batch position"]) -> Heads:
     """Score all heads, and find those that look back and the one that matches."""
     scores = {}
@@ -193,7 +194,8 @@ def measure_circuits(heads: Heads, config: training.Config, hidden: Mapping[str,
     built, (first, second), matcher = induction.build(config.vocab, config.length), heads.back, heads.matcher
     half = slice(config.vocab, config.vocab + config.length)
     position = {name: attention_only.positional_qk_circuit(model) for name, model in heads.models.items()}
-    match = {name: attention_only.k_composition(model, heads.scores[name].previous[0]) for name, model in heads.models.items()}
+    match = {name: attention_only.k_composition(model, heads.scores[name].previous[0])
+             for name, model in heads.models.items()}
     looking = [position["trained"][first], position["trained"][second], position["control"][first]]
     longest = config.longest
     return Circuits(
@@ -224,7 +226,7 @@ def one_back_late(scores: Float[Tensor, "query key"], longest: int) -> float:
     return sum(int(scores[row, : row + 1].argmax() == row - 1) for row in rows) / len(rows)
 
 
-def hide_layer_0(model: attention_only.AttentionOnly, sequences: Int[Tensor, "batch position"],
+def hide_layer_0(model: AttentionOnly, sequences: Int[Tensor, "batch position"],
                  matcher: int) -> dict[str, float]:
     """Return prefix matching of the matching head, with layer 0 hidden from nothing, its queries or its keys."""
     run = attention_only.run(model, sequences)

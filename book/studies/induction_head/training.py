@@ -33,8 +33,8 @@ def compute(device: torch.device) -> Result:
         runs = {f"seed-{seed}": (config, seed) for seed in SEEDS} | {"one-layer": (replace(config, layers=1), 0)}
         values, arrays, tolerances = {}, {}, {}
         for name, (sizes, seed) in runs.items():
-            _, run = attention_only.train(folder / name, seed=seed, device=str(device), probe=make_probe(sizes), config=sizes,
-                                     name=name)
+            _, run = attention_only.train(folder / name, seed=seed, device=str(device), probe=make_probe(sizes),
+                                          config=sizes, name=name)
             trace = run.trace
             arrays |= {f"{name}/{key}": value for key, value in trace.items()}
             tolerances |= {f"{name}/{key}": 5.0 if key in ("new", "repeated") else 1.0 for key in trace}

@@ -13,8 +13,7 @@ from analysis.models import checkpoints, parameters
 from analysis.surveys.records import Experiment, Result, Value
 from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import sigma
-from book.studies.one_score_four_parts import parts as one_score
-from book.studies.one_score_four_parts.parts import distances, split_layer
+from book.studies.one_score_four_parts.parts import FAMILIES, distances, split_layer
 
 POSITIONS, SHOWN = 128, 64
 
@@ -51,7 +50,7 @@ def compute(device) -> Result:
         if not prefix:
             arrays["maps"] = maps[nearest, :SHOWN, :SHOWN].to(torch.float16).cpu().numpy()
     tolerances = {name: 1e-3 if name == "maps" else 1e-6 for name in arrays}
-    values["families"] = Value(len(one_score.FAMILIES))
+    values["families"] = Value(len(FAMILIES))
     return Result(values, {name: np.asarray(a) for name, a in arrays.items()}, tolerances)
 
 

@@ -14,10 +14,9 @@ from analysis.surveys.records import Record, Result
 from analysis.transformer import constructed_heads
 from book.publish import Inputs, Numbers, choose_inputs, experiments, live_or_record
 from book.publish.phrases import enumerated, percent
-from book.studies.one_score_four_parts import formulas, shares
-from book.studies.one_score_four_parts import gpt2 as one_score_gpt2
-from book.studies.one_score_four_parts import parts as one_score
+from book.studies.one_score_four_parts import formulas, parts, shares
 from book.studies.one_score_four_parts.formulas import GPT2, Atlas, Distances
+from book.studies.one_score_four_parts.gpt2 import POSITIONS
 from book.studies.one_score_four_parts.parts import Survey
 from book.studies.one_score_four_parts.shares import (
     SEMI_BIAS,
@@ -46,8 +45,8 @@ class Exactness(Numbers):
     gaps: Mapping[str, float]
     error: str
     gap: str
-    texts: int = one_score.PASSAGES
-    tokens: int = one_score.TOKENS
+    texts: int = parts.PASSAGES
+    tokens: int = parts.TOKENS
     sharp: str = f"{constructed_heads.SHARP:.0f}"
 
 
@@ -75,7 +74,7 @@ class Positions(Numbers):
     far_heads: str
     early: str
     against: str
-    places: int = one_score_gpt2.POSITIONS
+    places: int = POSITIONS
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ def measure_nearest(distances: Mapping[str, Distances], minilm: Survey, gpt2: Re
     constant, constant_control = distances[GPT2].of("constant")
     both, both_control = distances[GPT2].of("both")
     layer, head, _ = minilm.nearest("previous")
-    constant_head = gpt2.array("distance")[:, list(one_score.FAMILIES).index("constant")].argmin()
+    constant_head = gpt2.array("distance")[:, list(parts.FAMILIES).index("constant")].argmin()
     matched = min(distances[name].of("matched")[0] for name in distances if name != GPT2)
     return Nearest(
         prev_minilm=percent(previous), prev_control=percent(previous_control), prev_head=f"{layer}.{head}",
@@ -236,8 +235,8 @@ def measure(model: str = MODELS[0], texts: str | None = None, device: str = "aut
     inputs = choose_inputs(model, own=MODELS[0], texts=texts, device=device, families=("gpt2", "bert"))
     gpt2, source = live_or_record("one-score-four-parts-gpt2", inputs)
     models, options = labelled(model), {"source": inputs.texts, "device": inputs.device}
-    surveys = {label: one_score.survey(checkpoints.find(name), **options) for label, name in models.items()}
-    controls = {label: one_score.survey(checkpoints.find(name), control_seed=0, **options)
+    surveys = {label: parts.survey(checkpoints.find(name), **options) for label, name in models.items()}
+    controls = {label: parts.survey(checkpoints.find(name), control_seed=0, **options)
                 for label, name in models.items()}
     tokens, distances = formulas.random_tokens(), formulas.measure_distances(gpt2, surveys, controls)
     one_text = shares.measure_one_text("minilm", surveys["minilm"], inputs)

@@ -37,10 +37,10 @@ class Survey:
 
     ``error`` is the largest difference between the bordered product's attention and the module's, ``gap`` between the
     parts and the divergence; ``divergence (layer, head)`` and ``parts (layer, head, part)`` are in nats, as in
-    ``bilinear_form.PARTS``, about origin 0 in ``from_zero`` and in ``parts`` about ``origins (layer, model)``, the mean input
-    over all texts; ``by_text (layer, text, head, part)`` are ``parts`` text by text; ``first (head, term)`` are the
-    shares of ``SIX`` in layer 0; ``distance (layer, head, family)`` is the total variation to the nearest member of
-    each family; ``maps`` are the maps of the first text ``(layer, head, query, key)``.
+    ``bilinear_form.PARTS``, about origin 0 in ``from_zero`` and in ``parts`` about ``origins (layer, model)``, the mean
+    input over all texts; ``by_text (layer, text, head, part)`` are ``parts`` text by text; ``first (head, term)`` are
+    the shares of ``SIX`` in layer 0; ``distance (layer, head, family)`` is the total variation to the nearest member
+    of each family; ``maps`` are the maps of the first text ``(layer, head, query, key)``.
     """
 
     error: float
@@ -218,8 +218,10 @@ def compare_splits(x: Tensor, layer: AttentionWeights, origin: Tensor, causal: b
     """
     rows = _rows(x)
     parts, seen = bilinear_form.score_parts(x, layer, origin, asking=x[rows])[:3], visible(rows, len(x), causal)
-    found = {"path": attribution.attribute_divergence(parts, seen).parts, "in order": attribution.in_order(parts, (0, 1, 2), seen),
-             "reverse order": attribution.in_order(parts, (2, 1, 0), seen), "mean of orders": attribution.shapley(parts, seen),
+    found = {"path": attribution.attribute_divergence(parts, seen).parts,
+             "in order": attribution.in_order(parts, (0, 1, 2), seen),
+             "reverse order": attribution.in_order(parts, (2, 1, 0), seen),
+             "mean of orders": attribution.shapley(parts, seen),
              "drop one": attribution.drop_one(parts, seen)}
     halves = torch.cat([parts[1:], parts[:1] / 2, parts[:1] / 2])  # content cut in two
     for name, split in (("path, content cut", lambda p: attribution.attribute_divergence(p, seen).parts),

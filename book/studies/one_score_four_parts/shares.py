@@ -13,7 +13,7 @@ from analysis.models import checkpoints, pretrained
 from analysis.statistics.intervals import FEWEST, mean_interval
 from book.publish import Inputs, Numbers
 from book.publish.phrases import percent
-from book.studies.one_score_four_parts import parts as one_score
+from book.studies.one_score_four_parts import parts
 from book.studies.one_score_four_parts.parts import SIX, Survey
 
 PARTS = ("content", "common", "semi-bias")
@@ -210,15 +210,15 @@ def measure_one_text(name: str, survey: Survey, inputs: Inputs) -> OneText:
     """Split one text's attention along the path, and in other ways, about the origins of all texts."""
     checkpoint = checkpoints.find(name)
     model = pretrained.load(checkpoint, dtype=torch.float64, device=inputs.device)
-    ids = one_score.inputs(checkpoint, inputs.texts)[-1].to(inputs.device)
+    ids = parts.inputs(checkpoint, inputs.texts)[-1].to(inputs.device)
     states = [states[0] for states in model(ids[None], output_hidden_states=True).hidden_states[:-1]]
-    layers, origins = one_score.layers_of(model), torch.tensor(survey.origins, device=inputs.device)
+    layers, origins = parts.layers_of(model), torch.tensor(survey.origins, device=inputs.device)
     semi_bias = survey.parts[..., SEMI_BIAS]
     layer, head = (int(index) for index in np.unravel_index(semi_bias.argmax(), semi_bias.shape))
-    parts = bilinear_form.score_parts(states[layer], layers[layer], origins[layer])[:len(PARTS), head]
-    tables = [one_score.compare_splits(*of_layer, causal=False) for of_layer in zip(states, layers, origins)]
+    by_part = bilinear_form.score_parts(states[layer], layers[layer], origins[layer])[:len(PARTS), head]
+    tables = [parts.compare_splits(*of_layer, causal=False) for of_layer in zip(states, layers, origins)]
     splits = {split: np.stack([table[split].mean(1) for table in tables]) for split in tables[0]}
-    return OneText(layer, head, parts.cpu(), splits)
+    return OneText(layer, head, by_part.cpu(), splits)
 
 
 def other_splits(text: OneText) -> OtherSplits:

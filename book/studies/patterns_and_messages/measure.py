@@ -13,8 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from analysis.core.axes import Residual
 from analysis.core.weights import AttentionWeights
-from analysis.decomposition import cost as costs
-from analysis.decomposition import qk_ov
+from analysis.decomposition import cost, qk_ov
 from analysis.decomposition.score_terms import semi_bias
 from analysis.matrices import singular_values
 from analysis.models import checkpoints
@@ -23,7 +22,7 @@ from analysis.transformer import positional_encodings
 from analysis.transformer.attention import attend, mask_future, project, softmax
 from book import publish
 from book.publish import Inputs, Numbers
-from book.studies.patterns_and_messages import readings as pattern_readings
+from book.studies.patterns_and_messages import readings
 from book.studies.patterns_and_messages.printed_lists import PrintedLists, run_printed_lists
 from book.studies.shared.equality import draw, gaps, random_layer, relative_gap
 
@@ -297,7 +296,7 @@ def same_nearest_keys(inputs: Inputs) -> tuple[float, float]:
     stream, that to a query in the head's own.
     """
     same_for_patterns, same_for_queries = [], []
-    for passage in pattern_readings.layers(checkpoints.find(inputs.model), source=inputs.texts, device=inputs.device):
+    for passage in readings.layers(checkpoints.find(inputs.model), source=inputs.texts, device=inputs.device):
         for weights, x in passage:
             G = draw(weights.heads, weights.channel, weights.channel, seed=5, device=inputs.device)
             before, after = nearest_keys(x, weights), nearest_keys(x, qk_ov.change_gauge(weights, G))
@@ -315,7 +314,7 @@ def nearest_keys(x: Residual, weights: AttentionWeights) -> tuple[Tensor, Tensor
 def nearest_rows(rows: Tensor, keys: Tensor) -> Tensor:
     """Return which of the keys that it may see is at the smallest angle to each row; the first rows are left out."""
     unit_rows, unit_keys = (tensor / tensor.norm(dim=-1, keepdim=True) for tensor in (rows, keys))
-    return mask_future(unit_rows @ unit_keys.mT).argmax(-1)[:, pattern_readings.SEEN:]
+    return mask_future(unit_rows @ unit_keys.mT).argmax(-1)[:, readings.SEEN:]
 
 
 def measure_readings(inputs: Inputs) -> Readings:
@@ -323,12 +322,12 @@ def measure_readings(inputs: Inputs) -> Readings:
     checkpoint = checkpoints.find(inputs.model)
     which = {"source": inputs.texts, "device": inputs.device}
     trained, control = ({name: values.cpu().numpy() for name, values in
-                         pattern_readings.readings(checkpoint, control_seed=seed, **which).items()}
+                         readings.readings(checkpoint, control_seed=seed, **which).items()}
                         for seed in (None, 0))
     constant, influence = trained["constant"], trained["influence"]
     layer, head = divmod(int(np.abs(constant - 0.5).argmin()), constant.shape[1])
-    weights, rows = next(pattern_readings.layers(checkpoint, **which))[layer]
-    varying, level = (part[head].cpu().numpy() for part in pattern_readings.parts(rows, weights))
+    weights, rows = next(readings.layers(checkpoint, **which))[layer]
+    varying, level = (part[head].cpu().numpy() for part in readings.parts(rows, weights))
     return Readings(
         model=Path(inputs.model).name, constant_range=f"{constant.min():.0%} to {constant.max():.0%}",
         constant_control=f"{control['constant'].max():.0%}",
@@ -388,31 +387,31 @@ def measure_rotary(layer: AttentionWeights, x: Residual, longest: int = 128) -> 
 def measure_costs(layer: AttentionWeights, x: Residual, inputs: Inputs) -> Costs:
     """Count multiply-adds of the three forms, and read the recorded seconds."""
     record, _ = publish.live_or_record("patterns-and-messages-costs", inputs, recompute=False)
-    seconds = dict(zip(costs.FORMS, record.array("seconds"), strict=True))
+    seconds = dict(zip(cost.FORMS, record.array("seconds"), strict=True))
     lengths = np.unique(np.logspace(0, 5, 40).astype(int))
-    curves = {title: {form: np.array([getattr(costs.cost(form, int(n), **GPT2_SIZE), quantity) for n in lengths])
-                      for form in costs.FORMS}
+    curves = {title: {form: np.array([getattr(cost.cost(form, int(n), **GPT2_SIZE), quantity) for n in lengths])
+                      for form in cost.FORMS}
               for title, quantity in (("multiply-adds", "sequence"), ("cache (numbers)", "cache"))}
-    merged, factored = (costs.cost(form, 1, **GPT2_SIZE) for form in ("merged", "factored"))
+    merged, factored = (cost.cost(form, 1, **GPT2_SIZE) for form in ("merged", "factored"))
     ratios = {"short": merged_ratio(1), "long": merged_ratio(10**6), "wide head": merged_ratio(64, head=1, channel=768),
               "parameters": merged.parameters / factored.parameters}
     return Costs(merged_short=f"{ratios['short']:.1f}", merged_long=f"{ratios['long']:.1f}",
                  merged_counted=f"{merged_ratio(1024):.1f}",
                  merged_measured=f"{seconds['merged'][-1] / seconds['factored'][-1]:.1f}",
-                 counts={form: count(form, layer, x[:1]) for form in costs.FORMS}, ratios=ratios, lengths=lengths,
+                 counts={form: count(form, layer, x[:1]) for form in cost.FORMS}, ratios=ratios, lengths=lengths,
                  curves=curves, timed_lengths=record.array("lengths"), seconds=seconds)
 
 
 def merged_ratio(n: int, model: int = 768, head: int = 12, channel: int = 64) -> float:
     """Return the multiply-adds of the merged form over those of the factored one, for a sequence of ``n`` positions."""
-    merged, factored = (costs.cost(form, n, model, head, channel).sequence for form in ("merged", "factored"))
+    merged, factored = (cost.cost(form, n, model, head, channel).sequence for form in ("merged", "factored"))
     return merged / factored
 
 
 def count(form: str, layer: AttentionWeights, x: Residual) -> Count:
     """Count the multiply-adds of one form as torch runs it, and hold its output to the layer's."""
-    run = costs.prepare(form, layer, causal=True)
+    run = cost.prepare(form, layer, causal=True)
     with FlopCounterMode(display=False) as counter:
         output = run(x)
-    formula = costs.cost(form, x.shape[-2], layer.model, layer.heads, layer.channel).sequence
+    formula = cost.cost(form, x.shape[-2], layer.model, layer.heads, layer.channel).sequence
     return Count(counter.get_total_flops() // 2, formula, relative_gap(output, attend(x, layer, causal=True).output))

@@ -18,7 +18,8 @@ def measure(layers, norms) -> dict[str, np.ndarray]:
     return {name: array.double().cpu().numpy() for name, array in {
         "pattern": singular_values.product_singular_values(W_Q, W_K),
         "message": singular_values.product_singular_values(W_V, W_O.mT),
-        "augmented": singular_values.product_singular_values(singular_values.augment(W_Q, b_Q), singular_values.augment(W_K, b_K)),
+        "augmented": singular_values.product_singular_values(
+            singular_values.augment(W_Q, b_Q), singular_values.augment(W_K, b_K)),
         "varying": torch.stack([s.content for s in sizes]),
         "constant": torch.stack([s.constant for s in sizes]),
         "constant_norm": torch.stack([qk_ov.constant_pattern(layer).norm(dim=-1) for layer in layers]),

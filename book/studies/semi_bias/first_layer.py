@@ -41,7 +41,8 @@ class FirstLayer:
 
 def read(checkpoint: Checkpoint, layer: int = 0, *, device: torch.device | str = "cpu") -> FirstLayer:
     """Read the first layer of a GPT-2, or a deeper one with the same positions and tokens."""
-    tokens = parameters.tokens(checkpoint, torch.float64).to(device) if parameters.has(checkpoint, "wte.weight") else None
+    has_tokens = parameters.has(checkpoint, "wte.weight")
+    tokens = parameters.tokens(checkpoint, torch.float64).to(device) if has_tokens else None
     return FirstLayer(parameters.attention_layer(checkpoint, layer, torch.float64).to(device),
                       parameters.layer_norm(checkpoint, "attention", layer, torch.float64).to(device),
                       parameters.positions(checkpoint, torch.float64).to(device), tokens)

@@ -27,8 +27,9 @@ from analysis.transformer.layernorm import layer_norm, sigma
 from analysis.transformer.layernorm_scale import inverse_sigma
 from book.publish import Inputs, Numbers, choose_inputs, ledger, live_or_record
 from book.studies.semi_bias import first_layer
-from book.studies.semi_bias import gpt2 as semi_bias_gpt2
 from book.studies.semi_bias.first_layer import FirstLayer
+from book.studies.semi_bias.gpt2 import measure as measure_gpt2
+from book.studies.semi_bias.gpt2 import near
 
 SENTENCE = "If the name is not found in the module, the value of the expression is returned."
 EXACT = ("attention", "output", "four_terms", "two_terms", "six_terms", "value_folded", "no_key_bias", "bias_outside")
@@ -353,7 +354,7 @@ def measure(model: str = "gpt2", texts: str | None = None, device: str = "auto")
     inputs = choose_inputs(model, own="gpt2", texts=texts, device=device, whole=False)
     shown, mini_checkpoint = checkpoints.find(model), checkpoints.find("gpt2-mini")
     gpt2, source = live_or_record("semi-bias-gpt2", inputs,
-                                  elsewhere=partial(semi_bias_gpt2.measure, shown, inputs.device))
+                                  elsewhere=partial(measure_gpt2, shown, inputs.device))
     mini = first_layer.read(mini_checkpoint, device=inputs.device)
     control = first_layer.control(mini_checkpoint, device=inputs.device)
     language_model = pretrained.load(mini_checkpoint, task="lm", dtype=torch.float64, device=inputs.device)
@@ -546,7 +547,7 @@ def measure_locality(gpt2: Record | Result, tilt: Tilt, inputs: Inputs) -> Local
     near_sum = mass[1, 0, 2]
     local = tuple(head for head in range(tilt.heads) if near_sum[head] > 1 / 3)
     return Locality(
-        mass, uniform, (3, semi_bias_gpt2.near(tilt.raw.shape[1])), peaks, local,
+        mass, uniform, (3, near(tilt.raw.shape[1])), peaks, local,
         alias=len(aliases), period=float(np.median(aliases)) if len(aliases) else 0.0,
         mass_p=float(np.median(mass[1, 1, 0])), mass_u=float(uniform[1]), mass_sum=float(np.median(mass[1, 1, 2])),
         mass_w0=float(np.median(mass[0, 1, 2])), mass_w2=float(np.median(mass[2, 1, 2])),

@@ -188,8 +188,10 @@ def tolerance(name: str) -> float:
     return {"gates": 0.02, "largest": 0.05, "histogram": 0.05, "stable_rank": 0.05}.get(name, 5e-3)
 
 
-def measure_run(run: Run, per_class: int, *, most: int | None = None, control: bool = True,
-                pad_to: int | None = dna_classifier.POSITIONS) -> tuple[dict[str, np.ndarray], dict[str, Value], list[Gene]]:
+def measure_run(
+        run: Run, per_class: int, *, most: int | None = None, control: bool = True,
+        pad_to: int | None = dna_classifier.POSITIONS,
+) -> tuple[dict[str, np.ndarray], dict[str, Value], list[Gene]]:
     """Measure a classifier and its control on correctly classified sequences; the control's gates on one a class.
 
     Parameters

@@ -28,8 +28,8 @@ FRESH = 48
 SETS = ("test", "new clades", "far clades", "only substitutions", "only deletions")
 
 
-def find_run(name: str, seed: int = 0, *, recipe: dna_classifier.Recipe = dna_classifier.MINI, folder: Path | None = None,
-             device: torch.device | str = "cpu") -> Path:
+def find_run(name: str, seed: int = 0, *, recipe: dna_classifier.Recipe = dna_classifier.MINI,
+             folder: Path | None = None, device: torch.device | str = "cpu") -> Path:
     """Return the folder of a trained classifier, ``ANALYSIS_RUNS/name`` or ``runs/name``; train it if there is none.
 
     Parameters

@@ -5,7 +5,7 @@ They differ from machine to machine, so their tolerance holds anything; the exac
 
 =================  ======================================================================================
 plain              the model's own sdpa attention, no statistics
-streamed           ``streaming.MapStatistics`` through ``capture``
+streamed           ``streaming.MapStatistics`` through ``attention_hooks``
 vectorised         whole-tensor formulas over stored maps of a layer: p log p, one scatter for diagonals
 naive              the same, one row and one diagonal at a time
 =================  ======================================================================================
@@ -130,9 +130,10 @@ def _clock(call, *arguments):
 
 def peak(which: str, layers: int) -> float:
     """Return the most memory (MB) that a process of its own has resident for one forward pass."""
-    script = ("from analysis.experiments import capture_cost as c\n"
+    script = ("from book.studies.streaming_capture import cost as c\n"
               f"c.{which}(*c.base({layers}))\nprint(c.most_resident())")
-    ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True,
+                         cwd=Path(__file__).parents[3])
     return float(ran.stdout.split()[-1])
 
 

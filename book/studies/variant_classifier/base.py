@@ -25,7 +25,7 @@ def measure_folder(folder: Path, backbones: Path | None = None, device: torch.de
                    pad_to: int = POSITIONS) -> Result:
     """Measure a trained classifier's folder; its accuracies are those of its card, with exact intervals.
 
-    ``backbones`` is what its sequences were simulated around, as for ``variants.make_data``.
+    ``backbones`` is what its sequences were simulated around, as for ``dna_classifier.make_data``.
     """
     run = variant_measures.open_run(folder, backbones, device)
     parts, card = run.data.parts, run.card

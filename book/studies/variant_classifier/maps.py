@@ -15,8 +15,7 @@ from analysis.surveys.records import Disagrees
 from book.publish import Numbers
 from book.publish.phrases import enumerated, percent
 from book.studies.shared import variant_measures
-from book.studies.variant_classifier import controls as variant_controls
-from book.studies.variant_classifier import phases
+from book.studies.variant_classifier import controls, phases
 from book.studies.variant_classifier.recorded import SEEDS, Pair, Recorded
 from book.studies.variant_classifier.sequence import Passage
 
@@ -229,7 +228,7 @@ def measure_gallery(shares: Float[np.ndarray, "layer head gate"], passage: Passa
 def measure_phases(recorded: Recorded, passage: Passage) -> Phases:
     """Say whether heads keep words of one phase apart, and in which classes clusters are held."""
     data = passage.run.data
-    live = phases.survey(passage.run.model, data, variant_controls.firsts(data))
+    live = phases.survey(passage.run.model, data, controls.firsts(data))
     clusters = recorded.seeds.array("gates")[..., GATES.index("cluster")]  # (seed, class, layer, head)
     unchanged, tallest = live["pairs"] == 1, clusters.max((0, 2, 3))
     holding = (clusters >= CARRIES).mean((2, 3))

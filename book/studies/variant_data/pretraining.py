@@ -1,7 +1,7 @@
 """The variant classifier with a short masked-k-mer pre-training: which gates need it?
 
 The same architecture, sequences and updates as the bundled classifier, after some updates in which hidden words are
-guessed. What is measured is what ``variant_seeds`` measures of the three seeds without it.
+guessed. What is measured is what :mod:`book.studies.shared.variant_seeds` measures of the three seeds without it.
 """
 
 from dataclasses import replace

@@ -7,8 +7,7 @@ import torch
 
 from analysis.data.dna.simulate import read_backbones
 from analysis.surveys.records import Experiment, Result, data_folder
-from book.studies.variant_data import real as variant_real
-from book.studies.variant_data import splits
+from book.studies.variant_data import real, splits
 
 RUNS = {"sequence": "real", "lineage": "real-by-lineage"}
 
@@ -16,7 +15,7 @@ RUNS = {"sequence": "real", "lineage": "real-by-lineage"}
 def compute(device: torch.device) -> Result:
     """Score both, with the recipe of ``variant-data-real``."""
     folder = data_folder("sars-cov-2")
-    return splits.score_all(RUNS, variant_real.RECIPE, read_backbones(folder), device, folder)
+    return splits.score_all(RUNS, real.RECIPE, read_backbones(folder), device, folder)
 
 
 EXPERIMENT = Experiment(

@@ -11,8 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from analysis.core.axes import Attention, Residual
 from analysis.core.weights import AttentionWeights, LayerNormWeights
-from analysis.decomposition import folding
-from analysis.decomposition import uniform as averaging
+from analysis.decomposition import folding, uniform
 from analysis.models import checkpoints
 from analysis.models.reference_modules import attention_module
 from analysis.transformer.attention import attend, project
@@ -100,7 +99,7 @@ class Case:
 
     layer: AttentionWeights
     x: Float[Tensor, "position model"]
-    hull: averaging.Hull | None
+    hull: uniform.Hull | None
     content: float
     constant: float
     distance: float
@@ -211,7 +210,7 @@ def measure(model: str = OWN_MODEL, texts: str | None = None, device: str = "aut
 def measure_word(word: str = "bab", alphabet: str = "abc") -> Word:
     """Encode a word with one row a letter, and run the document's two listings on it."""
     rows = np.eye(len(alphabet))[[alphabet.index(letter) for letter in word]]
-    weights = averaging.uniform_causal(len(word)).numpy()
+    weights = uniform.uniform_causal(len(word)).numpy()
     positions, letters = rows.shape
     listing = np.tri(positions) * (1. / np.arange(1, positions + 1)).reshape(-1, 1)
     folded, shifted = (listing @ rows @ np.identity(letters) + bo for bo in (np.zeros(letters), np.ones(letters)))
@@ -222,7 +221,7 @@ def measure_random_layer(layer: AttentionWeights, x: Residual) -> RandomLayer:
     """Compute sums, means and the layer's output in two ways each."""
     run = attend(x, layer, causal=True)
     A, future = run.attention, torch.ones(len(x), len(x), device=x.device).triu(1).bool()
-    values, W = project(x, layer.W_V, layer.b_V), averaging.uniform_causal(len(x)).to(x.device)
+    values, W = project(x, layer.W_V, layer.b_V), uniform.uniform_causal(len(x)).to(x.device)
     heads = A @ values
     mapped = torch.einsum("hqk,kd,hdc->hqc", A, x, layer.W_V) + layer.b_V[:, None]
     summed = torch.einsum("hqc,hcd->qd", heads, layer.W_O) + layer.b_O
@@ -230,7 +229,7 @@ def measure_random_layer(layer: AttentionWeights, x: Residual) -> RandomLayer:
     pairs = {
         "row sums": (A.sum(-1), torch.ones_like(A[..., 0])),
         "mean": (x.mean(0), sum(x) / len(x)),
-        "running means": (W @ x, averaging.cumulative_means(x)),
+        "running means": (W @ x, uniform.cumulative_means(x)),
         "loop over prefixes": (W @ x, torch.stack([x[:i + 1].mean(0) for i in range(len(x))])),
         "sum over heads": (summed, run.output),
         "concatenation": (stacked, run.output),
@@ -281,31 +280,31 @@ def measure_cases(layer: AttentionWeights, x: Residual) -> dict[str, Case]:
         "W_Q zero, b_Q not": measure_case(replace(layer, W_Q=zero), x),
         "equal rows in W_K, any input": measure_case(equal_rows, x),
         "equal rows in W_K, one-hot input": measure_case(
-            equal_rows, one_hot, averaging.one_hot_input(12, device=where)),
+            equal_rows, one_hot, uniform.one_hot_input(12, device=where)),
         "rows of W_K over gain, LayerNorm": measure_case(
-            over_gain, layer_norm(x, norm), averaging.layer_norm_output(norm)),
+            over_gain, layer_norm(x, norm), uniform.layer_norm_output(norm)),
         "equal rows in W_Q, LayerNorm, bias": measure_case(
-            replace(layer, W_Q=zero + 1, b_Q=no_bias), layer_norm(x, flat), averaging.layer_norm_output(flat)),
+            replace(layer, W_Q=zero + 1, b_Q=no_bias), layer_norm(x, flat), uniform.layer_norm_output(flat)),
     }
 
 
-def measure_case(layer: AttentionWeights, x: Residual, hull: averaging.Hull | None = None) -> Case:
+def measure_case(layer: AttentionWeights, x: Residual, hull: uniform.Hull | None = None) -> Case:
     """Return the largest of each size over heads, and how far the causal weights are from ``1 / i``."""
-    sizes = averaging.key_preference(layer, hull)
-    away = attend(x, layer, causal=True).attention - averaging.uniform_causal(len(x)).to(x.device)
+    sizes = uniform.key_preference(layer, hull)
+    away = attend(x, layer, causal=True).attention - uniform.uniform_causal(len(x)).to(x.device)
     return Case(layer, x, hull, sizes.content.max().item(), sizes.constant.max().item(), away.abs().max().item())
 
 
 def measure_mean_layer(x: Residual) -> MeanLayer:
     """Run the layer that returns the mean in GPT2Attention, on random rows and, to see shares, on one-hot rows."""
-    layer = averaging.mean_layer(12, head=3, channel=4).to(x.device)
+    layer = uniform.mean_layer(12, head=3, channel=4).to(x.device)
     run = attention_module("gpt2", layer)
     output, attention = (result[0] for result in run(x[None]))
     one_hot = torch.eye(12, dtype=torch.float64, device=x.device)
     stream = one_hot + run(one_hot[None])[0][0]
     return MeanLayer(
-        layer=layer, error=(output - averaging.cumulative_means(x)).abs().max().item(),
-        attention_error=(attention - averaging.uniform_causal(len(x)).to(x.device)).abs().max().item(),
+        layer=layer, error=(output - uniform.cumulative_means(x)).abs().max().item(),
+        attention_error=(attention - uniform.uniform_causal(len(x)).to(x.device)).abs().max().item(),
         own_share=(stream.diagonal() / stream.sum(-1)).cpu().numpy(),
         shapes=(tuple(x.shape), tuple(output.shape)), rows_apart=torch.pdist(output).min().item(),
         narrow_rank=int(torch.linalg.matrix_rank(folding.fold_values(random_layer(2, 12, 4)).W_VO.sum(0))))

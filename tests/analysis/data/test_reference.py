@@ -62,6 +62,7 @@ def test_clades_are_invented_around_a_given_gene(gene):
 
 def test_a_training_may_ask_for_it(monkeypatch, gene):
     monkeypatch.setattr(dna_classifier, "fetch_reference", lambda: gene)
-    data = dna_classifier.make_data(dna_classifier.shortened(dna_classifier.TINY, sequences=160), folder=Path(reference.ACCESSION))
+    recipe = dna_classifier.shortened(dna_classifier.TINY, sequences=160)
+    data = dna_classifier.make_data(recipe, folder=Path(reference.ACCESSION))
     assert data.origin == "invented clades of NC_045512.2"
     assert "GCTGCTGCTGCT" in data.tokenizer.get_vocab()

@@ -54,7 +54,7 @@ def test_moving_the_origin_moves_content_into_the_semi_bias():
     w, x, origin = layer(), draw(5, 7), draw(7, seed=3)
     moved = bilinear_form.move_origin(w, origin)
     torch.testing.assert_close(compute_scores(x - origin, moved), compute_scores(x, w), **CLOSE)
-    before, after = bilinear_form.split_blocks(bilinear_form.bordered(w)), bilinear_form.split_blocks(bilinear_form.bordered(moved))
+    before, after = (bilinear_form.split_blocks(bilinear_form.bordered(weights)) for weights in (w, moved))
     assert torch.equal(before.content, after.content)
     torch.testing.assert_close(after.semi_bias, before.semi_bias + torch.einsum("i,hij->hj", origin, before.content),
                                **CLOSE)
@@ -76,7 +76,8 @@ def test_parts_sum_to_the_scores_and_stand_where_they_should(origin):
 
 def test_fewer_rows_may_ask():
     w, x, origin = layer(), draw(5, 7), draw(7, seed=3)
-    torch.testing.assert_close(bilinear_form.score_parts(x, w, origin, asking=x[[4, 1]]), bilinear_form.score_parts(x, w, origin)[:, :, [4, 1]])
+    some = bilinear_form.score_parts(x, w, origin, asking=x[[4, 1]])
+    torch.testing.assert_close(some, bilinear_form.score_parts(x, w, origin)[:, :, [4, 1]])
 
 
 def test_about_the_mean_of_the_queries_content_has_no_part_that_all_queries_share():

@@ -131,8 +131,9 @@ def test_masked_form_equals_the_perceptron(activation):
 
 
 def test_a_relu_unit_is_closed_at_zero():
-    assert not activation_mask(torch.zeros(2, 12, dtype=torch.float64), replace(mlp_of(), b_in=torch.zeros_like(mlp_of().b_in)),
-                    "relu").any()
+    mlp = mlp_of()
+    unbiased = replace(mlp, b_in=torch.zeros_like(mlp.b_in))
+    assert not activation_mask(torch.zeros(2, 12, dtype=torch.float64), unbiased, "relu").any()
 
 
 def test_output_bias_folds_into_the_layer_norm_before():

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.core.weights import LayerNormWeights
-from analysis.decomposition import folding
-from analysis.decomposition import uniform as averaging
+from analysis.decomposition import folding, uniform
 from analysis.decomposition.folding import fold_value_bias
 from analysis.maps import entropy
 from analysis.transformer.attention import attend, compute_scores, mask_future
@@ -22,21 +21,21 @@ CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
 
 def test_doctests():
-    assert doctest.testmod(averaging).failed == 0
+    assert doctest.testmod(uniform).failed == 0
 
 
 def test_bab():
     x = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 1, 0]], dtype=torch.float64)
     due = torch.tensor([[0, 1, 0], [1 / 2, 1 / 2, 0], [1 / 3, 2 / 3, 0]], dtype=torch.float64)
-    torch.testing.assert_close(averaging.uniform_causal(3) @ x, due, **CLOSE)
-    torch.testing.assert_close(averaging.cumulative_means(x), due, **CLOSE)
+    torch.testing.assert_close(uniform.uniform_causal(3) @ x, due, **CLOSE)
+    torch.testing.assert_close(uniform.cumulative_means(x), due, **CLOSE)
 
 
 @given(n=st.integers(1, 40), d=st.integers(1, 5))
 @settings(max_examples=25, deadline=None)
 def test_cumulative_means_is_the_triangular_product(n, d):
     x = draw(2, n, d)
-    torch.testing.assert_close(averaging.cumulative_means(x), averaging.uniform_causal(n) @ x, **CLOSE)
+    torch.testing.assert_close(uniform.cumulative_means(x), uniform.uniform_causal(n) @ x, **CLOSE)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -72,14 +71,14 @@ def test_folding_is_refused_for_small_departures_and_allowed_for_rounding():
 
 
 def uniform_by_running(layer, x):
-    return (attend(x, layer, causal=True).attention - averaging.uniform_causal(x.shape[-2])).abs().amax() < 1e-12
+    return (attend(x, layer, causal=True).attention - uniform.uniform_causal(x.shape[-2])).abs().amax() < 1e-12
 
 
 ZERO = torch.zeros(3, 12, 4, dtype=torch.float64)
 NONE = torch.zeros(3, 4, dtype=torch.float64)
 
 
-@pytest.mark.parametrize(("change", "uniform"), [
+@pytest.mark.parametrize(("change", "expected"), [
     ({"W_K": ZERO}, True),
     ({"W_Q": ZERO}, False),
     ({"W_Q": ZERO, "b_Q": NONE}, True),
@@ -87,11 +86,11 @@ NONE = torch.zeros(3, 4, dtype=torch.float64)
     ({"b_Q": NONE, "b_K": NONE}, False),
     ({}, False),
 ])
-def test_which_weights_are_uniform(change, uniform):
+def test_which_weights_are_uniform(change, expected):
     layer = replace(random_layer(), **change)
-    found = averaging.key_preference(layer)
-    assert bool(((found.content + found.constant) < 1e-12).all()) == uniform
-    assert uniform_by_running(layer, draw(4, 9, 12)) == uniform
+    found = uniform.key_preference(layer)
+    assert bool(((found.content + found.constant) < 1e-12).all()) == expected
+    assert uniform_by_running(layer, draw(4, 9, 12)) == expected
 
 
 def test_orthogonal_queries_and_keys_are_uniform():
@@ -99,7 +98,7 @@ def test_orthogonal_queries_and_keys_are_uniform():
     W_Q, W_K, b_Q = (v.clone() for v in (layer.W_Q, layer.W_K, layer.b_Q))
     W_Q[..., 2:], W_K[..., :2], b_Q[:, 2:] = 0, 0, 0
     assert uniform_by_running(replace(layer, W_Q=W_Q, W_K=W_K, b_Q=b_Q), draw(9, 12))
-    preference = averaging.key_preference(replace(layer, W_Q=W_Q, W_K=W_K, b_Q=b_Q))
+    preference = uniform.key_preference(replace(layer, W_Q=W_Q, W_K=W_K, b_Q=b_Q))
     assert preference.content.max() < 1e-12
     assert preference.constant.max() < 1e-12
 
@@ -111,8 +110,8 @@ def test_uniform_on_one_hot_inputs_only():
     x = torch.eye(12, dtype=torch.float64)[torch.tensor([3, 1, 3, 0, 11, 5])]
     assert uniform_by_running(layer, x)
     assert not uniform_by_running(layer, draw(6, 12))
-    assert averaging.key_preference(layer, averaging.one_hot_input(12)).content.max() < 1e-12
-    assert averaging.key_preference(layer).content.min() > 0.1
+    assert uniform.key_preference(layer, uniform.one_hot_input(12)).content.max() < 1e-12
+    assert uniform.key_preference(layer).content.min() > 0.1
 
 
 def test_uniform_on_layer_norm_outputs_only():
@@ -121,11 +120,11 @@ def test_uniform_on_layer_norm_outputs_only():
     layer = replace(random_layer(), W_K=W_K)
     assert uniform_by_running(layer, layer_norm(draw(9, 12), norm))
     assert not uniform_by_running(layer, draw(9, 12))
-    found = averaging.key_preference(layer, averaging.layer_norm_output(norm))
+    found = uniform.key_preference(layer, uniform.layer_norm_output(norm))
     assert (found.content + found.constant).max() < 1e-10
     # a bias of LayerNorm that meets W_Q works as a query bias
     layer = replace(random_layer(), W_Q=ZERO + 1, b_Q=NONE, W_K=random_layer().W_K)
-    found = averaging.key_preference(layer, averaging.layer_norm_output(replace(norm, gain=torch.ones_like(norm.gain))))
+    found = uniform.key_preference(layer, uniform.layer_norm_output(replace(norm, gain=torch.ones_like(norm.gain))))
     assert found.content.max() < 1e-10
     assert found.constant.min() > 0.1
 
@@ -136,7 +135,7 @@ def test_preference_is_the_root_mean_square_over_isotropic_inputs():
     layer = replace(random_layer(), b_K=NONE)
     x = layer_norm(draw(3000, model), norm)
     scores = compute_scores(x, layer)
-    found = averaging.key_preference(layer, averaging.layer_norm_output(norm))
+    found = uniform.key_preference(layer, uniform.layer_norm_output(norm))
     squared = (found.content**2 + found.constant**2) * model / (model - 1)
     within = scores.var(-1).mean(-1)
     torch.testing.assert_close(within * (model - 1) / model, squared * (model - 1) / model, rtol=0.1, atol=0)
@@ -144,12 +143,12 @@ def test_preference_is_the_root_mean_square_over_isotropic_inputs():
 
 def test_mean_layer():
     x = draw(2, 9, 12)
-    layer = averaging.mean_layer(12, 3, 4)
-    torch.testing.assert_close(attend(x, layer, causal=True).output, averaging.cumulative_means(x), **CLOSE)
+    layer = uniform.mean_layer(12, 3, 4)
+    torch.testing.assert_close(attend(x, layer, causal=True).output, uniform.cumulative_means(x), **CLOSE)
     torch.testing.assert_close(folding.fold_values(layer).W_VO.sum(0), torch.eye(12, dtype=torch.float64))
-    assert attend(x, averaging.mean_layer(12, 5, 4), causal=True).output.shape == x.shape
+    assert attend(x, uniform.mean_layer(12, 5, 4), causal=True).output.shape == x.shape
     with pytest.raises(ValueError, match="head \\* channel must be at least"):
-        averaging.mean_layer(12, 2, 4)
+        uniform.mean_layer(12, 2, 4)
 
 
 def test_entropy_and_spread():
@@ -158,8 +157,9 @@ def test_entropy_and_spread():
     plain = -(p * p.clamp_min(1e-300).log()).sum(-1)
     torch.testing.assert_close(entropy.entropy_of_scores(scores), plain, **CLOSE)
     torch.testing.assert_close(entropy.count_visible_keys(scores)[0, 0], torch.arange(1.0, 7.0, dtype=torch.float64))
-    torch.testing.assert_close(entropy.score_range(scores)[..., 1], (scores[..., 1, 0] - scores[..., 1, 1]).abs(), **CLOSE)
-    assert entropy.score_range(scores)[..., 0].abs().max() == 0
+    ranges = entropy.score_range(scores)
+    torch.testing.assert_close(ranges[..., 1], (scores[..., 1, 0] - scores[..., 1, 1]).abs(), **CLOSE)
+    assert ranges[..., 0].abs().max() == 0
     extreme = torch.tensor([[[1e6, 0.0, -math.inf]]], dtype=torch.float64)
     assert entropy.entropy_of_scores(extreme).item() == 0
 
@@ -198,13 +198,13 @@ def test_dial_is_the_scaling_of_W_Q_and_b_Q():
 
 def test_refusals():
     with pytest.raises(ValueError, match="n must be"):
-        averaging.uniform_causal(0)
+        uniform.uniform_causal(0)
     with pytest.raises(ValueError, match=r"x must be .*none of them empty"):
-        averaging.cumulative_means(torch.zeros(0, 3))
+        uniform.cumulative_means(torch.zeros(0, 3))
     with pytest.raises(ValueError, match="dials must be"):
         entropy.entropy_at(torch.zeros(1, 2, 2), torch.tensor([-1.0]))
     with pytest.raises(ValueError, match="hull must have"):
-        averaging.key_preference(random_layer(), averaging.any_input(5))
+        uniform.key_preference(random_layer(), uniform.any_input(5))
 
 
 @pytest.mark.parametrize(("row", "message"), [
@@ -213,7 +213,8 @@ def test_refusals():
 ])
 def test_scores_without_a_softmax_are_refused(row, message):
     scores = torch.tensor([[row]], dtype=torch.float64)
-    for function in (entropy.entropy_of_scores, entropy.score_range, lambda s: entropy.entropy_at(s, torch.tensor([0.0, 1.0]))):
+    for function in (entropy.entropy_of_scores, entropy.score_range,
+                     lambda s: entropy.entropy_at(s, torch.tensor([0.0, 1.0]))):
         with pytest.raises(ValueError, match=message):
             function(scores)
 
@@ -224,15 +225,15 @@ def test_one_row_alone_has_an_entropy():
 
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: averaging.uniform_causal(2.5), "n must be a whole number"),
-    (lambda: averaging.uniform_causal(3, torch.int64), "dtype must be a floating type"),
-    (lambda: averaging.mean_layer(4, -2, -2), "must be at least 1"),
-    (lambda: entropy.entropy_of_scores(torch.zeros(1, 1, 4, dtype=torch.int64)), "scores must be in float32 or float64"),
+    (lambda: uniform.uniform_causal(2.5), "n must be a whole number"),
+    (lambda: uniform.uniform_causal(3, torch.int64), "dtype must be a floating type"),
+    (lambda: uniform.mean_layer(4, -2, -2), "must be at least 1"),
+    (lambda: entropy.entropy_of_scores(torch.zeros(1, 1, 4, dtype=torch.int64)), "must be in float32 or float64"),
     (lambda: entropy.entropy_at(torch.zeros(1, 1, 4), torch.tensor([])), "none of them empty"),
     (lambda: entropy.entropy_at(torch.zeros(1, 1, 4), torch.tensor(1.0)), "none of them empty"),
-    (lambda: averaging.Hull(draw(12), draw(3, 11)), "directions must be"),
-    (lambda: averaging.Hull(draw(12) * math.nan, draw(3, 12)), "origin holds entries"),
-    (lambda: averaging.key_preference(random_layer(), averaging.any_input(12, torch.float32)), "hull must be"),
+    (lambda: uniform.Hull(draw(12), draw(3, 11)), "directions must be"),
+    (lambda: uniform.Hull(draw(12) * math.nan, draw(3, 12)), "origin holds entries"),
+    (lambda: uniform.key_preference(random_layer(), uniform.any_input(12, torch.float32)), "hull must be"),
     (lambda: folding.missing_bias(draw(2, 7, 7), random_layer()), "attention must be"),
 ])
 @pytest.mark.usefixtures("unchecked")

@@ -44,7 +44,8 @@ def test_parts_sum_to_the_divergence(n, k, scale, seed, causal):
     assert split.gap < 1e-9 * max(1.0, scale / 1e3)
     masked = parts.sum(0).masked_fill(~visible, -math.inf) if causal else parts.sum(0)
     keys = torch.arange(1.0, n + 1) if causal else torch.full((n,), float(n))
-    torch.testing.assert_close(split.divergence, keys.double().log() - entropy.entropy_of_scores(masked), rtol=1e-9, atol=1e-9)
+    due = keys.double().log() - entropy.entropy_of_scores(masked)
+    torch.testing.assert_close(split.divergence, due, rtol=1e-9, atol=1e-9)
     assert causal is False or not split.parts[..., 0].any()  # a row that sees one key
 
 
@@ -53,7 +54,8 @@ def test_parts_sum_to_the_divergence(n, k, scale, seed, causal):
 def test_row_constants_get_exactly_zero_and_leave_the_others_alone(n, scale, constant, seed):
     parts = draw(2, 3, n, seed=seed, scale=scale)
     rows = draw(3, 1, seed=seed + 1, scale=constant).expand(3, n)
-    split, bare = attribution.attribute_divergence(torch.cat([parts, rows[None]])), attribution.attribute_divergence(parts)
+    split = attribution.attribute_divergence(torch.cat([parts, rows[None]]))
+    bare = attribution.attribute_divergence(parts)
     assert not split.parts[2].any()
     torch.testing.assert_close(split.parts[:2], bare.parts, rtol=1e-6, atol=1e-8 * max(1, abs(constant) / 1e3))
 
@@ -149,7 +151,8 @@ def test_the_region_around_each_panel_has_no_zero():
         x = np.polynomial.legendre.leggauss(attribution.NODES)[0]
         half = (ends[:, -1] - ends[:, 0]) / (x[-1] - x[0])
         middle = ends.mean(1)
-        z = middle[:, None] + half[:, None] * ((attribution.RHO * np.exp(1j * angle) + np.exp(-1j * angle) / attribution.RHO) / 2)
+        turn = attribution.RHO * np.exp(1j * angle)
+        z = middle[:, None] + half[:, None] * (turn + 1 / turn) / 2
         e = np.exp(z[..., None] * s)
         assert (np.abs(e.sum(-1)) * 1.49 >= np.abs(e).sum(-1)).all()
 
@@ -158,7 +161,8 @@ def test_float32_comes_back_as_float32_with_float64_accuracy():
     parts = draw(2, 5, 9, scale=5.0).float()
     split = attribution.attribute_divergence(parts)
     assert split.parts.dtype == split.divergence.dtype == torch.float32
-    torch.testing.assert_close(split.parts.double(), attribution.attribute_divergence(parts.double()).parts, rtol=1e-6, atol=1e-6)
+    in_double = attribution.attribute_divergence(parts.double())
+    torch.testing.assert_close(split.parts.double(), in_double.parts, rtol=1e-6, atol=1e-6)
 
 
 def test_the_derivative_on_the_path():
@@ -209,8 +213,9 @@ def test_parts_may_be_negative():
 LARGE = torch.tensor([1e8, 2.0, -1e8])[:, None, None] * torch.tensor([[0.0, 1.0]])  # in float32 1e8 + 2 is 1e8
 
 
-@pytest.mark.parametrize("split", [attribution.drop_one, attribution.shapley, lambda p: attribution.in_order(p, (0, 1, 2)),
-                                   lambda p: attribution.attribution_density(p, 0.5), lambda p: attribution.attribute_divergence(p).parts])
+@pytest.mark.parametrize("split", [
+    attribution.drop_one, attribution.shapley, lambda p: attribution.in_order(p, (0, 1, 2)),
+    lambda p: attribution.attribution_density(p, 0.5), lambda p: attribution.attribute_divergence(p).parts])
 def test_sums_of_large_parts_do_not_depend_on_the_dtype(split):
     found = split(LARGE)
     assert found.dtype == torch.float32
@@ -239,8 +244,10 @@ def test_masked_keys_may_overflow():
     parts = torch.tensor([[[0.0, 1.0, 3e38]], [[0.0, 2.0, 3e38]]])
     seen = torch.tensor([True, True, False])
     for large in (parts, torch.where(seen, parts, 1.7e308 * torch.ones(3, dtype=torch.float64))):
-        for split in (attribution.drop_one, attribution.shapley, lambda p, v: attribution.attribution_density(p, 0.5, v),
-                      lambda p, v: attribution.in_order(p, (1, 0), v), lambda p, v: attribution.attribute_divergence(p, v).parts):
+        for split in (attribution.drop_one, attribution.shapley,
+                      lambda p, v: attribution.attribution_density(p, 0.5, v),
+                      lambda p, v: attribution.in_order(p, (1, 0), v),
+                      lambda p, v: attribution.attribute_divergence(p, v).parts):
             found = split(large, seen)
             torch.testing.assert_close(found, split(large[..., :2], seen[:2]))
             assert torch.isfinite(found).all()

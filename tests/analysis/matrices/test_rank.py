@@ -75,7 +75,8 @@ def test_rows_are_placed_at_the_distance_that_was_asked_for():
     g = torch.Generator().manual_seed(2)
     mean, noise = torch.randn(4, generator=g), torch.randn(6, 4, generator=g)
     for size in (0.9, 0.1, 0.001):
-        assert rank_collapse.residual(rank_collapse.scatter_around_mean(mean, noise, size)).item() == pytest.approx(size, rel=1e-3)
+        rows = rank_collapse.scatter_around_mean(mean, noise, size)
+        assert rank_collapse.residual(rows).item() == pytest.approx(size, rel=1e-3)
     with pytest.raises(ValueError, match="size"):
         rank_collapse.scatter_around_mean(mean, noise, 1.0)
 
@@ -85,8 +86,8 @@ def test_one_layer_of_pure_attention_cubes_a_small_residual():
     layer = random_layers(1, 2, 16, generator=g)[0]
     mean, noise = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((16,), (6, 16)))
     sizes = torch.tensor([1e-2, 3e-3, 1e-3], dtype=torch.float64)
-    after = torch.stack([rank_collapse.residual(encode_layer(rank_collapse.scatter_around_mean(mean, noise, float(s)), layer,
-                                                    PURE_ATTENTION)) for s in sizes])
+    scattered = [rank_collapse.scatter_around_mean(mean, noise, float(size)) for size in sizes]
+    after = torch.stack([rank_collapse.residual(encode_layer(x, layer, PURE_ATTENTION)) for x in scattered])
     assert rank_collapse.cubic_rate(sizes, after) == pytest.approx(3, abs=0.1)
 
 
@@ -126,7 +127,8 @@ NORM = LayerNormWeights(torch.ones(3), torch.zeros(3))
 @pytest.mark.parametrize("function", [
     rank.numerical_rank, rank.distance_of_ones, rank.centred_rank, rank_collapse.residual,
     lambda x: rank.ranks_through_norm(x, NORM), lambda x: rank_collapse.scatter_around_mean(torch.ones(3), x, 0.5),
-    lambda x: rank_collapse.trace_residual(x, random_layers(1, 1, 3, dtype=torch.float32, generator=torch.Generator()), ALL_ON)])
+    lambda x: rank_collapse.trace_residual(
+        x, random_layers(1, 1, 3, dtype=torch.float32, generator=torch.Generator()), ALL_ON)])
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_matrices_are_refused_by_name(function, odd, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations

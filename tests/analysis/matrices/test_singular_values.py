@@ -1,6 +1,7 @@
 """Singular values of products, against the dense route, and where Gram matrices must give way."""
 
 import doctest
+import math
 
 import pytest
 import torch
@@ -83,8 +84,8 @@ def test_augmented_product_is_the_whole_score():
     whole = one @ singular_values.augment(W_Q, b_Q) @ singular_values.augment(W_K, b_K).T @ one.T
     torch.testing.assert_close(whole, (x @ W_Q + b_Q) @ (x @ W_K + b_K).T)
     plain = singular_values.product_singular_values(W_Q[None], W_K[None])[0]
-    assert (singular_values.product_singular_values(singular_values.augment(W_Q, b_Q)[None], singular_values.augment(W_K, b_K)[None])[0]
-            >= plain - 1e-12).all()
+    bordered = [singular_values.augment(W, b)[None] for W, b in ((W_Q, b_Q), (W_K, b_K))]
+    assert (singular_values.product_singular_values(*bordered)[0] >= plain - 1e-12).all()
 
 
 def test_refusals():
@@ -103,10 +104,10 @@ def test_refusals():
     (lambda: singular_values.product_singular_values(draw(2, 5, 0), draw(2, 5, 0)), "at least one channel"),
     (lambda: singular_values.product_singular_values(draw(5, 3), draw(4, 3).half()), "B must be float32 or float64"),
     (lambda: singular_values.product_singular_values(draw(5, 3) + 1j, draw(4, 3)), "A must hold real numbers"),
-    (lambda: singular_values.product_singular_values(draw(5, 3), draw(4, 3), accuracy=float("nan")), "accuracy must be"),
+    (lambda: singular_values.product_singular_values(draw(5, 3), draw(4, 3), accuracy=math.nan), "accuracy must be"),
     (lambda: singular_values.augment(draw(5, 3), draw(4)), "b must have the shape"),
     (lambda: singular_values.augment(draw(2, 5, 3), draw(3)), "b must have the shape"),
-    (lambda: singular_values.effective_rank(torch.tensor([1.0, float("nan")])), "values holds entries that are not finite"),
+    (lambda: singular_values.effective_rank(torch.tensor([1.0, math.nan])), "values holds entries that are not finite"),
     (lambda: singular_values.effective_rank(torch.zeros(0)), "none of them empty"),
 ])
 @pytest.mark.usefixtures("unchecked")
@@ -127,7 +128,8 @@ def test_squares_that_leave_the_range_go_through_qr(scale):
 def test_effective_rank_does_not_depend_on_the_scale_and_is_zero_for_nothing():
     values = torch.tensor([3.0, 2.0, 1.0])
     for scale in (1e-20, 1e20):
-        torch.testing.assert_close(singular_values.effective_rank(scale * values), singular_values.effective_rank(values))
+        scaled = singular_values.effective_rank(scale * values)
+        torch.testing.assert_close(scaled, singular_values.effective_rank(values))
     assert singular_values.effective_rank(torch.zeros(2, 3)).tolist() == [0, 0]
 
 

@@ -203,8 +203,9 @@ MAP = torch.ones(3, 4, 2)
 
 @pytest.mark.parametrize("function", [
     lambda v: symmetry.symmetric_signature(v, v), symmetry.equalise_norms, lambda v: distance.total_variation(v, v),
-    symmetry.asymmetry, singular_values.singular_values, singular_values.spectral_norm, amplification.mean_amplification,
-    lambda v: amplification.amplification(v, MAP), lambda v: amplification.cone_position(v, MAP),
+    symmetry.asymmetry, singular_values.singular_values, singular_values.spectral_norm,
+    amplification.mean_amplification, lambda v: amplification.amplification(v, MAP),
+    lambda v: amplification.cone_position(v, MAP),
     lambda v: amplification.cone_position(torch.ones(3, 4), v), lambda v: amplification.in_cone(v, MAP, 0.1),
     lambda v: amplification.isotropic_cone_positions(v, 5, np.random.default_rng(0)),
     lambda v: amplification.row_norms(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention, 0),

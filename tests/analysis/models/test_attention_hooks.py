@@ -71,7 +71,8 @@ def test_padding_on_the_left_is_refused():
     model = transformers.BertModel(BERT).eval()
     mask = torch.ones(2, 20, dtype=torch.long)
     mask[1, :4] = 0
-    with attention_hooks.with_attention(model, streaming.MapStatistics(3, 2, 20).attend), pytest.raises(ValueError, match="on the right"):
+    attend = streaming.MapStatistics(3, 2, 20).attend
+    with attention_hooks.with_attention(model, attend), pytest.raises(ValueError, match="on the right"):
         model(IDS, attention_mask=mask)
 
 
@@ -89,7 +90,8 @@ def fail(layer, maps):
 
 
 def test_training_mode_is_refused():
-    with pytest.raises(ValueError, match="training mode"), attention_hooks.with_attention(transformers.BertModel(BERT).train()):
+    model = transformers.BertModel(BERT).train()
+    with pytest.raises(ValueError, match="training mode"), attention_hooks.with_attention(model):
         pass
 
 
@@ -129,9 +131,9 @@ one_hidden[3, 1] = False
 def test_masks_that_are_not_padding_are_refused(keep, message):
     with pytest.raises(ValueError, match=message):
         attention_hooks.read_mask(keep[None, None])
+    everything = torch.zeros_like(keep) if keep.is_floating_point() else torch.ones_like(keep)
     with pytest.raises(ValueError, match=r"mask|padding"):  # in one sequence of two
-        attention_hooks.read_mask(torch.stack([torch.zeros_like(keep) if keep.is_floating_point() else torch.ones_like(keep),
-                                       keep]).expand(2, 2, 6, 6))
+        attention_hooks.read_mask(torch.stack([everything, keep]).expand(2, 2, 6, 6))
 
 
 def local(window):
@@ -144,7 +146,8 @@ def local(window):
 def test_a_model_with_local_layers_is_refused_unless_its_window_holds_everything():
     torch.manual_seed(0)
     model = transformers.ModernBertModel(local(8)).eval().requires_grad_(False)
-    with attention_hooks.with_attention(model, streaming.MapStatistics(3, 2, 20).attend), pytest.raises(ValueError, match="sliding"):
+    attend = streaming.MapStatistics(3, 2, 20).attend
+    with attention_hooks.with_attention(model, attend), pytest.raises(ValueError, match="sliding"):
         model(IDS)
     model = transformers.ModernBertModel(local(64)).eval().requires_grad_(False)
     due, statistics = model(IDS).last_hidden_state, streaming.MapStatistics(3, 2, 20)
@@ -160,7 +163,8 @@ def test_a_caller_s_own_mask_is_refused_or_honoured():
         parameter.data *= 6 if parameter.ndim == 2 else 1
     model.set_attn_implementation("sdpa")  # eager adds a mask of truth values as numbers
     packed = torch.block_diag(torch.ones(8, 8), torch.ones(12, 12)).bool().expand(2, 1, 20, 20)
-    with attention_hooks.with_attention(model, streaming.MapStatistics(3, 2, 20).attend), pytest.raises(ValueError, match="packed"):
+    attend = streaming.MapStatistics(3, 2, 20).attend
+    with attention_hooks.with_attention(model, attend), pytest.raises(ValueError, match="packed"):
         model(IDS, attention_mask=packed)
     causal = torch.ones(2, 1, 20, 20, dtype=torch.bool).tril()
     due = model(IDS, attention_mask=causal).last_hidden_state
@@ -185,6 +189,7 @@ def test_a_model_outside_the_registry_is_refused():
     config = transformers.DebertaV2Config(vocab_size=50, hidden_size=24, num_hidden_layers=2, num_attention_heads=2,
                                           intermediate_size=32, max_position_embeddings=20)
     model = transformers.DebertaV2Model(config).eval()
-    with pytest.raises(ValueError, match="by itself"), attention_hooks.with_attention(model, streaming.visit_maps(fail)):
+    attend = streaming.visit_maps(fail)
+    with pytest.raises(ValueError, match="by itself"), attention_hooks.with_attention(model, attend):
         pass
     assert not attention_hooks._active

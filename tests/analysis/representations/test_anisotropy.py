@@ -118,7 +118,8 @@ def test_head_output_spectrum_equals_dense_svd():
 
 @pytest.mark.usefixtures("unchecked")
 def test_refusals():
-    forms = (anisotropy.cone_index, anisotropy.alignment_ratio, anisotropy.resultant_length, anisotropy.mean_pairwise_cosine)
+    forms = (anisotropy.cone_index, anisotropy.alignment_ratio, anisotropy.resultant_length,
+             anisotropy.mean_pairwise_cosine)
     for form in forms:
         for keep in (torch.tensor([1.0, 0.0]), torch.tensor([1, 0]), np.array([True, False]),
                      torch.ones(3, dtype=torch.bool), torch.tensor(True)):

@@ -23,7 +23,8 @@ def data():
 @pytest.fixture(scope="module")
 def model(data):
     torch.manual_seed(0)
-    made = BertForSequenceClassification._from_config(dna_classifier.configure(RECIPE, data), attn_implementation="eager")
+    config = dna_classifier.configure(RECIPE, data)
+    made = BertForSequenceClassification._from_config(config, attn_implementation="eager")
     with torch.no_grad():
         for name, parameter in made.named_parameters():
             if "query" in name or "key" in name:

@@ -24,7 +24,8 @@ def sequences_in(text: str, arrays: dict[str, np.ndarray]) -> list[str]:
 
 
 def test_the_records_of_the_case_study_are_among_them():
-    assert {"variant-data-real", "variant-measures", "variant-seeds", "variant-classifier-controls", "variant-baselines"} <= set(NAMES)
+    assert {"variant-measures", "variant-seeds", "variant-classifier-controls", "variant-data-real",
+            "variant-baselines"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

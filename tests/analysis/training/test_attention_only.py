@@ -23,7 +23,8 @@ def test_batches_repeat_with_their_own_period_and_depend_on_the_seed_alone():
 
 
 def test_trains_writes_loads_and_probes(tmp_path, monkeypatch):
-    model, run = attention_only.train(tmp_path, steps=60, config=SMALL, probe=make_probe(SMALL), name=None, device="cpu")
+    model, run = attention_only.train(tmp_path, steps=60, config=SMALL, probe=make_probe(SMALL), name=None,
+                                      device="cpu")
     assert run.losses[-10:].mean() < run.losses[:10].mean()
     assert list(run.trace["step"]) == [0, 25, 50, 60]
     assert run.trace["prefix"].shape == (4, 2, 3)
@@ -58,7 +59,8 @@ def test_config_refuses(sizes, message):
 
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: attention_only.Config(heads=0), "must be at least 1"), (lambda: attention_only.Config(vocab=0), "must be at"),
+    (lambda: attention_only.Config(heads=0), "must be at least 1"),
+    (lambda: attention_only.Config(vocab=0), "must be at least 1"),
     (lambda: make()(torch.zeros(1, 21, dtype=torch.long)), "21 long"),
 ])
 @pytest.mark.usefixtures("unchecked")

@@ -38,8 +38,8 @@ def test_no_keys_has_scores_all_the_same():
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_constant_pattern_is_columns_at_its_token(causal):
     tokens = torch.cat([torch.zeros(1, dtype=torch.long), TOKENS[1:].clamp_min(1)])  # token 0 only stands first
-    found = gates.read_gates(constructed_heads.attention_map(constructed_heads.constant_pattern(VOCAB, N, 0), tokens, causal=causal),
-                             causal=causal)
+    layer = constructed_heads.constant_pattern(VOCAB, N, 0)
+    found = gates.read_gates(constructed_heads.attention_map(layer, tokens, causal=causal), causal=causal)
     assert found.score("directional") > 0.9
     assert found.columns.argmax() == 0
 
@@ -51,7 +51,8 @@ def test_the_previous_token_is_the_backward_gate(causal):
     assert found.score("backward") > 0.9
     assert found.offsets.argmax() == N - 2
     first = induction.run(TOKENS[:9], induction.build(VOCAB, 9))[0].attention
-    ours = constructed_heads.attention_map(constructed_heads.previous_token(VOCAB, 9, sharpness=200.0), TOKENS[:9], causal=True)
+    layer = constructed_heads.previous_token(VOCAB, 9, sharpness=200.0)
+    ours = constructed_heads.attention_map(layer, TOKENS[:9], causal=True)
     torch.testing.assert_close(ours, first)
 
 
@@ -62,7 +63,8 @@ def test_matched_tokens_get_equal_shares():
 
 
 def test_a_ramp_is_a_column_without_a_mask_and_diagonals_with_one():
-    full, causal = read(constructed_heads.position_bias(VOCAB, N)), read(constructed_heads.position_bias(VOCAB, N), True)
+    ramp = constructed_heads.position_bias(VOCAB, N)
+    full, causal = read(ramp), read(ramp, True)
     assert full.names() == ["directional"]
     assert full.columns.argmax() == N - 1
     assert causal.score("open") + causal.score("backward") > 0.9

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from myst_nb.core.read import is_myst_markdown_notebook, read_myst_markdown_notebook
 
+from book._ext import api_pages
 from tests.book.pages.book_pages import PAGES
 
 ROOT = Path(__file__).parents[3]
@@ -152,7 +153,8 @@ def test_an_exercise_without_solution_is_found():
     assert unsolved(text) == (2, {"b"})
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "analysis" / "figures").glob("*.py")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [*ROOT.glob("analysis/plotting/*.py"), *ROOT.glob("book/studies/*/figures.py")],
+                         ids=lambda p: f"{p.parent.stem}-{p.stem}")
 def test_figure_functions_leave_style_to_the_style(path):
     if path.stem == "style":
         pytest.skip("this is the style")
@@ -166,6 +168,24 @@ def test_references_can_be_read():
 
 def test_every_page_is_in_the_table_of_contents():
     assert sorted(PAGES) == sorted(f"book/{path.stem}" for path in chapters())
+
+
+def test_every_package_of_the_library_has_its_page():
+    described = {path.stem for path in chapters() if path.stem.startswith("api-")}
+    assert described == {f"api-{package}" for package in api_pages.packages()}
+    for package in api_pages.packages():
+        assert f"```{{package-modules}} {package}\n" in (ROOT / "book" / f"api-{package}.md").read_text("utf-8")
+
+
+def test_packages_and_their_modules_are_read_from_the_folders(tmp_path):
+    for name in ("maps", "maps/gates", "bundled", "maps/_private", "empty"):
+        (tmp_path / name).mkdir()
+    for name in ("maps/__init__.py", "maps/gates/__init__.py", "maps/gates/ideal.py", "maps/entropy.py", "maps/_own.py",
+                 "maps/_private/there.py", "empty/__init__.py", "asked.py"):
+        (tmp_path / name).write_text('"""First line.\n\nMore.\n"""\n')
+    assert api_pages.packages(tmp_path) == ["maps"]
+    assert api_pages.modules("maps", tmp_path) == ["maps.entropy", "maps.gates", "maps.gates.ideal"]
+    assert api_pages.summary("maps", tmp_path) == "First line."
 
 
 def test_every_record_of_outputs_has_its_chapter():

@@ -11,17 +11,16 @@ from analysis.decomposition import bilinear_form
 from analysis.maps import attribution
 from analysis.models import checkpoints, pretrained
 from analysis.transformer import constructed_heads
-from book.studies.one_score_four_parts import gpt2
-from book.studies.one_score_four_parts import parts as one_score
+from book.studies.one_score_four_parts import gpt2, parts
 from tests.analysis.fake_device import GPU, OnGPU, pretended
 
 
 @pytest.fixture(scope="module")
 def surveys():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(one_score, "PASSAGES", 2)
-        patch.setattr(one_score, "TOKENS", 20)
-        return {(name, seed): one_score.survey(checkpoints.find(name), control_seed=seed)
+        patch.setattr(parts, "PASSAGES", 2)
+        patch.setattr(parts, "TOKENS", 20)
+        return {(name, seed): parts.survey(checkpoints.find(name), control_seed=seed)
                 for name in ("gpt2-mini", "minilm") for seed in (None, 0)}
 
 
@@ -42,10 +41,10 @@ def test_parts_are_means_over_texts_about_one_origin(surveys):
         model = pretrained.load(checkpoints.find(name), control_seed=seed, dtype=torch.float64)
         if name == "minilm":
             with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-                patch.setattr(one_score, "PASSAGES", 2)
-                patch.setattr(one_score, "TOKENS", 20)
+                patch.setattr(parts, "PASSAGES", 2)
+                patch.setattr(parts, "TOKENS", 20)
                 last = [model(ids[None], output_hidden_states=True).hidden_states[5][0]
-                        for ids in one_score.inputs(checkpoints.find(name))]
+                        for ids in parts.inputs(checkpoints.find(name))]
             np.testing.assert_allclose(found.origins[5], torch.cat(last).mean(0), rtol=1e-9, atol=1e-12)
 
 
@@ -78,7 +77,7 @@ def another(tmp_path_factory):
 
 
 def test_another_bert_with_few_positions(another):
-    found = one_score.survey(another)
+    found = parts.survey(another)
     assert found.maps.shape == (2, 3, 20, 20)
     assert found.gap < 1e-6
     assert found.error < 1e-12
@@ -88,20 +87,20 @@ def test_another_bert_with_few_positions(another):
 def test_distances_are_0_for_the_prototypes_themselves():
     tokens = torch.randint(5, (24,), generator=torch.Generator().manual_seed(0))
     for causal in (False, True):
-        for i, maps in enumerate(one_score.members(tokens, causal=causal).values()):
-            assert one_score.distances(maps, tokens, causal=causal)[:, i].max() == 0
+        for i, maps in enumerate(parts.members(tokens, causal=causal).values()):
+            assert parts.distances(maps, tokens, causal=causal)[:, i].max() == 0
 
 
 def test_the_sum_of_the_split_parts_under_another_cut():
     g = torch.Generator().manual_seed(0)
     x = torch.randn(9, 8, generator=g, dtype=torch.float64)
     layer = constructed_heads.position_both(3, 5)  # any layer of width 8
-    found = one_score.compare_splits(x, layer, x.mean(0), causal=True)
+    found = parts.compare_splits(x, layer, x.mean(0), causal=True)
     whole = found["path"].sum(0)
     for name in ("in order", "reverse order", "mean of orders", "mean of orders, content cut"):
         np.testing.assert_allclose(found[name].sum(0), whole, rtol=1e-9)
     np.testing.assert_allclose(found["path, content cut"], found["path"], rtol=1e-9, atol=1e-12)
-    moved = one_score.compare_splits(x, layer, x[0], causal=True)
+    moved = parts.compare_splits(x, layer, x[0], causal=True)
     for name in ("path", "in order", "mean of orders"):  # what leaves the content goes to the common part
         np.testing.assert_allclose(moved[name].sum(0), whole, rtol=1e-9)
         assert np.abs(moved[name][0] - found[name][0]).max() > 1e-3
@@ -111,9 +110,9 @@ def test_the_sum_of_the_split_parts_under_another_cut():
 
 def test_the_control_of_gpt2_has_no_semi_bias():
     layer, x = gpt2.read(checkpoints.find("gpt2-mini"), control=True)
-    whole, parts, _, _, gap = one_score.split_layer([x[:16]], layer, True)
+    whole, shares, _, _, gap = parts.split_layer([x[:16]], layer, True)
     assert gap < 1e-9
-    assert not parts[..., 2].any()
+    assert not shares[..., 2].any()
     assert whole.max() < 0.1
 
 
@@ -133,13 +132,13 @@ def met(monkeypatch):
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_survey_runs_where_it_is_asked_to(another, met, monkeypatch):
-    monkeypatch.setattr(one_score, "PASSAGES", 2)
-    monkeypatch.setattr(one_score, "ROWS", 10)  # fewer than the positions: rows are chosen
-    due = one_score.survey(another)
+    monkeypatch.setattr(parts, "PASSAGES", 2)
+    monkeypatch.setattr(parts, "ROWS", 10)  # fewer than the positions: rows are chosen
+    due = parts.survey(another)
     assert set(met) == {torch.Tensor}
     met.clear()
     with pretended():
-        found = one_score.survey(another, device=GPU)
+        found = parts.survey(another, device=GPU)
     assert set(met) == {OnGPU}
     for field in fields(due):
         np.testing.assert_allclose(getattr(found, field.name), getattr(due, field.name), rtol=1e-9, atol=1e-12)
@@ -161,8 +160,9 @@ def test_gpt2s_positions_are_measured_where_it_is_asked_for(met, monkeypatch):
 @pytest.mark.parametrize("causal", [False, True])
 def test_other_splits_stay_where_their_input_lies(causal):
     x = torch.randn(9, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    due = one_score.compare_splits(x, constructed_heads.position_both(3, 5), x.mean(0), causal=causal)
+    layer, origin = constructed_heads.position_both(3, 5), x.mean(0)
+    due = parts.compare_splits(x, layer, origin, causal=causal)
     with pretended():
-        found = one_score.compare_splits(x.to(GPU), constructed_heads.position_both(3, 5).to(GPU), x.mean(0).to(GPU), causal)
+        found = parts.compare_splits(x.to(GPU), layer.to(GPU), origin.to(GPU), causal)
     for name, table in due.items():
         np.testing.assert_allclose(found[name], table, rtol=1e-9, atol=1e-12)

@@ -187,14 +187,14 @@ def test_runs_are_found_where_they_lie(variant_folder, monkeypatch, tmp_path):
             variant_runs.find_run(variant_folder.name, seed, recipe=other)
     monkeypatch.setenv(variant_runs.RUNS, str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    made = variant_runs.find_run("new", recipe=dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=2, warmup=1))
+    recipe = dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=2, warmup=1)
+    made = variant_runs.find_run("new", recipe=recipe)
     assert (made / "report.json").exists()
     assert np.load(made / "trace.npz")["gates"].shape[0] >= 2
 
 
 def test_data_that_do_not_fit_the_vocabulary_are_refused(run, variant_folder, monkeypatch):
-    other = variant_measures.dna_classifier.Data(**{**run.data.__dict__, "tokenizer": variant_runs.dna_classifier.build_tokenizer(
-        [run.data.genes[0].bases])})
+    other = replace(run.data, tokenizer=dna_classifier.build_tokenizer([run.data.genes[0].bases]))
     monkeypatch.setattr(variant_measures.dna_classifier, "make_data", lambda *_: other)
     with pytest.raises(ValueError, match="another vocabulary"):
         variant_measures.open_run(variant_folder)

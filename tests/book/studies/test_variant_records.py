@@ -17,8 +17,7 @@ from analysis.data.dna.splits import Split
 from analysis.surveys import dna_probe
 from analysis.training import dna_classifier
 from book.studies.shared import variant_columns, variant_measures, variant_runs, variant_seeds
-from book.studies.variant_classifier import controls as variant_controls
-from book.studies.variant_classifier import phases
+from book.studies.variant_classifier import controls, phases
 from book.studies.variant_data import real
 from tests.analysis.fake_device import GPU, pretended
 
@@ -225,35 +224,35 @@ def test_real_lineages_are_counted_with_what_was_deposited(small, traced, monkey
 # --- controls and phases
 
 def test_untrained_models_are_those_that_training_began_with(small, traced):
-    control = variant_controls.untrained(0, dna_classifier.shortened(dna_classifier.TINY, sequences=160))
+    control = controls.untrained(0, dna_classifier.shortened(dna_classifier.TINY, sequences=160))
     due = variant_measures.open_run(traced).control(0)
     assert all(torch.equal(a, b) for a, b in zip(control.model.parameters(), due.parameters(), strict=True))
-    other = variant_controls.untrained(1, dna_classifier.TINY)
+    other = controls.untrained(1, dna_classifier.TINY)
     assert not torch.equal(control.model.classifier.weight, other.model.classifier.weight)
     assert not control.model.training
 
 
 def test_controls_are_measured_class_by_class(small):
-    run = variant_controls.untrained(0, dna_classifier.TINY)
-    found = variant_controls.one(0, run)
-    first = variant_controls.firsts(run.data)
+    run = controls.untrained(0, dna_classifier.TINY)
+    found = controls.one(0, run)
+    first = controls.firsts(run.data)
     assert [g.label for g in first] == list(run.data.labels)
     assert [g.name for g in first] == [next(run.data.genes[i].name for i in run.data.parts.test
                                             if run.data.genes[i].label == label) for label in run.data.labels]
     assert found["cone"].shape == (8, 2)
-    assert found["gates"].shape[0] == found["profile"].shape[0] == len(variant_controls.READ)
+    assert found["gates"].shape[0] == found["profile"].shape[0] == len(controls.READ)
     again = variant_measures.survey(run.model, run.data, [first[3]], pad_to=None)[0]
     assert found["cone"][3] == pytest.approx(again["cone"], rel=1e-5)
-    at = [label for label in run.data.labels if label in variant_controls.READ].index(first[3].label)
+    at = [label for label in run.data.labels if label in controls.READ].index(first[3].label)
     assert found["gates"][at] == pytest.approx(again["gates"], abs=1e-4)
-    sums = variant_controls.many_sums(2, run.data, dna_classifier.TINY)
+    sums = controls.many_sums(2, run.data, dna_classifier.TINY)
     last = variant_measures.survey(run.model, run.data, first[-1:], read=False, pad_to=None)[0]
     assert sums[0] == pytest.approx(last["D_sum"], abs=1e-4)
     assert not np.allclose(sums[0], sums[1])
 
 
 def test_controls_and_seeds_are_measured_on_the_device(small, traced, monkeypatch):
-    whole, firsts, correct, passes = (variant_controls.untrained, variant_controls.firsts, variant_measures.correct,
+    whole, firsts, correct, passes = (controls.untrained, controls.firsts, variant_measures.correct,
                                       variant_measures.pass_all)
     used = []
 
@@ -265,16 +264,16 @@ def test_controls_and_seeds_are_measured_on_the_device(small, traced, monkeypatc
         used.append(model.device)
         return passes(model, inputs)
 
-    for module, name, few in ((variant_controls, "untrained", untrained), (variant_controls, "MANY", 2),
-                              (variant_seeds, "SEEDS", (0,)), (variant_controls, "READ", ("Alpha",)),
-                              (variant_controls, "firsts", lambda data: firsts(data)[:2]),
+    for module, name, few in ((controls, "untrained", untrained), (controls, "MANY", 2),
+                              (variant_seeds, "SEEDS", (0,)), (controls, "READ", ("Alpha",)),
+                              (controls, "firsts", lambda data: firsts(data)[:2]),
                               (variant_measures, "correct", lambda *given: correct(*given)[:2]),
                               (variant_measures, "pass_all", pass_all),
                               (variant_runs, "find_run", lambda *_, device: used.append(device) or traced)):
         monkeypatch.setattr(module, name, few)
 
     def computed(device):
-        return variant_controls.compute(device), variant_seeds.compute(device)
+        return controls.compute(device), variant_seeds.compute(device)
 
     due = computed(torch.device("cpu"))
     assert {used.pop() for _ in range(len(used))} == {torch.device("cpu")}
@@ -287,7 +286,7 @@ def test_controls_and_seeds_are_measured_on_the_device(small, traced, monkeypatc
 
 
 def test_attention_within_a_phase(small):
-    run = variant_controls.untrained(0, dna_classifier.TINY)
+    run = controls.untrained(0, dna_classifier.TINY)
     shifted = next(g for g in run.data.genes if len(np.unique(sites.token_phases(g))) > 1)
     found = phases.survey(run.model, run.data, [shifted])
     phase = sites.token_phases(shifted)

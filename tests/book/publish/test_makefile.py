@@ -1,0 +1,108 @@
+"""The Makefile: environments that are whole or started over, and values that reach the commands as they were typed."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PYTHON = """#!/bin/sh
+# Stands in for Python: says what it was called with, creates environments of itself, and knows no ensurepip if told so.
+echo "$@" >> "$LOG"
+case "$*" in
+  *ensurepip*) test -z "$NO_ENSUREPIP" ;;
+  *python%d.%d-venv*) echo python3.11-venv ;;
+  "-m venv"*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+  "-m pip"*) test -z "$PIP" || eval "$PIP" ;;
+esac
+"""
+INTERRUPTED = "kill -INT $PPID; exit 1"  # Ctrl-C reaches the shell too; pip itself ends with 1
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+
+
+@pytest.fixture(params=[name for name in ("sh", "bash") if shutil.which(name)])
+def make(request, tmp_path):
+    """Run make in a folder of its own with a Python that installs nothing; return its status, output and the calls."""
+    for name in ("Makefile", "requirements.txt", "requirements-test.txt", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    python, log = tmp_path / "python", tmp_path / "calls"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+
+    def run(*arguments, **variables):
+        log.write_text("")
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+        command = ["make", f"SHELL={shutil.which(request.param)}", f"PYTHON={python}", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False,
+                              env=clean | {"LOG": str(log)} | variables)
+        return done.returncode, done.stdout + done.stderr, log.read_text()
+
+    return run
+
+
+def venv(tmp_path):
+    return tmp_path / ".venv"
+
+
+def age(path):
+    """Make a file older than what it depends on."""
+    os.utime(path, (0, 0))
+
+
+def test_an_environment_is_created_once(make, tmp_path):
+    assert make("book")[0] == 0
+    assert (venv(tmp_path) / ".ready").exists()
+    status, _, calls = make("book")
+    assert (status, calls) == (0, "-m book build\n")
+
+
+@pytest.mark.parametrize("target", ["book", "lint"])
+def test_an_interrupted_installation_is_started_over(make, tmp_path, target):
+    make("book")
+    age(venv(tmp_path) / ".ready")
+    (venv(tmp_path) / "half-installed").touch()
+    status, _, _ = make(target, PIP=INTERRUPTED)
+    assert status
+    assert not (venv(tmp_path) / ".ready").exists()
+    status, output, _ = make("book")
+    assert status == 0
+    assert "starting over" in output
+    assert not (venv(tmp_path) / "half-installed").exists()
+
+
+def test_a_failing_installation_leaves_what_was_there(make, tmp_path):
+    make("book")
+    status, _, _ = make("lint", PIP="exit 1")  # no network, and nothing that the checks need is installed
+    assert status
+    assert make("book")[2] == "-m book build\n"
+
+
+def test_an_environment_of_someone_else_is_never_removed(make, tmp_path):
+    (tmp_path / "mine" / "bin").mkdir(parents=True)
+    shutil.copy(tmp_path / "python", tmp_path / "mine" / "bin" / "python")
+    make("book", "VENV=mine", PIP=INTERRUPTED)
+    status, output, calls = make("book", "VENV=mine")
+    assert status == 0
+    assert "starting over" not in output
+    assert "-m venv" not in calls
+
+
+def test_a_python_without_venv_gets_the_name_of_the_package(make, tmp_path):
+    status, output, _ = make("book", NO_ENSUREPIP="1")
+    assert status
+    assert "apt install python3.11-venv" in output
+    assert not venv(tmp_path).exists()
+    assert make("book")[0] == 0
+
+
+def test_values_reach_the_command_as_they_were_typed(make):
+    status, _, calls = make("chapter", "C=gates", "MODEL=my bert", "TEXTS=Anna's \"own\" texts.txt")
+    assert status == 0
+    assert calls.endswith("-m book run gates --model my bert --texts Anna's \"own\" texts.txt\n")
+
+
+def test_a_chapter_without_other_inputs_is_executed_in_the_book(make):
+    assert make("chapter", "C=gates")[2].endswith("-m book build --chapter gates\n")
+    assert "Name the chapter" in make("chapter")[1]
