@@ -4,7 +4,8 @@ import nbformat
 
 
 def _cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-    return [cell for cell in notebook.cells if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])]
+    return [cell for cell in notebook.cells
+            if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])]
 
 
 def names(notebook: nbformat.NotebookNode) -> list[str]:
