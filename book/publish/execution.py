@@ -99,14 +99,22 @@ def executed_cells(page: str, key: str | None = None) -> list[dict]:
     return body["cells"] if body["digest"] == (key or digest(page)) else []
 
 
+def is_notebook(page: Path) -> bool:
+    """Say whether a page has cells to execute."""
+    return "```{code-cell}" in page.read_text(encoding="utf-8")
+
+
 def chapter(name: str) -> str:
-    """Return the page of that name, or the only one whose name begins or ends so: ``gates`` is ``bert-gates``."""
-    known = sorted(p.stem for p in (ROOT / "book").glob("*.md"))
-    found = [page for page in known if page == name] or [
-        page for page in known if page.endswith(f"-{name}") or page.startswith(f"{name}-")]
-    if len(found) != 1:
-        raise LookupError(f"there is no chapter {name!r}; the pages are {', '.join(known)}")
-    return found[0]
+    """Return the chapter of that name, or the only one whose name begins or ends so: ``gates`` is ``bert-gates``."""
+    known = sorted(page.stem for page in (ROOT / "book").glob("*.md") if is_notebook(page))
+    if name in known:
+        return name
+    alike = [page for page in known if page.endswith(f"-{name}") or page.startswith(f"{name}-")]
+    if len(alike) > 1:
+        raise LookupError(f"{name!r} may be more than one chapter: {', '.join(alike)}")
+    if not alike:
+        raise LookupError(f"there is no chapter {name!r}; the chapters are {', '.join(known)}")
+    return alike[0]
 
 
 def environment(private: Path | None = None) -> None:

@@ -28,11 +28,6 @@ class Failed(ValueError):
     """A cell of the chapter raised; the message says which and why."""
 
 
-def is_notebook(path: Path) -> bool:
-    """Say whether a page has cells to execute."""
-    return "```{code-cell}" in path.read_text(encoding="utf-8")
-
-
 def read(chapter: str):
     """Read a chapter as a notebook, with the reader of the book."""
     from myst_nb.core.read import read_myst_markdown_notebook
@@ -113,7 +108,7 @@ def project(folder: Path, notebook, chapter: str) -> Path:
     (folder / "_config.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     beside = [name for name in BESIDE if name != chapter and (execution.ROOT / "book" / f"{name}.md").exists()]
     for name in beside:
-        if is_notebook(path := execution.ROOT / "book" / f"{name}.md"):
+        if execution.is_notebook(path := execution.ROOT / "book" / f"{name}.md"):
             nbformat.write(read(name), folder / "book" / f"{name}.ipynb")
         else:
             shutil.copyfile(path, folder / "book" / path.name)

@@ -138,4 +138,4 @@ def test_the_command_line_hands_everything_on(monkeypatch):
 def test_an_unknown_chapter_is_refused_by_name(monkeypatch, capsys):
     monkeypatch.setattr(build, "build", lambda *_, **__: pytest.fail("was built"))
     assert main(["build", "--chapter", "no-such"]) == 2
-    assert "there is no chapter 'no-such'; the pages are" in capsys.readouterr().err
+    assert "there is no chapter 'no-such'; the chapters are" in capsys.readouterr().err
