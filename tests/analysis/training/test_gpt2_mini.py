@@ -110,8 +110,7 @@ def test_what_cannot_be_trained_is_refused_before_it_starts(tmp_path):
 
 def test_the_command_line_trains_goes_on_and_refuses(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(texts, "corpus", lambda held_out=False: TINY[held_out])
-    monkeypatch.setenv("ANALYSIS_DEVICE", "cpu")
-    given = ["train", "gpt2-mini", "--steps", "3", "--out", str(tmp_path)]
+    given = ["train", "gpt2-mini", "--steps", "3", "--out", str(tmp_path), "--device", "cpu"]
     assert main(given) == 0
     said = capsys.readouterr().out
     assert "after      0 steps: held-out loss" in said
