@@ -11,7 +11,8 @@ from axe_playwright_python.base import AXE_SCRIPT
 from tests.book.pages.book_pages import PAGES
 
 pytestmark = pytest.mark.browser
-MADE = ["search", "genindex", "prf-prf", "py-modindex", "_modules/index", "_modules/analysis/maps/streaming", "one-page"]
+MADE = ["search", "genindex", "prf-prf", "py-modindex", "_modules/index", "_modules/analysis/maps/streaming",
+        "one-page"]
 WHOLE = "one-page"  # the chapters again, whose contents are checked page by page
 CONTRAST = "runOnly: ['color-contrast']"
 STRUCTURE = "rules: {'color-contrast': {enabled: false}}"
