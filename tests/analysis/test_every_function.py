@@ -14,6 +14,7 @@ one row alone, one column or row more, whole, half and complex numbers, and a li
 import copy
 import importlib
 import inspect
+import itertools
 import re
 import typing
 from collections.abc import Callable
@@ -37,8 +38,10 @@ INTERNAL = {
     "analysis.maps.gates.points": "read by read_gates, which checks the maps",
     "analysis.maps.gates.shear": "read by read_gates, which checks the maps",
     "analysis.maps.gates.segmentation": "read by read_gates, which checks the maps",
-    "analysis.transformer.attention.check_input": "is itself the check", "analysis.transformer.activations.check_keep": "is itself the check",
-    "analysis.core.checks.check_real": "is itself the check", "analysis.core.checks.all_finite": "is itself the check",
+    "analysis.core.checks": "are themselves the checks",
+    "analysis.transformer.attention.check_input": "is itself the check",
+    "analysis.transformer.activations.check_keep": "is itself the check",
+    "analysis.transformer.head_layout.check_blocks": "is itself the check",
     "analysis.statistics.exact_sums.refuse_overflow": "is itself the check",
     "analysis.matrices.exact_rank.first_counterexample": "hands the matrices to the claim, and reads none",
     "analysis.matrices.singular_values.by_gram": "called by product_singular_values, which checks the factors",
@@ -94,7 +97,8 @@ CALLS = {
     "decomposition.qk_ov.match": {"patterns": draw(HEADS, POSITIONS, MODEL), "x": X, "channel": CHANNEL},
     "decomposition.qk_ov.deliver": {"attention": MAPS, "messages": draw(HEADS, POSITIONS, MODEL)},
     "decomposition.qk_ov.attend_by_patterns": {"x": X, "weights": LAYER},
-    "decomposition.qk_ov.change_gauge": {"weights": LAYER, "G": draw(HEADS, CHANNEL, CHANNEL), "H": draw(HEADS, CHANNEL, CHANNEL)},
+    "decomposition.qk_ov.change_gauge": {"weights": LAYER, "G": draw(HEADS, CHANNEL, CHANNEL),
+                                         "H": draw(HEADS, CHANNEL, CHANNEL)},
     "transformer.positional_encodings.rotary_scores": {"x": draw(POSITIONS, 4), "weights": AttentionWeights(
         *(draw(*s) for s in [(1, 4, 2)] * 3 + [(1, 2, 4)] + [(1, 2)] * 3 + [(4,)]))},
     "decomposition.bilinear_form.homogeneous": {"x": X},
@@ -109,7 +113,8 @@ CALLS = {
     "maps.attribution.in_order": {"parts": PARTS, "order": (1, 0), "visible": KEEP},
     "maps.attribution.shapley": {"parts": PARTS, "visible": KEEP},
     "transformer.constructed_heads.embed": {"tokens": TOKENS, "vocab": VOCAB},
-    "transformer.constructed_heads.attention_map": {"layer": constructed_heads.uniform(VOCAB, POSITIONS), "tokens": TOKENS},
+    "transformer.constructed_heads.attention_map": {"layer": constructed_heads.uniform(VOCAB, POSITIONS),
+                                                    "tokens": TOKENS},
     "maps.distance.mean_total_variation": {"maps": MAPS, "others": MAPS},
     "representations.normality_power.at_other_size": {"statistics": np.array([0.02, 0.06]), "size": 64, "other": 32,
                             "rng": np.random.default_rng(0), "draws": 50},
@@ -120,7 +125,8 @@ CALLS = {
     "matrices.exact_rank.solution": {"A": np.array([[1, 2], [2, 5]]), "x": [1, 0]},
     "matrices.exact_rank.rank_change": {"A": np.array([[1, 2], [2, 4]]), "x": [1, 2], "y": [1, 2]},
     "transformer.activations.LayerActivations.only": {"self": PASSED[0], "keep": KEEP},
-    "maps.streaming.MapStatistics.attend": {"self": streaming.MapStatistics(1, HEADS, POSITIONS), "layer": 0, "query": HEADWISE,
+    "maps.streaming.MapStatistics.attend": {"self": streaming.MapStatistics(1, HEADS, POSITIONS), "layer": 0,
+                                            "query": HEADWISE,
                                     "key": HEADWISE, "value": HEADWISE, "scale": 0.5},
     "statistics.exact_sums.Moments.add": {"self": exact_sums.Moments((POSITIONS, MODEL)), "values": X},
     "decomposition.score_terms.score_terms": {"x": X, "weights": LAYER},
@@ -130,7 +136,8 @@ CALLS = {
     "transformer.induction.embed": {"tokens": TOKENS, "head": HEAD},
     "transformer.induction.step": {"x": induction.embed(TOKENS, HEAD), "layer": HEAD.first},
     "transformer.induction.run": {"tokens": TOKENS, "head": HEAD},
-    "transformer.induction.predict_next": {"tokens": TOKENS, "vocab": VOCAB, "similarity": torch.eye(VOCAB, dtype=torch.float64)},
+    "transformer.induction.predict_next": {"tokens": TOKENS, "vocab": VOCAB,
+                                           "similarity": torch.eye(VOCAB, dtype=torch.float64)},
     "transformer.induction.earlier_matches": {"tokens": TOKENS},
     "transformer.induction.mean_of_successors": {"tokens": TOKENS, "vocab": VOCAB},
     "transformer.induction.prefix_matching": {"attention": MAPS, "tokens": TOKENS},
@@ -154,7 +161,8 @@ CALLS = {
     "decomposition.block_mixing.off_diagonal_share": {"coupling": draw(3, 3).abs()},
     "decomposition.block_mixing.interaction": {"function": square, "a": X, "b": Y, "blocks": 2, "pair": (0, 1)},
     "decomposition.block_mixing.additive_share": {"function": square, "rows": X, "blocks": 2, "generator": generator()},
-    "decomposition.block_mixing.expand_score": {"parts": draw(2, POSITIONS, MODEL), "W_Q": LAYER.W_Q[0], "W_K": LAYER.W_K[0],
+    "decomposition.block_mixing.expand_score": {"parts": draw(2, POSITIONS, MODEL), "W_Q": LAYER.W_Q[0],
+                                                "W_K": LAYER.W_K[0],
                                  "b_Q": LAYER.b_Q[0], "b_K": LAYER.b_K[0]},
     "decomposition.block_mixing.vanishing": {"terms": draw(2, 2, 3, 3)},
     "maps.entropy.relative_entropy": {"attention": MAPS},
@@ -208,7 +216,8 @@ CALLS = {
     "transformer.attention_only.score_heads": {"model": ONLY, "tokens": TOKENS[None]},
     "transformer.attention_only.k_composition": {"model": ONLY, "share": draw(HEADS)},
     "transformer.attention_only.found_on": {"scores": SCORES},
-    "transformer.layernorm_scale.inverse_sigma": {"tokens": draw(VOCAB, MODEL), "positions": X, "frequency": draw(VOCAB).abs()},
+    "transformer.layernorm_scale.inverse_sigma": {"tokens": draw(VOCAB, MODEL), "positions": X,
+                                                  "frequency": draw(VOCAB).abs()},
     "maps.locality.position_scores": {"p": X, "width": draw(POSITIONS).abs(), "folded": LAYER},
     "maps.locality.causal_attention": {"scores": SCORES},
     "maps.locality.nearest_mass": {"attention": MAPS},
@@ -225,13 +234,16 @@ CALLS = {
     "maps.gates.reader.read_gates": {"attention": LONG},
     "maps.gates.reader.shuffle_rows": {"attention": LONG, "generator": generator()},
 }
-ALONE = {("no axis", name) for name in ("representations.normality.p_value", "statistics.exact_sums.fixed", "statistics.exact_sums.add")}
+ALONE = {("no axis", name) for name in ("representations.normality.p_value", "statistics.exact_sums.fixed",
+                                        "statistics.exact_sums.add")}
 """Take each number by itself, so one number will do."""
-NOTHING = {("no column", *which) for which in (("representations.normality.without", "dropped"), ("matrices.exact_rank.exact_rank", "matrix"),
-                                               ("matrices.exact_rank.solution", "A"))} | {("no row", "matrices.singular_values.augment", "W")}
+NOTHING = {("no column", "representations.normality.without", "dropped"),
+           ("no column", "matrices.exact_rank.exact_rank", "matrix"),
+           ("no column", "matrices.exact_rank.solution", "A"), ("no row", "matrices.singular_values.augment", "W")}
 """Arguments that may be empty: what is left is a result from none, a rank of 0, no solution, the bias alone."""
 ROUNDED = {"decomposition.folding.apply_folded": "what it allows a row's sum to miss depends on the precision",
-           "matrices.rank.numerical_rank": "so does the tolerance that it returns", "matrices.rank.ranks_through_norm": "so does its"}
+           "matrices.rank.numerical_rank": "so does the tolerance that it returns",
+           "matrices.rank.ranks_through_norm": "so does its"}
 
 
 def modules():
@@ -272,12 +284,15 @@ def test_every_function_has_a_call_here():
     due = {name for name in FUNCTIONS
            if not {f"analysis.{name}", f"analysis.{name}".rpartition(".")[0]} & INTERNAL.keys()}
     assert due - CALLS.keys() == set()
-    assert {name for name in CALLS if name not in due and not name.startswith("representations.layer_profile.")} == set()
+    assert {name for name in CALLS.keys() - due if not name.startswith("representations.layer_profile.")} == set()
 
 
 def test_what_is_annotated_is_found():
-    assert {"maps.attribution.divergence", "matrices.symmetry.symmetric_signature", "transformer.activations.LayerActivations.only", "decomposition.bilinear_form.split_blocks"} <= FUNCTIONS.keys()
-    assert not {"decomposition.bilinear_form.bordered", "matrices.exact_rank.small_matrices", "transformer.head_layout.block_of"} & FUNCTIONS.keys()
+    assert {"maps.attribution.divergence", "matrices.symmetry.symmetric_signature",
+            "transformer.activations.LayerActivations.only",
+            "decomposition.bilinear_form.split_blocks"} <= FUNCTIONS.keys()
+    assert not {"decomposition.bilinear_form.bordered", "matrices.exact_rank.small_matrices",
+                "transformer.head_layout.block_of"} & FUNCTIONS.keys()
     assert not [name for name, function in FUNCTIONS.items()
                 if set(inspect.signature(function).parameters) - set(typing.get_type_hints(function)) - {"self"}]
 
@@ -292,6 +307,17 @@ def call(name, **spoilt):
 @pytest.mark.parametrize("name", CALLS)
 def test_the_call_is_valid(name):
     call(name)
+
+
+def failures(check, cases):
+    """Return what a check says of the cases that fail it, so that one test reports all of them."""
+    messages = []
+    for case in cases:
+        try:
+            check(*case)
+        except AssertionError as error:
+            messages.append(f"{case}: {error}")
+    return messages
 
 
 def spoil(tensor, how):
@@ -311,12 +337,10 @@ def spoil(tensor, how):
             "deeper": lambda: torch.stack([tensor, tensor])}[how]()
 
 
-def cases():
-    for name, arguments in CALLS.items():
-        for argument, value in arguments.items():
-            for how in ways(value):
-                if (how, name) not in ALONE and (how, name, argument) not in NOTHING:
-                    yield name, argument, how
+def spoilt_arguments(name):
+    """Return each argument of a function's call with each way to spoil it."""
+    return [(name, argument, how) for argument, value in CALLS[name].items() for how in ways(value)
+            if (how, name) not in ALONE and (how, name, argument) not in NOTHING]
 
 
 def ways(value):
@@ -344,8 +368,12 @@ def numbers(result):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(("name", "argument", "how"), list(cases()))
-def test_bad_input_is_refused_by_name_or_visibly_passed_on(name, argument, how):
+@pytest.mark.parametrize("name", CALLS)
+def test_bad_input_is_refused_by_name_or_visibly_passed_on(name):
+    assert failures(check_bad_input, spoilt_arguments(name)) == []
+
+
+def check_bad_input(name, argument, how):
     spoilt = spoil(CALLS[name][argument], how)
     refusal, found = None, []
     try:
@@ -378,13 +406,20 @@ def in_precision(value, dtype):
     return [in_precision(part, dtype) for part in value] if isinstance(value, list) else value
 
 
+def scaled_arguments(name):
+    """Return each floating argument of a function's call with each size to scale it to."""
+    return [(name, argument, size) for size in (1e25, 1e-25) for argument, value in CALLS[name].items()
+            if isinstance(value, torch.Tensor) and value.is_floating_point()]
+
+
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("size", [1e25, 1e-25])
-@pytest.mark.parametrize(("name", "argument"), [
-    (name, argument) for name, given in CALLS.items() if name not in ROUNDED for argument, value in given.items()
-    if isinstance(value, torch.Tensor) and value.is_floating_point()])
-def test_what_overflows_or_vanishes_becomes_no_other_number(name, argument, size):
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in ROUNDED and scaled_arguments(name)])
+def test_what_overflows_or_vanishes_becomes_no_other_number(name):
     """In float32 the squares are infinite or 0, in float64 not: they agree, or the first refuses or is no number."""
+    assert failures(check_scaled_input, scaled_arguments(name)) == []
+
+
+def check_scaled_input(name, argument, size):
     given = {key: in_precision(value, torch.float32) for key, value in CALLS[name].items()
              if not isinstance(value, torch.Generator | np.random.Generator)}
     given[argument] = given[argument] * size
@@ -399,13 +434,11 @@ def test_what_overflows_or_vanishes_becomes_no_other_number(name, argument, size
         torch.testing.assert_close(mine[seen].double(), right[seen].double(), rtol=0, atol=near)
 
 
-WEIGHTS = [(weights, field.name) for weights in (LAYER, NORM, MLP, uniform.any_input(3)) for field in fields(weights)
-           if isinstance(getattr(weights, field.name), torch.Tensor)]
-
-
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("how", ["nan", "no column", "no axis", "whole", "half"])
-@pytest.mark.parametrize(("weights", "field"), WEIGHTS)
-def test_weights_refuse_a_bad_field_by_name(weights, field, how):
-    with pytest.raises((TypeError, ValueError), match=field):
-        replace(weights, **{field: spoil(getattr(weights, field), how)})
+@pytest.mark.parametrize("weights", [LAYER, NORM, MLP, uniform.any_input(3)],
+                         ids=lambda weights: type(weights).__name__)
+def test_weights_refuse_a_bad_field_by_name(weights):
+    tensors = [field.name for field in fields(weights) if isinstance(getattr(weights, field.name), torch.Tensor)]
+    for field, how in itertools.product(tensors, ["nan", "no column", "no axis", "whole", "half"]):
+        with pytest.raises((TypeError, ValueError), match=field):
+            replace(weights, **{field: spoil(getattr(weights, field), how)})
