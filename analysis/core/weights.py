@@ -59,6 +59,8 @@ class AttentionWeights(_Frozen):
         If shapes disagree or an entry is not finite; the message names the field.
     """
 
+    noun = "the weights"  # in messages
+
     W_Q: Float[Tensor, "head model channel"]
     W_K: Float[Tensor, "head model channel"]
     W_V: Float[Tensor, "head model channel"]
@@ -102,6 +104,8 @@ class AttentionWeights(_Frozen):
 class LayerNormWeights(_Frozen):
     """One LayerNorm: ``(y - mean) / sqrt(var + eps) * gain + bias``, ``gain`` and ``bias`` of shape ``(model,)``."""
 
+    noun = "the LayerNorm"
+
     gain: Float[Tensor, " model"]
     bias: Float[Tensor, " model"]
     eps: float = 1e-5
@@ -117,13 +121,15 @@ class LayerNormWeights(_Frozen):
 
 @dataclass(frozen=True)
 class MlpWeights(_Frozen):
-    """One perceptron: ``act(x W_in + b_in) W_out + b_out`` with ``W_in (model hidden)``, ``W_out (hidden model)``.
+    """One MLP: ``act(x W_in + b_in) W_out + b_out`` with ``W_in (model hidden)``, ``W_out (hidden model)``.
 
     Raises
     ------
     ValueError
         If shapes disagree or an entry is not finite; the message names the field.
     """
+
+    noun = "the MLP"
 
     W_in: Float[Tensor, "model hidden"]
     b_in: Float[Tensor, " hidden"]
