@@ -48,6 +48,7 @@ class _Rule:
     place: int
     optional: bool
     finite: bool
+    mixed: bool
     kind: _Kind
     axes: tuple[str, ...]
     shared: tuple[str, ...]
@@ -90,7 +91,8 @@ class _Promise(threading.local):
 _promise = _Promise()
 
 
-def checked(function: Callable | None = None, /, *, finite: bool | str | Sequence[str] = False) -> Callable:
+def checked(function: Callable | None = None, /, *, finite: bool | str | Sequence[str] = False,
+            mixed: bool = False) -> Callable:
     """Make a function refuse, before it computes, what does not have the form that its annotations give its tensors.
 
     They are read once, here. Refused is what is no tensor, or complex; what is annotated ``Float`` and is not in
@@ -109,6 +111,8 @@ def checked(function: Callable | None = None, /, *, finite: bool | str | Sequenc
     finite
         Whether nan and infinity are refused too: in all floating tensors, or in the named ones. For functions that
         would hide them; a formula passes them on.
+    mixed
+        Whether the floating arguments may differ in their dtype, as where each is ranked, or all become float64.
 
     Raises
     ------
@@ -126,9 +130,9 @@ def checked(function: Callable | None = None, /, *, finite: bool | str | Sequenc
     ValueError: gain must be (3,) in torch.float32 on cpu to fit rows, got (1,) in torch.float32 on cpu
     """
     if function is None:
-        return functools.partial(checked, finite=finite)
+        return functools.partial(checked, finite=finite, mixed=mixed)
     parameters = inspect.signature(function).parameters.values()
-    rules = _read(function.__qualname__, parameters, finite)
+    rules = [replace(rule, mixed=mixed) for rule in _read(function.__qualname__, parameters, finite)]
     floats = [rule for rule in rules if rule.kind is _FLOATS and rule.owner is None]
     demand = 2 if any(rule.finite for rule in floats) else 1
     promise = 2 if all(rule.finite for rule in floats) else 1
@@ -171,7 +175,7 @@ def _hold(rules: Sequence[_Rule], args: tuple, kwargs: dict) -> None:
             elif first is None:
                 first = tensor
             else:
-                fits = fits and tensor.dtype is first.dtype and tensor.device == first.device
+                fits = fits and (rule.mixed or tensor.dtype is first.dtype) and tensor.device == first.device
             if not fits:
                 _refuse(rules, args, kwargs, rule, tensor)
     for rule in rules:
@@ -201,7 +205,7 @@ def _refuse(rules: Sequence[_Rule], args: tuple, kwargs: dict, rule: _Rule, tens
     if rule.kind.check is check_mask:
         raise ValueError(f"{name} must be a bool tensor of shape {tuple(shape)} to fit {noun}, got "
                          f"{tuple(tensor.shape)} in {tensor.dtype}")
-    check_fit(name, tensor, shape, noun, like)
+    check_fit(name, tensor.to(like.dtype) if rule.mixed else tensor, shape, noun, like)
 
 
 def _read(name: str, parameters: Iterable[inspect.Parameter], finite: bool | str | Sequence[str]) -> list[_Rule]:
@@ -223,7 +227,7 @@ def _read(name: str, parameters: Iterable[inspect.Parameter], finite: bool | str
             axes = tuple(axes if exact else axes[1:])
             rules.append(_Rule(
                 parameter.name, sys.maxsize if parameter.kind is parameter.KEYWORD_ONLY else place, type(None) in arms,
-                wanted and not path and kind is _FLOATS, kind, axes, (), exact, owner if path else None, path,
+                wanted and not path and kind is _FLOATS, False, kind, axes, (), exact, owner if path else None, path,
                 attrgetter(path), several))
     if not rules:
         raise TypeError(f"{name} has no argument whose annotation says anything about a tensor")

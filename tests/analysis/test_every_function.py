@@ -217,7 +217,7 @@ CALLS = {
     "maps.locality.peak_distance": {"attention": MAPS},
     "maps.locality.position_only": {"own": draw(HEADS, POSITIONS), "both": SCORES, "first": 2},
     "statistics.correlation.rank_correlation": {"a": X[:, 0], "b": X[:, 1]},
-    "statistics.correlation.partial_rank_correlation": {"a": X[:, 0], "b": X[:, 1], "given": X[:, 2]},
+    "statistics.correlation.partial_rank_correlation": {"a": X[:, 0], "b": X[:, 1], "control": X[:, 2]},
     "statistics.correlation.recency": {"scores": SCORES},
     "maps.locality.position_share": {"states": draw(3, POSITIONS, MODEL)},
     "transformer.mlp.apply_mlp": {"x": X, "weights": MLP},

@@ -41,6 +41,11 @@ def move(rows: Float[Tensor, "*any model"], mean: Float[Tensor, " model"]):
     return rows + mean
 
 
+@checked(mixed=True)
+def weigh(values: Float[Tensor, " item"], weights: Float[Tensor, " item"]):
+    return values.double() @ weights.double()
+
+
 @checked
 def read(x: Float[Tensor, "*batch position model"], weights: AttentionWeights, ln: LayerNormWeights | None = None):
     return x
@@ -81,6 +86,10 @@ def read_all(x: Float[Tensor, "position model"], layers: Sequence[AttentionWeigh
     (lambda: square(ONES[:, :2], torch.zeros(3).long()), ValueError,
      "tokens must be (2,) in torch.int64 on cpu to fit matrix, got (3,) in torch.int64 on cpu"),
     (lambda: move(ONES, ONES[0] / 0), ValueError, "mean holds entries that are not finite (nan or inf)"),
+    (lambda: weigh(ONES[0], ONES[0, :2].double()), ValueError,
+     "weights must be (3,) in torch.float32 on cpu to fit values, got (2,) in torch.float32 on cpu"),
+    (lambda: weigh(ONES[0], ONES[0].half()), ValueError,
+     "weights must be in float32 or float64, got torch.float16: convert it"),
     (lambda: read(ONES, WEIGHTS), ValueError,
      "x must be (2, 4) in torch.float32 on cpu to fit the weights, got (2, 3) in torch.float32 on cpu"),
     (lambda: read(torch.ones(1, 4).double(), WEIGHTS), ValueError,
@@ -111,6 +120,7 @@ def test_what_a_signature_allows_passes():
     narrow = AttentionWeights(*[torch.ones(1, 4, 2)] * 3, torch.ones(1, 2, 4), *[torch.ones(1, 2)] * 3, torch.ones(4))
     assert read_all(torch.ones(1, 4), (WEIGHTS, narrow)) is not None  # other heads, which no other argument has
     assert read_all(torch.ones(1, 4), []) is not None
+    assert weigh(ONES[0], ONES[0].double()) == 3
 
 
 def test_missing_and_unknown_arguments_are_python_s_own_errors():
