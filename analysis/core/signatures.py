@@ -41,7 +41,8 @@ _ABSENT = object()
 class _Rule:
     """What a signature says of one argument.
 
-    ``axes`` are the last ones of its tensor; ``shared`` the same from the end, empty where no other argument has them.
+    ``axes`` are the last ones of its tensor; ``shared`` the same from the end, empty where no other argument has them;
+    ``batch`` the name of all axes before them, if another argument has it.
     """
 
     name: str
@@ -52,6 +53,7 @@ class _Rule:
     kind: _Kind
     axes: tuple[str, ...]
     shared: tuple[str, ...]
+    batch: str
     exact: bool
     owner: type | None
     path: str
@@ -98,8 +100,8 @@ def checked(function: Callable | None = None, /, *, finite: bool | str | Sequenc
     They are read once, here. Refused is what is no tensor, or complex; what is annotated ``Float`` and is not in
     float32 or float64, ``Int`` and not of whole numbers, ``Bool`` and no mask; what lacks a named axis or has it empty;
     and of two arguments the second if they give one name of an axis two sizes, or are floating in two dtypes or on two
-    devices. Weights (a dataclass) stand for the axes of their first tensor: ``head``, ``model``, ``channel``. Axes
-    before the named ones (``*batch``) may broadcast and are not compared.
+    devices. Weights (a dataclass) stand for the axes of their first tensor: ``head``, ``model``, ``channel``. The axes
+    before the last ones are compared, too, if they share a name (``*batch``).
 
     While a checked function runs, the checked functions that it calls do not check again, unless they refuse nan and
     infinity and it did not. One that takes a callable vouches for nothing that this is called with.
@@ -157,7 +159,7 @@ def checked(function: Callable | None = None, /, *, finite: bool | str | Sequenc
 
 def _hold(rules: Sequence[_Rule], args: tuple, kwargs: dict) -> None:
     """Hold the arguments of a call to the rules: quick where all is well, and only else in search of what is wrong."""
-    sizes: dict[str, int] = {}
+    sizes: dict[str, int | tuple[int, ...]] = {}
     first = None
     for rule in rules:
         value = rule.argument(args, kwargs)
@@ -170,6 +172,9 @@ def _hold(rules: Sequence[_Rule], args: tuple, kwargs: dict) -> None:
             fits = len(shape) == len(rule.axes) if rule.exact else len(shape) >= len(rule.axes)
             for axis, size in zip(rule.shared, reversed(shape)):  # a shape may have more axes in front
                 fits = fits and size and (not axis or sizes.setdefault(axis, size) == size)
+            if fits and rule.batch:
+                batch = shape[:len(shape) - len(rule.axes)]
+                fits = sizes.setdefault(rule.batch, batch) == batch
             if rule.kind is not _FLOATS:
                 fits = fits and 0 not in shape
             elif first is None:
@@ -189,7 +194,7 @@ def _refuse(rules: Sequence[_Rule], args: tuple, kwargs: dict, rule: _Rule, tens
     rule.kind.check(name, tensor, *rule.axes, exact=rule.exact)
     shape = list(tensor.shape)
     like, noun = tensor, rule.noun
-    bound: dict[str, tuple[int, str]] = {}
+    bound: dict[str, tuple[Any, str]] = {}
     for other in rules[:rules.index(rule) + 1]:
         value = other.argument(args, kwargs)
         for earlier in () if value is _ABSENT else other.tensors(value):
@@ -197,9 +202,13 @@ def _refuse(rules: Sequence[_Rule], args: tuple, kwargs: dict, rule: _Rule, tens
                 like, noun = earlier, other.noun
             for axis, size in zip(other.shared, reversed(earlier.shape)):
                 bound.setdefault(axis, (size, other.noun))
+            bound.setdefault(other.batch, (earlier.shape[:earlier.ndim - len(other.axes)], other.noun))
     for place, axis in enumerate(rule.shared, 1):
         if axis and bound[axis][0] != shape[-place]:
             shape[-place], noun = bound[axis]
+    batch = len(shape) - len(rule.axes)
+    if rule.batch and tuple(shape[:batch]) != bound[rule.batch][0]:
+        shape[:batch], noun = bound[rule.batch]
     if noun == rule.name:
         raise ValueError(f"{name} must be square, ({', '.join(rule.axes)}), got shape {tuple(tensor.shape)}")
     if rule.kind.check is check_mask:
@@ -224,20 +233,20 @@ def _read(name: str, parameters: Iterable[inspect.Parameter], finite: bool | str
             kind = next(kind for dtype, kind in _KINDS.items() if dtype in annotation.dtypes)
             axes = annotation.dim_str.split()
             exact = not axes[0].startswith(("*", "..."))
-            axes = tuple(axes if exact else axes[1:])
+            batch, axes = ("", axes) if exact else (axes[0], axes[1:])
             rules.append(_Rule(
                 parameter.name, sys.maxsize if parameter.kind is parameter.KEYWORD_ONLY else place, type(None) in arms,
-                wanted and not path and kind is _FLOATS, False, kind, axes, (), exact, owner if path else None, path,
-                attrgetter(path), several))
+                wanted and not path and kind is _FLOATS, False, kind, tuple(axes), (), batch, exact,
+                owner if path else None, path, attrgetter(path), several))
     if not rules:
         raise TypeError(f"{name} has no argument whose annotation says anything about a tensor")
     if finite and not any(rule.finite for rule in rules):
         raise TypeError(f"finite must name floating tensors among the arguments of {name}, got {finite}")
-    uses = Counter(axis for rule in rules for axis in rule.axes)
+    uses = Counter(axis for rule in rules for axis in (*rule.axes, rule.batch))
     for i, rule in enumerate(rules):
         alone = Counter(rule.axes) if rule.several else Counter(set(rule.axes))  # layers may differ in what none reads
-        rules[i] = replace(rule, shared=tuple(axis if axis.isidentifier() and uses[axis] > alone[axis] else ""
-                                              for axis in reversed(rule.axes)))
+        rules[i] = replace(rule, batch=rule.batch if uses[rule.batch] > 1 and rule.batch != "..." else "", shared=tuple(
+            axis if axis.isidentifier() and uses[axis] > alone[axis] else "" for axis in reversed(rule.axes)))
     return sorted(rules, key=lambda rule: rule.owner is None)
 
 

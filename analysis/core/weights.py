@@ -76,9 +76,9 @@ class AttentionWeights(_Frozen):
         head, model, channel = self.W_Q.shape
         if not head * model * channel:
             raise ValueError(f"W_Q must have heads, a width and channels, got shape {tuple(self.W_Q.shape)}")
-        due = {"W_K": (head, model, channel), "W_V": (head, model, channel), "W_O": (head, channel, model),
-               "b_Q": (head, channel), "b_K": (head, channel), "b_V": (head, channel), "b_O": (model,)}
-        for name, shape in due.items():
+        shapes = {"W_K": (head, model, channel), "W_V": (head, model, channel), "W_O": (head, channel, model),
+                  "b_Q": (head, channel), "b_K": (head, channel), "b_V": (head, channel), "b_O": (model,)}
+        for name, shape in shapes.items():
             if tuple(getattr(self, name).shape) != shape:
                 raise ValueError(f"{name} must have shape {shape} to fit W_Q, "
                                  f"got {tuple(getattr(self, name).shape)}")

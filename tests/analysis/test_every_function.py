@@ -230,8 +230,8 @@ CALLS = {
 ALONE = {("no axis", name) for name in ("representations.normality.p_value", "statistics.exact_sums.fixed", "statistics.exact_sums.add")}
 """Take each number by itself, so one number will do."""
 NOTHING = {("no column", *which) for which in (("representations.normality.without", "dropped"), ("matrices.exact_rank.exact_rank", "matrix"),
-                                               ("matrices.exact_rank.solution", "A"))} | {("no row", "matrices.singular_values.augment", "W")}
-"""Arguments that may be empty: what is left is a result from none, a rank of 0, no solution, the bias alone."""
+                                               ("matrices.exact_rank.solution", "A"))}
+"""Arguments that may be empty: what is left is a result from none, a rank of 0, no solution."""
 ROUNDED = {"decomposition.folding.apply_folded": "what it allows a row's sum to miss depends on the precision",
            "matrices.rank.numerical_rank": "so does the tolerance that it returns", "matrices.rank.ranks_through_norm": "so does its"}
 

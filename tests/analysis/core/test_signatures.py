@@ -21,7 +21,7 @@ WEIGHTS = AttentionWeights(*[torch.ones(2, 4, 3)] * 3, torch.ones(2, 3, 4), *[to
 
 @checked
 def add(a: Float[Tensor, "*any row column"], b: Float[Tensor, "row column"] | None = None, *,
-        keep: Bool[Tensor, "*any row"] | None = None):
+        keep: Bool[Tensor, "*other row"] | None = None):
     """Add."""
     return a if b is None else a + b
 
@@ -44,6 +44,11 @@ def move(rows: Float[Tensor, "*any model"], mean: Float[Tensor, " model"]):
 @checked(mixed=True)
 def weigh(values: Float[Tensor, " item"], weights: Float[Tensor, " item"]):
     return values.double() @ weights.double()
+
+
+@checked
+def average(rows: Float[Tensor, "*batch row column"], shares: Float[Tensor, "*batch row"]):
+    return shares[..., None, :] @ rows
 
 
 @checked
@@ -88,6 +93,8 @@ def read_all(x: Float[Tensor, "position model"], layers: Sequence[AttentionWeigh
     (lambda: move(ONES, ONES[0] / 0), ValueError, "mean holds entries that are not finite (nan or inf)"),
     (lambda: weigh(ONES[0], ONES[0, :2].double()), ValueError,
      "weights must be (3,) in torch.float32 on cpu to fit values, got (2,) in torch.float32 on cpu"),
+    (lambda: average(ONES[None], ONES[:, 0]), ValueError,
+     "shares must be (1, 2) in torch.float32 on cpu to fit rows, got (2,) in torch.float32 on cpu"),
     (lambda: weigh(ONES[0], ONES[0].half()), ValueError,
      "weights must be in float32 or float64, got torch.float16: convert it"),
     (lambda: read(ONES, WEIGHTS), ValueError,
@@ -120,6 +127,7 @@ def test_what_a_signature_allows_passes():
     narrow = AttentionWeights(*[torch.ones(1, 4, 2)] * 3, torch.ones(1, 2, 4), *[torch.ones(1, 2)] * 3, torch.ones(4))
     assert read_all(torch.ones(1, 4), (WEIGHTS, narrow)) is not None  # other heads, which no other argument has
     assert read_all(torch.ones(1, 4), []) is not None
+    assert average(ONES[None], ONES[None, :, 0]).shape == (1, 1, 3)
     assert weigh(ONES[0], ONES[0].double()) == 3
 
 
