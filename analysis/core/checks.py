@@ -126,6 +126,17 @@ def check_tokens(name: str, tokens: object, *axes: str, exact: bool = False) -> 
                          f"{tuple(tokens.shape)} of {tokens.dtype}")
 
 
+def check_vocabulary(name: str, tokens: Tensor, vocab: int) -> None:
+    """Refuse whole numbers that are not in ``0..vocab-1``.
+
+    >>> check_vocabulary("tokens", torch.tensor([0, 3]), 3)
+    Traceback (most recent call last):
+    ValueError: tokens must lie in 0..2, got 0..3
+    """
+    if tokens.min() < 0 or tokens.max() >= vocab:
+        raise ValueError(f"{name} must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
+
+
 def check_mask(name: str, mask: object, *axes: str, exact: bool = False) -> None:
     """Refuse what is no bool tensor with (at least) the given axes, none of them empty.
 
