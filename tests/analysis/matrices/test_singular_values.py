@@ -103,10 +103,12 @@ def test_refusals():
     (lambda: singular_values.product_singular_values(draw(2, 5, 0), draw(2, 5, 0)), "none of them empty"),
     (lambda: singular_values.product_singular_values(draw(5, 3), draw(4, 3).half()), "B must be in float32 or float64"),
     (lambda: singular_values.product_singular_values(draw(5, 3) + 1j, draw(4, 3)), "A must hold real numbers"),
-    (lambda: singular_values.product_singular_values(draw(5, 3), draw(4, 3), accuracy=float("nan")), "accuracy must be"),
+    (lambda: singular_values.product_singular_values(draw(5, 3), draw(4, 3), accuracy=float("nan")),
+     "accuracy must be"),
     (lambda: singular_values.augment(draw(5, 3), draw(4)), "b must be .* to fit W"),
     (lambda: singular_values.augment(draw(2, 5, 3), draw(3)), "b must be .* to fit W"),
-    (lambda: singular_values.effective_rank(torch.tensor([1.0, float("nan")])), "values holds entries that are not finite"),
+    (lambda: singular_values.effective_rank(torch.tensor([1.0, float("nan")])),
+     "values holds entries that are not finite"),
     (lambda: singular_values.effective_rank(torch.zeros(0)), "none of them empty"),
 ])
 @pytest.mark.usefixtures("unchecked")

@@ -230,9 +230,9 @@ def test_arguments_that_do_not_fit_are_refused(layer, monkeypatch):
         symmetry.equalise_norms(torch.zeros(2, 3))
     with pytest.raises(ValueError, match="one shape"):
         distance.total_variation(torch.ones(2, 3), torch.ones(1, 3))
-    with pytest.raises(ValueError, match="W must be .* to fit x"):
+    with pytest.raises(ValueError, match=r"W must be .* to fit x"):
         amplification.amplification(x[:, :5], weights.W_Q)
-    with pytest.raises(ValueError, match="W must be .* to fit x"):
+    with pytest.raises(ValueError, match=r"W must be .* to fit x"):
         amplification.amplification(x.float(), weights.W_Q)
     for shape in ((0, 4, 2), (4, 2), (1, 1, 4, 2)):
         with pytest.raises(ValueError, match=r"W must be .*head, model, channel"):
