@@ -53,7 +53,7 @@ def divergence(scores: Rows, visible: Visible | None = None) -> Float[Tensor, "*
     Raises
     ------
     TypeError, ValueError
-        As :func:`split_divergence`.
+        As :func:`attribute_divergence`.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
     Raises
     ------
     TypeError, ValueError
-        As :func:`split_divergence`.
+        As :func:`attribute_divergence`.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def attribution_density(parts: Float[Tensor, "part ..."], t: float,
                visible: Visible | None = None) -> Float[Tensor, "part ..."]:
     r"""Return what each part adds at one point of the path: :math:`t\,\mathrm{Cov}_{p_t}(s, s_k)`, nats per unit of t.
 
-    ``t`` runs from 0 to 1; computed in float64. Raises as :func:`split_divergence`, and for another ``t``.
+    ``t`` runs from 0 to 1; computed in float64. Raises as :func:`attribute_divergence`, and for another ``t``.
 
     >>> s = torch.tensor([[0.0, 2.0]])
     >>> attribution_density(torch.stack([s, 0 * s]), 0.0)

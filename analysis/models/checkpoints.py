@@ -39,8 +39,8 @@ KNOWN = {
         sha256=("248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
                 "540dcaad53c4bdb5beda57524513e22ecbba0c6643ce3643d552e38597330295"),
         licence="modified MIT (OpenAI)", folders=("gpt2", "gpt2-small-attention"), stand_in="gpt2-mini"),
-    "gpt2-mini": ModelSpec("GPT-2 architecture, about 0.7 M parameters, trained by this project on Python's documentation",
-                       licence="MIT"),
+    "gpt2-mini": ModelSpec(
+        "GPT-2 architecture, about 0.7 M parameters, trained by this project on Python's documentation", licence="MIT"),
     "minilm": ModelSpec(
         "all-MiniLM-L6-v2, a real BERT: 6 layers, 12 heads, width 384",
         hub="sentence-transformers/all-MiniLM-L6-v2",
@@ -135,9 +135,9 @@ def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] 
 
     Examples
     --------
-    >>> find("gpt-3")
+    >>> find("gpt-3")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    analysis.models.checkpoints.NotFound: unknown model 'gpt-3': give a folder, a hub id (owner/model) or one of bert, ...
+    analysis.models.checkpoints.NotFound: unknown model 'gpt-3': give a folder, a hub id (owner/model) or one of ...
     """
     if folder is not None:
         return _checked(Checkpoint(str(name), _existing(folder), "folder"))

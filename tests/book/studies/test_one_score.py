@@ -8,7 +8,7 @@ import torch
 from transformers import BertConfig, BertModel
 
 from analysis.decomposition import bilinear_form
-from analysis.maps import attribution
+from analysis.maps import attribution, distance
 from analysis.models import checkpoints, pretrained
 from analysis.transformer import constructed_heads
 from book.studies.one_score_four_parts import gpt2
@@ -126,8 +126,8 @@ def met(monkeypatch):
         own = getattr(module, name)
         monkeypatch.setattr(module, name, lambda first, *rest: (found.append(type(first)), own(first, *rest))[1])
 
-    watch(attribution, "split_divergence")
-    watch(constructed_heads, "total_variation")
+    watch(attribution, "attribute_divergence")
+    watch(distance, "mean_total_variation")
     return found
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.unit.tiny import GPT2, write_model
 
 from book import publish
 from book.publish.claims import NoVerdict
@@ -10,6 +9,7 @@ from book.publish.ledger import Verdict
 from book.publish.numbers import named_numbers
 from book.studies import semi_bias as study
 from book.studies.semi_bias.measure import Citation, arxiv_month, name_heads, sign_probability
+from tests.analysis.tiny import GPT2, write_model
 
 HEADS, POSITIONS = GPT2["n_head"], 40
 
