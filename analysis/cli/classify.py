@@ -34,7 +34,7 @@ def run(arguments) -> int:
     if not parameters.has(found, "classifier.weight"):
         raise ValueError(f"--model must be a variant classifier; {found.name} has no tensor 'classifier.weight'")
     genes = fasta.read_fasta(arguments.file, shortest=kmers.K,
-                             longest=kmers.longest(settings["max_position_embeddings"]))
+                             longest=kmers.longest(settings.positions))
     model, tokenizer = pretrained.load(found, task="classifier", attention="sdpa",
                                    device=device.choose(arguments.device)), pretrained.tokenizer(found)
     labels = [model.config.id2label[i] for i in range(model.config.num_labels)]

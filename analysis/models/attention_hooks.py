@@ -1,10 +1,9 @@
 """Running a Hugging Face model with one's own attention, layer by layer: maps and states go by and are not kept.
 
 The library's registry of attention functions does the work, so the model's code is untouched and its output is the
-same. What to do with queries, keys and values is the caller's: ``MapStatistics.attend`` of
-:mod:`analysis.maps.streaming` counts, its ``visit_maps`` shows maps. Attention that is more than full or causal with
-padding on the right (sliding windows, packed sequences, position biases, sinks) is refused and never run as something
-else.
+same. What to do with queries, keys and values is the caller's: ``streaming.MapStatistics.attend`` counts,
+``streaming.visit_maps`` shows maps. Attention that is more than full or causal with padding on the right (sliding
+windows, packed sequences, position biases, sinks) is refused and never run as something else.
 """
 
 import ctypes

@@ -135,7 +135,7 @@ def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] 
 
     Examples
     --------
-    >>> find("gpt-3")
+    >>> find("gpt-3")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     analysis.models.checkpoints.NotFound: unknown model 'gpt-3': give a folder, a hub id (owner/model) or one of ...
     """

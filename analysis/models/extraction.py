@@ -1,7 +1,7 @@
-"""Plain tensors out of loaded modules: an encoder's layers, an attention module's weights, hidden states and maps.
+"""Plain tensors out of loaded models: their layers, what a layer reads, hidden states and maps.
 
 What belongs here: reading modules of transformers and running them. What does not: reading parameters from files
-without a module (:mod:`analysis.models.parameters`).
+without a module (:mod:`analysis.models.parameters`), what a tensor is called (:mod:`analysis.models.families`).
 """
 
 from collections.abc import Sequence
@@ -11,45 +11,119 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights
+from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights
+from analysis.models import layers
+from analysis.models.families import ModelConfig, Shapes, read_config
 
 
-def encoder_layers(model: torch.nn.Module) -> list[EncoderLayer]:
-    """Take the layers out of a Hugging Face BERT, in the shapes of ``axes``.
+def config_of(model: torch.nn.Module) -> ModelConfig:
+    """Return the configuration of a loaded model, in one vocabulary for all families.
 
     Raises
     ------
     ValueError
-        If the model is not of the BERT family (``config.model_type``), or its activation is not the exact GELU.
+        If the module is no model, or of a family that is not read; as `families.read_config`.
     """
-    if getattr(getattr(model, "config", None), "model_type", None) != "bert":
+    name = type(model).__name__
+    if not hasattr(getattr(model, "config", None), "to_dict"):
+        raise ValueError(f"model must be a model of transformers with a configuration, got {name}")
+    return read_config(model.config.to_dict(), f"the configuration of {name}", name)
+
+
+def _fetch(model: torch.nn.Module, config: ModelConfig) -> layers.Fetch:
+    """Return what reads parameters of given shapes out of a model, whatever stands before their names."""
+    def fetch(shapes: Shapes) -> list[Tensor]:
+        tensors = [_get(model.get_parameter, name, config) for name in shapes]
+        for tensor, (name, shape) in zip(tensors, shapes.items(), strict=True):
+            if tuple(tensor.shape) != shape:
+                raise ValueError(f"parameter {name!r} of {type(model).__name__} must be {shape} as its configuration "
+                                 f"has it, got {tuple(tensor.shape)}")
+        return [tensor.detach() for tensor in tensors]
+    return fetch
+
+
+def _get(get, name: str, config: ModelConfig):
+    """Get a parameter or a module by the family's name for it, with one of the family's prefixes."""
+    for prefix in config.family.prefixes:
+        try:
+            return get(prefix + name)
+        except AttributeError:
+            continue
+    raise ValueError(f"model must be of the family {config.family.name}; it has no {name!r}")
+
+
+def attention_layer(model: torch.nn.Module, layer: int) -> AttentionWeights:
+    """Take one attention layer out of a model, as :func:`analysis.models.parameters.attention_layer` reads a file's."""
+    config = config_of(model)
+    return layers.read_attention(config, layer, _fetch(model, config))
+
+
+def attention_layers(model: torch.nn.Module) -> list[AttentionWeights]:
+    """Take the attention of every layer out of a model."""
+    config = config_of(model)
+    return [layers.read_attention(config, layer, _fetch(model, config)) for layer in range(config.layers)]
+
+
+def layer_norm(model: torch.nn.Module, which: str, layer: int = 0) -> LayerNormWeights:
+    """Take one LayerNorm out of a model, as :func:`analysis.models.parameters.layer_norm` reads a file's."""
+    config = config_of(model)
+    return layers.read_layer_norm(config, which, layer, _fetch(model, config))
+
+
+def query_biases(model: torch.nn.Module) -> list[Float[Tensor, "head channel"]]:
+    """Return ``b_Q`` of every layer, as the model adds it to its queries."""
+    config = config_of(model)
+    return [layers.read_query_bias(config, layer, _fetch(model, config)) for layer in range(config.layers)]
+
+
+def encoder_layers(model: torch.nn.Module) -> list[EncoderLayer]:
+    """Take the layers out of a BERT: post-LN, every position attends to every other, the exact GELU.
+
+    Raises
+    ------
+    ValueError
+        If the model is not built so, and our forward pass would not be its own.
+    """
+    family = getattr(getattr(model, "config", None), "model_type", None)
+    if family != "bert":
         raise ValueError(f"model must be of the BERT family, got {type(model).__name__}")
-    if model.config.hidden_act != "gelu":
-        raise ValueError(f"model must have the exact GELU for its activation, got {model.config.hidden_act!r}: our "
+    config = config_of(model)
+    if config.activation != "gelu":
+        raise ValueError(f"model must have the exact GELU for its activation, got {config.activation!r}: our "
                          "forward pass would not be its own")
-    body = getattr(model, "bert", model)
-    return [_layer(layer, model.config.num_attention_heads) for layer in body.encoder.layer]
+    return [layers.read_encoder_layer(config, layer, _fetch(model, config)) for layer in range(config.layers)]
 
 
-def _layer(layer: torch.nn.Module, heads: int) -> EncoderLayer:
-    def into(linear):  # columns of the transposed matrix are cut into heads
-        return linear.weight.detach().T.unflatten(1, (heads, -1)).transpose(0, 1).contiguous()
+def attention_inputs(model: torch.nn.Module, states: Sequence[Float[Tensor, "*batch position model"]],
+                     ) -> list[Float[Tensor, "*batch position model"]]:
+    """Return what the attention of each layer reads, of the states between layers: in a pre-LN model, their LayerNorm.
 
-    def split(linear):
-        return linear.bias.detach().unflatten(0, (heads, -1)).contiguous()
+    Parameters
+    ----------
+    states
+        One for each layer, the first layer's first; more are left out.
+    """
+    config = config_of(model)
+    states = list(states)[:config.layers]
+    if not config.family.norm_first:
+        return states
+    name = config.family.norms["attention"]
+    return [_get(model.get_submodule, name.format(layer), config)(state) for layer, state in enumerate(states)]
 
-    def norm(module):
-        return LayerNormWeights(module.weight.detach(), module.bias.detach(), module.eps)
 
-    read, write = layer.attention.self, layer.attention.output.dense
-    attention = AttentionWeights(
-        into(read.query), into(read.key), into(read.value),
-        write.weight.detach().T.unflatten(0, (heads, -1)).contiguous(),
-        split(read.query), split(read.key), split(read.value), write.bias.detach())
-    up, down = layer.intermediate.dense, layer.output.dense
-    mlp = MlpWeights(up.weight.detach().T.contiguous(), up.bias.detach(),
-                     down.weight.detach().T.contiguous(), down.bias.detach())
-    return EncoderLayer(attention, norm(layer.attention.output.LayerNorm), mlp, norm(layer.output.LayerNorm))
+def embed(model: torch.nn.Module, ids: Int[Tensor, " position"],
+          ) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position model"], LayerNormWeights]:
+    """Return token rows, position rows and the LayerNorm through which the first layer's attention reads their sum.
+
+    In a BERT the row of the first token type is added to every token.
+    """
+    config = config_of(model)
+    fetch = _fetch(model, config)
+    tokens = fetch(config.table_shapes("tokens"))[0][ids]
+    if types := fetch(config.table_shapes("token_types")):
+        tokens = tokens + types[0][0]
+    positions = fetch(config.table_shapes("positions"))[0][:len(ids)]
+    return tokens, positions, layers.read_layer_norm(config, config.family.input_norm(), 0, fetch)
 
 
 def hidden_states(model: torch.nn.Module, tokenizer, texts: Sequence[str],
@@ -76,12 +150,12 @@ def hidden_states(model: torch.nn.Module, tokenizer, texts: Sequence[str],
         raise ValueError("texts is empty: there is nothing to run the model on")
     if not 1 <= longest <= limit:
         raise ValueError(f"longest must be 1..{limit} for this model, got {longest}")
-    found = []
+    states = []
     for text in texts:
         ids = tokenizer(text, truncation=True, max_length=longest, return_tensors="pt").to(model.device)
         with torch.no_grad():
-            found.append(torch.cat(model(**ids, output_hidden_states=True).hidden_states))
-    return found
+            states.append(torch.cat(model(**ids, output_hidden_states=True).hidden_states))
+    return states
 
 
 @dataclass(frozen=True)
@@ -98,7 +172,7 @@ class Observed:
 
     def rows(self, state: int) -> Float[Tensor, "row model"]:
         """Join the rows of all texts in one state: what layer ``state`` reads."""
-        return torch.cat([found[state] for found in self.states])
+        return torch.cat([states[state] for states in self.states])
 
 
 def observe(model: torch.nn.Module, tokenizer, texts: Sequence[str], longest: int | None = None) -> Observed:
@@ -169,20 +243,3 @@ def order_sensitivity(model: torch.nn.Module, tokens: Int[Tensor, "1 position"],
         permuted_output = model(tokens).last_hidden_state[0][permutation]
         output_of_permuted = model(tokens[:, permutation]).last_hidden_state[0]
     return ((permuted_output - output_of_permuted).norm() / permuted_output.norm()).item()
-
-
-@torch.no_grad()
-def weights_of(module: torch.nn.Module) -> AttentionWeights:
-    """Read the weights back out of a ``GPT2Attention``, for instance one of a control that lies in no file.
-
-    Raises
-    ------
-    ValueError
-        If the module is another one.
-    """
-    if not all(hasattr(module, name) for name in ("c_attn", "c_proj", "num_heads")):
-        raise ValueError(f"module must be a GPT2Attention, got {type(module).__name__}")
-    heads, model = module.num_heads, module.c_proj.weight.shape[1]
-    Ws = [W.reshape(model, heads, -1).transpose(0, 1) for W in module.c_attn.weight.chunk(3, 1)]
-    bs = [b.reshape(heads, -1) for b in module.c_attn.bias.chunk(3)]
-    return AttentionWeights(*Ws, module.c_proj.weight.reshape(heads, -1, model), *bs, module.c_proj.bias)

@@ -1,7 +1,7 @@
-"""Reading just the tensors that are needed, in the shapes of ``axes``; GPT-2 and BERT families.
+"""Reading just the tensors that are needed from files, in the shapes of :mod:`analysis.core.weights`.
 
-Partial reads through ``safetensors.safe_open``; ``transformers`` is not imported. What a tensor means for
-attention is not decided here.
+Partial reads through ``safetensors.safe_open``; ``transformers`` is not imported. What a tensor is called is in
+:mod:`analysis.models.families`, what becomes of it in :mod:`analysis.models.layers`.
 """
 
 import json
@@ -12,47 +12,32 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.checks import all_finite
-from analysis.core.weights import AttentionWeights, LayerNormWeights
+from analysis.core.weights import AttentionWeights, LayerNormWeights, MlpWeights
+from analysis.models import families, layers
 from analysis.models.checkpoints import Checkpoint, NotFound, Tampered
-
-FAMILIES = ("gpt2", "bert")
-_NEEDED = {"gpt2": ("n_embd", "n_head", "n_layer"),
-           "bert": ("hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size")}
-_OLDER = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
-"""What older BERT files, google-bert/bert-base-uncased among them, call the gain and bias."""
+from analysis.models.families import ModelConfig, Shapes, read_config
+from analysis.models.memory import check_memory
 
 
 class MissingTensor(LookupError):
     """A checkpoint lacks a tensor; the message names it and the files that were searched."""
 
 
-def config(checkpoint: Checkpoint) -> dict:
-    """Return ``config.json``, with ``layers``, ``heads``, ``model``, ``hidden`` and ``eps`` in common names added."""
+def raw_config(checkpoint: Checkpoint) -> dict:
+    """Return what ``config.json`` holds, which must be a JSON object."""
     path = checkpoint.folder / "config.json"
     try:
-        given = json.loads(path.read_text())
+        settings = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise NotFound(f"{path} cannot be read as JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {type(given).__name__}")
-    family = given.get("model_type")
-    if family not in FAMILIES:
-        raise ValueError(f"{checkpoint.name} is of the family {family!r}; these are read: {', '.join(FAMILIES)}")
-    needed = _NEEDED[family]
-    if wrong := [k for k in needed if not isinstance(given.get(k), int) or given[k] < 1]:
-        raise ValueError(f"{path} must give {', '.join(wrong)} as a positive whole number, "
-                         f"got {', '.join(repr(given.get(k)) for k in wrong)}")
-    if given[needed[0]] % given[needed[1]]:
-        raise ValueError(f"{path}: {needed[0]} {given[needed[0]]} is no multiple of {needed[1]} {given[needed[1]]}")
-    if family == "gpt2":
-        model = given["n_embd"]
-        common = {"layers": given["n_layer"], "heads": given["n_head"], "model": model,
-                  "hidden": given.get("n_inner") or 4 * model, "eps": given.get("layer_norm_epsilon", 1e-5)}
-    else:
-        common = {"layers": given["num_hidden_layers"], "heads": given["num_attention_heads"],
-                  "model": given["hidden_size"], "hidden": given["intermediate_size"],
-                  "eps": given.get("layer_norm_eps", 1e-12)}
-    return {**given, **common, "causal": family == "gpt2"}
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {type(settings).__name__}")
+    return settings
+
+
+def config(checkpoint: Checkpoint) -> ModelConfig:
+    """Return what ``config.json`` says, in one vocabulary for all families; refusals as `families.read_config`."""
+    return read_config(raw_config(checkpoint), str(checkpoint.folder / "config.json"), checkpoint.name)
 
 
 def read(checkpoint: Checkpoint, *names: str, dtype: torch.dtype = torch.float32) -> list[Tensor]:
@@ -65,33 +50,94 @@ def read(checkpoint: Checkpoint, *names: str, dtype: torch.dtype = torch.float32
     Tampered
         If a file is not a whole safetensors file.
     """
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for path in checkpoint.files():
         with _opened(path) as file:
             held = set(file.keys())
             for name in names:
                 full = next((full for full in _spelled(name) if full in held), None)
-                if full is not None and name not in found:
-                    found[name] = file.get_tensor(full).to(dtype)
+                if full is not None and name not in tensors:
+                    tensors[name] = file.get_tensor(full).to(dtype)
     for name in names:
-        if name not in found:
+        if name not in tensors:
             raise MissingTensor(f"tensor {name!r} is not in {', '.join(str(p) for p in checkpoint.files())}")
-        if not all_finite(found[name]):
+        if not all_finite(tensors[name]):
             raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
-    return [found[name] for name in names]
+    return [tensors[name] for name in names]
+
+
+def _fetch(checkpoint: Checkpoint, dtype: torch.dtype) -> layers.Fetch:
+    """Return what reads tensors of given shapes from the files of a checkpoint."""
+    def fetch(shapes: Shapes) -> list[Tensor]:
+        tensors = read(checkpoint, *shapes, dtype=dtype)
+        for tensor, (name, shape) in zip(tensors, shapes.items(), strict=True):
+            _check_shape(checkpoint, name, shape, tuple(tensor.shape))
+        return tensors
+    return fetch
+
+
+def _check_shape(checkpoint: Checkpoint, name: str, shape: tuple[int, ...], actual: tuple[int, ...]) -> None:
+    if actual != shape:
+        raise ValueError(f"tensor {name!r} of {checkpoint.name} must be {shape} as config.json has it, got {actual}")
 
 
 def _spelled(name: str) -> list[str]:
     """List what a file may call a tensor: with or without the whole model's prefix, in older words."""
-    older = next((name.removesuffix(new) + old for new, old in _OLDER.items() if name.endswith(new)), None)
-    return [prefix + n for n in (name, older) if n for prefix in ("", "transformer.", "bert.")]
+    older = [name.removesuffix(new) + old for family in families.FAMILIES for new, old in family.older.items()
+             if name.endswith(new)]
+    prefixes = dict.fromkeys(prefix for family in families.FAMILIES for prefix in family.prefixes)
+    return [prefix + spelling for spelling in (name, *older) for prefix in prefixes]
 
 
-def check_whole(checkpoint: Checkpoint) -> None:
-    """Refuse a checkpoint one of whose files is truncated, reading headers only."""
+def _headers(checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every tensor in the files, reading headers only."""
+    shapes = {}
     for path in checkpoint.files():
-        with _opened(path):
-            pass
+        with _opened(path) as file:
+            shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118, no dict
+    return shapes
+
+
+def check_whole(checkpoint: Checkpoint, *, attention_only: bool = False) -> None:
+    """Refuse a checkpoint that is not the whole model of its configuration, reading headers only.
+
+    Parameters
+    ----------
+    attention_only
+        Look for the layers' attention alone, which is enough to draw a model of the same shape.
+
+    Raises
+    ------
+    MissingTensor
+        If a tensor of a layer or a table is not there.
+    Tampered
+        If a file is truncated.
+    ValueError
+        If a tensor has another shape than config.json says.
+    """
+    headers, settings = _headers(checkpoint), config(checkpoint)
+    missing = []
+    for layer in range(settings.layers):
+        shapes = settings.projection_shapes(layer) if attention_only else settings.layer_shapes(layer)
+        missing += _missing(checkpoint, shapes, headers)
+        if layer == 0 and not attention_only:
+            missing += _missing(checkpoint, settings.input_shapes(), headers)
+    if missing:
+        raise MissingTensor(
+            f"{checkpoint.name} ({checkpoint.folder}) lacks {len(missing)} tensors of the whole model of "
+            f"{settings.layers} layers, among them {missing[0]!r}: it can be read from, not run")
+
+
+def _missing(checkpoint: Checkpoint, shapes: Shapes, headers: dict[str, tuple[int, ...]]) -> list[str]:
+    """Return the names that no file has; refuse a shape that is another one."""
+    missing = []
+    for name, shape in shapes.items():
+        spelled = next((full for full in _spelled(name) if full in headers), None)
+        if spelled is None:
+            missing.append(name)
+        else:
+            _check_shape(checkpoint, name, shape, headers[spelled])
+    return missing
 
 
 def _opened(path: Path):
@@ -102,13 +148,15 @@ def _opened(path: Path):
         raise Tampered(f"{path} is not a whole safetensors file: {error}") from None
 
 
-def has(checkpoint: Checkpoint, name: str) -> bool:
-    """Say whether the checkpoint holds a tensor (headers only are read)."""
-    for path in checkpoint.files():
-        with _opened(path) as file:
-            if set(_spelled(name)) & set(file.keys()):
-                return True
-    return False
+def has(checkpoint: Checkpoint, *names: str) -> bool:
+    """Say whether the checkpoint holds all these tensors (headers only are read)."""
+    headers = _headers(checkpoint)
+    return all(any(full in headers for full in _spelled(name)) for name in names)
+
+
+def has_tokens(checkpoint: Checkpoint) -> bool:
+    """Say whether the checkpoint holds the table of token embeddings."""
+    return has(checkpoint, *config(checkpoint).table_shapes("tokens"))
 
 
 def attention_layer(checkpoint: Checkpoint, layer: int, dtype: torch.dtype = torch.float32) -> AttentionWeights:
@@ -122,47 +170,11 @@ def attention_layer(checkpoint: Checkpoint, layer: int, dtype: torch.dtype = tor
     Raises
     ------
     ValueError
-        If there is no such layer, or the family is neither GPT-2 nor BERT.
+        If there is no such layer, the family is not read, or a tensor has another shape than config.json says.
     MissingTensor
         If the files lack one of its tensors.
     """
-    c = config(checkpoint)
-    _check_layer(c, layer)
-    if c["causal"]:
-        W, b, W_O, b_O = read(checkpoint, *(f"h.{layer}.attn.{n}" for n in (
-            "c_attn.weight", "c_attn.bias", "c_proj.weight", "c_proj.bias")), dtype=dtype)
-        Ws, bs = W.chunk(3, dim=1), b.chunk(3)
-    else:
-        at = f"encoder.layer.{layer}.attention"
-        names = [f"{at}.self.{n}.{kind}" for kind in ("weight", "bias") for n in ("query", "key", "value")]
-        *both, W_O, b_O = read(checkpoint, *names, f"{at}.output.dense.weight", f"{at}.output.dense.bias", dtype=dtype)
-        Ws, bs, W_O = [W.T for W in both[:3]], both[3:], W_O.T
-    due = (c["model"], c["model"])
-    if any(tuple(W.shape) != due for W in (*Ws, W_O)):
-        raise ValueError(f"{checkpoint.name}: the matrices of layer {layer} must be {due} as config.json has it, "
-                         f"got {[tuple(W.shape) for W in (*Ws, W_O)]}")
-    return _split(Ws, bs, W_O, b_O, c["heads"])
-
-
-def _split(Ws, bs, W_O, b_O, heads: int) -> AttentionWeights:
-    """Cut the columns of W_Q, W_K, W_V and the rows of W_O into heads."""
-    model = b_O.shape[0]
-    return AttentionWeights(
-        *(W.reshape(model, heads, -1).transpose(0, 1).contiguous() for W in Ws),
-        W_O.reshape(heads, -1, model).contiguous(),
-        *(b.reshape(heads, -1).contiguous() for b in bs),
-        b_O,
-    )
-
-
-def _check_layer(c: dict, layer: int) -> None:
-    if not isinstance(layer, int) or not 0 <= layer < c["layers"]:
-        raise ValueError(f"layer must be 0..{c['layers'] - 1}, got {layer!r}")
-
-
-_NORMS = {"gpt2": {"attention": "h.{}.ln_1", "mlp": "h.{}.ln_2", "final": "ln_f"},
-          "bert": {"embeddings": "embeddings.LayerNorm", "attention": "encoder.layer.{}.attention.output.LayerNorm",
-                   "mlp": "encoder.layer.{}.output.LayerNorm"}}
+    return layers.read_attention(config(checkpoint), layer, _fetch(checkpoint, dtype))
 
 
 def layer_norm(checkpoint: Checkpoint, which: str, layer: int = 0,
@@ -175,52 +187,52 @@ def layer_norm(checkpoint: Checkpoint, which: str, layer: int = 0,
         ``"attention"`` or ``"mlp"``: the one before that block (GPT-2) or after it (BERT);
         ``"final"`` (GPT-2) or ``"embeddings"`` (BERT): the one outside the layers.
     """
-    c = config(checkpoint)
-    names = _NORMS[c["model_type"]]
-    if which not in names:
-        raise ValueError(f"which must be one of {', '.join(names)} for {c['model_type']}, got {which!r}")
-    _check_layer(c, layer)
-    at = names[which].format(layer)
-    gain, bias = read(checkpoint, f"{at}.weight", f"{at}.bias", dtype=dtype)
-    return LayerNormWeights(gain, bias, c["eps"])
+    return layers.read_layer_norm(config(checkpoint), which, layer, _fetch(checkpoint, dtype))
 
 
 def positions(checkpoint: Checkpoint, dtype: torch.dtype = torch.float32) -> Float[Tensor, "position model"]:
     """Read the table of learned positions."""
-    gpt2 = config(checkpoint)["causal"]
-    return read(checkpoint, "wpe.weight" if gpt2 else "embeddings.position_embeddings.weight", dtype=dtype)[0]
+    return _table(checkpoint, "positions", dtype)
 
 
 def tokens(checkpoint: Checkpoint, dtype: torch.dtype = torch.float32) -> Float[Tensor, "vocab model"]:
     """Read the table of token embeddings."""
-    gpt2 = config(checkpoint)["causal"]
-    return read(checkpoint, "wte.weight" if gpt2 else "embeddings.word_embeddings.weight", dtype=dtype)[0]
+    return _table(checkpoint, "tokens", dtype)
 
 
-def mlp(checkpoint: Checkpoint, layer: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
-    """Read one MLP as ``W_in (model, hidden)``, ``b_in``, ``W_out (hidden, model)``, ``b_out``."""
-    c = config(checkpoint)
-    _check_layer(c, layer)
-    at = (f"h.{layer}.mlp.c_fc", f"h.{layer}.mlp.c_proj") if c["causal"] else (
-        f"encoder.layer.{layer}.intermediate.dense", f"encoder.layer.{layer}.output.dense")
-    W_in, b_in, W_out, b_out = read(checkpoint, *(f"{a}.{n}" for a in at for n in ("weight", "bias")), dtype=dtype)
-    if not c["causal"]:
-        W_in, W_out = W_in.T.contiguous(), W_out.T.contiguous()
-    return {"W_in": W_in, "b_in": b_in, "W_out": W_out, "b_out": b_out}
+def _table(checkpoint: Checkpoint, which: str, dtype: torch.dtype) -> Float[Tensor, "row model"]:
+    settings = config(checkpoint)
+    shapes = settings.table_shapes(which)
+    if not shapes:
+        raise MissingTensor(f"models of the family {settings.family.name} have no table of {which}")
+    return _fetch(checkpoint, dtype)(shapes)[0]
 
 
-def random_attention_layer(config: dict, layer: int = 0, seed: int = 0,
+def mlp(checkpoint: Checkpoint, layer: int, dtype: torch.dtype = torch.float32) -> MlpWeights:
+    """Read one MLP."""
+    return layers.read_mlp(config(checkpoint), layer, _fetch(checkpoint, dtype))
+
+
+def random_attention_layer(config: ModelConfig, layer: int = 0, seed: int = 0,
                            dtype: torch.dtype = torch.float32) -> AttentionWeights:
     """Draw one attention layer as the family initialises it: the control for weight-only measurements.
 
     Weights are normal with the configuration's ``initializer_range`` (0.02), biases are zero; GPT-2 divides
     ``W_O`` by ``sqrt(2 layers)``. The draw depends on ``seed`` and ``layer`` alone.
+
+    Raises
+    ------
+    MemoryError
+        If four matrices of the configured width do not fit into memory.
     """
-    g = torch.Generator().manual_seed(1_000_003 * seed + layer)
-    std, model = config.get("initializer_range", 0.02), config["model"]
-    Ws = [torch.randn(model, model, generator=g, dtype=torch.float64) * std for _ in range(4)]
-    if config["causal"]:
-        Ws[3] /= (2 * config["layers"]) ** 0.5
-    Ws = [W.to(dtype) for W in Ws]
-    zero = torch.zeros(model, dtype=dtype)
-    return _split(Ws[:3], [zero] * 3, Ws[3], zero, config["heads"])
+    model = config.model
+    check_memory(4 * model**2 * 8, f"an attention layer of width {model}")
+    generator = torch.Generator().manual_seed(1_000_003 * seed + layer)
+    Ws = [torch.randn(model, model, generator=generator, dtype=torch.float64) * config.initializer_range
+          for _ in range(4)]
+    if config.family.shrinks_output:
+        Ws[3] /= (2 * config.layers) ** 0.5
+    *projections, W_O = (W.to(dtype) for W in Ws)
+    W_Q, W_K, W_V = (W.reshape(model, config.heads, -1).transpose(0, 1).contiguous() for W in projections)
+    return AttentionWeights(W_Q, W_K, W_V, W_O.reshape(config.heads, -1, model),
+                            *torch.zeros(3, config.heads, config.channel, dtype=dtype), torch.zeros(model, dtype=dtype))

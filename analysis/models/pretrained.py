@@ -9,12 +9,18 @@ import torch
 
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint, NotFound
-from analysis.models.parameters import MissingTensor, check_whole, config, has
+from analysis.models.families import ModelConfig
+from analysis.models.memory import check_memory
+from analysis.models.parameters import MissingTensor, check_whole, config, has, raw_config
 
 _AUTO = {"base": "AutoModel", "lm": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM",
          "classifier": "AutoModelForSequenceClassification"}
-_BEYOND_ATTENTION = {"gpt2": ("wte.weight", "h.0.mlp.c_fc.weight"),
-                     "bert": ("embeddings.word_embeddings.weight", "encoder.layer.0.intermediate.dense.weight")}
+IMPLEMENTATIONS = ("eager", "sdpa")
+"""Of attention; :mod:`analysis.models.attention_hooks` sets its own. The folder has no say in it."""
+_OURS = ("attn_implementation", "experts_implementation", "auto_map", "dtype", "torch_dtype", "return_dict",
+         "output_attentions", "output_hidden_states", "kernel_config", "reorder_and_upcast_attn")
+"""What a config.json may hold that is for the caller to choose: it is left out. The last is an order of operations for
+float16, with which float64 is refused by the library."""
 
 
 class WrongFamily(ValueError):
@@ -38,7 +44,7 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
     Raises
     ------
     MissingTensor
-        If a whole model is needed and the files hold no token table or no perceptron.
+        If a whole model is needed and the files hold no token table or no MLP.
     NotFound
         If the model that was asked for is not here; nothing stands in for it.
     WrongFamily
@@ -52,11 +58,13 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
     if found.stands_in_for:
         raise NotFound(f"the model {name!r} was asked for and is not here (the book itself would show {found.name} in "
                        f"its place): give its folder, or allow the hub with ANALYSIS_DOWNLOAD=1 HF_HUB_OFFLINE=0")
-    families = tuple(families or (config(checkpoints.find(own))["model_type"],))
-    if (family := config(found)["model_type"]) not in families:
+    families = tuple(families or (config(checkpoints.find(own)).family.name,))
+    settings = config(found)
+    if (family := settings.family.name) not in families:
         raise WrongFamily(f"this chapter is about models of the family {' or '.join(families)}, and {name!r} is a "
                           f"{family}: its layers are built otherwise, so the chapter's formulas are not its own")
-    if whole and (absent := [tensor for tensor in _BEYOND_ATTENTION.get(family, ()) if not has(found, tensor)]):
+    beyond_attention = (*settings.table_shapes("tokens"), next(iter(settings.mlp_shapes(0))))
+    if whole and (absent := [tensor for tensor in beyond_attention if not has(found, tensor)]):
         raise MissingTensor(f"this chapter runs the whole model on text, and {name!r} lacks {' and '.join(absent)}")
 
 
@@ -71,39 +79,63 @@ def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str =
     task
         ``"base"`` (hidden states), ``"lm"``, ``"masked"`` or ``"classifier"``.
     attention
-        The implementation: ``"eager"`` where attention maps are wanted, ``"sdpa"`` where speed is, or a registered one.
+        The implementation: ``"eager"`` where attention maps are wanted, ``"sdpa"`` where speed is. What the folder
+        names is not looked at.
 
     Raises
     ------
+    MemoryError
+        If the model that config.json describes does not fit.
     MissingTensor
-        If the folder holds only part of the model; nothing is silently initialised.
+        If the folder holds only part of the model; nothing is silently initialised. For a control, if it does not hold
+        the attention of every layer.
     Tampered
         If a file is not a whole safetensors file.
+    ValueError
+        If config.json describes no model that is read here, or a tensor has another shape than it says.
     """
     import transformers
-    if task not in _AUTO:
-        raise ValueError(f"task must be one of {', '.join(_AUTO)}, got {task!r}")
-    auto = getattr(transformers, _AUTO[task])
+    for name, value, allowed in (("task", task, tuple(_AUTO)), ("attention", attention, IMPLEMENTATIONS)):
+        if value not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+    settings = config(checkpoint)
+    _check_size(settings, checkpoint.name, dtype, device)
+    check_whole(checkpoint, attention_only=control_seed is not None)
+    auto, configuration = getattr(transformers, _AUTO[task]), _configuration(checkpoint)
     quiet = transformers.utils.logging
     verbosity = quiet.get_verbosity()
     quiet.set_verbosity_error()
     quiet.disable_progress_bar()
     try:
         if control_seed is not None:
-            settings = transformers.AutoConfig.from_pretrained(checkpoint.folder, local_files_only=True,
-                                                               trust_remote_code=False)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(control_seed)
-                model = auto.from_config(settings, attn_implementation=attention, dtype=dtype)
+                model = auto.from_config(configuration, attn_implementation=attention, dtype=dtype)
         else:
-            check_whole(checkpoint)
             model, report = auto.from_pretrained(
-                checkpoint.folder, local_files_only=True, use_safetensors=True, trust_remote_code=False,
-                attn_implementation=attention, dtype=dtype, output_loading_info=True)
+                checkpoint.folder, config=configuration, local_files_only=True, use_safetensors=True,
+                trust_remote_code=False, attn_implementation=attention, dtype=dtype, output_loading_info=True)
             _refuse_partial(checkpoint, report, task)
     finally:
         quiet.set_verbosity(verbosity)
     return model.eval().requires_grad_(False).to(device)
+
+
+def _check_size(settings: ModelConfig, name: str, dtype: torch.dtype, device: torch.device | str) -> None:
+    """Refuse a model that does not fit where it is built, the CPU, or where it is to run."""
+    what = f"{name} with {settings.layers} layers of width {settings.model}, {settings.vocab} tokens"
+    for place in dict.fromkeys(("cpu", torch.device(device).type)):
+        check_memory(settings.parameters * dtype.itemsize, what, device if place != "cpu" else "cpu")
+
+
+def _configuration(checkpoint: Checkpoint):
+    """Make the library's configuration of config.json, without what is not for the folder to choose."""
+    import transformers
+    if (checkpoint.folder / "adapter_config.json").exists():
+        raise ValueError(f"{checkpoint.name} is an adapter of another model (adapter_config.json): merge the two first")
+    settings = {key: value for key, value in raw_config(checkpoint).items()
+                if key not in _OURS and not key.startswith("_")}
+    return transformers.CONFIG_MAPPING[settings["model_type"]].from_dict(settings)
 
 
 def _refuse_partial(checkpoint: Checkpoint, report: dict, task: str) -> None:
@@ -111,7 +143,7 @@ def _refuse_partial(checkpoint: Checkpoint, report: dict, task: str) -> None:
     missing = sorted(k for k in report["missing_keys"] if "pooler" not in k or task == "classifier")
     if missing:
         raise MissingTensor(f"{checkpoint.name} ({checkpoint.folder}) lacks {len(missing)} tensors of the whole model, "
-                            f"among them {missing[0]!r}: weight-only functions still work, running it does not")
+                            f"among them {missing[0]!r}: it can be read from, not run")
 
 
 def tokenizer(checkpoint: Checkpoint):

@@ -1,8 +1,7 @@
 """The attention modules of ``transformers`` themselves, filled with given weights, to hold a formula against.
 
 One module of one layer, no model around it: GPT-2's, BERT's (with the projection that BERT keeps in another class)
-and Llama's, which has rotary embeddings. Loading whole models is in
-:mod:`analysis.models.pretrained`.
+and Llama's, which has rotary embeddings. Loading whole models is in :mod:`analysis.models.pretrained`.
 """
 
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from torch import Tensor
 
 from analysis.core.weights import AttentionWeights
 
-FAMILIES = ("gpt2", "bert", "llama")
 Run = Callable[[Float[Tensor, "batch position model"]], tuple[Tensor, Tensor]]
 
 
@@ -36,15 +34,15 @@ def attention_module(family: str, weights: AttentionWeights, *, base: float = 10
         If the family is unknown, ``head * channel`` is not ``model``, which these modules demand, or rotary embeddings
         meet an odd ``channel`` or a ``base`` that is not positive. The callable refuses an input that does not fit.
     """
-    if family not in FAMILIES:
-        raise ValueError(f"family must be one of {', '.join(FAMILIES)}, got {family!r}")
+    if family not in MODULES:
+        raise ValueError(f"family must be one of {', '.join(MODULES)}, got {family!r}")
     if weights.heads * weights.channel != weights.model:
         raise ValueError(f"head * channel must be model in these modules, "
                          f"got {weights.heads} * {weights.channel} and {weights.model}")
     if family == "llama" and (weights.channel % 2 or not base > 0):
         raise ValueError(f"rotary embeddings need an even channel and a positive base, "
                          f"got {weights.channel} and {base}")
-    run = {"gpt2": _gpt2, "bert": _bert, "llama": _llama}[family](weights, base)
+    run = MODULES[family](weights, base)
 
     def checked(x: Float[Tensor, "batch position model"]) -> tuple[Tensor, Tensor]:
         if x.ndim != 3 or x.shape[-1] != weights.model or x.shape[1] == 0:
@@ -72,14 +70,26 @@ def _future(x: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _gpt2(w: AttentionWeights, base: float) -> Run:
+def gpt2_attention(weights: AttentionWeights) -> torch.nn.Module:
+    """Fill transformers' ``GPT2Attention``, eager and in evaluation mode, with these weights.
+
+    >>> weights = AttentionWeights(*torch.ones(3, 1, 2, 2), torch.ones(1, 2, 2), *torch.ones(3, 1, 2), torch.ones(2))
+    >>> gpt2_attention(weights).c_attn.weight.shape
+    torch.Size([2, 6])
+    """
     from transformers import GPT2Config
     from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
+    w = weights
     config = GPT2Config(n_embd=w.model, n_head=w.heads, attn_implementation="eager", bos_token_id=0, eos_token_id=0)
-    module = GPT2Attention(config, layer_idx=0).to(w.W_Q).eval()
+    module = GPT2Attention(config, layer_idx=0).to(w.W_Q).eval().requires_grad_(False)
     _fill(module.c_attn, torch.cat([_flat(W) for W in (w.W_Q, w.W_K, w.W_V)], 1), torch.stack([w.b_Q, w.b_K, w.b_V]))
     _fill(module.c_proj, w.W_O.reshape(w.model, w.model), w.b_O)
-    return lambda x: _ran(module, x, attention_mask=_future(x))
+    return module
+
+
+def _gpt2(w: AttentionWeights, base: float) -> Run:
+    module = gpt2_attention(w)
+    return lambda x: _run(module, x, attention_mask=_future(x))
 
 
 @torch.no_grad()
@@ -93,7 +103,7 @@ def _bert(w: AttentionWeights, base: float) -> Run:
     _fill(outer.dense, w.W_O.reshape(w.model, w.model).T, w.b_O)
 
     def run(x):
-        mixed, attention = _ran(inner, x)
+        mixed, attention = _run(inner, x)
         return outer.dense(mixed).detach(), attention
     return run
 
@@ -112,11 +122,15 @@ def _llama(w: AttentionWeights, base: float) -> Run:
 
     def run(x):
         cos_sin = rotary(x, torch.arange(x.shape[1], device=x.device)[None])
-        return _ran(module, x, position_embeddings=cos_sin, attention_mask=_future(x))
+        return _run(module, x, position_embeddings=cos_sin, attention_mask=_future(x))
     return run
 
 
 @torch.no_grad()
-def _ran(module: torch.nn.Module, x: Tensor, **arguments) -> tuple[Tensor, Tensor]:
+def _run(module: torch.nn.Module, x: Tensor, **arguments) -> tuple[Tensor, Tensor]:
     output, attention = module(x, **arguments)
     return output, attention
+
+
+MODULES: dict[str, Callable[[AttentionWeights, float], Run]] = {"gpt2": _gpt2, "bert": _bert, "llama": _llama}
+"""One small function a family: from weights, and the base of rotary embeddings, to what runs the library's module."""

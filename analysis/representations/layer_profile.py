@@ -105,8 +105,7 @@ def measure(passed: Sequence[LayerActivations], keep: Bool[Tensor, " position"] 
 
     Examples
     --------
-    >>> from analysis.transformer.encoder import random_layers
-    >>> from analysis.transformer.activations import run_layer
+    >>> from analysis.transformer.encoder import random_layers, run_layer
     >>> generator = torch.Generator().manual_seed(0)
     >>> layer = random_layers(1, 2, 8, generator=generator)[0]
     >>> found = measure([run_layer(torch.randn(5, 8, generator=generator).double(), layer)])

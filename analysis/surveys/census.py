@@ -14,7 +14,7 @@ from scipy import stats
 from torch import Tensor
 
 from analysis.maps import gates, streaming
-from analysis.models import attention_hooks
+from analysis.models import attention_hooks, extraction
 from analysis.statistics import exact_sums
 from analysis.statistics.intervals import Interval
 from analysis.surveys import census_state
@@ -114,7 +114,7 @@ def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, shar
     attention_hooks.keep_heap_whole()
     census = Census(len(texts), config.num_hidden_layers, config.num_attention_heads, config.max_position_embeddings,
                     model.device)
-    biases = query_biases(model)
+    biases = extraction.query_biases(model)
     mine = range(share[0], len(texts), share[1])
     done = census_state.restore(state, census, identity) if state else 0
     for count, index in enumerate(mine[done:], done + 1):
@@ -137,18 +137,6 @@ def token_kinds(tokenizer, ids: Sequence[int]) -> Tensor:
              2 if token.strip("#Ġ▁") and not token.strip("#Ġ▁").strip(string.punctuation) else 3
              for i, token in zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True)]
     return torch.tensor([0, *kinds[1:]])
-
-
-def query_biases(model: torch.nn.Module) -> list[Tensor]:
-    """Return ``b_Q`` of every layer, ``(head, channel)``, of a BERT or GPT-2."""
-    heads, found = model.config.num_attention_heads, []
-    for layer in attention_hooks.layers(model):
-        if hasattr(layer, "attn"):
-            bias = layer.attn.c_attn.bias[:layer.attn.c_attn.bias.shape[0] // 3]
-        else:
-            bias = layer.attention.self.query.bias
-        found.append(bias.detach().unflatten(0, (heads, -1)))
-    return found
 
 
 class _Reader:

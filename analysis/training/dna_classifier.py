@@ -285,9 +285,8 @@ def _publish(out: Path, model, data: Data, report: dict, run: loop.Run) -> None:
 
 def load(folder: str | Path):
     """Load a published classifier: model in float32 and evaluation mode, tokenizer, class names in order."""
-    from transformers import BertForSequenceClassification
-    model = BertForSequenceClassification.from_pretrained(folder, local_files_only=True, use_safetensors=True,
-                                                          dtype=torch.float32).eval()
+    from analysis.models import checkpoints, pretrained
+    model = pretrained.load(checkpoints.find(Path(folder).name, folder=folder), task="classifier", attention="sdpa")
     return model, load_tokenizer(folder), [model.config.id2label[i] for i in range(model.config.num_labels)]
 
 

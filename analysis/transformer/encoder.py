@@ -1,9 +1,9 @@
-r"""A BERT-like encoder on plain tensors, with a switch for each of its parts.
+r"""A BERT-like encoder on plain tensors, with a switch for each of its parts: one forward pass, its stations kept.
 
-One layer is attention, then a perceptron, each followed by its skip connection and its LayerNorm (post-LN):
-``y = LN(x + attend(x))``, ``z = LN(y + act(y W_in + b_in) W_out + b_out)``. What belongs here: the forward pass,
-its switches, random layers. What does not: reading a model (:mod:`analysis.models.parameters`), measuring what
-the switches do (:mod:`analysis.representations.rank_collapse`).
+One layer is attention, then an MLP, each followed by its skip connection and its LayerNorm (post-LN):
+``y = LN(x + attend(x))``, ``z = LN(y + act(y W_in + b_in) W_out + b_out)``. What belongs here: the forward pass, its
+switches, random layers. What does not: reading a model (:mod:`analysis.models`), what the switches do to rows
+(:mod:`analysis.representations.rank_collapse`).
 """
 
 import math
@@ -11,15 +11,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 from torch.nn.functional import gelu
 
-from analysis.core.axes import Residual
-from analysis.core.checks import check_real
+from analysis.core.axes import Attention, Residual
+from analysis.core.checks import check_fit, check_real
 from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights
-from analysis.transformer.attention import attend
-from analysis.transformer.layernorm import layer_norm as normalise
+from analysis.transformer.activations import LayerActivations, check_keep
+from analysis.transformer.attention import check_input, compute_scores, project, softmax
+from analysis.transformer.head_layout import concatenate, stack
+from analysis.transformer.layernorm import layer_norm
 from analysis.transformer.mlp import apply_mlp
+
+Activation = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,7 @@ class Switches:
     mlp: bool = True
     layer_norm: bool = True
     linear: bool = False
-    """The perceptron without its non-linearity (only where ``mlp`` is on)."""
+    """The MLP without its non-linearity (only where ``mlp`` is on)."""
 
     def describe(self) -> str:
         """Name the parts in words: ``attention + skip + MLP + LayerNorm``."""
@@ -43,28 +48,100 @@ ALL_ON = Switches()
 PURE_ATTENTION = Switches(skip=False, mlp=False, layer_norm=False)
 
 
-def encode_layer(x: Residual, layer: EncoderLayer, switches: Switches = ALL_ON,
-                 activation: Callable[[Tensor], Tensor] = gelu) -> Residual:
-    r"""Run one post-LN layer, with the parts that ``switches`` leave in place.
+def run_layer(x: Residual, layer: EncoderLayer, *, switches: Switches = ALL_ON, activation: Activation = gelu,
+              keep: Bool[Tensor, " position"] | None = None,
+              patched_attention: Attention | None = None) -> LayerActivations:
+    r"""Run one post-LN layer and keep what passes each station.
 
-    .. math::  y = \mathrm{LN}(x + \mathrm{attend}(x)), \qquad z = \mathrm{LN}(y + \mathrm{perceive}(y))
+    .. math::
+
+        S = \mathrm{softmax}\bigl(QK^\top/\sqrt c\bigr), \quad
+        y = \mathrm{LN}\bigl(x + \mathrm{Conc}(SV)\, W_O + b_O\bigr), \quad
+        z = \mathrm{LN}\bigl(y + \mathrm{act}(y W_1 + b_1)\, W_2 + b_2\bigr)
+
+    Parameters
+    ----------
+    x
+        What the layer reads, ``(..., position, model)``.
+    layer
+        Its weights.
+    switches
+        The parts in place.
+    activation
+        The MLP's non-linearity; BERT's is the exact GELU.
+    keep
+        Which positions may be attended to (``False`` for padding), as BERT's attention mask has it; all by default.
+        Padding positions still have a query, and get a row at each station.
+    patched_attention
+        Maps ``(..., head, query, key)`` to use in place of the layer's own: an ablation, an ideal gate.
+
+    Raises
+    ------
+    ValueError
+        If ``x`` is not finite, in float32 or float64, or does not fit the layer, ``patched_attention`` is not
+        ``(head, position, position)`` or comes together with ``keep``, or ``keep`` is not one boolean per position.
 
     Notes
     -----
     Ledger B-04. Dropout is not here: at inference it is the identity.
+
+    Examples
+    --------
+    >>> layer = random_layers(1, 2, 4, generator=torch.Generator().manual_seed(0))[0]
+    >>> run_layer(torch.ones(3, 4).double(), layer).attention.shape
+    torch.Size([2, 3, 3])
     """
-    out = attend(x, layer.attention).output
-    x = x + out if switches.skip else out
-    x = normalise(x, layer.norm_attention) if switches.layer_norm else x
-    if switches.mlp:
-        out = apply_mlp(x, layer.mlp, (lambda y: y) if switches.linear else activation)
-        x = x + out if switches.skip else out
-        x = normalise(x, layer.norm_mlp) if switches.layer_norm else x
-    return x
+    check_input(x, layer.attention)
+    check_real("x", x, "position", "model")
+    if keep is not None:
+        check_keep(keep, x)
+        if patched_attention is not None:
+            raise ValueError("give patched_attention or keep, not both: maps say themselves who attends to whom")
+    if patched_attention is None:
+        scores = compute_scores(x, layer.attention)
+        attention = softmax(scores if keep is None else scores.masked_fill(~keep, -math.inf))
+        check_real("the attention of x", attention, "head", "query", "key")
+    else:
+        attention = patched_attention
+        _check_patch(attention, x, layer.attention.heads)
+    values = project(x, layer.attention.W_V, layer.attention.b_V)
+    heads = concatenate(attention @ values)
+    attention_output = heads @ stack(layer.attention.W_O) + layer.attention.b_O
+    before_first = x + attention_output if switches.skip else attention_output
+    first = layer_norm(before_first, layer.norm_attention) if switches.layer_norm else before_first
+    if not switches.mlp:
+        return LayerActivations(x, attention, values, heads, attention_output, before_first, first,
+                                torch.zeros_like(first), first, first)
+    mlp_output = apply_mlp(first, layer.mlp, (lambda hidden: hidden) if switches.linear else activation)
+    before_second = first + mlp_output if switches.skip else mlp_output
+    second = layer_norm(before_second, layer.norm_mlp) if switches.layer_norm else before_second
+    return LayerActivations(x, attention, values, heads, attention_output, before_first, first, mlp_output,
+                            before_second, second)
+
+
+def _check_patch(patched_attention: Attention, x: Residual, heads: int) -> None:
+    """Refuse maps that are not finite, or not one map of the positions of ``x`` for each head."""
+    check_real("patched_attention", patched_attention, "head", "query", "key")
+    positions = x.shape[-2]
+    if patched_attention.shape[-3:] != (heads, positions, positions):
+        raise ValueError(f"patched_attention must be {(heads, positions, positions)} for {positions} positions, got "
+                         f"{tuple(patched_attention.shape)}")
+    check_fit("patched_attention", patched_attention, patched_attention.shape, "x", x)
+
+
+def encode_layer(x: Residual, layer: EncoderLayer, switches: Switches = ALL_ON,
+                 activation: Activation = gelu) -> Residual:
+    """Return the output of `run_layer`, its last station.
+
+    >>> layer = random_layers(1, 2, 4, std=0.0, generator=torch.Generator())[0]
+    >>> encode_layer(torch.tensor([[1.0, -1.0, 1.0, -1.0]]).double(), layer).round()  # nothing but LayerNorms
+    tensor([[ 1., -1.,  1., -1.]], dtype=torch.float64)
+    """
+    return run_layer(x, layer, switches=switches, activation=activation).second
 
 
 def encode(x: Residual, layers: Sequence[EncoderLayer], switches: Switches = ALL_ON,
-           activation: Callable[[Tensor], Tensor] = gelu) -> list[Residual]:
+           activation: Activation = gelu) -> list[Residual]:
     """Run all layers and return what each of them read and what the last one wrote: ``len(layers) + 1`` tensors.
 
     Parameters
@@ -76,7 +153,7 @@ def encode(x: Residual, layers: Sequence[EncoderLayer], switches: Switches = ALL
     switches
         The parts in place.
     activation
-        The perceptron's non-linearity; BERT's is the exact GELU.
+        The MLP's non-linearity; BERT's is the exact GELU.
 
     Raises
     ------

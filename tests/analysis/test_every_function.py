@@ -29,7 +29,7 @@ from analysis.core.weights import AttentionWeights, LayerNormWeights, MlpWeights
 from analysis.decomposition import folding, uniform
 from analysis.maps import streaming
 from analysis.statistics import exact_sums
-from analysis.transformer import activations, attention_only, constructed_heads, encoder, induction
+from analysis.transformer import attention_only, constructed_heads, encoder, induction
 from tools import rooms
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,7 @@ KEEP = torch.arange(POSITIONS) < POSITIONS - 2
 TOKENS = torch.arange(POSITIONS) % VOCAB
 HEAD = induction.build(VOCAB, POSITIONS)
 ONLY = attention_only.AttentionOnly(draw(VOCAB, MODEL), draw(POSITIONS, MODEL), [LAYER, LAYER], draw(MODEL, VOCAB))
-PASSED = [activations.run_layer(X, layer, keep=KEEP) for layer in STACK]
+PASSED = [encoder.run_layer(X, layer, keep=KEEP) for layer in STACK]
 PARTS, HEADWISE = draw(2, HEADS, POSITIONS, POSITIONS), draw(1, HEADS, POSITIONS, CHANNEL)
 
 
@@ -191,7 +191,7 @@ CALLS = {
     "representations.rank_collapse.cubic_rate": {"sizes": torch.tensor([0.1, 0.2], dtype=torch.float64),
                                                  "residuals": torch.tensor([0.1, 0.3], dtype=torch.float64)},
     "representations.rank_collapse.scatter_around_mean": {"mean": draw(MODEL), "noise": X, "size": 0.5},
-    "transformer.activations.run_layer": {"x": X, "layer": STACK[0], "maps": MAPS},
+    "transformer.encoder.run_layer": {"x": X, "layer": STACK[0], "patched_attention": MAPS},
     "transformer.layernorm.normalise": {"rows": X},
     "transformer.layernorm.centre": {"y": X},
     "transformer.layernorm.sigma": {"y": X},

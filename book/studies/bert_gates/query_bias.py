@@ -12,8 +12,9 @@ from torch import Tensor
 from analysis.data import texts
 from analysis.maps import gates, streaming
 from analysis.models import attention_hooks, checkpoints, pretrained
+from analysis.models.extraction import query_biases
 from analysis.statistics.intervals import mean_interval
-from analysis.surveys.census import MOSTLY, query_biases
+from analysis.surveys.census import MOSTLY
 from analysis.surveys.records import Experiment, Result, Value
 
 TEXTS, WORDS, SEED = 12, 200, 0

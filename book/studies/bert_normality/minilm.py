@@ -13,8 +13,7 @@ from analysis.maps import entropy
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations import layer_profile
 from analysis.surveys.records import Experiment, Result
-from analysis.transformer.activations import run_layer
-from analysis.transformer.encoder import encode
+from analysis.transformer.encoder import encode, run_layer
 from analysis.transformer.layernorm import normalise
 
 PADDED, ABLATED, LONGEST_ABLATED = 12, 8, 96
@@ -97,7 +96,7 @@ def ablate(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> dict[s
             for head in range(heads):
                 edited = maps.clone()
                 edited[head] = 1 / maps.shape[-1]
-                x = run_layer(states[level], layer, edited).second
+                x = run_layer(states[level], layer, patched_attention=edited).second
                 for later in layers[level + 1:]:
                     x = run_layer(x, later).second
                 found["effect"][i, level, head] = float(1 - torch.cosine_similarity(x.mean(0), end, dim=0))

@@ -88,14 +88,14 @@ def read_back(band: Callable[..., np.ndarray]) -> Figure:
     """
     return lines({
         "head outputs": [
-            Line(band("heads", "attended"), "content", "after W_O"),
+            Line(band("heads", "attention_output"), "content", "after W_O"),
             Line(band("heads", "first"), "positional", "after the first LN"),
             Line(band("heads", "second"), "record", "after the layer"),
             Line(band("heads", "x"), "muted", "layer's input", "--"),
             Line(band("heads", "x and second"), "semi_bias", "input and output", ":"),
             Line(band("heads", "x and second", "control"), "control", "control, input and output", ":")],
         "perceptron's input": [
-            Line(band("first", "perceived"), "token", "from what the MLP adds"),
+            Line(band("first", "mlp_output"), "token", "from what the MLP adds"),
             Line(band("first", "second"), "record", "after the layer"),
             Line(band("first", "shuffled"), "muted", "shuffled", "--"),
             Line(band("first", "second", "control"), "control", "control, after the layer", ":")]},

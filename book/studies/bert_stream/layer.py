@@ -21,7 +21,7 @@ class Heads:
     """Formula (5.8) held to the modules of the model."""
 
     errors: Mapping[str, float]
-    """Largest difference from the model's own modules: ``heads`` before W_O and b_O, ``attended`` after them."""
+    """Largest difference from the model's own modules: ``heads`` before W_O and b_O, ``attention_output`` after them."""
     without_output: float
     """How far the head outputs are from the attention's output, relative to it: what W_O and b_O do."""
     one_map: float
@@ -58,7 +58,7 @@ def measure_heads(subject: Subject, trained: Network) -> Heads:
     one_map = concatenate(stations.attention[:1] @ stations.values)
     return Heads(
         errors={name: largest_error(getattr(stations, name), output) for name, output in modules.items()},
-        without_output=relative_error(stations.heads, stations.attended),
+        without_output=relative_error(stations.heads, stations.attention_output),
         one_map=relative_error(one_map, stations.heads))
 
 
@@ -70,7 +70,7 @@ def _outputs_of_modules(layer: torch.nn.Module, rows: Tensor) -> dict[str, Tenso
         outputs[name] = (output[0] if isinstance(output, tuple) else output)[0].double()
 
     hooks = [layer.attention.self.register_forward_hook(partial(keep, "heads")),
-             layer.attention.output.dense.register_forward_hook(partial(keep, "attended"))]
+             layer.attention.output.dense.register_forward_hook(partial(keep, "attention_output"))]
     with torch.no_grad():
         layer(rows.to(layer.output.dense.weight.dtype)[None])
     for hook in hooks:

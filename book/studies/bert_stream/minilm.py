@@ -17,7 +17,8 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations import anisotropy
 from analysis.surveys.records import Experiment, Result
 from analysis.transformer import head_layout
-from analysis.transformer.activations import LayerActivations, run_layer
+from analysis.transformer.activations import LayerActivations
+from analysis.transformer.encoder import run_layer
 from analysis.transformer.layernorm import layer_norm
 from analysis.transformer.mlp import apply_mlp
 
@@ -25,7 +26,7 @@ POINTS, SAMPLES, PAIRS = 4, 1500, 12
 READ_TEXTS, READ_TOKENS = 12, 128
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 COUPLINGS = ("skip", "LN", "W_O", "W_O and LN", "MLP", "MLP and skip", "MLP, skip and LN")
-READ_BACK = (("heads", "attended"), ("heads", "first"), ("heads", "second"), ("first", "perceived"),
+READ_BACK = (("heads", "attention_output"), ("heads", "first"), ("heads", "second"), ("first", "mlp_output"),
              ("first", "second"), ("first", "shuffled"), ("heads", "x"), ("heads", "x and second"))
 """What is read back from which station; ``x`` is what the layer read, of which its heads are functions."""
 
@@ -59,7 +60,7 @@ def measure_layer(read: Sequence[Tensor], layer: EncoderLayer, seed: int) -> dic
     passed = [run_layer(x, layer) for x in read]
     exact, generator = layer.to(torch.float64), torch.Generator().manual_seed(seed)
     rows = {station: torch.cat([getattr(p, station) for p in passed]).double()
-            for station in ("x", "heads", "attended", "first", "perceived", "second")}
+            for station in ("x", "heads", "attention_output", "first", "mlp_output", "second")}
     measured = {"coupling": _couple(rows, exact, generator), **_measure_mlp(rows, exact, generator),
                 "read_back": _read_back(passed, rows, layer.attention.heads, generator), "cosine": _align(passed)}
     return {key: np.asarray(value) for key, value in measured.items()}
@@ -87,7 +88,7 @@ def _couple(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.Gener
 
 def _measure_mlp(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.Generator) -> dict[str, float]:
     """Hold the perceptron to what (5.14) makes of it: the product of its matrices, sums over blocks, linear maps."""
-    x, y, mlp, heads = rows["first"], rows["perceived"], layer.mlp, layer.attention.heads
+    x, y, mlp, heads = rows["first"], rows["mlp_output"], layer.mlp, layer.attention.heads
     def function(row):
         return apply_mlp(row, mlp)
     product = mlp.W_in @ mlp.W_out
@@ -153,7 +154,7 @@ def _read_back(passed: Sequence[LayerActivations], rows: dict[str, Tensor], head
 
 def _align(passed: Sequence[LayerActivations]) -> np.ndarray:
     """Return the mean pairwise cosine (text, station): read, after the first LayerNorm, added by the MLP, written."""
-    return np.array([[anisotropy.mean_pairwise_cosine(rows).item() for rows in (p.x, p.first, p.perceived, p.second)]
+    return np.array([[anisotropy.mean_pairwise_cosine(rows).item() for rows in (p.x, p.first, p.mlp_output, p.second)]
                      for p in passed])
 
 

@@ -13,7 +13,8 @@ from analysis.data import texts
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.checkpoints import Checkpoint
 from analysis.plotting.layers import by_depth
-from analysis.transformer.activations import LayerActivations, run_layer
+from analysis.transformer.activations import LayerActivations
+from analysis.transformer.encoder import run_layer
 from book.publish import Inputs
 from book.studies.shared.networks import SEEDS
 

@@ -23,8 +23,8 @@ def read(ck: checkpoints.Checkpoint, *, control: bool = False, device: torch.dev
     config = parameters.config(ck)
     if control:
         g = torch.Generator().manual_seed(0)
-        p = 0.02 * torch.randn(config["n_positions"], config["model"], generator=g, dtype=torch.float64)
-        ones = torch.ones(config["model"], dtype=torch.float64)
+        p = 0.02 * torch.randn(config.positions, config.model, generator=g, dtype=torch.float64)
+        ones = torch.ones(config.model, dtype=torch.float64)
         layer, ln = parameters.random_attention_layer(config, 0, dtype=torch.float64), LayerNormWeights(ones, 0 * ones)
     else:
         p = parameters.positions(ck, torch.float64)

@@ -19,7 +19,6 @@ from analysis.decomposition.score_terms import six_terms
 from analysis.maps import attribution, distance
 from analysis.models import extraction, parameters, pretrained
 from analysis.models.checkpoints import Checkpoint
-from analysis.models.extraction import weights_of
 from analysis.transformer import constructed_heads
 from analysis.transformer.attention import mask_future, softmax
 
@@ -105,17 +104,10 @@ def inputs(checkpoint: Checkpoint, source: str | Path | None = None) -> list[Ten
         return [torch.tensor(tokenizer(words(lines[label]))["input_ids"][:1 + len(kmers(lines[label]))])
                 for label in ("Omicron",)]
     config = parameters.config(checkpoint)
-    longest = min(TOKENS, config["n_positions" if config["causal"] else "max_position_embeddings"])
+    longest = min(TOKENS, config.positions)
     found = [torch.tensor(tokenizer(text, truncation=True, max_length=longest)["input_ids"])
              for text in texts.passages(count=PASSAGES, source=source)]
     return [ids for ids in found if len(ids) > 1]
-
-
-def layers_of(model: torch.nn.Module) -> list[AttentionWeights]:
-    """Return the attention of each layer of a loaded GPT-2 or BERT."""
-    if model.config.model_type == "gpt2":
-        return [weights_of(block.attn) for block in model.h]
-    return [layer.attention for layer in extraction.encoder_layers(model)]
 
 
 @torch.no_grad()
@@ -123,17 +115,16 @@ def survey(checkpoint: Checkpoint, *, control_seed: int | None = None, source: s
            device: torch.device | str = "cpu") -> Survey:
     """Measure a model, or its control, on the bundled passages or on those of ``source``."""
     model = pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
-    layers, causal = layers_of(model), model.config.model_type == "gpt2"
+    layers, causal = extraction.attention_layers(model), extraction.config_of(model).causal
     read, far, error, first, kept = [], [], 0.0, [], None
     for ids in (given.to(device) for given in inputs(checkpoint, source)):
         ran = model(ids[None], output_hidden_states=True, output_attentions=True)
-        states = [s[0] for s in ran.hidden_states[:len(layers)]]
-        xs = [block.ln_1(s) for block, s in zip(model.h, states)] if causal else states
+        xs = extraction.attention_inputs(model, [state[0] for state in ran.hidden_states])
         maps = torch.stack([a[0] for a in ran.attentions])
         if kept is None:  # a model's product with a border is as wide as the model: once is enough
             error = max(identity_error(x, w, a) for x, w, a in zip(xs, layers, maps))
         far.append(distances(maps.float(), ids, causal=causal))
-        first.append(first_layer(model, ids, layers[0]))
+        first.append(first_layer(model, ids, layers[0], causal))
         read.append(xs)
         kept = maps if kept is None else kept
     by_layer = [split_layer([xs[i] for xs in read], w, causal) for i, w in enumerate(layers)]
@@ -190,16 +181,10 @@ def split_layer(xs: Sequence[Tensor], layer: AttentionWeights, causal: bool,
     return whole, parts, zero, by_text, max(f[2] for f in found)
 
 
-def first_layer(model: torch.nn.Module, ids: Tensor, layer: AttentionWeights) -> Tensor:
+def first_layer(model: torch.nn.Module, ids: Tensor, layer: AttentionWeights, causal: bool) -> Tensor:
     """Split the first layer's divergence over tokens and positions, ``(head, term)`` in the order of ``SIX``."""
-    if model.config.model_type == "gpt2":
-        e, p, norm = model.wte.weight[ids], model.wpe.weight[:len(ids)], model.h[0].ln_1
-    else:
-        table = model.embeddings
-        e = table.word_embeddings.weight[ids] + table.token_type_embeddings.weight[0]
-        p, norm = table.position_embeddings.weight[:len(ids)], table.LayerNorm
-    ln = parameters.LayerNormWeights(norm.weight, norm.bias, norm.eps)
-    return split_six(e, p, layer, ln, model.config.model_type == "gpt2")
+    tokens, positions, norm = extraction.embed(model, ids)
+    return split_six(tokens, positions, layer, norm, causal)
 
 
 def split_six(e: Tensor, p: Tensor, layer: AttentionWeights, ln, causal: bool) -> Tensor:

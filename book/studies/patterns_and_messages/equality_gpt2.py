@@ -14,7 +14,7 @@ POSITIONS = 64
 def compute(device) -> Result:
     """Read ``LN(p + noise)`` in every layer, ``noise`` as spread as the positions, in float64."""
     checkpoint = checkpoints.find("gpt2")
-    layers = parameters.config(checkpoint)["layers"]
+    layers = parameters.config(checkpoint).layers
     p = parameters.positions(checkpoint, torch.float64)[:POSITIONS].to(device)
     noise = torch.randn(p.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(device)
     found = []

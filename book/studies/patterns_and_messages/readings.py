@@ -11,7 +11,7 @@ from analysis.data import texts
 from analysis.decomposition import qk_ov
 from analysis.models import pretrained
 from analysis.models.checkpoints import Checkpoint
-from analysis.models.extraction import weights_of
+from analysis.models.extraction import attention_inputs, attention_layers
 from analysis.transformer.attention import mask_future, softmax
 
 SEEN = 8  # rows that see fewer keys are left out
@@ -26,11 +26,11 @@ def layers(
     ``source`` is a text file or a folder of them to read in place of the bundled passages.
     """
     model = pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
-    tokenizer, layer_weights = pretrained.tokenizer(checkpoint), [weights_of(block.attn) for block in model.h]
+    tokenizer, layer_weights = pretrained.tokenizer(checkpoint), attention_layers(model)
     for text in texts.passages(count=passages, source=source):
         ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]], device=device)
         states = model(ids, output_hidden_states=True).hidden_states
-        yield [(w, block.ln_1(h)[0]) for w, block, h in zip(layer_weights, model.h, states)]
+        yield [(w, h[0]) for w, h in zip(layer_weights, attention_inputs(model, states), strict=True)]
 
 
 def parts(x: Float[Tensor, "position model"], weights: AttentionWeights) -> tuple[Tensor, Tensor]:

@@ -30,8 +30,8 @@ def compute(device) -> Result:
     """Measure the trained layers and, as the control, layers drawn as GPT-2 initialises them."""
     checkpoint = checkpoints.find("gpt2")
     config = parameters.config(checkpoint)
-    ids = range(config["layers"])
-    plain = LayerNormWeights(torch.ones(config["model"]), torch.zeros(config["model"]), config["eps"])
+    ids = range(config.layers)
+    plain = LayerNormWeights(torch.ones(config.model), torch.zeros(config.model), config.eps)
     trained = measure([parameters.attention_layer(checkpoint, i).to(device) for i in ids],
                       [parameters.layer_norm(checkpoint, "attention", i).to(device) for i in ids])
     drawn = [parameters.random_attention_layer(config, i).to(device) for i in ids]

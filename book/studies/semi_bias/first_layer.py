@@ -15,6 +15,7 @@ from analysis.decomposition.folding import fold_layer_norm, fold_value_bias
 from analysis.decomposition.score_terms import score_terms, semi_bias, six_terms
 from analysis.models import parameters, pretrained
 from analysis.models.checkpoints import Checkpoint, NotFound
+from analysis.models.reference_modules import attention_module, gpt2_attention
 from analysis.transformer.attention import attend, compute_scores, project, softmax
 from analysis.transformer.layernorm import layer_norm, sigma
 
@@ -41,8 +42,7 @@ class FirstLayer:
 
 def read(checkpoint: Checkpoint, layer: int = 0, *, device: torch.device | str = "cpu") -> FirstLayer:
     """Read the first layer of a GPT-2, or a deeper one with the same positions and tokens."""
-    has_tokens = parameters.has(checkpoint, "wte.weight")
-    tokens = parameters.tokens(checkpoint, torch.float64).to(device) if has_tokens else None
+    tokens = parameters.tokens(checkpoint, torch.float64).to(device) if parameters.has_tokens(checkpoint) else None
     return FirstLayer(parameters.attention_layer(checkpoint, layer, torch.float64).to(device),
                       parameters.layer_norm(checkpoint, "attention", layer, torch.float64).to(device),
                       parameters.positions(checkpoint, torch.float64).to(device), tokens)
@@ -53,7 +53,7 @@ def control(checkpoint: Checkpoint, seed: int = 0, *, device: torch.device | str
     model = pretrained.load(checkpoint, control_seed=seed, dtype=torch.float64, device=device)
     drawn = parameters.random_attention_layer(parameters.config(checkpoint), 0, seed, torch.float64).to(device)
     ones = torch.ones_like(drawn.b_O)
-    ln = LayerNormWeights(ones, 0 * ones, parameters.config(checkpoint)["eps"])
+    ln = LayerNormWeights(ones, 0 * ones, parameters.config(checkpoint).eps)
     return FirstLayer(drawn, ln, model.wpe.weight.data, model.wte.weight.data)
 
 
@@ -88,21 +88,26 @@ def equality(e: Tensor, p: Tensor, layer: AttentionWeights, ln: LayerNormWeights
     document would compute if taken at their word.
     """
     x = layer_norm(e + p, ln)
-    ours, module = attend(x, layer, causal=True), fill_module(layer)
-    output, attention = run_module(module, x)
+    ours = attend(x, layer, causal=True)
+    output, attention = _run_module(x, layer)
     due, terms = compute_scores(x, layer), score_terms(x, layer)
     two = (terms.content + terms.semi_bias[..., None, :]).masked_fill(ours.attention == 0, -math.inf)
     pairs = {"attention": (ours.attention, attention), "output": (ours.output, output),
              "four_terms": (terms.total(), due), "two_terms": (softmax(two), attention),
              "two_terms_unscaled": (softmax(math.sqrt(layer.channel) * two), attention),
              "six_terms": (six_terms(e, p, layer, ln).total(), due),
-             "value_folded": (run_module(fill_module(fold_value_bias(layer)), x)[0], output)}
-    module.c_attn.bias[layer.model:2 * layer.model] = 0
-    pairs["no_key_bias"] = (run_module(module, x)[0], output)
-    module.c_attn.bias[:layer.model] = 0
-    pairs["no_query_bias"] = (run_module(module, x)[0], output)
+             "value_folded": (_run_module(x, fold_value_bias(layer))[0], output)}
+    no_key_bias = replace(layer, b_K=torch.zeros_like(layer.b_K))
+    pairs["no_key_bias"] = (_run_module(x, no_key_bias)[0], output)
+    pairs["no_query_bias"] = (_run_module(x, replace(no_key_bias, b_Q=torch.zeros_like(layer.b_Q)))[0], output)
     pairs |= {name: (wrong, output) for name, wrong in _misprints(x, layer, ours.attention).items()}
     return {name: float((found - due).abs().max() / due.abs().max()) for name, (found, due) in pairs.items()}
+
+
+def _run_module(x: Tensor, layer: AttentionWeights) -> tuple[Tensor, Tensor]:
+    """Return output and attention of transformers' GPT-2 attention with these weights on one sequence."""
+    output, attention = attention_module("gpt2", layer)(x[None])
+    return output[0], attention[0]
 
 
 def _misprints(x: Tensor, layer: AttentionWeights, attention: Tensor) -> dict[str, Tensor]:
@@ -125,7 +130,7 @@ def map_error(positions: Float[Tensor, "position model"], layer: AttentionWeight
 
     The module's query of a row of zeros is ``b_Q``, and its key of a position less that of zeros is ``p W_K``.
     """
-    project_all = fill_module(layer).c_attn
+    project_all = gpt2_attention(layer).c_attn
     query, key_of_zeros, _ = project_all(torch.zeros_like(positions[:1])).chunk(3, dim=-1)
     keys = project_all(positions).chunk(3, dim=-1)[1] - key_of_zeros
     by_head = (query * keys).unflatten(-1, (layer.heads, layer.channel)).sum(-1).T / math.sqrt(layer.channel)
@@ -142,24 +147,3 @@ def loss_without(model: nn.Module, windows: Int[Tensor, "window position"], part
         bias.chunk(3)[("b_Q", "b_K", "b_V").index(part)].zero_()
     scores = model(windows[:, :-1], use_cache=False).logits
     return float(nn.functional.cross_entropy(scores.flatten(0, 1), windows[:, 1:].flatten()))
-
-
-def fill_module(layer: AttentionWeights) -> nn.Module:
-    """Fill transformers' GPT-2 attention, eager, with a layer's weights."""
-    from transformers import GPT2Config
-    from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
-    config = GPT2Config(n_embd=layer.model, n_head=layer.heads, bos_token_id=0, eos_token_id=0)
-    config._attn_implementation = "eager"
-    module = GPT2Attention(config, layer_idx=0).to(layer.W_Q).eval().requires_grad_(False)
-    module.c_attn.weight.copy_(torch.cat([W.transpose(0, 1).flatten(1) for W in (layer.W_Q, layer.W_K, layer.W_V)], 1))
-    module.c_attn.bias.copy_(torch.cat([b.flatten() for b in (layer.b_Q, layer.b_K, layer.b_V)]))
-    module.c_proj.weight.copy_(layer.W_O.flatten(0, 1))
-    module.c_proj.bias.copy_(layer.b_O)
-    return module
-
-
-def run_module(module: nn.Module, x: Float[Tensor, "position model"]) -> tuple[Tensor, Tensor]:
-    """Return output and attention of a GPT-2 attention module on one sequence, the future masked."""
-    mask = torch.full((len(x), len(x)), torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device).triu(1)
-    output, attention = module(x[None], attention_mask=mask[None, None])[:2]
-    return output[0], attention[0]

@@ -33,7 +33,7 @@ def compute(device: torch.device) -> Result:
 def measure(ck: checkpoints.Checkpoint, device: torch.device) -> Result:
     """Measure the semi-bias of every head: raw, folded, divided by sigma; locality, null, deeper layers, equality."""
     layers = [parameters.attention_layer(ck, i, dtype=torch.float64).to(device)
-              for i in range(parameters.config(ck)["layers"])]
+              for i in range(parameters.config(ck).layers)]
     norms = [parameters.layer_norm(ck, "attention", i, dtype=torch.float64).to(device) for i in range(len(layers))]
     p = parameters.positions(ck, dtype=torch.float64).to(device)
     folded, width = fold_layer_norm(layers[0], norms[0]), sigma(p, norms[0].eps)

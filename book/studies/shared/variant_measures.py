@@ -22,7 +22,8 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations import layer_profile
 from analysis.surveys.records import Experiment, Result, Value
 from analysis.training import dna_classifier
-from analysis.transformer.activations import LayerActivations, run_layer
+from analysis.transformer.activations import LayerActivations
+from analysis.transformer.encoder import run_layer
 from book.studies.shared import variant_columns
 
 PER_CLASS, MOST, SEED, WORKERS = 2, 160, 0, 2

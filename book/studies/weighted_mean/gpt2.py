@@ -29,7 +29,7 @@ def compute(device) -> Result:
     checkpoint = checkpoints.find("gpt2")
     config = parameters.config(checkpoint)
     g = torch.Generator().manual_seed(0)
-    noise = torch.randn(DRAWS, POSITIONS, config["model"], generator=g, dtype=torch.float64).to(device)
+    noise = torch.randn(DRAWS, POSITIONS, config.model, generator=g, dtype=torch.float64).to(device)
     positions = parameters.positions(checkpoint, torch.float64)[:POSITIONS].to(device)
     norm = parameters.layer_norm(checkpoint, "attention", 0, torch.float64).to(device)
     layer = parameters.attention_layer(checkpoint, 0, torch.float64).to(device)

@@ -40,7 +40,7 @@ def test_a_trained_classifier_is_a_model_like_any_other(variant_folder, variant_
     found = checkpoints.find("variant-bert-base")
     assert (found.source, found.licence, found.stands_in_for) == ("folder", "MIT", None)
     assert [path.name for path in found.files()] == ["model.safetensors"]
-    assert parameters.config(found)["layers"] == 2
+    assert parameters.config(found).layers == 2
     tokens = parameters.tokens(found)
     assert tokens.shape[0] == len(variant_data.tokenizer) == len(pretrained.tokenizer(found))
     trained = pretrained.load(found, task="classifier")

@@ -43,7 +43,7 @@ def test_layers_from_the_model_are_those_of_the_file():
     norm = parameters.layer_norm(checkpoint, "attention", 1)
     assert torch.equal(layer.norm_attention.gain, norm.gain)
     assert layer.norm_attention.eps == norm.eps
-    for name, tensor in parameters.mlp(checkpoint, 1).items():
+    for name, tensor in vars(parameters.mlp(checkpoint, 1)).items():
         assert torch.equal(getattr(layer.mlp, name), tensor), name
 
 

@@ -27,7 +27,7 @@ def run_tiny(model):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 def test_every_attention_equals_the_module(checkpoint, dtype, tolerance):
     run = run_tiny(pretrained.load(checkpoint, dtype=dtype))
-    causal = parameters.config(checkpoint)["causal"]
+    causal = parameters.config(checkpoint).causal
     for layer, attention in enumerate(run.attentions):
         x = run.hidden_states[layer]
         if causal:
@@ -45,7 +45,7 @@ def test_a_whole_bert_layer_from_its_parts(tmp_path):
         y = attend(x, parameters.attention_layer(found, layer, **parts)).output + x
         y = layer_norm(y, parameters.layer_norm(found, "attention", layer, **parts))
         mlp = parameters.mlp(found, layer, **parts)
-        z = torch.nn.functional.gelu(y @ mlp["W_in"] + mlp["b_in"]) @ mlp["W_out"] + mlp["b_out"] + y
+        z = torch.nn.functional.gelu(y @ mlp.W_in + mlp.b_in) @ mlp.W_out + mlp.b_out + y
         z = layer_norm(z, parameters.layer_norm(found, "mlp", layer, **parts))
         torch.testing.assert_close(z, run.hidden_states[layer + 1], rtol=1e-12, atol=1e-12)
 
@@ -107,7 +107,7 @@ def test_truncated_file_is_refused(tmp_path):
 @pytest.mark.parametrize(("change", "message"), [
     ({"n_embd": None}, r"config\.json must give n_embd as a positive whole number, got None"),
     ({"n_head": 5}, r"n_embd \d+ is no multiple of n_head 5"),
-    ({"n_embd": 24}, r"the matrices of layer 0 must be \(24, 24\) as config\.json has it"),
+    ({"n_embd": 24}, r"tensor 'h\.0\.attn\.c_attn\.weight' of odd must be \(24, 72\) as config\.json has it"),
 ])
 def test_a_configuration_that_does_not_fit_is_refused(tmp_path, change, message):
     folder = write_model(tmp_path / "odd")

@@ -8,7 +8,7 @@ import torch
 from analysis.decomposition import folding, qk_ov, uniform
 from analysis.decomposition.folding import fold_value_bias
 from analysis.models import checkpoints, parameters, pretrained
-from analysis.models.extraction import weights_of
+from analysis.models.extraction import attention_layer
 from analysis.models.reference_modules import attention_module
 from analysis.transformer import positional_encodings
 from analysis.transformer.attention import attend, mask_future, softmax
@@ -53,7 +53,7 @@ def test_the_module_sees_what_is_left_out():
 @pytest.mark.parametrize("layer", [0, 5])
 def test_real_layers(name, family, layer):
     checkpoint = checkpoints.find(name)
-    if checkpoint.stands_in_for and layer >= parameters.config(checkpoint)["layers"]:
+    if checkpoint.stands_in_for and layer >= parameters.config(checkpoint).layers:
         pytest.skip(f"{checkpoint.label()} has no layer {layer}")
     w = parameters.attention_layer(checkpoint, layer, torch.float64)
     norm = parameters.layer_norm(checkpoint, "attention", layer, torch.float64)
@@ -87,11 +87,11 @@ def test_rotary_scores_are_llamas(base):
 def test_weights_come_back_out_of_the_module():
     checkpoint = checkpoints.find("gpt2-mini")
     model = pretrained.load(checkpoint, dtype=torch.float64)
-    read, due = weights_of(model.h[1].attn), parameters.attention_layer(checkpoint, 1, torch.float64)
+    read, due = attention_layer(model, 1), parameters.attention_layer(checkpoint, 1, torch.float64)
     for name, tensor in vars(due).items():
         assert torch.equal(getattr(read, name), tensor), name
-    with pytest.raises(ValueError, match="must be a GPT2Attention"):
-        weights_of(torch.nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="must be a model of transformers"):
+        attention_layer(torch.nn.Linear(2, 2), 0)
 
 
 def test_refusals():

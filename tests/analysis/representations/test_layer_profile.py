@@ -10,8 +10,7 @@ from scipy import stats
 from analysis.core.weights import LayerNormWeights
 from analysis.maps import entropy
 from analysis.representations import layer_profile, normality
-from analysis.transformer.activations import run_layer
-from analysis.transformer.encoder import EncoderLayer, random_layers
+from analysis.transformer.encoder import EncoderLayer, random_layers, run_layer
 from analysis.transformer.layernorm import normalise
 
 N, MODEL, HEADS = 9, 12, 3

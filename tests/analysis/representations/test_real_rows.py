@@ -9,7 +9,7 @@ from statsmodels.stats.diagnostic import lilliefors as by_statsmodels
 from analysis.data import texts
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations import anisotropy, normality
-from analysis.transformer.activations import run_layer
+from analysis.transformer.encoder import run_layer
 
 
 @pytest.fixture(scope="module")

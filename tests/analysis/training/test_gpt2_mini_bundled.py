@@ -11,8 +11,7 @@ import torch
 from analysis.data import texts
 from analysis.decomposition.folding import fold_layer_norm
 from analysis.decomposition.score_terms import semi_bias
-from analysis.models import checkpoints, parameters, pretrained
-from analysis.surveys.semi_bias_probe import live_layer
+from analysis.models import checkpoints, extraction, parameters, pretrained
 from analysis.training import gpt2_mini
 from analysis.transformer.layernorm import sigma
 from book.publish import experiments
@@ -63,8 +62,8 @@ def test_the_last_look_of_the_bundled_trace_is_the_bundled_model(bundled):
 
 
 def test_a_live_block_is_read_as_its_file_is(bundled):
-    block = pretrained.load(bundled).h[1]
-    live, norm = live_layer(block, 8)
+    model = pretrained.load(bundled)
+    live, norm = extraction.attention_layer(model, 1).double(), extraction.layer_norm(model, "attention", 1).double()
     file = parameters.attention_layer(bundled, 1, dtype=torch.float64)
     assert all(torch.equal(getattr(live, name), getattr(file, name)) for name in ("W_Q", "W_V", "W_O", "b_K", "b_O"))
     assert torch.equal(norm.gain, parameters.layer_norm(bundled, "attention", 1, dtype=torch.float64).gain)

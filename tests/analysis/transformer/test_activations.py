@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from analysis.transformer.activations import run_layer
 from analysis.transformer.attention import attend
-from analysis.transformer.encoder import encode_layer, random_layers
+from analysis.transformer.encoder import encode_layer, random_layers, run_layer
 from analysis.transformer.layernorm import normalise
 
 
@@ -20,7 +19,7 @@ def test_stations_are_those_of_the_encoder(layer):
     x = torch.randn(7, 12, dtype=torch.float64)
     passed = run_layer(x, layer)
     torch.testing.assert_close(passed.second, encode_layer(x, layer))
-    torch.testing.assert_close(passed.attended, attend(x, layer.attention).output)
+    torch.testing.assert_close(passed.attention_output, attend(x, layer.attention).output)
     torch.testing.assert_close(normalise(passed.before_first), passed.first)  # its gain is 1 and its bias 0
     torch.testing.assert_close(normalise(passed.before_second), passed.second)
     torch.testing.assert_close(passed.heads[:, :4], passed.attention[0] @ passed.values[0])
@@ -30,19 +29,19 @@ def test_biases_count(layer):
     biases = {name: torch.randn(getattr(layer.attention, name).shape, dtype=torch.float64)
               for name in ("b_Q", "b_K", "b_V", "b_O")}
     layer, x = replace(layer, attention=replace(layer.attention, **biases)), torch.randn(7, 12, dtype=torch.float64)
-    torch.testing.assert_close(run_layer(x, layer).attended, attend(x, layer.attention).output)
+    torch.testing.assert_close(run_layer(x, layer).attention_output, attend(x, layer.attention).output)
     torch.testing.assert_close(run_layer(x, layer).second, encode_layer(x, layer))
 
 
 def test_other_maps_take_the_place_of_the_own(layer):
     x = torch.randn(7, 12, dtype=torch.float64)
     uniform = torch.full((3, 7, 7), 1 / 7, dtype=torch.float64)
-    passed = run_layer(x, layer, uniform)
+    passed = run_layer(x, layer, patched_attention=uniform)
     torch.testing.assert_close(passed.heads, passed.heads[:1].expand(7, 12))
     own = run_layer(x, layer)
-    torch.testing.assert_close(run_layer(x, layer, own.attention).second, own.second)
-    with pytest.raises(ValueError, match="maps must be"):
-        run_layer(x, layer, uniform[:, :6, :6])
+    torch.testing.assert_close(run_layer(x, layer, patched_attention=own.attention).second, own.second)
+    with pytest.raises(ValueError, match="patched_attention must be"):
+        run_layer(x, layer, patched_attention=uniform[:, :6, :6])
 
 
 def test_nobody_listens_to_what_is_not_kept(layer):
@@ -53,7 +52,7 @@ def test_nobody_listens_to_what_is_not_kept(layer):
     assert not padded.attention[..., 5:].any()
     torch.testing.assert_close(padded.attention.sum(-1), torch.ones(3, 7).double())
     torch.testing.assert_close(padded.second[:5], plain.second)
-    for name in ("x", "attention", "values", "heads", "attended", "first", "perceived", "second", "before_second"):
+    for name in ("x", "attention", "values", "heads", "attention_output", "before_first", "first", "mlp_output", "before_second", "second"):
         torch.testing.assert_close(getattr(padded.only(keep), name), getattr(plain, name))
     torch.testing.assert_close(run_layer(x, layer, keep=torch.ones(7, dtype=torch.bool)).second,
                                run_layer(x, layer).second)
@@ -72,13 +71,13 @@ def test_refusals(layer):
     with pytest.raises(ValueError, match="no position"):
         run_layer(x, layer, keep=torch.zeros(7, dtype=torch.bool))
     with pytest.raises(ValueError, match="not both"):
-        run_layer(x, layer, maps, keep=torch.ones(7, dtype=torch.bool))
+        run_layer(x, layer, patched_attention=maps, keep=torch.ones(7, dtype=torch.bool))
     with pytest.raises(ValueError, match="not finite"):
         run_layer(x * float("nan"), layer)
-    with pytest.raises(ValueError, match="maps holds"):
-        run_layer(x, layer, maps * float("nan"))
-    with pytest.raises(ValueError, match=r"maps must be .* torch.float64 on cpu to fit x"):
-        run_layer(x, layer, maps.float())
+    with pytest.raises(ValueError, match="patched_attention holds"):
+        run_layer(x, layer, patched_attention=maps * float("nan"))
+    with pytest.raises(ValueError, match=r"patched_attention must be .* torch.float64 on cpu to fit x"):
+        run_layer(x, layer, patched_attention=maps.float())
     with pytest.raises(ValueError, match=r"float16"):
         normalise(300 * torch.randn(2, 12).half())
     with pytest.raises(TypeError, match="must be a tensor"):

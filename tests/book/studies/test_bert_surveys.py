@@ -8,7 +8,7 @@ from transformers import BertConfig, BertModel
 from analysis.data import texts
 from analysis.maps import entropy
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.transformer.activations import run_layer
+from analysis.transformer.encoder import run_layer
 from book.studies.bert_normality import minilm as normality_minilm
 from book.studies.bert_stream import minilm as stream_minilm
 from tests.analysis.fake_device import GPU, pretended
@@ -82,7 +82,7 @@ def test_a_survey_computes_on_the_device_it_is_given(folder, monkeypatch, module
         return run_layer(x, *others, **options)
 
     due = module.survey(folder, passages)
-    monkeypatch.setattr(module, "pass_through", watched)
+    monkeypatch.setattr(module, "run_layer", watched)
     with pretended():
         found = module.survey(folder, passages, device=GPU)
     assert ran == {GPU.type}
