@@ -75,8 +75,8 @@ lint: $(TESTED)  ## check style and imports
 	$(VENV)/bin/lint-imports --no-cache
 
 unit: $(TESTED)  ## run the examples in docstrings and the tests of the package, the machinery and the studies
-	$(PY) -m pytest -q --doctest-modules analysis book/publish book/studies
-	$(PY) -m pytest -q -n 2 --dist loadfile tests/analysis tests/book/publish tests/book/studies
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --doctest-modules analysis book/publish book/studies \
+	  tests/analysis tests/book/publish tests/book/studies
 
 gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against the record, the records, what it costs
 	$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU on this machine")'

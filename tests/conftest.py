@@ -1,6 +1,8 @@
-"""Every annotated function is checked by beartype while the tests run."""
+"""Every annotated function is checked by beartype while the tests run, on one thread; some fixtures are shared."""
 
 import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported: no test depends on the cores
 
 import hypothesis
 import jaxtyping
@@ -35,7 +37,7 @@ def variant_data():
 def variant_folder(tmp_path_factory, variant_data):
     """Train a classifier of two layers, once for all tests that need one."""
     from analysis.training import dna_classifier
-    out = tmp_path_factory.mktemp("classifier")
     recipe = dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=160, batch=8, warmup=5)
-    dna_classifier.train(recipe, out, data=variant_data)
+    out = tmp_path_factory.mktemp("classifier")
+    dna_classifier.train(recipe, out, data=variant_data, probe_at=(0, 40))
     return out

@@ -7,13 +7,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 Residual = Float[Tensor, "*batch position model"]
-"""Rows of the residual stream: what a layer reads, one row a position."""
+"""Rows of the residual stream: what a layer reads, one row per position."""
 
 Projected = Float[Tensor, "*batch head position channel"]
-"""Queries, keys or values: one row a position in each head."""
+"""Queries, keys or values: one row per position in each head."""
 
 Scores = Float[Tensor, "*batch head query key"]
 """Before the softmax, already divided by ``sqrt(channel)``; in nats. Minus infinity where masked."""
 
 Attention = Float[Tensor, "*batch head query key"]
-"""After the softmax: row ``query`` says how much it listens to each ``key``; rows sum to 1."""
+"""After the softmax: row ``query`` says how much it attends to each ``key``; rows sum to 1."""

@@ -1,13 +1,17 @@
 """Refusals at the door of a function: what is no tensor, has another shape or dtype, is empty or not finite.
 
 What belongs here: checks of one argument, each with a message that names the argument, what it was and what is allowed.
-What does not: what an argument means to a formula, which the formula's own function checks.
+What does not: holding all arguments of a call to its signature (:mod:`analysis.core.signatures`), and what an argument
+means to a formula, which the formula's own function checks.
 """
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+FLOATING = (torch.float32, torch.float64)
+WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def all_finite(tensor: Tensor) -> bool:
@@ -60,10 +64,10 @@ def check_rows(name: str, rows: object, width: int, what: str, like: Tensor) -> 
     check_fit(name, rows, (*rows.shape[:-1], width), what, like)
 
 
-def check_floating(name: str, tensor: object, *axes: str) -> None:
+def check_floating(name: str, tensor: object, *axes: str, exact: bool = False) -> None:
     """Refuse what is no float32 or float64 tensor with (at least) the given last axes, none of them empty.
 
-    For formulas, which pass nan on; what would hide it asks `check_real`.
+    For formulas, which pass nan on; what would hide it calls `check_real`. ``exact``: these axes and no others.
 
     Raises
     ------
@@ -79,15 +83,28 @@ def check_floating(name: str, tensor: object, *axes: str) -> None:
     ValueError: rows must be (..., coordinate), none of them empty, got shape ()
     """
     check_tensor(name, tensor)
-    if tensor.dtype not in (torch.float32, torch.float64):
+    if tensor.dtype not in FLOATING:
         raise ValueError(f"{name} must be in float32 or float64, got {tensor.dtype}: convert it")
-    if tensor.ndim < len(axes) or 0 in tensor.shape[tensor.ndim - len(axes):]:
-        raise ValueError(f"{name} must be (..., {', '.join(axes)}), none of them empty, got "
-                         f"shape {tuple(tensor.shape)}")
+    if _lacks(tensor, axes, exact) or 0 in tensor.shape[tensor.ndim - len(axes):]:
+        raise ValueError(f"{name} must be {_written(axes, exact)}, none of them empty, got shape {tuple(tensor.shape)}")
 
 
-def check_tokens(name: str, tokens: object) -> None:
-    """Refuse what is no tensor of whole numbers with at least one axis, the last of them not empty.
+def _lacks(tensor: Tensor, axes: Sequence[str], exact: bool) -> bool:
+    return tensor.ndim != len(axes) if exact else tensor.ndim < len(axes)
+
+
+def _written(axes: Sequence[str], exact: bool) -> str:
+    """Write axes as a shape.
+
+    >>> _written(["position", "model"], exact=False), _written(["model"], exact=True)
+    ('(..., position, model)', '(model,)')
+    """
+    names = [*axes] if exact else ["...", *axes]
+    return f"({', '.join(names)}{',' * (len(names) == 1)})"
+
+
+def check_tokens(name: str, tokens: object, *axes: str, exact: bool = False) -> None:
+    """Refuse what is no tensor of whole numbers with (at least) the given axes (``position``), no axis empty.
 
     Raises
     ------
@@ -102,13 +119,37 @@ def check_tokens(name: str, tokens: object) -> None:
     Traceback (most recent call last):
     ValueError: tokens must be (..., position), whole numbers and at least one, got (3,) of torch.float32
     """
+    axes = axes or ("position",)
     check_tensor(name, tokens)
-    if tokens.ndim < 1 or 0 in tokens.shape or tokens.is_floating_point() or tokens.dtype == torch.bool:
-        raise ValueError(f"{name} must be (..., position), whole numbers and at least one, got {tuple(tokens.shape)} "
-                         f"of {tokens.dtype}")
+    if _lacks(tokens, axes, exact) or 0 in tokens.shape or tokens.dtype not in WHOLE:
+        raise ValueError(f"{name} must be {_written(axes, exact)}, whole numbers and at least one, got "
+                         f"{tuple(tokens.shape)} of {tokens.dtype}")
 
 
-def check_real(name: str, tensor: object, *axes: str) -> None:
+def check_vocabulary(name: str, tokens: Tensor, vocab: int) -> None:
+    """Refuse whole numbers that are not in ``0..vocab-1``.
+
+    >>> check_vocabulary("tokens", torch.tensor([0, 3]), 3)
+    Traceback (most recent call last):
+    ValueError: tokens must lie in 0..2, got 0..3
+    """
+    if tokens.min() < 0 or tokens.max() >= vocab:
+        raise ValueError(f"{name} must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
+
+
+def check_mask(name: str, mask: object, *axes: str, exact: bool = False) -> None:
+    """Refuse what is no bool tensor with (at least) the given axes, none of them empty.
+
+    >>> check_mask("keep", torch.tensor([1.0, 0.0]), "position")
+    Traceback (most recent call last):
+    ValueError: keep must be a bool tensor, (..., position), none of them empty, got (2,) in torch.float32
+    """
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or _lacks(mask, axes, exact) or 0 in mask.shape:
+        form = f"{tuple(mask.shape)} in {mask.dtype}" if isinstance(mask, Tensor) else type(mask).__name__
+        raise ValueError(f"{name} must be a bool tensor, {_written(axes, exact)}, none of them empty, got {form}")
+
+
+def check_real(name: str, tensor: object, *axes: str, exact: bool = False) -> None:
     """Refuse what is not a finite float32 or float64 tensor with (at least) the given last axes, none of them empty.
 
     Raises
@@ -124,6 +165,16 @@ def check_real(name: str, tensor: object, *axes: str) -> None:
     Traceback (most recent call last):
     ValueError: rows must be in float32 or float64, got torch.float16: convert it
     """
-    check_floating(name, tensor, *axes)
+    check_floating(name, tensor, *axes, exact=exact)
+    check_finite(name, tensor)
+
+
+def check_finite(name: str, tensor: Tensor) -> None:
+    """Refuse a tensor that holds nan or infinity.
+
+    >>> check_finite("rows", torch.tensor([1.0, float("inf")]))
+    Traceback (most recent call last):
+    ValueError: rows holds entries that are not finite (nan or inf)
+    """
     if not all_finite(tensor):
         raise ValueError(f"{name} holds entries that are not finite (nan or inf)")

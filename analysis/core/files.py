@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 
@@ -64,7 +64,7 @@ def sha256(path: str | Path) -> str:
     return _sha256(str(path), stat.st_size, stat.st_mtime_ns)
 
 
-@lru_cache
+@cache
 def _sha256(path: str, size: int, modified: int) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

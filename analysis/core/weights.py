@@ -59,6 +59,8 @@ class AttentionWeights(_Frozen):
         If shapes disagree or an entry is not finite; the message names the field.
     """
 
+    noun = "the weights"  # in messages
+
     W_Q: Float[Tensor, "head model channel"]
     W_K: Float[Tensor, "head model channel"]
     W_V: Float[Tensor, "head model channel"]
@@ -74,9 +76,9 @@ class AttentionWeights(_Frozen):
         head, model, channel = self.W_Q.shape
         if not head * model * channel:
             raise ValueError(f"W_Q must have heads, a width and channels, got shape {tuple(self.W_Q.shape)}")
-        due = {"W_K": (head, model, channel), "W_V": (head, model, channel), "W_O": (head, channel, model),
-               "b_Q": (head, channel), "b_K": (head, channel), "b_V": (head, channel), "b_O": (model,)}
-        for name, shape in due.items():
+        shapes = {"W_K": (head, model, channel), "W_V": (head, model, channel), "W_O": (head, channel, model),
+                  "b_Q": (head, channel), "b_K": (head, channel), "b_V": (head, channel), "b_O": (model,)}
+        for name, shape in shapes.items():
             if tuple(getattr(self, name).shape) != shape:
                 raise ValueError(f"{name} must have shape {shape} to fit W_Q, "
                                  f"got {tuple(getattr(self, name).shape)}")
@@ -102,6 +104,8 @@ class AttentionWeights(_Frozen):
 class LayerNormWeights(_Frozen):
     """One LayerNorm: ``(y - mean) / sqrt(var + eps) * gain + bias``, ``gain`` and ``bias`` of shape ``(model,)``."""
 
+    noun = "the LayerNorm"
+
     gain: Float[Tensor, " model"]
     bias: Float[Tensor, " model"]
     eps: float = 1e-5
@@ -117,13 +121,15 @@ class LayerNormWeights(_Frozen):
 
 @dataclass(frozen=True)
 class MlpWeights(_Frozen):
-    """One perceptron: ``act(x W_in + b_in) W_out + b_out`` with ``W_in (model hidden)``, ``W_out (hidden model)``.
+    """One MLP: ``act(x W_in + b_in) W_out + b_out`` with ``W_in (model hidden)``, ``W_out (hidden model)``.
 
     Raises
     ------
     ValueError
         If shapes disagree or an entry is not finite; the message names the field.
     """
+
+    noun = "the MLP"
 
     W_in: Float[Tensor, "model hidden"]
     b_in: Float[Tensor, " hidden"]

@@ -15,8 +15,6 @@ import re
 import sysconfig
 from pathlib import Path
 
-from analysis import asked
-
 BUNDLED = Path(__file__).parents[1] / "bundled" / "texts" / "passages.jsonl"
 HOLD_OUT = 4
 """Every fourth topic by name, from the first on, is held out."""
@@ -53,8 +51,6 @@ def passages(longest: int | None = None, count: int | None = None, source: str |
     >>> all(len(text.split()) <= 100 for text in passages(longest=100))
     True
     """
-    if source is None:
-        source = asked.texts()
     if source is None:
         found = [json.loads(line)["text"] for line in BUNDLED.read_text(encoding="utf-8").splitlines()]
     else:

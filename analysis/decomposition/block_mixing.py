@@ -11,12 +11,13 @@ from einops import einsum, rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analysis.core.checks import check_fit, check_floating, check_real
+from analysis.core.signatures import checked
 from analysis.transformer.head_layout import check_blocks, concatenate, split
 
 Function = Callable[[Tensor], Tensor]
 
 
+@checked(finite=True)
 def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks: int) -> Float[Tensor, "to source"]:
     r"""Return how much each block of a row's image moves with each block of the row: the exact Jacobian, by blocks.
 
@@ -45,8 +46,6 @@ def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks:
             [1., 0.]])
     """
     check_blocks("x", x, blocks)
-    if x.ndim != 2:
-        raise ValueError(f"x must be (row, column), got {tuple(x.shape)}")
     total = torch.zeros(blocks, blocks, dtype=x.dtype, device=x.device)
     for row in x:
         jacobian = torch.func.jacrev(function)(row).detach()
@@ -60,6 +59,7 @@ def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks:
     return total / len(x)
 
 
+@checked(finite=True)
 def off_diagonal_share(coupling: Float[Tensor, "block block"]) -> float:
     """Return the share of a coupling that crosses from one block to another: 0 apart, ``1 - 1/blocks`` fully mixed.
 
@@ -73,15 +73,13 @@ def off_diagonal_share(coupling: Float[Tensor, "block block"]) -> float:
     >>> off_diagonal_share(torch.ones(4, 4))
     0.75
     """
-    check_real("coupling", coupling, "to", "source")
-    if coupling.ndim != 2 or coupling.shape[0] != coupling.shape[1]:
-        raise ValueError(f"coupling must be square, got {tuple(coupling.shape)}")
     if (coupling < 0).any() or not coupling.any():
         raise ValueError("coupling must have no negative entry, and one that is not 0")
     scaled = coupling / coupling.max()
     return 1 - (scaled.diagonal().sum() / scaled.sum()).item()
 
 
+@checked(finite=True)
 def interaction(function: Function, a: Float[Tensor, "sample model"], b: Float[Tensor, "sample model"], blocks: int,
                 pair: tuple[int, int]) -> Float[Tensor, "sample model"]:
     r"""Return the mixed difference of a function in two blocks; 0 for every sum of functions of single blocks.
@@ -104,9 +102,6 @@ def interaction(function: Function, a: Float[Tensor, "sample model"], b: Float[T
     tensor([[1., 1.]])
     """
     check_blocks("a", a, blocks)
-    check_blocks("b", b, blocks)
-    if a.shape != b.shape or a.dtype != b.dtype:
-        raise ValueError(f"a and b must be alike, got {tuple(a.shape)} in {a.dtype} and {tuple(b.shape)} in {b.dtype}")
     if len(set(pair)) != 2 or not all(0 <= i < blocks for i in pair):
         raise ValueError(f"pair must name two different blocks of 0..{blocks - 1}, got {pair}")
 
@@ -119,6 +114,7 @@ def interaction(function: Function, a: Float[Tensor, "sample model"], b: Float[T
     return taking() - taking(i) - taking(j) + taking(i, j)
 
 
+@checked(finite=True)
 def additive_share(function: Function, rows: Float[Tensor, "sample model"], blocks: int,
                    generator: torch.Generator) -> float:
     r"""Estimate how much of a function's variance a sum of functions of single blocks can explain at best.
@@ -162,6 +158,7 @@ def additive_share(function: Function, rows: Float[Tensor, "sample model"], bloc
     return (explained / variance).item()
 
 
+@checked(finite="parts")
 def expand_score(parts: Float[Tensor, "part position model"], W_Q: Float[Tensor, "model channel"],
                  W_K: Float[Tensor, "model channel"], b_Q: Float[Tensor, " channel"],
                  b_K: Float[Tensor, " channel"]) -> Float[Tensor, "query_part key_part query key"]:
@@ -190,20 +187,13 @@ def expand_score(parts: Float[Tensor, "part position model"], W_Q: Float[Tensor,
             [6., 9., 0.],
             [2., 3., 0.]])
     """
-    check_real("parts", parts, "part", "position", "model")
-    if parts.ndim != 3:
-        raise ValueError(f"parts must be (part, position, model), got {tuple(parts.shape)}")
-    check_floating("W_Q", W_Q, "model", "channel")
-    due = {"W_Q": (parts.shape[-1], W_Q.shape[-1]), "W_K": tuple(W_Q.shape), "b_Q": (W_Q.shape[-1],),
-           "b_K": (W_Q.shape[-1],)}
-    for (name, shape), given in zip(due.items(), (W_Q, W_K, b_Q, b_K)):
-        check_fit(name, given, shape, "parts", parts)
     n = parts.shape[1]
     queries = torch.cat([parts @ W_Q, b_Q.expand(1, n, -1)])
     keys = torch.cat([parts @ W_K, b_K.expand(1, n, -1)])
     return einsum(queries, keys, "query_part query channel, key_part key channel -> query_part key_part query key")
 
 
+@checked(finite=True)
 def vanishing(terms: Float[Tensor, "query_part key_part query key"], tolerance: float | None = None
               ) -> Bool[Tensor, "query_part key_part"]:
     """Tell which terms of an expansion are constant along every row, and so vanish in the softmax.
@@ -226,7 +216,6 @@ def vanishing(terms: Float[Tensor, "query_part key_part query key"], tolerance: 
     >>> vanishing(torch.tensor([[[[1.0, 1.0]], [[1.0, 2.0]]]]))
     tensor([[ True, False]])
     """
-    check_real("terms", terms, "query_part", "key_part", "query", "key")
     if tolerance is None:
         tolerance = 1e-9 if terms.dtype == torch.float64 else 1e-4
     if tolerance < torch.finfo(terms.dtype).eps:

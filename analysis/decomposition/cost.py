@@ -5,13 +5,16 @@ Counted, not timed. Softmax, additions of biases and the division are left out; 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from einops import einsum
+from torch import Tensor
 
-from analysis.core.axes import Residual
+from analysis.core.axes import Attention, Residual, Scores
+from analysis.core.signatures import checked
 from analysis.core.weights import AttentionWeights
 from analysis.decomposition.qk_ov import constant_pattern, ov_matrix, qk_matrix, update_bias
-from analysis.transformer.attention import check_input, mask_future, softmax
+from analysis.transformer.attention import mask_future, project, softmax
 
 FORMS = ("factored", "merged", "input-cached")
 
@@ -77,40 +80,39 @@ def prepare(form: str, weights: AttentionWeights, *, causal: bool = False) -> Ca
     Merged matrices are formed once, here.
     """
     if form == "factored":
-        return lambda x: _factored(x, weights, causal)
+        return partial(_factored, weights=weights, causal=causal)
     if form == "merged":
         parts = qk_matrix(weights), constant_pattern(weights), ov_matrix(weights), update_bias(weights)
-        return lambda x: _merged(x, weights, parts, causal)
+        return partial(_merged, weights=weights, parts=parts, causal=causal)
     if form == "input-cached":
-        return lambda x: _input_cached(x, weights, causal)
+        return partial(_input_cached, weights=weights, causal=causal)
     raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
 
 
-def _softmax(scores, weights, causal):
+def _softmax(scores: Scores, weights: AttentionWeights, causal: bool) -> Attention:
     scores = scores / weights.channel**0.5
     return softmax(mask_future(scores) if causal else scores)
 
 
-def _factored(x, w, causal):
-    check_input(x, w)
-    q, k, v = (einsum(x, W, "... position model, head model channel -> ... head position channel") + b[:, None]
-               for W, b in ((w.W_Q, w.b_Q), (w.W_K, w.b_K), (w.W_V, w.b_V)))
-    attention = _softmax(q @ k.mT, w, causal)
-    return einsum(attention @ v, w.W_O, "... head query channel, head channel model -> ... query model") + w.b_O
+@checked
+def _factored(x: Residual, weights: AttentionWeights, causal: bool) -> Residual:
+    q, k, v = (project(x, W, b) for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K),
+                                             (weights.W_V, weights.b_V)))
+    heads = _softmax(q @ k.mT, weights, causal) @ v
+    return einsum(heads, weights.W_O, "... head query channel, head channel model -> ... query model") + weights.b_O
 
 
-def _merged(x, w, parts, causal):
-    check_input(x, w)
+@checked
+def _merged(x: Residual, weights: AttentionWeights, parts: tuple[Tensor, ...], causal: bool) -> Residual:
     W_P, c, W_M, bias = parts
     x = x.unsqueeze(-3)
-    attention = _softmax((x @ W_P + c[:, None]) @ x.mT, w, causal)
+    attention = _softmax((x @ W_P + c[:, None]) @ x.mT, weights, causal)
     return (attention @ (x @ W_M)).sum(-3) + bias
 
 
-def _input_cached(x, w, causal):
-    check_input(x, w)
+@checked
+def _input_cached(x: Residual, weights: AttentionWeights, causal: bool) -> Residual:
     wide = x.unsqueeze(-3)
-    sought = (wide @ w.W_Q + w.b_Q[:, None]) @ w.W_K.mT
-    mixed = _softmax(sought @ wide.mT, w, causal) @ wide
-    return einsum(mixed @ w.W_V + w.b_V[:, None], w.W_O,
-                  "... head query channel, head channel model -> ... query model") + w.b_O
+    patterns = (wide @ weights.W_Q + weights.b_Q[:, None]) @ weights.W_K.mT
+    values = _softmax(patterns @ wide.mT, weights, causal) @ wide @ weights.W_V + weights.b_V[:, None]
+    return einsum(values, weights.W_O, "... head query channel, head channel model -> ... query model") + weights.b_O

@@ -13,10 +13,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.axes import Residual, Scores
-from analysis.core.checks import check_fit, check_real
+from analysis.core.signatures import checked
 from analysis.core.weights import AttentionWeights, LayerNormWeights
 from analysis.decomposition.folding import fold_layer_norm
-from analysis.transformer.attention import check_input, project
+from analysis.transformer.attention import project
 from analysis.transformer.layernorm import divisor
 
 PerKey = Float[Tensor, "*batch head key"]
@@ -38,6 +38,7 @@ class ScoreTerms:
                 + self.constant[:, None, None])
 
 
+@checked(finite=True)
 def score_terms(x: Residual, weights: AttentionWeights) -> ScoreTerms:
     r"""Split a layer's scores into content, key semi-bias and two row constants.
 
@@ -74,25 +75,23 @@ def score_terms(x: Residual, weights: AttentionWeights) -> ScoreTerms:
     (tensor([[[1., 2.],
              [2., 4.]]]), tensor([[10., 20.]]))
     """
-    check_input(x, weights)
-    check_real("x", x, "position", "model")
     root = math.sqrt(weights.channel)
-    asked = einsum(weights.b_K, weights.W_Q, "head channel, head model channel -> head model") / root
-    query_constant = einsum(x, asked, "... query model, head model -> ... head query")
+    direction = einsum(weights.b_K, weights.W_Q, "head channel, head model channel -> head model") / root
+    query_constant = einsum(x, direction, "... query model, head model -> ... head query")
     constant = einsum(weights.b_Q, weights.b_K, "head channel, head channel -> head") / root
     return ScoreTerms(_content(x, x, weights), semi_bias(x, weights), query_constant, constant)
 
 
-def _content(asks: Residual, answers: Residual, weights: AttentionWeights) -> Scores:
+def _content(query_rows: Residual, key_rows: Residual, weights: AttentionWeights) -> Scores:
     """Return ``a W_Q W_K^T b^T / sqrt(channel)``, the part of a score without biases."""
-    none = torch.zeros_like(weights.b_Q)
-    queries, keys = project(asks, weights.W_Q, none), project(answers, weights.W_K, none)
+    zero = torch.zeros_like(weights.b_Q)
+    queries, keys = project(query_rows, weights.W_Q, zero), project(key_rows, weights.W_K, zero)
     scores = einsum(queries, keys, "... head query channel, ... head key channel -> ... head query key")
     return scores / math.sqrt(weights.channel)
 
 
 def key_direction(weights: AttentionWeights) -> Float[Tensor, "head model"]:
-    """Return ``b_Q W_K^T / sqrt(channel)``: the one direction of the stream in which a head prefers keys unasked.
+    """Return ``b_Q W_K^T / sqrt(channel)``: the direction in which a head prefers keys for every query.
 
     >>> one, zero = torch.ones(1, 2, 1), torch.zeros(1, 1)
     >>> layer = AttentionWeights(one, one, one, one.mT, zero + 3, zero, zero, torch.zeros(2))
@@ -103,8 +102,9 @@ def key_direction(weights: AttentionWeights) -> Float[Tensor, "head model"]:
     return direction / math.sqrt(weights.channel)
 
 
+@checked
 def semi_bias(y: Float[Tensor, "*batch key model"], weights: AttentionWeights) -> PerKey:
-    r"""Return each key's semi-bias ``b_Q W_K^T y^T / sqrt(channel)``: the score it gets whoever asks.
+    r"""Return each key's semi-bias ``b_Q W_K^T y^T / sqrt(channel)``: the score that it gets from every query.
 
     ``b_Q W_K^T`` is collapsed first, so the cost is one product of ``(key, model)`` with ``(model, head)`` and no key
     is ever formed. ``y`` may be anything that lives in the stream: positions or tokens raw; with ``fold_layer_norm``
@@ -126,7 +126,6 @@ def semi_bias(y: Float[Tensor, "*batch key model"], weights: AttentionWeights) -
     >>> semi_bias(torch.tensor([[1.0, 0.0], [1.0, 1.0]]), layer)
     tensor([[3., 6.]])
     """
-    check_input(y, weights, "y")
     result = (y @ key_direction(weights).mT).mT  # in this order: twice as fast on a vocabulary as the other
     if not torch.isfinite(result).all():  # nan and inf spread, so the small result tells of the large input
         raise ValueError("y holds entries that are not finite (nan or inf), or too large for its dtype")
@@ -156,6 +155,7 @@ class SixTerms:
                 + self.query_constant[..., None] + self.constant[:, None, None])
 
 
+@checked(finite=True)
 def six_terms(e: Residual, p: Float[Tensor, "position model"], weights: AttentionWeights,
               ln: LayerNormWeights) -> SixTerms:
     r"""Take the scores of a first layer that reads ``LN(e + p)`` apart by token and position.
@@ -171,7 +171,7 @@ def six_terms(e: Residual, p: Float[Tensor, "position model"], weights: Attentio
     Parameters
     ----------
     e
-        Token rows, one a position, in stream units.
+        Token rows, one per position, in stream units.
     p
         Position rows, as many.
 
@@ -186,7 +186,7 @@ def six_terms(e: Residual, p: Float[Tensor, "position model"], weights: Attentio
 
     Examples
     --------
-    The token reads ``(1, -1)``, the position adds nothing, so only ``ee`` speaks: ``(1 + 1) / sqrt(2)``.
+    The token reads ``(1, -1)``, the position adds nothing, so only ``ee`` is not 0: ``(1 + 1) / sqrt(2)``.
 
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2)
     >>> layer = AttentionWeights(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
@@ -195,10 +195,6 @@ def six_terms(e: Residual, p: Float[Tensor, "position model"], weights: Attentio
     >>> terms.ee, terms.pp, terms.p
     (tensor([[[1.4142]]]), tensor([[[0.]]]), tensor([[0.]]))
     """
-    check_input(e, weights, "e")
-    check_real("e", e, "position", "model")
-    check_fit("p", p, e.shape[-2:], "e", e)
-    check_real("p", p, "position", "model")
     folded = fold_layer_norm(weights, ln)
     width = divisor(e + p, ln.eps, "e + p")
     e, p = e / width, p / width

@@ -14,15 +14,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from analysis.core.axes import Residual
-from analysis.core.checks import check_real
+from analysis.core.scaling import scale_to_one
+from analysis.core.signatures import checked
 from analysis.core.weights import AttentionWeights
-from analysis.matrices.singular_values import Factor, _check_map, singular_values, spectral_norm
+from analysis.matrices.singular_values import Factor, singular_values, spectral_norm
 from analysis.transformer.attention import project
 
 MAPS = ("Q", "K", "V")
 """The order of the axis ``map``."""
 
 
+@checked(finite=True)
 def row_norms(x: Residual, weights: AttentionWeights, head: int) -> Float[Tensor, "kind *batch position"]:
     """Return the norms of the rows of X and of what one head makes of them: X, Q, K, V, in this order.
 
@@ -37,19 +39,12 @@ def row_norms(x: Residual, weights: AttentionWeights, head: int) -> Float[Tensor
     """
     if not 0 <= head < weights.heads:
         raise ValueError(f"head must be in 0..{weights.heads - 1}, got {head}")
-    _check_rows(x, weights.W_Q)
-    made = [project(x, getattr(weights, f"W_{m}")[[head]], getattr(weights, f"b_{m}")[[head]])[..., 0, :, :]
-            for m in MAPS]
-    return torch.stack([rows.norm(dim=-1) for rows in (x, *made)])
+    images = [project(x, getattr(weights, f"W_{m}")[[head]], getattr(weights, f"b_{m}")[[head]])[..., 0, :, :]
+              for m in MAPS]
+    return torch.stack([rows.norm(dim=-1) for rows in (x, *images)])
 
 
-def _check_rows(x: Tensor, W: Tensor) -> None:
-    check_real("x", x, "position", "model")
-    if x.shape[-1] != W.shape[1] or x.dtype != W.dtype:
-        raise ValueError(f"x must be (..., position, {W.shape[1]}) in {W.dtype} to fit the map, got {tuple(x.shape)} "
-                         f"in {x.dtype}")
-
-
+@checked(finite=True)
 def amplification(x: Residual, W: Factor,
                   b: Float[Tensor, "head channel"] | None = None) -> Float[Tensor, "*batch head position"]:
     r"""Measure by how much each row grows on its way into each head: :math:`\|x_i W + b\| / \|x_i\|`.
@@ -80,18 +75,13 @@ def amplification(x: Residual, W: Factor,
     >>> amplification(torch.tensor([[1.0, 0.0], [3.0, 4.0]]), torch.tensor([[[2.0], [0.0]]]))
     tensor([[2.0000, 1.2000]])
     """
-    _check_map(W)
-    _check_rows(x, W)
     out = einsum(x, W, "... position model, head model channel -> ... head position channel")
     if b is not None:
-        check_real("b", b, "head", "channel")
-        if b.shape != W.shape[::2] or b.dtype != W.dtype:
-            raise ValueError(f"b must be {tuple(W.shape[::2])} in {W.dtype} to fit W, got {tuple(b.shape)} in "
-                             f"{b.dtype}")
         out = out + b[:, None]
     return out.norm(dim=-1) / x.norm(dim=-1).unsqueeze(-2)
 
 
+@checked(finite=True)
 def mean_amplification(W: Factor) -> Float[Tensor, " head"]:
     r"""Return the root mean square stretch over all directions, :math:`\|W\|_F / \sqrt{d}`.
 
@@ -100,11 +90,11 @@ def mean_amplification(W: Factor) -> Float[Tensor, " head"]:
     >>> mean_amplification(torch.tensor([[[2.0], [0.0], [0.0], [0.0]]]))
     tensor([1.])
     """
-    _check_map(W)
-    scaled, exponent = _in_range(W, (-2, -1))
-    return torch.ldexp(scaled.flatten(1).norm(dim=1) / math.sqrt(W.shape[1]), exponent[:, 0, 0])
+    scaled, size = scale_to_one(W, (-2, -1))
+    return scaled.flatten(1).norm(dim=1) / math.sqrt(W.shape[1]) * size[:, 0, 0]
 
 
+@checked(finite=True)
 def cone_position(x: Residual, W: Factor) -> Float[Tensor, "*batch head position"]:
     r"""Return how near each row comes to the largest stretch: :math:`\|x_i W\| / (\sigma_1 \|x_i\|)`, from 0 to 1.
 
@@ -124,24 +114,17 @@ def cone_position(x: Residual, W: Factor) -> Float[Tensor, "*batch head position
     >>> cone_position(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[[2.0, 0.0], [0.0, 1.0]]]))
     tensor([[1.0000, 0.5000]])
     """
-    _check_map(W)
-    _check_rows(x, W)
-    (x, _), (W, _) = _in_range(x, (-1,)), _in_range(W, (-2, -1))
-    return amplification(x, W) / _most(W)
+    (x, _), (W, _) = scale_to_one(x, -1), scale_to_one(W, (-2, -1))
+    return amplification(x, W) / _largest(W)
 
 
-def _in_range(tensor: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Take out a power of two, which rounds nothing, so that squares neither overflow nor vanish; return it too."""
-    exponent = torch.frexp(tensor.abs().amax(axes, keepdim=True)).exponent
-    return torch.ldexp(tensor, -exponent), exponent
-
-
-def _most(W: Tensor) -> Tensor:
-    top = singular_values(W)[:, :1]
-    if not (top > 0).all():
-        zero = (top[:, 0] == 0).nonzero()[0].item()
+def _largest(W: Factor) -> Float[Tensor, "head 1"]:
+    """Return each head's largest singular value as a column to divide by; refuse a head whose map is zero."""
+    largest = spectral_norm(W)
+    if not (largest > 0).all():
+        zero = (largest == 0).nonzero()[0].item()
         raise ValueError(f"W is zero in head {zero}: it stretches no row more than another")
-    return top
+    return largest[:, None]
 
 
 def in_cone(x: Residual, W: Factor, epsilon: float) -> Bool[Tensor, "*batch head position"]:
@@ -159,10 +142,11 @@ def in_cone(x: Residual, W: Factor, epsilon: float) -> Bool[Tensor, "*batch head
 
 def over_heads(measure: Callable[[Factor], Float[Tensor, " head"]],
                layers: Sequence[AttentionWeights]) -> Float[Tensor, "map layer head"]:
-    """Apply a measure of one matrix to ``W_Q``, ``W_K`` and ``W_V`` of every layer: one number a map and head."""
+    """Apply a measure of one matrix to ``W_Q``, ``W_K`` and ``W_V`` of every layer: one number per map and head."""
     return torch.stack([torch.stack([measure(getattr(layer, f"W_{name}")) for layer in layers]) for name in MAPS])
 
 
+@checked(finite=True)
 def amplifications(states: Float[Tensor, "state position model"], layers: Sequence[AttentionWeights], *,
                    biased: bool = True) -> Float[Tensor, "map layer head position"]:
     """Measure ``amplification`` for every row that every layer reads, in all three maps and all heads.
@@ -177,20 +161,14 @@ def amplifications(states: Float[Tensor, "state position model"], layers: Sequen
     Raises
     ------
     ValueError
-        If there is not one state a layer, or one more.
+        If there is not one state per layer, or one more.
 
     Notes
     -----
     Ledger B-13, B-14.
     """
-    check_real("states", states, "state", "position", "model")
-    if states.ndim != 3:
-        raise ValueError(f"states must be (state, position, model), got shape {tuple(states.shape)}")
     if len(states) - len(layers) not in (0, 1) or not layers:
         raise ValueError(f"states must be one for each of {len(layers)} layers, or one more; got {len(states)}")
-    if states.shape[-1] != layers[0].model or states.dtype != layers[0].W_Q.dtype:
-        raise ValueError(f"states must be (state, position, {layers[0].model}) in {layers[0].W_Q.dtype} to fit the "
-                         f"layers, got {tuple(states.shape)} in {states.dtype}")
     return torch.stack([torch.stack([
         amplification(x, getattr(layer, f"W_{name}"), getattr(layer, f"b_{name}") if biased else None)
         for x, layer in zip(states, layers, strict=False)]) for name in MAPS])
@@ -209,7 +187,7 @@ def isotropic_cone_positions(W: Factor, samples: int, rng: np.random.Generator) 
     """
     if samples < 1:
         raise ValueError(f"samples must be at least 1, got {samples}")
-    _most(W)
+    _largest(W)
     s = singular_values(W).double().cpu().numpy()
     head, least = s.shape
     g = rng.standard_normal((samples, least)) ** 2

@@ -1,7 +1,6 @@
 """Smallest counterexamples: exact ranks of matrices of whole numbers, and a walk through all small ones.
 
-What is found here is a proof: no rounding enters. Ranks of measured matrices are in
-:mod:`analysis.matrices.rank`.
+A counterexample here is a proof: no rounding enters. Ranks of measured matrices are in ``rank``.
 """
 
 import itertools
@@ -90,11 +89,11 @@ def solution(A: np.ndarray, x: Sequence[int]) -> list[Fraction] | None:
     rows = [[*row, last] for row, last in zip(rows, right, strict=True)]
     pivots: list[int] = []
     for column in range(width):
-        found = next((r for r in range(len(pivots), len(rows)) if rows[r][column] != 0), None)
-        if found is None:
+        pivot = next((r for r in range(len(pivots), len(rows)) if rows[r][column] != 0), None)
+        if pivot is None:
             continue
         here = len(pivots)
-        rows[here], rows[found] = rows[found], rows[here]
+        rows[here], rows[pivot] = rows[pivot], rows[here]
         rows[here] = [entry / rows[here][column] for entry in rows[here]]
         for r in range(len(rows)):
             if r != here:

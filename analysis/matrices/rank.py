@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.checks import check_real
+from analysis.core.scaling import scale_to_one
+from analysis.core.signatures import checked
 from analysis.core.weights import LayerNormWeights
 from analysis.transformer.layernorm import centre, divisor
 
@@ -31,6 +32,7 @@ class NumericalRank:
     dropped: float
 
 
+@checked(finite=True)
 def numerical_rank(x: Float[Tensor, "row column"], cutoff: float | None = None) -> NumericalRank:
     """Count the singular values above ``cutoff`` times the largest.
 
@@ -52,12 +54,11 @@ def numerical_rank(x: Float[Tensor, "row column"], cutoff: float | None = None) 
     >>> numerical_rank(torch.tensor([[1.0, 1.0], [1.0, 1.0]])).rank
     1
     """
-    _check_matrix(x)
     if cutoff is None:
         cutoff = max(x.shape) * torch.finfo(x.dtype).eps
     if not 0 <= cutoff < 1:
         raise ValueError(f"cutoff must be at least 0 and below 1, a share of the largest singular value; got {cutoff}")
-    s = torch.linalg.svdvals(x.double() / x.abs().max().clamp_min(torch.finfo(x.dtype).tiny))
+    s = torch.linalg.svdvals(scale_to_one(x.double(), (0, 1))[0])
     if s[0] == 0:
         return NumericalRank(0, cutoff, 0.0, 0.0)
     s = s / s[0]
@@ -65,12 +66,7 @@ def numerical_rank(x: Float[Tensor, "row column"], cutoff: float | None = None) 
     return NumericalRank(rank, cutoff, float(s[rank - 1]), float(s[rank]) if rank < len(s) else 0.0)
 
 
-def _check_matrix(x: Tensor) -> None:
-    check_real("x", x, "row", "column")
-    if x.ndim != 2:
-        raise ValueError(f"x must be one matrix (row, column), got shape {tuple(x.shape)}")
-
-
+@checked(finite=True)
 def distance_of_ones(x: Float[Tensor, "row column"], cutoff: float | None = None) -> float:
     """Return the sine of the angle between the all-one row and the row space of ``x``: 0 if it lies in it, at most 1.
 
@@ -89,6 +85,7 @@ def distance_of_ones(x: Float[Tensor, "row column"], cutoff: float | None = None
     return 0.0 if length < 1e-12 else min(length, 1.0)
 
 
+@checked(finite=True)
 def centred_rank(x: Float[Tensor, "row column"], cutoff: float | None = None, near: float = 1e-7) -> int:
     r"""Predict the rank after LayerNorm's centring: rank X less 1 if :math:`\mathbf 1` lies in the row space of X.
 
@@ -126,7 +123,8 @@ class NormRanks(NamedTuple):
     with_bias: NumericalRank
 
 
-def ranks_through_norm(x: Float[Tensor, "row column"], norm: LayerNormWeights) -> NormRanks:
+@checked(finite=True)
+def ranks_through_norm(x: Float[Tensor, "row model"], norm: LayerNormWeights) -> NormRanks:
     """Take the rank after each step of a LayerNorm.
 
     Notes
@@ -141,10 +139,6 @@ def ranks_through_norm(x: Float[Tensor, "row column"], norm: LayerNormWeights) -
     >>> [step.rank for step in ranks_through_norm(torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 3.0]]), norm)]
     [2, 1, 1, 1, 2]
     """
-    _check_matrix(x)
-    if x.shape[1:] != norm.gain.shape or x.dtype != norm.gain.dtype:
-        raise ValueError(f"x must be (row, {len(norm.gain)}) in {norm.gain.dtype} to fit the LayerNorm, got "
-                         f"{tuple(x.shape)} in {x.dtype}")
     if norm.eps == 0 and (centre(x) == 0).all(1).any():
         raise ValueError("x has a constant row, which LayerNorm with eps = 0 divides by 0")
     divided = centre(x) / divisor(x, norm.eps, "x")

@@ -10,13 +10,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.checks import check_real, check_tensor
+from analysis.core.scaling import scale_to_one
+from analysis.core.signatures import checked
 
 EPS = torch.finfo(torch.float64).eps
 
+Factor = Float[Tensor, "head model channel"]
 
+
+@checked(mixed=True)
 def product_singular_values(
-    A: Float[Tensor, "*batch row channel"], B: Float[Tensor, "*other column width"], *, accuracy: float = 1e-7,
+    A: Float[Tensor, "*batch row channel"], B: Float[Tensor, "*batch column channel"], *, accuracy: float = 1e-7,
 ) -> Float[Tensor, "*batch channel"]:
     r"""Return the singular values of ``A B^T``, largest first, for each matrix of a batch.
 
@@ -52,17 +56,9 @@ def product_singular_values(
     >>> product_singular_values(A, torch.eye(2))
     tensor([3., 1.], dtype=torch.float64)
     """
-    for name, factor in (("A", A), ("B", B)):
-        check_tensor(name, factor)
-        if factor.ndim < 2 or factor.shape[-1] < 1:
-            raise ValueError(f"{name} must be (..., row, channel) with at least one channel, got {tuple(factor.shape)}")
-        if factor.dtype not in (torch.float32, torch.float64):
-            raise ValueError(f"{name} must be float32 or float64, got {factor.dtype}")
     if not accuracy > 0:
         raise ValueError(f"accuracy must be a positive relative error, got {accuracy}")
-    batch, channel = A.shape[:-2], A.shape[-1]
-    if B.shape[:-2] != batch or B.shape[-1] != channel:
-        raise ValueError(f"A and B must share batch and channel axes, got {tuple(A.shape)} and {tuple(B.shape)}")
+    *batch, _, channel = A.shape
     if min(A.shape[-2], B.shape[-2]) < channel:
         raise ValueError(f"A and B must have at least as many rows as channels, "
                          f"got {tuple(A.shape)} and {tuple(B.shape)}")
@@ -128,6 +124,7 @@ def by_qr(
     return torch.linalg.svdvals(R_A @ R_B.mT)
 
 
+@checked
 def augment(W: Float[Tensor, "*batch model channel"], b: Float[Tensor, "*batch channel"],
             ) -> Float[Tensor, "*batch row channel"]:
     """Put a bias under its weights as one more row: ``[W; b]``, which reads ``[x, 1]``.
@@ -137,14 +134,10 @@ def augment(W: Float[Tensor, "*batch model channel"], b: Float[Tensor, "*batch c
     >>> augment(torch.zeros(2, 1), torch.tensor([7.0]))[:, 0]
     tensor([0., 0., 7.])
     """
-    check_tensor("W", W)
-    check_tensor("b", b)
-    if W.ndim < 2 or b.shape != (*W.shape[:-2], W.shape[-1]):
-        raise ValueError(f"b must have the shape of W {tuple(W.shape)} without its second last axis, "
-                         f"got {tuple(b.shape)}")
     return torch.cat([W, b[..., None, :]], -2)
 
 
+@checked(finite=True)
 def effective_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*batch"]:
     r"""Return ``(sum s)^2 / sum s^2`` of squared singular values ``s``: how many of them share the square of the norm.
 
@@ -153,15 +146,12 @@ def effective_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*b
     >>> effective_rank(torch.tensor([[2.0, 2.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
     tensor([2., 1., 0.])
     """
-    check_real("values", values, "channel")
-    largest = values.abs().amax(-1, keepdim=True)
-    squares = (values / largest.masked_fill(largest == 0, 1)).square()  # neither overflows nor vanishes
-    shared = squares.square().sum(-1)
-    return squares.sum(-1).square() / shared.masked_fill(shared == 0, 1)
-
-Factor = Float[Tensor, "head model channel"]
+    squares = scale_to_one(values, -1)[0].square()
+    total = squares.square().sum(-1)
+    return squares.sum(-1).square() / total.masked_fill(total == 0, 1)
 
 
+@checked(finite=True)
 def singular_values(W: Factor) -> Float[Tensor, "head least"]:
     """Return each head's singular values, largest first; the first is the most a row can be stretched.
 
@@ -175,14 +165,7 @@ def singular_values(W: Factor) -> Float[Tensor, "head least"]:
     >>> singular_values(torch.tensor([[[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]]]))
     tensor([[4., 3.]])
     """
-    _check_map(W)
     return torch.linalg.svdvals(W)
-
-
-def _check_map(W: Tensor) -> None:
-    check_real("W", W, "head", "model", "channel")
-    if W.ndim != 3:
-        raise ValueError(f"W must be (head, model, channel), got shape {tuple(W.shape)}")
 
 
 def spectral_norm(W: Factor) -> Float[Tensor, " head"]:

@@ -13,7 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.core.axes import Residual, Scores
-from analysis.core.checks import check_real
+from analysis.core.scaling import scale_to_one
+from analysis.core.signatures import checked
 from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import compute_scores
 
@@ -41,6 +42,7 @@ class SymmetricSignature:
     antisymmetric: Float[Tensor, " head"]
 
 
+@checked(finite=True)
 def symmetric_signature(W_Q: Factor, W_K: Factor) -> SymmetricSignature:
     r"""Find the signature of :math:`(M + M^T)/2` and the antisymmetric share of M from the factors alone.
 
@@ -64,10 +66,6 @@ def symmetric_signature(W_Q: Factor, W_K: Factor) -> SymmetricSignature:
     >>> form.eigenvalues.tolist(), form.antisymmetric.tolist()
     ([[-0.5, 0.5]], [0.5])
     """
-    for name, factor in (("W_Q", W_Q), ("W_K", W_K)):
-        check_real(name, factor, "head", "model", "channel")
-    if W_Q.shape != W_K.shape:
-        raise ValueError(f"W_K must have the shape of W_Q {tuple(W_Q.shape)}, got {tuple(W_K.shape)}")
     W_Q, W_K = W_Q.double(), W_K.double()
     R = torch.linalg.qr(torch.cat([W_Q, W_K], dim=-1), mode="r").R
     left, right = R.chunk(2, dim=-1)
@@ -90,6 +88,7 @@ def without(weights: AttentionWeights, *biases: str) -> AttentionWeights:
     return replace(weights, **{name: torch.zeros_like(getattr(weights, name)) for name in biases})
 
 
+@checked(finite=True)
 def score_variants(x: Residual, weights: AttentionWeights) -> dict[str, Scores]:
     """Compute scores for four forms that differ in what could make them asymmetric.
 
@@ -105,7 +104,6 @@ def score_variants(x: Residual, weights: AttentionWeights) -> dict[str, Scores]:
     -----
     Ledger B-24.
     """
-    check_real("x", x, "position", "model")
     bare = without(weights, "b_Q", "b_K")
     content = compute_scores(x, bare)
     return {"as trained": compute_scores(x, weights), "content alone": content,
@@ -113,6 +111,7 @@ def score_variants(x: Residual, weights: AttentionWeights) -> dict[str, Scores]:
             "positive form": compute_scores(x, replace(bare, W_Q=weights.W_K))}
 
 
+@checked(finite=True)
 def equalise_norms(x: Residual) -> Residual:
     """Give every row the mean length, so that only its direction is left.
 
@@ -127,14 +126,14 @@ def equalise_norms(x: Residual) -> Residual:
     tensor([[2., 0.],
             [0., 2.]])
     """
-    check_real("x", x, "position", "model")
     length = x.norm(dim=-1, keepdim=True)
     if not (length > 0).all():
         raise ValueError("x has a row of zeros, which has no direction")
     return x / length * length.mean(-2, keepdim=True)
 
 
-def asymmetry(matrix: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
+@checked(finite=True)
+def asymmetry(matrix: Float[Tensor, "*any side side"]) -> Float[Tensor, "*any"]:
     r"""Return the share of a square matrix that is antisymmetric, :math:`\|A - A^T\|_F^2 / (4\|A\|_F^2)`, 0 to 1.
 
     A matrix of zeros is symmetric: 0.
@@ -149,10 +148,6 @@ def asymmetry(matrix: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]
     >>> asymmetry(torch.tensor([[0.0, 1.0], [0.0, 0.0]])), asymmetry(torch.eye(2))
     (tensor(0.5000), tensor(0.))
     """
-    check_real("matrix", matrix, "row", "column")
-    if matrix.shape[-1] != matrix.shape[-2]:
-        raise ValueError(f"matrix must be square in its last two axes, got {tuple(matrix.shape)}")
-    largest = matrix.abs().amax((-1, -2), keepdim=True)
-    matrix = matrix / torch.where(largest > 0, largest, 1)  # squares stay in range
+    matrix, _ = scale_to_one(matrix, (-1, -2))
     whole = 4 * matrix.square().sum((-1, -2))
     return (matrix - matrix.mT).square().sum((-1, -2)) / torch.where(whole > 0, whole, 1)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import torch
 
-from analysis import asked
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint, NotFound
 from analysis.models.parameters import MissingTensor, check_whole, config, has
@@ -19,15 +18,7 @@ _BEYOND_ATTENTION = {"gpt2": ("wte.weight", "h.0.mlp.c_fc.weight"),
 
 
 class WrongFamily(ValueError):
-    """A model was asked for that the chapter's formulas are not about."""
-
-
-def chosen(default: str, families: Sequence[str] | None = None, *, whole: bool = True) -> str:
-    """Return the name of the model that a chapter shows: its own, unless the execution asked for another."""
-    name = asked.model(default)
-    if name != default:
-        check_choice(name, default, families, whole=whole)
-    return name
+    """A model was given that the chapter's formulas are not about."""
 
 
 def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, whole: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Rank correlation, with its interval, given a third variable, and with the position in a sequence.
+"""Rank correlation, with its interval, with a third variable taken out, and with the position in a sequence.
 
 What belongs here: how two samples go together. What does not: intervals of means and shares
 (:mod:`analysis.statistics.intervals`).
@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.checks import check_floating, check_tensor
+from analysis.core.signatures import checked
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Correlation:
     n: int
 
 
+@checked(mixed=True)
 def rank_correlation(a: Float[Tensor, " sample"], b: Float[Tensor, " sample"], level: float = 0.95) -> Correlation:
     r"""Return Spearman's correlation with an interval for independent pairs.
 
@@ -39,15 +40,12 @@ def rank_correlation(a: Float[Tensor, " sample"], b: Float[Tensor, " sample"], l
 
     Examples
     --------
-    >>> found = rank_correlation(torch.arange(50.0), torch.arange(50.0) ** 3)
-    >>> found.value, found.n
+    >>> correlation = rank_correlation(torch.arange(50.0), torch.arange(50.0) ** 3)
+    >>> correlation.value, correlation.n
     (1.0, 50)
     """
-    check_tensor("a", a)
-    check_tensor("b", b)
-    if a.ndim != 1 or a.shape != b.shape or len(a) < 4:
-        raise ValueError(f"a and b must have one axis and the same length, at least 4, got {tuple(a.shape)} and "
-                         f"{tuple(b.shape)}")
+    if len(a) < 4:
+        raise ValueError(f"a and b must have at least 4 pairs, got {len(a)}")
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level}")
     ranks = [_ranks(sample) for sample in (a, b)]
@@ -61,28 +59,29 @@ def rank_correlation(a: Float[Tensor, " sample"], b: Float[Tensor, " sample"], l
     return Correlation(rho, math.tanh(z - half), math.tanh(z + half), len(a))
 
 
+@checked(mixed=True)
 def partial_rank_correlation(a: Float[Tensor, " sample"], b: Float[Tensor, " sample"],
-                             given: Float[Tensor, " sample"]) -> float:
-    """Return Spearman's correlation of ``a`` and ``b`` once the ranks of ``given`` are taken out of both.
+                             control: Float[Tensor, " sample"]) -> float:
+    r"""Return Spearman's correlation of ``a`` and ``b`` once the ranks of ``control`` are taken out of both.
 
-    >>> a, b, given = torch.tensor([[1.0, 2, 3, 4], [1, 2, 4, 3], [2, 1, 4, 3]])
-    >>> round(partial_rank_correlation(a, b, given), 3)
+    .. math::  \rho_{ab \cdot c} = \frac{\rho_{ab} - \rho_{ac}\rho_{bc}}{\sqrt{(1 - \rho_{ac}^2)(1 - \rho_{bc}^2)}}
+
+    >>> a, b, control = torch.tensor([[1.0, 2, 3, 4], [1, 2, 4, 3], [2, 1, 4, 3]])
+    >>> round(partial_rank_correlation(a, b, control), 3)
     0.667
     """
-    for name, sample in (("a", a), ("b", b), ("given", given)):
-        check_tensor(name, sample)
-    if a.ndim != 1 or not a.shape == b.shape == given.shape or len(a) < 4:
-        raise ValueError(f"a, b and given must have one axis and the same length, at least 4, got {tuple(a.shape)}, "
-                         f"{tuple(b.shape)} and {tuple(given.shape)}")
-    ranks = torch.stack([_ranks(sample) for sample in (a, b, given)])
-    (_, ab, ag), (_, _, bg), _ = torch.corrcoef(ranks).tolist()
-    if math.isnan(ab + ag + bg):
-        raise ValueError("a, b and given must be finite and not constant: their ranks have no correlation")
-    if max(abs(ag), abs(bg)) > 1 - 1e-12:
-        raise ValueError("given orders the pairs exactly as a or b does (or in reverse): nothing is left to correlate")
-    return (ab - ag * bg) / math.sqrt((1 - ag**2) * (1 - bg**2))
+    if len(a) < 4:
+        raise ValueError(f"a, b and control must have at least 4 values each, got {len(a)}")
+    ranks = torch.stack([_ranks(sample) for sample in (a, b, control)])
+    (_, ab, ac), (_, _, bc), _ = torch.corrcoef(ranks).tolist()
+    if math.isnan(ab + ac + bc):
+        raise ValueError("a, b and control must be finite and not constant: their ranks have no correlation")
+    if max(abs(ac), abs(bc)) > 1 - 1e-12:
+        raise ValueError("control orders the pairs exactly as a or b does, or in reverse: nothing is left to correlate")
+    return (ab - ac * bc) / math.sqrt((1 - ac**2) * (1 - bc**2))
 
 
+@checked
 def recency(scores: Float[Tensor, "*any key"]) -> Float[Tensor, "*any"]:
     """Return Spearman's correlation of each row of scores with the position of the key; nan where a row is constant.
 
@@ -91,15 +90,14 @@ def recency(scores: Float[Tensor, "*any key"]) -> Float[Tensor, "*any"]:
     >>> recency(torch.tensor([[1.0, 2.0, 4.0], [3.0, 2.0, 1.0], [0.0, 0.0, 0.0]]))
     tensor([ 1., -1., nan])
     """
-    check_floating("scores", scores, "key")
     keys = scores.shape[-1]
     if keys < 2 or scores.isnan().any():
         raise ValueError(f"scores must have at least 2 keys and no nan, got shape {tuple(scores.shape)}")
     ranks = scores.argsort(-1).argsort(-1).to(torch.float64)
     place = torch.arange(keys, dtype=torch.float64, device=scores.device)
     apart = (ranks - place).square().sum(-1)
-    found = (1 - 6 * apart / (keys * (keys**2 - 1))).to(scores.dtype)
-    return found.masked_fill(scores.amax(-1) == scores.amin(-1), math.nan)
+    correlation = (1 - 6 * apart / (keys * (keys**2 - 1))).to(scores.dtype)
+    return correlation.masked_fill(scores.amax(-1) == scores.amin(-1), math.nan)
 
 
 def _ranks(sample: Tensor) -> Float[Tensor, " sample"]:

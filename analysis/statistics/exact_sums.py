@@ -54,9 +54,9 @@ def add(total: Int[Tensor, "*any"], more: Int[Tensor, "*any"]) -> Tensor:
     return (((before ^ total) & (more ^ total)) < 0).any()
 
 
-def refuse_overflow(*overflowed: Tensor) -> None:
-    """Raise ``OverflowError`` if one of the additions overflowed."""
-    if torch.stack(overflowed).any():
+def refuse_overflow(*flags: Tensor) -> None:
+    """Raise ``OverflowError`` if one of the additions overflowed, as their flags tell."""
+    if torch.stack(flags).any():
         raise OverflowError(f"a sum went beyond {LARGEST:.0f}: these sums are lost; count in more than one object, or "
                             "in a larger unit")
 
@@ -128,15 +128,15 @@ class Moments(Sums):
 
     def mean(self) -> Tensor:
         """Return the mean of what was added."""
-        return self.state["sum"].double() / UNIT / self._some()
+        return self.state["sum"].double() / UNIT / self._number()
 
     def deviation(self) -> Tensor:
         """Return the standard deviation (n - 1) of what was added; nan for fewer than two."""
-        count = self._some()
+        count = self._number()
         spread = (self.state["square"].double() / UNIT - count * self.mean().square()) / (count - 1)
         return spread.clamp_min(0).sqrt()
 
-    def _some(self) -> Tensor:
+    def _number(self) -> Tensor:
         if self.state["count"] == 0:
             raise ValueError("nothing was added yet: there is no mean of nothing")
         return self.state["count"].double()

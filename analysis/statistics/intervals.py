@@ -1,6 +1,6 @@
 """Intervals for what was measured: a mean over independent units (texts, seeds), a share of a count.
 
-Rows of one text are not independent of each other: average over a text first, then ask here.
+Rows of one text are not independent of each other: average over a text first.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    def said(self, form: str = ".2f", before: str = "") -> str:
+    def format(self, form: str = ".2f", before: str = "") -> str:
         """Return the bounds in words, in a number format, behind ``before``; or that too few texts have been measured.
 
-        >>> Interval(0.5, 0.4, 0.6).said(".0%"), Interval(0.5, float("nan"), float("nan")).said()
+        >>> Interval(0.5, 0.4, 0.6).format(".0%"), Interval(0.5, float("nan"), float("nan")).format()
         ('40% to 60%', 'too few texts to tell')
         """
         if np.isnan(self.low) or np.isnan(self.high):
@@ -77,7 +77,7 @@ def grouped_share_interval(hits: np.ndarray | Sequence[bool], groups: Sequence[s
     return _cautious(float(hits.mean()), len(set(groups)), level)
 
 
-def bounded(found: Interval, trials: int, *, share: bool = True, level: float = 0.95) -> Interval:
+def bounded(interval: Interval, trials: int, *, share: bool = True, level: float = 0.95) -> Interval:
     """Return an interval that lies where its value can: a share's between 0 and 1, another ratio's not below 0.
 
     Student's interval and the delta method know no bounds. A share whose interval reaches 0 or 1 gets Korn and
@@ -86,7 +86,7 @@ def bounded(found: Interval, trials: int, *, share: bool = True, level: float = 
 
     Parameters
     ----------
-    found
+    interval
         A value, and its interval as :func:`mean_interval` or the delta method has it.
     trials
         How many independent units it is of. For fewer than ``FEWEST`` the bounds are nan: too few to tell.
@@ -112,13 +112,14 @@ def bounded(found: Interval, trials: int, *, share: bool = True, level: float = 
     Interval(value=0.5, low=nan, high=nan)
     """
     if trials < FEWEST:
-        return Interval(found.value, float("nan"), float("nan"))
-    if not -ROUNDING <= found.value <= (1 + ROUNDING if share else np.inf):
-        raise ValueError(f"found must hold a {'share between 0 and 1' if share else 'ratio from 0 on'}, "
-                         f"got {found.value}")
+        return Interval(interval.value, float("nan"), float("nan"))
+    if not -ROUNDING <= interval.value <= (1 + ROUNDING if share else np.inf):
+        raise ValueError(f"interval must hold a {'share between 0 and 1' if share else 'ratio from 0 on'}, "
+                         f"got {interval.value}")
     if not share:
-        return found._replace(low=max(found.low, 0.0))
-    return found if found.low > 0 and found.high < 1 else _cautious(min(max(found.value, 0.0), 1.0), trials, level)
+        return interval._replace(low=max(interval.low, 0.0))
+    inside = interval.low > 0 and interval.high < 1
+    return interval if inside else _cautious(min(max(interval.value, 0.0), 1.0), trials, level)
 
 
 def _cautious(share: float, trials: int, level: float) -> Interval:
@@ -164,5 +165,5 @@ def rotations(values: np.ndarray | Sequence[float], marked: np.ndarray | Sequenc
     if values.shape != marked.shape or values.ndim != 1 or not marked.any() or values.sum() == 0:
         raise ValueError(f"values must have a mark each, some of them true, and not sum to 0; got shapes "
                          f"{values.shape} and {marked.shape}, {int(marked.sum())} marked, sum {values.sum():g}")
-    turned = np.stack([np.roll(marked, turn) for turn in range(len(marked))])
-    return turned @ values / marked.sum() / values.mean()
+    turns = np.stack([np.roll(marked, turn) for turn in range(len(marked))])
+    return turns @ values / marked.sum() / values.mean()

@@ -1,8 +1,8 @@
 r"""Reference multi-head attention: the plain formulas that every rewriting in the book is held to.
 
 Causal or bidirectional, on any number of leading batch axes. What belongs here: queries, keys, values, scores,
-softmax, the sum over heads. What does not: taking scores apart (:mod:`analysis.decomposition`), reading
-models (:mod:`analysis.models.parameters`).
+softmax, the sum over heads. What does not: taking scores apart (:mod:`analysis.decomposition`), reading models
+(:mod:`analysis.models`).
 """
 
 import math
@@ -14,10 +14,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.axes import Attention, Projected, Residual, Scores
-from analysis.core.checks import check_fit, check_floating, check_tensor
+from analysis.core.checks import check_tensor
+from analysis.core.signatures import checked
 from analysis.core.weights import AttentionWeights
 
 
+@checked
 def project(x: Residual, W: Float[Tensor, "head model channel"], b: Float[Tensor, "head channel"]) -> Projected:
     """Return ``x W + b`` for each head: the queries, keys or values of a layer.
 
@@ -25,21 +27,17 @@ def project(x: Residual, W: Float[Tensor, "head model channel"], b: Float[Tensor
     >>> project(x, torch.eye(2)[None], torch.tensor([[10.0, 0.0]]))
     tensor([[[11.,  2.]]])
     """
-    check_floating("x", x, "position", "model")
-    check_floating("W", W, "head", "model", "channel")
-    check_fit("W", W, (len(W), x.shape[-1], W.shape[-1]), "x", x)
-    check_fit("b", b, W.shape[::2], "W", W)
     return einsum(x, W, "... position model, head model channel -> ... head position channel") + b[:, None]
 
 
-def mask_future(scores: Scores) -> Scores:
+@checked
+def mask_future(scores: Float[Tensor, "*any query key"]) -> Float[Tensor, "*any query key"]:
     """Put minus infinity where ``key > query``; queries are the last of the keys where there are fewer.
 
     >>> mask_future(torch.zeros(1, 2, 2))
     tensor([[[0., -inf],
              [0., 0.]]])
     """
-    check_floating("scores", scores, "query", "key")
     if scores.shape[-2] > scores.shape[-1]:
         raise ValueError(f"scores must be (..., query, key) with no more queries than keys, got {tuple(scores.shape)}")
     queries, keys = scores.shape[-2:]
@@ -47,9 +45,9 @@ def mask_future(scores: Scores) -> Scores:
     return scores.masked_fill(future, -math.inf)
 
 
+@checked
 def compute_scores(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> Scores:
     """Return ``(x W_Q + b_Q)(x W_K + b_K)^T / sqrt(channel)`` for each head, the future masked if ``causal``."""
-    check_input(x, weights)
     queries = project(x, weights.W_Q, weights.b_Q)
     keys = project(x, weights.W_K, weights.b_K)
     scores = einsum(queries, keys, "... head query channel, ... head key channel -> ... head query key")
@@ -57,13 +55,13 @@ def compute_scores(x: Residual, weights: AttentionWeights, *, causal: bool = Fal
     return mask_future(scores) if causal else scores
 
 
-def softmax(scores: Scores) -> Attention:
+@checked
+def softmax(scores: Float[Tensor, "*any key"]) -> Float[Tensor, "*any key"]:
     """Turn scores into attention: each row exponentiated and divided by its sum.
 
     >>> softmax(torch.zeros(1, 1, 4))
     tensor([[[0.2500, 0.2500, 0.2500, 0.2500]]])
     """
-    check_floating("scores", scores, "key")
     return scores.softmax(-1)
 
 
@@ -77,6 +75,7 @@ class Attended:
     output: Float[Tensor, "*batch query model"]
 
 
+@checked
 def attend(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> Attended:
     r"""Run one attention layer and keep what it computed on the way.
 
@@ -89,7 +88,7 @@ def attend(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> A
     weights
         The layer.
     causal
-        Whether a query may listen to later keys (``False``, BERT) or not (``True``, GPT-2).
+        Whether a query may attend to later keys (``False``, BERT) or not (``True``, GPT-2).
 
     Returns
     -------
@@ -115,7 +114,6 @@ def attend(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> A
     tensor([[0., 4.],
             [1., 2.]])
     """
-    check_input(x, weights)
     scores = compute_scores(x, weights, causal=causal)
     attention = softmax(scores)
     values = project(x, weights.W_V, weights.b_V)
@@ -131,6 +129,6 @@ def check_input(x: Tensor, weights: AttentionWeights, name: str = "x") -> None:
         raise ValueError(f"{name} must be (..., position, {weights.model}) to fit the weights, got {tuple(x.shape)}")
     if x.shape[-2] == 0:
         raise ValueError(f"{name} has no positions: attention over an empty sequence is not defined")
-    mine, due = (f"{tensor.dtype} on {tensor.device}" for tensor in (x, weights.W_Q))
-    if mine != due:
-        raise ValueError(f"{name} is {mine} but the weights are {due}: convert one of them")
+    here, there = (f"{tensor.dtype} on {tensor.device}" for tensor in (x, weights.W_Q))
+    if here != there:
+        raise ValueError(f"{name} is {here} but the weights are {there}: convert one of them")

@@ -1,4 +1,4 @@
-r"""Circuits of an attention-only transformer: products of its matrices that say what one head asks of another.
+r"""Circuits of an attention-only transformer: products of its matrices that say what one head reads from another.
 
 The model has embeddings, attention layers that add to the stream, and an unembedding; no LayerNorm, no feed-forward.
 Then a score between two things in the stream is a product of matrices, and a trained head can be drawn in the same
@@ -16,10 +16,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.core.axes import Attention
-from analysis.core.checks import check_fit, check_floating, check_real, check_tokens
+from analysis.core.checks import check_fit, check_vocabulary
+from analysis.core.signatures import checked
 from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import attend, mask_future, project, softmax
-from analysis.transformer.induction import copying, prefix_matching
+from analysis.transformer.induction_scores import copying, prefix_matching
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class AttentionOnlyRun:
     logits: Float[Tensor, "batch position vocab"]
 
 
+@checked
 def run(model: AttentionOnly, tokens: Int[Tensor, "batch position"]) -> AttentionOnlyRun:
     """Run the model: ``logits = (x_0 + sum of all heads' updates) W_U``.
 
@@ -65,21 +67,17 @@ def run(model: AttentionOnly, tokens: Int[Tensor, "batch position"]) -> Attentio
     ValueError
         If a sequence is longer than the learned positions, or a token is not in the vocabulary.
     """
-    check_tokens("tokens", tokens)
-    if tokens.ndim != 2:
-        raise ValueError(f"tokens must be (batch, position), got {tuple(tokens.shape)}")
-    length, vocab = tokens.shape[1], len(model.W_E)
-    if tokens.min() < 0 or tokens.max() >= vocab:
-        raise ValueError(f"tokens must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
+    length = tokens.shape[1]
+    check_vocabulary("tokens", tokens, len(model.W_E))
     if length > len(model.W_P):
         raise ValueError(f"tokens are {length} long, the model has {len(model.W_P)} positions")
     x = model.W_E[tokens.long()] + model.W_P[:length]
     streams, attention = [], []
     for layer in model.layers:
-        did = attend(x, layer, causal=True)
+        update = attend(x, layer, causal=True)
         streams.append(x)
-        attention.append(did.attention)
-        x = x + did.output
+        attention.append(update.attention)
+        x = x + update.output
     return AttentionOnlyRun(tuple(streams), tuple(attention), x @ model.W_U)
 
 
@@ -104,15 +102,15 @@ class HeadScores:
 
 def score_heads(model: AttentionOnly, tokens: Int[Tensor, "batch position"]) -> HeadScores:
     """Return how much each head looks back one step, matches prefixes, and copies, on given sequences."""
-    ran = run(model, tokens)
-    previous = [a.diagonal(-1, -2, -1).mean((0, 2)) for a in ran.attention]
-    prefix = [prefix_matching(a, tokens).mean(0) for a in ran.attention]
-    copied = []
-    for x, a, layer in zip(ran.streams, ran.attention, model.layers, strict=True):
-        raised = einsum(x, layer.W_V, layer.W_O, model.W_U,
+    activations = run(model, tokens)
+    previous = [a.diagonal(-1, -2, -1).mean((0, 2)) for a in activations.attention]
+    prefix = [prefix_matching(a, tokens).mean(0) for a in activations.attention]
+    copies = []
+    for x, a, layer in zip(activations.streams, activations.attention, model.layers, strict=True):
+        logits = einsum(x, layer.W_V, layer.W_O, model.W_U,
                         "batch key model, head model channel, head channel out, out vocab -> batch head key vocab")
-        copied.append(copying(a, raised, tokens).mean(0))
-    return HeadScores(torch.stack(previous), torch.stack(prefix), torch.stack(copied))
+        copies.append(copying(a, logits, tokens).mean(0))
+    return HeadScores(torch.stack(previous), torch.stack(prefix), torch.stack(copies))
 
 
 def positional_qk_circuit(model: AttentionOnly, layer: int = 0) -> Float[Tensor, "head query key"]:
@@ -139,9 +137,9 @@ def k_composition(model: AttentionOnly, share: Float[Tensor, " head"]) -> Float[
     """
     first, second = model.layer(0), model.layer(1)
     check_fit("share", share, (first.heads,), "the heads of layer 0", model.W_E)
-    stored = einsum(model.W_E, first.W_V, first.W_O, share,
+    memory = einsum(model.W_E, first.W_V, first.W_O, share,
                     "stored model, head model channel, head channel out, head -> stored out")
-    scores = einsum(model.W_E, second.W_Q, second.W_K, stored,
+    scores = einsum(model.W_E, second.W_Q, second.W_K, memory,
                     "token q, head q channel, head k channel, stored k -> head token stored")
     return scores / math.sqrt(second.channel)
 
@@ -153,7 +151,7 @@ def full_ov_circuit(model: AttentionOnly, layer: int = 1) -> Float[Tensor, "head
                   "source model, head model channel, head channel out, out raised -> head source raised")
 
 
-def attention_reading(model: AttentionOnly, ran: AttentionOnlyRun, *, queries: int, keys: int,
+def attention_reading(model: AttentionOnly, activations: AttentionOnlyRun, *, queries: int, keys: int,
                       layer: int = 1) -> Attention:
     """Return a layer's attention if its queries and keys read the stream as it was before the given layers.
 
@@ -161,33 +159,34 @@ def attention_reading(model: AttentionOnly, ran: AttentionOnlyRun, *, queries: i
     queries as they are: what breaks then was composed through the keys.
     """
     for name, number in (("queries", queries), ("keys", keys)):
-        if not 0 <= number < len(ran.streams):
-            raise ValueError(f"{name} must lie in 0..{len(ran.streams) - 1}, the layers of the run, got {number}")
+        if not 0 <= number < len(activations.streams):
+            raise ValueError(f"{name} must lie in 0..{len(activations.streams) - 1}, the layers of the run, got "
+                             f"{number}")
     weights = model.layer(layer)
-    asked = project(ran.streams[queries], weights.W_Q, weights.b_Q)
-    offered = project(ran.streams[keys], weights.W_K, weights.b_K)
-    scores = einsum(asked, offered, "batch head query channel, batch head key channel -> batch head query key")
+    query_rows = project(activations.streams[queries], weights.W_Q, weights.b_Q)
+    key_rows = project(activations.streams[keys], weights.W_K, weights.b_K)
+    scores = einsum(query_rows, key_rows, "batch head query channel, batch head key channel -> batch head query key")
     return softmax(mask_future(scores / math.sqrt(weights.channel)))
 
 
-def found_on(scores: Float[Tensor, "*any query key"], offset: int = 0, *,
-             causal: bool = False) -> Float[Tensor, "*any"]:
-    """Return the share of rows whose largest score lies ``offset`` to the left of the diagonal.
+@checked
+def top_1_accuracy(scores: Float[Tensor, "*any position position"], offset: int = 0, *,
+                   causal: bool = False) -> Float[Tensor, "*any"]:
+    r"""Return the share of rows whose largest score lies ``offset`` to the left of the diagonal.
 
-    With ``causal``, only keys up to the query count. Rows that have no key there are left out; of equal scores the
-    first counts as the largest.
+    .. math::  \frac{1}{n - o} \sum_{i \ge o} [\operatorname{argmax}_j s_{ij} = i - o]
+
+    With an offset of 1 the criterion of Voita et al. (2019) for a positional head. With ``causal``, only keys up to the
+    query count. Rows that have no key there are left out; of equal scores the first counts as the largest.
 
     Raises
     ------
     ValueError
         If the scores are not square or hold nan, or ``offset`` is negative or leaves no row.
 
-    >>> found_on(torch.tensor([[0.0, 9.0], [1.0, 0.0]]), offset=1, causal=True)
+    >>> top_1_accuracy(torch.tensor([[0.0, 9.0], [1.0, 0.0]]), offset=1, causal=True)
     tensor(1.)
     """
-    check_floating("scores", scores, "query", "key")
-    if scores.shape[-2] != scores.shape[-1]:
-        raise ValueError(f"scores must be (..., n, n), got {tuple(scores.shape)}")
     size = scores.shape[-1]
     if not 0 <= offset < size:
         raise ValueError(f"offset must lie in 0..{size - 1} for {size} rows, got {offset}")
@@ -195,10 +194,11 @@ def found_on(scores: Float[Tensor, "*any query key"], offset: int = 0, *,
         raise ValueError("scores hold nan: no entry of such a row is the largest")
     if causal:
         scores = scores.masked_fill(torch.ones(size, size, dtype=torch.bool, device=scores.device).triu(1), -math.inf)
-    due = torch.arange(size, device=scores.device) - offset
-    return (scores.argmax(-1) == due)[..., offset:].float().mean(-1)
+    target = torch.arange(size, device=scores.device) - offset
+    return (scores.argmax(-1) == target)[..., offset:].float().mean(-1)
 
 
+@checked(finite=True)
 def composition_scores(W_O: Float[Tensor, "head channel model"], W: Float[Tensor, "later model read"]
                        ) -> Float[Tensor, "head later"]:
     r"""Return how much what each head writes overlaps with what each later head reads.
@@ -226,10 +226,5 @@ def composition_scores(W_O: Float[Tensor, "head channel model"], W: Float[Tensor
     tensor([[1.],
             [0.]])
     """
-    check_real("W_O", W_O, "head", "channel", "model")
-    check_real("W", W, "later", "model", "read")
-    if W_O.ndim != 3 or W.ndim != 3:
-        raise ValueError(f"W_O and W must have three axes, got shapes {tuple(W_O.shape)} and {tuple(W.shape)}")
-    check_fit("W", W, (len(W), W_O.shape[-1], W.shape[-1]), "W_O", W_O)
     products = einsum(W_O, W, "head channel model, later model read -> head later channel read")
     return products.flatten(2).norm(dim=2) / torch.outer(W_O.flatten(1).norm(dim=1), W.flatten(1).norm(dim=1))

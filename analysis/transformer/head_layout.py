@@ -8,23 +8,23 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.checks import check_real, check_tensor
+from analysis.core.signatures import checked
 
 
 def check_blocks(name: str, rows: Tensor, blocks: int) -> None:
-    """Refuse rows that are not (..., row, column), and a number of blocks that does not divide their width."""
-    check_real(name, rows, "row", "column")
+    """Refuse a number of blocks that does not divide the width of rows."""
     if blocks < 1 or rows.shape[-1] % blocks:
         raise ValueError(f"blocks must divide the {rows.shape[-1]} columns of {name}, got {blocks}")
 
 
+@checked
 def concatenate(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*batch row concatenated"]:
     """Put the blocks side by side, the first leftmost: the paper's Conc, definition 5.3.1 (ledger B-87, B-88).
 
     Raises
     ------
     ValueError
-        If there are fewer than three axes, or no block.
+        If there are fewer than three axes, or one of these is empty.
 
     Examples
     --------
@@ -33,23 +33,17 @@ def concatenate(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tenso
     tensor([[1., 3.],
             [2., 4.]])
     """
-    _check_stack(blocks)
     return rearrange(blocks, "... block row column -> ... row (block column)")
 
 
-def _check_stack(blocks: Tensor) -> None:
-    check_tensor("blocks", blocks)
-    if blocks.ndim < 3 or blocks.shape[-3] == 0:
-        raise ValueError(f"blocks must be (..., block, row, column) with at least one block, got {tuple(blocks.shape)}")
-
-
+@checked
 def stack(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*batch stacked column"]:
     """Put the blocks one under another, the first on top: the transposed Conc, definition 5.3.4 (B-90, B-91).
 
     Raises
     ------
     ValueError
-        If there are fewer than three axes, or no block.
+        If there are fewer than three axes, or one of these is empty.
 
     Examples
     --------
@@ -58,10 +52,10 @@ def stack(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*b
     tensor([[1., 2.],
             [3., 4.]])
     """
-    _check_stack(blocks)
     return rearrange(blocks, "... block row column -> ... (block row) column")
 
 
+@checked(finite=True)
 def split(rows: Float[Tensor, "*batch row concatenated"], blocks: int) -> Float[Tensor, "*batch block row column"]:
     """Undo `concatenate`.
 
@@ -99,7 +93,7 @@ def block_of(k: int, width: int) -> tuple[int, int]:
 
 
 def printed_block_of(k: int, width: int, blocks: int) -> tuple[float, int]:
-    """Return what (5.3) prints for the same question: ``((k - k mod s + 1) / n, k mod s)``.
+    """Return what (5.3) prints for the same column: ``((k - k mod s + 1) / n, k mod s)``.
 
     >>> printed_block_of(65, 64, 12)
     (5.416666666666667, 1)

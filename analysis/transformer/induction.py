@@ -2,8 +2,8 @@ r"""The induction head built by hand: six matrices that copy what followed the l
 
 Tokens and positions are one-hot. Layer 1 attends ``offset`` positions back and stores the token it finds; layer 2
 attends to where the stored token equals the current one and copies. What belongs here: the builders, the forward
-pass, closed forms of its attention, and two scores that tell whether any head, built or trained, does the same. What
-does not: training (:mod:`analysis.training.attention_only`).
+pass, closed forms of its attention. What does not: scores that tell whether any head does the same
+(:mod:`analysis.transformer.induction_scores`).
 """
 
 import math
@@ -14,8 +14,8 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.core.axes import Attention
-from analysis.core.checks import all_finite, check_fit, check_floating, check_tensor, check_tokens
+from analysis.core.checks import check_vocabulary
+from analysis.core.signatures import checked
 from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import mask_future, softmax
 
@@ -65,6 +65,7 @@ class Step:
     output: Float[Tensor, "position model"]
 
 
+@checked(finite=True)
 def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, offset: int = 1,
           similarity: Float[Tensor, "vocab vocab"] | None = None, dtype: torch.dtype = torch.float64,
           device: torch.device | str | None = None) -> InductionHead:
@@ -123,11 +124,8 @@ def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, 
         raise ValueError(f"beta and gain must be finite in {dtype}, got {beta} and {gain}")
     if similarity is None:
         similarity = torch.eye(vocab)
-    check_tensor("similarity", similarity)
-    if similarity.shape != (vocab, vocab):
+    if len(similarity) != vocab:
         raise ValueError(f"similarity must be ({vocab}, {vocab}), got {tuple(similarity.shape)}")
-    if not all_finite(similarity):
-        raise ValueError("similarity holds entries that are not finite (nan or inf)")
     width = vocab + max(vocab, length)
     token, position, stored = slice(0, vocab), slice(vocab, vocab + length), slice(vocab, 2 * vocab)
 
@@ -144,48 +142,43 @@ def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, 
     return InductionHead(first, second, vocab, length)
 
 
+@checked
 def embed(tokens: Int[Tensor, " position"], head: InductionHead) -> Float[Tensor, "position model"]:
-    """Return one row a position: one-hot token, then one-hot position (ledger I-02).
+    """Return one row per position: one-hot token, then one-hot position (ledger I-02).
 
     Raises
     ------
     ValueError
         If they are not one row of whole numbers, none, more than ``head.length``, or one outside ``0..vocab-1``.
     """
-    check_tensor("tokens", tokens)
-    if tokens.ndim != 1 or tokens.dtype not in (torch.int64, torch.int32):
-        raise ValueError(f"tokens must be (position,) of type int64 or int32, "
-                         f"got {tuple(tokens.shape)} of {tokens.dtype}")
-    if not 1 <= len(tokens) <= head.length:
+    if len(tokens) > head.length:
         raise ValueError(f"tokens must number 1 to {head.length} (the length built for), got {len(tokens)}")
-    if tokens.min() < 0 or tokens.max() >= head.vocab:
-        raise ValueError(f"tokens must lie in 0..{head.vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
+    check_vocabulary("tokens", tokens, head.vocab)
     x = head.first.A.new_zeros(len(tokens), head.width)
     here = torch.arange(len(tokens), device=x.device)
-    x[here, tokens] = 1
+    x[here, tokens.long()] = 1
     x[here, head.vocab + here] = 1
     return x
 
 
+@checked
 def step(x: Float[Tensor, "position model"], layer: Layer) -> Step:
     r"""Run one layer, normalising over ``s <= i``.
 
     .. math::  Y_i = \sum_{j \le i} \hat a_{ij}\, V x_j + W x_i, \quad
                \hat a_{ij} = e^{a_{ij}} / \sum_{s \le i} e^{a_{is}}, \quad a_{ij} = x_i^\top A x_j
 
-    ``x`` has one row a position, so the matrices act from the right, transposed. Ledger I-04 to I-06.
+    ``x`` has one row per position, so the matrices act from the right, transposed. Ledger I-04 to I-06.
 
     Raises
     ------
     ValueError
         If ``x`` has no row, or another width or dtype than the layer.
     """
-    check_floating("x", x, "position", "model")
-    check_fit("x", x, (len(x), len(layer.A)), "the layer", layer.A)
     scores = einsum(x, layer.A, x, "query left, left right, key right -> query key")
-    attention = softmax(mask_future(scores[None]))[0]
-    heard = einsum(attention, x, layer.V, "query key, key model, written model -> query written")
-    return Step(scores, attention, heard + einsum(x, layer.W, "query model, written model -> query written"))
+    attention = softmax(mask_future(scores))
+    message = einsum(attention, x, layer.V, "query key, key model, out model -> query out")
+    return Step(scores, attention, message + einsum(x, layer.W, "query model, out model -> query out"))
 
 
 def run(tokens: Int[Tensor, " position"], head: InductionHead) -> tuple[Step, Step]:
@@ -203,6 +196,7 @@ def run(tokens: Int[Tensor, " position"], head: InductionHead) -> tuple[Step, St
     return first, step(first.output, head.second)
 
 
+@checked
 def predict_next(tokens: Int[Tensor, " position"], vocab: int, *, beta: float = 100.0, offset: int = 1,
                  similarity: Float[Tensor, "vocab vocab"] | None = None) -> Float[Tensor, "position vocab"]:
     """Build a head that fits the tokens and return its distribution over the next token at every position.
@@ -214,7 +208,6 @@ def predict_next(tokens: Int[Tensor, " position"], vocab: int, *, beta: float = 
     >>> predict_next(torch.tensor([2, 0, 1, 0]), vocab=3)[3].round(decimals=6)
     tensor([0., 1., 0.], dtype=torch.float64)
     """
-    check_tokens("tokens", tokens)
     head = build(vocab, len(tokens), beta=beta, gain=1.0, offset=offset, similarity=similarity, device=tokens.device)
     return run(tokens, head)[1].output[:, :vocab]
 
@@ -273,106 +266,3 @@ def check_counts(keys: int, matches: int) -> None:
     """Refuse counts that no row of attention can have."""
     if keys < 1 or not 0 <= matches <= keys:
         raise ValueError(f"matches must lie in 0..keys and keys be at least 1, got {matches} and {keys}")
-
-
-def earlier_matches(tokens: Int[Tensor, "*batch position"], offset: int = 1) -> Float[Tensor, "*batch query key"]:
-    """Mark with 1 each key that an induction head should hear: ``x[key - offset] == x[query]``, ``key <= query``.
-
-    Refuses an ``offset`` below 1.
-
-    >>> earlier_matches(torch.tensor([0, 1, 0]))[2]
-    tensor([0., 1., 0.])
-    """
-    if offset < 1:
-        raise ValueError(f"offset must be at least 1, got {offset}")
-    check_tensor("tokens", tokens)
-    if tokens.ndim < 1:
-        raise ValueError("tokens must be (..., position), got a single number")
-    length = tokens.shape[-1]
-    same = tokens[..., :, None] == tokens[..., None, : max(length - offset, 0)]
-    return torch.nn.functional.pad(same, (min(offset, length), 0)).tril().to(torch.get_default_dtype())
-
-
-def mean_of_successors(tokens: Int[Tensor, "*batch position"], vocab: int) -> Float[Tensor, "*batch position vocab"]:
-    """Return, at every position, the mean of the tokens that followed earlier occurrences of its token.
-
-    Where the token is new, the mean of all tokens up to it. This is what the head predicts in the limit of a large
-    ``beta``, if the first token does not come again.
-
-    Raises
-    ------
-    ValueError
-        If a token is not in the vocabulary.
-
-    Examples
-    --------
-    In ``2 0 1 0`` the second 0 came before, and 1 followed it; 1 is new, and the tokens up to it are 2, 0 and 1:
-
-    >>> mean_of_successors(torch.tensor([2, 0, 1, 0]), vocab=3)[2:]
-    tensor([[0.3333, 0.3333, 0.3333],
-            [0.0000, 1.0000, 0.0000]], dtype=torch.float64)
-    """
-    check_tokens("tokens", tokens)
-    if tokens.min() < 0 or tokens.max() >= vocab:
-        raise ValueError(f"tokens must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
-    matches = earlier_matches(tokens).double()
-    sources = torch.where(matches.any(-1, keepdim=True), matches, torch.ones_like(matches).tril())
-    one_hot = torch.eye(vocab, dtype=sources.dtype, device=tokens.device)[tokens.long()]
-    means = einsum(sources, one_hot, "... query key, ... key vocab -> ... query vocab")
-    return means / sources.sum(-1, keepdim=True)
-
-
-def prefix_matching(attention: Attention, tokens: Int[Tensor, "*batch position"]) -> Float[Tensor, "*batch head"]:
-    """Return each head's prefix-matching score: its mean attention, over queries seen before, to what came next.
-
-    1 for a perfect induction head; about ``matches / keys`` for one that attends evenly. After Olsson et al. 2022.
-
-    Raises
-    ------
-    ValueError
-        If no token of a sequence came before, or attention and tokens differ in length.
-    """
-    check_tokens("tokens", tokens)
-    check_floating("attention", attention, "head", "query", "key")
-    if not attention.shape[-1] == attention.shape[-2] == tokens.shape[-1]:
-        raise ValueError(f"attention must be (..., head, {tokens.shape[-1]}, {tokens.shape[-1]}) to fit the tokens, "
-                         f"got {tuple(attention.shape)}")
-    matches = earlier_matches(tokens).to(attention.dtype)
-    seen = matches.sum(-1) > 0
-    if not seen.any(-1).all():
-        raise ValueError("tokens must repeat: prefix matching is undefined where nothing came before")
-    mass = einsum(attention, matches, "... head query key, ... query key -> ... head query")
-    return mass.sum(-1) / seen.sum(-1)[..., None]
-
-
-def copying(attention: Attention, logits: Float[Tensor, "*batch head key vocab"],
-            tokens: Int[Tensor, "*batch key"]) -> Float[Tensor, "*batch head"]:
-    """Return each head's copying score: of the logits that it raises, the share on the token it attends to.
-
-    ``logits`` are what each key's message adds to the output logits. They are centred over the vocabulary, the
-    negative part is dropped, and the share on the key's own token is averaged with the attention as weight: 1 for pure
-    copying, about ``2 / vocab`` by chance. After Olsson et al. 2022.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit, or a token is not in the vocabulary of the logits.
-    """
-    check_tokens("tokens", tokens)
-    check_floating("attention", attention, "head", "query", "key")
-    check_floating("logits", logits, "head", "key", "vocab")
-    keys, vocab = tokens.shape[-1], logits.shape[-1]
-    if logits.dtype != attention.dtype:
-        raise ValueError(f"attention and logits must be of one dtype, got {attention.dtype} and {logits.dtype}")
-    if tokens.shape[:-1] not in ((), logits.shape[:-3]):
-        raise ValueError(f"tokens must be one sequence, or {(*logits.shape[:-3], keys)} to fit logits, got "
-                         f"{tuple(tokens.shape)}")
-    if (attention.shape[-1], logits.shape[-2]) != (keys, keys):
-        raise ValueError(f"attention (..., head, query, key) and logits (..., head, key, vocab) must have {keys} keys, "
-                         f"one for each token, got {tuple(attention.shape)} and {tuple(logits.shape)}")
-    if tokens.min() < 0 or tokens.max() >= vocab:
-        raise ValueError(f"tokens must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
-    raised = (logits - logits.mean(-1, keepdim=True)).clamp(min=0)
-    index = tokens[..., None, :, None].expand(*raised.shape[:-1], 1)
-    share = raised.gather(-1, index)[..., 0] / raised.sum(-1).clamp(min=torch.finfo(raised.dtype).tiny)
-    return einsum(attention, share, "... head query key, ... head key -> ... head") / attention.shape[-2]

@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.checks import check_fit, check_floating, check_real, check_rows
+from analysis.core.signatures import checked
 from analysis.core.weights import LayerNormWeights
 
 
+@checked
 def centre(y: Float[Tensor, "*any model"]) -> Float[Tensor, "*any model"]:
     """Subtract from each row its mean: ``y C`` with ``C = I - 11^T/d``.
 
@@ -20,10 +21,10 @@ def centre(y: Float[Tensor, "*any model"]) -> Float[Tensor, "*any model"]:
     >>> centre(torch.tensor([1.0, 2.0, 6.0]))
     tensor([-2., -1.,  3.])
     """
-    check_floating("y", y, "model")
     return y - y.mean(-1, keepdim=True)
 
 
+@checked
 def sigma(y: Float[Tensor, "*any model"], eps: float = 1e-5) -> Float[Tensor, "*any"]:
     """Return what LayerNorm divides a row by: ``sqrt(mean(centred**2) + eps)``, in the units of ``y``.
 
@@ -34,6 +35,7 @@ def sigma(y: Float[Tensor, "*any model"], eps: float = 1e-5) -> Float[Tensor, "*
     return (centre(y).square().mean(-1) + eps).sqrt()
 
 
+@checked
 def divisor(y: Float[Tensor, "*any model"], eps: float = 1e-5, name: str = "y") -> Float[Tensor, "*any 1"]:
     """Return ``sigma`` as a column to divide by; refuse rows so large that all they would be divided to is 0."""
     width = sigma(y, eps)[..., None]
@@ -42,6 +44,7 @@ def divisor(y: Float[Tensor, "*any model"], eps: float = 1e-5, name: str = "y") 
     return width
 
 
+@checked
 def layer_norm(y: Float[Tensor, "*any model"], weights: LayerNormWeights) -> Float[Tensor, "*any model"]:
     """Apply LayerNorm with gain and bias, in the steps of the formula above (not fused: made to be read).
 
@@ -49,10 +52,10 @@ def layer_norm(y: Float[Tensor, "*any model"], weights: LayerNormWeights) -> Flo
     >>> layer_norm(torch.tensor([3.0, 1.0]), LayerNormWeights(torch.ones(2), torch.zeros(2), eps=0.0))
     tensor([ 1., -1.])
     """
-    check_rows("y", y, len(weights.gain), "the LayerNorm", weights.gain)
     return centre(y) / divisor(y, weights.eps) * weights.gain + weights.bias
 
 
+@checked
 def jacobian(y: Float[Tensor, " model"], weights: LayerNormWeights) -> Float[Tensor, "model model"]:
     r"""Return the derivatives of LayerNorm at one row, (to, source): a diagonal matrix minus one of rank at most 2.
 
@@ -71,13 +74,13 @@ def jacobian(y: Float[Tensor, " model"], weights: LayerNormWeights) -> Float[Ten
     >>> jacobian(torch.tensor([3.0, 1.0, -4.0]), LayerNormWeights(torch.ones(3), torch.zeros(3))).sum(1).abs() < 1e-6
     tensor([True, True, True])
     """
-    check_fit("y", y, (len(weights.gain),), "the LayerNorm", weights.gain)
     width = divisor(y, weights.eps)
     z = centre(y) / width
     identity = torch.eye(len(y), dtype=y.dtype, device=y.device)
     return weights.gain[:, None] * (identity - 1 / len(y) - torch.outer(z, z) / len(y)) / width
 
 
+@checked(finite=True)
 def normalise(rows: Float[Tensor, "*any model"], eps: float = 1e-12) -> Float[Tensor, "*any model"]:
     r"""Apply LayerNorm without gain and bias: rows of mean 0 and length :math:`\sqrt d`.
 
@@ -93,5 +96,4 @@ def normalise(rows: Float[Tensor, "*any model"], eps: float = 1e-12) -> Float[Te
     >>> normalise(torch.tensor([5.0, 1.0]))
     tensor([ 1., -1.])
     """
-    check_real("rows", rows, "model")
     return centre(rows) / divisor(rows, eps, "rows")

@@ -1,8 +1,7 @@
 r"""How wide the stream is: the ``sigma`` that a first LayerNorm divides by, over a whole vocabulary and every position.
 
 One pass over blocks of positions, exact, in memory that does not grow with vocabulary x positions. What belongs here:
-statistics of ``sigma(token + position)``. What does not: the LayerNorm itself
-(:mod:`analysis.transformer.layernorm`), scores (:mod:`analysis.decomposition.score_terms`).
+statistics of ``sigma(token + position)``. What does not: the LayerNorm itself (:mod:`analysis.transformer.layernorm`).
 """
 
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.checks import check_fit, check_floating
+from analysis.core.signatures import checked
 from analysis.transformer.layernorm import centre
 
 
@@ -28,6 +27,7 @@ class InverseSigma:
     quantiles: Float[Tensor, "level position"]
 
 
+@checked
 def inverse_sigma(
     tokens: Float[Tensor, "vocab model"], positions: Float[Tensor, "position model"], eps: float = 1e-5, *,
     levels: tuple[float, ...] = (0.05, 0.5, 0.95), frequency: Float[Tensor, " vocab"] | None = None, block: int = 32,
@@ -71,7 +71,12 @@ def inverse_sigma(
     >>> inverse_sigma(table, torch.zeros(1, 2), eps=0.0, levels=(0.5,)).mean
     tensor([0.6667])
     """
-    _check(tokens, positions, levels, frequency, block)
+    if any(not 0 <= level <= 1 for level in levels):
+        raise ValueError(f"levels must lie in 0..1, got {levels}")
+    if frequency is not None and ((frequency < 0).any() or not 0 < frequency.sum() < float("inf")):
+        raise ValueError("frequency must be finite weights, none negative, not all zero")
+    if block < 1:
+        raise ValueError(f"block must be at least 1, got {block}")
     width, (vocab, places) = tokens.shape[1], (len(tokens), len(positions))
     centred = centre(positions)
     own = centred.square().mean(-1) + eps
@@ -102,22 +107,3 @@ def _sort_rows(values: Tensor) -> Tensor:
         return values.sort(-1).values
     np.ndarray.sort(values.numpy(), axis=-1)
     return values
-
-
-def _check(tokens, positions, levels, frequency, block) -> None:
-    for name, rows in (("tokens", tokens), ("positions", positions)):
-        check_floating(name, rows, "row", "model")
-    if tokens.ndim != 2 or positions.ndim != 2:
-        raise ValueError(f"tokens and positions must have two axes, got {tuple(tokens.shape)} and "
-                         f"{tuple(positions.shape)}")
-    if tokens.shape[1] != positions.shape[1] or tokens.dtype != positions.dtype:
-        raise ValueError(f"positions must have the width and dtype of tokens, ({tokens.shape[1]}, {tokens.dtype}), "
-                         f"got ({positions.shape[1]}, {positions.dtype})")
-    if any(not 0 <= level <= 1 for level in levels):
-        raise ValueError(f"levels must lie in 0..1, got {levels}")
-    if frequency is not None:
-        check_fit("frequency", frequency, tokens.shape[:1], "tokens", tokens)
-        if (frequency < 0).any() or not 0 < frequency.sum() < float("inf"):
-            raise ValueError("frequency must be finite weights, none negative, not all zero")
-    if block < 1:
-        raise ValueError(f"block must be at least 1, got {block}")

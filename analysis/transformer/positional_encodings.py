@@ -12,9 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.axes import Residual, Scores
-from analysis.core.checks import check_real
+from analysis.core.signatures import checked
 from analysis.core.weights import AttentionWeights
-from analysis.transformer.attention import check_input
+from analysis.transformer.attention import project
 
 
 def sinusoidal_positions(length: int, model: int,
@@ -41,6 +41,7 @@ def sinusoidal_positions(length: int, model: int,
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
 
 
+@checked(finite=True)
 def toeplitz_defect(gram: Float[Tensor, "position position"]) -> float:
     r"""Return how far a square matrix is from knowing distance only: :math:`\|G - T\|_F / \|G\|_F`.
 
@@ -59,10 +60,9 @@ def toeplitz_defect(gram: Float[Tensor, "position position"]) -> float:
     >>> toeplitz_defect(torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
     1.0
     """
-    check_real("gram", gram, "position", "position")
-    size = gram.shape[0]
-    if tuple(gram.shape) != (size, size) or not gram.any():
-        raise ValueError(f"gram must be one square matrix that is not zero, got shape {tuple(gram.shape)}")
+    if not gram.any():
+        raise ValueError("gram must not be zero")
+    size = len(gram)
     place = torch.arange(size, device=gram.device)
     offset = place[:, None] - place + size - 1
     sums = gram.new_zeros(2 * size - 1).scatter_add_(0, offset.flatten(), gram.flatten())
@@ -89,6 +89,7 @@ def rotation(offset: float | int, channel: int, base: float | int = 10000.0,
     return torch.cat([torch.cat([cos, sin], 1), torch.cat([-sin, cos], 1)]).to(dtype)
 
 
+@checked
 def rotary_scores(x: Residual, weights: AttentionWeights, base: float | int = 10000.0) -> Scores:
     r"""Score with rotary embeddings, biases included: ``(x_m W_Q + b_Q) R(m - n) (x_n W_K + b_K)^T / sqrt(channel)``.
 
@@ -96,11 +97,9 @@ def rotary_scores(x: Residual, weights: AttentionWeights, base: float | int = 10
     -----
     Here ``b_K`` matters: ``(x_m W_Q + b_Q) R(m - n) b_K^T`` depends on the key's position. Ledger P-21.
     """
-    check_input(x, weights)
     turns = torch.stack([rotation(float(m), weights.channel, base, x.dtype) for m in range(x.shape[-2])]).to(x)
-    bare = [einsum(x, W, "... position model, head model channel -> ... head position channel") + b[:, None]
-            for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K))]
-    queries, keys = (einsum(v, turns, "... head position channel, position channel turned "
-                                      "-> ... head position turned") for v in bare)
-    return einsum(queries, keys, "... head query turned, ... head key turned -> ... head query key") / math.sqrt(
-        weights.channel)
+    bare = project(x, weights.W_Q, weights.b_Q), project(x, weights.W_K, weights.b_K)
+    queries, keys = (einsum(rows, turns, "... head position channel, position channel out -> ... head position out")
+                     for rows in bare)
+    scores = einsum(queries, keys, "... head query channel, ... head key channel -> ... head query key")
+    return scores / math.sqrt(weights.channel)

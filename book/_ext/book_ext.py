@@ -1,4 +1,6 @@
-"""Sphinx extension of the book: the executed chapters' cache, MathJax without a network, small mends of the theme."""
+"""Sphinx extension of the book: the cache of executed chapters and which pages are read again for it, MathJax without a
+network, small mends of the theme.
+"""
 
 import re
 import shutil
@@ -15,10 +17,24 @@ MATHJAX_PARTS = ("tex-chtml.js", "output/chtml/fonts/woff-v2/", "input/tex/exten
 
 
 def use_cache(app, config):
-    """Render the executions of the present package; a new digest makes Sphinx read every page again."""
+    """Render the stored executions; a change of the build's own code makes Sphinx read every page again."""
     execution.environment()
     config.nb_execution_cache_path = str(execution.cache_path())
     config.book_machinery = execution.machinery()
+
+
+def outdated_pages(app, env, added, changed, removed) -> list[str]:
+    """Name the pages to read again although their sources are the same, because of what was executed since.
+
+    These are the pages whose own execution is another than when they were last read, and if any is, those that show
+    the verdicts of other pages.
+    """
+    present, last = execution.executions(), getattr(env, "executions_read", {})
+    env.executions_read = present
+    pages = {f"book/{page}" for page in present.keys() | last.keys() if present.get(page) != last.get(page)}
+    if pages:
+        pages |= {*getattr(env, "claims_pages", ()), *getattr(env, "evidence_pages", ())}
+    return sorted(pages & env.found_docs)
 
 
 def copy_mathjax(app, error):
@@ -82,6 +98,7 @@ def setup(app):
     NotebookClient.shutdown_kernel.default_value = "immediate"
     app.add_config_value("book_machinery", "", "env")  # a change of it makes Sphinx read every page again
     app.connect("config-inited", use_cache, priority=100)
+    app.connect("env-get-outdated", outdated_pages)
     app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("html-page-context", mend_lists)
     app.connect("html-page-context", drop_repeated_ids)

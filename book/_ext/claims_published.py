@@ -29,6 +29,7 @@ class Figure(Ledger):
         from analysis.plotting import claims as figures
         from analysis.plotting.data import bundle
         _, verdicts = self.read()
+        self.env.note_dependency(figures.__file__)
         counts = ledger.count(verdicts)
         drawn, buffer = figures.verdicts(counts, ledger.DOCUMENTS), io.BytesIO()
         drawn.savefig(buffer, format="svg", metadata={"Date": None})

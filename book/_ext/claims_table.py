@@ -1,8 +1,9 @@
 """Sphinx directives for the claims page: ``claims-counts`` and ``claims-table <document>``; the role ``evidence``.
 
 The verdicts are read from the text outputs of the chapters as they were last executed, so the page cannot say what no
-cell has computed. A claim whose chapter is in the book but has no verdict is a warning, which fails the build.
-In the chapters, each emitted verdict gets an anchor that the table links to.
+cell has computed; ``book_ext`` has these pages read again when anything was executed. A claim whose chapter is in the
+book but has no verdict is a warning, which fails the build. In the chapters, each emitted verdict gets an anchor that
+the table links to.
 """
 
 import re
@@ -34,6 +35,7 @@ class Ledger(SphinxDirective):
 
     def read(self) -> tuple[list[ledger.Claim], dict[str, ledger.Verdict]]:
         """Read the claims and the verdicts of the present execution."""
+        self.env.note_dependency(str(ledger.FILE))
         self.env.claims_pages = {*getattr(self.env, "claims_pages", ()), self.env.docname}
         try:
             return list(ledger.claims()), ledger.collect(execution.executed_path())
@@ -134,6 +136,7 @@ class Evidence(SphinxRole):
 
     def run(self):
         """Read the verdict of the present execution."""
+        self.env.note_dependency(str(ledger.FILE))
         known = {claim.id: claim for claim in ledger.claims()}
         if self.text not in known:
             message = self.inliner.reporter.error(f"{self.text} is not in the ledger", line=self.lineno)
@@ -170,12 +173,6 @@ def give_anchors(app, doctree):
                 paragraph.extend([nodes.Text(" "), back])
 
 
-def always_outdated(app, env, added, changed, removed):
-    """Read the pages with claims in every build: they depend on what the chapters printed."""
-    pages = {*getattr(env, "claims_pages", ()), *getattr(env, "evidence_pages", ())}
-    return sorted(pages & env.found_docs)
-
-
 def setup(app):
     """Register directives and events."""
     app.add_config_value("claims_awaited", [], "env")  # chapters of the plan that this edition does without
@@ -183,5 +180,4 @@ def setup(app):
     app.add_directive("claims-table", Table)
     app.add_role("evidence", Evidence())
     app.connect("doctree-read", give_anchors)
-    app.connect("env-get-outdated", always_outdated)
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

@@ -99,7 +99,7 @@ def offer(app, pagename, templatename, context, doctree):
             links.append(link(f"{up}{FOLDER}/{name}", said))
     drawn = figures(notebook) if notebook is not None else kept(Path(app.srcdir) / KEPT)
     context["body"] = below_figures(context["body"], drawn, up, out)
-    if pagename == app.config.root_doc and "one_page" in app.extensions:
+    if pagename == app.config.root_doc and one_page.__name__ in app.extensions:
         links.append(f'<a href="{up}{one_page.NAME}">the whole book on one page, for printing</a>')
     if links:
         context["body"] += f'\n<p class="downloads">This page to take home: {", ".join(links)}.</p>\n'

@@ -37,9 +37,10 @@ class Outcome:
 
 
 def _outcome(verdict: str, evidence: str, when: Any) -> Outcome:
-    if isinstance(when, str):
-        raise TypeError(f"when must be a computed truth value, got the text {when!r}")
-    unknown = when is None or (isinstance(when, float) and math.isnan(when))
+    try:
+        unknown = when is None or math.isnan(when)
+    except (TypeError, ValueError):
+        raise TypeError(f"when must be a computed truth value, got {when!r}") from None
     return Outcome(verdict, evidence, None if unknown else bool(when))
 
 

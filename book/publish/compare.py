@@ -4,14 +4,16 @@ Each ``book/*.md`` notebook is collected as an nbval notebook and executed in it
 outputs and glued values are compared with ``tests/recorded/<chapter>.json`` (text only; ``--record`` writes them).
 On a GPU, which adds in another order, a number may differ by one unit of its last printed digit or by a thousandth.
 With ``--nbval-lax`` only errors count, because another machine may round a last digit differently. Either way a
-chapter whose cells all ran is stored, and the book build renders that very run; a chapter already executed with the
-present package is not executed again (``--again`` forces it).
+chapter whose cells all ran is stored, and the book build renders that very run; a chapter whose stored run is up to
+date is not executed again (``--again`` forces it). With ``--book-device`` chapters are executed with that device as
+their parameter, held to the same record, and not stored.
 """
 
 import json
 import os
 import re
 from collections import defaultdict
+from functools import cache
 
 import nbformat
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams, find_metadata_tags
@@ -35,12 +37,11 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Prepare the kernels' environment; take the digest once for all chapters of this run."""
+    """Prepare the kernels' environment."""
     option = config.option
     if option.nbval or option.nbval_lax:
         execution.environment()
         option.nbval_current_env = True
-        config.on_a_gpu = on_a_gpu(option.book_device)
 
 
 def pytest_collect_file(file_path, parent):
@@ -55,6 +56,7 @@ def pytest_collect_file(file_path, parent):
     return MystFile.from_parent(parent, path=file_path)
 
 
+@cache
 def on_a_gpu(device: str) -> bool:
     """Say whether the kernels will choose a GPU, as ``analysis.core.device`` does."""
     if device not in ("", "auto"):
@@ -135,15 +137,15 @@ class MystFile(IPyNbFile):
         yield from self.items
 
     def stored_run(self, sources: list[str]) -> list[dict] | None:
-        """Return the text outputs of an earlier run of these very cells with the present package, if there is one."""
+        """Return the text outputs of an earlier run of these very cells with the present sources, if there is one."""
         cells = execution.executed_cells(self.path.stem, self.digest)
         return cells if cells and [cell["source"] for cell in cells] == sources else None
 
     def setup(self):
         """Start a kernel, unless the run is already stored."""
         if self.stored is None:
-            measured = execution.measured_path(self.path.stem)
-            measured.parent.mkdir(parents=True, exist_ok=True)
+            measured = execution.unfinished_measurement(self.path.stem)
+            measured.unlink(missing_ok=True)
             os.environ[numbers.MEASURED] = str(measured)  # where the page leaves what its study measured
             super().setup()
         else:
@@ -155,12 +157,12 @@ class MystFile(IPyNbFile):
             self.cost = costs.of_kernel(self.kernel.kc, self.kernel.km.provisioner.pid)
             self.kernel.kc.stop_channels()
             self.kernel.km.shutdown_kernel(now=True)
-        if not self.items or not all(item.ran for item in self.items):
-            return
-        if self.config.option.record:
-            write_json(self.record_path, [item.as_record() for item in self.items if not item.options["injected"]])
-        if self.stored is None:
-            self.store()
+        if self.items and all(item.ran for item in self.items):
+            if self.config.option.record:
+                write_json(self.record_path, [item.as_record() for item in self.items if not item.options["injected"]])
+            if self.stored is None:
+                self.store()
+        execution.unfinished_measurement(self.path.stem).unlink(missing_ok=True)
 
     def store(self):
         """Hand the run to the book's cache, as nbclient would have left it."""
@@ -216,7 +218,7 @@ class MystCell(IPyNbCell):
     def compare_outputs(self, test, ref, skip_compare=None):
         """Compare the textual part only."""
         test, ref = textual(test), textual(ref)
-        if self.config.on_a_gpu and len(test) == len(ref):
+        if test != ref and len(test) == len(ref) and on_a_gpu(self.config.option.book_device):
             test = [json.loads(settle(json.dumps(mine, sort_keys=True), json.dumps(recorded, sort_keys=True)))
                     for mine, recorded in zip(test, ref, strict=True)]
         return super().compare_outputs([as_node(o) for o in test], [as_node(o) for o in ref], skip_compare)

@@ -95,4 +95,4 @@ def chapters() -> list[str]:
     """Return the pages of the table of contents that have cells, in order."""
     toc = (execution.ROOT / "_toc.yml").read_text(encoding="utf-8")
     return [name for name in re.findall(r"^\s*(?:root|- file): book/(\S+)", toc, re.MULTILINE)
-            if "```{code-cell}" in (execution.ROOT / "book" / f"{name}.md").read_text(encoding="utf-8")]
+            if execution.is_notebook(execution.ROOT / "book" / f"{name}.md")]

@@ -6,11 +6,12 @@ A change of a module out of reach leaves an executed page as it is. Files are re
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 PACKAGES = ("analysis", "book")
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+EXPERIMENT = re.compile(r"^EXPERIMENT\b", re.MULTILINE)
 OPTIONS = re.compile(r"\A(?:---\n.*?\n---\n|(?::[^\n]*\n)*)", re.DOTALL)
 
 
@@ -43,7 +44,7 @@ def imported(code: str) -> set[str]:
     return {name for name in names if name.split(".")[0] in PACKAGES}
 
 
-@lru_cache
+@cache
 def _imported_by(path: str, size: int, modified: int) -> frozenset[str]:
     return frozenset(imported(Path(path).read_text(encoding="utf-8")))
 
@@ -76,19 +77,55 @@ def reachable(names: Iterable[str], root: Path) -> set[Path]:
     return files
 
 
+def experiments(root: Path) -> dict[str, Path]:
+    """Return the experiments by name: the modules of studies that define ``EXPERIMENT``.
+
+    An experiment is named after its place: ``semi_bias/gpt2.py`` is ``semi-bias-gpt2``, and what lies in ``shared``
+    goes by the module's name alone.
+    """
+    defining = [path for path in sorted((root / "book" / "studies").glob("*/*.py"))
+                if EXPERIMENT.search(path.read_text(encoding="utf-8"))]
+    return {_experiment_name(path): path for path in defining}
+
+
+def _experiment_name(path: Path) -> str:
+    study = "" if path.parent.name == "shared" else f"{path.parent.name}_"
+    return f"{study}{path.stem}".replace("_", "-")
+
+
+def dotted(path: Path, root: Path) -> str:
+    """Return the dotted name of a module's file.
+
+    Examples
+    --------
+    >>> dotted(Path("/checkout/analysis/maps/entropy.py"), Path("/checkout"))
+    'analysis.maps.entropy'
+    """
+    return ".".join(path.relative_to(root).with_suffix("").parts)
+
+
 def page_sources(page: Path, root: Path) -> set[Path]:
     """Return the sources that a page's outputs depend on, beside its own cells.
 
-    Its modules, the templates and style sheets beside them, the experiments whose names its study or its cells write
-    down, and their records.
+    Its modules, the templates and style sheets beside them, the experiments whose names its cells or its studies write
+    down, with what these import, and the records of those names.
     """
     code = page_code(page.read_text(encoding="utf-8"))
-    files = reachable(imported(code), root)
-    study = root / "book" / "studies" / page.stem.replace("-", "_")
-    texts = [code, *(file.read_text(encoding="utf-8") for file in sorted(study.glob("*.py")))]
-    for record in sorted((root / "book" / "records").glob("*.json")):
-        if any(f'"{record.stem}"' in text for text in texts):
-            files |= {record, *(p for p in [record.with_suffix(".npz")] if p.exists())}
+    names, known, studies = imported(code), experiments(root), root / "book" / "studies"
+    while True:
+        files = reachable(names, root)
+        texts = [code, *(file.read_text(encoding="utf-8") for file in files if studies in file.parents)]
+        named = {dotted(path, root) for name, path in known.items() if _writes_down(texts, name)}
+        if named <= names:
+            break
+        names |= named
+    for record in (root / "book" / "records").glob("*.json"):
+        if _writes_down(texts, record.stem):
+            files |= {path for path in (record, record.with_suffix(".npz")) if path.exists()}
     for folder in {file.parent for file in files}:
         files |= {file for file in folder.glob("*") if file.suffix in (".mplstyle", ".html")}
     return files
+
+
+def _writes_down(texts: list[str], name: str) -> bool:
+    return any(f'"{name}"' in text for text in texts)

@@ -1,9 +1,9 @@
 """Where an executed chapter lives, and when it is out of date.
 
 A chapter's output depends on more than its cells: on its study, on what that imports, the bundled models, its records,
-the pins, the interpreter and the models at hand. :func:`digest` hashes all of these for one page. Executed notebooks are
-kept in the build's cache, their text outputs beside it (for the comparison and the claims page) with the digest that they
-were made under. Nothing here knows of pytest or Sphinx.
+the pins, the interpreter and the models at hand. :func:`digest` hashes all of these for one page. Executed notebooks
+are kept in the build's cache, their text outputs beside it (for the comparison and the claims page) with the digest
+that they were made under. Nothing here knows of pytest or Sphinx.
 """
 
 import hashlib
@@ -55,12 +55,18 @@ def _inputs(root: Path) -> str:
 
 
 def machinery(root: Path = ROOT) -> str:
-    """Hash what makes pages of executions: the build's extensions and templates."""
-    h = hashlib.sha256()
-    for path in sorted(p for folder in ("_ext", "_templates") for p in (root / "book" / folder).rglob("*")):
-        if path.is_file() and not any(part in path.as_posix() for part in UNHASHED):
-            h.update(path.read_bytes())
+    """Hash what makes pages of executions: the templates, the build's extensions, and what of the book they import."""
+    h, book = hashlib.sha256(), root / "book"
+    extensions = [f"book._ext.{path.stem}" for path in (book / "_ext").glob("*.py")]
+    code = {path for path in dependencies.reachable(extensions, root) if book in path.parents}
+    for path in sorted(code | {path for path in (book / "_templates").rglob("*") if path.is_file()}):
+        h.update(f"{path.relative_to(root).as_posix()} {sha256(path)}\n".encode())
     return h.hexdigest()[:16]
+
+
+def executions() -> dict[str, str]:
+    """Return every executed page with a hash of its last execution: the digest and the text outputs."""
+    return {path.stem: sha256(path) for path in sorted(executed_path().glob("*.json"))}
 
 
 def cache_path() -> Path:
@@ -79,6 +85,11 @@ def measured_path(page: str) -> Path:
     return executed_path(page).with_suffix(".measured")
 
 
+def unfinished_measurement(page: str) -> Path:
+    """Return where a measurement waits until the page's present execution, in this process, is whole."""
+    return BUILD / ".private" / f"{page}.{os.getpid()}.measured"
+
+
 def executed_cells(page: str, key: str | None = None) -> list[dict]:
     """Return the cells of a page's last execution with their text outputs; none where it is out of date."""
     path = executed_path(page)
@@ -88,14 +99,22 @@ def executed_cells(page: str, key: str | None = None) -> list[dict]:
     return body["cells"] if body["digest"] == (key or digest(page)) else []
 
 
+def is_notebook(page: Path) -> bool:
+    """Say whether a page has cells to execute."""
+    return "```{code-cell}" in page.read_text(encoding="utf-8")
+
+
 def chapter(name: str) -> str:
-    """Return the page of that name, or the only one whose name begins or ends so: ``gates`` is ``bert-gates``."""
-    known = sorted(p.stem for p in (ROOT / "book").glob("*.md"))
-    found = [page for page in known if page == name] or [
-        page for page in known if page.endswith(f"-{name}") or page.startswith(f"{name}-")]
-    if len(found) != 1:
-        raise LookupError(f"there is no chapter {name!r}; the pages are {', '.join(known)}")
-    return found[0]
+    """Return the chapter of that name, or the only one whose name begins or ends so: ``gates`` is ``bert-gates``."""
+    known = sorted(page.stem for page in (ROOT / "book").glob("*.md") if is_notebook(page))
+    if name in known:
+        return name
+    alike = [page for page in known if page.endswith(f"-{name}") or page.startswith(f"{name}-")]
+    if len(alike) > 1:
+        raise LookupError(f"{name!r} may be more than one chapter: {', '.join(alike)}")
+    if not alike:
+        raise LookupError(f"there is no chapter {name!r}; the chapters are {', '.join(known)}")
+    return alike[0]
 
 
 def environment(private: Path | None = None) -> None:
@@ -134,6 +153,9 @@ def store(notebook, path: Path, cells: list[dict], key: str) -> None:
     with lock(BUILD / ".cache.lock"):
         get_cache(str(cache_path())).cache_notebook_bundle(
             CacheBundleIn(notebook, str(path), data={"execution_seconds": 0.0}), check_validity=False, overwrite=True)
+        if (measured := unfinished_measurement(path.stem)).exists():
+            executed_path().mkdir(parents=True, exist_ok=True)
+            measured.replace(measured_path(path.stem))
         write_json(executed_path(path.stem), {"digest": key, "cells": cells})
         for other in executed_path().iterdir():  # of a page that is no longer there
             if other.is_file() and not (path.parent / f"{other.stem}.md").exists():

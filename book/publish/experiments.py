@@ -1,11 +1,9 @@
 """Experiments: what is recorded because it needs a model, a GPU or minutes, found in the studies' folders.
 
-A module of a study that defines ``EXPERIMENT`` is an experiment, named after its place: ``semi_bias/gpt2.py`` is
-``semi-bias-gpt2``, and what lies in ``shared`` goes by the module's name alone. Nothing lists them. A study calls
-:func:`live_or_record`.
+A module of a study that defines ``EXPERIMENT`` is an experiment, named after its place
+(:func:`book.publish.dependencies.experiments`). Nothing lists them. A study calls :func:`live_or_record`.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -13,23 +11,18 @@ from importlib import import_module
 from pathlib import Path
 
 from analysis.surveys import records
+from book.publish import dependencies
 from book.publish.inputs import Inputs
 
 BOOK = Path(__file__).parents[1]
 FOLDER = BOOK / "records"
-DEFINES = re.compile(r"^EXPERIMENT\b", re.MULTILINE)
 
 
 @cache
 def modules() -> dict[str, str]:
     """Return the experiments' names with the dotted names of their modules, read from the folders."""
-    paths = [p for p in sorted(BOOK.glob("studies/*/*.py")) if DEFINES.search(p.read_text(encoding="utf-8"))]
-    return {_name(path): f"book.studies.{path.parent.name}.{path.stem}" for path in paths}
-
-
-def _name(path: Path) -> str:
-    study = "" if path.parent.name == "shared" else f"{path.parent.name}_"
-    return f"{study}{path.stem}".replace("_", "-")
+    root = BOOK.parent
+    return {name: dependencies.dotted(path, root) for name, path in dependencies.experiments(root).items()}
 
 
 def find(name: str) -> records.Experiment:
@@ -61,7 +54,7 @@ def live_or_record(name: str, inputs: Inputs, *, recompute: bool | None = None,
         ``False`` never recomputes (for what takes minutes); default: where inputs are present and it takes
         less than half a minute.
     elsewhere
-        Computes the result for another model than the record's, where the execution was asked for one.
+        Computes the result for another model than the record's, where the execution has one.
 
     Returns
     -------

@@ -49,7 +49,7 @@ class Inputs:
 
 def choose_inputs(model: str = "", *, own: str = "", texts: str | None = None, device: str = "auto",
                   families: Sequence[str] | None = None, whole: bool = True) -> Inputs:
-    """Check what an execution was asked for, before anything is computed.
+    """Check what a chapter is to be executed with, before anything is computed.
 
     Parameters
     ----------
@@ -66,12 +66,12 @@ def choose_inputs(model: str = "", *, own: str = "", texts: str | None = None, d
 
     Raises
     ------
-    analysis.models.pretrained.WrongFamily, analysis.models.parameters.MissingTensor, analysis.models.checkpoints.NotFound
-        If another model than ``own`` cannot take its place.
     ValueError
         If the device is none that this machine has.
+    WrongFamily, MissingTensor, NotFound
+        If another model than ``own`` cannot take its place; see :func:`analysis.models.pretrained.check_choice`.
     """
-    where = devices.choose(None if device == "auto" else device)
+    where = devices.choose(device)
     if model != own:
         pretrained.check_choice(model, own, families, whole=whole)
     return Inputs(model, own, str(texts) if texts else None, where)

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+FILE = ROOT / "book" / "claims.yml"
 MIME = "application/vnd.analysis.verdict+json"
 MEANINGS = {
     "reproduced": "The computation agrees with the claim as stated.",
@@ -86,7 +87,7 @@ class Verdict:
 
 
 @cache
-def claims(path: Path = ROOT / "book" / "claims.yml") -> tuple[Claim, ...]:
+def claims(path: Path = FILE) -> tuple[Claim, ...]:
     """Read the claims, in order; refuse a file with a repeated id or an unknown field."""
     import yaml
     if not path.is_file():

@@ -80,7 +80,7 @@ def glue_numbers(measured: Any) -> None:
 
 
 def keep(measured: Any) -> None:
-    """Leave the measurement where the execution of the book asks for it, so that the tests need not compute it again."""
+    """Leave the measurement where the execution of the book wants it, so that the tests need not compute it again."""
     if path := os.environ.get(MEASURED):
         temporary = Path(path).with_suffix(f".{os.getpid()}")
         temporary.write_bytes(pickle.dumps(measured))

@@ -31,8 +31,13 @@ def inject(notebook: nbformat.NotebookNode, values: dict[str, str]) -> nbformat.
     if unknown := sorted(values.keys() - set(known)):
         raise LookupError(f"the chapter has no parameter {', '.join(unknown)}, so setting it would have no effect; it "
                           f"has {', '.join(known) or 'none'}")
-    notebook = copy.deepcopy(notebook)
-    notebook.metadata.setdefault("papermill", {})  # papermill expects this and the tags, which its own reader adds
-    for cell in notebook.cells:
+    return parameterize_notebook(_as_loaded(notebook), dict(values), kernel_name="python3", language="python")
+
+
+def _as_loaded(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Return a copy with the metadata that papermill expects of a notebook it has read itself."""
+    loaded = copy.deepcopy(notebook)
+    loaded.metadata.setdefault("papermill", nbformat.NotebookNode())
+    for cell in loaded.cells:
         cell.metadata.setdefault("tags", [])
-    return parameterize_notebook(notebook, dict(values), kernel_name="python3", language="python")
+    return loaded

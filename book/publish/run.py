@@ -1,8 +1,8 @@
 """Execute one chapter with another model, device or texts, into a folder of its own; the book stays as it is.
 
 ``python -m book run`` calls this. The folder gets ``<chapter>.ipynb`` (executed), ``html/`` (the page, with
-notation, glossary and references beside it) and ``run.json`` (what was asked for, versions, seconds). Both are made
-under temporary names and renamed when they are whole.
+notation, glossary and references beside it) and ``run.json`` (the parameters, versions, seconds). Both are made under
+temporary names and renamed when they are whole.
 """
 
 import platform
@@ -19,18 +19,13 @@ from analysis.core.files import make_writable, write_json
 from book.publish import execution, parameters
 
 BESIDE = ("notation", "glossary", "references")  # pages that a chapter refers to and that cost nothing
-COPIED = ("book/_ext", "book/_templates", "book/assets", "book/references.bib", "book/claims.yml", "_config.yml",
-          "pyproject.toml", "requirements.txt", "analysis")
+COPIED = ("book/__init__.py", "book/_ext", "book/publish", "book/_templates", "book/assets", "book/references.bib",
+          "book/claims.yml", "_config.yml", "analysis")  # so that nothing is read from the book's own build
 CELL_TIMEOUT = 3600
 
 
 class Failed(ValueError):
     """A cell of the chapter raised; the message says which and why."""
-
-
-def is_notebook(path: Path) -> bool:
-    """Say whether a page has cells to execute."""
-    return "```{code-cell}" in path.read_text(encoding="utf-8")
 
 
 def read(chapter: str):
@@ -113,7 +108,7 @@ def project(folder: Path, notebook, chapter: str) -> Path:
     (folder / "_config.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     beside = [name for name in BESIDE if name != chapter and (execution.ROOT / "book" / f"{name}.md").exists()]
     for name in beside:
-        if is_notebook(path := execution.ROOT / "book" / f"{name}.md"):
+        if execution.is_notebook(path := execution.ROOT / "book" / f"{name}.md"):
             nbformat.write(read(name), folder / "book" / f"{name}.ipynb")
         else:
             shutil.copyfile(path, folder / "book" / path.name)

@@ -14,6 +14,7 @@ one row alone, one column or row more, whole, half and complex numbers, and a li
 import copy
 import importlib
 import inspect
+import itertools
 import re
 import typing
 from collections.abc import Callable
@@ -37,8 +38,10 @@ INTERNAL = {
     "analysis.maps.gates.points": "read by read_gates, which checks the maps",
     "analysis.maps.gates.shear": "read by read_gates, which checks the maps",
     "analysis.maps.gates.segmentation": "read by read_gates, which checks the maps",
-    "analysis.transformer.attention.check_input": "is itself the check", "analysis.transformer.activations.check_keep": "is itself the check",
-    "analysis.core.checks.check_real": "is itself the check", "analysis.core.checks.all_finite": "is itself the check",
+    "analysis.core.checks": "are themselves the checks",
+    "analysis.transformer.attention.check_input": "is itself the check",
+    "analysis.transformer.activations.check_keep": "is itself the check",
+    "analysis.transformer.head_layout.check_blocks": "is itself the check",
     "analysis.statistics.exact_sums.refuse_overflow": "is itself the check",
     "analysis.matrices.exact_rank.first_counterexample": "hands the matrices to the claim, and reads none",
     "analysis.matrices.singular_values.by_gram": "called by product_singular_values, which checks the factors",
@@ -134,10 +137,11 @@ CALLS = {
     "transformer.induction.run": {"tokens": TOKENS, "head": HEAD},
     "transformer.induction.predict_next": {"tokens": TOKENS, "vocab": VOCAB,
                                            "similarity": torch.eye(VOCAB, dtype=torch.float64)},
-    "transformer.induction.earlier_matches": {"tokens": TOKENS},
-    "transformer.induction.mean_of_successors": {"tokens": TOKENS, "vocab": VOCAB},
-    "transformer.induction.prefix_matching": {"attention": MAPS, "tokens": TOKENS},
-    "transformer.induction.copying": {"attention": MAPS, "logits": draw(HEADS, POSITIONS, VOCAB), "tokens": TOKENS},
+    "transformer.induction_scores.earlier_matches": {"tokens": TOKENS},
+    "transformer.induction_scores.mean_of_successors": {"tokens": TOKENS, "vocab": VOCAB},
+    "transformer.induction_scores.prefix_matching": {"attention": MAPS, "tokens": TOKENS},
+    "transformer.induction_scores.copying": {"attention": MAPS, "logits": draw(HEADS, POSITIONS, VOCAB),
+                                             "tokens": TOKENS},
     "representations.anisotropy.cone_index": {"rows": X, "keep": KEEP},
     "representations.anisotropy.alignment_ratio": {"rows": X, "keep": KEEP},
     "representations.anisotropy.unit": {"rows": X},
@@ -212,7 +216,7 @@ CALLS = {
     "transformer.attention_only.score_heads": {"model": ONLY, "tokens": TOKENS[None]},
     "transformer.attention_only.k_composition": {"model": ONLY, "share": draw(HEADS)},
     "transformer.attention_only.composition_scores": {"W_O": LAYER.W_O, "W": LAYER.W_Q},
-    "transformer.attention_only.found_on": {"scores": SCORES},
+    "transformer.attention_only.top_1_accuracy": {"scores": SCORES},
     "transformer.layernorm_scale.inverse_sigma": {"tokens": draw(VOCAB, MODEL), "positions": X,
                                                   "frequency": draw(VOCAB).abs()},
     "maps.locality.position_scores": {"p": X, "width": draw(POSITIONS).abs(), "folded": LAYER},
@@ -221,7 +225,7 @@ CALLS = {
     "maps.locality.peak_distance": {"attention": MAPS},
     "maps.locality.position_only": {"own": draw(HEADS, POSITIONS), "both": SCORES, "first": 2},
     "statistics.correlation.rank_correlation": {"a": X[:, 0], "b": X[:, 1]},
-    "statistics.correlation.partial_rank_correlation": {"a": X[:, 0], "b": X[:, 1], "given": X[:, 2]},
+    "statistics.correlation.partial_rank_correlation": {"a": X[:, 0], "b": X[:, 1], "control": X[:, 2]},
     "statistics.correlation.recency": {"scores": SCORES},
     "maps.locality.position_share": {"states": draw(3, POSITIONS, MODEL)},
     "transformer.mlp.apply_mlp": {"x": X, "weights": MLP},
@@ -308,6 +312,17 @@ def test_the_call_is_valid(name):
     call(name)
 
 
+def failures(check, cases):
+    """Return what a check says of the cases that fail it, so that one test reports all of them."""
+    messages = []
+    for case in cases:
+        try:
+            check(*case)
+        except AssertionError as error:
+            messages.append(f"{case}: {error}")
+    return messages
+
+
 def spoil(tensor, how):
     if isinstance(tensor, np.ndarray):
         return spoil(torch.from_numpy(tensor), how).numpy()
@@ -325,12 +340,10 @@ def spoil(tensor, how):
             "deeper": lambda: torch.stack([tensor, tensor])}[how]()
 
 
-def cases():
-    for name, arguments in CALLS.items():
-        for argument, value in arguments.items():
-            for how in ways(value):
-                if (how, name) not in ALONE and (how, name, argument) not in NOTHING:
-                    yield name, argument, how
+def spoilt_arguments(name):
+    """Return each argument of a function's call with each way to spoil it."""
+    return [(name, argument, how) for argument, value in CALLS[name].items() for how in ways(value)
+            if (how, name) not in ALONE and (how, name, argument) not in NOTHING]
 
 
 def ways(value):
@@ -358,8 +371,12 @@ def numbers(result):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(("name", "argument", "how"), list(cases()))
-def test_bad_input_is_refused_by_name_or_visibly_passed_on(name, argument, how):
+@pytest.mark.parametrize("name", CALLS)
+def test_bad_input_is_refused_by_name_or_visibly_passed_on(name):
+    assert failures(check_bad_input, spoilt_arguments(name)) == []
+
+
+def check_bad_input(name, argument, how):
     spoilt = spoil(CALLS[name][argument], how)
     refusal, found = None, []
     try:
@@ -392,13 +409,20 @@ def in_precision(value, dtype):
     return [in_precision(part, dtype) for part in value] if isinstance(value, list) else value
 
 
+def scaled_arguments(name):
+    """Return each floating argument of a function's call with each size to scale it to."""
+    return [(name, argument, size) for size in (1e25, 1e-25) for argument, value in CALLS[name].items()
+            if isinstance(value, torch.Tensor) and value.is_floating_point()]
+
+
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("size", [1e25, 1e-25])
-@pytest.mark.parametrize(("name", "argument"), [
-    (name, argument) for name, given in CALLS.items() if name not in ROUNDED for argument, value in given.items()
-    if isinstance(value, torch.Tensor) and value.is_floating_point()])
-def test_what_overflows_or_vanishes_becomes_no_other_number(name, argument, size):
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in ROUNDED and scaled_arguments(name)])
+def test_what_overflows_or_vanishes_becomes_no_other_number(name):
     """In float32 the squares are infinite or 0, in float64 not: they agree, or the first refuses or is no number."""
+    assert failures(check_scaled_input, scaled_arguments(name)) == []
+
+
+def check_scaled_input(name, argument, size):
     given = {key: in_precision(value, torch.float32) for key, value in CALLS[name].items()
              if not isinstance(value, torch.Generator | np.random.Generator)}
     given[argument] = given[argument] * size
@@ -413,13 +437,11 @@ def test_what_overflows_or_vanishes_becomes_no_other_number(name, argument, size
         torch.testing.assert_close(mine[seen].double(), right[seen].double(), rtol=0, atol=near)
 
 
-WEIGHTS = [(weights, field.name) for weights in (LAYER, NORM, MLP, uniform.any_input(3)) for field in fields(weights)
-           if isinstance(getattr(weights, field.name), torch.Tensor)]
-
-
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("how", ["nan", "no column", "no axis", "whole", "half"])
-@pytest.mark.parametrize(("weights", "field"), WEIGHTS)
-def test_weights_refuse_a_bad_field_by_name(weights, field, how):
-    with pytest.raises((TypeError, ValueError), match=field):
-        replace(weights, **{field: spoil(getattr(weights, field), how)})
+@pytest.mark.parametrize("weights", [LAYER, NORM, MLP, uniform.any_input(3)],
+                         ids=lambda weights: type(weights).__name__)
+def test_weights_refuse_a_bad_field_by_name(weights):
+    tensors = [field.name for field in fields(weights) if isinstance(getattr(weights, field.name), torch.Tensor)]
+    for field, how in itertools.product(tensors, ["nan", "no column", "no axis", "whole", "half"]):
+        with pytest.raises((TypeError, ValueError), match=field):
+            replace(weights, **{field: spoil(getattr(weights, field), how)})

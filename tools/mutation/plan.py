@@ -1,16 +1,20 @@
 """Draw mutants of modules with mutmut's operators; ``make mutants`` runs this in an environment of its own.
 
+``python -m tools.mutation.plan mathematics 5 2031`` draws at least five mutants of each module of the mathematics with
+the seed 2031, ``studies`` in place of ``mathematics`` those of the code behind the pages. Which modules these are is
+read from the folders (``tools/rooms.py``); files named after the seed are drawn from in their place.
+
 A mutant is one change of one expression or statement. Left out, since no test of behaviour could tell: strings and
 whatever stands in a ``raise`` (the wording of messages), ``device=`` arguments (one device here), type aliases.
 Left out too, since it would flatter the score: ``None`` in place of a value, at which nearly every call stops.
 Added: a call made for what it does (a check, a write in place) is dropped, and the condition of an ``if`` is never met.
 """
 
+import argparse
 import json
 import math
 import random
 import sys
-import tomllib
 from pathlib import Path
 
 import libcst as cst
@@ -19,6 +23,8 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 from mutmut.mutation.file_mutation import MutationVisitor
 from mutmut.mutation.mutators import mutation_operators, operator_arg_removal, operator_assignment, operator_lambda
 from mutmut.mutation.pragma_handling import IgnoredCode
+
+from tools import rooms
 
 SHARE = 25
 DEVICE = m.Arg(keyword=m.Name("device"))
@@ -44,7 +50,7 @@ OPERATORS = [pair for pair in mutation_operators
 OPERATORS += [(cst.Call, drop_argument), (cst.Expr, drop_call), (cst.If, drop_case)]
 
 
-class Unspoken(MutationVisitor):
+class BehaviourVisitor(MutationVisitor):
     """mutmut's visitor, kept away from what a program says rather than does, and led into decorated functions."""
 
     def _skip_node_and_children(self, node):
@@ -61,9 +67,9 @@ def counts(mutation) -> bool:
         return False
     if not (isinstance(before, cst.Call) and isinstance(after, cst.Call)):
         return True
-    kept = {id(arg) for arg in after.args}
-    gone = [arg for arg in before.args if id(arg) not in kept]
-    return not gone or not all(m.matches(arg, DEVICE) for arg in gone)
+    after_ids = {id(arg) for arg in after.args}
+    missing = [arg for arg in before.args if id(arg) not in after_ids]
+    return not missing or not all(m.matches(arg, DEVICE) for arg in missing)
 
 
 def words(module: cst.Module, node: cst.CSTNode) -> str:
@@ -90,35 +96,56 @@ def draw(path: Path, least: int, seed: int) -> dict:
     A mutant says its line and function, what was there, what is, and the whole new source.
     """
     wrapper = MetadataWrapper(cst.parse_module(path.read_text(encoding="utf-8")))
-    visitor = Unspoken(OPERATORS, IgnoredCode(set(), set(), set()))
+    visitor = BehaviourVisitor(OPERATORS, IgnoredCode(set(), set(), set()))
     module = wrapper.visit(visitor)
     places = wrapper.resolve(PositionProvider)
     every = [mutation for mutation in visitor.mutations if counts(mutation)]
-    random.Random(f"{seed}:{path.as_posix()}").shuffle(every)
+    random.Random(f"{seed}:{path.relative_to(rooms.ROOT).as_posix()}").shuffle(every)
     names = {function: name for name, function in functions(module.body)}
-    drawn = []
+    sample = []
     for mutation in every[:max(least, math.ceil(len(every) / SHARE))]:  # a larger sample begins with the smaller one
-        drawn.append({
+        sample.append({
             "line": places[mutation.original_node].start.line,
             "within": names.get(mutation.contained_by_top_level_function),
             "before": words(module, mutation.original_node),
             "after": words(module, mutation.mutated_node),
             "source": module.deep_replace(mutation.original_node, mutation.mutated_node).code,
         })
-    return {"mutants": len(every), "drawn": drawn}
+    return {"mutants": len(every), "sample": sample}
 
 
-def mathematics() -> list[str]:
-    """List the files of the modules that pyproject.toml calls mathematics."""
-    contracts = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
-    names = next(c["source_modules"] for c in contracts if "transformers" in c.get("forbidden_modules", ()))
-    paths = [Path(name.replace(".", "/")) for name in [*names, "analysis.core.axes"]]
-    return [file.as_posix() for path in paths
-            for file in (sorted(path.glob("[!_]*.py")) if path.is_dir() else [path.with_suffix(".py")])]
+def mathematics() -> list[Path]:
+    """Return the files of the modules of the mathematics."""
+    return [path for package in rooms.mathematics() for _, path in rooms.modules(package)]
+
+
+def is_experiment(path: Path) -> bool:
+    """Say whether a module is a recorded experiment: whether it defines ``EXPERIMENT``."""
+    assignments = m.findall(cst.parse_module(path.read_text(encoding="utf-8")), m.Assign() | m.AnnAssign())
+    targets = [target for a in assignments for target in ([a] if isinstance(a, cst.AnnAssign) else a.targets)]
+    return any(m.matches(target.target, m.Name("EXPERIMENT")) for target in targets)
+
+
+def studies() -> list[Path]:
+    """Return the files behind the pages: what is measured and judged, but no figures and no recorded experiments."""
+    return [path for _, path in rooms.modules("book.studies") if path.stem != "figures" and not is_experiment(path)]
+
+
+SAMPLES = {"mathematics": mathematics, "studies": studies}
+
+
+def main():
+    """Write the sample to the standard output."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sample", choices=SAMPLES)
+    parser.add_argument("least", type=int, help="mutants of each module, at least")
+    parser.add_argument("seed", type=int)
+    parser.add_argument("files", nargs="*", type=Path, help="modules to draw from in place of all")
+    args = parser.parse_args()
+    files = [path.resolve().relative_to(rooms.ROOT) for path in args.files or SAMPLES[args.sample]()]
+    modules = {path.as_posix(): draw(rooms.ROOT / path, args.least, args.seed) for path in files}
+    json.dump({"name": f"{args.sample}, seed {args.seed}", "modules": modules}, sys.stdout)
 
 
 if __name__ == "__main__":
-    least, seed, *modules = sys.argv[1:]
-    modules = modules or mathematics()
-    drawn = {module: draw(Path(module), int(least), int(seed)) for module in modules}
-    json.dump({"seed": int(seed), "modules": drawn}, sys.stdout)
+    main()

@@ -1,21 +1,24 @@
 """Run the tests that reach each mutant, and keep which mutants none of them noticed: ``make mutants``.
 
-torch is imported once. Every mutant gets a process of its own, forked from here before anything of `analysis` is
+torch is imported once. Every mutant gets a process of its own, forked from here before anything of this project is
 imported, in which the module's source is replaced as it is read. A first run of each test file, traced, tells which
 test enters which function. Both are kept in ``.mutants``: what was interrupted goes on, and a test file that changed
 is traced anew and asked again about the mutants that had survived. The scores and the survivors go to
-``tests/mutation/scores.json``, by seed; ``at_first`` is what the tests noticed that stood when it was first tried.
-``equivalent.json`` beside it says which survivors no test could notice, and why.
+``tools/mutation/scores.json``, by sample and seed; ``at_first`` is what the tests noticed that stood when it was first
+tried. ``equivalent.json`` beside it says which survivors no test could notice, and why.
+
+The tests of the library are those under ``tests/analysis``; those of the studies lie under ``tests/book/studies``, and
+``measure_again.py`` beside this file stands for the comparison of the pages with their recorded outputs.
 """
 
 import argparse
+import ast
 import contextlib
 import hashlib
 import importlib
 import json
 import math
 import os
-import re
 import resource
 import signal
 import sys
@@ -31,25 +34,31 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".mutants"
 SCORES, EQUIVALENT = Path(__file__).with_name("scores.json"), Path(__file__).with_name("equivalent.json")
 MISSED = ("survived", "no test", "not run")
-PACKAGE = f"{ROOT / 'analysis'}/"
+TRACED = (f"{ROOT / 'analysis'}/", f"{ROOT / 'book' / 'studies'}/")
+TESTS = {"analysis": "tests/analysis", "book": "tests/book/studies"}  # by the first folder of what is mutated
+MEASURE_AGAIN = Path(__file__).with_name("measure_again.py")
+OWN = ("analysis", "book", "tests", "tools", "test_", "conftest")  # imported by each child, never by the parent
 OPTIONS = ["-q", "-x", "--confcutdir=tests", "-p", "no:cacheprovider", "-p", "no:nbval", "-p", "no:xdist", "--tb=no",
            "--doctest-modules", "--assert=plain"]  # pytest's own loader, which rewrites asserts, would read the file
 
 
 class Tracer:
-    """pytest plugin: which functions of the package each test enters, and how long it takes."""
+    """pytest plugin: which functions of the project each test enters, and how long it takes."""
 
     def __init__(self):
+        """Start with no tests."""
         self.entered, self.fixtures, self.tests = set(), set(), {}
 
     def _call(self, frame, event, arg):
         code = frame.f_code
-        if code.co_filename.startswith(PACKAGE):
-            self.entered.add(f"{code.co_filename[len(PACKAGE) - 9:]}:{code.co_qualname.split('.<locals>')[0]}")
+        if code.co_filename.startswith(TRACED):
+            path = code.co_filename.removeprefix(f"{ROOT}/")
+            self.entered.add(f"{path}:{code.co_qualname.split('.<locals>')[0]}")
 
     @contextlib.contextmanager
-    def tracing(self, into):
-        self.entered = into
+    def tracing(self, names: set[str]):
+        """Add to ``names`` each function that is entered meanwhile."""
+        self.entered = names
         sys.settrace(self._call)
         try:
             yield
@@ -58,11 +67,13 @@ class Tracer:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item):
-        with self.tracing(self.fixtures):  # a shared fixture serves all tests of the file
+        """Trace the fixtures: a shared one serves all tests of the file."""
+        with self.tracing(self.fixtures):
             return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item):
+        """Trace and time the test itself."""
         start = time.process_time()
         with self.tracing(set()):
             result = yield
@@ -75,13 +86,13 @@ def run_tests(groups: list[list[str]], path: str = "", source: str = "", plugins
     read = SourceFileLoader.get_data
     place, served = ROOT / path, []
 
-    def get_data(loader, asked):
-        if Path(asked) == place:
-            served.append(asked)
+    def get_data(loader, file):
+        if Path(file) == place:
+            served.append(file)
             return source.encode()
-        if Path(asked).parent == place.parent / "__pycache__" and Path(asked).name.startswith(f"{place.stem}.cpython"):
+        if Path(file).parent == place.parent / "__pycache__" and Path(file).name.startswith(f"{place.stem}.cpython"):
             raise OSError("compile anew")
-        return read(loader, asked)
+        return read(loader, file)
 
     if path:
         sys.dont_write_bytecode = True
@@ -107,8 +118,8 @@ def fork(work, limit: float) -> int | None:
         finally:
             os._exit(99)
     while time.monotonic() < end:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
             code = os.waitstatus_to_exitcode(status)
             return None if code == -signal.SIGXCPU else code
         time.sleep(0.02)
@@ -117,19 +128,27 @@ def fork(work, limit: float) -> int | None:
     return None
 
 
+def digest_of(path: Path) -> str:
+    """Hash a file of tests with what lies beside it and is no test, such as the counterfeits of the claims."""
+    helpers = [ROOT / "tests" / "conftest.py"]
+    if path.name.startswith("test_"):
+        helpers += [p for p in sorted(path.parent.glob("*.py")) if not p.name.startswith("test_")]
+    return hashlib.sha256(b"".join(p.read_bytes() for p in [path, *helpers])).hexdigest()
+
+
 def survey(path: Path, known: dict) -> dict:
     """Return which functions each test of a file enters, and its seconds, as known or by running it."""
-    digest, out = hashlib.sha256(path.read_bytes()).hexdigest(), FOLDER / "survey.tmp"
+    digest, out = digest_of(path), FOLDER / "survey.tmp"
     if known.get("digest") != digest:
         def work():
             tracer = Tracer()
             code = run_tests([[path.relative_to(ROOT).as_posix()]], plugins=[tracer])
             tests = {name: [sorted(entered | tracer.fixtures), seconds]
                      for name, (entered, seconds) in tracer.tests.items()}
-            modules = [name for name in sys.modules if not name.startswith(("analysis", "tests", "test_", "conftest"))]
+            modules = [name for name in sys.modules if not name.startswith(OWN)]
             out.write_text(json.dumps({"digest": digest, "tests": tests, "modules": modules}))
             return 0 if code == 5 else code
-        if fork(work, 1800) != 0:
+        if fork(work, 3600) != 0:
             raise SystemExit(f"{path} fails without any mutant")
         known = json.loads(out.read_text())
     for name in known["modules"]:  # what a child would import, each time anew
@@ -138,13 +157,41 @@ def survey(path: Path, known: dict) -> dict:
     return known
 
 
+def imported(path: Path) -> set[str]:
+    """Return the dotted names that a file imports, of modules and of what it takes from them."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def may_reach(names: set[str], module: str) -> bool:
+    """Say whether one of the imported names is a module, a part of it or a package that holds it.
+
+    ``tools.rooms`` lists all modules, so a test that imports it may reach any of them.
+    """
+    return "tools.rooms" in names or any(f"{name}.".startswith(f"{module}.") or f"{module}.".startswith(f"{name}.")
+                                         for name in names)
+
+
 def files_of(plan) -> list[Path]:
-    """Return the modules, for their doctests, and the unit tests that import any of them (or its package)."""
-    stems = {part for path in plan for part in Path(path).with_suffix("").parts[1:]}
-    imports = re.compile(r"^(?:from|import) analysis\b.*$", re.MULTILINE)
-    return [ROOT / path for path in plan] + [
-        file for file in sorted((ROOT / "tests/unit").glob("test_*.py"))
-        if any(stems & set(re.split(r"\W+", line)) for line in imports.findall(file.read_text(encoding="utf-8")))]
+    """Return the modules, for their doctests, and the files of tests that import any of them (or its package)."""
+    modules = [".".join(Path(path).with_suffix("").parts) for path in plan]
+    folders = {TESTS[module.split(".", maxsplit=1)[0]] for module in modules}
+    tests = [path for folder in sorted(folders) for path in sorted((ROOT / folder).rglob("test_*.py"))]
+    tests = [path for path in tests if any(may_reach(imported(path), module) for module in modules)]
+    return [ROOT / path for path in plan] + tests + [MEASURE_AGAIN] * (TESTS["book"] in folders)
+
+
+def store_measurements():
+    """Store what the tests of claims read, unless it lies there: a mutant must find it and never write it."""
+    from tests.book.studies.test_claims import NAMES, measurement
+    for name in NAMES:
+        measurement(name)
+    return 0
 
 
 def groups_of(path: str, mutant: dict, tests: dict) -> list[list[str]]:
@@ -185,44 +232,44 @@ def interval(modules: dict, weights: list[float], noticed: str) -> list[float]:
     each module apart only makes it more cautious (Hoeffding 1956).
     """
     trials = [m["drawn"] - m["equivalent"] for m in modules.values()]
-    total = sum(w * n for w, n in zip(weights, trials))
-    effective = total ** 2 / sum(w * w * n for w, n in zip(weights, trials))
-    right = effective * sum(w * m[noticed] for w, m in zip(weights, modules.values())) / total
+    total = sum(w * n for w, n in zip(weights, trials, strict=True))
+    effective = total ** 2 / sum(w * w * n for w, n in zip(weights, trials, strict=True))
+    right = effective * sum(w * m[noticed] for w, m in zip(weights, modules.values(), strict=True)) / total
     low = stats.beta.ppf(0.025, right, effective - right + 1) if right > 0 else 0
     high = stats.beta.ppf(0.975, right + 1, effective - right) if right < effective else 1
     return [round(float(v), 3) for v in (right / effective, low, high)]
 
 
-def report(plan: dict, done: dict) -> dict:
+def report(plan: dict, results: dict) -> dict:
     """Return what became of the mutants, at first and now: by module, and those that survived, equivalents apart."""
     equivalent = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
     modules, survivors = {}, []
-    for path, drawn in plan.items():
-        asked = [(m, done[name_of(m)]) for m in drawn["drawn"] if name_of(m) in done]
+    for path, module in plan.items():
+        tried = [(m, results[name_of(m)]) for m in module["sample"] if name_of(m) in results]
         lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
-        left = [{"place": f"{path}:{m['line']}", "line": lines[m["line"] - 1].strip(),
-                 "before": m["before"], "after": m["after"], "outcome": found["outcome"]}
-                for m, found in asked if found["first"] in MISSED]
-        for one in left:
-            one["equivalent"] = equivalent.get(f"{path}: {one['line']}: {one['before']} -> {one['after']}")
-        same = sum(one["equivalent"] is not None for one in left)
-        missed = sum(one["outcome"] in MISSED for one in left)
-        modules[path] = {"mutants": drawn["mutants"], "drawn": len(asked), "equivalent": same,
-                         "noticed_at_first": len(asked) - len(left), "noticed": len(asked) - missed}
-        survivors += left
-    asked = {path: m for path, m in modules.items() if m["drawn"] > m["equivalent"]}
-    sizes = [m["mutants"] / (m["drawn"] - m["equivalent"]) for m in asked.values()]
+        missed = [{"place": f"{path}:{m['line']}", "line": lines[m["line"] - 1].strip(),
+                   "before": m["before"], "after": m["after"], "outcome": result["outcome"]}
+                  for m, result in tried if result["first"] in MISSED]
+        for mutant in missed:
+            mutant["equivalent"] = equivalent.get(f"{path}: {mutant['line']}: {mutant['before']} -> {mutant['after']}")
+        modules[path] = {"mutants": module["mutants"], "drawn": len(tried),
+                         "equivalent": sum(mutant["equivalent"] is not None for mutant in missed),
+                         "noticed_at_first": len(tried) - len(missed),
+                         "noticed": len(tried) - sum(mutant["outcome"] in MISSED for mutant in missed)}
+        survivors += missed
+    counted = {path: m for path, m in modules.items() if m["drawn"] > m["equivalent"]}
+    sizes = [m["mutants"] / (m["drawn"] - m["equivalent"]) for m in counted.values()]
     scores = {}
-    for how, weights in (("", [1.0] * len(asked)), ("_by_size_of_module", sizes)) if asked else ():
-        scores[f"score_at_first{how}"] = interval(asked, weights, "noticed_at_first")
-        scores[f"score{how}"] = interval(asked, weights, "noticed")[0]  # once tests were written for it, no sample
+    for suffix, weights in (("", [1.0] * len(counted)), ("_by_size_of_module", sizes)) if counted else ():
+        scores[f"score_at_first{suffix}"] = interval(counted, weights, "noticed_at_first")
+        scores[f"score{suffix}"] = interval(counted, weights, "noticed")[0]  # once tests were written for it, no sample
     return {"drawn": sum(m["drawn"] for m in modules.values()),
             "equivalent": sum(m["equivalent"] for m in modules.values()),
             **scores, "modules": modules, "survivors": survivors}
 
 
 def load(name: str) -> dict:
-    """Read one of the files kept."""
+    """Read one of the files of ``.mutants``."""
     return json.loads((FOLDER / name).read_text()) if (FOLDER / name).exists() else {}
 
 
@@ -231,33 +278,38 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("plan", type=Path, help="what plan.py wrote")
     parser.add_argument("--only", nargs="*", help="modules")
+    parser.add_argument("--scores", type=Path, default=SCORES, help="where to write the scores")
     args = parser.parse_args()
+    plan = json.loads(args.plan.read_text())
+    sample, modules, scores = plan["name"], plan["modules"], args.scores.resolve()
     os.chdir(ROOT)
     FOLDER.mkdir(exist_ok=True)
     os.environ["MUTANTS"] = "1"  # tests/conftest.py: the same examples every time
-    asked, surveys, done = json.loads(args.plan.read_text()), load("survey.json"), load("done.json")
-    plan, seed = asked["modules"], asked["seed"]
-    files = files_of(plan)
+    surveys, results = load("survey.json"), load("results.json")
+    files = files_of(modules)
+    if MEASURE_AGAIN in files and fork(store_measurements, 3600) != 0:
+        raise SystemExit("the studies cannot be measured without any mutant")
     for file in files:
         start = time.perf_counter()
         surveys[str(file)] = survey(file, surveys.get(str(file), {}))
         print(f"{time.perf_counter() - start:6.1f} s  {file.relative_to(ROOT)}", flush=True)
         (FOLDER / "survey.json").write_text(json.dumps(surveys))
-    tests = {name: found for file in files for name, found in surveys[str(file)]["tests"].items()}
+    tests = {name: test for file in files for name, test in surveys[str(file)]["tests"].items()}
     state = hashlib.sha256("".join(surveys[str(file)]["digest"] for file in files).encode()).hexdigest()
-    jobs = [(turn, path, mutant) for path, drawn in plan.items() for turn, mutant in enumerate(drawn["drawn"])
+    jobs = [(turn, path, mutant) for path, module in modules.items() for turn, mutant in enumerate(module["sample"])
             if not args.only or path in args.only]
     for _, path, mutant in sorted(jobs, key=lambda job: job[0]):  # in turns: an early end leaves some of each module
         name = name_of(mutant)
-        known = done.get(name, {})
+        known = results.get(name, {})
         if known.get("outcome") in ("killed", "timeout") or known.get("state") == state:
             continue
-        found = outcome(path, mutant, tests)
-        done[name] = {"outcome": found, "state": state, "first": known.get("first", found)}
-        (FOLDER / "done.json").write_text(json.dumps(done))
-        print(f"{found:9}{path}:{mutant['line']}  {mutant['before']}  ->  {mutant['after']}", flush=True)
-        samples = json.loads(SCORES.read_text(encoding="utf-8")) | {f"seed {seed}": report(plan, done)}
-        SCORES.write_text(json.dumps(samples, indent=1) + "\n", encoding="utf-8")
+        result = outcome(path, mutant, tests)
+        results[name] = {"outcome": result, "state": state, "first": known.get("first", result)}
+        (FOLDER / "results.json").write_text(json.dumps(results))
+        print(f"{result:9}{path}:{mutant['line']}  {mutant['before']}  ->  {mutant['after']}", flush=True)
+        samples = json.loads(scores.read_text(encoding="utf-8")) if scores.exists() else {}
+        samples[sample] = report(modules, results)
+        scores.write_text(json.dumps(samples, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

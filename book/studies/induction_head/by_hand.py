@@ -166,7 +166,7 @@ def run_long() -> induction.Step:
 
 def one_step_back(step: induction.Step) -> float:
     """Return the share of rows, but for the first, whose largest weight is at the previous position."""
-    return attention_only.found_on(step.attention, 1, causal=True).item()
+    return attention_only.top_1_accuracy(step.attention, 1, causal=True).item()
 
 
 def count_mistaken_pairs(longest: int = 5) -> tuple[int, dict[int, int]]:

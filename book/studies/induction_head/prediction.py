@@ -10,7 +10,8 @@ from torch import Tensor
 
 from analysis.decomposition.uniform import uniform_causal
 from analysis.transformer import induction
-from analysis.transformer.induction import mean_of_successors, predict_next
+from analysis.transformer.induction import predict_next
+from analysis.transformer.induction_scores import earlier_matches, mean_of_successors
 from book.studies.induction_head import walkthrough
 from book.studies.induction_head.by_hand import MATCHES, VOCAB, largest
 
@@ -66,7 +67,7 @@ class Prediction:
 def measure_prediction() -> Prediction:
     """Predict on the figure's cases, on random sequences, and where the last slide generalises."""
     sequences = draw_sequences()
-    unseen = induction.earlier_matches(sequences)[:, 1:].sum(-1) == 0
+    unseen = earlier_matches(sequences)[:, 1:].sum(-1) == 0
     gaps = torch.stack([predict_next(sequence, VOCAB) for sequence in sequences]) - mean_of_successors(sequences, VOCAB)
     slides = predict_next(walkthrough.encode(walkthrough.SEQUENCE), VOCAB)
     alike = torch.eye(VOCAB)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from analysis.surveys.induction_probe import plain, split_loss
 from analysis.training import attention_only as training
-from analysis.transformer import attention_only, induction
+from analysis.transformer import attention_only, induction, induction_scores
 from analysis.transformer.attention_only import AttentionOnly
 from book.publish import Inputs, Numbers, live_or_record
 
@@ -217,7 +217,7 @@ def causal_softmax(scores: Float[Tensor, "query key"]) -> Float[np.ndarray, "que
 
 def one_back_early(scores: Float[Tensor, "query key"], longest: int) -> float:
     """Return the share of the rows before position ``longest`` whose largest score is one step back."""
-    return attention_only.found_on(scores[:longest, :longest], 1, causal=True).item()
+    return attention_only.top_1_accuracy(scores[:longest, :longest], 1, causal=True).item()
 
 
 def one_back_late(scores: Float[Tensor, "query key"], longest: int) -> float:
@@ -233,7 +233,7 @@ def hide_layer_0(model: AttentionOnly, sequences: Int[Tensor, "batch position"],
     readings = {"nothing": (1, 1), "queries": (0, 1), "keys": (1, 0)}
     attention = {part: attention_only.attention_reading(model, run, queries=queries, keys=keys)
                  for part, (queries, keys) in readings.items()}
-    return {part: induction.prefix_matching(maps, sequences).mean(0)[matcher].item()
+    return {part: induction_scores.prefix_matching(maps, sequences).mean(0)[matcher].item()
             for part, maps in attention.items()}
 
 

@@ -9,10 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.models import checkpoints
-from analysis.surveys import records
 from analysis.surveys.records import Record, Result
 from analysis.transformer import constructed_heads
-from book.publish import Inputs, Numbers, choose_inputs, live_or_record
+from book.publish import Inputs, Numbers, choose_inputs, experiments, live_or_record
 from book.publish.phrases import enumerated, percent
 from book.studies.one_score_four_parts import formulas, parts, shares
 from book.studies.one_score_four_parts.formulas import GPT2, Atlas, Distances
@@ -184,7 +183,7 @@ def measure_positions(heads: HeadShares) -> Positions:
 
 def measure_other_chapters() -> OtherChapters:
     """Read the numbers of other chapters' records."""
-    bias, seeds = records.load("bert-gates-query-bias"), records.load("variant-seeds")
+    bias, seeds = experiments.load("bert-gates-query-bias"), experiments.load("variant-seeds")
     follow = np.mean([seeds[f"exchanged_deletions_{seed}"] for seed in range(SEEDS)])
     return OtherChapters(columns_own=percent(bias["columns_own"]), columns_none=percent(bias["columns_none"]),
                          columns_random=percent(bias["columns_random"]), follow=percent(float(follow)))

@@ -174,7 +174,7 @@ def interval_text(values: np.ndarray, form: str, unit: str = "") -> str:
     """Say the interval of a mean over texts, or that there are too few texts."""
     if len(values) < FEWEST:
         return "too few texts to tell"
-    return mean_interval(values).said(form) + unit
+    return mean_interval(values).format(form) + unit
 
 
 def model_numbers(heads: HeadShares, texts: TextShares, first: FirstLayer) -> dict[str, int | str]:

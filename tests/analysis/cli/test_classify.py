@@ -23,7 +23,7 @@ GENE = "ACGTTGCAAGCTAGCTTGACCATGCAATTGGCCATAGC" * 5
 def _bare(monkeypatch):
     for name in ("ANALYSIS_MODELS", "ANALYSIS_SOURCES", "ANALYSIS_DOWNLOAD", "ANALYSIS_FOLDER_VARIANT_BERT_MINI"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("ANALYSIS_DEVICE", "cpu")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)  # so that probabilities are those of the CPU
 
 
 @pytest.fixture

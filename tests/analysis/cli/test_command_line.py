@@ -1,100 +1,60 @@
-"""The command line: what it prints, its exit status, and that importing the package stays light."""
+"""The command line of the library: what it prints, its exit status, and that importing the package stays light."""
 
-import json
+import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from analysis.commands import NAMES
 
+from analysis import cli
 from analysis.__main__ import main
 from analysis.core import device
-from book.publish.ledger import MIME, ROOT
+from analysis.models import pretrained
+from analysis.training import dna_classifier, gpt2_mini, loop
+
+ROOT = Path(__file__).parents[3]
+NAMES = sorted(module.name for module in pkgutil.iter_modules(cli.__path__))
+ARGUMENTS = {"train": ("induction",), "classify": ("genes.fasta",)}
 
 
-def test_list_names_models_and_experiments(capsys):
+@pytest.mark.parametrize("name", NAMES)
+def test_every_module_of_the_folder_is_a_command_with_help(name, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert f"python -m analysis {name}" in said
+    assert "--device" in said
+
+
+def test_list_names_models_and_licences(capsys):
     assert main(["list"]) == 0
-    assert "minilm" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "minilm" in said
+    assert "licence: Apache-2.0" in said
 
 
-def test_unknown_names_exit_with_2_and_one_line(capsys):
-    assert main(["record", "nothing"]) == 2
-    assert capsys.readouterr().err.startswith("error: unknown experiment 'nothing'")
-    assert main(["ledger", "Z-1"]) == 2
-    assert "no claim Z-1; give a document's letter (K, M, I, P, B)" in capsys.readouterr().err
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["list", "--device", "meta"], "device must be 'auto', 'cpu', 'cuda' or 'cuda:N'"),
+    (["list", "--sources", "shelf"], "sources must be among"),
+])
+def test_what_would_pass_in_silence_is_refused(arguments, message, capsys, monkeypatch):
+    monkeypatch.setenv("ANALYSIS_SOURCES", "")  # restored afterwards: the command line sets it
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: ")
+    assert message in said.err
 
 
-def test_what_would_pass_in_silence_is_refused(tmp_path, capsys, monkeypatch):
-    for variable in ("ANALYSIS_DEVICE", "ANALYSIS_SOURCES"):
-        monkeypatch.setenv(variable, "")
-    for arguments, message in ((["list", "--device", "meta"], "device must be 'auto', 'cpu', 'cuda' or 'cuda:N'"),
-                               (["list", "--sources", "shelf"], "sources must be among"),
-                               (["check", "--folder", str(tmp_path)], "nothing was checked"),
-                               (["ledger", "--from", str(tmp_path / "nowhere")], "must be a folder")):
-        monkeypatch.setenv("ANALYSIS_DEVICE", "")
-        monkeypatch.setenv("ANALYSIS_SOURCES", "")
-        assert main(arguments) == 2
-        said = capsys.readouterr()
-        assert said.out == ""
-        assert said.err.startswith("error: ")
-        assert message in said.err
-
-
-def test_a_reader_that_leaves_early_is_no_error():
-    code = f"{sys.executable} -m analysis ledger | head -n 1"
-    done = subprocess.run(["sh", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("K-01")
-    assert done.stderr == ""
-
-
-def test_list_names_licences(capsys):
-    main(["list"])
-    assert "licence: Apache-2.0" in capsys.readouterr().out
-
-
-def test_check_fails_on_a_damaged_record(tmp_path, capsys, monkeypatch):
-    import torch
-
-    from analysis import experiments
-    from analysis.surveys import records
-    spec = records.Experiment("a toy", lambda device: records.Result({"a": records.Value(1.0)}), name="toy")
-    monkeypatch.setattr(experiments, "NAMES", ("toy",))
-    monkeypatch.setattr(experiments, "find", lambda name: spec)
-    path = records.write(spec, torch.device("cpu"), tmp_path)
-    assert main(["check", "--folder", str(tmp_path)]) == 0
-    path.write_text(path.read_text().replace("1.0", "2.0"))
-    assert main(["check", "--folder", str(tmp_path)]) == 1
-
-
-def test_ledger_counts_open_claims(tmp_path, capsys):
-    output = {"output_type": "display_data",
-              "data": {MIME: {"id": "K-01", "outcome": "reproduced", "evidence": "e"}}}
-    (tmp_path / "semi-bias.json").write_text(json.dumps([{"source": "", "outputs": [output]}]))
-    assert main(["ledger", "K", "--from", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "1 of 30 claims have a verdict" in printed
-    assert main(["ledger", "K", "--check", "--from", str(tmp_path)]) == 1
-    assert main(["ledger", "k-01", "--check", "--from", str(tmp_path)]) == 0
-    assert main(["ledger", "--json", "--from", str(tmp_path)]) == 0
-    assert main(["ledger", "--json", "--check", "--from", str(tmp_path)]) == 1
-    assert main(["ledger", "K", "--json", "--from", str(tmp_path)]) == 2
-
-
-@pytest.fixture
-def _no_device(monkeypatch):
-    monkeypatch.delenv("ANALYSIS_DEVICE", raising=False)
-
-
-@pytest.mark.usefixtures("_no_device")
-def test_device_order(monkeypatch):
-    assert device.choose("cpu").type == "cpu"
-    monkeypatch.setenv("ANALYSIS_DEVICE", "cpu")
-    assert device.choose().type == "cpu"
+def test_the_device_is_the_named_one_or_cuda_where_there_is_one(monkeypatch):
+    monkeypatch.setenv("ANALYSIS_DEVICE", "cpu")  # read by nothing any more
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    assert device.choose().type == "cpu"  # the variable overrides what the machine has
-    assert device.choose("auto").type == "cpu"
-    monkeypatch.delenv("ANALYSIS_DEVICE")
-    assert device.choose().type == "cuda"
+    assert device.choose("cpu").type == "cpu"
+    assert device.choose().type == device.choose("auto").type == "cuda"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert device.choose().type == "cpu"
     with pytest.raises(ValueError, match="device must be"):
         device.choose("quantum")
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
@@ -102,19 +62,15 @@ def test_device_order(monkeypatch):
         device.choose("cuda")
 
 
-COMMANDS = {"list": (), "record": ("semi_bias",), "check": (), "run": ("notation",), "train": ("induction",),
-            "classify": ("genes.fasta",), "ledger": (), "census": ()}
 DEVICES = {"cuda": "torch sees 0 CUDA devices", "cuda:7": "torch sees 0 CUDA devices",
            "cuda:256": "torch sees 0 CUDA devices", "nonsense": "device must be", "cpu:1": "device must be"}
 
 
-@pytest.mark.usefixtures("_no_device")
 @pytest.mark.parametrize("command", NAMES)
 @pytest.mark.parametrize("name", DEVICES)
 def test_every_command_refuses_a_device_that_is_not_here(command, name, capsys, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-    monkeypatch.setenv("ANALYSIS_DEVICE", "")
-    assert main([command, *COMMANDS[command], "--device", name]) == 2
+    assert main([command, *ARGUMENTS.get(command, ()), "--device", name]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("error: device ")
@@ -122,12 +78,65 @@ def test_every_command_refuses_a_device_that_is_not_here(command, name, capsys, 
     assert said.err.count("\n") == 1
 
 
-def test_make_hands_the_device_on_and_fails_in_one_line():
-    made = subprocess.run(["make", "-o", ".venv/.ready", "chapter", "C=notation", "DEVICE=cuda:99",
-                           f"PY={sys.executable}"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert made.returncode == 2
-    assert made.stderr.startswith("error: device 'cuda:99' was asked for")
-    assert "Traceback" not in made.stderr
+@pytest.mark.parametrize("arguments", [
+    ["census"], ["classify", "genes.fasta"], ["train", "induction"], ["train", "gpt2-mini"],
+    ["train", "variant-bert-mini"],
+], ids=" ".join)
+def test_the_device_reaches_the_computation(arguments, capsys, monkeypatch, tmp_path):
+    def compute(*_, device, **__):
+        raise ValueError(f"computed on {device}")
+
+    for module, name in ((pretrained, "load"), (loop, "train"), (gpt2_mini, "train"), (dna_classifier, "train")):
+        monkeypatch.setattr(module, name, compute)
+    monkeypatch.setattr(dna_classifier, "make_data", lambda recipe, *_: _Nothing())
+    monkeypatch.setattr("analysis.surveys.dna_probe.make_probe", lambda data: None)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 8)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "genes.fasta").write_text(f">a\n{'ACGT' * 30}\n")
+    assert main([*arguments, "--device", "cuda:3"]) == 2
+    assert capsys.readouterr().err == "error: computed on cuda:3\n"
+
+
+class _Nothing:
+    """Data that nothing reads."""
+
+
+WITHOUT = "import sys; sys.modules[{library!r}] = None; from {package}.__main__ import main; sys.exit(main({argv!r}))"
+
+
+@pytest.mark.parametrize(("package", "argv", "library", "extra"), [
+    ("analysis", ["census"], "transformers", "models"),
+    ("analysis", ["classify", "genes.fasta"], "safetensors", "models"),
+    ("analysis", ["train", "induction", "--steps", "1"], "tqdm", "models"),
+    ("book", ["claims"], "yaml", "book"),
+    ("book", ["list"], "nbformat", "book"),
+])
+def test_a_library_that_is_not_installed_ends_in_one_line_that_names_its_extra(package, argv, library, extra, tmp_path):
+    (tmp_path / "genes.fasta").write_text(f">a\n{'ACGT' * 30}\n")
+    argv = [str(tmp_path / argument) if argument.endswith(".fasta") else argument for argument in argv]
+    argv += {"census": ["--folder", str(tmp_path)], "train": ["--out", str(tmp_path / "run")]}.get(argv[0], [])
+    done = subprocess.run([sys.executable, "-c", WITHOUT.format(library=library, package=package, argv=argv)], cwd=ROOT,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == f'error: {library} is not installed: pip install "attention-taken-apart[{extra}]"\n'
+
+
+@pytest.mark.parametrize(("error", "line"), [
+    (ModuleNotFoundError("No module named 'huggingface_hub.errors'", name="huggingface_hub.errors"),
+     'huggingface_hub is not installed: pip install "attention-taken-apart[models]"'),
+    (ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib"),
+     'matplotlib is not installed: pip install "attention-taken-apart[figures]"'),
+    (ModuleNotFoundError("No module named 'no_such'", name="no_such"),
+     'no_such is not installed: pip install "attention-taken-apart[book]"'),
+])
+def test_the_extra_is_the_one_whose_requirements_name_the_library(error, line):
+    assert cli.name_missing_library(error, "book") == line
+
+
+def test_a_missing_module_of_the_project_itself_is_a_fault_and_shows_its_traceback(monkeypatch):
+    monkeypatch.setitem(sys.modules, "analysis.cli.list", None)
+    with pytest.raises(ModuleNotFoundError, match=r"analysis\.cli\.list"):
+        main(["list"])
 
 
 def test_import_needs_no_transformers_and_no_network():

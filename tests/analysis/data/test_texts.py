@@ -41,9 +41,14 @@ def test_longest_and_count_select():
     assert texts.passages(longest=60, count=3) == short[:3]
 
 
-def test_nothing_held_out_is_trained_on():
-    trained, held_out = (texts.corpus(held_out=flag) for flag in (False, True))
-    assert len(trained) > 1e6
+def test_nothing_held_out_is_trained_on(tmp_path, monkeypatch):
+    held_out, docstrings = texts.corpus(held_out=True), texts.docstrings
+    quoted = [part for part in held_out.split("\n\n") if part == part.strip()][:3]
+    (tmp_path / "quotes.py").write_text(repr("\n\n".join(["A docstring.", *quoted, "And its end."])))
+    monkeypatch.setattr(texts, "docstrings", lambda: docstrings(tmp_path))
+    trained = texts.corpus()
+    assert "A docstring.\n\nAnd its end." in trained
+    assert len(trained) > 2e5
     assert len(held_out) > 5e4
     paragraphs = trained.split("\n\n")
     assert len(paragraphs) == len(set(paragraphs))

@@ -1,8 +1,6 @@
 """Streamed statistics: equal to those of stored maps, mergeable to the last bit, alone and across processes."""
 
 import doctest
-import subprocess
-import sys
 
 import jaxtyping
 import pytest
@@ -13,6 +11,7 @@ from analysis.maps import streaming
 from analysis.maps.streaming import MapStatistics
 from analysis.statistics import exact_sums
 from analysis.statistics.exact_sums import Moments
+from tests.analysis.processes import run_together
 
 LAYERS, HEADS, POSITIONS = 2, 3, 14
 
@@ -169,31 +168,26 @@ def test_refusals():
         Moments((2,)).mean()
 
 
-WORKER = """
-import sys, torch, torch.distributed as dist
-from analysis.maps.streaming import MapStatistics
-dist.init_process_group("gloo")
-rank, world = dist.get_rank(), dist.get_world_size()
-statistics = MapStatistics(1, 3, 14)
-for i in range(rank, 5, world):
-    generator = torch.Generator().manual_seed(i)
-    q, k, v = (torch.randn(1, 3, 6 + i, 4, generator=generator) for _ in range(3))
-    statistics.attend(0, q, k, v, scale=0.5)
-statistics.all_reduce()
-if rank == 0:
-    torch.save(statistics.state, sys.argv[1])
-dist.destroy_process_group()
-"""
+def count_a_share(out):
+    """Count every second of five maps, or all where there is one process, and save the sum of all processes."""
+    dist.init_process_group("gloo")
+    rank, processes = dist.get_rank(), dist.get_world_size()
+    statistics = MapStatistics(1, 3, 14)
+    for i in range(rank, 5, processes):
+        generator = torch.Generator().manual_seed(i)
+        q, k, v = (torch.randn(1, 3, 6 + i, 4, generator=generator) for _ in range(3))
+        statistics.attend(0, q, k, v, scale=0.5)
+    statistics.all_reduce()
+    if rank == 0:
+        torch.save(statistics.state, out)
+    dist.destroy_process_group()
 
 
 def test_two_processes_count_what_one_counts(tmp_path):
-    script = tmp_path / "worker.py"
-    script.write_text(WORKER)
     states = []
     for processes in (1, 2):
         out = tmp_path / f"{processes}.pt"
-        subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}",
-                        str(script), str(out)], check=True, capture_output=True, timeout=240)
+        run_together(count_a_share, processes, out)
         states.append(torch.load(out))
     assert states[0]["lengths"].sum() == 5
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])

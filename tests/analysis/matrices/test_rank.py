@@ -142,7 +142,7 @@ def test_odd_arguments_are_refused(monkeypatch):
     for cutoff in (-1.0, 1.0, float("nan")):
         with pytest.raises(ValueError, match="cutoff"):
             rank.numerical_rank(three, cutoff)
-    with pytest.raises(ValueError, match="one matrix"):
+    with pytest.raises(ValueError, match=r"x must be \(row, column\)"):
         rank.numerical_rank(torch.ones(2, 3, 3))
     with pytest.raises(ValueError, match="constant row"):
         rank.ranks_through_norm(torch.ones(2, 3), LayerNormWeights(torch.ones(3), torch.zeros(3), eps=0.0))

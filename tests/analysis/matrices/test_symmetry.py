@@ -123,7 +123,7 @@ def test_form_refuses_factors_of_different_shapes(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
     with pytest.raises(ValueError, match="W_K"):
         symmetry.symmetric_signature(torch.ones(1, 4, 2), torch.ones(1, 4, 3))
-    with pytest.raises(ValueError, match=r"W_Q must be \(\.\.\., head, model, channel\)"):
+    with pytest.raises(ValueError, match=r"W_Q must be \(head, model, channel\)"):
         symmetry.symmetric_signature(torch.ones(4, 2), torch.ones(4, 2))
 
 
@@ -230,9 +230,9 @@ def test_arguments_that_do_not_fit_are_refused(layer, monkeypatch):
         symmetry.equalise_norms(torch.zeros(2, 3))
     with pytest.raises(ValueError, match="one shape"):
         distance.total_variation(torch.ones(2, 3), torch.ones(1, 3))
-    with pytest.raises(ValueError, match="x must be"):
+    with pytest.raises(ValueError, match=r"W must be .* to fit x"):
         amplification.amplification(x[:, :5], weights.W_Q)
-    with pytest.raises(ValueError, match="x must be"):
+    with pytest.raises(ValueError, match=r"W must be .* to fit x"):
         amplification.amplification(x.float(), weights.W_Q)
     for shape in ((0, 4, 2), (4, 2), (1, 1, 4, 2)):
         with pytest.raises(ValueError, match=r"W must be .*head, model, channel"):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from analysis import asked
 from analysis.models import checkpoints, parameters, pretrained
 from analysis.surveys import records
 from tests.analysis.tiny import BERT, write_model
@@ -58,11 +58,9 @@ def test_no_code_and_no_pickle_of_a_folder_runs(hostile, seed):
     assert not mark.exists()
 
 
-def test_a_chapter_that_is_asked_to_show_it_runs_none_either(hostile, monkeypatch):
+def test_no_code_of_a_folder_runs_while_it_is_checked_for_a_chapter(hostile):
     folder, mark = hostile
-    monkeypatch.setattr(asked, "_own", set())
-    monkeypatch.setenv(asked.MODEL, str(folder))
-    assert pretrained.chosen("minilm") == str(folder)
+    pretrained.check_choice(str(folder), "minilm")
     assert not mark.exists()
 
 
@@ -78,7 +76,7 @@ def test_a_record_whose_arrays_are_pickles_is_refused_even_with_a_right_seal(tmp
     mark = tmp_path / "mark"
     result = records.Result({"x": records.Value(1.0)}, {"a": np.zeros(3)})
     spec = records.Experiment("s", lambda _: result, name="r")
-    path = records.write(spec, None, tmp_path)
+    path = records.write(spec, torch.device("cpu"), tmp_path)
     np.savez(tmp_path / "r.npz", a=np.array([Bomb(mark)], dtype=object), allow_pickle=True)
     body = json.loads(path.read_text())
     body["arrays_sha256"] = checkpoints.sha256(tmp_path / "r.npz")

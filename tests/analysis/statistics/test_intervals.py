@@ -49,12 +49,12 @@ def test_bounded_leaves_what_is_possible_alone_and_says_when_there_are_too_few()
     few = intervals.bounded(inside, 2)
     assert few.value == 0.5
     assert np.isnan(few[1:]).all()
-    assert few.said(".2f", before="95 % ") == "too few texts to tell"
-    assert inside.said(".2f", before="95 % ") == "95 % 0.01 to 0.99"
+    assert few.format(".2f", before="95 % ") == "too few texts to tell"
+    assert inside.format(".2f", before="95 % ") == "95 % 0.01 to 0.99"
     assert np.isnan(intervals.bounded(intervals.Interval(float("nan"), 0.0, 0.0), 0).value)
 
 
 @pytest.mark.parametrize(("value", "share"), [(1.01, True), (-0.01, True), (-0.01, False), (float("nan"), True)])
 def test_bounded_refuses_what_is_no_share(value, share):
-    with pytest.raises(ValueError, match="found must hold"):
+    with pytest.raises(ValueError, match="interval must hold"):
         intervals.bounded(intervals.Interval(value, 0.1, 0.2), 5, share=share)

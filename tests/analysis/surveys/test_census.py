@@ -1,15 +1,13 @@
 """The census: what it counts, that processes share it exactly, and what it refuses."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 from transformers import BertConfig, BertModel
 
+from analysis.__main__ import main
 from analysis.data import texts
 from analysis.maps import gates
 from analysis.maps.gates import synthetic
@@ -18,6 +16,7 @@ from analysis.statistics import exact_sums
 from analysis.surveys import census, census_state
 from book.studies.bert_gates import ablation, query_bias, reader
 from tests.analysis.fake_device import GPU, OnGPU, pretended
+from tests.analysis.processes import run_together
 
 TEXTS = texts.passages(longest=45)[:3]
 
@@ -189,13 +188,11 @@ def test_shares_add_up_to_the_whole(minilm, taken):
 def test_two_processes_write_the_record_of_one(tmp_path):
     file = tmp_path / "texts.txt"
     file.write_text("\n\n".join(text.replace("\n\n", "\n") for text in TEXTS[:2]))
-    one_thread = os.environ | {"OMP_NUM_THREADS": "1"}  # as torchrun sets it for two: float32 sums differ by threads
     written = []
     for processes in (1, 2):
         folder = tmp_path / str(processes)
-        subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}",
-                        "-m", "analysis", "census", "--model", "minilm", "--texts", str(file), "--device", "cpu",
-                        "--folder", str(folder)], check=True, capture_output=True, timeout=240, env=one_thread)
+        run_together(main, processes, ["census", "--model", "minilm", "--texts", str(file), "--device", "cpu",
+                                       "--folder", str(folder)])
         body = json.loads((folder / "census-minilm.json").read_text())
         with np.load(folder / "census-minilm.npz") as arrays:
             written.append((body["values"], {name: arrays[name] for name in arrays.files}))

@@ -1,29 +1,21 @@
 """The variant classifier end to end, two layers on short invented genes: it learns, is published and loads again."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
 
-from analysis.data.dna.simulate import invent_backbones
 from analysis.training import dna_classifier
 
-RECIPE = dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=160, batch=8, warmup=5)
-
 
 @pytest.fixture(scope="module")
-def data():
-    return dna_classifier.make_data(RECIPE, backbones=invent_backbones(0, codons=60))
+def report(variant_folder):
+    return json.loads((variant_folder / "report.json").read_text())
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory, data):
-    out = tmp_path_factory.mktemp("variants")
-    return out, dna_classifier.train(RECIPE, out, data=data, probe_at=(0, 40))
-
-
-def test_it_learns(trained):
-    out, report = trained
-    with np.load(out / "trace.npz") as trace:
+def test_it_learns(variant_folder, report):
+    with np.load(variant_folder / "trace.npz") as trace:
         assert trace["loss"][-10:].mean() < 0.6 * trace["loss"][:5].mean()
         assert list(trace["step"]) == [0, 40, 160]
         assert trace["validation"][0] < report["validation"]
@@ -31,21 +23,20 @@ def test_it_learns(trained):
     assert report["origin"] == "synthetic gene"
 
 
-def test_it_loads_again_from_half_precision(trained, data):
-    out, report = trained
-    model, tokenizer, labels = dna_classifier.load(out)
-    assert tuple(labels) == data.labels
-    genes = [data.genes[i] for i in data.parts.test]
+def test_it_loads_again_from_half_precision(variant_folder, variant_data, report):
+    model, tokenizer, labels = dna_classifier.load(variant_folder)
+    assert tuple(labels) == variant_data.labels
+    genes = [variant_data.genes[i] for i in variant_data.parts.test]
     rows = dna_classifier.predict(model, tokenizer, [g.bases for g in genes])
     torch.testing.assert_close(rows.sum(-1), torch.ones(len(genes)))
     right = np.mean([labels[int(row.argmax())] == g.label for row, g in zip(rows, genes)])
     assert right == pytest.approx(report["test"], abs=2 / len(genes))
 
 
-def test_the_vocabulary_is_the_training_part_alone(data):
-    known = set(data.tokenizer.get_vocab())
-    train = {w for i in data.parts.train for w in dna_classifier.words(data.genes[i].bases).split()}
-    assert train | set(data.tokenizer.all_special_tokens) == known
+def test_the_vocabulary_is_the_training_part_alone(variant_data):
+    known = set(variant_data.tokenizer.get_vocab())
+    train = {w for i in variant_data.parts.train for w in dna_classifier.words(variant_data.genes[i].bases).split()}
+    assert train | set(variant_data.tokenizer.all_special_tokens) == known
 
 
 def test_epochs_are_whole():
@@ -59,14 +50,14 @@ def test_base_is_the_papers_architecture():
     assert base.steps == 2 * 39522 // base.batch
 
 
-def test_attention_outside_autocast_is_the_same_attention(data):
+def test_attention_outside_autocast_is_the_same_attention(variant_data):
     from transformers import BertForSequenceClassification
     models = []
     for kind in ("eager", dna_classifier._float32_attention()):
         torch.manual_seed(0)
         models.append(BertForSequenceClassification._from_config(
-            dna_classifier.configure(RECIPE, data), attn_implementation=kind).eval())
-    coded = data.encode(data.genes[:4], pad_to=32)
+            dna_classifier.configure(dna_classifier.TINY, variant_data), attn_implementation=kind).eval())
+    coded = variant_data.encode(variant_data.genes[:4], pad_to=32)
     assert not coded["attention_mask"].all()  # padding must be masked
     torch.testing.assert_close(models[0](**coded).logits, models[1](**coded).logits, atol=1e-6, rtol=0)
     seen = []

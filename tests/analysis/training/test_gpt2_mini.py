@@ -12,6 +12,7 @@ from analysis.surveys.semi_bias_probe import semi_bias_probe
 from analysis.training import gpt2_mini, loop
 from book.studies.semi_bias.emergence import settled
 
+STEPS = 20
 TINY = "\n\n".join(texts.passages(count=30)), "\n\n".join(texts.passages()[30:])
 
 
@@ -27,17 +28,17 @@ def small():
 @pytest.fixture(scope="module")
 def trained(small, tmp_path_factory):
     out = tmp_path_factory.mktemp("mini")
-    return out, gpt2_mini.train(out, steps=40, seed=3, device="cpu", probe=semi_bias_probe, corpus=TINY)
+    return out, gpt2_mini.train(out, steps=STEPS, seed=3, device="cpu", probe=semi_bias_probe, corpus=TINY)
 
 
-def test_forty_steps_on_a_small_text_lower_the_loss(trained):
+def test_a_few_steps_on_a_small_text_lower_the_loss(trained):
     out, card = trained
     read, trace = gpt2_mini.read_trace(out)
     assert read == card
-    assert trace["step"].tolist() == gpt2_mini.looks(40)
+    assert trace["step"].tolist() == gpt2_mini.looks(STEPS)
     assert trace["held_out"][0] == pytest.approx(np.log(2048), abs=0.2)
-    assert trace["loss"][-1] < trace["loss"][0] - 1
-    assert card["held_out_loss"] < trace["held_out"][0] - 1
+    assert trace["loss"][-1] < trace["loss"][0] - 0.8
+    assert card["held_out_loss"] < trace["held_out"][0] - 0.8
 
 
 def test_the_semi_bias_is_nought_before_training_and_not_after(trained):
@@ -67,16 +68,16 @@ def test_an_interrupted_training_ends_with_the_same_files(trained, tmp_path, mon
     monkeypatch.setattr(gpt2_mini.loop, "train", functools.partial(loop.train, save_every=0.0))
 
     def stop(step, held_out):
-        if step == gpt2_mini.looks(40)[-3]:
+        if step == gpt2_mini.looks(STEPS)[-3]:
             raise KeyboardInterrupt
 
-    again = {"steps": 40, "seed": 3, "device": "cpu", "probe": semi_bias_probe, "corpus": TINY}
+    again = {"steps": STEPS, "seed": 3, "device": "cpu", "probe": semi_bias_probe, "corpus": TINY}
     with pytest.raises(KeyboardInterrupt):
         gpt2_mini.train(tmp_path, report=stop, **again)
     assert not (tmp_path / "model.safetensors").exists()
     seen = []
     gpt2_mini.train(tmp_path, report=lambda step, held_out: seen.append(step), **again)
-    assert seen == gpt2_mini.looks(40)[-3:]
+    assert seen == gpt2_mini.looks(STEPS)[-3:]
     assert (tmp_path / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     first, second = (gpt2_mini.read_trace(folder)[1] for folder in (whole, tmp_path))
     assert all(np.array_equal(first[name], second[name], equal_nan=True) for name in first)
@@ -110,8 +111,7 @@ def test_what_cannot_be_trained_is_refused_before_it_starts(tmp_path):
 
 def test_the_command_line_trains_goes_on_and_refuses(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(texts, "corpus", lambda held_out=False: TINY[held_out])
-    monkeypatch.setenv("ANALYSIS_DEVICE", "cpu")
-    given = ["train", "gpt2-mini", "--steps", "3", "--out", str(tmp_path)]
+    given = ["train", "gpt2-mini", "--steps", "3", "--out", str(tmp_path), "--device", "cpu"]
     assert main(given) == 0
     said = capsys.readouterr().out
     assert "after      0 steps: held-out loss" in said

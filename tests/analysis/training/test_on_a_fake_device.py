@@ -34,6 +34,8 @@ def train_induction(out, where):
 
 @pytest.mark.parametrize("train", [train_variant, train_gpt2, train_induction])
 def test_a_training_on_a_gpu_is_that_on_the_cpu(train, tmp_path, monkeypatch):
+    monkeypatch.setattr(gpt2_mini, "BATCH", 2)
+    monkeypatch.setattr(gpt2_mini, "WINDOWS", 2)
     monkeypatch.setattr(device, "choose", lambda name=None: torch.device("cpu"))
     due = train(tmp_path / "cpu", "cpu")
     monkeypatch.setattr(device, "choose", lambda name=None: GPU)

@@ -64,12 +64,12 @@ def test_attention_reading_hides_a_layer_from_keys_or_queries():
     assert not torch.allclose(keys, queries)
 
 
-def test_found_on_counts_rows_by_hand():
+def test_top_1_accuracy_counts_rows_by_hand():
     scores = torch.zeros(3, 3)
     scores[1, 0] = scores[2, 0] = scores[0, 2] = 1
-    assert attention_only.found_on(scores, 1, causal=True) == 0.5
-    assert attention_only.found_on(torch.eye(3)) == 1
-    assert attention_only.found_on(torch.eye(3), 1, causal=True) == 0
+    assert attention_only.top_1_accuracy(scores, 1, causal=True) == 0.5
+    assert attention_only.top_1_accuracy(torch.eye(3)) == 1
+    assert attention_only.top_1_accuracy(torch.eye(3), 1, causal=True) == 0
 
 
 def test_a_head_looks_back_as_much_as_it_attends_to_the_position_before():
@@ -105,16 +105,16 @@ def test_tokens_of_any_whole_type_are_numbers_and_no_mask():
     (lambda m: attention_only.run(m, torch.tensor([[0, -1]])), r"in 0\.\.10"),
     (lambda m: attention_only.run(m, torch.tensor([[0, 11]])), r"in 0\.\.10"),
     (lambda m: attention_only.positional_qk_circuit(m, 2), "layer must lie"),
-    (lambda m: attention_only.full_ov_circuit(m, -1), "layer must lie"),
+    (lambda m: attention_only.full_ov_circuit(m, -1), "layer must"),
     (lambda m: attention_only.k_composition(m, torch.ones(2).double()), r"share must be \(3,\)"),
-    (lambda m: attention_only.attention_reading(
-        m, attention_only.run(m, torch.tensor([[0, 1]])), queries=-1, keys=0), "queries"),
+    (lambda m: attention_only.attention_reading(m, attention_only.run(m, torch.tensor([[0, 1]])), queries=-1, keys=0),
+     "queries"),
     (lambda m: attention_only.AttentionOnly(m.W_E, m.W_P[:, 1:], m.layers, m.W_U), "W_P must be"),
     (lambda m: attention_only.AttentionOnly(m.W_E, m.W_P, m.layers, m.W_U.T), "W_U must be"),
-    (lambda m: attention_only.found_on(torch.zeros(3, 3), -1), "offset must lie"),
-    (lambda m: attention_only.found_on(torch.zeros(3, 3), 3), "offset must lie"),
-    (lambda m: attention_only.found_on(torch.zeros(2, 3)), r"\(\.\.\., n, n\)"),
-    (lambda m: attention_only.found_on(torch.full((3, 3), torch.nan)), "hold nan"),
+    (lambda m: attention_only.top_1_accuracy(torch.zeros(3, 3), -1), "offset must lie"),
+    (lambda m: attention_only.top_1_accuracy(torch.zeros(3, 3), 3), "offset must lie"),
+    (lambda m: attention_only.top_1_accuracy(torch.zeros(2, 3)), "scores must be square"),
+    (lambda m: attention_only.top_1_accuracy(torch.full((3, 3), torch.nan)), "hold nan"),
 ])
 @pytest.mark.usefixtures("unchecked")
 def test_circuits_refuse(call, message):
@@ -136,5 +136,5 @@ def test_composition_scores_are_those_of_every_pair_of_heads():
 def test_composition_scores_refuse_what_does_not_fit():
     with pytest.raises(ValueError, match="W must be"):
         attention_only.composition_scores(torch.ones(2, 3, 6), torch.ones(4, 5, 3))
-    with pytest.raises(ValueError, match="three axes"):
+    with pytest.raises(ValueError, match=r"W_O must be \(head, channel, model\)"):
         attention_only.composition_scores(torch.ones(1, 2, 3, 6), torch.ones(4, 6, 3))

@@ -11,7 +11,7 @@ from book._ext import claims_published, claims_table
 from book.publish import execution, ledger
 
 PAGE = "# The claims\n\n```{claims-counts}\n```\n\n```{claims-filter}\n```\n\n```{claims-table} K\n```\n"
-CONFIG = {"extensions": ["myst_nb", "claims_table", "claims_published"], "nb_execution_mode": "off",
+CONFIG = {"extensions": ["myst_nb", "book._ext.claims_table", "book._ext.claims_published"], "nb_execution_mode": "off",
           "myst_enable_extensions": ["dollarmath"], "root_doc": "book/claims", "html_theme": "basic",
           "nb_render_markdown_format": "myst", "suppress_warnings": ["mystnb.unknown_mime_type"]}
 
@@ -28,7 +28,7 @@ def build(tmp_path, monkeypatch):
         folder = tmp_path / "executed"
         cells = [{"cell_type": "code", "metadata": {}, "execution_count": 1, "source": "x",
                   "outputs": [emitted(v) for v in verdicts]}]
-        write_json(folder / "semi-bias.json", cells)
+        write_json(folder / "semi-bias.json", {"digest": "one", "cells": cells})
         monkeypatch.setattr(execution, "executed_path", lambda: folder)
         source = tmp_path / "source"
         (source / "book").mkdir(parents=True, exist_ok=True)

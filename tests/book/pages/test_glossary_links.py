@@ -29,7 +29,7 @@ def made(tmp_path_factory) -> str:
     (source / "index.md").write_text(CHAPTER)
     (source / "glossary.md").write_text(GLOSSARY)
     app = Sphinx(str(source), None, str(source / "_html"), str(source / "_doctrees"), "html", status=None, warning=None,
-                 confoverrides={"extensions": ["myst_parser", "glossary_links"], "html_theme": "basic",
+                 confoverrides={"extensions": ["myst_parser", "book._ext.glossary_links"], "html_theme": "basic",
                                 "source_suffix": {".md": "markdown"},  # another test may have had its own
                                 "myst_enable_extensions": ["dollarmath"]})
     app.build()

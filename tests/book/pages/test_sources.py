@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from myst_nb.core.read import is_myst_markdown_notebook, read_myst_markdown_notebook
 
-from book._ext import api_pages
 from tests.book.pages.book_pages import PAGES
 
 ROOT = Path(__file__).parents[3]
 LONGEST_CELL = 12
+LONGEST_LINE = 84
+LONGEST_FUNCTION = 8
+PARAMETERS = {"MODEL", "TEXTS", "DEVICE"}
 OUT_OF_SIGHT = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 STYLED = {"figsize", "dpi", "fontsize", "fontname", "fontfamily", "labelsize", "color", "c", "colors", "facecolor",
           "edgecolor", "ecolor", "markerfacecolor", "markeredgecolor", "cmap", "palette"}
@@ -123,6 +125,107 @@ class TestChapter:
         assert not re.search(r"(?<![\w.])/(?:work|home|root|tmp|Users)/", path.read_text(encoding="utf-8"))
 
 
+def hidden(cell) -> bool:
+    """Say whether a reader does not see a cell's code at once."""
+    return bool(OUT_OF_SIGHT & set(cell.metadata.get("tags", [])))
+
+
+def code_lines(cells: list) -> int:
+    """Count the lines of code that are not blank."""
+    return sum(bool(line.strip()) for cell in cells for line in cell.source.splitlines())
+
+
+def glue_code(code: str) -> list[str]:
+    """Return the places where code hands numbers to the text one by one."""
+    tree = ast.walk(ast.parse(code))
+    return [f"line {node.lineno}" for node in tree
+            if (isinstance(node, ast.alias) and node.name == "glue")
+            or (isinstance(node, ast.FunctionDef) and node.name == "put")
+            or (isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("glue", "put"))]
+
+
+def functions_too_long(code: str) -> list[str]:
+    """Return the names of functions of more than eight lines."""
+    return [node.name for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)
+            and node.end_lineno - node.lineno + 1 > LONGEST_FUNCTION]
+
+
+def no_plain_parameters(code: str) -> list[str]:
+    """Return the statements of a parameters cell that are more than a constant given to a known parameter."""
+    return [ast.unparse(node) for node in ast.parse(code).body
+            if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+                    and {ast.unparse(target) for target in node.targets} <= PARAMETERS)]
+
+
+@pytest.fixture
+def studied(path) -> Path:
+    """Return a page, but skip one whose study does not exist yet: its code still stands in its cells."""
+    study = ROOT / "book" / "studies" / path.stem.replace("-", "_")
+    if study.is_dir() and not (study / "measure.py").exists():
+        pytest.skip(f"the study of {path.stem} does not exist yet")
+    return path
+
+
+@pytest.mark.parametrize("path", [path for path in chapters() if code_cells(path)], ids=lambda p: p.stem)
+class TestPageWithAStudy:
+    """A page shows the method; numbers, verdicts and everything else are its study's."""
+
+    def test_no_number_is_glued_by_hand(self, studied):
+        found = {n: places for n, cell in enumerate(code_cells(studied)) if (places := glue_code(cell.source))}
+        assert not found, f"{studied.name}: glue or put in cells {found}; hand them over with publish.glue_numbers"
+
+    def test_no_verdict_is_decided_in_the_page(self, studied):
+        assert "verdict(" not in studied.read_text(encoding="utf-8")
+
+    def test_no_lambda(self, studied):
+        found = [n for n, cell in enumerate(code_cells(studied))
+                 if any(isinstance(node, ast.Lambda) for node in ast.walk(ast.parse(cell.source)))]
+        assert not found, f"{studied.name}: a lambda in cells {found}"
+
+    def test_functions_are_short(self, studied):
+        found = [name for cell in code_cells(studied) for name in functions_too_long(cell.source)]
+        assert not found, f"{studied.name}: more than {LONGEST_FUNCTION} lines in {', '.join(found)}"
+
+    def test_no_visible_line_wraps(self, studied):
+        found = [line for cell in code_cells(studied) if not hidden(cell) for line in cell.source.splitlines()
+                 if len(line) > LONGEST_LINE]
+        assert not found, f"{studied.name}: more than {LONGEST_LINE} characters in {found}"
+
+    def test_most_of_the_code_is_shown(self, studied):
+        cells = code_cells(studied)
+        out_of_sight, every = code_lines([cell for cell in cells if hidden(cell)]), code_lines(cells)
+        assert 5 * out_of_sight <= every, f"{studied.name}: {out_of_sight} of {every} lines of code are out of sight"
+
+    def test_parameters_are_plain(self, studied):
+        cells = [cell for cell in code_cells(studied) if "parameters" in cell.metadata.get("tags", [])]
+        assert len(cells) <= 1
+        found = [statement for cell in cells for statement in no_plain_parameters(cell.source)]
+        assert not found, f"{studied.name}: no plain assignment of {', '.join(sorted(PARAMETERS))}: {found}"
+
+
+@pytest.mark.parametrize(("code", "count"), [
+    ("from myst_nb import glue", 1), ("glue('a', 1)", 1), ("import myst_nb as m; m.glue('a', 1)", 1),
+    ("def put(x): pass", 1), ("put(a=1)", 1), ("publish.glue_numbers(m)", 0), ("x.put_along(1)", 0),
+])
+def test_glue_code_is_found(code, count):
+    assert len(glue_code(code)) == count
+
+
+@pytest.mark.parametrize(("code", "count"), [
+    ("MODEL = 'gpt2'  # any\nTEXTS = None\nDEVICE = 'auto'", 0), ("SEED = 1", 1), ("MODEL = choose('a')", 1),
+    ("import os", 1), ("MODEL = TEXTS = None", 0), ("MODEL: str = 'a'", 1), ("DEVICE = 'a' + 'b'", 1),
+])
+def test_what_is_no_plain_parameter_is_found(code, count):
+    assert len(no_plain_parameters(code)) == count
+
+
+def test_long_functions_and_hidden_lines_are_counted():
+    body = "\n    x = 1"
+    assert functions_too_long(f"def f():{7 * body}\ndef g():{8 * body}") == ["g"]
+    cells = code_cells(ROOT / "book" / "notation.md")
+    assert 0 < code_lines(cells[:1]) < code_lines(cells)
+
+
 def labels(text: str) -> list[str]:
     """Return the labels that a page defines."""
     patterns = (r"^\(([\w:.-]+)\)=\s*$", r"^:(?:label|name):\s*(\S+)", r"\$\$\s*\(([\w:.-]+)\)", r"^\s+name:\s*(\S+)$")
@@ -153,11 +256,14 @@ def test_an_exercise_without_solution_is_found():
     assert unsolved(text) == (2, {"b"})
 
 
-@pytest.mark.parametrize("path", [*ROOT.glob("analysis/plotting/*.py"), *ROOT.glob("book/studies/*/figures.py")],
-                         ids=lambda p: f"{p.parent.stem}-{p.stem}")
+def figure_modules() -> list[Path]:
+    """Return the modules that draw, but the style itself."""
+    shared = [path for path in (ROOT / "analysis" / "plotting").glob("*.py") if path.stem != "style"]
+    return sorted([*shared, *(ROOT / "book" / "studies").glob("*/figures.py")])
+
+
+@pytest.mark.parametrize("path", figure_modules(), ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_figure_functions_leave_style_to_the_style(path):
-    if path.stem == "style":
-        pytest.skip("this is the style")
     assert not literal_styles(path.read_text(encoding="utf-8"))
 
 
@@ -168,24 +274,6 @@ def test_references_can_be_read():
 
 def test_every_page_is_in_the_table_of_contents():
     assert sorted(PAGES) == sorted(f"book/{path.stem}" for path in chapters())
-
-
-def test_every_package_of_the_library_has_its_page():
-    described = {path.stem for path in chapters() if path.stem.startswith("api-")}
-    assert described == {f"api-{package}" for package in api_pages.packages()}
-    for package in api_pages.packages():
-        assert f"```{{package-modules}} {package}\n" in (ROOT / "book" / f"api-{package}.md").read_text("utf-8")
-
-
-def test_packages_and_their_modules_are_read_from_the_folders(tmp_path):
-    for name in ("maps", "maps/gates", "bundled", "maps/_private", "empty"):
-        (tmp_path / name).mkdir()
-    for name in ("maps/__init__.py", "maps/gates/__init__.py", "maps/gates/ideal.py", "maps/entropy.py", "maps/_own.py",
-                 "maps/_private/there.py", "empty/__init__.py", "asked.py"):
-        (tmp_path / name).write_text('"""First line.\n\nMore.\n"""\n')
-    assert api_pages.packages(tmp_path) == ["maps"]
-    assert api_pages.modules("maps", tmp_path) == ["maps.entropy", "maps.gates", "maps.gates.ideal"]
-    assert api_pages.summary("maps", tmp_path) == "First line."
 
 
 def test_every_record_of_outputs_has_its_chapter():

@@ -1,11 +1,11 @@
 """The build: what a failed or interrupted one leaves is read again, and nothing of an older book stays."""
 
-import os
-from pathlib import Path
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 
+from book.__main__ import main
 from book.publish import build, execution
 
 
@@ -15,7 +15,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(execution, "BUILD", tmp_path)
     for name in ("HTML", "UNFINISHED", "RENDERED"):
         monkeypatch.setattr(build, name, tmp_path / getattr(build, name).name)
-    monkeypatch.setattr(execution, "digest", lambda: "one")
+    monkeypatch.setattr(execution, "machinery", lambda: "one")
     outcome = SimpleNamespace(returncode=0, calls=[])
 
     def run(command, **_):
@@ -25,6 +25,17 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(build.subprocess, "run", run)
     outcome.path = tmp_path
     return outcome
+
+
+@pytest.fixture
+def book(folder, monkeypatch):
+    """Build with nothing to prepare."""
+    monkeypatch.setattr(build, "prepare", lambda: None)
+    monkeypatch.setattr(build, "lock", lambda path: nullcontext())
+    monkeypatch.setattr(execution, "ROOT", folder.path)
+    for name in ("_toc.yml", "_config.yml"):
+        (folder.path / name).write_text("x: 1")
+    return folder
 
 
 def leave(path, *names):
@@ -55,7 +66,7 @@ def test_a_build_that_is_up_to_date_keeps_what_it_has(folder):
 def test_pages_of_an_older_book_do_not_stay(folder, monkeypatch):
     build.render()
     leave(folder.path, ".doctrees", "html", "jupyter_execute")
-    monkeypatch.setattr(execution, "digest", lambda: "two")
+    monkeypatch.setattr(execution, "machinery", lambda: "two")
     build.render()
     assert not any((folder.path / name).exists() for name in (".doctrees", "html", "jupyter_execute"))
 
@@ -66,43 +77,65 @@ def test_warnings_fail_the_build(folder):
 
 
 @pytest.mark.parametrize(("compare", "flag"), [(True, "--nbval"), (False, "--nbval-lax")])
-def test_chapters_are_compared_only_when_asked(folder, compare, flag):
-    assert build.execute(compare, again=False, names=[]) == 0
-    assert flag in folder.calls[0]
-    assert "--again" not in folder.calls[0]
+def test_chapters_are_compared_only_on_demand(folder, compare, flag):
+    assert build.execute([], compare=compare) == 0
+    (command,) = folder.calls
+    assert flag in command
+    assert not {"--again", "--book-device"} & set(command)
+    assert command[-1] == "book"
 
 
 def test_a_book_without_code_is_no_failure(folder):
     folder.returncode = 5  # pytest: nothing was collected
-    assert build.execute(True, again=False, names=[]) == 0
+    assert build.execute([], compare=True) == 0
+
+
+def test_the_whole_book_is_executed_and_then_rendered(book, capsys):
+    assert build.build([]) == 0
+    execution_, rendering = book.calls
+    assert "--nbval-lax" in execution_
+    assert "build" in rendering
+    assert "index.html" in capsys.readouterr().out
+
+
+def test_what_fails_to_execute_is_not_rendered(book):
+    book.returncode = 1
+    assert build.build([]) == 1
+    assert len(book.calls) == 1
+
+
+@pytest.mark.parametrize(("options", "expected"), [
+    ({"names": ["notation", "bert-gates"]}, ["--again", "book/notation.md", "book/bert-gates.md"]),
+    ({"names": [], "device": "cuda"}, ["--book-device", "cuda", "book"]),
+    ({"names": [], "measure": True}, ["book"]),
+    ({"names": [], "measure": True, "again": True}, ["--again", "book"]),
+])
+def test_chapters_by_name_another_device_and_costs_make_no_page(book, monkeypatch, options, expected):
+    monkeypatch.setattr(build.costs, "record", lambda: ["notation"])
+    assert build.build(**options) == 0
+    (command,) = book.calls
+    assert command[-len(expected):] == expected
+
+
+def test_costs_are_recorded_only_on_demand_and_of_a_whole_execution(book, monkeypatch):
+    monkeypatch.setattr(build.costs, "record", lambda: pytest.fail("was recorded"))
+    assert build.build([]) == 0
+    book.returncode = 1
+    assert build.build([], measure=True) == 1
+
+
+def test_the_command_line_hands_everything_on(monkeypatch):
+    received = []
+    monkeypatch.setattr(build, "build", lambda names, **options: received.append((names, options)) or 3)
+    assert main(["build"]) == 3
+    assert main(["build", "--chapter", "notation", "--chapter", "gates", "--compare", "--again", "--costs",
+                 "--device", "cpu"]) == 3
+    assert received == [
+        ([], {"compare": False, "again": False, "measure": False, "device": ""}),
+        (["notation", "bert-gates"], {"compare": True, "again": True, "measure": True, "device": "cpu"})]
 
 
 def test_an_unknown_chapter_is_refused_by_name(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["build.py", "--chapter", "no-such"])
-    with pytest.raises(SystemExit):
-        build.main()
-    assert "no chapter 'no-such'; the pages are" in capsys.readouterr().err
-
-
-def called(monkeypatch, *options):
-    for name in ("ANALYSIS_DEVICE", "PYTHONPATH"):
-        monkeypatch.setenv(name, "")
-    monkeypatch.setattr("sys.argv", ["build.py", *options])
-    return build.main()
-
-
-def test_on_the_pretended_gpu_chapters_are_compared_and_no_page_is_made(folder, monkeypatch):
-    monkeypatch.setattr(build, "prepare", lambda: None)
-    assert called(monkeypatch, "--pretended", "--chapter", "notation", "--chapter", "gates") == 0
-    (command,) = folder.calls
-    assert command[-2:] == ["book/notation.md", "book/bert-gates.md"]
-    assert {"--nbval", "--again"} <= set(command)
-    assert os.environ["ANALYSIS_DEVICE"] == "pretended"
-    assert (Path(os.environ["PYTHONPATH"]) / "sitecustomize.py").is_file()
-
-
-def test_what_a_pretended_gpu_costs_is_not_recorded(folder, monkeypatch, capsys):
-    with pytest.raises(SystemExit):
-        called(monkeypatch, "--pretended", "--costs")
-    assert "nobody's measurement" in capsys.readouterr().err
-    assert not folder.calls
+    monkeypatch.setattr(build, "build", lambda *_, **__: pytest.fail("was built"))
+    assert main(["build", "--chapter", "no-such"]) == 2
+    assert "there is no chapter 'no-such'; the chapters are" in capsys.readouterr().err

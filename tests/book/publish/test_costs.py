@@ -14,7 +14,7 @@ def book(tmp_path, monkeypatch):
     """Keep costs in a temporary folder, for a book of two chapters."""
     monkeypatch.setattr(execution, "ROOT", tmp_path)
     monkeypatch.setattr(costs, "FILE", tmp_path / "book" / "costs.json")
-    monkeypatch.setattr(execution, "executed_path", lambda key=None: tmp_path / "executed")
+    monkeypatch.setattr(execution, "executed_path", lambda page=None: tmp_path / "executed")
     (tmp_path / "book").mkdir()
     for name in ("one", "two"):
         (tmp_path / "book" / f"{name}.md").write_text("#")
@@ -34,7 +34,7 @@ def test_a_kernel_is_asked_where_it_computed(gpu):
     manager, client = start_new_kernel(env=os.environ | {"PYTHONPATH": str(execution.ROOT)})
     try:
         if gpu:  # a GPU that holds 3 MiB, as far as analysis.core.device can tell
-            client.execute_interactive("from analysis import device as d; d.describe = lambda _: 'Some GPU'\n"
+            client.execute_interactive("from analysis.core import device as d; d.describe = lambda _: 'Some GPU'\n"
                                        "d.peak_memory = lambda _: 3 * 2**20")
         cost = costs.of_kernel(client, manager.provisioner.pid)
     finally:

@@ -5,6 +5,7 @@ Each run is pytest in a process of its own, on a book of one tiny chapter.
 
 import json
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -20,6 +21,7 @@ from analysis.core.files import lock, write_json
 from book.publish import compare, execution
 
 ROOT = Path(__file__).parents[3]
+FOLDERS = ("ANALYSIS_MODELS", "ANALYSIS_DATA")
 HEADER = """---
 jupytext:
   text_representation: {extension: .md, format_name: myst}
@@ -30,7 +32,12 @@ CHAPTER = HEADER + """
 # Tiny
 
 ```{code-cell} ipython3
-from analysis import double
+:tags: [parameters]
+DEVICE = "auto"
+```
+
+```{code-cell} ipython3
+from analysis.formula import double
 print(double(21))
 ```
 
@@ -42,26 +49,37 @@ glue("half", double(21) / 4, display=False)
 ```{code-cell} ipython3
 :tags: [nbval-ignore-output]
 import time
+assert DEVICE != "forbidden", f"the device is {DEVICE}"
 print(time.time_ns())
 ```
 """
-PACKAGE = '"""A package of one formula."""\n\n\ndef double(x):\n    return 2 * x\n'
+FORMULA = '"""One formula."""\n\n\ndef double(x):\n    return 2 * x\n'
+LEAVES_A_MEASUREMENT = """
+```{code-cell} ipython3
+from book.publish.numbers import keep
+keep(double(3))
+```
+"""
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory) -> Path:
-    """Make a book of one chapter and record its outputs."""
+    """Make a book of one chapter and record its outputs.
+
+    It has what executes chapters and a package of one formula; ``book.publish`` imports nothing by itself there, which
+    spares each execution the seconds that torch takes.
+    """
     book = tmp_path_factory.mktemp("book")
-    for name in ("book/_ext", "conftest.py"):
-        source = ROOT / name
-        copy = shutil.copytree if source.is_dir() else shutil.copyfile
-        (book / name).parent.mkdir(exist_ok=True, parents=True)
-        copy(source, book / name)
-    (book / "analysis").mkdir()
-    (book / "analysis" / "__init__.py").write_text(PACKAGE)
+    shutil.copytree(ROOT / "book" / "publish", book / "book" / "publish", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "analysis" / "core", book / "analysis" / "core")
+    shutil.copyfile(ROOT / "conftest.py", book / "conftest.py")
+    for package in ("analysis", "book", "book/publish"):
+        (book / package / "__init__.py").write_text(f'"""The package {package}."""\n')
+    (book / "analysis" / "formula.py").write_text(FORMULA)
     (book / "book" / "tiny.md").write_text(CHAPTER)
     (book / "pytest.ini").write_text("[pytest]\n")
-    assert run(book, "--nbval", "--record").returncode == 0
+    result = run(book, "--nbval", "--record")
+    assert result.returncode == 0, result.stdout
     return book
 
 
@@ -71,14 +89,13 @@ def book(recorded, tmp_path) -> Path:
     return shutil.copytree(recorded, tmp_path / "copy")
 
 
-def environment(device: str = "cpu") -> dict[str, str]:
-    mine = {k: v for k, v in os.environ.items() if not k.startswith(("ANALYSIS_", "PYTEST_", "PYTHONPATH"))}
-    return mine | {"ANALYSIS_DEVICE": device}
+def environment() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith(("ANALYSIS_", "PYTEST_", "PYTHONPATH"))}
 
 
-def run(book: Path, *options: str, device: str = "cpu") -> subprocess.CompletedProcess:
+def run(book: Path, *options: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options,
-                           "book"], cwd=book, env=environment(device), capture_output=True, text=True, check=False)
+                           "book"], cwd=book, env=environment(), capture_output=True, text=True, check=False)
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -87,18 +104,31 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
-def executed(book: Path) -> list[Path]:
-    return sorted((book / "_build" / "executed").glob("*/tiny.json"))
+def executed(book: Path) -> Path:
+    return book / "_build" / "executed" / "tiny.json"
+
+
+def stored(book: Path) -> dict:
+    return json.loads(executed(book).read_text())
 
 
 def test_a_recorded_chapter_passes_and_is_not_executed_again(book):
-    before = [cell["outputs"] for cell in json.loads(executed(book)[0].read_text())]
+    before = stored(book)
     assert run(book, "--nbval").returncode == 0
-    assert [cell["outputs"] for cell in json.loads(executed(book)[0].read_text())] == before, "the clock was read again"
+    assert stored(book) == before, "the clock was read again"
+    assert run(book, "--nbval", "--again").returncode == 0
+    assert stored(book) != before
+
+
+def test_what_was_executed_is_kept_with_the_digest_of_its_page(book, monkeypatch):
+    for name in FOLDERS:
+        monkeypatch.delenv(name, raising=False)
+    assert stored(book)["digest"] == execution.digest("tiny", book)
+    assert [cell["source"] for cell in stored(book)["cells"]][1].startswith("from analysis.formula")
 
 
 def test_the_record_holds_text_and_glued_values_but_nothing_exempt(recorded):
-    printed, glued, exempt = json.loads((recorded / "tests" / "recorded" / "tiny.json").read_text())
+    _, printed, glued, exempt = json.loads((recorded / "tests" / "recorded" / "tiny.json").read_text())
     assert printed["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "42\n"}]
     assert glued["outputs"][0]["data"] == {"application/papermill.record/text/plain": "10.5"}
     assert exempt["outputs"] == []
@@ -113,14 +143,20 @@ def test_a_tampered_record_fails(book, old, new):
     assert "--record" in result.stdout
 
 
-def test_a_changed_formula_fails_and_has_another_digest(book):
-    before = execution.digest(book)
-    edit(book / "analysis" / "__init__.py", "2 * x", "2 * x + 1")
-    assert execution.digest(book) != before
+def test_a_changed_formula_is_executed_and_compared(book):
+    edit(book / "analysis" / "formula.py", "2 * x", "2 * x + 1")
     result = run(book, "--nbval")
     assert result.returncode == 1
     assert "43" in result.stdout
-    assert len(executed(book)) == 2
+    assert stored(book)["cells"][1]["outputs"][0]["text"] == "43\n"
+
+
+def test_a_change_of_what_the_page_does_not_reach_executes_nothing(book):
+    before = executed(book).stat().st_mtime_ns
+    (book / "analysis" / "other.py").write_text("raise RuntimeError\n")
+    edit(book / "book" / "tiny.md", "# Tiny", "# Tiny, in other words")
+    assert run(book, "--nbval").returncode == 0
+    assert executed(book).stat().st_mtime_ns == before
 
 
 def test_a_changed_cell_fails_until_it_is_recorded(book):
@@ -132,7 +168,7 @@ def test_a_changed_cell_fails_until_it_is_recorded(book):
 
 def test_a_removed_cell_fails(book):
     text = (book / "book" / "tiny.md").read_text()
-    (book / "book" / "tiny.md").write_text(text[:text.index("```{code-cell} ipython3\n:tags")])
+    (book / "book" / "tiny.md").write_text(text[:text.index("```{code-cell} ipython3\n:tags: [nbval")])
     result = run(book, "--nbval")
     assert result.returncode == 1
     assert "1 cells more" in result.stdout
@@ -140,11 +176,11 @@ def test_a_removed_cell_fails(book):
 
 def test_a_failing_cell_fails_even_without_comparison_and_is_not_stored(book):
     edit(book / "book" / "tiny.md", "print(double(21))", "print(double(None))")
-    before = executed(book)[0].read_text()
+    before = executed(book).read_text()
     result = run(book, "--nbval-lax")
     assert result.returncode == 1
     assert "TypeError" in result.stdout
-    assert executed(book)[0].read_text() == before
+    assert executed(book).read_text() == before
 
 
 def test_without_comparison_another_digit_is_no_failure(book):
@@ -152,44 +188,150 @@ def test_without_comparison_another_digit_is_no_failure(book):
     assert run(book, "--nbval-lax").returncode == 0
 
 
-def test_a_chapter_that_passed_is_in_the_cache_of_its_digest(book):
-    key, = {path.parent.name for path in executed(book)}
-    assert list((book / "_build" / ".jupyter_cache" / key).rglob("*.ipynb"))
+def test_a_chapter_that_passed_is_in_the_one_cache_and_a_page_that_is_gone_is_not_kept(book):
+    assert list((book / "_build" / ".jupyter_cache").rglob("*.ipynb"))
+    (book / "book" / "tiny.md").rename(book / "book" / "renamed.md")
+    assert run(book, "--nbval-lax").returncode == 0
+    assert [path.name for path in executed(book).parent.glob("*.json")] == ["renamed.json"]
 
 
-@pytest.mark.parametrize("name", ["analysis/new.py", "analysis/bundled/m/model.safetensors", "book/records/r.json",
-                                  "requirements.txt", "book/claims.yml", "analysis/figures/book.mplstyle"])
-def test_whatever_outputs_depend_on_changes_the_digest(tmp_path, name):
-    before = execution.digest(tmp_path)
-    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / name).write_text("x")
-    after = execution.digest(tmp_path)
-    (tmp_path / name).write_text("y")
-    assert len({before, after, execution.digest(tmp_path)}) == 3
+def test_cells_are_those_of_the_present_digest_or_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(execution, "BUILD", tmp_path)
+    assert execution.executed_cells("tiny", "one") == []
+    write_json(execution.executed_path("tiny"), {"digest": "one", "cells": [{"source": "x", "outputs": []}]})
+    assert execution.executed_cells("tiny", "one") == [{"source": "x", "outputs": []}]
+    assert execution.executed_cells("tiny", "two") == []
+    monkeypatch.setattr(execution, "digest", lambda page: {"tiny": "one"}[page])
+    assert execution.executed_cells("tiny")
 
 
-def test_inputs_that_appear_change_the_digest_and_their_place_does_not(tmp_path, monkeypatch):
-    (tmp_path / "book").mkdir()
-    monkeypatch.delenv("ANALYSIS_MODELS", raising=False)
-    without = execution.digest(tmp_path)
+def test_a_measurement_is_left_by_a_whole_run_alone(book):
+    measured = executed(book).with_suffix(".measured")
+    edit(book / "book" / "tiny.md", "\n```{code-cell} ipython3\n:tags: [nbval", LEAVES_A_MEASUREMENT + (
+        "\n```{code-cell} ipython3\n:tags: [nbval"))
+    assert run(book, "--nbval-lax").returncode == 0
+    assert pickle.loads(measured.read_bytes()) == 6
+    edit(book / "book" / "tiny.md", "keep(double(3))", "keep(double(4))")
+    assert run(book, "--nbval-lax", "--book-device", "cpu").returncode == 0
+    assert pickle.loads(measured.read_bytes()) == 6, "that of another device is nobody's"
+    edit(book / "book" / "tiny.md", "import time", "import no_such_time")
+    assert run(book, "--nbval-lax").returncode == 1
+    assert pickle.loads(measured.read_bytes()) == 6, "that of a failed run is nobody's"
+
+
+STUDIED = HEADER + """
+```{code-cell} ipython3
+---
+mystnb:
+  figure: {name: fig-tiny}
+---
+from analysis.formula import double
+from book.studies import tiny as study
+```
+"""
+SOURCES = {
+    "book/tiny.md": STUDIED,
+    "book/__init__.py": "", "book/studies/__init__.py": "", "analysis/__init__.py": "", "analysis/maps/__init__.py": "",
+    "analysis/formula.py": FORMULA,
+    "analysis/maps/entropy.py": "import torch\n",
+    "analysis/maps/distance.py": "",
+    "analysis/maps/book.mplstyle": "",
+    "analysis/sharpness.py": "",
+    "book/studies/tiny/__init__.py": "from book.studies.tiny import measure\n",
+    "book/studies/tiny/measure.py": 'def measure():\n    from analysis.maps import entropy\n    "tiny-long-run"\n',
+    "book/studies/tiny/long_run.py": 'from analysis import sharpness\nEXPERIMENT = 1\nNEXT = "shared-run"\n',
+    "book/studies/tiny/unused.py": "",
+    "book/studies/shared/shared_run.py": "EXPERIMENT = 2\n",
+    "book/studies/other/run.py": "EXPERIMENT = 3\n",
+    "book/records/tiny-long-run.json": "", "book/records/tiny-long-run.npz": "",
+    "book/records/other-run.json": "",
+    "analysis/bundled/m/model.safetensors": "", "requirements.txt": "", "book/claims.yml": "",
+}
+WITHIN_REACH = ["analysis/formula.py", "analysis/__init__.py", "analysis/maps/__init__.py", "analysis/maps/entropy.py",
+                "analysis/maps/book.mplstyle", "book/studies/tiny/__init__.py", "book/studies/tiny/measure.py",
+                "book/studies/tiny/long_run.py", "analysis/sharpness.py", "book/studies/shared/shared_run.py",
+                "book/records/tiny-long-run.json", "book/records/tiny-long-run.npz",
+                "analysis/bundled/m/model.safetensors", "requirements.txt", "book/claims.yml"]
+OUT_OF_REACH = ["analysis/maps/distance.py", "book/studies/tiny/unused.py", "book/studies/other/run.py",
+                "book/records/other-run.json", "book/tiny.md", "book/other.md", "README.md", "analysis/new.py",
+                "analysis/bundled/m/__pycache__/code.pyc"]
+
+
+@pytest.fixture
+def sources(tmp_path, monkeypatch) -> Path:
+    """Write the sources of a page with a study and a record."""
+    for name in FOLDERS:
+        monkeypatch.delenv(name, raising=False)
+    for name, text in SOURCES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def changed(root: Path, name: str) -> bool:
+    """Append to a file, and say whether the page's digest changed."""
+    before = execution.digest("tiny", root)
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    with (root / name).open("a") as file:
+        file.write("\n# more\n")
+    return execution.digest("tiny", root) != before
+
+
+@pytest.mark.parametrize("name", WITHIN_REACH)
+def test_whatever_the_pages_outputs_depend_on_changes_its_digest(sources, name):
+    assert changed(sources, name)
+
+
+@pytest.mark.parametrize("name", OUT_OF_REACH)
+def test_what_is_out_of_the_pages_reach_does_not(sources, name):
+    assert not changed(sources, name)
+
+
+def test_a_new_import_of_the_study_brings_its_module_within_reach(sources):
+    edit(sources / "book/studies/tiny/measure.py", "entropy\n", "distance, entropy\n")
+    assert changed(sources, "analysis/maps/distance.py")
+
+
+def test_a_new_record_that_the_study_names_changes_the_digest(sources):
+    (sources / "book/records/tiny-long-run.npz").unlink()
+    assert changed(sources, "book/records/tiny-long-run.npz")
+
+
+def test_inputs_that_appear_change_the_digest_and_their_place_does_not(sources, monkeypatch):
+    without = execution.digest("tiny", sources)
     digests = []
     for place in ("one", "two"):
-        (tmp_path / place / "gpt2").mkdir(parents=True)
-        (tmp_path / place / "gpt2" / "model.safetensors").write_text("weights")
+        (sources / place / "gpt2").mkdir(parents=True)
+        (sources / place / "gpt2" / "model.safetensors").write_text("weights")
         monkeypatch.setenv("ANALYSIS_MODELS", place)
-        digests.append(execution.digest(tmp_path))
+        digests.append(execution.digest("tiny", sources))
     assert digests[0] == digests[1] != without
 
 
 @pytest.mark.parametrize("variable", ["ANALYSIS_MODELS", "ANALYSIS_FOLDER_GPT2"])
-def test_other_weights_of_the_same_size_change_the_digest(variable, tmp_path, monkeypatch):
-    (tmp_path / "mine" / "gpt2").mkdir(parents=True)
+def test_other_weights_of_the_same_size_change_the_digest(variable, sources, monkeypatch):
+    (sources / "mine" / "gpt2").mkdir(parents=True)
     monkeypatch.setenv(variable, "mine")
     digests = set()
     for weights in ("weights", "WEIGHTS"):
-        (tmp_path / "mine" / "gpt2" / "model.safetensors").write_text(weights)
-        digests.add(execution.digest(tmp_path))
+        (sources / "mine" / "gpt2" / "model.safetensors").write_text(weights)
+        digests.add(execution.digest("tiny", sources))
     assert len(digests) == 2
+
+
+@pytest.mark.parametrize("name", ["_ext/claims.py", "_templates/layout.html", "publish/ledger.py"])
+def test_what_makes_pages_of_executions_changes_the_machinery_and_what_executes_does_not(tmp_path, name):
+    for path, text in {"__init__.py": "", "_ext/__init__.py": "", "publish/__init__.py": "", "publish/ledger.py": "",
+                       "publish/run.py": "", "_templates/layout.html": "",
+                       "_ext/claims.py": "from book.publish import ledger\n"}.items():
+        (tmp_path / "book" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "book" / path).write_text(text)
+    before = execution.machinery(tmp_path)
+    (tmp_path / "book" / "publish" / "run.py").write_text("x = 1\n")
+    assert execution.machinery(tmp_path) == before
+    with (tmp_path / "book" / name).open("a") as file:
+        file.write("\n# more\n")
+    assert execution.machinery(tmp_path) != before
 
 
 def test_a_relative_folder_of_a_model_is_the_checkouts(monkeypatch, tmp_path):
@@ -198,17 +340,6 @@ def test_a_relative_folder_of_a_model_is_the_checkouts(monkeypatch, tmp_path):
         monkeypatch.setenv(name, "")  # restored afterwards
     execution.environment(tmp_path)
     assert os.environ["ANALYSIS_FOLDER_GPT2"] == str(execution.ROOT / "my-models" / "gpt2")
-
-
-def test_old_digests_are_pruned(tmp_path, monkeypatch):
-    monkeypatch.setattr(execution, "BUILD", tmp_path)
-    for age, key in enumerate(["new", "older", "oldest"]):
-        for folder in (execution.executed_path(key), execution.cache_path(key)):
-            folder.mkdir(parents=True)
-            os.utime(folder, (1e9 - age, 1e9 - age))
-    execution.prune(keep="new")
-    assert {p.name for p in (tmp_path / "executed").iterdir()} == {"new", "older"}
-    assert {p.name for p in (tmp_path / ".jupyter_cache").iterdir()} == {"new", "older"}
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
@@ -270,11 +401,11 @@ def test_an_interrupted_execution_keeps_what_was_finished_and_nothing_half(book,
     finally:
         running.send_signal(signal.SIGINT)
         running.wait(60)
-    assert [p.name for p in (book / "_build" / "executed").glob("*/*.json")] == ["tiny.json"]
-    before = executed(book)[0].stat().st_mtime_ns
+    assert [path.name for path in executed(book).parent.glob("*.json")] == ["tiny.json"]
+    before = executed(book).stat().st_mtime_ns
     (book / "book" / "unfinished.md").unlink()
     assert run(book, "--nbval-lax").returncode == 0
-    assert executed(book)[0].stat().st_mtime_ns == before, "what was finished was executed again"
+    assert executed(book).stat().st_mtime_ns == before, "what was finished was executed again"
 
 
 def test_two_executions_at_once_do_not_harm_each_other(book):
@@ -282,8 +413,7 @@ def test_two_executions_at_once_do_not_harm_each_other(book):
     both = [start(book, "--nbval-lax") for _ in range(2)]
     said = [process.communicate(timeout=300)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
-    cells = json.loads(executed(book)[0].read_text())
-    assert cells[0]["outputs"][0]["text"] == "42\n"
+    assert stored(book)["cells"][1]["outputs"][0]["text"] == "42\n"
     assert run(book, "--nbval").returncode == 0
 
 
@@ -300,16 +430,27 @@ def test_on_a_gpu_a_number_may_differ_in_its_last_digit_or_by_a_thousandth(text,
     assert compare.settle(text, recorded) == settled
 
 
-def test_the_tolerance_is_for_a_gpu_alone(book):
+def test_the_tolerance_is_for_a_gpu_alone_and_its_run_is_not_stored(book):
+    before = executed(book).read_text()
     edit(book / "tests" / "recorded" / "tiny.json", "10.5", "10.499")
-    assert run(book, "--nbval").returncode == 1
-    assert run(book, "--nbval", device="pretended").returncode == 0
+    assert run(book, "--nbval", "--book-device", "cpu").returncode == 1
+    assert run(book, "--nbval", "--book-device", "cuda").returncode == 0
     edit(book / "tests" / "recorded" / "tiny.json", "10.499", "10.2")
-    assert run(book, "--nbval", device="pretended").returncode == 1
+    assert run(book, "--nbval", "--book-device", "cuda").returncode == 1
+    assert executed(book).read_text() == before
+
+
+def test_the_device_reaches_a_chapter_as_its_parameter(book):
+    result = run(book, "--nbval-lax", "--book-device", "forbidden")
+    assert result.returncode == 1
+    assert "the device is forbidden" in result.stdout
+    edit(book / "book" / "tiny.md", 'DEVICE = "auto"', "WHERE = DEVICE = 1")
+    edit(book / "book" / "tiny.md", ":tags: [parameters]\n", "")
+    assert run(book, "--nbval-lax", "--book-device", "forbidden").returncode == 0, "a chapter without that parameter"
 
 
 def test_what_an_execution_cost_is_kept_beside_its_outputs(recorded):
-    cost = json.loads(next((recorded / "_build" / "executed").glob("*/costs/tiny.json")).read_text())
+    cost = json.loads((recorded / "_build" / "executed" / "costs" / "tiny.json").read_text())
     assert cost["peak_mib"] > 10
     assert cost["cpu_seconds"] > 0
 
@@ -319,6 +460,6 @@ def test_what_only_the_tests_need_is_pinned_apart():
                    for name in ("requirements.txt", "requirements-test.txt"))
     assert not book & alone
     assert {"statsmodels", "hypothesis", "beartype"} <= alone
-    files = [*(ROOT / "analysis").rglob("*.py"), *(ROOT / "book" / "_ext").rglob("*.py"), *(ROOT / "book").glob("*.md")]
+    files = [*(ROOT / "analysis").rglob("*.py"), *(ROOT / "book").rglob("*.py"), *(ROOT / "book").glob("*.md")]
     needed = re.compile(r"^\s*(?:import|from) (?:" + "|".join(sorted(alone)).replace("-", "_") + r")\b", re.M)
     assert not [path.name for path in files if needed.search(path.read_text())]

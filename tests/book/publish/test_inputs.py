@@ -1,124 +1,145 @@
-"""An execution asked for with another model or texts: who is refused, and what becomes of records and verdicts."""
+"""What a chapter is executed with: which models are refused, what texts are read, and what becomes of a record."""
+
+from dataclasses import replace
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from analysis import asked, experiments
 from analysis.data import texts
 from analysis.models import checkpoints, parameters, pretrained
 from analysis.surveys import records
-from book.publish import ledger
+from book.publish import experiments
+from book.publish.inputs import Inputs, choose_inputs
 from book.studies.semi_bias import gpt2 as semi_bias_gpt2
 from tests.analysis.tiny import BERT, GPT2, write_model
 
-
-@pytest.fixture(autouse=True)
-def nothing_asked(monkeypatch):
-    monkeypatch.setattr(asked, "_own", set())
-    asked.forget()
-    yield
-    asked.forget()
+BOTH = ("bert", "gpt2")
 
 
-@pytest.fixture
-def shown(monkeypatch):
-    """Collect what a cell displays, as text."""
-    seen = []
-    monkeypatch.setattr("IPython.display.display", lambda o: seen.append(o._repr_mimebundle_()["text/plain"]))
-    return seen
+def test_the_books_own_inputs_are_no_departure():
+    inputs = choose_inputs("minilm", own="minilm", device="cpu")
+    assert not inputs.other_model
+    assert not inputs.departs
+    assert inputs.describe() == "the book's own inputs"
+    assert inputs.device == torch.device("cpu")
+    assert not choose_inputs(device="cpu").departs, "a chapter without a model"
 
 
-def test_a_chapter_shows_its_own_model_unless_asked(tmp_path, monkeypatch):
-    assert pretrained.chosen("minilm") == "minilm"
-    assert not asked.departs()
-    monkeypatch.setenv(asked.MODEL, str(write_model(tmp_path / "other", BERT)))
-    assert pretrained.chosen("minilm") == str(tmp_path / "other")
-    assert asked.departs()
-    assert asked.describe() == "the model other"
+def test_another_model_is_named_by_its_folder(tmp_path):
+    inputs = choose_inputs(str(write_model(tmp_path / "other", BERT)), own="minilm", device="cpu")
+    assert inputs.other_model
+    assert inputs.departs
+    assert inputs.describe() == "the model other"
 
 
-def test_asking_for_the_chapters_own_model_is_no_departure(monkeypatch):
-    monkeypatch.setenv(asked.MODEL, "minilm")
-    assert pretrained.chosen("minilm") == "minilm"
-    assert not asked.departs()
+def test_other_texts_are_a_departure_and_no_other_model(tmp_path):
+    inputs = choose_inputs("minilm", own="minilm", texts=tmp_path / "mine.txt", device="cpu")
+    assert inputs.departs
+    assert not inputs.other_model
+    assert inputs.describe() == "the texts of mine.txt"
+    assert replace(inputs, model="a/b").describe() == "the model b and the texts of mine.txt"
 
 
-def test_a_model_of_another_family_is_refused_with_the_reason(tmp_path, monkeypatch):
-    monkeypatch.setenv(asked.MODEL, str(write_model(tmp_path / "other", GPT2)))
+@pytest.mark.parametrize("name", ["auto", "cpu"])
+def test_the_device_is_chosen_by_name(name, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert choose_inputs(device=name).device.type == {"auto": "cuda", "cpu": "cpu"}[name]
+
+
+def test_a_device_that_is_none_is_refused_before_the_model_is_looked_at(monkeypatch):
+    monkeypatch.setattr(pretrained, "check_choice", lambda *_, **__: pytest.fail("the model was looked at"))
+    with pytest.raises(ValueError, match="device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got 'tpu'"):
+        choose_inputs("other", own="minilm", device="tpu")
+
+
+def test_a_model_of_another_family_is_refused_with_the_reason(tmp_path):
+    other = str(write_model(tmp_path / "other", GPT2))
     with pytest.raises(pretrained.WrongFamily, match=r"family bert, and .* is a gpt2"):
-        pretrained.chosen("minilm")
-    assert pretrained.chosen("minilm", ("bert", "gpt2")) == str(tmp_path / "other")
+        choose_inputs(other, own="minilm", device="cpu")
+    assert choose_inputs(other, own="minilm", device="cpu", families=BOTH).model == other
 
 
 @pytest.mark.parametrize(("config", "without"), [(GPT2, "wte.weight"), (GPT2, "h.0.mlp.c_fc.weight"),
                                                  (BERT, "embeddings.word_embeddings.weight")])
-def test_a_model_without_its_tokens_or_perceptrons_is_refused_where_it_must_run(tmp_path, monkeypatch, config, without):
+def test_a_model_without_its_tokens_or_mlps_is_refused_where_it_must_run(tmp_path, config, without):
     folder = write_model(tmp_path / "part", config)
-    monkeypatch.setenv(asked.MODEL, str(folder))
-    assert pretrained.chosen("minilm", ("bert", "gpt2")) == str(folder)
-    kept = {name: tensor for name, tensor in load_file(folder / "model.safetensors").items() if name != without}
-    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    assert choose_inputs(str(folder), own="minilm", device="cpu", families=BOTH).other_model
+    left = {name: tensor for name, tensor in load_file(folder / "model.safetensors").items() if name != without}
+    save_file(left, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(parameters.MissingTensor, match=f"lacks {without}"):
-        pretrained.chosen("minilm", ("bert", "gpt2"))
-    assert pretrained.chosen("minilm", ("bert", "gpt2"), whole=False) == str(folder)
+        choose_inputs(str(folder), own="minilm", device="cpu", families=BOTH)
+    assert choose_inputs(str(folder), own="minilm", device="cpu", families=BOTH, whole=False).other_model
 
 
-def test_nothing_stands_in_for_a_model_that_was_asked_for(monkeypatch):
-    monkeypatch.setenv(asked.MODEL, "gpt2")
+def test_nothing_stands_in_for_a_model_that_a_reader_names(monkeypatch):
     monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
     with pytest.raises(checkpoints.NotFound, match="'gpt2' was asked for and is not here"):
-        pretrained.chosen("gpt2-mini")
-    monkeypatch.setenv(asked.MODEL, "no-such")
+        choose_inputs("gpt2", own="gpt2-mini", device="cpu")
     with pytest.raises(checkpoints.NotFound, match="unknown model 'no-such'"):
-        pretrained.chosen("gpt2-mini")
+        choose_inputs("no-such", own="gpt2-mini", device="cpu")
 
 
-def test_texts_that_were_asked_for_are_read_and_a_count_is_the_most(tmp_path, monkeypatch):
-    (tmp_path / "mine.txt").write_text("one two\n\nthree\n\nfour five six")
-    monkeypatch.setenv(asked.TEXTS, str(tmp_path / "mine.txt"))
-    assert texts.passages(count=8) == ["one two", "three", "four five six"]
-    assert texts.passages(count=2) == ["one two", "three"]
-    assert asked.departs()
-    assert asked.describe() == "the texts of mine.txt"
+def test_a_readers_texts_are_read_and_a_count_is_the_most(tmp_path):
+    source = tmp_path / "mine.txt"
+    source.write_text("one two\n\nthree\n\nfour five six")
+    assert texts.passages(count=8, source=source) == ["one two", "three", "four five six"]
+    assert texts.passages(count=2, source=source) == ["one two", "three"]
     with pytest.raises(ValueError, match="only 0 of 3"):
-        texts.passages(longest=0)
+        texts.passages(longest=0, source=source)
 
 
-def test_a_record_is_shown_and_said_to_be_the_books(monkeypatch):
-    def never(_):
-        raise AssertionError("was recomputed")
+@pytest.fixture
+def recorded(monkeypatch):
+    """Return an experiment with a record, whose recomputation fails the test unless it is replaced."""
     spec = experiments.find("weighted-mean-gpt2")
-    monkeypatch.setattr(experiments, "find", lambda _: spec.__class__(**{**spec.__dict__, "compute": never}))
-    monkeypatch.setenv(asked.MODEL, "/somewhere/my-model")
-    record, source = experiments.live_or_record("weighted-mean-gpt2")
+
+    def use(compute=lambda _: pytest.fail("was recomputed"), **changes):
+        monkeypatch.setattr(experiments, "find", lambda _: replace(spec, compute=compute, **changes))
+        return experiments.load(spec.name)
+
+    use()
+    return use
+
+
+def test_a_record_is_shown_and_said_to_be_the_books(recorded):
+    record, source = experiments.live_or_record("weighted-mean-gpt2", Inputs("/somewhere/my-model", "gpt2"))
     assert record.name == "weighted-mean-gpt2"
     assert "belong to the book's own inputs, gpt2, not to the model my-model" in source
 
 
-def test_a_condition_that_fails_elsewhere_is_a_note_and_no_verdict(shown, monkeypatch, unchecked):
-    with pytest.raises(AssertionError):
-        ledger.verdict("K-01", "reproduced", "It is 3.", holds=False)
-    monkeypatch.setenv(asked.MODEL, "/somewhere/my-model")
-    ledger.verdict("K-01", "reproduced", "It is 3.", holds=False)
-    ledger.verdict("K-01", "reproduced", "It is 4.", holds=float("nan"))
-    ledger.verdict("K-01", "reproduced", "It is 5.", holds=True)
-    assert [line.split(":")[0] for line in shown] == ["K-01 not here", "K-01 not here", "K-01 reproduced"]
-    assert "With the model my-model what it rests on does not hold" in shown[0]
-    assert "With the model my-model what it rests on cannot be told" in shown[1]
-    with pytest.raises(ledger.BadLedger):
-        ledger.verdict("Z-99", "reproduced", "It is 3.", holds=True)
+def test_a_record_is_recomputed_on_the_device_of_the_execution(recorded):
+    devices, record = [], recorded()
+
+    def compute(device):
+        devices.append(device)
+        return record
+
+    recorded(compute, models=(), data=(), minutes=0.1)
+    inputs = Inputs("gpt2", "gpt2", device=torch.device("meta"))
+    assert "Recomputed just now from scratch" in experiments.live_or_record("weighted-mean-gpt2", inputs)[1]
+    assert devices == [torch.device("meta")]
 
 
-def test_another_model_is_measured_where_the_chapter_can(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("changes", "recompute", "sentence"), [
+    ({"models": (), "data": (), "minutes": 3}, None, "repeats it"),
+    ({"models": (), "data": (), "minutes": 0.1}, False, "repeats it"),
+    ({"models": ("no-such",), "minutes": 0.1}, None, "recomputing it needs model no-such"),
+])
+def test_a_record_is_shown_where_it_takes_long_or_lacks_its_inputs(recorded, changes, recompute, sentence):
+    recorded(**changes)
+    _, source = experiments.live_or_record("weighted-mean-gpt2", Inputs("gpt2", "gpt2"), recompute=recompute)
+    assert source.startswith("Shown from the record weighted-mean-gpt2 (recorded on ")
+    assert sentence in source
+
+
+def test_another_model_is_measured_where_the_chapter_can(tmp_path):
     other = str(write_model(tmp_path / "other", {**GPT2, "n_positions": 40}))
-    monkeypatch.setenv(asked.TEXTS, "mine.txt")
     measured = records.Result({"x": records.Value(3)})
-    record, _ = experiments.live_or_record("semi-bias-gpt2", elsewhere=lambda: measured)
+    with_texts = Inputs("gpt2", "gpt2", "mine.txt")
+    record, _ = experiments.live_or_record("semi-bias-gpt2", with_texts, elsewhere=lambda: measured)
     assert record is not measured, "other texts are no other model"
-    monkeypatch.delenv(asked.TEXTS)
-    monkeypatch.setenv(asked.MODEL, other)
-    record, source = experiments.live_or_record("semi-bias-gpt2", elsewhere=lambda: measured)
+    record, source = experiments.live_or_record("semi-bias-gpt2", Inputs(other, "gpt2"), elsewhere=lambda: measured)
     assert record["x"] == 3
     assert source == "Computed just now with the model other; the book shows gpt2."
 

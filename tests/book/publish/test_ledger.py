@@ -1,6 +1,5 @@
-"""The ledger: claims, verdicts that must follow from a computation, and how they are gathered."""
+"""The ledger: the claims of the documents, and how the verdicts on them are gathered from executed pages."""
 
-import inspect
 import json
 
 import pytest
@@ -27,18 +26,6 @@ def test_a_missing_claims_file_says_where_to_run(tmp_path):
         ledger.claims(tmp_path / "claims.yml")
 
 
-def test_a_verdict_must_follow(capsys):
-    ledger.verdict("K-14", "reproduced", "difference 0", holds=True)
-    with pytest.raises(AssertionError, match="does not follow"):
-        ledger.verdict("K-14", "reproduced", "difference 1", holds=False)
-    with pytest.raises(BadLedger, match="outcome must be one of"):
-        ledger.verdict("K-14", "true", "", holds=True)
-    with pytest.raises(BadLedger, match="K-99 is not in the ledger"):
-        ledger.verdict("K-99", "reproduced", "", holds=True)
-    with pytest.raises(BadLedger, match="K-14: holds must be a computed truth value, got nan"):
-        inspect.unwrap(ledger.verdict)("K-14", "reproduced", "", holds=float("nan"))
-
-
 def test_collect(tmp_path):
     recorded(tmp_path, "one", ("K-01", "reproduced", "e"), ("K-02", "corrected", "f"))
     recorded(tmp_path, "two", ("M-01", "conditional", "g"))
@@ -48,6 +35,10 @@ def test_collect(tmp_path):
     recorded(tmp_path, "three", ("K-01", "reproduced", "e"))
     with pytest.raises(BadLedger, match="K-01 has two verdicts"):
         ledger.collect(tmp_path)
+    (tmp_path / "three.json").unlink()
+    executed = json.loads((tmp_path / "two.json").read_text())
+    (tmp_path / "two.json").write_text(json.dumps({"digest": "1", "cells": executed}))
+    assert ledger.collect(tmp_path)["M-01"].chapter == "two", "an executed page has a digest beside its cells"
     (tmp_path / "three.json").write_text("[{")
     with pytest.raises(BadLedger, match="not a whole file"):
         ledger.collect(tmp_path)

@@ -1,33 +1,70 @@
-"""The parameters of a chapter: found in its cell, and set for one execution."""
+"""A chapter's parameters: read from the cell tagged so, set for one execution, and refused where there is none."""
+
+import copy
 
 import nbformat
 import pytest
+from myst_nb.core.read import read_myst_markdown_notebook
 
 from book.publish import parameters
+from tests.book.publish.test_execution import HEADER
+
+CHAPTER = HEADER + """
+# Tiny
+
+```{code-cell} ipython3
+WIDTH = 3
+```
+
+```{code-cell} ipython3
+:tags: [parameters]
+MODEL = "gpt2"   # any GPT-2
+TEXTS = None
+DEVICE = "auto"
+```
+
+```{code-cell} ipython3
+print(MODEL, DEVICE)
+```
+"""
 
 
 @pytest.fixture
 def notebook():
-    """A page as the reader of the book gives it: its prose has no tags."""
-    cells = [nbformat.v4.new_markdown_cell("# Title"),
-             nbformat.v4.new_code_cell('MODEL = "gpt2"  # any\nDEVICE = "auto"', metadata={"tags": ["parameters"]}),
-             nbformat.v4.new_code_cell("print(MODEL, DEVICE)")]
-    return nbformat.v4.new_notebook(cells=cells)
+    return read_myst_markdown_notebook(CHAPTER, path="tiny.md")
 
 
-def test_the_names_are_those_that_the_cell_assigns(notebook):
-    assert parameters.names(notebook) == ["MODEL", "DEVICE"]
+def test_names_are_those_of_the_tagged_cell(notebook):
+    assert parameters.names(notebook) == ["MODEL", "TEXTS", "DEVICE"]
+    notebook.cells[2].metadata.pop("tags")
+    assert parameters.names(notebook) == []
 
 
-def test_values_come_in_a_cell_after_the_parameters(notebook):
-    sources = [cell.source for cell in parameters.inject(notebook, {"MODEL": "my bert's"}).cells]
-    assert sources[:2] == [cell.source for cell in notebook.cells[:2]]
-    namespace = {}
-    exec("\n".join(sources[1:3]), namespace)
-    assert (namespace["MODEL"], namespace["DEVICE"]) == ("my bert's", "auto")
-    assert len(notebook.cells) == 3, "the notebook itself stays as it is"
+def test_values_are_set_in_a_cell_of_their_own_after_the_tagged_one(notebook):
+    before = copy.deepcopy(notebook)
+    injected = parameters.inject(notebook, {"MODEL": "my \"own\" 'model'", "DEVICE": "cpu"})
+    assert notebook == before, "the notebook itself was changed"
+    assert [cell.source for cell in injected.cells if cell.cell_type == "code"][:2] == [
+        cell.source for cell in notebook.cells if cell.cell_type == "code"][:2]
+    new = injected.cells[3]
+    assert new.metadata["tags"] == ["injected-parameters"]
+    variables = {}
+    exec(new.source, variables)
+    assert {name: variables[name] for name in ("MODEL", "DEVICE")} == {"MODEL": "my \"own\" 'model'", "DEVICE": "cpu"}
+    assert "TEXTS" not in variables
+    nbformat.validate(injected)
 
 
-def test_a_parameter_that_the_chapter_lacks_is_refused(notebook):
-    with pytest.raises(LookupError, match=r"no parameter TEXTS.*MODEL, DEVICE"):
-        parameters.inject(notebook, {"TEXTS": "a.txt"})
+@pytest.mark.parametrize(("values", "message"), [
+    ({"WIDTH": "3"}, "no parameter WIDTH, .* it has MODEL, TEXTS, DEVICE"),
+    ({"MODEL": "x", "SEED": "1", "DEPTH": "2"}, "no parameter DEPTH, SEED, so setting it would have no effect"),
+])
+def test_a_parameter_that_the_chapter_has_not_is_refused_by_name(notebook, values, message):
+    with pytest.raises(LookupError, match=message):
+        parameters.inject(notebook, values)
+
+
+def test_a_chapter_without_parameters_says_so(notebook):
+    notebook.cells[2].metadata.pop("tags")
+    with pytest.raises(LookupError, match=r"no parameter MODEL, .* it has none"):
+        parameters.inject(notebook, {"MODEL": "x"})

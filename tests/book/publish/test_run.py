@@ -2,45 +2,53 @@
 
 import hashlib
 import json
-import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from analysis.commands import run as command
-from single import reason
-from test_execution import HEADER, ROOT, edit, recorded  # noqa: F401
+
+from book.__main__ import main
+from book.publish import execution
+from book.publish import run as runs
+from tests.book.publish.test_execution import HEADER, ROOT, edit, environment, recorded  # noqa: F401
 
 CHAPTER = HEADER + """
 # Tiny
 
 ```{code-cell} ipython3
-import os
-print(os.environ.get("ANALYSIS_MODEL"), os.environ.get("ANALYSIS_TEXTS"))
+:tags: [parameters]
+MODEL = "its own"
+TEXTS = None
+DEVICE = "auto"
 ```
 
 ```{code-cell} ipython3
-from analysis import double
+print(MODEL, TEXTS)
+```
+
+```{code-cell} ipython3
+from analysis.formula import double
 print(double(21))
 ```
 """
+RUN = ("import json, sys; from pathlib import Path; from book.publish import run\n"
+       "run.run('my-tiny', Path(sys.argv[1]), json.loads(sys.argv[2]), html=False)")
 
 
 @pytest.fixture
 def book(recorded, tmp_path) -> Path:  # noqa: F811
-    """Return a copy of the recorded book whose chapter says what it was asked for."""
-    import shutil
+    """Return a copy of the recorded book with a chapter that prints its parameters."""
     copy = shutil.copytree(recorded, tmp_path / "copy")
     (copy / "book" / "my-tiny.md").write_text(CHAPTER)
     return copy
 
 
-def single(book: Path, *options: str, out: Path, chapter: str = "tiny") -> subprocess.CompletedProcess:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("ANALYSIS_", "PYTEST_", "PYTHONPATH"))}
-    return subprocess.run([sys.executable, "book/_ext/single.py", chapter, "--out", str(out), *options],
-                          cwd=book, env=environment, capture_output=True, text=True, check=False)
+def execute(book: Path, out: Path, **values: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-c", RUN, str(out), json.dumps(values)], cwd=book, env=environment(),
+                          capture_output=True, text=True, check=False)
 
 
 def contents(book: Path) -> dict[str, str]:
@@ -53,76 +61,105 @@ def printed(notebook: Path) -> list[str]:
     return ["".join(out["text"]) for cell in cells for out in cell.get("outputs", []) if "text" in out]
 
 
-def test_a_chapter_is_executed_as_asked_and_the_book_is_not_touched(book, tmp_path):
-    (book / "book" / "tiny.md").unlink()
-    before = contents(book)
-    result = single(book, "--model", "/my/model", "--texts", "/my/texts.txt", "--no-html", out=tmp_path / "out")
+def test_a_chapter_is_executed_with_its_parameters_and_the_book_is_not_touched(book, tmp_path):
+    before, out = contents(book), tmp_path / "out"
+    result = execute(book, out, MODEL="/my/model", TEXTS="/my/texts.txt")
     assert result.returncode == 0, result.stderr
     assert contents(book) == before
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["my-tiny.ipynb", "run.json"]
-    assert printed(tmp_path / "out" / "my-tiny.ipynb") == ["/my/model /my/texts.txt\n", "42\n"]
-    assert json.loads((tmp_path / "out" / "run.json").read_text())["model"] == "/my/model"
+    assert sorted(p.name for p in out.iterdir()) == ["my-tiny.ipynb", "run.json"]
+    assert printed(out / "my-tiny.ipynb") == ["/my/model /my/texts.txt\n", "42\n"]
+    settings = json.loads((out / "run.json").read_text())
+    assert (settings["chapter"], settings["model"], settings["texts"], settings["device"]) == (
+        "my-tiny", "/my/model", "/my/texts.txt", None)
+    assert {"python", "torch"} <= set(settings["versions"])
+
+
+def test_without_parameters_a_chapter_shows_its_own(book, tmp_path):
+    assert execute(book, tmp_path / "out").returncode == 0
+    assert printed(tmp_path / "out" / "my-tiny.ipynb") == ["its own None\n", "42\n"]
+
+
+def test_a_cell_that_raises_is_named_and_what_was_there_before_stays(book, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("my-tiny.ipynb", "run.json"):
+        (out / name).write_text("of an earlier run")
+    edit(book / "book" / "my-tiny.md", "double(21)", "double(None)")
+    result = execute(book, out, DEVICE="cpu")
+    assert result.returncode == 1
+    assert "Failed: my-tiny, cell 4 of 4: TypeError" in result.stderr
+    assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(("my-tiny.ipynb", "run.json"),
+                                                                                   "of an earlier run")
+
+
+def test_a_parameter_that_the_chapter_has_not_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "execute", lambda *_: pytest.fail("was executed"))
+    with pytest.raises(LookupError, match=r"the chapter has no parameter SEED, .* it has DEVICE"):
+        runs.run("notation", tmp_path / "out", {"SEED": "1"})
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_page_is_rendered_apart_from_the_book_and_says_so(tmp_path):
     before = contents(ROOT / "book")
-    result = single(ROOT, "--texts", "/my/texts.txt", out=tmp_path, chapter="notation")
+    result = subprocess.run([sys.executable, "-m", "book", "run", "notation", "--device", "cpu", "--out",
+                             str(tmp_path)], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == f"Open {tmp_path / 'html' / 'index.html'}"
     assert contents(ROOT / "book") == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["html", "notation.ipynb", "run.json"]
     page = (tmp_path / "html" / "book" / "notation.html").read_text()
     assert "one-page" not in page
     assert not (tmp_path / "html" / "one-page.html").exists()
     assert "Executed apart from the book" in page
-    assert "/my/texts.txt" in page
-
-
-def test_a_cell_that_raises_is_named_and_what_was_there_before_stays(book, tmp_path):
-    (book / "book" / "tiny.md").unlink()
-    assert single(book, "--no-html", out=tmp_path / "out").returncode == 0
-    before = contents(tmp_path / "out")
-    edit(book / "book" / "my-tiny.md", "double(21)", "double(None)")
-    result = single(book, "--no-html", out=tmp_path / "out")
-    assert result.returncode == 2
-    assert "my-tiny, cell 2 of 2: TypeError" in result.stderr
-    assert contents(tmp_path / "out") == before
-
+    assert "With device <code" in page
 
 
 def test_what_fails_while_a_figure_is_drawn_is_named_too():
     drawn = SimpleNamespace(ename="NoneType", evalue="None", traceback="...\n\x1b[31mTypeError\x1b[39m: no picture\n\n")
-    assert reason(drawn) == "TypeError: no picture"
-    assert reason(SimpleNamespace(ename="ValueError", evalue="x", traceback="...")) == "ValueError: x"
+    assert runs.reason(drawn) == "TypeError: no picture"
+    assert runs.reason(SimpleNamespace(ename="ValueError", evalue="x", traceback="...")) == "ValueError: x"
 
 
-def test_a_chapter_is_found_by_its_last_words(tmp_path):
+def test_a_chapter_is_found_by_its_first_or_last_words(tmp_path, monkeypatch):
+    monkeypatch.setattr(execution, "ROOT", tmp_path)
+    (tmp_path / "book").mkdir()
     for name in ("bert-gates", "gates", "my-rank", "your-rank", "words"):
-        text = "# no cells" if name == "words" else CHAPTER
-        (tmp_path / f"{name}.md").write_text(text)
-    assert command.find("gates", tmp_path).stem == "gates"
-    assert command.find("bert-gates", tmp_path).stem == "bert-gates"
-    assert command.find("bert", tmp_path).stem == "bert-gates"
-    (tmp_path / "gates.md").unlink()
-    assert command.find("gates", tmp_path).stem == "bert-gates"
-    with pytest.raises(LookupError, match="more than one chapter is called 'rank'"):
-        command.find("rank", tmp_path)
-    with pytest.raises(LookupError, match=r"no chapter is called 'words'.*bert-gates, my-rank"):
-        command.find("words", tmp_path)
+        (tmp_path / "book" / f"{name}.md").write_text("# no cells" if name == "words" else CHAPTER)
+    assert execution.chapter("gates") == "gates"
+    assert execution.chapter("bert-gates") == "bert-gates"
+    assert execution.chapter("bert") == "bert-gates"
+    (tmp_path / "book" / "gates.md").unlink()
+    assert execution.chapter("gates") == "bert-gates"
+    with pytest.raises(LookupError, match="'rank' may be more than one chapter: my-rank, your-rank"):
+        execution.chapter("rank")
+    with pytest.raises(LookupError, match="no chapter 'words'; the chapters are bert-gates, my-rank"):
+        execution.chapter("words")
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    (["notation", "--model", "minilm"], "computes with no model"),
-    (["notation", "--texts", __file__], "reads no passages of text"),
-    (["induction-head", "--texts", __file__], "reads no passages of text"),
-    (["variant-data", "--texts", __file__], "reads no passages of text"),
+    (["notation", "--model", "minilm"], "the chapter has no parameter MODEL"),
+    (["notation", "--texts", __file__], "the chapter has no parameter TEXTS"),
+    (["induction-head", "--texts", __file__], "the chapter has no parameter TEXTS"),
     (["bert-gates", "--model", "no-such"], "unknown model 'no-such'"),
     (["bert-gates", "--texts", "/no/such.txt"], "no text at /no/such.txt"),
     (["bert-gates", "--out", str(ROOT / "book" / "here")], "lies in the book itself"),
     (["bert-gates", "--device", "tpu"], "device must be"),
+    (["glossary"], "there is no chapter 'glossary'"),
 ])
-def test_what_cannot_be_is_refused_before_anything_runs(options, message, capsys, monkeypatch):
-    from analysis.__main__ import main
-    monkeypatch.setenv("ANALYSIS_DEVICE", "cpu")  # restored afterwards: the command line sets it
-    monkeypatch.setattr(command.subprocess, "run", lambda *_, **__: pytest.fail("was executed"))
+def test_what_cannot_be_is_refused_before_anything_runs(options, message, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runs, "execute", lambda *_, **__: pytest.fail("was executed"))
     assert main(["run", *options]) == 2
     assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_paths_and_the_device_reach_the_chapter_as_parameters(monkeypatch, tmp_path):
+    received = []
+    monkeypatch.setattr(runs, "run", lambda *given, **options: received.append((given, options)) or given[1])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.txt").write_text("some words")
+    assert main(["run", "gates", "--model", "minilm", "--texts", "mine.txt", "--device", "cpu", "--no-html"]) == 0
+    assert received == [(("bert-gates", tmp_path / "runs" / "bert-gates",
+                          {"MODEL": "minilm", "TEXTS": str(tmp_path / "mine.txt"), "DEVICE": "cpu"}),
+                         {"html": False})]

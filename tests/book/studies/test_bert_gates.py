@@ -48,7 +48,7 @@ def test_the_measurement_is_of_the_other_model(measured):
 def test_what_too_few_texts_show_has_no_bounds(measured):
     assert measured.census.spans == []
     assert all(math.isnan(ratio.low) for ratio in measured.census.summary.values())
-    assert all(best.share.said() == "too few texts to tell" for best in measured.census.best.values())
+    assert all(best.share.format() == "too few texts to tell" for best in measured.census.best.values())
 
 
 def test_claims_about_the_model_are_notes_and_the_formulas_keep_their_verdicts(measured, monkeypatch):

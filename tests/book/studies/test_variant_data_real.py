@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from analysis import experiments
 from analysis.data.dna.fasta import read_fasta
 from analysis.data.dna.simulate import read_backbones
 from analysis.surveys import records
 from analysis.surveys.records import data_folder
+from book.publish import experiments
 
 FOLDER = data_folder("sars-cov-2")
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="no folder sars-cov-2 in ANALYSIS_DATA")
@@ -39,4 +39,4 @@ def test_the_record_is_recomputed_on_the_real_sequences():
     """Baselines fitted around the real lineages, and asked about the 89 real sequences, agree with what pages show."""
     experiment = experiments.find("variant-data-baselines-real")
     assert experiment.missing() == []
-    records.compare(experiment.compute(torch.device("cpu")), records.load(experiment.name))
+    records.compare(experiment.compute(torch.device("cpu")), experiments.load(experiment.name))

@@ -1,0 +1,212 @@
+"""``@checked`` refuses what a signature does not allow, in words that name it, and stays out of the way else."""
+
+import functools
+import inspect
+import threading
+import typing
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from analysis.core.signatures import checked
+from analysis.core.weights import AttentionWeights, LayerNormWeights
+from analysis.decomposition.score_terms import semi_bias
+
+ONES = torch.ones(2, 3)
+WEIGHTS = AttentionWeights(*[torch.ones(2, 4, 3)] * 3, torch.ones(2, 3, 4), *[torch.ones(2, 3)] * 3, torch.ones(4))
+
+
+@checked
+def add(a: Float[Tensor, "*any row column"], b: Float[Tensor, "row column"] | None = None, *,
+        keep: Bool[Tensor, "*other row"] | None = None):
+    """Add."""
+    return a if b is None else a + b
+
+
+@checked
+def pick(tokens: Int[Tensor, "*batch position"], table: Float[Tensor, "token model"]):
+    return table[tokens]
+
+
+@checked(finite=True)
+def square(matrix: Float[Tensor, "side side"], tokens: Int[Tensor, " side"] | None = None):
+    return matrix.mT
+
+
+@checked(finite="mean")
+def move(rows: Float[Tensor, "*any model"], mean: Float[Tensor, " model"]):
+    return rows + mean
+
+
+@checked(mixed=True)
+def weigh(values: Float[Tensor, " item"], weights: Float[Tensor, " item"]):
+    return values.double() @ weights.double()
+
+
+@checked
+def average(rows: Float[Tensor, "*batch row column"], shares: Float[Tensor, "*batch row"]):
+    return shares[..., None, :] @ rows
+
+
+@checked
+def read(x: Float[Tensor, "*batch position model"], weights: AttentionWeights, ln: LayerNormWeights | None = None):
+    return x
+
+
+@checked
+def read_all(x: Float[Tensor, "position model"], layers: Sequence[AttentionWeights]):
+    return x
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), [
+    (lambda: add([1.0]), TypeError, "a must be a tensor, got list"),
+    (lambda: add(None), TypeError, "a must be a tensor, got NoneType"),
+    (lambda: add(ONES.to(torch.complex64)), ValueError, "a must hold real numbers, got torch.complex64"),
+    (lambda: add(ONES.half()), ValueError, "a must be in float32 or float64, got torch.float16: convert it"),
+    (lambda: add(ONES.long()), ValueError, "a must be in float32 or float64, got torch.int64: convert it"),
+    (lambda: add(ONES[0]), ValueError, "a must be (..., row, column), none of them empty, got shape (3,)"),
+    (lambda: add(ONES[:, :0]), ValueError, "a must be (..., row, column), none of them empty, got shape (2, 0)"),
+    (lambda: add(ONES, ONES[None]), ValueError, "b must be (row, column), none of them empty, got shape (1, 2, 3)"),
+    (lambda: add(ONES, b=ONES[:1]), ValueError,
+     "b must be (2, 3) in torch.float32 on cpu to fit a, got (1, 3) in torch.float32 on cpu"),
+    (lambda: add(a=ONES, b=ONES.double()), ValueError,
+     "b must be (2, 3) in torch.float32 on cpu to fit a, got (2, 3) in torch.float64 on cpu"),
+    (lambda: add(ONES, keep=torch.ones(2)), ValueError,
+     "keep must be a bool tensor, (..., row), none of them empty, got (2,) in torch.float32"),
+    (lambda: add(ONES, keep=[True]), ValueError,
+     "keep must be a bool tensor, (..., row), none of them empty, got list"),
+    (lambda: add(ONES, keep=torch.ones(3).bool()), ValueError,
+     "keep must be a bool tensor of shape (2,) to fit a, got (3,) in torch.bool"),
+    (lambda: pick(torch.zeros(3), ONES), ValueError,
+     "tokens must be (..., position), whole numbers and at least one, got (3,) of torch.float32"),
+    (lambda: pick(torch.zeros(0, 2).long(), ONES), ValueError,
+     "tokens must be (..., position), whole numbers and at least one, got (0, 2) of torch.int64"),
+    (lambda: pick(torch.ones(2).bool(), ONES), ValueError,
+     "tokens must be (..., position), whole numbers and at least one, got (2,) of torch.bool"),
+    (lambda: square(ONES), ValueError, "matrix must be square, (side, side), got shape (2, 3)"),
+    (lambda: square(ONES[:, :2] / 0), ValueError, "matrix holds entries that are not finite (nan or inf)"),
+    (lambda: square(ONES[:, :2], torch.zeros(3).long()), ValueError,
+     "tokens must be (2,) in torch.int64 on cpu to fit matrix, got (3,) in torch.int64 on cpu"),
+    (lambda: move(ONES, ONES[0] / 0), ValueError, "mean holds entries that are not finite (nan or inf)"),
+    (lambda: weigh(ONES[0], ONES[0, :2].double()), ValueError,
+     "weights must be (3,) in torch.float32 on cpu to fit values, got (2,) in torch.float32 on cpu"),
+    (lambda: average(ONES[None], ONES[:, 0]), ValueError,
+     "shares must be (1, 2) in torch.float32 on cpu to fit rows, got (2,) in torch.float32 on cpu"),
+    (lambda: weigh(ONES[0], ONES[0].half()), ValueError,
+     "weights must be in float32 or float64, got torch.float16: convert it"),
+    (lambda: read(ONES, WEIGHTS), ValueError,
+     "x must be (2, 4) in torch.float32 on cpu to fit the weights, got (2, 3) in torch.float32 on cpu"),
+    (lambda: read(torch.ones(1, 4).double(), WEIGHTS), ValueError,
+     "x must be (1, 4) in torch.float32 on cpu to fit the weights, got (1, 4) in torch.float64 on cpu"),
+    (lambda: read(torch.ones(1, 4), ONES), TypeError, "weights must be AttentionWeights, got Tensor"),
+    (lambda: read(torch.ones(1, 4), WEIGHTS, LayerNormWeights(ONES[0], ONES[0])), ValueError,
+     "ln.gain must be (4,) in torch.float32 on cpu to fit the weights, got (3,) in torch.float32 on cpu"),
+    (lambda: read_all(torch.ones(1, 3), [WEIGHTS]), ValueError,
+     "x must be (1, 4) in torch.float32 on cpu to fit the layers, got (1, 3) in torch.float32 on cpu"),
+    (lambda: read_all(torch.ones(1, 4), [WEIGHTS, ONES]), TypeError,
+     "layers must be a sequence of AttentionWeights, got Tensor"),
+    (lambda: read_all(torch.ones(1, 4), [WEIGHTS, WEIGHTS.double()]), ValueError,
+     "layers.W_Q must be (2, 4, 3) in torch.float32 on cpu to fit the layers, got (2, 4, 3) in torch.float64 on cpu"),
+])
+def test_what_a_signature_does_not_allow_is_refused_by_name(call, kind, message):
+    with pytest.raises(kind) as refusal:
+        call()
+    assert str(refusal.value) == message
+
+
+def test_what_a_signature_allows_passes():
+    assert add(ONES[None, None], ONES, keep=torch.tensor([True, False])).shape == (1, 1, 2, 3)
+    assert add(ONES * torch.nan).isnan().all()
+    assert add(torch.ones(0, 2, 3)).numel() == 0
+    assert move(ONES / 0, ONES[0]).isinf().all()
+    assert pick(torch.tensor([[0, 1]], dtype=torch.int32), ONES).shape == (1, 2, 3)
+    assert read(torch.ones(5, 1, 4), WEIGHTS, LayerNormWeights(torch.ones(4), torch.ones(4))).shape == (5, 1, 4)
+    narrow = AttentionWeights(*[torch.ones(1, 4, 2)] * 3, torch.ones(1, 2, 4), *[torch.ones(1, 2)] * 3, torch.ones(4))
+    assert read_all(torch.ones(1, 4), (WEIGHTS, narrow)) is not None  # other heads, which no other argument has
+    assert read_all(torch.ones(1, 4), []) is not None
+    assert average(ONES[None], ONES[None, :, 0]).shape == (1, 1, 3)
+    assert weigh(ONES[0], ONES[0].double()) == 3
+
+
+def test_missing_and_unknown_arguments_are_python_s_own_errors():
+    with pytest.raises(TypeError, match=r"missing .* 'a'"):
+        add()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'c'"):
+        add(ONES, c=1)
+
+
+def test_what_says_nothing_about_tensors_is_not_decorated():
+    with pytest.raises(TypeError, match="has no argument whose annotation"):
+        checked(lambda x: x)
+    with pytest.raises(TypeError, match="finite must name"):
+        checked(finite="other")(inspect.unwrap(add))
+
+
+def test_it_looks_like_the_function():
+    assert semi_bias.__name__ == "semi_bias"
+    assert semi_bias.__doc__ == inspect.unwrap(semi_bias).__doc__
+    assert [*inspect.signature(semi_bias).parameters] == ["y", "weights"]
+    assert typing.get_type_hints(semi_bias).keys() == {"y", "weights", "return"}
+    assert inspect.getsource(semi_bias).startswith("@checked\ndef semi_bias")
+    assert functools.partial(semi_bias, weights=WEIGHTS)(torch.ones(1, 4)).shape == (2, 1)
+
+
+def test_inside_a_checked_function_nothing_is_checked_twice():
+    """What one hands on is its own; only finiteness that it did not demand is looked for again."""
+    @checked
+    def hand_on(a: Float[Tensor, "*any row column"]):
+        with pytest.raises(ValueError, match="matrix must be square"):  # refuses nan, and the caller did not
+            square(ONES)
+        return add([a])
+
+    @checked(finite=True)
+    def hand_on_finite(a: Float[Tensor, "*any row column"]):
+        return square(a)
+
+    assert hand_on(ONES)[0] is ONES
+    assert hand_on_finite(ONES).shape == (3, 2)
+    with pytest.raises(TypeError, match="a must be a tensor"):  # and afterwards as before
+        add([ONES])
+
+
+def test_what_is_called_back_is_checked_and_so_is_another_thread():
+    @checked
+    def apply(function: Callable[[Tensor], Tensor], a: Float[Tensor, "*any row column"]):
+        return function(a)
+
+    @checked
+    def outer(a: Float[Tensor, "*any row column"]):
+        return apply(lambda rows: add(rows[0]), a)
+
+    for call in (lambda: apply(lambda rows: add(rows[0]), ONES), lambda: outer(ONES)):
+        with pytest.raises(ValueError, match="a must be"):
+            call()
+    refusals = []
+
+    @checked
+    def elsewhere(a: Float[Tensor, "*any row column"]):
+        def run():
+            try:
+                add([a])
+            except TypeError as error:
+                refusals.append(str(error))
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+
+    elsewhere(ONES)
+    assert refusals == ["a must be a tensor, got list"]
+
+
+def test_a_failure_inside_leaves_the_next_call_checked():
+    @checked
+    def fail(a: Float[Tensor, "*any row column"]):
+        raise KeyError("a")
+
+    with pytest.raises(KeyError):
+        fail(ONES)
+    with pytest.raises(TypeError, match="a must be a tensor"):
+        add([ONES])

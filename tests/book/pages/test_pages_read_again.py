@@ -1,0 +1,82 @@
+"""Which pages Sphinx reads again: those executed since they were last read, and those that show others' verdicts."""
+
+import pytest
+from sphinx.application import Sphinx
+
+from analysis.core.files import write_json
+from book._ext import book_ext
+from book.publish import execution
+
+CONFIG = {"extensions": ["myst_nb", "book._ext.book_ext", "book._ext.claims_table"], "root_doc": "book/one",
+          "html_theme": "basic", "nb_execution_mode": "off", "claims_awaited": []}
+PAGES = {"one": "# One\n", "two": "# Two\n", "claims": "# Claims\n\n```{claims-counts}\n```\n",
+         "findings": "# Findings\n\n{evidence}`K-15`\n"}
+EXECUTED = {"one", "two"}
+
+
+def leave_execution(page: str, digest: str) -> None:
+    write_json(execution.executed_path(page), {"digest": digest, "cells": []})
+
+
+@pytest.fixture
+def read(tmp_path, monkeypatch):
+    """Return a function that builds a small book and gives the names of the pages that were read for it."""
+    monkeypatch.setattr(execution, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(execution, "environment", lambda: None)
+    monkeypatch.setattr(execution, "machinery", lambda: "the same")
+    source = tmp_path / "source"
+    (source / "book").mkdir(parents=True)
+    for name, text in PAGES.items():
+        (source / "book" / f"{name}.md").write_text(text)
+    for page in EXECUTED:
+        leave_execution(page, "first")
+
+    def read() -> set[str]:
+        names = set()
+        app = Sphinx(str(source), None, str(tmp_path / "html"), str(tmp_path / "doctrees"), "html", status=None,
+                     warning=None, confoverrides=CONFIG)
+        app.connect("source-read", lambda app, docname, content: names.add(docname.removeprefix("book/")))
+        app.build()
+        return names
+
+    assert read() == set(PAGES)
+    read.source = source
+    return read
+
+
+def test_nothing_is_read_again_while_nothing_was_executed(read):
+    assert read() == set()
+
+
+def test_a_page_that_was_executed_is_read_again_and_so_are_the_verdicts(read):
+    leave_execution("two", "second")
+    assert read() == {"two", "claims", "findings"}
+    assert read() == set(), "what was read with the present execution is up to date"
+
+
+def test_an_execution_under_the_same_digest_is_another_execution_if_its_outputs_differ(read):
+    write_json(execution.executed_path("two"), {"digest": "first", "cells": [{"source": "x", "outputs": []}]})
+    assert "two" in read()
+
+
+def test_a_page_whose_execution_is_gone_is_read_again(read):
+    execution.executed_path("one").unlink()
+    assert read() == {"one", "claims", "findings"}
+
+
+def test_a_page_that_was_edited_and_not_executed_is_read_alone(read):
+    (read.source / "book" / "two.md").write_text("# Two, edited\n")
+    assert read() == {"two"}
+
+
+def test_another_machinery_makes_every_page_be_read_again(read, monkeypatch):
+    monkeypatch.setattr(execution, "machinery", lambda: "another")
+    assert read() == set(PAGES)
+
+
+def test_pages_are_made_of_the_one_cache(monkeypatch):
+    monkeypatch.setattr(execution, "environment", lambda: None)
+    config = type("Config", (), {})()
+    book_ext.use_cache(None, config)
+    assert config.nb_execution_cache_path == str(execution.BUILD / ".jupyter_cache")
+    assert config.book_machinery == execution.machinery()
