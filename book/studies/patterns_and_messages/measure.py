@@ -214,7 +214,8 @@ def measure(model: str = OWN_MODEL, texts: str | None = None, device: str = "aut
 def measure_rewriting(layer: AttentionWeights, x: Residual) -> dict[str, float]:
     """Hold patterns and messages to GPT2Attention, and the scores of the constant part to the semi-bias."""
     ours = qk_ov.attend_by_patterns(x, layer, causal=True).output
-    constant = qk_ov.match(qk_ov.constant_pattern(layer)[:, None], x, layer.channel)[:, :, 0]
+    constant_patterns = qk_ov.constant_pattern(layer)[:, None].expand(len(x), -1, -1, -1)
+    constant = qk_ov.match(constant_patterns, x, layer.channel)[:, :, 0]
     return {"output": relative_gap(ours, attention_module("gpt2", layer)(x)[0]),
             "semi-bias": relative_gap(constant, semi_bias(x, layer))}
 
