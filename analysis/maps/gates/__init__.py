@@ -2,7 +2,7 @@
 
 ``ideal`` builds the matrices, as they must be and as they were printed; ``reader`` takes a real map apart;
 ``synthetic`` draws maps with known truth to measure the reader on.
-Plain tensors throughout; drawing is ``book.studies.bert_gates.figures``, running models is ``analysis.models.attention_hooks``.
+Plain tensors throughout; running models is ``analysis.models.attention_hooks``.
 """
 
 from analysis.maps.entropy import row_entropy
