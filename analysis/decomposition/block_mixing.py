@@ -45,7 +45,7 @@ def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks:
     tensor([[0., 1.],
             [1., 0.]])
     """
-    check_blocks("x", x, blocks)
+    check_blocks("x", x.shape[-1], blocks)
     total = torch.zeros(blocks, blocks, dtype=x.dtype, device=x.device)
     for row in x:
         jacobian = torch.func.jacrev(function)(row).detach()
@@ -101,7 +101,7 @@ def interaction(function: Function, a: Float[Tensor, "sample model"], b: Float[T
     >>> interaction(lambda x: x * x.flip(-1), torch.ones(1, 2), torch.zeros(1, 2), 2, (0, 1))
     tensor([[1., 1.]])
     """
-    check_blocks("a", a, blocks)
+    check_blocks("a", a.shape[-1], blocks)
     if len(set(pair)) != 2 or not all(0 <= i < blocks for i in pair):
         raise ValueError(f"pair must name two different blocks of 0..{blocks - 1}, got {pair}")
 
@@ -133,7 +133,7 @@ def additive_share(function: Function, rows: Float[Tensor, "sample model"], bloc
         If ``rows`` is no finite matrix of at least two rows, ``blocks`` does not divide its width, or the function is
         constant (no variance to explain) or not finite on what was drawn.
     """
-    check_blocks("rows", rows, blocks)
+    check_blocks("rows", rows.shape[-1], blocks)
     if len(rows) < 2:
         raise ValueError(f"rows must be at least two to draw from, got {len(rows)}")
 

@@ -14,12 +14,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.core.axes import Attention, Scores
-from analysis.core.checks import check_fit, check_floating, check_real
+from analysis.core.signatures import checked
 from analysis.core.weights import AttentionWeights
 from analysis.decomposition.score_terms import semi_bias
-from analysis.transformer.attention import check_input, mask_future, project, softmax
+from analysis.transformer.attention import mask_future, project, softmax
 
 
+@checked(finite="p")
 def position_scores(p: Float[Tensor, "position model"], width: Float[Tensor, " position"],
                     folded: AttentionWeights) -> tuple[Float[Tensor, "head key"], Scores]:
     r"""Return ``T^p`` and ``T^pp``: what positions alone add to a first layer's scores.
@@ -57,31 +58,28 @@ def position_scores(p: Float[Tensor, "position model"], width: Float[Tensor, " p
     (tensor([[20., 60.]]), tensor([[[ 4., 12.],
              [12., 36.]]]))
     """
-    check_real("p", p, "position", "model")
-    check_input(p, folded, "p")
-    check_fit("width", width, p.shape[:-1], "p", p)
     if not ((width > 0) & width.isfinite()).all():
         raise ValueError("width must be positive, finite numbers")
-    y, none = p / width[..., None], torch.zeros_like(folded.b_Q)
-    own = semi_bias(y, folded)
-    queries, keys = project(y, folded.W_Q, none), project(y, folded.W_K, none)
+    y, zero = p / width[..., None], torch.zeros_like(folded.b_Q)
+    queries, keys = project(y, folded.W_Q, zero), project(y, folded.W_K, zero)
     both = einsum(queries, keys, "head query channel, head key channel -> head query key")
-    return own, both / math.sqrt(folded.channel)
+    return semi_bias(y, folded), both / math.sqrt(folded.channel)
 
 
-def causal_attention(scores: Float[Tensor, "*any key"]) -> Attention:
+@checked
+def causal_attention(scores: Float[Tensor, "*any row key"]) -> Attention:
     """Turn scores into causal attention; ``(head, key)`` scores are the same for every query.
 
     >>> causal_attention(torch.zeros(1, 2))
     tensor([[[1.0000, 0.0000],
              [0.5000, 0.5000]]])
     """
-    check_floating("scores", scores, "head", "key")
     if scores.ndim == 2:
         scores = scores[:, None, :].expand(-1, scores.shape[-1], -1)
     return softmax(mask_future(scores))
 
 
+@checked
 def nearest_mass(attention: Float[Tensor, "*any query key"], reach: int = 50) -> Float[Tensor, "*any query"]:
     """Sum each query's attention over the nearest ``reach`` keys, its own position among them.
 
@@ -92,18 +90,17 @@ def nearest_mass(attention: Float[Tensor, "*any query key"], reach: int = 50) ->
     """
     if reach < 1:
         raise ValueError(f"reach must be at least 1, got {reach}")
-    check_floating("attention", attention, "query", "key")
     distance = _distance(attention)
     return (attention * ((distance >= 0) & (distance < reach))).sum(-1)
 
 
+@checked(finite=True)
 def peak_distance(attention: Float[Tensor, "*any query key"]) -> Int[Tensor, "*any query"]:
     """Return how far back each query's largest weight lies; where several are largest, the nearest of them.
 
     >>> peak_distance(torch.tensor([[[1.0, 0.0, 0.0], [0.7, 0.3, 0.0], [0.2, 0.4, 0.4]]]))
     tensor([[0, 1, 0]])
     """
-    check_real("attention", attention, "query", "key")
     behind_last = attention.flip(-1).argmax(-1)
     return behind_last + _distance(attention)[:, -1]
 
@@ -122,9 +119,19 @@ class PositionOnly:
     peak: Int[Tensor, "part head query"]
 
 
-def position_only(own: Float[Tensor, "head key"], both: Scores, reaches: tuple[int, ...] = (3, 50), *,
-                  first: int = 50) -> PositionOnly:
+@checked(finite=True)
+def position_only(own: Float[Tensor, "head key"], both: Float[Tensor, "head key key"],
+                  reaches: tuple[int, ...] = (3, 50), *, first: int = 50) -> PositionOnly:
     """Measure how local the attention is that positions alone would give; queries from ``first`` on are averaged.
+
+    Parameters
+    ----------
+    own, both
+        ``T^p`` and ``T^pp``, as `position_scores` returns them.
+    reaches
+        Numbers of nearest keys whose mass is wanted.
+    first
+        Queries before it have few keys, and are left out of the means.
 
     References
     ----------
@@ -139,28 +146,22 @@ def position_only(own: Float[Tensor, "head key"], both: Scores, reaches: tuple[i
              [0.5000],
              [0.5000]]])
     """
-    check_real("own", own, "head", "key")
-    check_real("both", both, "head", "query", "key")
-    if both.dtype != own.dtype:
-        raise ValueError(f"own and both must be of one dtype, got {own.dtype} and {both.dtype}")
-    if both.shape != (*own.shape, own.shape[1]):
-        raise ValueError(f"both must be (head, query, key) {(*own.shape, own.shape[1])} to fit own, "
-                         f"got {tuple(both.shape)}")
     if not 0 <= first < own.shape[1]:
         raise ValueError(f"first must be below the number of keys, {own.shape[1]}, and not negative, got {first}")
     if not reaches:
         raise ValueError("reaches is empty: give at least one number of nearest keys")
     heads, keys = own.shape
     mass = own.new_empty(len(reaches), 3, heads)
-    peak = torch.empty(3, heads, both.shape[1], dtype=torch.int64, device=own.device)
-    for head, part in [(h, part) for h in range(heads) for part in range(3)]:  # one map at a time stays in the cache
-        scores = (own[head, None].expand_as(both[head]), both[head], own[head] + both[head])[part]
-        attention = causal_attention(scores[None])[0]
-        peak[part, head] = peak_distance(attention)
-        for r, reach in enumerate(reaches):
-            mass[r, part, head] = nearest_mass(attention[first:], reach).mean()
-    held = torch.arange(first + 1, keys + 1, dtype=own.dtype, device=own.device)
-    uniform = torch.stack([(reach / held).clamp(max=1).mean() for reach in reaches])
+    peak = torch.empty(3, heads, keys, dtype=torch.int64, device=own.device)
+    for head in range(heads):
+        alone = own[head].expand(keys, keys)
+        for part, scores in enumerate((alone, both[head], alone + both[head])):
+            attention = softmax(mask_future(scores))  # one map at a time stays in the cache
+            peak[part, head] = peak_distance(attention)
+            for r, reach in enumerate(reaches):
+                mass[r, part, head] = nearest_mass(attention[first:], reach).mean()
+    visible = torch.arange(first + 1, keys + 1, dtype=own.dtype, device=own.device)
+    uniform = torch.stack([(reach / visible).clamp(max=1).mean() for reach in reaches])
     return PositionOnly(tuple(reaches), mass, uniform, peak)
 
 
@@ -170,6 +171,7 @@ def _distance(attention: Tensor) -> Int[Tensor, "query key"]:
     return query[:, None] - torch.arange(keys, device=attention.device)
 
 
+@checked(finite=True)
 def position_share(states: Float[Tensor, "text position model"]) -> float:
     """Return how much of the variance of a stream is explained by the position alone.
 
@@ -183,8 +185,7 @@ def position_share(states: Float[Tensor, "text position model"]) -> float:
     >>> position_share(torch.tensor([[1.0, 2.0, 3.0]] * 4)[..., None])
     1.0
     """
-    check_real("states", states, "text", "position", "model")
-    if states.ndim != 3 or states.shape[0] < 2 or states.shape[1] < 2:
+    if min(states.shape[:2]) < 2:
         raise ValueError(f"states must hold at least 2 texts and 2 positions, got {tuple(states.shape)}")
     within = states.var(0).mean(0).sum()
     between = (states.mean(0).var(0).sum() - within / states.shape[0]).clamp(min=0)

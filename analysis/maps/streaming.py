@@ -2,9 +2,8 @@ r"""Statistics of attention maps gathered while a model runs, map by map, withou
 
 ``MapStatistics.attend`` is an attention layer that counts as it goes; its sums are whole numbers (fixed point), so that
 they come out the same to the last bit in whatever order, and on however many processes, the texts are read.
-What belongs here: sums over maps. What does not: the sums themselves
-(:mod:`analysis.statistics.exact_sums`, whose names can be had from here), running models
-(:mod:`analysis.models.attention_hooks`), reading gates (:mod:`analysis.maps.gates`).
+What belongs here: sums over maps. What does not: the sums themselves (:mod:`analysis.statistics.exact_sums`), running
+models (:mod:`analysis.models.attention_hooks`), reading gates (:mod:`analysis.maps.gates`).
 """
 
 import math
@@ -108,22 +107,22 @@ class MapStatistics(Sums):
         if torch.is_grad_enabled() and any(part.requires_grad for part in (query, key, value)):
             raise ValueError("attend counts in place and gives no gradient: run the model under torch.no_grad()")
         _, heads, n, _ = query.shape
-        layers, due, _ = self.state["entropy"].shape
-        if n > self.positions or heads != due or not 0 <= layer < layers:
-            raise ValueError(f"layer, heads and positions must fit what was announced: below {layers}, exactly {due}, "
-                             f"at most {self.positions}; got {layer}, {heads} and {n}")
+        layers, own_heads, _ = self.state["entropy"].shape
+        if n > self.positions or heads != own_heads or not 0 <= layer < layers:
+            raise ValueError(f"layer, heads and positions must fit what was announced: below {layers}, exactly "
+                             f"{own_heads}, at most {self.positions}; got {layer}, {heads} and {n}")
         dtype, (query, key, value) = value.dtype, _widen(query, key, value)
         output = torch.empty_like(value)
         with torch.autocast(query.device.type, enabled=False):  # it would take some of the products in half precision
             sums = []
             for b, length in enumerate(lengths):
                 parts = [part[b, :, :length] for part in (query, key, value, output)]
-                found = self._attend(*parts, scale / math.log(2), causal=causal)
+                statistics = self._attend(*parts, scale / math.log(2), causal=causal)
                 try:
-                    numbers = fixed(torch.cat(found, dim=-1))
+                    numbers = fixed(torch.cat(statistics, dim=-1))
                 except ValueError as error:
                     raise ValueError(f"query or key is not finite, or too large: {error}") from None
-                sums.append(numbers.split([part.shape[-1] for part in found], dim=-1))
+                sums.append(numbers.split([part.shape[-1] for part in statistics], dim=-1))
                 output[b, :, length:] = 0
         for length, numbers in zip(lengths, sums, strict=True):  # only now: a batch is counted as a whole or not at all
             self._count(layer, length, numbers)
@@ -142,22 +141,22 @@ class MapStatistics(Sums):
             tile = slice(start, min(start + size, heads))
             keys, values, columns, diagonals = key[tile].transpose(-1, -2), value[tile], column[tile], diagonal[tile]
             parts = (part[tile].split(rows, 1) for part in (query, total, inner, output))
-            for i, (queries, sums, weighted, attended) in enumerate(zip(*parts, strict=True)):
+            for i, (queries, sums, weighted, rows_out) in enumerate(zip(*parts, strict=True)):
                 high = queries.shape[1]
                 scores, exps, sheared = self._buffer(tile.stop - start, high, query)
                 torch.baddbmm(scores, queries, keys, beta=0, alpha=bits, out=scores)
                 if causal:
-                    unseen = future[i * rows:i * rows + high]
-                    scores.masked_fill_(unseen, -math.inf)
+                    later = future[i * rows:i * rows + high]
+                    scores.masked_fill_(later, -math.inf)
                 scores -= scores.amax(-1, keepdim=True)
                 torch.exp2(scores, out=exps)  # three times as fast as exp; the scores are in bits
                 if causal:
-                    scores.masked_fill_(unseen, 0)  # what is not seen weighs 0, and 0 times minus infinity is nan
+                    scores.masked_fill_(later, 0)  # a later key weighs 0, and 0 times minus infinity is nan
                 torch.sum(exps, -1, keepdim=True, out=sums)
                 scores *= exps
                 torch.sum(scores, -1, keepdim=True, out=weighted)
                 share = sums.reciprocal()
-                torch.bmm(exps, values, out=attended).mul_(share)
+                torch.bmm(exps, values, out=rows_out).mul_(share)
                 share = share.transpose(-1, -2)
                 columns += torch.bmm(share, exps)
                 left = n - i * rows - high  # where these rows' diagonals begin among all
@@ -168,11 +167,11 @@ class MapStatistics(Sums):
 
     def _count(self, layer: int, n: int, numbers: Sequence[Tensor]) -> None:
         self.state["lengths"][layer, n] += 1
-        overflowed = []
+        overflows = []
         for name, more in zip(("entropy", "row", "column", "diagonal"), numbers, strict=True):
             start = self.positions - n if name == "diagonal" else 0
-            overflowed.append(add(self.state[name][layer, :, start:start + more.shape[-1]], more))
-        refuse_overflow(*overflowed)
+            overflows.append(add(self.state[name][layer, :, start:start + more.shape[-1]], more))
+        refuse_overflow(*overflows)
 
     def _buffer(self, count: int, high: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return scores, exponentials, and the latter's memory read with rows one longer: a column is a diagonal."""
@@ -193,7 +192,7 @@ class MapStatistics(Sums):
         Raises
         ------
         ValueError
-            If the layers did not all see the same sequences: a run was interrupted, or a layer never came by.
+            If the layers did not all read the same sequences: a run was interrupted, or a layer never ran.
         """
         lengths = self.state["lengths"]
         if not (lengths == lengths[0]).all():
@@ -203,19 +202,19 @@ class MapStatistics(Sums):
 
     def entropy(self) -> Float[Tensor, "layer head"]:
         """Return the mean entropy of a row, in nats; nan where nothing was counted."""
-        return self.state["entropy"].sum(-1).double() / UNIT / self._seen().sum()
+        return self.state["entropy"].sum(-1).double() / UNIT / self._reaching().sum()
 
     def entropy_by_query(self) -> Float[Tensor, "layer head query"]:
         """Return the mean entropy at each position; nan where no sequence reached."""
-        return self.state["entropy"].double() / UNIT / self._seen()
+        return self.state["entropy"].double() / UNIT / self._reaching()
 
     def row_mass(self) -> Float[Tensor, "layer head query"]:
         """Return the mean sum of the rows at each position: 1, up to rounding."""
-        return self.state["row"].double() / UNIT / self._seen()
+        return self.state["row"].double() / UNIT / self._reaching()
 
     def column_mass(self) -> Float[Tensor, "layer head key"]:
         """Return what a key at each position gets from all queries together, a mean over sequences that have it."""
-        return self.state["column"].double() / UNIT / self._seen()
+        return self.state["column"].double() / UNIT / self._reaching()
 
     def diagonal_profile(self) -> Float[Tensor, "layer head offset"]:
         """Return the mean weight at each ``key - query`` (index ``positions - 1 + offset``), over cells that exist."""
@@ -224,9 +223,9 @@ class MapStatistics(Sums):
         cells = (self.sequences()[:, None] * (lengths[:, None] - offsets.abs()).clamp_min(0)).sum(0)
         return self.state["diagonal"].double() / UNIT / cells
 
-    def _seen(self) -> Tensor:
-        reached = self.sequences().flip(0).cumsum(0).flip(0)
-        return reached[1:].double()
+    def _reaching(self) -> Float[Tensor, " position"]:
+        """Return how many sequences reach each position."""
+        return self.sequences().flip(0).cumsum(0).flip(0)[1:].double()
 
 
 def _check(query: Heads, key: Heads, value: Heads, scale: float, lengths: Sequence[int] | None) -> Sequence[int]:
@@ -245,7 +244,7 @@ def _check(query: Heads, key: Heads, value: Heads, scale: float, lengths: Sequen
     if lengths is None:
         return [shape[2]] * shape[0]
     if len(lengths) != shape[0] or not all(1 <= length <= shape[2] and length == int(length) for length in lengths):
-        raise ValueError(f"lengths must be {shape[0]} whole numbers from 1 to {shape[2]}, one a sequence; "
+        raise ValueError(f"lengths must be {shape[0]} whole numbers from 1 to {shape[2]}, one per sequence; "
                          f"got {[*lengths]}")
     return [int(length) for length in lengths]
 
@@ -279,12 +278,12 @@ def visit_maps(visit: Callable[[int, Tensor], None]) -> Callable[..., Tensor]:
                 if causal:
                     scores = scores.masked_fill(scores.new_ones(n, n).triu(1).bool(), -math.inf)
                 attention = scores.softmax(-1)
-                heard = attention @ value[rows, :, :n]
+                message = attention @ value[rows, :, :n]
             if not all_finite(attention):
                 raise ValueError(f"the attention of layer {layer} holds nan: a query or key is not finite, or too "
                                  f"large for {dtype}")
             visit(layer, attention)
-            output[rows, :, :n] = heard
+            output[rows, :, :n] = message
         return output.to(dtype)
 
     return attend

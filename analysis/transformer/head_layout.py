@@ -11,10 +11,15 @@ from torch import Tensor
 from analysis.core.signatures import checked
 
 
-def check_blocks(name: str, rows: Tensor, blocks: int) -> None:
-    """Refuse a number of blocks that does not divide the width of rows."""
-    if blocks < 1 or rows.shape[-1] % blocks:
-        raise ValueError(f"blocks must divide the {rows.shape[-1]} columns of {name}, got {blocks}")
+def check_blocks(name: str, width: int, blocks: int) -> None:
+    """Refuse a number of blocks that does not divide the width of rows.
+
+    >>> check_blocks("rows", 12, 5)
+    Traceback (most recent call last):
+    ValueError: blocks must divide the 12 columns of rows, got 5
+    """
+    if blocks < 1 or width % blocks:
+        raise ValueError(f"blocks must divide the {width} columns of {name}, got {blocks}")
 
 
 @checked
@@ -72,7 +77,7 @@ def split(rows: Float[Tensor, "*batch row concatenated"], blocks: int) -> Float[
     <BLANKLINE>
             [[3.]]])
     """
-    check_blocks("rows", rows, blocks)
+    check_blocks("rows", rows.shape[-1], blocks)
     return rearrange(rows, "... row (block column) -> ... block row column", block=blocks)
 
 

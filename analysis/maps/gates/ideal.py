@@ -34,7 +34,7 @@ def closed(n: int, *, causal: bool = False, dtype: torch.dtype = torch.float64) 
 
 
 def directional(n: int, column: int, *, causal: bool = False, dtype: torch.dtype = torch.float64) -> Map:
-    r"""Build the directional gate ``S_V``: every query listens to key ``column`` alone (ledger B-39).
+    r"""Build the directional gate ``S_V``: every query attends to key ``column`` alone (ledger B-39).
 
     :math:`S V = \mathbf 1 (v^{c})^\top` has rank 1. With ``causal``, queries before ``column`` are uniform.
 
@@ -49,7 +49,7 @@ def directional(n: int, column: int, *, causal: bool = False, dtype: torch.dtype
 
 
 def open_gate(n: int, *, dtype: torch.dtype = torch.float64) -> Map:
-    """Build the open gate ``S_D``: the identity, every query listens to itself (ledger B-43).
+    """Build the open gate ``S_D``: the identity, every query attends to itself (ledger B-43).
 
     >>> open_gate(2)
     tensor([[1., 0.],
@@ -59,7 +59,7 @@ def open_gate(n: int, *, dtype: torch.dtype = torch.float64) -> Map:
 
 
 def backward(n: int, offset: int, *, causal: bool = False, dtype: torch.dtype = torch.float64) -> Map:
-    r"""Build the backward contextual gate ``S_sD``: query ``q`` listens to ``q - offset`` (ledger B-47).
+    r"""Build the backward contextual gate ``S_sD``: query ``q`` attends to ``q - offset`` (ledger B-47).
 
     The first ``offset`` rows have no such key and are uniform. The document writes :math:`S_{sD}^{(j)}` with
     ``j = offset + 1``: its shift is ``j - 1`` positions, not ``j``.
@@ -74,7 +74,7 @@ def backward(n: int, offset: int, *, causal: bool = False, dtype: torch.dtype = 
 
 
 def forward(n: int, offset: int, *, dtype: torch.dtype = torch.float64) -> Map:
-    r"""Build the forward contextual gate ``S_SD``: query ``q`` listens to ``q + offset`` (ledger B-52).
+    r"""Build the forward contextual gate ``S_SD``: query ``q`` attends to ``q + offset`` (ledger B-52).
 
     The last ``offset`` rows are uniform; the document's ``j`` is ``offset + 1``. A causal map has no such gate.
 
@@ -89,7 +89,7 @@ def forward(n: int, offset: int, *, dtype: torch.dtype = torch.float64) -> Map:
 
 def cluster(n: int, queries: range, keys: range, *, causal: bool = False,
             dtype: torch.dtype = torch.float64) -> Map:
-    r"""Build the cluster ``S_B``: ``queries`` listen evenly to ``keys``, each with weight :math:`1/k` (ledger B-55).
+    r"""Build the cluster ``S_B``: ``queries`` attend evenly to ``keys``, each with weight :math:`1/k` (ledger B-55).
 
     ``k`` is the number of keys (with ``causal``: of keys that the query sees; rows that see none are uniform).
 
@@ -103,16 +103,16 @@ def cluster(n: int, queries: range, keys: range, *, causal: bool = False,
             raise ValueError(f"{name} must be a non-empty range of step 1 within 0..{n}, got {span}")
     gate = closed(n, causal=causal, dtype=dtype)
     for query in queries:
-        seen = [key for key in keys if not causal or key <= query]
-        if seen:
+        visible = [key for key in keys if not causal or key <= query]
+        if visible:
             gate[query] = 0
-            gate[query, seen] = 1 / len(seen)
+            gate[query, visible] = 1 / len(visible)
     return gate
 
 
 def inverse_directional(n: int, query: int, keys: Sequence[int], *, causal: bool = False,
                         dtype: torch.dtype = torch.float64) -> Map:
-    r"""Build the inverse directional gate ``S_H``: one query listens evenly to a few ``keys`` (ledger B-68).
+    r"""Build the inverse directional gate ``S_H``: one query attends evenly to a few ``keys`` (ledger B-68).
 
     It is the mean of the instance gates of those keys (ledger B-70).
 
@@ -133,7 +133,7 @@ def inverse_directional(n: int, query: int, keys: Sequence[int], *, causal: bool
 
 
 def instance(n: int, query: int, key: int, *, causal: bool = False, dtype: torch.dtype = torch.float64) -> Map:
-    """Build the instance gate ``S_P``: one query listens to one key, all other rows are uniform (ledger B-59).
+    """Build the instance gate ``S_P``: one query attends to one key, all other rows are uniform (ledger B-59).
 
     >>> instance(2, 0, 1)
     tensor([[0.0000, 1.0000],

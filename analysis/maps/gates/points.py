@@ -11,21 +11,31 @@ import torch
 from torch import Tensor
 
 MOST = 12  # points sought in a row
-RATES = (8.0, 2.0, 0.5)  # the tail is read off where so many cells a row lie above
+RATES = (8.0, 2.0, 0.5)  # the tail is read off where so many cells per row lie above
 UNSURE = 3.0  # error of a row's spread, times sqrt(n)
 
 
 def find_points(deviates: Tensor, eligible: Tensor, level: float) -> tuple[Tensor, Tensor]:
     r"""Find points, alone in their row (instances) or with others (inverse directional rows).
 
-    With :math:`\lambda(z)` the number of cells above :math:`z` that chance puts into a row, the ``k`` largest of a row
-    are points if :math:`\lambda(z_{(k)})^k / k!` is below half of ``level`` divided by the rows (and, beyond one point,
-    by the ``k`` tried); the least decides.
+    With :math:`\lambda(z)` the number of cells above :math:`z` that chance puts into a row of :math:`n`
+    (:func:`log_rate`) and the row's largest deviates :math:`z_{(1)} \ge z_{(2)} \ge \dots`
+
+    .. math::
+
+        c_k = k \ln\lambda(z_{(k)} / \delta_k) - \ln k!, \qquad
+        \delta_1 = 1, \quad \delta_{k > 1} = 1 + \mathtt{UNSURE} / \sqrt n, \qquad
+        k^* = \operatorname{argmin}_{k \le \mathtt{MOST}} c_k
+
+    over the eligible cells. The :math:`k^*` largest are points if :math:`c_{k^*} < \ln\frac{\mathtt{level}}{2n}` for
+    :math:`k^* = 1`, or :math:`c_{k^*} < \ln\frac{\mathtt{level}}{2n\,\mathtt{MOST}}` for more: half of ``level`` is
+    shared by the rows, and beyond one point by the ``k`` that are tried. :math:`\delta` is there since an error of the
+    row's spread lifts all of its cells.
 
     Parameters
     ----------
     deviates
-        ``(map, query, key)``: log weights over their row's level, in units of its spread; ``-inf`` where taken.
+        ``(map, query, key)``: log weights over their row's level, in units of its spread; ``-inf`` on lines and blocks.
     eligible
         Which cells are large enough to be points at all.
 
@@ -43,36 +53,51 @@ def find_points(deviates: Tensor, eligible: Tensor, level: float) -> tuple[Tenso
     most = min(MOST, n)
     largest, keys = deviates.topk(most, dim=-1)
     k = torch.arange(1, most + 1, device=deviates.device, dtype=largest.dtype)
-    doubt = torch.where(k > 1, 1 + UNSURE / n**0.5, 1.0)  # an error of the row's spread lifts all of its cells
+    doubt = torch.where(k > 1, 1 + UNSURE / n**0.5, 1.0)
     chance = k * log_rate(largest, doubt) - torch.lgamma(k + 1)
     chance = chance.masked_fill(~eligible.gather(-1, keys), math.inf)
     least, count = chance.min(-1)
-    found = least < torch.where(count == 0, math.log(level / 2 / n), math.log(level / 2 / n / most))
+    unlikely = least < torch.where(count == 0, math.log(level / 2 / n), math.log(level / 2 / n / most))
     alone, together = torch.zeros_like(eligible), torch.zeros_like(eligible)
-    alone.scatter_(-1, keys[..., :1], (found & (count == 0))[..., None])
-    some = (found & (count > 0))[..., None] & (torch.arange(most, device=keys.device) <= count[..., None])
-    return alone, together.scatter_(-1, keys, some)
+    alone.scatter_(-1, keys[..., :1], (unlikely & (count == 0))[..., None])
+    several = (unlikely & (count > 0))[..., None] & (torch.arange(most, device=keys.device) <= count[..., None])
+    return alone, together.scatter_(-1, keys, several)
 
 
 def log_rate(largest: Tensor, doubt: float | Tensor = 1.0) -> Tensor:
-    r"""Return :math:`\ln\lambda(z)`, how many cells a row chance puts above each value over its ``doubt``.
+    r"""Return :math:`\ln\lambda(z)`, how many cells per row chance puts above each value over its ``doubt``.
 
-    The tail is normal, moved and stretched to go through the levels that 8, 2 and 1/2 cells a row exceed, and the more
-    drawn out the more the last of these lie apart. Never lighter than a normal tail of spread 1. Values are
-    ``(map, query, rank)``, the largest of each row.
+    The tail is normal, moved and stretched to go through the levels :math:`t_8, t_2, t_{1/2}` that 8, 2 and 1/2 cells
+    per row exceed, and drawn out the more the last of these lie apart. With :math:`u_r = \Phi^{-1}(1 - r/n)`, and
+    never a lighter tail than the normal of spread 1 (:math:`t_r \ge u_r`, :math:`t_2 - t_8 \ge u_2 - u_8`,
+    :math:`t_{1/2} - t_2 \ge u_{1/2} - u_2`):
+
+    .. math::
+
+        \lambda(z) = n\,\Phi(-u(z)), \qquad
+        x = \frac{z / \mathtt{doubt} - t_2}{t_{1/2} - t_2}, \qquad
+        u(z) = u_2 + \begin{cases}
+            (u_{1/2} - u_2)\, \ln(1 + bx) / \ln(1 + b) & x > 0 \\
+            (u_2 - u_8)\, x / \rho & x \le 0 \end{cases}
+
+    .. math::
+
+        \rho = \frac{t_2 - t_8}{t_{1/2} - t_2}, \qquad \kappa = \frac{u_{1/2} - u_2}{u_2 - u_8}, \qquad
+        b = \max\Bigl(\frac{2\,(1 - \rho\kappa)}{1 + \rho^2\kappa},\, 10^{-6}\Bigr)
+
+    so that :math:`u(t_r) = u_r` at all three. Values are ``(map, query, rank)``, the largest of each row.
     """
     n = largest.shape[1]
-    ranked = largest.flatten(1).sort(-1, descending=True).values
-    levels = (ranked[:, min(max(round(rate * n), 1), ranked.shape[1]) - 1] for rate in RATES)
+    descending = largest.flatten(1).sort(-1, descending=True).values
+    levels = (descending[:, min(max(round(rate * n), 1), descending.shape[1]) - 1] for rate in RATES)
     share = torch.tensor(RATES, dtype=torch.float64) / n
-    normal = [value.item() for value in torch.special.ndtri(1 - share.clamp_max(0.9))]
-    far, near, last = (value.nan_to_num(0.0, neginf=0.0).clamp_min(least)[:, None, None]
-                       for value, least in zip(levels, normal, strict=True))
-    d_far, d_last = normal[1] - normal[0], normal[2] - normal[1]
-    first, second = (near - far).clamp_min(d_far), (last - near).clamp_min(d_last)
-    ratio = first / second
-    bend = (2 * (1 - ratio * d_last / d_far) / (1 + ratio**2 * d_last / d_far)).clamp_min(1e-6)
-    over = (largest / doubt - near) / second
-    out = d_last * torch.log1p(bend * over.clamp_min(0)) / torch.log1p(bend)
-    deviate = normal[1] + torch.where(over > 0, out, d_far * over / ratio)
-    return math.log(n) + torch.special.log_ndtr(-deviate.double())
+    u_8, u_2, u_half = (value.item() for value in torch.special.ndtri(1 - share.clamp_max(0.9)))
+    t_8, t_2, t_half = (t.nan_to_num(0.0, neginf=0.0).clamp_min(u)[:, None, None]
+                        for t, u in zip(levels, (u_8, u_2, u_half), strict=True))
+    lower, upper = (t_2 - t_8).clamp_min(u_2 - u_8), (t_half - t_2).clamp_min(u_half - u_2)
+    rho, kappa = lower / upper, (u_half - u_2) / (u_2 - u_8)
+    b = (2 * (1 - rho * kappa) / (1 + rho**2 * kappa)).clamp_min(1e-6)
+    x = (largest / doubt - t_2) / upper
+    beyond = (u_half - u_2) * torch.log1p(b * x.clamp_min(0)) / torch.log1p(b)
+    u = u_2 + torch.where(x > 0, beyond, (u_2 - u_8) * x / rho)
+    return math.log(n) + torch.special.log_ndtr(-u.double())

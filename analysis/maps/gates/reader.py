@@ -182,9 +182,9 @@ def shuffle_rows(attention: Float[Tensor, "*batch query key"], generator: torch.
 def _check(attention: Tensor, causal: bool, level: float) -> Tensor:
     """Refuse what is no batch of attention maps; return it in a precision to compute in."""
     if not isinstance(attention, Tensor) or not attention.is_floating_point():
-        given = f"a tensor of {attention.dtype}" if isinstance(attention, Tensor) else type(attention).__name__
+        form = f"a tensor of {attention.dtype}" if isinstance(attention, Tensor) else type(attention).__name__
         raise TypeError("attention must be a torch tensor of floating-point weights (torch.as_tensor makes one), "
-                        f"got {given}")
+                        f"got {form}")
     if attention.ndim < 2 or attention.shape[-1] != attention.shape[-2] or attention.shape[-1] < SHORTEST \
             or attention.numel() == 0:
         raise ValueError(f"attention must be (..., n, n) with n at least {SHORTEST} (on shorter maps no line can be "

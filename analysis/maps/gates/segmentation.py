@@ -18,7 +18,7 @@ from analysis.maps.gates.shear import median_of_3, run_ends, skew, unskew
 ABOVE = 1.5  # a cell stands out above this many standard deviations (of log weight) over its row's middle
 LEAST = 0.05  # ... and by this part of a uniform weight
 COARSE = 4  # step of the second smoothing
-CALM = {1: (0.75, 1.17), COARSE: (0.4, 5.0)}  # by step: threshold for smoothed maps; evidence asked of a block
+CALM = {1: (0.75, 1.17), COARSE: (0.4, 5.0)}  # by step: threshold for smoothed maps; evidence that a block needs
 WHOLE = 0.9  # a column that stands out in this share of its rows runs from end to end
 COVERED = 0.75  # ... and so does one that a block covers from end to end with this share of the cells
 SHARE = 1 / 3  # a line is persistent if at least this share of its cells stands out
@@ -80,10 +80,11 @@ def read(maps: Tensor, causal: bool, level: float) -> dict[str, Tensor]:
     block = plain | (block & (plain.sum(-1, keepdim=True) >= 2))
     free = visible & ~block & ~column & ~diagonal
     deviates = (maps.clamp_min(TINY) / base).log() / noise.clamp_min(TINY)
-    told = free & (visible.sum(-1) >= min(ENOUGH, n))[:, None]  # early rows of causal maps see too few keys
-    alone, together = find_points(deviates.masked_fill(~free, -math.inf), told & (maps > base + 10 * least), level)
-    found = Segmentation(block, column, diagonal, alone, together, runs)
-    return tally(divide(maps, visible, found), visible, found)
+    wide = visible.sum(-1) >= min(ENOUGH, n)  # early rows of causal maps see too few keys
+    eligible = free & wide[:, None] & (maps > base + 10 * least)
+    alone, together = find_points(deviates.masked_fill(~free, -math.inf), eligible, level)
+    segments = Segmentation(block, column, diagonal, alone, together, runs)
+    return tally(divide(maps, visible, segments), visible, segments)
 
 
 def background(maps: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
@@ -92,15 +93,15 @@ def background(maps: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
     The spread is the smallest of three estimates from neighbouring quantiles, so neither a pattern on up to three
     quarters of the row nor a long tail towards zero counts as noise.
     """
-    seen = maps.masked_fill(~visible, math.nan)
-    half = seen.nanmedian(-1, keepdim=True).values
+    weights = maps.masked_fill(~visible, math.nan)
+    half = weights.nanmedian(-1, keepdim=True).values
 
     def middle(part: Tensor, otherwise: Tensor) -> Tensor:
-        median = torch.where(part, seen, math.nan).nanmedian(-1, keepdim=True).values
+        median = torch.where(part, weights, math.nan).nanmedian(-1, keepdim=True).values
         return torch.where(median.isnan(), otherwise, median)
 
-    upper, quarter = middle(seen > half, half), middle(seen < half, half)
-    eighth = middle(seen < quarter, quarter)
+    upper, quarter = middle(weights > half, half), middle(weights < half, half)
+    eighth = middle(weights < quarter, quarter)
     upper, half, quarter, eighth = (value.clamp_min(TINY).log() for value in (upper, half, quarter, eighth))
     noise = torch.minimum(torch.minimum(half - quarter, upper - half) / QUARTER,
                           (quarter - eighth) / (EIGHTH - QUARTER))
@@ -117,8 +118,8 @@ def find_lines(hits: Tensor, visible: Tensor, level: float) -> tuple[Tensor, Ten
     """
     length = visible.sum(-2)
     n = visible.shape[-2]
-    seen = visible.sum(-1).clamp_min(1)
-    p = (hits.sum(-1) / seen).clamp_min(1 / n).clamp_max(0.999)  # (map, query)
+    keys = visible.sum(-1).clamp_min(1)
+    p = (hits.sum(-1) / keys).clamp_min(1 / n).clamp_max(0.999)  # (map, query)
     share = hits.sum(-2) / length.clamp_min(1)
     expected = (p[..., None] * visible).sum(-2) / length.clamp_min(1)
     chance = length * divergence(share, expected)
@@ -148,10 +149,10 @@ def divergence(share: Tensor, expected: Tensor) -> Tensor:
     return torch.xlogy(share, share / expected) + torch.xlogy(1 - share, (1 - share) / (1 - expected))
 
 
-def find_blocks(hits: Tensor, visible: Tensor, level: float, asked: float, *, least_side: int) -> Tensor:
+def find_blocks(hits: Tensor, visible: Tensor, level: float, need: float, *, least_side: int) -> Tensor:
     """Find blocks among the hits of a smoothed map: large enough for chance, and not a band of long diagonals.
 
-    Smoothing makes neighbours alike, so the evidence asked for grows with ``ln(n)**2``, as was found on ``TUNING``.
+    Smoothing makes neighbours alike, so the evidence that a block needs grows with ``ln(n)**2``, as on ``TUNING``.
     """
     n = visible.shape[-1]
     left, right = run_ends(hits, -1)
@@ -160,7 +161,7 @@ def find_blocks(hits: Tensor, visible: Tensor, level: float, asked: float, *, le
     start, end = run_ends(skew(hits), -2)
     long = unskew(end - start - 1)
     p = (hits.sum(-1, keepdim=True) / visible.sum(-1)[:, None]).clamp(1 / n, 0.999)
-    unlikely = wide * high * -p.log() >= asked * math.log(n) ** 2 * -math.log(level)
+    unlikely = wide * high * -p.log() >= need * math.log(n) ** 2 * -math.log(level)
     large = (wide >= least_side) & (high >= least_side)
     return hits & large & unlikely & (long <= 2 * torch.maximum(wide, high))
 
@@ -178,33 +179,33 @@ def tall(block: Tensor, visible: Tensor) -> Tensor:
     return block & whole[..., None, :]
 
 
-def divide(maps: Tensor, visible: Tensor, found: Segmentation) -> dict[int, Tensor]:
+def divide(maps: Tensor, visible: Tensor, segments: Segmentation) -> dict[int, Tensor]:
     """Divide each cell's weight among the structures that cover it; keys are indices of ``GATES``, lines aside.
 
     The background is taken again, from the cells that nothing took. Where a line crosses a block, the block gets its
     level beside the line; where a column crosses a diagonal, each gets a share by its level elsewhere.
     """
-    taken = found.block | found.lines | found.alone | found.together
+    structure = segments.block | segments.lines | segments.alone | segments.together
     weight = torch.where(visible, maps, 0)
-    base = torch.where(visible & ~taken, maps, math.nan).nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
+    base = torch.where(visible & ~structure, maps, math.nan).nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
     ground = torch.minimum(weight, base)
     excess = weight - ground
 
-    plain = torch.where(found.block & ~found.lines, excess, math.nan).nanmedian(-1, keepdim=True).values
+    plain = torch.where(segments.block & ~segments.lines, excess, math.nan).nanmedian(-1, keepdim=True).values
     beside = torch.minimum(excess, plain.nan_to_num(0.0))
-    in_block = torch.where(found.block, torch.where(found.lines, beside, excess), 0)
+    in_block = torch.where(segments.block, torch.where(segments.lines, beside, excess), 0)
     rest = excess - in_block
-    by_column = torch.where(found.column, rest * cross_share(rest, found.column, found.diagonal), 0)
-    by_diagonal = torch.where(found.diagonal, rest - by_column, 0)
-    loose = torch.where(taken, 0, excess)
-    return {0: by_column, 1: by_diagonal, 4: in_block, 5: torch.where(found.alone, rest, 0),
-            6: torch.where(found.together, rest, 0), 7: ground, 8: loose}
+    by_column = torch.where(segments.column, rest * cross_share(rest, segments.column, segments.diagonal), 0)
+    by_diagonal = torch.where(segments.diagonal, rest - by_column, 0)
+    loose = torch.where(structure, 0, excess)
+    return {0: by_column, 1: by_diagonal, 4: in_block, 5: torch.where(segments.alone, rest, 0),
+            6: torch.where(segments.together, rest, 0), 7: ground, 8: loose}
 
 
-def tally(parts: dict[int, Tensor], visible: Tensor, found: Segmentation) -> dict[str, Tensor]:
+def tally(parts: dict[int, Tensor], visible: Tensor, segments: Segmentation) -> dict[str, Tensor]:
     """Add the parts up to scores, columns, offsets and rows, and name each cell after its largest part."""
-    told = (visible.sum(-1) > 1).to(parts[0])[:, None]  # a row that sees one key says nothing
-    scale = told / told.sum()
+    rows = (visible.sum(-1) > 1).to(parts[0])[:, None]  # a row that sees one key says nothing
+    scale = rows / rows.sum()
     parts = {gate: part * scale for gate, part in parts.items()}
     n = visible.shape[-1]
     offsets = skew(parts[1]).sum(-2)[..., 1:-1]
@@ -221,7 +222,7 @@ def tally(parts: dict[int, Tensor], visible: Tensor, found: Segmentation) -> dic
         cells = torch.where(wins, line if gate == 1 else gate, cells)
         most = torch.where(wins, parts[gate], most)
     patterns = sum(parts[gate] for gate in (0, 1, 4, 5, 6)).sum(-1)
-    return {"scores": scores, "columns": parts[0].sum(-2), "offsets": offsets, "runs": found.runs[..., 1:-1].long(),
+    return {"scores": scores, "columns": parts[0].sum(-2), "offsets": offsets, "runs": segments.runs[..., 1:-1].long(),
             "rows": parts[6].sum(-1), "clustered": parts[4].sum(-2), "residual": parts[8],
             "cells": cells.masked_fill(~visible, -1),
             "owned": (patterns > scale[:, 0] / 4).to(scores).mean(-1)}

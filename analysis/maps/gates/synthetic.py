@@ -19,7 +19,7 @@ HELD_OUT = ("ragged", "popular", "smooth", "low rank", "patchy")
 
 @dataclass(frozen=True)
 class Specimen:
-    """A map and the share of attention that each gate was given, in the order of ``GATES`` (noise under ``closed``)."""
+    """A map and the share of attention that each gate has, in the order of ``GATES`` (noise under ``closed``)."""
 
     attention: Float[np.ndarray, "query key"]
     truth: Float[np.ndarray, " gate"]
@@ -125,17 +125,17 @@ def draw(n: int, gates: Sequence[str], noise: str, rng: np.random.Generator, *, 
     """
     if n < 16:
         raise ValueError(f"n must be at least 16, got {n}")
-    attention, truth, told = np.zeros((n, n)), np.zeros(len(GATES)), int(causal)
+    attention, truth, first = np.zeros((n, n)), np.zeros(len(GATES)), int(causal)
     strength = rng.uniform(0.3, 0.9)
     shares = strength * rng.dirichlet(np.full(max(len(gates), 1), 3.0))
     for gate, share in zip(gates, shares, strict=False):
         part = place(gate, n, rng) * share * rng.beta(8, 2, size=(n, 1)) / 0.8
         part = np.tril(part) if causal else part
         attention += part
-        truth[GATES.index(gate)] += part[told:].sum() / (n - told)
+        truth[GATES.index(gate)] += part[first:].sum() / (n - first)
     over = np.maximum(attention.sum(1, keepdims=True), 1)
     attention, rest = attention / over, 1 - attention.sum(1, keepdims=True) / over
-    truth[GATES.index("closed")] = rest[told:].mean()
+    truth[GATES.index("closed")] = rest[first:].mean()
     truth[:7] *= (1 - truth[7]) / max(truth[:7].sum(), 1e-12)
     weights = draw_noise(noise, n, rng)
     if causal:
