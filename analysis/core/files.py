@@ -6,6 +6,7 @@ Everything that this package writes goes through here: models, records, states o
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -62,6 +63,26 @@ def make_writable(folder: str | Path) -> Path:
     except OSError as error:
         raise PermissionError(f"cannot write to {folder}: {error.strerror}") from None
     return folder
+
+
+@contextmanager
+def write_together(folder: str | Path) -> Iterator[Path]:
+    """Give a temporary folder within ``folder``; its files take their places there when all of them are written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with write_together(folder) as part:
+    ...         write_atomically(part / "a.txt", "one line")
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['a.txt']
+    """
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as part:
+        yield Path(part)
+        for file in sorted(Path(part).iterdir()):
+            file.chmod(0o644)
+            file.replace(Path(folder, file.name))
 
 
 def sha256(path: str | Path) -> str:

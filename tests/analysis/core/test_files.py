@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.core import files
-from analysis.core.files import MARK, Refused, claim_folder, write_atomically
+from analysis.core.files import MARK, Refused, claim_folder, write_atomically, write_together
 
 HOLD = ("import sys; from analysis.core.files import claim_folder\n"
         "with claim_folder(sys.argv[1], 'run'): print('held', flush=True); sys.stdin.read()")
@@ -85,3 +85,18 @@ def test_a_write_that_fails_leaves_the_file_and_no_other(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         write_atomically(path, "new")
     assert contents(tmp_path) == {"a.json": "old"}
+
+
+def test_what_is_written_together_is_all_there_or_nothing(tmp_path):
+    def half(folder):
+        (folder / "a").write_text("new")
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(OSError, match="No space"), write_together(tmp_path) as part:
+        half(part)
+    assert contents(tmp_path) == {"a": "old"}
+    with write_together(tmp_path) as part:
+        for name in "ab":
+            (part / name).write_text("new")
+    assert contents(tmp_path) == {"a": "new", "b": "new"}
