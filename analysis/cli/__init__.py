@@ -7,14 +7,24 @@ import argparse
 import os
 import pkgutil
 import re
+import shlex
 import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module, metadata
+from pathlib import Path
 from types import ModuleType
 
 from analysis.core import device
+from analysis.core.processes import Terminated, interrupt_on_signals
 from analysis.models import checkpoints
 
 DISTRIBUTION = "attention-taken-apart"
+PACKAGES = ("analysis", "book")
+EXPECTED = (LookupError, ValueError, OSError, AssertionError, ArithmeticError, MemoryError)
+"""What a command may raise on purpose: it becomes one line."""
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def build_parser(package: ModuleType, prog: str, description: str) -> argparse.ArgumentParser:
@@ -58,9 +68,94 @@ def name_missing_library(error: ModuleNotFoundError, extra: str) -> str:
     return f'{library} is not installed: pip install "{DISTRIBUTION}[{extra}]"'
 
 
-def main(package: ModuleType, prog: str, description: str, argv: list[str] | None = None, *,
+def parse(package: ModuleType, prog: str, description: str, argv: Sequence[str]) -> argparse.Namespace:
+    """Read the arguments of one subcommand; ``command_line`` is what repeats it.
+
+    Raises
+    ------
+    ValueError
+        If a value is empty, whichever option or argument it is of, or one of the sources is.
+    """
+    refuse_empty(argv)
+    arguments = build_parser(package, prog, description).parse_args(argv)
+    arguments.command_line = shlex.join([*prog.split(), *argv])
+    if arguments.sources and not all(source.strip() for source in arguments.sources.split(",")):
+        raise ValueError(f"--sources must name sources with one comma between two, got {arguments.sources!r}")
+    return arguments
+
+
+def refuse_empty(argv: Sequence[str]) -> None:
+    """Refuse a value that is empty or blank, as an unset variable of a shell gives it: it would mean something else.
+
+    Examples
+    --------
+    >>> refuse_empty(["census", "--model", ""])
+    Traceback (most recent call last):
+    ValueError: --model is empty: give a value, or leave it out
+    """
+    for before, word in zip(["", *argv], argv):
+        option, equals, value = word.partition("=")
+        name = option if equals and option.startswith("--") else before if before.startswith("--") else "an argument"
+        if not (value if equals and option.startswith("--") else word).strip():
+            raise ValueError(f"{name} is empty: give a value, or leave it out")
+
+
+def explain(error: BaseException) -> str:
+    """Say in one line what went wrong.
+
+    A sentence of this project stands as it is. Another library's does not know what was being done, so it gets its kind
+    and the line of ours that met it.
+
+    Examples
+    --------
+    >>> explain(FileNotFoundError(2, "No such file or directory", "genes.fasta"))
+    'genes.fasta: No such file or directory'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    frames = traceback.extract_tb(error.__traceback__)
+    mine = [frame for frame in frames if any(Path(frame.filename).is_relative_to(ROOT / name) for name in PACKAGES)]
+    if type(error) not in (KeyError, IndexError) and (not frames or mine[-1:] == frames[-1:]):
+        return str(error) or type(error).__name__
+    where = f" ({Path(mine[-1].filename).relative_to(ROOT)}, line {mine[-1].lineno})" if mine else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}{where}"
+
+
+def open_standard_streams() -> None:
+    """Open what the caller has closed (``>&-``) on the null device, so that nothing else gets its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+
+
+def start(arguments: argparse.Namespace) -> int:
+    """Settle what every subcommand has, then run it."""
+    if arguments.sources:
+        os.environ["ANALYSIS_SOURCES"] = arguments.sources
+    if arguments.download:
+        os.environ["ANALYSIS_DOWNLOAD"] = "1"
+    device.choose(arguments.device)  # a name that is no device, or no source, is refused in any command
+    checkpoints.chosen_sources()
+    return arguments.run(arguments) or 0
+
+
+def flush() -> None:
+    """Write what is still to be printed; where that fails, say so, and let the interpreter not try again."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        sys.stdout = None
+        open_standard_streams()
+        raise OSError(error.errno, error.strerror, "standard output") from None
+
+
+def main(package: ModuleType, prog: str, description: str, argv: Sequence[str] | None = None, *,
          extra: str = "models") -> int:
     """Run one subcommand; an expected failure prints one line and exits with 2.
+
+    Ctrl-C exits with 130 and SIGTERM with 143, once children have ended and temporary folders are removed.
 
     Parameters
     ----------
@@ -73,28 +168,28 @@ def main(package: ModuleType, prog: str, description: str, argv: list[str] | Non
     extra
         The extra of this project that brings what the subcommands need.
     """
+    open_standard_streams()
     try:
-        arguments = build_parser(package, prog, description).parse_args(argv)
-        if arguments.sources:
-            os.environ["ANALYSIS_SOURCES"] = arguments.sources
-        if arguments.download:
-            os.environ["ANALYSIS_DOWNLOAD"] = "1"
-        device.choose(arguments.device)  # a name that is no device, or no source, is refused in any command
-        checkpoints.chosen_sources()
-        status = arguments.run(arguments) or 0
-        sys.stdout.flush()
-        return status
+        with interrupt_on_signals():
+            status = start(parse(package, prog, description, sys.argv[1:] if argv is None else argv))
+            flush()
+            return status
     except BrokenPipeError:  # the reader of our output has left: `... | head`
         sys.stdout = None
         return 141
-    except (LookupError, ValueError, OSError, AssertionError, ArithmeticError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    except EXPECTED as error:
+        print(f"error: {explain(error)}", file=sys.stderr)
+        with suppress(OSError):
+            flush()
         return 2
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] in (__name__.split(".")[0], package.__name__.split(".")[0]):
             raise  # a fault of this project, which no installation mends
         print(f"error: {name_missing_library(error, extra)}", file=sys.stderr)
         return 2
+    except Terminated as signalled:
+        print(f"ended by {signalled}", file=sys.stderr)
+        return 128 + signalled.number
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

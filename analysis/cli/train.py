@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from analysis.core.files import claim_folder
+
 RUNS = Path("runs")
 VARIANTS = ("backbones", "batch", "pretrain")
 """Settings that only the variant classifiers have."""
@@ -106,7 +108,8 @@ def run(arguments) -> int:
              if getattr(arguments, name) is not None}
     if foreign := set(given) & set(VARIANTS) - set(recipe.options):
         raise ValueError(f"--{min(foreign)} is no setting of {arguments.name}")
-    card = recipe.train(out, device=arguments.device, resume=not arguments.fresh, **given)
+    with claim_folder(out, f"training of {arguments.name}"):
+        card = recipe.train(out, device=arguments.device, resume=not arguments.fresh, **given)
     for name, value in card.items():
         print(f"{name.replace('_', ' '):>18}  {f'{value:.4f}' if isinstance(value, float) else value}")
     variable = f"ANALYSIS_FOLDER_{arguments.name.upper().replace('-', '_')}"

@@ -6,10 +6,17 @@ Everything that this package writes goes through here: models, records, states o
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import IO
+
+MARK = ".attention-taken-apart"
+"""The file in a folder of results that says, in one word, what kind of results they are."""
+NAMED = 3
+"""Entries of a foreign folder that a refusal names."""
 
 
 def write_atomically(path: str | Path, content: bytes | str) -> None:
@@ -58,6 +65,26 @@ def make_writable(folder: str | Path) -> Path:
     return folder
 
 
+@contextmanager
+def write_together(folder: str | Path) -> Iterator[Path]:
+    """Give a temporary folder within ``folder``; its files take their places there when all of them are written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with write_together(folder) as part:
+    ...         write_atomically(part / "a.txt", "one line")
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['a.txt']
+    """
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as part:
+        yield Path(part)
+        for file in sorted(Path(part).iterdir()):
+            file.chmod(0o644)
+            file.replace(Path(folder, file.name))
+
+
 def sha256(path: str | Path) -> str:
     """Return the sha256 of a file's bytes; an unchanged file is read once."""
     stat = Path(path).stat()
@@ -88,3 +115,90 @@ def lock(path: str | Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)  # which releases the lock
+
+
+class Refused(OSError):
+    """A folder holds what this program did not write, or another process writes into it; the message names both."""
+
+
+@contextmanager
+def claim_folder(folder: str | Path, kind: str) -> Iterator[Path]:
+    """Hold a folder for results of one kind, so that nothing of anybody else is overwritten, and nothing by two.
+
+    The folder is made if it is missing. While it is held, another process is refused at once. A folder that gets
+    nothing is left as it was.
+
+    Parameters
+    ----------
+    folder
+        Where results are to be written: new, empty, or marked (:data:`MARK`) by an earlier claim of the same kind.
+    kind
+        What is written, in one word or a few, such as ``"census"``; it is in the mark and in the refusals.
+
+    Raises
+    ------
+    Refused
+        If the folder is neither new nor empty nor marked for this kind, or is being written into.
+    PermissionError
+        If it cannot be made or written to.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     with claim_folder(f"{parent}/results", "census") as folder:
+    ...         write_atomically(folder / "a.txt", "one line")
+    ...     with claim_folder(folder, "training"):
+    ...         pass
+    Traceback (most recent call last):
+    analysis.core.files.Refused: ... holds results of another kind ('census'): ...
+    """
+    folder = Path(folder)
+    is_new = not folder.exists()
+    make_writable(folder)
+    mark = folder / MARK
+    if (entries := _foreign(folder)) and not mark.is_file():
+        raise Refused(f"{folder} holds what was not written here: {_name_some(entries)}. Give a folder that is new or "
+                      f"empty, or one of an earlier {kind}")
+    with mark.open("a+", encoding="utf-8") as file:
+        _lock_at_once(file, f"another {kind} is writing into {folder}: wait for its end, or give another folder")
+        file.seek(0)
+        earlier = file.read().strip()
+        if earlier not in ("", kind):
+            raise Refused(f"{folder} holds results of another kind ({earlier[:40]!r}): give a folder that is new or "
+                          f"empty, or one of an earlier {kind}")
+        try:
+            file.write("" if earlier else f"{kind}\n")
+            file.flush()
+            yield folder
+        finally:
+            if not _foreign(folder):
+                mark.unlink(missing_ok=True)
+                if is_new:
+                    with suppress(OSError):  # someone has put something there just now
+                        folder.rmdir()
+
+
+def _foreign(folder: Path) -> list[str]:
+    """Return the names of everything in a folder but its mark."""
+    return sorted(entry.name for entry in folder.iterdir() if entry.name != MARK)
+
+
+def _name_some(entries: list[str]) -> str:
+    more = f" and {len(entries) - NAMED} more" if len(entries) > NAMED else ""
+    return ", ".join(name if name.isprintable() else repr(name) for name in entries[:NAMED]) + more
+
+
+def _lock_at_once(file: IO, refusal: str) -> None:
+    """Lock an open file until it is closed, or refuse; without fcntl (Windows) there is no lock."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        still_there = os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
+    except (BlockingIOError, FileNotFoundError):  # held, or removed by the one who held it
+        still_there = False
+    if not still_there:
+        raise Refused(refusal)

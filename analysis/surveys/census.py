@@ -5,6 +5,7 @@ studies share it. All sums are whole numbers, so processes may share the texts a
 """
 
 import string
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,7 +45,14 @@ class Census(streaming.Sums):
         How many there are in all, over all processes.
     layers, heads, positions
         Of the model.
+
+    Attributes
+    ----------
+    seconds
+        What counting took in this process, interruptions left out.
     """
+
+    seconds = 0.0
 
     def __init__(self, texts: int, layers: int, heads: int, positions: int, device: torch.device | str = "cpu"):
         """Start with nothing counted."""
@@ -116,7 +124,9 @@ def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, shar
                     model.device)
     biases = extraction.query_biases(model)
     mine = range(share[0], len(texts), share[1])
-    done = census_state.restore(state, census, identity) if state else 0
+    done, before = census_state.restore(state, census, identity) if state else (0, 0.0)
+    began = time.perf_counter()
+    census.seconds = before
     for count, index in enumerate(mine[done:], done + 1):
         inputs = tokenizer(texts[index], truncation=True, max_length=config.max_position_embeddings,
                            return_tensors="pt").to(model.device)
@@ -126,8 +136,9 @@ def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, shar
         kinds = token_kinds(tokenizer, ids[0].tolist()).to(model.device)
         with torch.no_grad(), attention_hooks.with_attention(model, _Reader(census, index, kinds, biases)):
             model(**inputs)
+        census.seconds = before + time.perf_counter() - began
         if state:
-            census_state.save(state, census, identity, count)
+            census_state.save(state, census, identity, count, census.seconds)
     return census
 
 

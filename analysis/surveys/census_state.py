@@ -20,16 +20,16 @@ def identity(model: dict, texts: Sequence[str], share: tuple[int, int], control:
     return hashlib.sha256(json.dumps([model, list(texts), share, control, code]).encode()).hexdigest()
 
 
-def save(path: Path, sums: Sums, name: str, done: int) -> None:
-    """Write the sums and how many texts are in them; first under a temporary name, then renamed."""
+def save(path: Path, sums: Sums, name: str, done: int, seconds: float = 0.0) -> None:
+    """Write the sums, how many texts are in them and what they took; first under a temporary name, then renamed."""
     from safetensors.torch import save as packed
 
     write_atomically(path, packed({key: total.cpu().contiguous() for key, total in sums.state.items()},
-                                  metadata={"identity": name, "done": str(done)}))
+                                  metadata={"identity": name, "done": str(done), "seconds": repr(float(seconds))}))
 
 
-def restore(path: Path, sums: Sums, name: str) -> int:
-    """Fill the sums from a file, if there is one; return how many texts are in them.
+def restore(path: Path, sums: Sums, name: str) -> tuple[int, float]:
+    """Fill the sums from a file, if there is one; return how many texts are in them and the seconds that they took.
 
     Raises
     ------
@@ -39,11 +39,11 @@ def restore(path: Path, sums: Sums, name: str) -> int:
     from safetensors import SafetensorError, safe_open
 
     if not path.exists():
-        return 0
+        return 0, 0.0
     try:
         with safe_open(path, framework="pt") as file:
             header, kept = file.metadata() or {}, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        done = int(header["done"])
+        done, seconds = int(header["done"]), float(header["seconds"])
         if header["identity"] == name:
             for key, total in sums.state.items():
                 check_fit(key, kept[key], total.shape, "the census", total.cpu())
@@ -53,4 +53,4 @@ def restore(path: Path, sums: Sums, name: str) -> int:
     if header["identity"] != name:
         raise ValueError(f"{path} is the state of another census (other texts, model, share or code): delete it to "
                          "begin anew, or write elsewhere")
-    return done
+    return done, seconds

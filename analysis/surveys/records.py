@@ -105,8 +105,12 @@ def data_folder(name: str) -> Path | None:
     return None
 
 
-def write(experiment: Experiment, where: torch.device | None, folder: Path) -> Path:
-    """Compute an experiment and write its record: first under temporary names, then renamed."""
+def write(experiment: Experiment, where: torch.device | None, folder: Path,
+          about: Mapping[str, object] | None = None) -> Path:
+    """Compute an experiment and write its record: first under temporary names, then renamed.
+
+    ``about`` goes into the provenance, in place of what stands there under the same names.
+    """
     if absent := experiment.missing():
         raise checkpoints.NotFound(f"{experiment.name} needs {', '.join(absent)}")
     make_writable(folder)
@@ -131,6 +135,7 @@ def write(experiment: Experiment, where: torch.device | None, folder: Path) -> P
             "device": device.describe(where),
             "seconds": round(seconds, 2),
             "command": experiment.command,
+            **(about or {}),
         },
     }
     body["sha256"] = _seal(body)

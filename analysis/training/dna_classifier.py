@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from analysis.core.files import make_writable, write_atomically
+from analysis.core.files import make_writable, write_together
 from analysis.data.dna.fasta import Gene
 from analysis.data.dna.kmers import build_tokenizer, kmers, load_tokenizer, words
 from analysis.data.dna.reference import ACCESSION, fetch_reference
@@ -274,13 +274,14 @@ def _publish(out: Path, model, data: Data, report: dict, run: loop.Run) -> None:
     """Write the model in half precision, its tokenizer, the card and the trace."""
     replaced = {name: tensor.half().contiguous() for name, tensor in model.state_dict().items()}
     from safetensors.torch import save
-    model.config.save_pretrained(out)
-    data.tokenizer.save_pretrained(out)
-    write_atomically(out / "model.safetensors", save(replaced, metadata={"format": "pt"}))
-    write_atomically(out / "report.json", json.dumps(report, indent=1) + "\n")
-    np.savez_compressed(out / "trace.npz", loss=run.losses, **run.trace)
-    write_atomically(out / "SHA256SUMS", f"{hashlib.sha256((out / 'model.safetensors').read_bytes()).hexdigest()}  "
-                                   "model.safetensors\n")
+    content = save(replaced, metadata={"format": "pt"})
+    with write_together(out) as folder:
+        model.config.save_pretrained(folder)
+        data.tokenizer.save_pretrained(folder)
+        (folder / "model.safetensors").write_bytes(content)
+        (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        np.savez_compressed(folder / "trace.npz", loss=run.losses, **run.trace)
+        (folder / "SHA256SUMS").write_text(f"{hashlib.sha256(content).hexdigest()}  model.safetensors\n")
 
 
 def load(folder: str | Path):

@@ -21,7 +21,6 @@ What a probe measures is mathematics and belongs above; this module only calls i
 import hashlib
 import json
 import platform
-import tempfile
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -34,7 +33,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from analysis.core import device as devices
-from analysis.core.files import make_writable
+from analysis.core.files import make_writable, write_together
 from analysis.data import texts
 from analysis.training import loop
 
@@ -198,14 +197,17 @@ def read_trace(folder: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
 
 
 def _publish(out: Path, model: nn.Module, tokenizer, card: dict, trace: Mapping[str, np.ndarray]) -> None:
-    """Write everything into a temporary folder beside, then rename file by file."""
+    """Write everything into a temporary folder, then rename file by file."""
+    from safetensors import SafetensorError
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     arrays = {key: value.astype(np.float32) if value.dtype == np.float64 else value for key, value in trace.items()}
-    with tempfile.TemporaryDirectory(dir=out, prefix=".part") as part:
-        folder = Path(part)
-        model.save_pretrained(folder)
+    with write_together(out) as folder:
+        try:
+            model.save_pretrained(folder)
+        except SafetensorError as error:  # a full disk, in words of that library
+            raise OSError(f"the model cannot be written to {out}: {error}") from error
         tokenizer.save_pretrained(folder)
         np.savez_compressed(folder / "trace.npz", **arrays)
         axes = {key: list(value.shape) for key, value in arrays.items()}
@@ -214,9 +216,6 @@ def _publish(out: Path, model: nn.Module, tokenizer, card: dict, trace: Mapping[
         files = sorted(folder.iterdir())
         sums = (f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
         (folder / "SHA256SUMS").write_text("".join(sums))
-        for file in sorted(folder.iterdir()):
-            file.chmod(0o644)
-            file.replace(out / file.name)
 
 
 _CARD = """---

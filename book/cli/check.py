@@ -1,15 +1,19 @@
-"""Recompute every record whose inputs are here, and fail where one differs beyond its tolerance."""
+"""Recompute every record whose inputs are here, and fail where one differs beyond its tolerance.
+
+Of the book's own records, each must be there, and all that the manifest names must be as it says.
+"""
 
 from pathlib import Path
 
+from analysis.cli import explain
 from analysis.core import device
 from analysis.surveys import records
-from book.publish import experiments
+from book.publish import experiments, manifest
 
 
 def add_arguments(parser):
     """Take the records' names and a limit on the minutes of each."""
-    parser.add_argument("names", nargs="*", metavar="EXPERIMENT", help="default: all that have a record")
+    parser.add_argument("names", nargs="*", metavar="EXPERIMENT", help="default: all that must have a record")
     parser.add_argument("--longest", type=float, default=float("inf"), metavar="MINUTES",
                         help="skip what takes longer than this on two cores")
     parser.add_argument("--folder", type=Path, default=experiments.FOLDER, help="where the records are")
@@ -18,28 +22,47 @@ def add_arguments(parser):
 def run(arguments) -> int:
     """Print one line a record; exit with 1 if any differs or is not whole."""
     from tqdm import tqdm
-    names = arguments.names or [name for name in experiments.modules()
-                               if (arguments.folder / f"{name}.json").exists()]
-    if not names:
-        raise FileNotFoundError(f"there is no record in {arguments.folder}: nothing was checked")
-    failed = 0
-    for name in (bar := tqdm(names, unit="record", leave=False, disable=None)):
-        bar.set_postfix_str(name)
-        message, agrees = _check(name, arguments)
+    if not arguments.longest >= 0:  # nor is nan
+        raise ValueError(f"--longest must be minutes, 0 or more, got {arguments.longest}")
+    ours = arguments.folder.resolve() == experiments.FOLDER.resolve()
+    specs = [experiments.find(name) for name in arguments.names or _expected(arguments.folder, ours)]
+    failed = _check_manifest(arguments.names) if ours else 0
+    for spec in (bar := tqdm(specs, unit="record", leave=False, disable=None)):
+        bar.set_postfix_str(spec.name)
+        message, agrees = _check(spec, arguments)
         failed += not agrees
-        bar.write(f"{'ok  ' if agrees else 'FAIL'} {name}: {message}")
+        bar.write(f"{'ok  ' if agrees else 'FAIL'} {spec.name}: {message}")
     return 1 if failed else 0
 
 
-def _check(name: str, arguments) -> tuple[str, bool]:
-    spec = experiments.find(name)
+def _expected(folder: Path, ours: bool) -> list[str]:
+    """Name what must have a record here: in the book's own folder, every experiment that awaits nothing."""
+    names = [name for name in experiments.modules()
+             if (folder / f"{name}.json").exists() or (ours and not experiments.find(name).awaits)]
+    if not names:
+        raise FileNotFoundError(f"there is no record in {folder}: nothing was checked")
+    return names
+
+
+def _check_manifest(names: list[str]) -> int:
+    """Print one line for each file that is not as the manifest has it, and return how many there are."""
+    wrong = manifest.differences(only=names)
+    for line in wrong:
+        print(f"FAIL {line}; if the change is meant: {manifest.REMEDY}")
+    if not wrong:
+        print(f"ok   {manifest.NAME}: every file is the one that it names")
+    return len(wrong)
+
+
+def _check(spec: records.Experiment, arguments) -> tuple[str, bool]:
+    """Return what there is to say of a record, and whether it is right; whatever goes wrong, the next one follows."""
     try:
-        record = records.load(name, arguments.folder)
+        record = records.load(spec.name, arguments.folder)
         if absent := spec.missing():
             return f"whole; not recomputed, needs {', '.join(absent)}", True
         if spec.minutes > arguments.longest:
             return f"whole; not recomputed, takes about {spec.minutes:g} min", True
         records.compare(spec.compute(device.choose(arguments.device)), record)
-    except (records.BadRecord, records.Disagrees) as error:
-        return str(error), False
+    except Exception as error:
+        return explain(error), False
     return "recomputed, agrees", True

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from analysis.core.files import lock
+from analysis.core.processes import run_child
 from book.publish import costs, execution
 
 HTML = execution.BUILD / "html"
@@ -25,7 +26,7 @@ def execute(names: list[str], *, compare: bool = False, again: bool = False, dev
                "--nbval-cell-timeout", "600", "--nbval-kernel-startup-timeout", "180",
                "--nbval-sanitize-with", "tests/nbval.cfg", *(["--again"] if again else []),
                *(["--book-device", device] if device else []), *targets]
-    status = subprocess.run(command, cwd=execution.ROOT, check=False).returncode
+    status = run_child(command, cwd=execution.ROOT).returncode
     return 0 if status == 5 else status
 
 
@@ -45,7 +46,7 @@ def render() -> int:
         RENDERED.write_text(inputs.hexdigest(), encoding="utf-8")
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()",
                "build", ".", "-W", "--keep-going", "-q"]
-    status = subprocess.run(command, cwd=execution.ROOT, check=False).returncode
+    status = run_child(command, cwd=execution.ROOT).returncode
     if status == 0:
         UNFINISHED.unlink()
     return status

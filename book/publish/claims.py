@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from book.publish import ledger
+from book.publish import ledger, phrases
 from book.publish.ledger import BadLedger, Verdict
 
 
@@ -102,10 +102,13 @@ class NoVerdict:
     inputs: str
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        return {"text/plain": f"{self.id} not here: {self._sentence(self.inputs)}",
+                "text/markdown": f"**{self.id} · not here.** {self._sentence(phrases.as_text(self.inputs))}"}
+
+    def _sentence(self, inputs: str) -> str:
         fails = "does not hold" if self.outcome.decided else "cannot be told"
-        text = (f"The book's verdict is '{self.outcome.verdict}'. With {self.inputs} what it rests on {fails}; "
+        return (f"The book's verdict is '{self.outcome.verdict}'. With {inputs} what it rests on {fails}; "
                 f"the same computation gives: {self.outcome.evidence}")
-        return {"text/plain": f"{self.id} not here: {text}", "text/markdown": f"**{self.id} · not here.** {text}"}
 
 
 def verdicts(study: ModuleType, measured: Any) -> None:

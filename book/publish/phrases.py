@@ -1,5 +1,6 @@
-"""Numbers as phrases, written in one way on all pages."""
+"""Numbers as phrases, written in one way on all pages; and names from outside as text that marks nothing up."""
 
+import re
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -44,3 +45,27 @@ def with_interval(estimate: Estimate, form: str = ".2f") -> str:
     '0.50 (0.41 to 0.59)'
     """
     return f"{estimate.value:{form}} ({estimate.low:{form}} to {estimate.high:{form}})"
+
+
+def as_code(text: str) -> str:
+    """Write a text as code within a line of Markdown, whatever backticks or ends of lines it holds.
+
+    Examples
+    --------
+    >>> as_code("my texts.txt"), as_code("a`b")
+    ('`my texts.txt`', '`` a`b ``')
+    """
+    line = " ".join(text.splitlines())
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    return f"{fence} {line} {fence}" if "`" in line else f"{fence}{line}{fence}"
+
+
+def as_text(text: str) -> str:
+    """Write a text within a line of Markdown so that none of its characters marks anything up.
+
+    Examples
+    --------
+    >>> print(as_text("my_model*"))
+    my\\_model\\*
+    """
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.splitlines()))

@@ -2,26 +2,32 @@
 
 ``python -m book run`` calls this. The folder gets ``<chapter>.ipynb`` (executed), ``html/`` (the page, with
 notation, glossary and references beside it) and ``run.json`` (the parameters, versions, seconds). Both are made under
-temporary names and renamed when they are whole.
+temporary names and renamed when they are whole. Nothing that was not written here is ever replaced.
 """
 
+import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from analysis.core.files import make_writable, write_json
-from book.publish import execution, parameters
+from analysis.core.files import Refused, claim_folder, write_json
+from analysis.core.processes import run_child
+from book.publish import execution, parameters, phrases
 
 BESIDE = ("notation", "glossary", "references")  # pages that a chapter refers to and that cost nothing
 COPIED = ("book/__init__.py", "book/_ext", "book/publish", "book/_templates", "book/assets", "book/references.bib",
           "book/claims.yml", "_config.yml", "analysis")  # so that nothing is read from the book's own build
 CELL_TIMEOUT = 3600
+UNFINISHED = ".unfinished-"
 
 
 class Failed(ValueError):
@@ -62,12 +68,33 @@ def execute(notebook, chapter: str, timeout: int = CELL_TIMEOUT) -> None:
                                 on_cell_executed=done, extra_arguments=["--log-level=ERROR"],
                                 resources={"metadata": {"path": str(execution.ROOT / "book")}})
         try:
-            client.execute()
+            wait_for(client)
         except CellExecutionError as error:
             raise Failed(f"{chapter}, cell {at} of {len(number)}: {reason(error)}") from None
         except (CellTimeoutError, DeadKernelError) as error:
             raise Failed(f"{chapter}, cell {at} of {len(number)}: {str(error).strip().splitlines()[0]}"
                          ) from None
+
+
+def wait_for(client) -> None:
+    """Execute in a thread, where nbclient leaves signals to this process; where they interrupt it, end the kernel."""
+    with ThreadPoolExecutor(1) as pool:
+        execution_of_cells = pool.submit(client.execute)
+        try:
+            execution_of_cells.result()
+        except KeyboardInterrupt:
+            end_kernel(client, execution_of_cells)
+            raise
+
+
+def end_kernel(client, execution_of_cells: Future) -> None:
+    """Kill the kernel and what it has started, which ends the execution."""
+    while not execution_of_cells.done():
+        process = getattr(getattr(client.km, "provisioner", None), "process", None)
+        if process is not None and process.poll() is None:
+            with suppress(ProcessLookupError):  # it has just ended by itself
+                os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+        wait([execution_of_cells], timeout=0.1)
 
 
 def reason(error) -> str:
@@ -79,7 +106,8 @@ def reason(error) -> str:
 
 def announce(notebook, values: dict[str, str]) -> None:
     """Say below the title what this page was executed with."""
-    inputs = ", ".join(f"{name.lower()} `{value}`" for name, value in values.items()) or "the book's own inputs"
+    inputs = ", ".join(f"{name.lower()} {phrases.as_code(value)}" for name, value in values.items())
+    inputs = inputs or "the book's own inputs"
     note = (f"\n\n```{{admonition}} Executed apart from the book\n:class: important\nWith {inputs}. Sentences of the "
             "text speak of the book's own model; numbers in them, figures and tables are of this execution, unless "
             "the page says that they come from a record.\n```\n")
@@ -122,17 +150,25 @@ def project(folder: Path, notebook, chapter: str) -> Path:
 
 def render(folder: Path) -> Path:
     """Build the pages; references to other chapters have no target here, so warnings are not shown."""
-    made = subprocess.run([sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", ".", "-q"],
-                          cwd=folder, check=False, capture_output=True, text=True)
+    made = run_child([sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", ".", "-q"],
+                     cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if made.returncode or not (folder / "_build" / "html" / "index.html").exists():
         raise Failed(f"the page could not be rendered: {(made.stderr or made.stdout).strip()[-2000:]}")
     return folder / "_build" / "html"
 
 
+def check_places(out: Path, chapter: str) -> None:
+    """Refuse a link, or a file where a folder belongs, before anything is computed: it was not written here."""
+    for name, belongs in (("html", Path.is_dir), (f"{chapter}.ipynb", Path.is_file), ("run.json", Path.is_file)):
+        place = out / name
+        if place.is_symlink() or (place.exists() and not belongs(place)):
+            raise Refused(f"{place} is in the way: no earlier run wrote it so. Move it, or give another folder")
+
+
 def replace(new: Path, old: Path) -> None:
-    """Put a finished file or folder in the place of the one before."""
+    """Put a finished file or folder in the place of the one before, which moves to where the new one was made."""
     if old.is_dir():
-        shutil.rmtree(old)
+        old.replace(new.with_name(f"{new.name}-before"))
     new.replace(old)
 
 
@@ -156,12 +192,23 @@ def run(chapter: str, out: Path, values: dict[str, str], *, html: bool = True) -
         If the chapter has no parameter of that name.
     Failed
         If a cell of the chapter raised.
+    Refused
+        If the folder holds what an earlier run of this chapter did not write, or another run writes into it.
     """
+    notebook = parameters.inject(read(chapter), values) if values else read(chapter)
+    with claim_folder(out, f"run of {chapter}"):
+        check_places(out, chapter)
+        for left_over in out.glob(f"{UNFINISHED}*"):  # of a run that was killed
+            shutil.rmtree(left_over, ignore_errors=True)
+        execute_into(out, notebook, chapter, values, html=html)
+    return out
+
+
+def execute_into(out: Path, notebook, chapter: str, values: dict[str, str], *, html: bool) -> None:
+    """Execute and render in a temporary folder, then put the results in their places."""
     import nbformat
 
-    notebook = parameters.inject(read(chapter), values) if values else read(chapter)
-    out = make_writable(out)
-    with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=out) as work:
+    with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=out) as work:
         execution.environment(Path(work) / "private")
         subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=False, capture_output=True)
         start = time.perf_counter()
@@ -178,4 +225,3 @@ def run(chapter: str, out: Path, values: dict[str, str], *, html: bool = True) -
         settings = {name.lower(): values.get(name) for name in ("MODEL", "TEXTS", "DEVICE")}
         write_json(out / "run.json", {"chapter": chapter, **settings, "seconds": round(seconds, 1),
                                       "versions": versions})
-    return out

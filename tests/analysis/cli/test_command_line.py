@@ -1,16 +1,21 @@
 """The command line of the library: what it prints, its exit status, and that importing the package stays light."""
 
+import json
 import pkgutil
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from analysis import cli
 from analysis.__main__ import main
+from analysis.cli import train
 from analysis.core import device
-from analysis.models import pretrained
+from analysis.core.files import claim_folder
+from analysis.models import checkpoints, pretrained
 from analysis.training import dna_classifier, gpt2_mini, loop
 
 ROOT = Path(__file__).parents[3]
@@ -145,3 +150,76 @@ def test_import_needs_no_transformers_and_no_network():
             "analysis.models.checkpoints, analysis.models.parameters; "
             "print(sorted({'transformers', 'matplotlib', 'huggingface_hub', 'scipy'} & set(sys.modules)))")
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.fixture
+def toy(monkeypatch, tmp_path):
+    """Train a toy that writes one file, in an empty folder."""
+    def write(out, **options):
+        (out / "model.safetensors").write_text("of the toy")
+        return {"seed": options.get("seed", 0)}
+
+    monkeypatch.setitem(train.TRAINABLE, "induction", train.Recipe("a toy", write))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_training_writes_into_a_folder_of_its_own_kind_only(toy, tmp_path, capsys):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "model.safetensors").write_text("of others")
+    assert main(["train", "induction", "--out", "theirs"]) == 2
+    assert "theirs holds what was not written here: model.safetensors" in capsys.readouterr().err
+    assert (tmp_path / "theirs" / "model.safetensors").read_text() == "of others"
+    assert main(["train", "induction"]) == main(["train", "induction", "--seed", "1"]) == 0
+    with claim_folder("runs/induction", "training of induction"):
+        assert main(["train", "induction"]) == 2
+    assert "another training of induction is writing into runs/induction" in capsys.readouterr().err
+    with claim_folder("runs/other", "census"):
+        (tmp_path / "runs" / "other" / "a").touch()
+    assert main(["train", "induction", "--out", "runs/other"]) == 2
+
+
+@pytest.mark.parametrize(("package", "prog"), [("analysis", "python -m analysis"), ("book", "python -m book")])
+def test_an_empty_value_is_refused_for_every_option_of_every_command(package, prog, capsys):
+    package = import_module(f"{package}.cli")
+    top = cli.build_parser(package, prog, "")
+    commands = next(action for action in top._actions if action.dest == "command").choices
+    options = [(name, action.option_strings[-1]) for name, command in commands.items() for action in command._actions
+               if action.option_strings and action.nargs != 0]
+    assert len(options) > 2 * len(commands)
+    for name, option in options:
+        for words in ([option, ""], [option, " "], [f"{option}="], [f"{option}= "]):
+            assert cli.main(package, prog, "", [name, *words]) == 2
+            assert capsys.readouterr().err == f"error: {option} is empty: give a value, or leave it out\n"
+        assert cli.main(package, prog, "", [name, ""]) == 2
+        assert capsys.readouterr().err == "error: an argument is empty: give a value, or leave it out\n"
+
+
+def test_values_with_an_equals_sign_or_a_dash_are_no_empty_values():
+    cli.refuse_empty(["run", "gates", "--model=a=", "-", "--", "b=", "--no-html"])
+
+
+@pytest.mark.parametrize(("error", "line"), [
+    (FileNotFoundError(2, "No such file or directory", "a.fasta"), "a.fasta: No such file or directory"),
+    (OSError(28, "No space left on device"), "No space left on device"),
+    (PermissionError("cannot write to /x: Read-only file system"), "cannot write to /x: Read-only file system"),
+    (ValueError("a sentence of ours"), "a sentence of ours"),
+    (MemoryError(), "MemoryError"),
+])
+def test_what_went_wrong_is_said_in_a_line(error, line):
+    assert cli.explain(error) == line
+
+
+def test_sentences_of_other_libraries_name_their_kind_and_the_line_that_met_them(monkeypatch, capsys):
+    for fault, kind in ((lambda: {}["layers"], "KeyError: 'layers'"),
+                        (lambda: json.loads("{"), "JSONDecodeError: Expecting property name")):
+        monkeypatch.setattr(checkpoints, "find", lambda name, fault=fault: fault())
+        assert main(["classify", "genes.fasta"]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"error: {kind}")
+        assert re.search(r" \(analysis/cli/classify\.py, line \d+\)\n$", said)
+
+
+@pytest.mark.parametrize("sources", [",", "folder,", "folder,,hub"])
+def test_an_empty_source_is_refused(sources, capsys):
+    assert main(["list", "--sources", sources]) == 2
+    assert "--sources must name sources with one comma between two" in capsys.readouterr().err

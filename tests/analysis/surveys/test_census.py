@@ -253,7 +253,7 @@ def test_the_identity_of_a_census_knows_what_is_counted():
 def test_a_state_of_other_sizes_is_refused_and_not_spread_out(tmp_path):
     kept = exact_sums.Moments((1,))
     kept.add(torch.ones(1))
-    census_state.save(tmp_path / "state", kept, "name", 1)
-    assert census_state.restore(tmp_path / "state", exact_sums.Moments((1,)), "name") == 1
+    census_state.save(tmp_path / "state", kept, "name", 1, 2.5)
+    assert census_state.restore(tmp_path / "state", exact_sums.Moments((1,)), "name") == (1, 2.5)
     with pytest.raises(ValueError, match=r"sum must be \(3,\).*delete it"):
         census_state.restore(tmp_path / "state", exact_sums.Moments((3,)), "name")

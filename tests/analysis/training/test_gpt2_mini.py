@@ -4,6 +4,8 @@ import functools
 
 import numpy as np
 import pytest
+import torch
+from safetensors import SafetensorError
 
 from analysis.__main__ import main
 from analysis.data import texts
@@ -133,3 +135,14 @@ def test_settled_wants_it_for_good():
     assert settled(steps, rho) == 4
     assert settled(steps[:3], rho[:3]) == -1
     assert settled(steps, np.full((5, 2), np.nan)) == -1
+
+
+def test_a_full_disk_while_the_model_is_written_leaves_nothing_and_says_so(tmp_path):
+    def full(folder):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    model = torch.nn.Identity()
+    model.save_pretrained = full
+    with pytest.raises(OSError, match=r"the model cannot be written to .*: .*No space left on device"):
+        gpt2_mini._publish(tmp_path, model, None, {}, {})
+    assert list(tmp_path.iterdir()) == []

@@ -23,6 +23,7 @@ def folder(tmp_path, monkeypatch):
         return outcome
 
     monkeypatch.setattr(build.subprocess, "run", run)
+    monkeypatch.setattr(build, "run_child", run)
     outcome.path = tmp_path
     return outcome
 

@@ -3,13 +3,16 @@
 import hashlib
 import json
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from analysis.core.files import MARK, Refused, claim_folder
 from book.__main__ import main
 from book.publish import execution
 from book.publish import run as runs
@@ -36,6 +39,16 @@ print(double(21))
 """
 RUN = ("import json, sys; from pathlib import Path; from book.publish import run\n"
        "run.run('my-tiny', Path(sys.argv[1]), json.loads(sys.argv[2]), html=False)")
+
+ENDED = ("import json, sys; from pathlib import Path\n"
+         "from analysis.core.processes import interrupt_on_signals; from book.publish import run\n"
+         "with interrupt_on_signals(): run.run('my-tiny', Path(sys.argv[1]), {}, html=False)")
+SLEEPS = """
+import os, pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+pathlib.Path("../pids").write_text(f"{os.getpid()} {child.pid}")
+time.sleep(300)
+"""
 
 
 @pytest.fixture
@@ -66,7 +79,7 @@ def test_a_chapter_is_executed_with_its_parameters_and_the_book_is_not_touched(b
     result = execute(book, out, MODEL="/my/model", TEXTS="/my/texts.txt")
     assert result.returncode == 0, result.stderr
     assert contents(book) == before
-    assert sorted(p.name for p in out.iterdir()) == ["my-tiny.ipynb", "run.json"]
+    assert sorted(p.name for p in out.iterdir()) == [MARK, "my-tiny.ipynb", "run.json"]
     assert printed(out / "my-tiny.ipynb") == ["/my/model /my/texts.txt\n", "42\n"]
     settings = json.loads((out / "run.json").read_text())
     assert (settings["chapter"], settings["model"], settings["texts"], settings["device"]) == (
@@ -82,12 +95,14 @@ def test_without_parameters_a_chapter_shows_its_own(book, tmp_path):
 def test_a_cell_that_raises_is_named_and_what_was_there_before_stays(book, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
+    (out / MARK).write_text("run of my-tiny\n")
     for name in ("my-tiny.ipynb", "run.json"):
         (out / name).write_text("of an earlier run")
     edit(book / "book" / "my-tiny.md", "double(21)", "double(None)")
     result = execute(book, out, DEVICE="cpu")
     assert result.returncode == 1
     assert "Failed: my-tiny, cell 4 of 4: TypeError" in result.stderr
+    (out / MARK).unlink()
     assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(("my-tiny.ipynb", "run.json"),
                                                                                    "of an earlier run")
 
@@ -106,7 +121,7 @@ def test_the_page_is_rendered_apart_from_the_book_and_says_so(tmp_path):
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == f"Open {tmp_path / 'html' / 'index.html'}"
     assert contents(ROOT / "book") == before
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["html", "notation.ipynb", "run.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [MARK, "html", "notation.ipynb", "run.json"]
     page = (tmp_path / "html" / "book" / "notation.html").read_text()
     assert "one-page" not in page
     assert not (tmp_path / "html" / "one-page.html").exists()
@@ -163,3 +178,104 @@ def test_paths_and_the_device_reach_the_chapter_as_parameters(monkeypatch, tmp_p
     assert received == [(("bert-gates", tmp_path / "runs" / "bert-gates",
                           {"MODEL": "minilm", "TEXTS": str(tmp_path / "mine.txt"), "DEVICE": "cpu"}),
                          {"html": False})]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="processes are read from /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_kernel_and_what_it_started_and_leaves_nothing(book, tmp_path, number):
+    edit(book / "book" / "my-tiny.md", "print(MODEL, TEXTS)", SLEEPS)
+    pids, out = book / "pids", tmp_path / "out"
+    with subprocess.Popen([sys.executable, "-c", ENDED, str(out)], cwd=book, env=environment(), text=True,
+                          stderr=subprocess.PIPE) as process:
+        while not pids.exists() or len(pids.read_text().split()) < 2:
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.05)
+        process.send_signal(number)
+        _, errors = process.communicate()
+    assert errors.strip().endswith("KeyboardInterrupt" if number == signal.SIGINT else "Terminated: SIGTERM")
+    assert not out.exists()
+    for _ in range(100):
+        if not any(map(is_running, map(int, pids.read_text().split()))):
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("the kernel or its child is still running")
+
+
+@pytest.fixture
+def instant(monkeypatch):
+    """Execute and render nothing."""
+    def render(folder: Path) -> Path:
+        (folder / "_build").mkdir(parents=True)
+        (folder / "_build" / "index.html").write_text("new")
+        return folder / "_build"
+
+    monkeypatch.setattr(runs, "execute", lambda *_: None)
+    monkeypatch.setattr(runs, "render", render)
+    monkeypatch.setattr(runs, "project", lambda folder, *_: folder)
+    monkeypatch.setattr(execution, "environment", lambda private: None)
+    monkeypatch.setattr(runs.subprocess, "run", lambda *_, **__: None)
+
+
+def test_a_site_and_another_chapters_results_are_never_replaced(instant, tmp_path, capsys):
+    (tmp_path / "site" / "html").mkdir(parents=True)
+    (tmp_path / "site" / "html" / "index.html").write_text("mine")
+    assert main(["run", "notation", "--out", str(tmp_path / "site")]) == 2
+    assert "site holds what was not written here: html. Give a folder" in capsys.readouterr().err
+    assert (tmp_path / "site" / "html" / "index.html").read_text() == "mine"
+    for _ in range(2):
+        assert main(["run", "notation", "--out", str(tmp_path / "out")]) == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [MARK, "html", "notation.ipynb", "run.json"]
+    capsys.readouterr()
+    assert main(["run", "semi-bias", "--out", str(tmp_path / "out")]) == 2
+    assert "results of another kind ('run of notation')" in capsys.readouterr().err
+
+
+def test_a_second_run_into_one_folder_is_refused(instant, tmp_path, capsys):
+    with claim_folder(tmp_path / "out", "run of notation"):
+        assert main(["run", "notation", "--out", str(tmp_path / "out")]) == 2
+    assert "another run of notation is writing into" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["html", "run.json", "notation.ipynb"])
+@pytest.mark.parametrize("kind", ["link", "other"])
+def test_what_stands_in_a_results_place_is_refused_before_anything_runs(instant, monkeypatch, tmp_path, place, kind):
+    out = tmp_path / "out"
+    with claim_folder(out, "run of notation"):
+        if kind == "link":
+            (out / place).symlink_to(tmp_path, target_is_directory=True)
+        elif place == "html":
+            (out / place).write_text("a file")
+        else:
+            (out / place).mkdir()
+    monkeypatch.setattr(runs, "execute", lambda *_: pytest.fail("was executed"))
+    with pytest.raises(Refused, match=f"{place} is in the way"):
+        runs.run("notation", out, {})
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(instant, tmp_path):
+    with claim_folder(tmp_path / "out", "run of notation") as out:
+        (out / ".unfinished-abc").mkdir()
+        (out / ".unfinished-abc" / "much").touch()
+    assert main(["run", "notation", "--no-html", "--out", str(out)]) == 0
+    assert sorted(path.name for path in out.iterdir()) == [MARK, "notation.ipynb", "run.json"]
+
+
+@pytest.mark.parametrize("path", ["a`b", "``", "x`<script>alert(1)</script>`y", "one\n```\n# two", "a{evidence}`K-15`"])
+def test_a_path_is_text_on_the_page_and_marks_nothing_up(path):
+    from docutils.core import publish_doctree
+    from myst_parser.parsers.docutils_ import Parser
+
+    notebook = SimpleNamespace(cells=[SimpleNamespace(source="# Title\nmore")])
+    runs.announce(notebook, {"TEXTS": path})
+    tree = publish_doctree(notebook.cells[0].source, parser=Parser(), settings_overrides={"report_level": 5})
+    code = [node.astext() for node in tree.findall() if node.tagname == "literal"]
+    assert code == [" ".join(path.splitlines())]
+    assert [node.tagname for node in tree.findall() if node.tagname in ("raw", "problematic", "literal_block")] == []

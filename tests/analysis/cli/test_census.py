@@ -1,0 +1,118 @@
+"""The command `census`: what its record says was measured, and what it refuses before anything is computed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.cli import census
+from analysis.core.files import MARK, claim_folder
+from tests.analysis import tiny
+
+WORDS = ("several words that are enough for a map of attention to be read here\n\n"
+         "and as many other words of another text that can be read as well as that")
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch) -> Path:
+    """Write a tiny BERT with a tokenizer that knows a few letters; work in an empty folder."""
+    folder = tiny.write_model(tmp_path / "tiny", tiny.BERT)
+    letters = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
+    (folder / "vocab.txt").write_text("\n".join(letters))
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    (tmp_path / "texts.txt").write_text(WORDS)
+    monkeypatch.chdir(tmp_path)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+def take(*options: str) -> int:
+    return main(["census", "--model", "tiny", "--texts", "texts.txt", "--device", "cpu", *options])
+
+
+def read(path: str) -> dict:
+    return json.loads(Path(path).read_text())
+
+
+def test_a_control_is_named_and_described_as_one(model, capsys):
+    assert take() == take("--control", "3") == 0
+    assert capsys.readouterr().out.split() == ["runs/census-tiny/census-tiny.json",
+                                               "runs/census-tiny-control-3/census-tiny-control-3.json"]
+    trained, control = map(read, ("runs/census-tiny/census-tiny.json",
+                                  "runs/census-tiny-control-3/census-tiny-control-3.json"))
+    assert trained["summary"] == "gates of tiny on 2 texts"
+    assert control["summary"] == "gates of random weights (seed 3) in the form of tiny on 2 texts"
+    assert list(trained["provenance"]["models"][0]["sha256"]) == ["model.safetensors"]
+    about, = control["provenance"]["models"]
+    assert (about["weights"], list(about["sha256"])) == ("random initialisation, seed 3", ["config.json"])
+    assert control["provenance"]["seed"] == 3
+    assert trained["values"] != control["values"]
+
+
+def test_provenance_holds_the_command_the_texts_and_the_seconds_of_all_sittings(model, monkeypatch):
+    assert take("--control", "3", "--name", "mine", "--folder", "my results") == 0
+    about = read("my results/mine.json")["provenance"]
+    assert about["command"] == ("python -m analysis census --model tiny --texts texts.txt --device cpu --control 3 "
+                                "--name mine --folder 'my results'")
+    assert about["texts"]["count"] == 2
+    assert about["texts"]["from"] == "texts.txt"
+    (model.parent / "texts.txt").write_text(WORDS.replace("several", "diverse"))
+    assert take("--name", "other") == 0
+    assert read("runs/other/other.json")["provenance"]["texts"]["sha256"] != about["texts"]["sha256"]
+    clock = iter(range(0, 1000, 10))
+    monkeypatch.setattr("analysis.surveys.census.time.perf_counter", lambda: float(next(clock)))
+    assert take("--name", "timed") == 0
+    assert read("runs/timed/timed.json")["provenance"]["seconds"] == 20
+
+
+def test_the_folder_is_ours_and_has_one_writer(model, capsys):
+    Path("site").mkdir()
+    Path("site", "census-tiny.json").write_text("{}")
+    assert take("--folder", "site") == 2
+    assert "site holds what was not written here: census-tiny.json" in capsys.readouterr().err
+    assert Path("site", "census-tiny.json").read_text() == "{}"
+    with claim_folder("held", "census"):
+        assert take("--folder", "held") == 2
+    assert "another census is writing into held" in capsys.readouterr().err
+    assert take("--folder", "shared") == take("--folder", "shared", "--control", "0") == 0
+    assert sorted(path.name for path in Path("shared").iterdir()) == sorted(
+        [MARK, *(f"census-tiny{of}.{kind}" for of in ("", "-control-0") for kind in ("json", "npz"))])
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (["--control", "99999999999999999999"], "--control must be 0 to 2**63 - 1"),
+    (["--control", "-1"], "--control must be 0 to 2**63 - 1"),
+    (["--name", "../up"], "--name must be letters"),
+    (["--name", ".hidden"], "--name must be letters"),
+    (["--name", "x" * 200], "at most 100"),
+    (["--count", "0"], "count must be at least 1"),
+    (["--model", "variant-bert-base"], "give its folder, or measure variant-bert-mini"),
+])
+def test_what_cannot_be_is_refused_and_leaves_nothing(model, options, message, capsys):
+    assert take(*options) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert message in said.err
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(("variables", "message"), [
+    ({"RANK": "x"}, "the variable RANK must be a whole number, as torchrun sets it, got 'x'"),
+    ({"WORLD_SIZE": "2"}, "MASTER_ADDR and MASTER_PORT is not set: start the processes with torchrun"),
+    ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK must be below WORLD_SIZE, got 2 and 2"),
+])
+def test_variables_that_torchrun_would_not_set_are_refused(model, variables, message, capsys, monkeypatch):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert take() == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_of_several_processes_is_that_of_torchrun():
+    line = "python -m analysis census --texts 'python x'"
+    assert census.Processes().command(line) == line
+    assert census.Processes(0, 2, 0, 2).command(line) == ("torchrun --nproc-per-node 2 -m analysis census --texts "
+                                                          "'python x'")
+    assert census.Processes(0, 8, 0, 4).command(line).startswith("torchrun --nnodes 2 --nproc-per-node 4 -m analysis")

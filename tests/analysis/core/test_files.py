@@ -1,0 +1,102 @@
+"""Files: a folder that results go into is ours, or it is left alone; and one process writes into it at a time."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.core import files
+from analysis.core.files import MARK, Refused, claim_folder, write_atomically, write_together
+
+HOLD = ("import sys; from analysis.core.files import claim_folder\n"
+        "with claim_folder(sys.argv[1], 'run'): print('held', flush=True); sys.stdin.read()")
+ROOT = Path(__file__).parents[3]
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(folder.iterdir())}
+
+
+def test_a_new_and_an_empty_folder_are_marked_and_can_be_claimed_again(tmp_path):
+    for folder in (tmp_path / "new" / "deep", tmp_path / "empty"):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        for content in ("first", "second"):
+            with claim_folder(folder, "run"):
+                (folder / "result").write_text(content)
+        assert contents(folder) == {MARK: "run\n", "result": "second"}
+
+
+def test_what_was_not_written_here_stays_and_is_named(tmp_path):
+    for name in ("index.html", "about.html", "images", "style.css", ".htaccess"):
+        (tmp_path / name).write_text(name)
+    before = contents(tmp_path)
+    with pytest.raises(Refused, match=r"not written here: \.htaccess, about\.html, images and 2 more\. Give"), \
+            claim_folder(tmp_path, "run"):
+        pytest.fail("was claimed")
+    assert contents(tmp_path) == before
+
+
+def test_results_of_another_kind_are_refused(tmp_path):
+    with claim_folder(tmp_path, "training"):
+        (tmp_path / "model").touch()
+    with pytest.raises(Refused, match=r"another kind \('training'\)"), claim_folder(tmp_path, "run"):
+        pytest.fail("was claimed")
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_a_folder_that_got_nothing_is_left_as_it_was(tmp_path, existed):
+    folder = tmp_path / "results"
+    if existed:
+        folder.mkdir()
+    with pytest.raises(KeyboardInterrupt), claim_folder(folder, "run"):
+        raise KeyboardInterrupt
+    assert folder.exists() == existed
+    assert not existed or contents(folder) == {}
+
+
+def test_a_second_writer_is_refused_while_the_first_one_holds_the_folder(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], cwd=ROOT, text=True, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as first:
+        assert first.stdout.readline() == "held\n"
+        with pytest.raises(Refused, match="another run is writing into"), claim_folder(tmp_path, "run"):
+            pytest.fail("was claimed")
+        first.communicate("")
+    with claim_folder(tmp_path, "run"):
+        pass
+
+
+def test_a_mark_that_its_holder_removes_is_no_lock(tmp_path, monkeypatch):
+    monkeypatch.setattr(files.os.path, "samestat", lambda *_: False)
+    with pytest.raises(Refused, match="is writing into"), claim_folder(tmp_path, "run"):
+        pytest.fail("was claimed")
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(PermissionError, match="cannot write to"), claim_folder(tmp_path / "file", "run"):
+        pytest.fail("was claimed")
+
+
+def test_a_write_that_fails_leaves_the_file_and_no_other(tmp_path, monkeypatch):
+    path = tmp_path / "a.json"
+    path.write_text("old")
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(path, "new")
+    assert contents(tmp_path) == {"a.json": "old"}
+
+
+def test_what_is_written_together_is_all_there_or_nothing(tmp_path):
+    def half(folder):
+        (folder / "a").write_text("new")
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(OSError, match="No space"), write_together(tmp_path) as part:
+        half(part)
+    assert contents(tmp_path) == {"a": "old"}
+    with write_together(tmp_path) as part:
+        for name in "ab":
+            (part / name).write_text("new")
+    assert contents(tmp_path) == {"a": "new", "b": "new"}

@@ -1,0 +1,111 @@
+"""Processes: a signal interrupts as Ctrl-C does, a child does not outlive its parent, and exit codes say what ended."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from analysis import cli
+from analysis.core.processes import Terminated, interrupt_on_signals, run_child
+
+STUBBORN = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+TIDY = "import sys, time\ntry:\n    print('up', flush=True); time.sleep(60)\nexcept KeyboardInterrupt:\n    sys.exit(5)"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_interrupts_and_the_handler_is_restored(number):
+    before = signal.getsignal(number)
+    with pytest.raises(Terminated) as ended, interrupt_on_signals():
+        os.kill(os.getpid(), number)
+    assert ended.value.number == number
+    assert isinstance(ended.value, KeyboardInterrupt)
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
+    try:
+        with interrupt_on_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_beside_the_main_thread_nothing_is_changed():
+    failures = []
+
+    def enter():
+        try:
+            with interrupt_on_signals():
+                pass
+        except ValueError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize(("program", "grace", "status"), [(STUBBORN, 0.1, -signal.SIGKILL), (TIDY, 10.0, 5)])
+def test_a_child_ends_with_its_parent(program, grace, status, monkeypatch):
+    children = []
+
+    def communicate(child):
+        children.append(child)
+        assert child.stdout.readline() == "up\n"
+        raise Terminated(signal.SIGTERM)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", communicate)
+    with pytest.raises(Terminated):
+        run_child([sys.executable, "-c", program], grace, stdout=subprocess.PIPE)
+    assert children[0].returncode == status
+
+
+def test_a_child_that_ends_by_itself_gives_its_output():
+    done = run_child([sys.executable, "-c", "print('out'); import sys; sys.exit(3)"], stdout=subprocess.PIPE)
+    assert (done.returncode, done.stdout) == (3, "out\n")
+
+
+@pytest.mark.parametrize(("raised", "status", "line"), [
+    (KeyboardInterrupt(), 130, "interrupted\n"), (Terminated(signal.SIGTERM), 143, "ended by SIGTERM\n")])
+def test_the_exit_status_says_what_ended_a_command(raised, status, line, monkeypatch, capsys):
+    def end(arguments):
+        raise raised
+
+    parsed = SimpleNamespace(device=None, sources=None, download=False, run=end)
+    monkeypatch.setattr(cli, "build_parser", lambda *_: SimpleNamespace(parse_args=lambda argv: parsed))
+    assert cli.main(cli, "", "", []) == status
+    assert capsys.readouterr().err == line
+
+
+def test_sigterm_ends_a_command_with_143(tmp_path):
+    waiting = ("import os, signal, sys; from analysis import cli; from analysis.cli import list\n"
+               "list.run = lambda arguments: (print('up', flush=True), signal.pause())\n"
+               "sys.exit(cli.main(cli, '', '', ['list']))")
+    with subprocess.Popen([sys.executable, "-c", waiting], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                          ) as process:
+        assert process.stdout.readline() == "up\n"
+        began = time.monotonic()
+        process.terminate()
+        _, errors = process.communicate()
+    assert (process.returncode, errors) == (143, "ended by SIGTERM\n")
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize(("ending", "status", "errors"), [
+    ("> /dev/full", 2, "error: standard output: No space left on device\n"), (">&-", 0, ""), ("| true", 0, "")])
+def test_an_output_that_is_full_or_closed_ends_in_a_line(ending, status, errors, tmp_path):
+    printing = tmp_path / "printing.py"
+    printing.write_text("import sys; from analysis import cli; from analysis.cli import list\n"
+                        "list.run = lambda arguments: print('much')\n"
+                        "sys.exit(cli.main(cli, '', '', ['list']))")
+    done = subprocess.run(["sh", "-c", f"{sys.executable} {printing} {ending}"], capture_output=True, text=True,
+                          check=False, env=os.environ | {"PYTHONPATH": os.getcwd(), "PYTHONUNBUFFERED": ""})
+    assert (done.returncode, done.stderr) == (status, errors)
