@@ -21,7 +21,7 @@ class Heads:
     """Formula (5.8) held to the modules of the model."""
 
     errors: Mapping[str, float]
-    """Largest difference from the model's own modules: ``heads`` before W_O and b_O, ``attention_output`` after them."""
+    """Largest difference from the model's modules: ``heads`` before W_O and b_O, ``attention_output`` after them."""
     without_output: float
     """How far the head outputs are from the attention's output, relative to it: what W_O and b_O do."""
     one_map: float

@@ -52,7 +52,8 @@ def test_nobody_listens_to_what_is_not_kept(layer):
     assert not padded.attention[..., 5:].any()
     torch.testing.assert_close(padded.attention.sum(-1), torch.ones(3, 7).double())
     torch.testing.assert_close(padded.second[:5], plain.second)
-    for name in ("x", "attention", "values", "heads", "attention_output", "before_first", "first", "mlp_output", "before_second", "second"):
+    for name in ("x", "attention", "values", "heads", "attention_output", "before_first", "first", "mlp_output",
+                 "before_second", "second"):
         torch.testing.assert_close(getattr(padded.only(keep), name), getattr(plain, name))
     torch.testing.assert_close(run_layer(x, layer, keep=torch.ones(7, dtype=torch.bool)).second,
                                run_layer(x, layer).second)
