@@ -169,7 +169,9 @@ def viewer_bertviz():
     return lambda: head_view([layer[None] for layer in maps], tokens, html_action="return").data
 
 
-IMPORTS = {"ours": ("analysis.transformer.attention", "analysis.decomposition.score_terms", "analysis.matrices.singular_values"), "transformers": ("transformers", ),
+IMPORTS = {"ours": ("analysis.transformer.attention", "analysis.decomposition.score_terms",
+                    "analysis.matrices.singular_values"),
+           "transformers": ("transformers",),
            "transformer_lens": ("transformer_lens", "transformer_lens.model_bridge"), "bertviz": ("bertviz",),
            "statsmodels": ("statsmodels.stats.diagnostic",)}
 SCALE = {("spectra", "torch"): 144 / DENSE, ("lilliefors", "statsmodels"): 6144 / ROWS}

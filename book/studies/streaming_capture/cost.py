@@ -130,7 +130,7 @@ def _clock(call, *arguments):
 
 def peak(which: str, layers: int) -> float:
     """Return the most memory (MB) that a process of its own has resident for one forward pass."""
-    script = ("from analysis.experiments import capture_cost as c\n"
+    script = ("from book.studies.streaming_capture import cost as c\n"
               f"c.{which}(*c.base({layers}))\nprint(c.most_resident())")
     ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     return float(ran.stdout.split()[-1])
