@@ -2,11 +2,10 @@
 
 import os
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported: no test depends on the cores
-
 import hypothesis
 import jaxtyping
 import pytest
+import threadpoolctl
 from hypothesis import Phase
 
 hypothesis.settings.register_profile("book", deadline=None)  # a busy machine is no failure
@@ -14,6 +13,8 @@ hypothesis.settings.register_profile("mutants", deadline=None, database=None, de
                                      phases=(Phase.explicit, Phase.generate))  # no time for the smallest example
 hypothesis.settings.load_profile("mutants" if os.environ.get("MUTANTS") else "book")
 jaxtyping.install_import_hook("analysis", "beartype.beartype")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # no test depends on the cores, and two workers share them
+threadpoolctl.threadpool_limits(int(os.environ["OMP_NUM_THREADS"]))  # of what a plugin imported before this file
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Time and memory of reading one attention map grow no faster than its cells do: 64 times the cells, from 256 to 2,048.
 
 CPU times of this process, least of several; memory is the added peak of a process of its own.
-``python tests/benchmarks/bench_gates.py`` prints the table.
+``python -m tests.benchmarks.bench_gates`` prints the table.
 """
 
 from book.studies.bert_gates.cost import measure

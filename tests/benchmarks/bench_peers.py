@@ -15,12 +15,12 @@ def test_peers_agree_and_what_each_costs(capsys):
         pytest.skip(f"the comparison with peers needs {', '.join(absent)}")
     with capsys.disabled():
         print()
-        found, versions = packages.measure(print)
+        measured, versions = packages.measure(print)
         print(", ".join(f"{name} {version}" for name, version in versions.items()))
-    assert set(found) == {(task, way) for task, ways in packages.TASKS.items() for way in ways}
+    assert set(measured) == {(task, way) for task, ways in packages.TASKS.items() for way in ways}
     for task in ("spectra", "semi_bias", "lilliefors"):
         for way in packages.TASKS[task][1:]:
-            assert found[task, "ours"]["seconds"] < found[task, way]["seconds"]
-    assert found["maps", "ours"]["megabytes"] < found["maps", "transformers"]["megabytes"]
-    assert found["viewer", "ours"]["hosts"] == 0
-    assert found["viewer", "ours"]["megabytes"] < found["viewer", "bertviz"]["megabytes"]
+            assert measured[task, "ours"]["seconds"] < measured[task, way]["seconds"]
+    assert measured["maps", "ours"]["megabytes"] < measured["maps", "transformers"]["megabytes"]
+    assert measured["viewer", "ours"]["hosts"] == 0
+    assert measured["viewer", "ours"]["megabytes"] < measured["viewer", "bertviz"]["megabytes"]
