@@ -1,14 +1,14 @@
 r"""The signatures of section 5 of "The geometry of BERT", of one text in any BERT: arrays of figures 8 to 13, table 1.
 
-What belongs here: what is measured on a text's activations, with padding rows in or out. What does not: the measures
-(:mod:`analysis.representations.normality`, :mod:`analysis.representations.anisotropy`, :mod:`analysis.maps.entropy`),
-running a model (:mod:`analysis.models.extraction`), averaging over texts.
+What belongs here: what is measured on the layers' activations for a text, with padding rows in or out. What does not:
+the measures (:mod:`analysis.representations.normality`, :mod:`analysis.representations.anisotropy`,
+:mod:`analysis.maps.entropy`), running a model (:mod:`analysis.models`), averaging over texts.
 
 To measure a model, trained or control, on a padded sequence::
 
-    passed = [run_layer(x, layer, keep=mask) for x, layer in zip(states, bert.encoder_layers(model))]
-    measure(passed, mask)                # rows of padding left out: the same as without padding
-    measure(passed, mask, padding=True)  # rows of padding counted, as a sum over all 512 rows does
+    activations = [run_layer(x, layer, keep=mask) for x, layer in zip(states, layers)]
+    measure(activations, mask)                # rows of padding left out: the same as without padding
+    measure(activations, mask, padding=True)  # rows of padding counted, as a sum over all 512 rows does
 """
 
 from collections.abc import Sequence
@@ -27,60 +27,60 @@ EXTREME = 4.0
 """A coordinate of a sum is extreme when it lies further out than this many deviations."""
 
 
-def counted(passed: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
-            padding: bool = False) -> tuple[list[LayerActivations], int]:
-    """Return the activations whose rows count, and how many keys there are to listen to.
+def select_rows(activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
+                padding: bool = False) -> tuple[list[LayerActivations], int]:
+    """Return the activations of the rows that count, and how many keys there are to attend to.
 
     Raises
     ------
     ValueError
-        If there is no layer, or ``keep`` is not one boolean a position.
+        If there is no layer, or ``keep`` is not one boolean per position.
     """
-    if not passed:
-        raise ValueError("passed is empty: there is no layer to measure")
+    if not activations:
+        raise ValueError("activations is empty: there is no layer to measure")
     if keep is None:
-        return list(passed), len(passed[0].x)
-    check_keep(keep, passed[0].x)
-    return (list(passed) if padding else [layer.only(keep) for layer in passed]), int(keep.sum())
+        return list(activations), len(activations[0].x)
+    check_keep(keep, activations[0].x)
+    return (list(activations) if padding else [layer.only(keep) for layer in activations]), int(keep.sum())
 
 
-def row_statistics(passed: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
+def row_statistics(activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
                    padding: bool = False) -> dict[str, Float[Tensor, "layer row"]]:
     """Return figure 8: the Lilliefors statistic of each row after the first LayerNorm, ``bare`` without gain and bias.
 
     Arguments as for `measure`; ledger B-72, B-73.
     """
-    passed, _ = counted(passed, keep, padding)
-    return {"first": normality.lilliefors(torch.stack([s.first for s in passed])),
-            "bare": normality.lilliefors(torch.stack([normalise(s.before_first) for s in passed]))}
+    activations, _ = select_rows(activations, keep, padding)
+    return {"first": normality.lilliefors(torch.stack([s.first for s in activations])),
+            "bare": normality.lilliefors(torch.stack([normalise(s.before_first) for s in activations]))}
 
 
-def sums(passed: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
+def sums(activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
          padding: bool = False) -> dict[str, Tensor]:
     """Return figures 9 and 13: the sum of the rows after the second LayerNorm, and the sum of these over all layers.
 
     ``second`` (layer model) and ``total`` (model) as BERT writes the rows; ``bare``, ``total_bare`` without gain and
     bias; ``unit`` of rows of length 1. Arguments as for `measure`; ledger B-76, B-86.
     """
-    passed, _ = counted(passed, keep, padding)
-    second = torch.stack([s.second for s in passed])
-    bare = torch.stack([normalise(s.before_second) for s in passed])
+    activations, _ = select_rows(activations, keep, padding)
+    second = torch.stack([s.second for s in activations])
+    bare = torch.stack([normalise(s.before_second) for s in activations])
     return {"second": second.sum(1), "bare": bare.sum(1), "unit": anisotropy.unit(second).sum(1),
             "total": second.sum((0, 1)), "total_bare": bare.sum((0, 1))}
 
 
-def measure(passed: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None, *,
+def measure(activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None, *,
             padding: bool = False) -> dict[str, np.ndarray]:
     r"""Measure one text in all layers of a model: the numbers of figures 8 to 13 and table 1.
 
     Parameters
     ----------
-    passed
-        What passed each layer (:func:`analysis.transformer.activations.run_layer`), the first layer first, one text.
+    activations
+        What each layer computed (:func:`analysis.transformer.encoder.run_layer`), the first layer first, one text.
     keep
-        Which positions are tokens; by default all. ``run_layer`` must have been given the same.
+        Which positions are tokens; by default all. `run_layer` must have read the same.
     padding
-        Whether rows of padding are counted in. They listen and are written like any row, but nobody listens to them.
+        Whether rows of padding are counted in. They attend and are written like any row, but no row attends to them.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def measure(passed: Sequence[LayerActivations], keep: Bool[Tensor, " position"] 
     Raises
     ------
     ValueError
-        If there is no layer, ``keep`` is not one boolean a position, or what is left is too small to be measured:
+        If there is no layer, ``keep`` is not one boolean per position, or what is left is too small to be measured:
         fewer than two rows or four coordinates.
 
     Notes
@@ -108,26 +108,26 @@ def measure(passed: Sequence[LayerActivations], keep: Bool[Tensor, " position"] 
     >>> from analysis.transformer.encoder import random_layers, run_layer
     >>> generator = torch.Generator().manual_seed(0)
     >>> layer = random_layers(1, 2, 8, generator=generator)[0]
-    >>> found = measure([run_layer(torch.randn(5, 8, generator=generator).double(), layer)])
-    >>> found["D_sum"].shape, found["entropy"].shape, found["rows"].tolist()
+    >>> profile = measure([run_layer(torch.randn(5, 8, generator=generator).double(), layer)])
+    >>> profile["D_sum"].shape, profile["entropy"].shape, profile["rows"].tolist()
     ((1,), (1, 2), [5.0])
     """
-    statistics, vectors = row_statistics(passed, keep, padding), sums(passed, keep, padding)
-    passed, keys = counted(passed, keep, padding)
+    statistics, vectors = row_statistics(activations, keep, padding), sums(activations, keep, padding)
+    activations, keys = select_rows(activations, keep, padding)
     last = int(keep.nonzero()[-1, 0]) if keep is not None and padding else -1
-    second = torch.stack([s.second for s in passed])
-    bare = torch.stack([normalise(s.before_second) for s in passed])
+    second = torch.stack([s.second for s in activations])
+    bare = torch.stack([normalise(s.before_second) for s in activations])
     critical = normality.critical_value(second.shape[-1])
-    dropped = [normality.outlier_dimensions(row[None], EXTREME) for row in vectors["second"]]
-    kept = [normality.without(row, drop) for row, drop in zip(vectors["second"], dropped)]
-    spectra = [anisotropy.head_output_spectrum(s.attention, s.values) for s in passed]
-    found = {
+    extremes = [normality.outlier_dimensions(row[None], EXTREME) for row in vectors["second"]]
+    ordinary = [normality.without(row, extreme) for row, extreme in zip(vectors["second"], extremes)]
+    spectra = [anisotropy.head_output_spectrum(s.attention, s.values) for s in activations]
+    profile = {
         "rows": torch.tensor([float(second.shape[1])]),
         **{f"{kind}_failing": (d > critical).double().mean(-1) for kind, d in statistics.items()},
         "D_sum": normality.lilliefors(vectors["second"]), "D_sum_bare": normality.lilliefors(vectors["bare"]),
         "D_sum_unit": normality.lilliefors(vectors["unit"]),
-        "D_sum_kept": torch.stack([normality.lilliefors(row) for row in kept]),
-        "dropped": torch.tensor([len(drop) for drop in dropped]),
+        "D_sum_kept": torch.stack([normality.lilliefors(row) for row in ordinary]),
+        "dropped": torch.tensor([len(extreme) for extreme in extremes]),
         **{f"D_{name}": normality.lilliefors(vectors[name])[None] for name in ("total", "total_bare")},
         **{f"mean_{name}": (vectors[name].mean() / vectors[name].std())[None] for name in ("total", "total_bare")},
         "cone": anisotropy.cone_index(second), "cone_bare": anisotropy.cone_index(bare),
@@ -136,22 +136,22 @@ def measure(passed: Sequence[LayerActivations], keep: Bool[Tensor, " position"] 
         "cosine_bare": anisotropy.mean_pairwise_cosine(bare),
         "largest": torch.stack([s.largest for s in spectra]),
         "stable_rank": torch.stack([s.stable_rank for s in spectra]),
-        "entropy": torch.stack([entropy.relative_entropy(s.attention, keys).mean(-1) for s in passed]),
-        "histogram": torch.stack([entropy.histogram_entropy(s.attention) for s in passed]),
-        "sink": torch.stack([s.attention[..., [0, last]].sum(-1).mean(-1) for s in passed]),
+        "entropy": torch.stack([entropy.relative_entropy(s.attention, keys).mean(-1) for s in activations]),
+        "histogram": torch.stack([entropy.histogram_entropy(s.attention) for s in activations]),
+        "sink": torch.stack([s.attention[..., [0, last]].sum(-1).mean(-1) for s in activations]),
     }
-    return {name: value.double().cpu().numpy() for name, value in found.items()}
+    return {name: value.double().cpu().numpy() for name, value in profile.items()}
 
 
-def singular_values(passed: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
+def singular_values(activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
                     padding: bool = False) -> Float[Tensor, "layer head channel"]:
     """Return figure 11: all singular values of each head's output ``S V``, largest first, over the root of its rows.
 
     Arguments as for `measure`; ledger B-83.
     """
-    passed, _ = counted(passed, keep, padding)
-    found = torch.stack([anisotropy.head_output_spectrum(s.attention, s.values).singular_values for s in passed])
-    return found / len(passed[0].x) ** 0.5
+    activations, _ = select_rows(activations, keep, padding)
+    spectra = [anisotropy.head_output_spectrum(s.attention, s.values) for s in activations]
+    return torch.stack([spectrum.singular_values for spectrum in spectra]) / len(activations[0].x) ** 0.5
 
 
 def outstanding(by_layer: Sequence[Float[Tensor, "position model"]], lengths: Sequence[int]) -> dict[str, np.ndarray]:
@@ -160,7 +160,7 @@ def outstanding(by_layer: Sequence[Float[Tensor, "position model"]], lengths: Se
     Parameters
     ----------
     by_layer
-        The rows of all texts, one after another, a matrix a layer.
+        The rows of all texts, one after another, a matrix per layer.
     lengths
         How many rows each text has.
 
@@ -172,15 +172,15 @@ def outstanding(by_layer: Sequence[Float[Tensor, "position model"]], lengths: Se
         ``kurtosis_kept`` (layer): mean over rows with and without them; ``failing_kept`` (text layer): the share of
         rows that fails without them. Ledger B-78.
     """
-    found: dict[str, list] = {name: [] for name in ("size", "kurtosis", "kurtosis_kept", "outliers")}
+    profile: dict[str, list] = {name: [] for name in ("size", "kurtosis", "kurtosis_kept", "outliers")}
     failing = []
     for rows in by_layer:
-        out = normality.outlier_dimensions(rows)
-        less = normality.without(rows, out)
+        outliers = normality.outlier_dimensions(rows)
+        less = normality.without(rows, outliers)
         failed = normality.lilliefors(less) > normality.critical_value(less.shape[-1])
         failing.append([float(part.double().mean()) for part in failed.split(list(lengths))])
-        found["size"].append(normality.standardise(rows).square().mean(0).sqrt().cpu().numpy())  # what `out` goes by
-        found["kurtosis"].append(float(normality.excess_kurtosis(rows).mean()))
-        found["kurtosis_kept"].append(float(normality.excess_kurtosis(less).mean()))
-        found["outliers"].append(len(out))
-    return {"failing_kept": np.array(failing).T, **{name: np.array(values) for name, values in found.items()}}
+        profile["size"].append(normality.standardise(rows).square().mean(0).sqrt().cpu().numpy())  # what they go by
+        profile["kurtosis"].append(float(normality.excess_kurtosis(rows).mean()))
+        profile["kurtosis_kept"].append(float(normality.excess_kurtosis(less).mean()))
+        profile["outliers"].append(len(outliers))
+    return {"failing_kept": np.array(failing).T, **{name: np.array(values) for name, values in profile.items()}}

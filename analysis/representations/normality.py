@@ -13,7 +13,9 @@ from numpy.random import Generator
 from scipy.special import ndtr
 from torch import Tensor
 
-from analysis.core.checks import check_floating, check_real, check_tensor
+from analysis.core.checks import check_floating, check_tensor
+from analysis.core.scaling import scale_to_one
+from analysis.core.signatures import checked
 
 CHUNK = 1 << 17  # values handled at a time: small enough to stay in the cache
 HUGE = 1e150  # values beyond this or below its inverse are scaled before they are squared
@@ -39,13 +41,14 @@ TABLE = np.array([
     (0.4606, 0.5259, 0.6146, 0.6957, 0.7499, 0.7854, 0.8314, 0.9052, 0.9725, 1.0570, 1.1142, 1.2384),  # 2000
     (0.4624, 0.5281, 0.6168, 0.6981, 0.7523, 0.7879, 0.8349, 0.9082, 0.9752, 1.0565, 1.1156, 1.2356),  # 10000
 ])
-"""Critical values of ``D * scale_of(n)``: one row a size, one column a level.
+"""Critical values of ``D * scale_of(n)``: one row per size, one column per level.
 
 Quantiles of 400,000 simulated samples each, made by ``make_table``. Standard error: below 0.001 at levels from 0.9 to
 0.01, about 0.004 at 0.001.
 """
 
 
+@checked(finite=True)
 def lilliefors(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows"]:
     r"""Measure how far each row's distribution function is from that of the Gaussian with its mean and deviation.
 
@@ -81,7 +84,6 @@ def lilliefors(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows"
     >>> lilliefors(torch.tensor([[-1.0, -1.0, 1.0, 1.0]])).item()  # Phi(0.866) = 0.8068, so 0.5 - 0.1932
     0.30676...
     """
-    check_real("rows", rows, "coordinate")
     n = rows.shape[-1]
     if n < SIZES[0]:
         raise ValueError(f"rows must have at least {SIZES[0]} coordinates, got shape {tuple(rows.shape)}")
@@ -95,7 +97,7 @@ def _statistic(rows: np.ndarray) -> np.ndarray:
     """Find each row's largest difference in float32, then compute the candidates for it in float64.
 
     The float32 differences are right to 1e-6, so the true maximum is among those within ``SAFETY`` of the largest: the
-    result is that of float64 throughout, at the price of one float64 normal cdf a row instead of n.
+    result is that of float64 throughout, at the price of one float64 normal cdf per row instead of n.
     """
     n = rows.shape[-1]
     z = np.sort(rows, axis=-1).astype(np.float64, copy=False)
@@ -144,7 +146,7 @@ def make_table(draws: int = 400_000) -> np.ndarray:
 
 
 def _row_of_table(n: int) -> np.ndarray:
-    """Interpolate the table's rows at size n (linear in 1/sqrt(n)), one scaled critical value a level."""
+    """Interpolate the table's rows at size n (linear in 1/sqrt(n)), one scaled critical value per level."""
     if not SIZES[0] <= n <= SIZES[-1]:
         raise ValueError(f"n must be between {SIZES[0]} and {SIZES[-1]} (the simulated sizes), got {n}")
     at = -1 / np.sqrt(np.array(SIZES))
@@ -186,10 +188,11 @@ def p_value(statistic: Float[Tensor, "*rows"], n: int) -> Float[Tensor, "*rows"]
     if statistic.numel() and not (statistic.min() >= 0 and statistic.max() <= 1):  # nan too
         raise ValueError(f"statistic must lie in [0, 1], as every D does, got {statistic.min():g}..{statistic.max():g}")
     scaled = statistic.detach().double().cpu().numpy() * scale_of(n)
-    found = np.exp(np.interp(scaled, _row_of_table(n), np.log(LEVELS)))
-    return torch.from_numpy(np.asarray(found)).to(statistic.device)
+    p = np.exp(np.interp(scaled, _row_of_table(n), np.log(LEVELS)))
+    return torch.from_numpy(np.asarray(p)).to(statistic.device)
 
 
+@checked(finite=True)
 def standardise(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows coordinate"]:
     """Give each row mean 0 and mean square 1, however large or small its coordinates.
 
@@ -203,12 +206,10 @@ def standardise(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows
     >>> standardise(torch.tensor([-1e30, 1e30]))  # its square would overflow
     tensor([-1.,  1.])
     """
-    check_real("rows", rows, "coordinate")
     if (rows.amax(-1) == rows.amin(-1)).any():
         raise ValueError("rows holds a row without spread: all its coordinates are equal")
-    scaled = rows / rows.abs().amax(-1, keepdim=True)
-    centred = scaled - scaled.mean(-1, keepdim=True)
-    centred = centred / centred.abs().amax(-1, keepdim=True)
+    scaled, _ = scale_to_one(rows, -1)
+    centred, _ = scale_to_one(scaled - scaled.mean(-1, keepdim=True), -1)
     return centred / centred.square().mean(-1, keepdim=True).sqrt()
 
 
@@ -221,6 +222,7 @@ def excess_kurtosis(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*
     return standardise(rows).pow(4).mean(-1) - 3
 
 
+@checked(finite=True)
 def outlier_dimensions(rows: Float[Tensor, "row coordinate"], threshold: float = 3.0) -> Int[Tensor, " outlier"]:
     """List the coordinates whose root mean square, over standardised rows, exceeds ``threshold``; largest first.
 
@@ -236,24 +238,23 @@ def outlier_dimensions(rows: Float[Tensor, "row coordinate"], threshold: float =
     >>> outlier_dimensions(torch.tensor([[9.0] + [0.0, 0.1] * 10, [-9.0] + [0.1, 0.0] * 10])).tolist()
     [0]
     """
-    check_real("rows", rows, "row", "coordinate")
     size = standardise(rows).square().mean(0).sqrt()
-    found = torch.nonzero(size > threshold).flatten()
-    return found[size[found].argsort(descending=True)]
+    outliers = torch.nonzero(size > threshold).flatten()
+    return outliers[size[outliers].argsort(descending=True)]
 
 
-def without(rows: Float[Tensor, "*rows coordinate"], dropped: Int[Tensor, " outlier"]) -> Float[Tensor, "*rows kept"]:
-    """Return the rows without the listed coordinates.
+def without(rows: Float[Tensor, "*rows coordinate"], outliers: Int[Tensor, " outlier"]) -> Float[Tensor, "*rows rest"]:
+    """Return the rows without the listed coordinates, of which there may be none.
 
     >>> without(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([1]))
     tensor([[1., 3.]])
     """
     check_floating("rows", rows, "coordinate")
-    check_tensor("dropped", dropped)
-    if dropped.ndim != 1 or dropped.dtype not in (torch.int64, torch.int32) or (
-            len(dropped) and not 0 <= dropped.min() <= dropped.max() < rows.shape[-1]):
-        raise ValueError(f"dropped must be one axis of whole numbers in 0..{rows.shape[-1] - 1}, got "
-                         f"{tuple(dropped.shape)} of {dropped.dtype}")
+    check_tensor("outliers", outliers)
+    if outliers.ndim != 1 or outliers.dtype not in (torch.int64, torch.int32) or (
+            len(outliers) and not 0 <= outliers.min() <= outliers.max() < rows.shape[-1]):
+        raise ValueError(f"outliers must be one axis of whole numbers in 0..{rows.shape[-1] - 1}, got "
+                         f"{tuple(outliers.shape)} of {outliers.dtype}")
     keep: Bool[Tensor, " coordinate"] = torch.ones(rows.shape[-1], dtype=torch.bool, device=rows.device)
-    keep[dropped] = False
+    keep[outliers] = False
     return rows[..., keep]

@@ -18,7 +18,7 @@ FREEDOMS = (np.inf, 30.0, 15.0, 10.0, 8.0, 6.0, 5.0, 4.0, 3.5, 3.0, 2.5)
 """Degrees of freedom of the shapes, Gaussian first; the mean statistic rises along them."""
 
 
-class SizeTransfer(NamedTuple):
+class ExpectedAtSize(NamedTuple):
     """For each statistic: the mean to be expected in samples of the other size, and the share that would fail there."""
 
     mean: np.ndarray
@@ -26,7 +26,7 @@ class SizeTransfer(NamedTuple):
 
 
 def at_other_size(statistics: np.ndarray | Sequence[float], size: int, other: int, rng: Generator,
-                  draws: int = 1000) -> SizeTransfer:
+                  draws: int = 1000) -> ExpectedAtSize:
     """Say what coordinates of the same shape would give in samples of another size.
 
     Parameters
@@ -35,7 +35,7 @@ def at_other_size(statistics: np.ndarray | Sequence[float], size: int, other: in
         Lilliefors statistics of samples of ``size`` coordinates, each taken for the mean of its shape. Below the
         Gaussian's mean they are taken for Gaussian.
     other
-        The size that is asked about; ``failing`` is at the level of 5 %.
+        The size that is wanted; ``failing`` is at the level of 5 %.
 
     Raises
     ------
@@ -48,8 +48,8 @@ def at_other_size(statistics: np.ndarray | Sequence[float], size: int, other: in
 
     Examples
     --------
-    >>> found = at_other_size([0.02, 0.06], 768, 192, np.random.default_rng(0), draws=200)
-    >>> [bool(m < 0.055) for m in found.mean], bool(found.failing[0] < 0.2 < found.failing[1] < 0.9)
+    >>> narrow = at_other_size([0.02, 0.06], 768, 192, np.random.default_rng(0), draws=200)
+    >>> [bool(m < 0.055) for m in narrow.mean], bool(narrow.failing[0] < 0.2 < narrow.failing[1] < 0.9)
     ([True, False], True)
     """
     statistics = np.asarray(statistics, dtype=float)
@@ -64,8 +64,8 @@ def at_other_size(statistics: np.ndarray | Sequence[float], size: int, other: in
         raise ValueError(f"statistics must be at most {means[-1]:.3f}, the mean for the heaviest tails, "
                          f"got {statistics.max():.3f}")
     critical = normality.critical_value(other)
-    return SizeTransfer(np.interp(statistics, means, [d.mean() for d in there]),
-                     np.interp(statistics, means, [(d > critical).mean() for d in there]))
+    return ExpectedAtSize(np.interp(statistics, means, [d.mean() for d in there]),
+                          np.interp(statistics, means, [(d > critical).mean() for d in there]))
 
 
 def _statistics(freedom: float, size: int, draws: int, rng: Generator) -> np.ndarray:

@@ -14,12 +14,14 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from analysis.core.axes import Residual
-from analysis.core.checks import check_real
+from analysis.core.scaling import scale_to_one
+from analysis.core.signatures import checked
 from analysis.core.weights import EncoderLayer
 from analysis.transformer.encoder import Switches, encode, random_layers
 from analysis.transformer.layernorm import centre, sigma
 
 
+@checked(finite=True)
 def residual(x: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
     r"""Return how far rows are from being all the same: :math:`\|X - \mathbf 1 \bar x^T\|_F / \|X\|_F`, 0 to 1.
 
@@ -39,8 +41,7 @@ def residual(x: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
     >>> residual(torch.tensor([[2.0, 2.0], [2.0, 2.0]])), residual(torch.tensor([[1.0], [-1.0]]))
     (tensor(0.), tensor(1.))
     """
-    check_real("x", x, "row", "column")
-    x = x / x.abs().amax((-2, -1), keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)  # squares stay in range
+    x, _ = scale_to_one(x, (-2, -1))
     size = x.flatten(-2).norm(dim=-1)
     return (x - x.mean(-2, keepdim=True)).flatten(-2).norm(dim=-1) / torch.where(size > 0, size, 1)
 
@@ -69,6 +70,7 @@ def random_collapse(width: int, gain: float, seed: int, switches: Sequence[Switc
     return torch.stack([trace_residual(x, layers, switch, activation) for switch in switches])
 
 
+@checked(finite=True)
 def cubic_rate(sizes: Float[Tensor, " size"], residuals: Float[Tensor, " size"]) -> float:
     """Return the slope of log residual after a layer against log residual before it; 3 is Dong et al.'s rate.
 
@@ -84,15 +86,15 @@ def cubic_rate(sizes: Float[Tensor, " size"], residuals: Float[Tensor, " size"])
     3.0
     """
     for name, values in (("sizes", sizes), ("residuals", residuals)):
-        check_real(name, values, "size")
-        if not (values > 0).all() or values.shape != sizes.shape:
-            raise ValueError(f"{name} must be positive, as many as sizes; got {values.tolist()}")
+        if not (values > 0).all():
+            raise ValueError(f"{name} must be positive, got {values.tolist()}")
     if len(sizes.unique()) < 2:
         raise ValueError(f"sizes must hold two different numbers to fit a slope, got {sizes.tolist()}")
     slope, _ = np.polyfit(*(values.double().log().cpu().numpy() for values in (sizes, residuals)), 1)
     return float(slope)
 
 
+@checked(finite=True)
 def scatter_around_mean(mean: Float[Tensor, " model"], noise: Float[Tensor, "position model"],
                         size: float) -> Float[Tensor, "position model"]:
     """Place rows around a common row so that their ``residual`` has the given size (``0 < size < 1``).
@@ -105,11 +107,6 @@ def scatter_around_mean(mean: Float[Tensor, " model"], noise: Float[Tensor, "pos
     """
     if not 0 < size < 1:
         raise ValueError(f"size must lie strictly between 0 and 1, got {size}")
-    check_real("mean", mean, "model")
-    check_real("noise", noise, "position", "model")
-    if noise.ndim != 2 or mean.shape != noise.shape[1:] or mean.dtype != noise.dtype:
-        raise ValueError(f"mean must be (model,) and noise (position, model) in one dtype, got {tuple(mean.shape)} in "
-                         f"{mean.dtype} and {tuple(noise.shape)} in {noise.dtype}")
     noise = noise - noise.mean(0)
     common = torch.ones_like(noise[:, :1]) * mean
     lengths = common.norm(), noise.norm()

@@ -153,7 +153,7 @@ CALLS = {
     "representations.normality.standardise": {"rows": X},
     "representations.normality.excess_kurtosis": {"rows": X},
     "representations.normality.outlier_dimensions": {"rows": X},
-    "representations.normality.without": {"rows": X, "dropped": torch.tensor([1])},
+    "representations.normality.without": {"rows": X, "outliers": torch.tensor([1])},
     "transformer.head_layout.concatenate": {"blocks": draw(2, 3, 4)},
     "transformer.head_layout.stack": {"blocks": draw(2, 3, 4)},
     "transformer.head_layout.split": {"rows": X, "blocks": 2},
@@ -204,11 +204,11 @@ CALLS = {
     "matrices.singular_values.augment": {"W": LAYER.W_Q, "b": LAYER.b_Q},
     "matrices.singular_values.effective_rank": {"values": X.abs()},
     "transformer.positional_encodings.toeplitz_defect": {"gram": draw(4, 4)},
-    "representations.layer_profile.counted": {"passed": PASSED, "keep": KEEP},
-    "representations.layer_profile.row_statistics": {"passed": PASSED, "keep": KEEP},
-    "representations.layer_profile.sums": {"passed": PASSED, "keep": KEEP},
-    "representations.layer_profile.measure": {"passed": PASSED, "keep": KEEP},
-    "representations.layer_profile.singular_values": {"passed": PASSED, "keep": KEEP},
+    "representations.layer_profile.select_rows": {"activations": PASSED, "keep": KEEP},
+    "representations.layer_profile.row_statistics": {"activations": PASSED, "keep": KEEP},
+    "representations.layer_profile.sums": {"activations": PASSED, "keep": KEEP},
+    "representations.layer_profile.measure": {"activations": PASSED, "keep": KEEP},
+    "representations.layer_profile.singular_values": {"activations": PASSED, "keep": KEEP},
     "representations.layer_profile.outstanding": {"by_layer": [X, Y], "lengths": [4, POSITIONS - 4]},
     "statistics.exact_sums.fixed": {"values": X},
     "statistics.exact_sums.add": {"total": exact_sums.fixed(X), "more": exact_sums.fixed(Y)},
@@ -238,11 +238,10 @@ CALLS = {
 ALONE = {("no axis", name) for name in ("representations.normality.p_value", "statistics.exact_sums.fixed",
                                         "statistics.exact_sums.add")}
 """Take each number by itself, so one number will do."""
-NOTHING = {("no column", "representations.normality.without", "dropped"),
+NOTHING = {("no column", "representations.normality.without", "outliers"),
            ("no column", "matrices.exact_rank.exact_rank", "matrix"),
-           ("no column", "matrices.exact_rank.solution", "A"),
-           ("no row", "matrices.singular_values.augment", "W")}
-"""Arguments that may be empty: what is left is a result from none, a rank of 0, no solution, the bias alone."""
+           ("no column", "matrices.exact_rank.solution", "A")}
+"""Arguments that may be empty: what is left is a result from none, a rank of 0, no solution."""
 ROUNDED = {"decomposition.folding.apply_folded": "what it allows a row's sum to miss depends on the precision",
            "matrices.rank.numerical_rank": "so does the tolerance that it returns",
            "matrices.rank.ranks_through_norm": "so does the tolerance that it returns"}

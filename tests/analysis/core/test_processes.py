@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from argparse import Namespace
 from types import SimpleNamespace
 
 import pytest
@@ -78,7 +79,7 @@ def test_the_exit_status_says_what_ended_a_command(raised, status, line, monkeyp
     def end(arguments):
         raise raised
 
-    parsed = SimpleNamespace(device=None, sources=None, download=False, run=end)
+    parsed = Namespace(device=None, sources=None, download=False, run=end)
     monkeypatch.setattr(cli, "build_parser", lambda *_: SimpleNamespace(parse_args=lambda argv: parsed))
     assert cli.main(cli, "", "", []) == status
     assert capsys.readouterr().err == line

@@ -150,13 +150,13 @@ def test_odd_arguments_are_refused(monkeypatch):
         rank.ranks_through_norm(torch.ones(2, 3).double(), NORM)
     for mean, noise in ((torch.ones(4), three), (torch.ones(3).double(), three), (torch.zeros(3), three),
                         (torch.ones(3), torch.ones(2, 3)), (torch.ones(3), three[:1])):
-        with pytest.raises(ValueError, match="mean must"):
+        with pytest.raises(ValueError, match="(mean|noise) must"):
             rank_collapse.scatter_around_mean(mean, noise, 0.5)
     with pytest.raises(ValueError, match="size"):
         rank_collapse.scatter_around_mean(torch.ones(3), three, float("nan"))
     sizes = torch.tensor([0.1, 0.01])
     for bad in (torch.tensor([0.1, 0.0]), torch.tensor([0.1, -1.0]), torch.tensor([0.1])):
-        with pytest.raises(ValueError, match="residuals must be positive"):
+        with pytest.raises(ValueError, match=r"residuals must be (positive|\(2,\))"):
             rank_collapse.cubic_rate(sizes, bad)
     with pytest.raises(ValueError, match="two different"):
         rank_collapse.cubic_rate(torch.tensor([0.1, 0.1]), sizes)

@@ -134,9 +134,9 @@ def test_refusals():
     with pytest.raises(ValueError, match="nothing but zeros"):
         anisotropy.alignment_ratio(torch.zeros(4, 3))
     good, values = torch.full((2, 3, 3), 1 / 3), torch.ones(2, 3, 4)
-    for attention, v, message in ((good[0], values, "attention must be"), (good[:1], values, "same heads"),
-                                  (good, values[:, :2], "same heads"), (good, values.half(), "float32 or float64"),
-                                  (good * math.nan, values, "not finite")):
+    for attention, v, message in ((good[0], values, "attention must be"), (good[:1], values, "values must be"),
+                                  (good, values[:, :2], "to fit attention"),
+                                  (good, values.half(), "float32 or float64"), (good * math.nan, values, "not finite")):
         with pytest.raises(ValueError, match=message):
             anisotropy.head_output_spectrum(attention, v)
     with pytest.raises(ValueError, match="none of them empty"):

@@ -159,9 +159,9 @@ def test_refusals():
 def test_padding_does_not_count_unless_asked_for():
     x, keep = pad(draw(N, MODEL), draw(4, MODEL, seed=7))
     for padding, rows in (({}, N), ({"padding": True}, N + 4)):
-        stations, keys = layer_profile.counted(run(x, keep), keep, **padding)
+        stations, keys = layer_profile.select_rows(run(x, keep), keep, **padding)
         assert (len(stations[0].x), keys) == (rows, N)
-        assert layer_profile.counted(run(x, keep)[:1], keep, **padding)[1] == N
+        assert layer_profile.select_rows(run(x, keep)[:1], keep, **padding)[1] == N
     passed = run(x, keep)
     for function in (layer_profile.row_statistics, layer_profile.sums, layer_profile.measure):
         due = function(passed, keep, padding=False)
