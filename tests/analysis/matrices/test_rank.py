@@ -150,7 +150,7 @@ def test_odd_arguments_are_refused(monkeypatch):
         rank.ranks_through_norm(torch.ones(2, 3).double(), NORM)
     for mean, noise in ((torch.ones(4), three), (torch.ones(3).double(), three), (torch.zeros(3), three),
                         (torch.ones(3), torch.ones(2, 3)), (torch.ones(3), three[:1])):
-        with pytest.raises(ValueError, match="(mean|noise) must"):
+        with pytest.raises(ValueError, match=r"(mean|noise) must"):
             rank_collapse.scatter_around_mean(mean, noise, 0.5)
     with pytest.raises(ValueError, match="size"):
         rank_collapse.scatter_around_mean(torch.ones(3), three, float("nan"))
