@@ -91,7 +91,7 @@ def _content(query_rows: Residual, key_rows: Residual, weights: AttentionWeights
 
 
 def key_direction(weights: AttentionWeights) -> Float[Tensor, "head model"]:
-    """Return ``b_Q W_K^T / sqrt(channel)``: the direction in which a head prefers keys for every query.
+    """Return ``b_Q W_K^T / sqrt(channel)``: the direction of the stream in which a head prefers keys for every query.
 
     >>> one, zero = torch.ones(1, 2, 1), torch.zeros(1, 1)
     >>> layer = AttentionWeights(one, one, one, one.mT, zero + 3, zero, zero, torch.zeros(2))
