@@ -83,10 +83,10 @@ def score_terms(x: Residual, weights: AttentionWeights) -> ScoreTerms:
     return ScoreTerms(_content(x, x, weights), semi_bias(x, weights), query_constant, constant)
 
 
-def _content(asks: Residual, answers: Residual, weights: AttentionWeights) -> Scores:
+def _content(query_rows: Residual, key_rows: Residual, weights: AttentionWeights) -> Scores:
     """Return ``a W_Q W_K^T b^T / sqrt(channel)``, the part of a score without biases."""
     none = torch.zeros_like(weights.b_Q)
-    queries, keys = project(asks, weights.W_Q, none), project(answers, weights.W_K, none)
+    queries, keys = project(query_rows, weights.W_Q, none), project(key_rows, weights.W_K, none)
     scores = einsum(queries, keys, "... head query channel, ... head key channel -> ... head query key")
     return scores / math.sqrt(weights.channel)
 
