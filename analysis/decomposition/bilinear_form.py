@@ -111,7 +111,7 @@ def move_origin(weights: AttentionWeights, origin: Float[Tensor, " model"]) -> A
 
 
 def score_parts(x: Residual, weights: AttentionWeights, origin: Float[Tensor, " model"] | None = None, *,
-          asking: Float[Tensor, "*batch query model"] | None = None) -> Float[Tensor, "part ..."]:
+                queries: Float[Tensor, "*batch query model"] | None = None) -> Float[Tensor, "part ..."]:
     r"""Return the parts of the scores in the order of :data:`PARTS`; they sum to ``attention.compute_scores``.
 
     Of shape ``(part, ..., head, query, key)``.
@@ -125,14 +125,14 @@ def score_parts(x: Residual, weights: AttentionWeights, origin: Float[Tensor, " 
     Parameters
     ----------
     origin
-        ``o``, such as the mean of what a layer reads: what all queries ask in common then stands apart. Default 0.
-    asking
-        The rows that ask, where they are not all of ``x``.
+        ``o``, such as the mean of what a layer reads: what all queries have in common then stands apart. Default 0.
+    queries
+        The rows that the queries are made of, where they are not all of ``x``.
 
     Raises
     ------
     ValueError
-        If the shapes or dtypes of ``x``, ``origin``, ``asking`` and the layer do not fit.
+        If the shapes or dtypes of ``x``, ``origin``, ``queries`` and the layer do not fit.
 
     Examples
     --------
@@ -141,18 +141,18 @@ def score_parts(x: Residual, weights: AttentionWeights, origin: Float[Tensor, " 
     >>> score_parts(torch.tensor([[2.0]]), layer, origin=torch.tensor([0.5])).flatten()
     tensor([3., 1., 6., 0., 0.])
     """
-    asking = x if asking is None else asking
-    for name, rows in (("x", x), ("asking", asking)):
+    queries = x if queries is None else queries
+    for name, rows in (("x", x), ("queries", queries)):
         check_input(rows, weights, name)
     origin = torch.zeros(weights.model).to(weights.W_Q) if origin is None else origin
     moved = move_origin(weights, origin)
     none, root = torch.zeros_like(weights.b_Q), math.sqrt(weights.channel)
     keys = project(x, weights.W_K, none) / root
-    queries = project(asking - origin, weights.W_Q, none)
-    content = einsum(queries, keys, "... head query channel, ... head key channel -> ... head query key")
-    asked = [moved.b_Q - weights.b_Q, weights.b_Q]
-    common, semi = (einsum(b, keys, "head channel, ... head key channel -> ... head key")[..., None, :] for b in asked)
-    side = einsum(project(asking, weights.W_Q, none), weights.b_K,
+    about_origin = project(queries - origin, weights.W_Q, none)
+    content = einsum(about_origin, keys, "... head query channel, ... head key channel -> ... head query key")
+    common, semi = (einsum(b, keys, "head channel, ... head key channel -> ... head key")[..., None, :]
+                    for b in (moved.b_Q - weights.b_Q, weights.b_Q))
+    side = einsum(project(queries, weights.W_Q, none), weights.b_K,
                   "... head query channel, head channel -> ... head query")[..., None] / root
     constant = (einsum(weights.b_Q, weights.b_K, "head channel, head channel -> head") / root)[:, None, None]
     return torch.stack([part.expand(content.shape) for part in (content, common, semi, side, constant)])

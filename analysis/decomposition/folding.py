@@ -31,12 +31,11 @@ def fold_value_bias(weights: AttentionWeights) -> AttentionWeights:
     Examples
     --------
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> folded = fold_value_bias(AttentionWeights(one, one, one, 2 * one, zero, zero, zero + 5, torch.ones(1)))
-    >>> folded.b_V, folded.b_O
+    >>> layer = fold_value_bias(AttentionWeights(one, one, one, 2 * one, zero, zero, zero + 5, torch.ones(1)))
+    >>> layer.b_V, layer.b_O
     (tensor([[0.]]), tensor([11.]))
     """
-    carried = einsum(weights.b_V, weights.W_O, "head channel, head channel model -> model")
-    return replace(weights, b_V=torch.zeros_like(weights.b_V), b_O=weights.b_O + carried)
+    return replace(weights, b_V=torch.zeros_like(weights.b_V), b_O=update_bias(weights))
 
 
 def fold_layer_norm(weights: AttentionWeights, ln: LayerNormWeights) -> AttentionWeights:

@@ -16,6 +16,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from analysis.maps.entropy import entropy_of_scores
+
 NODES = 16  # of Gauss and Legendre on each panel
 RHO = 3.0  # the size of the ellipse around a panel in which the integrand is analytic
 REST = 0.02  # weight of the keys that a panel's bound leaves out
@@ -279,12 +281,9 @@ def _softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def _divergence(scores: Tensor, mask: Tensor) -> Tensor:
-    mask = mask.expand(scores.shape)
     bare = scores.masked_fill(~mask, -math.inf)
     bare = bare - bare.amax(-1, keepdim=True)
-    p = bare.softmax(-1)
-    mean = (p * bare.masked_fill(~mask, 0)).sum(-1)
-    return (mean - bare.logsumexp(-1) + mask.sum(-1).double().log()).clamp_min(0)
+    return (mask.expand(scores.shape).sum(-1).double().log() - entropy_of_scores(bare)).clamp_min(0)
 
 
 def _check(scores: Tensor, visible: Tensor | None, name: str = "scores") -> tuple[Tensor, Tensor]:

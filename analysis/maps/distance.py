@@ -36,8 +36,7 @@ def mean_total_variation(maps: Attention,
     if maps.shape[-2:] != others.shape[-2:] or others.ndim != 3:
         raise ValueError(f"others must be (other, {', '.join(map(str, maps.shape[-2:]))}) to fit maps, got "
                          f"{tuple(others.shape)}")
-    distances = [(maps - other).abs().sum((-2, -1)) for other in others.to(maps)]
-    return torch.stack(distances, -1) / (2 * maps.shape[-2])
+    return torch.stack([_row_distance(maps, other).mean(-1) for other in others.to(maps)], -1)
 
 
 def attention_moved(x: Residual, weights: AttentionWeights, *, rows: Residual | None = None,
@@ -53,8 +52,8 @@ def attention_moved(x: Residual, weights: AttentionWeights, *, rows: Residual | 
     -----
     Ledger B-19, B-20, B-23.
     """
-    for name, given in (("x", x), ("rows", x if rows is None else rows)):
-        check_real(name, given, "position", "model")
+    for name, stream in (("x", x), ("rows", x if rows is None else rows)):
+        check_real(name, stream, "position", "model")
     if rows is not None:
         check_fit("rows", rows, x.shape, "x", x)
     other = compute_scores(x if rows is None else rows, weights if instead is None else instead)
@@ -78,4 +77,8 @@ def total_variation(p: Float[Tensor, "*any key"], q: Float[Tensor, "*any key"]) 
         check_real(name, attention, "key")
     if p.shape != q.shape:
         raise ValueError(f"p and q must have one shape, got {tuple(p.shape)} and {tuple(q.shape)}")
+    return _row_distance(p, q)
+
+
+def _row_distance(p: Tensor, q: Tensor) -> Tensor:
     return (p - q).abs().sum(-1) / 2

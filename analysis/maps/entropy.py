@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.axes import Attention, Scores
-from analysis.core.checks import check_floating, check_real
+from analysis.core.checks import check_fit, check_floating, check_real
 
 
 def _check(attention: Attention) -> None:
@@ -80,10 +80,10 @@ def histogram_entropy(attention: Attention, bins: int = 256) -> Float[Tensor, "*
     level = (values / values.amax(-1, keepdim=True) * bins).long().clamp(max=bins - 1)
     counts = torch.zeros(*values.shape[:-1], bins, dtype=attention.dtype, device=attention.device)
     counts.scatter_add_(-1, level, torch.ones_like(values))
-    return torch.special.entr(counts / values.shape[-1]).sum(-1)
+    return row_entropy(counts / values.shape[-1])
 
 
-def entropy_of_scores(scores: Scores) -> Float[Tensor, "*batch head query"]:
+def entropy_of_scores(scores: Float[Tensor, "*any key"]) -> Float[Tensor, "*any"]:
     r"""Return the entropy of each row of ``softmax(scores)``, in nats, without a second logarithm.
 
     .. math::  H_i = \log Z_i - \sum_j p_{ij} s_{ij}, \qquad Z_i = \sum_j e^{s_{ij}}
@@ -99,7 +99,7 @@ def entropy_of_scores(scores: Scores) -> Float[Tensor, "*batch head query"]:
     return scores.logsumexp(-1) - (p * scores.masked_fill(p == 0, 0)).sum(-1)
 
 
-def _check_scores(scores: Scores) -> None:
+def _check_scores(scores: Float[Tensor, "*any key"]) -> None:
     """Refuse scores with a row that has no softmax."""
     check_floating("scores", scores, "key")
     if (scores.isnan() | (scores == math.inf)).any():
@@ -123,8 +123,11 @@ def score_range(scores: Scores) -> Float[Tensor, "*batch head query"]:
     return scores.masked_fill(masked, -math.inf).amax(-1) - scores.masked_fill(masked, math.inf).amin(-1)
 
 
-def entropy_at(scores: Scores, dials: Float[Tensor, " dial"]) -> Float[Tensor, "dial *batch head query"]:
-    r"""Multiply the scores by each ``t`` and return the rows' entropies: ``log i`` at 0, falling as ``t`` grows.
+def entropy_at(scores: Scores,
+               inverse_temperatures: Float[Tensor, " temperature"]) -> Float[Tensor, "temperature *batch head query"]:
+    r"""Multiply the scores by each inverse temperature ``t`` and return the rows' entropies.
+
+    ``log i`` at 0, where a row may see ``i`` keys, falling as ``t`` grows:
 
     .. math::  \frac{dH}{dt} = -t\, \mathrm{Var}_{p_t}(s)
 
@@ -136,16 +139,22 @@ def entropy_at(scores: Scores, dials: Float[Tensor, " dial"]) -> Float[Tensor, "
     Notes
     -----
     Scaling ``W_Q`` and ``b_Q`` of the layer by ``t`` does the same (the terms with ``b_K`` are constant in a row).
+
+    Examples
+    --------
+    >>> entropy_at(torch.tensor([[[0.0, 30.0]]]), torch.tensor([0.0, 1.0])).exp().flatten()
+    tensor([2., 1.])
     """
     _check_scores(scores)
-    check_floating("dials", dials, "dial")
-    if dials.ndim != 1:
-        raise ValueError(f"dials must be a list of at least one number, got shape {tuple(dials.shape)}")
-    if not (torch.isfinite(dials).all() and (dials >= 0).all()):
-        raise ValueError(f"dials must be finite and not negative, got {dials.tolist()}")
+    check_floating("inverse_temperatures", inverse_temperatures, "temperature")
+    if inverse_temperatures.ndim != 1:
+        raise ValueError(f"inverse_temperatures must be a list of at least one number, got shape "
+                         f"{tuple(inverse_temperatures.shape)}")
+    if not (torch.isfinite(inverse_temperatures).all() and (inverse_temperatures >= 0).all()):
+        raise ValueError(f"inverse_temperatures must be finite and not negative, got {inverse_temperatures.tolist()}")
     masked = torch.isinf(scores)
     bare = scores.masked_fill(masked, 0)
-    return torch.stack([entropy_of_scores((t * bare).masked_fill(masked, -math.inf)) for t in dials])
+    return torch.stack([entropy_of_scores((t * bare).masked_fill(masked, -math.inf)) for t in inverse_temperatures])
 
 
 def row_entropy(attention: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch query"]:
@@ -156,3 +165,25 @@ def row_entropy(attention: Float[Tensor, "*batch query key"]) -> Float[Tensor, "
     """
     check_floating("attention", attention, "query", "key")
     return torch.special.entr(attention).sum(-1)
+
+
+def kullback_leibler(p: Float[Tensor, "*any key"], q: Float[Tensor, "*any key"]) -> Float[Tensor, "*any"]:
+    r"""Return :math:`KL(p \,\|\, q) = \sum_k p_k \ln(p_k / q_k)` of each row, in nats, with :math:`0 \ln 0 = 0`.
+
+    Infinite where ``q`` is 0 and ``p`` is not. The divergence of a row from uniform attention, taken from its scores,
+    is :func:`analysis.maps.attribution.divergence`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the rows have different shapes (nothing is broadcast), or are not of finite floating numbers.
+
+    Examples
+    --------
+    >>> kullback_leibler(torch.tensor([1.0, 0.0]), torch.tensor([0.5, 0.5])).exp()
+    tensor(2.)
+    """
+    check_real("p", p, "key")
+    check_fit("q", q, p.shape, "p", p)
+    check_real("q", q, "key")
+    return torch.xlogy(p, p / q).masked_fill(p == 0, 0).sum(-1)

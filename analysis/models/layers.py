@@ -42,8 +42,8 @@ def read_attention(config: ModelConfig, layer: int, fetch: Fetch) -> AttentionWe
 def read_query_bias(config: ModelConfig, layer: int, fetch: Fetch) -> Float[Tensor, "head channel"]:
     """Return ``b_Q`` as the model adds it to its queries, before any factor of the scores."""
     config.check_layer(layer)
-    biases = _split_projections(config, fetch(config.projection_shapes(layer)))[1]
-    return biases[0].reshape(config.heads, -1).contiguous()
+    _, (b_Q, _, _) = _split_projections(config, fetch(config.projection_shapes(layer)))
+    return b_Q.reshape(config.heads, -1).contiguous()
 
 
 def read_layer_norm(config: ModelConfig, which: str, layer: int, fetch: Fetch) -> LayerNormWeights:

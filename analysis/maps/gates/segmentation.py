@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from analysis.maps.entropy import kullback_leibler
 from analysis.maps.gates.points import find_points
 from analysis.maps.gates.shear import median_of_3, run_ends, skew, unskew
 
@@ -146,7 +147,7 @@ def divergence(share: Tensor, expected: Tensor) -> Tensor:
     tensor(0.6931)
     """
     expected = expected.clamp(1e-6, 1 - 1e-6)
-    return torch.xlogy(share, share / expected) + torch.xlogy(1 - share, (1 - share) / (1 - expected))
+    return kullback_leibler(*(torch.stack([heads, 1 - heads], -1) for heads in (share, expected)))
 
 
 def find_blocks(hits: Tensor, visible: Tensor, level: float, need: float, *, least_side: int) -> Tensor:

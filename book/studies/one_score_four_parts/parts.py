@@ -171,7 +171,7 @@ def split_layer(xs: Sequence[Tensor], layer: AttentionWeights, causal: bool,
     origin, found = mean_input(xs), []
     for x in xs:
         rows = _rows(x)
-        about = bilinear_form.score_parts(x, layer, origin, asking=x[rows])
+        about = bilinear_form.score_parts(x, layer, origin, queries=x[rows])
         split = attribution.attribute_divergence(about, visible(rows, len(x), causal))
         found.append((split.divergence.mean(-1), split.parts.mean(-1), split.gap))
     by_text = torch.stack([f[1] for f in found])
@@ -202,7 +202,7 @@ def compare_splits(x: Tensor, layer: AttentionWeights, origin: Tensor, causal: b
     ``(part, head)`` each: the path, the parts in order and in reverse, Shapley's mean over orders, dropping one.
     """
     rows = _rows(x)
-    parts, seen = bilinear_form.score_parts(x, layer, origin, asking=x[rows])[:3], visible(rows, len(x), causal)
+    parts, seen = bilinear_form.score_parts(x, layer, origin, queries=x[rows])[:3], visible(rows, len(x), causal)
     found = {"path": attribution.attribute_divergence(parts, seen).parts,
              "in order": attribution.in_order(parts, (0, 1, 2), seen),
              "reverse order": attribution.in_order(parts, (2, 1, 0), seen),

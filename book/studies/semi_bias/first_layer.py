@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from analysis.core.weights import AttentionWeights, LayerNormWeights
 from analysis.decomposition.folding import fold_layer_norm, fold_value_bias
+from analysis.decomposition.qk_ov import update_bias
 from analysis.decomposition.score_terms import score_terms, semi_bias, six_terms
 from analysis.models import parameters, pretrained
 from analysis.models.checkpoints import Checkpoint, NotFound
@@ -117,12 +118,12 @@ def _misprints(x: Tensor, layer: AttentionWeights, attention: Tensor) -> dict[st
         return torch.einsum("hqc,hcm->qm", heads, layer.W_O) + layer.b_O
     plain = attention @ (values - layer.b_V[:, None])
     keys = torch.arange(1, len(x) + 1, dtype=x.dtype, device=x.device)[None, :, None]
-    carried = torch.einsum("hc,hcm->m", layer.b_V, layer.W_O) + layer.b_O
+    bias = update_bias(layer)
     bare = replace(layer, b_V=torch.zeros_like(layer.b_V), b_O=torch.zeros_like(layer.b_O))
     content = attend(x, bare, causal=True).output
     return {"value_at_query": out(attention.sum(-1, keepdim=True) * values),
             "bias_in_sum_over_keys": out(plain + keys * layer.b_V[:, None]),
-            "bias_in_sum_over_heads": content + layer.heads * carried, "bias_outside": content + carried}
+            "bias_in_sum_over_heads": content + layer.heads * bias, "bias_outside": content + bias}
 
 
 def map_error(positions: Float[Tensor, "position model"], layer: AttentionWeights) -> float:

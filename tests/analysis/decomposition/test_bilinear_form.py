@@ -76,7 +76,7 @@ def test_parts_sum_to_the_scores_and_stand_where_they_should(origin):
 
 def test_fewer_rows_may_ask():
     w, x, origin = layer(), draw(5, 7), draw(7, seed=3)
-    some = bilinear_form.score_parts(x, w, origin, asking=x[[4, 1]])
+    some = bilinear_form.score_parts(x, w, origin, queries=x[[4, 1]])
     torch.testing.assert_close(some, bilinear_form.score_parts(x, w, origin)[:, :, [4, 1]])
 
 

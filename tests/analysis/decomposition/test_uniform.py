@@ -201,7 +201,7 @@ def test_refusals():
         uniform.uniform_causal(0)
     with pytest.raises(ValueError, match=r"x must be .*none of them empty"):
         uniform.cumulative_means(torch.zeros(0, 3))
-    with pytest.raises(ValueError, match="dials must be"):
+    with pytest.raises(ValueError, match="inverse_temperatures must be"):
         entropy.entropy_at(torch.zeros(1, 2, 2), torch.tensor([-1.0]))
     with pytest.raises(ValueError, match="hull must have"):
         uniform.key_preference(random_layer(), uniform.any_input(5))

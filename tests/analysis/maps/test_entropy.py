@@ -1,0 +1,40 @@
+"""Entropies and divergences of rows: one formula each, held to the others."""
+
+import math
+
+import pytest
+import torch
+
+from analysis.maps import attribution, entropy
+from analysis.maps.gates import segmentation
+from tests.analysis.tiny import draw
+
+
+def test_the_divergence_from_uniform_is_that_of_the_weights():
+    scores = 3 * draw(2, 4, 7)
+    uniform = torch.full_like(scores, 1 / 7)
+    torch.testing.assert_close(entropy.kullback_leibler(scores.softmax(-1), uniform), attribution.divergence(scores))
+    torch.testing.assert_close(math.log(7) - entropy.row_entropy(scores.softmax(-1)), attribution.divergence(scores))
+
+
+def test_the_divergence_of_coins_is_that_of_their_two_sides():
+    share, expected = torch.rand(2, 5, dtype=torch.float64)
+    plain = share * (share / expected).log() + (1 - share) * ((1 - share) / (1 - expected)).log()
+    torch.testing.assert_close(segmentation.divergence(share, expected), plain)
+    assert segmentation.divergence(torch.tensor(0.0), torch.tensor(0.0)).item() == pytest.approx(1e-6)
+
+
+def test_what_has_no_weight_adds_nothing_and_what_was_excluded_adds_infinity():
+    p, q = torch.tensor([[0.0, 1.0], [0.5, 0.5]]), torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    assert entropy.kullback_leibler(p, q).tolist() == [0, math.inf]
+    assert entropy.kullback_leibler(p[0], p[0]).item() == 0
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_refusals():
+    p = torch.full((2, 3), 1 / 3)
+    for other, message in ((p[:, :2], r"q must be \(2, 3\)"), (p.double(), "q must be"), (p / 0, "q holds")):
+        with pytest.raises(ValueError, match=message):
+            entropy.kullback_leibler(p, other)
+    with pytest.raises(ValueError, match="p holds"):
+        entropy.kullback_leibler(p * math.nan, p)
