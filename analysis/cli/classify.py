@@ -7,18 +7,20 @@ bundled model knows an invented gene: every real sequence is unknown to it.
 
 import json
 import sys
-from pathlib import Path
 
 from analysis.core import device
 from analysis.models import checkpoints, parameters, pretrained
 
 HIGH, LIMIT = 0.2, 0.5
 """Shares of unknown k-mers: above the first a warning, above the second no class."""
+CHUNK = 64
+"""Sequences between two looks at how far it is; whole batches, so that probabilities do not depend on it."""
 
 
 def add_arguments(parser):
     """Take the file, the model and the form of the output."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="FASTA, plain or gzipped; unaligned spike genes")
+    parser.add_argument("file", metavar="FILE",
+                        help="FASTA, plain or gzipped; unaligned spike genes; '-' for standard input")
     parser.add_argument("--model", default="variant-bert-mini", help="a name that `list` shows, or a trained folder")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object, unrounded")
@@ -27,26 +29,40 @@ def add_arguments(parser):
 
 def run(arguments) -> int:
     """Print one line a sequence; exit with 1 if a sequence got no class."""
+    from tqdm import tqdm
+
     from analysis.data.dna import fasta, kmers
-    from analysis.training import dna_classifier
     found = checkpoints.find(arguments.model)
-    settings = parameters.config(found)
     if not parameters.has(found, "classifier.weight"):
         raise ValueError(f"--model must be a variant classifier; {found.name} has no tensor 'classifier.weight'")
-    genes = fasta.read_fasta(arguments.file, shortest=kmers.K,
-                             longest=kmers.longest(settings.positions))
-    model, tokenizer = pretrained.load(found, task="classifier", attention="sdpa",
-                                   device=device.choose(arguments.device)), pretrained.tokenizer(found)
-    labels = [model.config.id2label[i] for i in range(model.config.num_labels)]
-    rows = []
-    for gene, row in zip(genes, dna_classifier.predict(model, tokenizer, [gene.bases for gene in genes])):
-        unknown = kmers.unknown_share(tokenizer, gene.bases)
-        best = labels[int(row.argmax())] if kmers.unread_share(tokenizer, gene.bases) <= LIMIT else None
-        rows.append({"name": gene.name, "class": best, "probabilities": dict(zip(labels, row.tolist())),
-                     "unknown": unknown})
+    longest = kmers.longest(parameters.config(found).positions)
+    records = fasta.iterate_fasta(arguments.file, shortest=kmers.K, longest=longest)
+    genes = list(tqdm(records, desc="reading", unit=" sequences", disable=None))
+    rows, labels = _classify(genes, found, arguments.device)
     _print(rows, labels, found, arguments)
     _warn(rows, found)
     return 1 if any(row["class"] is None for row in rows) else 0
+
+
+def _classify(genes: list, found: checkpoints.Checkpoint, device_name: str | None) -> tuple[list[dict], list[str]]:
+    """Return a row for each sequence and the names of the classes; show how far it is."""
+    from tqdm import tqdm
+
+    from analysis.data.dna import kmers
+    from analysis.training import dna_classifier
+    model, tokenizer = pretrained.load(found, task="classifier", attention="sdpa",
+                                       device=device.choose(device_name)), pretrained.tokenizer(found)
+    labels = [model.config.id2label[i] for i in range(model.config.num_labels)]
+    rows = []
+    with tqdm(total=len(genes), desc="classifying", unit=" sequences", disable=None) as bar:
+        for start in range(0, len(genes), CHUNK):
+            part = genes[start:start + CHUNK]
+            for gene, row in zip(part, dna_classifier.predict(model, tokenizer, [gene.bases for gene in part])):
+                best = labels[int(row.argmax())] if kmers.unread_share(tokenizer, gene.bases) <= LIMIT else None
+                rows.append({"name": gene.name, "class": best, "probabilities": dict(zip(labels, row.tolist())),
+                             "unknown": kmers.unknown_share(tokenizer, gene.bases)})
+            bar.update(len(part))
+    return rows, labels
 
 
 def _print(rows: list[dict], labels: list[str], found: checkpoints.Checkpoint, arguments) -> None:

@@ -8,13 +8,15 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 from matplotlib.colors import to_hex
 
+from analysis.core.files import write_atomically
 from analysis.plotting import style
 
 TEMPLATE = Path(__file__).with_suffix(".html")
@@ -61,6 +63,8 @@ class AttentionViewer:
                              f"got {len(tokens)} and {scores.shape}")
         if any(not 0 <= at < size for at, size in zip(start, attention.shape, strict=True)):
             raise ValueError(f"start must lie within {attention.shape}, got {start}")
+        if foreign := [name for name in order if name not in style.GATES]:
+            raise ValueError(f"order must be names of gates, {', '.join(style.GATES)}; got {foreign[0]!r}")
         data = {
             "layers": layers, "heads": heads, "tokens": list(tokens), "names": list(order), "start": list(start),
             "colours": [style.GATES[name] for name in order],
@@ -70,8 +74,8 @@ class AttentionViewer:
         }
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
         identity = "attmap-" + hashlib.sha256(text.encode()).hexdigest()[:8]
-        self.html = (TEMPLATE.read_text(encoding="utf-8").replace("@ID@", identity)
-                     .replace("@LABEL@", html.escape(label, quote=True)).replace("@DATA@", text))
+        self.html = fill(TEMPLATE.read_text(encoding="utf-8"),
+                         {"ID": identity, "LABEL": html.escape(label, quote=True), "DATA": text})
         if (size := len(self.html.encode())) > LIMIT:
             raise ValueError(f"the viewer would weigh {size} bytes, more than {LIMIT}: {n} tokens of {layers} x "
                              f"{heads} heads are too many, choose a shorter text")
@@ -90,9 +94,17 @@ class AttentionViewer:
                 "body{margin:0;padding:.5rem;background:#fff}"
                 "@media (prefers-color-scheme:dark){body{background:#121214}}"
                 "</style></head><body><main>" + self.html + "</main></body></html>\n")
-        temporary = path.with_name(f".{path.name}.part")
-        temporary.write_text(page, encoding="utf-8")
-        return temporary.replace(path)
+        write_atomically(path, page)
+        return path
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Fill in what stands between two ``@``, each value once: what a value holds is data and is never filled in.
+
+    >>> fill("<p id=@ID@>@LABEL@</p>", {"ID": "a", "LABEL": "an @ID@"})
+    '<p id=a>an @ID@</p>'
+    """
+    return re.sub("@([A-Z]+)@", lambda place: values[place[1]], template)
 
 
 def quantise(attention: np.ndarray) -> np.ndarray:

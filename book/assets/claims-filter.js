@@ -22,8 +22,13 @@
     const query = new URLSearchParams([["document", letter], ["verdict", verdict], ["words", words]].filter(p => p[1]));
     try { history.replaceState(null, "", (query.size ? `?${query}` : location.pathname) + location.hash); } catch { /* file: */ }
   };
-  const asked = new URLSearchParams(location.search);
-  for (const name of ["document", "verdict", "words"]) form.elements[name].value = asked.get(name) || "";
+  const address = new URLSearchParams(location.search);
+  for (const name of ["document", "verdict"]) {  // K and "Not reproduced" mean k and not-reproduced
+    const wanted = (address.get(name) || "").trim().toLowerCase().replace(/\s+/g, "-");
+    const field = form.elements[name];
+    field.value = [...field.options].some(option => option.value === wanted) ? wanted : "";
+  }
+  form.elements.words.value = address.get("words") || "";
   form.addEventListener("input", show);
   form.addEventListener("submit", event => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(show));

@@ -2,8 +2,10 @@
 
 import gzip
 import io
+import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +49,7 @@ def read_fasta(path: str | Path, labels: str | Path | None = None, *, longest: i
     Parameters
     ----------
     path
-        The file; gzipped if its first two bytes say so.
+        The file or pipe, or ``"-"`` for standard input; gzipped if its first two bytes say so.
     labels
         A TSV with the columns ``name`` and ``class``; without it, ``class=...`` in a header is the label.
     longest
@@ -71,30 +73,36 @@ def read_fasta(path: str | Path, labels: str | Path | None = None, *, longest: i
     (ledger B-07), so a k-mer with such a letter is a word of its own if the training part has it, and unknown
     otherwise; it is never resolved, dropped or masked. A run of N gives the word of twelve N again and again.
     """
+    return list(iterate_fasta(path, labels, longest=longest, shortest=shortest, aligned=aligned))
+
+
+def iterate_fasta(path: str | Path, labels: str | Path | None = None, *, longest: int | None = None,
+                  shortest: int = 1, aligned: bool = False) -> Iterator[Gene]:
+    """Yield the records of a FASTA file as they are read; see :func:`read_fasta`."""
     table = _read_labels(labels) if labels is not None else None
-    genes: list[Gene] = []
-    seen = set()
-    for header, bases in _records(Path(path)):
-        gene = _gene(Path(path), header, bases, table, aligned)
+    columns, seen = None, set()
+    source, path = path, Path("standard input") if path == "-" else Path(path)
+    for header, bases in _records(path, source):
+        gene = _gene(path, header, bases, table, aligned)
         if longest is not None and len(gene.bases) > longest:
             raise BadSequence(f"{path}: record {gene.name!r} has {len(gene.bases)} bases, {longest} fit the model")
         if len(gene.bases) < shortest:
             raise BadSequence(f"{path}: record {gene.name!r} has {len(gene.bases)} bases, {shortest} are needed")
-        if genes and len(gene.aligned) != len(genes[0].aligned):
+        columns = columns or (len(gene.aligned), gene.name)
+        if len(gene.aligned) != columns[0]:
             raise BadSequence(f"{path}: record {gene.name!r} has {len(gene.aligned)} columns, "
-                              f"{genes[0].name!r} has {len(genes[0].aligned)}: not aligned")
+                              f"{columns[1]!r} has {columns[0]}: not aligned")
         if gene.name in seen:
             raise BadSequence(f"{path}: the name {gene.name!r} occurs twice")
         seen.add(gene.name)
-        genes.append(gene)
-    if not genes:
+        yield gene
+    if not seen:
         raise BadSequence(f"{path}: no FASTA record in it")
-    return genes
 
 
-def _records(path: Path) -> Iterator[tuple[str, str]]:
+def _records(path: Path, source: str | Path) -> Iterator[tuple[str, str]]:
     header, lines, size = None, [], 0
-    for line in _lines(path):
+    for line in _lines(path, source):
         begins = line.startswith(">")
         size = len(line) if begins else size + len(line)
         if size > RECORD:
@@ -112,12 +120,30 @@ def _records(path: Path) -> Iterator[tuple[str, str]]:
         yield header, "".join(lines)
 
 
-def _lines(path: Path) -> Iterator[str]:
+class _Whole(io.RawIOBase):
+    """A stream with what was read from its beginning put back: a pipe cannot be read from the beginning again."""
+
+    def __init__(self, beginning: bytes, rest: io.BufferedIOBase):
+        self.beginning, self.rest = beginning, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        if not self.beginning:
+            return self.rest.readinto1(buffer)
+        part, self.beginning = self.beginning[:len(buffer)], self.beginning[len(buffer):]
+        buffer[:len(part)] = part
+        return len(part)
+
+
+def _lines(path: Path, source: str | Path) -> Iterator[str]:
     """Unpack a line at a time, and no line further than a record may be long."""
-    with path.open("rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        text = io.TextIOWrapper(gzip.GzipFile(fileobj=raw) if packed else raw, encoding="latin-1", newline="")
+    with nullcontext(sys.stdin.buffer) if source == "-" else path.open("rb") as raw:
+        beginning = raw.read(2)
+        whole = io.BufferedReader(_Whole(beginning, raw))
+        packed = beginning == b"\x1f\x8b"
+        text = io.TextIOWrapper(gzip.GzipFile(fileobj=whole) if packed else whole, encoding="latin-1", newline="")
         read = 0
         while line := _line(path, text):
             line = line if read else line.removeprefix(MARK)

@@ -1,6 +1,7 @@
 """``python -m analysis classify`` and ``train``: the trained folder as a model like any other, and what is refused."""
 
 import gzip
+import io
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from analysis.__main__ import main
+from analysis.cli import classify
 from analysis.data.dna import kmers
 from analysis.data.dna.simulate import invent_backbones, simulate
 from analysis.models import checkpoints, parameters, pretrained
@@ -275,3 +277,45 @@ def test_a_diverging_run_ends_in_one_line(small, tmp_path, capsys, monkeypatch):
     assert "nan" in said[-1]
     assert not any("Traceback" in line for line in said)
     assert not (tmp_path / "model.safetensors").exists()
+
+
+PIPED = {"stdin": "cat {} | {} -", "gzipped stdin": "gzip -c {} | {} -", "pipe": "cat {} | {} /dev/stdin",
+         "slow": "(head -c 1 {0}; tail -c +2 {0}) | {1} -"}
+NAMES = ("import sys; from analysis.data.dna.fasta import read_fasta as read; print(*[g.name for g in "
+         "read(sys.argv[1])])")
+
+
+@pytest.mark.parametrize("way", PIPED)
+def test_records_are_read_from_pipes(way, fasta):
+    path, genes = fasta
+    reads = f"{sys.executable} -c '{NAMES}'"
+    done = subprocess.run(["sh", "-c", PIPED[way].format(path, reads)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [gene.name for gene in genes]
+
+
+def test_standard_input_is_classified_and_named_in_refusals(variant_folder, fasta, capsys, monkeypatch):
+    path, genes = fasta
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    assert main(["classify", "-", "--model", str(variant_folder), "--tsv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(genes) + 1
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert main(["classify", "-", "--model", str(variant_folder)]) == 2
+    assert capsys.readouterr().err == "error: standard input: no FASTA record in it\n"
+
+
+def test_how_far_it_is_is_shown_while_it_reads_and_while_it_classifies(variant_folder, fasta, capsys, monkeypatch):
+    monkeypatch.setattr(classify, "CHUNK", 16)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert main(["classify", str(fasta[0]), "--model", str(variant_folder), "--tsv"]) == 0
+    said = capsys.readouterr().err
+    assert f"reading: {len(fasta[1])} sequences" in said
+    assert f"{len(fasta[1])}/{len(fasta[1])}" in said
+
+
+@pytest.mark.parametrize("positions", [None, "512", 2])
+def test_a_classifier_that_does_not_say_how_long_a_text_may_be_is_refused(variant_folder, fasta, capsys, monkeypatch,
+                                                                          positions):
+    real = parameters.config
+    monkeypatch.setattr(parameters, "config", lambda found: real(found) | {"max_position_embeddings": positions})
+    assert main(["classify", str(fasta[0]), "--model", str(variant_folder)]) == 2
+    assert f"max_position_embeddings is {positions!r}" in capsys.readouterr().err

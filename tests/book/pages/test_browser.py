@@ -159,6 +159,22 @@ def test_the_search_knows_standard_names(opened, words, page):
     assert not tab.errors
 
 
+@pytest.mark.parametrize("word", ["constructor", "__proto__", "hasOwnProperty", "toString"])
+def test_a_word_that_every_object_of_the_language_has_can_be_searched_for(opened, word):
+    assert not search(opened, word).errors
+
+
+@pytest.mark.parametrize(("address", "chosen"), [
+    ("document=K", ("k", "")), ("document=k&verdict=Not+reproduced", ("k", "not-reproduced")),
+    ("document=Z", ("", ""))])
+def test_the_address_of_the_claims_chooses_a_document_and_a_verdict(opened, address, chosen):
+    tab = opened(f"book/claims.html?{address}")
+    form = tab.locator("form.claims-filter")
+    assert (form.locator("[name=document]").input_value(), form.locator("[name=verdict]").input_value()) == chosen
+    rows = tab.locator("tr.claim-row")
+    assert rows.locator("visible=true").count() < rows.count() or chosen == ("", "")
+
+
 def test_what_the_search_passes_over_is_found_among_the_claims(opened):
     tab = opened("search.html?q=(3.4)")
     tab.get_by_role("link", name="The claims", exact=True).last.click()
