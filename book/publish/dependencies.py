@@ -79,8 +79,8 @@ def reachable(names: Iterable[str], root: Path) -> set[Path]:
 def page_sources(page: Path, root: Path) -> set[Path]:
     """Return the sources that a page's outputs depend on, beside its own cells.
 
-    Its modules, the templates and style sheets beside them, the experiments whose names its study or its cells write
-    down, and their records.
+    Its modules, the templates, style sheets and data files beside them, the experiments whose names its study or its
+    cells write down, and their records.
     """
     code = page_code(page.read_text(encoding="utf-8"))
     files = reachable(imported(code), root)
@@ -90,5 +90,5 @@ def page_sources(page: Path, root: Path) -> set[Path]:
         if any(f'"{record.stem}"' in text for text in texts):
             files |= {record, *(p for p in [record.with_suffix(".npz")] if p.exists())}
     for folder in {file.parent for file in files}:
-        files |= {file for file in folder.glob("*") if file.suffix in (".mplstyle", ".html")}
+        files |= {file for file in folder.glob("*") if file.suffix in (".mplstyle", ".html", ".yml")}
     return files

@@ -25,7 +25,7 @@ def findings(name: str) -> dict:
 
 
 def counterfeit(name: str) -> dict:
-    return import_module(f"{name}_counterfeits").FINDINGS
+    return import_module(f"tests.book.studies.{name}_counterfeits").FINDINGS
 
 
 CASES = [(name, finding) for name in NAMES for finding in findings(name)]
