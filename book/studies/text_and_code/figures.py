@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from analysis.plotting import style
 from analysis.plotting.layers import Line, lines, over_units
 from book.studies.shared.map_entropies import MapEntropies
-from book.studies.text_and_code.heads import MAPS, Picture, Slices
+from book.studies.shared.released_heads import Slices
+from book.studies.text_and_code.heads import MAPS, Picture
 from book.studies.text_and_code.layers import FORMS
 from book.studies.text_and_code.outputs import UNIFORM
 

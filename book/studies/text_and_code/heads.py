@@ -2,20 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.stats import pearsonr, spearmanr
 
 from analysis.matrices import amplification
-from analysis.matrices.singular_values import spectral_norm
-from analysis.models import extraction
 from analysis.surveys.records import Record, Result
 from book.publish import Numbers
 from book.publish.phrases import enumerated, percent
-from book.studies.shared import released_code as code
+from book.studies.shared.released_heads import Slices, compare_slices, correlate_outputs
 from book.studies.text_and_code import survey
 
 MAPS = amplification.MAPS
@@ -24,15 +20,6 @@ DRAWN_LAYER = 1
 
 Networks = Mapping[str, torch.nn.Module]
 Recorded = Record | Result
-
-
-class Slices(NamedTuple):
-    """Largest singular values of the heads' matrices and of the code's columns, and how they go together by map."""
-
-    heads: Float[np.ndarray, "map layer head"]
-    columns: Float[np.ndarray, "map layer head"]
-    correlation: Float[np.ndarray, " map"]
-    rank_correlation: Float[np.ndarray, " map"]
 
 
 @dataclass(frozen=True)
@@ -95,25 +82,9 @@ def measure_heads(networks: Networks, drawn: survey.Passage, minilm: Recorded, c
         outputs=outputs)
 
 
-def compare_slices(model: torch.nn.Module) -> Slices:
-    """Take the largest singular values of every head's matrices and of the code's columns."""
-    layers = [layer.attention for layer in extraction.encoder_layers(model)]
-    heads = amplification.over_heads(spectral_norm, layers).cpu().numpy()
-    columns = amplification.over_heads(spectral_norm, [code.with_stored_blocks(each) for each in layers]).cpu().numpy()
-    pairs = [(own.ravel(), column.ravel()) for own, column in zip(heads, columns)]
-    return Slices(heads, columns, np.array([pearsonr(*pair).statistic for pair in pairs]),
-                  np.array([spearmanr(*pair).statistic for pair in pairs]))
-
-
 def split_faults(distance: Float[np.ndarray, "passage fault layer head"]) -> dict[str, np.ndarray]:
     """Return by fault the total variation, mean over heads, ``(passage, layer)``."""
     return dict(zip(survey.FAULTS, distance.mean(3).swapaxes(0, 1)))
-
-
-def correlate_outputs(record: Recorded, network: str) -> float:
-    """Return the rank correlation over all heads of the largest singular values of S V: the model's and the code's."""
-    own, coded = (record.array(f"{network}/{kind}").mean(0).ravel() for kind in ("largest", "code_largest"))
-    return float(spearmanr(own, coded).statistic)
 
 
 def draw(passage: survey.Passage) -> Picture:

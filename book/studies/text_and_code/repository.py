@@ -149,10 +149,11 @@ def count_copies(words: Iterable[str], gene: str) -> dict[str, Value]:
 
 
 def read_counts(notebook: str) -> dict[str, np.ndarray]:
-    """Read from the notebook how many sequences each class and each part have."""
+    """Read from the notebook how many sequences each class has, in all and in the test part, and each part."""
     classes = re.findall(r"duplicated ids = \d+/(\d+)", cell_texts(notebook, 34))
     parts = re.findall(r"\): (\d+) sequences", cell_texts(notebook, 39))
-    return {"by_class": np.array(classes, int), "parts": np.array(parts, int)}
+    tested = re.findall(r"^(\d+)$", cell_texts(notebook, 26), re.MULTILINE)
+    return {"by_class": np.array(classes, int), "tested_by_class": np.array(tested, int), "parts": np.array(parts, int)}
 
 
 def compute(device: torch.device) -> Result:
