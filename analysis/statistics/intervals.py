@@ -3,7 +3,7 @@
 Rows of one text are not independent of each other: average over a text first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +55,8 @@ def mean_interval(values: np.ndarray | Sequence[float], level: float = 0.95) -> 
     return Interval(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
 
 
-def grouped_share_interval(hits: np.ndarray | Sequence[bool], groups: Sequence[str], level: float = 0.95) -> Interval:
+def grouped_share_interval(hits: np.ndarray | Sequence[bool], groups: Sequence[Hashable],
+                           level: float = 0.95) -> Interval:
     """Return the share of hits with an interval that counts groups, not their members, as independent.
 
     Korn and Graubard's form of the exact interval, with as many trials as there are groups: the most cautious choice,

@@ -107,8 +107,8 @@ def dotted(path: Path, root: Path) -> str:
 def page_sources(page: Path, root: Path) -> set[Path]:
     """Return the sources that a page's outputs depend on, beside its own cells.
 
-    Its modules, the templates and style sheets beside them, the experiments whose names its cells or its studies write
-    down, with what these import, and the records of those names.
+    Its modules, the templates, style sheets and data files beside them, the experiments whose names its cells or its
+    studies write down, with what these import, and the records of those names.
     """
     code = page_code(page.read_text(encoding="utf-8"))
     names, known, studies = imported(code), experiments(root), root / "book" / "studies"
@@ -123,7 +123,7 @@ def page_sources(page: Path, root: Path) -> set[Path]:
         if _writes_down(texts, record.stem):
             files |= {path for path in (record, record.with_suffix(".npz")) if path.exists()}
     for folder in {file.parent for file in files}:
-        files |= {file for file in folder.glob("*") if file.suffix in (".mplstyle", ".html")}
+        files |= {file for file in folder.glob("*") if file.suffix in (".mplstyle", ".html", ".yml")}
     return files
 
 

@@ -15,7 +15,7 @@ from book.studies.bert_normality.averages import depth_correlation, over_texts
 from book.studies.bert_normality.drawn import DrawnText
 from book.studies.shared.networks import Arrays
 
-FORMS = ("cone", "cone_bare", "cosine")
+FORMS = ("cone", "cone_bare", "resultant", "cosine")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Cone:
     cosine: Mapping[str, Float[np.ndarray, "layer 3"]]
     resultant_padded: Mapping[str, Float[np.ndarray, "layer 3"]]
     rise: Mapping[str, Mapping[str, Interval]]
-    """Rank correlation with depth of the index, of that of plain rows, and of the mean cosine."""
+    """Rank correlation with depth of the index, of that of plain rows and of unit rows, and of the mean cosine."""
     ends: Mapping[str, Mapping[str, tuple[float, float]]]
     """The means of the same in the first and in the last layer."""
     embeddings: Mapping[str, Embedding]

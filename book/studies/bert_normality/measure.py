@@ -18,6 +18,7 @@ from book.studies.bert_normality.heads import (
     measure_spectra,
 )
 from book.studies.bert_normality.padding import Padding, measure_padding
+from book.studies.bert_normality.released import Released, measure_released
 from book.studies.bert_normality.rows import (
     Invariance,
     Rows,
@@ -109,6 +110,7 @@ class Measured(Numbers):
     entropies: Entropies
     effects: Effects
     total: Total
+    released: Released
     row_phrases: RowPhrases
     sum_phrases: SumPhrases
     head_phrases: HeadPhrases
@@ -138,7 +140,8 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         inputs=inputs, survey=survey, subject=subject, threshold=threshold,
         invariance=measure_invariance(text, threshold.critical), rows=rows, sums=sums, padding=padding, cone=cone,
         spectra=measure_spectra(text, arrays), entropies=measure_entropies(text, arrays), effects=effects,
-        total=measure_total(text, arrays), row_phrases=_phrase_rows(threshold, rows, subject.width),
+        total=measure_total(text, arrays), released=measure_released(text, inputs),
+        row_phrases=_phrase_rows(threshold, rows, subject.width),
         sum_phrases=_phrase_sums(sums, padding, cone), head_phrases=_phrase_heads(effects))
 
 

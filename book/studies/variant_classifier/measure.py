@@ -7,6 +7,7 @@ from analysis.models.checkpoints import Checkpoint
 from analysis.training import dna_classifier
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.shared import variant_measures
+from book.studies.variant_classifier.authors import Authors, measure_authors
 from book.studies.variant_classifier.columns import Columns, measure_columns
 from book.studies.variant_classifier.depth import (
     Depth,
@@ -60,6 +61,7 @@ class Measured(Numbers):
     depth: Depth
     emergence: Emergence
     real: RealLineages
+    authors: Authors
 
 
 def measure(device: str = "auto") -> Measured:
@@ -77,4 +79,4 @@ def measure(device: str = "auto") -> Measured:
         columns=measure_columns(recorded, classes, phases.unchanged, example.n),
         rows=measure_rows(recorded), table=measure_table(recorded, example.width),
         depth=measure_depth(recorded, example.n), emergence=measure_emergence(recorded, len(classes)),
-        real=measure_real(recorded))
+        real=measure_real(recorded), authors=measure_authors(passage, inputs))

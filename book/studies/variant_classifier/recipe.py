@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
 from analysis.training import dna_classifier
 
@@ -33,6 +34,11 @@ def measure_recipe(recipe: dna_classifier.Recipe, data: dna_classifier.Data) -> 
 
     with torch.device("meta"):
         model = BertForSequenceClassification(dna_classifier.configure(recipe, data))
+    return describe(model, recipe.batch, recipe.steps, recipe.warmup)
+
+
+def describe(model: nn.Module, batch: int, steps: int, warmup: int) -> Recipe:
+    """Read the sizes of a classifier."""
     layer = model.bert.encoder.layer[0]
     x = torch.linspace(-4, 4, 81)
     gelu_error = (layer.intermediate.intermediate_act_fn(x) - x * torch.special.ndtr(x)).abs().max()
@@ -41,4 +47,4 @@ def measure_recipe(recipe: dna_classifier.Recipe, data: dna_classifier.Data) -> 
         width=layer.attention.self.query.in_features, feed_forward=layer.intermediate.dense.out_features,
         positions=model.bert.embeddings.position_embeddings.num_embeddings,
         dropout=tuple(sorted({module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)})),
-        gelu_error=float(gelu_error), batch=recipe.batch, steps=recipe.steps, warmup=recipe.warmup)
+        gelu_error=float(gelu_error), batch=batch, steps=steps, warmup=warmup)

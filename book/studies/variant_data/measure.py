@@ -12,11 +12,13 @@ from analysis.data.dna.kmers import STRIDE, kmers
 from analysis.maps.gates import GATES
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint
+from analysis.statistics.intervals import share_interval
 from analysis.surveys.records import Record, Value
 from analysis.training.dna_classifier import POSITIONS, Data
 from analysis.training.masked_kmers import SHARE, position_entropy
 from book.publish import Inputs, Numbers, choose_inputs, live_or_record
 from book.publish.phrases import percent
+from book.studies.shared import released_code as code
 from book.studies.shared import variant_measures, variant_runs
 
 MODEL = "variant-bert-mini"
@@ -42,7 +44,7 @@ Tables = Mapping[str, Float[np.ndarray, "row column"]]
 class Corpus:
     """The simulated sequences of the bundled classifier, and the words that a gene is cut into.
 
-    ``parts`` counts the sequences of training, validation and test, ``test_by_class`` those of the test part;
+    ``parts`` counts the sequences of training, validation and test;
     ``words_rejoin`` says whether the words of a sequence, each without what it shares with the next, are the sequence
     again. ``guess_by_position`` is the loss in nats of who knows how often each word stands at each position.
     """
@@ -50,13 +52,35 @@ class Corpus:
     classes: tuple[str, ...]
     sequences: int
     parts: tuple[int, ...]
-    test_by_class: Int[np.ndarray, " class"]
     vocabulary: int
     reference_bases: int
     reference_words: int
     words_rejoin: bool
     positions: int
     guess_by_position: float
+
+
+@dataclass(frozen=True)
+class Authors(Numbers):
+    """What the authors' public repository records of their data, and what arithmetic makes of it.
+
+    ``computed`` are training, validation and test by the code's rule, ``recorded`` as the notebook printed them;
+    ``test_by_class`` is the stratified share of every class, ``recorded_test`` the printed one. ``words`` are those of
+    the reference gene after its padding, ``padding_rows`` the rows of 512 that no token has.
+    """
+
+    prefix = "vdata-authors"
+    accuracy: str
+    interval: str
+    right: int
+    rows: int
+    words: int
+    tokens: int
+    padding_rows: int
+    computed: tuple[int, int, int]
+    recorded: tuple[int, int, int]
+    test_by_class: Int[np.ndarray, " class"]
+    recorded_test: Int[np.ndarray, " class"]
 
 
 @dataclass(frozen=True)
@@ -190,6 +214,7 @@ class Measured(Numbers):
     checkpoint: Checkpoint
     sources: tuple[str, ...]
     corpus: Corpus
+    authors: Authors
     leak: Leak
     partings: Partings
     training: Training
@@ -207,6 +232,7 @@ def measure(device: str = "auto") -> Measured:
     return Measured(
         inputs, checkpoint, tuple(shown[name][1] for name in NAMED),
         corpus=measure_corpus(data, inputs.device),
+        authors=measure_authors(live_or_record("text-and-code-repository", inputs, recompute=False)[0]),
         leak=measure_leak(records["baselines"]),
         partings=measure_partings(records["splits"], records["baselines"]),
         training=measure_training(records["seeds"]),
@@ -223,7 +249,6 @@ def measure_corpus(data: Data, device: torch.device) -> Corpus:
     bases = GENE[1] - GENE[0] + 1
     return Corpus(
         classes=data.labels, sequences=len(data.genes), parts=tuple(map(len, parts)),
-        test_by_class=np.bincount([data.labels.index(data.genes[i].label) for i in data.parts.test]),
         vocabulary=len(data.tokenizer), reference_bases=bases, reference_words=len(kmers("A" * bases)),
         words_rejoin=words_rejoin(data.genes[0].bases), positions=POSITIONS,
         guess_by_position=position_entropy(coded["input_ids"], words))
@@ -234,6 +259,18 @@ def words_rejoin(bases: str) -> bool:
     *words, last = kmers(bases)
     joined = "".join(word[:STRIDE] for word in words) + last
     return bases.startswith(joined) and len(bases) - len(joined) < STRIDE
+
+
+def measure_authors(record: Record) -> Authors:
+    """Do the arithmetic of the authors' split and of their cutting, beside what they recorded."""
+    by_class, bases = record.array("by_class"), GENE[1] - GENE[0] + 1
+    words, right, rows = len(code.padded_words("A" * bases)), record["logits_right"], record["logits_rows"]
+    share = share_interval(right, rows)
+    return Authors(
+        accuracy=percent(share.value, 1), interval=f"{100 * share.low:.1f} to {100 * share.high:.1f} %", right=right,
+        rows=rows, words=words, tokens=words + 2, padding_rows=POSITIONS - words - 2,
+        computed=code.split_sizes(int(by_class.sum())), recorded=tuple(record.array("parts").tolist()),
+        test_by_class=np.rint(code.TEST_SHARE * by_class).astype(int), recorded_test=record.array("tested_by_class"))
 
 
 def measure_leak(baselines: Record) -> Leak:

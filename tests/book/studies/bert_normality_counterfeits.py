@@ -55,7 +55,7 @@ COUNTERFEITS = {
     "B-75": {"sums.independent.uniform.p_uniform": 0.2},
     "B-76": {"sums.statistics.trained": one_layer((0.030, 0.028, 0.032), layer=1)},
     "B-78": {"sums.statistics.kept": as_sums_with_their_extremes},
-    "B-79": {"padding.cone_ratio.trained": 1.0},
+    "B-79": {"cone.rise.trained.resultant": flat},
     "B-80": {"cone.identities.square_error": WRONG},
     "B-81": {"cone.rise.trained.cone_bare": flat},
     "B-82": {"spectra.rise.trained": flat},

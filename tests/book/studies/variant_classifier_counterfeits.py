@@ -32,7 +32,7 @@ def with_one_control_that_rises(rise):
 
 
 COUNTERFEITS = {
-    "B-08": {"full_size.dropout": (0.0, 0.1)},
+    "B-08": {"authors.recipe.steps": 19_761},
     "B-10": {"head.logits": 2e-4},
     "B-12": {"weights.over_random.trained": with_one_head_of_values_as_in_the_paper},
     "B-42": {"gates.heads.directional": with_the_head_of_the_paper_ahead},

@@ -14,7 +14,7 @@ def with_one_seed_that_reads_bases(shares):
 
 
 COUNTERFEITS = {
-    "B-06": {"corpus.test_by_class": with_two_of_the_first_class_in_the_second},
-    "B-07": {"corpus.reference_words": 425},
+    "B-06": {"authors.recorded_test": with_two_of_the_first_class_in_the_second},
+    "B-07": {"authors.words": 424},
     "B-09": {"evidence.exchanged.deletions.bert": with_one_seed_that_reads_bases},
 }

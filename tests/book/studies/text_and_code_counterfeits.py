@@ -1,0 +1,68 @@
+"""Counterfeits of what the page on the text and its code holds itself to."""
+
+import numpy as np
+
+
+def near_the_models_map_in_one_layer(distance):
+    moved = distance.copy()
+    moved[:, 3] = 0.2
+    return moved
+
+
+def with_queries_that_go_together(slices):
+    return slices._replace(rank_correlation=np.array([0.6, 0.1, 0.0]))
+
+
+def with_a_bias_that_matters(distance):
+    return distance + 0.05
+
+
+def falling_at_the_end(index):
+    fallen = index.copy()
+    fallen[:, -1] = 0.9 * fallen[:, 0]
+    return fallen
+
+
+def with_some_entropy(gate):
+    return gate._replace(whole=0.1)
+
+
+def with_one_head_that_shows_a_cell(empty):
+    shown = empty.copy()
+    shown[0, 0] = 11 / 12
+    return shown
+
+
+def failing_more_in_one_layer(shares):
+    more = shares.copy()
+    more[:, 2] = 1.0
+    return more
+
+
+def mostly_reached_by_lost_codons(shares):
+    moved = shares * 0.1
+    moved[::3] += 0.3
+    return moved
+
+
+def closing_in_one_seed(keys):
+    closed = keys.copy()
+    closed[2, -1] = 460
+    return closed
+
+
+FINDINGS = {
+    "stored_columns_are_other_maps": {"heads.distances.text model.all four": near_the_models_map_in_one_layer},
+    "stored_columns_have_other_values": {"heads.slices.classifier": with_queries_that_go_together},
+    "missing_biases_alone_change_little_in_the_classifier":
+        {"heads.distances.classifier.no bias": with_a_bias_that_matters},
+    "unit_rows_rise_where_rows_do_not": {"cone.forms.text model.unit rows, tokens": falling_at_the_end},
+    "closed_gate_has_no_entropy": {"entropies.ideal.closed": with_some_entropy},
+    "codes_entropy_falls_with_depth": {"entropies.falling": 4},
+    "even_attention_is_not_drawn": {"drawn.empty.random": with_one_head_that_shows_a_cell},
+    "codes_rows_fail_less": {"rows.failing.text model.the code's": failing_more_in_one_layer},
+    "counts_compute": {"sizes.recorded": (36_361, 3_161, 9_881)},
+    "a_shift_that_no_codon_makes_is_common": {"frames.shares": mostly_reached_by_lost_codons},
+    "outputs_are_a_softmax": {"logits.softmax_error": 1e-3},
+    "only_the_trained_classifier_closes": {"closing.keys.random": closing_in_one_seed},
+}
