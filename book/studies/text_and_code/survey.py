@@ -17,8 +17,9 @@ from analysis.maps import entropy
 from analysis.matrices import amplification
 from analysis.models import extraction
 from analysis.representations import anisotropy, normality
-from analysis.transformer.activations import LayerActivations, run_layer
+from analysis.transformer.activations import LayerActivations
 from analysis.transformer.attention import compute_scores, project, softmax
+from analysis.transformer.encoder import run_layer
 from book.studies.shared import released_code as code
 
 FAULTS = ("no bias", "no mask", "next layer's input", "stored columns", "all four")
