@@ -38,7 +38,7 @@ def main(package: ModuleType, prog: str, description: str, argv: list[str] | Non
         os.environ["ANALYSIS_DOWNLOAD"] = "1"
     try:
         device.choose(arguments.device)  # a name that is no device, or no source, is refused in any command
-        checkpoints.chosen_sources()
+        checkpoints.source_order()
         status = arguments.run(arguments) or 0
         sys.stdout.flush()
         return status

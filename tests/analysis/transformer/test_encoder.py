@@ -99,7 +99,7 @@ def test_refusals(stack, monkeypatch):
                          (x[:, :5], "to fit the weights"), (x[:0], "x must be"), (x.numpy(), "x must be a tensor")):
         with pytest.raises((ValueError, TypeError), match=message):
             encode(bad, layers)
-    with pytest.raises(ValueError, match="to fit the perceptron"):
+    with pytest.raises(ValueError, match="to fit the MLP"):
         mlp.apply_mlp(x[:, :5], layers[0].mlp)
 
 
