@@ -134,9 +134,9 @@ def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visib
     TypeError
         If ``parts`` is no tensor in float32 or float64, or ``visible`` none of bool.
     ValueError
-        If there is no part or no key, an entry is nan or infinite (``visible`` marks masked keys, never minus infinity),
-        the mask does not fit one part, a row may see no key, or where it sees one the sum of the parts or the range of
-        one overflows.
+        If there is no part or no key, an entry is nan or infinite (``visible`` marks masked keys, never minus
+        infinity), the mask does not fit one part, a row may see no key, or where it sees one the sum of the parts or
+        the range of one overflows.
 
     References
     ----------
