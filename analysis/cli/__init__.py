@@ -135,7 +135,7 @@ def start(arguments: argparse.Namespace) -> int:
     if arguments.download:
         os.environ["ANALYSIS_DOWNLOAD"] = "1"
     device.choose(arguments.device)  # a name that is no device, or no source, is refused in any command
-    checkpoints.chosen_sources()
+    checkpoints.source_order()
     return arguments.run(arguments) or 0
 
 

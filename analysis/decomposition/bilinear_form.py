@@ -89,8 +89,8 @@ def move_origin(weights: AttentionWeights, origin: Float[Tensor, " model"]) -> A
 
     .. math::  [x\;1] = [x - o\;\;1] \begin{pmatrix} I & 0 \\ o & 1 \end{pmatrix}
 
-    The content block stays; what the origin says, ``o W_Q W_K^T``, moves into the semi-bias. So how much of a score is
-    content and how much is semi-bias depends on where the inputs are counted from.
+    The content block stays; what the origin contributes, ``o W_Q W_K^T``, moves into the semi-bias. So how much of a
+    score is content and how much is semi-bias depends on where the inputs are counted from.
 
     Raises
     ------
@@ -105,9 +105,9 @@ def move_origin(weights: AttentionWeights, origin: Float[Tensor, " model"]) -> A
     """
     check_fit("origin", origin, (weights.model,), "the layer", weights.W_Q)
     check_real("origin", origin)
-    moved = {f"b_{n}": getattr(weights, f"b_{n}") + einsum(origin, getattr(weights, f"W_{n}"),
-                                                          "model, head model channel -> head channel") for n in "QKV"}
-    return replace(weights, **moved)
+    biases = {f"b_{n}": getattr(weights, f"b_{n}") + einsum(origin, getattr(weights, f"W_{n}"),
+                                                           "model, head model channel -> head channel") for n in "QKV"}
+    return replace(weights, **biases)
 
 
 def score_parts(x: Residual, weights: AttentionWeights, origin: Float[Tensor, " model"] | None = None, *,
@@ -145,13 +145,13 @@ def score_parts(x: Residual, weights: AttentionWeights, origin: Float[Tensor, " 
     for name, rows in (("x", x), ("queries", queries)):
         check_input(rows, weights, name)
     origin = torch.zeros(weights.model).to(weights.W_Q) if origin is None else origin
-    moved = move_origin(weights, origin)
+    b_Q = move_origin(weights, origin).b_Q
     none, root = torch.zeros_like(weights.b_Q), math.sqrt(weights.channel)
     keys = project(x, weights.W_K, none) / root
     about_origin = project(queries - origin, weights.W_Q, none)
     content = einsum(about_origin, keys, "... head query channel, ... head key channel -> ... head query key")
     common, semi = (einsum(b, keys, "head channel, ... head key channel -> ... head key")[..., None, :]
-                    for b in (moved.b_Q - weights.b_Q, weights.b_Q))
+                    for b in (b_Q - weights.b_Q, weights.b_Q))
     side = einsum(project(queries, weights.W_Q, none), weights.b_K,
                   "... head query channel, head channel -> ... head query")[..., None] / root
     constant = (einsum(weights.b_Q, weights.b_K, "head channel, head channel -> head") / root)[:, None, None]

@@ -59,31 +59,31 @@ def fold_layer_norm(weights: AttentionWeights, ln: LayerNormWeights) -> Attentio
     --------
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2)
     >>> layer = AttentionWeights(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
-    >>> folded = fold_layer_norm(layer, LayerNormWeights(torch.tensor([2.0, 4.0]), torch.tensor([0.0, 7.0])))
-    >>> folded.W_K, folded.b_K
+    >>> layer = fold_layer_norm(layer, LayerNormWeights(torch.tensor([2.0, 4.0]), torch.tensor([0.0, 7.0])))
+    >>> layer.W_K, layer.b_K
     (tensor([[[ 1., -2.],
              [-1.,  2.]]]), tensor([[0., 7.]]))
     """
     if ln.gain.shape != (weights.model,) or ln.gain.dtype != weights.W_Q.dtype:
         raise ValueError(f"ln must have width {weights.model} and {weights.W_Q.dtype} to fit the weights, "
                          f"got {tuple(ln.gain.shape)} and {ln.gain.dtype}")
-    folded = {}
+    fields = {}
     for name in "QKV":
         W, b = getattr(weights, f"W_{name}"), getattr(weights, f"b_{name}")
-        folded[f"b_{name}"] = b + einsum(ln.bias, W, "model, head model channel -> head channel")
-        folded[f"W_{name}"] = centre((ln.gain[:, None] * W).mT).mT.contiguous()
-    return replace(weights, **folded)
+        fields[f"b_{name}"] = b + einsum(ln.bias, W, "model, head model channel -> head channel")
+        fields[f"W_{name}"] = centre((ln.gain[:, None] * W).mT).mT.contiguous()
+    return replace(weights, **fields)
 
 
 @dataclass(frozen=True)
-class Folded:
-    """Value and output projections merged: ``W_VO (head model out)`` for each head, and one bias ``b_VO (out)``."""
+class OvCircuit:
+    """The merged value and output projections: ``W_VO (head model out)`` for each head, and one bias ``b_VO (out)``."""
 
     W_VO: Float[Tensor, "head model out"]
     b_VO: Float[Tensor, " out"]
 
 
-def fold_values(weights: AttentionWeights) -> Folded:
+def fold_values(weights: AttentionWeights) -> OvCircuit:
     r"""Merge each head's value and output projections and collect both biases in one.
 
     .. math::  W^{VO}_h = W^V_h W^O_h, \qquad b^{VO} = b^O + \sum_h b^V_h W^O_h
@@ -93,7 +93,7 @@ def fold_values(weights: AttentionWeights) -> Folded:
     Notes
     -----
     Ledger M-18, M-22 (one head, ``b_VO = b_V W_O + b_O``); with several heads the sum over heads stands before ``b_O``.
-    ``folding.fold_value_bias`` returns a layer of four factors with the biases so moved.
+    `fold_value_bias` returns a layer of four factors with the biases so moved.
 
     Examples
     --------
@@ -102,10 +102,10 @@ def fold_values(weights: AttentionWeights) -> Folded:
     >>> fold_values(layer).b_VO
     tensor([11.])
     """
-    return Folded(ov_matrix(weights), update_bias(weights))
+    return OvCircuit(ov_matrix(weights), update_bias(weights))
 
 
-def apply_folded(attention: Attention, x: Residual, folded: Folded) -> Residual:
+def apply_folded(attention: Attention, x: Residual, circuit: OvCircuit) -> Residual:
     r"""Weight the inputs, not the values: ``sum_h (A_h x) W_VO_h + b_VO``.
 
     Raises
@@ -121,29 +121,29 @@ def apply_folded(attention: Attention, x: Residual, folded: Folded) -> Residual:
 
     Examples
     --------
-    >>> folded = Folded(torch.eye(2)[None], torch.zeros(2))
+    >>> circuit = OvCircuit(torch.eye(2)[None], torch.zeros(2))
     >>> running_mean = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
-    >>> apply_folded(running_mean, torch.tensor([[0.0, 4.0], [2.0, 0.0]]), folded)
+    >>> apply_folded(running_mean, torch.tensor([[0.0, 4.0], [2.0, 0.0]]), circuit)
     tensor([[0., 4.],
             [1., 2.]])
     """
-    heads, model = folded.W_VO.shape[:2]
+    heads, model = circuit.W_VO.shape[:2]
     check_floating("attention", attention, "head", "query", "key")
     check_floating("x", x, "key", "model")
     if attention.shape[-3] != heads or attention.shape[-1] != x.shape[-2]:
         raise ValueError(f"attention must be (..., {heads}, query, key) with one key for each row of x, got "
                          f"{tuple(attention.shape)} and x {tuple(x.shape)}")
     for name, part in (("attention", attention), ("x", x)):
-        if part.dtype != folded.W_VO.dtype:
-            raise ValueError(f"{name} must be in {folded.W_VO.dtype} to fit W_VO, got {part.dtype}")
+        if part.dtype != circuit.W_VO.dtype:
+            raise ValueError(f"{name} must be in {circuit.W_VO.dtype} to fit W_VO, got {part.dtype}")
     if x.shape[-1] != model:
         raise ValueError(f"x must be (..., key, {model}) to fit W_VO, got {tuple(x.shape)}")
     off = (attention.sum(-1) - 1).abs().max().item()
     if not off <= 64 * torch.finfo(attention.dtype).eps * max(1, attention.shape[-1] ** 0.5):
         raise ValueError(f"attention must have rows that sum to 1, one misses it by {off:.3g}: "
                          "with dropout or a null key the value bias cannot be folded into the output bias")
-    weighted = einsum(attention, x, "... head query key, ... key model -> ... head query model")
-    return einsum(weighted, folded.W_VO, "... head query model, head model out -> ... query out") + folded.b_VO
+    mixtures = einsum(attention, x, "... head query key, ... key model -> ... head query model")
+    return einsum(mixtures, circuit.W_VO, "... head query model, head model out -> ... query out") + circuit.b_VO
 
 
 def missing_bias(attention: Attention, weights: AttentionWeights) -> Residual:

@@ -1,8 +1,8 @@
-r"""Attention in model space: patterns (what a query looks for) and messages (what a key has to say).
+r"""Attention in model space: patterns (what a query looks for) and messages (what a key delivers).
 
 ``sum_h softmax(P_h x^T / sqrt(channel)) M_h + b`` with ``P_h = x W^P_h + c_h`` and ``M_h = x W^M_h``. What belongs
-here: the two merged matrices, the pattern with its constant part, the freedom in the factors, rotary embeddings.
-What does not: singular values (:mod:`analysis.matrices.singular_values`), what the forms cost
+here: the two merged matrices, the pattern with its constant part, the freedom in the factors, rotary embeddings. What
+does not: singular values (:mod:`analysis.matrices.singular_values`), what the forms cost
 (:mod:`analysis.decomposition.cost`), the semi-bias of a vocabulary (:mod:`analysis.decomposition.score_terms`).
 """
 
@@ -73,7 +73,7 @@ def patterns(x: Residual, weights: AttentionWeights) -> Patterns:
 
 
 def messages(x: Residual, weights: AttentionWeights) -> Messages:
-    """Compute what each key has to say in each head: ``M_h = x W^M_h``, without biases. Ledger P-10."""
+    """Compute what each key delivers in each head: ``M_h = x W^M_h``, without biases. Ledger P-10."""
     check_input(x, weights)
     values = einsum(x, weights.W_V, "... key model, head model channel -> ... head key channel")
     return einsum(values, weights.W_O, "... head key channel, head channel model -> ... head key model")
@@ -106,7 +106,7 @@ def match(patterns: Patterns, x: Residual, channel: int, *, causal: bool = False
 
 
 def deliver(attention: Attention, messages: Messages) -> Float[Tensor, "*batch head query model"]:
-    r"""Sum each head's messages, weighted by how much the query listens. Linear in each argument alone.
+    r"""Sum each head's messages, weighted by how much the query attends to each key. Linear in each argument alone.
 
     .. math::  u_{hq} = \sum_k A_{hqk}\, m_{hk}
 
@@ -114,10 +114,10 @@ def deliver(attention: Attention, messages: Messages) -> Float[Tensor, "*batch h
 
     Examples
     --------
-    One head, two positions. The second query listens to both keys equally:
+    One head, two positions. The second query attends to both keys equally:
 
-    >>> listens = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
-    >>> deliver(listens, torch.tensor([[[2.0, 0.0], [0.0, 4.0]]]))
+    >>> attention = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
+    >>> deliver(attention, torch.tensor([[[2.0, 0.0], [0.0, 4.0]]]))
     tensor([[[2., 0.],
              [1., 2.]]])
     """
@@ -162,7 +162,7 @@ def change_gauge(weights: AttentionWeights, G: Float[Tensor, "head channel other
     Parameters
     ----------
     G, H
-        One invertible matrix a head, for queries and keys, and for values and output; ``None`` leaves them.
+        One invertible matrix per head, for queries and keys, and for values and output; ``None`` leaves them.
 
     Raises
     ------
@@ -176,8 +176,7 @@ def change_gauge(weights: AttentionWeights, G: Float[Tensor, "head channel other
     for name, matrix in (("G", G), ("H", H)):
         if matrix is None:
             continue
-        due = (weights.heads, weights.channel, weights.channel)
-        check_fit(name, matrix, due, "the weights", weights.W_Q)
+        check_fit(name, matrix, (weights.heads, weights.channel, weights.channel), "the weights", weights.W_Q)
         check_real(name, matrix)
         condition = torch.linalg.cond(matrix)
         if not (condition <= 1 / torch.finfo(matrix.dtype).eps).all():
@@ -195,7 +194,7 @@ def change_gauge(weights: AttentionWeights, G: Float[Tensor, "head channel other
 def rotary_qk_matrix(weights: AttentionWeights, offset: float | int, base: float | int = 10000.0) -> PerHead:
     r"""Merge a head with rotary embeddings, for one offset ``query - key``: :math:`W^Q R(m - n) W^{K\top}`.
 
-    There is one such matrix an offset. All of them lie in a space of ``channel`` dimensions: with
+    There is one such matrix per offset. All of them lie in a space of ``channel`` dimensions: with
     :math:`R(o) = \sum_f \cos(o\theta_f) E_f + \sin(o\theta_f) J_f` each is a sum of ``channel`` fixed matrices.
     Ledger P-21.
     """
@@ -204,7 +203,7 @@ def rotary_qk_matrix(weights: AttentionWeights, offset: float | int, base: float
                                                "-> head model other")
 
 
-def rotary_remainder(offsets: int, channel: int, base: float | int = 10000.0) -> Float[Tensor, " kept"]:
+def rotary_remainder(offsets: int, channel: int, base: float | int = 10000.0) -> Float[Tensor, " rank"]:
     r"""Return what the best ``k = 1, 2, ...`` fixed matrices leave of the rotations of offsets ``0 ... offsets - 1``.
 
     Root mean square over offsets of ``|R(o) - its projection|_F``, as a share of ``|R(o)|_F``, which is

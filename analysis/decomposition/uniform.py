@@ -84,7 +84,7 @@ def layer_norm_output(norm: LayerNormWeights) -> Hull:
 
 @dataclass(frozen=True)
 class Preference:
-    """What lets each head tell keys apart; both zero exactly where its weights are uniform on every input.
+    """By what each head can distinguish keys; both zero exactly where its weights are uniform on every input.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ def key_preference(weights: AttentionWeights, hull: Hull | None = None) -> Prefe
     Parameters
     ----------
     weights
-        ``b_K``, ``W_V``, ``W_O`` are not read: they have no say in it.
+        ``b_K``, ``W_V``, ``W_O`` are not read: the scores do not depend on them.
     hull
         The inputs; default: any.
 

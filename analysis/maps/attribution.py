@@ -3,7 +3,8 @@ r"""How much of a row's attention each part of its score explains: the distance 
 Turn the scores up from 0 to 1: ``p_t = softmax(t s)`` goes straight from uniform attention to the head's own. On the
 way the divergence from uniform grows by what the parts of the score do at each ``t``, and these increments add up.
 What belongs here: the split, the mean attention on the path, other splits to compare it with. What does not: which
-parts a score has (:mod:`analysis.decomposition`), entropies and the dial (:mod:`analysis.maps.entropy`).
+parts a score has (:mod:`analysis.decomposition.score_terms`, :mod:`analysis.decomposition.bilinear_form`), entropies
+and inverse temperatures (:mod:`analysis.maps.entropy`).
 """
 
 import math
@@ -101,7 +102,7 @@ def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
 
 @torch.no_grad()
 def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Attribution:
-    r"""Attribution each row's divergence from uniform over the parts of its score.
+    r"""Attribute each row's divergence from uniform over the parts of its score.
 
     .. math::
 
@@ -126,14 +127,14 @@ def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visib
     Returns
     -------
     Attribution
-        In the dtype given; computed in float64, without gradients.
+        In the dtype of ``parts``; computed in float64, without gradients.
 
     Raises
     ------
     TypeError
         If ``parts`` is no tensor in float32 or float64, or ``visible`` none of bool.
     ValueError
-        If there is no part or no key, an entry is nan or infinite (masked keys are told by ``visible``, never by minus
+        If there is no part or no key, an entry is nan or infinite (``visible`` marks masked keys, never minus
         infinity), the mask does not fit one part, a row may see no key, or where it sees one the sum of the parts or
         the range of one overflows.
 
@@ -154,12 +155,12 @@ def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visib
     """
     total, mask = _total(parts, visible)
     best = total.masked_fill(~mask, -math.inf).argmax(-1, keepdim=True)
-    moved = _softmax(total, mask) - _path_mean(total, mask)
-    found = []
+    change = _softmax(total, mask) - _path_mean(total, mask)
+    rows = []
     for part in parts:  # less its value at the best key, so that constants vanish exactly
         wide = part.double()
-        found.append(((wide - wide.gather(-1, best)).masked_fill(~mask, 0) * moved).sum(-1))
-    shares = torch.stack(found)
+        rows.append(((wide - wide.gather(-1, best)).masked_fill(~mask, 0) * change).sum(-1))
+    shares = torch.stack(rows)
     if not torch.isfinite(shares).all():
         raise ValueError("a part ranges too far for float64: the difference of two of its entries overflows")
     return Attribution(shares.to(parts.dtype), _divergence(total, mask).to(parts.dtype))
@@ -193,8 +194,8 @@ def drop_one(parts: Float[Tensor, "part *batch key"], visible: Visible | None = 
     """
     total, mask = _total(parts, visible)
     whole = _divergence(total, mask)
-    found = [whole - divergence((total - part).masked_fill(~mask, 0), mask) for part in parts]
-    return torch.stack(found).to(parts.dtype)
+    falls = [whole - divergence((total - part).masked_fill(~mask, 0), mask) for part in parts]
+    return torch.stack(falls).to(parts.dtype)
 
 
 def in_order(parts: Float[Tensor, "part *batch key"], order: Sequence[int],
@@ -208,12 +209,12 @@ def in_order(parts: Float[Tensor, "part *batch key"], order: Sequence[int],
     _, mask = _total(parts, visible)
     if sorted(order) != list(range(len(parts))):
         raise ValueError(f"order must name each of the {len(parts)} parts once, got {list(order)}")
-    found, before, so_far = [torch.empty(0)] * len(parts), 0.0, torch.zeros_like(parts[0], dtype=torch.float64)
+    gains, before, so_far = [torch.empty(0)] * len(parts), 0.0, torch.zeros_like(parts[0], dtype=torch.float64)
     for k in order:
         so_far = (so_far + parts[k]).masked_fill(~mask, 0)
         now = divergence(so_far, mask)
-        found[k], before = now - before, now
-    return torch.stack(found).to(parts.dtype)
+        gains[k], before = now - before, now
+    return torch.stack(gains).to(parts.dtype)
 
 
 def shapley(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Float[Tensor, "part ..."]:
@@ -289,17 +290,17 @@ def _divergence(scores: Tensor, mask: Tensor) -> Tensor:
 def _check(scores: Tensor, visible: Tensor | None, name: str = "scores") -> tuple[Tensor, Tensor]:
     """Refuse what has no split; return the scores and the mask in a shape that broadcasts."""
     if not isinstance(scores, Tensor) or scores.dtype not in (torch.float32, torch.float64):
-        given = scores.dtype if isinstance(scores, Tensor) else type(scores).__name__
-        raise TypeError(f"{name} must be a tensor in float32 or float64, got {given}")
+        actual = scores.dtype if isinstance(scores, Tensor) else type(scores).__name__
+        raise TypeError(f"{name} must be a tensor in float32 or float64, got {actual}")
     if scores.ndim < 1 or scores.numel() == 0:
         raise ValueError(f"{name} must be (..., key) with at least one row and one key, got {tuple(scores.shape)}")
     if not torch.isfinite(scores).all():
-        raise ValueError(f"{name} hold nan or infinity: keys that a row may not see are told by visible, not by -inf")
+        raise ValueError(f"{name} hold nan or infinity: visible marks the keys that a row may not see, not -inf")
     if visible is None:
         return scores, torch.ones(scores.shape[-1], dtype=torch.bool, device=scores.device)
     if not isinstance(visible, Tensor) or visible.dtype != torch.bool:
-        given = visible.dtype if isinstance(visible, Tensor) else type(visible).__name__
-        raise TypeError(f"visible must be a tensor of bool, got {given}")
+        actual = visible.dtype if isinstance(visible, Tensor) else type(visible).__name__
+        raise TypeError(f"visible must be a tensor of bool, got {actual}")
     ends = tuple(scores.shape[scores.ndim - visible.ndim:]) if visible.ndim <= scores.ndim else None
     if visible.ndim < 1 or ends is None or any(v not in (1, s) for v, s in zip(visible.shape, ends)) \
             or visible.shape[-1] != scores.shape[-1]:

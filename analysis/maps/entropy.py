@@ -28,13 +28,13 @@ def relative_entropy(attention: Attention, keys: int | None = None) -> Float[Ten
     attention
         Maps whose rows sum to 1.
     keys
-        How many keys there are to listen to, where others are masked (padding); all by default.
+        How many keys there are to attend to, where others are masked (padding); all by default.
 
     Raises
     ------
     TypeError, ValueError
         If ``attention`` is no finite float32 or float64 tensor, has a negative entry or a row that does not sum to 1
-        or listens to more than ``keys``, or there are fewer than two keys.
+        or attends to more than ``keys``, or there are fewer than two keys.
 
     Examples
     --------
@@ -49,8 +49,8 @@ def relative_entropy(attention: Attention, keys: int | None = None) -> Float[Ten
         raise ValueError(f"relative_entropy needs two keys (ln 1 is 0) and at most {attention.shape[-1]}, got {keys}")
     if (attention.sum(-1) - 1).abs().max() > 1e-3:
         raise ValueError("attention must have rows that sum to 1")
-    if (heard := int((attention > 0).sum(-1).max())) > keys:
-        raise ValueError(f"keys must be at least {heard}, to as many a row of attention listens, got {keys}")
+    if (most := int((attention > 0).sum(-1).max())) > keys:
+        raise ValueError(f"keys must be at least {most}, to as many a row attends, got {keys}")
     return row_entropy(attention) / math.log(keys)
 
 
@@ -112,7 +112,7 @@ def count_visible_keys(scores: Scores) -> Float[Tensor, "*batch head query"]:
     """Count the keys that each row may see (those not at minus infinity); refuses nan."""
     check_floating("scores", scores, "key")
     if scores.isnan().any():
-        raise ValueError("scores hold nan: such a key is neither seen nor masked")
+        raise ValueError("scores hold nan: such a key is neither visible nor masked")
     return torch.isfinite(scores).sum(-1).to(scores.dtype)
 
 

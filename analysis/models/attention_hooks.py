@@ -150,23 +150,23 @@ def read_mask(mask: Tensor) -> tuple[bool, list[int] | None]:
         raise ValueError(f"mask must be (batch, 1 or head, query, key) with as many queries as keys, got "
                          f"{tuple(mask.shape)}")
     if mask.dtype == torch.bool:
-        seen = mask
+        visible = mask
     else:
-        seen = mask == 0
-        if not (seen | (mask <= -1e4)).all():
+        visible = mask == 0
+        if not (visible | (mask <= -1e4)).all():
             raise ValueError("mask adds numbers other than 0 and minus infinity to the scores (a bias): such attention "
                              "is not computed here")
-    n = seen.shape[-1]
-    place = torch.arange(n, device=seen.device)
-    some = seen.any(1).any(-2)
+    n = visible.shape[-1]
+    place = torch.arange(n, device=visible.device)
+    some = visible.any(1).any(-2)
     lengths = some.sum(-1)
     real = place < lengths[:, None]
     if not (some == real).all() or not lengths.all():
         raise ValueError("padding must stand on the right of each sequence (tokenizer.padding_side = 'right'), and "
                          "every sequence must have a token")
     padded, keys = ~real[:, None, :, None], real[:, None, None, :]
-    for causal, due in ((False, keys), (True, keys & (place <= place[:, None]))):
-        if ((seen == due) | padded).all():
+    for causal, pattern in ((False, keys), (True, keys & (place <= place[:, None]))):
+        if ((visible == pattern) | padded).all():
             return causal, None if (lengths == n).all() else lengths.tolist()
     raise ValueError("mask is neither full nor causal with padding on the right: sliding windows, packed sequences and "
                      "other masks are not computed here")

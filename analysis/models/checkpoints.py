@@ -2,7 +2,7 @@
 
 The order is folder, hub, models, bundled (see :data:`SOURCES`); the argument ``sources`` or the environment
 variable ``ANALYSIS_SOURCES`` changes it. Nothing is downloaded unless asked for. Only safetensors, never pickles.
-Reading tensors is in :mod:`analysis.models.parameters`; running a model is in :mod:`analysis.models.pretrained`.
+Reading tensors is in :mod:`analysis.models.parameters`, running a model in :mod:`analysis.models.pretrained`.
 """
 
 import os
@@ -140,41 +140,41 @@ def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] 
     analysis.models.checkpoints.NotFound: unknown model 'gpt-3': give a folder, a hub id (owner/model) or one of ...
     """
     if folder is not None:
-        return _checked(Checkpoint(str(name), _existing(folder), "folder"))
+        return _check_files(Checkpoint(str(name), _model_folder(folder), "folder"))
     if name not in KNOWN:
         if Path(name).is_dir():
-            return _checked(Checkpoint(Path(name).resolve().name, _existing(name), "folder"))
+            return _check_files(Checkpoint(Path(name).resolve().name, _model_folder(name), "folder"))
         if "/" not in name or name.startswith((".", "/", "~")):
             raise NotFound(f"unknown model {name!r}: give a folder, a hub id (owner/model) or one of "
                            f"{', '.join(sorted(KNOWN))}")
-    known = KNOWN.get(name, ModelSpec(name, hub=name))
-    chosen = chosen_sources(sources)
-    for source in chosen:
-        found = _LOOK[source](name, known, _may_download(download), cache)
-        if found is not None:
-            return _checked(found)
-    if known.stand_in and "bundled" in chosen:
-        stand_in = find(known.stand_in, sources=sources, download=download, cache=cache)
+    spec = KNOWN.get(name, ModelSpec(name, hub=name))
+    order = source_order(sources)
+    for source in order:
+        checkpoint = _FINDERS[source](name, spec, _may_download(download), cache)
+        if checkpoint is not None:
+            return _check_files(checkpoint)
+    if spec.stand_in and "bundled" in order:
+        stand_in = find(spec.stand_in, sources=sources, download=download, cache=cache)
         return Checkpoint(stand_in.name, stand_in.folder, stand_in.source, stand_in.revision, stand_in.licence, name)
-    help = f"make it with {known.command}, then " if known.command else ""
-    raise NotFound(f"{name!r} is in none of {', '.join(chosen)}; "
-                   f"{help}{_help(known.hub, chosen, _may_download(download))}")
+    help = f"make it with {spec.command}, then " if spec.command else ""
+    raise NotFound(f"{name!r} is in none of {', '.join(order)}; "
+                   f"{help}{_help(spec.hub, order, _may_download(download))}")
 
 
-def chosen_sources(sources: Sequence[str] | None = None) -> tuple[str, ...]:
+def source_order(sources: Sequence[str] | None = None) -> tuple[str, ...]:
     """Return which sources are asked, in order: the argument, else ``ANALYSIS_SOURCES``, else :data:`SOURCES`."""
     from_environment = [s.strip() for s in os.environ.get("ANALYSIS_SOURCES", "").split(",") if s.strip()]
-    chosen = tuple(sources or from_environment or SOURCES)
-    if unknown := set(chosen) - set(SOURCES):
+    order = tuple(sources or from_environment or SOURCES)
+    if unknown := set(order) - set(SOURCES):
         raise ValueError(f"sources must be among {SOURCES}, got {sorted(unknown)}")
-    return chosen
+    return order
 
 
-def _help(hub: str | None, chosen: Sequence[str], download: bool) -> str:
+def _help(hub: str | None, order: Sequence[str], download: bool) -> str:
     """Say what would help to find a model; no advice that was already followed."""
     if not hub:
         return "give its folder or set ANALYSIS_MODELS"
-    if "hub" not in chosen:
+    if "hub" not in order:
         return f"give its folder, or ask the source hub too, with ANALYSIS_DOWNLOAD=1 (hub id: {hub})"
     if not download:
         return f"give its folder, set ANALYSIS_MODELS, or allow the hub with ANALYSIS_DOWNLOAD=1 (hub id: {hub})"
@@ -187,41 +187,41 @@ def _may_download(download: bool | None) -> bool:
     return os.environ.get("ANALYSIS_DOWNLOAD") == "1" if download is None else download
 
 
-def _existing(folder: str | Path) -> Path:
+def _model_folder(folder: str | Path) -> Path:
     folder = Path(folder).expanduser().resolve()
     if not (folder / "config.json").is_file():
         raise NotFound(f"{folder} is no model folder: it has no config.json")
     return folder
 
 
-def _in_folder(name, known, download, cache):
+def _in_folder(name, spec, download, cache):
     """A folder named in the environment: ANALYSIS_FOLDER_GPT2=/path for gpt2."""
     variable = "ANALYSIS_FOLDER_" + name.upper().replace("-", "_").replace("/", "_").replace(".", "_")
-    given = os.environ.get(variable)
-    if not given:
+    value = os.environ.get(variable)
+    if not value:
         return None
     try:
-        return Checkpoint(name, _existing(given), "folder", None, known.licence)
+        return Checkpoint(name, _model_folder(value), "folder", None, spec.licence)
     except NotFound as error:
         raise NotFound(f"{variable}: {error}") from None
 
 
-def _in_hub(name, known, download, cache):
-    if known.hub is None:
+def _in_hub(name, spec, download, cache):
+    if spec.hub is None:
         return None
     if not download and not (cache or _hub_cache()).exists():
         return None
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
-    wanted = ["*.json", "*.safetensors", "*.txt", "*.model"]
-    for revision in dict.fromkeys((known.revision, None)):  # the pinned revision, else the cache's own
+    patterns = ["*.json", "*.safetensors", "*.txt", "*.model"]
+    for revision in dict.fromkeys((spec.revision, None)):  # the pinned revision, else the cache's own
         try:
-            folder = Path(snapshot_download(known.hub, revision=revision, cache_dir=cache, allow_patterns=wanted,
+            folder = Path(snapshot_download(spec.hub, revision=revision, cache_dir=cache, allow_patterns=patterns,
                                             local_files_only=not download))
         except (LocalEntryNotFoundError, OSError):
             continue
         if (folder / "config.json").exists() and any(folder.glob("*.safetensors")):
-            return Checkpoint(name, folder, "hub", folder.name, known.licence)
+            return Checkpoint(name, folder, "hub", folder.name, spec.licence)
     return None
 
 
@@ -230,58 +230,59 @@ def _hub_cache() -> Path:
     return Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
 
 
-def _in_models(name, known, download, cache):
+def _in_models(name, spec, download, cache):
     for parent in filter(None, os.environ.get("ANALYSIS_MODELS", "").split(os.pathsep)):
-        for folder in known.folders or (name,):
+        for folder in spec.folders or (name,):
             path = Path(parent, folder).expanduser()
             if (path / "config.json").is_file():
-                return Checkpoint(name, path.resolve(), "models", None, known.licence)
+                return Checkpoint(name, path.resolve(), "models", None, spec.licence)
     return None
 
 
-def _in_bundle(name, known, download, cache):
+def _in_bundle(name, spec, download, cache):
     folder = BUNDLED / name
-    if known.package:
+    if spec.package:
         try:
-            folder = Path(metadata.distribution(known.package[0]).locate_file(known.package[1]))
+            folder = Path(metadata.distribution(spec.package[0]).locate_file(spec.package[1]))
         except metadata.PackageNotFoundError:
             return None
     if (folder / "config.json").is_file():
-        return Checkpoint(name, folder, "bundled", None, known.licence)
+        return Checkpoint(name, folder, "bundled", None, spec.licence)
     return None
 
 
-_LOOK = {"folder": _in_folder, "hub": _in_hub, "models": _in_models, "bundled": _in_bundle}
+_FINDERS = {"folder": _in_folder, "hub": _in_hub, "models": _in_models, "bundled": _in_bundle}
 
 
-def _checked(found: Checkpoint) -> Checkpoint:
+def _check_files(checkpoint: Checkpoint) -> Checkpoint:
     """Refuse files whose sha256 is not the pinned one, the bundle's own, or the one the hub's cache names them by."""
-    known = KNOWN.get(found.name, ModelSpec(""))
-    listed = _listed(found.folder)
-    for name, due in listed.items():
-        path = found.folder / name
-        if not path.is_file() or (path.suffix not in (".md", ".safetensors") and sha256(path) != due):
+    spec = KNOWN.get(checkpoint.name, ModelSpec(""))
+    sums = _read_sums(checkpoint.folder)
+    for name, digest in sums.items():
+        path = checkpoint.folder / name
+        if not path.is_file() or (path.suffix not in (".md", ".safetensors") and sha256(path) != digest):
             raise Tampered(f"{path} is missing or not the file that SHA256SUMS lists: fetch it again")
-    for path in found.files():
-        blob = path.resolve().name if found.source == "hub" and path.is_symlink() else ""
-        due = set()
+    for path in checkpoint.files():
+        blob = path.resolve().name if checkpoint.source == "hub" and path.is_symlink() else ""
+        digests = set()
         if len(blob) == 64:
-            due = {blob}
-        elif known.sha256 and (found.source in ("models", "bundled") or found.revision == known.revision is not None):
-            due = set(known.sha256)
-        elif path.name in listed:
-            due = {listed[path.name]}
-        if due and sha256(path) not in due:
-            raise Tampered(f"{path} has sha256 {sha256(path)[:12]}..., expected {' or '.join(sorted(due))[:80]}: "
+            digests = {blob}
+        elif spec.sha256 and (checkpoint.source in ("models", "bundled")
+                              or checkpoint.revision == spec.revision is not None):
+            digests = set(spec.sha256)
+        elif path.name in sums:
+            digests = {sums[path.name]}
+        if digests and sha256(path) not in digests:
+            raise Tampered(f"{path} has sha256 {sha256(path)[:12]}..., expected {' or '.join(sorted(digests))[:80]}: "
                            "the file is truncated or was changed; fetch it again")
-    return found
+    return checkpoint
 
 
-def _listed(folder: Path) -> dict[str, str]:
+def _read_sums(folder: Path) -> dict[str, str]:
     """Read ``SHA256SUMS`` (as ``sha256sum`` writes it) where a folder has one."""
-    sums = folder / "SHA256SUMS"
+    path = folder / "SHA256SUMS"
     try:
-        lines = sums.read_text().splitlines() if sums.is_file() else []
-        return {name.lstrip("*"): due for due, name in (line.split(maxsplit=1) for line in lines if line.strip())}
+        lines = path.read_text().splitlines() if path.is_file() else []
+        return {name.lstrip("*"): digest for digest, name in (line.split(maxsplit=1) for line in lines if line.strip())}
     except ValueError as error:
-        raise Tampered(f"{sums} is no list of sums and names: {error}") from None
+        raise Tampered(f"{path} is no list of sums and names: {error}") from None

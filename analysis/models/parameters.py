@@ -52,7 +52,7 @@ def read(checkpoint: Checkpoint, *names: str, dtype: torch.dtype = torch.float32
     """
     tensors: dict[str, Tensor] = {}
     for path in checkpoint.files():
-        with _opened(path) as file:
+        with _open(path) as file:
             held = set(file.keys())
             for name in names:
                 full = next((full for full in _spelled(name) if full in held), None)
@@ -93,7 +93,7 @@ def _headers(checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
     """Return the shape of every tensor in the files, reading headers only."""
     shapes = {}
     for path in checkpoint.files():
-        with _opened(path) as file:
+        with _open(path) as file:
             shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118, no dict
     return shapes
 
@@ -140,7 +140,7 @@ def _missing(checkpoint: Checkpoint, shapes: Shapes, headers: dict[str, tuple[in
     return missing
 
 
-def _opened(path: Path):
+def _open(path: Path):
     from safetensors import SafetensorError, safe_open
     try:
         return safe_open(path, framework="pt")

@@ -54,17 +54,18 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
     --------
     >>> check_choice("minilm", "minilm")
     """
-    found = checkpoints.find(name)
-    if found.stands_in_for:
-        raise NotFound(f"the model {name!r} was asked for and is not here (the book itself would show {found.name} in "
-                       f"its place): give its folder, or allow the hub with ANALYSIS_DOWNLOAD=1 HF_HUB_OFFLINE=0")
+    checkpoint = checkpoints.find(name)
+    if checkpoint.stands_in_for:
+        raise NotFound(f"the model {name!r} was asked for and is not here (the book itself would show "
+                       f"{checkpoint.name} in its place): give its folder, or allow the hub with "
+                       "ANALYSIS_DOWNLOAD=1 HF_HUB_OFFLINE=0")
     families = tuple(families or (config(checkpoints.find(own)).family.name,))
-    settings = config(found)
+    settings = config(checkpoint)
     if (family := settings.family.name) not in families:
         raise WrongFamily(f"this chapter is about models of the family {' or '.join(families)}, and {name!r} is a "
                           f"{family}: its layers are built otherwise, so the chapter's formulas are not its own")
     beyond_attention = (*settings.table_shapes("tokens"), next(iter(settings.mlp_shapes(0))))
-    if whole and (absent := [tensor for tensor in beyond_attention if not has(found, tensor)]):
+    if whole and (absent := [tensor for tensor in beyond_attention if not has(checkpoint, tensor)]):
         raise MissingTensor(f"this chapter runs the whole model on text, and {name!r} lacks {' and '.join(absent)}")
 
 

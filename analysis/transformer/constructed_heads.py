@@ -1,8 +1,9 @@
-r"""Heads built from formulas, one for each thing that a head is said to do.
+r"""Heads built from formulas, one for each of the functions that the literature gives to heads.
 
 They read ``[one-hot token | one-hot position]`` and are ordinary layers of one head: tables for queries, keys and the
-query bias. What belongs here: the builders and how near a real map is to one. What does not: the ideal maps
-(:mod:`analysis.maps.gates.ideal`), the induction head, which takes two layers (:mod:`analysis.transformer.induction`).
+query bias. What belongs here: the builders. What does not: the ideal maps (:mod:`analysis.maps.gates.ideal`), how near
+a real map is to one (:mod:`analysis.maps.distance`), the induction head, which takes two layers
+(:mod:`analysis.transformer.induction`).
 """
 
 import math
@@ -19,7 +20,7 @@ SHARP = 8.0  # nats: the best of 64 keys then takes 98 % of a row
 
 
 def embed(tokens: Int[Tensor, " position"], vocab: int) -> Float[Tensor, "position model"]:
-    """Return one row a position: one-hot token, then one-hot position.
+    """Return one row per position: one-hot token, then one-hot position.
 
     >>> embed(torch.tensor([1, 0]), 2)
     tensor([[0., 1., 1., 0.],
@@ -40,14 +41,14 @@ def uniform(vocab: int, length: int) -> AttentionWeights:
 
 
 def no_keys(vocab: int, length: int, seed: int = 0) -> AttentionWeights:
-    """Ask at random, with a query bias, but let no key answer: ``W_K = 0``. Scores are row constants (``b_K`` too)."""
+    """Draw queries at random, with a query bias, but no keys: ``W_K = 0``. Scores are row constants (``b_K`` too)."""
     g = torch.Generator().manual_seed(seed)
     W_Q, b_Q, b_K = (3 * torch.randn(*shape, generator=g) for shape in ((vocab + length, 4), (4,), (4,)))
     return _layer(W_Q, torch.zeros(vocab + length, 4), b_Q, b_K)
 
 
 def constant_pattern(vocab: int, length: int, token: int, sharpness: float | int = SHARP) -> AttentionWeights:
-    """Prefer one token, whoever asks: ``W_Q = 0`` and a query bias. The pattern is its constant part alone."""
+    """Prefer one token, whatever the query: ``W_Q = 0`` and a query bias. The pattern is its constant part alone."""
     if not 0 <= token < vocab:  # other rows of the table are positions
         raise ValueError(f"token must lie in 0..{vocab - 1}, got {token}")
     W_K = torch.zeros(vocab + length, 1)
@@ -56,34 +57,34 @@ def constant_pattern(vocab: int, length: int, token: int, sharpness: float | int
 
 
 def previous_token(vocab: int, length: int, back: int = 1, sharpness: float | int = SHARP) -> AttentionWeights:
-    """Listen ``back`` positions back, position against position: layer 1 of the induction head."""
+    """Attend ``back`` positions back, position against position: layer 1 of the induction head."""
     if not 1 <= back < length:
         raise ValueError(f"back must lie in 1..{length - 1}, got {back}")
-    ask = torch.cat([torch.zeros(vocab, length), sharpness * torch.eye(length).roll(back, 0).tril()])
-    return _layer(ask, torch.cat([torch.zeros(vocab, length), torch.eye(length)]))
+    W_Q = torch.cat([torch.zeros(vocab, length), sharpness * torch.eye(length).roll(back, 0).tril()])
+    return _layer(W_Q, torch.cat([torch.zeros(vocab, length), torch.eye(length)]))
 
 
 def matched_token(vocab: int, length: int, sharpness: float | int = SHARP) -> AttentionWeights:
-    """Listen to equal tokens, token against token: the block that layer 2 of the induction head is made of."""
-    known = torch.cat([torch.eye(vocab), torch.zeros(length, vocab)])
-    return _layer(sharpness * known, known)
+    """Attend to equal tokens, token against token: the block that layer 2 of the induction head is made of."""
+    token = torch.cat([torch.eye(vocab), torch.zeros(length, vocab)])
+    return _layer(sharpness * token, token)
 
 
 def position_bias(vocab: int, length: int, slope: float | int = 1.0) -> AttentionWeights:
-    """Prefer late positions, whoever asks: the positional semi-bias ``T^p``, ``slope`` nats a position."""
+    """Prefer late positions, whatever the query: the positional semi-bias ``T^p``, ``slope`` nats per position."""
     return _layer(torch.zeros(vocab + length, 1), _ramp(vocab, length), torch.tensor([float(slope)]))
 
 
 def position_match(vocab: int, length: int, period: float | int = 16,
                    sharpness: float | int = SHARP) -> AttentionWeights:
-    """Listen where the phase is the same, position against position on a circle: ``T^pp``."""
+    """Attend where the phase is the same, position against position on a circle: ``T^pp``."""
     circle = _circle(vocab, length, period)
     return _layer(sharpness * circle, circle)
 
 
 def position_both(vocab: int, length: int, slope: float | int = 0.1, period: float | int = 16,
                   sharpness: float | int = SHARP) -> AttentionWeights:
-    """Listen to the latest place of the same phase: ``T^p`` and ``T^pp`` in one head."""
+    """Attend to the latest place of the same phase: ``T^p`` and ``T^pp`` in one head."""
     circle, ramp = _circle(vocab, length, period), _ramp(vocab, length)
     return _layer(torch.cat([sharpness * circle, 0 * ramp], 1), torch.cat([circle, ramp], 1),
                   torch.tensor([0.0, 0.0, float(slope)]))
@@ -91,7 +92,7 @@ def position_both(vocab: int, length: int, slope: float | int = 0.1, period: flo
 
 def attention_map(layer: AttentionWeights, tokens: Int[Tensor, " position"], *,
                   causal: bool = False) -> Float[Tensor, "query key"]:
-    """Return the map of a prototype on tokens numbered ``0..vocab-1``, at most as many as it was built for.
+    """Return the map of such a head on tokens numbered ``0..vocab-1``, at most as many as it was built for.
 
     >>> attention_map(constant_pattern(2, 3, token=1, sharpness=100.0), torch.tensor([0, 1, 0]))[0].round()
     tensor([0., 1., 0.], dtype=torch.float64)

@@ -28,8 +28,8 @@ def activation_mask(x: Float[Tensor, "*any model"], mlp: MlpWeights,
     Raises
     ------
     TypeError, ValueError
-        If the activation is neither ``"gelu"`` nor ``"relu"``, or ``x`` is not finite or does not fit the perceptron (a
-        nan would be read as a closed unit).
+        If the activation is neither ``"gelu"`` nor ``"relu"``, or ``x`` is not finite or does not fit the MLP (a nan
+        would be read as a closed unit).
 
     Examples
     --------
@@ -40,32 +40,39 @@ def activation_mask(x: Float[Tensor, "*any model"], mlp: MlpWeights,
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
     check_real("x", x, "model")
-    check_rows("x", x, len(mlp.W_in), "the perceptron", mlp.W_in)
+    check_rows("x", x, len(mlp.W_in), "the MLP", mlp.W_in)
     return ACTIVATIONS[activation](x @ mlp.W_in + mlp.b_in)
 
 
 def apply_masked_mlp(x: Float[Tensor, "*any model"], mlp: MlpWeights,
-                    masked: Float[Tensor, "*any hidden"]) -> Float[Tensor, "*any model"]:
-    r"""Apply the perceptron with a given activation mask, :math:`\bigl((x W_1 + b_1) \circ m\bigr) W_2 + b_2`.
+                     mask: Float[Tensor, "*any hidden"]) -> Float[Tensor, "*any model"]:
+    r"""Apply the MLP with a mask in place of its activation, :math:`\bigl((x W_1 + b_1) \circ m\bigr) W_2 + b_2`.
 
-    With ``masked = activation_mask(x, mlp)`` this is the perceptron itself. With a mask that is held fixed it is linear
-    in x. The mask stands between :math:`W_1` and :math:`W_2` and multiplies :math:`b_1` too, so neither product
+    With ``mask = activation_mask(x, mlp)`` this is the MLP itself. With a mask that is held fixed it is linear in x.
+    The mask stands between :math:`W_1` and :math:`W_2` and multiplies :math:`b_1` too, so neither product
     :math:`W_1 W_2` nor :math:`b_1 W_2` can be taken out of it (ledger B-98, B-100).
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``x`` or ``mask`` has another shape or dtype than the MLP.
+
+    Examples
+    --------
     >>> eye, one = torch.eye(2), torch.ones(2)
     >>> x, mlp = torch.tensor([3.0, -3.0]), MlpWeights(eye, one, eye, one)
     >>> apply_masked_mlp(x, mlp, activation_mask(x, mlp, "relu"))
     tensor([5., 1.])
     """
-    check_rows("x", x, len(mlp.W_in), "the perceptron", mlp.W_in)
-    check_fit("masked", masked, (*x.shape[:-1], len(mlp.b_in)), "x and the perceptron", x)
-    return ((x @ mlp.W_in + mlp.b_in) * masked) @ mlp.W_out + mlp.b_out
+    check_rows("x", x, len(mlp.W_in), "the MLP", mlp.W_in)
+    check_fit("mask", mask, (*x.shape[:-1], len(mlp.b_in)), "x and the MLP", x)
+    return ((x @ mlp.W_in + mlp.b_in) * mask) @ mlp.W_out + mlp.b_out
 
 
 def fold_output_bias(norm: LayerNormWeights, mlp: MlpWeights) -> tuple[LayerNormWeights, MlpWeights]:
-    r"""Move the perceptron's output bias into the LayerNorm before it: the same sublayer with ``b_2 = 0``.
+    r"""Move the MLP's output bias into the LayerNorm before it: the same sublayer with ``b_2 = 0``.
 
-    With :math:`\beta' = \beta + b_2` and :math:`b_1' = b_1 - b_2 W_1`, skip connection plus perceptron is unchanged,
+    With :math:`\beta' = \beta + b_2` and :math:`b_1' = b_1 - b_2 W_1`, skip connection plus MLP is unchanged,
     :math:`(x + b_2) + \mathrm{MLP}'(x + b_2) = x + \mathrm{MLP}(x)` (ledger B-101).
 
     >>> one = torch.ones(1)
@@ -73,18 +80,18 @@ def fold_output_bias(norm: LayerNormWeights, mlp: MlpWeights) -> tuple[LayerNorm
     >>> norm.bias, mlp.b_in, mlp.b_out
     (tensor([5.]), tensor([-2.]), tensor([0.]))
     """
-    moved = replace(mlp, b_in=mlp.b_in - mlp.b_out @ mlp.W_in, b_out=torch.zeros_like(mlp.b_out))
-    return replace(norm, bias=norm.bias + mlp.b_out), moved
+    without_bias = replace(mlp, b_in=mlp.b_in - mlp.b_out @ mlp.W_in, b_out=torch.zeros_like(mlp.b_out))
+    return replace(norm, bias=norm.bias + mlp.b_out), without_bias
 
 
 def fold_layer(layer: EncoderLayer) -> EncoderLayer:
-    """Return the same layer without an output bias in its perceptron, by `fold_output_bias`."""
+    """Return the same layer without an output bias in its MLP, by `fold_output_bias`."""
     norm, mlp = fold_output_bias(layer.norm_attention, layer.mlp)
     return replace(layer, norm_attention=norm, mlp=mlp)
 
 
 def apply_mlp(x: Residual, weights: MlpWeights, activation: Callable[[Tensor], Tensor] = gelu) -> Residual:
-    """Return ``act(x W_in + b_in) W_out + b_out``: the perceptron, row by row.
+    """Return ``act(x W_in + b_in) W_out + b_out``: the MLP, row by row.
 
     Raises
     ------
@@ -97,5 +104,5 @@ def apply_mlp(x: Residual, weights: MlpWeights, activation: Callable[[Tensor], T
     >>> apply_mlp(torch.tensor([[3.0, -1.0]]), MlpWeights(eye, zero, eye, zero), torch.relu)
     tensor([[3., 0.]])
     """
-    check_rows("x", x, len(weights.W_in), "the perceptron", weights.W_in)
+    check_rows("x", x, len(weights.W_in), "the MLP", weights.W_in)
     return activation(x @ weights.W_in + weights.b_in) @ weights.W_out + weights.b_out

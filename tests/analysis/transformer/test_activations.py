@@ -44,8 +44,8 @@ def test_other_maps_take_the_place_of_the_own(layer):
         run_layer(x, layer, patched_attention=uniform[:, :6, :6])
 
 
-def test_nobody_listens_to_what_is_not_kept(layer):
-    """The padding mask is that of transformers: positions of padding still ask."""
+def test_no_query_attends_to_what_is_not_kept(layer):
+    """The padding mask is that of transformers: positions of padding still have a query."""
     x = torch.randn(7, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     keep = torch.arange(7) < 5
     padded, plain = run_layer(x, layer, keep=keep), run_layer(x[:5], layer)
