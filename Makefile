@@ -11,7 +11,7 @@ TESTED := $(VENV)/.ready-to-test
 PEERS ?= .peers
 MUTANTS ?= .mutants
 SAMPLE ?= 5
-SEED ?= 2028
+SEED ?= 2031
 
 # Inputs that may lie beside the checkout; set the variables to use others, or set them empty to use none.
 ifneq ($(wildcard ../shared/models),)
@@ -75,8 +75,9 @@ lint: $(TESTED)  ## check style and imports
 	$(VENV)/bin/lint-imports --no-cache
 
 unit: $(TESTED)  ## run the examples in docstrings and the tests of the package, the machinery and the studies
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --doctest-modules analysis book/publish book/studies \
-	  tests/analysis tests/book/publish tests/book/studies
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=tests -p no:nbval -p no:anyio \
+	  --doctest-modules analysis book/publish book/studies tests/analysis tests/book/publish tests/book/studies \
+	  tests/book/cli
 
 gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against the record, the records, what it costs
 	$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU on this machine")'
@@ -89,7 +90,7 @@ check: $(READY)  ## recompute the records whose inputs are present
 
 bench: $(TESTED)  ## measure speed and memory against what one would otherwise do, and beside the peers
 	@$(MAKE) --no-print-directory peers || echo "The peers could not be installed (no network?): the comparison is left out."
-	$(PY) -m pytest -q tests/benchmarks
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q --confcutdir=tests -p no:nbval -p no:anyio tests/benchmarks
 
 peers: $(PEERS)/.ready  ## put the packages that bench compares with into an environment of their own, .peers
 
@@ -98,9 +99,10 @@ $(PEERS)/.ready: requirements-peers.txt
 	$(call install,$(PEERS),-r requirements-peers.txt)
 	@touch $@
 
-mutants: $(TESTED) $(MUTANTS)/.ready  ## change the code in small ways and see whether a test notices: SAMPLE=5 SEED=2028
-	$(MUTANTS)/bin/python tools/mutation/plan.py $(SAMPLE) $(SEED) > $(MUTANTS)/plan.json
-	$(PY) tools/mutation/run.py $(MUTANTS)/plan.json
+mutants: $(TESTED) $(MUTANTS)/.ready  ## change the code in small ways and see whether a test notices: SAMPLE=5 SEED=2031
+	for sample in mathematics studies; do \
+	  $(MUTANTS)/bin/python -m tools.mutation.plan $$sample $(SAMPLE) $(SEED) > $(MUTANTS)/$$sample.json && \
+	  $(PY) -m tools.mutation.run $(MUTANTS)/$$sample.json || exit 1; done
 
 $(MUTANTS)/.ready: tools/mutation/requirements.txt
 	$(call environment,$(MUTANTS))

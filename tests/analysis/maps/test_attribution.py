@@ -276,7 +276,8 @@ def test_parts_that_ask_for_gradients_get_none():
 
 BAD = {
     "nan": (torch.tensor([[[0.0, math.nan]]]), None, ValueError, "nan"),
-    "minus infinity": (torch.tensor([[[0.0, -math.inf]]]), None, ValueError, "visible marks the keys that a row may not see, not -inf"),
+    "minus infinity": (torch.tensor([[[0.0, -math.inf]]]), None, ValueError,
+                       "visible marks the keys that a row may not see, not -inf"),
     "infinity": (torch.tensor([[[0.0, math.inf]]]), None, ValueError, "infinity"),
     "no key": (torch.zeros(1, 2, 0), None, ValueError, "one key"),
     "no part": (torch.zeros(0, 2, 3), None, ValueError, "one part"),
