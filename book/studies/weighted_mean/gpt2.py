@@ -38,7 +38,7 @@ def compute(device) -> Result:
     inputs = {
         "positions": (layer_norm(positions, norm)[None], layer),
         "stand_ins": (layer_norm(positions + positions.std() * noise, norm), layer),
-        "control": (layer_norm(config.get("initializer_range", 0.02) * noise, plain), random),
+        "control": (layer_norm(config.initializer_range * noise, plain), random),
     }
     arrays = {}
     for name, (x, w) in inputs.items():
