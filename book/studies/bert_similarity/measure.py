@@ -282,7 +282,7 @@ def observe_models(inputs: Inputs) -> Models:
     """Load the model and its control and run both on the texts."""
     checkpoint = checkpoints.find(inputs.model)
     tokenizer, passages = pretrained.tokenizer(checkpoint), texts_at_hand.passages(count=COUNT, source=inputs.texts)
-    longest = min(LONGEST, parameters.config(checkpoint)["max_position_embeddings"])
+    longest = min(LONGEST, parameters.config(checkpoint).positions)
     network, fresh = (pretrained.load(checkpoint, control_seed=seed, device=inputs.device) for seed in (None, 0))
     tokens = tokenizer(passages[0], truncation=True, max_length=longest, return_tensors="pt")["input_ids"]
     return Models(checkpoint, network, tokens.to(inputs.device),
