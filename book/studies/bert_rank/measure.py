@@ -275,7 +275,7 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         inputs=inputs, checkpoint=checkpoint, ranks=ranks, stacks=stacks, trained=trained, one_layer=one_layer,
         norm=measure_norm(networks["trained"], observed["trained"]), examples=find_examples(),
         activations=measure_activations(where),
-        prose=write_prose(ranks, one_layer, stacks, trained, config.get("initializer_range", 0.02)))
+        prose=write_prose(ranks, one_layer, stacks, trained, config.initializer_range))
 
 
 def measure_norm(network: torch.nn.Module, trained: Observed) -> Norm:
