@@ -35,6 +35,8 @@ def write_atomically(path: str | Path, content: bytes | str) -> None:
     try:
         temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
         temporary.replace(path)
+    except OSError as error:  # of a full disk the system says no name
+        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
     finally:
         temporary.unlink(missing_ok=True)
 

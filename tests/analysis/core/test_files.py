@@ -102,8 +102,9 @@ def test_a_write_that_fails_leaves_the_file_and_no_other(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     path.write_text("old")
     monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="cannot be written: No space left on device") as refused:
         write_atomically(path, "new")
+    assert refused.value.filename == str(path)
     assert contents(tmp_path) == {"a.json": "old"}
 
 
