@@ -10,6 +10,8 @@ READY := $(VENV)/.ready
 TESTED := $(VENV)/.ready-to-test
 PEERS ?= .peers
 MUTANTS ?= .mutants
+$(foreach name,VENV PEERS MUTANTS,$(if $(filter-out 1,$(words $($(name))))$(filter / . ..,$($(name))),\
+  $(error $(name) must name one folder, without blanks, got '$($(name))')))
 SAMPLE ?= 5
 SEED ?= 2031
 
@@ -34,8 +36,9 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  VENV=$(VENV)  PYTHON=$(PYTHON)  ANALYSIS_MODELS=$(ANALYSIS_MODELS)  ANALYSIS_DATA=$(ANALYSIS_DATA)"
 
-# An environment is whole or started over. `.begun` says that make created it, `.ready` that everything is in it; where
-# an interruption left the first without the second, it is removed (the mark last) and created anew.
+# An environment is whole or started over. `.begun` says that make created it, in a folder that was new or empty, and
+# `.ready` that everything is in it; where an interruption left the first without the second, it is removed (the mark
+# last) and created anew.
 define environment
 @test -n "$(PYTHON)" || { echo "No Python 3.11 or newer was found; name one: make PYTHON=/path/to/python3"; exit 1; }
 @if test -e $(1)/.begun && ! test -e $(1)/.ready; then \
@@ -43,6 +46,8 @@ define environment
 @test -x $(1)/bin/python || $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
   echo "$(PYTHON) lacks what creates environments. On Debian or Ubuntu, install its package: apt install" \
   "$$($(PYTHON) -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"; exit 1; }
+@test -x $(1)/bin/python || test -z "$$(ls -A $(1) 2>/dev/null)" || { \
+  echo "$(1) is neither empty nor an environment: name another folder"; exit 1; }
 @test -x $(1)/bin/python || { mkdir -p $(1) && touch $(1)/.begun && $(PYTHON) -m venv $(1); }
 endef
 

@@ -4,6 +4,7 @@ Each module has ``add_arguments(parser)`` and ``run(arguments) -> exit status``;
 """
 
 import argparse
+import io
 import os
 import pkgutil
 import re
@@ -78,6 +79,9 @@ def parse(package: ModuleType, prog: str, description: str, argv: Sequence[str])
     """
     refuse_empty(argv)
     arguments = build_parser(package, prog, description).parse_args(argv)
+    for name, value in vars(arguments).items():
+        if isinstance(value, Path):
+            setattr(arguments, name, value.expanduser())  # a shell leaves the ~ of --out=~/results as it is
     arguments.command_line = shlex.join([*prog.split(), *argv])
     if arguments.sources and not all(source.strip() for source in arguments.sources.split(",")):
         raise ValueError(f"--sources must name sources with one comma between two, got {arguments.sources!r}")
@@ -122,7 +126,13 @@ def explain(error: BaseException) -> str:
 
 
 def open_standard_streams() -> None:
-    """Open what the caller has closed (``>&-``) on the null device, so that nothing else gets its number."""
+    """Open what the caller has closed (``>&-``) on the null device, so that nothing else gets its number.
+
+    What the encoding of an output lacks is printed as its number: a name from outside must not end a command.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))

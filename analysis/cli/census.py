@@ -163,7 +163,7 @@ def measure(task: Task, processes: Processes, where: torch.device, arguments) ->
     identity = census_state.identity(weights, task.passages, share, task.control)
     model = pretrained.load(task.checkpoint, control_seed=task.control, device=where)
     census = take_census(model, pretrained.tokenizer(task.checkpoint), task.passages, share=share, identity=identity,
-                         state=task.state(processes))
+                         state=task.state(processes), show=processes.rank == 0)
     census.all_reduce()
     if processes.rank > 0:
         return

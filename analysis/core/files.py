@@ -35,6 +35,8 @@ def write_atomically(path: str | Path, content: bytes | str) -> None:
     try:
         temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
         temporary.replace(path)
+    except OSError as error:  # of a full disk the system says no name
+        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -157,10 +159,12 @@ def claim_folder(folder: str | Path, kind: str) -> Iterator[Path]:
     is_new = not folder.exists()
     make_writable(folder)
     mark = folder / MARK
-    if (entries := _foreign(folder)) and not mark.is_file():
+    entries = _foreign(folder)
+    if (entries and not mark.exists()) or mark.is_symlink() or mark.is_dir():
+        entries = entries or [MARK]
         raise Refused(f"{folder} holds what was not written here: {_name_some(entries)}. Give a folder that is new or "
                       f"empty, or one of an earlier {kind}")
-    with mark.open("a+", encoding="utf-8") as file:
+    with mark.open("a+", encoding="utf-8", errors="replace") as file:
         _lock_at_once(file, f"another {kind} is writing into {folder}: wait for its end, or give another folder")
         file.seek(0)
         earlier = file.read().strip()

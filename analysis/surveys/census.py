@@ -94,7 +94,7 @@ def ratio_interval(part: np.ndarray, whole: np.ndarray, level: float = 0.95) -> 
 
 
 def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, share: tuple[int, int] = (0, 1),
-         state: Path | None = None, identity: str = "") -> Census:
+         state: Path | None = None, identity: str = "", show: bool = False) -> Census:
     """Count the gates of a model on texts, one text at a time, layer by layer.
 
     Parameters
@@ -109,6 +109,8 @@ def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, shar
         A file that the sums are kept in after every text, and that an interrupted census goes on from.
     identity
         What the file must have been made of, `census_state.identity`.
+    show
+        Whether to show on a terminal how far it is.
 
     Raises
     ------
@@ -116,6 +118,8 @@ def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, shar
         If there is no text, one has fewer tokens than a map that can be read (its number is named), or the file of
         state is damaged or another census's.
     """
+    from tqdm import tqdm
+
     if not texts:
         raise ValueError("texts is empty: there is nothing to take a census of")
     config = model.config
@@ -127,6 +131,7 @@ def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, shar
     done, before = census_state.restore(state, census, identity) if state else (0, 0.0)
     began = time.perf_counter()
     census.seconds = before
+    bar = tqdm(mine, initial=done, total=len(mine), unit="text", desc="census", disable=None if show else True)
     for count, index in enumerate(mine[done:], done + 1):
         inputs = tokenizer(texts[index], truncation=True, max_length=config.max_position_embeddings,
                            return_tensors="pt").to(model.device)
@@ -139,6 +144,8 @@ def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, shar
         census.seconds = before + time.perf_counter() - began
         if state:
             census_state.save(state, census, identity, count, census.seconds)
+        bar.update()
+    bar.close()
     return census
 
 

@@ -22,6 +22,8 @@ def run(arguments) -> int:
     """Write each record in turn; what is finished stays if a later one fails."""
     if arguments.manifest == bool(arguments.names):
         raise ValueError("give the experiments to record, or --manifest alone")
+    if arguments.manifest and arguments.folder != experiments.FOLDER:
+        raise ValueError(f"--manifest is of the book's own records: leave --folder {arguments.folder} out")
     return _accept() if arguments.manifest else _record(arguments)
 
 

@@ -7,6 +7,9 @@ from analysis.models import checkpoints
 from book.publish import execution
 from book.publish import run as runs
 
+OWN = ("book", "analysis", "tests", "tools", "_build")
+"""Folders of the checkout that no run writes into."""
+
 
 def add_arguments(parser):
     """Take the chapter, what to execute it with, and where to write."""
@@ -30,9 +33,10 @@ def run(arguments) -> int:
         values["TEXTS"] = str(arguments.texts.resolve())
     if arguments.device:
         values["DEVICE"] = arguments.device
-    out, book = arguments.out or Path("runs") / chapter, execution.ROOT / "book"
-    if book in (out.resolve(), *out.resolve().parents):
-        raise ValueError(f"--out {out} lies in the book itself: give a folder outside {book}")
+    out = arguments.out or Path("runs") / chapter
+    for own in (execution.ROOT / name for name in OWN):
+        if out.resolve().is_relative_to(own):
+            raise ValueError(f"--out {out} lies in the book itself: give a folder outside {own}")
     folder = runs.run(chapter, out.resolve(), values, html=not arguments.no_html)
     print(folder if arguments.no_html else f"Open {folder / 'html' / 'index.html'}")
     return 0

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from analysis.core.files import claim_folder
 from analysis.models import checkpoints
 from analysis.surveys.records import Experiment, Result, Value
 from analysis.surveys.semi_bias_probe import semi_bias_probe
@@ -26,8 +27,9 @@ def compute(device: torch.device) -> Result:
     traces = [bundled]
     runs = [Path("runs", f"semi-bias-emergence-{seed}") for seed in SEEDS[1:]]
     for seed, out in zip(SEEDS[1:], runs):
-        gpt2_mini.train(out, seed=seed, device=str(device), probe=semi_bias_probe)
-        traces.append(gpt2_mini.read_trace(out)[1])
+        with claim_folder(out, f"training of {gpt2_mini.NAME}"):
+            gpt2_mini.train(out, seed=seed, device=str(device), probe=semi_bias_probe)
+            traces.append(gpt2_mini.read_trace(out)[1])
     for out in runs:  # what is left there by an interruption is gone on from, what is finished is not used again
         shutil.rmtree(out)
     arrays = {name: np.stack([trace[name] for trace in traces]).astype(np.float32) for name in KEPT}

@@ -1,6 +1,7 @@
 """The command `census`: what its record says was measured, and what it refuses before anything is computed."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,12 @@ def test_the_folder_is_ours_and_has_one_writer(model, capsys):
     assert take("--folder", "shared") == take("--folder", "shared", "--control", "0") == 0
     assert sorted(path.name for path in Path("shared").iterdir()) == sorted(
         [MARK, *(f"census-tiny{of}.{kind}" for of in ("", "-control-0") for kind in ("json", "npz"))])
+
+
+def test_how_far_it_is_is_shown_on_a_terminal(model, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert take() == 0
+    assert "2/2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("options", "message"), [

@@ -1,6 +1,7 @@
 """The command line of the library: what it prints, its exit status, and that importing the package stays light."""
 
 import json
+import os
 import pkgutil
 import re
 import subprocess
@@ -99,7 +100,7 @@ def test_the_device_reaches_the_computation(arguments, capsys, monkeypatch, tmp_
     monkeypatch.chdir(tmp_path)
     (tmp_path / "genes.fasta").write_text(f">a\n{'ACGT' * 30}\n")
     assert main([*arguments, "--device", "cuda:3"]) == 2
-    assert capsys.readouterr().err == "error: computed on cuda:3\n"
+    assert re.fullmatch(r"error: .*computed on cuda:3.*\n", capsys.readouterr().err)
 
 
 class _Nothing:
@@ -217,6 +218,22 @@ def test_sentences_of_other_libraries_name_their_kind_and_the_line_that_met_them
         said = capsys.readouterr().err
         assert said.startswith(f"error: {kind}")
         assert re.search(r" \(analysis/cli/classify\.py, line \d+\)\n$", said)
+
+
+def test_the_home_folder_is_meant_by_a_tilde_that_the_shell_left(toy, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert main(["train", "induction", "--out=~/results"]) == 0
+    assert (tmp_path / "home" / "results" / "model.safetensors").exists()
+    assert not (tmp_path / "~").exists()
+
+
+def test_a_name_that_the_output_cannot_write_ends_no_command(tmp_path):
+    printing = ("import sys; from analysis import cli; from analysis.cli import list\n"
+                "list.run = lambda arguments: print('\\udcff \\u2192')\n"
+                "sys.exit(cli.main(cli, '', '', ['list']))")
+    done = subprocess.run([sys.executable, "-c", printing], capture_output=True, text=True, check=False,
+                          env=os.environ | {"PYTHONIOENCODING": "latin-1"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\\udcff \\u2192\n", "")
 
 
 @pytest.mark.parametrize("sources", [",", "folder,", "folder,,hub"])

@@ -37,6 +37,26 @@ def test_what_was_not_written_here_stays_and_is_named(tmp_path):
     assert contents(tmp_path) == before
 
 
+@pytest.mark.parametrize("kind", ["link", "link to nothing", "folder"])
+def test_a_mark_that_is_no_plain_file_is_foreign(tmp_path, kind):
+    (tmp_path / "secret").write_text("run\n")
+    out = tmp_path / "out"
+    out.mkdir()
+    if kind == "folder":
+        (out / MARK).mkdir()
+    else:
+        (out / MARK).symlink_to(tmp_path / ("secret" if kind == "link" else "nothing"))
+    with pytest.raises(Refused, match=f"not written here: {MARK}"), claim_folder(out, "run"):
+        pytest.fail("was claimed")
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_mark_that_is_no_text_is_of_another_kind(tmp_path):
+    (tmp_path / MARK).write_bytes(b"\xff\xfe\0")
+    with pytest.raises(Refused, match="another kind"), claim_folder(tmp_path, "run"):
+        pytest.fail("was claimed")
+
+
 def test_results_of_another_kind_are_refused(tmp_path):
     with claim_folder(tmp_path, "training"):
         (tmp_path / "model").touch()
@@ -82,8 +102,9 @@ def test_a_write_that_fails_leaves_the_file_and_no_other(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     path.write_text("old")
     monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="cannot be written: No space left on device") as refused:
         write_atomically(path, "new")
+    assert refused.value.filename == str(path)
     assert contents(tmp_path) == {"a.json": "old"}
 
 

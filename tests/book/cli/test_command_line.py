@@ -164,6 +164,7 @@ def test_recording_enters_the_record_in_the_manifest_and_nothing_else(own, tmp_p
     assert main(["record", "--manifest"]) == 0
     assert capsys.readouterr().out == "book/manifest.json is as it was\n"
     assert main(["record"]) == main(["record", "toy", "--manifest"]) == 2
+    assert main(["record", "--manifest", "--folder", str(tmp_path)]) == 2
 
 
 def test_check_fails_on_a_damaged_record(toy, tmp_path):

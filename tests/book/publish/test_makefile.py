@@ -89,6 +89,24 @@ def test_an_environment_of_someone_else_is_never_removed(make, tmp_path):
     assert "-m venv" not in calls
 
 
+def test_a_folder_that_holds_something_else_is_no_place_for_an_environment(make, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    for _ in range(2):
+        status, output, _ = make("book", "VENV=mine", PIP=INTERRUPTED)
+        assert status
+        assert "mine is neither empty nor an environment" in output
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize("name", ["VENV", "PEERS", "MUTANTS"])
+@pytest.mark.parametrize("value", ["", "/", ".", "my folder"])
+def test_an_environment_has_one_folder_of_its_own(make, name, value):
+    status, output, calls = make("book", f"{name}={value}")
+    assert (status, calls) == (2, "")
+    assert f"{name} must name one folder, without blanks, got '{value}'" in output
+
+
 def test_a_python_without_venv_gets_the_name_of_the_package(make, tmp_path):
     status, output, _ = make("book", NO_ENSUREPIP="1")
     assert status

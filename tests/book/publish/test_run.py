@@ -158,6 +158,8 @@ def test_a_chapter_is_found_by_its_first_or_last_words(tmp_path, monkeypatch):
     (["bert-gates", "--model", "no-such"], "unknown model 'no-such'"),
     (["bert-gates", "--texts", "/no/such.txt"], "no text at /no/such.txt"),
     (["bert-gates", "--out", str(ROOT / "book" / "here")], "lies in the book itself"),
+    (["bert-gates", "--out", str(ROOT / "_build")], "lies in the book itself"),
+    (["bert-gates", "--out", str(ROOT / "tests" / "new")], "lies in the book itself"),
     (["bert-gates", "--device", "tpu"], "device must be"),
     (["glossary"], "there is no chapter 'glossary'"),
 ])
