@@ -80,6 +80,7 @@ def square(x):
 
 
 CALLS = {
+    "core.scaling.scale_to_one": {"tensor": X, "axes": -1},
     "transformer.attention.project": {"x": X, "W": LAYER.W_Q, "b": LAYER.b_Q},
     "transformer.attention.mask_future": {"scores": SCORES},
     "transformer.attention.compute_scores": {"x": X, "weights": LAYER},

@@ -120,7 +120,7 @@ WITHOUT = "import sys; sys.modules[{library!r}] = None; from {package}.__main__ 
 def test_a_library_that_is_not_installed_ends_in_one_line_that_names_its_extra(package, argv, library, extra, tmp_path):
     (tmp_path / "genes.fasta").write_text(f">a\n{'ACGT' * 30}\n")
     argv = [str(tmp_path / argument) if argument.endswith(".fasta") else argument for argument in argv]
-    argv += {"census": ["--folder", str(tmp_path)], "train": ["--out", str(tmp_path / "run")]}.get(argv[0], [])
+    argv += {"census": ["--folder", str(tmp_path / "new")], "train": ["--out", str(tmp_path / "run")]}.get(argv[0], [])
     done = subprocess.run([sys.executable, "-c", WITHOUT.format(library=library, package=package, argv=argv)], cwd=ROOT,
                           capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr

@@ -3,13 +3,14 @@
 import pytest
 
 from analysis.surveys import records
+from book.publish import experiments
 from book.studies.peers import packages
 
 
 @pytest.fixture
 def asked(monkeypatch):
     """Let no process run; note what would have been measured, and give a number for it."""
-    noted, record = [], records.load("peers-packages")
+    noted, record = [], experiments.load("peers-packages")
     versions = {name.removeprefix("version/"): value.value for name, value in record.values.items()
                 if name.startswith("version/")}
 
@@ -32,4 +33,4 @@ def test_every_way_has_its_memory_measured(asked):
 
 @pytest.mark.usefixtures("asked")
 def test_what_is_computed_is_what_the_record_holds():
-    records.compare(packages.compute(None), records.load("peers-packages"))
+    records.compare(packages.compute(None), experiments.load("peers-packages"))

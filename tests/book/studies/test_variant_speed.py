@@ -175,7 +175,6 @@ def short_base(monkeypatch):
     from book.studies.shared import variant_measures
     from book.studies.variant_classifier import base
     monkeypatch.setattr(base, "measure_folder", partial(base.measure_folder, pad_to=32))
-    monkeypatch.setenv("ANALYSIS_DEVICE", "cpu")
     monkeypatch.setenv("ANALYSIS_FOLDER_VARIANT_BERT_BASE", "")
     monkeypatch.setattr(dna_classifier, "BASE", dna_classifier.shortened(SMALL, steps=3, pad_to=32))
     monkeypatch.setattr(dna_classifier, "invent_backbones", lambda seed: invent_backbones(seed, codons=60))
@@ -183,14 +182,16 @@ def short_base(monkeypatch):
         next(int(i) for i in data.parts.train if data.genes[i].label == label) for label in data.labels])
 
 
-def test_training_the_large_one_leaves_its_record(short_base, tmp_path, capsys):
+def test_the_record_is_made_of_a_trained_folder(short_base, tmp_path, monkeypatch):
     from analysis.__main__ import main
     from analysis.surveys import records
-    assert main(["train", "variant-bert-base", "--batch", "8", "--out", str(tmp_path)]) == 0
-    card = json.loads((tmp_path / "report.json").read_text())
+    from book.publish import experiments
+    assert main(["train", "variant-bert-base", "--batch", "8", "--out", str(tmp_path / "run"), "--device", "cpu"]) == 0
+    card = json.loads((tmp_path / "run" / "report.json").read_text())
     assert card["recipe"]["batch"] == 8
-    assert f"record  {tmp_path / 'variant-base.json'}" in capsys.readouterr().out
-    record = records.load("variant-classifier-base", tmp_path)
+    monkeypatch.setenv("ANALYSIS_FOLDER_VARIANT_BERT_BASE", str(tmp_path / "run"))
+    records.write(experiments.find("variant-classifier-base"), torch.device("cpu"), tmp_path / "records")
+    record = records.load("variant-classifier-base", tmp_path / "records")
     assert record["test"] == card["test"]
     assert record.values["test"].low <= card["test"] <= record.values["test"].high
     assert record["training_sequences"] + record.values["validation"].n + record.values["test"].n == 160
@@ -199,23 +200,14 @@ def test_training_the_large_one_leaves_its_record(short_base, tmp_path, capsys):
     assert "control_gates" in record.arrays
 
 
-def test_only_the_recipe_as_it_stands_makes_the_books_record(short_base, tmp_path, monkeypatch):
-    from analysis.__main__ import main
-    from analysis.surveys import records
-    book = tmp_path / "book"
-    monkeypatch.setattr(records, "FOLDER", book)
-    for number, asked in enumerate((["--pretrain", "1"], [])):
-        assert main(["train", "variant-bert-base", "--out", str(tmp_path / str(number)), *asked]) == 0
-        assert (book / "variant-base.json").exists() == (not asked)
-
-
 def test_the_large_one_around_ones_own_lineages_is_measured_with_them(short_base, tmp_path):
     from analysis.__main__ import main
-    from analysis.surveys import records
+    from book.studies.variant_classifier import base
     own = tmp_path / "own.fasta"
     own.write_text("".join(f">{b.name} class={b.label}\n{b.aligned}\n" for b in invent_backbones(3, codons=60)))
-    assert main(["train", "variant-bert-base", "--backbones", str(own), "--out", str(tmp_path / "run")]) == 0
-    assert records.load("variant-classifier-base", tmp_path / "run")["origin"] == "real lineages (own.fasta)"
+    assert main(["train", "variant-bert-base", "--backbones", str(own), "--out", str(tmp_path / "run"),
+                 "--device", "cpu"]) == 0
+    assert base.measure_folder(tmp_path / "run", own)["origin"] == "real lineages (own.fasta)"
 
 
 @pytest.mark.gpu
