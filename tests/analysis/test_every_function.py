@@ -43,6 +43,7 @@ INTERNAL = {
     "analysis.transformer.activations.check_keep": "is itself the check",
     "analysis.transformer.head_layout.check_blocks": "is itself the check",
     "analysis.statistics.exact_sums.refuse_overflow": "is itself the check",
+    "analysis.core.scaling.scale_to_one": "called by functions that check the tensor",
     "analysis.matrices.exact_rank.first_counterexample": "hands the matrices to the claim, and reads none",
     "analysis.matrices.singular_values.by_gram": "called by product_singular_values, which checks the factors",
     "analysis.matrices.singular_values.by_qr": "called by product_singular_values, which checks the factors",
@@ -80,7 +81,6 @@ def square(x):
 
 
 CALLS = {
-    "core.scaling.scale_to_one": {"tensor": X, "axes": -1},
     "transformer.attention.project": {"x": X, "W": LAYER.W_Q, "b": LAYER.b_Q},
     "transformer.attention.mask_future": {"scores": SCORES},
     "transformer.attention.compute_scores": {"x": X, "weights": LAYER},

@@ -313,7 +313,7 @@ def test_how_far_it_is_is_shown_while_it_reads_and_while_it_classifies(variant_f
     assert f"{len(fasta[1])}/{len(fasta[1])}" in said
 
 
-@pytest.mark.parametrize("positions", [None, "512"])
+@pytest.mark.parametrize("positions", [0, "512"])
 def test_a_classifier_that_does_not_say_how_long_a_text_may_be_is_refused(variant_folder, fasta, capsys, tmp_path,
                                                                           positions):
     folder = shutil.copytree(variant_folder, tmp_path / "copy")
