@@ -91,6 +91,12 @@ def set_lines(app, pagename, templatename, context, doctree):
         context["body"] = keep_together(context["body"])
 
 
+def leave_out_builtins(app):
+    """Keep Python's own module, whose source cannot be shown, out of the index of sources."""
+    getattr(app.env, "_viewcode_modules", {}).pop("builtins", None)
+    return []
+
+
 def setup(app):
     """Connect the above; a kernel that holds torch would take three seconds to leave politely."""
     from nbclient import NotebookClient
@@ -100,6 +106,7 @@ def setup(app):
     app.connect("config-inited", use_cache, priority=100)
     app.connect("env-get-outdated", outdated_pages)
     app.connect("html-page-context", drop_thebe, priority=900)
+    app.connect("html-collect-pages", leave_out_builtins, priority=100)  # before viewcode's own
     app.connect("html-page-context", mend_lists)
     app.connect("html-page-context", drop_repeated_ids)
     app.connect("html-page-context", set_lines)
