@@ -32,6 +32,11 @@ GATES = {
     "instance": "#CC2A6A", "inverse directional": "#7A4B20", "closed": "#E4E4E4", "residual": "#A8A8A8",
 }
 SEEDS = "-", "--", ":"  # dashes, one a seed
+# The rungs of the ladder of controls (analysis.models.controls), in one look everywhere: colour and dashes.
+RUNGS = {
+    "random": ("#999999", "-"), "random, queries and keys as large": ("#CC79A7", "-."),
+    "random, as large": ("#E69F00", "--"), "permuted": ("#009E73", ":"),
+}
 # Verdicts, as on the pages.
 VERDICTS = {"reproduced": "#1b6b36", "corrected": "#8e5aa8", "conditional": "#e0a030", "not reproduced": "#a11c33",
             "not testable": "#8a97a8", "open": "#e4e4e4"}

@@ -1,0 +1,163 @@
+"""Controls of a trained network, a ladder: random weights, random weights as large, its own weights out of order.
+
+A statement that training did something is held against every rung. What only the first lacks is a matter of scale.
+"""
+
+import copy
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from analysis.models.extraction import config_of
+
+SEEDS = range(5)
+RUNGS = ("random", "random, as large", "permuted")
+"""Random initialisation; each of its matrices scaled to the norm of the trained one; the trained entries permuted."""
+SHARP = "random, queries and keys as large"
+"""Between the first rungs: of the random matrices only those of queries and keys are scaled."""
+
+
+class Control(NamedTuple):
+    """One control: the name of its rung, its seed, and the network."""
+
+    rung: str
+    seed: int
+    network: Any
+
+
+class _Matrix(NamedTuple):
+    """A view of one weight matrix, so that what is done to it in place is done to the network."""
+
+    makes_scores: bool
+    weight: Tensor
+
+
+def make_controls(trained: Any, initialise: Callable[[int], Any], *, rungs: Iterable[str] = RUNGS,
+                  seeds: Iterable[int] = SEEDS) -> Iterator[Control]:
+    """Yield every control of a trained network, seed by seed; only one is held at a time.
+
+    Parameters
+    ----------
+    trained
+        A module, weights of one layer (`AttentionWeights`, `MlpWeights`, `EncoderLayer`), or a list of layers.
+    initialise
+        Makes the same with random weights from a seed, such as
+        ``lambda seed: pretrained.load(checkpoint, control_seed=seed)``.
+    rungs
+        Names from :data:`RUNGS`, or :data:`SHARP`.
+
+    Raises
+    ------
+    ValueError
+        If a rung is unknown, or the random network is not built as the trained one.
+
+    Examples
+    --------
+    >>> trained = nn.Linear(3, 3).requires_grad_(False)
+    >>> [control.rung for control in make_controls(trained, lambda seed: nn.Linear(3, 3), seeds=[0])]
+    ['random', 'random, as large', 'permuted']
+    """
+    rungs = tuple(rungs)
+    if unknown := set(rungs) - {*RUNGS, SHARP}:
+        raise ValueError(f"rungs must be of {', '.join((*RUNGS, SHARP))}, got {', '.join(sorted(unknown))}")
+    make = {"random": initialise,
+            "random, as large": lambda seed: scale_matrices(initialise(seed), trained),
+            "permuted": lambda seed: permute_entries(trained, seed),
+            SHARP: lambda seed: scale_matrices(initialise(seed), trained, scores_only=True)}
+    for seed in seeds:
+        for rung in rungs:
+            yield Control(rung, seed, make[rung](seed))
+
+
+@torch.no_grad()
+def scale_matrices(random: Any, trained: Any, *, scores_only: bool = False) -> Any:
+    """Return a copy of a random network whose every matrix has the Frobenius norm of the trained one.
+
+    Vectors, which are biases and the gains of LayerNorms, stay as they were initialised.
+
+    Parameters
+    ----------
+    random, trained
+        As in `make_controls`.
+    scores_only
+        Scale ``W_Q`` and ``W_K`` alone, so that maps are as sharp and nothing else is changed.
+
+    Raises
+    ------
+    ValueError
+        If both are not built alike, or ``scores_only`` meets a module whose queries and keys have no known names.
+
+    Examples
+    --------
+    >>> small, large = nn.Linear(2, 1), nn.Linear(2, 1)
+    >>> _ = nn.init.constant_(small.weight, 1.0), nn.init.constant_(large.weight, 5.0)
+    >>> scale_matrices(small, large).weight.tolist()
+    [[5.0, 5.0]]
+    """
+    scaled = copy.deepcopy(random)
+    matrices, models = _matrices(scaled), _matrices(trained)
+    if [each.weight.shape for each in matrices] != [each.weight.shape for each in models]:
+        raise ValueError("random and trained must be of one architecture: their matrices have other shapes")
+    if scores_only and not any(each.makes_scores for each in models):
+        raise ValueError(f"the queries and keys of {type(trained).__name__} are not known by name")
+    for matrix, model in zip(matrices, models, strict=True):
+        norm = matrix.weight.norm()
+        if norm > 0 and (matrix.makes_scores or not scores_only):
+            matrix.weight.mul_(model.weight.norm() / norm)
+    return scaled
+
+
+@torch.no_grad()
+def permute_entries(trained: Any, seed: int) -> Any:
+    """Return a copy of a network in which the entries of every matrix are shuffled; vectors stay as they are.
+
+    A matrix is that of a whole layer, so entries also move between heads. A layer's norm and every matrix's values
+    are kept, and what their order was is lost.
+
+    Examples
+    --------
+    >>> trained = nn.Linear(2, 2)
+    >>> permuted = permute_entries(trained, seed=0)
+    >>> bool((permuted.weight.flatten().sort().values == trained.weight.flatten().sort().values).all())
+    True
+    """
+    permuted, generator = copy.deepcopy(trained), torch.Generator().manual_seed(seed)
+    for _, weight in _matrices(permuted):
+        order = torch.randperm(weight.numel(), generator=generator).to(weight.device)
+        weight.copy_(weight.flatten()[order].view_as(weight))
+    return permuted
+
+
+def _matrices(network: Any) -> list[_Matrix]:
+    """List the weight matrices of a module, of a layer's weights, or of layers, always in the same order."""
+    if isinstance(network, nn.Module):
+        names = _query_key_value(network)
+        return [part for name, weight in network.named_parameters() if weight.ndim == 2
+                for part in _split(name, weight, names)]
+    if isinstance(network, Sequence):
+        return [matrix for layer in network for matrix in _matrices(layer)]
+    values = {field.name: getattr(network, field.name) for field in fields(network)}
+    own = [_Matrix(name in ("W_Q", "W_K"), value) for name, value in values.items() if name.startswith("W_")]
+    return own + [matrix for value in values.values() if hasattr(value, "__dataclass_fields__")
+                  for matrix in _matrices(value)]
+
+
+def _query_key_value(module: nn.Module) -> tuple[str, ...]:
+    """Return how the module's family calls its queries, keys and values, nothing if it is of none."""
+    try:
+        return config_of(module).family.query_key_value
+    except ValueError:
+        return ()
+
+
+def _split(name: str, weight: Tensor, names: Sequence[str]) -> list[_Matrix]:
+    """Cut a matrix that holds queries, keys and values side by side into these three, and say which make scores."""
+    pattern = re.sub(r"(?<=\.)\d+(?=\.)", "{}", name).removesuffix(".weight")
+    place = next((i for i, known in enumerate(names) if pattern.endswith(known)), None)
+    if place is not None and len(names) == 1:
+        return [_Matrix(i < 2, part) for i, part in enumerate(weight.chunk(3, dim=1))]
+    return [_Matrix(place in (0, 1), weight)]

@@ -1,0 +1,103 @@
+"""The ladder of controls in one look: the trained network as a line or a point, every rung as a band over its seeds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.plotting import style
+
+
+class Ladder(NamedTuple):
+    """One measure of a trained network and of its controls, by layer or by whatever else stands along an axis.
+
+    Attributes
+    ----------
+    trained
+        ``(layer,)``, or ``(layer, 3)`` with the ends of an interval.
+    controls
+        By rung, ``(seed, layer)``.
+    """
+
+    trained: np.ndarray
+    controls: Mapping[str, Float[np.ndarray, "seed layer"]]
+
+
+def spread(values: Float[np.ndarray, "seed layer"]) -> Float[np.ndarray, "layer 3"]:
+    """Return the mean over seeds with the smallest and the largest.
+
+    >>> spread(np.array([[1.0], [2.0], [6.0]])).tolist()
+    [[3.0, 1.0, 6.0]]
+    """
+    return np.stack([np.mean(values, 0), np.min(values, 0), np.max(values, 0)], 1)
+
+
+def draw_lines(panel: Axes, ladder: Ladder, along: Sequence[float] | None = None) -> None:
+    """Draw a ladder over layers into a panel: a band for each rung, and the trained network's line on top."""
+    trained = ladder.trained if ladder.trained.ndim == 2 else np.stack([ladder.trained] * 3, 1)
+    along = np.arange(len(trained)) if along is None else np.asarray(along)
+    for rung, values in ladder.controls.items():
+        colour, dashes = style.RUNGS[rung]
+        mean, low, high = spread(np.asarray(values)).T
+        panel.fill_between(along, low, high, color=colour, alpha=0.25, linewidth=0)
+        panel.plot(along, mean, dashes, color=colour, label=rung)
+    panel.fill_between(along, trained[:, 1], trained[:, 2], color=style.COLOURS["trained"], alpha=0.2, linewidth=0)
+    panel.plot(along, trained[:, 0], marker="o", color=style.COLOURS["trained"], label="trained", zorder=3)
+
+
+def draw_points(panel: Axes, ladder: Ladder, names: Sequence[str]) -> None:
+    """Draw a ladder of named quantities into a panel, a row each: bars from the least seed to the largest, dots."""
+    rungs = len(ladder.controls)
+    rows = np.arange(len(names))
+    trained = ladder.trained if ladder.trained.ndim == 2 else np.stack([ladder.trained] * 3, 1)
+    panel.hlines(rows, trained[:, 1], trained[:, 2], color=style.COLOURS["trained"], linewidth=1.5)
+    panel.plot(trained[:, 0], rows, "o", color=style.COLOURS["trained"], label="trained")
+    for k, (rung, values) in enumerate(ladder.controls.items()):
+        colour = style.RUNGS[rung][0]
+        mean, low, high = spread(np.asarray(values)).T
+        at = rows + 0.6 * (k + 1) / (rungs + 1)
+        panel.hlines(at, low, high, color=colour, linewidth=4, alpha=0.5)
+        panel.plot(mean, at, "|", color=colour, markersize=7, label=rung)
+    panel.set_yticks(rows + 0.2, names)
+    panel.set_ylim(len(names) - 0.2, -0.4)
+
+
+def lines(panels: Mapping[str, Ladder], ylabels: Sequence[str], *, xlabel: str = "layer",
+          size: str = "wide") -> Figure:
+    """Draw ladders over layers, a panel a title, with one legend.
+
+    Raises
+    ------
+    ValueError
+        If there is not one label of an axis a panel.
+    """
+    figure, axes = style.new(1, len(panels), size=size, squeeze=False)
+    for panel, ylabel, (title, ladder) in zip(axes[0], ylabels, panels.items(), strict=True):
+        draw_lines(panel, ladder)
+        layers = np.arange(len(ladder.trained))
+        panel.set(xlabel=xlabel, ylabel=ylabel, title=title,
+                  xticks=layers[::2] if len(layers) * len(panels) > 30 else layers)
+    share_legend(figure, axes[0])
+    return figure
+
+
+def points(panels: Mapping[str, Ladder], names: Sequence[str], *, xlabels: Sequence[str], size: str = "wide") -> Figure:
+    """Draw ladders of named quantities, a panel a title, with one legend."""
+    figure, axes = style.new(1, len(panels), size=size, squeeze=False, sharey=True)
+    for panel, xlabel, (title, ladder) in zip(axes[0], xlabels, panels.items(), strict=True):
+        draw_points(panel, ladder, names)
+        panel.set(xlabel=xlabel, title=title)
+    share_legend(figure, axes[0])
+    return figure
+
+
+def share_legend(figure: Figure, panels: Iterable[Axes]) -> None:
+    """Put one legend under the panels, with the trained network first."""
+    handles = {label: handle for panel in panels
+               for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+    labels = sorted(handles, key=lambda label: label != "trained")
+    figure.legend([handles[label] for label in labels], labels, loc="outside lower center",
+                  ncols=len(labels) if len(labels) <= 4 else -(-len(labels) // 2))
