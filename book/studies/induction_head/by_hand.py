@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.decomposition.uniform import uniform_causal
 from analysis.transformer import attention_only, induction
 from analysis.transformer.attention import attend
 from book.publish import Numbers
@@ -131,10 +132,13 @@ def output_errors(head: induction.InductionHead, first: induction.Step, second: 
     one_back[0, 0] = 1
     gathered = second.attention @ first.output
     copied = second.output[[3, 5]].amax(1)
+    unseen, equal = [1, 2, 4], uniform_causal(len(TOKENS))
     return {"first weights": largest(first.attention - one_back),
             "stored token": largest(stored[1:] - current[:-1]),
             "output without a passthrough": largest(second.output - gathered @ head.second.V.T),
             "copied at a gain of 100": largest(copied - 100),
+            "weights of unseen rows": largest((second.attention - equal)[unseen]),
+            "outputs of unseen rows": largest((second.output[:, :VOCAB] - 100 * equal @ current)[unseen]),
             "written stored tokens": largest(second.output[:, VOCAB:]),
             "written current tokens": largest(second.output[:, :VOCAB] - 100 * gathered[:, :VOCAB])}
 

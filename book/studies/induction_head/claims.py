@@ -2,7 +2,7 @@
 
 import torch
 
-from book.publish import Outcome, claim, conditional, corrected, not_reproduced, reproduced
+from book.publish import Outcome, claim, conditional, corrected, reproduced
 from book.studies.induction_head.measure import Measured
 
 
@@ -48,7 +48,7 @@ def softmax_sums_over_earlier_keys(m: Measured) -> Outcome:
     """Equation 3: the weights are normalised over s."""
     over_all = m.readings.fewest_cells(normaliser="all s")
     return corrected("The sum must run over s <= i: over all s, row ! of the first layer has weight 1/6 instead of "
-                     f"the printed 1, and at least {over_all} cells differ, however the rest is read.",
+                     f"the printed 1, and the fewest cells that differ are {over_all}, however the rest is read.",
                      when=m.readings.fewest_cells(normaliser="s <= i") == 0 and over_all > 0)
 
 
@@ -168,21 +168,19 @@ def second_table_of_scores(m: Measured) -> Outcome:
 @claim("I-21")
 def second_table_of_weights(m: Measured) -> Outcome:
     """The printed weights of layer 2."""
-    cells, fewest = m.by_hand.cells["weights 2"], m.readings.fewest_cells
-    return conditional(f"{cells} of 36 cells differ: rows of unseen tokens are equal weights, printed as 0; they come "
-                       "out if tables are rounded to whole numbers, or weights of at most one half dropped.",
-                       when=cells == 10 and fewest(rounding="tenths", weak="kept") > 0
-                       and fewest(rounding="whole, halves to even", weak="kept") == fewest(weak="dropped") == 0)
+    cells, unseen = m.by_hand.cells["weights 2"], m.by_hand.errors["weights of unseen rows"]
+    return corrected(f"{cells} of 36 cells differ: the rows of a, b and c that match nothing have equal weights, not "
+                     "0, to 1e-12, since a softmax sums to 1.", when=cells == 10 and unseen < 1e-12)
 
 
 @claim("I-22")
 def second_table_of_outputs(m: Measured) -> Outcome:
     """The printed output of layer 2."""
-    cells, fewest = m.by_hand.cells["output 2"], m.readings.fewest_cells
-    return conditional(f"{cells} of 72 cells differ; all come out with gain 1, a row ! that does not hear itself, and "
-                       "rounding to whole numbers (or weak weights dropped), not if one of the three is missing.",
-                       when=fewest(gain=1) == 0 and min(fewest(gain=100), fewest(summed="j <= i"),
-                                                        fewest(rounding="tenths", weak="kept")) > 0)
+    cells, errors = m.by_hand.cells["output 2"], m.by_hand.errors
+    return corrected(f"{cells} of 72 cells differ: what is copied is 100, not 1 (I-11), row ! copies itself (I-16), "
+                     "and rows that match nothing give 100 times the mean of all rows so far, not 0 (I-21).",
+                     when=cells == 12 and errors["outputs of unseen rows"] < 1e-9
+                     and errors["copied at a gain of 100"] < 1e-9)
 
 
 @claim("I-23")
@@ -195,12 +193,12 @@ def second_scores_check_the_predecessor(m: Measured) -> Outcome:
 
 @claim("I-24")
 def second_values_clear_the_stored_token(m: Measured) -> Outcome:
-    """The stored token is there before V_2 zeroes it out."""
-    errors = m.by_hand.errors
-    return reproduced("What is heard holds current and stored token; V_2 clears the stored half and keeps the other, "
-                      "times the gain.",
-                      when=m.by_hand.counts["rows that gather a stored token"] == len(m.by_hand.second.output)
-                      and errors["written stored tokens"] == 0 and errors["written current tokens"] < 1e-9)
+    """The output of layer 2 is zeroed out by V_2."""
+    errors, gathering = m.by_hand.errors, m.by_hand.counts["rows that gather a stored token"]
+    return corrected("V_2 zeroes out half of it. What is heard holds current and stored token in all rows; V_2 clears "
+                     "the stored half and keeps the other, times the gain.",
+                     when=gathering == len(m.by_hand.second.output) and errors["written stored tokens"] == 0
+                     and errors["written current tokens"] < 1e-9 and errors["copied at a gain of 100"] < 1e-9)
 
 
 @claim("I-25")
@@ -217,9 +215,9 @@ def seen_tokens_copy_their_successor(m: Measured) -> Outcome:
 def unseen_tokens_give_zero(m: Measured) -> Outcome:
     """Equation 12b: a token that was not seen before gives zero."""
     errors = m.prediction.errors
-    return not_reproduced("An unseen token gives the mean of all rows so far, at any sharpness of layer 2 "
-                          f"({m.prediction.unseen} rows tested; six different tokens give uniform causal attention); 0 "
-                          "is what rounding prints.", when=errors["unseen"] < 1e-12 and errors["uniform"] < 1e-12)
+    return corrected("An unseen token gives the mean of all rows so far, not 0, to 1e-12 and at any sharpness of layer "
+                     f"2 ({m.prediction.unseen} rows tested; six different tokens give uniform causal attention).",
+                     when=errors["unseen"] < 1e-12 and errors["uniform"] < 1e-12)
 
 
 @claim("I-27")

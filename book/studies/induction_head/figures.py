@@ -98,14 +98,16 @@ def sharpness(beta: np.ndarray, curves: Mapping[int, np.ndarray],
 
 
 def training(runs: Mapping[str, Mapping[str, np.ndarray]], chance: float) -> Figure:
-    """Draw losses, prefix matching, copying and attention to the previous token over training, a line a run."""
+    """Draw losses, prefix matching, copying and attention to the previous token over training, a line per run.
+
+    The runs of two layers have one colour; that of a single layer, ``one-layer``, another.
+    """
     figure, axes = style.new(2, 2, size="tall", sharex=True)
     loss, prefix, copied, previous = axes.flat
-    concepts = ("trained", "semi_bias", "positional", "control")
-    colours = {name: style.COLOURS[concept] for name, concept in zip(runs, concepts, strict=True)}
+    labels = {"two layers": "trained", "one layer": "control"}
     for name, run in runs.items():
-        step, colour = run["step"], colours[name]
-        label = name.replace("-", " ")
+        label = "one layer" if name == "one-layer" else "two layers"
+        step, colour = run["step"], style.COLOURS[labels[label]]
         loss.plot(step, run["repeated"], color=colour, label=label)
         loss.plot(step, run["new"], ":", color=colour)
         last = run["prefix"].shape[1] - 1
@@ -114,8 +116,9 @@ def training(runs: Mapping[str, Mapping[str, np.ndarray]], chance: float) -> Fig
             copied.plot(step, run["copying"][:, last, head], color=colour, alpha=0.6)
             previous.plot(step, run["previous"][:, 0, head], color=colour, alpha=0.6)
     loss.axhline(chance, linestyle="--", color=style.COLOURS["ink"])
-    loss.set(title="loss: repeats (solid), new tokens (dotted)", ylabel="nats a token", ylim=(0, None))
-    loss.legend(loc="lower right", bbox_to_anchor=(1, 0.12))
+    loss.set(title="loss: repeats (solid), new tokens (dotted)", ylabel="nats per token", ylim=(0, None))
+    handles = dict(zip(*reversed(loss.get_legend_handles_labels()), strict=True))
+    loss.legend(handles.values(), handles.keys(), loc="lower right", bbox_to_anchor=(1, 0.12))
     prefix.set(title="prefix matching, heads of the last layer", ylim=(0, 1))
     copied.set(title="copying, heads of the last layer", xlabel="step", ylim=(0, 1))
     previous.set(title="attention to the previous token, layer 0", xlabel="step", ylim=(0, 1))

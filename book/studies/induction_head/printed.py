@@ -19,12 +19,19 @@ class ReadingSearch(Numbers):
         How many there are, with a comma between thousands.
     near_cells
         The fewest printed cells that differ with two departures from the equations.
+    near_softmax
+        The same if the attention is to stay a softmax.
+    survivors_count, without_softmax
+        How many readings print every table, and how many of them with hard attention or a null key.
     counted
         For every reading, how many printed cells differ.
     """
 
     all_readings: str
     near_cells: int
+    near_softmax: int
+    survivors_count: int
+    without_softmax: int
     counted: Mapping[Reading, int]
 
     @property
@@ -60,4 +67,9 @@ def search_readings() -> ReadingSearch:
     printed = walkthrough.printed()
     counted = {reading: sum(int(cells.sum()) for cells in readings.differing(
         readings.tables(TOKENS, VOCAB, reading), printed).values()) for reading in readings.every()}
-    return ReadingSearch(f"{len(counted):,}", counted[nearest_with(counted, departures=2)], counted)
+    of_softmax = {reading: cells for reading, cells in counted.items() if reading.attention == "softmax"}
+    survivors = [reading for reading, cells in counted.items() if cells == 0]
+    return ReadingSearch(
+        f"{len(counted):,}", counted[nearest_with(counted, departures=2)],
+        counted[nearest_with(of_softmax, departures=2)], len(survivors),
+        sum(reading.attention != "softmax" for reading in survivors), counted)

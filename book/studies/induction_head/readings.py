@@ -21,6 +21,8 @@ from analysis.transformer.induction import Layer, build, embed
 
 TABLES = ("scores 1", "weights 1", "output 1", "scores 2", "weights 2", "output 2")
 """The six tables of the walkthrough, in order."""
+NULL = 50.0
+"""The score of a null key, in nats: half of the slides' sharpness of 100."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Reading:
         What each softmax sums over: ``"s <= i"``, ``"all s"``, ``"s < i"``, or ``"all s, then s <= i"``: over all
         keys, masked, and divided by the row sum plus 1e-9.
     empty
-        What a row gets that is left with no weight at all: nothing, or itself.
+        What a row gets that is left with no weight at all: nothing, or itself, in every row or in the first one only.
     weak
         Weights of at most one half are kept, or dropped before they are used.
     summed
@@ -46,16 +48,20 @@ class Reading:
         What ``V_2`` multiplies by: 100 as printed, or 1.
     rounding
         Tables rounded to tenths, to whole numbers (halves to even), or to whole numbers (halves up).
+    attention
+        ``"softmax"``; ``"hard"``, equal weights on the visible keys that match, those with a score above 0; or
+        ``"null key"``, a softmax over the visible keys and one more key of half the sharpness and no value.
     """
 
     scores: Literal["y_i A y_j", "y_j A y_j", "y_j A y_i"] = "y_i A y_j"
     shown: Literal["before the mask", "after the mask"] = "before the mask"
     normaliser: Literal["s <= i", "all s", "s < i", "all s, then s <= i"] = "s <= i"
-    empty: Literal["nothing", "itself"] = "nothing"
+    empty: Literal["nothing", "itself", "itself, first row"] = "nothing"
     weak: Literal["kept", "dropped"] = "kept"
     summed: Literal["j <= i", "j < i", "j <= i, i > 0"] = "j <= i"
     gain: Literal[100, 1] = 100
     rounding: Literal["tenths", "whole, halves to even", "whole, halves up"] = "tenths"
+    attention: Literal["softmax", "hard", "null key"] = "softmax"
 
     def __post_init__(self):
         for field in fields(self):
@@ -71,11 +77,16 @@ class Reading:
 def every() -> list[Reading]:
     """Return all readings, those that depart least first.
 
+    What a softmax sums over, and whether weak weights are dropped, is asked of the softmax alone.
+
     >>> len(every()), every()[0] == Reading()
-    (1728, True)
+    (3240, True)
     """
     choices = [get_args(f.type) for f in fields(Reading)]
-    return sorted((Reading(*values) for values in product(*choices)), key=lambda reading: len(reading.departures()))
+    readings = (Reading(*values) for values in product(*choices))
+    return sorted((reading for reading in readings if reading.attention == "softmax"
+                   or (reading.normaliser, reading.weak) == ("s <= i", "kept")),
+                  key=lambda reading: len(reading.departures()))
 
 
 def tables(tokens: Int[Tensor, " position"], vocab: int, reading: Reading) -> dict[str, Float[Tensor, "row column"]]:
@@ -119,14 +130,33 @@ def _check_rows(x: Tensor, layer: Layer) -> None:
 def weigh(scores: Float[Tensor, "query key"], reading: Reading) -> Float[Tensor, "query key"]:
     """Turn scores into weights as the reading normalises, fills empty rows and drops weak weights."""
     check_real("scores", scores, "query", "key")
+    weights = {"softmax": _softmax, "hard": _hard, "null key": _with_null_key}[reading.attention](scores, reading)
+    if reading.empty != "nothing":
+        empty = weights.sum(-1, keepdim=True) < 1e-9
+        if reading.empty == "itself, first row":
+            empty[1:] = False
+        weights = torch.where(empty, torch.eye(len(scores)).to(scores), weights)
+    return torch.where(weights <= 0.5, 0.0, weights) if reading.weak == "dropped" else weights
+
+
+def _softmax(scores: Tensor, reading: Reading) -> Tensor:
     ones = torch.ones_like(scores)
     allowed = {"s <= i": ones.tril(), "s < i": ones.tril(-1)}.get(reading.normaliser, ones)
     weights = scores.masked_fill(allowed == 0, -math.inf).softmax(-1).nan_to_num(0.0).tril()
     if reading.normaliser == "all s, then s <= i":
         weights = weights / (weights.sum(-1, keepdim=True) + 1e-9)
-    if reading.empty == "itself":
-        weights = torch.where(weights.sum(-1, keepdim=True) < 1e-9, torch.eye(len(scores)).to(scores), weights)
-    return torch.where(weights <= 0.5, 0.0, weights) if reading.weak == "dropped" else weights
+    return weights
+
+
+def _hard(scores: Tensor, reading: Reading) -> Tensor:
+    matches = (scores > 0).to(scores).tril()
+    return matches / matches.sum(-1, keepdim=True).clamp(min=1)
+
+
+def _with_null_key(scores: Tensor, reading: Reading) -> Tensor:
+    visible = scores.masked_fill(torch.ones_like(scores).tril() == 0, -math.inf)
+    null = torch.full_like(scores[:, :1], NULL)
+    return torch.cat([visible, null], 1).softmax(-1)[:, :-1]
 
 
 def hear(x: Tensor, attention: Tensor, layer: Layer, reading: Reading) -> Float[Tensor, "position model"]:

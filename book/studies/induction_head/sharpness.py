@@ -11,6 +11,7 @@ from analysis.transformer import induction
 from book.publish import Numbers
 
 KEYS = (8, 64, 512)
+SEPARATE = 64        # keys of the head whose layers are sharp to different degrees
 BETAS = np.arange(13.0)      # nats: where the whole head is measured
 
 
@@ -24,6 +25,9 @@ class Sharpness(Numbers):
         Sharpness at which the one match among a million keys gets 99.9 %.
     overflow
         Logarithm of the largest float32.
+    separate_keys, separate_second, separate_first
+        With the layers sharp to different degrees: the number of keys, the sharpness of layer 2 that gives its match
+        nine tenths, and the least one of layer 1, in steps of a tenth, at which the match has 0.89.
     betas, closed_form
         The curves of the figure, by number of keys: layer 1 saturated.
     whole_head
@@ -34,6 +38,9 @@ class Sharpness(Numbers):
 
     needed_million: float
     overflow: float
+    separate_keys: int
+    separate_second: float
+    separate_first: float
     betas: np.ndarray
     closed_form: Mapping[int, list[float]]
     whole_head: Mapping[int, tuple[np.ndarray, np.ndarray]]
@@ -45,7 +52,8 @@ def measure_sharpness(device: torch.device) -> Sharpness:
     betas = np.linspace(0, 12, 121, dtype=np.float32)
     measured = {keys: np.array([attention_to_match(beta, keys, device) for beta in BETAS]) for keys in KEYS}
     return Sharpness(
-        induction.required_sharpness(0.999, 10**6), math.log(torch.finfo(torch.float32).max), betas,
+        induction.required_sharpness(0.999, 10**6), math.log(torch.finfo(torch.float32).max),
+        SEPARATE, induction.required_sharpness(0.9, SEPARATE), least_first_sharpness(SEPARATE, device), betas,
         {keys: closed_form(betas, keys) for keys in KEYS}, {keys: (BETAS, measured[keys]) for keys in KEYS},
         {keys: abs(measured[keys] - closed_form(BETAS, keys)) for keys in KEYS})
 
@@ -55,9 +63,21 @@ def closed_form(betas: np.ndarray, keys: int) -> list[float]:
     return [induction.target_mass(float(beta), keys, matches=1) for beta in betas]
 
 
-def attention_to_match(beta: float, keys: int, device: torch.device) -> float:
-    """Return the attention of the last token of ``! a b ! ! ! ... a`` to its only match, both layers as sharp."""
+def least_first_sharpness(keys: int, device: torch.device) -> float:
+    """Return the least sharpness of layer 1 that costs the match less than a hundredth of nine tenths, or so."""
+    second = induction.required_sharpness(0.9, keys)
+    return next(beta for beta in np.arange(0, 12, 0.1)
+                if attention_to_match(second, keys, device, first=float(beta)) > 0.89)
+
+
+def attention_to_match(beta: float, keys: int, device: torch.device, first: float | None = None) -> float:
+    """Return the attention of the last token of ``! a b ! ! ! ... a`` to its only match.
+
+    Layer 1 is as sharp as layer 2, unless ``first`` says how sharp it is.
+    """
     tokens = torch.zeros(keys, dtype=torch.long, device=device)
     tokens[1], tokens[2], tokens[-1] = 1, 2, 1
-    steps = induction.run(tokens, induction.build(3, keys, beta=float(beta), device=device))
-    return steps[1].attention[-1, 2].item()
+    head = induction.build(3, keys, beta=float(beta), device=device)
+    layer = head.first if first is None else induction.build(3, keys, beta=first, device=device).first
+    stored = induction.step(induction.embed(tokens, head), layer).output
+    return induction.step(stored, head.second).attention[-1, 2].item()

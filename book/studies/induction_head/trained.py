@@ -15,7 +15,8 @@ from analysis.transformer import attention_only, induction, induction_scores
 from analysis.transformer.attention_only import AttentionOnly
 from book.publish import Inputs, Numbers, live_or_record
 
-RUNS = ("seed-0", "seed-1", "seed-2", "one-layer")
+RUNS = {"induction-head-training": ("seed-0", "seed-1", "seed-2", "one-layer"),
+        "induction-head-more-seeds": ("seed-3", "seed-4")}
 TRACES = ("step", "new", "repeated", "previous", "prefix", "copying")
 
 
@@ -38,12 +39,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Training(Numbers):
-    """The recorded training runs: three seeds of two layers, and one run of a single layer.
+    """The recorded training runs: five seeds of two layers, and one run of a single layer.
 
     Attributes
     ----------
     seeds, all_seeds
         How many seeds form an induction head, and how many there are.
+    two_layer_low, two_layer_high
+        The lowest and the highest final loss on repeated tokens of the seeds, in nats.
     one_layer_loss, two_layer_loss
         Final losses on repeated tokens, in nats: of the single layer, and of seed 0.
     source
@@ -56,6 +59,8 @@ class Training(Numbers):
     all_seeds: int
     one_layer_loss: float
     two_layer_loss: float
+    two_layer_low: float
+    two_layer_high: float
     source: str
     runs: Mapping[str, Run]
     traces: Mapping[str, Mapping[str, np.ndarray]]
@@ -63,13 +68,17 @@ class Training(Numbers):
 
 def read_training(inputs: Inputs) -> Training:
     """Read the recorded runs."""
-    record, source = live_or_record("induction-head-training", inputs, recompute=False)
-    traces = {name: {key: record.array(f"{name}/{key}") for key in TRACES} for name in RUNS}
+    records = {record: live_or_record(record, inputs, recompute=False) for record in RUNS}
+    source = " ".join(sentence for _, sentence in records.values())
+    of_run = {name: records[record][0] for record, names in RUNS.items() for name in names}
+    traces = {name: {key: record.array(f"{name}/{key}") for key in TRACES} for name, record in of_run.items()}
     runs = {name: Run(*(record[f"{name}/{key}"] for key in ("formed", "new", "repeated", "prefix")),
-                      traces[name]["copying"][-1, -1].max(), tuple(traces[name]["previous"][-1, 0])) for name in RUNS}
+                      traces[name]["copying"][-1, -1].max(), tuple(traces[name]["previous"][-1, 0]))
+            for name, record in of_run.items()}
     seeds = [run for name, run in runs.items() if name.startswith("seed")]
     return Training(sum(run.formed > 0 for run in seeds), len(seeds), runs["one-layer"].repeated,
-                    runs["seed-0"].repeated, source, runs, traces)
+                    runs["seed-0"].repeated, min(run.repeated for run in seeds), max(run.repeated for run in seeds),
+                    source, runs, traces)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ control: the same architecture with its random initial weights.
 
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,12 +27,17 @@ def formed_at(steps: np.ndarray, prefix: np.ndarray) -> int:
 
 
 def compute(device: torch.device) -> Result:
-    """Train all four and keep the traces; ``INDUCTION_RUNS`` names a folder in which interrupted runs resume."""
+    """Train all four."""
+    config = attention_only.Config()
+    return train_runs({f"seed-{seed}": (config, seed) for seed in SEEDS}
+                      | {"one-layer": (replace(config, layers=1), 0)}, device)
+
+
+def train_runs(runs: Mapping[str, tuple[attention_only.Config, int]], device: torch.device) -> Result:
+    """Train runs and keep their traces; ``INDUCTION_RUNS`` names a folder in which interrupted runs resume."""
+    values, arrays, tolerances = {}, {}, {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(os.environ.get("INDUCTION_RUNS", scratch))
-        config = attention_only.Config()
-        runs = {f"seed-{seed}": (config, seed) for seed in SEEDS} | {"one-layer": (replace(config, layers=1), 0)}
-        values, arrays, tolerances = {}, {}, {}
         for name, (sizes, seed) in runs.items():
             _, run = attention_only.train(folder / name, seed=seed, device=str(device), probe=make_probe(sizes),
                                           config=sizes, name=name)

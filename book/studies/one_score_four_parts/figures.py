@@ -91,3 +91,14 @@ def _stack(ax, table: np.ndarray, names: Sequence[str]) -> None:
                    label=name if sign == 1 else None, linewidth=0, rasterized=len(table) > MANY)
             base += part
     ax.axhline(0, color=style.COLOURS["ink"], linewidth=0.6)
+
+
+def causes(nats: Mapping[str, np.ndarray], effects: Mapping[str, np.ndarray], layers: np.ndarray) -> Figure:
+    """Draw what a change does to each head against the part that it takes away, one panel a change, layers coloured."""
+    fig, panels = style.new(1, len(nats), size="wide", sharey=True)
+    for ax, (title, values) in zip(panels, nats.items(), strict=True):
+        dots = ax.scatter(values, np.abs(effects[title]), c=layers, cmap=style.POSITION_CMAP, s=14)
+        ax.set(xlabel=title, yscale="log", xscale="symlog")
+    panels[0].set_ylabel("change of the embedding, 1 - cos")
+    fig.colorbar(dots, ax=panels, label="layer")
+    return fig

@@ -14,6 +14,7 @@ from analysis.transformer import constructed_heads
 from book.publish import Inputs, Numbers, choose_inputs, experiments, live_or_record
 from book.publish.phrases import enumerated, percent
 from book.studies.one_score_four_parts import formulas, parts, shares
+from book.studies.one_score_four_parts.causes import Causes, Rungs, measure_causes, measure_rungs
 from book.studies.one_score_four_parts.formulas import GPT2, Atlas, Distances
 from book.studies.one_score_four_parts.gpt2 import POSITIONS
 from book.studies.one_score_four_parts.parts import Survey
@@ -124,6 +125,8 @@ class Measured(Numbers):
     shares: Shares
     one_text: OneText
     splits: OtherSplits
+    causes: Causes
+    rungs: Rungs
     other_chapters: OtherChapters
 
 
@@ -239,9 +242,11 @@ def measure(model: str = MODELS[0], texts: str | None = None, device: str = "aut
                 for label, name in models.items()}
     tokens, distances = formulas.random_tokens(), formulas.measure_distances(gpt2, surveys, controls)
     one_text = shares.measure_one_text("minilm", surveys["minilm"], inputs)
+    measured_shares = measure_shares(gpt2, surveys, controls)
     return Measured(
         inputs=inputs, models=tuple(models.values()), sources=(source,), exactness=measure_exactness(surveys, controls),
         tokens=tokens, atlas=formulas.measure_atlas(tokens, gpt2, surveys), distances=distances,
-        nearest=measure_nearest(distances, surveys["minilm"], gpt2),
-        shares=measure_shares(gpt2, surveys, controls),
-        one_text=one_text, splits=shares.other_splits(one_text), other_chapters=measure_other_chapters())
+        nearest=measure_nearest(distances, surveys["minilm"], gpt2), shares=measured_shares,
+        one_text=one_text, splits=shares.other_splits(one_text),
+        causes=measure_causes(measured_shares.heads, inputs), rungs=measure_rungs(inputs),
+        other_chapters=measure_other_chapters())

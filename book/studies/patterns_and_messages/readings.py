@@ -33,16 +33,18 @@ def layers(
         yield [(w, h[0]) for w, h in zip(layer_weights, attention_inputs(model, states), strict=True)]
 
 
-def parts(x: Float[Tensor, "position model"], weights: AttentionWeights) -> tuple[Tensor, Tensor]:
-    """Return scores from the varying and from the constant part of each pattern, less their means over visible keys.
+def parts(x: Float[Tensor, "position model"], weights: AttentionWeights) -> tuple[Tensor, Tensor, Tensor]:
+    """Return scores from the varying part of each pattern, the common part and the raw semi-bias, less row means.
 
-    The part that comes from the mean of the inputs over the sequence counts as constant: every query has it.
+    Row means are over visible keys. The last two are constant over queries: the common part comes from the mean of
+    the inputs over the sequence, the raw semi-bias from the query bias.
     """
-    whole = qk_ov.patterns(x, weights)
+    whole, query_bias = qk_ov.patterns(x, weights), qk_ov.constant_pattern(weights)[:, None]
     constant = whole.mean(-2, keepdim=True)
-    both = (qk_ov.match(part, x, weights.channel) for part in (whole - constant, constant.expand_as(whole)))
+    each = (qk_ov.match(part.expand_as(whole), x, weights.channel)
+            for part in (whole - constant, constant - query_bias, query_bias))
     visible = x.new_ones(len(x), len(x)).tril()
-    return tuple((s - (s * visible).sum(-1, keepdim=True) / visible.sum(-1, keepdim=True)) * visible for s in both)
+    return tuple((s - (s * visible).sum(-1, keepdim=True) / visible.sum(-1, keepdim=True)) * visible for s in each)
 
 
 def readings(checkpoint: Checkpoint, **which) -> dict[str, Float[Tensor, "layer head"]]:
@@ -53,7 +55,10 @@ def readings(checkpoint: Checkpoint, **which) -> dict[str, Float[Tensor, "layer 
     ``influence``
         How often the key with the largest weight is the one whose weighted message is longest.
     ``constant``
-        The constant part's share of the variance of scores over visible keys.
+        The share of common part and semi-bias together in the variance of scores over visible keys: their covariance
+        with the scores over the variance. Shares add up to 1.
+    ``query bias``
+        The raw semi-bias's share in it.
     """
     sums = []
     for passage in layers(checkpoint, **which):
@@ -69,9 +74,10 @@ def _read(x, w) -> dict[str, Tensor]:
     angles = mask_future(qk_ov.match(P / P.norm(dim=-1, keepdim=True), unit, 1))
     attention = softmax(scores)
     lengths = attention * qk_ov.messages(x, w).norm(dim=-1)[:, None]
-    varying, constant = (part[:, SEEN:].square().sum((-2, -1)) for part in parts(x, w))
+    each = [part[:, SEEN:] for part in parts(x, w)]
+    varying, _, query_bias = ((part * sum(each)).sum((-2, -1)) / sum(each).square().sum((-2, -1)) for part in each)
     return {"angle": _same(angles, scores), "influence": _same(lengths, attention),
-            "constant": constant / (varying + constant)}
+            "constant": 1 - varying, "query bias": query_bias}
 
 
 def _same(one: Tensor, other: Tensor) -> Tensor:

@@ -1,13 +1,17 @@
 """GPT-2's 144 heads: spectra of W_Q W_K^T, W_V W_O and the product with biases; constant against varying pattern."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 from analysis.core.weights import LayerNormWeights
-from analysis.decomposition import qk_ov, uniform
+from analysis.decomposition import uniform
 from analysis.matrices import singular_values
 from analysis.models import checkpoints, parameters
+from analysis.models.controls import make_controls
 from analysis.surveys.records import Experiment, Result, Value
+from book.studies.shared.ladder import measure_controls
 
 
 def measure(layers, norms) -> dict[str, np.ndarray]:
@@ -15,6 +19,8 @@ def measure(layers, norms) -> dict[str, np.ndarray]:
     W_Q, W_K, W_V, W_O, b_Q, b_K = (torch.stack([getattr(layer, name) for layer in layers])
                                     for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K"))
     sizes = [uniform.key_preference(layer, uniform.layer_norm_output(norm)) for layer, norm in zip(layers, norms)]
+    raw = [uniform.key_preference(layer, uniform.layer_norm_output(replace(norm, bias=0 * norm.bias)))
+           for layer, norm in zip(layers, norms)]
     return {name: array.double().cpu().numpy() for name, array in {
         "pattern": singular_values.product_singular_values(W_Q, W_K),
         "message": singular_values.product_singular_values(W_V, W_O.mT),
@@ -22,7 +28,7 @@ def measure(layers, norms) -> dict[str, np.ndarray]:
             singular_values.augment(W_Q, b_Q), singular_values.augment(W_K, b_K)),
         "varying": torch.stack([s.content for s in sizes]),
         "constant": torch.stack([s.constant for s in sizes]),
-        "constant_norm": torch.stack([qk_ov.constant_pattern(layer).norm(dim=-1) for layer in layers]),
+        "query_bias": torch.stack([s.constant for s in raw]),
     }.items()}
 
 
@@ -36,10 +42,25 @@ def compute(device) -> Result:
                       [parameters.layer_norm(checkpoint, "attention", i).to(device) for i in ids])
     drawn = [parameters.random_attention_layer(config, i).to(device) for i in ids]
     control = measure(drawn, [plain.to(device)] * len(drawn))
-    arrays = {**trained, **{f"control_{name}": array for name, array in control.items()}}
+    arrays = {**trained, **{f"control_{name}": array for name, array in control.items()}, **ladder(checkpoint, device)}
     arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     return Result({"heads": Value(trained["varying"].size)}, arrays,
                   {name: 1e-5 * float(np.abs(array).max()) for name, array in arrays.items()})
+
+
+def ladder(checkpoint: checkpoints.Checkpoint, device) -> dict[str, np.ndarray]:
+    """Return the effective ranks of the controls' patterns and messages, ``(rung, seed, layer, head)``."""
+    config = parameters.config(checkpoint)
+    def draw(seed):
+        return [parameters.random_attention_layer(config, i, seed).to(device) for i in range(config.layers)]
+    trained = [parameters.attention_layer(checkpoint, i).to(device) for i in range(config.layers)]
+    def ranks(network):
+        W_Q, W_K, W_V, W_O = (torch.stack([getattr(layer, name) for layer in network])
+                              for name in ("W_Q", "W_K", "W_V", "W_O"))
+        values = torch.stack([singular_values.product_singular_values(*pair) for pair in ((W_Q, W_K), (W_V, W_O.mT))])
+        return singular_values.effective_rank(values).cpu().numpy()
+    stacked = measure_controls(make_controls(trained, draw), ranks)
+    return {"ladder_pattern_rank": stacked[:, :, 0], "ladder_message_rank": stacked[:, :, 1]}
 
 
 EXPERIMENT = Experiment("Spectra and sizes of the patterns and messages of GPT-2's 144 heads",

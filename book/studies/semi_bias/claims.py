@@ -8,7 +8,8 @@ from matplotlib import colormaps
 from analysis.plotting import style
 from book.publish import Outcome, claim, conditional, corrected, not_reproduced, not_testable, reproduced
 from book.publish.phrases import enumerated
-from book.studies.semi_bias.measure import Measured, Scores
+from book.studies.semi_bias.measure import Measured
+from book.studies.semi_bias.tilt import Scores
 
 ROUNDING = 1e-12
 OFF = 0.1  # an error beyond this share of the largest value is no rounding
@@ -25,8 +26,12 @@ def output_matrix_is_stacked_by_rows(m: Measured) -> Outcome:
 @claim("K-02")
 def input_matrices_stand_side_by_side(m: Measured) -> Outcome:
     """W_Q, W_K and W_V hold the heads' matrices side by side."""
-    return reproduced("Columns of c_attn in blocks of a head's width are W_Q, W_K, W_V of each head.",
-                      when=m.sentence.identities.input_columns == 0)
+    weights = m.mini.weights
+    return reproduced("Columns of c_attn in blocks of a head's width are W_Q, W_K, W_V of each head; they fill a "
+                      f"square matrix, as {weights.heads} heads of {weights.channel} make the stream's "
+                      f"{weights.model}.",
+                      when=m.sentence.identities.input_columns == 0
+                      and weights.heads * weights.channel == weights.model)
 
 
 @claim("K-03")
@@ -135,12 +140,14 @@ def two_parts_give_the_attention(m: Measured) -> Outcome:
 
 
 @claim("K-17")
-def content_is_no_similarity(m: Measured) -> Outcome:
-    """The content of a score is not symmetric in the two tokens."""
-    asymmetry = m.sentence.identities.content_asymmetry
-    return corrected("It is the dot product of the query and key without their biases, neither normalised nor "
-                     f"symmetric: content less its transpose has {asymmetry:.0%} of the norm of content in gpt2-mini.",
-                     when=asymmetry > OFF)
+def content_leaves_the_biases_out(m: Measured) -> Outcome:
+    """The first part is the similarity of query and key vectors, once their biases are taken away."""
+    found = m.sentence.identities
+    return corrected("It is the inner product of query and key without their biases, to 1e-12; with the biases of "
+                     f"the page it is off by {found.content_with_biases:.0%} of its scale in gpt2-mini. As a "
+                     f"similarity of tokens it is not symmetric: content less its transpose has "
+                     f"{found.content_asymmetry:.0%} of the norm of content.",
+                     when=found.content_without_biases < ROUNDING and found.content_with_biases > OFF)
 
 
 @claim("K-18")
@@ -179,9 +186,10 @@ def table_can_be_interpreted(m: Measured) -> Outcome:
 def map_is_that_of_the_module(m: Measured) -> Outcome:
     """The map of b_Q W_K^T P^T is what the module computes key by key."""
     ranges = np.ptp(m.tilt.raw, axis=1)
-    return reproduced(f"12 x 1,024 values from the real parameters, the same as the transformers module's with every "
-                      f"key formed, error below 1e-12; heads range over {ranges.min():.0f} to {ranges.max():.0f} nats, "
-                      "raw.", when=m.tilt.raw.shape == (12, 1024) and m.errors["GPT-2"]["map"] < ROUNDING)
+    return reproduced(f"{m.tilt.heads} x {m.table.places:,} values from the parameters, the same as the transformers "
+                      "module's with every key formed, error below 1e-12; heads range over "
+                      f"{ranges.min():.0f} to {ranges.max():.0f} nats, "
+                      "by the formula.", when=m.errors["GPT-2"]["map"] < ROUNDING)
 
 
 @claim("K-23")
@@ -203,11 +211,13 @@ def _goes_from_purple_to_green(name: str) -> bool:
 def later_keys_score_higher(m: Measured) -> Outcome:
     """The semi-bias gives close keys larger weights than distant ones."""
     near, uniform = np.median(m.locality.mass[1, 1, 0]), m.locality.uniform[1]
-    return conditional(f"True in {len(m.tilt.rising_heads)} of 12 heads (rank correlation {m.tilt.rho_sigma_low:.2f} "
-                       f"or more over sigma), not in head 5; not before position {m.tilt.turns.min()} to "
-                       f"{m.tilt.turns.max()}, nor at the last; alone it puts {near:.0%} on the nearest 50 keys, "
-                       f"equal weights {uniform:.0%}.",
-                       when=len(m.tilt.rising_heads) == 11 and m.tilt.falling_heads == (5,) and near > 2 * uniform)
+    first = m.first_key
+    return conditional(f"T^p, tokens as wide as a position, rises in {len(m.tilt.rising_heads)} of 12 heads, not "
+                       f"in head 5, but position 0 has the largest weight up to query {first.first_low} to "
+                       f"{first.first_high} ({first.first_weak} in head 11). Over all queries it puts {near:.0%} on "
+                       f"the nearest 50 keys, equal weights {uniform:.1%}.",
+                       when=len(m.tilt.rising_heads) == 11 and m.tilt.falling_heads == (5,) and near > 2 * uniform
+                       and 0 < first.first_low <= first.first_high < m.table.places / 2)
 
 
 @claim("K-25")
@@ -224,27 +234,44 @@ def semi_bias_alone_joins_no_pieces(m: Measured) -> Outcome:
 def cited_work_is_of_another_year(m: Measured) -> Outcome:
     """The work is cited with a year before that in which arXiv gave it its identifier."""
     year, month = m.citation.dated
-    return corrected(f"Lad et al. is arXiv {m.citation.identifier}, of {month_name[month]} {year}, not "
+    return corrected("A look-up, not a measurement: the work that the quoted sentence is from is arXiv "
+                     f"{m.citation.identifier}, a number that arXiv gave out in {month_name[month]} {year}, not in "
                      f"{m.citation.printed_year}.", when=year > m.citation.printed_year)
 
 
 @claim("K-27")
 def token_norm_and_semi_bias_are_related(m: Measured) -> Outcome:
     """GPT-2's token norms are related to its tokens' semi-bias; the nearest test is on gpt2-mini."""
+    if m.tokens.gpt2 is not None:
+        values, low, high = m.tokens.gpt2.correlations
+        return reproduced(f"In GPT-2, {len(m.tokens.gpt2.norm):,} tokens and {len(values)} heads, correlations "
+                          f"{values.min():.2f} to {values.max():.2f}; no interval around 0.",
+                          when=_away_from_0(low, high))
     values, low, high = m.tokens.correlations
     return not_testable(f"Needs GPT-2's token table. The same code on gpt2-mini: {len(m.mini.tokens):,} tokens, "
                         f"{len(values)} heads, correlations {values.min():.2f} to {values.max():.2f}, no interval "
-                        "around 0.", when=((low > 0) | (high < 0)).all())
+                        "around 0.", when=_away_from_0(low, high))
+
+
+def _away_from_0(low: np.ndarray, high: np.ndarray) -> bool:
+    return bool(((low > 0) | (high < 0)).all())
 
 
 @claim("K-28")
 def correlation_is_positive_in_most_heads(m: Measured) -> Outcome:
     """The correlation is positive in most heads of GPT-2; on gpt2-mini it is, until frequency is held equal."""
-    count, heads = m.tokens.tok_positive, m.mini.weights.heads
-    plain, partial = m.tokens.tok_median, m.tokens.tok_partial_median
-    return not_testable(f"Needs GPT-2's token table. In gpt2-mini {count} of {heads} heads are positive, but the "
-                        f"median falls from {plain:.2f} to {partial:.2f} at equal token frequency.",
-                        when=count > heads / 2 and partial < 0 < plain)
+    if m.tokens.gpt2 is not None:
+        low, heads = m.tokens.gpt2.correlations[1], len(m.tokens.gpt2.scores)
+        return reproduced(f"In GPT-2 {(low > 0).sum()} of {heads} heads are positive, intervals above 0.",
+                          when=(low > 0).sum() > heads / 2)
+    count, heads, tokens = m.tokens.tok_positive, m.mini.weights.heads, m.tokens
+    standard_error = 1 / np.sqrt(len(m.mini.tokens) - 3)
+    return not_testable(f"Needs GPT-2's token table. In gpt2-mini {count} of {heads} heads are positive; among tokens "
+                        f"of equal frequency {tokens.tok_partial_positive}, with correlations of "
+                        f"{tokens.tok_partial_low:.2f} to {tokens.tok_partial_high:.2f}, all beyond five standard "
+                        "errors.",
+                        when=count > heads / 2 > tokens.tok_partial_positive
+                        and np.abs(tokens.at_equal_frequency).min() > 5 * standard_error)
 
 
 @claim("K-29")
@@ -267,7 +294,7 @@ def _range_of_the_median_head(scores: Scores) -> float:
 @claim("K-30")
 def scores_are_divided_by_the_root_of_the_width(m: Measured) -> Outcome:
     """Scores without 1 / sqrt(c) do not give the attention."""
-    return corrected("Scores need 1 / sqrt(64): the page's figure is 8 times what the softmax reads. Without it a "
-                     f"weight of GPT-2's is off by {m.errors['GPT-2']['two_terms_unscaled']:.2f}, with it the error is "
-                     "below 1e-12.",
+    return corrected("Scores need 1 / sqrt(64): by its formula the figure is 8 times what the softmax reads. Without "
+                     f"it a weight of GPT-2's is off by {m.errors['GPT-2']['two_terms_unscaled']:.2f}; with it the "
+                     "error is below 1e-12.",
                      when=m.smallest_error("two_terms_unscaled") > OFF and m.largest_error("two_terms") < ROUNDING)

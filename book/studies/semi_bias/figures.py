@@ -1,10 +1,13 @@
 """Figures of the chapter on the semi-bias. Each takes arrays and returns a Figure."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from analysis.plotting import style
+from analysis.plotting.ladder import Ladder, draw_lines, share_legend
 
 PARTS = {"T^p": "semi_bias", "T^{pp}": "positional", "T^p + T^{pp}": "content"}
 
@@ -120,18 +123,28 @@ def null(observed: np.ndarray, quantiles: np.ndarray) -> Figure:
     return fig
 
 
-def deeper(rho: np.ndarray, spread: np.ndarray) -> Figure:
-    """Draw layers x heads: rank correlation of raw positions' semi-bias with position, and its spread by layer."""
+def layers(first_lead: np.ndarray, ladder: Ladder) -> Figure:
+    """Draw layers x heads: by how much key 0 is ahead; and by layer, in how many heads it is, over the controls."""
     fig, (left, right) = style.new(1, 2, size="wide", width_ratios=[1.2, 1])
-    shown = left.imshow(rho, aspect="auto", cmap=style.SCORE_CMAP, norm=style.centred(rho, 1.0))
-    left.set(xlabel="head", ylabel="layer", xticks=range(0, rho.shape[1], 2), yticks=range(len(rho)))
-    fig.colorbar(shown, ax=left, label="rank correlation")
-    layers = np.arange(len(spread))
-    right.plot(layers, spread, ".", color=style.COLOURS["muted"])
-    right.plot(layers, np.median(spread, 1), color=style.COLOURS["semi_bias"], label="median head")
-    right.set(xlabel="layer", ylabel="spread over positions, nats", yscale="log" if spread.any() else "linear",
-              xticks=layers[::2])
-    right.legend()
+    norm = style.centred(first_lead, float(np.quantile(np.abs(first_lead), 0.9)))
+    shown = left.imshow(first_lead, aspect="auto", cmap=style.SCORE_CMAP, norm=norm)
+    left.set(xlabel="head", ylabel="layer", xticks=range(0, first_lead.shape[1], 2), yticks=range(len(first_lead)))
+    fig.colorbar(shown, ax=left, label="lead of key 0, nats", extend="both")
+    draw_lines(right, ladder)
+    right.set(xlabel="layer", ylabel="heads in which key 0 is ahead", xticks=range(0, len(first_lead), 2))
+    share_legend(fig, [right])
+    return style.many_marks(fig)
+
+
+def rise(query_bias: np.ndarray, ln_bias: np.ndarray) -> Figure:
+    """Draw for every head what the rise of ``T^p`` is made of: the query bias, and the LayerNorm's bias on top."""
+    fig, ax = style.new(size="wide")
+    heads = np.arange(len(query_bias))
+    ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
+    ax.bar(heads - 0.2, query_bias, 0.4, color=style.COLOURS["semi_bias"], label="from $b_Q$")
+    ax.bar(heads + 0.2, ln_bias, 0.4, color=style.COLOURS["token"], label=r"from $\beta W_Q$")
+    ax.set(xlabel="head", ylabel="rise of $T^p$, nats", xticks=heads)
+    ax.legend()
     return fig
 
 
@@ -168,31 +181,44 @@ def norm_against_semi_bias(norm: np.ndarray, scores: np.ndarray, frequency: np.n
 
 
 def emergence(step: np.ndarray, loss: np.ndarray, rho: np.ndarray, size: np.ndarray) -> Figure:
-    """Draw loss, rank correlation and size of the first layer's positional semi-bias along training."""
-    fig, (top, middle, bottom) = style.new(3, 1, size="tall", sharex=True)
+    """Draw loss, rank correlation and size of the first layer's positional semi-bias along training, seed by seed.
+
+    Parameters
+    ----------
+    step
+        ``(time,)``.
+    loss
+        ``(seed, time)``; ``rho`` and ``size`` are ``(seed, time, head)``. A line is the median head of a seed, the
+        band reaches from the lowest to the highest head of all seeds; step 0, where there is no semi-bias, has none.
+    """
+    fig, panels = style.new(3, 1, size="tall", sharex=True)
     at = np.maximum(step, 0.5)
-    top.plot(at, loss, color=style.COLOURS["ink"])
-    top.set_ylabel("held-out loss,\nnats a token")
-    for head in range(rho.shape[1]):
-        middle.plot(at, rho[:, head], color=style.COLOURS["semi_bias"], alpha=0.6, linewidth=1)
-        bottom.plot(at[1:], size[1:, head], color=style.COLOURS["semi_bias"], alpha=0.6, linewidth=1)
-    middle.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
-    middle.set(ylabel="rank correlation\nwith position", ylim=(-1.05, 1.05))
-    bottom.set(ylabel="spread over\npositions, nats", xlabel="training step", xscale="log", yscale="log")
+    panels[0].plot(at, loss.T, color=style.COLOURS["ink"], linewidth=1)
+    for ax, values in zip(panels[1:], (rho, size), strict=True):
+        heads = values.transpose(1, 0, 2).reshape(len(step), -1)
+        ax.fill_between(at[1:], heads[1:].min(1), heads[1:].max(1), color=style.COLOURS["semi_bias"], alpha=0.2,
+                        linewidth=0)
+        ax.plot(at[1:], np.median(values, 2).T[1:], color=style.COLOURS["semi_bias"], linewidth=1)
+    panels[0].set_ylabel("held-out loss,\nnats per token")
+    panels[1].axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
+    panels[1].set(ylabel="rank correlation\nwith position", ylim=(-1.05, 1.05))
+    panels[2].set(ylabel="spread over\npositions, nats", xlabel="training step", xscale="log", yscale="log")
     return fig
 
 
-def sizes(b: np.ndarray, xW: np.ndarray, labels: list[str]) -> Figure:
-    """Draw the norm of ``b_Q`` beside the median norm of ``x W_Q`` for every head; one panel a model."""
-    fig, axes = style.new(1, len(labels), size="wide", squeeze=False, width_ratios=[len(v) for v in b])
-    for ax, one, other, label in zip(axes[0], b, xW, labels, strict=True):
-        heads = np.arange(len(one))
-        ax.bar(heads - 0.2, one, 0.4, color=style.COLOURS["semi_bias"], label="$b_Q$")
-        ax.bar(heads + 0.2, other, 0.4, color=style.COLOURS["content"], label="$x W_Q$, median")
-        ax.set(xlabel="head", xticks=heads, title=label)
+def sizes(norms: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
+    """Draw norms beside each other for every head, one panel a model: query biases, and the query without them."""
+    widths = [len(next(iter(of_model.values()))) for of_model in norms.values()]
+    fig, axes = style.new(1, len(norms), size="wide", squeeze=False, width_ratios=widths)
+    colours = (style.COLOURS["semi_bias"], style.COLOURS["token"], style.COLOURS["content"])
+    for ax, (model, of_model) in zip(axes[0], norms.items(), strict=True):
+        for k, ((name, values), colour) in enumerate(zip(of_model.items(), colours, strict=True)):
+            heads = np.arange(len(values))
+            ax.bar(heads + 0.27 * (k - 1), values, 0.27, color=colour, label=name)
+        ax.set(xlabel="head", xticks=heads, title=model)
         ax.yaxis.set_major_locator(MaxNLocator(5))
     axes[0, 0].set_ylabel("norm")
-    axes[0, 0].legend()
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return fig
 
 

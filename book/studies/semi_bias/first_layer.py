@@ -20,6 +20,8 @@ from analysis.models.reference_modules import attention_module, gpt2_attention
 from analysis.transformer.attention import attend, compute_scores, project, softmax
 from analysis.transformer.layernorm import layer_norm, sigma
 
+WINDOWS = 32  # of held-out text that gpt2-mini reads
+
 
 @dataclass(frozen=True)
 class FirstLayer:

@@ -5,19 +5,23 @@ Everything in float64. ``sigma(e + p)`` depends on the token, which the paramete
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
 
+from analysis.core.weights import AttentionWeights
 from analysis.decomposition.folding import fold_layer_norm
 from analysis.decomposition.score_terms import key_direction, semi_bias
 from analysis.maps.locality import causal_attention, nearest_mass, position_only, position_scores
 from analysis.models import checkpoints, parameters
+from analysis.models.controls import make_controls
 from analysis.statistics.correlation import recency
 from analysis.surveys.records import Experiment, Result, Value
 from analysis.transformer.attention import project
-from analysis.transformer.layernorm import layer_norm, sigma
+from analysis.transformer.layernorm import sigma
 from book.studies.semi_bias.first_layer import equality, map_error
+from book.studies.shared.ladder import measure_controls
 
 WIDTHS = (0.0, 1.0, 2.0)
 DRAWS = 1000
@@ -31,16 +35,18 @@ def compute(device: torch.device) -> Result:
 
 
 def measure(ck: checkpoints.Checkpoint, device: torch.device) -> Result:
-    """Measure the semi-bias of every head: raw, folded, divided by sigma; locality, null, deeper layers, equality."""
+    """Measure the semi-bias of every head: raw, folded, divided by sigma; locality, nulls, all layers, equality."""
     layers = [parameters.attention_layer(ck, i, dtype=torch.float64).to(device)
               for i in range(parameters.config(ck).layers)]
     norms = [parameters.layer_norm(ck, "attention", i, dtype=torch.float64).to(device) for i in range(len(layers))]
     p = parameters.positions(ck, dtype=torch.float64).to(device)
     folded, width = fold_layer_norm(layers[0], norms[0]), sigma(p, norms[0].eps)
     arrays = {"sigma_p": width, "norm_p": p.norm(dim=1), "semi_raw": semi_bias(p, layers[0]),
-              "semi_folded": semi_bias(p, folded), "semi_sigma": semi_bias(p / width[:, None], folded)}
-    arrays |= _table(p) | _locality(p, width, folded) | _null(p / width[:, None], folded) | _deeper(p, layers, norms)
-    arrays |= _sizes(p, layers[0], norms[0], folded)
+              "semi_folded": semi_bias(p, folded), "semi_sigma": semi_bias(p / width[:, None], folded),
+              "semi_query_bias": semi_bias(p, replace(folded, b_Q=layers[0].b_Q))}
+    arrays |= _table(p) | _locality(p, width, folded) | _null(p / width[:, None], folded)
+    arrays |= _sizes(p, layers[0], norms[0], folded) | _directions(p, layers[0], folded)
+    arrays |= _layers(p, layers, norms) | _ladder(ck, p, layers, norms)
     values, tolerances = _equality(p, layers[0], norms[0]), {}
     packed = {}
     for name, tensor in arrays.items():
@@ -101,22 +107,63 @@ def _null(y, folded) -> dict:
             "spread_ratio": observed.std(1) / spread.median(1).values}
 
 
-def _deeper(p, layers, norms) -> dict:
+def _layers(p, layers, norms) -> dict:
+    """Feed raw positions to every layer: the semi-bias as the page's formula has it, and the effective one."""
     raw = torch.stack([semi_bias(p, layer) for layer in layers])
-    folded = torch.stack([semi_bias(p, fold_layer_norm(*both)) for both in zip(layers, norms)])
-    return {"deep_rho": recency(raw), "deep_std": raw[..., :-1].std(-1), "deep_rho_folded": recency(folded),
-            "deep_std_folded": folded[..., :-1].std(-1)}
+    return {"deep_rho": recency(raw), "deep_std": raw[..., :-1].std(-1), **_effective(p, layers, norms)}
+
+
+def _effective(p, layers: list[AttentionWeights], norms) -> dict:
+    """Return, of every layer's effective semi-bias over sigma(p): rank correlation, spread, and the lead of key 0.
+
+    The lead is over the mean of the other positions. The untrained last position is left out.
+    """
+    scores = torch.stack([semi_bias(p / sigma(p, norm.eps)[:, None], fold_layer_norm(layer, norm))
+                          for layer, norm in zip(layers, norms)])[..., :-1]
+    return {"effective_rho": recency(scores), "effective_std": scores.std(-1),
+            "first_lead": scores[..., 0] - scores[..., 1:].mean(-1),
+            "first_beaten_by": (scores[..., 1:] > scores[..., :1]).sum(-1).to(torch.int16)}
+
+
+def _ladder(ck, p, layers, norms) -> dict:
+    """Measure the same on the controls, ``(rung, seed, layer, head)``; their LayerNorms are the trained ones."""
+    config = parameters.config(ck)
+    def draw(seed):
+        return [parameters.random_attention_layer(config, i, seed, torch.float64).to(p.device)
+                for i in range(len(layers))]
+    names = ("effective_rho", "effective_std", "first_lead")
+    def measured(network):
+        effective = _effective(p, network, norms)
+        return np.stack([effective[name].cpu().numpy() for name in names])
+    stacked = measure_controls(make_controls(layers, draw), measured)
+    return {f"ladder_{name}": torch.from_numpy(stacked[:, :, k]) for k, name in enumerate(names)}
 
 
 def _sizes(p, layer, ln, folded) -> dict:
-    """Return the size of b_Q beside x W_Q, x = LN(p), and each key direction's share in the table's first axes."""
-    queries = project(layer_norm(p, ln), layer.W_Q, torch.zeros_like(layer.b_Q))
+    """Return the sizes of b_Q and of the effective b_Q, and of the query without either, its input being LN(p)."""
+    y = p / sigma(p, ln.eps)[:, None]
+    queries = project(y, folded.W_Q, torch.zeros_like(layer.b_Q))
+    return {"size_b": layer.b_Q.norm(dim=1), "size_b_folded": folded.b_Q.norm(dim=1),
+            "size_ln_bias": (folded.b_Q - layer.b_Q).norm(dim=1), "size_query": queries.norm(dim=-1).median(1).values}
+
+
+def _directions(p, layer, folded) -> dict:
+    """Return each key direction's share in the table's first axes, and the cosines of the heads' key directions.
+
+    Beside them what random query biases give with the same keys: quantiles of the share in the third axis, and of
+    the size of the cosine of two heads' directions.
+    """
     axes = torch.linalg.svd(p[:-1] - p[:-1].mean(0), full_matrices=False)[2][:6]
-    curves = semi_bias(p[:-1], folded)
-    return {"size_b": layer.b_Q.norm(dim=1), "size_xW": queries.norm(dim=-1).median(1).values,
-            "size_b_folded": folded.b_Q.norm(dim=1),
-            "direction_share": torch.nn.functional.normalize(key_direction(folded), dim=1).matmul(axes.T).square(),
-            "curves_corr": torch.corrcoef(curves)}
+    unit = torch.nn.functional.normalize(key_direction(folded), dim=1)
+    g = torch.Generator().manual_seed(2)
+    b = torch.randn(DRAWS, *folded.b_Q.shape, generator=g, dtype=torch.float64).to(p.device)
+    drawn = torch.einsum("nhc,hmc->nhm", b, folded.W_K)
+    drawn = drawn / drawn.norm(dim=-1, keepdim=True)
+    levels = torch.tensor([0.5, 0.95], dtype=torch.float64, device=p.device)
+    cosines = torch.einsum("nhm,ngm->nhg", drawn, drawn).abs()
+    return {"direction_share": unit.matmul(axes.T).square(), "direction_cosines": unit @ unit.T,
+            "random_share": (drawn @ axes[2]).square().quantile(levels, dim=0),
+            "random_cosines": cosines.quantile(levels, dim=0)}
 
 
 def _equality(p, layer, ln) -> dict[str, Value]:
@@ -131,6 +178,6 @@ def _equality(p, layer, ln) -> dict[str, Value]:
     return {f"error_{name}": Value(gap, tolerance=1e-12 if gap < 1e-11 else 1e-9) for name, gap in errors.items()}
 
 
-EXPERIMENT = Experiment(summary="GPT-2's first layer: the semi-bias of its positions, the "
-                        "attention positions alone would give, its null, the deeper layers, equality with the module",
+EXPERIMENT = Experiment(summary="GPT-2's semi-bias over its positions: layer 0, the "
+                        "attention positions alone would give, nulls, every layer and its controls, equality",
                         compute=compute, models=("gpt2",), minutes=0.2, seed=0)

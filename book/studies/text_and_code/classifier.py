@@ -5,6 +5,7 @@ means of maps are taken over a few.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import torch
@@ -13,11 +14,12 @@ from torch import Tensor, nn
 from analysis.data.dna.fasta import Gene
 from analysis.maps import entropy
 from analysis.models import checkpoints
+from analysis.models.controls import make_controls
 from analysis.surveys.records import Experiment, Result
 from analysis.training.dna_classifier import Data
 from book.studies.shared import released_code as code
 from book.studies.shared import variant_measures
-from book.studies.text_and_code import rungs, survey
+from book.studies.text_and_code import survey
 
 MODEL, CLASS = "variant-bert-mini", "Omicron"
 AVERAGED = 4
@@ -33,7 +35,8 @@ def survey_networks(run: variant_measures.Run, gene: Gene) -> dict[str, np.ndarr
         By rung and measure, ``"rung/measure"``, seeds first.
     """
     by_rung: dict[str, list[dict[str, np.ndarray]]] = {}
-    for name, model in rungs.climb(run.model, run.control):
+    ladder = ((control.rung, control.network) for control in make_controls(run.model, run.control))
+    for name, model in chain([("trained", run.model)], ladder):
         passage = survey.run(model, **encode(run.data, gene))
         measured = survey.measure_rows(passage) | survey.measure_coded_maps(passage)
         if name in ("trained", "random"):

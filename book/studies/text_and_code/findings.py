@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from analysis.models.controls import RUNGS
 from book.studies.shared import released_code as code
 from book.studies.text_and_code.measure import Measured
 from book.studies.text_and_code.outputs import UNIFORM
-from book.studies.text_and_code.rungs import RUNGS
 
 NEAR_UNIFORM = 3
 """Keys by which a nearly uniform row may fall short of a uniform one."""

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import spearmanr
 
+from analysis.models.controls import RUNGS
 from analysis.surveys.records import Record, Result
 from book.publish import Numbers
 from book.studies.shared import released_code as code
-from book.studies.text_and_code.rungs import RUNGS
 
 Recorded = Record | Result
 FORMS = {"(5.1), tokens": "cone", "(5.1), padding in": "padded_cone", "unit rows, tokens": "code_cone",

@@ -13,9 +13,10 @@ from torch.nn import functional
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from analysis.models.checkpoints import Checkpoint
+from analysis.models.controls import SEEDS
 from analysis.surveys.records import Experiment, Result
 from book.studies.shared.released_code import ROWS, TOKENS
-from book.studies.text_and_code import rungs, survey
+from book.studies.text_and_code import survey
 from book.studies.text_and_code.classifier import stacked, tolerance
 
 MODEL, PASSAGES = "minilm", 6
@@ -29,7 +30,7 @@ def survey_texts(name: str, passages: Sequence[str], device: torch.device | str 
     longest = max(coded, key=lambda each: each["input_ids"].shape[1])
     found = {"trained": [_measure(trained, each) for each in coded],
              "random": [_measure(pretrained.load(checkpoint, control_seed=seed, device=device), longest)
-                        for seed in rungs.SEEDS]}
+                        for seed in SEEDS]}
     return {f"{network}/{measure}": values for network, measured in found.items()
             for measure, values in stacked(measured).items()}
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from analysis.models.controls import RUNGS
 from analysis.statistics.intervals import share_interval
 from analysis.surveys.records import Record, Result
 from book.publish import Numbers
 from book.publish.phrases import percent
 from book.studies.shared.authors_outputs import AuthorsOutputs
 from book.studies.text_and_code.repository import BLOCKS
-from book.studies.text_and_code.rungs import RUNGS
 
 Recorded = Record | Result
 CLASSES = ("GH", "Lambda", "Mu", "Alpha", "Beta", "Delta", "Gamma", "Omicron")

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
+from analysis.plotting.ladder import Ladder, draw_points, share_legend
 
 
 def product(W: np.ndarray, X: np.ndarray, Y: np.ndarray, columns: str) -> Figure:
@@ -72,3 +73,17 @@ def _legend(ax, names: Mapping[str, str], mark: str = "-", **kwargs) -> None:
     for name, colour in names.items():
         ax.plot([], [], "o" if colour == "highlight" else mark, color=style.COLOURS[colour], label=name)
     ax.legend(**kwargs)
+
+
+def ladder(models: Mapping[str, Ladder]) -> Figure:
+    """Draw the mean entropy of each layer, trained and in the controls, one panel a model."""
+    heights = [len(of_model.trained) for of_model in models.values()]
+    fig, axes = style.new(len(models), 1, size="tall", sharex=True, height_ratios=heights)
+    for ax, (name, of_model) in zip(axes, models.items(), strict=True):
+        rows = (["layer 0, positions", "layer 0, stand-ins"] if name == "gpt2"
+                else [f"layer {layer}" for layer in range(len(of_model.trained))])
+        draw_points(ax, of_model, rows)
+        ax.set_title(name, loc="left")
+    axes[-1].set(xlabel="entropy over log i", xlim=(0, 1.03))
+    share_legend(fig, axes)
+    return fig

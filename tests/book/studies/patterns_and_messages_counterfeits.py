@@ -22,16 +22,14 @@ def one_head_of_lower_rank(values):
     return forged
 
 
-def one_head_always(shares):
-    """Let the largest weight have the longest message in every row of one head."""
-    forged = shares.copy()
-    forged[0, 0] = 1.0
-    return forged
+def nearly_always(shares):
+    """Let the largest weight have the longest message in nearly all rows of every head."""
+    return np.maximum(shares, 0.995)
 
 
-def as_much_in_the_control(shares):
-    """Let the constant part be as large before training as it is after it."""
-    return shares + 0.5
+def more_than_half_everywhere(shares):
+    """Let the constant part have more than half of the variance in every head."""
+    return np.maximum(shares, 0.51)
 
 
 COUNTERFEITS = {
@@ -40,18 +38,18 @@ COUNTERFEITS = {
     "P-03": {"bias_free.errors.torch's attention": OFF},
     "P-04": {"equality.gpt2.sum over heads": one_layer_off},
     "P-05": {"bias_free.errors.sum over heads": OFF},
-    "P-06": {"bias_free.one_input": 1e-15},  # X would do for three different inputs
+    "P-06": {"bias_free.errors.concatenation": OFF},
     "P-07": {"bias_free.errors.values first": OFF},
     "P-08": {"bias_free.errors.attention": OFF},
     "P-09": {"spectra.values.message": one_head_of_lower_rank},
     "P-10": {"bias_free.other_messages": OFF},  # a message depends on another row
-    "P-11": {"readings.trained.influence": one_head_always},
-    "P-12": {"equality.gpt2.no b_V W_O": one_layer_right},
+    "P-11": {"readings.trained.influence": nearly_always},
+    "P-12": {"bias_free.errors.sum of messages": OFF},
     "P-13": {"gauge.unchanged.W_P": OFF},
-    "P-14": {"equality.gpt2.no constant pattern": one_layer_right},
+    "P-14": {"bias_free.errors.patterns": OFF},
     "P-15": {"bias_free.errors.scores": OFF},
-    "P-16": {"readings.control.constant": as_much_in_the_control},
-    "P-17": {"gauge.nearest_to_query": 1.0},  # a reading of queries does not depend on the factors either
+    "P-16": {"readings.trained.constant": more_than_half_everywhere},
+    "P-17": {"spaces.nearest_to_query": 1.0},  # a query in its own space is read as well
     "P-18": {"lists.stand_ins.patterns": OFF},  # the correction does not give the layer
     "P-19": {"lists.second": OFF},
     "P-20": {"equality.gpt2.root of the stream's width": one_layer_right},

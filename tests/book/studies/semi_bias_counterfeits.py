@@ -6,9 +6,9 @@ BEYOND_ROUNDING = 1e-9
 NO_DIFFERENCE = 0.0
 
 
-def halved(values):
-    """Return half of everything."""
-    return values / 2
+def one_near_0(correlations):
+    """Bring the correlation of one head within five standard errors of 0."""
+    return np.append(correlations[:-1], 0.05)
 
 
 def flipped_in_one_head(scores):
@@ -47,18 +47,18 @@ COUNTERFEITS = {
     "K-14": {"sentence.identities.shifted_scores": BEYOND_ROUNDING},
     "K-15": {"errors.GPT-2.no_key_bias": BEYOND_ROUNDING},
     "K-16": {"errors.GPT-2.two_terms": BEYOND_ROUNDING},
-    "K-17": {"sentence.identities.content_asymmetry": NO_DIFFERENCE},
+    "K-17": {"sentence.identities.content_with_biases": NO_DIFFERENCE},
     "K-18": {"sentence.identities.query_bias_across_queries": BEYOND_ROUNDING},
     "K-19": {"table.norm_last": 3.0},
     "K-20": {"table.every_8th": np.cbrt},
     "K-21": {"table.pc_ramp": 0.9},
     "K-22": {"errors.GPT-2.map": BEYOND_ROUNDING},
     "K-23": {"tilt.raw": flipped_in_one_head},
-    "K-24": {"locality.mass": halved},
+    "K-24": {"first_key.first_low": -1},
     "K-25": {"locality.local_heads": (3, 4, 7, 8)},
     "K-26": {"citation.identifier": "2312.19384"},
     "K-27": {"tokens.correlations": one_interval_around_zero},
-    "K-28": {"tokens.tok_partial_median": 0.1},
+    "K-28": {"tokens.at_equal_frequency": one_near_0},
     "K-29": {"tilt.folded": one_head_as_large},
     "K-30": {"errors.GPT-2.two_terms_unscaled": NO_DIFFERENCE},
 }

@@ -46,8 +46,24 @@ def test_the_search_finds_four_simplest_readings_and_they_print_every_table(foun
     for reading in found:
         assert sum(count(readings.tables(TOKENS, 6, reading)).values()) == 0
         assert reading.gain == 1
-        assert reading.normaliser == "s <= i"
+        assert reading.normaliser in ("s <= i", "all s, then s <= i")
         assert reading.summed != "j <= i"
+
+
+def test_hard_attention_and_a_null_key_leave_the_first_row_alone():
+    for attention in ("hard", "null key"):
+        differing = {"weights 1": 1, "weights 2": 1}
+        found = count(computed(attention=attention, gain=1))
+        assert {name: cells for name, cells in found.items() if cells} == differing
+        shown = count(computed(attention=attention, gain=1, empty="itself, first row", summed="j < i"))
+        assert sum(shown.values()) == 0
+
+
+def test_hard_attention_is_equal_on_matches_and_empty_without_one():
+    scores = torch.tensor([[-1.0, 0.0], [2.0, 3.0]], dtype=torch.float64)
+    assert readings.weigh(scores, Reading(attention="hard")).tolist() == [[0, 0], [0.5, 0.5]]
+    itself = readings.weigh(scores, Reading(attention="hard", empty="itself, first row"))
+    assert itself.tolist() == [[1, 0], [0.5, 0.5]]
 
 
 def test_one_changed_printed_cell_is_noticed_under_each_of_them(found):

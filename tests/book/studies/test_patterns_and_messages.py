@@ -9,7 +9,7 @@ from analysis.decomposition import qk_ov
 from analysis.transformer.attention import attend, softmax
 from book.publish import Inputs
 from book.studies.patterns_and_messages import claims
-from book.studies.patterns_and_messages.measure import measure_readings, same_nearest_keys
+from book.studies.patterns_and_messages.on_text import measure_readings, measure_spaces
 from book.studies.patterns_and_messages.printed_lists import FIRST_LIST, SECOND_LIST, run
 from book.studies.shared.equality import draw, random_layer
 
@@ -17,9 +17,7 @@ from book.studies.shared.equality import draw, random_layer
 def test_texts_that_are_too_short_leave_verdicts_open(tmp_path):
     (tmp_path / "own.txt").write_text("Two words.\n\nOne.")
     inputs = Inputs("gpt2-mini", "gpt2-mini", texts=str(tmp_path / "own.txt"))
-    to_pattern, to_query = same_nearest_keys(inputs)
-    m = SimpleNamespace(readings=measure_readings(inputs),
-                        gauge=SimpleNamespace(nearest_to_pattern=to_pattern, nearest_to_query=to_query))
+    m = SimpleNamespace(readings=measure_readings(inputs), spaces=measure_spaces(inputs))
     for function in (claims.scores_set_the_influence, claims.row_is_the_pattern_sought,
                      claims.model_space_is_more_interpretable):
         assert not function(m).decided

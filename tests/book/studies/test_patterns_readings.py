@@ -38,17 +38,27 @@ def test_parts_of_scores_sum_to_the_models_attention(mini):
     passage = next(layers(mini, passages=1, tokens=24))
     maps = next(log_maps(mini, passages=1, tokens=24)).exp()
     for depth, (weights, x) in enumerate(passage):
-        varying, constant = parts(x, weights)
+        varying, common, semi_bias = parts(x, weights)
+        constant = common + semi_bias
         torch.testing.assert_close(softmax(mask_future(varying + constant)), maps[depth], rtol=1e-9, atol=1e-12)
         # the constant part differs between rows by its shift only
         below = constant[:, -1:, :8] - constant[:, 7:, :8]
         torch.testing.assert_close(below, below[..., :1].expand_as(below), rtol=0, atol=1e-10)
 
 
-def test_readings_are_shares(mini):
-    for name, values in readings(mini, passages=1, tokens=32).items():
+def test_readings_are_shares_of_rows_or_of_a_variance(mini):
+    shares = readings(mini, passages=1, tokens=32)
+    for name, values in shares.items():
         assert values.shape == (2, 8), name
-        assert 0 <= values.min() <= values.max() <= 1
+        assert values.max() <= 1, name
+    assert min(shares[name].min() for name in ("angle", "influence")) >= 0
+
+
+def test_the_control_has_no_query_bias_and_its_constant_part_is_the_common_part(mini):
+    weights, x = next(layers(mini, control_seed=0, passages=1, tokens=24))[0]
+    _, common, semi_bias = parts(x, weights)
+    assert semi_bias.abs().max() == 0
+    assert common.abs().max() > 0
 
 
 def test_gaps_tell_rewritings_from_omissions():

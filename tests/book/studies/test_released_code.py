@@ -11,7 +11,7 @@ from analysis.maps import gates
 from analysis.representations import anisotropy
 from book.studies.shared import map_entropies
 from book.studies.shared import released_code as code
-from book.studies.text_and_code import repository, rungs, survey
+from book.studies.text_and_code import repository, survey
 
 
 def draw(*shape, seed=0):
@@ -145,17 +145,6 @@ def test_the_same_map_has_no_distance_and_disjoint_ones_have_all():
 def test_the_rank_is_numpys_in_single_precision():
     low = (draw(40, 5) @ draw(5, 30, seed=1)).float()
     assert survey.rank(low) == np.linalg.matrix_rank(low.numpy()) == 5
-
-
-def test_the_rungs_change_what_they_say():
-    torch.manual_seed(0)
-    trained, control = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)
-    scaled, permuted = rungs.scale_matrices(control, trained), rungs.permute_entries(trained, 0)
-    torch.testing.assert_close(scaled.weight.norm(), trained.weight.norm())
-    torch.testing.assert_close(scaled.weight / scaled.weight.norm(), control.weight / control.weight.norm())
-    torch.testing.assert_close(permuted.weight.flatten().sort().values, trained.weight.flatten().sort().values)
-    assert not torch.equal(permuted.weight, trained.weight)
-    assert torch.equal(permuted.bias, trained.bias)
 
 
 def test_frames_of_a_vocabulary_that_was_cut_from_the_gene_itself():

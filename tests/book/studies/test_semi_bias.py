@@ -8,7 +8,9 @@ from book.publish.claims import NoVerdict
 from book.publish.ledger import Verdict
 from book.publish.numbers import named_numbers
 from book.studies import semi_bias as study
-from book.studies.semi_bias.measure import Citation, arxiv_month, name_heads, sign_probability
+from book.studies.semi_bias.chance import sign_probability
+from book.studies.semi_bias.citation import Citation, arxiv_month
+from book.studies.semi_bias.locality import name_heads
 from tests.analysis.tiny import GPT2, write_model
 
 HEADS, POSITIONS = GPT2["n_head"], 40

@@ -1,0 +1,132 @@
+"""Are shares causal? Every head of MiniLM and of gpt2-mini loses what depends on the query, or its query bias.
+
+One head at a time, MiniLM on the texts on which the shares are measured, gpt2-mini on windows of all passages. Four
+ways: each query of the head is replaced by the head's mean query; ``b_Q`` is taken away; the head's map is replaced by
+its mean over texts, a constant map; or it is made uniform. What it does to a MiniLM is measured on the sentence
+embedding, the mean of the last states, and to a gpt2-mini on the loss.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, cross_entropy
+
+from analysis.data.texts import passages
+from analysis.models import attention_hooks, checkpoints, extraction, pretrained
+from analysis.surveys.records import Experiment, Result
+from analysis.training import gpt2_mini
+from analysis.transformer.attention import mask_future
+from book.studies.one_score_four_parts.parts import inputs
+
+MODELS = ("minilm", "gpt2-mini")
+WINDOWS = 24
+WAYS = ("mean query", "no query bias", "constant map", "uniform")
+
+
+class Observe:
+    """Attention as it is, which keeps each layer's queries and maps."""
+
+    def __init__(self):
+        """Start with nothing seen."""
+        self.queries: dict[int, Tensor] = {}
+        self.maps: dict[int, Tensor] = {}
+
+    def __call__(self, layer, query, key, value, *, scale, causal=False, lengths=None):
+        """Attend, and keep what was seen."""
+        self.queries[layer], self.maps[layer] = query, weights(query, key, scale, causal)
+        return self.maps[layer] @ value
+
+
+class Change:
+    """Attention in which copy ``way * heads + h`` of a text has head ``h`` of one layer changed; the last is left."""
+
+    def __init__(self, layer: int, query: Float[Tensor, "head channel"], bias: Float[Tensor, "head channel"],
+                 constant: Float[Tensor, "head query key"]):
+        """Take the mean query, the query bias and the mean map of each head of the layer."""
+        self.layer, self.query, self.bias, self.constant = layer, query, bias, constant
+
+    def __call__(self, layer, query, key, value, *, scale, causal=False, lengths=None):
+        """Attend."""
+        if layer != self.layer:
+            return weights(query, key, scale, causal) @ value
+        heads = torch.arange(query.shape[1], device=query.device)
+        copies = [way * len(heads) + heads for way in range(len(WAYS))]
+        query = query.clone()
+        query[copies[0], heads] = self.query[:, None]
+        query[copies[1], heads] -= self.bias[:, None]
+        query[copies[3], heads] = 0
+        maps = weights(query, key, scale, causal)
+        maps[copies[2], heads] = self.constant
+        return maps @ value
+
+
+def weights(query: Tensor, key: Tensor, scale: float, causal: bool) -> Float[Tensor, "copy head query key"]:
+    """Return attention weights."""
+    scores = scale * query @ key.mT
+    return (mask_future(scores) if causal else scores).softmax(-1)
+
+
+def measure(name: str, device: torch.device) -> Float[np.ndarray, "way layer head"]:
+    """Return the mean over texts of what each change of each head does to a model."""
+    checkpoint = checkpoints.find(name)
+    model = pretrained.load(checkpoint, task="lm" if name == "gpt2-mini" else "base", device=device)
+    texts = (windows(checkpoint) if name == "gpt2-mini" else cut(inputs(checkpoint))).to(device)
+    biases = extraction.query_biases(model)
+    queries, maps = observe(model, texts)
+    by_layer = []
+    for layer, bias in enumerate(biases):
+        change = Change(layer, queries[layer], bias, maps[layer])
+        by_layer.append(torch.stack([effects(model, text, change) for text in texts]).mean(0))
+    return torch.stack(by_layer, 1).cpu().numpy()
+
+
+def windows(checkpoint: checkpoints.Checkpoint) -> Int[Tensor, "text position"]:
+    """Return windows of the book's passages, as long as gpt2-mini's context."""
+    text = "\n\n".join(passages())
+    return gpt2_mini.windows(gpt2_mini.encode(pretrained.tokenizer(checkpoint), text), WINDOWS)[:, :-1]
+
+
+def cut(texts: Sequence[Int[Tensor, " position"]]) -> Int[Tensor, "text position"]:
+    """Cut the texts to the length of the shortest, so that a map can be averaged over them."""
+    length = min(map(len, texts))
+    return torch.stack([text[:length] for text in texts])
+
+
+@torch.no_grad()
+def observe(model: torch.nn.Module, texts: Int[Tensor, "text position"]) -> tuple[list[Tensor], list[Tensor]]:
+    """Return by layer the mean query and the mean map of each head, over all texts."""
+    seen = Observe()
+    with attention_hooks.with_attention(model, seen):
+        model(texts)
+    order = sorted(seen.queries)
+    return [seen.queries[i].mean((0, 2)) for i in order], [seen.maps[i].mean(0) for i in order]
+
+
+@torch.no_grad()
+def effects(model: torch.nn.Module, text: Int[Tensor, " position"], change: Change) -> Float[Tensor, "way head"]:
+    """Return what each change does to one text: the rise of the loss in nats, or ``1 - cos`` of the embedding."""
+    heads = len(change.query)
+    copies = text.expand(len(WAYS) * heads + 1, -1)
+    with attention_hooks.with_attention(model, change):
+        output = model(copies)
+    if hasattr(output, "logits"):
+        following = copies[:, 1:]
+        losses = cross_entropy(output.logits[:, :-1].mT, following, reduction="none").mean(1)
+        result = losses[:-1] - losses[-1]
+    else:
+        embeddings = output.last_hidden_state.double().mean(1)
+        result = 1 - cosine_similarity(embeddings[:-1], embeddings[-1:])
+    return result.reshape(len(WAYS), heads)
+
+
+def compute(device: torch.device) -> Result:
+    """Change every head of both models."""
+    arrays = {name: measure(name, device).astype(np.float32) for name in MODELS}
+    return Result({}, arrays, dict.fromkeys(arrays, 1e-4))
+
+
+EXPERIMENT = Experiment("What MiniLM and gpt2-mini lose with one head's queries, query bias or map made constant",
+                        compute, models=MODELS, minutes=1.0, seed=0)

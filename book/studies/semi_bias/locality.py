@@ -1,0 +1,143 @@
+"""How near the attention of positions alone lies, in GPT-2's first layer and in gpt2-mini's."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from analysis.maps.locality import PositionOnly, causal_attention, position_only, position_scores
+from analysis.statistics.correlation import recency
+from analysis.surveys.records import Record, Result
+from analysis.transformer.attention import attend
+from analysis.transformer.layernorm import layer_norm, sigma
+from analysis.transformer.layernorm_scale import inverse_sigma
+from book.publish import Inputs, Numbers
+from book.studies.semi_bias.first_layer import FirstLayer
+from book.studies.semi_bias.gpt2 import near
+from book.studies.semi_bias.tilt import Tilt, steady_heads
+
+NEARBY = 5  # a key at most so many positions back is near the query
+NEAREST = (3, 16)  # reaches in gpt2-mini, whose context is an eighth of GPT-2's
+
+
+@dataclass(frozen=True)
+class Locality(Numbers):
+    """Attention of GPT-2's positions alone: the mass on the nearest keys, and where the largest weight lies.
+
+    ``mass`` is for three widths of a token, two reaches, the parts T^p, T^pp and their sum, and the heads;
+    ``local_heads`` put more than a third of the weight of the sum on the nearest three keys.
+    """
+
+    mass: Float[np.ndarray, "width reach part head"]
+    uniform: Float[np.ndarray, " reach"]
+    reaches: tuple[int, int]
+    peaks: Int[np.ndarray, "part head query"]
+    local_heads: tuple[int, ...]
+    alias: int  # rising heads whose largest weight of T^pp lies far back, and how far in their median
+    period: float
+    alias_low: float  # in these heads, share of the queries from a third on whose largest weight of T^pp lies nearby
+    alias_high: float
+    alias_sum_low: float  # and that of T^p + T^pp
+    mass_p: float  # on the nearest 50 keys, median head: T^p, equal weights, and the sum
+    mass_u: float
+    mass_sum: float
+    mass_w0: float  # that of the sum for tokens of no width, and for tokens twice as wide as positions
+    mass_w2: float
+    near_p: float  # on the nearest 3 keys, median head
+    near_sum: float
+    near_heads: str
+
+
+@dataclass(frozen=True)
+class MiniLocality(Numbers):
+    """The same for gpt2-mini with its exact sigma, and for its control; masses are those on the nearest 16 keys."""
+
+    mass: Float[np.ndarray, "part head"]
+    control_mass: Float[np.ndarray, "part head"]
+    approx: float  # largest relative error of sigma for tokens without a preferred direction
+    mini_rising: int
+    mini_heads: int
+    mini_rho: float  # smallest rank correlation of T^p with the position
+    mini_sum: float
+    mini_p: float
+    mini_u: float  # equal weights
+    control_gap: float  # largest distance of the control from equal weights
+    overlap: Float[np.ndarray, " head"]  # of the attention on text with that of positions alone, mean over queries
+    overlap_positions: float  # the median head, and the same for equal weights in the place of positions
+    overlap_low: float
+    overlap_high: float
+    overlap_uniform: float
+
+
+def measure_locality(gpt2: Record | Result, tilt: Tilt, inputs: Inputs) -> Locality:
+    """Say how near the attention of GPT-2's positions alone lies."""
+    mass, uniform, peaks = gpt2.array("mass"), gpt2.array("uniform"), gpt2.array("peak")
+    median_distance = np.median(peaks[:, :, tilt.marks.half:-1], axis=2)
+    steady = steady_heads(tilt)
+    if median_distance[2][steady].max() > 0 and not inputs.departs:
+        raise AssertionError("a head's largest weight is not on the query itself, while the page says that it is")
+    far = [head for head in steady if median_distance[1][head] > tilt.marks.early] or list(range(tilt.heads))
+    nearby = (peaks[:, :, tilt.marks.third:-1] <= NEARBY).mean(2)
+    near_sum = mass[1, 0, 2]
+    local = tuple(head for head in range(tilt.heads) if near_sum[head] > 1 / 3)
+    return Locality(
+        mass, uniform, (3, near(tilt.raw.shape[1])), peaks, local,
+        alias=len(far), period=float(np.median(median_distance[1][far])), alias_low=float(nearby[1][far].min()),
+        alias_high=float(nearby[1][far].max()), alias_sum_low=float(nearby[2][far].min()),
+        mass_p=float(np.median(mass[1, 1, 0])), mass_u=float(uniform[1]), mass_sum=float(np.median(mass[1, 1, 2])),
+        mass_w0=float(np.median(mass[0, 1, 2])), mass_w2=float(np.median(mass[2, 1, 2])),
+        near_p=float(np.median(mass[1, 0, 0])), near_sum=float(np.median(near_sum)), near_heads=name_heads(local))
+
+
+def name_heads(heads: tuple[int, ...]) -> str:
+    """Name heads in a sentence.
+
+    Examples
+    --------
+    >>> name_heads((3, 4, 7)), name_heads((5,)), name_heads(())
+    ('3, 4 and 7', '5', 'no head')
+    """
+    *others, last = map(str, heads or ("no head",))
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def measure_mini_locality(mini: FirstLayer, control: FirstLayer,
+                          windows: Int[Tensor, "window position"]) -> MiniLocality:
+    """Say the same of gpt2-mini and of its control, with sigma averaged over the vocabulary; compare with text."""
+    overlap, of_uniform = overlap_with_text(mini, windows[:, :-1])
+    own, trained = attention_of_positions(mini)
+    _, untrained = attention_of_positions(control)
+    mean_width = (mini.sigma_p**2 + sigma(mini.tokens, 0.0).square().mean()).sqrt()
+    inverse = inverse_sigma(mini.tokens, mini.positions, mini.ln.eps).mean
+    rho, mass = recency(own), trained.mass[1]
+    return MiniLocality(
+        mass.cpu().numpy(), untrained.mass[1].cpu().numpy(), approx=float((mean_width * inverse - 1).abs().max()),
+        mini_rising=int((rho > 0).sum()), mini_heads=len(rho), mini_rho=float(rho.min()),
+        mini_sum=float(mass[2].median()), mini_p=float(mass[0].median()), mini_u=float(trained.uniform[1]),
+        control_gap=float((untrained.mass[1] - untrained.uniform[1]).abs().max()),
+        overlap=overlap.cpu().numpy(), overlap_positions=float(overlap.median()), overlap_low=float(overlap.min()),
+        overlap_high=float(overlap.max()), overlap_uniform=float(of_uniform.median()))
+
+
+def overlap_with_text(layer: FirstLayer, tokens: Int[Tensor, "text position"],
+                      ) -> tuple[Float[Tensor, " head"], Float[Tensor, " head"]]:
+    """Return how much of the attention on text lies where positions alone put it, and where equal weights do.
+
+    One less the total variation of the two, mean over texts and over queries from the larger reach on.
+    """
+    width = 1 / inverse_sigma(layer.tokens, layer.positions, layer.ln.eps).mean
+    own, both = position_scores(layer.positions, width, layer.folded)
+    expected = causal_attention(own[:, None] + both)[:, NEAREST[1]:]
+    uniform = causal_attention(torch.zeros_like(both))[:, NEAREST[1]:]
+    x = layer_norm(layer.tokens[tokens] + layer.positions, layer.ln)
+    maps = attend(x, layer.weights, causal=True).attention[:, :, NEAREST[1]:]
+    return tuple(1 - (maps - other).abs().sum(-1).mean((0, -1)) / 2 for other in (expected, uniform))
+
+
+def attention_of_positions(layer: FirstLayer) -> tuple[Float[Tensor, "head position"], PositionOnly]:
+    """Return T^p and how near the attention of positions alone lies."""
+    width = 1 / inverse_sigma(layer.tokens, layer.positions, layer.ln.eps).mean
+    own, both = position_scores(layer.positions, width, layer.folded)
+    return own, position_only(own, both, NEAREST, first=NEAREST[1])
