@@ -1,0 +1,129 @@
+"""What was known elsewhere, where it is needed: below each proven statement, at each finding, and as one table.
+
+The role ``{known}`` with the label of an entry writes its line into a finding; propositions, theorems, lemmas and
+corollaries get theirs by their own labels. The directive ``known-table`` lists all of them, page by page.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from docutils import nodes
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+from sphinx_proof.proof_type import PROOF_TYPES
+
+from book._ext.claims_table import row
+from book._ext.verdicts import slug
+from book.publish import known
+
+log = logging.getLogger(__name__)
+Parse = Callable[[str], list[nodes.Node]]
+
+
+def entries() -> dict[str, known.Known]:
+    """Return the entries by label."""
+    return {entry.label: entry for entry in known.entries()}
+
+
+def line(entry: known.Known, parse: Parse) -> list[nodes.Node]:
+    """Write an entry: its degree and what is said of it."""
+    badge = nodes.inline(text=f"{known.DEGREES[entry.degree]}.", classes=["known-degree", slug(entry.degree)])
+    return [badge, nodes.Text(" "), *parse(entry.text)]
+
+
+class Line(SphinxRole):
+    """``{known}`` with a label, or labels and commas: the lines of findings, each once; links find them by label."""
+
+    def run(self):
+        """Look the labels up and write their lines."""
+        self.env.note_dependency(str(known.FILE))
+        labels, found = known.split(self.text), entries()
+        if missing := [label for label in labels if label not in found]:
+            text = f"{known.FILE.name} has no entry for {', '.join(missing)}"
+            return [], [self.inliner.reporter.error(text, line=self.lineno)]
+        messages = []
+
+        def parse(text: str) -> list[nodes.Node]:
+            parsed, said = self.inliner.parse(text, self.lineno, self, nodes.Element())
+            messages.extend(said)
+            return parsed
+
+        alike = {}  # what is said, and the labels that it is said of
+        for label in labels:
+            alike.setdefault(replace(found[label], label=""), []).append(label)
+        return [nodes.inline("", "", *line(entry, parse), classes=["known-elsewhere"], ids=ids)
+                for entry, ids in alike.items()], messages
+
+
+class Proven:
+    """A proven statement that ends with the line of its label."""
+
+    def run(self):
+        """Add the line to what the statement itself makes."""
+        self.env.note_dependency(str(known.FILE))
+        made, label = super().run(), self.options.get("label", "")
+        if label not in entries():
+            log.warning("%s has no entry for the %s %r", known.FILE.name, self.name, label,
+                        location=(self.env.docname, self.lineno), type="known", subtype="missing")
+            return made
+        messages = []
+
+        def parse(text: str) -> list[nodes.Node]:
+            parsed, said = self.state.inline_text(text, self.lineno)
+            messages.extend(said)
+            return parsed
+
+        made[0][-1] += nodes.paragraph("", "", *line(entries()[label], parse), classes=["known-elsewhere"])
+        return [*made, *messages]
+
+
+class Table(SphinxDirective):
+    """``known-table``: first the findings, then the proven statements, page by page, with what was known of them."""
+
+    def run(self):
+        """Count the degrees, then list the statements; a finding on two pages belongs to the later one."""
+        self.env.note_dependency(str(known.FILE))
+        found, stated = entries(), {}
+        for page in known.pages():
+            self.env.note_dependency(str(page))
+            stated |= {s.label: s for s in known.statements(page) if s.label in found}
+        degrees = Counter(found[label].degree for label in stated)
+        counts = ", ".join(f"{degrees[degree]} {degree}" for degree in known.DEGREES)
+        group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in (32, 15, 53)), cols=3)
+        heads = ("What the book states", "Degree", "Where it is known, and where the book differs")
+        group += nodes.thead("", row([nodes.paragraph(text=head) for head in heads]))
+        ordered = sorted(stated.values(), key=lambda statement: statement.kind in known.PROVEN)
+        group += nodes.tbody("", *(self.row(statement, found[statement.label]) for statement in ordered))
+        return [nodes.paragraph(text=f"Of {len(stated)} findings and proven statements: {counts}."),
+                nodes.table("", group, classes=["known-table", "colwidths-given"])]
+
+    def row(self, statement: known.Statement, entry: known.Known) -> nodes.row:
+        """Write a statement with a link to it, the degree with the day of the search, the sentence."""
+        what = nodes.paragraph("", "", *self.parse(f"{statement.title}. "), *self.link(statement))
+        degree = nodes.container("", nodes.paragraph("", "", nodes.inline(
+            text=entry.degree, classes=["known-degree", slug(entry.degree)])),
+            nodes.paragraph(text=entry.date.isoformat(), classes=["known-day"]))
+        return row([what, degree, nodes.paragraph("", "", *self.parse(entry.text))])
+
+    def link(self, statement: known.Statement) -> list[nodes.Node]:
+        """Refer to a proven statement by its number, to a finding by its page."""
+        if statement.kind in known.PROVEN:
+            return self.parse(f"{{prf:ref}}`{statement.label}`")
+        page = self.env.app.builder.get_relative_uri(self.env.docname, f"book/{statement.page}")
+        return [nodes.reference("", f"In {statement.page}", internal=True, refuri=f"{page}#{statement.label}")]
+
+    def parse(self, text: str) -> list[nodes.Node]:
+        """Parse a line of MyST."""
+        parsed, messages = self.state.inline_text(text, self.lineno)
+        return [*parsed, *messages]
+
+
+def setup(app):
+    """Register the role, the table and the statements; sphinx-proof has registered its own."""
+    app.setup_extension("sphinx_proof")
+    for kind in known.PROVEN:
+        app.add_directive_to_domain("prf", kind, type(kind.title(), (Proven, PROOF_TYPES[kind]), {}), override=True)
+    app.add_role("known", Line())
+    app.add_directive("known-table", Table)
+    return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}
