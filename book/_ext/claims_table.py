@@ -2,32 +2,20 @@
 
 The verdicts are read from the text outputs of the chapters as they were last executed, so the page cannot say what no
 cell has computed; ``book_ext`` has these pages read again when anything was executed. A claim whose chapter is in the
-book but has no verdict is a warning, which fails the build. In the chapters, each emitted verdict gets an anchor that
-the table links to.
+book but has no verdict is a warning, which fails the build.
 """
-
-import re
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
+from book._ext.verdicts import anchor, places, slug
 from book.publish import execution, ledger
+from book.publish.phrases import as_math
 
 log = logging.getLogger(__name__)
 OPEN = "open"
-EMITTED = re.compile(rf"([A-Z]-\d+) · ({'|'.join(ledger.OUTCOMES)})\.")
-
-
-def anchor(kind: str, claim_id: str) -> str:
-    """Return the anchor of a claim (``claim-k-15``) or of its verdict in the chapter (``verdict-k-15``)."""
-    return f"{kind}-{claim_id.lower()}"
-
-
-def slug(outcome: str) -> str:
-    """Return an outcome as a CSS class: ``not-reproduced``."""
-    return outcome.replace(" ", "-")
 
 
 class Ledger(SphinxDirective):
@@ -109,11 +97,13 @@ class Table(Ledger):
         """Build the row of a claim: id, place and wording, outcome, evidence with a link to the cell that found it."""
         outcome = verdict.outcome if verdict else OPEN
         said = nodes.container()
-        said += nodes.paragraph("", "", *self.inline(claim.place), classes=["claim-place"])
+        said += nodes.paragraph("", "", *self.inline(ledger.place(claim)), classes=["claim-place"])
         said += nodes.paragraph("", "", *self.inline(claim.claim))
         evidence = nodes.paragraph()
         if verdict:
-            evidence += [*self.inline(verdict.evidence), nodes.Text(" "), self.link(claim, verdict)]
+            evidence += [*self.inline(as_math(verdict.evidence)), nodes.Text(" ")]
+            evidence += [*places(claim.shown, self.env.docname), nodes.Text(" · ")] if claim.shown else []
+            evidence += self.link(claim, verdict)
         elif claim.chapter:
             evidence += nodes.emphasis(text=f"To be judged in the chapter {claim.chapter}.")
         badge = nodes.paragraph("", "", nodes.inline(text=outcome, classes=["verdict-badge", slug(outcome)]))
@@ -148,7 +138,8 @@ class Evidence(SphinxRole):
             return [], [self.inliner.reporter.error(str(error), line=self.lineno)]
         said, messages = [], []
         if found:
-            sentence = found.evidence[0].upper() + found.evidence[1:].removesuffix(".") + "."
+            sentence = as_math(found.evidence)
+            sentence = sentence[0].upper() + sentence[1:].removesuffix(".") + "."
             said, messages = self.inliner.parse(sentence, self.lineno, self, nodes.Element())
         page = found.chapter if found else known[self.text].chapter
         link = pending_xref("", nodes.inline(text=f"Cell in {page}"), refdomain="std", reftype="ref",
@@ -157,27 +148,10 @@ class Evidence(SphinxRole):
         return [*said, nodes.Text(" " if said else ""), link, nodes.Text(".")], messages
 
 
-def give_anchors(app, doctree):
-    """Give every emitted verdict of a chapter an id, a class and a label that the table can refer to."""
-    labels = app.env.domaindata["std"]["anonlabels"]
-    for output in doctree.findall(lambda n: isinstance(n, nodes.container) and n.get("mime_type") == "text/markdown"):
-        for paragraph in output.findall(nodes.paragraph):
-            if match := EMITTED.match(paragraph.astext()):
-                name = anchor("verdict", match[1])
-                paragraph["ids"].append(name)
-                paragraph["classes"] += ["verdict", slug(match[2])]
-                labels[name] = (app.env.docname, name)
-                back = pending_xref("", nodes.inline(text="In the ledger"), refdomain="std", reftype="ref",
-                                    reftarget=anchor("claim", match[1]), refexplicit=True, refwarn=False,
-                                    refdoc=app.env.docname, classes=["to-ledger"])
-                paragraph.extend([nodes.Text(" "), back])
-
-
 def setup(app):
     """Register directives and events."""
     app.add_config_value("claims_awaited", [], "env")  # chapters of the plan that this edition does without
     app.add_directive("claims-counts", Counts)
     app.add_directive("claims-table", Table)
     app.add_role("evidence", Evidence())
-    app.connect("doctree-read", give_anchors)
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

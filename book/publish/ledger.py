@@ -5,10 +5,13 @@ verdicts, and the build and the command line collect what the pages emitted with
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+
+from book.publish.phrases import as_math
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "book" / "claims.yml"
@@ -23,6 +26,8 @@ MEANINGS = {
 OUTCOMES = tuple(MEANINGS)
 DOCUMENTS = {"K": "GPT-2's attention biases", "M": "Attention as a weighted mean", "I": "Induction-head slides",
              "P": "Patterns and messages", "B": "The geometry of BERT"}
+PLACES = {"K": ("section", "the page's"), "M": ("section", "the chapter's"), "I": ("slide", "the slides'"),
+          "P": ("step", "the post's"), "B": ("section", "the paper's")}  # what a bare number and an element are called
 
 
 _TEXT, _OR_NONE = {"type": "string", "minLength": 1}, {"type": ["string", "null"]}
@@ -61,7 +66,11 @@ class BadLedger(ValueError):
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of a document, in our words; ``chapter`` is the page that judges it, ``test`` how."""
+    """One statement of a document, in our words.
+
+    ``chapter`` is the page that judges it, ``test`` how. ``shown`` names the labels of that page, separated by blanks,
+    that show what decides it. ``matters`` says what depends on it, where the verdict may surprise.
+    """
 
     id: str
     document: str
@@ -69,6 +78,8 @@ class Claim:
     claim: str
     chapter: str
     test: str = ""
+    shown: str = ""
+    matters: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,8 +93,34 @@ class Verdict:
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         text = f"{self.id} {self.outcome}: {self.evidence}"
-        return {"text/plain": text, "text/markdown": f"**{self.id} · {self.outcome}.** {self.evidence}",
+        return {"text/plain": text, "text/markdown": self._explained(claim_of(self.id)),
                 MIME: {k: v for k, v in asdict(self).items() if k != "chapter"}}
+
+    def _explained(self, claim: Claim) -> str:
+        parts = [f"**{self.id} · {self.outcome}** · {place(claim)}", f"*The document says:* {claim.claim}",
+                 f"*We found:* {as_math(self.evidence)}"]
+        return "\n\n".join([*parts, f"*Why it matters:* {claim.matters}"] if claim.matters else parts)
+
+
+def place(claim: Claim) -> str:
+    """Say where a document makes a claim, so that its own numbers cannot be taken for ours.
+
+    Examples
+    --------
+    >>> place(Claim("B-72", "", "5.1, Fig.8", "", "")), place(Claim("B-18", "", "(3.4)", "", ""))
+    ("section 5.1, the paper's Fig. 8", "the paper's (3.4)")
+    """
+    section, theirs = PLACES[claim.id[0]]
+    words = re.sub(r"^(\d(?:\.\d+)*)(?=,|$)", rf"{section} \1", re.sub(r"Fig\.(?=\d)", "Fig. ", claim.place))
+    return re.sub(r"([Ff]ig\. \d|Table \d|\(\d\.\d|Thm|Prop|Rem|eq \d|line \d)", rf"{theirs} \1", words, count=1)
+
+
+def claim_of(claim_id: str) -> Claim:
+    """Return the claim with this id; refuse an id that the ledger lacks."""
+    try:
+        return {claim.id: claim for claim in claims()}[claim_id]
+    except KeyError:
+        raise BadLedger(f"{claim_id} is not in the ledger") from None
 
 
 @cache

@@ -4,6 +4,11 @@ import re
 from collections.abc import Iterable
 from typing import Protocol
 
+_SET_ALREADY = re.compile(r"(\$[^$]*\$|`[^`]*`)")
+_POWER_OF_TEN = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e-0*(\d+)")
+_INDEXED = re.compile(r"(?<!\w)([A-Za-z1])_(?:\((\w[^()]*)\)|([A-Za-z]{1,2}|\d))(?:_([a-z]))?(\^T)?(?!\w)")
+_TRANSPOSED = re.compile(r"(?<!\w)([A-Z]{1,2}|[a-z1])\^T(?!\w)")
+
 
 class Estimate(Protocol):
     """A value with the bounds of its interval, such as an interval or a value of a record."""
@@ -69,3 +74,30 @@ def as_text(text: str) -> str:
     my\\_model\\*
     """
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.splitlines()))
+
+
+def as_math(text: str) -> str:
+    """Write the names of matrices and the powers of ten in a line of plain text as TeX, for a page.
+
+    What stands in dollars or backticks is left as it is.
+
+    Examples
+    --------
+    >>> print(as_math("With b_K = 0 QK^T W_O_h changes by 2e-05, not by 1e-12; see `W_Q`."))
+    With $b_{K}$ = 0 $QK^{\\mathsf T}$ $W_{O,h}$ changes by $2\\cdot10^{-5}$, not by $10^{-12}$; see `W_Q`.
+    """
+    parts = _SET_ALREADY.split(text)  # what is odd is set already
+    parts[::2] = [_POWER_OF_TEN.sub(_power, _TRANSPOSED.sub(r"$\1^{\\mathsf T}$", _INDEXED.sub(_indexed, part)))
+                  for part in parts[::2]]
+    return "".join(parts)
+
+
+def _power(match: re.Match) -> str:
+    factor = "" if match[1] == "1" else rf"{match[1]}\cdot"
+    return f"${factor}10^{{-{match[2]}}}$"
+
+
+def _indexed(match: re.Match) -> str:
+    base, long, short, head, transposed = match.groups()
+    index = (long or short) + (f",{head}" if head else "")
+    return f"${base}_{{{index}}}{'^{' + chr(92) + 'mathsf T}' if transposed else ''}$"

@@ -7,11 +7,15 @@ import pytest
 from sphinx.application import Sphinx
 
 from analysis.core.files import write_json
-from book._ext import claims_published, claims_table
+from book._ext import claims_published
+from book._ext import verdicts as shown_verdicts
 from book.publish import execution, ledger
 
 PAGE = "# The claims\n\n```{claims-counts}\n```\n\n```{claims-filter}\n```\n\n```{claims-table} K\n```\n"
-CONFIG = {"extensions": ["myst_nb", "book._ext.claims_table", "book._ext.claims_published"], "nb_execution_mode": "off",
+LABEL = re.compile(r"^\((\S+)\)=$|^:label: (\S+)$|^ *name: (\S+)$|^\$\$ \((\S+)\)$", re.MULTILINE)
+CONFIG = {"source_suffix": {".md": "myst-nb"},  # Sphinx keeps in its defaults what other tests have set
+          "extensions": ["myst_nb", "book._ext.verdicts", "book._ext.claims_table",
+                         "book._ext.claims_published", "book._ext.at_a_glance"], "nb_execution_mode": "off",
           "myst_enable_extensions": ["dollarmath"], "root_doc": "book/claims", "html_theme": "basic",
           "nb_render_markdown_format": "myst", "suppress_warnings": ["mystnb.unknown_mime_type"]}
 
@@ -36,6 +40,7 @@ def build(tmp_path, monkeypatch):
             {"cell_type": "markdown", "metadata": {}, "source": "# Semi-bias"}, *cells]}
         (source / "book" / "claims.md").write_text(PAGE)
         (source / "book" / "findings.md").write_text("# Findings\n\nWe found: {evidence}`" + finding + "`\n")
+        (source / "book" / "glance.md").write_text(build.extra)
         for name in chapters:
             (source / "book" / f"{name}.ipynb").write_text(json.dumps(notebook))
         warnings = tmp_path / "warnings"
@@ -45,8 +50,9 @@ def build(tmp_path, monkeypatch):
                          freshenv=True)
             app.build()
         pages = {p.stem: p.read_text() for p in (tmp_path / "html" / "book").glob("*.html")}
-        build.findings = pages["findings"]
+        build.findings, build.pages = pages["findings"], pages
         return pages["claims"], pages.get("semi-bias", ""), warnings.read_text()
+    build.extra = "# Nothing\n"
     return build
 
 
@@ -115,15 +121,48 @@ def test_every_claim_has_a_chapter_of_the_plan():
     assert len(ledger.claims()) == 215
 
 
+def test_what_is_shown_is_a_label_of_a_page():
+    pages = [page.read_text(encoding="utf-8") for page in (execution.ROOT / "book").glob("*.md")]
+    labels = {next(filter(None, match)) for page in pages for match in LABEL.findall(page)}
+    assert {c.id: c.shown for c in ledger.claims() if not set(c.shown.split()) <= labels} == {}
+
+
+def test_every_claim_says_where_it_is_shown():
+    assert [c.id for c in ledger.claims() if not c.shown] == []
+
+
+def test_every_verdict_that_may_surprise_says_why_it_matters():
+    surprising = [v.id for v in ledger.collect().values() if v.outcome != "reproduced"]
+    assert [i for i in surprising if not ledger.claim_of(i).matters] == []
+
+
 def test_anchors_are_lower_case():
-    assert claims_table.anchor("claim", "K-15") == "claim-k-15"
-    assert claims_table.slug("not reproduced") == "not-reproduced"
+    assert shown_verdicts.anchor("claim", "K-15") == "claim-k-15"
+    assert shown_verdicts.slug("not reproduced") == "not-reproduced"
 
 
 def test_each_verdict_in_a_chapter_links_back_to_its_row(build):
     _, chapter, _ = build(verdicts())
-    paragraph = re.search(r'<p class="verdict[^>]*id="verdict-k-15".*?</p>', chapter, re.DOTALL)[0]
-    assert 'href="claims.html#claim-k-15"' in paragraph
+    box = re.search(r'<div class="[^"]*verdict[^>]*id="verdict-k-15".*?</div>', chapter, re.DOTALL)[0]
+    assert 'href="claims.html#claim-k-15"' in box
+
+
+def test_a_verdict_says_what_the_document_says_and_what_we_found(build):
+    _, chapter, _ = build(verdicts())
+    box = re.search(r'<div class="[^"]*verdict[^>]*id="verdict-k-15".*?</div>', chapter, re.DOTALL)[0]
+    assert re.search(r"<em>The document says:</em>.*<em>We found:</em> The .* differ by 1", box, re.DOTALL)
+    assert r"b^K" in box
+
+
+def test_the_surprising_comes_first_and_what_holds_is_folded(build):
+    outcomes = ["reproduced", "conditional", "reproduced", "corrected", "not testable", "not reproduced"]
+    its = [ledger.Verdict(v.id, outcomes[n % 6], v.evidence) for n, v in enumerate(verdicts())]
+    _, chapter, _ = build(its)
+    order = re.findall(r'<div class="[^"]*verdict ([a-z-]+)', chapter)
+    assert list(dict.fromkeys(order)) == ["corrected", "not-reproduced", "conditional", "not-testable", "reproduced"]
+    folded = re.search(r"<details.*?</details>", chapter, re.DOTALL)[0]
+    assert "10 claims hold as stated" in folded
+    assert folded.count('id="verdict-') == order.count("reproduced") == 10
 
 
 def test_only_chapters_that_are_awaited_may_leave_claims_open(build):
