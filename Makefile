@@ -82,7 +82,7 @@ lint: $(TESTED)  ## check style and imports
 unit: $(TESTED)  ## run the examples in docstrings and the tests of the package, the machinery and the studies
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=tests -p no:nbval -p no:anyio \
 	  --doctest-modules analysis book/publish book/studies tests/analysis tests/book/publish tests/book/studies \
-	  tests/book/cli
+	  tests/book/cli tests/tools
 
 gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against the record, the records, what it costs
 	$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU on this machine")'

@@ -1,0 +1,59 @@
+"""Find words in the book's prose that it does not use. ``make lint`` runs this over the pages, README and CONTRIBUTING.
+
+``vocabulary.toml`` beside this file gives for each word, a regular expression, what to write instead and why. Code,
+formulas, roles and directives' options are left out; a name of somebody else's in quotation marks may stay.
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+WORDS = ROOT / "tools" / "vocabulary.toml"
+NO_PROSE = re.compile(r"\$\$.*?\$\$|\$[^$\n]*\$|`[^`\n]*`|“[^”\n]*”|^(?::[\w-]+:|%)[^\n]*", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^(`{3,}|:{3,})(\{?[\w:-]*\}?)")
+
+
+def prose(text: str) -> str:
+    """Blank out what is no prose, and keep every line where it was.
+
+    >>> prose("A head `listens` to $x$.")
+    'A head           to    .'
+    """
+    lines, fences = [], []  # the fences that are open: their marks, and whether they hold code
+    for line in text.split("\n"):
+        mark = FENCE.match(line)
+        if mark and not mark[2] and fences and mark[1] == fences[-1][0]:
+            fences.pop()
+        elif mark:
+            fences.append((mark[1], not mark[2].startswith("{") or mark[2] == "{code-cell}"))
+        lines.append("" if mark or any(code for _, code in fences) else line)
+    return NO_PROSE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), "\n".join(lines))
+
+
+def unwanted(text: str, words: dict[str, str]) -> Iterator[tuple[int, str, str]]:
+    """Yield line number, word and remedy of each word that the book does not use.
+
+    >>> list(unwanted("One row\\nhears another.", {"hears?": "attend"}))
+    [(2, 'hears', 'attend')]
+    """
+    text = prose(text)
+    for pattern, remedy in words.items():
+        for match in re.finditer(rf"\b(?:{pattern})\b", text, re.IGNORECASE):
+            yield text.count("\n", 0, match.start()) + 1, match[0], remedy
+
+
+def main() -> int:
+    """Print each unwanted word with its place; the exit status says whether there was one."""
+    words = {entry["pattern"]: entry["instead"] for entry in tomllib.loads(WORDS.read_text(encoding="utf-8"))["word"]}
+    lines = [f"{path.relative_to(ROOT)}:{line}: {word!r}: {remedy}"
+             for path in [*sorted((ROOT / "book").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+             for line, word, remedy in sorted(unwanted(path.read_text(encoding="utf-8"), words))]
+    print("\n".join(lines), end="\n" if lines else "")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
