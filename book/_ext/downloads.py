@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 
 from analysis.plotting.data import MIME
-from book._ext import one_page
+from book._ext import one_page, readable
 from book.publish import execution
 
 FOLDER = "_downloads"
@@ -77,6 +77,17 @@ def plain(notebook, outputs: bool):
     return copy
 
 
+def in_words(notebook, env, macros: str = ""):
+    """Return a copy whose text has its numbers and references in words, and which says how it can be run."""
+    copy, glued = nbformat.from_dict(json.loads(json.dumps(notebook))), readable.numbers(notebook)
+    for cell in copy.cells:
+        if cell.cell_type == "markdown":
+            cell.source = readable.readable(cell.source, env, glued)
+    note = "\n\n".join(filter(None, [readable.HOW_TO_RUN, macros]))
+    copy.cells[1:1] = [nbformat.v4.new_markdown_cell(note), nbformat.v4.new_code_cell(readable.INSTALL)]
+    return copy
+
+
 def write(path: Path, content: bytes) -> None:
     """Write a file if it is another one than was there."""
     if not path.exists() or path.read_bytes() != content:
@@ -93,9 +104,10 @@ def offer(app, pagename, templatename, context, doctree):
     if context.get("sourcename") and Path(app.env.doc2path(pagename)).suffix == ".md":
         links.append(link(f"{up}_sources/{context['sourcename']}", "text (.md)"))
     if (notebook := executed(app, pagename)) is not None:
+        text = in_words(notebook, app.env, readable.macros(app.config.mathjax3_config))
         for outputs, ending, said in ((False, "", "notebook (.ipynb)"), (True, "-executed", "notebook with outputs")):
             name = f"{pagename}{ending}.ipynb"
-            write(out / name, nbformat.writes(plain(notebook, outputs)).encode())
+            write(out / name, nbformat.writes(plain(text, outputs)).encode())
             links.append(link(f"{up}{FOLDER}/{name}", said))
     drawn = figures(notebook) if notebook is not None else kept(Path(app.srcdir) / KEPT)
     context["body"] = below_figures(context["body"], drawn, up, out)

@@ -1,4 +1,8 @@
-"""The first time a chapter uses a word of the glossary, the word links to it."""
+"""The first time a chapter uses a word of the glossary, the word links to it.
+
+A word that has other meanings in plain English (the setting ``glossary_by_hand``) is linked only where the author
+writes ``{term}``: a link goes to the term that is meant, or is not made.
+"""
 
 import re
 
@@ -6,7 +10,7 @@ from docutils import nodes
 
 SKIPPED = (nodes.title, nodes.caption, nodes.reference, nodes.literal, nodes.literal_block, nodes.math,
            nodes.math_block, nodes.raw, nodes.table, nodes.term, nodes.comment)
-SKIPPED_CLASSES = {"cell_output", "cell_input", "verdict"}
+SKIPPED_CLASSES = {"cell_output", "cell_input", "verdict", "known-elsewhere"}
 
 
 def terms(env) -> dict[str, tuple[str, str]]:
@@ -34,7 +38,8 @@ def is_prose(text: nodes.Text) -> bool:
 
 def link(app, doctree, docname):
     """Turn the first use of each word into a link."""
-    known = terms(app.env)
+    by_hand = {name.casefold() for name in app.config.glossary_by_hand}
+    known = {name: place for name, place in terms(app.env).items() if name.casefold() not in by_hand}
     source = app.env.doc2path(docname)
     if not known or app.builder.format != "html" or docname in {place[0] for place in known.values()}:
         return
@@ -60,5 +65,6 @@ def link(app, doctree, docname):
 
 def setup(app):
     """Connect, once everything else is resolved."""
+    app.add_config_value("glossary_by_hand", [], "env")
     app.connect("doctree-resolved", link, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,7 +2,7 @@
 // loaded; this sees to tables and HTML outputs as well, after a fold was opened, and on the one page for printing.
 (() => {
   "use strict";
-  const PARTS = ".bd-article pre, .bd-article .pst-scrollable-table-container, .bd-article .cell_output div";
+  const PARTS = "div.verdict p, .bd-article pre, .bd-article .pst-scrollable-table-container, .bd-article .cell_output div";
   const mark = () => {
     for (const part of document.querySelectorAll(PARTS)) {
       if (part.tabIndex >= 0 || part.scrollWidth <= part.clientWidth) continue;

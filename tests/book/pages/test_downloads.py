@@ -60,6 +60,17 @@ def test_notebooks_carry_no_build_data_and_the_bare_one_no_outputs(notebook):
     nbformat.validate(full)
 
 
+ROLE_OR_DIRECTIVE = re.compile(r"\{[a-z:]+\}`|^`{3,}\{|^\([\w-]+\)=$|^:\w+:", re.MULTILINE)
+
+
+def test_downloaded_notebooks_read_without_roles_and_directives(html):
+    for path in sorted((html / "_downloads").rglob("*.ipynb")):
+        cells = nbformat.read(path, as_version=4).cells
+        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        assert not ROLE_OR_DIRECTIVE.findall(text), path.name
+        assert "checkout of the project" in text
+
+
 def test_every_page_offers_its_text_and_every_chapter_its_notebooks(page, html):
     text = (html / f"{page}.html").read_text(encoding="utf-8")
     assert f"_sources/{page}.md" in text

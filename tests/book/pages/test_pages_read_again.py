@@ -7,7 +7,8 @@ from analysis.core.files import write_json
 from book._ext import book_ext
 from book.publish import execution
 
-CONFIG = {"extensions": ["myst_nb", "book._ext.book_ext", "book._ext.claims_table"], "root_doc": "book/one",
+CONFIG = {"source_suffix": {".md": "myst-nb"},  # Sphinx keeps in its defaults what other tests have set
+          "extensions": ["myst_nb", "book._ext.book_ext", "book._ext.claims_table"], "root_doc": "book/one",
           "html_theme": "basic", "nb_execution_mode": "off", "claims_awaited": []}
 PAGES = {"one": "# One\n", "two": "# Two\n", "claims": "# Claims\n\n```{claims-counts}\n```\n",
          "findings": "# Findings\n\n{evidence}`K-15`\n"}

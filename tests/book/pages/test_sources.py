@@ -272,6 +272,14 @@ def test_references_can_be_read():
     assert len(parse_file(str(ROOT / "book" / "references.bib")).entries) > 10
 
 
+def test_no_two_references_read_alike_where_they_are_cited():
+    from pybtex.database import parse_file
+    entries = parse_file(str(ROOT / "book" / "references.bib")).entries.values()
+    named = Counter((*(" ".join(person.last_names) for person in entry.persons["author"][:2]),
+                     len(entry.persons["author"]) > 2, entry.fields["year"]) for entry in entries)
+    assert not [name for name, count in named.items() if count > 1]
+
+
 def test_every_page_is_in_the_table_of_contents():
     assert sorted(PAGES) == sorted(f"book/{path.stem}" for path in chapters())
 

@@ -1,0 +1,79 @@
+"""What helps to read: figures that can be enlarged, definitions behind words, and a page for wrong addresses."""
+
+import pytest
+from docutils import nodes
+
+from book._ext import previews
+
+PAGE = "book/semi-bias"
+OPEN = "document.querySelector('dialog.enlarged').open"
+
+browser_only = pytest.mark.browser
+
+
+@pytest.fixture
+def tab(browser, html):
+    tab = browser.new_page(viewport={"width": 390, "height": 844})
+    tab.goto((html / f"{PAGE}.html").as_uri())
+    yield tab
+    tab.close()
+
+
+@browser_only
+def test_a_figure_is_enlarged_by_a_tap_and_by_the_keyboard(tab):
+    figure = tab.locator("figure img.can-enlarge").first
+    figure.click()
+    shown = tab.locator("dialog.enlarged img")
+    assert shown.get_attribute("src") == figure.evaluate("img => img.src")
+    assert shown.get_attribute("alt") == figure.get_attribute("alt")
+    assert shown.bounding_box()["width"] > 1.5 * figure.bounding_box()["width"]
+    tab.keyboard.press("Escape")
+    assert not tab.evaluate(OPEN)
+    button = tab.locator("button.enlarge").first
+    button.focus()
+    tab.keyboard.press("Enter")
+    assert tab.evaluate(OPEN)
+    tab.keyboard.press("Enter")  # the dialog's own button has the focus
+    assert not tab.evaluate(OPEN)
+
+
+@browser_only
+def test_every_figure_has_its_button(tab):
+    assert tab.locator("figure figcaption button.enlarge").count() == tab.locator("figure img").count() > 0
+
+
+@browser_only
+def test_a_word_of_the_glossary_shows_its_definition(tab):
+    word = tab.locator("a.to-glossary[title]").first
+    assert len(word.get_attribute("title")) > 20
+    word.focus()
+    assert word.get_attribute("title") in tab.evaluate(
+        "getComputedStyle(document.activeElement, '::after').content")
+
+
+def test_a_definition_is_shortened_between_words():
+    long = previews._shortened("word " * 100)
+    assert len(long) <= previews.LONGEST + 2
+    assert long.endswith("word …")
+    assert previews._shortened("two\n words") == "two words"
+
+
+def test_links_to_a_term_take_its_definition():
+    app = type("App", (), {"env": type("Env", (), {"definitions": {"term-key": "What is attended to."}})})
+    page = nodes.paragraph("", "", nodes.reference("", "key", refuri="glossary.html#term-key"),
+                           nodes.reference("", "else", refuri="glossary.html#else"))
+    previews.give_titles(app, page, "book/page")
+    assert [link.get("reftitle") for link in page.findall(nodes.reference)] == ["What is attended to.", None]
+
+
+@browser_only
+@pytest.mark.parametrize(("address", "first"), [
+    ("http://book.test/book/none.html", "http://book.test/index.html"),
+    ("http://book.test/en/book/none.html", "http://book.test/en/index.html"),
+    ("http://book.test/none.html", "http://book.test/index.html")])
+def test_an_address_that_is_none_leads_back(browser, html, address, first):
+    tab = browser.new_page()
+    tab.route("**/*", lambda route: route.fulfill(body=(html / "404.html").read_bytes(), content_type="text/html"))
+    tab.goto(address)
+    assert tab.locator("a", has_text="the first page").evaluate("link => link.href") == first
+    tab.close()
