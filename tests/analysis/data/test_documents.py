@@ -35,5 +35,5 @@ def test_a_number_that_is_not_there_is_refused(arguments):
 
 
 def test_an_unknown_kind_is_refused_by_name():
-    with pytest.raises(ValueError, match="technical prose.*got poetry"):
+    with pytest.raises(ValueError, match=r"technical prose.*got poetry"):
         documents.load_documents("poetry")
