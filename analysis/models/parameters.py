@@ -4,7 +4,7 @@ Partial reads through ``safetensors.safe_open``; ``transformers`` is not importe
 :mod:`analysis.models.families`, what becomes of it in :mod:`analysis.models.layers`.
 """
 
-import json
+from collections.abc import Container
 from pathlib import Path
 
 import torch
@@ -12,12 +12,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.checks import all_finite
+from analysis.core.files import read_json_object
 from analysis.core.weights import AttentionWeights, LayerNormWeights, MlpWeights
 from analysis.models import families, layers
 from analysis.models.checkpoints import Checkpoint, NotFound, Tampered
 from analysis.models.families import ModelConfig, Shapes, read_config
 from analysis.models.memory import check_memory
 
+FLOATING = ("F64", "F32", "F16", "BF16")
+"""What safetensors may call the numbers of a tensor that is read."""
 
 class MissingTensor(LookupError):
     """A checkpoint lacks a tensor; the message names it and the files that were searched."""
@@ -27,12 +30,9 @@ def raw_config(checkpoint: Checkpoint) -> dict:
     """Return what ``config.json`` holds, which must be a JSON object."""
     path = checkpoint.folder / "config.json"
     try:
-        settings = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise NotFound(f"{path} cannot be read as JSON: {error}") from None
-    if not isinstance(settings, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {type(settings).__name__}")
-    return settings
+        return read_json_object(path)
+    except OSError as error:
+        raise NotFound(f"{path} cannot be read: {error.strerror}") from None
 
 
 def config(checkpoint: Checkpoint) -> ModelConfig:
@@ -49,21 +49,51 @@ def read(checkpoint: Checkpoint, *names: str, dtype: torch.dtype = torch.float32
         If a name is in none of the checkpoint's files.
     Tampered
         If a file is not a whole safetensors file.
+    ValueError
+        If a name is in the files twice, or the tensor is not of floating numbers, or one of them is not finite.
     """
-    tensors: dict[str, Tensor] = {}
-    for path in checkpoint.files():
+    places, tensors = _places(checkpoint), {}
+    spelled = {name: _spelling(checkpoint, name, places) for name in names}
+    if absent := [name for name in names if spelled[name] is None]:
+        raise MissingTensor(f"tensor {absent[0]!r} is not in {', '.join(str(p) for p in checkpoint.files())}")
+    for path in dict.fromkeys(places[full] for full in spelled.values()):
         with _open(path) as file:
-            held = set(file.keys())
-            for name in names:
-                full = next((full for full in _spelled(name) if full in held), None)
-                if full is not None and name not in tensors:
-                    tensors[name] = file.get_tensor(full).to(dtype)
-    for name in names:
-        if name not in tensors:
-            raise MissingTensor(f"tensor {name!r} is not in {', '.join(str(p) for p in checkpoint.files())}")
-        if not all_finite(tensors[name]):
+            for name in (name for name in names if places[spelled[name]] == path):
+                _check_dtype(checkpoint, name, file.get_slice(spelled[name]).get_dtype())
+                tensors[name] = file.get_tensor(spelled[name]).to(dtype)
+    for name, tensor in tensors.items():
+        if not all_finite(tensor):
             raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
     return [tensors[name] for name in names]
+
+
+def _places(checkpoint: Checkpoint) -> dict[str, Path]:
+    """Return the file of every tensor; refuse a name in two files, of which each reader might take another."""
+    places: dict[str, Path] = {}
+    for path in checkpoint.files():
+        with _open(path) as file:
+            names = list(file.keys())
+        if twice := next((name for name in names if name in places), None):
+            raise ValueError(f"tensor {twice!r} is in {places[twice].name} and in {path.name} of {path.parent}: which "
+                             "is meant cannot be told, keep one of the files")
+        places |= dict.fromkeys(names, path)
+    return places
+
+
+def _spelling(checkpoint: Checkpoint, name: str, names: Container[str]) -> str | None:
+    """Return what the files call a tensor, ``None`` if they do not have it; refuse two spellings of one name."""
+    spelled = [full for full in _spelled(name) if full in names]
+    if len(spelled) > 1:
+        raise ValueError(f"{checkpoint.name} has {' and '.join(map(repr, spelled))}, which are the same tensor: which "
+                         "is meant cannot be told")
+    return spelled[0] if spelled else None
+
+
+def _check_dtype(checkpoint: Checkpoint, name: str, dtype: str) -> None:
+    """Refuse what safetensors calls anything but a floating number: such integers stand for others (quantization)."""
+    if dtype not in FLOATING:
+        raise ValueError(f"tensor {name!r} of {checkpoint.name} must be of one of {', '.join(FLOATING)}, got {dtype}: "
+                         "quantized models are not read here")
 
 
 def _fetch(checkpoint: Checkpoint, dtype: torch.dtype) -> layers.Fetch:
@@ -89,13 +119,19 @@ def _spelled(name: str) -> list[str]:
     return [prefix + spelling for spelling in (name, *older) for prefix in prefixes]
 
 
-def _headers(checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
-    """Return the shape of every tensor in the files, reading headers only."""
-    shapes = {}
-    for path in checkpoint.files():
+def _headers(checkpoint: Checkpoint) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return shape and dtype of every tensor in the files, reading headers only."""
+    places, headers = _places(checkpoint), {}
+    for path in dict.fromkeys(places.values()):
         with _open(path) as file:
-            shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118, no dict
-    return shapes
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, it is no dict
+            headers |= {name: (tuple(part.get_shape()), part.get_dtype()) for name, part in slices.items()}
+    return headers
+
+
+def check_tensors(checkpoint: Checkpoint, shapes: Shapes) -> None:
+    """Refuse a checkpoint in which one of these tensors is there, and in another shape or of no floating numbers."""
+    _missing(checkpoint, shapes, _headers(checkpoint))
 
 
 def check_whole(checkpoint: Checkpoint, *, attention_only: bool = False) -> None:
@@ -113,7 +149,7 @@ def check_whole(checkpoint: Checkpoint, *, attention_only: bool = False) -> None
     Tampered
         If a file is truncated.
     ValueError
-        If a tensor has another shape than config.json says.
+        If a tensor has another shape than config.json says, is there twice, or is not of floating numbers.
     """
     headers, settings = _headers(checkpoint), config(checkpoint)
     missing = []
@@ -128,15 +164,16 @@ def check_whole(checkpoint: Checkpoint, *, attention_only: bool = False) -> None
             f"{settings.layers} layers, among them {missing[0]!r}: it can be read from, not run")
 
 
-def _missing(checkpoint: Checkpoint, shapes: Shapes, headers: dict[str, tuple[int, ...]]) -> list[str]:
-    """Return the names that no file has; refuse a shape that is another one."""
+def _missing(checkpoint: Checkpoint, shapes: Shapes, headers: dict[str, tuple[tuple[int, ...], str]]) -> list[str]:
+    """Return the names that no file has; refuse a shape that is another one, and what holds no floating numbers."""
     missing = []
     for name, shape in shapes.items():
-        spelled = next((full for full in _spelled(name) if full in headers), None)
+        spelled = _spelling(checkpoint, name, headers)
         if spelled is None:
             missing.append(name)
         else:
-            _check_shape(checkpoint, name, shape, headers[spelled])
+            _check_shape(checkpoint, name, shape, headers[spelled][0])
+            _check_dtype(checkpoint, name, headers[spelled][1])
     return missing
 
 
@@ -150,8 +187,8 @@ def _open(path: Path):
 
 def has(checkpoint: Checkpoint, *names: str) -> bool:
     """Say whether the checkpoint holds all these tensors (headers only are read)."""
-    headers = _headers(checkpoint)
-    return all(any(full in headers for full in _spelled(name)) for name in names)
+    places = _places(checkpoint)
+    return all(_spelling(checkpoint, name, places) is not None for name in names)
 
 
 def has_tokens(checkpoint: Checkpoint) -> bool:
