@@ -5,48 +5,25 @@ does not: the part that can be read off the weights (:mod:`analysis.decompositio
 the inputs (:mod:`analysis.decomposition.rotary_border`), the rotation itself (:mod:`analysis.transformer.rotary`).
 """
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
-from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.axes import Residual, Scores
+from analysis.core.attention_layer import AttentionLayer, Mask
+from analysis.core.axes import Residual
 from analysis.core.positions import Rotary
 from analysis.core.signatures import checked
 from analysis.core.weights import AttentionWeights
-from analysis.transformer.attention import project
-from analysis.transformer.rotary import rotate
+from analysis.decomposition.general_terms import GeneralTerms, general_terms
 
 PARTS = ("content", "semi_bias", "query_side", "kernel")
-"""The order of :meth:`RotaryTerms.stack`."""
-
-
-@dataclass(frozen=True)
-class RotaryTerms:
-    """The four parts of a score; ``total()`` is what the softmax reads, before the mask.
-
-    ``kernel`` depends on the distance alone and so has no batch axis.
-    """
-
-    content: Scores
-    semi_bias: Scores
-    query_side: Scores
-    kernel: Float[Tensor, "head query key"]
-
-    def total(self) -> Scores:
-        """Add the four parts up."""
-        return self.content + self.semi_bias + self.query_side + self.kernel
-
-    def stack(self) -> Float[Tensor, "part ..."]:
-        """Return the parts in the order of :data:`PARTS`, all of one shape."""
-        return torch.stack([self.content, self.semi_bias, self.query_side, self.kernel.expand_as(self.content)])
+"""The order of :func:`stack_parts`."""
 
 
 @checked(finite=True)
-def rotary_terms(x: Residual, weights: AttentionWeights, rotary: Rotary) -> RotaryTerms:
+def rotary_terms(x: Residual, weights: AttentionWeights, rotary: Rotary) -> GeneralTerms:
     r"""Split a layer's scores with rotary positions into content, key semi-bias, query side and kernel.
 
     .. math::
@@ -62,6 +39,11 @@ def rotary_terms(x: Residual, weights: AttentionWeights, rotary: Rotary) -> Rota
         The layer; grouped keys repeated for each head.
     rotary
         How queries and keys are turned.
+
+    Returns
+    -------
+    GeneralTerms
+        Each part of shape ``(..., head, query, key)``; their ``sum()`` is what the softmax reads, before the mask.
 
     Raises
     ------
@@ -80,22 +62,20 @@ def rotary_terms(x: Residual, weights: AttentionWeights, rotary: Rotary) -> Rota
     >>> none, one = torch.zeros(1, 1, 2), torch.tensor([[1.0, 0.0]])
     >>> layer = AttentionWeights(none, none, none, none.mT, one, one, 0 * one, torch.zeros(1))
     >>> terms = rotary_terms(torch.zeros(3, 1), layer, Rotary(torch.tensor([torch.pi / 2]), 2))
-    >>> (terms.total()[0] * 2**0.5).round().abs()
+    >>> (terms.sum()[0] * 2**0.5).round().abs()
     tensor([[1., 0., 1.],
             [0., 1., 0.],
             [1., 0., 1.]])
     """
     check_rotary(rotary, weights.channel)
-    zero = torch.zeros_like(weights.b_Q)
-    queries, keys = (rotate(project(x, W, zero), rotary) for W in (weights.W_Q, weights.W_K))
-    at = x.new_ones(x.shape[-2], 1)
-    b_Q, b_K = (rotate(b[:, None] * at, rotary) for b in (weights.b_Q, weights.b_K))
+    fields = {name: getattr(weights, name) for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")}
+    layer = AttentionLayer(**fields, scale=weights.channel**-0.5, mask=Mask(causal=True), positions=rotary)
+    return general_terms(x, layer)
 
-    def part(left: Tensor, right: Tensor) -> Tensor:
-        scores = einsum(left, right, "... head query channel, ... head key channel -> ... head query key")
-        return scores / math.sqrt(weights.channel)
 
-    return RotaryTerms(part(queries, keys), part(b_Q, keys), part(queries, b_K), part(b_Q, b_K))
+def stack_parts(terms: GeneralTerms) -> Float[Tensor, "part ..."]:
+    """Return the parts in the order of :data:`PARTS`, as :mod:`analysis.maps.attribution` takes them."""
+    return torch.stack([getattr(terms, part) for part in PARTS])
 
 
 def split_channels(vectors: Float[Tensor, "*any channel"], rotary: Rotary,
