@@ -59,7 +59,8 @@ def sizes(varying: np.ndarray, constant: np.ndarray, control: np.ndarray) -> Fig
     first[:2] = True
     equal = [constant.min(), constant.max()]
     ax.plot(equal, equal, color=style.COLOURS["muted"])
-    ax.axvspan(control.min(), control.max(), color=style.COLOURS["control"], alpha=0.5, label="control (constant part 0)")
+    ax.axvspan(control.min(), control.max(), color=style.COLOURS["control"], alpha=0.5,
+               label="control (constant part 0)")
     for mask, name, colour in ((first, "layers 0 and 1", "semi_bias"), (~first, "layers 2 to 11", "content")):
         ax.plot(varying[mask], constant[mask], "o", color=style.COLOURS[colour], alpha=0.7, label=name)
     ax.set(xlabel="varying part: spread of scores (nats)", ylabel="constant part: spread of scores (nats)",
