@@ -7,7 +7,7 @@ build. Of what a folder says, only what a forward pass or a random initialisatio
 
 from collections.abc import Mapping
 
-from analysis.models.families import ModelConfig
+from analysis.models.configuration import ModelConfig
 
 MOST_LABELS = 100_000
 """Classes of a classifier."""
@@ -19,7 +19,7 @@ def module_config(config: ModelConfig, settings: Mapping, source: str = "config.
     Parameters
     ----------
     config
-        What `families.read_config` made of ``settings``.
+        What `configuration.read_config` made of ``settings``.
     settings
         What config.json holds.
     source
@@ -32,7 +32,7 @@ def module_config(config: ModelConfig, settings: Mapping, source: str = "config.
 
     Examples
     --------
-    >>> from analysis.models.families import read_config
+    >>> from analysis.models.configuration import read_config
     >>> settings = {"model_type": "gpt2", "n_layer": 2, "n_head": 3, "n_embd": 12, "attn_pdrop": "none"}
     >>> module_config(read_config(settings), settings).n_inner
     48

@@ -1,42 +1,25 @@
 """Reading just the tensors that are needed from files, in the shapes of :mod:`analysis.core.weights`.
 
 Partial reads through ``safetensors.safe_open``; ``transformers`` is not imported. What a tensor is called is in
-:mod:`analysis.models.families`, what becomes of it in :mod:`analysis.models.layers`.
+:mod:`analysis.models.configuration`, what becomes of it in :mod:`analysis.models.layers`.
 """
 
 from collections.abc import Container
-from pathlib import Path
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.checks import all_finite
-from analysis.core.files import read_json_object
 from analysis.core.weights import AttentionWeights, LayerNormWeights, MlpWeights
-from analysis.models import families, layers
-from analysis.models.checkpoints import Checkpoint, NotFound, Tampered
-from analysis.models.families import ModelConfig, Shapes, read_config
+from analysis.models import configuration, layers
+from analysis.models.checkpoints import Checkpoint
+from analysis.models.configuration import ModelConfig, Shapes, read_config
+from analysis.models.files import MissingTensor, check_dtype, open_file, raw_config, read_tensor, tensor_files
 from analysis.models.memory import check_memory
-
-FLOATING = ("F64", "F32", "F16", "BF16")
-"""What safetensors may call the numbers of a tensor that is read."""
-
-class MissingTensor(LookupError):
-    """A checkpoint lacks a tensor; the message names it and the files that were searched."""
-
-
-def raw_config(checkpoint: Checkpoint) -> dict:
-    """Return what ``config.json`` holds, which must be a JSON object."""
-    path = checkpoint.folder / "config.json"
-    try:
-        return read_json_object(path)
-    except OSError as error:
-        raise NotFound(f"{path} cannot be read: {error.strerror}") from None
 
 
 def config(checkpoint: Checkpoint) -> ModelConfig:
-    """Return what ``config.json`` says, in one vocabulary for all families; refusals as `families.read_config`."""
+    """Return what ``config.json`` says, in one vocabulary for all families; refusals as `configuration.read_config`."""
     return read_config(raw_config(checkpoint), str(checkpoint.folder / "config.json"), checkpoint.name)
 
 
@@ -52,32 +35,11 @@ def read(checkpoint: Checkpoint, *names: str, dtype: torch.dtype = torch.float32
     ValueError
         If a name is in the files twice, or the tensor is not of floating numbers, or one of them is not finite.
     """
-    places, tensors = _places(checkpoint), {}
-    spelled = {name: _spelling(checkpoint, name, places) for name in names}
+    files = tensor_files(checkpoint)
+    spelled = {name: _spelling(checkpoint, name, files) for name in names}
     if absent := [name for name in names if spelled[name] is None]:
         raise MissingTensor(f"tensor {absent[0]!r} is not in {', '.join(str(p) for p in checkpoint.files())}")
-    for path in dict.fromkeys(places[full] for full in spelled.values()):
-        with _open(path) as file:
-            for name in (name for name in names if places[spelled[name]] == path):
-                _check_dtype(checkpoint, name, file.get_slice(spelled[name]).get_dtype())
-                tensors[name] = file.get_tensor(spelled[name]).to(dtype)
-    for name, tensor in tensors.items():
-        if not all_finite(tensor):
-            raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
-    return [tensors[name] for name in names]
-
-
-def _places(checkpoint: Checkpoint) -> dict[str, Path]:
-    """Return the file of every tensor; refuse a name in two files, of which each reader might take another."""
-    places: dict[str, Path] = {}
-    for path in checkpoint.files():
-        with _open(path) as file:
-            names = list(file.keys())
-        if twice := next((name for name in names if name in places), None):
-            raise ValueError(f"tensor {twice!r} is in {places[twice].name} and in {path.name} of {path.parent}: which "
-                             "is meant cannot be told, keep one of the files")
-        places |= dict.fromkeys(names, path)
-    return places
+    return [read_tensor(files[spelled[name]], spelled[name], dtype) for name in names]
 
 
 def _spelling(checkpoint: Checkpoint, name: str, names: Container[str]) -> str | None:
@@ -87,13 +49,6 @@ def _spelling(checkpoint: Checkpoint, name: str, names: Container[str]) -> str |
         raise ValueError(f"{checkpoint.name} has {' and '.join(map(repr, spelled))}, which are the same tensor: which "
                          "is meant cannot be told")
     return spelled[0] if spelled else None
-
-
-def _check_dtype(checkpoint: Checkpoint, name: str, dtype: str) -> None:
-    """Refuse what safetensors calls anything but a floating number: such integers stand for others (quantization)."""
-    if dtype not in FLOATING:
-        raise ValueError(f"tensor {name!r} of {checkpoint.name} must be of one of {', '.join(FLOATING)}, got {dtype}: "
-                         "quantized models are not read here")
 
 
 def _fetch(checkpoint: Checkpoint, dtype: torch.dtype) -> layers.Fetch:
@@ -113,17 +68,17 @@ def _check_shape(checkpoint: Checkpoint, name: str, shape: tuple[int, ...], actu
 
 def _spelled(name: str) -> list[str]:
     """List what a file may call a tensor: with or without the whole model's prefix, in older words."""
-    older = [name.removesuffix(new) + old for family in families.FAMILIES for new, old in family.older.items()
+    older = [name.removesuffix(new) + old for family in configuration.FAMILIES for new, old in family.older.items()
              if name.endswith(new)]
-    prefixes = dict.fromkeys(prefix for family in families.FAMILIES for prefix in family.prefixes)
+    prefixes = dict.fromkeys(prefix for family in configuration.FAMILIES for prefix in family.prefixes)
     return [prefix + spelling for spelling in (name, *older) for prefix in prefixes]
 
 
 def _headers(checkpoint: Checkpoint) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return shape and dtype of every tensor in the files, reading headers only."""
-    places, headers = _places(checkpoint), {}
-    for path in dict.fromkeys(places.values()):
-        with _open(path) as file:
+    headers = {}
+    for path in dict.fromkeys(tensor_files(checkpoint).values()):
+        with open_file(path) as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, it is no dict
             headers |= {name: (tuple(part.get_shape()), part.get_dtype()) for name, part in slices.items()}
     return headers
@@ -173,22 +128,14 @@ def _missing(checkpoint: Checkpoint, shapes: Shapes, headers: dict[str, tuple[tu
             missing.append(name)
         else:
             _check_shape(checkpoint, name, shape, headers[spelled][0])
-            _check_dtype(checkpoint, name, headers[spelled][1])
+            check_dtype(name, headers[spelled][1], checkpoint.name)
     return missing
-
-
-def _open(path: Path):
-    from safetensors import SafetensorError, safe_open
-    try:
-        return safe_open(path, framework="pt")
-    except (SafetensorError, OSError, ValueError) as error:
-        raise Tampered(f"{path} is not a whole safetensors file: {error}") from None
 
 
 def has(checkpoint: Checkpoint, *names: str) -> bool:
     """Say whether the checkpoint holds all these tensors (headers only are read)."""
-    places = _places(checkpoint)
-    return all(_spelling(checkpoint, name, places) is not None for name in names)
+    files = tensor_files(checkpoint)
+    return all(_spelling(checkpoint, name, files) is not None for name in names)
 
 
 def has_tokens(checkpoint: Checkpoint) -> bool:

@@ -10,7 +10,7 @@ import torch
 from analysis.core.files import read_json_object
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint, NotFound
-from analysis.models.families import ModelConfig
+from analysis.models.configuration import ModelConfig
 from analysis.models.memory import check_memory
 from analysis.models.module_config import module_config
 from analysis.models.parameters import MissingTensor, check_tensors, check_whole, config, has, raw_config

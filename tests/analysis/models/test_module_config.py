@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from analysis.models import pretrained
 from analysis.models.checkpoints import find
-from analysis.models.families import read_config
+from analysis.models.configuration import read_config
 from analysis.models.module_config import class_names, module_config
 from tests.analysis.tiny import BERT, GPT2, write_model
 
@@ -94,7 +94,7 @@ def test_quantized_tensors_are_refused_wherever_they_are(folder, tmp_path):
     for name in [name for name in tensors if name.endswith("weight") and tensors[name].ndim == 2][:3]:
         save_file(tensors | {name: tensors[name].to(torch.int8)}, file, metadata={"format": "pt"})
         if "pooler" not in name:
-            with pytest.raises(ValueError, match=f"'{name}' of tiny must be of one of F64, F32, F16, BF16, got I8"):
+            with pytest.raises(ValueError, match=f"'{name}' of .* must be of one of F64, F32, F16, BF16, got I8"):
                 pretrained.load(find("tiny", folder=folder))
     buffers = {"embeddings.position_ids": torch.arange(16), "h.0.attn.bias": torch.ones(1, 1, 16, 16).bool()}
     save_file(tensors | buffers, file, metadata={"format": "pt"})
