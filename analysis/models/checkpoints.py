@@ -285,7 +285,7 @@ def _read_sums(folder: Path) -> dict[str, str]:
     """Read ``SHA256SUMS`` (as ``sha256sum`` writes it) where a folder has one."""
     path = folder / "SHA256SUMS"
     try:
-        lines = path.read_text().splitlines() if path.is_file() else []
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
         return {name.lstrip("*"): digest for digest, name in (line.split(maxsplit=1) for line in lines if line.strip())}
     except ValueError as error:
         raise Tampered(f"{path} is no list of sums and names: {error}") from None
