@@ -129,13 +129,24 @@ def _check_size(settings: ModelConfig, name: str, dtype: torch.dtype, device: to
         check_memory(settings.parameters * dtype.itemsize, what, device if place != "cpu" else "cpu")
 
 
-def _configuration(checkpoint: Checkpoint):
-    """Make the library's configuration of config.json, without what is not for the folder to choose."""
-    import transformers
+def library_options(checkpoint: Checkpoint) -> dict:
+    """Return the options of config.json without what is not for the folder to choose, such as code and kernels.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds an adapter of another model.
+    """
     if (checkpoint.folder / "adapter_config.json").exists():
         raise ValueError(f"{checkpoint.name} is an adapter of another model (adapter_config.json): merge the two first")
-    settings = {key: value for key, value in raw_config(checkpoint).items()
-                if key not in _OURS and not key.startswith("_")}
+    return {key: value for key, value in raw_config(checkpoint).items()
+            if key not in _OURS and not key.startswith("_")}
+
+
+def _configuration(checkpoint: Checkpoint):
+    """Make the library's configuration of config.json."""
+    import transformers
+    settings = library_options(checkpoint)
     return transformers.CONFIG_MAPPING[settings["model_type"]].from_dict(settings)
 
 
