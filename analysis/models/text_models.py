@@ -1,7 +1,7 @@
 """Running any model of transformers that reads text, whatever its family; no code from its folder runs.
 
 What belongs here: loading a whole model whose family need not be one that a chapter is about. What does not: the BERTs
-and GPT-2s of the chapters (:mod:`analysis.models.pretrained`), weights without a model (:mod:`analysis.models.families`).
+and GPT-2s of the chapters (:mod:`analysis.models.pretrained`), weights alone (:mod:`analysis.models.families`).
 """
 
 import torch

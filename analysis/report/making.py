@@ -4,7 +4,9 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.files import write_atomically, write_json
@@ -95,7 +97,8 @@ def _prepare(checkpoint: Checkpoint, texts: str | Path | None, longest: int, dev
     return model, tokenise(tokenizer, bundled_texts.passages(source=texts), min(longest, limit)), ""
 
 
-def draw_maps(model: torch.nn.Module, checkpoint: Checkpoint, ids: Tensor) -> tuple[Tensor, Sequence[str]]:
+def draw_maps(model: torch.nn.Module, checkpoint: Checkpoint, ids: Tensor,
+              ) -> tuple[Float[np.ndarray, "layer head query key"], Sequence[str]]:
     """Return the maps of one text, ``(layer, head, query, key)``, and its tokens."""
     maps = []
 

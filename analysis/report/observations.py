@@ -44,7 +44,7 @@ class Observations:
     gates: Float[np.ndarray, "layer head gate"]
     heads: Float[np.ndarray, "layer head number"]
     parts: Float[np.ndarray, "layer head part"]
-    states: Float[np.ndarray, "state number"]
+    states: Float[np.ndarray, "state measure"]
 
     @classmethod
     def empty(cls, layers: int, heads: int) -> "Observations":
@@ -87,7 +87,7 @@ def describe_map(maps: Maps, value_norms: Float[Tensor, "head key"], *, causal: 
     return torch.stack([entropy, received.gather(-1, sink)[:, 0], moved, *lines], -1)
 
 
-def describe_rows(rows: Float[Tensor, "position model"]) -> Float[Tensor, " number"]:
+def describe_rows(rows: Float[Tensor, "position model"]) -> Float[Tensor, " measure"]:
     """Return the numbers of :data:`OF_STATES`.
 
     In this order: the mean cosine of two rows, the share of the rows that a test at 5 % finds not to be normal, the

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from analysis.core.attention_layer import AttentionLayer
-from analysis.core.positions import Alibi, Rotary
-from analysis.decomposition.rotary_kernel import distance_kernel
-from analysis.transformer.position_scores import alibi_slopes
 from jaxtyping import Float
 from torch import Tensor
+
+from analysis.core.attention_layer import AttentionLayer
+from analysis.core.positions import Alibi, Rotary
+from analysis.transformer.position_scores import alibi_slopes
+from analysis.transformer.rotary import rotate
 
 DISTANCES = 128
 """How far the kernels of rotary positions are followed."""
@@ -82,8 +83,9 @@ def _preference(layer: AttentionLayer, effective: list[Tensor], distances: int) 
     if isinstance(layer.positions, Alibi):
         line = -alibi_slopes(layer.positions).to(distance.device)[:, None] * distance
     elif isinstance(layer.positions, Rotary) and layer.qk_norm is None:
-        b_Q, b_K = effective[:2]
-        line = distance_kernel(b_Q * layer.scale * layer.channel**0.5, b_K, layer.positions).at(distance)
+        here, away = torch.zeros_like(distance[:1]), torch.ones_like(distance[:, None])
+        b_Q = rotate(effective[0][:, None] * away, layer.positions, distance)
+        line = layer.scale * (b_Q @ rotate(effective[1][:, None], layer.positions, here).mT)[..., 0]
     else:
         return None
     return (line - line.mean(-1, keepdim=True)).cpu().numpy()

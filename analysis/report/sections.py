@@ -1,4 +1,4 @@
-"""The sections of a report: of each measurement its figure, what is seen in it in a sentence, and where it is explained."""
+"""The sections of a report: of each measurement its figure, what is seen in it, and where the book explains it."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ def make_sections(measured: Measurement) -> list[Section]:
 
 
 def _about(measured: Measurement) -> Section:
-    return Section("What it is", "What the configuration and the files say, with the digest of each file that was read.",
+    return Section("What it is", "What the configuration and the files say, with the digest of each file.",
                    rows=[{"": name, "value": value} for name, value in measured.about.items()],
                    chapters={"what-it-reads": "What it reads"})
 
@@ -58,8 +58,8 @@ def _biases(measured: Measurement) -> Section:
                if not np.allclose(own[:, i], effective[:, i])}
     return Section("Biases", seen, figures.over_layers(curves, "bias / typical row, by length"),
                    "Lines over the layers, one for each bias.",
-                   "Length of each bias over the root mean square length that a row of independent coordinates has after "
-                   "the same matrix, mean over heads. Effective: with the bias of the norm before the layer.",
+                   "Length of each bias over the root mean square length that a row of independent coordinates has "
+                   "after the same matrix, mean over heads. Effective: with the bias of the norm before the layer.",
                    chapters=chapters)
 
 
@@ -106,8 +106,8 @@ def _parts(measured: Measurement) -> Section:
     layer = int(shares[:, 1].argmax())
     return Section(
         "Parts of the score",
-        f"The key semi-bias makes {shares[layer, 1]:.0%} of how far the attention of layer {layer} is from uniform, and "
-        f"less in the others; content makes {shares[:, 0].min():.0%} to {shares[:, 0].max():.0%}.",
+        f"The key semi-bias makes {shares[layer, 1]:.0%} of how far the attention of layer {layer} is from uniform, "
+        f"and less in the others; content makes {shares[:, 0].min():.0%} to {shares[:, 0].max():.0%}.",
         figures.shares(shares, PARTS), "Bars by layer, one colour for each part.",
         f"Share of each part in the divergence of the attention from uniform attention, over all heads and "
         f"{min(FEW, trained.texts)} texts. Parts that are constant along a row have exactly 0.", chapters=chapters)

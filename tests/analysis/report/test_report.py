@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.cli import report as command
+import analysis.cli
 from analysis.cli import build_parser
+from analysis.cli import report as command
 from analysis.models import checkpoints
 from analysis.report import controls, making, measurement
 from analysis.report.page import Section, render
-
-import analysis.cli
 
 TEXTS = "\n\n".join(f"Text {number}: every row of an attention map sums to one, whatever the scores of the row are."
                     for number in range(3))
@@ -68,8 +67,8 @@ def test_an_interrupted_report_goes_on_to_the_same_numbers(tmp_path, texts, monk
             raise KeyboardInterrupt
         return real(*args)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(measurement, "add_text", interrupted)
+    monkeypatch.setattr(measurement, "add_text", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         run("gpt2-mini", "--texts", texts, "--out", str(parted))
     assert not (parted / "index.html").exists()
     calls.clear()
@@ -121,7 +120,7 @@ def test_a_report_of_a_random_model_of_another_family(family, tmp_path, texts):
     assert ("Preferred distances" in page) == (positions == "rotary")
     if family in ("qwen2", "gpt_neox", "opt"):
         parts = np.array(numbers["trained"]["parts"])
-        assert (np.abs(parts[..., 0]) > 0).any() and (np.abs(parts[..., 1]) > 0).any()
+        assert (np.abs(parts[..., :2]) > 0).any((0, 1)).all()
         moves = np.abs(parts[..., 2:]).max()
         assert moves > 1e-6 if positions == "rotary" else moves < 1e-6, "b_K cancels without rotary positions only"
     else:
