@@ -8,7 +8,7 @@ folder that :func:`train` writes loads in ``transformers`` and holds
 * ``README.md``: the model card, with corpus digest, Python version, seed, steps and losses;
 * ``trace.json``: the same as data (``card``), and the axes of each array in ``trace.npz`` (``arrays``);
 * ``trace.npz``: one row a probed step, read by :func:`read_trace`. Always there: ``step`` (updates made before the
-  look), ``loss`` (mean training loss of the updates since the last look, in nats a token) and ``held_out`` (loss on
+  look), ``loss`` (mean training loss of the updates since the last look, in nats per token) and ``held_out`` (loss on
   64 windows of held-out text). The probe adds the rest; ``python -m analysis train`` adds
   ``rank_correlation (step, layer, head)``, Spearman's correlation of the positional semi-bias with the position;
   ``size (step, layer, head)``, its standard deviation over positions in nats; ``semi_bias (step, head, position)``,
@@ -107,7 +107,7 @@ def loss(model: nn.Module, batch: Int[Tensor, "window position"]) -> Tensor:
 
 @torch.no_grad()
 def evaluate(model: nn.Module, cut: Int[Tensor, "window position"]) -> float:
-    """Return the mean loss over windows, in nats a token."""
+    """Return the mean loss over windows, in nats per token."""
     where = next(model.parameters()).device
     parts = [loss(model, part.to(where)).item() * len(part) for part in cut.split(WINDOWS)]
     return sum(parts) / len(cut)
