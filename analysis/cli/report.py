@@ -16,6 +16,7 @@ def add_arguments(parser):
     """Take the model, the texts and where to write."""
     parser.add_argument("model", metavar="MODEL", help="a name that `list` shows, a folder, or a hub name")
     parser.add_argument("--texts", type=Path, metavar="FILE", help="a text file or a folder; default: bundled passages")
+    parser.add_argument("--count", type=int, help="read only so many texts")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write (default: runs/report-MODEL)")
     parser.add_argument("--seeds", type=int, default=1, help="of each control (default: 1)")
     parser.add_argument("--longest", type=int, default=128, metavar="TOKENS", help="of a text (default: 128)")
@@ -34,7 +35,8 @@ def run(arguments) -> int:
     where = device.choose(arguments.device)
     out = arguments.out or RUNS / f"report-{Path(arguments.model).name}"
     with claim_folder(out, KIND) as folder:
-        make_report(arguments.model, folder, texts=arguments.texts, device=where, seeds=arguments.seeds,
-                    longest=arguments.longest, weights_only=arguments.weights_only, book=arguments.book, show=True)
+        make_report(arguments.model, folder, texts=arguments.texts, count=arguments.count, device=where,
+                    seeds=arguments.seeds, longest=arguments.longest, weights_only=arguments.weights_only,
+                    book=arguments.book, show=True)
     print(f"written to {out / 'index.html'}")
     return 0

@@ -28,7 +28,8 @@ def heat_map(values: Float[np.ndarray, "row column"], *, xlabel: str, ylabel: st
              centred: bool = False) -> Figure:
     """Draw a table of numbers as colours, around 0 or from the least to the largest."""
     figure, panel = style.new(size="wide" if len(values) < 25 else "tall")
-    scale = {"norm": style.centred(values), "cmap": style.SCORE_CMAP} if centred else {"cmap": style.WEIGHT_CMAP}
+    limit = float(np.quantile(np.abs(values), 0.995))  # one outlier would leave all else pale
+    scale = {"norm": style.centred(values, limit), "cmap": style.SCORE_CMAP} if centred else {"cmap": style.WEIGHT_CMAP}
     image = panel.imshow(values, aspect="auto", interpolation="nearest", **scale)
     panel.set(xlabel=xlabel, ylabel=ylabel)
     figure.colorbar(image, ax=panel, label=label)

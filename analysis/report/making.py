@@ -27,8 +27,8 @@ BOOK = ".."
 
 
 def make_report(name: str, out: Path, *, texts: str | Path | None = None, device: torch.device | str = "cpu",
-                seeds: int = 1, longest: int = LONGEST, weights_only: bool = False, book: str = BOOK,
-                show: bool = False) -> Measurement:
+                count: int | None = None, seeds: int = 1, longest: int = LONGEST, weights_only: bool = False,
+                book: str = BOOK, show: bool = False) -> Measurement:
     """Measure a model and write ``index.html`` and ``report.json``.
 
     Parameters
@@ -39,6 +39,8 @@ def make_report(name: str, out: Path, *, texts: str | Path | None = None, device
         The folder to write into; it exists.
     texts
         A text file or a folder of them; default: the bundled passages.
+    count
+        How many of them are read; default: all.
     seeds
         Of each rung of the ladder of controls.
     longest
@@ -69,7 +71,8 @@ def make_report(name: str, out: Path, *, texts: str | Path | None = None, device
     if weights_only:
         measured.not_run = "only its weights were asked for"
     else:
-        model, ids, measured.not_run = _prepare(checkpoint, texts, longest, device)
+        model, ids, measured.not_run = _prepare(checkpoint, bundled_texts.passages(count=count, source=texts), longest,
+                                                device)
         if model is not None:
             settings = {"seeds": seeds, "longest": longest, "device": str(torch.device(device).type)}
             progress = state.State(out, state.identity(checkpoint.provenance(), [i[0].tolist() for i in ids], settings))
@@ -85,7 +88,7 @@ def make_report(name: str, out: Path, *, texts: str | Path | None = None, device
     return measured
 
 
-def _prepare(checkpoint: Checkpoint, texts: str | Path | None, longest: int, device: torch.device | str,
+def _prepare(checkpoint: Checkpoint, texts: Sequence[str], longest: int, device: torch.device | str,
              ) -> tuple[torch.nn.Module | None, list[Tensor], str]:
     """Return the model and what it is to read; without a model, why it cannot be run."""
     try:
@@ -94,7 +97,7 @@ def _prepare(checkpoint: Checkpoint, texts: str | Path | None, longest: int, dev
     except (checkpoints.NotFound, MemoryError) as error:
         return None, [], str(error)
     limit = getattr(model.config, "max_position_embeddings", None) or longest
-    return model, tokenise(tokenizer, bundled_texts.passages(source=texts), min(longest, limit)), ""
+    return model, tokenise(tokenizer, texts, min(longest, limit)), ""
 
 
 def draw_maps(model: torch.nn.Module, checkpoint: Checkpoint, ids: Tensor,

@@ -51,8 +51,9 @@ def _biases(measured: Measurement) -> Section:
                        "alone, and so is every value.", chapters=chapters)
     layer, bias = np.unravel_index(effective.argmax(), effective.shape)
     seen = (f"The largest effective bias, that of the {NAMES[BIASES[bias]]} in layer {layer}, is "
-            f"{effective[layer, bias]:.2f} times as long as what a typical row adds to it; "
-            f"without the norm's own bias it is {own[layer, bias]:.2f} times as long.")
+            f"{effective[layer, bias]:.2f} times as long as what a typical row adds to it.")
+    if not np.isclose(own[layer, bias], effective[layer, bias]):
+        seen += f" Without the bias of the norm before the layer it is {own[layer, bias]:.2f} times as long."
     curves = {f"{NAMES[name]}": own[:, i] for i, name in enumerate(BIASES)}
     curves |= {f"{NAMES[name]}, effective": effective[:, i] for i, name in enumerate(BIASES)
                if not np.allclose(own[:, i], effective[:, i])}
