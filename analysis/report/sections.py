@@ -29,8 +29,8 @@ def make_sections(measured: Measurement) -> list[Section]:
 
 def _about(measured: Measurement) -> Section:
     return Section("What it is", "What the configuration and the files say, with the digest of each file.",
-                   rows=[{"": name, "value": value} for name, value in measured.about.items()],
-                   chapters={"what-it-reads": "What it reads"})
+                   rows=[{"what": name, "value": value} for name, value in measured.about.items()],
+                   chapters={"reproduce": "Running it yourself"})
 
 
 def _not_run(measured: Measurement) -> Section:

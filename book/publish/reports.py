@@ -9,7 +9,7 @@ from analysis.models import checkpoints
 from book.publish import execution
 
 MODELS = ("minilm", "gpt2-mini")
-TEXTS = 16
+TEXTS = 8
 """How many of the bundled passages are read: enough for a page that shows what a report is."""
 MADE = execution.BUILD / "reports"
 BOOK = "../../book"

@@ -9,6 +9,7 @@ from book.publish.reports import MODELS, TEXTS
 
 pytestmark = pytest.mark.browser
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
+TABLE = "[...document.querySelectorAll('table')].find(t => t.textContent.includes('residual')).innerText"
 WIDE = "document.scrollingElement.scrollWidth > window.innerWidth"
 
 
@@ -56,7 +57,7 @@ def test_the_page_shows_the_numbers_that_lie_beside_it(report):
     tab, folder, _ = report
     numbers = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert numbers["trained"]["texts"] == TEXTS
-    gates = tab.evaluate("[...document.querySelectorAll('table')].find(t => t.textContent.includes('residual')).innerText")
+    gates = tab.evaluate(TABLE)
     texts, scores = numbers["trained"]["texts"], numbers["trained"]["gates"]
     share = sum(head[0] for layer in scores for head in layer) / texts / sum(map(len, scores))
     assert f"{share:.3f}" in gates
