@@ -7,8 +7,12 @@ and GPT-2s of the chapters (:mod:`analysis.models.pretrained`), weights alone (:
 import torch
 
 from analysis.models.checkpoints import Checkpoint, NotFound
+from analysis.models.files import raw_config
 from analysis.models.memory import check_memory
-from analysis.models.pretrained import library_options
+
+_CALLERS = ("attn_implementation", "experts_implementation", "auto_map", "dtype", "torch_dtype", "return_dict",
+            "output_attentions", "output_hidden_states", "kernel_config")
+"""What a config.json may hold that is for the caller to choose."""
 
 
 class NotRunnable(NotFound):
@@ -33,8 +37,7 @@ def load_text_model(checkpoint: Checkpoint, *, device: torch.device | str = "cpu
     'GPT2Model'
     """
     import transformers
-    settings = library_options(checkpoint)
-    configuration = transformers.CONFIG_MAPPING[settings["model_type"]].from_dict(settings)
+    configuration = read_configuration(checkpoint)
     if type(configuration) not in transformers.MODEL_MAPPING or getattr(configuration, "is_encoder_decoder", False):
         raise NotRunnable(f"a {configuration.model_type} reads two texts, or none, so that there are no maps of one")
     _check_size(configuration, checkpoint, dtype, device)
@@ -54,6 +57,26 @@ def load_text_model(checkpoint: Checkpoint, *, device: torch.device | str = "cpu
     if missing:
         raise NotRunnable(f"its files lack {len(missing)} tensors of the whole model, among them {missing[0]!r}")
     return model.eval().requires_grad_(False).to(device)
+
+
+def read_configuration(checkpoint: Checkpoint):
+    """Make the library's configuration of config.json, without what is not for the folder to choose.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds an adapter of another model, or the library cannot make a configuration of it.
+    """
+    from transformers import CONFIG_MAPPING
+    if (checkpoint.folder / "adapter_config.json").exists():
+        raise ValueError(f"{checkpoint.name} is an adapter of another model (adapter_config.json): merge the two first")
+    settings = {key: value for key, value in raw_config(checkpoint).items()
+                if key not in _CALLERS and not key.startswith("_")}
+    try:
+        return CONFIG_MAPPING[settings["model_type"]].from_dict(settings)
+    except Exception as error:  # the library's validators raise what they like
+        raise ValueError(f"{checkpoint.folder / 'config.json'} describes no model that the library knows: "
+                         f"{error}") from None
 
 
 def _check_size(configuration, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device | str) -> None:
