@@ -1,11 +1,8 @@
 """Reading just the tensors that are needed from files, in the shapes of :mod:`analysis.core.weights`.
 
 Partial reads through ``safetensors.safe_open``; ``transformers`` is not imported. What a tensor is called is in
-:mod:`analysis.models.families`, what becomes of it in :mod:`analysis.models.layers`.
+:mod:`analysis.models.configuration`, what becomes of it in :mod:`analysis.models.layers`.
 """
-
-import json
-from pathlib import Path
 
 import torch
 from jaxtyping import Float
@@ -13,30 +10,15 @@ from torch import Tensor
 
 from analysis.core.checks import all_finite
 from analysis.core.weights import AttentionWeights, LayerNormWeights, MlpWeights
-from analysis.models import families, layers
-from analysis.models.checkpoints import Checkpoint, NotFound, Tampered
-from analysis.models.families import ModelConfig, Shapes, read_config
+from analysis.models import configuration, layers
+from analysis.models.checkpoints import Checkpoint
+from analysis.models.configuration import ModelConfig, Shapes, read_config
+from analysis.models.files import MissingTensor, open_file, raw_config
 from analysis.models.memory import check_memory
 
 
-class MissingTensor(LookupError):
-    """A checkpoint lacks a tensor; the message names it and the files that were searched."""
-
-
-def raw_config(checkpoint: Checkpoint) -> dict:
-    """Return what ``config.json`` holds, which must be a JSON object."""
-    path = checkpoint.folder / "config.json"
-    try:
-        settings = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise NotFound(f"{path} cannot be read as JSON: {error}") from None
-    if not isinstance(settings, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {type(settings).__name__}")
-    return settings
-
-
 def config(checkpoint: Checkpoint) -> ModelConfig:
-    """Return what ``config.json`` says, in one vocabulary for all families; refusals as `families.read_config`."""
+    """Return what ``config.json`` says, in one vocabulary for all families; refusals as `configuration.read_config`."""
     return read_config(raw_config(checkpoint), str(checkpoint.folder / "config.json"), checkpoint.name)
 
 
@@ -52,7 +34,7 @@ def read(checkpoint: Checkpoint, *names: str, dtype: torch.dtype = torch.float32
     """
     tensors: dict[str, Tensor] = {}
     for path in checkpoint.files():
-        with _open(path) as file:
+        with open_file(path) as file:
             held = set(file.keys())
             for name in names:
                 full = next((full for full in _spelled(name) if full in held), None)
@@ -83,9 +65,9 @@ def _check_shape(checkpoint: Checkpoint, name: str, shape: tuple[int, ...], actu
 
 def _spelled(name: str) -> list[str]:
     """List what a file may call a tensor: with or without the whole model's prefix, in older words."""
-    older = [name.removesuffix(new) + old for family in families.FAMILIES for new, old in family.older.items()
+    older = [name.removesuffix(new) + old for family in configuration.FAMILIES for new, old in family.older.items()
              if name.endswith(new)]
-    prefixes = dict.fromkeys(prefix for family in families.FAMILIES for prefix in family.prefixes)
+    prefixes = dict.fromkeys(prefix for family in configuration.FAMILIES for prefix in family.prefixes)
     return [prefix + spelling for spelling in (name, *older) for prefix in prefixes]
 
 
@@ -93,7 +75,7 @@ def _headers(checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
     """Return the shape of every tensor in the files, reading headers only."""
     shapes = {}
     for path in checkpoint.files():
-        with _open(path) as file:
+        with open_file(path) as file:
             shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118, no dict
     return shapes
 
@@ -138,14 +120,6 @@ def _missing(checkpoint: Checkpoint, shapes: Shapes, headers: dict[str, tuple[in
         else:
             _check_shape(checkpoint, name, shape, headers[spelled])
     return missing
-
-
-def _open(path: Path):
-    from safetensors import SafetensorError, safe_open
-    try:
-        return safe_open(path, framework="pt")
-    except (SafetensorError, OSError, ValueError) as error:
-        raise Tampered(f"{path} is not a whole safetensors file: {error}") from None
 
 
 def has(checkpoint: Checkpoint, *names: str) -> bool:

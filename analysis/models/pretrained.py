@@ -9,7 +9,7 @@ import torch
 
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint, NotFound
-from analysis.models.families import ModelConfig
+from analysis.models.configuration import ModelConfig
 from analysis.models.memory import check_memory
 from analysis.models.parameters import MissingTensor, check_whole, config, has, raw_config
 

@@ -14,6 +14,7 @@ from book.publish.experiments import live_or_record
 from book.publish.inputs import Inputs, choose_inputs
 from book.publish.numbers import Numbers, glue_numbers
 from book.publish.stamp import stamp
+from book.publish.tables import table
 
 __all__ = ["Inputs", "Numbers", "Outcome", "choose_inputs", "claim", "conditional", "corrected", "glue_numbers",
-           "live_or_record", "not_reproduced", "not_testable", "reproduced", "stamp", "verdicts"]
+           "live_or_record", "not_reproduced", "not_testable", "reproduced", "stamp", "table", "verdicts"]

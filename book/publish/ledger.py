@@ -26,6 +26,8 @@ MEANINGS = {
 OUTCOMES = tuple(MEANINGS)
 DOCUMENTS = {"K": "GPT-2's attention biases", "M": "Attention as a weighted mean", "I": "Induction-head slides",
              "P": "Patterns and messages", "B": "The geometry of BERT"}
+SOURCES = {"K": "kamoda-posenc", "M": "llmsbook-attention", "I": "umd-induction", "P": "mccormick2025patterns",
+           "B": "bonino2025geometry"}  # keys of book/references.bib
 PLACES = {"K": ("section", "the page's"), "M": ("section", "the chapter's"), "I": ("slide", "the slides'"),
           "P": ("step", "the post's"), "B": ("section", "the paper's")}  # what a bare number and an element are called
 
@@ -69,7 +71,8 @@ class Claim:
     """One statement of a document, in our words.
 
     ``chapter`` is the page that judges it, ``test`` how. ``shown`` names the labels of that page, separated by blanks,
-    that show what decides it. ``matters`` says what depends on it, where the verdict may surprise.
+    that show what decides it. ``matters`` says what depends on it, where the verdict may surprise. ``headline`` is the
+    claim in a sentence, where the first page names it.
     """
 
     id: str
@@ -80,6 +83,7 @@ class Claim:
     test: str = ""
     shown: str = ""
     matters: str = ""
+    headline: str = ""
 
 
 @dataclass(frozen=True)
