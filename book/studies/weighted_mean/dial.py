@@ -46,7 +46,7 @@ class Dial(Numbers):
     ladder_rows: int  # rows of its figure, and those in which a control is as sharp as the trained heads
     ladder_scaled: int
     ladder_permuted: int
-    seeds_low: float  # entropy share of gpt2-mini's heads, mean of all: least and largest of five seeds
+    seeds_low: float  # entropy share of gpt2-mini's heads, mean of all: least and largest of four seeds
     seeds_high: float
     spread_trained: float  # range of the heads' entropies within a row, median over rows
     spread_scaled: float
