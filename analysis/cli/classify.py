@@ -28,7 +28,7 @@ def add_arguments(parser):
 
 
 def run(arguments) -> int:
-    """Print one line a sequence; exit with 1 if a sequence got no class."""
+    """Print one line per sequence; exit with 1 if a sequence got no class."""
     from tqdm import tqdm
 
     from analysis.data.dna import fasta, kmers

@@ -188,7 +188,7 @@ def count_parameters(layers: int, heads: int, model: int) -> int:
     Parameters
     ----------
     layers, heads, model
-        The published sizes L, A and H; the perceptrons are ``4 * model`` wide.
+        The published sizes L, A and H; the MLPs are ``4 * model`` wide.
 
     Notes
     -----

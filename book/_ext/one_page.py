@@ -1,7 +1,7 @@
 """The whole book on one page, ``one-page.html``, for the printer: made of the built pages when the HTML is done.
 
 Every id gets the name of its page before it, so that links inside and between the chapters stay inside the one page.
-The pages of the package are left out: nobody prints them.
+The pages of the package are left out: they are not for print.
 """
 
 import html

@@ -190,16 +190,16 @@ def terms(parts: dict[str, np.ndarray], tokens: list[str]) -> Figure:
     for ax, (name, values) in zip(axes.flat, hidden.items(), strict=False):  # the last row may be short
         shown = ax.imshow(values, cmap=style.SCORE_CMAP, norm=norm, aspect="auto")
         ax.set_title(name, loc="left")
-        ax.set_xticks(range(len(tokens)), tokens, rotation=90)
+        ax.set_xticks(range(0, len(tokens), 4))
         ax.set_yticks(range(len(tokens)), tokens)
-    fig.supxlabel("key")
+    fig.supxlabel("key: the same tokens, counted from 0")
     fig.supylabel("query")
     fig.colorbar(shown, ax=axes, label="nats", aspect=30)
     return fig
 
 
 def norm_against_semi_bias(norm: np.ndarray, scores: np.ndarray, frequency: np.ndarray, titles: list[str]) -> Figure:
-    """Draw token norm against token semi-bias, one panel a head, coloured by how often the token occurs."""
+    """Draw token norm against token semi-bias, one panel per head, coloured by how often the token occurs."""
     fig, axes = style.new(2, -(-len(scores) // 2), size="tall", sharex=True, sharey=True)
     for ax, (values, title) in zip(axes.flat, zip(scores, titles, strict=True), strict=False):
         shown = ax.scatter(norm, values, c=np.log10(1 + frequency), s=4, linewidths=0, cmap=style.WEIGHT_CMAP)
@@ -238,7 +238,7 @@ def emergence(step: np.ndarray, loss: np.ndarray, rho: np.ndarray, size: np.ndar
 
 
 def sizes(norms: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
-    """Draw norms beside each other for every head, one panel a model: query biases, and the query without them."""
+    """Draw norms beside each other for every head, one panel per model: query biases, and the query without them."""
     widths = [len(next(iter(of_model.values()))) for of_model in norms.values()]
     fig, axes = style.new(1, len(norms), size="wide", squeeze=False, width_ratios=widths)
     colours = (style.COLOURS["semi_bias"], style.COLOURS["token"], style.COLOURS["content"])
