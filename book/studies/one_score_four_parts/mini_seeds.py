@@ -1,4 +1,4 @@
-"""gpt2-mini in four seeds: the range over seeds of what the page says of the bundled one."""
+"""gpt2-mini in several seeds: the range over seeds of what the page says of the bundled one."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class MiniSeeds(Numbers):
-    """The parts of the score in four seeds of gpt2-mini, and how what a change does goes with them.
+    """The parts of the score in several seeds of gpt2-mini, and how what a change does goes with them.
 
     Texts are ranges over seeds: shares of the parts in per cent, numbers of heads as in ``ModelNumbers``, the share of
     the positional semi-bias in the first layer, and rank correlations as in ``Effect.nats``. ``parts`` holds the heads
@@ -55,7 +55,7 @@ class MiniSeeds(Numbers):
 
 
 def measure_mini_seeds(inputs: Inputs) -> MiniSeeds:
-    """Read the record of the four seeds."""
+    """Read the record of the several seeds."""
     record, _ = live_or_record("one-score-four-parts-seeds", inputs, recompute=False)
     divergence, parts, first = (record.array(name) for name in ("divergence", "parts", "first"))
     seeds = [HeadShares(whole.ravel(), shares.heads_of(own), np.zeros(whole.size))

@@ -1,4 +1,4 @@
-"""Four seeds of gpt2-mini: what the parts of the score explain in each, and what a head's change does to the loss."""
+"""Seeds of gpt2-mini: what the parts of the score explain in each, and what a change of a head does to the loss."""
 
 import numpy as np
 import torch
@@ -23,5 +23,5 @@ def measure(checkpoint: checkpoints.Checkpoint, device: torch.device) -> dict[st
             "effects": interventions.measure(checkpoint, device)}
 
 
-EXPERIMENT = Experiment("What the parts of the score explain in four seeds of gpt2-mini, and what their loss says",
+EXPERIMENT = Experiment("What the parts of the score explain in several seeds of gpt2-mini, and what their loss says",
                         compute, models=("gpt2-mini",), minutes=25.0, seed=SEEDS[-1])

@@ -1,4 +1,4 @@
-"""When, in training, the recency bias appears: four seeds of gpt2-mini, the positional semi-bias head by head.
+"""When, in training, the recency bias appears: several seeds of gpt2-mini, the positional semi-bias head by head.
 
 Seed 0 is the bundled model and is read from its trace, the others are trained where no finished run is found
 (``book.studies.shared.gpt2_mini_runs``). Another machine rounds otherwise and its run drifts away from this one, so
@@ -49,4 +49,4 @@ def settled(steps: np.ndarray, rho: np.ndarray, above: float = 0.5) -> int:
 
 EXPERIMENT = Experiment(
     models=("gpt2-mini",), compute=compute, minutes=25.0, seed=SEEDS[-1],
-    summary="The semi-bias of four seeds of gpt2-mini, head by head: at 60 steps of training, at its end, in controls")
+    summary="The semi-bias of seeds of gpt2-mini, head by head: at 60 steps of training, at its end, in controls")

@@ -1,4 +1,4 @@
-"""When, in gpt2-mini's training, the semi-bias points along the positions, and where four seeds of it end."""
+"""When, in gpt2-mini's training, the semi-bias points along the positions, and where several seeds of it end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ STEADY = 0.9  # a rank correlation above this is called steady
 
 @dataclass(frozen=True)
 class Emergence(Numbers):
-    """The training of four seeds of gpt2-mini, of which the first is bundled.
+    """The training of several seeds of gpt2-mini, of which the first is bundled.
 
     Held-out loss, and of the first layer the rank correlation and the spread of the semi-bias of raw positions. Numbers
     are those of the bundled seed, or with ``low`` and ``high`` the least and the largest of all seeds.
@@ -43,7 +43,7 @@ class Emergence(Numbers):
 
 @dataclass(frozen=True)
 class Endings(Numbers):
-    """The first layer of four seeds of gpt2-mini when training has ended, and of the controls of the first.
+    """The first layer of several seeds of gpt2-mini when training has ended, and of the controls of the first.
 
     ``tilt`` and, by rung, ``ladder`` are in the order of ``endings.MEASURES``. Of a seed's heads the median is meant
     where nothing else is said; ``low`` and ``high`` are the least and the largest seed.
@@ -77,7 +77,7 @@ class Endings(Numbers):
 
 
 def read(inputs: Inputs) -> Record:
-    """Read the record of the four seeds."""
+    """Read the record of the several seeds."""
     return live_or_record("semi-bias-emergence", inputs, recompute=False)[0]
 
 

@@ -46,7 +46,8 @@ class Dial(Numbers):
     ladder_rows: int  # rows of its figure, and those in which a control is as sharp as the trained heads
     ladder_scaled: int
     ladder_permuted: int
-    seeds_low: float  # entropy share of gpt2-mini's heads, mean of all: least and largest of four seeds
+    seeds: int  # of gpt2-mini
+    seeds_low: float  # entropy share of gpt2-mini's heads, mean of all: least and largest seed
     seeds_high: float
     spread_trained: float  # range of the heads' entropies within a row, median over rows
     spread_scaled: float
@@ -90,7 +91,7 @@ def measure_ladder(inputs: Inputs) -> dict[str, object]:
     of_trained, of_scaled = ([np.ptp(heads, axis=-1).ravel() for heads in tables]
                              for tables in (trained.values(), (table[1] for table in controls.values())))
     whole = seeds.array("shares").mean((1, 2))
-    return {"ladder": ladders, "seeds_low": float(whole.min()), "seeds_high": float(whole.max()),
+    return {"ladder": ladders, "seeds": len(whole), "seeds_low": float(whole.min()), "seeds_high": float(whole.max()),
             "ladder_rows": sum(len(ladder.trained) for ladder in ladders.values()),
             "ladder_scaled": sharper["random, as large"], "ladder_permuted": sharper["permuted"],
             "spread_trained": float(np.median(np.concatenate(of_trained))),

@@ -1,4 +1,4 @@
-"""How far from uniform the heads of four seeds of gpt2-mini are."""
+"""How far from uniform the heads of several seeds of gpt2-mini are."""
 
 import numpy as np
 import torch
@@ -18,5 +18,5 @@ def compute(device: torch.device) -> Result:
     return Result({}, {"shares": np.stack(shares)}, {"shares": 0.2})
 
 
-EXPERIMENT = Experiment("How far from uniform attention four seeds of gpt2-mini are", compute, models=("gpt2-mini",),
+EXPERIMENT = Experiment("How far from uniform attention several seeds of gpt2-mini are", compute, models=("gpt2-mini",),
                         minutes=25.0, seed=SEEDS[-1])
