@@ -9,6 +9,7 @@ import json
 import sys
 
 from analysis.core import device
+from analysis.core.files import read_json_object
 from analysis.models import checkpoints, parameters, pretrained
 
 HIGH, LIMIT = 0.2, 0.5
@@ -85,9 +86,10 @@ def _print(rows: list[dict], labels: list[str], found: checkpoints.Checkpoint, a
 def _origin(found: checkpoints.Checkpoint) -> str | None:
     """Return what the model was trained on, as its report has it."""
     try:
-        return json.loads((found.folder / "report.json").read_text()).get("origin")
+        origin = read_json_object(found.folder / "report.json").get("origin")
     except (OSError, ValueError):
         return None
+    return origin if isinstance(origin, str) and origin.isprintable() else None
 
 
 def _warn(rows: list[dict], found: checkpoints.Checkpoint) -> None:

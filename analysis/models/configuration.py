@@ -127,7 +127,6 @@ class ModelConfig:
     """The longest text."""
     vocab: int
     token_types: int
-    labels: int
     eps: float
     activation: str
     initializer_range: float
@@ -250,8 +249,7 @@ def read_config(settings: object, source: str = "config.json", name: str = "the 
     sizes = {word: family.defaults.get(word) if size is None else size for word, size in sizes.items()}
     if derived := family.hidden_per_model if sizes["hidden"] is None else None:
         sizes.pop("hidden")
-    sizes["labels"] = 1 if settings.get("num_labels") is None else settings["num_labels"]
-    keys = {**family.sizes, "labels": "num_labels"}
+    keys = family.sizes
     if wrong := [word for word, size in sizes.items() if not _is_whole(size)]:
         raise ValueError(f"{source} must give {', '.join(keys[word] for word in wrong)} as a positive whole number, "
                          f"got {', '.join(repr(sizes[word]) for word in wrong)}")
@@ -279,7 +277,7 @@ def _number(settings: Mapping, key: str, default: float, source: str) -> float:
     number = default if settings.get(key) is None else settings[key]
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < math.inf:
         raise ValueError(f"{source} must give {key} as a finite number, not negative, got {number!r}")
-    return number
+    return float(number)
 
 
 def _flag(settings: Mapping, key: str | None, default: bool, source: str) -> bool:

@@ -4,6 +4,8 @@ What belongs here: running a model of transformers beside :mod:`analysis.transfo
 its layers read. What does not: reading the model (:mod:`analysis.models.families`).
 """
 
+import functools
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -12,8 +14,9 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from analysis.core.attention_layer import Norm
 from analysis.models.families import AttentionLayers
-from analysis.transformer.general_attention import attend_generally
+from analysis.transformer.general_attention import apply_norm, attend_generally
 
 
 class _InDouble(TorchFunctionMode):
@@ -32,11 +35,15 @@ def _doubled(value):
 
 @dataclass(frozen=True)
 class LayerRun:
-    """What one attention layer of a model read, its own attention, and what it wrote before any norm."""
+    """What one attention layer of a model read, its own attention, and what it wrote before any norm.
+
+    ``norms`` holds what went into each of its norms and came out, in the order of `AttentionLayer.norms`.
+    """
 
     read: Tensor
     attention: Tensor
     written: Tensor
+    norms: tuple[tuple[Tensor, Tensor], ...]
 
 
 @dataclass(frozen=True)
@@ -49,16 +56,22 @@ class Agreement:
         Of entries of the maps.
     output
         Of what the layers write, in parts of its largest entry.
+    norm
+        Of what their norms make of a row, in parts of the largest entry, and of what stands before or after them: what
+        a norm before the layer returns is what the layer reads, and so on. 0 where there is none.
     """
 
     attention: float
     output: float
+    norm: float
 
 
 @dataclass
 class _Seen:
-    read: dict[int, Tensor] = field(default_factory=dict)
-    written: dict[int, Tensor] = field(default_factory=dict)
+    """What passed by, by path of a module, in the order in which it did: layers may share their modules."""
+
+    into: dict[str, list[Tensor]] = field(default_factory=lambda: defaultdict(list))
+    out: dict[str, list[Tensor]] = field(default_factory=lambda: defaultdict(list))
 
 
 def run_layers(model: torch.nn.Module, layers: AttentionLayers, inputs: Mapping[str, Tensor], *,
@@ -83,30 +96,50 @@ def run_layers(model: torch.nn.Module, layers: AttentionLayers, inputs: Mapping[
         If the model returns no attention.
     """
     seen = _Seen()
-    with torch.no_grad(), _watch(model, layers, seen), _InDouble() if in_double else nullcontext():
+    mode = _InDouble() if in_double else nullcontext()
+    with torch.no_grad(), _default_dtype(next(model.parameters()).dtype), _watch(model, layers, seen), mode:
         result = model(**inputs, output_attentions=True)
+    result = getattr(result, f"{layers.family.stack}_model_output", result)  # a model that joins two
     names = [f"{layers.family.stack}_attentions", "attentions"]
     maps = next((getattr(result, name) for name in names if getattr(result, name, None)), None)
     if maps is None or any(each is None for each in maps):
         raise ValueError(f"{type(model).__name__} returns no attention: build it with attn_implementation='eager'")
-    return [LayerRun(seen.read[i], maps[i], seen.written[i]) for i in range(len(layers))]
+    return [LayerRun(seen.into[into].pop(0), maps[i], seen.out[out].pop(0),
+                     tuple((seen.into[norm].pop(0), seen.out[norm].pop(0)) for norm in norms))
+            for i, (into, out, norms) in enumerate(_paths(layers))]
+
+
+def _paths(layers: AttentionLayers) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Name the modules of each layer: the values' map, which reads nothing else, the output's, the norms."""
+    for layer in range(len(layers)):
+        path, maps = layers.path(layer), layers.family.maps
+        yield f"{path}.{maps.names[-1]}", f"{path}.{layers.family.output}", layers.norm_paths(layer)
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Let numbers that a model makes without naming a dtype be of its own."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _note(seen: _Seen, path: str, module: torch.nn.Module, args: tuple, output: Tensor) -> None:
+    seen.into[path].append(args[0])
+    seen.out[path].append(output)
 
 
 @contextmanager
 def _watch(model: torch.nn.Module, layers: AttentionLayers, seen: _Seen) -> Iterator[None]:
-    """Look at what goes into the queries' map and what comes out of the output's."""
+    """Look at what goes into the modules of the layers and what comes out."""
     modules = dict(model.named_modules())
-    counts = {"read": 0, "written": 0}
-
-    def note(which: str, tensor: Tensor) -> None:  # in the order of layers, which may share their modules
-        getattr(seen, which)[counts[which]] = tensor
-        counts[which] += 1
-
+    paths = dict.fromkeys(path for into, out, norms in _paths(layers) for path in (into, out, *norms))
     with ExitStack() as stack:
-        for path in dict.fromkeys(layers.path(layer) for layer in range(len(layers))):
-            into, out = (modules[f"{path}.{name}"] for name in (layers.family.maps.names[0], layers.family.output))
-            stack.callback(into.register_forward_pre_hook(lambda _, args: note("read", args[0])).remove)
-            stack.callback(out.register_forward_hook(lambda _, __, output: note("written", output)).remove)
+        for path in paths:
+            stack.callback(modules[path].register_forward_hook(functools.partial(_note, seen, path)).remove)
         yield
 
 
@@ -120,13 +153,24 @@ def agreement(model: torch.nn.Module, layers: AttentionLayers, inputs: Mapping[s
     >>> agreement(model, from_module(model), tiny_inputs(model)).attention < 1e-12
     True
     """
-    keep = inputs.get("attention_mask")
+    keep = inputs.get("decoder_attention_mask" if layers.family.stack == "decoder" else "attention_mask")
     keep = None if keep is None else keep.bool()
-    attention, output = [], []
+    attention, output, norms = [], [], [0.0]
     for layer, run in zip(layers, run_layers(model, layers, inputs, in_double=in_double), strict=True):
         ours = attend_generally(run.read, layer, keep=keep)
         real = torch.ones(run.read.shape[:-1], dtype=torch.bool, device=run.read.device) if keep is None else keep
-        difference = (ours.attention - run.attention).abs().transpose(-3, -2)[real]
-        attention.append(difference.max().item())
-        output.append(((ours.output - run.written).abs()[real].max() / run.written[real].abs().max()).item())
-    return Agreement(max(attention), max(output))
+        attention.append((ours.attention - run.attention).abs().transpose(-3, -2)[real].max().item())
+        output.append(_relative(ours.output[real], run.written[real]))
+        norms += [_norm_error(norm, run, *passed, real) for norm, passed in zip(layer.norms, run.norms, strict=True)]
+    return Agreement(max(attention), max(output), max(norms))
+
+
+def _relative(ours: Tensor, theirs: Tensor) -> float:
+    return ((ours - theirs).abs().max() / theirs.abs().max()).item()
+
+
+def _norm_error(norm: Norm, run: LayerRun, into: Tensor, out: Tensor, real: Tensor) -> float:
+    """Return the larger error of a norm itself and of where it stands."""
+    itself = _relative(apply_norm(into, norm)[real], out[real])
+    place = {"input": (out, run.read), "update": (into, run.written), "sum": (into, run.read + run.written)}[norm.place]
+    return max(itself, _relative(*(each[real] for each in place)))

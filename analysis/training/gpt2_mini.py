@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from analysis.core import device as devices
-from analysis.core.files import make_writable, write_together
+from analysis.core.files import make_writable, read_json_object, write_together
 from analysis.data import texts
 from analysis.training import loop
 
@@ -77,7 +77,7 @@ class Corpus:
 
     tokenizer: Any
     ids: Int[Tensor, " token"]
-    held_out: Int[Tensor, " token"]
+    held_out: Int[Tensor, " other"]
     digests: dict[str, str]
 
     @property
@@ -260,7 +260,7 @@ def read_trace(folder: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
     if not (folder / "trace.npz").is_file():
         raise FileNotFoundError(f"{folder} has no trace.npz: it was not written by `python -m analysis train {NAME}`")
     with np.load(folder / "trace.npz", allow_pickle=False) as arrays:
-        return json.loads((folder / "trace.json").read_text())["card"], dict(arrays)
+        return read_json_object(folder / "trace.json")["card"], dict(arrays)
 
 
 def _publish(out: Path, model: nn.Module, tokenizer, card: dict, trace: Mapping[str, np.ndarray], *,

@@ -5,6 +5,8 @@ r"""Attention of any family on plain tensors: grouped queries, positions, norms 
 (:mod:`analysis.decomposition.general_terms`).
 """
 
+from dataclasses import replace
+
 import torch
 from einops import einsum
 from jaxtyping import Bool, Float
@@ -65,9 +67,22 @@ def visible_keys(mask: Mask, positions: int, device: torch.device | str = "cpu")
     seen = distance >= 0 if mask.causal else torch.ones_like(distance, dtype=torch.bool)
     if mask.reach is not None:
         seen = seen & (distance.abs() <= mask.reach)
-    if mask.chunk is not None:
-        seen = seen & (place[:, None] // mask.chunk == place // mask.chunk)
-    return seen
+    return seen if mask.chunk is None else seen & _same_chunk(place, mask.chunk)
+
+
+def _visible(mask: Mask, x: Tensor, keep: Tensor | None) -> Tensor:
+    """Say which keys each query sees, padding left out; blocks are counted from the first token that is none."""
+    if keep is None:
+        return visible_keys(mask, x.shape[-2], x.device)
+    seen = visible_keys(replace(mask, chunk=None), x.shape[-2], x.device) & keep[..., None, None, :]
+    if mask.chunk is None:
+        return seen
+    place = torch.arange(x.shape[-2], device=x.device) - keep.int().argmax(-1, keepdim=True)
+    return seen & _same_chunk(place, mask.chunk)[..., None, :, :]
+
+
+def _same_chunk(place: Tensor, chunk: int) -> Tensor:
+    return place[..., :, None] // chunk == place[..., None, :] // chunk
 
 
 def project_rows(x: Tensor, W: Tensor, b: Tensor) -> Tensor:
@@ -160,10 +175,7 @@ def general_scores(x: Residual, layer: AttentionLayer, *,
         scores = scores + added
     if layer.soft_cap is not None:
         scores = layer.soft_cap * torch.tanh(scores / layer.soft_cap)
-    seen = visible_keys(layer.mask, x.shape[-2], x.device)
-    if keep is not None:
-        seen = seen & keep[..., None, None, :]
-    return scores.masked_fill(~seen, -torch.inf)
+    return scores.masked_fill(~_visible(layer.mask, x, keep), -torch.inf)
 
 
 def softmax_with_sinks(scores: Scores, layer: AttentionLayer) -> Attention:

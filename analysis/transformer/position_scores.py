@@ -110,7 +110,7 @@ def disentangled_scores(queries: Float[Tensor, "*batch head position channel"],
         met = queries @ positions.keys.mT
         total = total + met.gather(-1, row.expand(*met.shape[:-1], -1))
     if positions.queries is not None:
-        row = (-distance.mT + positions.span).clamp(0, 2 * positions.span - 1)
+        row = (positions.span - distance).clamp(0, 2 * positions.span - 1)
         met = keys @ positions.queries.mT
         total = total + met.gather(-1, row.expand(*met.shape[:-1], -1)).mT
     return total

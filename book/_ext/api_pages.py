@@ -30,12 +30,15 @@ def modules(package: str, library: Path = LIBRARY) -> list[str]:
             if len(name) > 1 and not any(part.startswith("_") for part in name)]
 
 
+def source(name: str, library: Path = LIBRARY) -> Path:
+    """Return the file of a package or of a module, given by its dotted name."""
+    path = library.joinpath(*name.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
 def summary(name: str, library: Path = LIBRARY) -> str:
     """Return the first line of the docstring of a package or of a module, given by its dotted name."""
-    path = library.joinpath(*name.split("."))
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    text = path.read_text(encoding="utf-8")
-    return (ast.get_docstring(ast.parse(text)) or "").split("\n", 1)[0]
+    return (ast.get_docstring(ast.parse(source(name, library).read_text(encoding="utf-8"))) or "").split("\n", 1)[0]
 
 
 def section_id(module: str) -> str:
@@ -89,7 +92,7 @@ class PackageModules(Directive):
         """List the modules of a package with what each is about, as links to their sections."""
         entries = nodes.definition_list(classes=["api-contents"])
         for name in names:
-            self.env.note_dependency(str(LIBRARY.joinpath(*name.split(".")).with_suffix(".py")))
+            self.env.note_dependency(str(source(name)))
             title = name.removeprefix(f"{package}.")
             link = nodes.reference("", "", nodes.literal(text=title), refid=section_id(name), internal=True)
             about = nodes.definition("", *self.parse([summary(name)]))

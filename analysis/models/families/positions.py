@@ -96,6 +96,16 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, share: f
     return Rotary(scaled.double(), channel, pairing, float(base), scaling, float(factor))
 
 
+def fixed_rotary(pairing: str, coordinates: str | None) -> Callable[[Config, int, int], Rotary]:
+    """Return a function for rows with rotary positions of base 10,000, without options.
+
+    ``coordinates`` is what the configuration calls the number of coordinates that are turned; ``None``: all are.
+    """
+    def positions(config: Config, layer: int, channel: int) -> Rotary:
+        return Rotary(frequencies(getattr(config, coordinates) if coordinates else channel, 10000.0), channel, pairing)
+    return positions
+
+
 def frequencies(coordinates: int, base: float) -> torch.Tensor:
     """Return ``base ** (-2 f / coordinates)`` as models have it, rounded to float32.
 

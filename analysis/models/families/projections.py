@@ -20,8 +20,7 @@ def read_projections(family: Family, config: Config, tensors: Tensors, path: str
         If its shape does not fit the number of heads and groups.
     """
     heads = getattr(config, family.heads)
-    groups = getattr(config, family.groups, None) if family.groups else None
-    groups = groups or heads
+    groups = count_groups(family, config) or heads
     split = _separate if family.maps.layout == "separate" else _fused
     matrices, biases = split(family, tensors, path, heads, groups)
     fields: dict[str, Tensor | str] = {}
@@ -38,6 +37,13 @@ def read_projections(family: Family, config: Config, tensors: Tensors, path: str
     fields["b_O"] = W_O.new_zeros(W_O.shape[1]) if b_O is None else b_O
     fields["biases"] = "".join(letter for letter, b in zip("QKVO", (*biases, b_O), strict=True) if b is not None)
     return fields
+
+
+def count_groups(family: Family, config: Config) -> int | None:
+    """Return how many sets of keys and values a family has; ``None``: as many as heads."""
+    if isinstance(family.groups, str):
+        return getattr(config, family.groups, None)
+    return family.groups(config) if family.groups else None
 
 
 def _separate(family: Family, tensors: Tensors, path: str, heads: int, groups: int) -> tuple[list, list]:
@@ -58,6 +64,8 @@ def _fused(family: Family, tensors: Tensors, path: str, heads: int, groups: int)
         raise ValueError(f"{path}.{maps.names[0]} in {tensors.where} has {W.shape[0]} rows, no multiple of {heads} "
                          f"queries and {groups} keys and values")
     matrices = SPLITS[maps.layout](W, heads, groups)
+    if maps.biases:
+        return list(matrices), [tensors.get(f"{path}.{name}") if name else None for name in maps.biases]
     return list(matrices), [None] * 3 if b is None else list(SPLITS[maps.layout](b, heads, groups))
 
 

@@ -51,7 +51,8 @@ class AttentionLayers(Sequence):
         cap = getattr(self.config, family.soft_cap, None) if family.soft_cap else None
         return AttentionLayer(
             **fields, scale=family.scale(self.config, layer, channel), mask=family.mask(self.config, layer, channel),
-            positions=positions, norms=self._norms(path, fields["W_Q"]), qk_norm=self._qk_norm(path, fields["W_Q"]),
+            positions=positions, norms=self._norms(layer, fields["W_Q"]),
+            qk_norm=self._qk_norm(layer, fields["W_Q"]),
             sinks=self.tensors.need(f"{path}.{family.sinks}") if family.sinks else None, soft_cap=cap)
 
     def path(self, layer: int) -> str:
@@ -61,13 +62,27 @@ class AttentionLayers(Sequence):
     def _inside(self, layer: int) -> str:
         return self.family.layer.format(self.family.number(self.config, layer))
 
-    def _norms(self, path: str, like: Tensor) -> tuple[Norm, ...]:
-        return tuple(self._norm(f"{path}.{norm.path}", norm, like, norm.place) for norm in self.family.norms)
+    def _norms(self, layer: int, like: Tensor) -> tuple[Norm, ...]:
+        norms = (self._norm(self._norm_path(layer, norm), norm, like, norm.place) for norm in self.family.norms)
+        return tuple(norm for norm in norms if norm)
+
+    def norm_paths(self, layer: int) -> tuple[str, ...]:
+        """Return the names of a layer's norms in the model, in the order of `AttentionLayer.norms`."""
+        paths = ((self._norm_path(layer, norm), norm.bare) for norm in self.family.norms)
+        return tuple(self.tensors.prefix + path for path, bare in paths if bare or self.tensors.find(f"{path}.weight"))
+
+    def _norm_path(self, layer: int, norm: NormName) -> str:
+        if norm.path.startswith("/"):
+            return norm.path[1:].format(self.family.number(self.config, layer))
+        paths = [f"{self._inside(layer)}.{path}" for path in norm.path.split("|")]
+        return next((path for path in paths if self.tensors.find(f"{path}.weight")), paths[0])
 
     def _norm(self, path: str, name: NormName | QueryKeyNames, like: Tensor, place: str = "input",
-              width: int | None = None) -> Norm:
+              width: int | None = None) -> Norm | None:
         gain, bias = self.tensors.get(f"{path}.weight"), self.tensors.get(f"{path}.bias")
         eps = name.eps if isinstance(name.eps, float) else getattr(self.config, name.eps)
+        if gain is None and isinstance(name, NormName) and not name.bare:
+            return None
         if gain is None:
             gain = like.new_ones(width or like.shape[1])
         elif name.plus_one:
@@ -76,11 +91,12 @@ class AttentionLayers(Sequence):
         return Norm(gain, torch.zeros_like(gain) if bias is None else bias.flatten(), float(eps), name.kind, place,
                     bias is not None)
 
-    def _qk_norm(self, path: str, W_Q: Tensor) -> QueryKeyNorm | None:
+    def _qk_norm(self, layer: int, W_Q: Tensor) -> QueryKeyNorm | None:
         names = self.family.qk_norm
-        if names is None or (names.when and not getattr(self.config, names.when)):
+        if names is None or (names.when and not names.when(self.config, layer)):
             return None
-        query, key = (self._norm(f"{path}.{name}", names, W_Q, width=W_Q.shape[2]) for name in (names.query, names.key))
+        query, key = (self._norm(f"{self._inside(layer)}.{name}", names, W_Q, width=W_Q.shape[2])
+                      for name in (names.query, names.key))
         return QueryKeyNorm(query, key, names.whole, names.after_rotation)
 
     def positions(self, layer: int = 0) -> Positions:

@@ -36,7 +36,16 @@ class Maps:
 class NormName:
     """Where a norm lies inside a layer, where it stands, and of what kind it is.
 
-    ``eps`` is a number, or what the configuration calls it; ``plus_one``: the gain is ``1 + weight``.
+    Attributes
+    ----------
+    path
+        Inside the layer; outside, if it begins with a slash. ``one|other``: the first that is there.
+    eps
+        A number, or what the configuration calls it.
+    plus_one
+        Whether the gain is ``1 + weight``.
+    bare
+        Whether a norm that has no parameters is there nevertheless.
     """
 
     path: str
@@ -44,13 +53,14 @@ class NormName:
     kind: str = "layer"
     eps: str | float = "layer_norm_eps"
     plus_one: bool = False
+    bare: bool = False
 
 
 @dataclass(frozen=True)
 class QueryKeyNames:
     """The norms of queries and keys inside a layer; `whole` and `after_rotation` as in `QueryKeyNorm`.
 
-    ``when`` names an option without which the model has none.
+    ``when`` says of a layer whether it has them; default: every layer does.
     """
 
     query: str
@@ -60,7 +70,7 @@ class QueryKeyNames:
     plus_one: bool = False
     whole: bool = False
     after_rotation: bool = False
-    when: str | None = None
+    when: Callable[[Config, int], bool] | None = None
 
 
 def stream(kind: str) -> Callable[[Config, int, int], StreamPositions]:
@@ -99,7 +109,7 @@ class Family:
     section: str | None = None
     """The part of the configuration that describes the stack."""
     heads: str = "num_attention_heads"
-    groups: str | None = "num_key_value_heads"
+    groups: Callable[[Config], int] | str | None = "num_key_value_heads"
     layers: str = "num_hidden_layers"
     number: Callable[[Config, int], int] = lambda config, layer: layer
     """What stands for ``{}``: the layer's number, but where layers share their parameters."""
@@ -117,5 +127,9 @@ class Family:
     """Options that change what the attention computes, with the values under which it is what the row says."""
     older: tuple[tuple[str, str], ...] = ()
     """Parts of names, and what files call them."""
+    rounded: str = ""
+    """Why the model's own numbers are known in float32 only, where they are."""
+    files_only: bool = False
+    """Whether this is the layout of files alone, which the library changes as it loads them."""
     notes: str = ""
     """What a reader has to know, for the generated table."""

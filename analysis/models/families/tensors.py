@@ -12,7 +12,7 @@ from torch import Tensor
 
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.families.row import Family
-from analysis.models.files import MissingTensor, open_file
+from analysis.models.files import MissingTensor, read_tensor, tensor_files
 
 
 @dataclass
@@ -80,12 +80,6 @@ def module_tensors(module: torch.nn.Module) -> Tensors:
 
 def file_tensors(checkpoint: Checkpoint, dtype: torch.dtype) -> Tensors:
     """Return the parameters in a checkpoint's files; each is read when it is asked for, and no other."""
-    files = {}
-    for path in checkpoint.files():
-        with open_file(path) as file:
-            files |= dict.fromkeys(file.keys(), path)
-
-    def fetch(name: str) -> Tensor:
-        with open_file(files[name]) as file:
-            return file.get_tensor(name).to(dtype)
-    return Tensors(frozenset(files), fetch, f"{checkpoint.name} ({checkpoint.folder})")
+    files = tensor_files(checkpoint)
+    return Tensors(frozenset(files), lambda name: read_tensor(files[name], name, dtype),
+                   f"{checkpoint.name} ({checkpoint.folder})")

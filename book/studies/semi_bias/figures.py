@@ -275,3 +275,19 @@ def token_correlations(plain: np.ndarray, given: np.ndarray, null: np.ndarray) -
     ax.set(xlabel="head", ylabel="rank correlation", xticks=heads, ylim=(-1.02, 1.02))
     fig.legend(loc="outside upper center", ncols=3)
     return fig
+
+
+def mixtures(weights: dict[str, np.ndarray], curve: np.ndarray, query: int, far: int) -> Figure:
+    """Draw one query's weights under each mixture of scores, and query and far peak on the curve of the positions."""
+    fig, (keys, space) = style.new(1, 2, size="wide", width_ratios=(3, 2))
+    for (name, values), colour in zip(weights.items(), ("content", "semi_bias"), strict=True):
+        keys.plot(values, color=style.COLOURS[colour], label=name)
+    keys.axvline(query, color=style.COLOURS["muted"], linewidth=0.8)
+    keys.set(xlabel="key", ylabel="attention weight", yscale="log", ylim=(1e-5, 1))
+    keys.legend(loc="upper left")
+    space.plot(curve[:, 0], curve[:, 2], color=style.COLOURS["muted"], linewidth=1)
+    for at, name, colour in ((query, "query", "semi_bias"), (far, "far peak", "content")):
+        space.plot(*curve[at, [0, 2]], "o", color=style.COLOURS[colour], label=f"{name}, {at}")
+    space.set(xlabel="first axis (a wave)", ylabel="third axis (the ramp)")
+    space.legend(loc="upper left")
+    return fig

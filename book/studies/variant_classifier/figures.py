@@ -55,7 +55,7 @@ def accuracies(rows: Mapping[str, Sequence[tuple[float, float, float]]], groups:
 
 
 def training(losses: np.ndarray, steps: np.ndarray, validation: np.ndarray) -> Figure:
-    """Draw the loss (mean of 10 batches) and the validation accuracy over training, a line a seed."""
+    """Draw the loss (mean of 10 batches) and the validation accuracy over training, one line per seed."""
     figure, (left, right) = style.new(1, 2)
     for seed, (loss, step, share) in enumerate(zip(losses, steps, validation, strict=True)):
         smooth = loss[:len(loss) // 10 * 10].reshape(-1, 10).mean(1)

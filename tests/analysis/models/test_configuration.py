@@ -93,7 +93,7 @@ def test_an_adapter_is_refused(tmp_path):
     ({"n_layer": "2"}, "n_layer as a positive whole number, got '2'"),
     ({"n_layer": True}, "n_layer as a positive whole number, got True"), ({"n_layer": 0}, "got 0"),
     ({"n_head": 2.0}, "n_head .* got 2.0"), ({"vocab_size": -1}, "vocab_size"), ({"n_positions": "16"}, "n_positions"),
-    ({"n_inner": "48"}, "n_inner"), ({"n_inner": 0}, "n_inner"), ({"num_labels": "3"}, "num_labels"),
+    ({"n_inner": "48"}, "n_inner"), ({"n_inner": 0}, "n_inner"),
     ({"layer_norm_epsilon": "1e-5"}, "layer_norm_epsilon as a finite number, not negative, got '1e-5'"),
     ({"layer_norm_epsilon": float("nan")}, "layer_norm_epsilon"), ({"layer_norm_epsilon": -1}, "layer_norm_epsilon"),
     ({"initializer_range": [0.02]}, "initializer_range"), ({"activation_function": 3}, "must name activation_function"),

@@ -1,32 +1,94 @@
 """The adapter against the modules of transformers themselves, on tiny random models of every family."""
 
+import json
+from dataclasses import replace
+
 import pytest
 import torch
 
+from analysis.core.attention_layer import AttentionLayer
+from analysis.core.positions import Rotary
+from analysis.decomposition.general_terms import fold_general_value_bias, fold_input_norm, general_terms
 from analysis.models.checkpoints import find
-from analysis.models.families import FAMILIES, from_checkpoint, from_module
+from analysis.models.families import FAMILIES, REFUSED, MissingTensor, from_checkpoint, from_module
 from analysis.models.families.tiny import tiny_inputs, tiny_model
-from analysis.surveys.family_agreement import agreement
+from analysis.surveys.family_agreement import agreement, run_layers
+from analysis.transformer.attention import attend
+from analysis.transformer.general_attention import (
+    added_by_positions,
+    apply_norm,
+    attend_generally,
+    meet,
+    queries_and_keys,
+)
 
-TYPES = [(row.name, row.stack, row.model_types[0]) for row in FAMILIES]
+EVERY = [(row.name, model_type, row.stack) for row in FAMILIES for model_type in row.model_types
+         if not row.files_only]
+IDS = [f"{model_type} {stack}".strip() for _, model_type, stack in EVERY]
 
 
-@pytest.mark.parametrize(("name", "stack", "model_type"), TYPES)
-def test_attention_is_the_modules_own(tmp_path, name, stack, model_type):
+@pytest.fixture(scope="module", params=EVERY, ids=IDS)
+def case(request):
+    name, model_type, stack = request.param
     model = tiny_model(model_type)
     layers = from_module(model, stack)
-    inputs = tiny_inputs(model)
     assert layers.family.name == name
+    return model, layers, tiny_inputs(model)
+
+
+def test_attention_outputs_and_norms_are_the_modules_own(case):
+    model, layers, inputs = case
     as_it_is = agreement(model, layers, inputs)
-    assert as_it_is.attention < 1e-5
-    assert as_it_is.output < 1e-5
+    assert max(as_it_is.attention, as_it_is.output, as_it_is.norm) < 1e-5
     in_double = agreement(model, layers, inputs, in_double=True)
-    assert in_double.attention < 1e-12
-    assert in_double.output < 1e-12
+    assert max(in_double.attention, in_double.output, in_double.norm) < (1e-6 if layers.family.rounded else 1e-12)
+
+
+def test_padding_on_either_side_is_left_out(case):
+    model, layers, inputs = case
+    if "input_ids" not in inputs or layers.family.stack == "vision":
+        pytest.skip("sounds and images are not padded here")
+    mask = torch.ones_like(inputs["input_ids"])
+    mask[0, -3:], mask[1, :3] = 0, 0
+    padded = dict(inputs, attention_mask=mask)
+    if "decoder_input_ids" in inputs:
+        padded["decoder_attention_mask"] = mask
+    error = agreement(model, layers, padded, in_double=True)
+    assert max(error.attention, error.output) < (1e-6 if layers.family.rounded else 1e-12)
+
+
+def test_parts_add_up_and_folds_change_nothing(case):
+    model, layers, inputs = case
+    for layer, run in zip(layers, run_layers(model, layers, inputs, in_double=True), strict=True):
+        x = run.read
+        queries, keys = queries_and_keys(x, layer)
+        scores, added = meet(queries, keys, layer), added_by_positions(queries, keys, layer)
+        whole = scores if added is None else scores + added
+        torch.testing.assert_close(general_terms(x, layer).sum(), whole, rtol=1e-12, atol=1e-12)
+        output = attend_generally(x, layer).output
+        if layer.sinks is None:
+            folded = fold_general_value_bias(layer)
+            assert not folded.b_V.any()
+            torch.testing.assert_close(attend_generally(x, folded).output, output, rtol=1e-10, atol=1e-10)
+        if norm := layer.norm():
+            bare, rows = fold_input_norm(layer), torch.randn_like(x)
+            torch.testing.assert_close(attend_generally(apply_norm(rows, bare.norm()), bare).output,
+                                       attend_generally(apply_norm(rows, norm), layer).output, rtol=1e-9, atol=1e-9)
+        if not layer.reasons():
+            plain = attend(x, layer.plain(), causal=True) if layer.mask.causal else attend(x, layer.plain())
+            if layer.mask.reach is None:
+                torch.testing.assert_close(plain.output, output, rtol=1e-10, atol=1e-10)
+
+
+def test_files_hold_the_same(case, tmp_path):
+    model, layers, _ = case
     model.save_pretrained(tmp_path)
-    from_files = from_checkpoint(find("tiny", folder=tmp_path), stack, torch.float64)
-    for layer in range(len(layers)):
-        assert_same(layers[layer], from_files[layer])
+    files = from_checkpoint(find("tiny", folder=tmp_path), layers.family.stack, torch.float64)
+    assert len(files) == len(layers)
+    for one, other in zip(layers, files, strict=True):
+        assert_same(one, other)
+    if layers.family.places and layers[0].positions.kind == "learned":
+        assert torch.equal(layers.position_rows(), files.position_rows())
 
 
 def assert_same(one, other):
@@ -37,15 +99,122 @@ def assert_same(one, other):
             assert repr(value) == repr(getattr(other, name)), name
 
 
-def test_a_wrong_pairing_is_noticed():
-    """The comparison can fail: neighbours in the place of halves."""
-    from dataclasses import replace
-    model = tiny_model("llama")
-    layers = from_module(model)
-    turned = [replace(layer, positions=replace(layer.positions, pairing="neighbours")) for layer in layers]
+def test_a_head_on_the_model_and_a_prefix_before_its_names_make_no_difference(tmp_path):
+    import transformers
+    base = tiny_model("llama")
+    whole = transformers.LlamaForCausalLM(base.config).double()
+    whole.model.load_state_dict(base.state_dict())
+    assert_same(from_module(whole)[1], from_module(base)[1])
+    whole.save_pretrained(tmp_path)
+    assert_same(from_checkpoint(find("tiny", folder=tmp_path), dtype=torch.float64)[1], from_module(base)[1])
 
-    class Wrong(type(layers)):
+
+def test_only_the_tensors_of_the_layer_are_read(tmp_path, monkeypatch):
+    tiny_model("llama").save_pretrained(tmp_path)
+    layers = from_checkpoint(find("tiny", folder=tmp_path))
+    names = []
+    monkeypatch.setattr(layers.tensors, "fetch", lambda name, fetch=layers.tensors.fetch: names.append(name) or
+                        fetch(name))
+    assert isinstance(layers[1], AttentionLayer)
+    assert names
+    assert all("layers.1." in name and "mlp" not in name for name in names)
+
+
+@pytest.mark.parametrize("scaling", [
+    {"rope_type": "linear", "factor": 2.0}, {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+     "high_freq_factor": 4.0, "original_max_position_embeddings": 32},
+    {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}])
+def test_frequencies_scaled_for_longer_texts(scaling):
+    model = tiny_model("llama", rope_parameters=scaling | {"rope_theta": 500.0})
+    layers = from_module(model)
+    assert layers[0].positions.scaling == scaling["rope_type"]
+    assert agreement(model, layers, tiny_inputs(model), in_double=True).attention < 1e-6  # the angles are in float32
+
+
+def test_frequencies_that_depend_on_the_text_are_refused():
+    model = tiny_model("llama", rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 500.0})
+    with pytest.raises(ValueError, match="other frequencies for longer texts"):
+        from_module(model)[0]
+
+
+@pytest.mark.parametrize(("model_type", "settings"), [
+    ("gpt_neox", {"rope_parameters": {"rope_theta": 100.0, "rope_type": "default", "partial_rotary_factor": 0.5}}),
+    ("falcon", {"new_decoder_architecture": False, "multi_query": True, "bias": True}),
+    ("falcon", {"new_decoder_architecture": False, "multi_query": False, "num_kv_heads": 4}),
+    ("bloom", {"n_head": 6, "hidden_size": 48}),
+    ("mpt", {"n_heads": 6, "d_model": 48}), ("gpt2", {"scale_attn_by_inverse_layer_idx": True}),
+    ("bert", {"is_decoder": True}), ("mistral", {"sliding_window": 3}), ("llama", {"attention_bias": True}),
+    ("deberta-v2", {"pos_att_type": ["c2p"]}), ("deberta-v2", {"relative_attention": False}),
+    ("beit", {"use_shared_relative_position_bias": True}), ("esm", {"position_embedding_type": "absolute"}),
+    ("gpt2", {"n_head": 8}), ("albert", {"num_hidden_groups": 1}), ("qwen3", {"attention_bias": True})])
+def test_options_that_change_the_attention_are_followed(model_type, settings):
+    model = tiny_model(model_type, **settings)
+    error = agreement(model, from_module(model), tiny_inputs(model), in_double=True)
+    assert max(error.attention, error.output, error.norm) < 1e-12
+
+
+@pytest.mark.parametrize(("model_type", "settings", "message"), [
+    ("opt", {"do_layer_norm_before": False}, "do_layer_norm_before"), ("olmo", {"clip_qkv": 5.0}, "clip_qkv"),
+    ("phi", {"qk_layernorm": True}, "qk_layernorm"), ("falcon", {"alibi": True}, "alibi")])
+def test_options_that_are_not_read_are_refused_by_name(model_type, settings, message):
+    with pytest.raises(ValueError, match=message):
+        from_module(tiny_model(model_type, **settings))
+
+
+def test_refusals_give_the_reason(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "deepseek_v3"}))
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(ValueError, match="multi-head latent attention"):
+        from_checkpoint(find("tiny", folder=tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba"}))
+    with pytest.raises(ValueError, match="these are read: gpt2"):
+        from_checkpoint(find("tiny", folder=tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "no such thing"}))
+    with pytest.raises(ValueError, match="transformers does not know"):
+        from_checkpoint(find("tiny", folder=tmp_path))
+    with pytest.raises(ValueError, match="must be a model of transformers"):
+        from_module(torch.nn.Linear(2, 2))
+    model = tiny_model("gpt2")
+    with pytest.raises(ValueError, match="stack must be"):
+        from_module(model, "vision")
+    with pytest.raises(MissingTensor, match="no table of positions"):
+        from_module(tiny_model("llama")).position_rows()
+    assert not REFUSED.keys() & {model_type for row in FAMILIES for model_type in row.model_types}
+
+
+def test_what_the_identities_cannot_say_is_refused_or_carried():
+    sinks = from_module(tiny_model("gpt_oss"))[0]
+    with pytest.raises(ValueError, match="sum to less than 1"):
+        fold_general_value_bias(sinks)
+    with pytest.raises(ValueError, match=r"rotary.*sinks"):
+        sinks.plain()
+    with pytest.raises(ValueError, match="soft cap of 2"):
+        from_module(tiny_model("gemma2"))[0].plain()
+    with pytest.raises(ValueError, match="through a norm"):
+        from_module(tiny_model("qwen3"))[0].plain()
+    with pytest.raises(ValueError, match="no norm before it"):
+        fold_input_norm(from_module(tiny_model("bert"))[0])
+    assert from_module(tiny_model("opt"))[0].reasons() == []
+
+
+def changed(layers, change):
+    """Return the same layers, each of them changed."""
+    class Changed(type(layers)):
         def __getitem__(self, layer):
-            return turned[layer]
-    wrong = Wrong(layers.family, layers.model_type, layers.config, layers.tensors)
-    assert agreement(model, wrong, tiny_inputs(model)).attention > 1e-3
+            return change(layers[layer])
+    return Changed(layers.family, layers.model_type, layers.config, layers.tensors)
+
+
+def other_pairing(layer):
+    assert isinstance(layer.positions, Rotary)
+    return replace(layer, positions=replace(layer.positions, pairing="neighbours"))
+
+
+@pytest.mark.parametrize(("model_type", "change"), [
+    ("llama", other_pairing), ("llama", lambda layer: replace(layer, W_K=layer.W_K.flip(0))),
+    ("gpt_oss", lambda layer: replace(layer, sinks=None)), ("gemma2", lambda layer: replace(layer, soft_cap=None)),
+    ("qwen3", lambda layer: replace(layer, qk_norm=None)), ("gpt_neo", lambda layer: replace(layer, scale=0.5)),
+    ("gpt2", lambda layer: replace(layer, b_Q=0 * layer.b_Q))])
+def test_the_comparison_notices_what_is_wrong(model_type, change):
+    model = tiny_model(model_type)
+    assert agreement(model, changed(from_module(model), change), tiny_inputs(model)).attention > 1e-3
