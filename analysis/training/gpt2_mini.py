@@ -77,7 +77,7 @@ class Corpus:
 
     tokenizer: Any
     ids: Int[Tensor, " token"]
-    held_out: Int[Tensor, " token"]
+    held_out: Int[Tensor, " other"]
     digests: dict[str, str]
 
     @property

@@ -1,8 +1,8 @@
 """Sphinx directive ``viewer <name>``: a picture to play with, and the static one that stands for it in print.
 
 The viewer's script, ``book/assets/play/<name>.js``, draws it in the reader's browser; without scripts, and on paper,
-the static figure stays. The body of the directive is the caption. When the HTML is built, the models that viewers run
-are written beside the scripts.
+the static figure stays. The body of the directive is the caption. When the HTML is built, the models and
+records that viewers read are written beside the scripts.
 """
 
 import base64
@@ -13,14 +13,17 @@ from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from matplotlib.figure import Figure
 from sphinx.util.docutils import SphinxDirective
 
 from analysis.core.files import write_atomically
-from book.publish import weights_script
+from analysis.surveys import records
+from book.publish import experiments, record_script, weights_script
 
 FOLDER = "play"
-SCRIPTS = {"sentence": ("transformer.js", "sentence.js")}
-MODELS = ("gpt2-mini",)
+SCRIPTS = {"sentence": ("transformer.js", "sentence.js"), "mixer": ("mixer.js",),
+           "atlas": ("atlas.js",)}
+MODELS, RECORDS = ("gpt2-mini",), ("semi-bias-mixer", "atlas-heads")
 DRAWN = "_build/.figures"
 
 
@@ -76,16 +79,40 @@ class Viewer(SphinxDirective):
 def draw(name: str, path: Path) -> dict:
     """Draw the static picture of a viewer beside ``path``, as SVG and with its data; return its first state."""
     from analysis.plotting.data import bundle
-    from book.studies import intro
-    from book.studies.intro import figures
 
-    shown = {"sentence": intro.measure}[name]()
-    drawn = figures.sentence(shown.parts, shown.weights, shown.tokens)
+    drawn, start = {"sentence": sentence, "mixer": mixer, "atlas": atlas}[name]()
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path.with_suffix(".svg"), format="svg", metadata={"Date": None})
     for ending, packed in bundle(drawn).items():
         path.with_suffix(f".{ending}").write_bytes(base64.b64decode(packed))
-    return shown.start()
+    return start
+
+
+def sentence() -> tuple[Figure, dict]:
+    """Draw one sentence in gpt2-mini."""
+    from book.studies import intro
+    from book.studies.intro import figures
+
+    shown = intro.measure()
+    return figures.sentence(shown.parts, shown.weights, shown.tokens), shown.start()
+
+
+def mixer() -> tuple[Figure, dict]:
+    """Draw one query of GPT-2's first layer, by the record of it."""
+    from book.studies.semi_bias import figures
+    from book.studies.semi_bias import mixer as study
+
+    shown = study.mixtures(records.load(RECORDS[0], experiments.FOLDER))
+    return figures.mixtures(shown.weights, shown.curve, shown.query, shown.far), shown.start()
+
+
+def atlas() -> tuple[Figure, dict]:
+    """Draw every head of MiniLM on one sentence."""
+    from book.studies import atlas as study
+    from book.studies.atlas import figures
+
+    shown = study.overview(records.load(RECORDS[1], experiments.FOLDER))
+    return figures.overview(shown.weights), shown.start()
 
 
 def add_scripts(app, pagename, templatename, context, doctree):
@@ -98,10 +125,12 @@ def add_scripts(app, pagename, templatename, context, doctree):
 
 
 def write_models(app, error):
-    """Write the models beside the scripts."""
+    """Write the models and the records that viewers read beside the scripts."""
     if error is None and app.builder.format == "html" and getattr(app.env, "viewers", None):
         for model in MODELS:
             write_atomically(Path(app.outdir) / "_static" / FOLDER / f"{model}.js", weights_script.script(model))
+        for record in RECORDS:
+            write_atomically(Path(app.outdir) / "_static" / FOLDER / f"{record}.js", record_script.script(record))
 
 
 def setup(app):

@@ -25,7 +25,7 @@ from book.publish import execution, parameters, phrases
 
 BESIDE = ("notation", "glossary", "references")  # pages that a chapter refers to and that cost nothing
 COPIED = ("book/__init__.py", "book/_ext", "book/publish", "book/_templates", "book/assets", "book/references.bib",
-          "book/claims.yml", "book/known_elsewhere.yml", "_config.yml",
+          "book/claims.yml", "book/known_elsewhere.yml", "_config.yml", "book/studies", "book/records",
           "analysis")  # so that nothing is read from the book's own build
 CELL_TIMEOUT = 3600
 UNFINISHED = ".unfinished-"

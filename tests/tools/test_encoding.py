@@ -18,9 +18,13 @@ def left_to_the_locale(source: str) -> list[str]:
     return [ast.unparse(call) for call in calls
             if getattr(call.func, "attr", getattr(call.func, "id", "")) in TEXT
             and not any(word.arg in ("encoding", None) for word in call.keywords)
-            and not any(isinstance(part, ast.Constant) and isinstance(part.value, str) and re.fullmatch("[rwax]b[+]?", part.value)
-                        for part in [*call.args, *(word.value for word in call.keywords if word.arg == "mode")])
+            and not any(map(is_binary, [*call.args, *(word.value for word in call.keywords if word.arg == "mode")]))
             and not ast.unparse(call.func).startswith(("os.", "gzip.", "webbrowser."))]
+
+
+def is_binary(argument: ast.expr) -> bool:
+    """Say whether an argument is the mode of a file of bytes."""
+    return isinstance(argument, ast.Constant) and bool(re.fullmatch("[rwax]b[+]?", str(argument.value)))
 
 
 @pytest.mark.parametrize(("source", "left"), [

@@ -45,6 +45,11 @@ window.Play = (() => {
     return out;
   }
 
+  function array({ dtype, data }) {   // of book.publish.record_script
+    const kinds = { float32: Float32Array, uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, int16: Int16Array };
+    return dtype === "float16" ? halves(data) : new kinds[dtype](bytes(data).buffer);
+  }
+
   // ---- colours ----
   function rgb(hex) { return [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16)); }
   function along(stops, share) { // share from 0 to 1
@@ -127,6 +132,37 @@ window.Play = (() => {
       pen.strokeRect(side + mark[1] * wide, side + mark[0] * high, wide, high);
     }
   }
+  // Curves over 0 .. n - 1 on a canvas: each is { values, colour }; `marks` are [position, colour, text].
+  function plot(canvas, { curves, low, high, marks = [] }) {
+    const box = canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
+    if (!box.width) return;
+    canvas.width = Math.round(box.width * ratio);
+    canvas.height = Math.round(box.height * ratio);
+    const pen = canvas.getContext("2d"), look = getComputedStyle(canvas), n = curves[0].values.length;
+    pen.scale(ratio, ratio);
+    const x = j => 4 + j / (n - 1) * (box.width - 8), y = v => box.height - 16 - (v - low) / (high - low || 1) * (box.height - 34);
+    pen.font = `11px ${look.fontFamily}`;
+    const line = (colour, width, points) => {
+      pen.strokeStyle = look.getPropertyValue(colour) || colour;
+      pen.lineWidth = width;
+      pen.beginPath();
+      points.forEach(([a, b], k) => (k ? pen.lineTo(a, b) : pen.moveTo(a, b)));
+      pen.stroke();
+    };
+    line("--play-line", 1, [[x(0), y(Math.max(low, 0))], [x(n - 1), y(Math.max(low, 0))]]);
+    for (const { values, colour } of curves) line(colour, 1.6, Array.from(values, (v, j) => [x(j), y(v)]).filter(p => isFinite(p[1])));
+    for (const [at, colour, text] of marks) {
+      line(colour, 1, [[x(at), 14], [x(at), box.height - 14]]);
+      pen.fillStyle = look.color;
+      pen.textAlign = at < n * .15 ? "left" : at > n * .85 ? "right" : "center";
+      pen.fillText(text, x(at), 10);
+    }
+    pen.fillStyle = look.color;
+    pen.textAlign = "left";
+    pen.fillText("key 0", 2, box.height - 3);
+    pen.textAlign = "right";
+    pen.fillText(String(n - 1), box.width - 2, box.height - 3);
+  }
   // A map that a finger, a mouse or the arrow keys walk over; `move(i, j)` is told the cell.
   function map({ label, move, cell, size, side = 0 }) {
     const canvas = element("canvas", { "aria-hidden": "true" });
@@ -203,6 +239,6 @@ window.Play = (() => {
     new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   }
-  return { element, load, bytes, halves, weightColour, scoreColour, slider, toggle, choice, paint, map, recall,
+  return { element, load, bytes, halves, array, weightColour, scoreColour, slider, toggle, choice, paint, plot, map, recall,
     permalink, viewer, redraw, models: {}, WEIGHTS, SCORES };
 })();

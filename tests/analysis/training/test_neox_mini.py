@@ -71,8 +71,6 @@ def test_variants_differ_in_one_thing_each():
     free = {name: any(p.requires_grad for key, p in model.named_parameters() if key.endswith("bias"))
             for name, model in models.items()}
     assert free == {"neox-mini": True, "neox-mini-partial": True, "neox-mini-unbiased": False}
-    embeddings = [model.gpt_neox.embed_in.weight for model in models.values()]
-    assert all(torch.equal(embeddings[0], other) for other in embeddings)
 
 
 def test_a_model_without_biases_keeps_none(tmp_path):
