@@ -13,6 +13,9 @@ from book.studies.induction_head.readings import Reading
 from book.studies.induction_head.trained import Run, Trained
 
 VOCAB = len(walkthrough.VOCABULARY)
+CHOICES = {"scores": "scores", "shown": "scores shown", "normaliser": "softmax over", "empty": "an empty row gets",
+           "weak": "weights of at most one half", "summed": "output sums over", "gain": "gain of V_2",
+           "rounding": "tables rounded to", "attention": "attention"}  # by field of a reading
 CLOSE = 0.01  # a weight that differs by less counts as that of the closed form
 
 
@@ -40,19 +43,25 @@ def sharpness(differences: Mapping[int, Float[np.ndarray, " sharpness"]]) -> pd.
     rows = {}
     for keys, gaps in differences.items():
         largest = [float(max(gaps[beta:])) for beta in range(len(gaps))]
-        rows[f"{keys}"] = (required_sharpness(0.5, keys), f"{largest[0]:.3f}",
+        rows[f"{keys:,}"] = (required_sharpness(0.5, keys), f"{largest[0]:.3f}",
                            next(beta for beta, gap in enumerate(largest) if gap < CLOSE))
-    return pd.DataFrame.from_dict(rows, orient="index", columns=[
-        "half of the weight at", "largest difference", f"less than {CLOSE} from"]).rename_axis("keys")
+    columns = ["beta for half of the weight", "largest difference", f"beta from which it is below {CLOSE}"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("keys")
 
 
 def runs(of: Mapping[str, Run]) -> pd.DataFrame:
     """Return the end of each training run."""
-    rows = {name: (f"step {run.formed}" if run.formed >= 0 else "never", run.repeated, run.new, run.prefix, run.copying,
-                   ", ".join(f"{share:.2f}" for share in run.looking_back)) for name, run in of.items()}
+    rows = {}
+    for name, run in sorted(of.items(), key=_single_layer_last):
+        rows[name] = (f"step {run.formed}" if run.formed >= 0 else "never", run.repeated, run.new, run.prefix,
+                      run.copying, ", ".join(f"{share:.2f}" for share in run.looking_back))
     return pd.DataFrame.from_dict(rows, orient="index", columns=[
         "induction head formed", "loss on repeats", "loss on new tokens", "prefix matching", "copying",
         "attention to the previous token"]).rename_axis("run")
+
+
+def _single_layer_last(item: tuple[str, Run]) -> tuple[bool, str]:
+    return not item[0].startswith("seed"), item[0]
 
 
 def circuits(trained: Trained, diagonal: Sequence[float], copies: Sequence[float],
@@ -75,7 +84,7 @@ def hidden(trained: Trained) -> pd.DataFrame:
 
 
 def _choices(reading: Reading) -> str:
-    return "; ".join(f"{name}: {choice}" for name, choice in reading.departures().items()) or "none"
+    return "; ".join(f"{CHOICES[name]}: {choice}" for name, choice in reading.departures().items()) or "none"
 
 
 def _numbered(of: Sequence[Reading]) -> pd.Index:

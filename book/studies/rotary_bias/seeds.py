@@ -47,8 +47,7 @@ class Seeds(Numbers):
     mean_side_high: float
     unbiased_kernel_low: float
     unbiased_kernel_high: float
-    gpt2_key: str  # gpt2-mini without b_K
-    gpt2_query: float
+    gpt2_query: float  # gpt2-mini without b_Q
     previous_best: float  # the largest attention to the previous position, of the bundled model
     previous_head: str
     previous_no_kernel: float  # the same head without the kernel of its biases, and of the mean input
@@ -56,6 +55,8 @@ class Seeds(Numbers):
     previous_content: float  # and from content alone, counted from the mean input
     longer_biased: float  # by how much the loss rises from 128 to 1,024 tokens, mean over seeds
     longer_unbiased: float
+    yarn_gain_low: float  # by how much YaRN's frequencies lower the loss at four times the trained length
+    yarn_gain_high: float
     extrapolation: str  # a sentence: which kind of model does worse, seed by seed
     length_first: int = LENGTHS[0]
     length_last: int = LENGTHS[-1]
@@ -69,6 +70,8 @@ def measure_seeds(inputs: Inputs) -> tuple[Seeds, str]:
     gpt2 = record.array("gpt2_without")
     full, bare = seeds_of("neox-mini"), seeds_of("neox-mini-unbiased")
     layer, head = np.unravel_index(previous[0, 0, WHOLE].argmax(), previous.shape[-2:])
+    stretched = record.array("stretched")[..., 0]
+    gain = stretched[:, SCALINGS.index("none")] - stretched[:, SCALINGS.index("yarn")]
     grow = longer[:, -1, 0] - longer[:, 0, 0]
     ways, bias, mean = list(WAYS), *range(len(COUNTED))
 
@@ -88,13 +91,13 @@ def measure_seeds(inputs: Inputs) -> tuple[Seeds, str]:
         RUNS, record.array("held_out")[:, -1], rise, record.array("by_head"), previous, longer,
         record.array("stretched"), gpt2 - gpt2[WHOLE], seeds=len(full),
         variants=len({name for name, _ in RUNS}), **numbers,
-        gpt2_key=f"{abs(gpt2[ways.index('no key bias')] - gpt2[WHOLE]):.0e}",
         gpt2_query=float(gpt2[ways.index("no query bias")] - gpt2[WHOLE]),
         previous_best=float(best[0, WHOLE]), previous_head=f"{layer}.{head}",
         previous_no_kernel=float(best[bias, ways.index("no kernel")]),
         previous_no_mean_kernel=float(best[mean, ways.index("no kernel")]),
         previous_content=float(best[mean, ways.index("content only")]),
         longer_biased=float(grow[full].mean()), longer_unbiased=float(grow[bare].mean()),
+        yarn_gain_low=float(gain.min()), yarn_gain_high=float(gain.max()),
         extrapolation=_compare(grow[full], grow[bare])), sentence
 
 
