@@ -164,14 +164,18 @@ def tokenizer(checkpoint: Checkpoint):
     ValueError
         If its files cannot be read, or give a number to a word for which the model has no row.
     """
+    settings = config(checkpoint)
+    return read_tokenizer(checkpoint, _configuration(checkpoint, settings), settings.vocab)
+
+
+def read_tokenizer(checkpoint: Checkpoint, configuration, rows: int):
+    """Load the tokenizer of a model with the library's configuration and so many rows of tokens; as `tokenizer`."""
     import transformers
     folder = checkpoint.folder
     if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
         raise NotFound(f"{checkpoint.name} has no tokenizer in {folder}")
     for name in filter(lambda name: (folder / name).exists(), _OF_TOKENIZERS):
         read_json_object(folder / name)
-    settings = config(checkpoint)
-    configuration = _configuration(checkpoint, settings)
     try:
         words = transformers.AutoTokenizer.from_pretrained(folder, config=configuration, local_files_only=True,
                                                            trust_remote_code=False)
@@ -180,7 +184,7 @@ def tokenizer(checkpoint: Checkpoint):
         words(_UNKNOWN)  # which leaves it without truncation, as it was
     except Exception as error:  # of any kind: each tokenizer meets what it cannot read with what comes up
         raise ValueError(f"the tokenizer in {folder} cannot be read: {' '.join(str(error).split())[:300]}") from error
-    if not 0 <= largest < settings.vocab:
-        raise ValueError(f"the tokenizer in {folder} numbers its words up to {largest}, and the model has "
-                         f"{settings.vocab} rows for them")
+    if not 0 <= largest < rows:
+        raise ValueError(f"the tokenizer in {folder} numbers its words up to {largest}, and the model has {rows} "
+                         "rows for them")
     return words

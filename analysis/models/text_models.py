@@ -9,6 +9,7 @@ import torch
 from analysis.models.checkpoints import Checkpoint, NotFound
 from analysis.models.files import raw_config
 from analysis.models.memory import check_memory
+from analysis.models.pretrained import read_tokenizer
 
 _CALLERS = ("attn_implementation", "experts_implementation", "auto_map", "dtype", "torch_dtype", "return_dict",
             "output_attentions", "output_hidden_states", "kernel_config")
@@ -77,6 +78,21 @@ def read_configuration(checkpoint: Checkpoint):
     except Exception as error:  # the library's validators raise what they like
         raise ValueError(f"{checkpoint.folder / 'config.json'} describes no model that the library knows: "
                          f"{error}") from None
+
+
+def load_tokenizer(checkpoint: Checkpoint):
+    """Load the tokenizer that lies in the model's folder; refusals as `pretrained.tokenizer`.
+
+    Examples
+    --------
+    >>> from analysis.models.checkpoints import find
+    >>> len(load_tokenizer(find("gpt2-mini")))
+    2048
+    """
+    configuration = read_configuration(checkpoint)
+    if not isinstance(getattr(configuration, "vocab_size", None), int):
+        raise NotRunnable(f"a {configuration.model_type} has no table of tokens: it does not read text")
+    return read_tokenizer(checkpoint, configuration, configuration.vocab_size)
 
 
 def _check_size(configuration, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device | str) -> None:

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from analysis.core.files import write_atomically, write_json
 from analysis.data import texts as bundled_texts
-from analysis.models import attention_hooks, checkpoints, pretrained
+from analysis.models import attention_hooks, checkpoints
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.families import from_checkpoint
-from analysis.models.text_models import load_text_model
+from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.report import state
 from analysis.report.measurement import PICTURE, Measurement, measure_parameters, observe, to_json
 from analysis.report.observations import tokenise
@@ -92,7 +92,7 @@ def _prepare(checkpoint: Checkpoint, texts: Sequence[str], longest: int, device:
              ) -> tuple[torch.nn.Module | None, list[Tensor], str]:
     """Return the model and what it is to read; without a model, why it cannot be run."""
     try:
-        tokenizer = pretrained.tokenizer(checkpoint)
+        tokenizer = load_tokenizer(checkpoint)
         model = load_text_model(checkpoint, device=device)
     except (checkpoints.NotFound, MemoryError) as error:
         return None, [], str(error)
@@ -114,7 +114,7 @@ def draw_maps(model: torch.nn.Module, checkpoint: Checkpoint, ids: Tensor,
 
     with torch.no_grad(), attention_hooks.with_attention(model, attend):
         model(ids)
-    return torch.stack(maps).numpy(), pretrained.tokenizer(checkpoint).convert_ids_to_tokens(ids[0].tolist())
+    return torch.stack(maps).numpy(), load_tokenizer(checkpoint).convert_ids_to_tokens(ids[0].tolist())
 
 
 def write_report(measured: Measurement, out: Path, book: str) -> None:

@@ -21,8 +21,9 @@ from analysis.surveys import records
 from book.publish import experiments, record_script, weights_script
 
 FOLDER = "play"
-SCRIPTS = {"sentence": ("transformer.js", "sentence.js"), "mixer": ("mixer.js",)}
-MODELS, RECORDS = ("gpt2-mini",), ("semi-bias-mixer",)
+SCRIPTS = {"sentence": ("transformer.js", "sentence.js"), "mixer": ("mixer.js",),
+           "atlas": ("atlas.js",)}
+MODELS, RECORDS = ("gpt2-mini",), ("semi-bias-mixer", "atlas-heads")
 DRAWN = "_build/.figures"
 
 
@@ -79,7 +80,7 @@ def draw(name: str, path: Path) -> dict:
     """Draw the static picture of a viewer beside ``path``, as SVG and with its data; return its first state."""
     from analysis.plotting.data import bundle
 
-    drawn, start = {"sentence": sentence, "mixer": mixer}[name]()
+    drawn, start = {"sentence": sentence, "mixer": mixer, "atlas": atlas}[name]()
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path.with_suffix(".svg"), format="svg", metadata={"Date": None})
     for ending, packed in bundle(drawn).items():
@@ -103,6 +104,15 @@ def mixer() -> tuple[Figure, dict]:
 
     shown = study.mixtures(records.load(RECORDS[0], experiments.FOLDER))
     return figures.mixtures(shown.weights, shown.curve, shown.query, shown.far), shown.start()
+
+
+def atlas() -> tuple[Figure, dict]:
+    """Draw every head of MiniLM on one sentence."""
+    from book.studies import atlas as study
+    from book.studies.atlas import figures
+
+    shown = study.overview(records.load(RECORDS[1], experiments.FOLDER))
+    return figures.overview(shown.weights), shown.start()
 
 
 def add_scripts(app, pagename, templatename, context, doctree):

@@ -21,8 +21,8 @@ from book.publish import execution
 
 FILE = execution.ROOT / "book" / "costs.json"
 MIB = 2**20
-DEVICE = ("(lambda d: (d.describe(d.choose()), d.peak_memory(d.choose())) if d else ('cpu', 0))"
-          "(__import__('sys').modules.get('analysis.core.device'))")
+DEVICE = ("(lambda i: (i.devices.describe(i.chosen_device()), i.devices.peak_memory(i.chosen_device())) if i "
+          "else ('cpu', 0))(__import__('sys').modules.get('book.publish.inputs'))")
 
 
 def of_process(pid: int) -> dict | None:

@@ -9,7 +9,7 @@ from analysis.models.families.row import Family, Maps, NormName, stream
 BEFORE = (NormName("self_attn_layer_norm", eps=1e-5),)
 AFTER = (NormName("self_attn_layer_norm", "sum", eps=1e-5),)
 BART = Family(
-    "BART, mBART", ("bart", "plbart"), "encoder.layers.{}", SELF_ATTENTION, "self_attn.out_proj", AFTER,
+    "BART, PLBART", ("bart", "plbart"), "encoder.layers.{}", SELF_ATTENTION, "self_attn.out_proj", AFTER,
     stack="encoder", groups=None, heads="encoder_attention_heads", layers="encoder_layers",
     places="encoder.embed_positions", first_place=2)
 
