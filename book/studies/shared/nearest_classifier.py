@@ -18,7 +18,7 @@ from analysis.maps.gates import GATES, PATTERNS
 from analysis.models.controls import RUNGS
 from analysis.plotting.ladder import Ladder
 from analysis.representations import normality
-from analysis.statistics.intervals import mean_interval
+from analysis.statistics.intervals import Interval, mean_interval
 from analysis.surveys.records import Record, Value
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import enumerated, percent
@@ -27,6 +27,8 @@ from book.studies.shared.variant_fine_tuned import RECIPE
 BY_LAYER = ("first_failing", "bare_failing", "failing_kept", "D_sum", "cone", "cone_bare", "cosine", "resultant",
             "entropy", "largest", "stable_rank")
 """Measures that have one number per layer and sequence; of those by head, the mean over heads."""
+CARRIES = 0.05
+"""A map holds a gate when the gate carries this share of its attention."""
 SHOWN = [GATES.index("directional"), GATES.index("cluster")]
 START = "start"
 """The trained body under rows of k-mers that nothing has trained."""
@@ -47,7 +49,7 @@ class Nearest(Numbers):
     controls: Mapping[str, Mapping[str, Float[np.ndarray, "seed layer"]]]
     gates: Float[np.ndarray, "layer head gate"]
     control_gates: Mapping[str, Float[np.ndarray, "seed layer head gate"]]
-    holding: Float[np.ndarray, "sequence layer head gate"]
+    company: Interval  # of the maps with a cluster those that hold another gate, mean over sequences
     failing_sums: Float[np.ndarray, " layer"]
     control_failing_sums: Mapping[str, Float[np.ndarray, "seed layer"]]
     D_total: Float[np.ndarray, " sequence"]
@@ -65,6 +67,8 @@ class Nearest(Numbers):
     bases: str
     substitutions: str
     sequences: int
+    failing_rows: str
+    total_passes: int
     updates: int
     batch: int
     rate: str
@@ -81,6 +85,12 @@ class Nearest(Numbers):
         carried = {rung: values[..., SHOWN].sum(-1).mean(-1) for rung, values in self.control_gates.items()}
         gates = Ladder(self.gates[..., SHOWN].sum(-1).mean(-1), {rung: carried[rung] for rung in RUNGS})
         return drawn | {"columns and clusters": (gates, carried[START])}
+
+    @property
+    def clusters_at_start(self) -> bool:
+        """Say whether clusters carried as much before the fine-tuning as after it."""
+        cluster = GATES.index("cluster")
+        return bool(self.control_gates[START][..., cluster].mean((1, 2)).min() > self.gates[..., cluster].mean())
 
     def rise(self, measure: str) -> float:
         """Return the rank correlation of a measure with depth."""
@@ -113,7 +123,7 @@ def summarise(record: Record) -> Nearest:
         controls={name: {rung: by_layer(values, 2).mean(1) for rung, values in by_rung(name).items()}
                   for name in BY_LAYER},
         gates=own("gates").mean(0), control_gates={rung: values.mean(1) for rung, values in by_rung("gates").items()},
-        holding=own("gates")[..., :len(PATTERNS)], failing_sums=(own("D_sum") > critical).mean(0),
+        company=measure_company(own("gates")), failing_sums=(own("D_sum") > critical).mean(0),
         control_failing_sums={rung: (values > critical).mean(1) for rung, values in by_rung("D_sum").items()},
         D_total=own("D_total")[:, 0], mean_total=own("mean_total")[:, 0],
         control_D_total={rung: values[..., 0] for rung, values in by_rung("D_total").items()},
@@ -122,7 +132,17 @@ def summarise(record: Record) -> Nearest:
         effect_with_depth=float(spearmanr(effects.ravel(), depth).statistic), critical=critical,
         test=record.values["whole_test_0"], test_right=percent(record["whole_test_0"], 1),
         follow=percent(record["exchanged_deletions_0"]), bases=percent(record["exchanged_bases_0"]),
-        substitutions=percent(record["only_substitutions_0"]), sequences=len(own("D_sum")))
+        substitutions=percent(record["only_substitutions_0"]), sequences=len(own("D_sum")),
+        failing_rows=enumerated(100 * own("first_failing").mean(0), ".0f"),
+        total_passes=int((own("D_total") <= critical).sum()))
+
+
+def measure_company(gates: Float[np.ndarray, "sequence layer head gate"]) -> Interval:
+    """Return the share of maps with a cluster that hold another pattern as well, mean over sequences."""
+    held = gates[..., :len(PATTERNS)] >= CARRIES
+    cluster = held[..., GATES.index("cluster")]
+    others = np.delete(held, GATES.index("cluster"), -1).any(-1)
+    return mean_interval([one[has].mean() for one, has in zip(others, cluster, strict=True)])
 
 
 def _readers(record: Record):

@@ -10,7 +10,7 @@ from analysis.statistics.intervals import Interval, share_interval
 from book.publish import Outcome, claim, not_testable, reproduced
 from book.publish.phrases import enumerated, percent, with_interval
 from book.studies.variant_classifier.depth import FIRST
-from book.studies.variant_classifier.maps import PAPER_WIDTH, measure_mixture
+from book.studies.variant_classifier.maps import PAPER_WIDTH
 from book.studies.variant_classifier.measure import Measured
 
 EPOCHS, BATCH = 2, 4
@@ -117,18 +117,18 @@ def head_of_figure_4_is_open(m: Measured) -> Outcome:
 def clusters_come_with_other_gates(m: Measured) -> Outcome:
     """Head 1 of layer 2 holds clusters, which usually come with other gates."""
     gates, phases, head = m.gates, m.phases, m.gates.heads["clusters"]
-    near, cluster = measure_mixture(m.nearest.holding), m.nearest.carries("cluster")
+    near, cluster = m.nearest.company, m.nearest.carries("cluster")
     fewest = share_interval(int(gates.clustered_sequences.min()), len(m.classes))
     company = [mixture.company for mixture in gates.mixtures]
     return reproduced(
-        f"In the nearest model, a text model fine-tuned on simulated genes, the named head has "
+        "In the nearest model, a text model fine-tuned on simulated genes, the named head has "
         f"{percent(cluster[head.head])} of its attention in clusters, rank {place(cluster, head.head)} of "
-        f"{cluster.size}, and {with_interval(near.company)} of the maps with a cluster hold another gate as well "
-        f"({m.nearest.sequences} sequences counted as independent). Trained from random weights "
-        f"{', '.join(map(with_interval, company))} do, about half. There clusters depend on deletions that shift "
-        f"words: {phases.hold} of the maps hold one in classes whose phase changes, {phases.hold_still} in the "
+        f"{cluster.size}, and {with_interval(near)} of the maps with a cluster hold another gate as well (mean over "
+        f"{m.nearest.sequences} sequences). Its start, before any gene, has clusters as often. Trained from random "
+        f"weights {', '.join(map(with_interval, company))} do, about half. There clusters depend on deletions that "
+        f"shift words: {phases.hold} of the maps hold one in classes whose phase changes, {phases.hold_still} in the "
         "others, and in the controls none.",
-        when=near.company.low > 0.5 and cluster[head.head] > 0.05
+        when=near.low > 0.5 and cluster[head.head] > 0.05 and m.nearest.clusters_at_start
         and gates.control_maps[..., :len(PATTERNS)].max() < 0.05 and fewest.low > 0.05
         and (phases.holding_unchanged < 0.25 * phases.holding_changed).all())
 
