@@ -109,7 +109,7 @@ def head_of_figure_4_is_open(m: Measured) -> Outcome:
         f"{NEAREST}the diagonal carries {percent(near.max())} of a head's attention at most, in the head that the "
         f"paper names {percent(near[head.head], 2)}. Trained from random weights it is {percent(diagonal.max(), 2)} "
         f"at most over three seeds, in the named head {percent(head.carried.max(), 4)}; in no control more than "
-        f"{percent(control.max(), 4)}. No model at hand has an open gate.",
+        f"{percent(control.max(), 4)}. No classifier here has an open gate.",
         when=diagonal.max() < 0.05 and near.max() < 0.2)
 
 
