@@ -30,7 +30,7 @@ def make_sections(measured: Measurement) -> list[Section]:
 def _about(measured: Measurement) -> Section:
     return Section("What it is", "What the configuration and the files say, with the digest of each file.",
                    rows=[{"what": name, "value": value} for name, value in measured.about.items()],
-                   chapters={"reproduce": "Running it yourself"})
+                   chapters={"what-it-reads": "What it reads"})
 
 
 def _not_run(measured: Measurement) -> Section:

@@ -18,7 +18,7 @@ def make_probe(windows: Int[Tensor, "window position"]) -> Callable[[int, nn.Mod
     """Return what :func:`analysis.training.gpt2_mini.train` takes as ``probe`` for a GPT-NeoX.
 
     The kernel of a head follows from its biases alone, and so does what the LayerNorm's bias and the mean input add;
-    the probe keeps these vectors and leaves the kernel to whoever reads the trace.
+    the probe keeps these vectors, from which the kernel can be computed.
 
     Parameters
     ----------

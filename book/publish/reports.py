@@ -8,7 +8,7 @@ from analysis.core.files import write_atomically
 from analysis.models import checkpoints
 from book.publish import execution
 
-MODELS = ("minilm", "gpt2-mini")
+MODELS = ("minilm", "gpt2-mini", "neox-mini")
 TEXTS = 8
 """How many of the bundled passages are read: enough for a page that shows what a report is."""
 MADE = execution.BUILD / "reports"

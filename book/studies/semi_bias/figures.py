@@ -93,6 +93,37 @@ def locality(mass: np.ndarray, uniform: float, control: np.ndarray | None = None
     return fig
 
 
+def endings(tilt: np.ndarray, ladder: Mapping[str, np.ndarray], uniform: float) -> Figure:
+    """Draw every head of every seed, and of the controls: how near position-only attention lies, and the spread.
+
+    Parameters
+    ----------
+    tilt
+        ``(seed, measure, head)``: rank correlation, spread in nats, mass on the nearest keys of T^p and of both.
+    ladder
+        By rung, the same of the controls.
+    uniform
+        The mass under equal weights.
+    """
+    fig, (left, right) = style.new(1, 2, size="wide", sharey=True)
+    rows = {f"seed {seed}": (values.T, "trained") for seed, values in enumerate(tilt)}
+    rows |= {rung: (values.swapaxes(1, 2).reshape(-1, values.shape[1]), rung) for rung, values in ladder.items()}
+    left.axvline(uniform, color=style.COLOURS["uniform"], linestyle="--", label="equal weights")
+    for y, (values, kind) in enumerate(rows.values()):
+        colour = style.COLOURS["trained"] if kind == "trained" else style.RUNGS[kind][0]
+        alone, both = values[:, 2], values[:, 3]
+        left.plot(alone, np.full(len(values), y - 0.15), "o", color=colour, markerfacecolor="none", markersize=4)
+        left.plot(both, np.full(len(values), y + 0.15), "o", color=colour, markersize=4)
+        right.plot(values[:, 1], np.full(len(values), y), "o", color=colour, markersize=4)
+    for label, face in (("$T^p$", "none"), ("$T^p + T^{pp}$", style.COLOURS["ink"])):
+        left.plot([], [], "o", color=style.COLOURS["ink"], markerfacecolor=face, markersize=4, label=label)
+    left.set(xlabel="mass on the nearest 16 keys", yticks=range(len(rows)), yticklabels=list(rows), xlim=(0.2, 1))
+    left.invert_yaxis()
+    right.set(xlabel="spread of $T^p$ over positions, nats", xscale="log")
+    fig.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return style.many_marks(fig)
+
+
 def peaks(distance: np.ndarray) -> Figure:
     """Draw, for every head and query, how far back the largest weight of each position-only attention lies."""
     fig, rows = style.new(3, 1, size="tall", sharex=True)
