@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from analysis.core.checks import check_detached
 from analysis.maps.entropy import entropy_of_scores
 
 NODES = 16  # of Gauss and Legendre on each panel
@@ -54,7 +55,7 @@ def divergence(scores: Rows, visible: Visible | None = None) -> Float[Tensor, "*
     Raises
     ------
     TypeError, ValueError
-        As :func:`attribute_divergence`.
+        As :func:`attribute_divergence`; also if ``scores`` require a gradient, which the integral does not pass on.
 
     Examples
     --------
@@ -65,7 +66,6 @@ def divergence(scores: Rows, visible: Visible | None = None) -> Float[Tensor, "*
     return _divergence(scores.double(), mask).to(scores.dtype)
 
 
-@torch.no_grad()
 def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
     r"""Return the mean attention on the straight path from uniform: :math:`\bar p = \int_0^1 \mathrm{softmax}(ts)\,dt`.
 
@@ -79,7 +79,7 @@ def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
     the mean of a quantity of range ``r`` is there at most ``1.49 r / 2``. So by the theorem on Gauss quadrature of
     analytic functions (Trefethen 2013, theorem 19.3) the mean of such a quantity along the path is right to
     ``1e-14 r``, whatever the scores, before rounding. Panels grow in proportion to ``t``: their number grows like
-    ``L log R``. The weights are computed in float64, and no gradient is kept.
+    ``L log R``. The weights are computed in float64.
 
     Raises
     ------
@@ -94,11 +94,11 @@ def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
     >>> bool((mean[1] - math.log((1 + math.exp(2)) / 2) / 2).abs() < 1e-15)
     True
     """
+    check_detached("scores", scores)
     scores, mask = _check(scores, visible)
     return _path_mean(scores.double(), mask).to(scores.dtype)
 
 
-@torch.no_grad()
 def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Attribution:
     r"""Attribute each row's divergence from uniform over the parts of its score.
 
@@ -125,15 +125,16 @@ def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visib
     Returns
     -------
     Attribution
-        In the dtype of ``parts``; computed in float64, without gradients.
+        In the dtype of ``parts``; computed in float64.
 
     Raises
     ------
     TypeError
         If ``parts`` is no tensor in float32 or float64, or ``visible`` none of bool.
     ValueError
-        If there is no part or no key, an entry is nan or infinite (``visible`` marks masked keys, never minus
-        infinity), the mask does not fit one part, a row may see no key, or where it sees one the sum of the parts or
+        If there is no part or no key, ``parts`` require a gradient, which is not computed, an entry is nan or
+        infinite (``visible`` marks masked keys, never minus infinity), the mask does not fit one part, a row may see no
+        key, or where it sees one the sum of the parts or
         the range of one overflows.
 
     References
@@ -151,6 +152,7 @@ def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visib
     >>> bool(split.parts[0] == split.parts[1]), split.parts[2].item(), split.gap < 1e-14
     (True, 0.0, True)
     """
+    check_detached("parts", parts)
     total, mask = total_score(parts, visible)
     best = total.masked_fill(~mask, -math.inf).argmax(-1, keepdim=True)
     change = _softmax(total, mask) - _path_mean(total, mask)

@@ -295,7 +295,8 @@ def _publish(out: Path, model, data: Data, report: dict, run: loop.Run) -> None:
         (folder / "model.safetensors").write_bytes(content)
         (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
         np.savez_compressed(folder / "trace.npz", loss=run.losses, **run.trace)
-        (folder / "SHA256SUMS").write_text(f"{hashlib.sha256(content).hexdigest()}  model.safetensors\n")
+        sums = f"{hashlib.sha256(content).hexdigest()}  model.safetensors\n"
+        (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")
 
 
 def load(folder: str | Path):

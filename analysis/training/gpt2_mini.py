@@ -279,11 +279,12 @@ def _publish(out: Path, model: nn.Module, tokenizer, card: dict, trace: Mapping[
         tokenizer.save_pretrained(folder)
         np.savez_compressed(folder / "trace.npz", **arrays)
         axes = {key: list(value.shape) for key, value in arrays.items()}
-        (folder / "trace.json").write_text(json.dumps({"card": card, "arrays": axes}, indent=1) + "\n")
+        about = json.dumps({"card": card, "arrays": axes}, indent=1) + "\n"
+        (folder / "trace.json").write_text(about, encoding="utf-8")
         (folder / "README.md").write_text(_CARD.format(**card, description=description), encoding="utf-8")
         files = sorted(folder.iterdir())
         sums = (f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
-        (folder / "SHA256SUMS").write_text("".join(sums))
+        (folder / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
 
 
 _CARD = """---

@@ -17,6 +17,7 @@ from torch.nn.functional import gelu
 
 from analysis.core.axes import Attention, Residual
 from analysis.core.checks import check_fit, check_real
+from analysis.core.precision import without_autocast
 from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights
 from analysis.transformer.activations import LayerActivations, check_keep
 from analysis.transformer.attention import check_input, compute_scores, project, softmax
@@ -48,6 +49,7 @@ ALL_ON = Switches()
 PURE_ATTENTION = Switches(skip=False, mlp=False, layer_norm=False)
 
 
+@without_autocast
 def run_layer(x: Residual, layer: EncoderLayer, *, switches: Switches = ALL_ON, activation: Activation = gelu,
               keep: Bool[Tensor, " position"] | None = None,
               patched_attention: Attention | None = None) -> LayerActivations:
@@ -129,6 +131,7 @@ def _check_patch(patched_attention: Attention, x: Residual, heads: int) -> None:
     check_fit("patched_attention", patched_attention, patched_attention.shape, "x", x)
 
 
+@without_autocast
 def encode_layer(x: Residual, layer: EncoderLayer, switches: Switches = ALL_ON,
                  activation: Activation = gelu) -> Residual:
     """Return the output of `run_layer`, its last activation.
@@ -140,6 +143,7 @@ def encode_layer(x: Residual, layer: EncoderLayer, switches: Switches = ALL_ON,
     return run_layer(x, layer, switches=switches, activation=activation).second
 
 
+@without_autocast
 def encode(x: Residual, layers: Sequence[EncoderLayer], switches: Switches = ALL_ON,
            activation: Activation = gelu) -> list[Residual]:
     """Run all layers and return what each of them read and what the last one wrote: ``len(layers) + 1`` tensors.

@@ -35,7 +35,7 @@ def of_process(pid: int) -> dict | None:
         peak = process.memory_info().rss
         status = Path(f"/proc/{pid}/status")
         if status.exists():  # Linux keeps the highest
-            line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+            line = next(line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM"))
             peak = int(line.split()[1]) * 1024
         wall = time.time() - process.create_time()
     except (OSError, StopIteration, ValueError, psutil.Error):
@@ -77,7 +77,7 @@ def read() -> dict:
 
 def record() -> list[str]:
     """Write the costs of the present runs, which were all on one device; return the chapters that have any."""
-    new = {p.stem: json.loads(p.read_text()) for p in sorted(path("x").parent.glob("*.json"))}
+    new = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(path("x").parent.glob("*.json"))}
     device = {cost.pop("device") for cost in new.values()}.pop() if new else "cpu"
     kind, machine = ("cpu", f"{os.cpu_count()} cores") if device == "cpu" else ("gpu", device)
     kinds = read()

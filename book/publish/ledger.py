@@ -134,7 +134,7 @@ def claims(path: Path = FILE) -> tuple[Claim, ...]:
     if not path.is_file():
         raise BadLedger(f"there is no {path}: run this in a checkout of the book, the package alone has no claims")
     try:
-        rows = yaml.safe_load(path.read_text())
+        rows = yaml.safe_load(path.read_text(encoding="utf-8"))
         ledger = tuple(Claim(**row) for row in rows)
     except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
         raise BadLedger(f"{path} cannot be read as a list of claims: {error}") from None

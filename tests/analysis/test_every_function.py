@@ -225,6 +225,7 @@ CALLS = {
     "transformer.mlp.activation_mask": {"x": X, "mlp": MLP},
     "transformer.mlp.apply_masked_mlp": {"x": X, "mlp": MLP, "mask": draw(POSITIONS, 8)},
     "matrices.singular_values.product_singular_values": {"A": LAYER.W_Q, "B": LAYER.W_K},
+    "matrices.singular_values.triangular_factor": {"W": LAYER.W_Q},
     "matrices.singular_values.augment": {"W": LAYER.W_Q, "b": LAYER.b_Q},
     "matrices.singular_values.effective_rank": {"values": X.abs()},
     "transformer.positional_encodings.toeplitz_defect": {"gram": draw(4, 4)},

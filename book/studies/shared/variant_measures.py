@@ -61,7 +61,7 @@ def open_run(folder: str | Path, backbones: Path | None = None, device: torch.de
         If the data made again do not have the published vocabulary: the card is of another version.
     """
     folder = Path(folder)
-    card = json.loads((folder / "report.json").read_text())
+    card = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     data = dna_classifier.make_data(dna_classifier.Recipe(**card["recipe"]), card["seed"], backbones)
     if load_tokenizer(folder).get_vocab() != data.tokenizer.get_vocab():
         raise ValueError(f"{folder}: the data made again from its report.json ({data.origin}) have another vocabulary "

@@ -61,7 +61,7 @@ def find_run(name: str, seed: int = 0, *, recipe: dna_classifier.Recipe = dna_cl
 
 
 def _expect(place: Path, recipe: dna_classifier.Recipe, seed: int) -> Path:
-    card = json.loads((place / "report.json").read_text())
+    card = json.loads((place / "report.json").read_text(encoding="utf-8"))
     if card["seed"] != seed or dna_classifier.Recipe(**card["recipe"]) != recipe:
         raise ValueError(f"{place} holds seed {card['seed']} of {card['recipe']}, not seed {seed} of {asdict(recipe)}")
     return place

@@ -268,10 +268,13 @@ def test_a_mask_has_no_axis_of_parts(split):
         split(torch.zeros(3, 2, 2), torch.ones(3, 2, 2, dtype=torch.bool))
 
 
-def test_parts_that_ask_for_gradients_get_none():
+def test_parts_that_ask_for_gradients_are_refused():
     parts = draw(2, 3, 4).requires_grad_()
-    assert not attribution.attribute_divergence(parts).parts.requires_grad
-    assert not attribution.path_mean(parts).requires_grad
+    for function, name in ((attribution.attribute_divergence, "parts"), (attribution.path_mean, "scores")):
+        with pytest.raises(ValueError, match=f"{name} requires a gradient, which is not computed here"):
+            function(parts)
+        with torch.no_grad():
+            function(parts)
 
 
 BAD = {
