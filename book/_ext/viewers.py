@@ -23,7 +23,7 @@ from book.publish import experiments, record_script, weights_script
 FOLDER = "play"
 SCRIPTS = {"sentence": ("transformer.js", "sentence.js"), "mixer": ("mixer.js",),
            "atlas": ("atlas.js",)}
-MODELS, RECORDS = ("gpt2-mini",), ("semi-bias-mixer", "atlas-heads")
+MODELS, RECORDS = ("gpt2-mini", "neox-mini"), ("semi-bias-mixer", "atlas-heads")
 DRAWN = "_build/.figures"
 
 

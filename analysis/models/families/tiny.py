@@ -4,7 +4,8 @@ What belongs here: the smallest configuration under which everything that a row 
 not: the comparison (:mod:`analysis.surveys.family_agreement`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -81,6 +82,18 @@ def tiny_configuration(model_type: str, **settings) -> Any:
     return kind(**sizes | own)
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out what the library says of sizes as small as these."""
+    from transformers.utils import logging
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+
+
 def tiny_model(model_type: str, seed: int = 0, **settings) -> torch.nn.Module:
     """Build a tiny model with random weights in float64, none of them zero, with the library's eager attention.
 
@@ -91,8 +104,8 @@ def tiny_model(model_type: str, seed: int = 0, **settings) -> torch.nn.Module:
     """
     import transformers
     auto = getattr(transformers, "SiglipTextModel" if model_type == "siglip_text_model" else "AutoModel")
-    configuration = tiny_configuration(model_type, **settings)
-    with torch.random.fork_rng(devices=[]):
+    with _quiet(), torch.random.fork_rng(devices=[]):
+        configuration = tiny_configuration(model_type, **settings)
         torch.manual_seed(seed)
         model = auto._from_config(configuration, **EAGER) if auto is not transformers.AutoModel else auto.from_config(
             configuration, **EAGER)

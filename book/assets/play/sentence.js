@@ -2,7 +2,10 @@
 Play.viewer("sentence", async root => {
   "use strict";
   const { element, paint, weightColour, scoreColour } = Play, LONGEST = 48, SHOWN = 5;
-  const model = await Play.model("gpt2-mini"), { layers, heads } = model.config;
+  const MODELS = { "gpt2-mini": "gpt2-mini, learned positions", "neox-mini": "neox-mini, rotary positions" };
+  const chosen = Play.recall("sentence").model;
+  let model = await Play.model(Object.hasOwn(MODELS, chosen ?? "") ? chosen : "gpt2-mini");
+  const { layers, heads } = model.config;
   const start = JSON.parse(root.dataset.start), recalled = Play.recall("sentence");
   const SWITCHES = [["b_Q", "b", "Q"], ["b_K", "b", "K"], ["b_V", "b", "V"], ["positions", "positions"],
     ["T^p", "T", null, "p"], ["T^pp", "T", null, "pp"]];
@@ -33,6 +36,18 @@ Play.viewer("sentence", async root => {
   const symbol = ([, letter, low, high]) => [letter, ...(low ? [element("sub", {}, low)] : []), ...(high ? [element("sup", {}, high)] : [])];
   const toggles = SWITCHES.map(one => Play.toggle({ label: symbol(one), checked: !state.off.has(one[0]),
     change: on => { state.off[on ? "delete" : "add"](one[0]); compute(); } }));
+  const modelChoice = Play.choice({ name: "Model", look: "play-buttons", value: model.name,
+    options: Object.entries(MODELS).map(([value, label]) => ({ value, label, shown: [element("span", {}, label)] })),
+    change: async value => {
+      try {
+        model = await Play.model(value);
+        tokens = [];
+        compute();
+      } catch (error) {
+        note.textContent = `${error.message}.`;
+        modelChoice.set(model.name);
+      }
+    } });
   const map = Play.map({ label: "Attention map: rows are queries, columns are keys; arrow keys move", side: 64,
     size: () => tokens.length, cell: () => [state.query, state.key],
     move: (i, j) => { if (i !== state.query || j !== state.key) { state.query = i; state.key = j; show(); } } });
@@ -41,6 +56,7 @@ Play.viewer("sentence", async root => {
   const table = element("table", { class: "play-next" }), { link, set } = Play.permalink("sentence", root);
   root.replaceChildren(
     element("div", { class: "play-top" }, element("label", { for: input.id }, "Type your own sentence"), input, note),
+    modelChoice.whole,
     element("div", { class: "play-two" },
       element("div", {}, map.whole, legend, said, line),
       element("div", {}, element("p", { class: "play-head" }, "The heads: two layers of eight"), headChoice.whole,
@@ -104,7 +120,7 @@ Play.viewer("sentence", async root => {
   function tell() {
     const i = state.query = Math.min(state.query, tokens.length - 1), j = state.key = Math.min(state.key, i);
     const name = k => `\u201c${bare(tokens[k].text)}\u201d`, at = part => cells(part, i, j);
-    said.replaceChildren(element("b", {}, `${name(i)} to ${name(j)}`), `: content ${number(at("content"))} + semi-bias ${number(at("semiBias"))} + constants ${number(at("constants"))} = score ${number(at("scores"))} nats; weight ${at("weights").toFixed(2)}.`);
+    said.replaceChildren(element("b", {}, `${name(i)} to ${name(j)}`), `: content ${number(at("content"))} + semi-bias ${number(at("semiBias"))} + ${model.config.rotary ? "terms with b_K" : "constants"} ${number(at("constants"))} = score ${number(at("scores"))} nats; weight ${at("weights").toFixed(2)}.`);
     words.forEach((word, k) => {
       const weight = k <= i ? cells("weights", i, k) : 0;
       word.style.setProperty("--share", `${Math.round(70 * Math.sqrt(weight))}%`);
@@ -121,7 +137,7 @@ Play.viewer("sentence", async root => {
       return element("tr", {}, element("th", { scope: "row" }, bare(model.tokenizer.decode(id))),
         element("td", { "data-value": before[id] }, percent(before[id])), cell);
     };
-    table.replaceChildren(element("caption", {}, `What gpt2-mini predicts after \u201c${bare(tokens[state.query].text)}\u201d`),
+    table.replaceChildren(element("caption", {}, `What ${model.name} predicts after \u201c${bare(tokens[state.query].text)}\u201d`),
       element("thead", {}, element("tr", {}, ...["next", "whole", "as switched"].map(t => element("th", { scope: "col" }, t)))),
       element("tbody", {}, ...best.map(row)));
     let moved = 0, shifted = 0;
@@ -132,12 +148,14 @@ Play.viewer("sentence", async root => {
     const tiny = x => (x < 1e-9 ? "by nothing" : `by ${x < .001 ? "less than 0.001" : x.toFixed(3)}`);
     effect.textContent = state.off.size ? `Off: ${[...state.off].join(", ")}. The attention weight that changes most changes ${tiny(moved)}, the prediction ${tiny(shifted)} (total variation).`
       : "Nothing is switched off.";
+    if (model.config.rotary) effect.textContent += " With rotary positions the terms with b_K differ from key to key, and count.";
   }
   function show() {
+    toggles.forEach(({ box }, k) => { box.disabled = k > 3 && !!model.config.rotary; });
     tell();
     draw();
     predict();
-    set({ text: state.text, layer: state.layer, head: state.head, query: state.query, key: state.key, part: state.part, off: [...state.off].join(" ") });
+    set({ text: state.text, model: model.name, layer: state.layer, head: state.head, query: state.query, key: state.key, part: state.part, off: [...state.off].join(" ") });
   }
   input.addEventListener("input", () => { state.text = input.value; compute(); });
   root.addEventListener("shown", draw);

@@ -1,5 +1,5 @@
-// A small GPT-2 in plain JavaScript: byte-level BPE, forward pass, each score in four parts. Weights come from
-// book.publish.weights_script in half precision; sums are in double precision.
+// A small GPT-2 or GPT-NeoX in plain JavaScript: byte-level BPE, forward pass, each score in four parts. Weights come
+// from book.publish.weights_script in half precision; sums are in double precision.
 (() => {
   "use strict";
   const SPLIT = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
@@ -72,6 +72,12 @@
     }
     return { y, sigma };
   }
+  // The exact GELU; the error function by Abramowitz and Stegun 7.1.26, to 2e-7.
+  function exactGelu(x) {
+    const z = Math.abs(x) / Math.SQRT2, t = 1 / (1 + .3275911 * z);
+    const tail = t * (.254829592 + t * (-.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))) * Math.exp(-z * z);
+    return x * (x < 0 ? tail / 2 : 1 - tail / 2);
+  }
   const gelu = x => .5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + .044715 * x ** 3)));
   function softmax(row) {
     const top = Math.max(...row), e = row.map(a => Math.exp(a - top)), sum = e.reduce((s, a) => s + a, 0);
@@ -100,21 +106,21 @@
       let x = new Float64Array(n * d), read = [];
       const positions = new Float64Array(n * d);
       for (let i = 0; i < n; i++) for (let k = 0; k < d; k++) {
-        positions[i * d + k] = without.has("positions") ? 0 : w["wpe.weight"][i * d + k];
+        positions[i * d + k] = without.has("positions") || this.config.rotary ? 0 : w["wpe.weight"][i * d + k];
         x[i * d + k] = w["wte.weight"][ids[i] * d + k] + positions[i * d + k];
       }
       for (let layer = 0; layer < layers; layer++) {
         const at = `h.${layer}.`;
         const ln = layerNorm(x, n, d, w[`${at}ln_1.weight`], w[`${at}ln_1.bias`], epsilon);
-        const own = layer ? null : { positions, sigma: ln.sigma };
+        const own = layer || this.config.rotary ? null : { positions, sigma: ln.sigma };
         const { heads, mixed } = this.attend(layer, ln.y, n, without, own);
         read.push(heads);
         const back = linear(mixed, n, w[`${at}attn.c_proj.weight`], w[`${at}attn.c_proj.bias`], d, d);
-        x = x.map((a, k) => a + back[k]);
-        const second = layerNorm(x, n, d, w[`${at}ln_2.weight`], w[`${at}ln_2.bias`], epsilon).y;
-        const inner = linear(second, n, w[`${at}mlp.c_fc.weight`], w[`${at}mlp.c_fc.bias`], d, hidden).map(gelu);
+        const after = x.map((a, k) => a + back[k]);   // with rotary positions the MLP reads what the attention read
+        const second = layerNorm(this.config.rotary ? x : after, n, d, w[`${at}ln_2.weight`], w[`${at}ln_2.bias`], epsilon).y;
+        const inner = linear(second, n, w[`${at}mlp.c_fc.weight`], w[`${at}mlp.c_fc.bias`], d, hidden).map(this.config.rotary ? exactGelu : gelu);
         const outer = linear(inner, n, w[`${at}mlp.c_proj.weight`], w[`${at}mlp.c_proj.bias`], hidden, d);
-        x = x.map((a, k) => a + outer[k]);
+        x = after.map((a, k) => a + outer[k]);
       }
       const last = layerNorm(x, n, d, w["ln_f.weight"], w["ln_f.bias"], epsilon).y;
       return { ids, layers: read, next: position => this.next(last.subarray(position * d, (position + 1) * d)) };
@@ -130,11 +136,13 @@
     attend(layer, x, n, without, own) {
       const { width: d, heads: count } = this.config, c = d / count, root = Math.sqrt(c);
       const [q, k, v] = [0, 1, 2].map(which => this.part(layer, which));
-      const [queries, keys] = [q, k].map(one => linear(x, n, one.W, null, d, d));
+      const turn = rows => this.turn(rows, n, without), repeat = row => Float64Array.from({ length: n * d }, (_, k) => row[k % d]);
+      const [queries, keys] = [q, k].map(one => turn(linear(x, n, one.W, null, d, d)));
       const values = linear(x, n, v.W, without.has("b_V") ? null : v.b, d, d);
       const none = new Float32Array(d), bQ = without.has("b_Q") ? none : q.b, bK = without.has("b_K") ? none : k.b;
+      const [queryBias, keyBias] = [bQ, bK].map(row => turn(repeat(row)));
       const taken = own ? this.positional(layer, own, n, q, k, bQ, without) : null;
-      const mixed = new Float64Array(n * d), heads = [];
+      const mixed = new Float64Array(n * d), heads = [], keysOf = Array.from({ length: n }, (_, j) => j);
       for (let h = 0; h < count; h++) {
         const dot = (a, i, b, j) => {
           let sum = 0;
@@ -142,20 +150,30 @@
           return sum / root;
         };
         const head = { content: [], semiBias: [], constants: [], scores: [], weights: [] };
-        const tilt = Array.from({ length: n }, (_, j) => dot(bQ, 0, keys, j));
         for (let i = 0; i < n; i++) {
-          const less = j => (taken ? taken(h, i, j) : 0), constant = dot(queries, i, bK, 0) + dot(bQ, 0, bK, 0);
-          head.content.push(tilt.map((_, j) => dot(queries, i, keys, j) - (less(j).pp || 0)));
-          head.semiBias.push(tilt.map((s, j) => s - (less(j).p || 0)));
-          head.constants.push(tilt.map(() => constant));
-          head.scores.push(tilt.map((_, j) => head.content[i][j] + head.semiBias[i][j] + constant));
+          const less = j => (taken ? taken(h, i, j) : { p: 0, pp: 0 });
+          head.content.push(keysOf.map(j => dot(queries, i, keys, j) - less(j).pp));
+          head.semiBias.push(keysOf.map(j => dot(queryBias, i, keys, j) - less(j).p));
+          head.constants.push(keysOf.map(j => dot(queries, i, keyBias, j) + dot(queryBias, i, keyBias, j)));
+          head.scores.push(keysOf.map(j => head.content[i][j] + head.semiBias[i][j] + head.constants[i][j]));
           const weights = softmax(head.scores[i].slice(0, i + 1));
-          head.weights.push(tilt.map((_, j) => weights[j] || 0));
+          head.weights.push(keysOf.map(j => weights[j] || 0));
           for (let j = 0; j <= i; j++) for (let m = h * c; m < (h + 1) * c; m++) mixed[i * d + m] += weights[j] * values[j * d + m];
         }
         heads.push(head);
       }
       return { heads, mixed };
+    }
+    // Rotary positions: in each head channel m and its partner m + c/2 are turned by position times base^(-2m/c).
+    turn(rows, n, without) {
+      const { width: d, heads, rotary: base } = this.config, c = d / heads, out = Float64Array.from(rows);
+      if (!base || without.has("positions")) return out;
+      for (let i = 0; i < n; i++) for (let start = i * d; start < (i + 1) * d; start += c) for (let m = 0; m < c / 2; m++) {
+        const angle = i * base ** (-2 * m / c), [a, b] = [rows[start + m], rows[start + m + c / 2]];
+        out[start + m] = a * Math.cos(angle) - b * Math.sin(angle);
+        out[start + m + c / 2] = b * Math.cos(angle) + a * Math.sin(angle);
+      }
+      return out;
     }
     // T^p_j and T^pp_ij of the first layer, its LayerNorm folded in: what the switches take away.
     positional(layer, { positions, sigma }, n, q, k, bQ, without) {

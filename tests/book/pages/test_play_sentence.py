@@ -10,11 +10,13 @@ import pytest
 import torch
 from axe_playwright_python.base import AXE_SCRIPT
 from matplotlib.colors import to_hex
+from transformers import GPTNeoXForCausalLM, PreTrainedTokenizerFast
 
 from analysis.decomposition.score_terms import score_terms, six_terms
 from analysis.models import checkpoints, parameters, pretrained
 from analysis.transformer.attention import compute_scores, project, softmax
 from analysis.transformer.layernorm import layer_norm
+from book._ext import viewers
 from book.publish import weights_script
 from book.studies import intro
 from tests.book.pages import play_pages
@@ -26,8 +28,8 @@ SENTENCES = (
     "for i in range(10):\n    print(i, i ** 2)", "It's what they've said: we'd rather not.", "a a a a a a a a",
     "Gr\u00fc\u00dfe aus K\u00f6ln \U0001f600\u00a0!", "  two  blanks\tand a tab \n\n", "zyx 12345 3.14 __init__",
     "The class attribute is looked up in the dictionary of the class, and then in those of its base classes.")
-RUN = """([text, off]) => {
-  const model = Play.models["gpt2-mini"], ids = model.tokenizer.encode(text);
+RUN = """async ([text, off, name]) => {
+  const model = await Play.model(name || "gpt2-mini"), ids = model.tokenizer.encode(text);
   const out = model.run(ids, new Set(off));
   return { ids, heads: out.layers, next: Array.from(out.next(ids.length - 1)) };
 }"""
@@ -40,7 +42,8 @@ def page_file(tmp_path_factory):
     (folder / "below").mkdir()
     play_pages.write(folder / "below", "sentence", intro.measure().start(), before=play_pages.SPACE)
     for at in (folder, folder / "below"):
-        (at / "play" / "gpt2-mini.js").write_text(weights_script.script("gpt2-mini"), encoding="utf-8")
+        for name in viewers.MODELS:
+            (at / "play" / f"{name}.js").write_text(weights_script.script(name), encoding="utf-8")
     return file
 
 
@@ -120,6 +123,36 @@ def test_scores_parts_and_predictions_are_those_of_python(opened, reference, off
                 assert np.abs(by_part["semiBias"] - parts.semi_bias[:, None].numpy()).max() < TOLERANCE
                 assert np.abs(by_part["content"] - parts.content.numpy()).max() < TOLERANCE
         assert np.abs(np.array(page["next"]) - following.numpy()).max() < TOLERANCE
+
+
+@pytest.mark.parametrize("off", [(), ("b_Q",), ("b_K",), ("b_V",)], ids=lambda off: " ".join(off) or "whole")
+def test_neox_mini_attends_and_predicts_as_in_python(opened, off):
+    folder = weights_script.BUNDLED / "neox-mini"
+    model = GPTNeoXForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval()
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    for layer in model.gpt_neox.layers:
+        by_head = layer.attention.query_key_value.bias.data.view(8, 3, 16)
+        for name in off:
+            by_head[:, ("b_Q", "b_K", "b_V").index(name)] = 0
+    for text in SENTENCES[:3] if off else SENTENCES:
+        page = opened.evaluate(RUN, [text, list(off), "neox-mini"])
+        with torch.no_grad():
+            due = model(torch.tensor([tokenizer.encode(text)]), output_attentions=True)
+        assert page["ids"] == tokenizer.encode(text)
+        for heads, maps in zip(page["heads"], due.attentions, strict=True):
+            scores, logs = np.array([head["scores"] for head in heads]), maps[0].log().numpy()
+            apart = (scores - scores[..., :1]) - (logs - logs[..., :1])  # scores are known up to a row's constant
+            assert np.abs(apart[np.isfinite(apart)]).max() < TOLERANCE
+        assert np.abs(np.array(page["next"]) - due.logits[0, -1].softmax(-1).numpy()).max() < TOLERANCE
+
+
+def test_with_rotary_positions_the_key_bias_counts(fresh):
+    fresh.get_by_label("neox-mini, rotary positions").check(force=True)
+    fresh.locator(".play-next caption", has_text="neox-mini").wait_for()
+    switch(fresh, "bK")
+    assert numbers(fresh)["moved"] > 1e-3
+    assert fresh.locator(".play-toggle", has_text="Tpp").locator("input").is_disabled()
+    assert "model=neox-mini" in fresh.locator(".play-link").get_attribute("href")
 
 
 def numbers(page):
