@@ -10,7 +10,7 @@ from analysis.surveys.records import Experiment, Result
 from analysis.transformer.encoder import Switches, encode_layer
 from book.studies.shared.documents import survey_documents
 
-LONGEST = 48  # tokens of a document
+LONGEST = 32  # tokens of a document
 WAYS = {"all": (Switches(), gelu), "no MLP": (Switches(mlp=False), gelu), "linear MLP": (Switches(linear=True), gelu),
         "z / 2": (Switches(), lambda z: z / 2), "no skip": (Switches(skip=False), gelu),
         "attention alone": (Switches(skip=False, mlp=False, layer_norm=False), gelu)}
@@ -28,7 +28,7 @@ def compute(device: torch.device) -> Result:
         return {"residual": torch.stack(traces, 1).clamp_min(1e-16).log10().numpy(force=True),
                 "hidden": np.stack([_hidden(x, layer) for x, layer in zip(states, layers)])}
 
-    return survey_documents(measure, each_of_controls=2, dtype=torch.float64, device=device)
+    return survey_documents(measure, each_of_controls=1, dtype=torch.float64, device=device)
 
 
 def _hidden(x, layer) -> np.ndarray:

@@ -10,7 +10,7 @@ from analysis.surveys.records import Experiment, Result
 from analysis.transformer.attention import softmax
 from book.studies.shared.documents import survey_documents
 
-LONGEST = 128  # tokens of a document
+LONGEST = 96  # tokens of a document
 FORMS = ("as trained", "content alone", "symmetric part of M", "positive form")
 
 
@@ -24,7 +24,7 @@ def compute(device: torch.device) -> Result:
         by_layer = [measure_layer(x, layer) for x, layer in zip(states, layers)]
         return {name: np.stack([layer[name] for layer in by_layer]) for name in by_layer[0]}
 
-    return survey_documents(measure, each_of_controls=2, device=device)
+    return survey_documents(measure, each_of_controls=1, device=device)
 
 
 def measure_layer(x: torch.Tensor, layer) -> dict[str, np.ndarray]:

@@ -13,6 +13,7 @@ from analysis.models.controls import SEEDS, SHARP, make_controls
 from analysis.plotting.ladder import Ladder
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.surveys.records import Record, Result
+from book.publish import Inputs, live_or_record
 
 LADDER = ("random", SHARP, "random, as large", "permuted")
 CONTROLS = " of controls"  # ends the name of an array that holds the controls
@@ -98,6 +99,37 @@ class DocumentLadder:
         """Return the layers in which the trained interval lies wholly outside the range of a rung's seeds."""
         low, high = self.controls[rung].min(0), self.controls[rung].max(0)
         return np.flatnonzero((self.interval[:, 1] > high) | (self.interval[:, 2] < low)).tolist()
+
+
+@dataclass(frozen=True)
+class Rungs:
+    """The measures of a chapter's ladder by name, and the sentence that says where they come from."""
+
+    source: str
+    measures: Mapping[str, DocumentLadder]
+
+    def __getitem__(self, name: str) -> DocumentLadder:
+        return self.measures[name]
+
+    def ladders(self, *names: str) -> dict[str, Ladder]:
+        """Return the ladders of some measures, to be drawn under their names."""
+        return {name: self.measures[name].ladder for name in names}
+
+
+def load_rungs(name: str, inputs: Inputs, places: Mapping[str, tuple]) -> Rungs:
+    """Read a chapter's ladder from its record.
+
+    Parameters
+    ----------
+    name
+        The experiment.
+    inputs
+        What the chapter is executed with; the ladder is MiniLM's whatever they are.
+    places
+        For each measure its array, and behind it the places along the axes after the layers.
+    """
+    record, source = live_or_record(name, inputs, recompute=False)
+    return Rungs(source, {measure: read_ladder(record, *place) for measure, place in places.items()})
 
 
 def read_ladder(result: Record | Result, name: str, *places: int) -> DocumentLadder:
