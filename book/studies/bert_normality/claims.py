@@ -87,9 +87,10 @@ def sums_are_gaussian(m: Measured) -> Outcome:
         "In the classifier trained from random weights D of the sum is "
         f"{classifier.max():.3f} at most (critical value {small:.3f}): it passes in every layer. In MiniLM it is "
         f"{trained[:-1, 0].min():.2f} or more in all layers but the last, against {critical:.3f}; in the mean over "
-        f"seeds no control, random, as large or permuted, has more than {scaled:.3f}. MiniLM's last layer passes with its gain ({trained[-1, 0]:.3f}) and fails without "
-        f"({plain[-1, 0]:.2f}), and with its padding rows too ({padded[-1, 0]:.3f}, {fails['with']:.0%} of the "
-        "texts). The condition is how far training has moved the coordinates.",
+        f"seeds no control, random, as large or permuted, has more than {scaled:.3f}. MiniLM's last layer passes with "
+        f"its gain ({trained[-1, 0]:.3f}) and fails without ({plain[-1, 0]:.2f}), and with its padding rows too "
+        f"({padded[-1, 0]:.3f}, {fails['with']:.0%} of the texts). The condition is how far training has moved the "
+        "coordinates.",
         when=decided(trained[:-1, 1].min() > critical > scaled and control[:, 2].max() < critical and last
                      and last_padded and classifier.max() < small, trained, plain, control, padded))
 

@@ -70,6 +70,11 @@ class DocumentLadder:
     documents: Float[np.ndarray, "document layer"]
     controls: Mapping[str, Float[np.ndarray, "seed layer"]]
 
+    def __add__(self, other: "DocumentLadder") -> "DocumentLadder":
+        """Return the ladder of the sum of two measures."""
+        return DocumentLadder(self.documents + other.documents,
+                              {rung: values + other.controls[rung] for rung, values in self.controls.items()})
+
     @property
     def interval(self) -> Float[np.ndarray, "layer 3"]:
         """The trained network's mean over documents with Student's interval of them."""
@@ -106,7 +111,7 @@ class Rungs:
     """The measures of a chapter's ladder by name, and the sentence that says where they come from."""
 
     source: str
-    measures: Mapping[str, DocumentLadder]
+    measures: dict[str, DocumentLadder]
 
     def __getitem__(self, name: str) -> DocumentLadder:
         return self.measures[name]
