@@ -10,6 +10,7 @@ from jaxtyping import Float
 from analysis.data.documents import KINDS
 from analysis.maps import gates
 from analysis.statistics.intervals import Interval, mean_interval
+from analysis.surveys.census import PRESENT
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_gates.calibration import INDEPENDENT, MADE, SIZES
@@ -62,6 +63,15 @@ class Calibration:
 
 
 @dataclass(frozen=True)
+class Classifier:
+    """The maps of the classifier of virus variants: shares of them with a pattern, and with two or more."""
+
+    patterned: float
+    composed: float
+    diagonals: float  # the largest share of the attention that a map has on any diagonal
+
+
+@dataclass(frozen=True)
 class CarriedNumbers(Numbers):
     """The numbers of these sections in the page's text."""
 
@@ -97,6 +107,13 @@ def measure_calibration(inputs: Inputs) -> Calibration:
     """Read what the detector sees in maps of known make."""
     record, _ = live_or_record("bert-gates-calibration", inputs)
     return Calibration(*(record.array(name) for name in ("alarms", "present", "shares", "covered", "points")))
+
+
+def measure_classifier(inputs: Inputs) -> Classifier:
+    """Read the gates of every map of the classifier off the record of the case study."""
+    scores = live_or_record("variant-measures", inputs, recompute=False)[0].array("gates")
+    there = scores[..., :len(gates.PATTERNS)] >= PRESENT
+    return Classifier(float(there.any(-1).mean()), float((there.sum(-1) >= 2).mean()), float(scores[..., 1:4].max()))
 
 
 def class_table(carried: Rungs) -> pd.DataFrame:

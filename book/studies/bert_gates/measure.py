@@ -8,10 +8,12 @@ from book.studies.bert_gates.bias_exchange import BiasExchange, BiasNumbers, mea
 from book.studies.bert_gates.carried import (
     Calibration,
     CarriedNumbers,
+    Classifier,
     Removal,
     carried_numbers,
     measure_calibration,
     measure_carried,
+    measure_classifier,
     measure_removal,
 )
 from book.studies.bert_gates.closed_heads import Ablation, AblationNumbers, measure_ablation
@@ -56,6 +58,7 @@ class Measured(Numbers):
     carried: Rungs
     removal: Removal
     calibration: Calibration
+    classifier: Classifier
     carried_numbers: CarriedNumbers
 
 
@@ -82,4 +85,5 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         census=census, gallery=gallery(census, sentence.maps, sentence.cells), census_numbers=census_numbers(census),
         exchange=exchange, exchange_numbers=exchange_numbers, ablation=ablation, ablation_numbers=ablation_numbers,
         rungs=rungs, ladder_numbers=ladder_numbers(rungs), carried=carried, removal=measure_removal(inputs),
-        calibration=calibration, carried_numbers=carried_numbers(carried, calibration))
+        calibration=calibration, classifier=measure_classifier(inputs),
+        carried_numbers=carried_numbers(carried, calibration))
