@@ -15,7 +15,7 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.surveys.records import Experiment, Result
 from analysis.transformer.encoder import run_layer
 
-LONGEST, EACH, SEED = 96, 2, 0  # tokens of a document, and documents of every kind
+LONGEST, EACH, SEED = 64, 1, 0  # tokens of a document, and documents of every kind
 
 
 def compute(device: torch.device) -> Result:

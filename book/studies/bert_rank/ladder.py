@@ -11,9 +11,7 @@ from analysis.transformer.encoder import Switches, encode_layer
 from book.studies.shared.documents import survey_documents
 
 LONGEST = 32  # tokens of a document
-WAYS = {"all": (Switches(), gelu), "no MLP": (Switches(mlp=False), gelu), "linear MLP": (Switches(linear=True), gelu),
-        "z / 2": (Switches(), lambda z: z / 2), "no skip": (Switches(skip=False), gelu),
-        "attention alone": (Switches(skip=False, mlp=False, layer_norm=False), gelu)}
+WAYS = {"all": (Switches(), gelu), "no MLP": (Switches(mlp=False), gelu), "linear MLP": (Switches(linear=True), gelu)}
 HIDDEN = ("mean of GELU", "share below zero", "residual before", "residual after")
 
 

@@ -10,7 +10,7 @@ from analysis.surveys.records import Experiment, Result
 from analysis.transformer.attention import softmax
 from book.studies.shared.documents import survey_documents
 
-LONGEST = 96  # tokens of a document
+LONGEST = 64  # tokens of a document
 FORMS = ("as trained", "content alone", "symmetric part of M", "positive form")
 
 
