@@ -41,6 +41,15 @@ class Removal:
 
 
 @dataclass(frozen=True)
+class RemovalNumbers(Numbers):
+    """The effects on the page, with intervals over documents; and the gates that matter less than random cells."""
+
+    removed_columns: str
+    removed_at_random: str
+    removed_less: str
+
+
+@dataclass(frozen=True)
 class Calibration:
     """What the detector sees in maps of known make: shares of the maps ``(size, kind, pattern)``."""
 
@@ -101,6 +110,14 @@ def measure_removal(inputs: Inputs) -> Removal:
     effect, share = record.array("effect"), record.array("share")
     spans = [{gate: mean_interval(effect[:, k, way]) for k, gate in enumerate(gates.GATES)} for way in (0, 1)]
     return Removal(*spans, {gate: float(share[:, k].mean()) for k, gate in enumerate(gates.GATES)})
+
+
+def removal_numbers(removal: Removal) -> RemovalNumbers:
+    """Write the effect of the columns, and name the gates whose cells matter less than as much at random."""
+    columns, chance = removal.named["directional"], removal.random["directional"]
+    less = [gate for gate in gates.PATTERNS[:5] if removal.named[gate].value < removal.random[gate].value]
+    return RemovalNumbers(f"{columns.value:.2f} ({columns.format()})", f"{chance.value:.2f} ({chance.format()})",
+                          enumerated(less))
 
 
 def measure_calibration(inputs: Inputs) -> Calibration:

@@ -10,11 +10,13 @@ from book.studies.bert_gates.carried import (
     CarriedNumbers,
     Classifier,
     Removal,
+    RemovalNumbers,
     carried_numbers,
     measure_calibration,
     measure_carried,
     measure_classifier,
     measure_removal,
+    removal_numbers,
 )
 from book.studies.bert_gates.closed_heads import Ablation, AblationNumbers, measure_ablation
 from book.studies.bert_gates.controls import LadderNumbers, ladder_numbers, measure_rungs
@@ -57,6 +59,7 @@ class Measured(Numbers):
     ladder_numbers: LadderNumbers
     carried: Rungs
     removal: Removal
+    removal_numbers: RemovalNumbers
     calibration: Calibration
     classifier: Classifier
     carried_numbers: CarriedNumbers
@@ -80,10 +83,12 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     exchange, exchange_numbers = measure_bias_exchange(inputs)
     ablation, ablation_numbers = measure_ablation(inputs, census)
     rungs, carried, calibration = measure_rungs(inputs), measure_carried(inputs), measure_calibration(inputs)
+    removal = measure_removal(inputs)
     return Measured(
         inputs, measure_ideal_gates(), reader=reader, cost=cost, reader_numbers=reader_numbers, sentence=sentence,
         census=census, gallery=gallery(census, sentence.maps, sentence.cells), census_numbers=census_numbers(census),
         exchange=exchange, exchange_numbers=exchange_numbers, ablation=ablation, ablation_numbers=ablation_numbers,
-        rungs=rungs, ladder_numbers=ladder_numbers(rungs), carried=carried, removal=measure_removal(inputs),
+        rungs=rungs, ladder_numbers=ladder_numbers(rungs), carried=carried, removal=removal,
+        removal_numbers=removal_numbers(removal),
         calibration=calibration, classifier=measure_classifier(inputs),
         carried_numbers=carried_numbers(carried, calibration))
