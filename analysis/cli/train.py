@@ -31,6 +31,13 @@ def _gpt2_mini(out: Path, **options) -> dict:
     return gpt2_mini.train(out, probe=semi_bias_probe, report=_Doublings(), **options)
 
 
+def _neox_mini(name: str, out: Path, **options) -> dict:
+    from analysis.surveys.rotary_probe import make_probe
+    from analysis.training import gpt2_mini, neox_mini
+    corpus = gpt2_mini.read_corpus()
+    return neox_mini.train(out, name, probe=make_probe(corpus.windows), corpus=corpus, report=_Doublings(), **options)
+
+
 def _induction(out: Path, **options) -> dict:
     from analysis.surveys.induction_probe import make_probe
     from analysis.training import attention_only
@@ -59,6 +66,12 @@ def _variants(recipe: str, out: Path, *, device: str | None, seed: int = 0, back
 TRAINABLE = {
     "gpt2-mini": Recipe("GPT-2 architecture, 0.7 M parameters, on Python's documentation; minutes on 2 cores",
                         _gpt2_mini),
+    "neox-mini": Recipe("the same with rotary positions, as GPT-NeoX and Pythia are built; minutes on 2 cores",
+                        partial(_neox_mini, "neox-mini")),
+    "neox-mini-partial": Recipe("the same, a quarter of the coordinates rotary; minutes on 2 cores",
+                                partial(_neox_mini, "neox-mini-partial")),
+    "neox-mini-unbiased": Recipe("the same, all coordinates rotary and no bias anywhere; minutes on 2 cores",
+                                 partial(_neox_mini, "neox-mini-unbiased")),
     "induction": Recipe("two attention-only layers, 0.3 M parameters, on repeated random tokens; minutes on 2 cores",
                         _induction),
     "variant-bert-mini": Recipe("BERT classifier of spike genes, 12 layers of width 192; minutes on 2 cores",

@@ -6,6 +6,7 @@ means to a formula, which the formula's own function checks.
 """
 
 from collections.abc import Sequence
+from dataclasses import is_dataclass
 
 import torch
 from torch import Tensor
@@ -14,13 +15,31 @@ FLOATING = (torch.float32, torch.float64)
 WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
+def has_numbers(tensor: Tensor) -> bool:
+    """Say whether the entries of a tensor can be looked at: not on ``meta``, in ``torch.vmap`` or while compiling.
+
+    >>> has_numbers(torch.zeros(2)), has_numbers(torch.zeros(2, device="meta"))
+    (True, False)
+    """
+    if torch.compiler.is_compiling() or tensor.is_meta:
+        return False
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_batchedtensor(tensor):
+            return False
+        tensor = functorch.get_unwrapped(tensor)
+    return True
+
+
 def all_finite(tensor: Tensor) -> bool:
     """Say whether no entry is nan or infinite: by the sum, which needs no memory, and entry by entry only in doubt.
+
+    Where there are no numbers to look at (`has_numbers`) it says yes: a formula passes nan on.
 
     >>> all_finite(torch.tensor([1.0, 2.0])), all_finite(torch.tensor([1.0, float("nan")]))
     (True, False)
     """
-    return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
+    return not has_numbers(tensor) or bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
 
 
 def check_tensor(name: str, tensor: object) -> None:
@@ -34,6 +53,23 @@ def check_tensor(name: str, tensor: object) -> None:
         raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
     if tensor.is_complex():
         raise ValueError(f"{name} must hold real numbers, got {tensor.dtype}")
+
+
+def check_detached(name: str, value: object) -> None:
+    """Refuse a tensor, or what holds one, through which a gradient is asked for, where the function computes none.
+
+    >>> check_detached("rows", torch.zeros(2, requires_grad=True))
+    Traceback (most recent call last):
+    ValueError: rows requires a gradient, which is not computed here: give rows.detach(), or use torch.no_grad()
+    """
+    if is_dataclass(value):
+        value = list(vars(value).values())
+    if isinstance(value, list | tuple):
+        for part in value:
+            check_detached(name, part)
+    elif isinstance(value, Tensor) and value.requires_grad and torch.is_grad_enabled():
+        raise ValueError(f"{name} requires a gradient, which is not computed here: give {name}.detach(), or use "
+                         "torch.no_grad()")
 
 
 def check_fit(name: str, tensor: object, shape: Sequence[int], what: str, like: Tensor) -> None:

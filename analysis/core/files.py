@@ -48,6 +48,27 @@ def write_json(path: str | Path, value: object) -> None:
     write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
+def read_json_object(path: str | Path) -> dict:
+    """Read a file that must hold one JSON object, from whomever it comes.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it is no text, no JSON, nested too deeply, or holds something else.
+    """
+    try:
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text in UTF-8: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {type(value).__name__}")
+    return value
+
+
 def make_writable(folder: str | Path) -> Path:
     """Make the folder and try to write into it, so that a refusal comes before any computing.
 

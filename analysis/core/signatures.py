@@ -21,7 +21,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from analysis.core.checks import FLOATING, WHOLE, check_finite, check_fit, check_floating, check_mask, check_tokens
+from analysis.core import checks
+from analysis.core.checks import check_finite, check_fit, check_floating, check_mask, check_tokens
+from analysis.core.precision import without_autocast
 
 
 class _Kind(typing.NamedTuple):
@@ -31,7 +33,7 @@ class _Kind(typing.NamedTuple):
     check: Callable[..., None]
 
 
-_KINDS = {"float32": _Kind(FLOATING, check_floating), "int64": _Kind(WHOLE, check_tokens),
+_KINDS = {"float32": _Kind(checks.FLOATING, check_floating), "int64": _Kind(checks.WHOLE, check_tokens),
           "bool": _Kind((torch.bool,), check_mask)}
 _FLOATS = _KINDS["float32"]
 _ABSENT = object()
@@ -94,7 +96,7 @@ _promise = _Promise()
 
 
 def checked(function: Callable | None = None, /, *, finite: bool | str | Sequence[str] = False,
-            mixed: bool = False) -> Callable:
+            mixed: bool = False, gradient: bool = True) -> Callable:
     """Make a function refuse, before it computes, what does not have the form that its annotations give its tensors.
 
     They are read once, here. Refused is what is no tensor, or complex; what is annotated ``Float`` and is not in
@@ -106,6 +108,9 @@ def checked(function: Callable | None = None, /, *, finite: bool | str | Sequenc
     While a checked function runs, the checked functions that it calls do not check again, unless they refuse nan and
     infinity and it did not. One that takes a callable vouches for nothing that this is called with.
 
+    A checked function computes in the dtype of its tensors, also under ``torch.autocast``. Where there are no numbers
+    to look at (on ``meta``, in ``torch.vmap``) only shapes are checked, and while ``torch.compile`` traces nothing is.
+
     Parameters
     ----------
     function
@@ -115,6 +120,9 @@ def checked(function: Callable | None = None, /, *, finite: bool | str | Sequenc
         would hide them; a formula passes them on.
     mixed
         Whether the floating arguments may differ in their dtype, as where each is ranked, or all become float64.
+    gradient
+        Whether a gradient passes through the function. If not, a tensor that requires one is refused: the result would
+        be cut off from it without a word.
 
     Raises
     ------
@@ -132,7 +140,7 @@ def checked(function: Callable | None = None, /, *, finite: bool | str | Sequenc
     ValueError: gain must be (3,) in torch.float32 on cpu to fit rows, got (1,) in torch.float32 on cpu
     """
     if function is None:
-        return functools.partial(checked, finite=finite, mixed=mixed)
+        return functools.partial(checked, finite=finite, mixed=mixed, gradient=gradient)
     parameters = inspect.signature(function).parameters.values()
     rules = [replace(rule, mixed=mixed) for rule in _read(function.__qualname__, parameters, finite)]
     floats = [rule for rule in rules if rule.kind is _FLOATS and rule.owner is None]
@@ -141,8 +149,14 @@ def checked(function: Callable | None = None, /, *, finite: bool | str | Sequenc
     if any(typing.get_origin(arm) is collections.abc.Callable for each in parameters for arm in _arms(each.annotation)):
         promise = 0
 
+    exactly = without_autocast(function)
+
     @functools.wraps(function)
     def call(*args, **kwargs):
+        if torch.compiler.is_compiling():
+            return function(*args, **kwargs)
+        if not gradient and torch.is_grad_enabled():
+            _refuse_gradient(rules, args, kwargs)
         outer = _promise.level
         if outer < demand:
             _hold(rules, args, kwargs)
@@ -150,11 +164,16 @@ def checked(function: Callable | None = None, /, *, finite: bool | str | Sequenc
             return function(*args, **kwargs)
         _promise.level = promise
         try:
-            return function(*args, **kwargs)
+            return exactly(*args, **kwargs)
         finally:
             _promise.level = outer
 
     return call
+
+
+def _refuse_gradient(rules: Sequence[_Rule], args: tuple, kwargs: dict) -> None:
+    for rule in rules:
+        checks.check_detached(rule.name, rule.argument(args, kwargs))
 
 
 def _hold(rules: Sequence[_Rule], args: tuple, kwargs: dict) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from analysis.core.axes import Residual
 from analysis.core.checks import check_fit, check_floating, check_real, check_tensor
+from analysis.core.precision import without_autocast
 from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import check_input, project
 
@@ -84,6 +85,7 @@ def split_blocks(matrix: Bordered) -> Blocks:
     return Blocks(matrix[:, :-1, :-1], matrix[:, -1, :-1], matrix[:, :-1, -1], matrix[:, -1, -1])
 
 
+@without_autocast
 def move_origin(weights: AttentionWeights, origin: Float[Tensor, " model"]) -> AttentionWeights:
     r"""Return the layer that reads ``x - origin`` as this one reads ``x``: ``b`` becomes ``b + origin W``.
 
@@ -110,6 +112,7 @@ def move_origin(weights: AttentionWeights, origin: Float[Tensor, " model"]) -> A
     return replace(weights, **biases)
 
 
+@without_autocast
 def score_parts(x: Residual, weights: AttentionWeights, origin: Float[Tensor, " model"] | None = None, *,
                 queries: Float[Tensor, "*batch query model"] | None = None) -> Float[Tensor, "part ..."]:
     r"""Return the parts of the scores in the order of :data:`PARTS`; they sum to ``attention.compute_scores``.

@@ -48,18 +48,18 @@ def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks:
     check_blocks("x", x.shape[-1], blocks)
     total = torch.zeros(blocks, blocks, dtype=x.dtype, device=x.device)
     for row in x:
-        jacobian = torch.func.jacrev(function)(row).detach()
+        jacobian = torch.func.jacrev(function)(row)
         if jacobian.shape != (x.shape[-1],) * 2:
             raise ValueError(f"function must return a row of {x.shape[-1]} numbers, got shape "
                              f"{tuple(jacobian.shape[:-1])}")
         parts = rearrange(jacobian, "(to a) (source b) -> to source a b", to=blocks, source=blocks)
-        total += parts.square().sum((-1, -2))
+        total = total + parts.square().sum((-1, -2))
     if not total.isfinite().all():
         raise ValueError(f"function has derivatives on x, or squares of them, that are not finite in {x.dtype}")
     return total / len(x)
 
 
-@checked(finite=True)
+@checked(finite=True, gradient=False)
 def off_diagonal_share(coupling: Float[Tensor, "block block"]) -> float:
     """Return the share of a coupling that crosses from one block to another: 0 apart, ``1 - 1/blocks`` fully mixed.
 
@@ -114,7 +114,7 @@ def interaction(function: Function, a: Float[Tensor, "sample model"], b: Float[T
     return taking() - taking(i) - taking(j) + taking(i, j)
 
 
-@checked(finite=True)
+@checked(finite=True, gradient=False)
 def additive_share(function: Function, rows: Float[Tensor, "sample model"], blocks: int,
                    generator: torch.Generator) -> float:
     r"""Estimate how much of a function's variance a sum of functions of single blocks can explain at best.

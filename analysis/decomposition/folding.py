@@ -14,6 +14,7 @@ from torch import Tensor
 
 from analysis.core.axes import Attention, Residual
 from analysis.core.checks import check_floating
+from analysis.core.precision import without_autocast
 from analysis.core.weights import AttentionWeights, LayerNormWeights
 from analysis.decomposition.qk_ov import ov_matrix, update_bias
 from analysis.transformer.layernorm import centre
@@ -105,6 +106,7 @@ def fold_values(weights: AttentionWeights) -> OvCircuit:
     return OvCircuit(ov_matrix(weights), update_bias(weights))
 
 
+@without_autocast
 def apply_folded(attention: Attention, x: Residual, circuit: OvCircuit) -> Residual:
     r"""Weight the inputs, not the values: ``sum_h (A_h x) W_VO_h + b_VO``.
 
@@ -146,6 +148,7 @@ def apply_folded(attention: Attention, x: Residual, circuit: OvCircuit) -> Resid
     return einsum(mixtures, circuit.W_VO, "... head query model, head model out -> ... query out") + circuit.b_VO
 
 
+@without_autocast
 def missing_bias(attention: Attention, weights: AttentionWeights) -> Residual:
     r"""Return what folding gets wrong where rows sum to ``r != 1``: ``sum_h (r_hi - 1) b_V_h W_O_h`` at each query.
 

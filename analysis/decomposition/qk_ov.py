@@ -16,6 +16,7 @@ from torch import Tensor
 
 from analysis.core.axes import Attention, Residual, Scores
 from analysis.core.checks import check_fit, check_real, check_tensor
+from analysis.core.precision import without_autocast
 from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import Attended, check_input, mask_future, softmax
 from analysis.transformer.positional_encodings import rotation
@@ -55,6 +56,7 @@ def update_bias(weights: AttentionWeights) -> Float[Tensor, " model"]:
     return weights.b_O + einsum(weights.b_V, weights.W_O, "head channel, head channel model -> model")
 
 
+@without_autocast
 def patterns(x: Residual, weights: AttentionWeights) -> Patterns:
     r"""Compute what each query looks for, in the coordinates of the stream.
 
@@ -72,6 +74,7 @@ def patterns(x: Residual, weights: AttentionWeights) -> Patterns:
                   "... head query channel, head model channel -> ... head query model")
 
 
+@without_autocast
 def messages(x: Residual, weights: AttentionWeights) -> Messages:
     """Compute what each key delivers in each head: ``M_h = x W^M_h``, without biases. Ledger P-10."""
     check_input(x, weights)
@@ -79,6 +82,7 @@ def messages(x: Residual, weights: AttentionWeights) -> Messages:
     return einsum(values, weights.W_O, "... head key channel, head channel model -> ... head key model")
 
 
+@without_autocast
 def match(patterns: Patterns, x: Residual, channel: int, *, causal: bool = False) -> Scores:
     r"""Score every key against every pattern: ``P_h x^T / sqrt(channel)``.
 
@@ -105,6 +109,7 @@ def match(patterns: Patterns, x: Residual, channel: int, *, causal: bool = False
     return mask_future(scores) if causal else scores
 
 
+@without_autocast
 def deliver(attention: Attention, messages: Messages) -> Float[Tensor, "*batch head query model"]:
     r"""Sum each head's messages, weighted by how much the query attends to each key. Linear in each argument alone.
 
@@ -138,6 +143,7 @@ def _check_alike(**tensors: Tensor) -> None:
                          f"{' and '.join(map(str, dtypes.values()))}")
 
 
+@without_autocast
 def attend_by_patterns(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> Attended:
     """Run a layer as patterns and messages; equal to ``attention.attend`` except for row constants of the scores.
 
@@ -152,6 +158,7 @@ def attend_by_patterns(x: Residual, weights: AttentionWeights, *, causal: bool =
     return Attended(scores, attention, updates, updates.sum(-3) + update_bias(weights))
 
 
+@without_autocast
 def change_gauge(weights: AttentionWeights, G: Float[Tensor, "head channel other"] | None = None,
                  H: Float[Tensor, "head channel other"] | None = None) -> AttentionWeights:
     r"""Rewrite the factors so that no output changes: other queries, keys and values, the same layer.

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.axes import Residual, Scores
+from analysis.core.checks import all_finite
 from analysis.core.signatures import checked
 from analysis.core.weights import AttentionWeights, LayerNormWeights
 from analysis.decomposition.folding import fold_layer_norm
@@ -127,7 +128,7 @@ def semi_bias(y: Float[Tensor, "*batch key model"], weights: AttentionWeights) -
     tensor([[3., 6.]])
     """
     result = (y @ key_direction(weights).mT).mT  # in this order: twice as fast on a vocabulary as the other
-    if not torch.isfinite(result).all():  # nan and inf spread, so the small result tells of the large input
+    if not all_finite(result):  # nan and inf spread, so the small result tells of the large input
         raise ValueError("y holds entries that are not finite (nan or inf), or too large for its dtype")
     return result
 

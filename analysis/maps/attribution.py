@@ -2,21 +2,20 @@ r"""How much of a row's attention each part of its score explains: the distance 
 
 Turn the scores up from 0 to 1: ``p_t = softmax(t s)`` goes straight from uniform attention to the head's own. On the
 way the divergence from uniform grows by what the parts of the score do at each ``t``, and these increments add up.
-What belongs here: the split, the mean attention on the path, other splits to compare it with. What does not: which
-parts a score has (:mod:`analysis.decomposition.score_terms`, :mod:`analysis.decomposition.bilinear_form`), entropies
-and inverse temperatures (:mod:`analysis.maps.entropy`).
+What belongs here: the split and the mean attention on the path. What does not: other splits to compare it with
+(:mod:`analysis.maps.shapley`), which parts a score has (:mod:`analysis.decomposition.score_terms`,
+:mod:`analysis.decomposition.bilinear_form`), entropies and inverse temperatures (:mod:`analysis.maps.entropy`).
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from analysis.core.checks import check_detached
 from analysis.maps.entropy import entropy_of_scores
 
 NODES = 16  # of Gauss and Legendre on each panel
@@ -56,7 +55,7 @@ def divergence(scores: Rows, visible: Visible | None = None) -> Float[Tensor, "*
     Raises
     ------
     TypeError, ValueError
-        As :func:`attribute_divergence`.
+        As :func:`attribute_divergence`; also if ``scores`` require a gradient, which the integral does not pass on.
 
     Examples
     --------
@@ -67,7 +66,6 @@ def divergence(scores: Rows, visible: Visible | None = None) -> Float[Tensor, "*
     return _divergence(scores.double(), mask).to(scores.dtype)
 
 
-@torch.no_grad()
 def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
     r"""Return the mean attention on the straight path from uniform: :math:`\bar p = \int_0^1 \mathrm{softmax}(ts)\,dt`.
 
@@ -81,7 +79,7 @@ def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
     the mean of a quantity of range ``r`` is there at most ``1.49 r / 2``. So by the theorem on Gauss quadrature of
     analytic functions (Trefethen 2013, theorem 19.3) the mean of such a quantity along the path is right to
     ``1e-14 r``, whatever the scores, before rounding. Panels grow in proportion to ``t``: their number grows like
-    ``L log R``. The weights are computed in float64, and no gradient is kept.
+    ``L log R``. The weights are computed in float64.
 
     Raises
     ------
@@ -96,11 +94,11 @@ def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
     >>> bool((mean[1] - math.log((1 + math.exp(2)) / 2) / 2).abs() < 1e-15)
     True
     """
+    check_detached("scores", scores)
     scores, mask = _check(scores, visible)
     return _path_mean(scores.double(), mask).to(scores.dtype)
 
 
-@torch.no_grad()
 def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Attribution:
     r"""Attribute each row's divergence from uniform over the parts of its score.
 
@@ -127,15 +125,16 @@ def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visib
     Returns
     -------
     Attribution
-        In the dtype of ``parts``; computed in float64, without gradients.
+        In the dtype of ``parts``; computed in float64.
 
     Raises
     ------
     TypeError
         If ``parts`` is no tensor in float32 or float64, or ``visible`` none of bool.
     ValueError
-        If there is no part or no key, an entry is nan or infinite (``visible`` marks masked keys, never minus
-        infinity), the mask does not fit one part, a row may see no key, or where it sees one the sum of the parts or
+        If there is no part or no key, ``parts`` require a gradient, which is not computed, an entry is nan or
+        infinite (``visible`` marks masked keys, never minus infinity), the mask does not fit one part, a row may see no
+        key, or where it sees one the sum of the parts or
         the range of one overflows.
 
     References
@@ -153,7 +152,8 @@ def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visib
     >>> bool(split.parts[0] == split.parts[1]), split.parts[2].item(), split.gap < 1e-14
     (True, 0.0, True)
     """
-    total, mask = _total(parts, visible)
+    check_detached("parts", parts)
+    total, mask = total_score(parts, visible)
     best = total.masked_fill(~mask, -math.inf).argmax(-1, keepdim=True)
     change = _softmax(total, mask) - _path_mean(total, mask)
     rows = []
@@ -179,58 +179,34 @@ def attribution_density(parts: Float[Tensor, "part ..."], t: float,
     """
     if not 0 <= t <= 1:
         raise ValueError(f"t must lie between 0 and 1, got {t}")
-    total, mask = _total(parts, visible)
+    total, mask = total_score(parts, visible)
     p = _softmax(t * total, mask)
     weight = p * (total - (p * total).sum(-1, keepdim=True))
     return torch.stack([t * (weight * part.double()).sum(-1) for part in parts]).to(parts.dtype)
 
 
-def drop_one(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Float[Tensor, "part ..."]:
-    """Return by how much the divergence falls when one part is taken out of the score. Need not sum to the whole.
+def total_score(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None,
+                ) -> tuple[Rows, Bool[Tensor, "*batch key"]]:
+    """Check parts and mask; return the scores in float64, 0 where a row may not look, and the mask in their shape.
 
-    >>> s = torch.tensor([[0.0, 3.0]])
-    >>> bool((drop_one(torch.stack([s, s])).sum(0) < divergence(2 * s)).all())
-    True
+    In float32 a sum depends on its order: 1e8 + 2 - 1e8 is 0. Raises as :func:`attribute_divergence`.
+
+    >>> scores, mask = total_score(torch.tensor([[[1e8, 0.0]], [[2.0, 0.0]], [[-1e8, 0.0]]]))
+    >>> scores.tolist(), mask.tolist()
+    ([[2.0, 0.0]], [[True, True]])
     """
-    total, mask = _total(parts, visible)
-    whole = _divergence(total, mask)
-    falls = [whole - divergence((total - part).masked_fill(~mask, 0), mask) for part in parts]
-    return torch.stack(falls).to(parts.dtype)
-
-
-def in_order(parts: Float[Tensor, "part *batch key"], order: Sequence[int],
-             visible: Visible | None = None) -> Float[Tensor, "part ..."]:
-    """Return by how much the divergence grows when the parts come in one after another. Sums; depends on the order.
-
-    >>> s = torch.tensor([[0.0, 3.0]])
-    >>> [round(x, 2) for x in in_order(torch.stack([s, s]), (1, 0)).flatten().tolist()]
-    [0.17, 0.5]
-    """
-    _, mask = _total(parts, visible)
-    if sorted(order) != list(range(len(parts))):
-        raise ValueError(f"order must name each of the {len(parts)} parts once, got {list(order)}")
-    gains, before, so_far = [torch.empty(0)] * len(parts), 0.0, torch.zeros_like(parts[0], dtype=torch.float64)
-    for k in order:
-        so_far = (so_far + parts[k]).masked_fill(~mask, 0)
-        now = divergence(so_far, mask)
-        gains[k], before = now - before, now
-    return torch.stack(gains).to(parts.dtype)
-
-
-def shapley(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Float[Tensor, "part ..."]:
-    """Return the mean of :func:`in_order` over all orders: sums, treats parts alike, depends on how others are cut.
-
-    Refuses more than six parts, which have too many orders.
-
-    >>> s = torch.tensor([[0.0, 3.0]])
-    >>> bool((shapley(torch.stack([s, s])).diff(dim=0).abs() < 1e-6).all())
-    True
-    """
-    _total(parts, visible)
-    if len(parts) > 6:
-        raise ValueError(f"parts must be at most 6 (720 orders), got {len(parts)}")
-    orders, wide = list(permutations(range(len(parts)))), parts.double()
-    return torch.stack([in_order(wide, order, visible) for order in orders]).mean(0).to(parts.dtype)
+    if not isinstance(parts, Tensor):
+        raise TypeError(f"parts must be a tensor (torch.stack makes one of a list), got {type(parts).__name__}")
+    if parts.ndim < 2 or len(parts) == 0:
+        raise ValueError(f"parts must be (part, ..., key) with at least one part, got {tuple(parts.shape)}")
+    _check(parts, None, "parts")
+    _, mask = _check(parts[0], visible)
+    total = parts.double().sum(0)
+    mask = mask.expand(total.shape)
+    total = total.masked_fill(~mask, 0)
+    if not torch.isfinite(total).all():
+        raise ValueError("parts add up to scores that are not finite: they are too large for float64")
+    return total, mask
 
 
 def path_nodes(reach: float, keys: int) -> tuple[np.ndarray, np.ndarray]:
@@ -308,22 +284,3 @@ def _check(scores: Tensor, visible: Tensor | None, name: str = "scores") -> tupl
     if not visible.any(-1).all():
         raise ValueError("visible leaves a row without any key")
     return scores, visible
-
-
-def _total(parts: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Check parts and mask; return the scores in float64, 0 where a row may not look, and the mask in their shape.
-
-    In float32 a sum depends on its order: 1e8 + 2 - 1e8 is 0.
-    """
-    if not isinstance(parts, Tensor):
-        raise TypeError(f"parts must be a tensor (torch.stack makes one of a list), got {type(parts).__name__}")
-    if parts.ndim < 2 or len(parts) == 0:
-        raise ValueError(f"parts must be (part, ..., key) with at least one part, got {tuple(parts.shape)}")
-    _check(parts, None, "parts")
-    _, mask = _check(parts[0], visible)
-    total = parts.double().sum(0)
-    mask = mask.expand(total.shape)
-    total = total.masked_fill(~mask, 0)
-    if not torch.isfinite(total).all():
-        raise ValueError("parts add up to scores that are not finite: they are too large for float64")
-    return total, mask

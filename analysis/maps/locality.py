@@ -171,7 +171,7 @@ def _distance(attention: Tensor) -> Int[Tensor, "query key"]:
     return query[:, None] - torch.arange(keys, device=attention.device)
 
 
-@checked(finite=True)
+@checked(finite=True, gradient=False)
 def position_share(states: Float[Tensor, "text position model"]) -> float:
     """Return how much of the variance of a stream is explained by the position alone.
 

@@ -174,6 +174,7 @@ def amplifications(states: Float[Tensor, "state position model"], layers: Sequen
         for x, layer in zip(states, layers, strict=False)]) for name in MAPS])
 
 
+@checked(finite=True, gradient=False)
 def isotropic_cone_positions(W: Factor, samples: int, rng: np.random.Generator) -> Float[Tensor, "head sample"]:
     """Draw cone positions of directions that are uniform on the sphere: what chance puts into the cone.
 

@@ -32,7 +32,7 @@ class NumericalRank:
     dropped: float
 
 
-@checked(finite=True)
+@checked(finite=True, gradient=False)
 def numerical_rank(x: Float[Tensor, "row column"], cutoff: float | None = None) -> NumericalRank:
     """Count the singular values above ``cutoff`` times the largest.
 
@@ -66,7 +66,7 @@ def numerical_rank(x: Float[Tensor, "row column"], cutoff: float | None = None) 
     return NumericalRank(rank, cutoff, float(s[rank - 1]), float(s[rank]) if rank < len(s) else 0.0)
 
 
-@checked(finite=True)
+@checked(finite=True, gradient=False)
 def distance_of_ones(x: Float[Tensor, "row column"], cutoff: float | None = None) -> float:
     """Return the sine of the angle between the all-one row and the row space of ``x``: 0 if it lies in it, at most 1.
 
@@ -123,7 +123,7 @@ class NormRanks(NamedTuple):
     with_bias: NumericalRank
 
 
-@checked(finite=True)
+@checked(finite=True, gradient=False)
 def ranks_through_norm(x: Float[Tensor, "row model"], norm: LayerNormWeights) -> NormRanks:
     """Take the rank after each step of a LayerNorm.
 

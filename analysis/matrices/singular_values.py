@@ -66,7 +66,7 @@ def product_singular_values(
     values, error = by_gram(A, B)
     doubtful = ~(error <= accuracy)
     if doubtful.any():
-        values[doubtful] = by_qr(A[doubtful], B[doubtful])
+        values = values.index_put((doubtful,), by_qr(A[doubtful], B[doubtful]))
     return values.reshape(*batch, channel)
 
 
@@ -115,12 +115,22 @@ def _sandwich(L: Tensor, G: Tensor) -> Tensor:
     return torch.from_numpy(left.transpose(0, 2, 1) @ (middle @ left))
 
 
+@checked
+def triangular_factor(W: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any rank column"]:
+    """Return R of ``W = QR``; Q is computed only where a gradient needs it.
+
+    >>> triangular_factor(torch.tensor([[3.0], [4.0]])).abs()
+    tensor([[5.]])
+    """
+    return torch.linalg.qr(W, mode="reduced" if W.requires_grad and torch.is_grad_enabled() else "r").R
+
+
 def by_qr(
     A: Float[Tensor, "matrix row channel"], B: Float[Tensor, "matrix column channel"],
 ) -> Float[Tensor, "matrix channel"]:
     """Return singular values through ``A = Q R``: those of ``R_A R_B^T``, no condition number squared."""
-    R_A = torch.linalg.qr(A.double(), mode="r").R
-    R_B = torch.linalg.qr(B.double(), mode="r").R
+    R_A = triangular_factor(A.double())
+    R_B = triangular_factor(B.double())
     return torch.linalg.svdvals(R_A @ R_B.mT)
 
 

@@ -16,6 +16,7 @@ from analysis.core.axes import Residual, Scores
 from analysis.core.scaling import scale_to_one
 from analysis.core.signatures import checked
 from analysis.core.weights import AttentionWeights
+from analysis.matrices.singular_values import triangular_factor
 from analysis.transformer.attention import compute_scores
 
 Factor = Float[Tensor, "head model channel"]
@@ -67,7 +68,7 @@ def symmetric_signature(W_Q: Factor, W_K: Factor) -> SymmetricSignature:
     ([[-0.5, 0.5]], [0.5])
     """
     W_Q, W_K = W_Q.double(), W_K.double()
-    R = torch.linalg.qr(torch.cat([W_Q, W_K], dim=-1), mode="r").R
+    R = triangular_factor(torch.cat([W_Q, W_K], dim=-1))
     left, right = R.chunk(2, dim=-1)
     M = left @ right.mT
     eigenvalues = torch.linalg.eigvalsh((M + M.mT) / 2)

@@ -41,6 +41,9 @@ KNOWN = {
         licence="modified MIT (OpenAI)", folders=("gpt2", "gpt2-small-attention"), stand_in="gpt2-mini"),
     "gpt2-mini": ModelSpec(
         "GPT-2 architecture, about 0.7 M parameters, trained by this project on Python's documentation", licence="MIT"),
+    "neox-mini": ModelSpec(
+        "GPT-NeoX architecture with rotary positions, about 0.7 M parameters, trained as gpt2-mini", licence="MIT",
+        command="python -m analysis train neox-mini"),
     "minilm": ModelSpec(
         "all-MiniLM-L6-v2, a real BERT: 6 layers, 12 heads, width 384",
         hub="sentence-transformers/all-MiniLM-L6-v2",
@@ -282,7 +285,7 @@ def _read_sums(folder: Path) -> dict[str, str]:
     """Read ``SHA256SUMS`` (as ``sha256sum`` writes it) where a folder has one."""
     path = folder / "SHA256SUMS"
     try:
-        lines = path.read_text().splitlines() if path.is_file() else []
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
         return {name.lstrip("*"): digest for digest, name in (line.split(maxsplit=1) for line in lines if line.strip())}
     except ValueError as error:
         raise Tampered(f"{path} is no list of sums and names: {error}") from None

@@ -1,7 +1,7 @@
 """Plain tensors out of loaded models: their layers, what a layer reads, hidden states and maps.
 
 What belongs here: reading modules of transformers and running them. What does not: reading parameters from files
-without a module (:mod:`analysis.models.parameters`), what a tensor is called (:mod:`analysis.models.families`).
+without a module (:mod:`analysis.models.parameters`), what a tensor is called (:mod:`analysis.models.configuration`).
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights
 from analysis.models import layers
-from analysis.models.families import ModelConfig, Shapes, read_config
+from analysis.models.configuration import ModelConfig, Shapes, read_config
 
 
 def config_of(model: torch.nn.Module) -> ModelConfig:
@@ -22,7 +22,7 @@ def config_of(model: torch.nn.Module) -> ModelConfig:
     Raises
     ------
     ValueError
-        If the module is no model, or of a family that is not read; as `families.read_config`.
+        If the module is no model, or of a family that is not read; as `configuration.read_config`.
     """
     name = type(model).__name__
     if not hasattr(getattr(model, "config", None), "to_dict"):
@@ -188,7 +188,7 @@ def count_parameters(layers: int, heads: int, model: int) -> int:
     Parameters
     ----------
     layers, heads, model
-        The published sizes L, A and H; the perceptrons are ``4 * model`` wide.
+        The published sizes L, A and H; the MLPs are ``4 * model`` wide.
 
     Notes
     -----

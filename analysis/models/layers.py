@@ -1,7 +1,7 @@
 """Layers made of tensors by name, wherever these come from: a file, or a module that is loaded.
 
-What belongs here: which tensor becomes which weight, by the table of :mod:`analysis.models.families`. What does not:
-opening files (:mod:`analysis.models.parameters`), modules (:mod:`analysis.models.extraction`).
+What belongs here: which tensor becomes which weight, by the table of :mod:`analysis.models.configuration`. What does
+not: opening files (:mod:`analysis.models.parameters`), modules (:mod:`analysis.models.extraction`).
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights
-from analysis.models.families import ModelConfig, Shapes
+from analysis.models.configuration import ModelConfig, Shapes
 
 Fetch = Callable[[Shapes], list[Tensor]]
 """Returns tensors by name, in this order, each of the shape given."""

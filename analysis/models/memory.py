@@ -23,7 +23,7 @@ def available_memory(device: torch.device | str = "cpu") -> int | None:
 
 def _of_system() -> int | None:
     try:
-        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines())
         return int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         pass
@@ -35,7 +35,8 @@ def _of_system() -> int | None:
 
 def _of_container() -> int | None:
     try:
-        return int((GROUPS / "memory.max").read_text()) - int((GROUPS / "memory.current").read_text())
+        most, held = (int((GROUPS / name).read_text(encoding="utf-8")) for name in ("memory.max", "memory.current"))
+        return most - held
     except (OSError, ValueError):  # no container, or one without a limit ("max")
         return None
 

@@ -1,42 +1,25 @@
 """Reading just the tensors that are needed from files, in the shapes of :mod:`analysis.core.weights`.
 
 Partial reads through ``safetensors.safe_open``; ``transformers`` is not imported. What a tensor is called is in
-:mod:`analysis.models.families`, what becomes of it in :mod:`analysis.models.layers`.
+:mod:`analysis.models.configuration`, what becomes of it in :mod:`analysis.models.layers`.
 """
 
-import json
-from pathlib import Path
+from collections.abc import Container
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.checks import all_finite
 from analysis.core.weights import AttentionWeights, LayerNormWeights, MlpWeights
-from analysis.models import families, layers
-from analysis.models.checkpoints import Checkpoint, NotFound, Tampered
-from analysis.models.families import ModelConfig, Shapes, read_config
+from analysis.models import configuration, layers
+from analysis.models.checkpoints import Checkpoint
+from analysis.models.configuration import ModelConfig, Shapes, read_config
+from analysis.models.files import MissingTensor, check_dtype, open_file, raw_config, read_tensor, tensor_files
 from analysis.models.memory import check_memory
 
 
-class MissingTensor(LookupError):
-    """A checkpoint lacks a tensor; the message names it and the files that were searched."""
-
-
-def raw_config(checkpoint: Checkpoint) -> dict:
-    """Return what ``config.json`` holds, which must be a JSON object."""
-    path = checkpoint.folder / "config.json"
-    try:
-        settings = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise NotFound(f"{path} cannot be read as JSON: {error}") from None
-    if not isinstance(settings, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {type(settings).__name__}")
-    return settings
-
-
 def config(checkpoint: Checkpoint) -> ModelConfig:
-    """Return what ``config.json`` says, in one vocabulary for all families; refusals as `families.read_config`."""
+    """Return what ``config.json`` says, in one vocabulary for all families; refusals as `configuration.read_config`."""
     return read_config(raw_config(checkpoint), str(checkpoint.folder / "config.json"), checkpoint.name)
 
 
@@ -49,21 +32,23 @@ def read(checkpoint: Checkpoint, *names: str, dtype: torch.dtype = torch.float32
         If a name is in none of the checkpoint's files.
     Tampered
         If a file is not a whole safetensors file.
+    ValueError
+        If a name is in the files twice, or the tensor is not of floating numbers, or one of them is not finite.
     """
-    tensors: dict[str, Tensor] = {}
-    for path in checkpoint.files():
-        with _open(path) as file:
-            held = set(file.keys())
-            for name in names:
-                full = next((full for full in _spelled(name) if full in held), None)
-                if full is not None and name not in tensors:
-                    tensors[name] = file.get_tensor(full).to(dtype)
-    for name in names:
-        if name not in tensors:
-            raise MissingTensor(f"tensor {name!r} is not in {', '.join(str(p) for p in checkpoint.files())}")
-        if not all_finite(tensors[name]):
-            raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
-    return [tensors[name] for name in names]
+    files = tensor_files(checkpoint)
+    spelled = {name: _spelling(checkpoint, name, files) for name in names}
+    if absent := [name for name in names if spelled[name] is None]:
+        raise MissingTensor(f"tensor {absent[0]!r} is not in {', '.join(str(p) for p in checkpoint.files())}")
+    return [read_tensor(files[spelled[name]], spelled[name], dtype) for name in names]
+
+
+def _spelling(checkpoint: Checkpoint, name: str, names: Container[str]) -> str | None:
+    """Return what the files call a tensor, ``None`` if they do not have it; refuse two spellings of one name."""
+    spelled = [full for full in _spelled(name) if full in names]
+    if len(spelled) > 1:
+        raise ValueError(f"{checkpoint.name} has {' and '.join(map(repr, spelled))}, which are the same tensor: which "
+                         "is meant cannot be told")
+    return spelled[0] if spelled else None
 
 
 def _fetch(checkpoint: Checkpoint, dtype: torch.dtype) -> layers.Fetch:
@@ -83,19 +68,25 @@ def _check_shape(checkpoint: Checkpoint, name: str, shape: tuple[int, ...], actu
 
 def _spelled(name: str) -> list[str]:
     """List what a file may call a tensor: with or without the whole model's prefix, in older words."""
-    older = [name.removesuffix(new) + old for family in families.FAMILIES for new, old in family.older.items()
+    older = [name.removesuffix(new) + old for family in configuration.FAMILIES for new, old in family.older.items()
              if name.endswith(new)]
-    prefixes = dict.fromkeys(prefix for family in families.FAMILIES for prefix in family.prefixes)
+    prefixes = dict.fromkeys(prefix for family in configuration.FAMILIES for prefix in family.prefixes)
     return [prefix + spelling for spelling in (name, *older) for prefix in prefixes]
 
 
-def _headers(checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
-    """Return the shape of every tensor in the files, reading headers only."""
-    shapes = {}
-    for path in checkpoint.files():
-        with _open(path) as file:
-            shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118, no dict
-    return shapes
+def _headers(checkpoint: Checkpoint) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return shape and dtype of every tensor in the files, reading headers only."""
+    headers = {}
+    for path in dict.fromkeys(tensor_files(checkpoint).values()):
+        with open_file(path) as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, it is no dict
+            headers |= {name: (tuple(part.get_shape()), part.get_dtype()) for name, part in slices.items()}
+    return headers
+
+
+def check_tensors(checkpoint: Checkpoint, shapes: Shapes) -> None:
+    """Refuse a checkpoint in which one of these tensors is there, and in another shape or of no floating numbers."""
+    _missing(checkpoint, shapes, _headers(checkpoint))
 
 
 def check_whole(checkpoint: Checkpoint, *, attention_only: bool = False) -> None:
@@ -113,7 +104,7 @@ def check_whole(checkpoint: Checkpoint, *, attention_only: bool = False) -> None
     Tampered
         If a file is truncated.
     ValueError
-        If a tensor has another shape than config.json says.
+        If a tensor has another shape than config.json says, is there twice, or is not of floating numbers.
     """
     headers, settings = _headers(checkpoint), config(checkpoint)
     missing = []
@@ -128,30 +119,23 @@ def check_whole(checkpoint: Checkpoint, *, attention_only: bool = False) -> None
             f"{settings.layers} layers, among them {missing[0]!r}: it can be read from, not run")
 
 
-def _missing(checkpoint: Checkpoint, shapes: Shapes, headers: dict[str, tuple[int, ...]]) -> list[str]:
-    """Return the names that no file has; refuse a shape that is another one."""
+def _missing(checkpoint: Checkpoint, shapes: Shapes, headers: dict[str, tuple[tuple[int, ...], str]]) -> list[str]:
+    """Return the names that no file has; refuse a shape that is another one, and what holds no floating numbers."""
     missing = []
     for name, shape in shapes.items():
-        spelled = next((full for full in _spelled(name) if full in headers), None)
+        spelled = _spelling(checkpoint, name, headers)
         if spelled is None:
             missing.append(name)
         else:
-            _check_shape(checkpoint, name, shape, headers[spelled])
+            _check_shape(checkpoint, name, shape, headers[spelled][0])
+            check_dtype(name, headers[spelled][1], checkpoint.name)
     return missing
-
-
-def _open(path: Path):
-    from safetensors import SafetensorError, safe_open
-    try:
-        return safe_open(path, framework="pt")
-    except (SafetensorError, OSError, ValueError) as error:
-        raise Tampered(f"{path} is not a whole safetensors file: {error}") from None
 
 
 def has(checkpoint: Checkpoint, *names: str) -> bool:
     """Say whether the checkpoint holds all these tensors (headers only are read)."""
-    headers = _headers(checkpoint)
-    return all(any(full in headers for full in _spelled(name)) for name in names)
+    files = tensor_files(checkpoint)
+    return all(_spelling(checkpoint, name, files) is not None for name in names)
 
 
 def has_tokens(checkpoint: Checkpoint) -> bool:

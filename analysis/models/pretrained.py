@@ -7,20 +7,22 @@ from collections.abc import Sequence
 
 import torch
 
+from analysis.core.files import read_json_object
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint, NotFound
-from analysis.models.families import ModelConfig
+from analysis.models.configuration import ModelConfig
 from analysis.models.memory import check_memory
-from analysis.models.parameters import MissingTensor, check_whole, config, has, raw_config
+from analysis.models.module_config import module_config
+from analysis.models.parameters import MissingTensor, check_tensors, check_whole, config, has, raw_config
 
 _AUTO = {"base": "AutoModel", "lm": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM",
          "classifier": "AutoModelForSequenceClassification"}
 IMPLEMENTATIONS = ("eager", "sdpa")
 """Of attention; :mod:`analysis.models.attention_hooks` sets its own. The folder has no say in it."""
-_OURS = ("attn_implementation", "experts_implementation", "auto_map", "dtype", "torch_dtype", "return_dict",
-         "output_attentions", "output_hidden_states", "kernel_config", "reorder_and_upcast_attn")
-"""What a config.json may hold that is for the caller to choose: it is left out. The last is an order of operations for
-float16, with which float64 is refused by the library."""
+
+_OF_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+_UNKNOWN = "\u0378 \U000e0001"
+"""Characters of no language: a tokenizer must be able to read them."""
 
 
 class WrongFamily(ValueError):
@@ -102,7 +104,7 @@ def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str =
     settings = config(checkpoint)
     _check_size(settings, checkpoint.name, dtype, device)
     check_whole(checkpoint, attention_only=control_seed is not None)
-    auto, configuration = getattr(transformers, _AUTO[task]), _configuration(checkpoint)
+    auto, configuration = getattr(transformers, _AUTO[task]), _configuration(checkpoint, settings)
     quiet = transformers.utils.logging
     verbosity = quiet.get_verbosity()
     quiet.set_verbosity_error()
@@ -113,6 +115,7 @@ def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str =
                 torch.manual_seed(control_seed)
                 model = auto.from_config(configuration, attn_implementation=attention, dtype=dtype)
         else:
+            _check_skeleton(checkpoint, auto, configuration)
             model, report = auto.from_pretrained(
                 checkpoint.folder, config=configuration, local_files_only=True, use_safetensors=True,
                 trust_remote_code=False, attn_implementation=attention, dtype=dtype, output_loading_info=True)
@@ -129,14 +132,18 @@ def _check_size(settings: ModelConfig, name: str, dtype: torch.dtype, device: to
         check_memory(settings.parameters * dtype.itemsize, what, device if place != "cpu" else "cpu")
 
 
-def _configuration(checkpoint: Checkpoint):
-    """Make the library's configuration of config.json, without what is not for the folder to choose."""
-    import transformers
+def _configuration(checkpoint: Checkpoint, settings: ModelConfig):
+    """Make the library's configuration of a model that is whole."""
     if (checkpoint.folder / "adapter_config.json").exists():
         raise ValueError(f"{checkpoint.name} is an adapter of another model (adapter_config.json): merge the two first")
-    settings = {key: value for key, value in raw_config(checkpoint).items()
-                if key not in _OURS and not key.startswith("_")}
-    return transformers.CONFIG_MAPPING[settings["model_type"]].from_dict(settings)
+    return module_config(settings, raw_config(checkpoint), str(checkpoint.folder / "config.json"))
+
+
+def _check_skeleton(checkpoint: Checkpoint, auto, configuration) -> None:
+    """Refuse tensors of a task's own head that do not fit it: the model is built without numbers to see its shapes."""
+    with torch.device("meta"):
+        skeleton = auto.from_config(configuration)
+    check_tensors(checkpoint, {name: tuple(tensor.shape) for name, tensor in skeleton.named_parameters()})
 
 
 def _refuse_partial(checkpoint: Checkpoint, report: dict, task: str) -> None:
@@ -148,9 +155,36 @@ def _refuse_partial(checkpoint: Checkpoint, report: dict, task: str) -> None:
 
 
 def tokenizer(checkpoint: Checkpoint):
-    """Load the tokenizer that lies in the model's folder."""
+    """Load the tokenizer that lies in the model's folder.
+
+    Raises
+    ------
+    NotFound
+        If the folder has none.
+    ValueError
+        If its files cannot be read, or give a number to a word for which the model has no row.
+    """
+    settings = config(checkpoint)
+    return read_tokenizer(checkpoint, _configuration(checkpoint, settings), settings.vocab)
+
+
+def read_tokenizer(checkpoint: Checkpoint, configuration, rows: int):
+    """Load the tokenizer of a model with the library's configuration and so many rows of tokens; as `tokenizer`."""
     import transformers
-    if not any((checkpoint.folder / name).exists() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
-        raise NotFound(f"{checkpoint.name} has no tokenizer in {checkpoint.folder}")
-    return transformers.AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True,
-                                                      trust_remote_code=False)
+    folder = checkpoint.folder
+    if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
+        raise NotFound(f"{checkpoint.name} has no tokenizer in {folder}")
+    for name in filter(lambda name: (folder / name).exists(), _OF_TOKENIZERS):
+        read_json_object(folder / name)
+    try:
+        words = transformers.AutoTokenizer.from_pretrained(folder, config=configuration, local_files_only=True,
+                                                           trust_remote_code=False)
+        largest = max(words.get_vocab().values(), default=-1)
+        words(_UNKNOWN, truncation=True)
+        words(_UNKNOWN)  # which leaves it without truncation, as it was
+    except Exception as error:  # of any kind: each tokenizer meets what it cannot read with what comes up
+        raise ValueError(f"the tokenizer in {folder} cannot be read: {' '.join(str(error).split())[:300]}") from error
+    if not 0 <= largest < rows:
+        raise ValueError(f"the tokenizer in {folder} numbers its words up to {largest}, and the model has {rows} "
+                         "rows for them")
+    return words

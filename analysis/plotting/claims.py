@@ -8,7 +8,7 @@ from analysis.plotting import style
 
 
 def verdicts(counts: Mapping[str, Mapping[str, int]], names: Mapping[str, str]) -> Figure:
-    """Draw one bar a document, cut into its verdicts.
+    """Draw one bar per document, cut into its verdicts.
 
     Parameters
     ----------

@@ -25,6 +25,11 @@ class Ladder(NamedTuple):
     trained: np.ndarray
     controls: Mapping[str, Float[np.ndarray, "seed layer"]]
 
+    @property
+    def middle(self) -> Float[np.ndarray, " layer"]:
+        """The trained network's values without their interval."""
+        return self.trained if self.trained.ndim == 1 else self.trained[:, 0]
+
 
 def spread(values: Float[np.ndarray, "seed layer"]) -> Float[np.ndarray, "layer 3"]:
     """Return the mean over seeds with the smallest and the largest.

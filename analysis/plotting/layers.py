@@ -29,7 +29,7 @@ def over_units(values: np.ndarray) -> np.ndarray:
 
 
 def over_seeds(trained: np.ndarray, control: np.ndarray) -> list[Line]:
-    """Make one curve a seed from ``(seed, unit, layer)``, with intervals over units; the control's in its colour."""
+    """Make one curve per seed from ``(seed, unit, layer)``, with intervals over units; the control's in its colour."""
     return [Line(over_units(values), concept, f"{concept}, seed {seed}", style.SEEDS[seed % len(style.SEEDS)])
             for seed, pair in enumerate(zip(control, trained, strict=True))
             for concept, values in zip(("control", "trained"), pair, strict=True)]

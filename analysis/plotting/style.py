@@ -1,4 +1,4 @@
-"""The book's look: one style sheet, named sizes, one colour a concept, two colour maps. Nothing else sets these.
+"""The book's look: one style sheet, named sizes, one colour per concept, two colour maps. Nothing else sets these.
 
 Importing this module puts the style sheet into effect, so that every artist a figure function makes obeys it.
 """
@@ -19,7 +19,7 @@ matplotlib.style.use(SHEET)
 SIZES = {"wide": (7.2, 3.2), "half": (3.6, 2.8), "square": (4.6, 4.4), "tall": (7.2, 5.6), "page": (7.2, 8.4),
          "strip": (7.2, 2.0)}
 
-# One colour a concept in every chapter; told apart by colour-blind readers (after Okabe and Ito).
+# One colour per concept in every chapter; told apart by colour-blind readers (after Okabe and Ito).
 COLOURS = {
     "content": "#0072B2", "semi_bias": "#D55E00", "row_constant": "#999999",
     "positional": "#009E73", "token": "#CC79A7",

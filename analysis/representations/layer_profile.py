@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from analysis.core.checks import check_detached
 from analysis.maps import entropy
 from analysis.representations import anisotropy, normality
 from analysis.transformer.activations import LayerActivations, check_keep
@@ -50,6 +51,7 @@ def row_statistics(activations: Sequence[LayerActivations], keep: Bool[Tensor, "
 
     Arguments as for `measure`; ledger B-72, B-73.
     """
+    check_detached("activations", activations)
     activations, _ = select_rows(activations, keep, padding)
     return {"first": normality.lilliefors(torch.stack([s.first for s in activations])),
             "bare": normality.lilliefors(torch.stack([normalise(s.before_first) for s in activations]))}
@@ -172,6 +174,7 @@ def outstanding(by_layer: Sequence[Float[Tensor, "position model"]], lengths: Se
         ``kurtosis_kept`` (layer): mean over rows with and without them; ``failing_kept`` (text layer): the share of
         rows that fails without them. Ledger B-78.
     """
+    check_detached("by_layer", by_layer)
     profile: dict[str, list] = {name: [] for name in ("size", "kurtosis", "kurtosis_kept", "outliers")}
     failing = []
     for rows in by_layer:

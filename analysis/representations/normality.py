@@ -13,7 +13,7 @@ from numpy.random import Generator
 from scipy.special import ndtr
 from torch import Tensor
 
-from analysis.core.checks import check_floating, check_tensor
+from analysis.core.checks import check_detached, check_floating, check_tensor
 from analysis.core.scaling import scale_to_one
 from analysis.core.signatures import checked
 
@@ -48,7 +48,7 @@ Quantiles of 400,000 simulated samples each, made by ``make_table``. Standard er
 """
 
 
-@checked(finite=True)
+@checked(finite=True, gradient=False)
 def lilliefors(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows"]:
     r"""Measure how far each row's distribution function is from that of the Gaussian with its mean and deviation.
 
@@ -185,9 +185,10 @@ def p_value(statistic: Float[Tensor, "*rows"], n: int) -> Float[Tensor, "*rows"]
     """
     if not isinstance(statistic, Tensor) or not statistic.is_floating_point():
         raise TypeError("statistic must be a tensor of floating numbers")
+    check_detached("statistic", statistic)
     if statistic.numel() and not (statistic.min() >= 0 and statistic.max() <= 1):  # nan too
         raise ValueError(f"statistic must lie in [0, 1], as every D does, got {statistic.min():g}..{statistic.max():g}")
-    scaled = statistic.detach().double().cpu().numpy() * scale_of(n)
+    scaled = statistic.double().cpu().numpy() * scale_of(n)
     p = np.exp(np.interp(scaled, _row_of_table(n), np.log(LEVELS)))
     return torch.from_numpy(np.asarray(p)).to(statistic.device)
 

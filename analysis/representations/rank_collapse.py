@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from analysis.core.axes import Residual
+from analysis.core.precision import without_autocast
 from analysis.core.scaling import scale_to_one
 from analysis.core.signatures import checked
 from analysis.core.weights import EncoderLayer
@@ -46,6 +47,7 @@ def residual(x: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
     return (x - x.mean(-2, keepdim=True)).flatten(-2).norm(dim=-1) / torch.where(size > 0, size, 1)
 
 
+@without_autocast
 def trace_residual(x: Residual, layers: Sequence[EncoderLayer], switches: Switches,
                    activation: Callable[[Tensor], Tensor] = gelu) -> Float[Tensor, " state"]:
     """Follow the residual through a stack: what each layer reads and what the last one writes."""
@@ -70,7 +72,7 @@ def random_collapse(width: int, gain: float, seed: int, switches: Sequence[Switc
     return torch.stack([trace_residual(x, layers, switch, activation) for switch in switches])
 
 
-@checked(finite=True)
+@checked(finite=True, gradient=False)
 def cubic_rate(sizes: Float[Tensor, " size"], residuals: Float[Tensor, " size"]) -> float:
     """Return the slope of log residual after a layer against log residual before it; 3 is Dong et al.'s rate.
 

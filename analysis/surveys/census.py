@@ -19,14 +19,20 @@ from analysis.models import attention_hooks, extraction
 from analysis.statistics import exact_sums
 from analysis.statistics.intervals import Interval
 from analysis.surveys import census_state
+from analysis.surveys.map_counts import (
+    KINDS,
+    NEAR,
+    correlate,
+    count_patterns,
+    measure_columns,
+    measure_lines,
+    measure_points,
+    measure_residual,
+)
 from analysis.surveys.records import Result, Value
 
-PRESENT = 0.05    # a gate is there if it carries this share of the attention
 MOSTLY = 0.3      # a head is directional, for the study of its columns, from this share on
-LAST = 12         # "a dozen" last tokens
-NEAR = 8          # offsets kept by head
 NULL = 4          # the maps of every fourth text are also read with their rows shuffled
-KINDS = ("first", "separator", "punctuation", "other")
 NUMBERS = ("maps", "patterned", "composed", "backward", "forward", "both", "either", "either_open",
            "company", "open_maps", "diagonal", "diagonal_end", "directional_mass", "directional_short",
            "vertical_mass", "vertical_short", "lines", "run_share", "points", "points_weak", "point_mass",
@@ -128,11 +134,11 @@ def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, shar
                     model.device)
     biases = extraction.query_biases(model)
     mine = range(share[0], len(texts), share[1])
-    done, before = census_state.restore(state, census, identity) if state else (0, 0.0)
+    start, before = census_state.restore(state, census, identity) if state else (0, 0.0)
     began = time.perf_counter()
     census.seconds = before
-    bar = tqdm(mine, initial=done, total=len(mine), unit="text", desc="census", disable=None if show else True)
-    for count, index in enumerate(mine[done:], done + 1):
+    bar = tqdm(mine, initial=start, total=len(mine), unit="text", desc="census", disable=None if show else True)
+    for count, index in enumerate(mine[start:], start + 1):
         inputs = tokenizer(texts[index], truncation=True, max_length=config.max_position_embeddings,
                            return_tensors="pt").to(model.device)
         ids = inputs["input_ids"]
@@ -213,82 +219,6 @@ class _Reader:
         top = reading.columns.argmax(-1) == own.argmax(-1)
         return {"bias_maps": told.sum(), "bias_correlation": follows[told].sum(), "bias_other": strays[told].sum(),
                 "bias_top": top[told].sum(), "bias_chance": told.sum() / maps.shape[-1]}
-
-
-def count_patterns(reading: gates.GateReading) -> dict[str, Tensor]:
-    """Count maps: with a pattern, with several, and which contextual gates come together."""
-    there = reading.scores[..., :len(gates.PATTERNS)] >= PRESENT
-    opened, back, ahead = (there[..., gates.GATES.index(name)] for name in ("open", "backward", "forward"))
-    return {"maps": torch.tensor(there[..., 0].numel()), "patterned": there.any(-1).sum(),
-            "composed": (there.sum(-1) >= 2).sum(), "backward": back.sum(), "forward": ahead.sum(),
-            "both": (back & ahead).sum(), "either": (back | ahead).sum(),
-            "either_open": ((back | ahead) & opened).sum(),
-            "company": ((back & ahead) | ((back | ahead) & opened)).sum()}
-
-
-def measure_lines(maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor]:
-    """Measure diagonals: their end against the rest in open heads, and how much of its line a contextual run covers."""
-    n = maps.shape[-1]
-    opened = (reading.score("open") >= PRESENT) & torch.tensor(n >= 4 * LAST, device=maps.device)
-    diagonal = maps.diagonal(dim1=-2, dim2=-1)
-    offsets = torch.arange(-n + 1, n, device=maps.device)
-    lines = (reading.offsets >= PRESENT) & (offsets != 0)
-    covered = reading.runs / (n - offsets.abs())
-    return {"open_maps": opened.sum(), "diagonal": diagonal[opened, :-LAST].mean(-1).sum(),
-            "diagonal_end": diagonal[opened, -LAST:].mean(-1).sum(),
-            "lines": lines.sum(), "run_share": covered[lines].sum()}
-
-
-def measure_points(maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor]:
-    """Measure instances: how many, how many of them weak (under one half of their row), and what they carry."""
-    points = reading.cells == gates.GATES.index("instance")
-    rows = reading.cells == gates.GATES.index("inverse directional")
-    return {"points": points.sum(), "points_weak": (points & (maps < 0.5)).sum(),
-            "point_mass": reading.score("instance").sum(), "rows": rows.any(-1).sum(), "row_points": rows.sum()}
-
-
-def measure_residual(maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor]:
-    """Measure what is in the residual: cells below twice their row's level, cells near the diagonal, faint columns.
-
-    "Loud" is a cell with more than half of its weight in the residual; "told" are cells that no gate takes. If rows
-    were independent, a loud cell would have a loud one below it no more often than any cell is loud.
-    """
-    n, places = maps.shape[-1], torch.arange(maps.shape[-1], device=maps.device)
-    near = (places - places[:, None]).abs() <= NEAR
-    rows = (reading.cells >= 0).sum(-1, keepdim=True) > 1
-    loud = reading.residual * rows.sum(-2, keepdim=True) > maps / 2
-    free = reading.cells >= gates.GATES.index("closed")
-    above, below = loud[..., :-1, :] & free[..., 1:, :], loud[..., 1:, :]
-    return {"residual_mass": reading.residual.sum(), "residual_quiet": reading.residual[~loud].sum(),
-            "residual_near": torch.where(near, reading.residual, 0).sum(),
-            "near_cells": ((reading.cells >= 0) & near).sum() / (reading.cells >= 0).sum() * len(maps),
-            "loud": loud.sum() / n**2, "told": free.sum() / n**2,
-            "loud_above": above.sum() / n**2, "loud_pairs": (above & below).sum() / n**2}
-
-
-def measure_columns(maps: Tensor, reading: gates.GateReading, one_hot: Tensor) -> dict[str, Tensor]:
-    """Measure columns: how much lies on short ones (under half of the rows), and on which kinds of token.
-
-    "Verticals" count clusters as the short columns side by side that they are (ledger B-57).
-    """
-    seen = (reading.cells >= 0).sum(-2)
-    short = torch.where((reading.cells == 0).sum(-2) < seen / 2, reading.columns, 0).sum()
-    cluster = reading.cells == gates.GATES.index("cluster")
-    low = torch.where(cluster.sum(-2) < seen / 2, reading.clustered, 0).sum()
-    numbers = {"directional_mass": reading.columns.sum(), "directional_short": short,
-               "vertical_mass": reading.columns.sum() + reading.clustered.sum(), "vertical_short": short + low}
-    by_kind, all_kinds = (reading.columns @ one_hot).sum(0), (maps.mean(-2) @ one_hot).sum(0)
-    for i, kind in enumerate(KINDS):
-        numbers |= {f"tokens_{kind}": one_hot[:, i].mean() * len(maps), f"columns_{kind}": by_kind[i],
-                    f"attention_{kind}": all_kinds[i]}
-    return numbers
-
-
-def correlate(a: Tensor, b: Tensor) -> Tensor:
-    """Correlate along the last axis (Pearson); 0 where one is constant."""
-    a, b = a - a.mean(-1, keepdim=True), b - b.mean(-1, keepdim=True)
-    norm = a.norm(dim=-1) * b.norm(dim=-1)
-    return torch.where(norm > 1e-12, (a * b).sum(-1) / norm.clamp_min(1e-12), 0)
 
 
 RATIOS = {

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from analysis.core import device as devices
-from analysis.core.files import write_atomically
+from analysis.core.files import read_json_object, write_atomically
 from analysis.core.weights import AttentionWeights
 from analysis.training import loop
 
@@ -221,7 +221,9 @@ def load(folder: str | Path | None = None) -> tuple[Transformer, dict]:
     for file in (WEIGHTS, CARD):
         if not (folder / file).is_file():
             raise FileNotFoundError(f"{folder} holds no {file}: run python -m analysis train {NAME}")
-    card, content = json.loads((folder / CARD).read_text()), (folder / WEIGHTS).read_bytes()
+    card, content = read_json_object(folder / CARD), (folder / WEIGHTS).read_bytes()
+    if absent := {"sha256", "config", "seed"} - card.keys():
+        raise ValueError(f"{folder / CARD} is no card of a trained model: it has no {min(absent)!r}")
     if hashlib.sha256(content).hexdigest() != card["sha256"]:
         raise ValueError(f"{folder / WEIGHTS} does not have the sha256 of its card: train or fetch it again")
     model = Transformer(Config(**card["config"]), card["seed"])

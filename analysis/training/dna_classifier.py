@@ -23,6 +23,7 @@ from analysis.data.dna.splits import Split, split
 from analysis.training import loop
 from analysis.training.masked_kmers import pretrain
 from analysis.training.timing import Clock, compiled_loss, eager_loss
+from analysis.training.trained_body import copy_body
 
 POSITIONS = 512
 CHUNK = 1024
@@ -42,6 +43,9 @@ class Recipe:
     pretrain_steps
         Updates of masked-k-mer pre-training before the classes are learned; see
         :mod:`analysis.training.masked_kmers`.
+    start
+        A trained BERT of the same sizes whose layers the training begins with, under fresh rows of k-mers; see
+        :mod:`analysis.training.trained_body`. Nothing for random weights.
     """
 
     name: str
@@ -63,6 +67,7 @@ class Recipe:
     pad_to: int = 0
     compiled: bool = False
     pretrain_steps: int = 0
+    start: str = ""
 
     def __post_init__(self):
         if self.batch < 1 or self.pretrain_steps < 0:
@@ -134,6 +139,17 @@ def configure(recipe: Recipe, data: Data):
         id2label=dict(enumerate(data.labels)), label2id={name: i for i, name in enumerate(data.labels)})
 
 
+def initialise(recipe: Recipe, data: Data, seed: int, attention: str = "eager") -> torch.nn.Module:
+    """Make the classifier that a training with this seed begins with: random, or random around a trained body."""
+    from transformers import BertForSequenceClassification
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = BertForSequenceClassification._from_config(configure(recipe, data), attn_implementation=attention)
+    if recipe.start:
+        copy_body(model.bert, recipe.start, data.tokenizer)
+    return model
+
+
 def train(recipe: Recipe, out: str | Path, *, seed: int = 0, folder: Path | None = None,
           device: torch.device | str = "cpu", resume: bool = True, data: Data | None = None,
           probe: Callable[[int, torch.nn.Module], Mapping[str, Any]] | None = None,
@@ -152,16 +168,13 @@ def train(recipe: Recipe, out: str | Path, *, seed: int = 0, folder: Path | None
     probe, probe_at
         As in :func:`analysis.training.loop.train`; a probe of validation accuracy is always added.
     """
-    from transformers import BertForSequenceClassification
     out = make_writable(out)
     settings = loop.Settings(recipe.steps, recipe.rate, {"*word_embeddings*": recipe.rate * recipe.embedding_rate},
                              recipe.warmup, "linear", bf16=recipe.bf16, decay=0.01, seed=seed)
     data = data or make_data(recipe, seed, folder)
     coded = data.encode([data.genes[i] for i in data.parts.train], recipe.pad_to or None)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        kind = _float32_attention() if recipe.bf16 and torch.device(device).type == "cpu" else "sdpa"
-        model = BertForSequenceClassification._from_config(configure(recipe, data), attn_implementation=kind)
+    kind = _float32_attention() if recipe.bf16 and torch.device(device).type == "cpu" else "sdpa"
+    model = initialise(recipe, data, seed, kind)
     identity = {**{key: value for key, value in asdict(recipe).items() if key not in asdict(settings)},
                 "origin": data.origin, "vocabulary": len(data.tokenizer)}
     before = _pretrained(recipe, model, coded, data, out=out / "pretraining", seed=seed, device=device,
@@ -252,10 +265,10 @@ def _order(count: int, steps: int, batch: int, seed: Sequence[int]) -> np.ndarra
 def accuracy(model: torch.nn.Module, data: Data, indices: Sequence[int] | np.ndarray, *, bf16: bool = False) -> float:
     """Return the share of sequences whose class the model names."""
     genes = [data.genes[i] for i in indices]
-    due = [data.labels.index(g.label) for g in genes]
+    truth = [data.labels.index(g.label) for g in genes]
     many = 16 if next(model.parameters()).device.type == "cpu" else 128
     named = predict(model, data.tokenizer, [g.bases for g in genes], many, bf16=bf16).argmax(-1)
-    return float((named == torch.tensor(due)).double().mean())
+    return float((named == torch.tensor(truth)).double().mean())
 
 
 @torch.no_grad()
@@ -282,7 +295,8 @@ def _publish(out: Path, model, data: Data, report: dict, run: loop.Run) -> None:
         (folder / "model.safetensors").write_bytes(content)
         (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
         np.savez_compressed(folder / "trace.npz", loss=run.losses, **run.trace)
-        (folder / "SHA256SUMS").write_text(f"{hashlib.sha256(content).hexdigest()}  model.safetensors\n")
+        sums = f"{hashlib.sha256(content).hexdigest()}  model.safetensors\n"
+        (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")
 
 
 def load(folder: str | Path):

@@ -8,7 +8,7 @@ folder that :func:`train` writes loads in ``transformers`` and holds
 * ``README.md``: the model card, with corpus digest, Python version, seed, steps and losses;
 * ``trace.json``: the same as data (``card``), and the axes of each array in ``trace.npz`` (``arrays``);
 * ``trace.npz``: one row a probed step, read by :func:`read_trace`. Always there: ``step`` (updates made before the
-  look), ``loss`` (mean training loss of the updates since the last look, in nats a token) and ``held_out`` (loss on
+  look), ``loss`` (mean training loss of the updates since the last look, in nats per token) and ``held_out`` (loss on
   64 windows of held-out text). The probe adds the rest; ``python -m analysis train`` adds
   ``rank_correlation (step, layer, head)``, Spearman's correlation of the positional semi-bias with the position;
   ``size (step, layer, head)``, its standard deviation over positions in nats; ``semi_bias (step, head, position)``,
@@ -22,6 +22,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from analysis.core import device as devices
-from analysis.core.files import make_writable, write_together
+from analysis.core.files import make_writable, read_json_object, write_together
 from analysis.data import texts
 from analysis.training import loop
 
@@ -41,6 +42,64 @@ NAME = "gpt2-mini"
 LAYERS, HEADS, WIDTH, CONTEXT, VOCABULARY = 2, 8, 128, 128, 2048
 STEPS, BATCH, LOOKS, WINDOWS = 3000, 16, 60, 64
 END = "<|endoftext|>"
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A model that this recipe trains.
+
+    Attributes
+    ----------
+    name
+        As ``python -m analysis train`` takes it.
+    make
+        Size of the vocabulary and seed to the untrained model.
+    description
+        What it is, for the model card: a phrase without its full stop.
+    """
+
+    name: str
+    make: Callable[[int, int], nn.Module]
+    description: str
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A text to train on and one to look at, with the tokenizer that the first one has trained.
+
+    Attributes
+    ----------
+    ids, held_out
+        The texts' token ids.
+    digests
+        The texts' sha256, by ``corpus`` and ``held_out``.
+    """
+
+    tokenizer: Any
+    ids: Int[Tensor, " token"]
+    held_out: Int[Tensor, " other"]
+    digests: dict[str, str]
+
+    @property
+    def windows(self) -> Int[Tensor, "window position"]:
+        """The windows of held-out text that a training looks at."""
+        return windows(self.held_out, WINDOWS)
+
+
+def read_corpus(pair: tuple[str, str] | None = None) -> Corpus:
+    """Tokenize training and held-out text; by default the two parts of :func:`analysis.data.texts.corpus`.
+
+    Raises
+    ------
+    ValueError
+        If a text has not more tokens than one window.
+    """
+    text, held_out = pair or (texts.corpus(), texts.corpus(held_out=True))
+    tokenizer = make_tokenizer(text)
+    corpus = Corpus(tokenizer, encode(tokenizer, text), encode(tokenizer, held_out),
+                    {"corpus": texts.digest(text), "held_out": texts.digest(held_out)})
+    windows(corpus.ids), windows(corpus.held_out)
+    return corpus
 
 
 def settings(steps: int = STEPS, seed: int = 0) -> loop.Settings:
@@ -86,6 +145,11 @@ def make_model(vocabulary: int = VOCABULARY, seed: int = 0) -> nn.Module:
         return GPT2LMHeadModel(config)
 
 
+GPT2 = Architecture(NAME, make_model, """GPT-2's architecture at a small size, trained from scratch for *Attention, \
+Taken Apart*: learned positions, biases,
+LayerNorm before each part, output tied to the token table; 2 layers, 8 heads, width 128, context 128""")
+
+
 def encode(tokenizer, text: str) -> Int[Tensor, " token"]:
     """Return the text's token ids, however long it is."""
     return torch.tensor(tokenizer.backend_tokenizer.encode(text).ids)
@@ -107,7 +171,7 @@ def loss(model: nn.Module, batch: Int[Tensor, "window position"]) -> Tensor:
 
 @torch.no_grad()
 def evaluate(model: nn.Module, cut: Int[Tensor, "window position"]) -> float:
-    """Return the mean loss over windows, in nats a token."""
+    """Return the mean loss over windows, in nats per token."""
     where = next(model.parameters()).device
     parts = [loss(model, part.to(where)).item() * len(part) for part in cut.split(WINDOWS)]
     return sum(parts) / len(cut)
@@ -121,8 +185,9 @@ def train(
     device: str | None = None,
     probe: Callable[[int, nn.Module], Mapping[str, Any]] | None = None,
     resume: bool = True,
-    corpus: tuple[str, str] | None = None,
+    corpus: tuple[str, str] | Corpus | None = None,
     report: Callable[[int, float], None] = lambda step, held_out: None,
+    architecture: Architecture | None = None,
 ) -> dict:
     """Train the model, write the folder described above, and return its card as a dict.
 
@@ -135,9 +200,11 @@ def train(
     probe
         Step and model to arrays by name, added to the trace.
     corpus
-        Training and held-out text; by default the two parts of :func:`analysis.data.texts.corpus`.
+        Training and held-out text, as :func:`read_corpus` takes or returns them.
     report
         Called with step and held-out loss at each probed step.
+    architecture
+        What to train; by default gpt2-mini.
 
     Raises
     ------
@@ -146,39 +213,39 @@ def train(
     ValueError
         If a text is too short, or ``out`` holds the state of another run and ``resume`` is set.
     """
-    out, chosen = make_writable(out), devices.choose(device)
-    text, held_out = corpus or (texts.corpus(), texts.corpus(held_out=True))
-    tokenizer = make_tokenizer(text)
-    ids, unseen = encode(tokenizer, text), encode(tokenizer, held_out)
-    spread = windows(unseen, WINDOWS)
-    model = make_model(len(tokenizer), seed)
+    out, where = make_writable(out), devices.choose(device)
+    text = corpus if isinstance(corpus, Corpus) else read_corpus(corpus)
+    built = architecture or GPT2
+    model = built.make(len(text.tokenizer), seed)
 
     def batch(step: int) -> Tensor:
         generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
-        starts = torch.randint(len(ids) - CONTEXT, (BATCH, 1), generator=generator)
-        return ids[starts + torch.arange(CONTEXT + 1)]
+        starts = torch.randint(len(text.ids) - CONTEXT, (BATCH, 1), generator=generator)
+        return text.ids[starts + torch.arange(CONTEXT + 1)]
 
     def look(step: int, model: nn.Module) -> dict:
-        value = evaluate(model, spread)
+        value = evaluate(model, text.windows)
         report(step, value)
         return {"held_out": value, **(probe(step, model) if probe else {})}
 
-    windows(ids)
-    chosen_settings, digests = settings(steps, seed), {"corpus": texts.digest(text), "held_out": texts.digest(held_out)}
-    run = loop.train(model, batch, loss, chosen_settings, out / "state", probe=look, probe_at=looks(steps),
-                     device=chosen, identity=digests, resume=resume, name=NAME)
+    schedule = settings(steps, seed)
+    identity = text.digests if architecture is None else {"model": built.name, **text.digests}
+    run = loop.train(model, batch, loss, schedule, out / "state", probe=look, probe_at=looks(steps),
+                     device=where, identity=identity, resume=resume, name=built.name)
     model.to("cpu").eval()
     card = {
-        "name": NAME, "parameters": sum(p.numel() for p in model.parameters()), "seed": seed, "steps": steps,
-        "tokens_seen": steps * BATCH * CONTEXT, "training_tokens": len(ids), "held_out_tokens": len(unseen),
-        "corpus_sha256": digests["corpus"], "held_out_sha256": digests["held_out"],
-        "python": platform.python_version(), "torch": torch.__version__, "device": devices.describe(chosen),
+        "name": built.name, "parameters": sum(p.numel() for p in model.parameters()), "seed": seed, "steps": steps,
+        "tokens_seen": steps * BATCH * CONTEXT, "training_tokens": len(text.ids),
+        "held_out_tokens": len(text.held_out),
+        "corpus_sha256": text.digests["corpus"], "held_out_sha256": text.digests["held_out"],
+        "python": platform.python_version(), "torch": torch.__version__, "device": devices.describe(where),
         "seconds": round(run.seconds), "train_loss": float(run.losses[-100:].mean()),
-        "held_out_loss": evaluate(model, windows(unseen)),
-        "passages_loss": evaluate(model, windows(encode(tokenizer, "\n\n".join(texts.passages())))),
-        "rate": chosen_settings.rate, "warmup": chosen_settings.warmup, "decay": chosen_settings.decay,
+        "held_out_loss": evaluate(model, windows(text.held_out)),
+        "passages_loss": evaluate(model, windows(encode(text.tokenizer, "\n\n".join(texts.passages())))),
+        "rate": schedule.rate, "warmup": schedule.warmup, "decay": schedule.decay,
     }
-    _publish(out, model, tokenizer, card, {**run.trace, "loss": _since_last_look(run.losses, run.trace["step"])})
+    trace = {**run.trace, "loss": _since_last_look(run.losses, run.trace["step"])}
+    _publish(out, model, text.tokenizer, card, trace, description=built.description)
     return card
 
 
@@ -193,10 +260,11 @@ def read_trace(folder: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
     if not (folder / "trace.npz").is_file():
         raise FileNotFoundError(f"{folder} has no trace.npz: it was not written by `python -m analysis train {NAME}`")
     with np.load(folder / "trace.npz", allow_pickle=False) as arrays:
-        return json.loads((folder / "trace.json").read_text())["card"], dict(arrays)
+        return read_json_object(folder / "trace.json")["card"], dict(arrays)
 
 
-def _publish(out: Path, model: nn.Module, tokenizer, card: dict, trace: Mapping[str, np.ndarray]) -> None:
+def _publish(out: Path, model: nn.Module, tokenizer, card: dict, trace: Mapping[str, np.ndarray], *,
+             description: str = "") -> None:
     """Write everything into a temporary folder, then rename file by file."""
     from safetensors import SafetensorError
     from transformers.utils import logging
@@ -211,11 +279,12 @@ def _publish(out: Path, model: nn.Module, tokenizer, card: dict, trace: Mapping[
         tokenizer.save_pretrained(folder)
         np.savez_compressed(folder / "trace.npz", **arrays)
         axes = {key: list(value.shape) for key, value in arrays.items()}
-        (folder / "trace.json").write_text(json.dumps({"card": card, "arrays": axes}, indent=1) + "\n")
-        (folder / "README.md").write_text(_CARD.format(**card), encoding="utf-8")
+        about = json.dumps({"card": card, "arrays": axes}, indent=1) + "\n"
+        (folder / "trace.json").write_text(about, encoding="utf-8")
+        (folder / "README.md").write_text(_CARD.format(**card, description=description), encoding="utf-8")
         files = sorted(folder.iterdir())
         sums = (f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
-        (folder / "SHA256SUMS").write_text("".join(sums))
+        (folder / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
 
 
 _CARD = """---
@@ -223,10 +292,9 @@ license: mit
 language: en
 pipeline_tag: text-generation
 ---
-# gpt2-mini
+# {name}
 
-GPT-2's architecture at a small size, trained from scratch for *Attention, Taken Apart*: learned positions, biases,
-LayerNorm before each part, output tied to the token table; 2 layers, 8 heads, width 128, context 128, a byte-level BPE
+{description}, a byte-level BPE
 of at most 2,048 tokens. {parameters:,} parameters. It is there to have its attention taken apart, not to write text.
 
 | | |
@@ -242,7 +310,7 @@ of at most 2,048 tokens. {parameters:,} parameters. It is there to have its atte
 | loss on the 48 bundled passages | {passages_loss:.4f} nats a token |
 | made with | torch {torch}, {device}, {seconds} s |
 
-Made again with `python -m analysis train gpt2-mini --seed {seed} --steps {steps}`; the passages are part of the
+Made again with `python -m analysis train {name} --seed {seed} --steps {steps}`; the passages are part of the
 held-out topics. `trace.npz` holds what was measured along the way; its format is described in
 `analysis.training.gpt2_mini`.
 

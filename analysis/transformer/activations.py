@@ -1,6 +1,6 @@
-"""What passes along one post-LN layer: the maps and values of its heads, and the rows at each station.
+"""What passes along one post-LN layer: the maps and values of its heads, and the rows after each step.
 
-What belongs here: the stations, kept, and which positions of a padded text count. What does not: computing them
+What belongs here: these activations, and which positions of a padded text count. What does not: computing them
 (:mod:`analysis.transformer.encoder`), measuring them (:mod:`analysis.representations.layer_profile`).
 """
 
@@ -15,7 +15,7 @@ from analysis.core.axes import Attention, Projected, Residual
 
 @dataclass(frozen=True)
 class LayerActivations:
-    """One layer on ``x``: maps and values of its heads, then the rows at each station.
+    """One layer on ``x``: maps and values of its heads, then the rows after each step.
 
     A part that `Switches` leave out hands on what it reads; an MLP that is left out adds zeros.
     """
@@ -43,7 +43,7 @@ class LayerActivations:
         """Return the activations of one text at the positions that ``keep`` marks: of padded rows, those of the text.
 
         Nothing is computed anew. If the other positions were not attended to (``keep`` of
-        `analysis.transformer.encoder.run_layer`), these are the stations of the text without padding.
+        `analysis.transformer.encoder.run_layer`), these are the activations of the text without padding.
 
         Raises
         ------

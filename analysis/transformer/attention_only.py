@@ -17,6 +17,7 @@ from torch import Tensor
 
 from analysis.core.axes import Attention
 from analysis.core.checks import check_fit, check_vocabulary
+from analysis.core.precision import without_autocast
 from analysis.core.signatures import checked
 from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import attend, mask_future, project, softmax
@@ -100,6 +101,7 @@ class HeadScores:
     copying: Float[Tensor, "layer head"]
 
 
+@without_autocast
 def score_heads(model: AttentionOnly, tokens: Int[Tensor, "batch position"]) -> HeadScores:
     """Return how much each head looks back one step, matches prefixes, and copies, on given sequences."""
     activations = run(model, tokens)
@@ -124,6 +126,7 @@ def positional_qk_circuit(model: AttentionOnly, layer: int = 0) -> Float[Tensor,
     return scores / math.sqrt(weights.channel)
 
 
+@without_autocast
 def k_composition(model: AttentionOnly, share: Float[Tensor, " head"]) -> Float[Tensor, "head token stored"]:
     r"""Return how well a token matches a stored token in each head of layer 1: the counterpart of ``A_2``'s block.
 

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.core.checks import check_tokens
+from analysis.core.precision import without_autocast
 from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import compute_scores, softmax
 
@@ -90,6 +91,7 @@ def position_both(vocab: int, length: int, slope: float | int = 0.1, period: flo
                   torch.tensor([0.0, 0.0, float(slope)]))
 
 
+@without_autocast
 def attention_map(layer: AttentionWeights, tokens: Int[Tensor, " position"], *,
                   causal: bool = False) -> Float[Tensor, "query key"]:
     """Return the map of such a head on tokens numbered ``0..vocab-1``, at most as many as it was built for.
@@ -99,7 +101,7 @@ def attention_map(layer: AttentionWeights, tokens: Int[Tensor, " position"], *,
     """
     check_tokens("tokens", tokens)
     vocab = layer.model - len(tokens)
-    return softmax(compute_scores(embed(tokens, vocab), layer, causal=causal))[0]
+    return softmax(compute_scores(embed(tokens, vocab).to(layer.W_Q.dtype), layer, causal=causal))[0]
 
 
 def _ramp(vocab: int, length: int) -> Tensor:

@@ -1,4 +1,4 @@
-r"""A BERT-like encoder on plain tensors, with a switch for each of its parts: one forward pass, its stations kept.
+r"""A BERT-like encoder on plain tensors, with a switch for each of its parts: one forward pass and its activations.
 
 One layer is attention, then an MLP, each followed by its skip connection and its LayerNorm (post-LN):
 ``y = LN(x + attend(x))``, ``z = LN(y + act(y W_in + b_in) W_out + b_out)``. What belongs here: the forward pass, its
@@ -17,6 +17,7 @@ from torch.nn.functional import gelu
 
 from analysis.core.axes import Attention, Residual
 from analysis.core.checks import check_fit, check_real
+from analysis.core.precision import without_autocast
 from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights
 from analysis.transformer.activations import LayerActivations, check_keep
 from analysis.transformer.attention import check_input, compute_scores, project, softmax
@@ -48,10 +49,11 @@ ALL_ON = Switches()
 PURE_ATTENTION = Switches(skip=False, mlp=False, layer_norm=False)
 
 
+@without_autocast
 def run_layer(x: Residual, layer: EncoderLayer, *, switches: Switches = ALL_ON, activation: Activation = gelu,
               keep: Bool[Tensor, " position"] | None = None,
               patched_attention: Attention | None = None) -> LayerActivations:
-    r"""Run one post-LN layer and keep what passes each station.
+    r"""Run one post-LN layer and return its activations.
 
     .. math::
 
@@ -71,7 +73,7 @@ def run_layer(x: Residual, layer: EncoderLayer, *, switches: Switches = ALL_ON, 
         The MLP's non-linearity; BERT's is the exact GELU.
     keep
         Which positions may be attended to (``False`` for padding), as BERT's attention mask has it; all by default.
-        Padding positions still have a query, and get a row at each station.
+        Padding positions still have a query, and get a row after each step.
     patched_attention
         Maps ``(..., head, query, key)`` to use in place of the layer's own: an ablation, an ideal gate.
 
@@ -129,9 +131,10 @@ def _check_patch(patched_attention: Attention, x: Residual, heads: int) -> None:
     check_fit("patched_attention", patched_attention, patched_attention.shape, "x", x)
 
 
+@without_autocast
 def encode_layer(x: Residual, layer: EncoderLayer, switches: Switches = ALL_ON,
                  activation: Activation = gelu) -> Residual:
-    """Return the output of `run_layer`, its last station.
+    """Return the output of `run_layer`, its last activation.
 
     >>> layer = random_layers(1, 2, 4, std=0.0, generator=torch.Generator())[0]
     >>> encode_layer(torch.tensor([[1.0, -1.0, 1.0, -1.0]]).double(), layer).round()  # nothing but LayerNorms
@@ -140,6 +143,7 @@ def encode_layer(x: Residual, layer: EncoderLayer, switches: Switches = ALL_ON,
     return run_layer(x, layer, switches=switches, activation=activation).second
 
 
+@without_autocast
 def encode(x: Residual, layers: Sequence[EncoderLayer], switches: Switches = ALL_ON,
            activation: Activation = gelu) -> list[Residual]:
     """Run all layers and return what each of them read and what the last one wrote: ``len(layers) + 1`` tensors.

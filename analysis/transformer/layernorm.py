@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.checks import has_numbers
 from analysis.core.signatures import checked
 from analysis.core.weights import LayerNormWeights
 
@@ -39,7 +40,7 @@ def sigma(y: Float[Tensor, "*any model"], eps: float = 1e-5) -> Float[Tensor, "*
 def divisor(y: Float[Tensor, "*any model"], eps: float = 1e-5, name: str = "y") -> Float[Tensor, "*any 1"]:
     """Return ``sigma`` as a column to divide by; refuse rows so large that all they would be divided to is 0."""
     width = sigma(y, eps)[..., None]
-    if width.isinf().any():
+    if has_numbers(width) and width.isinf().any():
         raise ValueError(f"{name}: too large, the squares are not finite in {y.dtype}")
     return width
 

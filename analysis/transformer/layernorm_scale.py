@@ -27,7 +27,7 @@ class InverseSigma:
     quantiles: Float[Tensor, "level position"]
 
 
-@checked
+@checked(gradient=False)
 def inverse_sigma(
     tokens: Float[Tensor, "vocab model"], positions: Float[Tensor, "position model"], eps: float = 1e-5, *,
     levels: tuple[float, ...] = (0.05, 0.5, 0.95), frequency: Float[Tensor, " vocab"] | None = None, block: int = 32,

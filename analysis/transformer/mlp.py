@@ -14,11 +14,13 @@ from torch.nn.functional import gelu
 
 from analysis.core.axes import Residual
 from analysis.core.checks import check_fit, check_real, check_rows
+from analysis.core.precision import without_autocast
 from analysis.core.weights import EncoderLayer, LayerNormWeights, MlpWeights
 
 ACTIVATIONS = {"gelu": torch.special.ndtr, "relu": lambda z: (z > 0).to(z.dtype)}
 
 
+@without_autocast
 def activation_mask(x: Float[Tensor, "*any model"], mlp: MlpWeights,
                     activation: str = "gelu") -> Float[Tensor, "*any hidden"]:
     r"""Return what the activation multiplies each hidden unit by: 0 or 1 for ReLU, :math:`\Phi(z)` for GELU.
@@ -44,6 +46,7 @@ def activation_mask(x: Float[Tensor, "*any model"], mlp: MlpWeights,
     return ACTIVATIONS[activation](x @ mlp.W_in + mlp.b_in)
 
 
+@without_autocast
 def apply_masked_mlp(x: Float[Tensor, "*any model"], mlp: MlpWeights,
                      mask: Float[Tensor, "*any hidden"]) -> Float[Tensor, "*any model"]:
     r"""Apply the MLP with a mask in place of its activation, :math:`\bigl((x W_1 + b_1) \circ m\bigr) W_2 + b_2`.
@@ -90,6 +93,7 @@ def fold_layer(layer: EncoderLayer) -> EncoderLayer:
     return replace(layer, norm_attention=norm, mlp=mlp)
 
 
+@without_autocast
 def apply_mlp(x: Residual, weights: MlpWeights, activation: Callable[[Tensor], Tensor] = gelu) -> Residual:
     """Return ``act(x W_in + b_in) W_out + b_out``: the MLP, row by row.
 

@@ -41,7 +41,7 @@ def sinusoidal_positions(length: int, model: int,
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
 
 
-@checked(finite=True)
+@checked(finite=True, gradient=False)
 def toeplitz_defect(gram: Float[Tensor, "position position"]) -> float:
     r"""Return how far a square matrix is from knowing distance only: :math:`\|G - T\|_F / \|G\|_F`.
 

@@ -30,10 +30,20 @@ def modules(package: str, library: Path = LIBRARY) -> list[str]:
             if len(name) > 1 and not any(part.startswith("_") for part in name)]
 
 
-def summary(package: str, library: Path = LIBRARY) -> str:
-    """Return the first line of a package's docstring."""
-    text = library.joinpath(package, "__init__.py").read_text(encoding="utf-8")
-    return (ast.get_docstring(ast.parse(text)) or "").split("\n", 1)[0]
+def source(name: str, library: Path = LIBRARY) -> Path:
+    """Return the file of a package or of a module, given by its dotted name."""
+    path = library.joinpath(*name.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def summary(name: str, library: Path = LIBRARY) -> str:
+    """Return the first line of the docstring of a package or of a module, given by its dotted name."""
+    return (ast.get_docstring(ast.parse(source(name, library).read_text(encoding="utf-8"))) or "").split("\n", 1)[0]
+
+
+def section_id(module: str) -> str:
+    """Return the anchor of a module's section."""
+    return f"module-section-{module.replace('.', '-')}"
 
 
 class Directive(SphinxDirective):
@@ -75,12 +85,24 @@ class PackageModules(Directive):
             raise self.error(f"the packages are {', '.join(packages())}; got {package!r}")
         names = modules(package)
         self.note(**{package: names})
-        return [*self.document(package, members=False), *(self.section(name, package) for name in names)]
+        return [*self.document(package, members=False), self.contents(names, package),
+                *(self.section(name, package) for name in names)]
+
+    def contents(self, names: list[str], package: str) -> nodes.definition_list:
+        """List the modules of a package with what each is about, as links to their sections."""
+        entries = nodes.definition_list(classes=["api-contents"])
+        for name in names:
+            self.env.note_dependency(str(source(name)))
+            title = name.removeprefix(f"{package}.")
+            link = nodes.reference("", "", nodes.literal(text=title), refid=section_id(name), internal=True)
+            about = nodes.definition("", *self.parse([summary(name)]))
+            entries += nodes.definition_list_item("", nodes.term("", "", link), about)
+        return entries
 
     def section(self, module: str, package: str) -> nodes.section:
         """Make a section of one module; of a package inside the package, only what its docstring says."""
         title = module.removeprefix(f"{package}.")
-        section = nodes.section(ids=[f"module-section-{module.replace('.', '-')}"], names=[title])
+        section = nodes.section(ids=[section_id(module)], names=[title])
         section += nodes.title(title, "", nodes.literal(text=title))
         section += self.document(module, members=not LIBRARY.joinpath(*module.split(".")).is_dir())
         return section

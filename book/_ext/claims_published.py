@@ -51,7 +51,7 @@ def alt(counts: dict[str, dict[str, int]]) -> str:
     """Say in words what the figure shows."""
     said = [f"{ledger.DOCUMENTS[letter]}: " + ", ".join(f"{n} {outcome}" for outcome, n in its.items() if n)
             for letter, its in counts.items()]
-    return "Five horizontal bars, one a document, cut by verdict. " + "; ".join(said) + "."
+    return "Five horizontal bars, one per document, cut by verdict. " + "; ".join(said) + "."
 
 
 class Filter(Ledger):

@@ -1,7 +1,7 @@
 """The whole book on one page, ``one-page.html``, for the printer: made of the built pages when the HTML is done.
 
 Every id gets the name of its page before it, so that links inside and between the chapters stay inside the one page.
-The pages of the package are left out: nobody prints them.
+The pages of the package are left out: they are not for print.
 """
 
 import html
@@ -23,6 +23,7 @@ ARTICLE = re.compile(r'<article class="bd-article"[^>]*>(.*)</article>', re.DOTA
 SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
 HEAD = re.compile(r'<link[^>]*rel="(?:stylesheet|icon|shortcut icon)"[^>]*>|<script>window\.MathJax.*?</script>|'
                   r"<script[^>]*mathjax[^>]*></script>", re.DOTALL)
+HEADING = re.compile(r"<h1>((?:(?!</h1>|<a class=\"headerlink).)*)", re.DOTALL)  # the last has the chapter's number
 IDS = re.compile(r'(?<![\w-])(id|for|aria-labelledby|aria-describedby|aria-controls)="([^"]+)"')
 LINKS = re.compile(r'(?<![\w-])(href|src)="([^"]*)"')
 
@@ -71,8 +72,7 @@ def write(folder: Path, pages: list[str], title: str) -> Path:
     pages = included(pages)
     texts = {page: (folder / f"{page}.html").read_text(encoding="utf-8") for page in pages}
     head = "\n".join(HEAD.findall(texts[pages[0]])).replace('"../', '"')
-    headings = {page: re.sub(r"<[^>]+>", "", re.search(r"<h1>(.*?)(?:<a class=\"headerlink|</h1>)", text, re.DOTALL)[1])
-                for page, text in texts.items()}
+    headings = {page: re.sub(r"<[^>]+>", "", HEADING.findall(text)[-1]) for page, text in texts.items()}
     contents = "".join(f'<li><a href="#{name(page)}">{headings[page].strip()}</a></li>' for page in pages)
     parts = "\n".join(f'<section class="one-page" id="{name(page)}" aria-label="{html.escape(headings[page].strip())}">'
                       f"{body(text, page, pages)}</section>" for page, text in texts.items())
@@ -85,7 +85,7 @@ def write(folder: Path, pages: list[str], title: str) -> Path:
 <script src="_static/scrolling.js"></script>
 </head><body class="one-page"><main class="bd-article bd-content">
 <nav aria-label="Contents"><p><a href="index.html">{html.escape(title)}</a>, the whole book on one page</p>
-<ol>{contents}</ol></nav>
+<ul class="numbered-by-chapter">{contents}</ul></nav>
 {parts}
 </main></body></html>
 """, encoding="utf-8")

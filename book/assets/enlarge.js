@@ -17,7 +17,7 @@
   addEventListener("DOMContentLoaded", () => {
     document.body.append(dialog);
     for (const figure of document.querySelectorAll(FIGURES)) {
-      if (figure.closest("a")) continue;
+      if (figure.closest("a, figure:has(> .play)")) continue;  // a viewer takes the place of its picture
       figure.classList.add("can-enlarge");
       figure.addEventListener("click", () => show(figure));
       const links = figure.closest("figure")?.querySelector("figcaption p.downloads");

@@ -10,7 +10,7 @@ import sys
 
 from analysis.core.files import lock
 from analysis.core.processes import run_child
-from book.publish import costs, execution
+from book.publish import costs, execution, reports
 
 HTML = execution.BUILD / "html"
 UNFINISHED = execution.BUILD / ".unfinished"
@@ -85,6 +85,8 @@ def build(names: list[str], *, compare: bool = False, again: bool = False, measu
         if status or names or measure or device:
             return status
         status = render()
+        if status == 0:
+            reports.make_reports(HTML)
     if status == 0:
         print(f"The book is built: open {HTML.relative_to(execution.ROOT) / 'index.html'}")
     return status

@@ -21,8 +21,8 @@ from book.publish import execution
 
 FILE = execution.ROOT / "book" / "costs.json"
 MIB = 2**20
-DEVICE = ("(lambda d: (d.describe(d.choose()), d.peak_memory(d.choose())) if d else ('cpu', 0))"
-          "(__import__('sys').modules.get('analysis.core.device'))")
+DEVICE = ("(lambda i: (i.devices.describe(i.chosen_device()), i.devices.peak_memory(i.chosen_device())) if i "
+          "else ('cpu', 0))(__import__('sys').modules.get('book.publish.inputs'))")
 
 
 def of_process(pid: int) -> dict | None:
@@ -35,7 +35,7 @@ def of_process(pid: int) -> dict | None:
         peak = process.memory_info().rss
         status = Path(f"/proc/{pid}/status")
         if status.exists():  # Linux keeps the highest
-            line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+            line = next(line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM"))
             peak = int(line.split()[1]) * 1024
         wall = time.time() - process.create_time()
     except (OSError, StopIteration, ValueError, psutil.Error):
@@ -65,29 +65,29 @@ def read() -> dict:
     if not FILE.exists():
         return {}
     try:
-        found = json.loads(FILE.read_text(encoding="utf-8"))
-        for kind in found.values():
+        kinds = json.loads(FILE.read_text(encoding="utf-8"))
+        for kind in kinds.values():
             for cost in kind["chapters"].values():
                 if not all(cost[name] >= 0 for name in ("cpu_seconds", "peak_mib")):
                     raise ValueError("a cost is negative")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{FILE} is no whole file of costs ({error!r}); run: make costs") from None
-    return found
+    return kinds
 
 
 def record() -> list[str]:
     """Write the costs of the present runs, which were all on one device; return the chapters that have any."""
-    new = {p.stem: json.loads(p.read_text()) for p in sorted(path("x").parent.glob("*.json"))}
+    new = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(path("x").parent.glob("*.json"))}
     device = {cost.pop("device") for cost in new.values()}.pop() if new else "cpu"
     kind, machine = ("cpu", f"{os.cpu_count()} cores") if device == "cpu" else ("gpu", device)
-    found = read()
-    old = found.get(kind, {}).get("chapters", {})
+    kinds = read()
+    old = kinds.get(kind, {}).get("chapters", {})
     there = {p.stem for p in (execution.ROOT / "book").glob("*.md")}
     versions = ", ".join(f"{p} {metadata.version(p)}" for p in ("torch", "transformers"))
-    found[kind] = {"machine": f"{machine}, {platform.machine()}, {sys.platform}, "
+    kinds[kind] = {"machine": f"{machine}, {platform.machine()}, {sys.platform}, "
                               f"Python {platform.python_version()}, {versions}",
                    "chapters": {name: cost for name, cost in sorted((old | new).items()) if name in there}}
-    write_json(FILE, found)
+    write_json(FILE, kinds)
     return list(new)
 
 

@@ -133,7 +133,9 @@ def environment(private: Path | None = None) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH")) if p)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))  # two chapters run at a time
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // 2)))  # two chapters run at a time
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # else threads beyond the cores keep them busy with waiting
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
 
 

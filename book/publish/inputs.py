@@ -9,6 +9,8 @@ import torch
 from analysis.core import device as devices
 from analysis.models import pretrained
 
+_devices: list[torch.device] = []  # that this process has chosen inputs for, the last one last
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -74,4 +76,10 @@ def choose_inputs(model: str = "", *, own: str = "", texts: str | None = None, d
     where = devices.choose(device)
     if model != own:
         pretrained.check_choice(model, own, families, whole=whole)
+    _devices.append(where)
     return Inputs(model, own, str(texts) if texts else None, where)
+
+
+def chosen_device() -> torch.device:
+    """Return the device of the inputs that were chosen last; before any were, the one that would be chosen."""
+    return _devices[-1] if _devices else devices.choose()

@@ -1,7 +1,7 @@
 """The manifest: the sha256 of what no page computes, so that a change of any of it is seen in version control.
 
 It names every file that is bundled with the package (models, texts), every record, and the claims. A record's seal and
-a model's sums can be written again by whoever changes them; ``book/manifest.json`` then differs. The command
+a model's sums can be written again by anyone who changes them; ``book/manifest.json`` then differs. The command
 ``python -m book record --manifest`` writes it anew, also after a merge: read the difference before it is committed.
 """
 

@@ -25,7 +25,7 @@ from book.publish import execution, parameters, phrases
 
 BESIDE = ("notation", "glossary", "references")  # pages that a chapter refers to and that cost nothing
 COPIED = ("book/__init__.py", "book/_ext", "book/publish", "book/_templates", "book/assets", "book/references.bib",
-          "book/claims.yml", "book/known_elsewhere.yml", "_config.yml",
+          "book/claims.yml", "book/known_elsewhere.yml", "_config.yml", "book/studies", "book/records",
           "analysis")  # so that nothing is read from the book's own build
 CELL_TIMEOUT = 3600
 UNFINISHED = ".unfinished-"
@@ -151,10 +151,10 @@ def project(folder: Path, notebook, chapter: str) -> Path:
 
 def render(folder: Path) -> Path:
     """Build the pages; references to other chapters have no target here, so warnings are not shown."""
-    made = run_child([sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", ".", "-q"],
+    process = run_child([sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", ".", "-q"],
                      cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if made.returncode or not (folder / "_build" / "html" / "index.html").exists():
-        raise Failed(f"the page could not be rendered: {(made.stderr or made.stdout).strip()[-2000:]}")
+    if process.returncode or not (folder / "_build" / "html" / "index.html").exists():
+        raise Failed(f"the page could not be rendered: {(process.stderr or process.stdout).strip()[-2000:]}")
     return folder / "_build" / "html"
 
 

@@ -10,6 +10,7 @@ import torch
 
 from analysis.core import device
 from analysis.models.checkpoints import Checkpoint
+from book.publish.inputs import chosen_device
 
 _started = time.perf_counter()
 
@@ -26,10 +27,13 @@ def commit() -> str:
 
 
 def stamp(*models: Checkpoint, where: torch.device | None = None) -> str:
-    """Say what this chapter was executed with; put it in the last cell, exempt from comparison."""
+    """Say what this chapter was executed with, by default on the device of its inputs.
+
+    Put it in the last cell, exempt from comparison.
+    """
     versions = ", ".join([f"Python {platform.python_version()}",
                           *(f"{p} {metadata.version(p)}" for p in ("torch", "numpy"))])
-    ran = ", ".join(m.label() for m in models) or "no model"
+    labels = ", ".join(m.label() for m in models) or "no model"
     seconds = time.perf_counter() - _started
-    return (f"Executed with commit {commit()}; {versions}; {device.describe(where or device.choose())}; {ran}; "
+    return (f"Executed with commit {commit()}; {versions}; {device.describe(where or chosen_device())}; {labels}; "
             f"{seconds:.0f} s since the import.")

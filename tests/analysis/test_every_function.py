@@ -25,6 +25,8 @@ import numpy as np
 import pytest
 import torch
 
+from analysis.core.attention_layer import AttentionLayer, Mask, Norm
+from analysis.core.positions import Disentangled, Rotary
 from analysis.core.weights import AttentionWeights, LayerNormWeights, MlpWeights
 from analysis.decomposition import folding, uniform
 from analysis.maps import streaming
@@ -43,6 +45,9 @@ INTERNAL = {
     "analysis.transformer.activations.check_keep": "is itself the check",
     "analysis.transformer.head_layout.check_blocks": "is itself the check",
     "analysis.statistics.exact_sums.refuse_overflow": "is itself the check",
+    **dict.fromkeys((f"analysis.transformer.general_attention.{name}" for name in (
+        "added_by_positions", "arrange", "meet", "project_rows", "queries_and_keys", "softmax_with_sinks")),
+        "called by general_scores and general_terms, which check the rows"),
     "analysis.core.scaling.scale_to_one": "called by functions that check the tensor",
     "analysis.matrices.exact_rank.first_counterexample": "hands the matrices to the claim, and reads none",
     "analysis.matrices.singular_values.by_gram": "called by product_singular_values, which checks the factors",
@@ -61,6 +66,11 @@ def generator():
 LAYER = AttentionWeights(*(draw(*s, seed=i) for i, s in enumerate(
     [(HEADS, MODEL, CHANNEL)] * 3 + [(HEADS, CHANNEL, MODEL)] + [(HEADS, CHANNEL)] * 3 + [(MODEL,)])))
 NORM = LayerNormWeights(draw(MODEL), draw(MODEL, seed=1))
+ROTARY = Rotary(torch.ones(1, dtype=torch.float64), CHANNEL)
+GENERAL = AttentionLayer(*(draw(*s, seed=i) for i, s in enumerate(
+    [(HEADS, MODEL, CHANNEL)] + [(1, MODEL, CHANNEL)] * 2 + [(HEADS, CHANNEL, MODEL), (HEADS, CHANNEL), (1, CHANNEL),
+     (1, CHANNEL), (MODEL,)])), scale=0.5, mask=Mask(causal=True), positions=ROTARY,
+    norms=(Norm(draw(MODEL), draw(MODEL, seed=1), 1e-5),))
 MLP = MlpWeights(draw(MODEL, 8), draw(8), draw(8, MODEL), draw(MODEL))
 STACK = encoder.random_layers(2, HEADS, MODEL, generator=generator())
 X, Y = draw(POSITIONS, MODEL), draw(POSITIONS, MODEL, seed=1)
@@ -81,6 +91,17 @@ def square(x):
 
 
 CALLS = {
+    "transformer.general_attention.apply_norm": {"rows": X, "norm": GENERAL.norms[0]},
+    "transformer.general_attention.general_scores": {"x": X, "layer": GENERAL, "keep": KEEP},
+    "transformer.general_attention.attend_generally": {"x": X, "layer": GENERAL, "keep": KEEP},
+    "decomposition.general_terms.general_terms": {"x": X, "layer": GENERAL},
+    "transformer.rotary.rotate": {"rows": HEADWISE, "rotary": ROTARY,
+                                  "positions": torch.arange(POSITIONS, dtype=torch.float64)},
+    "transformer.position_scores.relative_bucket": {"distance": TOKENS, "buckets": 8, "longest": 16,
+                                                    "two_sided": True},
+    "transformer.position_scores.disentangled_scores": {
+        "queries": HEADWISE, "keys": HEADWISE, "positions": Disentangled(draw(1, 8, CHANNEL), draw(1, 8, CHANNEL), 4,
+                                                                         None, 8)},
     "transformer.attention.project": {"x": X, "W": LAYER.W_Q, "b": LAYER.b_Q},
     "transformer.attention.mask_future": {"scores": SCORES},
     "transformer.attention.compute_scores": {"x": X, "weights": LAYER},
@@ -110,10 +131,11 @@ CALLS = {
     "maps.attribution.divergence": {"scores": SCORES, "visible": KEEP},
     "maps.attribution.path_mean": {"scores": SCORES, "visible": KEEP},
     "maps.attribution.attribute_divergence": {"parts": PARTS, "visible": KEEP},
+    "maps.attribution.total_score": {"parts": PARTS, "visible": KEEP},
     "maps.attribution.attribution_density": {"parts": PARTS, "t": 0.5, "visible": KEEP},
-    "maps.attribution.drop_one": {"parts": PARTS, "visible": KEEP},
-    "maps.attribution.in_order": {"parts": PARTS, "order": (1, 0), "visible": KEEP},
-    "maps.attribution.shapley": {"parts": PARTS, "visible": KEEP},
+    "maps.shapley.drop_one": {"parts": PARTS, "visible": KEEP},
+    "maps.shapley.in_order": {"parts": PARTS, "order": (1, 0), "visible": KEEP},
+    "maps.shapley.shapley": {"parts": PARTS, "visible": KEEP},
     "transformer.constructed_heads.embed": {"tokens": TOKENS, "vocab": VOCAB},
     "transformer.constructed_heads.attention_map": {"layer": constructed_heads.uniform(VOCAB, POSITIONS),
                                                     "tokens": TOKENS},
@@ -203,6 +225,7 @@ CALLS = {
     "transformer.mlp.activation_mask": {"x": X, "mlp": MLP},
     "transformer.mlp.apply_masked_mlp": {"x": X, "mlp": MLP, "mask": draw(POSITIONS, 8)},
     "matrices.singular_values.product_singular_values": {"A": LAYER.W_Q, "B": LAYER.W_K},
+    "matrices.singular_values.triangular_factor": {"W": LAYER.W_Q},
     "matrices.singular_values.augment": {"W": LAYER.W_Q, "b": LAYER.b_Q},
     "matrices.singular_values.effective_rank": {"values": X.abs()},
     "transformer.positional_encodings.toeplitz_defect": {"gram": draw(4, 4)},

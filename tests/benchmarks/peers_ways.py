@@ -169,6 +169,53 @@ def viewer_bertviz():
     return lambda: head_view([layer[None] for layer in maps], tokens, html_action="return").data
 
 
+SHAPES = {"gpt2": {"n_embd": 512, "n_head": 8, "n_layer": 4},
+          "gpt_neox": {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 4},
+          "llama": {"hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64,
+                    "num_hidden_layers": 4},
+          "qwen2": {"hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8, "num_hidden_layers": 4},
+          "opt": {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 4, "word_embed_proj_dim": 512}}
+"""Families that this package and TransformerLens both read, with names that its bridge takes."""
+HUB_NAMES = {"gpt2": "gpt2", "gpt_neox": "EleutherAI/pythia-70m", "llama": "meta-llama/Llama-3.2-1B",
+             "qwen2": "Qwen/Qwen2-0.5B", "opt": "facebook/opt-125m"}
+
+
+def _families():
+    import transformers
+
+    from analysis.models.families.tiny import tiny_configuration
+    return {name: transformers.AutoModelForCausalLM.from_config(tiny_configuration(name, **shape)).eval()
+            for name, shape in SHAPES.items()}
+
+
+def families_ours():
+    """Queries, keys, values and outputs of every head of five models, by the adapter."""
+    import torch
+
+    from analysis.models.families import from_module
+    models = _families()
+
+    def call():
+        layers = [list(from_module(model)) for model in models.values()]
+        return torch.stack([torch.stack([layer.W_Q for layer in stack]) for stack in layers])
+    return call
+
+
+def families_transformer_lens():
+    """The same by TransformerLens, once its bridges around the models are made."""
+    import torch
+    import transformers
+    from transformer_lens.model_bridge import TransformerBridge
+    tokenizer = transformers.AutoTokenizer.from_pretrained(BUNDLED, local_files_only=True)
+    bridges = [TransformerBridge.boot_transformers(HUB_NAMES[name], hf_model=model, tokenizer=tokenizer, device="cpu")
+               for name, model in _families().items()]
+
+    def call():
+        maps = [(bridge.W_Q, bridge.W_K, bridge.W_V, bridge.W_O) for bridge in bridges]
+        return torch.stack([four[0] for four in maps])
+    return call
+
+
 IMPORTS = {"ours": ("analysis.transformer.attention", "analysis.decomposition.score_terms",
                     "analysis.matrices.singular_values"),
            "transformers": ("transformers",),
@@ -205,6 +252,7 @@ def measure(task: str, way: str, what: str, out: str) -> dict:
     import numpy as np
     import torch
     torch.set_num_threads(1)
+    torch.manual_seed(0)
     with torch.no_grad():
         call = globals()[f"{task}_{way}"]()
         if what == "memory":

@@ -98,7 +98,8 @@ def run_tests(groups: list[list[str]], path: str = "", source: str = "", plugins
         sys.dont_write_bytecode = True
         SourceFileLoader.get_data = get_data
     jaxtyping.install_import_hook("analysis", "beartype.beartype")  # doctests alone load no conftest
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+    with (open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere),
+          contextlib.redirect_stderr(nowhere)):
         codes = (int(pytest.main([*OPTIONS, *names], plugins=list(plugins))) for names in groups)
         code = next(filter(None, codes), 0)
     return code if served or not path else 99
@@ -146,11 +147,11 @@ def survey(path: Path, known: dict) -> dict:
             tests = {name: [sorted(entered | tracer.fixtures), seconds]
                      for name, (entered, seconds) in tracer.tests.items()}
             modules = [name for name in sys.modules if not name.startswith(OWN)]
-            out.write_text(json.dumps({"digest": digest, "tests": tests, "modules": modules}))
+            out.write_text(json.dumps({"digest": digest, "tests": tests, "modules": modules}), encoding="utf-8")
             return 0 if code == 5 else code
         if fork(work, 3600) != 0:
             raise SystemExit(f"{path} fails without any mutant")
-        known = json.loads(out.read_text())
+        known = json.loads(out.read_text(encoding="utf-8"))
     for name in known["modules"]:  # what a child would import, each time anew
         with contextlib.suppress(Exception):
             importlib.import_module(name)
@@ -270,7 +271,7 @@ def report(plan: dict, results: dict) -> dict:
 
 def load(name: str) -> dict:
     """Read one of the files of ``.mutants``."""
-    return json.loads((FOLDER / name).read_text()) if (FOLDER / name).exists() else {}
+    return json.loads((FOLDER / name).read_text(encoding="utf-8")) if (FOLDER / name).exists() else {}
 
 
 def main():
@@ -280,7 +281,7 @@ def main():
     parser.add_argument("--only", nargs="*", help="modules")
     parser.add_argument("--scores", type=Path, default=SCORES, help="where to write the scores")
     args = parser.parse_args()
-    plan = json.loads(args.plan.read_text())
+    plan = json.loads(args.plan.read_text(encoding="utf-8"))
     sample, modules, scores = plan["name"], plan["modules"], args.scores.resolve()
     os.chdir(ROOT)
     FOLDER.mkdir(exist_ok=True)
@@ -293,7 +294,7 @@ def main():
         start = time.perf_counter()
         surveys[str(file)] = survey(file, surveys.get(str(file), {}))
         print(f"{time.perf_counter() - start:6.1f} s  {file.relative_to(ROOT)}", flush=True)
-        (FOLDER / "survey.json").write_text(json.dumps(surveys))
+        (FOLDER / "survey.json").write_text(json.dumps(surveys), encoding="utf-8")
     tests = {name: test for file in files for name, test in surveys[str(file)]["tests"].items()}
     state = hashlib.sha256("".join(surveys[str(file)]["digest"] for file in files).encode()).hexdigest()
     jobs = [(turn, path, mutant) for path, module in modules.items() for turn, mutant in enumerate(module["sample"])
@@ -305,7 +306,7 @@ def main():
             continue
         result = outcome(path, mutant, tests)
         results[name] = {"outcome": result, "state": state, "first": known.get("first", result)}
-        (FOLDER / "results.json").write_text(json.dumps(results))
+        (FOLDER / "results.json").write_text(json.dumps(results), encoding="utf-8")
         print(f"{result:9}{path}:{mutant['line']}  {mutant['before']}  ->  {mutant['after']}", flush=True)
         samples = json.loads(scores.read_text(encoding="utf-8")) if scores.exists() else {}
         samples[sample] = report(modules, results)

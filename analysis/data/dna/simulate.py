@@ -53,7 +53,7 @@ def read_backbones(folder: str | Path) -> list[Backbone]:
         return _from_fasta(folder)
     reference = read_fasta(folder / "reference_S.fasta")[0].bases
     published = {gene.name: gene.bases for gene in read_fasta(folder / "lineages_S.fasta.gz")}
-    head, *rows = ((folder / "lineages.tsv").read_text().splitlines())
+    head, *rows = ((folder / "lineages.tsv").read_text(encoding="utf-8").splitlines())
     table = [dict(zip(head.split("\t"), row.split("\t"))) for row in rows]
     if lacking := set(COLUMNS) - set(head.split("\t")):
         raise ValueError(f"{folder / 'lineages.tsv'} lacks the column {min(lacking)!r}")

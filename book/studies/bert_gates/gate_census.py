@@ -11,7 +11,8 @@ from analysis.data import texts
 from analysis.maps import gates
 from analysis.models import checkpoints, pretrained
 from analysis.statistics.intervals import FEWEST, Interval, bounded, mean_interval
-from analysis.surveys.census import KINDS, RATIOS, summarise, take_census
+from analysis.surveys.census import RATIOS, summarise, take_census
+from analysis.surveys.map_counts import KINDS
 from analysis.surveys.records import Record, Result, Value
 from book.publish import Inputs, Numbers, live_or_record
 from book.studies.bert_gates.wording import number_phrase, share_phrase

@@ -130,7 +130,7 @@ def first_table_of_outputs(m: Measured) -> Outcome:
     table = m.by_hand.compared[2]
     first_row, stored_first = 0, 6
     return corrected("One of 72 cells differs: row !, column P_0 is 1, since ! attends to itself; the printed 0 needs "
-                     "an output in which row ! does not hear itself.",
+                     "an output in which row ! writes nothing about itself.",
                      when=m.by_hand.cells["output 1"] == 1 and table.computed[first_row, stored_first] == 1
                      and table.printed[first_row, stored_first] == 0)
 
@@ -195,8 +195,8 @@ def second_scores_check_the_predecessor(m: Measured) -> Outcome:
 def second_values_clear_the_stored_token(m: Measured) -> Outcome:
     """The output of layer 2 is zeroed out by V_2."""
     errors, gathering = m.by_hand.errors, m.by_hand.counts["rows that gather a stored token"]
-    return corrected("V_2 zeroes out half of it. What is heard holds current and stored token in all rows; V_2 clears "
-                     "the stored half and keeps the other, times the gain.",
+    return corrected("V_2 zeroes out half of it. The rows attended to hold current and stored token; V_2 clears the "
+                     "stored half and keeps the other, times the gain.",
                      when=gathering == len(m.by_hand.second.output) and errors["written stored tokens"] == 0
                      and errors["written current tokens"] < 1e-9 and errors["copied at a gain of 100"] < 1e-9)
 

@@ -62,7 +62,7 @@ class Compared:
 
 def matrices(named: Mapping[str, np.ndarray]) -> Figure:
     """Draw the six matrices of the hand-built head: what each layer scores, copies and keeps."""
-    figure, axes = style.new(2, 3, size="tall", sharex=True, sharey=True)
+    figure, axes = style.new(2, 3, size="wide", sharex=True, sharey=True)
     for panel, (name, matrix) in zip(axes.flat, named.items(), strict=True):
         image = panel.imshow(matrix, cmap=style.SCORE_CMAP, norm=style.centred(matrix))
         half = len(matrix) / 2 - 0.5
@@ -70,7 +70,7 @@ def matrices(named: Mapping[str, np.ndarray]) -> Figure:
         panel.axvline(half, color=style.COLOURS["muted"])
         panel.set(title=name, xticks=[half / 2, half * 3 / 2], yticks=[half / 2, half * 3 / 2],
                   xticklabels=["token", "position"], yticklabels=["token", "position"])
-        figure.colorbar(image, ax=panel, ticks=sorted({matrix.min(), 0.0, matrix.max()}), shrink=0.62)
+        figure.colorbar(image, ax=panel, ticks=sorted({matrix.min(), 0.0, matrix.max()}))
     return figure
 
 

@@ -43,7 +43,7 @@ class Reading:
     weak
         Weights of at most one half are kept, or dropped before they are used.
     summed
-        What the output sums over: ``"j <= i"``, ``"j < i"``, or ``"j <= i, i > 0"`` (the first row hears nothing).
+        What the output sums over: ``"j <= i"``, ``"j < i"``, or ``"j <= i, i > 0"`` (the first row writes nothing).
     gain
         What ``V_2`` multiplies by: 100 as printed, or 1.
     rounding
@@ -77,7 +77,7 @@ class Reading:
 def every() -> list[Reading]:
     """Return all readings, those that depart least first.
 
-    What a softmax sums over, and whether weak weights are dropped, is asked of the softmax alone.
+    What a softmax sums over, and whether weak weights are dropped, matters for the softmax alone.
 
     >>> len(every()), every()[0] == Reading()
     (3240, True)
@@ -108,7 +108,7 @@ def tables(tokens: Int[Tensor, " position"], vocab: int, reading: Reading) -> di
     for layer in (head.first, head.second):
         scores = score(x, layer, reading)
         attention = weigh(scores, reading)
-        x = hear(x, attention, layer, reading)
+        x = gather(x, attention, layer, reading)
         printed += [scores.tril() if reading.shown == "after the mask" else scores, attention, x]
     return {name: round_table(table, reading) for name, table in zip(TABLES, printed, strict=True)}
 
@@ -159,14 +159,14 @@ def _with_null_key(scores: Tensor, reading: Reading) -> Tensor:
     return torch.cat([visible, null], 1).softmax(-1)[:, :-1]
 
 
-def hear(x: Tensor, attention: Tensor, layer: Layer, reading: Reading) -> Float[Tensor, "position model"]:
+def gather(x: Tensor, attention: Tensor, layer: Layer, reading: Reading) -> Float[Tensor, "position model"]:
     """Return the layer's output, summed over what the reading includes."""
     _check_rows(x, layer)
     check_fit("attention", attention, (len(x), len(x)), "x", x)
-    heard = attention.tril(-1) if reading.summed == "j < i" else attention.clone()
+    visible = attention.tril(-1) if reading.summed == "j < i" else attention.clone()
     if reading.summed == "j <= i, i > 0":
-        heard[0] = 0
-    return heard @ x @ layer.V.T + x @ layer.W.T
+        visible[0] = 0
+    return visible @ x @ layer.V.T + x @ layer.W.T
 
 
 def round_table(table: Tensor, reading: Reading) -> Tensor:

@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 
 from analysis.plotting import style
 
-COLOURS = {"content": "content", "common": "uniform", "semi-bias": "semi_bias", "ee": "content", "ep": "token",
-           "pe": "muted", "pp": "positional", "e": "semi_bias", "p": "record", "row constants": "row_constant"}
+COLOURS = {"content": "content", "common": "uniform", "semi-bias": "semi_bias", "token on token": "content",
+           "token on position": "token", "position on token": "muted", "position on position": "positional",
+           "semi-bias of tokens": "semi_bias", "semi-bias of positions": "record", "row constants": "row_constant"}
 MANY = 50  # bars that an SVG draws one by one
 
 
@@ -29,7 +30,7 @@ def path(t: np.ndarray, slopes: Mapping[str, np.ndarray], title: str = "") -> Fi
 
 def atlas(columns: Mapping[str, Sequence[np.ndarray]], rows: Sequence[str],
           labels: Mapping[str, Sequence[str]]) -> Figure:
-    """Draw maps, a row a prototype and a column a model, each on its own scale and with its label."""
+    """Draw maps, one row per prototype and one column per model, each on its own scale and with its label."""
     fig, axes = style.new(len(rows), len(columns), size="page", squeeze=False)
     for j, (title, maps) in enumerate(columns.items()):
         for i, found in enumerate(maps):
@@ -62,7 +63,7 @@ def distances(families: Sequence[str], models: Mapping[str, tuple[np.ndarray, np
 
 
 def shares(models: Mapping[str, np.ndarray], names: Sequence[str]) -> Figure:
-    """Draw what each part contributes in every head, ``(head, part)`` a panel, negative parts below the line."""
+    """Draw what each part contributes in every head, ``(head, part)`` per panel, negative parts below the line."""
     fig, axes = style.new(len(models), 1, size="page" if len(models) > 3 else "tall", squeeze=False)
     for ax, (title, table) in zip(axes[:, 0], models.items(), strict=True):
         _stack(ax, table, names)
@@ -71,7 +72,7 @@ def shares(models: Mapping[str, np.ndarray], names: Sequence[str]) -> Figure:
         ax.title.set_x(0)
     axes[-1, 0].set(xlabel="head, layer after layer")
     handles, texts = axes[0, 0].get_legend_handles_labels()
-    fig.legend(handles, texts, loc="outside lower center", ncols=len(names))
+    fig.legend(handles, texts, loc="outside lower center", ncols=min(3, len(names)))
     return fig
 
 
@@ -94,7 +95,7 @@ def _stack(ax, table: np.ndarray, names: Sequence[str]) -> None:
 
 
 def causes(nats: Mapping[str, np.ndarray], effects: Mapping[str, np.ndarray], layers: np.ndarray) -> Figure:
-    """Draw what a change does to each head against the part that it takes away, one panel a change, layers coloured."""
+    """Draw what a change does to each head against the part that it takes away, one panel per change."""
     fig, panels = style.new(1, len(nats), size="wide", sharey=True)
     for ax, (title, values) in zip(panels, nats.items(), strict=True):
         dots = ax.scatter(values, np.abs(effects[title]), c=layers, cmap=style.POSITION_CMAP, s=14)

@@ -87,9 +87,13 @@ def measure_atlas(tokens: Int[Tensor, " position"], gpt2: Record | Result, surve
         columns[title] = [coarse_map(members[family][0]) for family in FAMILIES]
     columns[GPT2] = [coarse_map(attention) for attention in gpt2.array("maps")]
     distance = gpt2.array("distance")
-    labels = {GPT2: [f"0.{head}: {distance[head, i]:.2f}" for i, head in enumerate(distance.argmin(0))]}
+    labels = {GPT2: [_label(0, head, distance[head, i]) for i, head in enumerate(distance.argmin(0))]}
     for name, survey in surveys.items():
         nearest = [survey.nearest(family) for family in FAMILIES]
         columns[name] = [coarse_map(survey.maps[layer, head]) for layer, head, _ in nearest]
-        labels[name] = [f"{layer}.{head}: {far:.2f}" for layer, head, far in nearest]
+        labels[name] = [_label(*head) for head in nearest]
     return Atlas(list(FAMILIES.values()), columns, labels)
+
+
+def _label(layer: int, head: int, distance: float) -> str:
+    return f"layer {layer}, head {head}\ndistance {distance:.2f}"

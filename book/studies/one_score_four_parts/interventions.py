@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy
 
 from analysis.data.texts import passages
-from analysis.models import attention_hooks, checkpoints, extraction, pretrained
+from analysis.models import attention_hooks, checkpoints, extraction, parameters, pretrained
 from analysis.surveys.records import Experiment, Result
 from analysis.training import gpt2_mini
 from analysis.transformer.attention import mask_future
@@ -69,11 +69,11 @@ def weights(query: Tensor, key: Tensor, scale: float, causal: bool) -> Float[Ten
     return (mask_future(scores) if causal else scores).softmax(-1)
 
 
-def measure(name: str, device: torch.device) -> Float[np.ndarray, "way layer head"]:
-    """Return the mean over texts of what each change of each head does to a model."""
-    checkpoint = checkpoints.find(name)
-    model = pretrained.load(checkpoint, task="lm" if name == "gpt2-mini" else "base", device=device)
-    texts = (windows(checkpoint) if name == "gpt2-mini" else cut(inputs(checkpoint))).to(device)
+def measure(checkpoint: checkpoints.Checkpoint, device: torch.device) -> Float[np.ndarray, "way layer head"]:
+    """Return the mean over texts of what each change of each head does to a model: a gpt2-mini, or a BERT."""
+    predicts = parameters.config(checkpoint).causal
+    model = pretrained.load(checkpoint, task="lm" if predicts else "base", device=device)
+    texts = (windows(checkpoint) if predicts else cut(inputs(checkpoint))).to(device)
     biases = extraction.query_biases(model)
     queries, maps = observe(model, texts)
     by_layer = []
@@ -124,7 +124,7 @@ def effects(model: torch.nn.Module, text: Int[Tensor, " position"], change: Chan
 
 def compute(device: torch.device) -> Result:
     """Change every head of both models."""
-    arrays = {name: measure(name, device).astype(np.float32) for name in MODELS}
+    arrays = {name: measure(checkpoints.find(name), device).astype(np.float32) for name in MODELS}
     return Result({}, arrays, dict.fromkeys(arrays, 1e-4))
 
 

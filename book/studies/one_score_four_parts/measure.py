@@ -17,6 +17,7 @@ from book.studies.one_score_four_parts import formulas, parts, shares
 from book.studies.one_score_four_parts.causes import Causes, Rungs, measure_causes, measure_rungs
 from book.studies.one_score_four_parts.formulas import GPT2, Atlas, Distances
 from book.studies.one_score_four_parts.gpt2 import POSITIONS
+from book.studies.one_score_four_parts.mini_seeds import MiniSeeds, measure_mini_seeds
 from book.studies.one_score_four_parts.parts import Survey
 from book.studies.one_score_four_parts.shares import (
     SEMI_BIAS,
@@ -127,6 +128,7 @@ class Measured(Numbers):
     splits: OtherSplits
     causes: Causes
     rungs: Rungs
+    mini_seeds: MiniSeeds
     other_chapters: OtherChapters
 
 
@@ -200,15 +202,17 @@ def measure_heads(gpt2: Record | Result, surveys: Mapping[str, Survey],
     return {GPT2: recorded} | {name: shares.measure_heads(surveys[name], controls[name]) for name in surveys}
 
 
-def panels(heads: Mapping[str, HeadShares], controls: Mapping[str, Survey],
+def panels(heads: Mapping[str, HeadShares], controls: Mapping[str, Survey], mini_seeds: MiniSeeds,
            ) -> dict[str, Float[np.ndarray, "head part"]]:
-    """Return what is drawn of the parts in all heads: every model, then the control of MiniLM."""
-    titles = {GPT2: f"{GPT2}, layer 0"}
-    return {titles.get(name, name): table.parts for name, table in heads.items()} | {
+    """Return what is drawn of the parts in all heads: every model, of gpt2-mini all seeds; the control of MiniLM."""
+    titles = {GPT2: f"{GPT2}, layer 0", MODELS[0]: f"{MODELS[0]}, seeds 0 to {mini_seeds.count - 1}"}
+    drawn = {name: table.parts for name, table in heads.items()} | {MODELS[0]: mini_seeds.parts}
+    return {titles.get(name, name): parts for name, parts in drawn.items()} | {
         "control of minilm": shares.heads_of(controls["minilm"].parts)}
 
 
-def measure_shares(gpt2: Record | Result, surveys: Mapping[str, Survey], controls: Mapping[str, Survey]) -> Shares:
+def measure_shares(gpt2: Record | Result, surveys: Mapping[str, Survey], controls: Mapping[str, Survey],
+                   mini_seeds: MiniSeeds) -> Shares:
     """Measure what each part explains: by model, by text, by layer, and over tokens and positions."""
     heads = measure_heads(gpt2, surveys, controls)
     texts = {name: shares.measure_texts(survey) for name, survey in surveys.items()}
@@ -216,7 +220,7 @@ def measure_shares(gpt2: Record | Result, surveys: Mapping[str, Survey], control
     layers = shares.measure_layers(surveys["minilm"])
     numbers = {name: shares.model_numbers(heads[name], texts[name], first[name]) for name in MODELS}
     return Shares(
-        heads=heads, panels=panels(heads, controls), texts=texts, layers=layers, first_layers=first,
+        heads=heads, panels=panels(heads, controls, mini_seeds), texts=texts, layers=layers, first_layers=first,
         minilm=MiniLMNumbers(**numbers["minilm"], **shares.minilm_numbers(surveys["minilm"], layers)),
         gpt2_mini=GPT2MiniNumbers(**numbers["gpt2-mini"]), variant=VariantNumbers(**numbers["variant-bert-mini"]),
         mixed=shares.mixed_terms(first), positions=measure_positions(heads[GPT2]))
@@ -242,11 +246,13 @@ def measure(model: str = MODELS[0], texts: str | None = None, device: str = "aut
                 for label, name in models.items()}
     tokens, distances = formulas.random_tokens(), formulas.measure_distances(gpt2, surveys, controls)
     one_text = shares.measure_one_text("minilm", surveys["minilm"], inputs)
-    measured_shares = measure_shares(gpt2, surveys, controls)
+    mini_seeds = measure_mini_seeds(inputs)
+    measured_shares = measure_shares(gpt2, surveys, controls, mini_seeds)
     return Measured(
         inputs=inputs, models=tuple(models.values()), sources=(source,), exactness=measure_exactness(surveys, controls),
         tokens=tokens, atlas=formulas.measure_atlas(tokens, gpt2, surveys), distances=distances,
         nearest=measure_nearest(distances, surveys["minilm"], gpt2), shares=measured_shares,
         one_text=one_text, splits=shares.other_splits(one_text),
         causes=measure_causes(measured_shares.heads, inputs), rungs=measure_rungs(inputs),
+        mini_seeds=mini_seeds,
         other_chapters=measure_other_chapters())

@@ -16,7 +16,7 @@ from analysis.core.weights import AttentionWeights
 from analysis.data import texts
 from analysis.decomposition import bilinear_form
 from analysis.decomposition.score_terms import six_terms
-from analysis.maps import attribution, distance
+from analysis.maps import attribution, distance, shapley
 from analysis.models import extraction, parameters, pretrained
 from analysis.models.checkpoints import Checkpoint
 from analysis.transformer import constructed_heads
@@ -204,13 +204,13 @@ def compare_splits(x: Tensor, layer: AttentionWeights, origin: Tensor, causal: b
     rows = _rows(x)
     parts, seen = bilinear_form.score_parts(x, layer, origin, queries=x[rows])[:3], visible(rows, len(x), causal)
     found = {"path": attribution.attribute_divergence(parts, seen).parts,
-             "in order": attribution.in_order(parts, (0, 1, 2), seen),
-             "reverse order": attribution.in_order(parts, (2, 1, 0), seen),
-             "mean of orders": attribution.shapley(parts, seen),
-             "drop one": attribution.drop_one(parts, seen)}
+             "in order": shapley.in_order(parts, (0, 1, 2), seen),
+             "reverse order": shapley.in_order(parts, (2, 1, 0), seen),
+             "mean of orders": shapley.shapley(parts, seen),
+             "drop one": shapley.drop_one(parts, seen)}
     halves = torch.cat([parts[1:], parts[:1] / 2, parts[:1] / 2])  # content cut in two
     for name, split in (("path, content cut", lambda p: attribution.attribute_divergence(p, seen).parts),
-                        ("mean of orders, content cut", lambda p: attribution.shapley(p, seen))):
+                        ("mean of orders, content cut", lambda p: shapley.shapley(p, seen))):
         common, semi, *content = split(halves)
         found[name] = torch.stack([sum(content), common, semi])
     return {name: table.mean(-1).cpu().numpy() for name, table in found.items()}

@@ -61,7 +61,7 @@ class FirstLayer:
 
 @dataclass(frozen=True)
 class ModelNumbers(Numbers):
-    """One model in the text: nats a row, shares in percent, and in how many heads which part has the most.
+    """One model in the text: nats per row, shares in percent, and in how many heads which part has the most.
 
     ``semi_majority`` heads get more from the semi-bias than from the other two parts, ``content_minority`` heads less
     from content than from the two parts that do not depend on the query.

@@ -32,7 +32,7 @@ def head_projects_three_inputs(m: Measured) -> Outcome:
 @claim("P-03")
 def scaled_dot_product(m: Measured) -> Outcome:
     """Attention is softmax(Q K^T / sqrt(d_k)) V."""
-    return reproduced("softmax(QK^T / sqrt(d')) V equals torch's scaled_dot_product_attention to 1e-12.",
+    return reproduced("softmax(QK^T / sqrt(c)) V equals torch's scaled_dot_product_attention to 1e-12.",
                       when=m.bias_free.errors["torch's attention"] < ROUNDING)
 
 
@@ -73,7 +73,7 @@ def values_move_out(m: Measured) -> Outcome:
 def scores_of_a_head(m: Measured) -> Outcome:
     """The scores are softmax(X W_Q (X W_K)^T / sqrt(d_k))."""
     return reproduced(
-        "softmax(X W_Q (X W_K)^T / sqrt(d')) equals the module's attention to 1e-12; these are scores in the post's "
+        "softmax(X W_Q (X W_K)^T / sqrt(c)) equals the module's attention to 1e-12; these are scores in the post's "
         "sense, after the softmax.", when=m.bias_free.errors["attention"] < ROUNDING)
 
 
@@ -83,14 +83,14 @@ def message_matrix_has_low_rank(m: Measured) -> Outcome:
     values = m.spectra.values["message"]
     smallest = (values[:, -1] / values[:, 0]).min()
     return reproduced(
-        f"Rank exactly d' in random heads; in GPT-2's 144 heads 64 values above {smallest:.3f} of the largest. Any "
+        f"Rank exactly c in random heads; in GPT-2's 144 heads 64 values above {smallest:.3f} of the largest. Any "
         "matrix of that rank splits so, not uniquely.",
         when=(m.gauge.message_ranks == m.layer.channel).all() and smallest > 1e-3)
 
 
 @claim("P-10")
 def row_is_a_message(m: Measured) -> Outcome:
-    """The messages are X W_M, one a row."""
+    """The messages are X W_M, one per row."""
     return reproduced("Row j of X W_M depends on row j of X alone, and equals the factored message to 1e-12.",
                       when=m.bias_free.errors["messages"] < ROUNDING and m.bias_free.other_messages < ROUNDING)
 
@@ -129,7 +129,7 @@ def sum_of_weighted_messages(m: Measured) -> Outcome:
 def pattern_matrix_merges_factors(m: Measured) -> Outcome:
     """W_P = W_Q W_K^T."""
     return reproduced(
-        f"Rank d'; a random gauge changes W_Q by {m.gauge.moved:.1f} of its size and W_P, W_M, c and the output by "
+        f"Rank c; a random gauge changes W_Q by {m.gauge.moved:.1f} of its size and W_P, W_M, b_P and the output by "
         "less than 1e-12.",
         when=(m.gauge.pattern_ranks == m.layer.channel).all() and m.gauge.moved > 0.1
         and max(m.gauge.unchanged.values()) < ROUNDING)

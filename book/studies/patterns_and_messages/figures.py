@@ -24,7 +24,7 @@ def parts(varying: np.ndarray, constant: np.ndarray, head: str) -> Figure:
 
 
 def spectra(values: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray]) -> Figure:
-    """Draw all heads' singular values over the largest, one panel a matrix; ``(head, channel)``, control in grey."""
+    """Draw all heads' singular values over the largest, one panel per matrix; ``(head, channel)``, control in grey."""
     fig, axes = style.new(1, len(values), size="wide", sharey=True, squeeze=False)
     for ax, (title, heads) in zip(axes[0], values.items(), strict=True):
         across = np.arange(1, heads.shape[-1] + 1)
@@ -54,15 +54,18 @@ def tables(values: Mapping[str, np.ndarray], label: str, *, logarithmic: bool = 
 
 def sizes(varying: np.ndarray, constant: np.ndarray, control: np.ndarray) -> Figure:
     """Draw each head's constant against its varying part in nats, the line where they are equal, the control."""
-    fig, ax = style.new(size="square")
+    fig, ax = style.new(size="wide")
     first = np.zeros_like(varying, dtype=bool)
     first[:2] = True
-    ax.plot([0, varying.max()], [0, varying.max()], color=style.COLOURS["muted"])
+    equal = [constant.min(), constant.max()]
+    ax.plot(equal, equal, color=style.COLOURS["muted"])
+    ax.axvspan(control.min(), control.max(), color=style.COLOURS["control"], alpha=0.5,
+               label="control (constant part 0)")
     for mask, name, colour in ((first, "layers 0 and 1", "semi_bias"), (~first, "layers 2 to 11", "content")):
         ax.plot(varying[mask], constant[mask], "o", color=style.COLOURS[colour], alpha=0.7, label=name)
-    ax.plot(control.ravel(), np.zeros(control.size), "|", color=style.COLOURS["control"], label="control")
-    ax.set(xlabel="varying part: spread of scores (nats)", ylabel="constant part: spread of scores (nats)")
-    ax.legend()
+    ax.set(xlabel="varying part: spread of scores (nats)", ylabel="constant part: spread of scores (nats)",
+           xscale="log", yscale="log")
+    ax.legend(loc="lower right")
     return fig
 
 
@@ -78,12 +81,13 @@ def rotary(offsets: np.ndarray, distance: np.ndarray, remainder: np.ndarray) -> 
 
 def costs(lengths: np.ndarray, counts: Mapping[str, Mapping[str, np.ndarray]], measured: np.ndarray,
           seconds: Mapping[str, np.ndarray]) -> Figure:
-    """Draw counted costs over the length, one panel a quantity, and measured seconds in the last."""
+    """Draw counted costs over the length, one panel per quantity, and measured seconds in the last."""
     fig, axes = style.new(1, len(counts) + 1, size="wide")
     colours = dict(zip(seconds, ("content", "semi_bias", "positional"), strict=True))
+    dashes = dict(zip(seconds, ("-", "-", (0, (3, 3))), strict=True))  # the last is seen on a line below it
     for ax, (title, forms) in zip(axes[:-1], counts.items(), strict=True):
         for form, values in forms.items():
-            ax.plot(lengths, values, color=style.COLOURS[colours[form]], label=form)
+            ax.plot(lengths, values, color=style.COLOURS[colours[form]], linestyle=dashes[form], label=form)
         ax.set(title=title, xscale="log", yscale="log", xlabel="length n")
     for form, values in seconds.items():
         axes[-1].plot(measured, values, "o-", color=style.COLOURS[colours[form]], label=form)

@@ -127,7 +127,7 @@ def measure_gauge(layer: AttentionWeights, x: Residual) -> Gauge:
     pairs = {
         "W_P": (qk_ov.qk_matrix(turned), qk_ov.qk_matrix(layer)),
         "W_M": (qk_ov.ov_matrix(turned), qk_ov.ov_matrix(layer)),
-        "c": (qk_ov.constant_pattern(turned), qk_ov.constant_pattern(layer)),
+        "b_P": (qk_ov.constant_pattern(turned), qk_ov.constant_pattern(layer)),
         "output": (attend(x, turned).output, attend(x, layer).output),
     }
     return Gauge(G, F, relative_gap(turned.W_Q, layer.W_Q), {name: relative_gap(*pair) for name, pair in pairs.items()},

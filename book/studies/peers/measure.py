@@ -98,9 +98,9 @@ def kilobytes(record: Record | Result, way: str) -> str:
 
 
 def table_rows(record: Record | Result) -> list[Row]:
-    """Return the lines of the table; a task is named in its first line, which is this package's."""
+    """Return the lines of the table; this package's comes first in each task."""
     measured = numbers(record)
-    return [Row(TASK_NAMES[task] if way == "ours" else "", WAY_NAMES.get(way, way),
+    return [Row(TASK_NAMES[task], WAY_NAMES.get(way, way),
                 measured.get(f"{task}/{way}/seconds"), measured.get(f"{task}/{way}/megabytes"))
             for task, ways in TASKS.items() for way in ways]
 

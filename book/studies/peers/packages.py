@@ -39,7 +39,7 @@ def python() -> Path:
     return Path(os.environ.get("ANALYSIS_PEERS") or ROOT / ".peers") / "bin" / "python"
 
 
-def _run(task: str, way: str, what: str, out: Path) -> dict:
+def measure_way(task: str, way: str, what: str, out: Path) -> dict:
     """Measure one way in a process of the peers' environment, on one thread and without a network."""
     settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "WANDB_MODE": "offline",
                 "TOKENIZERS_PARALLELISM": "false"}
@@ -69,9 +69,9 @@ def measure(say=lambda line: None) -> tuple[dict[tuple[str, str], dict], dict[st
         for task, ways in TASKS.items():
             for way in ways:
                 out = folder / f"{task}-{way}.npy"
-                numbers = _run(task, way, "time", out)
+                numbers = measure_way(task, way, "time", out)
                 if task != "import":  # that measures both at once, in a fresh process
-                    numbers |= _run(task, way, "memory", out)
+                    numbers |= measure_way(task, way, "memory", out)
                 if task in AGREE and way not in (ways[0], "none"):
                     numbers["difference"] = _agreement(task, way, folder)
                 versions = numbers.pop("versions")

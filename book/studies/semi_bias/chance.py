@@ -22,7 +22,7 @@ PerHead = Float[np.ndarray, " head"]
 
 @dataclass(frozen=True)
 class Losses(Numbers):
-    """What the query bias changes: gpt2-mini's loss in nats a token, and the output of GPT-2's first layer.
+    """What the query bias changes: gpt2-mini's loss in nats per token, and the output of GPT-2's first layer.
 
     ``keys_first`` is how many times as long a vocabulary's semi-bias takes where the keys are formed.
     """

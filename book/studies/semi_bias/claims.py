@@ -264,13 +264,14 @@ def correlation_is_positive_in_most_heads(m: Measured) -> Outcome:
         low, heads = m.tokens.gpt2.correlations[1], len(m.tokens.gpt2.scores)
         return reproduced(f"In GPT-2 {(low > 0).sum()} of {heads} heads are positive, intervals above 0.",
                           when=(low > 0).sum() > heads / 2)
-    count, heads, tokens = m.tokens.tok_positive, m.mini.weights.heads, m.tokens
+    count, heads, tokens, seeds = m.tokens.tok_positive, m.mini.weights.heads, m.tokens, m.endings
     standard_error = 1 / np.sqrt(len(m.mini.tokens) - 3)
-    return not_testable(f"Needs GPT-2's token table. In gpt2-mini {count} of {heads} heads are positive; among tokens "
-                        f"of equal frequency {tokens.tok_partial_positive}, with correlations of "
-                        f"{tokens.tok_partial_low:.2f} to {tokens.tok_partial_high:.2f}, all beyond five standard "
-                        "errors.",
-                        when=count > heads / 2 > tokens.tok_partial_positive
+    return not_testable(f"Needs GPT-2's token table. In gpt2-mini {count} of {heads} heads are positive, in its seeds "
+                        f"{seeds.end_positive_low} to {seeds.end_positive_high}; among tokens of equal frequency "
+                        f"{tokens.tok_partial_positive} (seeds {seeds.end_partial_low} to {seeds.end_partial_high}), "
+                        f"with correlations of {tokens.tok_partial_low:.2f} to {tokens.tok_partial_high:.2f} in the "
+                        "bundled seed, all beyond five standard errors.",
+                        when=count > heads / 2 > tokens.tok_partial_positive and seeds.end_positive_low > heads / 2
                         and np.abs(tokens.at_equal_frequency).min() > 5 * standard_error)
 
 

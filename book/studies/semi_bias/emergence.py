@@ -1,46 +1,39 @@
-"""When, in training, the recency bias appears: two seeds of gpt2-mini, the positional semi-bias head by head.
+"""When, in training, the recency bias appears: several seeds of gpt2-mini, the positional semi-bias head by head.
 
-Seed 0 is the bundled model and is read from its trace, seed 1 is trained. Another machine rounds
-otherwise and its run drifts away from this one, so the tolerances are wide: what has to repeat is the finding.
+Seed 0 is the bundled model and is read from its trace, the others are trained where no finished run is found
+(``book.studies.shared.gpt2_mini_runs``). Another machine rounds otherwise and its run drifts away from this one, so
+the tolerances are wide: what has to repeat is the finding.
 """
-
-import shutil
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from analysis.core.files import claim_folder
-from analysis.models import checkpoints
 from analysis.surveys.records import Experiment, Result, Value
-from analysis.surveys.semi_bias_probe import semi_bias_probe
+from analysis.training import gpt2_mini
+from book.studies.semi_bias import endings, token_counts
+from book.studies.shared.gpt2_mini_runs import SEEDS, find_run
 
-SEEDS = (0, 1)
 KEPT = ("held_out", "loss", "rank_correlation", "size", "rank_correlation_folded", "size_folded")
 
 
 def compute(device: torch.device) -> Result:
-    """Collect the traces of the seeds, and when half of layer 0's heads prefer later keys for good."""
-    from analysis.training import gpt2_mini
-
-    _, bundled = gpt2_mini.read_trace(checkpoints.find("gpt2-mini").folder)
-    traces = [bundled]
-    runs = [Path("runs", f"semi-bias-emergence-{seed}") for seed in SEEDS[1:]]
-    for seed, out in zip(SEEDS[1:], runs):
-        with claim_folder(out, f"training of {gpt2_mini.NAME}"):
-            gpt2_mini.train(out, seed=seed, device=str(device), probe=semi_bias_probe)
-            traces.append(gpt2_mini.read_trace(out)[1])
-    for out in runs:  # what is left there by an interruption is gone on from, what is finished is not used again
-        shutil.rmtree(out)
-    arrays = {name: np.stack([trace[name] for trace in traces]).astype(np.float32) for name in KEPT}
+    """Collect the traces of the seeds, and when half of layer 0's heads prefer later keys for good; and their ends."""
+    folders = [find_run(seed, device) for seed in SEEDS]
+    traces = [gpt2_mini.read_trace(folder)[1] for folder in folders]
+    arrays = {name: np.stack([trace[name] for trace in traces]) for name in KEPT}
     values = {}
     for seed, rho in zip(SEEDS, arrays["rank_correlation"][:, :, 0]):
         values[f"held_out_{seed}"] = Value(float(arrays["held_out"][seed, -1]), tolerance=0.05, unit="nats a token")
         values[f"recent_heads_{seed}"] = Value(int((rho[-1] > 0.5).sum()), tolerance=2, n=rho.shape[1])
-        values[f"appears_{seed}"] = Value(settled(bundled["step"], rho), tolerance=200, unit="steps")
-    wide = {"held_out": 0.5, "loss": 1.0, "size": 2.0, "size_folded": 2.0, "rank_correlation": 2.0,
-            "rank_correlation_folded": 2.0}
-    return Result(values, {"step": bundled["step"], **arrays}, wide)
+        values[f"appears_{seed}"] = Value(settled(traces[0]["step"], rho), tolerance=200, unit="steps")
+    frequency = torch.tensor(token_counts.compute(device).arrays["per_million"])
+    ends = [endings.measure(folder, frequency, device) for folder in folders]
+    arrays |= {name: np.stack([end[name] for end in ends]) for name in ends[0]}
+    arrays["ladder"] = endings.measure_ladder(folders[0], device)
+    arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
+    wide = dict.fromkeys(arrays, 0.5) | dict.fromkeys(("loss", "losses"), 1.0)
+    wide |= dict.fromkeys((name for name in arrays if name.startswith(("rank", "size", "tilt", "tokens"))), 2.0)
+    return Result(values, {"step": traces[0]["step"], **arrays}, wide | {"ladder": 1e-3})
 
 
 def settled(steps: np.ndarray, rho: np.ndarray, above: float = 0.5) -> int:
@@ -55,5 +48,5 @@ def settled(steps: np.ndarray, rho: np.ndarray, above: float = 0.5) -> int:
 
 
 EXPERIMENT = Experiment(
-    models=("gpt2-mini",), compute=compute, minutes=8.0, seed=SEEDS[-1],
-    summary="The positional semi-bias of gpt2-mini, head by head, at 60 steps of training with two seeds")
+    models=("gpt2-mini",), compute=compute, minutes=25.0, seed=SEEDS[-1],
+    summary="The semi-bias of seeds of gpt2-mini, head by head: at 60 steps of training, at its end, in controls")

@@ -93,6 +93,37 @@ def locality(mass: np.ndarray, uniform: float, control: np.ndarray | None = None
     return fig
 
 
+def endings(tilt: np.ndarray, ladder: Mapping[str, np.ndarray], uniform: float) -> Figure:
+    """Draw every head of every seed, and of the controls: how near position-only attention lies, and the spread.
+
+    Parameters
+    ----------
+    tilt
+        ``(seed, measure, head)``: rank correlation, spread in nats, mass on the nearest keys of T^p and of both.
+    ladder
+        By rung, the same of the controls.
+    uniform
+        The mass under equal weights.
+    """
+    fig, (left, right) = style.new(1, 2, size="wide", sharey=True)
+    rows = {f"seed {seed}": (values.T, "trained") for seed, values in enumerate(tilt)}
+    rows |= {rung: (values.swapaxes(1, 2).reshape(-1, values.shape[1]), rung) for rung, values in ladder.items()}
+    left.axvline(uniform, color=style.COLOURS["uniform"], linestyle="--", label="equal weights")
+    for y, (values, kind) in enumerate(rows.values()):
+        colour = style.COLOURS["trained"] if kind == "trained" else style.RUNGS[kind][0]
+        alone, both = values[:, 2], values[:, 3]
+        left.plot(alone, np.full(len(values), y - 0.15), "o", color=colour, markerfacecolor="none", markersize=4)
+        left.plot(both, np.full(len(values), y + 0.15), "o", color=colour, markersize=4)
+        right.plot(values[:, 1], np.full(len(values), y), "o", color=colour, markersize=4)
+    for label, face in (("$T^p$", "none"), ("$T^p + T^{pp}$", style.COLOURS["ink"])):
+        left.plot([], [], "o", color=style.COLOURS["ink"], markerfacecolor=face, markersize=4, label=label)
+    left.set(xlabel="mass on the nearest 16 keys", yticks=range(len(rows)), yticklabels=list(rows), xlim=(0.2, 1))
+    left.invert_yaxis()
+    right.set(xlabel="spread of $T^p$ over positions, nats", xscale="log")
+    fig.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return style.many_marks(fig)
+
+
 def peaks(distance: np.ndarray) -> Figure:
     """Draw, for every head and query, how far back the largest weight of each position-only attention lies."""
     fig, rows = style.new(3, 1, size="tall", sharex=True)
@@ -159,16 +190,16 @@ def terms(parts: dict[str, np.ndarray], tokens: list[str]) -> Figure:
     for ax, (name, values) in zip(axes.flat, hidden.items(), strict=False):  # the last row may be short
         shown = ax.imshow(values, cmap=style.SCORE_CMAP, norm=norm, aspect="auto")
         ax.set_title(name, loc="left")
-        ax.set_xticks(range(len(tokens)), tokens, rotation=90)
+        ax.set_xticks(range(0, len(tokens), 4))
         ax.set_yticks(range(len(tokens)), tokens)
-    fig.supxlabel("key")
+    fig.supxlabel("key: the same tokens, counted from 0")
     fig.supylabel("query")
     fig.colorbar(shown, ax=axes, label="nats", aspect=30)
     return fig
 
 
 def norm_against_semi_bias(norm: np.ndarray, scores: np.ndarray, frequency: np.ndarray, titles: list[str]) -> Figure:
-    """Draw token norm against token semi-bias, one panel a head, coloured by how often the token occurs."""
+    """Draw token norm against token semi-bias, one panel per head, coloured by how often the token occurs."""
     fig, axes = style.new(2, -(-len(scores) // 2), size="tall", sharex=True, sharey=True)
     for ax, (values, title) in zip(axes.flat, zip(scores, titles, strict=True), strict=False):
         shown = ax.scatter(norm, values, c=np.log10(1 + frequency), s=4, linewidths=0, cmap=style.WEIGHT_CMAP)
@@ -207,7 +238,7 @@ def emergence(step: np.ndarray, loss: np.ndarray, rho: np.ndarray, size: np.ndar
 
 
 def sizes(norms: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
-    """Draw norms beside each other for every head, one panel a model: query biases, and the query without them."""
+    """Draw norms beside each other for every head, one panel per model: query biases, and the query without them."""
     widths = [len(next(iter(of_model.values()))) for of_model in norms.values()]
     fig, axes = style.new(1, len(norms), size="wide", squeeze=False, width_ratios=widths)
     colours = (style.COLOURS["semi_bias"], style.COLOURS["token"], style.COLOURS["content"])
@@ -243,4 +274,20 @@ def token_correlations(plain: np.ndarray, given: np.ndarray, null: np.ndarray) -
     ax.plot(heads + 0.1, given, "D", color=style.COLOURS["token"], label="at equal frequency")
     ax.set(xlabel="head", ylabel="rank correlation", xticks=heads, ylim=(-1.02, 1.02))
     fig.legend(loc="outside upper center", ncols=3)
+    return fig
+
+
+def mixtures(weights: dict[str, np.ndarray], curve: np.ndarray, query: int, far: int) -> Figure:
+    """Draw one query's weights under each mixture of scores, and query and far peak on the curve of the positions."""
+    fig, (keys, space) = style.new(1, 2, size="wide", width_ratios=(3, 2))
+    for (name, values), colour in zip(weights.items(), ("content", "semi_bias"), strict=True):
+        keys.plot(values, color=style.COLOURS[colour], label=name)
+    keys.axvline(query, color=style.COLOURS["muted"], linewidth=0.8)
+    keys.set(xlabel="key", ylabel="attention weight", yscale="log", ylim=(1e-5, 1))
+    keys.legend(loc="upper left")
+    space.plot(curve[:, 0], curve[:, 2], color=style.COLOURS["muted"], linewidth=1)
+    for at, name, colour in ((query, "query", "semi_bias"), (far, "far peak", "content")):
+        space.plot(*curve[at, [0, 2]], "o", color=style.COLOURS[colour], label=f"{name}, {at}")
+    space.set(xlabel="first axis (a wave)", ylabel="third axis (the ramp)")
+    space.legend(loc="upper left")
     return fig

@@ -142,7 +142,7 @@ def map_error(positions: Float[Tensor, "position model"], layer: AttentionWeight
 
 def loss_without(model: nn.Module, windows: Int[Tensor, "window position"], part: str | None = None,
                  layers: tuple[int, ...] = (0,)) -> float:
-    """Return a GPT-2 language model's loss in nats a token once ``b_Q``, ``b_K`` or ``b_V`` of some layers is 0."""
+    """Return a GPT-2 language model's loss in nats per token once ``b_Q``, ``b_K`` or ``b_V`` of some layers is 0."""
     from copy import deepcopy
     model = deepcopy(model)
     for layer in layers if part else ():

@@ -8,7 +8,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.maps.locality import PositionOnly, causal_attention, position_only, position_scores
-from analysis.statistics.correlation import recency
 from analysis.surveys.records import Record, Result
 from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import layer_norm, sigma
@@ -52,18 +51,11 @@ class Locality(Numbers):
 
 @dataclass(frozen=True)
 class MiniLocality(Numbers):
-    """The same for gpt2-mini with its exact sigma, and for its control; masses are those on the nearest 16 keys."""
+    """The same for gpt2-mini with its exact sigma; masses are those on the nearest 16 keys."""
 
-    mass: Float[np.ndarray, "part head"]
-    control_mass: Float[np.ndarray, "part head"]
     approx: float  # largest relative error of sigma for tokens without a preferred direction
-    mini_rising: int
     mini_heads: int
-    mini_rho: float  # smallest rank correlation of T^p with the position
-    mini_sum: float
-    mini_p: float
     mini_u: float  # equal weights
-    control_gap: float  # largest distance of the control from equal weights
     overlap: Float[np.ndarray, " head"]  # of the attention on text with that of positions alone, mean over queries
     overlap_positions: float  # the median head, and the same for equal weights in the place of positions
     overlap_low: float
@@ -103,20 +95,14 @@ def name_heads(heads: tuple[int, ...]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def measure_mini_locality(mini: FirstLayer, control: FirstLayer,
-                          windows: Int[Tensor, "window position"]) -> MiniLocality:
-    """Say the same of gpt2-mini and of its control, with sigma averaged over the vocabulary; compare with text."""
+def measure_mini_locality(mini: FirstLayer, windows: Int[Tensor, "window position"]) -> MiniLocality:
+    """Say the same of gpt2-mini, with sigma averaged over the vocabulary; compare with text."""
     overlap, of_uniform = overlap_with_text(mini, windows[:, :-1])
     own, trained = attention_of_positions(mini)
-    _, untrained = attention_of_positions(control)
     mean_width = (mini.sigma_p**2 + sigma(mini.tokens, 0.0).square().mean()).sqrt()
     inverse = inverse_sigma(mini.tokens, mini.positions, mini.ln.eps).mean
-    rho, mass = recency(own), trained.mass[1]
     return MiniLocality(
-        mass.cpu().numpy(), untrained.mass[1].cpu().numpy(), approx=float((mean_width * inverse - 1).abs().max()),
-        mini_rising=int((rho > 0).sum()), mini_heads=len(rho), mini_rho=float(rho.min()),
-        mini_sum=float(mass[2].median()), mini_p=float(mass[0].median()), mini_u=float(trained.uniform[1]),
-        control_gap=float((untrained.mass[1] - untrained.uniform[1]).abs().max()),
+        approx=float((mean_width * inverse - 1).abs().max()), mini_heads=len(own), mini_u=float(trained.uniform[1]),
         overlap=overlap.cpu().numpy(), overlap_positions=float(overlap.median()), overlap_low=float(overlap.min()),
         overlap_high=float(overlap.max()), overlap_uniform=float(of_uniform.median()))
 

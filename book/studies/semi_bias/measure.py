@@ -42,7 +42,7 @@ from book.studies.semi_bias.tilt import (
     measure_tilt,
 )
 from book.studies.semi_bias.tokens import Tokens, measure_tokens
-from book.studies.semi_bias.training import Emergence, measure_emergence
+from book.studies.semi_bias.training import Emergence, Endings, measure_emergence, measure_endings
 
 EXACT = ("attention", "output", "four_terms", "two_terms", "six_terms", "value_folded", "no_key_bias", "bias_outside")
 
@@ -76,6 +76,7 @@ class Measured(Numbers):
     layers: Layers
     tokens: Tokens
     emergence: Emergence
+    endings: Endings
 
     @property
     def exact_errors(self) -> dict[str, dict[str, float]]:
@@ -122,9 +123,9 @@ def measure(model: str = "gpt2", texts: str | None = None, device: str = "auto")
         first_key=measure_first_key(gpt2, tilt), losses=measure_losses(gpt2, language_model, windows, inputs),
         chance=measure_chance(gpt2, tilt, control), sizes=measure_sizes(gpt2, mini, windows),
         shared_direction=measure_shared_direction(gpt2, local), locality=locality,
-        mini_locality=measure_mini_locality(mini, control, windows[:8]),
+        mini_locality=measure_mini_locality(mini, windows[:8]),
         layers=measure_layers(gpt2, mini, language_model, windows), tokens=measure_tokens(mini, shown, inputs),
-        emergence=measure_emergence(inputs))
+        emergence=measure_emergence(inputs), endings=measure_endings(inputs))
 
 
 def held_out_windows(checkpoint: Checkpoint, inputs: Inputs) -> Int[Tensor, "window position"]:

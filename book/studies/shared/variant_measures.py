@@ -61,7 +61,7 @@ def open_run(folder: str | Path, backbones: Path | None = None, device: torch.de
         If the data made again do not have the published vocabulary: the card is of another version.
     """
     folder = Path(folder)
-    card = json.loads((folder / "report.json").read_text())
+    card = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     data = dna_classifier.make_data(dna_classifier.Recipe(**card["recipe"]), card["seed"], backbones)
     if load_tokenizer(folder).get_vocab() != data.tokenizer.get_vocab():
         raise ValueError(f"{folder}: the data made again from its report.json ({data.origin}) have another vocabulary "
@@ -172,6 +172,13 @@ def correct(data: dna_classifier.Data, indices: np.ndarray, probabilities: np.nd
     return chosen
 
 
+def choose(run: Run, per_class: int, most: int | None = None) -> list[Gene]:
+    """Return the first test sequences of each class that a classifier names rightly, among the first ``most``."""
+    data, test = run.data, run.data.parts.test[:most]
+    probabilities = dna_classifier.predict(run.model, data.tokenizer, [data.genes[i].bases for i in test]).numpy()
+    return [data.genes[i] for i in correct(data, test, probabilities, per_class)]
+
+
 def stack(measured: Sequence[dict[str, np.ndarray]], prefix: str = "") -> dict[str, np.ndarray]:
     """Stack what was measured, sequences first; per-key arrays, which differ in length, are left to others."""
     names = [name for name in measured[0] if name not in ("received", "class_row", "columns", "probabilities")]
@@ -207,9 +214,7 @@ def measure_run(
     tuple
         Arrays (the control's after ``control_``), the values of :func:`variant_columns.summarise`, the sequences.
     """
-    data, test = run.data, run.data.parts.test[:most]
-    probabilities = dna_classifier.predict(run.model, data.tokenizer, [data.genes[i].bases for i in test]).numpy()
-    genes = [data.genes[i] for i in correct(data, test, probabilities, per_class)]
+    data, genes = run.data, choose(run, per_class, most)
     first = [i % per_class == 0 for i in range(len(genes))]
     some = [gene for gene, one in zip(genes, first) if one]
     trained = survey(run.model, data, genes, pad_to=pad_to)

@@ -23,13 +23,14 @@ from analysis.training import dna_classifier
 from book.studies.shared.variant_baselines import exchanged
 
 RUNS = "ANALYSIS_RUNS"
+LOOKS = 5
 FRESH = 48
 """Sequences of each set; accuracies over whole parts are on the card."""
 SETS = ("test", "new clades", "far clades", "only substitutions", "only deletions")
 
 
 def find_run(name: str, seed: int = 0, *, recipe: dna_classifier.Recipe = dna_classifier.MINI,
-             folder: Path | None = None, device: torch.device | str = "cpu") -> Path:
+             folder: Path | None = None, device: torch.device | str = "cpu", watch: bool = True) -> Path:
     """Return the folder of a trained classifier, ``ANALYSIS_RUNS/name`` or ``runs/name``; train it if there is none.
 
     Parameters
@@ -38,6 +39,8 @@ def find_run(name: str, seed: int = 0, *, recipe: dna_classifier.Recipe = dna_cl
         What to train.
     folder
         Real lineages to train around; without it the gene is invented, and seed 0 of ``MINI`` is the bundled one.
+    watch
+        Whether to read gates and rows while it is trained; if not, only the accuracy is looked at, ``LOOKS`` times.
 
     Raises
     ------
@@ -51,13 +54,14 @@ def find_run(name: str, seed: int = 0, *, recipe: dna_classifier.Recipe = dna_cl
         if (place / "report.json").exists():
             return _expect(place, recipe, seed)
     data = dna_classifier.make_data(recipe, seed, folder)
-    dna_classifier.train(recipe, places[-1], seed=seed, device=device, data=data,
-                   probe=dna_probe.make_probe(data), probe_at=dna_probe.at(recipe.steps))
+    probe = {"probe": dna_probe.make_probe(data), "probe_at": dna_probe.at(recipe.steps)} if watch else {
+        "probe_at": range(0, recipe.steps, -(-recipe.steps // LOOKS))}
+    dna_classifier.train(recipe, places[-1], seed=seed, device=device, data=data, **probe)
     return places[-1]
 
 
 def _expect(place: Path, recipe: dna_classifier.Recipe, seed: int) -> Path:
-    card = json.loads((place / "report.json").read_text())
+    card = json.loads((place / "report.json").read_text(encoding="utf-8"))
     if card["seed"] != seed or dna_classifier.Recipe(**card["recipe"]) != recipe:
         raise ValueError(f"{place} holds seed {card['seed']} of {card['recipe']}, not seed {seed} of {asdict(recipe)}")
     return place

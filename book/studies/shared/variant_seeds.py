@@ -31,14 +31,7 @@ def measure_folder(folder: Path, seed: int,
                    device: torch.device | str = "cpu") -> tuple[dict[str, Value], dict[str, np.ndarray]]:
     """Evaluate and measure a trained classifier on the sets of that seed."""
     run = variant_measures.open_run(folder, device=device)
-    backbones, values = invent_backbones(0), {}
-    for name in ("validation", "test"):
-        size = len(getattr(run.data.parts, name))
-        share = share_interval(round(run.card[name] * size), size)
-        values[f"whole_{name}"] = Value(share.value, 0.01, share.low, share.high, size)
-    counts = variant_runs.confuse_all(run.model, run.data, variant_runs.make_sets(run.data, backbones, seed))
-    values |= {name.replace(" ", "_"): accuracy_value(table) for name, table in zip(variant_runs.SETS, counts)}
-    values |= variant_runs.follow(run.model, run.data, backbones)
+    values, counts = score_run(run, seed)
     measured, found, _ = variant_measures.measure_run(run, 1, most=MOST, control=False)
     arrays = {name: measured[name] for name in KEPT} | {"maps": variant_measures.largest_values(run.model)}
     arrays["enriched"] = variant_columns.by_sequence(measured["profile"], measured["profile_marks"])
@@ -46,6 +39,18 @@ def measure_folder(folder: Path, seed: int,
     with np.load(folder / "trace.npz", allow_pickle=False) as trace:
         arrays |= {f"trace_{name}": trace[name].astype(np.float32) for name in TRACED}
     return values | found, arrays
+
+
+def score_run(run: variant_measures.Run, seed: int) -> tuple[dict[str, Value], np.ndarray]:
+    """Score a classifier on whole parts, on the sets of a seed and on exchanged deletions; also count confusions."""
+    backbones, values = invent_backbones(0), {}
+    for name in ("validation", "test"):
+        size = len(getattr(run.data.parts, name))
+        share = share_interval(round(run.card[name] * size), size)
+        values[f"whole_{name}"] = Value(share.value, 0.01, share.low, share.high, size)
+    counts = variant_runs.confuse_all(run.model, run.data, variant_runs.make_sets(run.data, backbones, seed))
+    values |= {name.replace(" ", "_"): accuracy_value(table) for name, table in zip(variant_runs.SETS, counts)}
+    return values | variant_runs.follow(run.model, run.data, backbones), counts
 
 
 def compute(device: torch.device) -> Result:

@@ -139,7 +139,7 @@ def peak(which: str, layers: int) -> float:
 
 def most_resident() -> float:
     """Return this process's most resident memory in MB; unlike getrusage not inherited from the parent (Linux only)."""
-    return int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+    return int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(encoding="utf-8"))[1]) / 1024
 
 
 def measure(layers: int = LAYERS, repeats: int = REPEATS) -> dict[str, float]:

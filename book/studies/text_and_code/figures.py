@@ -39,7 +39,7 @@ def one_head_twice(picture: Picture, distances: Mapping[str, Float[np.ndarray, "
 
 
 def slices(by_model: Mapping[str, Slices]) -> Figure:
-    """Draw the largest singular value of the code's columns against that of the head, a dot a head."""
+    """Draw the largest singular value of the code's columns against that of the head, one dot per head."""
     figure, axes = style.new(1, len(by_model), squeeze=False)
     for panel, (title, values) in zip(axes[0], by_model.items(), strict=True):
         for kind, heads, columns in zip(MAPS, values.heads, values.columns, strict=True):

@@ -73,7 +73,7 @@ def summarise_logits(logits: Float[np.ndarray, "row class"], outputs: Float[np.n
 
 
 def read_ranks(text: str, title: str) -> Int[np.ndarray, "layer head"]:
-    """Read a printed table of ranks, a row a layer, by its title."""
+    """Read a printed table of ranks, one row per layer, by its title."""
     table = text.split(f"Rank of {title}", 1)[1].split("Rank of", 1)[0]
     rows = re.findall(r"^\s*L\d+((?:\s+\d+\.\d+)+)\s*$", table, re.MULTILINE)
     return np.array([[float(number) for number in row.split()] for row in rows]).astype(int)

@@ -7,6 +7,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
+from analysis.plotting.ladder import Ladder, draw_lines, spread
 from analysis.plotting.layers import Line, lines, over_seeds, over_units
 
 PRETRAINING = {"pre-trained": ("trained", "-"), "control": ("control", "-"), "before the classes": ("muted", ":")}
@@ -54,7 +55,7 @@ def accuracies(rows: Mapping[str, Sequence[tuple[float, float, float]]], groups:
 
 
 def training(losses: np.ndarray, steps: np.ndarray, validation: np.ndarray) -> Figure:
-    """Draw the loss (mean of 10 batches) and the validation accuracy over training, a line a seed."""
+    """Draw the loss (mean of 10 batches) and the validation accuracy over training, one line per seed."""
     figure, (left, right) = style.new(1, 2)
     for seed, (loss, step, share) in enumerate(zip(losses, steps, validation, strict=True)):
         smooth = loss[:len(loss) // 10 * 10].reshape(-1, 10).mean(1)
@@ -206,3 +207,31 @@ def failing_rows(trained: np.ndarray, control: np.ndarray, one_seed: Mapping[str
     variants = [Line(over_units(values), FAILING[name][0], name, FAILING[name][1]) for name, values in one_seed.items()]
     return lines({"three seeds": over_seeds(trained, control), "seed 0": variants}, ["rows that fail (%)", ""],
                  level=(5.0, "level of the test"))
+
+
+def nearest(panels: Mapping[str, tuple[Ladder, np.ndarray]], levels: Mapping[str, float], fine_tuned: str) -> Figure:
+    """Draw measures of the fine-tuned classifier by layer, over its controls, with the start as a band of its own.
+
+    Parameters
+    ----------
+    panels
+        By title, the ladder and the start, ``(seed, layer)``.
+    levels
+        Where a panel has a horizontal line, by title.
+    fine_tuned
+        What the legend calls the classifier.
+    """
+    figure, axes = style.new(2, -(-len(panels) // 2), size="page", squeeze=False)
+    for panel, (title, (ladder, start)) in zip(axes.flat, panels.items(), strict=True):
+        draw_lines(panel, ladder)
+        mean, low, high = spread(start).T
+        panel.fill_between(np.arange(len(mean)), low, high, color=style.COLOURS["highlight"], alpha=0.25, linewidth=0)
+        panel.plot(mean, color=style.COLOURS["highlight"], linestyle="-.", label="start")
+        if title in levels:
+            panel.axhline(levels[title], color=style.COLOURS["muted"], linewidth=0.8)
+        panel.set(title=title, xlabel="layer", xticks=range(len(mean)))
+    for line in axes.flat[0].get_lines():
+        if line.get_label() == "trained":
+            line.set_label(fine_tuned)
+    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    return figure

@@ -7,6 +7,7 @@ from analysis.models.checkpoints import Checkpoint
 from analysis.training import dna_classifier
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.shared import variant_measures
+from book.studies.shared.nearest_classifier import Nearest, read_nearest
 from book.studies.variant_classifier.authors import Authors, measure_authors
 from book.studies.variant_classifier.columns import Columns, measure_columns
 from book.studies.variant_classifier.depth import (
@@ -29,6 +30,7 @@ from book.studies.variant_classifier.maps import (
     measure_phases,
     measure_weights,
 )
+from book.studies.variant_classifier.models import Models, compare_models
 from book.studies.variant_classifier.recipe import Recipe, measure_recipe
 from book.studies.variant_classifier.recorded import read_records
 from book.studies.variant_classifier.sequence import Example, Head, measure_example, measure_head, pass_example
@@ -62,12 +64,14 @@ class Measured(Numbers):
     emergence: Emergence
     real: RealLineages
     authors: Authors
+    nearest: Nearest
+    models: Models
 
 
 def measure(device: str = "auto") -> Measured:
     """Read the records of three seeds, and take one sequence through the bundled classifier and its control."""
     inputs, checkpoint = choose_inputs(device=device), checkpoints.find(MODEL)
-    recorded = read_records(inputs)
+    recorded, nearest = read_records(inputs), read_nearest(inputs)
     run = variant_measures.open_run(checkpoint.folder, device=inputs.device)
     passage, classes = pass_example(run, inputs.device), run.data.labels
     example, phases = measure_example(passage), measure_phases(recorded, passage)
@@ -79,4 +83,5 @@ def measure(device: str = "auto") -> Measured:
         columns=measure_columns(recorded, classes, phases.unchanged, example.n),
         rows=measure_rows(recorded), table=measure_table(recorded, example.width),
         depth=measure_depth(recorded, example.n), emergence=measure_emergence(recorded, len(classes)),
-        real=measure_real(recorded), authors=measure_authors(passage, inputs))
+        real=measure_real(recorded), authors=measure_authors(passage, inputs),
+        nearest=nearest, models=compare_models(nearest, recorded, inputs, example.n))

@@ -41,17 +41,20 @@ Tables = Mapping[str, Float[np.ndarray, "row column"]]
 
 
 @dataclass(frozen=True)
-class Corpus:
+class Corpus(Numbers):
     """The simulated sequences of the bundled classifier, and the words that a gene is cut into.
 
-    ``parts`` counts the sequences of training, validation and test;
-    ``words_rejoin`` says whether the words of a sequence, each without what it shares with the next, are the sequence
-    again. ``guess_by_position`` is the loss in nats of who knows how often each word stands at each position.
+    ``training``, ``validation`` and ``test`` count the sequences of each part; ``words_rejoin`` says whether the words
+    of a sequence, each without what it shares with the next, are the sequence again. ``guess_by_position`` is the loss
+    in nats of who knows how often each word stands at each position.
     """
 
+    prefix = "vdata-corpus"
     classes: tuple[str, ...]
     sequences: int
-    parts: tuple[int, ...]
+    training: int
+    validation: int
+    test: int
     vocabulary: int
     reference_bases: int
     reference_words: int
@@ -120,7 +123,7 @@ class Partings(Numbers):
     table: tuple[Parting, ...]
     accuracies: Mapping[str, Sequence[tuple[float, float, float]]]
     exchanged: Mapping[str, Shares]
-    one_a_class: Value
+    one_per_class: str  # accuracy of words from one training sequence per class
 
     @property
     def kept_apart(self) -> list[str]:
@@ -243,14 +246,14 @@ def measure(device: str = "auto") -> Measured:
 
 def measure_corpus(data: Data, device: torch.device) -> Corpus:
     """Count the sequences and their words; see how well a word is known by its position alone."""
-    parts = data.parts.train, data.parts.validation, data.parts.test
+    parts = data.parts
     coded = data.encode([data.genes[i] for i in data.parts.train], device=device)
     words = coded["attention_mask"].bool() & (coded["input_ids"] != data.tokenizer.cls_token_id)
     bases = GENE[1] - GENE[0] + 1
     return Corpus(
-        classes=data.labels, sequences=len(data.genes), parts=tuple(map(len, parts)),
-        vocabulary=len(data.tokenizer), reference_bases=bases, reference_words=len(kmers("A" * bases)),
-        words_rejoin=words_rejoin(data.genes[0].bases), positions=POSITIONS,
+        classes=data.labels, sequences=len(data.genes), training=len(parts.train), validation=len(parts.validation),
+        test=len(parts.test), vocabulary=len(data.tokenizer), reference_bases=bases,
+        reference_words=len(kmers("A" * bases)), words_rejoin=words_rejoin(data.genes[0].bases), positions=POSITIONS,
         guess_by_position=position_entropy(coded["input_ids"], words))
 
 
@@ -286,7 +289,7 @@ def measure_partings(splits: Record, baselines: Record) -> Partings:
                   for name, shown in CLASSIFIERS.items()}
     return Partings(length=percent(table[0].length), phase=percent(table[0].phase), table=table,
                     accuracies=accuracies, exchanged=exchanged_by_parting(splits),
-                    one_a_class=baselines.values["kmers/one-a-class"])
+                    one_per_class=f"{baselines['kmers/one-a-class']:.3f}")
 
 
 def tabulate(splits: Record) -> tuple[Parting, ...]:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from analysis.models import checkpoints
 from analysis.models.controls import RUNGS
-from analysis.plotting.ladder import Ladder
+from analysis.plotting.ladder import Ladder, spread
 from book import publish
 from book.publish import Inputs, Numbers
 from book.studies.shared.equality import entropy_shares, log_maps
@@ -46,6 +46,9 @@ class Dial(Numbers):
     ladder_rows: int  # rows of its figure, and those in which a control is as sharp as the trained heads
     ladder_scaled: int
     ladder_permuted: int
+    seeds: int  # of gpt2-mini
+    seeds_low: float  # entropy share of gpt2-mini's heads, mean of all: least and largest seed
+    seeds_high: float
     spread_trained: float  # range of the heads' entropies within a row, median over rows
     spread_scaled: float
 
@@ -79,13 +82,17 @@ def measure_ladder(inputs: Inputs) -> dict[str, object]:
     record, _ = publish.live_or_record("weighted-mean-ladder", inputs, recompute=False)
     names = ("gpt2", *LADDER_MODELS)
     trained, controls = ({name: record.array(f"{name}{end}") for name in names} for end in ("", "-controls"))
-    ladders = {name: Ladder(trained[name].mean(-1), dict(zip(RUNGS, controls[name].mean(-1), strict=True)))
-               for name in names}
-    sharper = {rung: sum(int((ladder.controls[rung].mean(0) <= ladder.trained).sum()) for ladder in ladders.values())
+    seeds, _ = publish.live_or_record("weighted-mean-seeds", inputs, recompute=False)
+    means = {name: trained[name].mean(-1) for name in names} | {
+        LADDER_MODELS[0]: spread(seeds.array("shares").mean(-1))}
+    ladders = {name: Ladder(means[name], dict(zip(RUNGS, controls[name].mean(-1), strict=True))) for name in names}
+    sharper = {rung: sum(int((ladder.controls[rung].mean(0) <= ladder.middle).sum()) for ladder in ladders.values())
                for rung in RUNGS}
     of_trained, of_scaled = ([np.ptp(heads, axis=-1).ravel() for heads in tables]
                              for tables in (trained.values(), (table[1] for table in controls.values())))
-    return {"ladder": ladders, "ladder_rows": sum(len(ladder.trained) for ladder in ladders.values()),
+    whole = seeds.array("shares").mean((1, 2))
+    return {"ladder": ladders, "seeds": len(whole), "seeds_low": float(whole.min()), "seeds_high": float(whole.max()),
+            "ladder_rows": sum(len(ladder.trained) for ladder in ladders.values()),
             "ladder_scaled": sharper["random, as large"], "ladder_permuted": sharper["permuted"],
             "spread_trained": float(np.median(np.concatenate(of_trained))),
             "spread_scaled": float(np.median(np.concatenate(of_scaled)))}

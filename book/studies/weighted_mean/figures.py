@@ -27,7 +27,7 @@ def product(W: np.ndarray, X: np.ndarray, Y: np.ndarray, columns: str) -> Figure
 
 
 def dials(dials: np.ndarray, panels: Mapping[str, np.ndarray], controls: Mapping[str, np.ndarray]) -> Figure:
-    """Draw the heads' entropy shares over the dial, ``(dial, head)`` a panel, and those of its control, by title.
+    """Draw the heads' entropy shares over the dial, ``(dial, head)`` per panel, and those of its control, by title.
 
     The first dial is 0 and is left out of the logarithmic axis.
     """
@@ -46,7 +46,7 @@ def dials(dials: np.ndarray, panels: Mapping[str, np.ndarray], controls: Mapping
 
 
 def placed(rows: Mapping[str, np.ndarray], controls: Mapping[str, np.ndarray]) -> Figure:
-    """Draw one row a model: a dot a head at its mean entropy share, the control's heads below it in grey."""
+    """Draw one row per model: one dot per head at its mean entropy share, the control's heads below it in grey."""
     fig, ax = style.new(size="wide")
     ax.axvline(1, color=style.COLOURS["muted"], linewidth=0.8)
     for y, (name, shares) in enumerate(rows.items()):
@@ -59,7 +59,7 @@ def placed(rows: Mapping[str, np.ndarray], controls: Mapping[str, np.ndarray]) -
 
 
 def own_share(shares: Mapping[str, np.ndarray]) -> Figure:
-    """Draw how much of a row of the stream is the position's own input, over the position, one line a variant."""
+    """Draw how much of a row of the stream is the position's own input, over the position, one line per variant."""
     fig, ax = style.new(size="half")
     for (name, values), colour in zip(shares.items(), ("uniform", "content", "semi_bias"), strict=True):
         ax.plot(np.arange(1, len(values) + 1), values, color=style.COLOURS[colour], label=name)
@@ -76,7 +76,7 @@ def _legend(ax, names: Mapping[str, str], mark: str = "-", **kwargs) -> None:
 
 
 def ladder(models: Mapping[str, Ladder]) -> Figure:
-    """Draw the mean entropy of each layer, trained and in the controls, one panel a model."""
+    """Draw the mean entropy of each layer, trained and in the controls, one panel per model."""
     heights = [len(of_model.trained) for of_model in models.values()]
     fig, axes = style.new(len(models), 1, size="tall", sharex=True, height_ratios=heights)
     for ax, (name, of_model) in zip(axes, models.items(), strict=True):

@@ -28,6 +28,7 @@ class Survey(Numbers):
 
     none: str
     beside: str
+    without: str  # the modules that have none, by name
     counts: Mapping[str, int | str]
 
 
@@ -70,4 +71,5 @@ def measure_survey(inputs: Inputs) -> Survey:
     """Read the recorded survey of the attention modules in the transformers library."""
     record, _ = publish.live_or_record("weighted-mean-output-projections", inputs, recompute=False)
     counts = {name: record[name] for name in ("modules", "files", "own", "beside", "none", "without", "transformers")}
-    return Survey("one" if counts["none"] == 1 else str(counts["none"]), str(counts["beside"]), counts)
+    return Survey("one" if counts["none"] == 1 else str(counts["none"]), str(counts["beside"]),
+                  counts["without"], counts)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
 
-from analysis.maps import attribution, entropy
+from analysis.maps import attribution, entropy, shapley
 
 LIMITS = {"max_examples": 20, "deadline": None}
 scales = st.sampled_from([0.0, 1e-6, 0.1, 1.0, 10.0, 300.0, 1e4])
@@ -182,18 +182,18 @@ def test_the_derivative_on_the_path():
 def test_other_splits(k, scale, seed):
     parts = draw(k, 3, 9, seed=seed, scale=scale)
     whole = attribution.divergence(parts.sum(0))
-    for split in (attribution.in_order(parts, range(k)), attribution.shapley(parts)):
+    for split in (shapley.in_order(parts, range(k)), shapley.shapley(parts)):
         torch.testing.assert_close(split.sum(0), whole, rtol=1e-9, atol=1e-9)
     if k == 1:
-        torch.testing.assert_close(attribution.drop_one(parts)[0], whole, rtol=1e-9, atol=1e-9)
-    first = attribution.in_order(parts, range(k))[0]
+        torch.testing.assert_close(shapley.drop_one(parts)[0], whole, rtol=1e-9, atol=1e-9)
+    first = shapley.in_order(parts, range(k))[0]
     torch.testing.assert_close(first, attribution.divergence(parts[0]), rtol=1e-9, atol=1e-9)
 
 
 def test_shapley_depends_on_how_the_others_are_cut_and_the_path_does_not():
     a, b = draw(2, 40, scale=2.0)
     b = a + b
-    for split, same in ((attribution.shapley, False), (lambda p: attribution.attribute_divergence(p).parts, True)):
+    for split, same in ((shapley.shapley, False), (lambda p: attribution.attribute_divergence(p).parts, True)):
         two, three = split(torch.stack([a, b])[:, None]), split(torch.stack([a, b / 2, b / 2])[:, None])
         assert bool(torch.isclose(two[0], three[0], rtol=1e-9)) is same
 
@@ -214,7 +214,7 @@ LARGE = torch.tensor([1e8, 2.0, -1e8])[:, None, None] * torch.tensor([[0.0, 1.0]
 
 
 @pytest.mark.parametrize("split", [
-    attribution.drop_one, attribution.shapley, lambda p: attribution.in_order(p, (0, 1, 2)),
+    shapley.drop_one, shapley.shapley, lambda p: shapley.in_order(p, (0, 1, 2)),
     lambda p: attribution.attribution_density(p, 0.5), lambda p: attribution.attribute_divergence(p).parts])
 def test_sums_of_large_parts_do_not_depend_on_the_dtype(split):
     found = split(LARGE)
@@ -244,9 +244,9 @@ def test_masked_keys_may_overflow():
     parts = torch.tensor([[[0.0, 1.0, 3e38]], [[0.0, 2.0, 3e38]]])
     seen = torch.tensor([True, True, False])
     for large in (parts, torch.where(seen, parts, 1.7e308 * torch.ones(3, dtype=torch.float64))):
-        for split in (attribution.drop_one, attribution.shapley,
+        for split in (shapley.drop_one, shapley.shapley,
                       lambda p, v: attribution.attribution_density(p, 0.5, v),
-                      lambda p, v: attribution.in_order(p, (1, 0), v),
+                      lambda p, v: shapley.in_order(p, (1, 0), v),
                       lambda p, v: attribution.attribute_divergence(p, v).parts):
             found = split(large, seen)
             torch.testing.assert_close(found, split(large[..., :2], seen[:2]))
@@ -260,18 +260,21 @@ def test_a_point_beyond_the_path_is_refused(t):
         attribution.attribution_density(torch.zeros(2, 1, 3), t)
 
 
-@pytest.mark.parametrize("split", [attribution.attribute_divergence, attribution.drop_one, attribution.shapley,
-                                   lambda p, v: attribution.in_order(p, (0, 1, 2), v),
+@pytest.mark.parametrize("split", [attribution.attribute_divergence, shapley.drop_one, shapley.shapley,
+                                   lambda p, v: shapley.in_order(p, (0, 1, 2), v),
                                    lambda p, v: attribution.attribution_density(p, 0.5, v)])
 def test_a_mask_has_no_axis_of_parts(split):
     with pytest.raises(ValueError, match="fit"):
         split(torch.zeros(3, 2, 2), torch.ones(3, 2, 2, dtype=torch.bool))
 
 
-def test_parts_that_ask_for_gradients_get_none():
+def test_parts_that_ask_for_gradients_are_refused():
     parts = draw(2, 3, 4).requires_grad_()
-    assert not attribution.attribute_divergence(parts).parts.requires_grad
-    assert not attribution.path_mean(parts).requires_grad
+    for function, name in ((attribution.attribute_divergence, "parts"), (attribution.path_mean, "scores")):
+        with pytest.raises(ValueError, match=f"{name} requires a gradient, which is not computed here"):
+            function(parts)
+        with torch.no_grad():
+            function(parts)
 
 
 BAD = {
@@ -307,8 +310,8 @@ def test_refusals(name, monkeypatch):
 
 def test_refusals_of_the_other_splits():
     with pytest.raises(ValueError, match="each of the 2 parts"):
-        attribution.in_order(torch.zeros(2, 1, 3), (0, 0))
+        shapley.in_order(torch.zeros(2, 1, 3), (0, 0))
     with pytest.raises(ValueError, match="at most 6"):
-        attribution.shapley(torch.zeros(7, 1, 3))
+        shapley.shapley(torch.zeros(7, 1, 3))
     with pytest.raises(ValueError, match="-inf"):
         attribution.divergence(torch.tensor([0.0, -math.inf]))

@@ -1,187 +1,220 @@
-"""The table of families: options are honoured or refused, sizes are checked, a new family is one entry."""
+"""The adapter against the modules of transformers themselves, on tiny random models of every family."""
 
 import json
 from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
-from analysis.models import extraction, families, memory, parameters, pretrained
+from analysis.core.attention_layer import AttentionLayer
+from analysis.core.positions import Rotary
+from analysis.decomposition.general_terms import fold_general_value_bias, fold_input_norm, general_terms
 from analysis.models.checkpoints import find
-from analysis.models.families import BERT as BERT_FAMILY
-from analysis.models.families import read_config
-from analysis.transformer.attention import attend, compute_scores, softmax
-from analysis.transformer.layernorm import layer_norm
-from tests.analysis.tiny import BERT, GPT2, write_model
+from analysis.models.families import FAMILIES, REFUSED, MissingTensor, from_checkpoint, from_module
+from analysis.models.families.tiny import tiny_inputs, tiny_model
+from analysis.surveys.family_agreement import agreement, run_layers
+from analysis.transformer.attention import attend
+from analysis.transformer.general_attention import (
+    added_by_positions,
+    apply_norm,
+    attend_generally,
+    meet,
+    queries_and_keys,
+)
+
+EVERY = [(row.name, model_type, row.stack) for row in FAMILIES for model_type in row.model_types
+         if not row.files_only]
+IDS = [f"{model_type} {stack}".strip() for _, model_type, stack in EVERY]
 
 
-def change(folder, **settings):
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-    return find("tiny", folder=folder)
+@pytest.fixture(scope="module", params=EVERY, ids=IDS)
+def case(request):
+    name, model_type, stack = request.param
+    model = tiny_model(model_type)
+    layers = from_module(model, stack)
+    assert layers.family.name == name
+    return model, layers, tiny_inputs(model)
 
 
-def run(model):
-    ids = torch.randint(0, 31, (2, 9), generator=torch.Generator().manual_seed(0))
-    return model(ids, output_attentions=True, output_hidden_states=True)
+def test_attention_outputs_and_norms_are_the_modules_own(case):
+    model, layers, inputs = case
+    as_it_is = agreement(model, layers, inputs)
+    assert max(as_it_is.attention, as_it_is.output, as_it_is.norm) < 1e-5
+    in_double = agreement(model, layers, inputs, in_double=True)
+    assert max(in_double.attention, in_double.output, in_double.norm) < (1e-6 if layers.family.rounded else 1e-12)
 
 
-@pytest.mark.parametrize("options", [
-    {"scale_attn_by_inverse_layer_idx": True}, {"scale_attn_weights": False},
-    {"scale_attn_by_inverse_layer_idx": True, "scale_attn_weights": False}, {"reorder_and_upcast_attn": True},
-    {"layer_norm_epsilon": 0.1}, {"n_inner": 7, "activation_function": "relu"}])
-def test_options_of_gpt2_that_change_the_mathematics_are_honoured(tmp_path, options):
-    checkpoint = find("tiny", folder=write_model(tmp_path / "tiny", GPT2 | options))
-    model = pretrained.load(checkpoint, dtype=torch.float64)
-    result = run(model)
-    for layer, attention in enumerate(result.attentions):
-        weights = parameters.attention_layer(checkpoint, layer, torch.float64)
-        norm = parameters.layer_norm(checkpoint, "attention", layer, torch.float64)
-        x = layer_norm(result.hidden_states[layer], norm)
-        torch.testing.assert_close(attend(x, weights, causal=True).attention, attention, rtol=0, atol=1e-12)
-        live = extraction.attention_layer(model, layer)
-        assert all(torch.equal(getattr(live, name), tensor) for name, tensor in vars(weights).items())
-        torch.testing.assert_close(extraction.attention_inputs(model, result.hidden_states)[layer], x)
-    assert parameters.mlp(checkpoint, 0).W_in.shape == (12, options.get("n_inner", 48))
-    raw = model.h[1].attn.c_attn.bias[:12].reshape(3, 4)
-    assert torch.equal(extraction.query_biases(model)[1], raw)  # what is added to queries carries no factor
+def test_padding_on_either_side_is_left_out(case):
+    model, layers, inputs = case
+    if "input_ids" not in inputs or layers.family.stack == "vision":
+        pytest.skip("sounds and images are not padded here")
+    mask = torch.ones_like(inputs["input_ids"])
+    mask[0, -3:], mask[1, :3] = 0, 0
+    padded = dict(inputs, attention_mask=mask)
+    if "decoder_input_ids" in inputs:
+        padded["decoder_attention_mask"] = mask
+    error = agreement(model, layers, padded, in_double=True)
+    assert max(error.attention, error.output) < (1e-6 if layers.family.rounded else 1e-12)
 
 
-@pytest.mark.parametrize(("config", "option", "value"), [
-    (BERT, "is_decoder", True), (BERT, "position_embedding_type", "relative_key_query"),
-    (BERT, "add_cross_attention", True), (BERT, "is_causal", True), (GPT2, "add_cross_attention", True),
-    (GPT2, "is_causal", False), (GPT2, "pruned_heads", {"0": [1]}), (GPT2, "sliding_window", 4),
-    (GPT2, "quantization_config", {"quant_method": "gptq"}), (BERT, "is_encoder_decoder", True)])
-def test_options_that_are_not_honoured_are_refused_by_name(tmp_path, config, option, value):
-    folder = write_model(tmp_path / "tiny", config)
-    checkpoint = change(folder, **{option: value})
-    for read in (parameters.config, lambda c: parameters.attention_layer(c, 0), pretrained.load,
-                 lambda c: pretrained.load(c, control_seed=0)):
-        with pytest.raises(ValueError, match=f"has {option} = .*changes what a layer computes"):
-            read(checkpoint)
+def test_parts_add_up_and_folds_change_nothing(case):
+    model, layers, inputs = case
+    for layer, run in zip(layers, run_layers(model, layers, inputs, in_double=True), strict=True):
+        x = run.read
+        queries, keys = queries_and_keys(x, layer)
+        scores, added = meet(queries, keys, layer), added_by_positions(queries, keys, layer)
+        whole = scores if added is None else scores + added
+        torch.testing.assert_close(general_terms(x, layer).sum(), whole, rtol=1e-12, atol=1e-12)
+        output = attend_generally(x, layer).output
+        if layer.sinks is None:
+            folded = fold_general_value_bias(layer)
+            assert not folded.b_V.any()
+            torch.testing.assert_close(attend_generally(x, folded).output, output, rtol=1e-10, atol=1e-10)
+        if norm := layer.norm():
+            bare, rows = fold_input_norm(layer), torch.randn_like(x)
+            torch.testing.assert_close(attend_generally(apply_norm(rows, bare.norm()), bare).output,
+                                       attend_generally(apply_norm(rows, norm), layer).output, rtol=1e-9, atol=1e-9)
+        if not layer.reasons():
+            plain = attend(x, layer.plain(), causal=True) if layer.mask.causal else attend(x, layer.plain())
+            if layer.mask.reach is None:
+                torch.testing.assert_close(plain.output, output, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal",
-                                 "_experts_implementation_internal", "experts_implementation"])
-@pytest.mark.parametrize("seed", [None, 0])
-def test_a_folder_does_not_choose_the_attention(tmp_path, monkeypatch, key, seed):
-    """A hub kernel named by config.json would be fetched and run; nothing is ever asked for."""
-    from transformers.integrations import hub_kernels
-
-    def refuse(*_, **__):
-        raise AssertionError("a kernel was asked for")
-
-    monkeypatch.setattr(hub_kernels, "lazy_load_kernel", refuse)
-    monkeypatch.setattr("transformers.modeling_utils.lazy_import_flash_attention", refuse)
-    checkpoint = change(write_model(tmp_path / "tiny"), **{key: "evil/kernel"})
-    for attention in ("eager", "sdpa"):
-        model = pretrained.load(checkpoint, control_seed=seed, attention=attention)
-        assert model.config._attn_implementation == attention
-    with pytest.raises(ValueError, match="attention must be one of eager, sdpa, got 'evil/kernel'"):
-        pretrained.load(checkpoint, attention="evil/kernel")
+def test_files_hold_the_same(case, tmp_path):
+    model, layers, _ = case
+    model.save_pretrained(tmp_path)
+    files = from_checkpoint(find("tiny", folder=tmp_path), layers.family.stack, torch.float64)
+    assert len(files) == len(layers)
+    for one, other in zip(layers, files, strict=True):
+        assert_same(one, other)
+    if layers.family.places and layers[0].positions.kind == "learned":
+        assert torch.equal(layers.position_rows(), files.position_rows())
 
 
-def test_an_adapter_is_refused(tmp_path):
-    folder = write_model(tmp_path / "tiny")
-    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "evil/model"}')
-    with pytest.raises(ValueError, match="adapter of another model"):
-        pretrained.load(find("tiny", folder=folder))
+def assert_same(one, other):
+    for name, value in vars(one).items():
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(value, getattr(other, name)), name
+        else:
+            assert repr(value) == repr(getattr(other, name)), name
 
 
-@pytest.mark.parametrize(("settings", "message"), [
-    ({"n_layer": "2"}, "n_layer as a positive whole number, got '2'"),
-    ({"n_layer": True}, "n_layer as a positive whole number, got True"), ({"n_layer": 0}, "got 0"),
-    ({"n_head": 2.0}, "n_head .* got 2.0"), ({"vocab_size": -1}, "vocab_size"), ({"n_positions": "16"}, "n_positions"),
-    ({"n_inner": "48"}, "n_inner"), ({"n_inner": 0}, "n_inner"), ({"num_labels": "3"}, "num_labels"),
-    ({"layer_norm_epsilon": "1e-5"}, "layer_norm_epsilon as a finite number, not negative, got '1e-5'"),
-    ({"layer_norm_epsilon": float("nan")}, "layer_norm_epsilon"), ({"layer_norm_epsilon": -1}, "layer_norm_epsilon"),
-    ({"initializer_range": [0.02]}, "initializer_range"), ({"activation_function": 3}, "must name activation_function"),
-    ({"scale_attn_weights": "no"}, "scale_attn_weights as true or false, got 'no'"),
-    ({"scale_attn_by_inverse_layer_idx": 1}, "as true or false, got 1"),
-    ({"n_layer": 100_000}, r"lacks 99998 .*|lacks \d+ tensors of the whole model of 100000 layers"),
-    ({"n_embd": 12, "vocab_size": 30}, r"'wte.weight' of tiny must be \(30, 12\) .* got \(31, 12\)"),
-    ({"n_positions": 17}, r"'wpe.weight'"), ({"n_inner": 47}, "c_fc"),
-])
-def test_sizes_that_are_none_or_not_those_of_the_files_are_refused_before_anything_is_built(tmp_path, monkeypatch,
-                                                                                         settings, message):
-    def build(*_, **__):
-        raise AssertionError("a model was built")
-
-    checkpoint = change(write_model(tmp_path / "tiny"), **settings)
-    monkeypatch.setattr("transformers.AutoModel.from_pretrained", build)
-    monkeypatch.setattr("transformers.AutoModel.from_config", build)
-    with pytest.raises((ValueError, LookupError), match=message):
-        pretrained.load(checkpoint)
-    if not settings.keys() & {"n_positions", "n_inner", "vocab_size"}:
-        with pytest.raises((ValueError, LookupError), match=message):
-            pretrained.load(checkpoint, control_seed=0)
-
-
-def test_a_model_that_does_not_fit_is_refused_with_the_memory_needed_and_there(tmp_path, monkeypatch):
-    checkpoint = change(write_model(tmp_path / "tiny"), n_layer=100_000, n_embd=12_288, n_head=96)
-    with pytest.raises(MemoryError, match=r"tiny with 100000 layers of width 12288.* needs 724,\d\d\d\.\d GB of "
-                                          r"memory, on cpu there are \d[\d,.]* GB"):
-        pretrained.load(checkpoint, control_seed=0)
-    with pytest.raises(MemoryError, match="attention layer of width 1200000 needs"):
-        parameters.random_attention_layer(replace(parameters.config(checkpoint), model=1_200_000))
-    monkeypatch.setattr(memory, "available_memory", lambda device: None)  # a system that does not say
-    memory.check_memory(10**18, "anything")
-
-
-def test_the_memory_of_a_container_counts(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "GROUPS", tmp_path)
-    assert memory.available_memory() > 0
-    (tmp_path / "memory.max").write_text("5000\n")
-    (tmp_path / "memory.current").write_text("2000\n")
-    assert memory.available_memory() == 3000
-    (tmp_path / "memory.max").write_text("max\n")
-    assert memory.available_memory() > 3000
-
-
-@pytest.mark.parametrize("config", [GPT2, BERT])
-def test_the_number_of_parameters_is_the_librarys(tmp_path, config):
-    checkpoint = find("tiny", folder=write_model(tmp_path / "tiny", config))
-    model = pretrained.load(checkpoint)
-    built = sum(p.numel() for name, p in model.named_parameters() if "pooler" not in name)
-    assert parameters.config(checkpoint).parameters == built
-    for name, tensor in load_file(checkpoint.folder / "model.safetensors").items():
-        read = extraction.config_of(model).layer_shapes(0) | extraction.config_of(model).input_shapes()
-        assert name not in read or tuple(tensor.shape) == read[name]
-
-
-@pytest.mark.parametrize("config", [GPT2, BERT])
-def test_what_the_first_layer_reads_is_made_of_the_embeddings(tmp_path, config):
-    model = pretrained.load(find("tiny", folder=write_model(tmp_path / "tiny", config)), dtype=torch.float64)
-    ids = torch.arange(9)
-    tokens, positions, norm = extraction.embed(model, ids)
-    states = model(ids[None], output_hidden_states=True).hidden_states
-    torch.testing.assert_close(layer_norm(tokens + positions, norm), extraction.attention_inputs(model, states)[0][0])
-
-
-def test_a_family_more_is_one_entry(tmp_path, monkeypatch):
-    """RoBERTa: BERT's names after another prefix. Whatever reads, reads it."""
-    entry = replace(BERT_FAMILY, name="roberta", model_types=("roberta",), prefixes=("", "roberta."))
-    monkeypatch.setattr(families, "FAMILIES", (*families.FAMILIES, entry))
-    from transformers import RobertaConfig, RobertaForMaskedLM
-    settings = {**BERT, "model_type": "roberta", "max_position_embeddings": 20, "pad_token_id": 1}
-    torch.manual_seed(0)
-    whole = RobertaForMaskedLM._from_config(RobertaConfig(**settings), attn_implementation="eager").double().eval()
+def test_a_head_on_the_model_and_a_prefix_before_its_names_make_no_difference(tmp_path):
+    import transformers
+    base = tiny_model("llama")
+    whole = transformers.LlamaForCausalLM(base.config).double()
+    whole.model.load_state_dict(base.state_dict())
+    assert_same(from_module(whole)[1], from_module(base)[1])
     whole.save_pretrained(tmp_path)
-    checkpoint = change(tmp_path, position_embedding_type="absolute")
-    assert not parameters.config(checkpoint).causal
-    assert parameters.tokens(checkpoint).shape == (31, 12)
-    model = pretrained.load(checkpoint, dtype=torch.float64)
-    result = run(model)
-    for layer, attention in enumerate(result.attentions):
-        for weights in (parameters.attention_layer(checkpoint, layer, torch.float64),
-                        extraction.attention_layer(whole, layer)):
-            ours = softmax(compute_scores(result.hidden_states[layer], weights))
-            torch.testing.assert_close(ours, attention, rtol=0, atol=1e-6)
+    assert_same(from_checkpoint(find("tiny", folder=tmp_path), dtype=torch.float64)[1], from_module(base)[1])
 
 
-def test_the_table_reads_no_list_and_no_unknown_family():
-    with pytest.raises(ValueError, match="must hold a JSON object, got list"):
-        read_config([])
-    with pytest.raises(ValueError, match=r"family \['gpt2'\]; these are read: gpt2, bert"):
-        read_config({"model_type": ["gpt2"]})
+def test_only_the_tensors_of_the_layer_are_read(tmp_path, monkeypatch):
+    tiny_model("llama").save_pretrained(tmp_path)
+    layers = from_checkpoint(find("tiny", folder=tmp_path))
+    names = []
+    monkeypatch.setattr(layers.tensors, "fetch", lambda name, fetch=layers.tensors.fetch: names.append(name) or
+                        fetch(name))
+    assert isinstance(layers[1], AttentionLayer)
+    assert names
+    assert all("layers.1." in name and "mlp" not in name for name in names)
+
+
+@pytest.mark.parametrize("scaling", [
+    {"rope_type": "linear", "factor": 2.0}, {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+     "high_freq_factor": 4.0, "original_max_position_embeddings": 32},
+    {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}])
+def test_frequencies_scaled_for_longer_texts(scaling):
+    model = tiny_model("llama", rope_parameters=scaling | {"rope_theta": 500.0})
+    layers = from_module(model)
+    assert layers[0].positions.scaling == scaling["rope_type"]
+    assert agreement(model, layers, tiny_inputs(model), in_double=True).attention < 1e-6  # the angles are in float32
+
+
+def test_frequencies_that_depend_on_the_text_are_refused():
+    model = tiny_model("llama", rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 500.0})
+    with pytest.raises(ValueError, match="other frequencies for longer texts"):
+        from_module(model)[0]
+
+
+@pytest.mark.parametrize(("model_type", "settings"), [
+    ("gpt_neox", {"rope_parameters": {"rope_theta": 100.0, "rope_type": "default", "partial_rotary_factor": 0.5}}),
+    ("falcon", {"new_decoder_architecture": False, "multi_query": True, "bias": True}),
+    ("falcon", {"new_decoder_architecture": False, "multi_query": False, "num_kv_heads": 4}),
+    ("bloom", {"n_head": 6, "hidden_size": 48}),
+    ("mpt", {"n_heads": 6, "d_model": 48}), ("gpt2", {"scale_attn_by_inverse_layer_idx": True}),
+    ("bert", {"is_decoder": True}), ("mistral", {"sliding_window": 3}), ("llama", {"attention_bias": True}),
+    ("deberta-v2", {"pos_att_type": ["c2p"]}), ("deberta-v2", {"relative_attention": False}),
+    ("beit", {"use_shared_relative_position_bias": True}), ("esm", {"position_embedding_type": "absolute"}),
+    ("gpt2", {"n_head": 8}), ("albert", {"num_hidden_groups": 1}), ("qwen3", {"attention_bias": True})])
+def test_options_that_change_the_attention_are_followed(model_type, settings):
+    model = tiny_model(model_type, **settings)
+    error = agreement(model, from_module(model), tiny_inputs(model), in_double=True)
+    assert max(error.attention, error.output, error.norm) < 1e-12
+
+
+@pytest.mark.parametrize(("model_type", "settings", "message"), [
+    ("opt", {"do_layer_norm_before": False}, "do_layer_norm_before"), ("olmo", {"clip_qkv": 5.0}, "clip_qkv"),
+    ("phi", {"qk_layernorm": True}, "qk_layernorm"), ("falcon", {"alibi": True}, "alibi")])
+def test_options_that_are_not_read_are_refused_by_name(model_type, settings, message):
+    with pytest.raises(ValueError, match=message):
+        from_module(tiny_model(model_type, **settings))
+
+
+def test_refusals_give_the_reason(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "deepseek_v3"}))
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(ValueError, match="multi-head latent attention"):
+        from_checkpoint(find("tiny", folder=tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba"}))
+    with pytest.raises(ValueError, match="these are read: gpt2"):
+        from_checkpoint(find("tiny", folder=tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "no such thing"}))
+    with pytest.raises(ValueError, match="transformers does not know"):
+        from_checkpoint(find("tiny", folder=tmp_path))
+    with pytest.raises(ValueError, match="must be a model of transformers"):
+        from_module(torch.nn.Linear(2, 2))
+    model = tiny_model("gpt2")
+    with pytest.raises(ValueError, match="stack must be"):
+        from_module(model, "vision")
+    with pytest.raises(MissingTensor, match="no table of positions"):
+        from_module(tiny_model("llama")).position_rows()
+    assert not REFUSED.keys() & {model_type for row in FAMILIES for model_type in row.model_types}
+
+
+def test_what_the_identities_cannot_say_is_refused_or_carried():
+    sinks = from_module(tiny_model("gpt_oss"))[0]
+    with pytest.raises(ValueError, match="sum to less than 1"):
+        fold_general_value_bias(sinks)
+    with pytest.raises(ValueError, match=r"rotary.*sinks"):
+        sinks.plain()
+    with pytest.raises(ValueError, match="soft cap of 2"):
+        from_module(tiny_model("gemma2"))[0].plain()
+    with pytest.raises(ValueError, match="through a norm"):
+        from_module(tiny_model("qwen3"))[0].plain()
+    with pytest.raises(ValueError, match="no norm before it"):
+        fold_input_norm(from_module(tiny_model("bert"))[0])
+    assert from_module(tiny_model("opt"))[0].reasons() == []
+
+
+def changed(layers, change):
+    """Return the same layers, each of them changed."""
+    class Changed(type(layers)):
+        def __getitem__(self, layer):
+            return change(layers[layer])
+    return Changed(layers.family, layers.model_type, layers.config, layers.tensors)
+
+
+def other_pairing(layer):
+    assert isinstance(layer.positions, Rotary)
+    return replace(layer, positions=replace(layer.positions, pairing="neighbours"))
+
+
+@pytest.mark.parametrize(("model_type", "change"), [
+    ("llama", other_pairing), ("llama", lambda layer: replace(layer, W_K=layer.W_K.flip(0))),
+    ("gpt_oss", lambda layer: replace(layer, sinks=None)), ("gemma2", lambda layer: replace(layer, soft_cap=None)),
+    ("qwen3", lambda layer: replace(layer, qk_norm=None)), ("gpt_neo", lambda layer: replace(layer, scale=0.5)),
+    ("gpt2", lambda layer: replace(layer, b_Q=0 * layer.b_Q))])
+def test_the_comparison_notices_what_is_wrong(model_type, change):
+    model = tiny_model(model_type)
+    assert agreement(model, changed(from_module(model), change), tiny_inputs(model)).attention > 1e-3

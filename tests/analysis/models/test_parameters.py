@@ -148,3 +148,39 @@ def test_non_finite_weights_are_refused(tmp_path):
     save_file(held, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ValueError, match=r"wpe\.weight.*not finite"):
         parameters.positions(find("nan", folder=folder))
+
+
+def test_a_tensor_in_two_files_is_refused(checkpoint):
+    """The one reader took the first file's, the other the last one's."""
+    name = next(name for name in load_file(checkpoint.folder / "model.safetensors") if name.endswith("weight"))
+    other = checkpoint.folder / "more.safetensors"
+    save_file({name: torch.zeros(1)}, other)
+    for read in (lambda c: parameters.attention_layer(c, 0), pretrained.load, lambda c: parameters.has(c, name)):
+        with pytest.raises(ValueError, match=rf"'{name}' is in model.safetensors and in more.safetensors of .*keep"):
+            read(checkpoint)
+    save_file({"another": torch.zeros(1)}, other)
+    parameters.attention_layer(checkpoint, 0)
+
+
+def test_a_tensor_under_two_names_is_refused(checkpoint):
+    file = checkpoint.folder / "model.safetensors"
+    tensors = load_file(file)
+    name = parameters.config(checkpoint).family.tokens + ".weight"
+    save_file(tensors | {f"transformer.{name}": tensors[name] + 1}, file, metadata={"format": "pt"})
+    for read in (parameters.tokens, pretrained.load):
+        with pytest.raises(ValueError, match=rf"tiny has '{name}' and 'transformer.{name}', which are the same tensor"):
+            read(checkpoint)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.bool, torch.float8_e4m3fn])
+def test_a_tensor_of_no_floating_numbers_is_refused(checkpoint, dtype):
+    file = checkpoint.folder / "model.safetensors"
+    tensors = load_file(file)
+    name = parameters.config(checkpoint).family.tokens + ".weight"
+    save_file(tensors | {name: tensors[name].to(dtype)}, file, metadata={"format": "pt"})
+    for read in (parameters.tokens, pretrained.load):
+        with pytest.raises(ValueError, match=f"'{name}' of .* must be of one of F64, .*: quantized models are not"):
+            read(checkpoint)
+    for whole in (torch.float16, torch.bfloat16):
+        save_file(tensors | {name: tensors[name].to(whole)}, file, metadata={"format": "pt"})
+        assert torch.equal(parameters.tokens(checkpoint), tensors[name].to(whole).float())

@@ -13,7 +13,7 @@ from analysis.maps import gates
 from analysis.maps.gates import synthetic
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.statistics import exact_sums
-from analysis.surveys import census, census_state
+from analysis.surveys import census, census_state, map_counts
 from book.studies.bert_gates import ablation, query_bias, reader
 from tests.analysis.fake_device import GPU, OnGPU, pretended
 from tests.analysis.processes import run_together
@@ -78,7 +78,7 @@ def test_short_verticals_count_clusters_by_their_height():
         maps = gates.cluster(n, range(2, 2 + high), range(6, 14))[None]
         reading = gates.read_gates(maps)
         kinds = torch.nn.functional.one_hot(torch.zeros(n, dtype=torch.long), len(census.KINDS)).double()
-        numbers = census.measure_columns(maps, reading, kinds)
+        numbers = map_counts.measure_columns(maps, reading, kinds)
         assert numbers["vertical_short"] / numbers["vertical_mass"] == pytest.approx(short)
         assert numbers["directional_mass"] == 0
 
@@ -87,17 +87,17 @@ def test_residual_is_told_apart():
     n = 40
     maps = np.exp(0.5 * np.random.default_rng(0).standard_normal((n, n)))
     maps = torch.as_tensor(maps / maps.sum(1, keepdims=True))[None]
-    flat = census.measure_residual(maps, gates.read_gates(maps))
+    flat = map_counts.measure_residual(maps, gates.read_gates(maps))
     assert flat["residual_mass"] == pytest.approx(gates.read_gates(maps).score("residual").item())
     assert flat["loud_pairs"] / flat["loud_above"] == pytest.approx(float(flat["loud"] / flat["told"]), abs=0.06)
     patchy = maps.clone()
     patchy[0, ::8, 5:9] *= 4  # loud cells in rows that are not neighbours
     patchy[0, 20:24, 30] *= 4  # four below each other, too few for a column
     patchy = patchy / patchy.sum(-1, keepdim=True)
-    told = census.measure_residual(patchy, gates.read_gates(patchy))
+    told = map_counts.measure_residual(patchy, gates.read_gates(patchy))
     assert told["loud"] > flat["loud"]
     assert told["residual_quiet"] < told["residual_mass"]
-    near = census.measure_residual(maps, gates.read_gates(maps))["near_cells"]
+    near = map_counts.measure_residual(maps, gates.read_gates(maps))["near_cells"]
     assert near == pytest.approx(sum(min(n, q + 9) - max(0, q - 8) for q in range(n)) / n**2)
 
 
@@ -106,7 +106,7 @@ def test_company_counts_the_other_side_or_the_diagonal():
     both = (gates.backward(n, 1) + gates.forward(n, 1)) / 2
     opened = (gates.backward(n, 2) + gates.open_gate(n)) / 2
     alone = gates.backward(n, 1)
-    numbers = census.count_patterns(gates.read_gates(torch.stack([both, opened, alone, gates.open_gate(n)])))
+    numbers = map_counts.count_patterns(gates.read_gates(torch.stack([both, opened, alone, gates.open_gate(n)])))
     assert [numbers[name].item() for name in ("either", "both", "either_open", "company")] == [3, 1, 1, 2]
 
 

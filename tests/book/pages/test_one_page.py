@@ -5,9 +5,10 @@ import pytest
 from book._ext import one_page
 from tests.book.pages.book_pages import PAGES
 
-FIRST = ('<html><head><link rel="stylesheet" href="../_static/a.css"/></head><body>'
+FIRST = ('<html><head><link rel="stylesheet" href="../_static/a.css"/></head><body><h1>One</h1>'
          '<article class="bd-article" role="main">'
-         '<h1>One<a class="headerlink" href="#one">#</a></h1><p id="same">x <a href="#same">here</a> '
+         '<h1><span class="section-number">7. </span>One<a class="headerlink" href="#one">#</a></h1>'
+         '<p id="same">x <a href="#same">here</a> '
          '<a href="two.html#same">there</a> <a href="two.html">two</a> <a href="api.html#f">f</a> '
          '<a href="https://x.org/a#b">out</a><img src="../_images/p.svg" alt=""/><script>run()</script></p>'
          "</article></body></html>")
@@ -28,6 +29,10 @@ def made(tmp_path) -> str:
     "A &amp; B: the whole book"])
 def test_ids_and_addresses_are_those_of_the_one_page(made, part):
     assert part in made
+
+
+def test_chapters_keep_their_numbers_in_the_contents(made):
+    assert '<li><a href="#page-one">7. One</a></li><li><a href="#page-two">Two</a></li>' in made
 
 
 def test_the_package_and_scripts_are_left_out(made):

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[3]
 LONGEST_CELL = 12
 LONGEST_LINE = 84
 LONGEST_FUNCTION = 8
+LONGEST_BRIEF = 110  # words
 PARAMETERS = {"MODEL", "TEXTS", "DEVICE"}
 OUT_OF_SIGHT = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 STYLED = {"figsize", "dpi", "fontsize", "fontname", "fontfamily", "labelsize", "color", "c", "colors", "facecolor",
@@ -125,6 +126,33 @@ class TestChapter:
         assert not re.search(r"(?<![\w.])/(?:work|home|root|tmp|Users)/", path.read_text(encoding="utf-8"))
 
 
+def brief(text: str) -> tuple[list[str], int]:
+    """Return how the points of a page's *In brief* begin, and how many words it has; a role or formula is one word."""
+    found = re.search(r"\*In brief\.\*\n\n((?:\* .*\n)+)\n", text)
+    if not found:
+        return [], 0
+    plain = re.sub(r"\{[\w:]+\}`(?:([^`<]*) <)?[^`]*`", lambda role: role[1] or "one", found[1])
+    words = re.sub(r"\$[^$]*\$", "one", plain).split()
+    return re.findall(r"^\* \*\*(.*?)\.\*\*", found[1], re.MULTILINE), len(words) - words.count("*")
+
+
+@pytest.mark.parametrize("path", [path for path in chapters() if "*In brief.*\n\n" in path.read_text(encoding="utf-8")],
+                         ids=lambda p: p.stem)
+def test_in_brief_is_a_claim_a_finding_and_how_sure_we_are(path):
+    points, words = brief(path.read_text(encoding="utf-8"))
+    assert points == ["Claim", "Finding", "How sure"]
+    assert words <= LONGEST_BRIEF, f"{path.name}: {words} words, at most {LONGEST_BRIEF}"
+
+
+@pytest.mark.parametrize(("text", "points", "words"), [
+    ("*In brief.* One paragraph.\n\n", [], 0),
+    ("*In brief.*\n\n* **Claim.** In {glue:text}`a-b:.2f` of $n + 1$.\n* **Finding.** It {doc}`holds so <x>`.\n\n",
+     ["Claim", "Finding"], 9),
+])
+def test_the_points_of_a_brief_are_read(text, points, words):
+    assert brief(text) == (points, words)
+
+
 def hidden(cell) -> bool:
     """Say whether a reader does not see a cell's code at once."""
     return bool(OUT_OF_SIGHT & set(cell.metadata.get("tags", [])))
@@ -157,50 +185,41 @@ def no_plain_parameters(code: str) -> list[str]:
                     and {ast.unparse(target) for target in node.targets} <= PARAMETERS)]
 
 
-@pytest.fixture
-def studied(path) -> Path:
-    """Return a page, but skip one whose study does not exist yet: its code still stands in its cells."""
-    study = ROOT / "book" / "studies" / path.stem.replace("-", "_")
-    if study.is_dir() and not (study / "measure.py").exists():
-        pytest.skip(f"the study of {path.stem} does not exist yet")
-    return path
-
-
 @pytest.mark.parametrize("path", [path for path in chapters() if code_cells(path)], ids=lambda p: p.stem)
 class TestPageWithAStudy:
     """A page shows the method; numbers, verdicts and everything else are its study's."""
 
-    def test_no_number_is_glued_by_hand(self, studied):
-        found = {n: places for n, cell in enumerate(code_cells(studied)) if (places := glue_code(cell.source))}
-        assert not found, f"{studied.name}: glue or put in cells {found}; hand them over with publish.glue_numbers"
+    def test_no_number_is_glued_by_hand(self, path):
+        found = {n: places for n, cell in enumerate(code_cells(path)) if (places := glue_code(cell.source))}
+        assert not found, f"{path.name}: glue or put in cells {found}; hand them over with publish.glue_numbers"
 
-    def test_no_verdict_is_decided_in_the_page(self, studied):
-        assert "verdict(" not in studied.read_text(encoding="utf-8")
+    def test_no_verdict_is_decided_in_the_page(self, path):
+        assert "verdict(" not in path.read_text(encoding="utf-8")
 
-    def test_no_lambda(self, studied):
-        found = [n for n, cell in enumerate(code_cells(studied))
+    def test_no_lambda(self, path):
+        found = [n for n, cell in enumerate(code_cells(path))
                  if any(isinstance(node, ast.Lambda) for node in ast.walk(ast.parse(cell.source)))]
-        assert not found, f"{studied.name}: a lambda in cells {found}"
+        assert not found, f"{path.name}: a lambda in cells {found}"
 
-    def test_functions_are_short(self, studied):
-        found = [name for cell in code_cells(studied) for name in functions_too_long(cell.source)]
-        assert not found, f"{studied.name}: more than {LONGEST_FUNCTION} lines in {', '.join(found)}"
+    def test_functions_are_short(self, path):
+        found = [name for cell in code_cells(path) for name in functions_too_long(cell.source)]
+        assert not found, f"{path.name}: more than {LONGEST_FUNCTION} lines in {', '.join(found)}"
 
-    def test_no_visible_line_wraps(self, studied):
-        found = [line for cell in code_cells(studied) if not hidden(cell) for line in cell.source.splitlines()
+    def test_no_visible_line_wraps(self, path):
+        found = [line for cell in code_cells(path) if not hidden(cell) for line in cell.source.splitlines()
                  if len(line) > LONGEST_LINE]
-        assert not found, f"{studied.name}: more than {LONGEST_LINE} characters in {found}"
+        assert not found, f"{path.name}: more than {LONGEST_LINE} characters in {found}"
 
-    def test_most_of_the_code_is_shown(self, studied):
-        cells = code_cells(studied)
+    def test_most_of_the_code_is_shown(self, path):
+        cells = code_cells(path)
         out_of_sight, every = code_lines([cell for cell in cells if hidden(cell)]), code_lines(cells)
-        assert 5 * out_of_sight <= every, f"{studied.name}: {out_of_sight} of {every} lines of code are out of sight"
+        assert 5 * out_of_sight <= every, f"{path.name}: {out_of_sight} of {every} lines of code are out of sight"
 
-    def test_parameters_are_plain(self, studied):
-        cells = [cell for cell in code_cells(studied) if "parameters" in cell.metadata.get("tags", [])]
+    def test_parameters_are_plain(self, path):
+        cells = [cell for cell in code_cells(path) if "parameters" in cell.metadata.get("tags", [])]
         assert len(cells) <= 1
         found = [statement for cell in cells for statement in no_plain_parameters(cell.source)]
-        assert not found, f"{studied.name}: no plain assignment of {', '.join(sorted(PARAMETERS))}: {found}"
+        assert not found, f"{path.name}: no plain assignment of {', '.join(sorted(PARAMETERS))}: {found}"
 
 
 @pytest.mark.parametrize(("code", "count"), [

@@ -342,6 +342,21 @@ def test_a_relative_folder_of_a_model_is_the_checkouts(monkeypatch, tmp_path):
     assert os.environ["ANALYSIS_FOLDER_GPT2"] == str(execution.ROOT / "my-models" / "gpt2")
 
 
+def test_threads_share_the_cores_that_the_process_may_use_and_wait_without_keeping_them_busy(monkeypatch, tmp_path):
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "MPLCONFIGDIR", "JUPYTER_DATA_DIR", "PYTHONPATH"):
+        monkeypatch.setenv(name, "")  # restored afterwards
+    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 4}, raising=False)
+    execution.environment(tmp_path)
+    assert (os.environ["OMP_NUM_THREADS"], os.environ["OMP_WAIT_POLICY"]) == ("2", "PASSIVE")
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    execution.environment(tmp_path)
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+
+
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "a.json"
     write_json(path, [1])

@@ -1,14 +1,17 @@
-"""The families of models that can be read: one table of what their files call things and how their layers are built.
+"""Whole models that the book runs, GPT-2 and BERT: what config.json says of their sizes, tables, MLPs and options.
 
-A new family is one entry of :data:`FAMILIES` and, to be held against the library's module, one small function in
-:mod:`analysis.models.reference_modules`. What belongs here: names of tensors and of sizes, where the norm stands, the
-mask, the options that change the mathematics. What does not: opening files (:mod:`analysis.models.parameters`), making
-layers of tensors (:mod:`analysis.models.layers`). No library for models is imported.
+What the attention's tensors are called is in the table of :mod:`analysis.models.families`, which reads the attention of
+many more families. What belongs here: what the rest of a model is called, where the norm stands, the options that
+change the mathematics. What does not: opening files (:mod:`analysis.models.parameters`), making layers of tensors
+(:mod:`analysis.models.layers`). No library for models is imported.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from analysis.models.families import decoders, encoders
+from analysis.models.families.row import Family as Row
 
 Shapes = dict[str, tuple[int, ...]]
 """Tensors by name, with the shapes that they must have."""
@@ -64,30 +67,37 @@ class Family:
 _NOWHERE = {"quantization_config": (None,), "add_cross_attention": (False, None), "is_encoder_decoder": (False, None),
             "pruned_heads": ({}, [], None), "sliding_window": (None,), "attention_chunk_size": (None,)}
 
+
+def _attention(row: Row) -> dict:
+    """Return what the table of families says of a family's attention: names of tensors, and how matrices lie."""
+    return {"query_key_value": tuple(f"{row.layer}.{name}" for name in row.maps.names), "tokens": row.tokens,
+            "output": f"{row.layer}.{row.output}", "positions": row.places, "inputs_first": row.maps.inputs_first}
+
+
+def _norm(row: Row) -> str:
+    return f"{row.layer}.{row.norms[0].path}"
+
+
 GPT2 = Family(
     "gpt2", ("gpt2",), prefixes=("", "transformer."),
     sizes={"layers": "n_layer", "heads": "n_head", "model": "n_embd", "hidden": "n_inner", "positions": "n_positions",
            "vocab": "vocab_size", "eps": "layer_norm_epsilon", "activation": "activation_function"},
     defaults={"positions": 1024, "vocab": 50257, "eps": 1e-5, "activation": "gelu_new"},
-    query_key_value=("h.{}.attn.c_attn",), output="h.{}.attn.c_proj",
-    norms={"attention": "h.{}.ln_1", "mlp": "h.{}.ln_2", "final": "ln_f"},
-    mlp=("h.{}.mlp.c_fc", "h.{}.mlp.c_proj"), tokens="wte", positions="wpe",
-    inputs_first=True, norm_first=True, causal=True, shrinks_output=True, hidden_per_model=4,
+    **_attention(decoders.GPT2), norms={"attention": _norm(decoders.GPT2), "mlp": "h.{}.ln_2", "final": "ln_f"},
+    mlp=("h.{}.mlp.c_fc", "h.{}.mlp.c_proj"), norm_first=True, causal=True, shrinks_output=True, hidden_per_model=4,
     divides_by_root="scale_attn_weights", divides_by_layer="scale_attn_by_inverse_layer_idx",
     only={**_NOWHERE, "is_causal": (True, None)})
 BERT = Family(
     "bert", ("bert",), prefixes=("", "bert."),
-    older={"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"},
+    older=dict(encoders.BERT.older),
     sizes={"layers": "num_hidden_layers", "heads": "num_attention_heads", "model": "hidden_size",
            "hidden": "intermediate_size", "positions": "max_position_embeddings", "vocab": "vocab_size",
            "token_types": "type_vocab_size", "eps": "layer_norm_eps", "activation": "hidden_act"},
     defaults={"positions": 512, "vocab": 30522, "token_types": 2, "eps": 1e-12, "activation": "gelu"},
-    query_key_value=tuple(f"encoder.layer.{{}}.attention.self.{part}" for part in ("query", "key", "value")),
-    output="encoder.layer.{}.attention.output.dense",
-    norms={"embeddings": "embeddings.LayerNorm", "attention": "encoder.layer.{}.attention.output.LayerNorm",
+    **_attention(encoders.BERT),
+    norms={"embeddings": "embeddings.LayerNorm", "attention": _norm(encoders.BERT),
            "mlp": "encoder.layer.{}.output.LayerNorm"},
     mlp=("encoder.layer.{}.intermediate.dense", "encoder.layer.{}.output.dense"),
-    tokens="embeddings.word_embeddings", positions="embeddings.position_embeddings",
     token_types="embeddings.token_type_embeddings",
     only={**_NOWHERE, "is_decoder": (False, None), "is_causal": (False, None),
           "position_embedding_type": ("absolute", None)})
@@ -127,7 +137,6 @@ class ModelConfig:
     """The longest text."""
     vocab: int
     token_types: int
-    labels: int
     eps: float
     activation: str
     initializer_range: float
@@ -250,8 +259,7 @@ def read_config(settings: object, source: str = "config.json", name: str = "the 
     sizes = {word: family.defaults.get(word) if size is None else size for word, size in sizes.items()}
     if derived := family.hidden_per_model if sizes["hidden"] is None else None:
         sizes.pop("hidden")
-    sizes["labels"] = 1 if settings.get("num_labels") is None else settings["num_labels"]
-    keys = {**family.sizes, "labels": "num_labels"}
+    keys = family.sizes
     if wrong := [word for word, size in sizes.items() if not _is_whole(size)]:
         raise ValueError(f"{source} must give {', '.join(keys[word] for word in wrong)} as a positive whole number, "
                          f"got {', '.join(repr(sizes[word]) for word in wrong)}")
@@ -279,7 +287,7 @@ def _number(settings: Mapping, key: str, default: float, source: str) -> float:
     number = default if settings.get(key) is None else settings[key]
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < math.inf:
         raise ValueError(f"{source} must give {key} as a finite number, not negative, got {number!r}")
-    return number
+    return float(number)
 
 
 def _flag(settings: Mapping, key: str | None, default: bool, source: str) -> bool:

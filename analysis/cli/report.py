@@ -1,0 +1,42 @@
+"""Write a report on a model: one page of HTML that opens anywhere, and the same numbers as JSON.
+
+What was measured so far lies beside it until it is written, so an interrupted report goes on where it was.
+"""
+
+from pathlib import Path
+
+from analysis.core import device
+from analysis.core.files import claim_folder
+
+RUNS = Path("runs")
+KIND = "report"
+
+
+def add_arguments(parser):
+    """Take the model, the texts and where to write."""
+    parser.add_argument("model", metavar="MODEL", help="a name that `list` shows, a folder, or a hub name")
+    parser.add_argument("--texts", type=Path, metavar="FILE", help="a text file or a folder; default: bundled passages")
+    parser.add_argument("--count", type=int, help="read only so many texts")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write (default: runs/report-MODEL)")
+    parser.add_argument("--seeds", type=int, default=1, help="of each control (default: 1)")
+    parser.add_argument("--longest", type=int, default=128, metavar="TOKENS", help="of a text (default: 128)")
+    parser.add_argument("--weights-only", action="store_true", help="do not run the model")
+    parser.add_argument("--book", default="..", metavar="ADDRESS",
+                        help="where the book's pages lie, for links (default: the folder above)")
+
+
+def run(arguments) -> int:
+    """Measure, and write."""
+    from analysis.report.making import make_report
+
+    for name, least in (("seeds", 1), ("longest", 8)):
+        if getattr(arguments, name) < least:
+            raise ValueError(f"--{name} must be at least {least}, got {getattr(arguments, name)}")
+    where = device.choose(arguments.device)
+    out = arguments.out or RUNS / f"report-{Path(arguments.model).name}"
+    with claim_folder(out, KIND) as folder:
+        make_report(arguments.model, folder, texts=arguments.texts, count=arguments.count, device=where,
+                    seeds=arguments.seeds, longest=arguments.longest, weights_only=arguments.weights_only,
+                    book=arguments.book, show=True)
+    print(f"written to {out / 'index.html'}")
+    return 0

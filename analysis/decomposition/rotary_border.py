@@ -1,0 +1,133 @@
+r"""The product with a border, for rotary positions: one matrix for each frequency, and what of it can be known.
+
+``sqrt(c) s_ij = [x_i 1] B(i - j) [x_j 1]^T`` with ``B = rest + sum_f (cosine_f cos + sine_f sin)``. What belongs here:
+these matrices and the changes of the weights that leave them alone. What does not: the case without rotation
+(:mod:`analysis.decomposition.bilinear_form`), the block of the biases (:mod:`analysis.decomposition.rotary_kernel`).
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from einops import einsum
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.core.positions import Rotary
+from analysis.core.weights import AttentionWeights
+from analysis.decomposition.rotary_kernel import pair_channels, unpair_channels
+from analysis.decomposition.rotary_terms import check_rotary, split_channels
+
+
+@dataclass(frozen=True)
+class RotaryBorder:
+    """The bordered matrices of each head, divided by ``sqrt(channel)``; a last row and column belong to the biases.
+
+    Attributes
+    ----------
+    cosine, sine
+        Of each frequency, of rank 2 at most.
+    rest
+        Of the coordinates that are not turned.
+    """
+
+    cosine: Float[Tensor, "head frequency row column"]
+    sine: Float[Tensor, "head frequency row column"]
+    rest: Float[Tensor, "head row column"]
+    frequencies: Float[Tensor, " frequency"]
+
+    def at(self, distance: float | int) -> Float[Tensor, "head row column"]:
+        """Return the matrix between a query and a key at one distance ``query - key``."""
+        angle = self.frequencies * distance
+        turned = [einsum(part, wave, "head frequency row column, frequency -> head row column")
+                  for part, wave in ((self.cosine, angle.cos()), (self.sine, angle.sin()))]
+        return self.rest + turned[0] + turned[1]
+
+
+def rotary_border(weights: AttentionWeights, rotary: Rotary) -> RotaryBorder:
+    r"""Multiply the bordered factors of each head, frequency by frequency.
+
+    .. math::
+
+        B(\Delta) = B_\circ + \sum_f (C_f \cos\theta_f\Delta + S_f \sin\theta_f\Delta), \qquad
+        C_f = \hat W_Q^a \hat W_K^{a\top} + \hat W_Q^b \hat W_K^{b\top}, \quad
+        S_f = \hat W_Q^a \hat W_K^{b\top} - \hat W_Q^b \hat W_K^{a\top}
+
+    with :math:`\hat W` the weights over the bias and ``a, b`` the two coordinates of a pair.
+
+    Raises
+    ------
+    ValueError
+        If the rotation is for heads of another width.
+
+    Examples
+    --------
+    >>> one = torch.ones(1, 1, 2)
+    >>> layer = AttentionWeights(one, one, one, one.mT, one[0], one[0], one[0], torch.zeros(1))
+    >>> border = rotary_border(layer, Rotary(torch.tensor([1.0]), 2))
+    >>> (border.cosine[0, 0] * 2**0.5).round(), border.sine.abs().max()
+    (tensor([[2., 2.],
+            [2., 2.]]), tensor(0.))
+    """
+    check_rotary(rotary, weights.channel)
+    query, key = (torch.cat([W, b[:, None]], 1)
+                  for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K)))
+    root, factor = math.sqrt(weights.channel), rotary.attention_factor**2
+    left, right = pair_channels(query, rotary), pair_channels(key, rotary)
+    # Re[z conj(w) e^{i t}] = Re[z conj(w)] cos t - Im[z conj(w)] sin t
+    product = einsum(left, right.conj(), "head row frequency, head column frequency -> head frequency row column")
+    product = product * (factor / root)
+    rest = einsum(split_channels(query, rotary)[1], key, "head row channel, head column channel -> head row column")
+    return RotaryBorder(product.real, -product.imag, rest / root, rotary.frequencies.to(weights.W_Q))
+
+
+def change_gauge(weights: AttentionWeights, rotary: Rotary, factors: Tensor,
+                 matrix: Float[Tensor, "head rest other"] | None = None) -> AttentionWeights:
+    r"""Return other weights with the same scores at every distance: pairs times ``g``, keys divided by its conjugate.
+
+    Without a rotation any invertible matrix of a head may go into ``W_Q`` and its inverse transpose into ``W_K``. With
+    one only matrices that commute with every rotation: one complex number for each pair (of distinct frequencies), and
+    any invertible matrix of the coordinates that are not turned. So :math:`\beta_f\bar\kappa_f` is a property of the
+    model, and :math:`|\beta_f|` alone is not.
+
+    Parameters
+    ----------
+    factors
+        Complex, ``(head, frequency)``, none of them 0.
+    matrix
+        Of the rest, invertible; default the identity.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or a factor is 0.
+
+    Examples
+    --------
+    >>> one = torch.ones(1, 1, 2)
+    >>> layer = AttentionWeights(one, one, one, one.mT, one[0], one[0], one[0], torch.zeros(1))
+    >>> other = change_gauge(layer, Rotary(torch.tensor([1.0]), 2), torch.tensor([[2j]]))
+    >>> other.b_Q, other.b_K
+    (tensor([[-2.,  2.]]), tensor([[-0.5000,  0.5000]]))
+    """
+    check_rotary(rotary, weights.channel)
+    if tuple(factors.shape) != (weights.heads, rotary.coordinates // 2) or not factors.is_complex():
+        raise ValueError(f"factors must be complex, ({weights.heads}, {rotary.coordinates // 2}), got "
+                         f"{factors.dtype} {tuple(factors.shape)}")
+    if (factors == 0).any():
+        raise ValueError("factors must not be 0")
+    rest = weights.channel - rotary.coordinates
+    matrix = torch.eye(rest).to(weights.W_Q).expand(weights.heads, rest, rest) if matrix is None else matrix
+    if tuple(matrix.shape) != (weights.heads, rest, rest):
+        raise ValueError(f"matrix must be ({weights.heads}, {rest}, {rest}), got {tuple(matrix.shape)}")
+
+    def turn(rows: Tensor, by: Tensor, mix: Tensor) -> Tensor:
+        pairs = unpair_channels(pair_channels(rows, rotary) * by[:, None], rotary)
+        return torch.cat([pairs[..., :rotary.coordinates], rows[..., rotary.coordinates:] @ mix], -1)
+
+    inverse = torch.linalg.inv(matrix).mT
+    changed = {name: turn(getattr(weights, name), factors, matrix) for name in ("W_Q",)}
+    changed["b_Q"] = turn(weights.b_Q[:, None], factors, matrix)[:, 0]
+    changed["W_K"] = turn(weights.W_K, 1 / factors.conj(), inverse)
+    changed["b_K"] = turn(weights.b_K[:, None], 1 / factors.conj(), inverse)[:, 0]
+    return replace(weights, **changed)

@@ -1,0 +1,117 @@
+"""Positions that are parameters of the attention: buckets of T5 and MPNet, rows of DeBERTa, BEiT's tables.
+
+What belongs here: reading them. What does not: positions that options describe
+(:mod:`analysis.models.families.positions`).
+"""
+
+from collections.abc import Callable
+
+import torch
+from einops import einsum
+from jaxtyping import Int
+from torch import Tensor
+
+from analysis.core.positions import Disentangled, Positions, RelativeBuckets, ScoreTable, StreamPositions
+from analysis.models.families.row import Config, Family
+from analysis.models.families.tensors import Tensors
+
+
+def t5_buckets(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> RelativeBuckets:
+    """Return the table of a T5's layer: the first layer's for all, but for umT5, whose layers have their own."""
+    name = "layer.0.SelfAttention.relative_attention_bias.weight"
+    own = tensors.get(f"{family.layer.format(layer)}.{name}")
+    table = tensors.need(f"{family.layer.format(0)}.{name}") if own is None else own
+    return RelativeBuckets(table, config.relative_attention_max_distance, family.stack == "encoder")
+
+
+def mpnet_buckets(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> RelativeBuckets:
+    """Return the one table that all layers of an MPNet share."""
+    return RelativeBuckets(tensors.need("encoder.relative_attention_bias.weight"), 128, two_sided=True)
+
+
+def _relative(config: Config) -> bool:
+    return bool(config.relative_attention)
+
+
+def _by_head(rows: Tensor, W: Tensor, b: Tensor) -> Tensor:
+    return einsum(rows, W, "row model, head model channel -> head row channel") + b[:, None]
+
+
+def deberta_rows(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> Positions:
+    """Return the first DeBERTa's rows for distances, through maps of their own."""
+    if not _relative(config):
+        return StreamPositions("learned")
+    path, heads = f"{family.layer.format(layer)}.attention.self", config.num_attention_heads
+    span = config.max_relative_positions if config.max_relative_positions > 0 else config.max_position_embeddings
+    rows = tensors.need("encoder.rel_embeddings.weight")
+    keys = queries = None
+    if "c2p" in config.pos_att_type:
+        keys = (rows @ tensors.need(f"{path}.pos_proj.weight").T).unflatten(-1, (heads, -1)).transpose(0, 1)
+    if "p2c" in config.pos_att_type:
+        queries = rows @ tensors.need(f"{path}.pos_q_proj.weight").T + tensors.need(f"{path}.pos_q_proj.bias")
+        queries = queries.unflatten(-1, (heads, -1)).transpose(0, 1)
+    return Disentangled(keys, queries, span, None, span)
+
+
+def deberta_v2_rows(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> Positions:
+    """Return a later DeBERTa's rows, through the maps of queries and keys where it shares them.
+
+    Raises
+    ------
+    ValueError
+        If it does not share them.
+    """
+    if not _relative(config):
+        return StreamPositions("learned")
+    if not config.share_att_key:
+        raise ValueError("DeBERTa-v2 without share_att_key is not read: no published model has it")
+    longest = config.max_relative_positions if config.max_relative_positions > 0 else config.max_position_embeddings
+    buckets = config.position_buckets if config.position_buckets > 0 else None
+    rows = tensors.need("encoder.rel_embeddings.weight")
+    gain, bias = (tensors.get(f"encoder.LayerNorm.{name}") for name in ("weight", "bias"))
+    if "layer_norm" in config.norm_rel_ebd.split("|") and gain is not None:
+        centred = rows - rows.mean(-1, keepdim=True)
+        rows = centred * (centred.square().mean(-1, keepdim=True) + config.layer_norm_eps).rsqrt() * gain + bias
+    keys = _by_head(rows, fields["W_K"], fields["b_K"]) if "c2p" in config.pos_att_type else None
+    queries = _by_head(rows, fields["W_Q"], fields["b_Q"]) if "p2c" in config.pos_att_type else None
+    return Disentangled(keys, queries, buckets or longest, buckets, longest)
+
+
+def beit_tables(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> Positions:
+    """Return what a BEiT adds for each pair of places in an image of its own size: a layer's table, or one for all."""
+    table = 0
+    if config.use_relative_position_bias:
+        path = family.layer.format(layer)
+        table = table + tensors.need(f"{path}.relative_position_bias.relative_position_bias_table")
+    if config.use_shared_relative_position_bias:
+        table = table + tensors.need("shared_position_bias.relative_position_bias_table")
+    if isinstance(table, int):
+        return StreamPositions("learned" if config.use_absolute_position_embeddings else "none")
+    size = config.image_size if isinstance(config.image_size, list | tuple) else (config.image_size,) * 2
+    return ScoreTable(table[image_offsets(*(side // config.patch_size for side in size))].permute(2, 0, 1).contiguous())
+
+
+def image_offsets(height: int, width: int) -> Int[Tensor, "place place"]:
+    """Number the offsets between patches of an image, a class token in front.
+
+    Patches ``(y, x)`` and ``(v, u)`` have the number of ``(y - v, x - u)``, row by row; the last three numbers are the
+    class token to a patch, a patch to it, and it to itself.
+
+    >>> image_offsets(1, 2)
+    tensor([[5, 3, 3],
+            [4, 1, 0],
+            [4, 2, 1]])
+    """
+    y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    y, x = y.flatten(), x.flatten()
+    offsets = (y[:, None] - y + height - 1) * (2 * width - 1) + x[:, None] - x + width - 1
+    count = (2 * height - 1) * (2 * width - 1)
+    numbers = torch.full((len(y) + 1, len(y) + 1), count)
+    numbers[1:, 1:], numbers[1:, 0], numbers[0, 0] = offsets, count + 1, count + 2
+    return numbers
+
+
+READERS: dict[str, Callable[..., Positions]] = {
+    "t5": t5_buckets, "mpnet": mpnet_buckets, "deberta": deberta_rows, "deberta-v2": deberta_v2_rows,
+    "beit": beit_tables}
+"""By the name that a row's ``positions`` returns."""

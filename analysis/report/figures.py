@@ -1,0 +1,89 @@
+"""The figures of a report: arrays in, a figure out."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from analysis.plotting import ladder, style
+from analysis.plotting.ladder import Ladder
+
+DASHES = "-", "--", ":", "-."
+
+
+def over_layers(curves: Mapping[str, Float[np.ndarray, " layer"]], ylabel: str) -> Figure:
+    """Draw several quantities over the layers in one panel."""
+    figure, panel = style.new()
+    for dashes, (name, values) in zip(DASHES * len(curves), curves.items()):
+        panel.plot(values, dashes, marker="o", label=name)
+    panel.set(xlabel="layer", ylabel=ylabel, ylim=(min(0, np.nanmin(list(curves.values()))), None))
+    panel.legend()
+    return figure
+
+
+def heat_map(values: Float[np.ndarray, "row column"], *, xlabel: str, ylabel: str, label: str,
+             centred: bool = False) -> Figure:
+    """Draw a table of numbers as colours, around 0 or from the least to the largest."""
+    figure, panel = style.new(size="wide" if len(values) < 25 else "tall")
+    limit = float(np.quantile(np.abs(values), 0.995))  # one outlier would leave all else pale
+    scale = {"norm": style.centred(values, limit), "cmap": style.SCORE_CMAP} if centred else {"cmap": style.WEIGHT_CMAP}
+    image = panel.imshow(values, aspect="auto", interpolation="nearest", **scale)
+    panel.set(xlabel=xlabel, ylabel=ylabel)
+    figure.colorbar(image, ax=panel, label=label)
+    return figure
+
+
+def shares(parts: Float[np.ndarray, "layer part"], names: Sequence[str]) -> Figure:
+    """Draw the share of each part of the score by layer, as bars on one another."""
+    figure, panel = style.new()
+    colours = [style.COLOURS[name] for name in ("content", "semi_bias", "positional", "row_constant")]
+    above = below = np.zeros(len(parts))
+    for values, name, colour in zip(parts.T, names, colours, strict=True):
+        bottom = np.where(values < 0, below, above)
+        panel.bar(np.arange(len(parts)), values, bottom=bottom, label=name, color=colour)
+        above, below = above + np.maximum(values, 0), below + np.minimum(values, 0)
+    panel.axhline(0, color=style.COLOURS["ink"], linewidth=0.8)
+    panel.set(xlabel="layer", ylabel="share of the divergence")
+    figure.legend(loc="outside lower center", ncols=len(names))
+    return figure
+
+
+def largest_gates(scores: Float[np.ndarray, "layer head gate"], names: Sequence[str]) -> Figure:
+    """Draw the name of the gate that carries most of each head's attention, as a colour."""
+    figure, panel = style.new()
+    largest = scores.argmax(-1)
+    panel.imshow(largest, cmap=ListedColormap([style.GATES[name] for name in names]), vmin=-0.5,
+                 vmax=len(names) - 0.5, aspect="auto", interpolation="nearest")
+    panel.set(xlabel="head", ylabel="layer")
+    present = [name for i, name in enumerate(names) if (largest == i).any()]
+    figure.legend(handles=[Patch(color=style.GATES[name], label=name) for name in present],
+                  loc="outside lower center", ncols=5)
+    return figure
+
+
+def against_controls(panels: Mapping[str, Ladder], ylabels: Sequence[str], xlabel: str = "layer") -> Figure:
+    """Draw the network beside its controls, a panel a measure."""
+    size = "wide" if len(panels) <= 2 else "tall"
+    if len(panels) <= 2:
+        return ladder.lines(panels, ylabels, xlabel=xlabel, size=size)
+    figure, axes = style.new(2, 2, size=size, squeeze=False)
+    for panel, ylabel, (title, measured) in zip(axes.flat, ylabels, panels.items(), strict=True):
+        ladder.draw_lines(panel, measured)
+        panel.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    ladder.share_legend(figure, axes.flat)
+    return figure
+
+
+def small_maps(maps: Sequence[Float[np.ndarray, "query key"]], titles: Sequence[str]) -> Figure:
+    """Draw maps side by side, each from white at 0 to its own largest weight."""
+    columns = 5
+    figure, axes = style.new(-(-len(maps) // columns), columns, size="wide", squeeze=False)
+    for panel in axes.flat:
+        panel.axis("off")
+    for panel, attention, title in zip(axes.flat, maps, titles):
+        panel.imshow(attention, cmap=style.WEIGHT_CMAP, vmin=0, interpolation="nearest")
+        panel.set_title(title, fontsize="small")
+    return figure

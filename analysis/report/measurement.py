@@ -1,0 +1,184 @@
+"""Everything that a report shows of one model, measured: its parameters always, what it does on texts where it runs."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from analysis.core.attention_layer import AttentionLayer
+from analysis.core.positions import Rotary, StreamPositions
+from analysis.models.checkpoints import Checkpoint
+from analysis.models.families import AttentionLayers
+from analysis.models.files import MissingTensor
+from analysis.report.controls import observe_controls
+from analysis.report.observations import Observations, SplitBiases, add_text
+from analysis.report.parameters import LayerParameters, measure_layer, position_curves
+from analysis.report.state import State
+from analysis.transformer.rotary import rotate
+
+FEW = 8
+"""How many texts the parts of the scores, and the controls, are measured on."""
+PICTURE = 40
+"""Tokens of the text whose maps are drawn."""
+
+
+@dataclass
+class Measurement:
+    """What was measured of one model.
+
+    Attributes
+    ----------
+    about
+        What it is and where it came from, a row each.
+    parameters
+        A layer's numbers each.
+    position_curves
+        The semi-bias of a table of positions in the first layer, where there is a table.
+    trained, controls
+        What was seen on texts, and of each control by rung; empty where the model was not run.
+    not_run, not_split
+        Why the model was not run, or its scores were not split into parts.
+    maps, tokens
+        ``(layer, head, query, key)`` of one text, and its tokens.
+    """
+
+    about: dict[str, str]
+    parameters: list[LayerParameters]
+    position_curves: np.ndarray | None = None
+    trained: Observations | None = None
+    controls: dict[str, list[Observations]] = field(default_factory=dict)
+    not_run: str = ""
+    not_split: str = ""
+    maps: np.ndarray | None = None
+    tokens: list[str] = field(default_factory=list)
+    causal: bool = False
+
+
+def describe(checkpoint: Checkpoint, layers: AttentionLayers) -> dict[str, str]:
+    """Say what a model is, in words for a table."""
+    first = layers[0]
+    norm, qk = first.norm() or (first.norms[0] if first.norms else None), first.qk_norm
+    names = {"Q": "queries", "K": "keys", "V": "values", "O": "output"}
+    groups = "" if first.groups == first.heads else f", {first.groups} sets of keys and values"
+    rows = {
+        "Model": checkpoint.label(), "Family": f"{layers.family.name} ({layers.model_type})",
+        "Found": checkpoint.source + (f", revision {checkpoint.revision}" if checkpoint.revision else ""),
+        "Licence": checkpoint.licence,
+        "Layers": f"{len(layers)}, each of {first.heads} heads{groups}; width {first.model}, heads of {first.channel}",
+        "Positions": _name_positions(first), "Mask": _name_mask(first),
+        "Biases": ", ".join(names[letter] for letter in first.biases) or "none",
+        "Norm of a layer": {None: "none"}.get(norm) or f"{norm.kind}, on its {norm.place}",
+        "Scale of the scores": f"{first.scale:.6g}",
+    }
+    rows |= {"Norm of queries and keys": qk.query.kind} if qk else {}
+    rows |= {"Soft cap": f"{first.soft_cap:g}"} if first.soft_cap else {}
+    rows |= {"Sinks": "a learned score beside the keys"} if first.sinks is not None else {}
+    return rows | {f"sha256 of {name}": digest for name, digest in checkpoint.provenance()["sha256"].items()}
+
+
+def _name_positions(layer: AttentionLayer) -> str:
+    positions = layer.positions
+    if not isinstance(positions, Rotary):
+        return positions.kind
+    scaling = "" if positions.scaling == "default" else f", scaling {positions.scaling}"
+    return (f"rotary: {positions.coordinates} of {positions.channel} coordinates, pairs of {positions.pairing}, "
+            f"base {positions.base:g}{scaling}")
+
+
+def _name_mask(layer: AttentionLayer) -> str:
+    mask = layer.mask
+    return ("causal" if mask.causal else "every position") + (f", at most {mask.reach} away" if mask.reach else "") + (
+        f", in blocks of {mask.chunk}" if mask.chunk else "")
+
+
+def measure_parameters(checkpoint: Checkpoint, layers: AttentionLayers, *, show: bool = False) -> Measurement:
+    """Measure what the parameters say, layer by layer."""
+    bar = tqdm(range(len(layers)), desc="parameters", unit="layer", disable=None if show else True)
+    measured = Measurement(describe(checkpoint, layers), [measure_layer(layers[layer]) for layer in bar])
+    measured.causal = layers[0].mask.causal
+    if layers.family.places is not None:
+        try:
+            measured.position_curves = position_curves(layers[0], layers.position_rows())
+        except MissingTensor:
+            measured.position_curves = None
+    return measured
+
+
+def splitter(layers: AttentionLayers) -> tuple[SplitBiases | None, str]:
+    """Return what splits the scores of a model into four parts, or the reason why nothing does."""
+    first = layers[0]
+    rotary = isinstance(first.positions, Rotary)
+    reasons = [reason for reason in first.reasons() if not (rotary and "positions act" in reason)]
+    if reasons:
+        return None, "; ".join(reasons)
+    if not set(first.biases) & {"Q", "K"}:
+        return None, "neither queries nor keys have a bias, so that content is all there is"
+
+    def split(number: int, length: int) -> tuple[Tensor, Tensor]:
+        layer = layers[number]
+        b_K = layer.b_K.repeat_interleave(layer.heads // layer.groups, 0)
+        if isinstance(layer.positions, StreamPositions):
+            return layer.b_Q[:, None], b_K[:, None]
+        place = torch.ones(length, 1, dtype=layer.b_Q.dtype, device=layer.b_Q.device)
+        return rotate(layer.b_Q[:, None] * place, layer.positions), rotate(b_K[:, None] * place, layer.positions)
+
+    return split, ""
+
+
+def observe(measured: Measurement, model: torch.nn.Module, layers: AttentionLayers, texts: Sequence[Tensor],
+            state: State, *, seeds: int = 1, show: bool = False) -> None:
+    """Run the model and its controls on texts, and fill in what was seen.
+
+    Parameters
+    ----------
+    texts
+        Ids, ``(1, position)`` each. The first :data:`FEW` are those whose scores are split, and the controls'.
+    seeds
+        How many of each rung of the ladder.
+    """
+    shape = len(layers), layers[0].heads
+    split, measured.not_split = splitter(layers)
+    observed = state.load("trained") or Observations.empty(*shape)
+    bar = tqdm(texts, initial=observed.texts, desc="texts", unit="text", disable=None if show else True)
+    for number in range(observed.texts, len(texts)):
+        add_text(observed, model, texts[number], split if number < FEW else None)
+        state.save("trained", observed)
+        bar.update()
+    bar.close()
+    measured.trained = observed
+    few = texts[:FEW]
+    bar = tqdm(total=3 * seeds, desc="controls", unit="model", disable=None if show else True)
+    for seed in range(seeds):
+        parts = {rung: state.load(f"{rung} {seed}") for rung in ("random", "random, as large", "permuted")}
+        if any(part is None for part in parts.values()):
+            for rung, _, observed in observe_controls(model, few, [seed], shape):
+                parts[rung] = observed
+                state.save(f"{rung} {seed}", observed)
+                bar.update()
+        for rung, observed in parts.items():
+            measured.controls.setdefault(rung, []).append(observed)
+    bar.close()
+
+
+def to_json(measured: Measurement) -> dict[str, Any]:
+    """Return all numbers of a measurement as lists, six digits each, under the names of their fields."""
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return [plain(row) for row in value]
+        if isinstance(value, float | np.floating):
+            return float(f"{value:.6g}") if np.isfinite(value) else None
+        if isinstance(value, np.integer):
+            return int(value)
+        if isinstance(value, dict):
+            return {key: plain(entry) for key, entry in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(entry) for entry in value]
+        return plain(dataclasses.asdict(value)) if dataclasses.is_dataclass(value) else value
+
+    kept = {f.name: getattr(measured, f.name) for f in dataclasses.fields(measured) if f.name not in ("maps", "tokens")}
+    return plain(kept)

@@ -1,0 +1,189 @@
+"""What the heads and the rows of a model do on texts, added up while it runs, one text at a time; no map is kept.
+
+Whatever model runs through the library's registry of attention functions. What belongs here: the numbers of one network
+on texts. What does not: its weights alone (:mod:`analysis.report.parameters`), what it is compared with
+(:mod:`analysis.report.controls`).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from analysis.maps import gates
+from analysis.maps.attribution import attribute_divergence
+from analysis.maps.entropy import row_entropy
+from analysis.matrices.singular_values import effective_rank
+from analysis.models import attention_hooks
+from analysis.representations.anisotropy import mean_pairwise_cosine
+from analysis.representations.normality import critical_value, lilliefors
+from analysis.representations.rank_collapse import residual
+
+PARTS = ("content", "key semi-bias", "query side", "biases alone")
+"""The four parts of a score: without biases, ``b_Q`` with the key, ``b_K`` with the query, ``b_Q`` with ``b_K``."""
+OF_HEADS = ("entropy", "sink", "sink with values", "previous", "next", "itself")
+"""Numbers of a map, from 0 to 1: see `describe_map`."""
+OF_STATES = ("cosine", "not normal", "rank", "residual")
+"""Numbers of the rows between layers: see `describe_rows`."""
+
+Maps = Float[Tensor, "head query key"]
+SplitBiases = Callable[[int, int], tuple[Tensor, Tensor]]
+"""From a layer and a number of positions to ``b_Q`` and ``b_K`` as they stand in queries and keys, ``(head, position or
+1, channel)``."""
+
+
+@dataclass
+class Observations:
+    """Sums over texts, by layer and head (``gates``, ``heads``, ``parts``) or by state (``states``)."""
+
+    texts: int
+    gates: Float[np.ndarray, "layer head gate"]
+    heads: Float[np.ndarray, "layer head number"]
+    parts: Float[np.ndarray, "layer head part"]
+    states: Float[np.ndarray, "state measure"]
+
+    @classmethod
+    def empty(cls, layers: int, heads: int) -> "Observations":
+        """Start with nothing added up."""
+        return cls(0, np.zeros((layers, heads, len(gates.GATES))), np.zeros((layers, heads, len(OF_HEADS))),
+                   np.zeros((layers, heads, len(PARTS))), np.zeros((layers + 1, len(OF_STATES))))
+
+    def mean(self, name: str) -> np.ndarray:
+        """Return one of the sums as a mean over texts; nan where nothing was read."""
+        return getattr(self, name) / (self.texts or math.nan)
+
+    def shares(self) -> Float[np.ndarray, "layer head part"]:
+        """Return the share of each part in the divergence of the attention from uniform attention, over all texts."""
+        with np.errstate(invalid="ignore"):
+            return self.parts / self.parts.sum(-1, keepdims=True)
+
+
+def describe_map(maps: Maps, value_norms: Float[Tensor, "head key"], *, causal: bool) -> Float[Tensor, "head number"]:
+    """Return the numbers of :data:`OF_HEADS` for every map.
+
+    In this order: the mean entropy of a row as a share of the logarithm of the keys that it sees; the mean weight on
+    the key that gets most; that key's share of the weights times the lengths of the values; the mean weights on the
+    position before, the position after, and the query's own.
+
+    Examples
+    --------
+    >>> describe_map(torch.full((1, 2, 2), 0.5), torch.tensor([[0.0, 1.0]]), causal=False).tolist()
+    [[1.0, 0.5, 0.0, 0.5, 0.5, 0.5]]
+    """
+    n = maps.shape[-1]
+    visible = torch.arange(1, n + 1, dtype=maps.dtype, device=maps.device) if causal else torch.full_like(maps[0, 0], n)
+    several = visible > 1
+    entropy = (row_entropy(maps)[:, several] / visible[several].log()).mean(-1)
+    received = maps.mean(-2)
+    sink = received.argmax(-1, keepdim=True)
+    carried = received * value_norms
+    total = carried.sum(-1)
+    moved = carried.gather(-1, sink)[:, 0] / torch.where(total > 0, total, 1)
+    lines = [maps.diagonal(offset, -2, -1).mean(-1) for offset in (-1, 1, 0)]
+    return torch.stack([entropy, received.gather(-1, sink)[:, 0], moved, *lines], -1)
+
+
+def describe_rows(rows: Float[Tensor, "position model"]) -> Float[Tensor, " measure"]:
+    """Return the numbers of :data:`OF_STATES`.
+
+    In this order: the mean cosine of two rows, the share of the rows that a test at 5 % finds not to be normal, the
+    effective rank as a share of what so many rows can have, and the distance from all rows being one.
+
+    Examples
+    --------
+    >>> describe_rows(torch.eye(8, 20)).tolist()[2]
+    1.0
+    """
+    rows = rows.double()
+    normal = lilliefors(rows) > critical_value(rows.shape[-1])
+    rank = effective_rank(torch.linalg.svdvals(rows).square()) / min(rows.shape)
+    return torch.stack([mean_pairwise_cosine(rows), normal.double().mean(), rank, residual(rows)])
+
+
+def split_scores(query: Float[Tensor, "head query channel"], key: Float[Tensor, "head key channel"],
+                 b_Q: Tensor, b_K: Tensor, scale: float) -> Float[Tensor, "part head query key"]:
+    """Return the four parts of the scores, in the order of :data:`PARTS`.
+
+    The biases are as they stand in queries and keys: with rotary positions, turned by the angle of each position.
+
+    Examples
+    --------
+    >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
+    <torch...
+    >>> q, k, b = torch.randn(1, 3, 4), torch.randn(1, 3, 4), torch.randn(1, 1, 4)
+    >>> bool(torch.allclose(split_scores(q, k, b, b, 0.5).sum(0), 0.5 * q @ k.mT, atol=1e-5))
+    True
+    """
+    q, k = query - b_Q, key - b_K
+    whole = torch.ones_like(query[..., :1]) @ torch.ones_like(key[..., :1]).mT
+    return scale * torch.stack([q @ k.mT, (b_Q @ k.mT) * whole, (q @ b_K.mT) * whole, (b_Q @ b_K.mT) * whole])
+
+
+class _Observer:
+    """The attention of one text: adds up what its maps show, and gives the model its output."""
+
+    def __init__(self, sums: Observations, biases: SplitBiases | None):
+        self.sums, self.biases = sums, biases
+
+    def __call__(self, layer, query, key, value, *, scale, causal=False, lengths=None):
+        n = query.shape[-2]
+        visible = torch.ones(n, n, dtype=torch.bool, device=query.device)
+        visible = visible.tril() if causal else visible
+        maps = (query[0].float() @ key[0].float().mT * scale).masked_fill(~visible, -math.inf).softmax(-1)
+        self.sums.heads[layer] += describe_map(maps, value[0].float().norm(dim=-1), causal=causal).cpu().numpy()
+        self.sums.gates[layer] += gates.read_gates(maps, causal=causal).scores.cpu().numpy()
+        if self.biases is not None:
+            self.sums.parts[layer] += self.attribute(query[0], key[0], self.biases(layer, n), scale, visible)
+        return (maps.to(value.dtype) @ value[0])[None]
+
+    def attribute(self, query: Tensor, key: Tensor, biases: tuple[Tensor, Tensor], scale: float,
+                  visible: Bool[Tensor, "query key"]) -> np.ndarray:
+        """Add up over rows what each part adds to the divergence from uniform attention."""
+        parts = split_scores(query.double(), key.double(), *(b.double() for b in biases), scale)
+        return attribute_divergence(parts, visible).parts.sum(-1).T.cpu().numpy()
+
+
+def add_text(sums: Observations, model: torch.nn.Module, ids: Tensor, biases: SplitBiases | None = None) -> None:
+    """Run a model on one text and add what it shows.
+
+    Parameters
+    ----------
+    sums
+        Of a model with so many layers and heads.
+    model
+        In evaluation mode.
+    ids
+        ``(1, position)``, at least ``gates.SHORTEST`` tokens.
+    biases
+        What splits the scores into four parts; without it they are not split.
+
+    Raises
+    ------
+    ValueError
+        If the text is too short, or the model's attention is not full or causal (`attention_hooks.with_attention`).
+    """
+    if ids.shape[-1] < gates.SHORTEST:
+        raise ValueError(f"a text must have at least {gates.SHORTEST} tokens, got {ids.shape[-1]}")
+    with torch.no_grad(), attention_hooks.with_attention(model, _Observer(sums, biases)):
+        states = model(ids, output_hidden_states=True).hidden_states
+    sums.states += np.stack([describe_rows(state[0].float()).cpu().numpy() for state in states])
+    sums.texts += 1
+
+
+def tokenise(tokenizer, texts: Sequence[str], longest: int) -> list[Tensor]:
+    """Turn texts into ids, cut to ``longest`` tokens; those too short for a map to be read are left out.
+
+    Raises
+    ------
+    ValueError
+        If none is long enough.
+    """
+    ids = [tokenizer(text, truncation=True, max_length=longest, return_tensors="pt")["input_ids"] for text in texts]
+    long_enough = [i for i in ids if i.shape[-1] >= gates.SHORTEST]
+    if not long_enough:
+        raise ValueError(f"none of the {len(ids)} texts has {gates.SHORTEST} tokens or more: there is no map to read")
+    return long_enough

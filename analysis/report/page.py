@@ -1,0 +1,89 @@
+"""The report as one page of HTML, which needs no other file and no network, and prints on paper."""
+
+import html
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from analysis.plotting.attention_viewer import AttentionViewer, fill
+
+TEMPLATE = Path(__file__).with_name("page.html")
+SVG_NAMES = re.compile(r'(id="|href="#|url\(#)([^")]+)')
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, what is seen in a sentence or two, and what shows it."""
+
+    title: str
+    seen: str
+    figure: Figure | None = None
+    alt: str = ""
+    caption: str = ""
+    rows: Sequence[Mapping[str, str]] = ()
+    """A table: a mapping of column names to cells for each row."""
+    chapters: Mapping[str, str] = field(default_factory=dict)
+    """Names of the book's pages that explain it, with their titles."""
+    viewer: AttentionViewer | None = None
+
+
+def render(title: str, lead: str, sections: Sequence[Section], book: str) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    title, lead
+        The heading and the paragraph below it, as text.
+    book
+        Where the book's pages lie, an address or a relative path; chapters are linked there.
+
+    Examples
+    --------
+    >>> page = render("A model", "Read on.", [Section("Biases", "There are none.")], "..")
+    >>> "<h2 id=\\"s1\\">Biases</h2>" in page and "http" not in page
+    True
+    """
+    contents = "".join(f'<li><a href="#s{i}">{_text(section.title)}</a></li>' for i, section in enumerate(sections, 1))
+    body = "".join(_section(i, section, book) for i, section in enumerate(sections, 1))
+    return fill(TEMPLATE.read_text(encoding="utf-8"),
+                {"TITLE": _text(title), "LEAD": _text(lead), "CONTENTS": contents, "BODY": body})
+
+
+def _section(number: int, section: Section, book: str) -> str:
+    parts = [f'<section><h2 id="s{number}">{_text(section.title)}</h2><p>{_text(section.seen)}</p>']
+    if section.figure is not None:
+        parts.append(f'<figure role="group">{_svg(section.figure, number, section.alt)}'
+                     f"<figcaption>{_text(section.caption)}</figcaption></figure>")
+    if section.viewer is not None:
+        parts.append(section.viewer.html)
+    if section.rows:
+        parts.append(_table(section.rows, section.title))
+    if section.chapters:
+        links = " · ".join(f'<a href="{_text(book)}/{_text(page)}.html">{_text(name)}</a>'
+                           for page, name in section.chapters.items())
+        parts.append(f'<p class="chapters">Explained in: {links}</p>')
+    return "".join([*parts, "</section>"])
+
+
+def _svg(figure: Figure, number: int, alt: str) -> str:
+    """Return a figure as SVG with names of its own, since those of two figures in one page would be taken for one."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    drawing = buffer.getvalue()
+    drawing = SVG_NAMES.sub(lambda name: f"{name[1]}f{number}-{name[2]}", drawing[drawing.index("<svg"):])
+    return drawing.replace("<svg", f'<svg role="img" aria-label="{_text(alt)}"', 1)
+
+
+def _table(rows: Sequence[Mapping[str, str]], label: str) -> str:
+    head = "".join(f'<th scope="col">{_text(name)}</th>' for name in rows[0])
+    body = "".join("<tr>" + "".join(f"<td>{_text(str(cell))}</td>" for cell in row.values()) + "</tr>" for row in rows)
+    return (f'<div class="wide" tabindex="0" role="region" aria-label="{_text(label)}"><table><thead><tr>{head}</tr>'
+            f"</thead><tbody>{body}</tbody></table></div>")
+
+
+def _text(text: str) -> str:
+    return html.escape(text, quote=True)

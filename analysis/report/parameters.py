@@ -1,0 +1,128 @@
+"""What the attention's parameters say before any text is read: biases by layer, and what they say of positions.
+
+A layer is read, measured and let go, so that a model of any size is read in the memory of one layer.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.core.attention_layer import AttentionLayer
+from analysis.core.positions import Alibi, Rotary
+from analysis.transformer.position_scores import alibi_slopes
+from analysis.transformer.rotary import rotate
+
+DISTANCES = 128
+"""How far the kernels of rotary positions are followed."""
+BIASES = ("b_Q", "b_K", "b_V")
+
+
+@dataclass(frozen=True)
+class LayerParameters:
+    """The numbers of one layer.
+
+    Attributes
+    ----------
+    biases
+        The length of each bias in each head, in the order of :data:`BIASES`; a group's bias counts for each of its
+        heads.
+    effective
+        The same with the bias of the norm before the layer, carried through the matrices.
+    sizes
+        The root mean square length of queries, keys and values without a bias, for rows of independent coordinates as
+        large as the norm before the layer makes them: what the biases are to be compared with. Without a norm before
+        the layer, of rows of independent coordinates of size 1.
+    kernel
+        What the two biases of queries and keys say of distance alone, in nats: with rotary positions the kernel, each
+        head's mean over the distances taken off; with ALiBi its line. None in other layers.
+    """
+
+    biases: Float[np.ndarray, "bias head"]
+    effective: Float[np.ndarray, "bias head"]
+    sizes: Float[np.ndarray, "bias head"]
+    kernel: Float[np.ndarray, "head distance"] | None
+
+
+def _maps(layer: AttentionLayer) -> list[tuple[Tensor, Tensor]]:
+    """Return matrices and biases of queries, keys and values in float64, those of a group once for each head."""
+    repeat = layer.heads // layer.groups
+    maps = [(layer.W_Q, layer.b_Q), *((W.repeat_interleave(repeat, 0), b.repeat_interleave(repeat, 0))
+                                      for W, b in ((layer.W_K, layer.b_K), (layer.W_V, layer.b_V)))]
+    return [(W.double(), b.double()) for W, b in maps]
+
+
+def measure_layer(layer: AttentionLayer, distances: int = DISTANCES) -> LayerParameters:
+    """Measure one layer.
+
+    Examples
+    --------
+    >>> from analysis.core.attention_layer import Mask
+    >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
+    >>> layer = AttentionLayer(one, one, one, one, zero + 2, zero, zero, zero[0], 1.0, Mask(causal=True))
+    >>> measured = measure_layer(layer)
+    >>> measured.biases.ravel().tolist(), measured.kernel is None
+    ([2.0, 0.0, 0.0], True)
+    """
+    norm, maps = layer.norm(), _maps(layer)
+    gain = norm.gain.double() if norm else torch.ones(layer.model, dtype=torch.float64, device=layer.W_Q.device)
+    shift = norm.bias.double() if norm else torch.zeros_like(gain)
+    effective = [b + shift @ W for W, b in maps]
+    sizes = [(gain[:, None] * W).square().sum((-2, -1)).sqrt() for W, _ in maps]
+    return LayerParameters(*(np.stack([row.cpu().numpy() for row in rows]) for rows in (
+        [b.norm(dim=-1) for _, b in maps], [b.norm(dim=-1) for b in effective], sizes)),
+        _preference(layer, effective, distances))
+
+
+def _preference(layer: AttentionLayer, effective: list[Tensor], distances: int) -> np.ndarray | None:
+    """Return what the layer prefers by distance, whatever the text, 0 on the mean."""
+    distance = torch.arange(distances, dtype=torch.float64, device=layer.W_Q.device)
+    if isinstance(layer.positions, Alibi):
+        line = -alibi_slopes(layer.positions).to(distance.device)[:, None] * distance
+    elif isinstance(layer.positions, Rotary) and layer.qk_norm is None:
+        here, away = torch.zeros_like(distance[:1]), torch.ones_like(distance[:, None])
+        b_Q = rotate(effective[0][:, None] * away, layer.positions, distance)
+        line = layer.scale * (b_Q @ rotate(effective[1][:, None], layer.positions, here).mT)[..., 0]
+    else:
+        return None
+    return (line - line.mean(-1, keepdim=True)).cpu().numpy()
+
+
+def measure_layers(layers: Iterable[AttentionLayer], distances: int = DISTANCES) -> list[LayerParameters]:
+    """Measure every layer, one after another."""
+    return [measure_layer(layer, distances) for layer in layers]
+
+
+def position_curves(layer: AttentionLayer, rows: Float[Tensor, "position model"],
+                    ) -> Float[np.ndarray, "head position"]:
+    r"""Return the key semi-bias that a table of positions gives a first layer, in nats: its mean over tokens, roughly.
+
+    The row of each position is taken for the whole input: it passes through the norm before the layer, where there is
+    one, and then through ``b_Q W_K^T``. Each head's mean is taken off, which no softmax sees.
+
+    Parameters
+    ----------
+    layer
+        The first layer.
+    rows
+        The table of learned positions.
+
+    Examples
+    --------
+    >>> from analysis.core.attention_layer import Mask
+    >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
+    >>> layer = AttentionLayer(one, one, one, one, zero + 2, zero, zero, zero[0], 1.0, Mask(causal=True))
+    >>> position_curves(layer, torch.tensor([[1.0], [3.0]])).tolist()
+    [[-2.0, 2.0]]
+    """
+    (W_Q, b_Q), (W_K, _), _ = _maps(layer)
+    x, norm = rows.double(), layer.norm()
+    if norm is not None:
+        x = x - x.mean(-1, keepdim=True) if norm.kind == "layer" else x
+        x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + norm.eps) * norm.gain.double()
+        b_Q = b_Q + norm.bias.double() @ W_Q
+    curves = layer.scale * torch.einsum("hc,hmc,pm->hp", b_Q, W_K, x)
+    return (curves - curves.mean(-1, keepdim=True)).cpu().numpy()

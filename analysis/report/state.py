@@ -1,0 +1,62 @@
+"""What a report has measured so far, in files: an interrupted one goes on with the next text."""
+
+import hashlib
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from analysis.core.files import sha256, write_atomically
+from analysis.report.observations import Observations
+
+CODE = Path(__file__).parents[1]
+MEASURED_BY = ("report/*.py", "maps/*.py", "maps/gates/*.py", "representations/*.py", "models/controls.py")
+
+
+def identity(model: dict, texts: list[list[int]], settings: dict) -> str:
+    """Name what is measured: the model's provenance, the tokens, the settings, and the code that measures."""
+    code = [sha256(path) for pattern in MEASURED_BY for path in sorted(CODE.glob(pattern))]
+    return hashlib.sha256(json.dumps([model, texts, settings, code]).encode()).hexdigest()
+
+
+class State:
+    """Observations of the trained model and of each control, a file each, which end with the report.
+
+    Parameters
+    ----------
+    folder
+        Where the files lie.
+    name
+        The report's `identity`; files of another are not read.
+    """
+
+    def __init__(self, folder: Path, name: str):
+        """Remember where the files lie and what they must be of."""
+        self.folder, self.name = folder, name
+
+    def _file(self, part: str) -> Path:
+        return self.folder / f".unfinished-{part.replace(', ', '-').replace(' ', '-')}.npz"
+
+    def save(self, part: str, observed: Observations) -> None:
+        """Write one part; first under a temporary name, then renamed."""
+        buffer = io.BytesIO()
+        np.savez(buffer, identity=np.array(self.name), **asdict(observed))
+        write_atomically(self._file(part), buffer.getvalue())
+
+    def load(self, part: str) -> Observations | None:
+        """Return one part, or nothing where there is none that belongs to this report."""
+        try:
+            with np.load(self._file(part), allow_pickle=False) as file:
+                if str(file["identity"]) != self.name:
+                    return None
+                return Observations(int(file["texts"]), *(file[key] for key in ("gates", "heads", "parts", "states")))
+        except (OSError, KeyError, ValueError, BadZipFile):
+            return None
+
+    def remove(self) -> None:
+        """Remove all parts."""
+        for path in self.folder.glob(".unfinished-*.npz"):
+            path.unlink(missing_ok=True)

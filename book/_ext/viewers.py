@@ -1,0 +1,141 @@
+"""Sphinx directive ``viewer <name>``: a picture to play with, and the static one that stands for it in print.
+
+The viewer's script, ``book/assets/play/<name>.js``, draws it in the reader's browser; without scripts, and on paper,
+the static figure stays. The body of the directive is the caption. When the HTML is built, the models and
+records that viewers read are written beside the scripts.
+"""
+
+import base64
+import html
+import json
+from pathlib import Path
+from typing import ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from matplotlib.figure import Figure
+from sphinx.util.docutils import SphinxDirective
+
+from analysis.core.files import write_atomically
+from analysis.surveys import records
+from book.publish import experiments, record_script, weights_script
+
+FOLDER = "play"
+SCRIPTS = {"sentence": ("transformer.js", "sentence.js"), "mixer": ("mixer.js",),
+           "atlas": ("atlas.js",)}
+MODELS, RECORDS = ("gpt2-mini", "neox-mini"), ("semi-bias-mixer", "atlas-heads")
+DRAWN = "_build/.figures"
+
+
+def scripts(name: str) -> list[str]:
+    """Return the scripts of a viewer, in the order in which a page loads them.
+
+    >>> scripts("sentence")
+    ['play/play.js', 'play/transformer.js', 'play/sentence.js']
+    """
+    return [f"{FOLDER}/{file}" for file in ("play.js", *SCRIPTS[name])]
+
+
+def place(name: str, start: dict) -> str:
+    """Return the element that a viewer fills; ``start`` is its first state.
+
+    >>> place("sentence", {"head": 3})
+    '<div class="play" id="play-sentence" data-play="sentence" data-start="{&quot;head&quot;: 3}" hidden></div>'
+    """
+    return (f'<div class="play" id="play-{name}" data-play="{name}" data-start="{html.escape(json.dumps(start))}" '
+            "hidden></div>")
+
+
+class Viewer(SphinxDirective):
+    """A figure: the static picture, the place of the viewer, the caption."""
+
+    required_arguments, has_content = 1, True
+    option_spec: ClassVar = {"name": directives.unchanged_required, "alt": directives.unchanged_required}
+
+    def run(self):
+        """Draw the static picture and lay the viewer beside it."""
+        name, = self.arguments
+        if name not in SCRIPTS:
+            raise self.error(f"there is no viewer {name!r}; known: {', '.join(SCRIPTS)}")
+        if missing := [option for option in self.option_spec if not self.options.get(option)]:
+            raise self.error(f"the viewer {name} lacks {' and '.join(missing)}")
+        self.env.viewers = {**getattr(self.env, "viewers", {}), self.env.docname: name}
+        label = self.options["name"]
+        start = draw(name, Path(self.env.srcdir) / DRAWN / label)
+        caption = nodes.caption("", "", *self.inline(" ".join(self.content)))
+        caption.source, caption.line = self.state_machine.get_source_and_line(self.lineno)
+        figure = nodes.figure("", nodes.image(uri=f"/{DRAWN}/{label}.svg", alt=self.options["alt"]),
+                              nodes.raw("", place(name, start), format="html"), caption, classes=["align-default"])
+        figure["names"].append(label)
+        self.state.document.note_explicit_target(figure, figure)
+        return [figure]
+
+    def inline(self, text: str) -> list[nodes.Node]:
+        """Parse a line of MyST."""
+        parsed, messages = self.state.inline_text(text, self.lineno)
+        return [*parsed, *messages]
+
+
+def draw(name: str, path: Path) -> dict:
+    """Draw the static picture of a viewer beside ``path``, as SVG and with its data; return its first state."""
+    from analysis.plotting.data import bundle
+
+    drawn, start = {"sentence": sentence, "mixer": mixer, "atlas": atlas}[name]()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawn.savefig(path.with_suffix(".svg"), format="svg", metadata={"Date": None})
+    for ending, packed in bundle(drawn).items():
+        path.with_suffix(f".{ending}").write_bytes(base64.b64decode(packed))
+    return start
+
+
+def sentence() -> tuple[Figure, dict]:
+    """Draw one sentence in gpt2-mini."""
+    from book.studies import intro
+    from book.studies.intro import figures
+
+    shown = intro.measure()
+    return figures.sentence(shown.parts, shown.weights, shown.tokens), shown.start()
+
+
+def mixer() -> tuple[Figure, dict]:
+    """Draw one query of GPT-2's first layer, by the record of it."""
+    from book.studies.semi_bias import figures
+    from book.studies.semi_bias import mixer as study
+
+    shown = study.mixtures(records.load(RECORDS[0], experiments.FOLDER))
+    return figures.mixtures(shown.weights, shown.curve, shown.query, shown.far), shown.start()
+
+
+def atlas() -> tuple[Figure, dict]:
+    """Draw every head of MiniLM on one sentence."""
+    from book.studies import atlas as study
+    from book.studies.atlas import figures
+
+    shown = study.overview(records.load(RECORDS[1], experiments.FOLDER))
+    return figures.overview(shown.weights), shown.start()
+
+
+def add_scripts(app, pagename, templatename, context, doctree):
+    """Give the scripts and the look to the pages that have a viewer."""
+    name = getattr(app.env, "viewers", {}).get(pagename)
+    if doctree is not None and name:
+        app.add_css_file(f"{FOLDER}/play.css")
+        for file in scripts(name):
+            app.add_js_file(file, loading_method="defer")
+
+
+def write_models(app, error):
+    """Write the models and the records that viewers read beside the scripts."""
+    if error is None and app.builder.format == "html" and getattr(app.env, "viewers", None):
+        for model in MODELS:
+            write_atomically(Path(app.outdir) / "_static" / FOLDER / f"{model}.js", weights_script.script(model))
+        for record in RECORDS:
+            write_atomically(Path(app.outdir) / "_static" / FOLDER / f"{record}.js", record_script.script(record))
+
+
+def setup(app):
+    """Register the directive and the events."""
+    app.add_directive("viewer", Viewer)
+    app.connect("html-page-context", add_scripts)
+    app.connect("build-finished", write_models)
+    return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

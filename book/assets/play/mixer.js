@@ -1,0 +1,136 @@
+// The score mixer: GPT-2's first layer, positions alone. T^p and T^pp in any mixture, the weights they lead to, and the
+// positions as a curve in space. T^pp is a product of narrow factors (book.studies.semi_bias.mixer states the error).
+Play.viewer("mixer", async root => {
+  "use strict";
+  const { element, plot } = Play;
+  await Play.load("semi-bias-mixer.js");
+  const stored = Play.models["semi-bias-mixer"], [heads, n, rank] = stored.arrays.left.shape;
+  const [left, right, own, sigma, curve] = ["left", "right", "own", "sigma", "curve"].map(name => Play.array(stored.arrays[name]));
+  const sorted = Array.from(sigma).sort((a, b) => a - b), median = (sorted[(n - 1) >> 1] + sorted[n >> 1]) / 2;
+  const NEAR = Math.round(stored.values.period / 4), REACH = 50;
+  const SLIDERS = { query: ["Query", 0, n - 1, 1], Tp: ["T\u1d56, semi-bias", 0, 2, .05], Tpp: ["T\u1d56\u1d56, pairs", 0, 2, .05],
+    width: ["Token width", 0, 3, .1], sharpness: ["Sharpness", 0, 3, .05], turn: ["Turn the curve", -180, 180, 5] };
+  const state = { head: 0, mask: 1, query: 0, Tp: 1, Tpp: 1, width: 1, sharpness: 1, turn: 30, ...JSON.parse(root.dataset.start) };
+  for (const [key, text] of Object.entries(Play.recall("mixer"))) {
+    if (!Object.hasOwn(state, key)) continue;
+    const x = Number(text), [, low, high] = SLIDERS[key] || [null, 0, key === "head" ? heads - 1 : 1];
+    if (text.trim() && x >= low && x <= high) state[key] = ["head", "query", "mask"].includes(key) ? Math.round(x) : x;
+  }
+
+  // ---- scores and weights of one query ----
+  const divisor = j => Math.sqrt(sigma[j] ** 2 + (state.width * median) ** 2);
+  function scores(head, i) {
+    const shrink = Float64Array.from({ length: n }, (_, j) => sigma[j] / divisor(j)), a = (head * n + i) * rank;
+    const p = shrink.map((s, j) => state.Tp * own[head * n + j] * s);
+    const pp = shrink.map((s, j) => {
+      let sum = 0;
+      for (let k = 0; k < rank; k++) sum += left[a + k] * right[(head * n + j) * rank + k];
+      return state.Tpp * sum * s * shrink[i];
+    });
+    const seen = state.mask ? i + 1 : n, sum = p.map((s, j) => state.sharpness * (s + pp[j]));
+    let top = -Infinity, total = 0;
+    for (let j = 0; j < seen; j++) top = Math.max(top, sum[j]);
+    const weights = sum.map((s, j) => (j < seen ? Math.exp(s - top) : 0));
+    for (const w of weights) total += w;
+    return { p, pp, sum, weights: weights.map(w => w / total), seen };
+  }
+  function peaks({ weights, seen }, i) {      // the largest weight near the query, and the largest farther away
+    let near = i, far = -1;
+    for (let j = 0; j < seen; j++) {
+      if (Math.abs(i - j) <= NEAR) { if (weights[j] > weights[near]) near = j; }
+      else if (far < 0 || weights[j] > weights[far]) far = j;
+    }
+    return { near, far };
+  }
+  root.scores = scores;
+  root.peaks = peaks;
+
+  // ---- controls ----
+  const headChoice = Play.choice({ name: "Head", look: "play-numbers", value: String(state.head),
+    options: Array.from({ length: heads }, (_, h) => ({ value: String(h), label: `Head ${h}`, shown: [element("span", {}, String(h))] })),
+    change: value => { state.head = Number(value); show(); } });
+  const sliders = Object.fromEntries(Object.entries(SLIDERS).map(([key, [label, min, max, step]]) => [key,
+    Play.slider({ label, min, max, step, value: state[key], change: x => { state[key] = x; show(); } })]));
+  const mask = Play.toggle({ label: "only keys up to the query (the mask)", checked: !!state.mask, change: on => { state.mask = Number(on); show(); } });
+  const preset = (text, values) => element("button", { type: "button", onclick: () => {
+    Object.assign(state, values);
+    for (const key of Object.keys(values)) sliders[key].set(values[key]);
+    show();
+  } }, text);
+  const canvas = name => element("canvas", { "aria-hidden": "true", class: name });
+  const [weightPlot, scorePlot, space] = ["play-plot", "play-plot", "play-space"].map(canvas);
+  const [weightTitle, scoreTitle] = [0, 1].map(() => element("p", { class: "play-head" }));
+  const said = element("p", { class: "play-said", role: "status" }), { link, set } = Play.permalink("mixer", root);
+  const key = (colour, text) => element("span", { class: "play-key" }, element("span", { style: `background: var(${colour})` }), text);
+  root.replaceChildren(element("div", { class: "play-two" },
+    element("div", {}, weightTitle, weightPlot, scoreTitle, scorePlot,
+      element("p", { class: "play-legend" }, key("--play-p", "T\u1d56"), key("--play-pp", "T\u1d56\u1d56"), key("--play-ink", "sum")), said),
+    element("div", {}, element("p", { class: "play-head" }, "Head"), headChoice.whole,
+      ...Object.values(sliders).map(s => s.whole), mask.whole,
+      element("p", { class: "play-presets" }, preset("T\u1d56\u1d56 alone: the alias", { Tp: 0, Tpp: 1 }), preset("T\u1d56 alone: the ramp", { Tp: 1, Tpp: 0 }),
+        preset("Both", { Tp: 1, Tpp: 1 })),
+      element("p", { class: "play-head" }, "The positions in space, coloured by weight"), space)),
+    element("p", { class: "play-legend" }, `T\u1d56\u1d56 is a product of factors of rank ${rank} in half precision. With tokens as wide as a position no query\u2019s attention is off by more than ${(100 * stored.values.total_variation).toFixed(1)}\u00a0% (total variation).`), link);
+
+  // ---- drawing ----
+  function draw() {
+    if (root.hidden) return;
+    const i = state.query, now = scores(state.head, i), { near, far } = peaks(now, i), most = Math.max(...now.weights);
+    const marks = [[i, "--play-mark", "query"], ...(far >= 0 && Math.abs(far - i) > n / 12 ? [[far, "--play-accent", "far peak"]] : [])];
+    plot(weightPlot, { curves: [{ values: now.weights, colour: "--play-mark" }], low: 0, high: most, marks });
+    const level = values => { const shown = values.slice(0, now.seen), mean = shown.reduce((s, v) => s + v, 0) / shown.length; return values.map((v, j) => (j < now.seen ? v - mean : NaN)); };
+    const lines = [level(now.p), level(now.pp), level(now.sum)], all = lines.flatMap(l => Array.from(l)).filter(isFinite);
+    plot(scorePlot, { curves: ["--play-p", "--play-pp", "--play-ink"].map((colour, k) => ({ values: lines[k], colour })), low: Math.min(...all), high: Math.max(...all) });
+    const [low, high] = [Math.min(...all), Math.max(...all)].map(x => x.toFixed(1).replace("-", "\u2212"));
+    weightTitle.textContent = `The query's attention weights, up to ${percent(most)}`;
+    scoreTitle.textContent = `Scores less their means, ${low} to ${high} nats`;
+    drawSpace(now, most, [[i, "--play-mark"], [far, "--play-accent"], [near, "--play-ink"]].filter(m => m[0] >= 0));
+    tell(now, near, far);
+  }
+  function drawSpace(now, most, marks) {
+    const box = space.getBoundingClientRect(), ratio = window.devicePixelRatio || 1, pen = space.getContext("2d"), look = getComputedStyle(space);
+    if (!box.width) return;
+    space.width = Math.round(box.width * ratio);
+    space.height = Math.round(box.height * ratio);
+    pen.scale(ratio, ratio);
+    const angle = state.turn * Math.PI / 180, [c, s] = [Math.cos(angle), Math.sin(angle)];
+    const spread = Math.max(...Array.from(curve).map(Math.abs)), unit = Math.min(box.width, box.height) * .42 / spread;
+    const at = j => {
+      const [x, y, z] = [curve[3 * j], curve[3 * j + 1], curve[3 * j + 2]], depth = s * x + c * y;
+      return [box.width / 2 + unit * (c * x - s * y), box.height / 2 - unit * (.85 * z - .35 * depth)];
+    };
+    for (let j = 1; j < n; j++) {
+      pen.strokeStyle = j < now.seen ? Play.weightColour(now.weights[j] / most) : look.getPropertyValue("--play-line");
+      pen.lineWidth = j < now.seen ? 2 + 4 * Math.sqrt(now.weights[j] / most) : 1;
+      pen.beginPath();
+      pen.moveTo(...at(j - 1));
+      pen.lineTo(...at(j));
+      pen.stroke();
+    }
+    for (const [j, colour] of marks) {
+      pen.strokeStyle = look.getPropertyValue(colour);
+      pen.lineWidth = 3;
+      pen.beginPath();
+      pen.arc(...at(j), 7, 0, 7);
+      pen.stroke();
+    }
+  }
+  const percent = x => `${(100 * x).toFixed(x < .0995 ? 2 : 1)}\u00a0%`;
+  function tell(now, near, far) {
+    const i = state.query, back = j => (j === i ? "the query itself" : `key ${j}, ${Math.abs(i - j)} ${j < i ? "back" : "ahead"}`);
+    let mass = 0;
+    for (let j = Math.max(0, i - REACH + 1); j <= i; j++) mass += now.weights[j];
+    const alias = far >= 0 && now.weights[far] > now.weights[near];
+    Object.assign(root.dataset, { near, far, mass, alias });
+    said.textContent = `Query ${i} in head ${state.head}: nearby the largest weight is ${percent(now.weights[near])}, on ${back(near)}`
+      + (far < 0 ? "." : `; farther away it is ${percent(now.weights[far])}, on ${back(far)}. ${alias ? "The far peak wins." : "The near one wins."}`)
+      + ` The nearest ${REACH} keys get ${percent(mass)}.`;
+  }
+  function show() {
+    draw();
+    set(state);
+  }
+  root.addEventListener("shown", draw);
+  show();
+  Play.redraw(root, draw);
+});

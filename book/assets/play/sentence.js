@@ -1,0 +1,165 @@
+// Type your own sentence: gpt2-mini runs in the page; every score in its parts, with switches, and what it predicts.
+Play.viewer("sentence", async root => {
+  "use strict";
+  const { element, paint, weightColour, scoreColour } = Play, LONGEST = 48, SHOWN = 5;
+  const MODELS = { "gpt2-mini": "gpt2-mini, learned positions", "neox-mini": "neox-mini, rotary positions" };
+  const chosen = Play.recall("sentence").model;
+  let model = await Play.model(Object.hasOwn(MODELS, chosen ?? "") ? chosen : "gpt2-mini");
+  const { layers, heads } = model.config;
+  const start = JSON.parse(root.dataset.start), recalled = Play.recall("sentence");
+  const SWITCHES = [["b_Q", "b", "Q"], ["b_K", "b", "K"], ["b_V", "b", "V"], ["positions", "positions"],
+    ["T^p", "T", null, "p"], ["T^pp", "T", null, "pp"]];
+  const PARTS = [["weights", "weights", "attention weights"], ["scores", "score", "scores"],
+    ["content", "content", "content"], ["semiBias", "semi-bias", "key semi-bias"], ["constants", "constants", "row constants"]];
+  const whole = (text, below, fallback) => { const x = Number(text); return text !== undefined && Number.isInteger(x) && x >= 0 && x < below ? x : fallback; };
+  const state = { text: recalled.text ?? start.text, layer: whole(recalled.layer, layers, start.layer),
+    head: whole(recalled.head, heads, start.head), query: whole(recalled.query, LONGEST, start.query), key: whole(recalled.key, LONGEST, start.key),
+    part: PARTS.some(p => p[0] === recalled.part) ? recalled.part : "weights",
+    off: new Set((recalled.off || "").split(" ").filter(name => SWITCHES.some(s => s[0] === name))) };
+  let tokens = [], full = null, now = null, words = [];
+
+  // ---- controls ----
+  const input = element("input", { type: "text", id: `${root.id}-text`, autocomplete: "off", spellcheck: "false",
+    "aria-describedby": `${root.id}-note` });
+  input.value = state.text;
+  const note = element("p", { class: "play-note", id: `${root.id}-note`, role: "status" });
+  const small = name => element("canvas", { "aria-hidden": "true", class: name });
+  const thumbs = Array.from({ length: layers * heads }, () => small("play-thumb"));
+  const headChoice = Play.choice({ name: "Head", look: "play-heads", value: `${state.layer}.${state.head}`,
+    options: thumbs.map((canvas, k) => ({ value: `${Math.floor(k / heads)}.${k % heads}`,
+      label: `Layer ${Math.floor(k / heads)}, head ${k % heads}`, shown: [canvas] })),
+    change: value => { [state.layer, state.head] = value.split(".").map(Number); show(); } });
+  const partMaps = PARTS.map(() => small("play-part"));
+  const partChoice = Play.choice({ name: "Part that the large map shows", look: "play-parts", value: state.part,
+    options: PARTS.map(([value, label, title], k) => ({ value, label, title, shown: [partMaps[k], element("span", {}, label)] })),
+    change: value => { state.part = value; show(); } });
+  const symbol = ([, letter, low, high]) => [letter, ...(low ? [element("sub", {}, low)] : []), ...(high ? [element("sup", {}, high)] : [])];
+  const toggles = SWITCHES.map(one => Play.toggle({ label: symbol(one), checked: !state.off.has(one[0]),
+    change: on => { state.off[on ? "delete" : "add"](one[0]); compute(); } }));
+  const modelChoice = Play.choice({ name: "Model", look: "play-buttons", value: model.name,
+    options: Object.entries(MODELS).map(([value, label]) => ({ value, label, shown: [element("span", {}, label)] })),
+    change: async value => {
+      try {
+        model = await Play.model(value);
+        tokens = [];
+        compute();
+      } catch (error) {
+        note.textContent = `${error.message}.`;
+        modelChoice.set(model.name);
+      }
+    } });
+  const map = Play.map({ label: "Attention map: rows are queries, columns are keys; arrow keys move", side: 64,
+    size: () => tokens.length, cell: () => [state.query, state.key],
+    move: (i, j) => { if (i !== state.query || j !== state.key) { state.query = i; state.key = j; show(); } } });
+  const legend = element("p", { class: "play-legend" }), line = element("div", { class: "play-words" });
+  const said = element("p", { class: "play-said", role: "status" }), effect = element("p", { class: "play-effect", role: "status" });
+  const table = element("table", { class: "play-next" }), { link, set } = Play.permalink("sentence", root);
+  root.replaceChildren(
+    element("div", { class: "play-top" }, element("label", { for: input.id }, "Type your own sentence"), input, note),
+    modelChoice.whole,
+    element("div", { class: "play-two" },
+      element("div", {}, map.whole, legend, said, line),
+      element("div", {}, element("p", { class: "play-head" }, "The heads: two layers of eight"), headChoice.whole,
+        element("p", { class: "play-head" }, "One score, its parts"), partChoice.whole,
+        element("fieldset", { class: "play-switches" }, element("legend", {}, "In the model"), ...toggles.map(t => t.whole)),
+        effect, table)),
+    link);
+
+  // ---- computing ----
+  function compute() {
+    const ids = model.tokenizer.encode(state.text);
+    if (!ids.length) { note.textContent = "Type at least one letter."; input.setAttribute("aria-invalid", "true"); return; }
+    input.removeAttribute("aria-invalid");
+    note.textContent = ids.length > LONGEST ? `These are ${ids.length} tokens; the first ${LONGEST} are shown.` : "";
+    const read = ids.slice(0, LONGEST);
+    if (read.join() !== tokens.map(t => t.id).join()) {
+      full = model.run(read);
+      tokens = read.map(id => ({ id, text: model.tokenizer.decode(id) }));
+      spell();
+    }
+    now = state.off.size ? model.run(read, state.off) : full;
+    show();
+  }
+  const bare = text => text.trim() || (text.includes("\n") ? "\u21b5" : "\u2423");
+  function spell() {             // the sentence as a choice of the query
+    state.query = Math.min(state.query, tokens.length - 1);
+    words = tokens.map((token, i) => element("span", { class: "play-word" }, bare(token.text)));
+    const pick = Play.choice({ name: "Query", look: "play-line", value: String(state.query),
+      options: tokens.map((token, i) => ({ value: String(i), label: `${bare(token.text)}, position ${i}`, shown: [words[i]] })),
+      change: value => { state.query = Number(value); show(); } });
+    line.replaceChildren(element("p", { class: "play-head" }, "The query (outlined), and what it attends to"), pick.whole);
+    line.pick = pick;
+  }
+
+  // ---- drawing ----
+  const cells = (part, i, j) => now.layers[state.layer][state.head][part][i][j];
+  function scale() {             // colours: each part less its mean over what is seen, one scale for all
+    const means = {}, seen = tokens.flatMap((_, i) => tokens.slice(0, i + 1).map((__, j) => [i, j]));
+    for (const [part] of PARTS) means[part] = seen.reduce((sum, [i, j]) => sum + cells(part, i, j), 0) / seen.length;
+    const far = part => Math.max(...seen.map(([i, j]) => Math.abs(cells(part, i, j) - means[part])));
+    return { means, most: Math.max(far("content"), far("semiBias")) };
+  }
+  function draw() {
+    if (!now || root.hidden) return;
+    const n = tokens.length, { means, most } = scale();
+    const colour = part => (i, j) => (j > i ? null : part === "weights" ? weightColour(cells(part, i, j)) : scoreColour(cells(part, i, j) - means[part], most));
+    paint(map.canvas, { rows: n, columns: n, side: 64, labels: tokens.map(t => bare(t.text)), mark: [state.query, state.key], colour: colour(state.part) });
+    PARTS.forEach(([part], k) => paint(partMaps[k], { rows: n, columns: n, colour: colour(part) }));
+    thumbs.forEach((canvas, k) => {
+      const its = now.layers[Math.floor(k / heads)][k % heads].weights;
+      paint(canvas, { rows: n, columns: n, colour: (i, j) => (j > i ? null : weightColour(its[i][j])) });
+    });
+    const end = state.part === "weights" ? ["0", "1"] : [(-most).toFixed(1), `${most.toFixed(1)} nats`];
+    const bar = element("span", { class: `play-bar ${state.part === "weights" ? "weights" : "scores"}`, "aria-hidden": "true" });
+    const stops = state.part === "weights" ? Array.from({ length: 9 }, (_, k) => weightColour(k / 8)) : Play.SCORES;
+    bar.style.background = `linear-gradient(to right, ${stops.join(",")})`;
+    const title = PARTS.find(p => p[0] === state.part)[2] + (state.part === "weights" ? "" : ", less their mean");
+    legend.replaceChildren(...[title, end[0], bar, end[1]].map(part => element("span", {}, part)));
+  }
+  const number = x => (Math.abs(x) < .005 ? "0.00" : x.toFixed(2)).replace("-", "\u2212");
+  function tell() {
+    const i = state.query = Math.min(state.query, tokens.length - 1), j = state.key = Math.min(state.key, i);
+    const name = k => `\u201c${bare(tokens[k].text)}\u201d`, at = part => cells(part, i, j);
+    said.replaceChildren(element("b", {}, `${name(i)} to ${name(j)}`), `: content ${number(at("content"))} + semi-bias ${number(at("semiBias"))} + ${model.config.rotary ? "terms with b_K" : "constants"} ${number(at("constants"))} = score ${number(at("scores"))} nats; weight ${at("weights").toFixed(2)}.`);
+    words.forEach((word, k) => {
+      const weight = k <= i ? cells("weights", i, k) : 0;
+      word.style.setProperty("--share", `${Math.round(70 * Math.sqrt(weight))}%`);
+    });
+    line.pick.set(String(i));
+    headChoice.set(`${state.layer}.${state.head}`);
+  }
+  function predict() {
+    const before = full.next(state.query), after = now === full ? before : now.next(state.query);
+    const best = Array.from(after.keys()).sort((a, b) => after[b] - after[a]).slice(0, SHOWN);
+    const percent = x => `${(100 * x).toFixed(1)}\u00a0%`;
+    const row = id => {
+      const cell = element("td", { "data-value": after[id], style: `--share: ${100 * after[id]}%` }, percent(after[id]));
+      return element("tr", {}, element("th", { scope: "row" }, bare(model.tokenizer.decode(id))),
+        element("td", { "data-value": before[id] }, percent(before[id])), cell);
+    };
+    table.replaceChildren(element("caption", {}, `What ${model.name} predicts after \u201c${bare(tokens[state.query].text)}\u201d`),
+      element("thead", {}, element("tr", {}, ...["next", "whole", "as switched"].map(t => element("th", { scope: "col" }, t)))),
+      element("tbody", {}, ...best.map(row)));
+    let moved = 0, shifted = 0;
+    after.forEach((p, id) => { shifted += Math.abs(p - before[id]) / 2; });
+    now.layers.forEach((layer, l) => layer.forEach((head, h) => head.weights.forEach((row, i) => row.forEach((a, j) => {
+      moved = Math.max(moved, Math.abs(a - full.layers[l][h].weights[i][j])); }))));
+    Object.assign(effect.dataset, { moved, shifted });
+    const tiny = x => (x < 1e-9 ? "by nothing" : `by ${x < .001 ? "less than 0.001" : x.toFixed(3)}`);
+    effect.textContent = state.off.size ? `Off: ${[...state.off].join(", ")}. The attention weight that changes most changes ${tiny(moved)}, the prediction ${tiny(shifted)} (total variation).`
+      : "Nothing is switched off.";
+    if (model.config.rotary) effect.textContent += " With rotary positions the terms with b_K differ from key to key, and count.";
+  }
+  function show() {
+    toggles.forEach(({ box }, k) => { box.disabled = k > 3 && !!model.config.rotary; });
+    tell();
+    draw();
+    predict();
+    set({ text: state.text, model: model.name, layer: state.layer, head: state.head, query: state.query, key: state.key, part: state.part, off: [...state.off].join(" ") });
+  }
+  input.addEventListener("input", () => { state.text = input.value; compute(); });
+  root.addEventListener("shown", draw);
+  compute();
+  if (!now) { state.text = input.value = start.text; compute(); }   // a link to an empty sentence
+  Play.redraw(root, draw);
+});

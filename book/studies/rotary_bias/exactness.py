@@ -1,0 +1,72 @@
+"""The chapter's identities held to modules of transformers, and where the key bias cancels in them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+
+from analysis.core.positions import Rotary
+from analysis.decomposition.bilinear_form import homogeneous
+from analysis.decomposition.rotary_border import change_gauge, rotary_border
+from analysis.decomposition.rotary_kernel import distance_kernel
+from analysis.decomposition.rotary_terms import rotary_terms, split_channels, stack_parts
+from analysis.maps.attribution import attribute_divergence
+from analysis.models.key_bias import CASES, Effect, key_bias_effect
+from analysis.models.rotary_modules import rotary_module_scores
+from analysis.transformer.rotary_scaling import rotary_frequencies
+from book.publish import Numbers
+from book.studies.shared.equality import draw, random_layer, relative_gap
+
+HEADS, CHANNEL, POSITIONS = 4, 16, 12
+MODULES = {"GPT-NeoX, a quarter turned": ("gpt_neox", 4), "GPT-NeoX, all turned": ("gpt_neox", 16),
+           "Phi, half turned": ("phi", 8), "Qwen2, all turned": ("qwen2", 16)}
+
+
+@dataclass(frozen=True)
+class Exactness(Numbers):
+    """Largest errors as a share of the largest score, by module; and what a zero key bias changes, by case.
+
+    ``rest_share`` is the largest share of the un-rotated key bias in a row's divergence from uniform, in nats, and
+    ``turned_share`` the largest of the query side and the kernel.
+    """
+
+    prefix = "rb"
+
+    parts: Mapping[str, float]
+    kernel: float
+    border: float
+    gauge: float
+    key_bias: Mapping[str, Effect]
+    rest_share: float
+    turned_share: float
+
+
+def measure_exactness() -> Exactness:
+    """Hold the parts, the kernel, the border and its gauge to modules with random weights, in float64."""
+    layer, x = random_layer(HEADS, HEADS * CHANNEL, CHANNEL), draw(1, POSITIONS, HEADS * CHANNEL)
+    errors = {}
+    for name, (family, coordinates) in MODULES.items():
+        scores = rotary_module_scores(family, layer, _turn(coordinates), x)
+        errors[name] = relative_gap(rotary_terms(x, layer, _turn(coordinates)).sum(), scores)
+    rotary = _turn(4)
+    terms = rotary_terms(x, layer, rotary)
+    total, place = terms.sum(), torch.arange(POSITIONS, dtype=torch.float64)
+    kernel = distance_kernel(layer.b_Q, layer.b_K, rotary).at(place)
+    border, extended = rotary_border(layer, rotary), homogeneous(x)[0]
+    last = torch.stack([torch.einsum("m,hmn,n->h", extended[-1], border.at(POSITIONS - 1 - j), extended[j])
+                        for j in range(POSITIONS)], -1)
+    factors = torch.complex(draw(HEADS, 2, seed=2), draw(HEADS, 2, seed=3))
+    other = change_gauge(layer, rotary, factors, draw(HEADS, CHANNEL - 4, CHANNEL - 4, seed=4))
+    visible = torch.ones(POSITIONS, POSITIONS, dtype=torch.bool).tril()
+    rest = rotary_terms(x, replace(layer, b_K=split_channels(layer.b_K, rotary)[1]), rotary)
+    cancelling = (rest.query_side + rest.kernel)[None]
+    shares = attribute_divergence(torch.cat([stack_parts(terms) * 1.0, cancelling, -cancelling]), visible).parts
+    return Exactness(
+        errors, relative_gap(kernel, terms.kernel[0, :, :, 0]), relative_gap(last, total[0, :, -1]),
+        relative_gap(rotary_terms(x, other, rotary).sum(), total), {case: key_bias_effect(case) for case in CASES},
+        rest_share=float(shares[4].abs().max()), turned_share=float(shares[2:4].abs().max()))
+
+
+def _turn(coordinates: int) -> Rotary:
+    return Rotary(rotary_frequencies(coordinates), CHANNEL)
+

@@ -1,0 +1,149 @@
+"""Figures of the chapter on rotary positions. Arrays in, a Figure out."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.figure import Figure
+
+from analysis.plotting import style
+
+TITLES = {"bias": "biases alone", "bias_folded": "with the LayerNorm's bias", "mean": "with the mean input"}
+PARTS = {"content": "content", "semi_bias": "semi-bias", "query_side": "query side", "kernel": "kernel"}
+COLOURS = (style.COLOURS["content"], style.COLOURS["semi_bias"], style.COLOURS["token"], style.COLOURS["positional"])
+VARIANTS = {"neox-mini": style.COLOURS["content"], "neox-mini-partial": style.COLOURS["positional"],
+            "neox-mini-unbiased": style.COLOURS["semi_bias"]}
+
+
+def kernels(curves: Mapping[str, Float[np.ndarray, "layer head distance"]]) -> Figure:
+    """Draw the kernel of every head over distance: a column for what it is made of, a row for each layer."""
+    layers = len(next(iter(curves.values())))
+    figure, axes = style.new(layers, len(curves), size="tall", sharex=True, squeeze=False)
+    for column, (source, values) in enumerate(curves.items()):
+        for layer, of_layer in enumerate(values):
+            panel = axes[layer, column]
+            panel.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
+            panel.plot(of_layer.T, linewidth=1.1)
+            panel.set_title(TITLES[source] if not layer else "")
+            panel.set_ylabel(f"layer {layer}, nats" if not column else "")
+    for panel in axes[-1]:
+        panel.set_xlabel("distance to the key")
+    return figure
+
+
+def spectrum(amplitude: Float[np.ndarray, "layer head frequency"], phase: Float[np.ndarray, "layer head frequency"],
+             frequencies: Float[np.ndarray, " frequency"]) -> Figure:
+    """Draw amplitude and phase of each frequency in each head's kernel."""
+    figure, axes = style.new(1, 2, size="wide", sharey=True)
+    names = [f"{layer}.{head}" for layer in range(amplitude.shape[0]) for head in range(amplitude.shape[1])]
+    for panel, values, cmap, limits, label in (
+            (axes[0], amplitude, style.WEIGHT_CMAP, (0, amplitude.max()), "amplitude, nats"),
+            (axes[1], phase, "twilight", (-np.pi, np.pi), "phase, radians")):
+        image = panel.imshow(values.reshape(len(names), -1), cmap=cmap, vmin=limits[0], vmax=limits[1], aspect="auto")
+        figure.colorbar(image, ax=panel, label=label)
+        panel.set_xticks(range(len(frequencies)), [f"{2 * np.pi / f:,.0f}" for f in frequencies], rotation=60)
+        panel.set_xlabel("period, positions")
+    axes[0].set_yticks(range(len(names)), names)
+    axes[0].set_ylabel("head")
+    return figure
+
+
+def maps(parts: Float[np.ndarray, "part query key"]) -> Figure:
+    """Draw the four parts of one head's scores on one text, each less the mean of what a row sees, on one scale."""
+    figure, axes = style.new(1, len(parts), size="wide", sharey=True)
+    visible = np.tri(parts.shape[-1], dtype=bool)
+    centred = [np.where(visible, part - (part * visible).sum(1, keepdims=True) / visible.sum(1, keepdims=True), np.nan)
+               for part in parts]
+    limit = float(np.nanmax(np.abs(centred)))
+    for panel, part, title in zip(axes, centred, PARTS.values(), strict=True):
+        image = panel.imshow(part, cmap=style.SCORE_CMAP, norm=style.centred(part, limit))
+        panel.set(title=title, xlabel="key")
+    axes[0].set_ylabel("query")
+    figure.colorbar(image, ax=list(axes), label="nats", shrink=0.7)
+    return figure
+
+
+def emergence(step: Int[np.ndarray, " time"], held_out: Float[np.ndarray, " time"],
+              sizes: Mapping[str, Float[np.ndarray, "time layer"]], rises: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the loss, the kernels' ranges, and the rise of the loss without the biases, over the steps of training."""
+    figure, axes = style.new(1, 3, size="wide")
+    axes[0].plot(step, held_out, color=style.COLOURS["ink"])
+    axes[0].set(ylabel="held-out loss, nats per token")
+    for source, colour in (("bias", style.COLOURS["content"]), ("mean", style.COLOURS["semi_bias"])):
+        for layer, dashes in enumerate(style.SEEDS[:sizes[source].shape[1]]):
+            axes[1].plot(step, sizes[source][:, layer], dashes, color=colour, label=f"{TITLES[source]}, layer {layer}")
+    axes[1].set(ylabel="range of the median kernel, nats", yscale="symlog")
+    axes[1].set_yscale("symlog", linthresh=0.1)
+    axes[1].legend(fontsize=6)
+    for (name, rise), colour in zip(rises.items(), COLOURS, strict=False):
+        axes[2].plot(step, rise, color=colour, label=name)
+    axes[2].set(ylabel="rise of the loss, nats per token")
+    axes[2].legend(fontsize=7)
+    for panel in axes:
+        panel.set(xlabel="step")
+        panel.set_xscale("symlog", linthresh=10)
+    return figure
+
+
+def rises(of: Float[np.ndarray, "run counted way"], runs: Sequence[tuple[str, int]], ways: Sequence[str]) -> Figure:
+    """Draw by how much the loss of every run rises without a part: counted from 0, and from the mean input."""
+    figure, axes = style.new(1, of.shape[1], size="wide", sharey=True)
+    rows = np.arange(len(ways))
+    for panel, values, title in zip(axes, of.transpose(1, 0, 2), ("counted from 0", "counted from the mean input"),
+                                    strict=True):
+        for (name, seed), rise in zip(runs, values, strict=True):
+            panel.plot(rise, rows + 0.12 * seed, "o", color=VARIANTS[name], markersize=4,
+                       label=name if seed == 0 else None)
+        panel.set(title=title, xlabel="rise of the loss, nats per token")
+        panel.set_xscale("symlog", linthresh=0.01)
+    axes[0].set_yticks(rows, ways)
+    axes[0].invert_yaxis()
+    axes[0].legend(fontsize=7)
+    return figure
+
+
+def lengths(longer: Float[np.ndarray, "run length measure"], stretched: Float[np.ndarray, "run scaling measure"],
+            runs: Sequence[tuple[str, int]], at: Sequence[int], scalings: Sequence[str]) -> Figure:
+    """Draw the loss by the length of the window, and at one length with other frequencies."""
+    figure, axes = style.new(1, 2, size="wide", sharey=True)
+    for (name, seed), by_length, by_scaling in zip(runs, longer[..., 0], stretched[..., 0], strict=True):
+        look = {"color": VARIANTS[name], "marker": "o", "markersize": 3, "linestyle": style.SEEDS[seed]}
+        axes[0].plot(at, by_length, **look, label=name if seed == 0 else None)
+        axes[1].plot(range(len(scalings)), by_scaling, **{**look, "linestyle": ""})
+    axes[0].set_xscale("log", base=2)
+    axes[0].set_xticks(at, [f"{length:,}" for length in at])
+    axes[0].set(xlabel="tokens in the window", ylabel="held-out loss, nats per token")
+    axes[0].legend(fontsize=7)
+    axes[1].set_xticks(range(len(scalings)), scalings)
+    axes[1].set(xlabel="frequencies, at 512 tokens")
+    return figure
+
+
+def redrawn(longer: Mapping[str, Float[np.ndarray, "layer head distance"]], layer: int, head: int,
+            trained: int) -> Figure:
+    """Draw one head's kernel beyond the trained length, with the frequencies of several schemes."""
+    figure, panel = style.new(size="wide")
+    for (name, values), colour in zip(longer.items(), (style.COLOURS["ink"], *COLOURS), strict=False):
+        panel.plot(values[layer, head], color=colour, label=name)
+    panel.axvline(trained, color=style.COLOURS["muted"], linestyle=":")
+    panel.set(xlabel="distance to the key", ylabel="kernel, nats")
+    panel.legend()
+    return figure
+
+
+def share_bars(shares: Mapping[str, Float[np.ndarray, "layer head part"]]) -> Figure:
+    """Draw each head's shares as bars, positive ones stacked upwards and negative ones downwards."""
+    figure, axes = style.new(1, len(shares), size="wide", sharey=True)
+    for panel, values, title in zip(axes, shares.values(), ("counted from 0", "counted from the mean input"),
+                                    strict=True):
+        rows = values.reshape(-1, values.shape[-1])
+        names = [f"{layer}.{head}" for layer in range(values.shape[0]) for head in range(values.shape[1])]
+        up, down = np.zeros(len(rows)), np.zeros(len(rows))
+        for part, colour, label in zip(rows.T, COLOURS, PARTS.values(), strict=True):
+            panel.bar(names, part, bottom=np.where(part >= 0, up, down), color=colour, label=label)
+            up, down = up + np.maximum(part, 0), down + np.minimum(part, 0)
+        panel.tick_params(axis="x", rotation=90)
+        panel.set(title=title, xlabel="head")
+    axes[0].set_ylabel("share of the divergence, nats per row")
+    axes[0].legend(fontsize=7)
+    return figure

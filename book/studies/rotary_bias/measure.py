@@ -1,0 +1,57 @@
+"""Everything that the chapter on rotary positions shows: neox-mini measured live, its training runs from a record."""
+
+from dataclasses import dataclass
+
+from analysis.data.texts import passages
+from analysis.models import checkpoints
+from analysis.models.families import from_module
+from analysis.training import gpt2_mini
+from book.publish import Inputs, Numbers, choose_inputs
+from book.studies.rotary_bias.emergence import Emergence, measure_emergence
+from book.studies.rotary_bias.exactness import Exactness, measure_exactness
+from book.studies.rotary_bias.kernels import SOURCES, Kernels, measure_kernels, ranges
+from book.studies.rotary_bias.seeds import Seeds, measure_seeds
+from book.studies.rotary_bias.shares import Shares, measure_shares
+from book.studies.rotary_bias.trainings import load
+
+MODEL = "neox-mini"
+TEXTS, TOKENS = 6, 48
+
+
+@dataclass(frozen=True)
+class Measured(Numbers):
+    """The chapter's measurement; ``sources`` says whether the record was recomputed, which depends on the machine."""
+
+    prefix = "rb"
+
+    inputs: Inputs
+    sources: tuple[str, ...]
+    exactness: Exactness
+    kernels: Kernels
+    emergence: Emergence
+    shares: Shares
+    seeds: Seeds
+    loss: float  # of the bundled model on held-out text, in nats per token
+    texts: int = TEXTS
+    tokens: int = TOKENS
+
+
+def measure(device: str = "auto") -> Measured:
+    """Measure the bundled neox-mini, and read the record of the trainings."""
+    inputs = choose_inputs(device=device)
+    checkpoint = checkpoints.find(MODEL)
+    card, trace = gpt2_mini.read_trace(checkpoint.folder)
+    model = load(checkpoint.folder, inputs.device)
+    rotary = from_module(model).positions(0)
+    kernels = measure_kernels(trace, rotary)
+    head = divmod(int(ranges(kernels.curves[SOURCES[-1]]).argmax()), gpt2_mini.HEADS)
+    shares = measure_shares(model, _tokenizer(checkpoint), passages(count=TEXTS), trace, rotary=rotary, head=head,
+                            tokens=TOKENS)
+    seeds, sentence = measure_seeds(inputs)
+    return Measured(inputs, (sentence,), measure_exactness(), kernels, measure_emergence(trace, rotary), shares, seeds,
+                    loss=card["held_out_loss"])
+
+
+def _tokenizer(checkpoint: checkpoints.Checkpoint):
+    from transformers import PreTrainedTokenizerFast
+    return PreTrainedTokenizerFast.from_pretrained(checkpoint.folder, local_files_only=True)

@@ -1,0 +1,108 @@
+"""A language model run with parts of its scores left out: semi-bias, query side, kernel, in all heads or in one."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from analysis.core.positions import Rotary
+from analysis.models import attention_hooks
+from analysis.transformer.attention import mask_future
+from analysis.transformer.rotary import rotate
+
+WAYS: Mapping[str, tuple[str, ...]] = {
+    "whole": (), "no semi-bias": ("semi_bias",), "no query side": ("query_side",), "no kernel": ("kernel",),
+    "no query bias": ("semi_bias", "kernel"), "no key bias": ("query_side", "kernel"),
+    "content only": ("semi_bias", "query_side", "kernel")}
+"""What is left out of every score, by the name of what remains or goes."""
+
+
+@dataclass
+class Scores:
+    """Attention whose scores lack some parts, for `attention_hooks.with_attention`.
+
+    ``previous`` holds, by layer, the attention to the previous position of each head in each of :data:`WAYS`, each
+    from the same queries and keys, summed over rows that have a previous position; ``rows`` counts these.
+
+    Attributes
+    ----------
+    biases
+        By layer, what is constant in queries and in keys before they are turned: the biases, or the mean query and key.
+    rotary
+        How they are turned; ``None`` where they are not.
+    drop
+        The parts to leave out.
+    head
+        ``(layer, head)`` of the only head to leave them out of; default all.
+    """
+
+    biases: Sequence[tuple[Float[Tensor, "head channel"], Float[Tensor, "head channel"]]]
+    rotary: Rotary | None
+    drop: Collection[str] = ()
+    head: tuple[int, int] | None = None
+    watch: bool = False
+    previous: dict[int, Float[Tensor, "way head"]] = field(default_factory=dict)
+    rows: dict[int, int] = field(default_factory=dict)
+
+    def __call__(self, layer, query, key, value, *, scale, causal=False, lengths=None):
+        """Attend."""
+        whole = scale * query @ key.mT
+        if self.watch:
+            self._watch(layer, whole, self._parts(layer, query, key, scale))
+        if self.drop and (self.head is None or self.head[0] == layer):
+            parts = self._parts(layer, query, key, scale)
+            less = sum(parts[name] for name in self.drop)
+            if self.head is None:
+                whole = whole - less
+            else:
+                chosen = torch.arange(whole.shape[1], device=whole.device) == self.head[1]
+                whole = torch.where(chosen[:, None, None], whole - less, whole)
+        return (mask_future(whole) if causal else whole).softmax(-1) @ value
+
+    def _parts(self, layer: int, query: Tensor, key: Tensor, scale: float) -> dict[str, Tensor]:
+        b_Q, b_K = (self._turn(bias.to(query), query.shape[-2]) for bias in self.biases[layer])
+        bare_query, bare_key = query - b_Q, key - b_K
+        return {"semi_bias": scale * b_Q @ bare_key.mT, "query_side": scale * bare_query @ b_K.mT,
+                "kernel": (scale * b_Q @ b_K.mT)[None]}
+
+    def _turn(self, bias: Tensor, positions: int) -> Tensor:
+        rows = bias[:, None].expand(-1, positions, -1)
+        return rows if self.rotary is None else rotate(rows, self.rotary)
+
+    def _watch(self, layer: int, whole: Tensor, parts: Mapping[str, Tensor]) -> None:
+        masses = []
+        for drop in WAYS.values():
+            scores = whole - sum(parts[name] for name in drop) if drop else whole
+            back = mask_future(scores).softmax(-1).diagonal(-1, -2, -1)
+            masses.append(back.sum((0, -1)))
+        self.previous[layer] = self.previous.get(layer, 0) + torch.stack(masses)
+        self.rows[layer] = self.rows.get(layer, 0) + whole.shape[0] * (whole.shape[-1] - 1)
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, windows: Int[Tensor, "window position"], scores: Scores | None = None, *,
+             batch: int = 16) -> tuple[float, float]:
+    """Return the loss in nats per token and the share of tokens guessed right, with other attention where it is given.
+
+    Windows hold one token more than the model reads.
+    """
+    loss = right = 0.0
+    where = next(model.parameters()).device
+    for part in windows.to(where).split(batch):
+        if scores is None:
+            logits = model(input_ids=part[:, :-1], use_cache=False).logits
+        else:
+            with attention_hooks.with_attention(model, scores):
+                logits = model(input_ids=part[:, :-1], use_cache=False).logits
+        loss += cross_entropy(logits.flatten(0, 1), part[:, 1:].flatten(), reduction="sum").item()
+        right += (logits.argmax(-1) == part[:, 1:]).sum().item()
+    tokens = windows[:, 1:].numel()
+    return loss / tokens, right / tokens
+
+
+def cut(ids: Int[Tensor, " token"], length: int) -> Int[Tensor, "window position"]:
+    """Cut a text into windows of ``length + 1`` tokens that overlap by one; what is left at the end goes."""
+    return ids.unfold(0, length + 1, length)

@@ -1,0 +1,18 @@
+"""The kernels of Phi-2, which turns a part of each head."""
+
+import torch
+
+from analysis.surveys.records import Experiment, Result
+from book.studies.rotary_bias.checkpoints import survey_models
+
+MODELS = ("phi-2",)
+"""Folders in the hub's layout."""
+
+
+def compute(device: torch.device) -> Result:
+    """Survey each model, weights only."""
+    return survey_models(MODELS)
+
+
+EXPERIMENT = Experiment("The kernels of Phi-2, which turns a part of each head", compute, data=MODELS,
+                        minutes=3.0, awaits="the weights of Phi-2")

@@ -1,0 +1,104 @@
+"""How much of neox-mini's attention each of the four parts explains, counted from 0 and from the mean input."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from analysis.core.positions import Rotary
+from analysis.maps.attribution import attribute_divergence
+from analysis.models import attention_hooks
+from analysis.transformer.attention import mask_future
+from analysis.transformer.rotary import rotate
+from book.publish import Numbers
+
+PARTS = ("content", "semi_bias", "query_side", "kernel")
+COUNTED = ("bias", "mean")
+
+
+@dataclass
+class SplitRows:
+    """Attention as it is, which adds up the shares of the parts by what they are counted from, and keeps maps."""
+
+    biases: Mapping[str, Sequence[tuple[Tensor, Tensor]]]
+    rotary: Rotary
+    shares: dict[tuple[str, int], Float[Tensor, "part head"]] = field(default_factory=dict)
+    rows: int = 0
+    gap: float = 0.0
+    maps: dict[int, Float[Tensor, "part head query key"]] = field(default_factory=dict)
+
+    def __call__(self, layer, query, key, value, *, scale, causal=False, lengths=None):
+        """Attend, and count."""
+        visible = torch.ones(query.shape[-2], query.shape[-2], dtype=torch.bool, device=query.device).tril()
+        for counted, biases in self.biases.items():
+            parts = self._split(query.double(), key.double(), biases[layer], scale)
+            split = attribute_divergence(parts, visible)
+            self.gap = max(self.gap, split.gap)
+            before = self.shares.get((counted, layer), 0)
+            self.shares[counted, layer] = before + split.parts[..., 1:].sum((1, -1))  # row 0 sees one key
+            if counted == "mean":
+                self.maps.setdefault(layer, parts[:, 0])
+        if layer == 0:
+            self.rows += query.shape[0] * (query.shape[-2] - 1)
+        return mask_future(scale * query @ key.mT).softmax(-1) @ value
+
+    def _split(self, query: Tensor, key: Tensor, biases: tuple[Tensor, Tensor], scale: float) -> Tensor:
+        turned = [rotate(bias.to(query)[:, None].expand(-1, query.shape[-2], -1), self.rotary) for bias in biases]
+        bare_query, bare_key = query - turned[0], key - turned[1]
+        kernel = (turned[0] @ turned[1].mT)[None].expand(*query.shape[:-1], -1)
+        return scale * torch.stack([bare_query @ bare_key.mT, turned[0] @ bare_key.mT, bare_query @ turned[1].mT,
+                                    kernel])
+
+
+@dataclass(frozen=True)
+class Shares(Numbers):
+    """Mean shares of the parts in nats per row, by what they are counted from; and maps of one head on one text.
+
+    The numbers are shares of the whole divergence, of both layers' heads together.
+    """
+
+    prefix = "rb"
+
+    shares: Mapping[str, Float[np.ndarray, "layer head part"]]
+    maps: Float[np.ndarray, "part query key"]
+    map_head: str
+    tokens: tuple[str, ...]
+    share_gap: float
+    kernel_share_bias: float
+    kernel_share_mean: float
+    content_share_bias: float
+    content_share_mean: float
+    query_share_bias: float
+    query_share_mean: float
+    semi_share_bias: float
+    semi_share_mean: float
+    kernel_share_last: float  # with the mean input, in the last layer
+
+
+@torch.no_grad()
+def measure_shares(model: nn.Module, tokenizer, texts: Sequence[str], trace: Mapping[str, np.ndarray], *,
+                   rotary: Rotary, head: tuple[int, int], tokens: int = 48, shown: int = 24) -> Shares:
+    """Split the attention of every head on the texts, cut after so many tokens."""
+    biases = {kind: [(torch.from_numpy(trace[f"query_{kind}"][-1, i]), torch.from_numpy(trace[f"key_{kind}"][-1, i]))
+                     for i in range(trace["query_bias"].shape[1])] for kind in COUNTED}
+    split = SplitRows(biases, rotary)
+    texts_ids = [tokenizer(text, truncation=True, max_length=tokens)["input_ids"] for text in texts]
+    with attention_hooks.with_attention(model, split):
+        for ids in texts_ids:
+            model(input_ids=torch.tensor([ids], device=model.device), use_cache=False)
+    layers = range(len(biases["bias"]))
+    shares = {kind: torch.stack([split.shares[kind, i].mT / split.rows for i in layers]).cpu().numpy()
+              for kind in COUNTED}
+    whole = {kind: values.sum((0, 1)) / values.sum() for kind, values in shares.items()}
+    names = tuple(tokenizer.decode([i]).replace("\n", "\\n") for i in texts_ids[0][:shown])
+    last = shares["mean"][-1].sum(0)
+    return Shares(
+        shares, split.maps[head[0]][:, head[1], :shown, :shown].cpu().numpy(), f"{head[0]}.{head[1]}", names, split.gap,
+        kernel_share_bias=float(whole["bias"][3]), kernel_share_mean=float(whole["mean"][3]),
+        content_share_bias=float(whole["bias"][0]), content_share_mean=float(whole["mean"][0]),
+        query_share_bias=float(whole["bias"][2]), query_share_mean=float(whole["mean"][2]),
+        semi_share_bias=float(whole["bias"][1]), semi_share_mean=float(whole["mean"][1]),
+        kernel_share_last=float(last[3] / last.sum()))

@@ -1,0 +1,167 @@
+"""Rotary scores in four parts: the parts sum to the modules of transformers, and only one piece of b_K cancels."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.core.positions import Rotary
+from analysis.core.weights import AttentionWeights
+from analysis.decomposition.bilinear_form import homogeneous, move_origin
+from analysis.decomposition.rotary_border import change_gauge, rotary_border
+from analysis.decomposition.rotary_kernel import distance_kernel, pair_channels, unpair_channels
+from analysis.decomposition.rotary_terms import PARTS, drop_cancelling_bias, rotary_terms, split_channels, stack_parts
+from analysis.maps.attribution import attribute_divergence
+from analysis.models.key_bias import CASES, key_bias_effect
+from analysis.models.rotary_modules import rotary_module_scores
+from analysis.transformer.attention import mask_future, softmax
+from analysis.transformer.positional_encodings import rotary_scores
+from analysis.transformer.rotary_scaling import rotary_frequencies
+
+HEADS, CHANNEL, POSITIONS = 4, 16, 9
+MODEL = HEADS * CHANNEL
+
+
+def draw(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.fixture
+def layer() -> AttentionWeights:
+    shapes = [(HEADS, MODEL, CHANNEL)] * 3 + [(HEADS, CHANNEL, MODEL)] + [(HEADS, CHANNEL)] * 3 + [(MODEL,)]
+    return AttentionWeights(*(draw(*shape, seed=seed) / MODEL**0.25 for seed, shape in enumerate(shapes)))
+
+
+@pytest.fixture
+def x() -> Float[Tensor, "batch position model"]:
+    return draw(2, POSITIONS, MODEL, seed=10)
+
+
+def turn(coordinates: int, pairing: str = "halves", factor: float = 1.0) -> Rotary:
+    return Rotary(rotary_frequencies(coordinates), CHANNEL, pairing, attention_factor=factor)
+
+
+@pytest.mark.parametrize(("family", "coordinates", "factor"), [
+    ("gpt_neox", 4, 1.0), ("gpt_neox", 16, 1.0), ("phi", 8, 1.0), ("qwen2", 16, 1.0), ("qwen2", 16, 1.1)])
+def test_four_parts_sum_to_the_scores_of_the_modules(family, coordinates, factor, layer, x):
+    rotary = turn(coordinates, factor=factor)
+    scores = rotary_module_scores(family, layer, rotary, x)
+    assert (rotary_terms(x, layer, rotary).sum() - scores).abs().max() < 1e-12
+    border = rotary_border(layer, rotary)
+    extended = homogeneous(x)
+    for i, j in ((0, 0), (3, 5), (8, 1)):
+        by_border = torch.einsum("bm,hmn,bn->bh", extended[:, i], border.at(i - j), extended[:, j])
+        assert (by_border - scores[:, :, i, j]).abs().max() < 1e-12
+
+
+def test_grouped_keys_are_repeated_keys(layer, x):
+    grouped = replace(layer, **{name: getattr(layer, name)[::2].repeat_interleave(2, 0)
+                                for name in ("W_K", "b_K", "W_V", "b_V")})
+    scores = rotary_module_scores("qwen2", grouped, turn(16), x, groups=2)
+    assert (rotary_terms(x, grouped, turn(16)).sum() - scores).abs().max() < 1e-12
+
+
+def test_the_full_rotation_is_that_of_the_chapter_on_patterns(layer, x):
+    assert torch.allclose(rotary_terms(x, layer, turn(16)).sum(), rotary_scores(x, layer), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("pairing", ["halves", "neighbours"])
+@pytest.mark.parametrize("coordinates", [4, 16])
+def test_the_kernel_is_a_sum_of_cosines_of_distance(pairing, coordinates, layer, x):
+    rotary = turn(coordinates, pairing, 1.2)
+    terms, place = rotary_terms(x, layer, rotary), torch.arange(POSITIONS)
+    kernel = distance_kernel(layer.b_Q, layer.b_K, rotary)
+    distance = (place[:, None] - place).double().flatten()
+    assert torch.allclose(kernel.at(distance).view(terms.kernel[0].shape), terms.kernel[0], rtol=0, atol=1e-13)
+    step = 1e-6
+    ends = kernel.at(torch.tensor([3 - step, 3 + step], dtype=torch.float64))
+    assert torch.allclose(kernel.slope(3.0), (ends[:, 1] - ends[:, 0]) / (2 * step), atol=1e-8)
+    best = kernel.preferred()
+    assert (best >= 0).all()
+    assert torch.allclose((kernel.frequencies * best + kernel.phase).cos(), torch.ones_like(best))
+
+
+def test_equal_biases_prefer_distance_nought(layer):
+    kernel = distance_kernel(layer.b_Q, layer.b_Q, turn(16))
+    assert kernel.phase.abs().max() < 1e-12
+    assert (kernel.at(torch.arange(500.0, dtype=torch.float64)).argmax(1) == 0).all()
+
+
+def test_what_is_not_turned_cancels_and_nothing_else(layer, x):
+    rotary = turn(4)
+    before = softmax(mask_future(rotary_terms(x, layer, rotary).sum()))
+    without = softmax(mask_future(rotary_terms(x, drop_cancelling_bias(layer, rotary), rotary).sum()))
+    assert (before - without).abs().max() < 1e-14
+    turned, rest = split_channels(layer.b_K, rotary)
+    assert torch.equal(turned + rest, layer.b_K)
+    only_rest = softmax(mask_future(rotary_terms(x, replace(layer, b_K=rest), rotary).sum()))
+    assert (before - only_rest).abs().max() > 0.01
+
+
+def test_shares_give_the_cancelling_bias_nothing(layer, x):
+    rotary = turn(4)
+    visible = torch.ones(POSITIONS, POSITIONS, dtype=torch.bool).tril()
+    stack = stack_parts(rotary_terms(x, layer, rotary))
+    rest = rotary_terms(x, replace(layer, b_K=split_channels(layer.b_K, rotary)[1]), rotary)
+    cancelling = (rest.query_side + rest.kernel).expand_as(stack[0])
+    parts = torch.cat([stack, cancelling[None], -cancelling[None]])
+    split = attribute_divergence(parts, visible)
+    assert split.parts[4].abs().max() < 1e-12
+    assert split.parts[PARTS.index("query_side")].abs().max() > 0.01
+    assert split.gap < 1e-12
+
+
+def test_models_without_biases_have_four_parts_about_an_origin(layer, x):
+    bare = replace(layer, b_Q=0 * layer.b_Q, b_K=0 * layer.b_K)
+    origin, rotary = x.mean((0, 1)), turn(16)
+    terms = rotary_terms(x - origin, move_origin(bare, origin), rotary)
+    assert torch.allclose(terms.sum(), rotary_terms(x, bare, rotary).content, rtol=0, atol=1e-12)
+    assert terms.kernel.abs().max() > 0.01
+
+
+@pytest.mark.parametrize("pairing", ["halves", "neighbours"])
+def test_a_gauge_changes_weights_and_no_score(pairing, layer, x):
+    rotary = turn(4, pairing)
+    factors = torch.complex(draw(HEADS, 2, seed=20), draw(HEADS, 2, seed=21))
+    other = change_gauge(layer, rotary, factors, draw(HEADS, 12, 12, seed=22))
+    assert (other.b_Q - layer.b_Q).abs().max() > 0.1
+    assert torch.allclose(stack_parts(rotary_terms(x, other, rotary)), stack_parts(rotary_terms(x, layer, rotary)),
+                          atol=1e-10)
+    mixed = replace(layer, W_Q=layer.W_Q.flip(-1), W_K=layer.W_K.flip(-1), b_Q=layer.b_Q.flip(-1),
+                    b_K=layer.b_K.flip(-1))  # a permutation, which does not commute with the rotation
+    assert (rotary_terms(x, mixed, rotary).sum() - rotary_terms(x, layer, rotary).sum()).abs().max() > 0.1
+
+
+def test_pairs_are_written_back(layer):
+    for pairing in ("halves", "neighbours"):
+        rotary = turn(4, pairing)
+        assert torch.equal(unpair_channels(pair_channels(layer.b_Q, rotary), rotary),
+                           split_channels(layer.b_Q, rotary)[0])
+
+
+def test_where_the_key_bias_cancels_in_the_modules_of_transformers():
+    changes = {case: key_bias_effect(case) for case in CASES}
+    free = {"gpt2", "bloom", "gpt_neox, rest", "qwen2, no rotation"}
+    for case, (change, single) in changes.items():
+        if case in free:
+            assert change < (1e-6 if single else 1e-12), case
+        else:
+            assert change > 1e-4, case
+
+
+def test_what_does_not_fit_is_refused(layer, x):
+    narrow = Rotary(rotary_frequencies(4), 8)
+    for call in (lambda: rotary_terms(x, layer, narrow), lambda: rotary_border(layer, narrow),
+                 lambda: split_channels(layer.b_K, narrow), lambda: distance_kernel(layer.b_Q, layer.b_K, narrow)):
+        with pytest.raises(ValueError, match="rotary must turn heads of width 16"):
+            call()
+    with pytest.raises(ValueError, match="factors must be complex"):
+        change_gauge(layer, turn(16), torch.ones(HEADS, 8))
+    with pytest.raises(ValueError, match="factors must not be 0"):
+        change_gauge(layer, turn(16), torch.zeros(HEADS, 8, dtype=torch.complex128))
+    with pytest.raises(ValueError, match="family must be one of"):
+        rotary_module_scores("gpt2", layer, turn(16), x)
+    with pytest.raises(ValueError, match="case must be one of"):
+        key_bias_effect("gpt5")

@@ -1,0 +1,187 @@
+"""The table of families: options are honoured or refused, sizes are checked, a new family is one entry."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from analysis.models import configuration, extraction, memory, parameters, pretrained
+from analysis.models.checkpoints import find
+from analysis.models.configuration import BERT as BERT_FAMILY
+from analysis.models.configuration import read_config
+from analysis.transformer.attention import attend, compute_scores, softmax
+from analysis.transformer.layernorm import layer_norm
+from tests.analysis.tiny import BERT, GPT2, write_model
+
+
+def change(folder, **settings):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    return find("tiny", folder=folder)
+
+
+def run(model):
+    ids = torch.randint(0, 31, (2, 9), generator=torch.Generator().manual_seed(0))
+    return model(ids, output_attentions=True, output_hidden_states=True)
+
+
+@pytest.mark.parametrize("options", [
+    {"scale_attn_by_inverse_layer_idx": True}, {"scale_attn_weights": False},
+    {"scale_attn_by_inverse_layer_idx": True, "scale_attn_weights": False}, {"reorder_and_upcast_attn": True},
+    {"layer_norm_epsilon": 0.1}, {"n_inner": 7, "activation_function": "relu"}])
+def test_options_of_gpt2_that_change_the_mathematics_are_honoured(tmp_path, options):
+    checkpoint = find("tiny", folder=write_model(tmp_path / "tiny", GPT2 | options))
+    model = pretrained.load(checkpoint, dtype=torch.float64)
+    result = run(model)
+    for layer, attention in enumerate(result.attentions):
+        weights = parameters.attention_layer(checkpoint, layer, torch.float64)
+        norm = parameters.layer_norm(checkpoint, "attention", layer, torch.float64)
+        x = layer_norm(result.hidden_states[layer], norm)
+        torch.testing.assert_close(attend(x, weights, causal=True).attention, attention, rtol=0, atol=1e-12)
+        live = extraction.attention_layer(model, layer)
+        assert all(torch.equal(getattr(live, name), tensor) for name, tensor in vars(weights).items())
+        torch.testing.assert_close(extraction.attention_inputs(model, result.hidden_states)[layer], x)
+    assert parameters.mlp(checkpoint, 0).W_in.shape == (12, options.get("n_inner", 48))
+    raw = model.h[1].attn.c_attn.bias[:12].reshape(3, 4)
+    assert torch.equal(extraction.query_biases(model)[1], raw)  # what is added to queries carries no factor
+
+
+@pytest.mark.parametrize(("config", "option", "value"), [
+    (BERT, "is_decoder", True), (BERT, "position_embedding_type", "relative_key_query"),
+    (BERT, "add_cross_attention", True), (BERT, "is_causal", True), (GPT2, "add_cross_attention", True),
+    (GPT2, "is_causal", False), (GPT2, "pruned_heads", {"0": [1]}), (GPT2, "sliding_window", 4),
+    (GPT2, "quantization_config", {"quant_method": "gptq"}), (BERT, "is_encoder_decoder", True)])
+def test_options_that_are_not_honoured_are_refused_by_name(tmp_path, config, option, value):
+    folder = write_model(tmp_path / "tiny", config)
+    checkpoint = change(folder, **{option: value})
+    for read in (parameters.config, lambda c: parameters.attention_layer(c, 0), pretrained.load,
+                 lambda c: pretrained.load(c, control_seed=0)):
+        with pytest.raises(ValueError, match=f"has {option} = .*changes what a layer computes"):
+            read(checkpoint)
+
+
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal",
+                                 "_experts_implementation_internal", "experts_implementation"])
+@pytest.mark.parametrize("seed", [None, 0])
+def test_a_folder_does_not_choose_the_attention(tmp_path, monkeypatch, key, seed):
+    """A hub kernel named by config.json would be fetched and run; nothing is ever asked for."""
+    from transformers.integrations import hub_kernels
+
+    def refuse(*_, **__):
+        raise AssertionError("a kernel was asked for")
+
+    monkeypatch.setattr(hub_kernels, "lazy_load_kernel", refuse)
+    monkeypatch.setattr("transformers.modeling_utils.lazy_import_flash_attention", refuse)
+    checkpoint = change(write_model(tmp_path / "tiny"), **{key: "evil/kernel"})
+    for attention in ("eager", "sdpa"):
+        model = pretrained.load(checkpoint, control_seed=seed, attention=attention)
+        assert model.config._attn_implementation == attention
+    with pytest.raises(ValueError, match="attention must be one of eager, sdpa, got 'evil/kernel'"):
+        pretrained.load(checkpoint, attention="evil/kernel")
+
+
+def test_an_adapter_is_refused(tmp_path):
+    folder = write_model(tmp_path / "tiny")
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "evil/model"}')
+    with pytest.raises(ValueError, match="adapter of another model"):
+        pretrained.load(find("tiny", folder=folder))
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"n_layer": "2"}, "n_layer as a positive whole number, got '2'"),
+    ({"n_layer": True}, "n_layer as a positive whole number, got True"), ({"n_layer": 0}, "got 0"),
+    ({"n_head": 2.0}, "n_head .* got 2.0"), ({"vocab_size": -1}, "vocab_size"), ({"n_positions": "16"}, "n_positions"),
+    ({"n_inner": "48"}, "n_inner"), ({"n_inner": 0}, "n_inner"),
+    ({"layer_norm_epsilon": "1e-5"}, "layer_norm_epsilon as a finite number, not negative, got '1e-5'"),
+    ({"layer_norm_epsilon": float("nan")}, "layer_norm_epsilon"), ({"layer_norm_epsilon": -1}, "layer_norm_epsilon"),
+    ({"initializer_range": [0.02]}, "initializer_range"), ({"activation_function": 3}, "must name activation_function"),
+    ({"scale_attn_weights": "no"}, "scale_attn_weights as true or false, got 'no'"),
+    ({"scale_attn_by_inverse_layer_idx": 1}, "as true or false, got 1"),
+    ({"n_layer": 100_000}, r"lacks 99998 .*|lacks \d+ tensors of the whole model of 100000 layers"),
+    ({"n_embd": 12, "vocab_size": 30}, r"'wte.weight' of tiny must be \(30, 12\) .* got \(31, 12\)"),
+    ({"n_positions": 17}, r"'wpe.weight'"), ({"n_inner": 47}, "c_fc"),
+])
+def test_sizes_that_are_none_or_not_those_of_the_files_are_refused_before_anything_is_built(tmp_path, monkeypatch,
+                                                                                         settings, message):
+    def build(*_, **__):
+        raise AssertionError("a model was built")
+
+    checkpoint = change(write_model(tmp_path / "tiny"), **settings)
+    monkeypatch.setattr("transformers.AutoModel.from_pretrained", build)
+    monkeypatch.setattr("transformers.AutoModel.from_config", build)
+    with pytest.raises((ValueError, LookupError), match=message):
+        pretrained.load(checkpoint)
+    if not settings.keys() & {"n_positions", "n_inner", "vocab_size"}:
+        with pytest.raises((ValueError, LookupError), match=message):
+            pretrained.load(checkpoint, control_seed=0)
+
+
+def test_a_model_that_does_not_fit_is_refused_with_the_memory_needed_and_there(tmp_path, monkeypatch):
+    checkpoint = change(write_model(tmp_path / "tiny"), n_layer=100_000, n_embd=12_288, n_head=96)
+    with pytest.raises(MemoryError, match=r"tiny with 100000 layers of width 12288.* needs 724,\d\d\d\.\d GB of "
+                                          r"memory, on cpu there are \d[\d,.]* GB"):
+        pretrained.load(checkpoint, control_seed=0)
+    with pytest.raises(MemoryError, match="attention layer of width 1200000 needs"):
+        parameters.random_attention_layer(replace(parameters.config(checkpoint), model=1_200_000))
+    monkeypatch.setattr(memory, "available_memory", lambda device: None)  # a system that does not say
+    memory.check_memory(10**18, "anything")
+
+
+def test_the_memory_of_a_container_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "GROUPS", tmp_path)
+    assert memory.available_memory() > 0
+    (tmp_path / "memory.max").write_text("5000\n")
+    (tmp_path / "memory.current").write_text("2000\n")
+    assert memory.available_memory() == 3000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.available_memory() > 3000
+
+
+@pytest.mark.parametrize("config", [GPT2, BERT])
+def test_the_number_of_parameters_is_the_librarys(tmp_path, config):
+    checkpoint = find("tiny", folder=write_model(tmp_path / "tiny", config))
+    model = pretrained.load(checkpoint)
+    built = sum(p.numel() for name, p in model.named_parameters() if "pooler" not in name)
+    assert parameters.config(checkpoint).parameters == built
+    for name, tensor in load_file(checkpoint.folder / "model.safetensors").items():
+        read = extraction.config_of(model).layer_shapes(0) | extraction.config_of(model).input_shapes()
+        assert name not in read or tuple(tensor.shape) == read[name]
+
+
+@pytest.mark.parametrize("config", [GPT2, BERT])
+def test_what_the_first_layer_reads_is_made_of_the_embeddings(tmp_path, config):
+    model = pretrained.load(find("tiny", folder=write_model(tmp_path / "tiny", config)), dtype=torch.float64)
+    ids = torch.arange(9)
+    tokens, positions, norm = extraction.embed(model, ids)
+    states = model(ids[None], output_hidden_states=True).hidden_states
+    torch.testing.assert_close(layer_norm(tokens + positions, norm), extraction.attention_inputs(model, states)[0][0])
+
+
+def test_a_family_more_is_one_entry(tmp_path, monkeypatch):
+    """RoBERTa: BERT's names after another prefix. Whatever reads, reads it."""
+    entry = replace(BERT_FAMILY, name="roberta", model_types=("roberta",), prefixes=("", "roberta."))
+    monkeypatch.setattr(configuration, "FAMILIES", (*configuration.FAMILIES, entry))
+    from transformers import RobertaConfig, RobertaForMaskedLM
+    settings = {**BERT, "model_type": "roberta", "max_position_embeddings": 20, "pad_token_id": 1}
+    torch.manual_seed(0)
+    whole = RobertaForMaskedLM._from_config(RobertaConfig(**settings), attn_implementation="eager").double().eval()
+    whole.save_pretrained(tmp_path)
+    checkpoint = change(tmp_path, position_embedding_type="absolute")
+    assert not parameters.config(checkpoint).causal
+    assert parameters.tokens(checkpoint).shape == (31, 12)
+    model = pretrained.load(checkpoint, dtype=torch.float64)
+    result = run(model)
+    for layer, attention in enumerate(result.attentions):
+        for weights in (parameters.attention_layer(checkpoint, layer, torch.float64),
+                        extraction.attention_layer(whole, layer)):
+            ours = softmax(compute_scores(result.hidden_states[layer], weights))
+            torch.testing.assert_close(ours, attention, rtol=0, atol=1e-6)
+
+
+def test_the_table_reads_no_list_and_no_unknown_family():
+    with pytest.raises(ValueError, match="must hold a JSON object, got list"):
+        read_config([])
+    with pytest.raises(ValueError, match=r"family \['gpt2'\]; these are read: gpt2, bert"):
+        read_config({"model_type": ["gpt2"]})

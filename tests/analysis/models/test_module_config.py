@@ -1,0 +1,143 @@
+"""What of a folder's config.json, tokenizer and classes reaches the library, and what is refused in a sentence."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from analysis.models import pretrained
+from analysis.models.checkpoints import find
+from analysis.models.configuration import read_config
+from analysis.models.module_config import class_names, module_config
+from tests.analysis.tiny import BERT, GPT2, write_model
+
+
+def write_config(folder, **settings):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    return find("tiny", folder=folder)
+
+
+@pytest.fixture(params=[GPT2, BERT], ids=["gpt2", "bert"])
+def folder(request, tmp_path):
+    return write_model(tmp_path / "tiny", request.param)
+
+
+NO_MATHEMATICS = ("hidden_dropout_prob", "attn_pdrop", "resid_pdrop", "attention_probs_dropout_prob", "use_cache",
+                  "bos_token_id", "eos_token_id", "layer_types", "rope_parameters", "per_layer_config", "dtype",
+                  "architectures", "chunk_size_feed_forward", "problem_type", "use_return_dict", "sub_configs",
+                  "summary_type", "transformers_version", "output_attentions", "return_dict", "_name_or_path")
+
+
+@pytest.mark.parametrize("value", [None, "x", [], {}, -1, True])
+def test_what_does_not_change_the_mathematics_does_not_reach_the_library(folder, value):
+    """Each of these made the library end in a traceback for some of the values, or build another model."""
+    model = pretrained.load(write_config(folder))
+    changed = pretrained.load(write_config(folder, **dict.fromkeys(NO_MATHEMATICS, value)))
+    ids = torch.arange(9)[None]
+    assert torch.equal(changed(ids).last_hidden_state, model(ids).last_hidden_state)
+
+
+def test_null_is_what_a_config_may_leave_out(folder):
+    without = json.loads((folder / "config.json").read_text())
+    optional = {"gpt2": ("layer_norm_epsilon", "n_inner", "initializer_range"),
+                "bert": ("layer_norm_eps", "type_vocab_size", "initializer_range")}[without["model_type"]]
+    model = pretrained.load(write_config(folder, **dict.fromkeys(optional)))
+    (folder / "config.json").write_text(json.dumps({key: without[key] for key in without if key not in optional}))
+    assert model.config.to_dict() == pretrained.load(find("tiny", folder=folder)).config.to_dict()
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"pad_token_id": 31}, r"pad_token_id as a token, 0..30, or null, got 31"), ({"pad_token_id": "0"}, "got '0'"),
+    ({"pad_token_id": True}, "got True"), ({"tie_word_embeddings": None}, "as true or false, got None"),
+    ({"id2label": {}}, "id2label as an object"), ({"id2label": [1]}, "id2label as an object"),
+    ({"id2label": {"0": "a", "2": "b"}}, "id2label as an object"), ({"id2label": {"0": 5}}, "id2label as an object"),
+    ({"id2label": {"0": "\x1b[2J"}}, "printable letters"), ({"id2label": {"0": "a", "1": "a"}}, "only 1 of the names"),
+    ({"id2label": {"0": "a"}, "num_labels": 3}, "num_labels as 3, and names 1"), ({"num_labels": 0}, "got 0"),
+    ({"num_labels": 10**30}, "at most 100000")])
+def test_values_of_another_kind_are_refused_in_a_sentence(folder, settings, message):
+    checkpoint = write_config(folder, **settings)
+    for seed in (None, 0):
+        with pytest.raises(ValueError, match=r"config\.json (must give|gives|names) .*" + message):
+            pretrained.load(checkpoint, control_seed=seed)
+
+
+def test_an_activation_that_the_library_lacks_is_refused(folder):
+    key = "hidden_act" if (folder / "config.json").read_text().count("bert") else "activation_function"
+    with pytest.raises(ValueError, match=f"must name in {key} an activation that transformers has, got 'x'"):
+        pretrained.load(write_config(folder, **{key: "x"}))
+
+
+def test_the_options_that_matter_reach_the_library():
+    settings = GPT2 | {"n_inner": 7, "activation_function": "relu", "layer_norm_epsilon": 0.1, "pad_token_id": 3,
+                       "scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True, "initializer_range": 0.5,
+                       "tie_word_embeddings": False, "id2label": {"1": "b", "0": "a"}}
+    made = module_config(read_config(settings), settings)
+    assert {key: getattr(made, key) for key in settings if key not in ("id2label", "bos_token_id", "eos_token_id")} == {
+        key: settings[key] for key in settings if key not in ("id2label", "bos_token_id", "eos_token_id")}
+    assert (made.id2label, made.label2id, made.num_labels) == ({0: "a", 1: "b"}, {"a": 0, "b": 1}, 2)
+    assert class_names({}) == ["LABEL_0", "LABEL_1"]
+
+
+def test_a_head_that_does_not_fit_its_classes_is_refused(tmp_path):
+    from transformers import BertConfig, BertForSequenceClassification
+    BertForSequenceClassification(BertConfig(**BERT, num_labels=3)).save_pretrained(tmp_path)
+    assert pretrained.load(write_config(tmp_path, id2label={"0": "a", "1": "b", "2": "c"}), task="classifier")
+    with pytest.raises(ValueError, match=r"'classifier.weight' of tiny must be \(2, 12\) .* got \(3, 12\)"):
+        pretrained.load(write_config(tmp_path, id2label={"0": "a", "1": "b"}), task="classifier")
+
+
+def test_quantized_tensors_are_refused_wherever_they_are(folder, tmp_path):
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    for name in [name for name in tensors if name.endswith("weight") and tensors[name].ndim == 2][:3]:
+        save_file(tensors | {name: tensors[name].to(torch.int8)}, file, metadata={"format": "pt"})
+        if "pooler" not in name:
+            with pytest.raises(ValueError, match=f"'{name}' of .* must be of one of F64, F32, F16, BF16, got I8"):
+                pretrained.load(find("tiny", folder=folder))
+    buffers = {"embeddings.position_ids": torch.arange(16), "h.0.attn.bias": torch.ones(1, 1, 16, 16).bool()}
+    save_file(tensors | buffers, file, metadata={"format": "pt"})
+    pretrained.load(find("tiny", folder=folder))  # of whole numbers, and no parameter
+
+
+@pytest.fixture
+def with_tokenizer(folder):
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+    words = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 30}, unk_token="[UNK]"))
+    PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]").save_pretrained(folder)
+    return folder
+
+
+def change(path, **settings):
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+WORDS = {"type": "WordLevel", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]"}
+
+
+@pytest.mark.parametrize(("name", "settings", "message"), [
+    ("tokenizer.json", {"model": WORDS | {"vocab": {"[UNK]": 0, "a": 31}}}, "up to 31, and the model has 31 rows"),
+    ("tokenizer.json", {"model": WORDS | {"vocab": {"a": 1}}}, "cannot be read: .*Missing"),
+    ("tokenizer.json", {"model": None}, "cannot be read"), ("tokenizer.json", {"added_tokens": 5}, "cannot be read"),
+    ("tokenizer_config.json", {"model_max_length": "x"}, "cannot be read"),
+    ("tokenizer_config.json", {"model_max_length": -5}, "cannot be read"),
+    ("tokenizer_config.json", {"unk_token": 5}, "cannot be read")])
+def test_a_tokenizer_that_cannot_be_used_is_refused(with_tokenizer, name, settings, message):
+    words = pretrained.tokenizer(find("tiny", folder=with_tokenizer))
+    assert words("b").input_ids == [30]
+    assert words.backend_tokenizer.truncation is None
+    change(with_tokenizer / name, **settings)
+    with pytest.raises(ValueError, match=f"the tokenizer in .*{message}"):
+        pretrained.tokenizer(find("tiny", folder=with_tokenizer))
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"])
+@pytest.mark.parametrize(("content", "message"), [
+    (b"", "is not JSON"), (b"null", "must hold a JSON object, got NoneType"), (b"[" * 100_000, "is not JSON"),
+    (b"\xff\xfe", "is not text in UTF-8")])
+def test_a_file_that_is_no_json_object_is_refused_by_name(with_tokenizer, name, content, message):
+    (with_tokenizer / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"{name} {message}"):
+        pretrained.tokenizer(find("tiny", folder=with_tokenizer))

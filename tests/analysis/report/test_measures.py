@@ -1,0 +1,134 @@
+"""What a report measures, against the functions of the chapters and against the model's own maps."""
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.core.attention_layer import AttentionLayer, Mask, Norm
+from analysis.core.positions import Alibi, Rotary
+from analysis.data import texts
+from analysis.decomposition.score_terms import score_terms
+from analysis.maps.attribution import attribute_divergence
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.families import from_checkpoint
+from analysis.report.measurement import splitter
+from analysis.report.notable_heads import notable_heads
+from analysis.report.observations import OF_HEADS, Observations, add_text, describe_map, split_scores, tokenise
+from analysis.report.parameters import measure_layer, position_curves
+from analysis.transformer.rotary import rotate
+
+
+@pytest.fixture(scope="module", params=["minilm", "gpt2-mini"])
+def seen(request):
+    """Return a model, one text, and what a report adds up for it."""
+    checkpoint = checkpoints.find(request.param)
+    model, layers = pretrained.load(checkpoint), from_checkpoint(checkpoint)
+    ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24)[0]
+    observed = Observations.empty(len(layers), layers[0].heads)
+    split, reason = splitter(layers)
+    assert not reason
+    add_text(observed, model, ids, split)
+    return model, ids, observed
+
+
+def test_entropy_is_that_of_the_models_own_maps(seen):
+    model, ids, observed = seen
+    maps = torch.stack(model(ids, output_attentions=True).attentions)[:, 0].double()
+    n = maps.shape[-1]
+    causal = bool((maps.triu(1) == 0).all())
+    visible = torch.arange(1, n + 1) if causal else torch.full((n,), n)
+    rows = torch.special.entr(maps).sum(-1)[..., visible > 1] / visible[visible > 1].log()
+    np.testing.assert_allclose(observed.mean("heads")[..., OF_HEADS.index("entropy")], rows.mean(-1), atol=1e-5)
+    np.testing.assert_allclose(observed.mean("heads")[..., OF_HEADS.index("previous")],
+                               maps.diagonal(-1, -2, -1).mean(-1), atol=1e-5)
+
+
+def test_parts_are_those_of_the_chapter_on_one_score(seen):
+    model, ids, observed = seen
+    states = model(ids, output_hidden_states=True).hidden_states
+    for layer, x in enumerate(extraction.attention_inputs(model, [state[0] for state in states])):
+        terms = score_terms(x.double(), extraction.attention_layer(model, layer).to(torch.float64))
+        n = ids.shape[-1]
+        visible = torch.ones(n, n, dtype=torch.bool)
+        visible = visible.tril() if model.config.model_type == "gpt2" else visible
+        parts = torch.stack([terms.content, terms.semi_bias[:, None].expand_as(terms.content)])
+        expected = attribute_divergence(parts, visible).parts.sum(-1).T
+        np.testing.assert_allclose(observed.parts[layer][:, :2], expected, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(observed.parts[layer][:, 2:], 0, atol=1e-9)
+
+
+def test_a_sink_whose_value_is_zero_moves_nothing():
+    attention = torch.tensor([[[0.9, 0.1], [0.9, 0.1]]])
+    numbers = dict(zip(OF_HEADS, describe_map(attention, torch.tensor([[0.0, 1.0]]), causal=False)[0].tolist()))
+    assert numbers["sink"] == pytest.approx(0.9)
+    assert numbers["sink with values"] == 0
+
+
+def layer(positions=None, bias=0.0, **options):
+    generator = torch.Generator().manual_seed(0)
+    W_Q, W_K, W_V = torch.randn(3, 2, 6, 4, generator=generator, dtype=torch.float64)
+    b_Q, b_K, b_V = torch.randn(3, 2, 4, generator=generator, dtype=torch.float64)
+    norm = Norm(torch.ones(6, dtype=torch.float64), torch.full((6,), bias, dtype=torch.float64), 1e-5)
+    positions = {} if positions is None else {"positions": positions}
+    return AttentionLayer(W_Q, W_K, W_V, torch.randn(2, 4, 6, generator=generator, dtype=torch.float64), b_Q, b_K, b_V,
+                          torch.zeros(6, dtype=torch.float64), 0.5, Mask(causal=True), norms=(norm,), **positions,
+                          **options)
+
+
+def test_the_norms_bias_is_carried_through_the_matrices():
+    plain, shifted = measure_layer(layer()), measure_layer(layer(bias=2.0))
+    np.testing.assert_array_equal(plain.biases, plain.effective)
+    weights = layer()
+    expected = weights.b_K + 2 * weights.W_K.sum(1)
+    np.testing.assert_allclose(shifted.effective[1], expected.norm(dim=-1))
+    np.testing.assert_allclose(shifted.biases, plain.biases)
+
+
+def test_the_kernel_is_what_the_score_of_the_two_biases_does_with_distance():
+    rotary = Rotary(torch.tensor([1.0, 0.1], dtype=torch.float64), 4)
+    weights = layer(rotary)
+    place = torch.ones(9, 1, dtype=torch.float64)
+    scores = 0.5 * (rotate(weights.b_Q[:, None] * place, rotary) @ rotate(weights.b_K[:, None] * place, rotary).mT)
+    expected = scores[:, -1].flip(-1)  # of the last query, by distance
+    np.testing.assert_allclose(measure_layer(weights, 9).kernel, expected - expected.mean(-1, keepdim=True), atol=1e-12)
+
+
+def test_alibi_is_a_line_and_learned_positions_have_no_kernel():
+    kernel = measure_layer(layer(Alibi(2)), 5).kernel
+    np.testing.assert_allclose(np.diff(kernel), np.broadcast_to([[-1 / 16], [-1 / 256]], (2, 4)))
+    assert measure_layer(layer()).kernel is None
+
+
+def test_a_shift_of_every_position_changes_no_curve_before_the_norm_takes_it():
+    rows = torch.randn(7, 6, generator=torch.Generator().manual_seed(1))
+    np.testing.assert_allclose(position_curves(layer(), rows), position_curves(layer(), rows + 3), atol=1e-5)
+    np.testing.assert_allclose(position_curves(layer(), rows).mean(-1), 0, atol=1e-12)
+
+
+def test_biases_that_are_turned_split_turned_scores():
+    generator = torch.Generator().manual_seed(2)
+    query, key, b_Q, b_K = torch.randn(4, 2, 5, 4, generator=generator, dtype=torch.float64)
+    parts = split_scores(query, key, b_Q, b_K, 0.3)
+    torch.testing.assert_close(parts.sum(0), 0.3 * query @ key.mT)
+
+
+def test_a_head_like_every_control_is_not_notable():
+    sink = {"sink": np.array([[0.5, 0.4], [0.1, 0.1]])}
+    assert notable_heads(sink, [sink]) == []
+    found = notable_heads(sink, [{"sink": np.array([[0.45, 0.0], [0.0, 0.0]])}])
+    assert [(head.layer, head.head) for head in found] == [(0, 0)]
+
+
+def test_at_most_three_heads_for_one_reason_and_one_reason_a_head():
+    sink, next_to = np.arange(1.0, 9.0).reshape(2, 4) / 10, np.arange(1.0, 9.0).reshape(2, 4) / 20
+    found = notable_heads({"sink": sink, "next": next_to}, [])
+    assert [head.reason for head in found].count("sink") == 3
+    assert len({(head.layer, head.head) for head in found}) == len(found)
+
+
+def test_texts_that_are_too_short_are_left_out_or_refused():
+    tokenizer = pretrained.tokenizer(checkpoints.find("gpt2-mini"))
+    long = "Attention is a weighted mean of the values of all earlier positions, and nothing more than that."
+    assert len(tokenise(tokenizer, ["One.", long], 32)) == 1
+    with pytest.raises(ValueError, match="none of the 1 texts"):
+        tokenise(tokenizer, ["One."], 32)

@@ -1,0 +1,198 @@
+"""A report from the command line: the page, its numbers, other families, interruptions, refusals."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import analysis.cli
+from analysis.cli import build_parser
+from analysis.cli import report as command
+from analysis.models import checkpoints
+from analysis.report import controls, making, measurement
+from analysis.report.page import Section, render
+
+TEXTS = "\n\n".join(f"Text {number}: every row of an attention map sums to one, whatever the scores of the row are."
+                    for number in range(3))
+
+
+def run(*words: str) -> int:
+    """Run the command as ``python -m analysis report`` does."""
+    arguments = build_parser(analysis.cli, "analysis", "").parse_args(["report", *words])
+    return command.run(arguments)
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text(TEXTS)
+    return str(path)
+
+
+def written(folder) -> tuple[str, dict]:
+    return (folder / "index.html").read_text(), json.loads((folder / "report.json").read_text())
+
+
+def test_a_report_of_gpt2_mini(tmp_path, texts):
+    run("gpt2-mini", "--texts", texts, "--out", str(tmp_path / "out"))
+    page, numbers = written(tmp_path / "out")
+    assert not re.search(r'(?:src|href)="https?:', page), "asks for something outside of the page"
+    assert not re.search(r"<script[^>]+src|@import|url\((?!#)", page)
+    names = re.findall(r'\bid="([^"]+)"', page)
+    assert len(names) == len(set(names)), "has an id twice"
+    assert len(numbers["parameters"]) == 2
+    assert numbers["trained"]["texts"] == 3
+    assert set(numbers["controls"]) == {"random", "random, as large", "permuted"}
+    gates = np.array(numbers["trained"]["gates"]) / 3
+    np.testing.assert_allclose(gates.sum(-1), 1, atol=1e-4)
+    for title in ("Biases", "Preferred positions", "Parts of the score", "Gates", "Sinks", "Entropy",
+                  "Rows of the stream", "Heads worth a look"):
+        assert f">{title}</h2>" in page
+    assert sorted(p.name for p in (tmp_path / "out").iterdir() if not p.name.startswith(".")) == [
+        "index.html", "report.json"]
+    assert not list((tmp_path / "out").glob(".unfinished*"))
+
+
+def test_an_interrupted_report_goes_on_to_the_same_numbers(tmp_path, texts, monkeypatch):
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    run("gpt2-mini", "--texts", texts, "--out", str(whole))
+    real, calls = measurement.add_text, []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(measurement, "add_text", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run("gpt2-mini", "--texts", texts, "--out", str(parted))
+    assert not (parted / "index.html").exists()
+    calls.clear()
+
+    def counted(*args):
+        calls.append(1)
+        return real(*args)
+
+    monkeypatch.setattr(measurement, "add_text", counted)
+    run("gpt2-mini", "--texts", texts, "--out", str(parted))
+    assert len(calls) == 2, "reads a text again that it had read"
+    assert written(parted)[1] == written(whole)[1]
+
+
+FAMILIES = {
+    "qwen2": ("Qwen2Config", {"num_key_value_heads": 2}, "rotary"),
+    "gpt_neox": ("GPTNeoXConfig", {}, "rotary"),
+    "llama": ("LlamaConfig", {"num_key_value_heads": 2}, "rotary"),
+    "opt": ("OPTConfig", {"ffn_dim": 32, "word_embed_proj_dim": 32}, "learned"),
+}
+
+
+def save_random(folder, kind: str, **options) -> None:
+    """Write a random model as transformers does, with the tokenizer of gpt2-mini."""
+    import transformers
+    source = checkpoints.find("gpt2-mini").folder
+    tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+    config = getattr(transformers, kind)(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2,
+                                         num_attention_heads=4, intermediate_size=32, max_position_embeddings=64,
+                                         bos_token_id=0, eos_token_id=0, pad_token_id=0, **options)
+    torch.manual_seed(0)
+    model = transformers.AutoModel.from_config(config)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(parameter)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_report_of_a_random_model_of_another_family(family, tmp_path, texts):
+    kind, options, positions = FAMILIES[family]
+    save_random(tmp_path / family, kind, **options)
+    run(str(tmp_path / family), "--texts", texts, "--out", str(tmp_path / "out"))
+    page, numbers = written(tmp_path / "out")
+    assert numbers["about"]["Positions"].startswith(positions)
+    assert numbers["not_run"] == ""
+    assert numbers["trained"]["texts"] == 3
+    assert ("Preferred distances" in page) == (positions == "rotary")
+    if family in ("qwen2", "gpt_neox", "opt"):
+        parts = np.array(numbers["trained"]["parts"])
+        assert (np.abs(parts[..., :2]) > 0).any((0, 1)).all()
+        moves = np.abs(parts[..., 2:]).max()
+        assert moves > 1e-6 if positions == "rotary" else moves < 1e-6, "b_K cancels without rotary positions only"
+    else:
+        assert "neither queries nor keys have a bias" in numbers["not_split"]
+
+
+def test_a_model_of_images_is_read_and_not_run(tmp_path):
+    from transformers import ViTConfig, ViTModel
+    ViTModel(ViTConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=8,
+                       patch_size=4)).save_pretrained(tmp_path / "vit")
+    run(str(tmp_path / "vit"), "--out", str(tmp_path / "out"))
+    page, numbers = written(tmp_path / "out")
+    assert numbers["trained"] is None
+    assert numbers["not_run"]
+    assert "The model was not run" in page
+    assert len(numbers["parameters"]) == 2
+
+
+def test_parameters_alone_are_enough_where_only_they_are_there(tmp_path, texts):
+    save_random(tmp_path / "whole", "LlamaConfig")
+    from safetensors.torch import load_file, save_file
+    tensors = load_file(tmp_path / "whole" / "model.safetensors")
+    part = tmp_path / "part"
+    part.mkdir()
+    shutil.copy(tmp_path / "whole" / "config.json", part)
+    shutil.copy(tmp_path / "whole" / "tokenizer.json", part)
+    save_file({name: tensor for name, tensor in tensors.items() if "mlp" not in name}, part / "model.safetensors",
+              metadata={"format": "pt"})
+    run(str(part), "--texts", texts, "--out", str(tmp_path / "out"))
+    assert "lack" in written(tmp_path / "out")[1]["not_run"]
+
+
+def test_a_model_that_does_not_fit_is_read_layer_by_layer(tmp_path, texts, monkeypatch):
+    from analysis.models import memory
+    save_random(tmp_path / "llama", "LlamaConfig")
+    monkeypatch.setattr(memory, "available_memory", lambda device="cpu": 1000)
+    run(str(tmp_path / "llama"), "--texts", texts, "--out", str(tmp_path / "out"))
+    numbers = written(tmp_path / "out")[1]
+    assert "GB of memory" in numbers["not_run"]
+    assert len(numbers["parameters"]) == 2
+
+
+def test_nothing_stands_in_for_a_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
+    with pytest.raises(checkpoints.NotFound, match="stands in for it"):
+        run("bert", "--out", str(tmp_path / "out"))
+
+
+def test_a_foreign_folder_is_not_written_into(tmp_path, texts):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "index.html").write_text("a site")
+    with pytest.raises(OSError, match=r"index\.html"):
+        run("gpt2-mini", "--texts", texts, "--out", str(tmp_path / "out"))
+    assert (tmp_path / "out" / "index.html").read_text() == "a site"
+
+
+@pytest.mark.parametrize(("option", "value"), [("--seeds", "0"), ("--longest", "7")])
+def test_a_number_that_means_nothing_is_refused(option, value, tmp_path):
+    with pytest.raises(ValueError, match=option):
+        run("gpt2-mini", option, value, "--out", str(tmp_path / "out"))
+
+
+def test_names_from_outside_are_text():
+    page = render("<script>alert(1)</script>", "&", [Section("<b>", "x", rows=[{"<i>": "<u>"}])], '"><script>')
+    assert "<script>" not in page.split("</style>")[1]
+    assert "<u>" not in page
+
+
+def test_a_control_is_another_network_of_the_same_size():
+    model = making.load_text_model(checkpoints.find("gpt2-mini"))
+    fresh = controls.fresh_model(model, 0)
+    again = controls.fresh_model(model, 0)
+    assert torch.equal(fresh.wte.weight, again.wte.weight)
+    assert not torch.equal(fresh.wte.weight, model.wte.weight)
+    assert fresh.wte.weight.shape == model.wte.weight.shape

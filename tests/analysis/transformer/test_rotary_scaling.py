@@ -1,0 +1,72 @@
+"""Other frequencies against those that transformers computes."""
+
+import pytest
+import torch
+
+from analysis.core.positions import Rotary
+from analysis.transformer.rotary_scaling import (
+    change_base,
+    interpolate_positions,
+    ntk_aware,
+    rotary_frequencies,
+    yarn,
+)
+
+
+def library(kind: str, coordinates: int, length: int, **more):
+    from transformers import LlamaConfig
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+    parameters = {"rope_type": kind, "rope_theta": 10000.0, **more}
+    config = LlamaConfig(hidden_size=coordinates, num_attention_heads=1, max_position_embeddings=length,
+                         rope_parameters=parameters)
+    return ROPE_INIT_FUNCTIONS[kind](config, "cpu")
+
+
+@pytest.fixture(params=[16, 64])
+def rotary(request) -> Rotary:
+    return Rotary(rotary_frequencies(request.param), request.param)
+
+
+def test_interpolation_and_yarn_are_those_of_transformers(rotary):
+    frequencies, factor = library("linear", rotary.channel, 128, factor=4.0)
+    assert torch.allclose(interpolate_positions(rotary, 4.0).frequencies, frequencies.double(), rtol=1e-5)
+    assert factor == 1
+    frequencies, factor = library("yarn", rotary.channel, 512, factor=4.0, original_max_position_embeddings=128)
+    ours = yarn(rotary, 4.0, 128)
+    assert torch.allclose(ours.frequencies, frequencies.double(), rtol=1e-5)
+    assert ours.attention_factor == pytest.approx(factor)
+
+
+def test_the_base_of_ntk_is_that_of_transformers_at_a_length(rotary):
+    # "dynamic" is the same formula with factor s n / N - (s - 1), here 4 at 4 times the length
+    frequencies, _ = _dynamic(rotary.channel, 128, 4.0)
+    assert torch.allclose(ntk_aware(rotary, 4.0).frequencies, frequencies.double(), rtol=1e-5)
+    slow = ntk_aware(rotary, 4.0).frequencies / rotary.frequencies
+    assert slow[0] == 1
+    assert slow[-1].item() == pytest.approx(0.25)
+
+
+def _dynamic(coordinates: int, length: int, factor: float):
+    from transformers import LlamaConfig
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+    config = LlamaConfig(hidden_size=coordinates, num_attention_heads=1, max_position_embeddings=length,
+                         rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 1.0})
+    return ROPE_INIT_FUNCTIONS["dynamic"](config, "cpu", seq_len=int(factor * length))
+
+
+def test_another_base_is_that_base(rotary):
+    assert torch.equal(change_base(rotary, 500.0).frequencies, rotary_frequencies(rotary.coordinates, 500.0))
+
+
+def test_a_factor_of_one_changes_nothing(rotary):
+    for same in (interpolate_positions(rotary, 1.0), ntk_aware(rotary, 1.0), yarn(rotary, 1.0, 128)):
+        assert torch.allclose(same.frequencies, rotary.frequencies)
+        assert same.attention_factor == 1
+
+
+@pytest.mark.parametrize("call", [
+    lambda: rotary_frequencies(3), lambda: rotary_frequencies(4, 0.0),
+    lambda: interpolate_positions(Rotary(torch.ones(2), 4), 0.0), lambda: ntk_aware(Rotary(torch.ones(1), 4), 2.0)])
+def test_what_makes_no_sense_is_refused(call):
+    with pytest.raises(ValueError, match="must"):
+        call()

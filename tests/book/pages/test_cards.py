@@ -1,0 +1,39 @@
+"""The cards of the first page: one a document, with its source, its chapters, what held and what did not."""
+
+import re
+
+import pytest
+from pybtex.database import parse_file
+
+from book._ext import cards
+from book.publish import ledger
+
+
+def test_every_document_has_a_source_and_headlines():
+    entries = parse_file(str(cards.REFERENCES)).entries
+    assert list(ledger.SOURCES) == list(ledger.DOCUMENTS)
+    assert set(ledger.SOURCES.values()) <= set(entries)
+    counts = {letter: sum(bool(c.headline) for c in ledger.claims() if c.id[0] == letter) for letter in ledger.SOURCES}
+    assert set(counts.values()) == {2}
+
+
+def test_one_headline_of_each_document_held_and_one_did_not():
+    verdicts = ledger.collect(ledger.ROOT / "tests" / "recorded")
+    headlines = [claim.id for claim in ledger.claims() if claim.headline]
+    for letter in ledger.SOURCES:
+        held = {verdicts[claim].outcome == "reproduced" for claim in headlines if claim[0] == letter}
+        assert held == {True, False}, letter
+
+
+def test_names_and_years_have_no_braces():
+    for key in ledger.SOURCES.values():
+        entry = parse_file(str(cards.REFERENCES)).entries[key]
+        assert not re.search(r"[{}]", cards.authors(entry) + cards.year(entry))
+
+
+@pytest.mark.parametrize("letter", list(ledger.SOURCES))
+def test_the_built_page_has_a_card_with_the_counts(html, letter):
+    text = (html / "book" / "intro.html").read_text(encoding="utf-8")
+    card = re.search(rf'claims\.html\?document={letter}">(.*?)</a>', text, re.DOTALL)
+    verdicts = [v.outcome for v in ledger.collect(ledger.ROOT / "tests" / "recorded").values() if v.id[0] == letter]
+    assert card[1] == cards.counted(verdicts)

@@ -1,0 +1,132 @@
+"""The score mixer in a real browser, from a file: its weights against Python, the alias, its controls and links."""
+
+import numpy as np
+import pytest
+import torch
+from axe_playwright_python.base import AXE_SCRIPT
+
+from analysis.maps.locality import causal_attention
+from analysis.surveys import records
+from book.publish import experiments, record_script
+from book.studies.semi_bias import mixer
+from tests.book.pages import play_pages
+
+pytestmark = pytest.mark.browser
+RECORD = "semi-bias-mixer"
+
+
+@pytest.fixture(scope="module")
+def record():
+    return records.load(RECORD, experiments.FOLDER)
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory, record):
+    folder = tmp_path_factory.mktemp("mixer")
+    file = play_pages.write(folder, "mixer", mixer.mixtures(record).start())
+    (folder / "play" / f"{RECORD}.js").write_text(record_script.script(RECORD), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def fresh(browser, page_file):
+    tab = play_pages.Tab(browser, play_pages.PHONE)
+    yield tab.open(page_file)
+    tab.close()
+
+
+def slide(page, label, value):
+    move = "(range, x) => { range.value = x; range.dispatchEvent(new Event('input')); }"
+    page.get_by_label(label, exact=True).evaluate(move, value)
+
+
+def python(record, head, query, *, Tp=1.0, Tpp=1.0, width=1.0, sharpness=1.0):
+    sigma = record.array("sigma").astype(float)
+    shrink = sigma / np.sqrt(sigma**2 + (width * np.median(sigma)) ** 2)
+    left, right = (record.array(name)[head].astype(float) for name in ("left", "right"))
+    scores = Tpp * (left @ right.T) * shrink[:, None] * shrink + Tp * record.array("own")[head].astype(float) * shrink
+    return causal_attention(torch.from_numpy(sharpness * scores)[None])[0, query].numpy()
+
+
+@pytest.mark.parametrize(("head", "query", "mix"), [
+    (3, 700, {"Tp": 0}), (3, 700, {}), (0, 0, {}), (5, 1022, {"width": 0}), (11, 350, {"sharpness": 2, "Tpp": 0.5}),
+    (7, 512, {"width": 2.5, "Tp": 1.5})])
+def test_the_weights_are_those_of_python(fresh, record, head, query, mix):
+    fresh.get_by_label(f"Head {head}", exact=True).check(force=True)
+    labels = {"Tp": "T\u1d56, semi-bias", "Tpp": "T\u1d56\u1d56, pairs", "width": "Token width",
+              "sharpness": "Sharpness"}
+    for key, value in {"Tp": 1, **mix}.items():
+        slide(fresh, labels[key], value)
+    shown = fresh.evaluate(f"Array.from(document.querySelector('.play').scores({head}, {query}).weights)")
+    np.testing.assert_allclose(shown, python(record, head, query, **mix), rtol=1e-4, atol=1e-9)
+
+
+def state(page):
+    return page.eval_on_selector(".play", "e => ({...e.dataset})")
+
+
+def test_the_alias_appears_and_goes(fresh, record):
+    weights = python(record, 3, 700, Tp=0)
+    assert state(fresh)["alias"] == "true"
+    assert int(state(fresh)["far"]) == weights.argmax() < 700 - record["period"] / 2
+    assert "The far peak wins." in fresh.inner_text(".play-said")
+    slide(fresh, "T\u1d56, semi-bias", 1)
+    assert state(fresh)["alias"] == "false"
+    assert float(state(fresh)["mass"]) > 0.9
+    fresh.get_by_role("button", name="the alias").click()
+    assert state(fresh)["alias"] == "true"
+    assert fresh.get_by_label("T\u1d56, semi-bias").input_value() == "0"
+
+
+def test_without_the_mask_later_keys_get_weight(fresh):
+    sums = "(([i]) => { const w = document.querySelector('.play').scores(3, i).weights; return [w.slice(i + 1)" \
+           ".reduce((a, b) => a + b, 0), w.reduce((a, b) => a + b, 0)]; })"
+    assert fresh.evaluate(sums, [300])[0] == 0
+    fresh.get_by_label("only keys up to the query").uncheck()
+    later, every = fresh.evaluate(sums, [300])
+    assert later > 1e-3
+    assert every == pytest.approx(1)
+
+
+def test_the_keyboard_moves_slider_and_head(fresh):
+    fresh.get_by_label("Query", exact=True).focus()
+    fresh.keyboard.press("ArrowLeft")
+    assert fresh.inner_text(".play-said").startswith("Query 699 in head 3")
+    fresh.get_by_label("Head 3", exact=True).focus()
+    fresh.keyboard.press("ArrowRight")
+    assert fresh.inner_text(".play-said").startswith("Query 699 in head 4")
+
+
+def test_a_link_gives_the_state_back(browser, page_file, fresh):
+    slide(fresh, "Query", 321)
+    slide(fresh, "Sharpness", 0.5)
+    fresh.get_by_label("Head 9", exact=True).check(force=True)
+    address = fresh.locator(".play-link").evaluate("link => link.href")
+    tab = play_pages.Tab(browser)
+    page = tab.open(page_file, address[address.index("?"):])
+    assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
+    tab.open(page_file, "?mixer.head=99&mixer.query=-5&mixer.width=x&mixer.constructor=1")
+    assert page.inner_text(".play-said").startswith("Query 700 in head 3")
+    tab.close()
+
+
+def test_phone_paper_and_axe(fresh):
+    assert fresh.evaluate("document.scrollingElement.scrollWidth") <= play_pages.PHONE["width"]
+    for theme, paper, ink in (("light", "#fff", "#000"), ("dark", "#111", "#eee")):
+        fresh.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+        fresh.evaluate(f"Object.assign(document.body.style, {{background: '{paper}', color: '{ink}'}})")
+        fresh.evaluate(AXE_SCRIPT)
+        violations = fresh.evaluate("async () => (await axe.run(document, {preload: false})).violations")
+        assert not [(v["id"], v["nodes"][0]["html"][:120]) for v in violations]
+    fresh.emulate_media(media="print")
+    assert fresh.locator("figure > img").is_visible()
+    assert not fresh.locator(".play").is_visible()
+
+
+def test_the_stated_error_is_the_records(fresh, record):
+    assert f"{100 * record['total_variation']:.1f}\u00a0%" in fresh.text_content(".play")
+
+
+def test_an_array_of_another_kind_is_refused():
+    with pytest.raises(ValueError, match="own must be one of"):
+        record_script.packed(np.array(["a"]), "own")

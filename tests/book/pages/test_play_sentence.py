@@ -1,0 +1,324 @@
+"""The viewer of the first page in a real browser, from a file: its numbers against Python, its controls, its links."""
+
+import json
+from dataclasses import replace
+from urllib.parse import urlencode
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from axe_playwright_python.base import AXE_SCRIPT
+from matplotlib.colors import to_hex
+from transformers import GPTNeoXForCausalLM, PreTrainedTokenizerFast
+
+from analysis.decomposition.score_terms import score_terms, six_terms
+from analysis.models import checkpoints, parameters, pretrained
+from analysis.transformer.attention import compute_scores, project, softmax
+from analysis.transformer.layernorm import layer_norm
+from book._ext import viewers
+from book.publish import weights_script
+from book.studies import intro
+from tests.book.pages import play_pages
+
+pytestmark = pytest.mark.browser
+TOLERANCE = 1e-2  # nats, of scores from half-precision weights
+SENTENCES = (
+    intro.sentence.TEXT, "The function returns a list of the names.", "If x is None, a TypeError is raised.",
+    "for i in range(10):\n    print(i, i ** 2)", "It's what they've said: we'd rather not.", "a a a a a a a a",
+    "Gr\u00fc\u00dfe aus K\u00f6ln \U0001f600\u00a0!", "  two  blanks\tand a tab \n\n", "zyx 12345 3.14 __init__",
+    "The class attribute is looked up in the dictionary of the class, and then in those of its base classes.")
+RUN = """async ([text, off, name]) => {
+  const model = await Play.model(name || "gpt2-mini"), ids = model.tokenizer.encode(text);
+  const out = model.run(ids, new Set(off));
+  return { ids, heads: out.layers, next: Array.from(out.next(ids.length - 1)) };
+}"""
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sentence")
+    file = play_pages.write(folder, "sentence", intro.measure().start())
+    (folder / "below").mkdir()
+    play_pages.write(folder / "below", "sentence", intro.measure().start(), before=play_pages.SPACE)
+    for at in (folder, folder / "below"):
+        for name in viewers.MODELS:
+            (at / "play" / f"{name}.js").write_text(weights_script.script(name), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def opened(browser, page_file):
+    tab = play_pages.Tab(browser)
+    yield tab.open(page_file)
+    tab.close()
+
+
+@pytest.fixture
+def fresh(browser, page_file):
+    tab = play_pages.Tab(browser, play_pages.PHONE)
+    yield tab.open(page_file)
+    tab.close()
+
+
+class Reference:
+    """gpt2-mini in float64 by the package and transformers, with the same switches."""
+
+    def __init__(self):
+        self.checkpoint = checkpoints.find("gpt2-mini")
+        self.tokenizer = pretrained.tokenizer(self.checkpoint)
+        self.model = pretrained.load(self.checkpoint, task="lm", dtype=torch.float64)
+
+    def layer(self, n, off):
+        weights = parameters.attention_layer(self.checkpoint, n, torch.float64)
+        biases = {name: torch.zeros_like(getattr(weights, name)) for name in ("b_Q", "b_K", "b_V") if name in off}
+        return replace(weights, **biases), parameters.layer_norm(self.checkpoint, "attention", n, torch.float64)
+
+    @torch.no_grad()
+    def run(self, text, off):
+        inside = self.model.transformer
+        ids = self.tokenizer.encode(text)
+        e, p = inside.wte.weight[ids], inside.wpe.weight[:len(ids)] * ("positions" not in off)
+        stream, maps, terms = e + p, [], []
+        future = torch.ones(len(ids), len(ids)).triu(1).bool()
+        for n, block in enumerate(inside.h):
+            weights, ln = self.layer(n, off)
+            x = layer_norm(stream, ln)
+            scores = compute_scores(x, weights)
+            six = six_terms(e, p, weights, ln) if n == 0 else None
+            scores = scores - (six.p[:, None] if n == 0 and "T^p" in off else 0) - (
+                six.pp if n == 0 and "T^pp" in off else 0)
+            maps.append(scores)
+            terms.append(score_terms(x, weights))
+            attention = softmax(scores.masked_fill(future, -torch.inf))
+            values = project(x, weights.W_V, weights.b_V)
+            stream = stream + torch.einsum("hqk,hkc,hcm->qm", attention, values, weights.W_O) + weights.b_O
+            stream = stream + block.mlp(block.ln_2(stream))
+        return ids, maps, terms, torch.softmax(self.model.lm_head(inside.ln_f(stream[-1])), -1)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return Reference()
+
+
+def test_the_reference_is_the_model(reference):
+    ids, _, _, following = reference.run(SENTENCES[0], set())
+    due = torch.softmax(reference.model(torch.tensor([ids])).logits[0, -1], -1)
+    torch.testing.assert_close(following, due, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("off", [(), ("b_Q", "b_V"), ("positions", "b_K"), ("T^p",), ("T^pp",), ("T^p", "T^pp", "b_Q")],
+                         ids=lambda off: " ".join(off) or "whole")
+def test_scores_parts_and_predictions_are_those_of_python(opened, reference, off):
+    for text in SENTENCES[:2] if off else SENTENCES:
+        page = opened.evaluate(RUN, [text, list(off)])
+        ids, maps, terms, following = reference.run(text, set(off))
+        assert page["ids"] == ids
+        for heads, scores, parts in zip(page["heads"], maps, terms, strict=True):
+            by_part = {part: np.array([head[part] for head in heads]) for part in heads[0]}
+            assert np.abs(by_part["scores"] - scores.numpy()).max() < TOLERANCE
+            assert np.allclose(by_part["content"] + by_part["semiBias"] + by_part["constants"], by_part["scores"])
+            if not {"T^p", "T^pp"} & set(off):
+                assert np.abs(by_part["semiBias"] - parts.semi_bias[:, None].numpy()).max() < TOLERANCE
+                assert np.abs(by_part["content"] - parts.content.numpy()).max() < TOLERANCE
+        assert np.abs(np.array(page["next"]) - following.numpy()).max() < TOLERANCE
+
+
+@pytest.mark.parametrize("off", [(), ("b_Q",), ("b_K",), ("b_V",)], ids=lambda off: " ".join(off) or "whole")
+def test_neox_mini_attends_and_predicts_as_in_python(opened, off):
+    folder = weights_script.BUNDLED / "neox-mini"
+    model = GPTNeoXForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval()
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    for layer in model.gpt_neox.layers:
+        by_head = layer.attention.query_key_value.bias.data.view(8, 3, 16)
+        for name in off:
+            by_head[:, ("b_Q", "b_K", "b_V").index(name)] = 0
+    for text in SENTENCES[:3] if off else SENTENCES:
+        page = opened.evaluate(RUN, [text, list(off), "neox-mini"])
+        with torch.no_grad():
+            due = model(torch.tensor([tokenizer.encode(text)]), output_attentions=True)
+        assert page["ids"] == tokenizer.encode(text)
+        for heads, maps in zip(page["heads"], due.attentions, strict=True):
+            scores, logs = np.array([head["scores"] for head in heads]), maps[0].log().numpy()
+            apart = (scores - scores[..., :1]) - (logs - logs[..., :1])  # scores are known up to a row's constant
+            assert np.abs(apart[np.isfinite(apart)]).max() < TOLERANCE
+        assert np.abs(np.array(page["next"]) - due.logits[0, -1].softmax(-1).numpy()).max() < TOLERANCE
+
+
+def test_with_rotary_positions_the_key_bias_counts(fresh):
+    fresh.get_by_label("neox-mini, rotary positions").check(force=True)
+    fresh.locator(".play-next caption", has_text="neox-mini").wait_for()
+    switch(fresh, "bK")
+    assert numbers(fresh)["moved"] > 1e-3
+    assert fresh.locator(".play-toggle", has_text="Tpp").locator("input").is_disabled()
+    assert "model=neox-mini" in fresh.locator(".play-link").get_attribute("href")
+
+
+def numbers(page):
+    return page.eval_on_selector(".play-effect", "e => ({moved: +e.dataset.moved, shifted: +e.dataset.shifted})")
+
+
+def switch(page, name):
+    page.locator(".play-toggle", has_text=name).locator("input").first.click()
+
+
+def test_the_key_bias_changes_nothing(fresh):
+    switch(fresh, "bK")
+    assert numbers(fresh)["moved"] < 1e-12
+    assert numbers(fresh)["shifted"] < 1e-12
+    assert "changes by nothing, the prediction by nothing" in fresh.inner_text(".play-effect")
+
+
+@pytest.mark.parametrize("name", ["bQ", "bV", "positions"])
+def test_every_other_switch_changes_the_prediction(fresh, name):
+    assert fresh.inner_text(".play-effect") == "Nothing is switched off."
+    switch(fresh, name)
+    assert numbers(fresh)["shifted"] > 1e-3
+    shown = fresh.locator(".play-next tbody tr").first.locator("td")
+    assert shown.nth(0).get_attribute("data-value") != shown.nth(1).get_attribute("data-value")
+    switch(fresh, name)
+    assert numbers(fresh)["shifted"] == 0
+
+
+def test_the_value_bias_leaves_the_weights_of_the_first_layer(opened):
+    whole, without = (opened.evaluate(RUN, [SENTENCES[0], off]) for off in ([], ["b_V"]))
+    first, second = ([np.array([head["weights"] for head in run["heads"][layer]]) for run in (whole, without)]
+                     for layer in (0, 1))
+    assert (first[0] == first[1]).all()
+    assert np.abs(second[0] - second[1]).max() > 1e-3
+
+
+def test_without_the_query_bias_the_semi_bias_is_gone(opened):
+    without = opened.evaluate(RUN, [SENTENCES[0], ["b_Q"]])
+    assert all((np.array(head["semiBias"]) == 0).all() for heads in without["heads"] for head in heads)
+
+
+def test_typing_reads_the_new_sentence(fresh):
+    fresh.get_by_label("Type your own sentence").fill("The value of the name")
+    assert fresh.locator(".play-word").all_inner_texts() == ["The", "value", "of", "the", "name"]
+    fresh.get_by_label("Type your own sentence").fill("")
+    assert "at least one letter" in fresh.inner_text(".play-note")
+    assert fresh.locator(".play-word").count() == 5
+    fresh.get_by_label("Type your own sentence").fill("x " * 60)
+    assert "the first 48 are shown" in fresh.inner_text(".play-note")
+    assert fresh.locator(".play-word").count() == 48
+
+
+def test_what_is_said_are_the_numbers_of_the_cell(fresh, reference):
+    start = intro.measure().start()
+    _, maps, terms, _ = reference.run(start["text"], set())
+    h, i, j = start["head"], start["query"], start["key"]
+    due = terms[0].content[h, i, j], terms[0].semi_bias[h, j], maps[0][h, i, j]
+    words = fresh.inner_text(".play-said").replace("\u2212", "-").replace(" nats", "")
+    said = [float(words.split(name)[1].split()[0].strip(";+=")) for name in ("content", "semi-bias", "score")]
+    assert np.allclose(said, due, atol=TOLERANCE + .005)
+
+
+def test_the_keyboard_walks_over_map_heads_and_words(fresh):
+    fresh.locator(".play-map").focus()
+    before = fresh.inner_text(".play-said b")
+    fresh.keyboard.press("ArrowUp")
+    fresh.keyboard.press("Home")
+    after = fresh.inner_text(".play-said b")
+    assert after != before
+    assert after.endswith("to \u201cIf\u201d")
+    fresh.get_by_label("Layer 0, head 7").focus()
+    fresh.keyboard.press("ArrowRight")
+    assert fresh.evaluate("document.activeElement.getAttribute('aria-label')") == "Layer 1, head 0"
+    fresh.get_by_label("name, position 2").check(force=True)
+    assert fresh.inner_text(".play-said b").startswith("\u201cname\u201d")
+
+
+def test_a_link_gives_the_state_back(browser, page_file, fresh):
+    fresh.get_by_label("Type your own sentence").fill("The name & the value")
+    switch(fresh, "bQ")
+    fresh.get_by_label("Layer 1, head 5").check(force=True)
+    address = fresh.locator(".play-link").evaluate("link => link.href")
+    assert address.endswith("#fig-sentence")
+    fresh.click(".play-link")
+    assert fresh.url == address
+    tab = play_pages.Tab(browser)
+    page = tab.open(page_file, address[address.index("?"):])
+    assert page.input_value(".play-top input") == "The name & the value"
+    assert page.get_by_label("Layer 1, head 5").is_checked()
+    assert "Off: b_Q" in page.inner_text(".play-effect")
+    tab.close()
+
+
+@pytest.mark.parametrize("wrong", [{"layer": "9", "head": "-1", "query": "x"}, {"text": ""}, {"off": "b_X"},
+                                   {"part": "constructor"}, {"query": "47", "key": "40"}])
+def test_a_wrong_link_starts_all_the_same(browser, page_file, wrong):
+    tab = play_pages.Tab(browser)
+    page = tab.open(page_file, "?" + urlencode({f"sentence.{key}": value for key, value in wrong.items()}))
+    assert page.locator(".play-word").count() > 0
+    tab.close()
+
+
+def test_it_fits_a_phone(fresh):
+    assert fresh.evaluate("document.scrollingElement.scrollWidth") <= play_pages.PHONE["width"]
+    for box in fresh.locator(".play-toggle").all():
+        assert box.bounding_box()["height"] >= 24
+
+
+def test_the_map_is_drawn_and_follows_the_theme(fresh):
+    ink = """() => { const c = document.querySelector('.play-map canvas'), p = c.getContext('2d');
+      const at = (x, y) => [...p.getImageData(x * c.width, y * c.height, 1, 1).data].join();
+      return [at(.25, .99), at(.97, .3)]; }"""
+    seen, masked = fresh.evaluate(ink)
+    assert seen.endswith(",255")
+    assert masked == "0,0,0,0"
+
+
+def test_paper_shows_the_picture_and_not_the_viewer(fresh):
+    assert not fresh.locator("figure > img").is_visible()
+    fresh.emulate_media(media="print")
+    assert fresh.locator("figure > img").is_visible()
+    assert not fresh.locator(".play").is_visible()
+
+
+def test_without_scripts_the_picture_stays(browser, page_file):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(page_file.as_uri())
+    assert page.locator("figure > img").is_visible()
+    assert not page.locator(".play").is_visible()
+    context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(fresh, theme):
+    paper, ink = ("#111", "#eee") if theme == "dark" else ("#fff", "#000")
+    fresh.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+    fresh.evaluate(f"Object.assign(document.body.style, {{background: '{paper}', color: '{ink}'}})")
+    fresh.evaluate(AXE_SCRIPT)
+    violations = fresh.evaluate("async () => (await axe.run(document, {preload: false})).violations")
+    assert not [(v["id"], v["nodes"][0]["html"][:120]) for v in violations]
+
+
+def test_the_model_is_loaded_when_the_viewer_comes_into_view(browser, page_file):
+    tab = play_pages.Tab(browser)
+    tab.page.goto((page_file.parent / "below" / page_file.name).as_uri(), wait_until="load")
+    tab.page.wait_for_function("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame("
+                               "() => done(true))))")
+    assert not [url for url in tab.requests if url.endswith("gpt2-mini.js")]
+    tab.page.locator("figure").scroll_into_view_if_needed()
+    tab.page.locator(".play[data-ready]").wait_for()
+    assert [url for url in tab.requests if url.endswith("gpt2-mini.js")]
+    tab.close()
+
+
+def test_where_the_model_is_missing_the_picture_stays(browser, page_file, tmp_path):
+    file = play_pages.write(tmp_path, "sentence", intro.measure().start())
+    tab = play_pages.Tab(browser)
+    tab.page.goto(file.as_uri())
+    tab.page.locator(".play-error").wait_for()
+    assert "gpt2-mini.js could not be loaded" in tab.page.inner_text(".play-error")
+    assert tab.page.locator("figure > img").is_visible()
+    tab.context.close()
+
+
+def test_the_colours_are_those_of_the_figures(opened):
+    for name, colours in (("WEIGHTS", "cividis"), ("SCORES", "PRGn")):
+        due = [to_hex(matplotlib.colormaps[colours](x)) for x in np.linspace(0, 1, 9)]
+        assert json.loads(opened.evaluate(f"JSON.stringify(Play.{name})")) == due
