@@ -33,26 +33,26 @@ def run(arguments) -> int:
     from tqdm import tqdm
 
     from analysis.data.dna import fasta, kmers
-    found = checkpoints.find(arguments.model)
-    if not parameters.has(found, "classifier.weight"):
-        raise ValueError(f"--model must be a variant classifier; {found.name} has no tensor 'classifier.weight'")
-    longest = kmers.longest(parameters.config(found).positions)
+    checkpoint = checkpoints.find(arguments.model)
+    if not parameters.has(checkpoint, "classifier.weight"):
+        raise ValueError(f"--model must be a variant classifier; {checkpoint.name} has no tensor 'classifier.weight'")
+    longest = kmers.longest(parameters.config(checkpoint).positions)
     records = fasta.iterate_fasta(arguments.file, shortest=kmers.K, longest=longest)
     genes = list(tqdm(records, desc="reading", unit=" sequences", disable=None))
-    rows, labels = _classify(genes, found, arguments.device)
-    _print(rows, labels, found, arguments)
-    _warn(rows, found)
+    rows, labels = _classify(genes, checkpoint, arguments.device)
+    _print(rows, labels, checkpoint, arguments)
+    _warn(rows, checkpoint)
     return 1 if any(row["class"] is None for row in rows) else 0
 
 
-def _classify(genes: list, found: checkpoints.Checkpoint, device_name: str | None) -> tuple[list[dict], list[str]]:
+def _classify(genes: list, checkpoint: checkpoints.Checkpoint, device_name: str | None) -> tuple[list[dict], list[str]]:
     """Return a row for each sequence and the names of the classes; show how far it is."""
     from tqdm import tqdm
 
     from analysis.data.dna import kmers
     from analysis.training import dna_classifier
-    model, tokenizer = pretrained.load(found, task="classifier", attention="sdpa",
-                                       device=device.choose(device_name)), pretrained.tokenizer(found)
+    model, tokenizer = pretrained.load(checkpoint, task="classifier", attention="sdpa",
+                                       device=device.choose(device_name)), pretrained.tokenizer(checkpoint)
     labels = [model.config.id2label[i] for i in range(model.config.num_labels)]
     rows = []
     with tqdm(total=len(genes), desc="classifying", unit=" sequences", disable=None) as bar:
@@ -66,9 +66,9 @@ def _classify(genes: list, found: checkpoints.Checkpoint, device_name: str | Non
     return rows, labels
 
 
-def _print(rows: list[dict], labels: list[str], found: checkpoints.Checkpoint, arguments) -> None:
+def _print(rows: list[dict], labels: list[str], checkpoint: checkpoints.Checkpoint, arguments) -> None:
     if arguments.json:
-        about = {"model": found.label(), "trained_on": _origin(found), "sequences": rows}
+        about = {"model": checkpoint.label(), "trained_on": _origin(checkpoint), "sequences": rows}
         print(json.dumps(about, indent=1))
         return
     head = ["name", "class", "unknown", *labels]
@@ -83,26 +83,26 @@ def _print(rows: list[dict], labels: list[str], found: checkpoints.Checkpoint, a
         print("  ".join(texts).rstrip())
 
 
-def _origin(found: checkpoints.Checkpoint) -> str | None:
+def _origin(checkpoint: checkpoints.Checkpoint) -> str | None:
     """Return what the model was trained on, as its report has it."""
     try:
-        origin = read_json_object(found.folder / "report.json").get("origin")
+        origin = read_json_object(checkpoint.folder / "report.json").get("origin")
     except (OSError, ValueError):
         return None
     return origin if isinstance(origin, str) and origin.isprintable() else None
 
 
-def _warn(rows: list[dict], found: checkpoints.Checkpoint) -> None:
+def _warn(rows: list[dict], checkpoint: checkpoints.Checkpoint) -> None:
     """Say on stderr what the numbers cannot be trusted for."""
-    if found.stands_in_for:
-        print(f"warning: {found.label()}", file=sys.stderr)
+    if checkpoint.stands_in_for:
+        print(f"warning: {checkpoint.label()}", file=sys.stderr)
     refused = [row["name"] for row in rows if row["class"] is None and row["unknown"] > LIMIT]
     empty = [row["name"] for row in rows if row["class"] is None and row["unknown"] <= LIMIT]
     doubtful = [row["name"] for row in rows if row["class"] is not None and row["unknown"] > HIGH]
     if refused:
-        knows = f", which was trained on: {origin}" if (origin := _origin(found)) else ""
+        knows = f", which was trained on: {origin}" if (origin := _origin(checkpoint)) else ""
         print(f"warning: {_some(refused)}: no class, because more than {LIMIT:.0%} of the k-mers are unknown to "
-              f"{found.name}{knows}", file=sys.stderr)
+              f"{checkpoint.name}{knows}", file=sys.stderr)
     if empty:
         print(f"warning: {_some(empty)}: no class, because more than {LIMIT:.0%} of the k-mers are unknown or N "
               "throughout", file=sys.stderr)

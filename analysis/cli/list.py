@@ -16,7 +16,8 @@ def run(arguments) -> int:
 
 def _where(name: str) -> str:
     try:
-        found = checkpoints.find(name)
+        checkpoint = checkpoints.find(name)
     except (checkpoints.NotFound, checkpoints.Tampered) as error:
         return str(error)
-    return f"{found.source}: " + (f"stood in for by {found.name}" if found.stands_in_for else found.folder.name)
+    where = f"stood in for by {checkpoint.name}" if checkpoint.stands_in_for else checkpoint.folder.name
+    return f"{checkpoint.source}: {where}"

@@ -52,18 +52,18 @@ def passages(longest: int | None = None, count: int | None = None, source: str |
     True
     """
     if source is None:
-        found = [json.loads(line)["text"] for line in BUNDLED.read_text(encoding="utf-8").splitlines()]
+        texts = [json.loads(line)["text"] for line in BUNDLED.read_text(encoding="utf-8").splitlines()]
     else:
-        found = read(source)
+        texts = read(source)
     if count is not None and count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
-    kept = [text for text in found if longest is None or len(text.split()) <= longest]
+    short = [text for text in texts if longest is None or len(text.split()) <= longest]
     least = 1 if source is not None else max(1, count or 1)
-    if len(kept) < least:
-        raise ValueError(f"{least} passages were asked for, but only {len(kept)} of {len(found)} in "
+    if len(short) < least:
+        raise ValueError(f"{least} passages were asked for, but only {len(short)} of {len(texts)} in "
                          f"{source or 'the bundle'} have at most "
                          f"{'any number of' if longest is None else longest} words")
-    return kept[:count]
+    return short[:count]
 
 
 def read(path: str | Path) -> list[str]:
@@ -111,9 +111,9 @@ def digest(text: str) -> str:
 
 def topics() -> dict[str, str]:
     """Return CPython's language reference as this interpreter carries it: topic to text, ordered by name."""
-    from pydoc_data.topics import topics as found
+    from pydoc_data.topics import topics as reference
 
-    return {name: found[name] for name in sorted(found)}
+    return {name: reference[name] for name in sorted(reference)}
 
 
 def docstrings(library: Path | None = None) -> list[str]:
@@ -128,8 +128,8 @@ def docstrings(library: Path | None = None) -> list[str]:
     files = [file for file in sorted(root.rglob("*.py")) if not SKIPPED & set(file.relative_to(root).parts)]
     kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     trees = (ast.parse(file.read_bytes()) for file in files)
-    found = (ast.get_docstring(node) for tree in trees for node in ast.walk(tree) if isinstance(node, kinds))
-    return [text for text in found if text]
+    strings = (ast.get_docstring(node) for tree in trees for node in ast.walk(tree) if isinstance(node, kinds))
+    return [text for text in strings if text]
 
 
 def corpus(held_out: bool = False) -> str:

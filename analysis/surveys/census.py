@@ -134,11 +134,11 @@ def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, shar
                     model.device)
     biases = extraction.query_biases(model)
     mine = range(share[0], len(texts), share[1])
-    done, before = census_state.restore(state, census, identity) if state else (0, 0.0)
+    start, before = census_state.restore(state, census, identity) if state else (0, 0.0)
     began = time.perf_counter()
     census.seconds = before
-    bar = tqdm(mine, initial=done, total=len(mine), unit="text", desc="census", disable=None if show else True)
-    for count, index in enumerate(mine[done:], done + 1):
+    bar = tqdm(mine, initial=start, total=len(mine), unit="text", desc="census", disable=None if show else True)
+    for count, index in enumerate(mine[start:], start + 1):
         inputs = tokenizer(texts[index], truncation=True, max_length=config.max_position_embeddings,
                            return_tensors="pt").to(model.device)
         ids = inputs["input_ids"]

@@ -42,15 +42,15 @@ def restore(path: Path, sums: Sums, name: str) -> tuple[int, float]:
         return 0, 0.0
     try:
         with safe_open(path, framework="pt") as file:
-            header, kept = file.metadata() or {}, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        done, seconds = int(header["done"]), float(header["seconds"])
+            header, tensors = file.metadata() or {}, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        count, seconds = int(header["done"]), float(header["seconds"])
         if header["identity"] == name:
             for key, total in sums.state.items():
-                check_fit(key, kept[key], total.shape, "the census", total.cpu())
-                total.copy_(kept[key])
+                check_fit(key, tensors[key], total.shape, "the census", total.cpu())
+                total.copy_(tensors[key])
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path} is no state of a census ({error}): delete it to begin anew") from error
     if header["identity"] != name:
         raise ValueError(f"{path} is the state of another census (other texts, model, share or code): delete it to "
                          "begin anew, or write elsewhere")
-    return done, seconds
+    return count, seconds

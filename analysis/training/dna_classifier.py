@@ -265,10 +265,10 @@ def _order(count: int, steps: int, batch: int, seed: Sequence[int]) -> np.ndarra
 def accuracy(model: torch.nn.Module, data: Data, indices: Sequence[int] | np.ndarray, *, bf16: bool = False) -> float:
     """Return the share of sequences whose class the model names."""
     genes = [data.genes[i] for i in indices]
-    due = [data.labels.index(g.label) for g in genes]
+    truth = [data.labels.index(g.label) for g in genes]
     many = 16 if next(model.parameters()).device.type == "cpu" else 128
     named = predict(model, data.tokenizer, [g.bases for g in genes], many, bf16=bf16).argmax(-1)
-    return float((named == torch.tensor(due)).double().mean())
+    return float((named == torch.tensor(truth)).double().mean())
 
 
 @torch.no_grad()

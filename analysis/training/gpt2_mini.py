@@ -213,7 +213,7 @@ def train(
     ValueError
         If a text is too short, or ``out`` holds the state of another run and ``resume`` is set.
     """
-    out, chosen = make_writable(out), devices.choose(device)
+    out, where = make_writable(out), devices.choose(device)
     text = corpus if isinstance(corpus, Corpus) else read_corpus(corpus)
     built = architecture or GPT2
     model = built.make(len(text.tokenizer), seed)
@@ -228,21 +228,21 @@ def train(
         report(step, value)
         return {"held_out": value, **(probe(step, model) if probe else {})}
 
-    chosen_settings = settings(steps, seed)
+    schedule = settings(steps, seed)
     identity = text.digests if architecture is None else {"model": built.name, **text.digests}
-    run = loop.train(model, batch, loss, chosen_settings, out / "state", probe=look, probe_at=looks(steps),
-                     device=chosen, identity=identity, resume=resume, name=built.name)
+    run = loop.train(model, batch, loss, schedule, out / "state", probe=look, probe_at=looks(steps),
+                     device=where, identity=identity, resume=resume, name=built.name)
     model.to("cpu").eval()
     card = {
         "name": built.name, "parameters": sum(p.numel() for p in model.parameters()), "seed": seed, "steps": steps,
         "tokens_seen": steps * BATCH * CONTEXT, "training_tokens": len(text.ids),
         "held_out_tokens": len(text.held_out),
         "corpus_sha256": text.digests["corpus"], "held_out_sha256": text.digests["held_out"],
-        "python": platform.python_version(), "torch": torch.__version__, "device": devices.describe(chosen),
+        "python": platform.python_version(), "torch": torch.__version__, "device": devices.describe(where),
         "seconds": round(run.seconds), "train_loss": float(run.losses[-100:].mean()),
         "held_out_loss": evaluate(model, windows(text.held_out)),
         "passages_loss": evaluate(model, windows(encode(text.tokenizer, "\n\n".join(texts.passages())))),
-        "rate": chosen_settings.rate, "warmup": chosen_settings.warmup, "decay": chosen_settings.decay,
+        "rate": schedule.rate, "warmup": schedule.warmup, "decay": schedule.decay,
     }
     trace = {**run.trace, "loss": _since_last_look(run.losses, run.trace["step"])}
     _publish(out, model, text.tokenizer, card, trace, description=built.description)

@@ -83,8 +83,9 @@ class Settings:
         """
         if step < self.warmup:
             return (step + 1) / self.warmup
-        done = (step - self.warmup) / max(1, self.steps - self.warmup)
-        fall = {"cosine": (1 + math.cos(math.pi * done)) / 2, "linear": 1 - done, "constant": 1.0}[self.schedule]
+        progress = (step - self.warmup) / max(1, self.steps - self.warmup)
+        cosine = (1 + math.cos(math.pi * progress)) / 2
+        fall = {"cosine": cosine, "linear": 1 - progress, "constant": 1.0}[self.schedule]
         return self.final + (1 - self.final) * fall
 
 
@@ -247,22 +248,22 @@ def _stack(probed: list[dict]) -> dict[str, np.ndarray]:
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:
     """Return parameters and persistent buffers by name, tied ones once."""
-    kept = dict(model.named_parameters())
-    return kept | {name: value for name, value in model.named_buffers() if name in model.state_dict()}
+    parameters = dict(model.named_parameters())
+    return parameters | {name: value for name, value in model.named_buffers() if name in model.state_dict()}
 
 
 def _save(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, about: dict, run: _Progress) -> None:
     from safetensors.torch import save
 
-    kept = {f"model/{name}": value.detach() for name, value in _tensors(model).items()}
+    tensors = {f"model/{name}": value.detach() for name, value in _tensors(model).items()}
     for name, parameter in model.named_parameters():
         for key, value in optimiser.state.get(parameter, {}).items():
-            kept[f"optimiser/{name}/{key}"] = value
-    kept["losses"] = torch.tensor(run.losses, dtype=torch.float64)
+            tensors[f"optimiser/{name}/{key}"] = value
+    tensors["losses"] = torch.tensor(run.losses, dtype=torch.float64)
     for key, value in _stack(run.probed).items():
-        kept[f"trace/{key}"] = torch.from_numpy(np.ascontiguousarray(value))
+        tensors[f"trace/{key}"] = torch.from_numpy(np.ascontiguousarray(value))
     header = {"about": json.dumps(about), "step": str(run.step), "seconds": f"{run.seconds:.3f}"}
-    write_atomically(path, save({key: value.contiguous() for key, value in kept.items()}, metadata=header))
+    write_atomically(path, save({key: value.contiguous() for key, value in tensors.items()}, metadata=header))
 
 
 def _restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, about: dict) -> _Progress:
@@ -270,24 +271,24 @@ def _restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, abo
 
     try:
         with safe_open(path, framework="pt") as file:
-            header, kept = file.metadata(), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        due = json.loads(header["about"])
+            header, tensors = file.metadata(), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        origin = json.loads(header["about"])
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is no state of a training run ({error}): train afresh") from error
-    if due != about:
-        sides = {**due["settings"], **due["identity"]}, {**about["settings"], **about["identity"]}
+    if origin != about:
+        sides = {**origin["settings"], **origin["identity"]}, {**about["settings"], **about["identity"]}
         other = [f"{key} {sides[0].get(key)!r} there, {sides[1].get(key)!r} here"
                  for key in sorted(sides[0] | sides[1]) if sides[0].get(key) != sides[1].get(key)]
         raise ValueError(f"{path} is the state of another run ({'; '.join(other)}): train afresh or elsewhere")
     with torch.no_grad():
         for name, value in _tensors(model).items():
-            value.copy_(kept[f"model/{name}"])
+            value.copy_(tensors[f"model/{name}"])
     for name, parameter in model.named_parameters():
         prefix = f"optimiser/{name}/"
-        moments = {key.removeprefix(prefix): value for key, value in kept.items() if key.startswith(prefix)}
+        moments = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         if moments:
             optimiser.state[parameter] = {
                 key: value if key == "step" else value.to(parameter.device) for key, value in moments.items()}
-    trace = {key.removeprefix("trace/"): value.numpy() for key, value in kept.items() if key.startswith("trace/")}
+    trace = {key.removeprefix("trace/"): value.numpy() for key, value in tensors.items() if key.startswith("trace/")}
     probed = [{key: values[i] for key, values in trace.items()} for i in range(len(trace.get("step", ())))]
-    return _Progress(int(header["step"]), float(header["seconds"]), kept["losses"].tolist(), probed)
+    return _Progress(int(header["step"]), float(header["seconds"]), tensors["losses"].tolist(), probed)

@@ -40,20 +40,20 @@ def hide(ids: Int[Tensor, "sequence position"], real: Bool[Tensor, "sequence pos
     Returns
     -------
     tuple
-        ``shown`` and ``due``; ``due`` is -100, which the loss passes over, wherever no word was chosen.
+        The inputs and the labels; a label is -100, which the loss passes over, wherever no word was chosen.
 
     Examples
     --------
     >>> ids, everywhere = torch.tensor([[5, 6, 7]]), torch.ones(1, 3, dtype=torch.bool)
-    >>> shown, due = hide(ids, ~everywhere, range(4, 9), 3, torch.Generator())
-    >>> shown.tolist(), due.tolist()
+    >>> inputs, labels = hide(ids, ~everywhere, range(4, 9), 3, torch.Generator())
+    >>> inputs.tolist(), labels.tolist()
     ([[5, 6, 7]], [[-100, -100, -100]])
     """
-    chosen = (torch.rand(ids.shape, generator=generator) < SHARE) & real
+    places = (torch.rand(ids.shape, generator=generator) < SHARE) & real
     fate = torch.rand(ids.shape, generator=generator)
     other = torch.randint(words.start, words.stop, ids.shape, generator=generator)
-    shown = torch.where(chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids))
-    return shown, torch.where(chosen, ids, IGNORED)
+    inputs = torch.where(places & (fate < 0.8), mask, torch.where(places & (fate >= 0.9), other, ids))
+    return inputs, torch.where(places, ids, IGNORED)
 
 
 def position_entropy(ids: Int[Tensor, "sequence position"], real: Bool[Tensor, "sequence position"]) -> float:
@@ -100,8 +100,9 @@ def pretrain(config: Any, coded: dict[str, Tensor], tokenizer: Any, settings: lo
         rows = torch.from_numpy(order[step])
         ids, seen = coded["input_ids"][rows], coded["attention_mask"][rows]
         generator = torch.Generator().manual_seed(settings.seed * 1_000_003 + step)
-        shown, due = hide(ids, seen.bool() & (ids != tokenizer.cls_token_id), words, tokenizer.mask_token_id, generator)
-        return {"input_ids": shown, "attention_mask": seen, "labels": due}
+        real = seen.bool() & (ids != tokenizer.cls_token_id)
+        inputs, labels = hide(ids, real, words, tokenizer.mask_token_id, generator)
+        return {"input_ids": inputs, "attention_mask": seen, "labels": labels}
 
     run = loop.train(model, batch, lambda model, batch: model(**batch).loss, settings, out, device=device,
                      identity=identity, resume=resume, name="pre-training")

@@ -67,11 +67,11 @@ def on_a_gpu(device: str) -> bool:
 
 def settle(text: str, recorded: str) -> str:
     """Return the text with those of its numbers as recorded that a GPU may have made otherwise."""
-    found, due = list(NUMBER.finditer(text)), list(NUMBER.finditer(recorded))
+    numbers, targets = list(NUMBER.finditer(text)), list(NUMBER.finditer(recorded))
     if NUMBER.sub("#", text) != NUMBER.sub("#", recorded):
         return text
     pieces, at = [], 0
-    for mine, theirs in zip(found, due, strict=True):
+    for mine, theirs in zip(numbers, targets, strict=True):
         pieces += [text[at:mine.start()], theirs[0] if near(mine[0], theirs) else mine[0]]
         at = mine.end()
     return "".join([*pieces, text[at:]])
@@ -79,23 +79,23 @@ def settle(text: str, recorded: str) -> str:
 
 def near(mine: str, recorded: re.Match) -> bool:
     """Say whether a number may stand for the recorded one; a whole number, which is a count, never may."""
-    due, decimals, power = recorded[0], recorded[1], recorded[2]
+    target, decimals, power = recorded[0], recorded[1], recorded[2]
     if decimals is None and power is None:
         return False
     unit = 10.0 ** (int(power or 0) - len(decimals or ""))
-    return abs(float(mine) - float(due)) <= max(1.001 * unit, ON_A_GPU * abs(float(due)))
+    return abs(float(mine) - float(target)) <= max(1.001 * unit, ON_A_GPU * abs(float(target)))
 
 
 def textual(outputs) -> list[dict]:
     """Keep the comparable part of a cell's outputs: streams, text displays, glued values, verdicts; no pixels."""
-    kept = []
+    outputs_of_text = []
     for out in coalesce_streams([nbformat.from_dict(dict(o)) for o in outputs]):
         if out.output_type == "stream":
-            kept.append({"output_type": "stream", "name": out.name, "text": out.text})
+            outputs_of_text.append({"output_type": "stream", "name": out.name, "text": out.text})
         elif out.output_type in DISPLAYED:
             data = {k: v for k, v in out.data.items() if k in execution.TEXTUAL}
-            kept.append({"output_type": out.output_type, "data": data})
-    return kept
+            outputs_of_text.append({"output_type": out.output_type, "data": data})
+    return outputs_of_text
 
 
 def as_node(out: dict) -> nbformat.NotebookNode:

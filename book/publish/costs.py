@@ -65,14 +65,14 @@ def read() -> dict:
     if not FILE.exists():
         return {}
     try:
-        found = json.loads(FILE.read_text(encoding="utf-8"))
-        for kind in found.values():
+        kinds = json.loads(FILE.read_text(encoding="utf-8"))
+        for kind in kinds.values():
             for cost in kind["chapters"].values():
                 if not all(cost[name] >= 0 for name in ("cpu_seconds", "peak_mib")):
                     raise ValueError("a cost is negative")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{FILE} is no whole file of costs ({error!r}); run: make costs") from None
-    return found
+    return kinds
 
 
 def record() -> list[str]:
@@ -80,14 +80,14 @@ def record() -> list[str]:
     new = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(path("x").parent.glob("*.json"))}
     device = {cost.pop("device") for cost in new.values()}.pop() if new else "cpu"
     kind, machine = ("cpu", f"{os.cpu_count()} cores") if device == "cpu" else ("gpu", device)
-    found = read()
-    old = found.get(kind, {}).get("chapters", {})
+    kinds = read()
+    old = kinds.get(kind, {}).get("chapters", {})
     there = {p.stem for p in (execution.ROOT / "book").glob("*.md")}
     versions = ", ".join(f"{p} {metadata.version(p)}" for p in ("torch", "transformers"))
-    found[kind] = {"machine": f"{machine}, {platform.machine()}, {sys.platform}, "
+    kinds[kind] = {"machine": f"{machine}, {platform.machine()}, {sys.platform}, "
                               f"Python {platform.python_version()}, {versions}",
                    "chapters": {name: cost for name, cost in sorted((old | new).items()) if name in there}}
-    write_json(FILE, found)
+    write_json(FILE, kinds)
     return list(new)
 
 

@@ -66,14 +66,14 @@ def module_files(name: str, root: Path) -> Iterator[Path]:
 def reachable(names: Iterable[str], root: Path) -> set[Path]:
     """Return the files of all modules that can be reached from the given names by imports."""
     todo, files = set(names), set()
-    done: set[str] = set()
+    visited: set[str] = set()
     while todo:
         name = todo.pop()
-        done.add(name)
+        visited.add(name)
         for file in module_files(name, root):
             if file not in files:
                 files.add(file)
-                todo |= imported_by(file) - done
+                todo |= imported_by(file) - visited
     return files
 
 

@@ -67,16 +67,16 @@ def live_or_record(name: str, inputs: Inputs, *, recompute: bool | None = None,
         If the recomputed numbers differ from the record beyond its tolerances.
     """
     record, spec = load(name), find(name)
-    made = f"recorded on {record.provenance['device']} in {record.provenance['seconds']:.0f} s"
+    origin = f"recorded on {record.provenance['device']} in {record.provenance['seconds']:.0f} s"
     if elsewhere is not None and inputs.other_model:
         return elsewhere(), f"Computed just now with {inputs.describe()}; the book shows {', '.join(spec.models)}."
     if inputs.departs:
-        return record, (f"Shown from the record {name} ({made}): its numbers belong to the book's own inputs, "
+        return record, (f"Shown from the record {name} ({origin}): its numbers belong to the book's own inputs, "
                         f"{', '.join(spec.models + spec.data) or 'computed from scratch'}, not to {inputs.describe()}.")
     if absent := spec.missing():
-        return record, f"Shown from the record {name} ({made}); recomputing it needs {', '.join(absent)}."
+        return record, f"Shown from the record {name} ({origin}); recomputing it needs {', '.join(absent)}."
     if recompute is False or (recompute is None and spec.minutes > 0.5):
-        return record, f"Shown from the record {name} ({made}); `{record.provenance['command']}` repeats it."
+        return record, f"Shown from the record {name} ({origin}); `{record.provenance['command']}` repeats it."
     records.compare(spec.compute(inputs.device), record)
     sources = ", ".join(spec.models + spec.data) or "scratch"
     return record, f"Recomputed just now from {sources}; agrees with the record {name}."

@@ -88,16 +88,16 @@ def entries(path: Path = FILE) -> tuple[Known, ...]:
     """Read the entries, in order; refuse one that is not whole, and a label that comes twice."""
     import yaml
     try:
-        found = tuple(Known(**row) for row in yaml.safe_load(path.read_text(encoding="utf-8")))
+        known = tuple(Known(**row) for row in yaml.safe_load(path.read_text(encoding="utf-8")))
     except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
         raise BadEntries(f"{path} cannot be read as a list of entries: {error}") from None
-    for entry in found:
+    for entry in known:
         if reason := fault(entry):
             raise BadEntries(f"{path}: the entry {entry.label!r} {reason}")
-    labels = [entry.label for entry in found]
+    labels = [entry.label for entry in known]
     if twice := sorted({label for label in labels if labels.count(label) > 1}):
         raise BadEntries(f"{path} has more than one entry for {', '.join(twice)}")
-    return found
+    return known
 
 
 def fault(entry: Known) -> str:
@@ -124,11 +124,11 @@ def pages() -> list[Path]:
 def statements(page: Path) -> Iterator[Statement]:
     """Find what a page states, in the order of the page; a proven statement without a label has an empty one."""
     text, conditions = page.read_text(encoding="utf-8"), findings(page.stem)
-    found = {(match.start(), 0): (label[1] if (label := LABEL.search(match[3])) else "", match[1], match[2])
+    places = {(match.start(), 0): (label[1] if (label := LABEL.search(match[3])) else "", match[1], match[2])
              for match in BLOCK.finditer(text)}
-    found |= {(match.start(), place): (label, "finding", conditions.get(label) or title(text, match.start()))
+    places |= {(match.start(), place): (label, "finding", conditions.get(label) or title(text, match.start()))
               for match in FINDING.finditer(text) for place, label in enumerate(split(match[1]))}
-    return (Statement(*found[place], page.stem) for place in sorted(found))
+    return (Statement(*places[place], page.stem) for place in sorted(places))
 
 
 def title(text: str, place: int) -> str:

@@ -135,15 +135,15 @@ def claims(path: Path = FILE) -> tuple[Claim, ...]:
         raise BadLedger(f"there is no {path}: run this in a checkout of the book, the package alone has no claims")
     try:
         rows = yaml.safe_load(path.read_text(encoding="utf-8"))
-        found = tuple(Claim(**row) for row in rows)
+        ledger = tuple(Claim(**row) for row in rows)
     except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
         raise BadLedger(f"{path} cannot be read as a list of claims: {error}") from None
-    if strange := [c.id for c in found if not all(isinstance(said, str) for said in asdict(c).values())]:
+    if strange := [c.id for c in ledger if not all(isinstance(said, str) for said in asdict(c).values())]:
         raise BadLedger(f"{path}: the fields of {strange[0]} must be text, in quotes where they look like numbers")
-    ids = [c.id for c in found]
+    ids = [c.id for c in ledger]
     if twice := sorted({i for i in ids if ids.count(i) > 1}):
         raise BadLedger(f"{path} lists {', '.join(twice)} more than once")
-    return found
+    return ledger
 
 
 def collect(folder: Path = ROOT / "tests" / "recorded") -> dict[str, Verdict]:
@@ -154,15 +154,15 @@ def collect(folder: Path = ROOT / "tests" / "recorded") -> dict[str, Verdict]:
     BadLedger
         If two cells judge the same claim, one judges what is no claim, or a file is not whole.
     """
-    known, found = {c.id for c in claims()}, {}
+    known, verdicts = {c.id for c in claims()}, {}
     for path in sorted(folder.glob("*.json")):
         for new in _emitted(path):
             if new.outcome not in OUTCOMES or new.id not in known:
                 raise BadLedger(f"{path} judges {new.id} {new.outcome!r}, which is no claim or no outcome")
-            if new.id in found:
-                raise BadLedger(f"{new.id} has two verdicts: in {found[new.id].chapter} and in {path.stem}")
-            found[new.id] = new
-    return found
+            if new.id in verdicts:
+                raise BadLedger(f"{new.id} has two verdicts: in {verdicts[new.id].chapter} and in {path.stem}")
+            verdicts[new.id] = new
+    return verdicts
 
 
 def _emitted(path: Path) -> list[Verdict]:
@@ -188,7 +188,7 @@ def publish(verdicts: Mapping[str, Verdict]) -> dict:
 
 def count(verdicts: Mapping[str, Verdict]) -> dict[str, dict[str, int]]:
     """Count the verdicts: document's letter to outcome to number; a claim without one counts as ``open``."""
-    found = {letter: dict.fromkeys((*OUTCOMES, "open"), 0) for letter in DOCUMENTS}
+    counts = {letter: dict.fromkeys((*OUTCOMES, "open"), 0) for letter in DOCUMENTS}
     for claim in claims():
-        found[claim.id[0]][verdicts[claim.id].outcome if claim.id in verdicts else "open"] += 1
-    return found
+        counts[claim.id[0]][verdicts[claim.id].outcome if claim.id in verdicts else "open"] += 1
+    return counts

@@ -151,10 +151,10 @@ def project(folder: Path, notebook, chapter: str) -> Path:
 
 def render(folder: Path) -> Path:
     """Build the pages; references to other chapters have no target here, so warnings are not shown."""
-    made = run_child([sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", ".", "-q"],
+    process = run_child([sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", ".", "-q"],
                      cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if made.returncode or not (folder / "_build" / "html" / "index.html").exists():
-        raise Failed(f"the page could not be rendered: {(made.stderr or made.stdout).strip()[-2000:]}")
+    if process.returncode or not (folder / "_build" / "html" / "index.html").exists():
+        raise Failed(f"the page could not be rendered: {(process.stderr or process.stdout).strip()[-2000:]}")
     return folder / "_build" / "html"
 
 

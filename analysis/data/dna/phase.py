@@ -97,17 +97,17 @@ def place(bases: str, templates: Sequence[str]) -> str:
     'ACGN-'
     """
     best, row = None, None
-    given = np.frombuffer(bases.encode(), np.uint8)
-    known = np.isin(given, np.frombuffer(b"ACGT", np.uint8))
+    letters_of_gene = np.frombuffer(bases.encode(), np.uint8)
+    known = np.isin(letters_of_gene, np.frombuffer(b"ACGT", np.uint8))
     for template in dict.fromkeys(templates):
         letters = np.frombuffer(template.encode(), np.uint8)
         columns = np.flatnonzero(letters != ord(GAP))
-        if len(columns) != len(given):
+        if len(columns) != len(letters_of_gene):
             continue
-        apart = int(((letters[columns] != given) & known).sum())
+        apart = int(((letters[columns] != letters_of_gene) & known).sum())
         if best is None or apart < best:
             row = np.full(len(letters), ord(GAP), np.uint8)
-            row[columns] = given
+            row[columns] = letters_of_gene
             best = apart
     if row is None:
         raise ValueError(f"no template has {len(bases)} bases, so the sequence cannot be placed")

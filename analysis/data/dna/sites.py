@@ -105,11 +105,11 @@ def word_counts(genes: Sequence[Gene]) -> dict[str, Counter]:
     >>> word_counts([Gene("x", "A" * 21, "one"), Gene("y", "A" * 12, "two")])["A" * 12] == {"one": 1, "two": 1}
     True
     """
-    found: dict[str, Counter] = {}
+    counts: dict[str, Counter] = {}
     for gene in genes:
         for word in set(kmers(gene.bases)):
-            found.setdefault(word, Counter())[gene.label] += 1
-    return found
+            counts.setdefault(word, Counter())[gene.label] += 1
+    return counts
 
 
 def telling_words(counts: Mapping[str, Counter], share: float = 0.9, least: int = 10) -> set[str]:

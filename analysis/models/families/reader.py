@@ -196,7 +196,9 @@ def families_of(model_type: str) -> tuple[Family, ...]:
     """Return the rows for a ``model_type``, one for each stack of such a model.
 
     >>> [row.name for row in families_of("mistral")]
-    ['Llama']
+    ['Llama, Mistral, Mixtral']
+    >>> [row.stack for row in families_of("whisper")]
+    ['encoder', 'decoder']
     """
     return tuple(row for row in FAMILIES if model_type in row.model_types)
 

@@ -21,7 +21,7 @@ from analysis.training import dna_classifier, gpt2_mini, loop
 
 ROOT = Path(__file__).parents[3]
 NAMES = sorted(module.name for module in pkgutil.iter_modules(cli.__path__))
-ARGUMENTS = {"train": ("induction",), "classify": ("genes.fasta",)}
+ARGUMENTS = {"train": ("induction",), "classify": ("genes.fasta",), "report": ("minilm",)}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -488,6 +488,14 @@ def test_early_rows_of_causal_maps_have_no_points():
     assert reading.points() == [(30, 4)]
 
 
+@pytest.mark.parametrize(("query", "points"), [(14, []), (15, [(15, 4)])])
+def test_a_row_has_points_from_sixteen_keys_on(query, points):
+    weights = ideal.closed(40, causal=True)
+    weights[query, :query + 1] *= 0.2
+    weights[query, 4] += 0.8
+    assert read_gates(weights, causal=True).points() == points
+
+
 def test_a_pattern_owns_a_row_from_a_quarter_of_its_weight():
     for weight, share in ((0.35, 1 / 32), (0.15, 0.0)):
         maps = ideal.closed(32)

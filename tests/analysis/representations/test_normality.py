@@ -38,6 +38,16 @@ def test_float32_rows_are_compared_in_float64():
     torch.testing.assert_close(normality.lilliefors(rows), normality.lilliefors(rows.double()), rtol=0, atol=1e-12)
 
 
+def test_of_two_differences_that_float32_cannot_tell_apart_the_larger_one_counts():
+    """Between these two samples the largest difference changes its place; next to there float32 takes the other one."""
+    here = torch.tensor([-0.948, -0.880, -1.361, 0.723, 0.099, -0.828, -1.456, -0.340], dtype=torch.float64)
+    there = torch.tensor([-0.603, 0.542, -0.332, -0.498, -0.587, 0.221, 1.062, -0.073], dtype=torch.float64)
+    near = 0.326893433 + torch.linspace(-2e-6, 2e-6, 400, dtype=torch.float64)
+    rows = here + near[:, None] * (there - here)
+    due = [by_statsmodels(row)[0] for row in rows.numpy()]
+    np.testing.assert_allclose(normality.lilliefors(rows).numpy(), due, rtol=0, atol=1e-12)
+
+
 def test_batches_keep_their_shape_and_chunks_do_not_matter(monkeypatch):
     rows = draw(2, 3, 40)
     whole = normality.lilliefors(rows)

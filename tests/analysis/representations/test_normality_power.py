@@ -30,6 +30,18 @@ def test_below_the_gaussian_stands_the_gaussian():
     assert found.failing == pytest.approx(0.05, abs=0.03)
 
 
+def test_where_chance_makes_a_heavier_shape_look_lighter_the_larger_statistic_stands(monkeypatch):
+    """The third shape's mean falls below the second's: it takes the second's place, so that a larger D stays larger."""
+    means = dict(zip(normality_power.FREEDOMS, 0.02 + 0.01 * np.arange(len(normality_power.FREEDOMS)), strict=True))
+    means[normality_power.FREEDOMS[2]] = 0.015
+    monkeypatch.setattr(normality_power, "_statistics", lambda freedom, *_: np.full(5, means[freedom]))
+    statistics = np.array([0.022, 0.028, 0.035, 0.04, 0.045, 0.055])
+    due = np.where(statistics > 0.05, statistics, np.where(
+        statistics < 0.03, statistics, 0.015 + (statistics - 0.03) / 0.02 * 0.035))
+    found = normality_power.at_other_size(statistics, 100, 50, np.random.default_rng(0))
+    assert found.mean == pytest.approx(due)
+
+
 def test_the_same_size_gives_the_statistics_back():
     due = np.array([0.04, 0.06, 0.09])
     assert normality_power.at_other_size(due, 300, 300, np.random.default_rng(0)).mean == pytest.approx(due, rel=0.06)

@@ -52,6 +52,15 @@ def test_agrees_within_the_tolerance_and_not_beyond(folder):
         records.compare(Result(), record)
 
 
+def test_a_tolerance_has_no_room_beyond_itself():
+    assert records._agree(1.0 + 2**-30, 1.0, 2.0**-30)
+    assert not records._agree(1.0 + 2**-30, 1.0, 2.0**-31)
+    assert not records._agree(1.0 + 2**-52, 1.0, 0.0)
+    one, next_to_one = np.ones(2), np.array([1.0, 1.0 + 2**-30])
+    assert not records._array_differs("table", next_to_one, one, 2.0**-30)
+    assert records._array_differs("table", next_to_one, one, 2.0**-31)
+
+
 @pytest.mark.parametrize("edit", [
     lambda text: text.replace('"value": 1.0', '"value": 1.05'),
     lambda text: text.replace('"tolerance": 0.1', '"tolerance": 9'),

@@ -75,6 +75,12 @@ def test_more_queries_than_keys_have_no_causal_mask():
         mask_future(torch.zeros(1, 3, 2))
 
 
+def test_fewer_queries_than_keys_are_the_last_ones():
+    scores = torch.randn(2, 5, 5, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(mask_future(scores[:, 2:]), mask_future(scores)[:, 2:])
+    assert mask_future(torch.zeros(1, 2, 4)).isinf().tolist() == [[[False, False, False, True], [False] * 4]]
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_one_map_alone_has_a_causal_mask():
     assert mask_future(torch.zeros(2, 2)).tolist() == [[0, -torch.inf], [0, 0]]

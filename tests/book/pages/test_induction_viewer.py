@@ -139,3 +139,22 @@ def test_the_table_is_labelled_and_the_page_does_not_scroll_sideways(tab):
     tab.get_by_role("button", name="Layer 1 weights").click()
     assert masked.count() == 15
     assert "masked" in masked.first.text_content()
+
+
+def test_a_click_and_the_arrow_keys_choose_the_row_that_is_explained(tab):
+    tab.locator("#iv-table tbody tr").nth(2).click()
+    assert "Row b at position 2" in tab.inner_text("#iv-say")
+    assert tab.input_value("#iv-row") == "2"
+    tab.focus("#iv-scroll")
+    tab.keyboard.press("ArrowUp")
+    assert "Row a at position 1" in tab.inner_text("#iv-say")
+    for _ in range(9):
+        tab.keyboard.press("ArrowDown")
+    assert "Row b at position 5" in tab.inner_text("#iv-say")
+
+
+def test_of_a_new_sequence_the_last_row_is_explained_and_small_numbers_are_rounded(tab):
+    tab.fill("#iv-sequence", "! a b a b a b c a")
+    assert "Row a at position 8" in tab.inner_text("#iv-say")
+    tab.get_by_role("button", name="Layer 1 weights").click()
+    assert all(len(text) <= 6 for text in tab.locator("#iv-table tbody td").all_inner_texts() if "masked" not in text)

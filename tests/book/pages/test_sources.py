@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[3]
 LONGEST_CELL = 12
 LONGEST_LINE = 84
 LONGEST_FUNCTION = 8
+LONGEST_BRIEF = 110  # words
 PARAMETERS = {"MODEL", "TEXTS", "DEVICE"}
 OUT_OF_SIGHT = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 STYLED = {"figsize", "dpi", "fontsize", "fontname", "fontfamily", "labelsize", "color", "c", "colors", "facecolor",
@@ -123,6 +124,33 @@ class TestChapter:
 
     def test_no_machine_path(self, path):
         assert not re.search(r"(?<![\w.])/(?:work|home|root|tmp|Users)/", path.read_text(encoding="utf-8"))
+
+
+def brief(text: str) -> tuple[list[str], int]:
+    """Return how the points of a page's *In brief* begin, and how many words it has; a role or formula is one word."""
+    found = re.search(r"\*In brief\.\*\n\n((?:\* .*\n)+)\n", text)
+    if not found:
+        return [], 0
+    plain = re.sub(r"\{[\w:]+\}`(?:([^`<]*) <)?[^`]*`", lambda role: role[1] or "one", found[1])
+    words = re.sub(r"\$[^$]*\$", "one", plain).split()
+    return re.findall(r"^\* \*\*(.*?)\.\*\*", found[1], re.MULTILINE), len(words) - words.count("*")
+
+
+@pytest.mark.parametrize("path", [path for path in chapters() if "*In brief.*\n\n" in path.read_text(encoding="utf-8")],
+                         ids=lambda p: p.stem)
+def test_in_brief_is_a_claim_a_finding_and_how_sure_we_are(path):
+    points, words = brief(path.read_text(encoding="utf-8"))
+    assert points == ["Claim", "Finding", "How sure"]
+    assert words <= LONGEST_BRIEF, f"{path.name}: {words} words, at most {LONGEST_BRIEF}"
+
+
+@pytest.mark.parametrize(("text", "points", "words"), [
+    ("*In brief.* One paragraph.\n\n", [], 0),
+    ("*In brief.*\n\n* **Claim.** In {glue:text}`a-b:.2f` of $n + 1$.\n* **Finding.** It {doc}`holds so <x>`.\n\n",
+     ["Claim", "Finding"], 9),
+])
+def test_the_points_of_a_brief_are_read(text, points, words):
+    assert brief(text) == (points, words)
 
 
 def hidden(cell) -> bool:
