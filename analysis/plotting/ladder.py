@@ -71,21 +71,22 @@ def draw_points(panel: Axes, ladder: Ladder, names: Sequence[str]) -> None:
 
 
 def lines(panels: Mapping[str, Ladder], ylabels: Sequence[str], *, xlabel: str = "layer",
-          size: str = "wide") -> Figure:
-    """Draw ladders over layers, a panel a title, with one legend.
+          size: str = "wide", rows: int = 1) -> Figure:
+    """Draw ladders over layers, a panel per title in so many rows, with one legend.
 
     Raises
     ------
     ValueError
         If there is not one label of an axis a panel.
     """
-    figure, axes = style.new(1, len(panels), size=size, squeeze=False)
-    for panel, ylabel, (title, ladder) in zip(axes[0], ylabels, panels.items(), strict=True):
+    columns = -(-len(panels) // rows)
+    figure, axes = style.new(rows, columns, size=size, squeeze=False)
+    for panel, ylabel, (title, ladder) in zip(axes.flat, ylabels, panels.items(), strict=True):
         draw_lines(panel, ladder)
         layers = np.arange(len(ladder.trained))
         panel.set(xlabel=xlabel, ylabel=ylabel, title=title,
-                  xticks=layers[::2] if len(layers) * len(panels) > 30 else layers)
-    share_legend(figure, axes[0])
+                  xticks=layers[::2] if len(layers) * columns > 30 else layers)
+    share_legend(figure, axes.flat)
     return figure
 
 

@@ -109,7 +109,7 @@ def offer(app, pagename, templatename, context, doctree):
             name = f"{pagename}{ending}.ipynb"
             write(out / name, nbformat.writes(plain(text, outputs)).encode())
             links.append(link(f"{up}{FOLDER}/{name}", said))
-    drawn = figures(notebook) if notebook is not None else kept(Path(app.srcdir) / KEPT)
+    drawn = kept(Path(app.srcdir) / KEPT) | (figures(notebook) if notebook is not None else {})
     context["body"] = below_figures(context["body"], drawn, up, out)
     if pagename == app.config.root_doc and one_page.__name__ in app.extensions:
         links.append(f'<a href="{up}{one_page.NAME}">the whole book on one page, for printing</a>')

@@ -26,7 +26,8 @@ SHARE = 1 / 3  # a line is persistent if at least this share of its cells stands
 SMALL = 1.6  # the spread estimated from n cells is too small by the factor 1 - SMALL / sqrt(n), on lognormal rows
 ENOUGH = 16  # keys a row must see for its spread, read off its lower eighth, to say what a point is
 POOL = 32  # the map's typical spread counts as much as this many cells of the row
-TINY = 1e-9
+TINY = 1e-30  # a weight below is as good as none; far below what softmax writes, so that tails keep their lengths
+NOISELESS = 1e-9  # a spread below is none
 QUARTER, EIGHTH = 0.674, 1.150  # normal deviates of the lower quartile and the lower eighth
 
 
@@ -80,7 +81,7 @@ def read(maps: Tensor, causal: bool, level: float) -> dict[str, Tensor]:
     plain = block & ~column & ~diagonal  # a crossing of lines looks like a small block: it needs plain cells beside it
     block = plain | (block & (plain.sum(-1, keepdim=True) >= 2))
     free = visible & ~block & ~column & ~diagonal
-    deviates = (maps.clamp_min(TINY) / base).log() / noise.clamp_min(TINY)
+    deviates = (maps.clamp_min(TINY) / base).log() / noise.clamp_min(NOISELESS)
     wide = visible.sum(-1) >= min(ENOUGH, n)  # early rows of causal maps see too few keys
     eligible = free & wide[:, None] & (maps > base + 10 * least)
     alone, together = find_points(deviates.masked_fill(~free, -math.inf), eligible, level)

@@ -142,6 +142,7 @@ class Mixture:
     row_sum_error: float
     closed_of_columns_error: float
     mixture_of_columns_error: float
+    plain_row_sum: float    # the largest, of the column and the diagonal added without weights
     entropy_gain: float     # the least, over rows, of its entropy less the mean of its parts' (nats)
 
 
@@ -151,6 +152,7 @@ class Inverse:
 
     entries: int
     row_sum_error: float
+    ones_row_sum: float     # of the row if its entries are 1, as those of the printed instance gate are
     other_rows_error: float
     output_error: float
     instance_difference: float  # between the output of the instance gate, as printed, and the mean over K
@@ -318,6 +320,7 @@ def measure_mixture(draws: Draws) -> Mixture:
         output_error=largest(mixture @ draws.values - outputs), row_sum_error=largest(mixture.sum(-1) - 1),
         closed_of_columns_error=largest(columns.mean(0) - gates.closed(n)),
         mixture_of_columns_error=largest(of_columns - mixture),
+        plain_row_sum=(parts[0] + parts[2]).sum(-1).max().item(),
         entropy_gain=(row_entropy(mixture) - entropy_of_parts).min().item())
 
 
@@ -330,6 +333,7 @@ def measure_inverse(values: Values) -> Inverse:
     one_key = gates.inverse_directional(n, QUERY, keys[1:2])
     return Inverse(
         entries=int((gate[QUERY] > 0).sum()), row_sum_error=largest(gate[QUERY].sum() - 1),
+        ones_row_sum=(gate[QUERY] > 0).double().sum().item(),
         other_rows_error=largest((gate - gates.closed(n))[others]),
         output_error=largest((gate @ values)[QUERY] - mean),
         instance_difference=largest((instance_gate() @ values)[QUERY] - mean),

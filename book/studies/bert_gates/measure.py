@@ -5,7 +5,21 @@ from typing import ClassVar
 
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.bert_gates.bias_exchange import BiasExchange, BiasNumbers, measure_bias_exchange
+from book.studies.bert_gates.carried import (
+    Calibration,
+    CarriedNumbers,
+    Classifier,
+    Removal,
+    RemovalNumbers,
+    carried_numbers,
+    measure_calibration,
+    measure_carried,
+    measure_classifier,
+    measure_removal,
+    removal_numbers,
+)
 from book.studies.bert_gates.closed_heads import Ablation, AblationNumbers, measure_ablation
+from book.studies.bert_gates.controls import LadderNumbers, ladder_numbers, measure_rungs
 from book.studies.bert_gates.gate_census import (
     CensusNumbers,
     Gallery,
@@ -17,6 +31,7 @@ from book.studies.bert_gates.gate_census import (
 from book.studies.bert_gates.ideal_gates import IdealGates, measure_ideal_gates
 from book.studies.bert_gates.reader_quality import ReaderNumbers, ReaderQuality, ReadingCost, measure_reader
 from book.studies.bert_gates.sentence_maps import SentenceMaps, measure_sentence
+from book.studies.shared.documents import Rungs
 
 FAMILIES = ("bert", "gpt2")
 
@@ -40,6 +55,14 @@ class Measured(Numbers):
     exchange_numbers: BiasNumbers
     ablation: Ablation
     ablation_numbers: AblationNumbers
+    rungs: Rungs
+    ladder_numbers: LadderNumbers
+    carried: Rungs
+    removal: Removal
+    removal_numbers: RemovalNumbers
+    calibration: Calibration
+    classifier: Classifier
+    carried_numbers: CarriedNumbers
 
 
 def measure(model: str = "minilm", texts: str | None = None, device: str = "auto") -> Measured:
@@ -59,7 +82,13 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     reader, cost, reader_numbers = measure_reader(inputs)
     exchange, exchange_numbers = measure_bias_exchange(inputs)
     ablation, ablation_numbers = measure_ablation(inputs, census)
+    rungs, carried, calibration = measure_rungs(inputs), measure_carried(inputs), measure_calibration(inputs)
+    removal = measure_removal(inputs)
     return Measured(
         inputs, measure_ideal_gates(), reader=reader, cost=cost, reader_numbers=reader_numbers, sentence=sentence,
         census=census, gallery=gallery(census, sentence.maps, sentence.cells), census_numbers=census_numbers(census),
-        exchange=exchange, exchange_numbers=exchange_numbers, ablation=ablation, ablation_numbers=ablation_numbers)
+        exchange=exchange, exchange_numbers=exchange_numbers, ablation=ablation, ablation_numbers=ablation_numbers,
+        rungs=rungs, ladder_numbers=ladder_numbers(rungs), carried=carried, removal=removal,
+        removal_numbers=removal_numbers(removal),
+        calibration=calibration, classifier=measure_classifier(inputs),
+        carried_numbers=carried_numbers(carried, calibration))

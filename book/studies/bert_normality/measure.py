@@ -7,7 +7,9 @@ from analysis.statistics.intervals import Interval
 from book.publish import Inputs, Numbers, choose_inputs
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_normality import minilm
+from book.studies.bert_normality.classifier import Classifier, measure_classifier
 from book.studies.bert_normality.cone import Cone, measure_cone
+from book.studies.bert_normality.controls import ControlPhrases, measure_rungs, phrase_rungs
 from book.studies.bert_normality.drawn import Subject, describe, run_networks
 from book.studies.bert_normality.heads import (
     Effects,
@@ -27,7 +29,9 @@ from book.studies.bert_normality.rows import (
     measure_rows,
     measure_threshold,
 )
+from book.studies.bert_normality.silenced import Silenced, measure_silenced
 from book.studies.bert_normality.sums import Sums, Total, measure_sums, measure_total
+from book.studies.shared.documents import Rungs
 from book.studies.shared.networks import Survey, load_survey
 
 TEXTS_SURVEYED = 8  # of a reader's texts, the most that are surveyed in all layers
@@ -111,9 +115,13 @@ class Measured(Numbers):
     effects: Effects
     total: Total
     released: Released
+    rungs: Rungs
+    silenced: Silenced
+    classifier: Classifier
     row_phrases: RowPhrases
     sum_phrases: SumPhrases
     head_phrases: HeadPhrases
+    control_phrases: ControlPhrases
 
 
 def measure(model: str = "minilm", texts: str | None = None, device: str = "auto") -> Measured:
@@ -135,12 +143,14 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     threshold = measure_threshold(subject.width)
     rows, sums = measure_rows(text, arrays, subject.width), measure_sums(text, arrays, threshold.critical)
     padding, cone = measure_padding(arrays, threshold.critical), measure_cone(text, arrays)
-    effects = measure_effects(arrays)
+    effects, rungs = measure_effects(arrays), measure_rungs(inputs)
     return Measured(
         inputs=inputs, survey=survey, subject=subject, threshold=threshold,
         invariance=measure_invariance(text, threshold.critical), rows=rows, sums=sums, padding=padding, cone=cone,
         spectra=measure_spectra(text, arrays), entropies=measure_entropies(text, arrays), effects=effects,
         total=measure_total(text, arrays), released=measure_released(text, inputs),
+        rungs=rungs, silenced=measure_silenced(inputs), classifier=measure_classifier(inputs),
+        control_phrases=phrase_rungs(rungs),
         row_phrases=_phrase_rows(threshold, rows, subject.width),
         sum_phrases=_phrase_sums(sums, padding, cone), head_phrases=_phrase_heads(effects))
 

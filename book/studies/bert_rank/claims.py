@@ -88,9 +88,11 @@ def layer_norm_as_matrices(m: Measured) -> Outcome:
 @claim("B-31")
 def division_keeps_the_rank(m: Measured) -> Outcome:
     """Multiplication by a nonsingular diagonal matrix keeps the rank."""
-    return reproduced("The rank is the same before and after the division in every layer of both models; epsilon "
-                      "keeps the diagonal positive.",
-                      when=all(s.centred.rank == s.divided.rank for s in m.ranks.all_steps))
+    return conditional("The rank is the same before and after the division in every layer of both models. The printed "
+                       "D has no epsilon, though: it is nonsingular only if no row is constant, whose deviation is "
+                       f"{m.norm.constant_deviation:.0f}. BERT's epsilon keeps it positive.",
+                       when=all(s.centred.rank == s.divided.rank for s in m.ranks.all_steps)
+                       and m.norm.constant_deviation == 0)
 
 
 @claim("B-32")
@@ -141,8 +143,13 @@ def both_inequalities_together(m: Measured) -> Outcome:
 def gain_and_bias(m: Measured) -> Outcome:
     """A gain without zeros keeps the rank, and a bias may add one."""
     of_trained, of_control, down = m.ranks.added_by_bias("trained"), m.ranks.added_by_bias("control"), m.norm.ranks_down
-    return reproduced(f"The gain keeps the rank in every layer. At n = {m.ranks.limit} the trained bias adds "
-                      f"{of_trained[-1]}, the control's zero bias {of_control[-1]}. A bias can also take one away "
-                      f"({down[-2]} to {down[-1]} for a single row).",
-                      when=all(s.divided.rank == s.with_gain.rank for s in m.ranks.all_steps) and down[-1] == 0
-                      and of_trained == [1] and of_control == [0])
+    last, dead = m.ranks.last, m.ranks.dead_gains
+    return conditional(f"Where no gain is zero: then it keeps the rank, after attention in every layer. At n = "
+                       f"{m.ranks.limit} the trained bias adds {of_trained[-1]}, the control's zero bias "
+                       f"{of_control[-1]}. The last LayerNorm of the trained model has {dead} gains of nothing: there "
+                       f"the rank falls from {last.divided.rank} to {last.with_gain.rank} with the gain, and is "
+                       f"{last.with_bias.rank} with the bias. A bias can also take one away ({down[-2]} to {down[-1]} "
+                       "for a single row).",
+                       when=all(s.divided.rank == s.with_gain.rank for s in m.ranks.all_steps) and down[-1] == 0
+                       and of_trained == [1] and of_control == [0] and dead > 0
+                       and last.with_gain.rank < last.divided.rank)

@@ -29,16 +29,19 @@ from analysis.representations import rank_collapse
 from analysis.representations.rank_collapse import residual
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.transformer.attention import attend
-from analysis.transformer.encoder import PURE_ATTENTION, Switches, encode_layer, random_layers
+from analysis.transformer.encoder import PURE_ATTENTION, Switches, encode_layer, random_layers, run_layer
 from analysis.transformer.layernorm import centre, layer_norm, sigma
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.bert_rank import statements
+from book.studies.bert_rank.controls import LadderPhrases, measure_rungs, phrase_rungs
+from book.studies.shared.documents import Rungs
 
 COUNT, LONGEST = 6, 32  # texts for the switches, and their length in tokens
 SEEDS, WIDTHS, GAINS = 5, (16, 32, 64, 128), (0.55, 1.0, 2.0)  # random stacks
 DEEP, DEEP_WIDTH = 48, 64  # layers and width of those that test the long run
 FLOOR = 1e-16  # residuals below are rounding errors
 DROPPED = 1e-14  # below this share of the largest, singular values do not count
+DEAD = 1e-6  # a gain below this lets nothing through
 WITH_SKIP = Switches(mlp=False, layer_norm=False)
 ACTIVATIONS = {"GELU": gelu, "z / 2": lambda z: z / 2, "z": lambda z: z}
 WHOLE = "attention + skip + MLP + LayerNorm"
@@ -63,6 +66,7 @@ class Norm:
     only_row: Float[Tensor, "1 3"]
     opposite: LayerNormWeights  # its bias is the image of that row with the sign turned
     ranks_down: list[int]  # of that row, step by step
+    constant_deviation: float  # what the printed D divides a constant row by
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ class Ranks:
     through: Mapping[tuple[str, int], list[NormRanks]]
     apart: Mapping[tuple[str, int], list[float]]  # sine of the angle between the all-one row and the row space
     reads: Mapping[str, Float[Tensor, "row model"]]  # what the first LayerNorm reads, by title of the panel
+    last: NormRanks  # through the last LayerNorm of the trained model, for the longer input
+    dead_gains: int  # its gains below 1e-6
 
     @property
     def all_steps(self) -> list[NormRanks]:
@@ -230,6 +236,10 @@ class Prose(Numbers):
     trained_norm: str
     trained_linear: str
     trained_none: str
+    dead_gains: int
+    last_divided: str
+    last_gain: str
+    last_bias: str
 
 
 @dataclass(frozen=True)
@@ -246,6 +256,8 @@ class Measured(Numbers):
     activations: Activations
     trained: TrainedStack
     prose: Prose
+    rungs: Rungs
+    ladder_phrases: LadderPhrases
 
 
 def measure(model: str = "minilm", texts: str | None = None, device: str = "auto") -> Measured:
@@ -270,11 +282,11 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     observed = {which: extraction.observe(network, tokenizer, passages, min(LONGEST, ranks.limit))
                 for which, network in networks.items()}
     stacks, trained = measure_stacks(where), measure_trained_stack(observed)
-    one_layer = measure_one_layer(where)
+    one_layer, rungs = measure_one_layer(where), measure_rungs(inputs)
     return Measured(
         inputs=inputs, checkpoint=checkpoint, ranks=ranks, stacks=stacks, trained=trained, one_layer=one_layer,
         norm=measure_norm(networks["trained"], observed["trained"]), examples=find_examples(),
-        activations=measure_activations(where),
+        activations=measure_activations(where), rungs=rungs, ladder_phrases=phrase_rungs(rungs),
         prose=write_prose(ranks, one_layer, stacks, trained, config.initializer_range))
 
 
@@ -289,7 +301,8 @@ def measure_norm(network: torch.nn.Module, trained: Observed) -> Norm:
         plain_error=largest(layer_norm_of_torch(x, [8], eps=0.0) - printed),
         affine_error=largest(layer_norm_of_torch(x, [8], gain, shift, eps=0.0) - (printed * gain + shift)),
         **compare_with_library(network, trained), **measure_mean_matrices(g), only_row=row, opposite=opposite,
-        ranks_down=[step.rank for step in rank.ranks_through_norm(row, opposite)])
+        ranks_down=[step.rank for step in rank.ranks_through_norm(row, opposite)],
+        constant_deviation=sigma(torch.ones(1, 8, dtype=torch.float64), eps=0.0).item())
 
 
 def printed_layer_norm(x: Float[Tensor, "row model"]) -> Float[Tensor, "row model"]:
@@ -362,7 +375,10 @@ def measure_ranks(networks: Mapping[str, torch.nn.Module], tokenizer, passages: 
         apart[which, tokens] = [rank.distance_of_ones(x) for x in read]
         if which == "trained":
             reads[f"n = {len(read[0])}, d = {width}"] = read[0].cpu()
-    return Ranks(width, limit, short, through, apart, reads)
+            stations, norm = run_layer(o.rows(len(o.layers) - 1), o.layers[-1]), o.layers[-1].norm_mlp
+            last = rank.ranks_through_norm(stations.before_second, norm)
+            dead_gains = int((norm.gain.abs() < DEAD).sum())
+    return Ranks(width, limit, short, through, apart, reads, last, dead_gains)
 
 
 def measure_one_layer(device: torch.device) -> OneLayer:
@@ -482,7 +498,9 @@ def write_prose(ranks: Ranks, one_layer: OneLayer, stacks: Stacks, trained: Trai
         trained_all=two(final["trained"][WHOLE]), control_all=two(final["control"][WHOLE]),
         trained_norm=two(final["trained"]["attention + skip + LayerNorm"]),
         trained_linear=two(final["trained"]["attention + skip + linear MLP + LayerNorm"]),
-        trained_none=bound(trained.most_without_skip, 9, "below ", "of "))
+        trained_none=bound(trained.most_without_skip, 9, "below ", "of "), dead_gains=ranks.dead_gains,
+        last_divided=str(ranks.last.divided.rank), last_gain=str(ranks.last.with_gain.rank),
+        last_bias=str(ranks.last.with_bias.rank))
 
 
 def expected_factor(gain: float) -> float:

@@ -27,6 +27,14 @@ from analysis.transformer.attention import attend, compute_scores, softmax
 from analysis.transformer.encoder import encode
 from book.publish import Inputs, Numbers, choose_inputs
 from book.publish.phrases import percent
+from book.studies.bert_similarity.controls import (
+    Classifier,
+    LadderPhrases,
+    measure_classifier,
+    measure_rungs,
+    phrase_rungs,
+)
+from book.studies.shared.documents import Rungs
 
 COUNT, LONGEST = 16, 128  # how many texts, and where each is cut, in tokens
 DEPTH, HEAD = 0.0, 3  # the head that is drawn: its layer as a share of the depth, and its number
@@ -248,7 +256,10 @@ class Measured(Numbers):
     form: Form
     asymmetry: Asymmetry
     lengths: Lengths
+    rungs: Rungs
+    classifier: Classifier
     prose: Prose
+    ladder_phrases: LadderPhrases
 
 
 def measure(model: str = "minilm", texts: str | None = None, device: str = "auto") -> Measured:
@@ -275,7 +286,9 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         "form": measure_form(subjects, drawn), "asymmetry": measure_asymmetry(subjects),
         "lengths": measure_lengths(subjects, drawn.layer)}
     prose = write_prose(**{name: sections[name] for name in ("stretching", "cone", "terms", "form", "asymmetry")})
-    return Measured(inputs=inputs, checkpoint=subjects.checkpoint, drawn=drawn, **sections, prose=prose)
+    rungs = measure_rungs(inputs)
+    return Measured(inputs=inputs, checkpoint=subjects.checkpoint, drawn=drawn, **sections, prose=prose, rungs=rungs,
+                    classifier=measure_classifier(inputs), ladder_phrases=phrase_rungs(rungs))
 
 
 def observe_models(inputs: Inputs) -> Models:

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.maps.gates import directional
 from analysis.transformer.head_layout import block_of, concatenate, printed_block_of, stack
 
 HEADS, WIDTH, TOKENS = 12, 64, 512
@@ -29,6 +30,8 @@ class Algebra:
     four_terms_error: float
     printed_context_error: float
     """Of (5.17) without the transpose, where there are as many tokens as coordinates so that it can be computed."""
+    mixture_error: float
+    """Of a random map as a mixture, with weights for every row, of directional gates."""
 
 
 def draw(*shape: int, seed: int = 0) -> Float[Tensor, "..."]:
@@ -56,7 +59,8 @@ def measure_algebra() -> Algebra:
         zeros=sum(c == 0 for _, c in printed),
         product_error=largest_error(Y @ concatenate(X), concatenate(Y @ X)),
         sum_error=largest_error(concatenate(X) @ stack(Z), (X @ Z).sum(0)),
-        four_terms_error=_four_terms_error(), printed_context_error=_printed_context_error())
+        four_terms_error=_four_terms_error(), printed_context_error=_printed_context_error(),
+        mixture_error=_mixture_error())
 
 
 def _count_wrong() -> tuple[int, int]:
@@ -82,3 +86,10 @@ def _printed_context_error() -> float:
     blocks, M = draw(3, WIDTH, WIDTH), draw(WIDTH, WIDTH, seed=1)
     X = blocks.sum(0)
     return relative_error(sum(a @ M @ b for a in blocks for b in blocks), X @ M @ X.T)
+
+
+def _mixture_error() -> float:
+    """Write a random map as the sum of directional gates, each weighted by the map's column."""
+    attention = draw(WIDTH, WIDTH).softmax(-1)
+    columns = torch.stack([directional(WIDTH, key) for key in range(WIDTH)])
+    return largest_error(sum(attention[:, key, None] * gate for key, gate in enumerate(columns)), attention)

@@ -42,6 +42,10 @@ class Normalisation:
     """Largest difference of a plain row's squared length from the number of its coordinates."""
     negative: float
     """The share of negative entries in plain rows."""
+    negative_written: float
+    """The same in the rows with gain and bias."""
+    written_sums: tuple[float, float]
+    """The least and the largest sum of such a row."""
     change: Mapping[str, float]
     """By network: how much the first LayerNorms change a text's rows, relative to their length, on average."""
     other_rows: float
@@ -82,7 +86,7 @@ def measure_normalisation(subject: Subject, networks: Mapping[str, Network]) -> 
     """Test what the paper says of LayerNorm on the rows that the first one of the layer reads."""
     rows, norm = subject.before_first, subject.layer.norm_attention
     others = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))]
-    plain, moved = normalise(rows), rows.clone()
+    plain, moved, written = normalise(rows), rows.clone(), layer_norm(rows, norm)
     moved[1:] += 1
     jacobian_error, third_singular = _compare_jacobian(rows[0], norm)
     return Normalisation(
@@ -91,7 +95,8 @@ def measure_normalisation(subject: Subject, networks: Mapping[str, Network]) -> 
         additivity_error=relative_error(plain + normalise(others), normalise(rows + others)),
         largest_row_sum=plain.sum(1).abs().max().item(),
         length_error=(plain.square().sum(1) - subject.width).abs().max().item(),
-        negative=(plain < 0).double().mean().item(),
+        negative=(plain < 0).double().mean().item(), negative_written=(written < 0).double().mean().item(),
+        written_sums=(written.sum(1).min().item(), written.sum(1).max().item()),
         change={name: _mean_change(network.stations) for name, network in networks.items()},
         other_rows=largest_error(layer_norm(moved, norm)[0], layer_norm(rows, norm)[0]),
         jacobian_error=jacobian_error, third_singular=third_singular)

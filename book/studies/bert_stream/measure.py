@@ -7,6 +7,13 @@ from book.publish import Inputs, Numbers, choose_inputs
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_stream import minilm
 from book.studies.bert_stream.algebra import Algebra, measure_algebra
+from book.studies.bert_stream.controls import (
+    Anisotropy,
+    LadderPhrases,
+    measure_anisotropy,
+    measure_rungs,
+    phrase_rungs,
+)
 from book.studies.bert_stream.layer import Heads, Normalisation, measure_heads, measure_normalisation
 from book.studies.bert_stream.networks import Subject, run_networks
 from book.studies.bert_stream.perceptron import (
@@ -35,6 +42,7 @@ from book.studies.bert_stream.survey import (
     measure_read_back,
     measure_sums,
 )
+from book.studies.shared.documents import Rungs
 from book.studies.shared.networks import Survey, load_survey
 
 TEXTS_SURVEYED = 24  # of a reader's texts, the most that are surveyed in all layers
@@ -105,6 +113,9 @@ class Measured(Numbers):
     mixing_phrases: MixingPhrases
     sum_phrases: SumPhrases
     read_back_phrases: ReadBackPhrases
+    rungs: Rungs
+    anisotropy: Anisotropy
+    ladder_phrases: LadderPhrases
 
 
 def measure(model: str = "minilm", texts: str | None = None, device: str = "auto") -> Measured:
@@ -124,6 +135,8 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     arrays = survey.arrays
     subject, networks = run_networks(inputs)
     coupling, sums, read_back = measure_coupling(arrays), measure_sums(arrays), measure_read_back(arrays)
+    rungs = measure_rungs(inputs)
+    anisotropy = measure_anisotropy(rungs)
     return Measured(
         inputs=inputs, survey=survey, subject=subject, algebra=measure_algebra(),
         heads=measure_heads(subject, networks["trained"]), normalisation=measure_normalisation(subject, networks),
@@ -132,7 +145,8 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         composition=measure_composition(subject, networks), expansion=measure_expansion(subject),
         real_rows=measure_real_rows(subject, networks["trained"]), patterns=measure_patterns(arrays),
         mixing_phrases=_phrase_mixing(coupling), sum_phrases=_phrase_sums(sums),
-        read_back_phrases=_phrase_read_back(read_back))
+        read_back_phrases=_phrase_read_back(read_back), rungs=rungs, anisotropy=anisotropy,
+        ladder_phrases=phrase_rungs(rungs, anisotropy))
 
 
 def _phrase_mixing(coupling: Coupling) -> MixingPhrases:

@@ -21,6 +21,7 @@ from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
 from analysis.transformer.layernorm import layer_norm
 from analysis.transformer.mlp import apply_mlp
+from book.studies.bert_stream.readers import explained, fit_ridge
 
 POINTS, SAMPLES, PAIRS = 4, 1500, 12
 READ_TEXTS, READ_TOKENS = 12, 128
@@ -104,30 +105,16 @@ def _measure_mlp(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.
         swapped[i] = head_layout.split(b, heads)[i]
         mixed.append((crossed / (function(head_layout.concatenate(swapped)) - function(a)).norm(dim=-1)).mean().item())
     odd = torch.arange(len(x), device=x.device) % 2 == 1
-    fitted = _fit(x[~odd], y[~odd], x[odd], 1e-6)
+    fitted = fit_ridge(x[~odd], y[~odd], x[odd], 1e-6)
     return {
         "product_error": ((x @ product + constant - y).norm() / y.norm()).item(),
-        "linear": _explained(fitted, y[odd]).item(),
+        "linear": explained(fitted, y[odd]).item(),
         "additive": block_mixing.additive_share(function, picked, heads, generator),
         "additive_linear": block_mixing.additive_share(lambda row: row @ product, picked, heads, generator),
         "interaction": float(np.mean(mixed)),
         "relu_error": ((apply_mlp(x, mlp, torch.relu) - y).norm() / y.norm()).item(),
         "least_singular": torch.linalg.svdvals(torch.func.jacrev(function)(x[:1]).squeeze())[-1].item(),
     }
-
-
-def _fit(x: Tensor, y: Tensor, new: Tensor, ridge: float) -> Tensor:
-    """Predict y at new rows by ridge regression; the ridge is in units of the mean squared column of x."""
-    centre, level = x.mean(0), y.mean(0)
-    x = x - centre
-    gram = x.T @ x
-    gram += ridge * gram.diagonal().mean() * torch.eye(len(gram), dtype=x.dtype, device=x.device)
-    return (new - centre) @ torch.linalg.solve(gram, x.T @ (y - level)) + level
-
-
-def _explained(predicted: Tensor, y: Tensor) -> Tensor:
-    """Return the share of y's variance that a prediction explains; below 0 where its mean would do better."""
-    return 1 - (predicted - y).square().sum() / (y - y.mean(0)).square().sum()
 
 
 def _read_back(passed: Sequence[LayerActivations], rows: dict[str, Tensor], heads: int,
@@ -145,10 +132,10 @@ def _read_back(passed: Sequence[LayerActivations], rows: dict[str, Tensor], head
     for what, station in READ_BACK:
         x, y = rows[station], rows[what]
         def quality(ridge, x=x, y=y):
-            return _explained(_fit(x[train], y[train], x[choose], ridge), y[choose])
+            return explained(fit_ridge(x[train], y[train], x[choose], ridge), y[choose])
         best = max(RIDGES, key=quality)
-        predicted = head_layout.split(_fit(x[~test], y[~test], x[test], best), heads)
-        found.append([_explained(p, q).item() for p, q in zip(predicted, head_layout.split(y[test], heads))])
+        predicted = head_layout.split(fit_ridge(x[~test], y[~test], x[test], best), heads)
+        found.append([explained(p, q).item() for p, q in zip(predicted, head_layout.split(y[test], heads))])
     return np.array(found)
 
 

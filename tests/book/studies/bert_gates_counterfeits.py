@@ -36,7 +36,7 @@ COUNTERFEITS = {
     "B-48": {"ideal.backward.output_error": 1e-3},
     "B-49": {"ideal.backward.ranks": one_rank_less},
     "B-50": {"ideal.backward.nearest": one_more, "ideal.backward.farthest": one_more},    # j, as printed
-    "B-51": {"census.trained.ratios.run_covers.high": 0.98},
+    "B-51": {"calibration.covered": lambda shares: 0.7 * shares},
     "B-52": {"ideal.forward.last_row": one_less},
     "B-53": {"ideal.forward.flip_error": 1e-3},
     "B-54": {"census.trained.ratios.in_company.high": 0.55},
@@ -49,10 +49,10 @@ COUNTERFEITS = {
     "B-62": {"ideal.closed.other_entropy": 2.5},          # more than ln 12
     "B-63": {"ideal.closed.instance_difference": 0.0},
     "B-64": {"ablation.medians.level_closed": doubled},
-    "B-65": {"ideal.mixture.output_error": 1e-3},
+    "B-65": {"ideal.mixture.plain_row_sum": 1.0},
     "B-66": {"ideal.mixture.mixture_of_columns_error": 1e-3},
-    "B-67": {"census.trained.ratios.composed.low": 0.49},
-    "B-68": {"ideal.inverse.other_rows_error": 1e-3},
+    "B-67": {"classifier.composed": 0.6},
+    "B-68": {"ideal.inverse.ones_row_sum": 1.0},
     "B-69": {"ideal.inverse.instance_difference": 0.0},
     "B-70": {"ideal.inverse.instances_error": 1e-3},
     "B-71": {"sentence.smallest_weight": 0.0},

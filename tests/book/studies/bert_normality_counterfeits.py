@@ -24,18 +24,6 @@ def replaced(estimate, value):
     return type(estimate)(value, value + estimate.low - estimate.value, value + estimate.high - estimate.value)
 
 
-def linked_nowhere_at_the_end(estimates):
-    """Let the effect of the heads of the last layer not go with their entropy."""
-    return [*estimates[:-1], flat(estimates[-1])]
-
-
-def one_gaussian_text(statistics):
-    """Let the total of one text be as near to a Gaussian as one in the control."""
-    changed = statistics.copy()
-    changed[0] = 0.03
-    return changed
-
-
 def rising_from_the_first_layer(entropies):
     """Let the first layer have the lowest entropy, as the paper says."""
     changed = entropies.copy()
@@ -48,18 +36,23 @@ def as_sums_with_their_extremes(statistics):
     return np.full_like(statistics, 0.2)
 
 
+def level(controls):
+    """Let no control change from layer to layer, so that a rise would be learned."""
+    return {rung: np.repeat(values[:, :1], values.shape[1], axis=1) for rung, values in controls.items()}
+
+
 COUNTERFEITS = {
     "B-72": {"rows.failing.trained": one_layer((0.05, 0.04, 0.06))},
     "B-73": {"invariance.plain_error": WRONG},
     "B-74": {"threshold.table": 0.032},
     "B-75": {"sums.independent.uniform.p_uniform": 0.2},
-    "B-76": {"sums.statistics.trained": one_layer((0.030, 0.028, 0.032), layer=1)},
+    "B-76": {"classifier.trained.D_sum": lambda values: values + 0.1},
     "B-78": {"sums.statistics.kept": as_sums_with_their_extremes},
     "B-79": {"cone.rise.trained.resultant": flat},
     "B-80": {"cone.identities.square_error": WRONG},
-    "B-81": {"cone.rise.trained.cone_bare": flat},
-    "B-82": {"spectra.rise.trained": flat},
-    "B-84": {"effects.within": linked_nowhere_at_the_end},
+    "B-81": {"rungs.measures.mean cosine.controls": level},
+    "B-82": {"rungs.measures.largest singular value.controls": level},
+    "B-84": {"silenced.zero": flat},
     "B-85": {"entropies.row.trained": rising_from_the_first_layer},
-    "B-86": {"total.D.trained": one_gaussian_text},
+    "B-86": {"classifier.trained.D_total": lambda values: values + 0.1},
 }

@@ -35,7 +35,7 @@ COUNTERFEITS = {
     "B-04": {"architecture.order_gap": 1e-3},
     "B-05": {"order.without_positions": 1e-3},
     "B-11": {"architecture.added_unevenly": 1e-2},
-    "B-13": {"stretching.largest.control": lambda sigma: 2 * sigma},
+    "B-13": {"classifier.largest": lambda sigma: 2 * sigma},
     "B-14": {"stretching.alone": frequent_in_one_map},
     "B-15": {"cone.narrow": 1e-5},
     "B-16": {"architecture.attention_gap": 1e-4},

@@ -1,0 +1,165 @@
+"""What maps carry, what the sink is made of, what the named cells do, and how the detector is calibrated: records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from analysis.data.documents import KINDS
+from analysis.maps import gates
+from analysis.statistics.intervals import Interval, mean_interval
+from analysis.surveys.census import PRESENT
+from book.publish import Inputs, Numbers, live_or_record
+from book.publish.phrases import enumerated, percent
+from book.studies.bert_gates.calibration import INDEPENDENT, MADE, SIZES
+from book.studies.bert_gates.weighted import CLASSES, FIRST
+from book.studies.shared.documents import LADDER, Rungs, load_rungs
+
+PLACES = {**{name: ("first", k) for k, name in enumerate(FIRST)}, **{name: ("classes", k)
+                                                                    for k, name in enumerate(CLASSES)},
+          **{f"{gate}, by contribution": ("weighted gates", k) for k, gate in enumerate(gates.GATES)},
+          "length of first": ("length of first",)}
+
+
+@dataclass(frozen=True)
+class Removal:
+    """How far the sentence turns (1 - cos) without the cells of a gate, and without as much at random."""
+
+    named: Mapping[str, Interval]
+    random: Mapping[str, Interval]
+    shares: Mapping[str, float]  # of the attention
+
+    def table(self) -> pd.DataFrame:
+        """Tabulate effects, mean over documents with intervals."""
+        return pd.DataFrame({
+            "share of the attention": {gate: f"{share:.1%}" for gate, share in self.shares.items()},
+            "without its cells": {gate: f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for gate, e in self.named.items()},
+            "without as much at random": {gate: f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]"
+                                          for gate, e in self.random.items()}})
+
+
+@dataclass(frozen=True)
+class RemovalNumbers(Numbers):
+    """The effects on the page, with intervals over documents; and the gates that matter less than random cells."""
+
+    removed_columns: str
+    removed_at_random: str
+    removed_less: str
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What the detector sees in maps of known make: shares of the maps ``(size, kind, pattern)``."""
+
+    alarms: Float[np.ndarray, "size kind pattern"]
+    present: Float[np.ndarray, "size kind pattern"]
+    shares: Float[np.ndarray, "size kind pattern"]
+    covered: Float[np.ndarray, "size strength"]  # of a full diagonal, by its longest run
+    points: Float[np.ndarray, "size noise"]  # named, of those that were drawn
+
+    @property
+    def independent(self) -> Float[np.ndarray, "size kind pattern"]:
+        """The alarms in maps of independent rows."""
+        return self.alarms[:, :len(INDEPENDENT)]
+
+    def table(self) -> pd.DataFrame:
+        """Tabulate the alarms of the larger size, in per cent of the maps."""
+        rows = {kind: [f"{100 * alarm:.0f}" for alarm in self.alarms[-1, k]]
+                for k, kind in enumerate((*INDEPENDENT, *MADE))}
+        return pd.DataFrame.from_dict(rows, orient="index", columns=gates.PATTERNS)
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """The maps of the classifier of virus variants: shares of them with a pattern, and with two or more."""
+
+    patterned: float
+    composed: float
+    diagonals: float  # the largest share of the attention that a map has on any diagonal
+
+
+@dataclass(frozen=True)
+class CarriedNumbers(Numbers):
+    """The numbers of these sections in the page's text."""
+
+    first_lengths: str
+    first_attention: str
+    first_contribution: str
+    columns_contribution: str
+    sink_semi_bias: str
+    sink_common: str
+    sink_content: str
+    most_line_alarms: str
+    most_independent_share: str
+    calibrated: str
+    points_even: str
+    points_uneven: str
+    points_spiky: str
+
+
+def measure_carried(inputs: Inputs) -> Rungs:
+    """Read what maps carry, and how they are classed."""
+    return load_rungs("bert-gates-weighted", inputs, PLACES)
+
+
+def measure_removal(inputs: Inputs) -> Removal:
+    """Read the effects of taking cells away."""
+    record, _ = live_or_record("bert-gates-removal", inputs, recompute=False)
+    effect, share = record.array("effect"), record.array("share")
+    spans = [{gate: mean_interval(effect[:, k, way]) for k, gate in enumerate(gates.GATES)} for way in (0, 1)]
+    return Removal(*spans, {gate: float(share[:, k].mean()) for k, gate in enumerate(gates.GATES)})
+
+
+def removal_numbers(removal: Removal) -> RemovalNumbers:
+    """Write the effect of the columns, and name the gates whose cells matter less than as much at random."""
+    columns, chance = removal.named["directional"], removal.random["directional"]
+    less = [gate for gate in gates.PATTERNS[:5] if removal.named[gate].value < removal.random[gate].value]
+    return RemovalNumbers(f"{columns.value:.2f} ({columns.format()})", f"{chance.value:.2f} ({chance.format()})",
+                          enumerated(less))
+
+
+def measure_calibration(inputs: Inputs) -> Calibration:
+    """Read what the detector sees in maps of known make."""
+    record, _ = live_or_record("bert-gates-calibration", inputs)
+    return Calibration(*(record.array(name) for name in ("alarms", "present", "shares", "covered", "points")))
+
+
+def measure_classifier(inputs: Inputs) -> Classifier:
+    """Read the gates of every map of the classifier off the record of the case study."""
+    scores = live_or_record("variant-measures", inputs, recompute=False)[0].array("gates")
+    there = scores[..., :len(gates.PATTERNS)] >= PRESENT
+    return Classifier(float(there.any(-1).mean()), float((there.sum(-1) >= 2).mean()), float(scores[..., 1:4].max()))
+
+
+def class_table(carried: Rungs) -> pd.DataFrame:
+    """Tabulate the classes of maps by kind of text and in the controls, in per cent of the maps."""
+    columns = {kind: [carried[name].by_kind[kind].mean() for name in CLASSES] for kind in KINDS}
+    columns |= {rung: [carried[name].controls[rung].mean() for name in CLASSES] for rung in LADDER}
+    return pd.DataFrame(columns, index=list(CLASSES)).map(lambda share: f"{100 * share:.0f}")
+
+
+def sink_table(carried: Rungs) -> pd.DataFrame:
+    """Tabulate by layer what the first token gets in all, for what reason, and what it contributes."""
+    own, bare, centred, contributed = (carried[name].documents.mean(0) for name in FIRST)
+    rows = {"attention": own, "of it by the semi-bias": own - bare, "by what queries share besides": bare - centred,
+            "by content": centred, "share of what arrives": contributed,
+            "length of what it brings, over others": carried["length of first"].documents.mean(0)}
+    table = pd.DataFrame(rows).T.map(lambda value: f"{value:.3f}")
+    return table.rename(columns=lambda layer: f"layer {layer}")
+
+
+def carried_numbers(carried: Rungs, calibration: Calibration) -> CarriedNumbers:
+    """Write the numbers."""
+    own, bare, centred, contributed = (carried[name].documents.mean() for name in FIRST)
+    lengths = carried["length of first"].documents.mean(0)
+    even, uneven, spiky = calibration.points.mean(0)
+    return CarriedNumbers(
+        first_lengths=enumerated(lengths, ".2f"), first_attention=percent(own), first_contribution=percent(contributed),
+        columns_contribution=percent(carried["directional, by contribution"].documents.mean()),
+        sink_semi_bias=percent(own - bare), sink_common=percent(bare - centred), sink_content=percent(centred),
+        most_line_alarms=percent(calibration.independent[..., :4].max()),
+        most_independent_share=percent(calibration.shares[:, :len(INDEPENDENT)].max(), 1),
+        calibrated=enumerated([str(n) for n in SIZES]), points_even=percent(even), points_uneven=percent(uneven),
+        points_spiky=percent(spiky))

@@ -1,0 +1,145 @@
+"""A trained BERT and its ladder of controls on documents of four kinds: surveys, and what chapters read off them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from analysis.data.documents import KINDS, load_documents
+from analysis.models import checkpoints, pretrained
+from analysis.models.controls import SEEDS, SHARP, make_controls
+from analysis.plotting.ladder import Ladder
+from analysis.statistics.intervals import Interval, mean_interval
+from analysis.surveys.records import Record, Result
+from book.publish import Inputs, live_or_record
+
+LADDER = ("random", SHARP, "random, as large", "permuted")
+CONTROLS = " of controls"  # ends the name of an array that holds the controls
+Arrays = dict[str, np.ndarray]
+
+
+def survey_documents(measure: Callable[[torch.nn.Module, str, torch.nn.Module], Arrays], *, each: int | None = None,
+                     each_of_controls: int | None = None, dtype: torch.dtype = torch.float32,
+                     device: torch.device | str = "cpu", tolerance: float = 1e-3) -> Result:
+    """Measure MiniLM on every document, and each of its controls in the mean over the same or fewer documents.
+
+    Parameters
+    ----------
+    measure
+        Measures a network on one text; it is also given the trained network, whose biases a control can borrow.
+    each, each_of_controls
+        So many documents of every kind; all by default.
+    dtype, device
+        Of the networks.
+    tolerance
+        Of every array.
+
+    Returns
+    -------
+    Result
+        Arrays ``(document, ...)`` of the trained network, and ``(rung, seed, ...)`` of the controls, in the order of
+        :data:`LADDER`; the names of the latter end in :data:`CONTROLS`.
+    """
+    checkpoint = checkpoints.find("minilm")
+
+    def load(seed: int | None) -> torch.nn.Module:
+        return pretrained.load(checkpoint, control_seed=seed, dtype=dtype, device=device)
+
+    trained = load(None)
+    arrays = _stack([measure(trained, document.text, trained) for document in load_documents(each=each)])
+    fewer, means = [document.text for document in load_documents(each=each_of_controls)], []
+    for control in make_controls(trained, load, rungs=LADDER):
+        by_text = _stack([measure(control.network, text, trained) for text in fewer])
+        means.append({name: values.mean(0) for name, values in by_text.items()})
+    for name, values in _stack(means).items():
+        arrays[name + CONTROLS] = values.reshape(len(SEEDS), len(LADDER), *values.shape[1:]).swapaxes(0, 1)
+    return Result({}, {name: values.astype(np.float32) for name, values in arrays.items()},
+                  dict.fromkeys(arrays, tolerance))
+
+
+def _stack(measured: Sequence[Arrays]) -> Arrays:
+    return {name: np.stack([one[name] for one in measured]) for name in measured[0]}
+
+
+@dataclass(frozen=True)
+class DocumentLadder:
+    """One measure, by layer or whatever else stands last, of a trained network and of its controls."""
+
+    documents: Float[np.ndarray, "document layer"]
+    controls: Mapping[str, Float[np.ndarray, "seed layer"]]
+
+    def __add__(self, other: "DocumentLadder") -> "DocumentLadder":
+        """Return the ladder of the sum of two measures."""
+        return DocumentLadder(self.documents + other.documents,
+                              {rung: values + other.controls[rung] for rung, values in self.controls.items()})
+
+    @property
+    def interval(self) -> Float[np.ndarray, "layer 3"]:
+        """The trained network's mean over documents with Student's interval of them."""
+        return np.array([mean_interval(values) for values in self.documents.T])
+
+    @property
+    def ladder(self) -> Ladder:
+        """The same, to be drawn."""
+        return Ladder(self.interval, self.controls)
+
+    @property
+    def by_kind(self) -> dict[str, Float[np.ndarray, " layer"]]:
+        """The mean of each kind of document."""
+        return dict(zip(KINDS, self.documents.reshape(len(KINDS), -1, self.documents.shape[1]).mean(1), strict=True))
+
+    @property
+    def whole(self) -> Interval:
+        """The mean over layers, with its interval over documents."""
+        return mean_interval(self.documents.mean(1))
+
+    def range_of(self, rung: str) -> tuple[float, float]:
+        """Return the least and the largest mean over layers among a rung's seeds."""
+        means = self.controls[rung].mean(1)
+        return float(means.min()), float(means.max())
+
+    def beyond(self, rung: str) -> list[int]:
+        """Return the layers in which the trained interval lies wholly outside the range of a rung's seeds."""
+        low, high = self.controls[rung].min(0), self.controls[rung].max(0)
+        return np.flatnonzero((self.interval[:, 1] > high) | (self.interval[:, 2] < low)).tolist()
+
+
+@dataclass(frozen=True)
+class Rungs:
+    """The measures of a chapter's ladder by name, and the sentence that says where they come from."""
+
+    source: str
+    measures: dict[str, DocumentLadder]
+
+    def __getitem__(self, name: str) -> DocumentLadder:
+        return self.measures[name]
+
+    def ladders(self, *names: str) -> dict[str, Ladder]:
+        """Return the ladders of some measures, to be drawn under their names."""
+        return {name: self.measures[name].ladder for name in names}
+
+
+def load_rungs(name: str, inputs: Inputs, places: Mapping[str, tuple]) -> Rungs:
+    """Read a chapter's ladder from its record.
+
+    Parameters
+    ----------
+    name
+        The experiment.
+    inputs
+        What the chapter is executed with; the ladder is MiniLM's whatever they are.
+    places
+        For each measure its array, and behind it the places along the axes after the layers.
+    """
+    record, source = live_or_record(name, inputs, recompute=False)
+    return Rungs(source, {measure: read_ladder(record, *place) for measure, place in places.items()})
+
+
+def read_ladder(result: Record | Result, name: str, *places: int) -> DocumentLadder:
+    """Read one measure off a survey; ``places`` choose along axes behind the layers."""
+    documents, controls = result.array(name), result.array(name + CONTROLS)
+    chosen = (..., *places)
+    return DocumentLadder(documents[chosen].astype(float),
+                          {rung: values[chosen].astype(float) for rung, values in zip(LADDER, controls, strict=True)})
