@@ -77,7 +77,7 @@ def read_configuration(checkpoint: Checkpoint):
         return CONFIG_MAPPING[settings["model_type"]].from_dict(settings)
     except Exception as error:  # the library's validators raise what they like
         raise ValueError(f"{checkpoint.folder / 'config.json'} describes no model that the library knows: "
-                         f"{error}") from None
+                         f"{' '.join(str(error).split())}") from None
 
 
 def load_tokenizer(checkpoint: Checkpoint):

@@ -189,7 +189,8 @@ def read_configuration(checkpoint: Checkpoint) -> Config:
     try:
         return CONFIG_MAPPING[model_type].from_dict(settings)
     except Exception as error:  # the library's validators raise what they like
-        raise ValueError(f"{checkpoint.folder / 'config.json'} describes no {model_type}: {error}") from None
+        raise ValueError(f"{checkpoint.folder / 'config.json'} describes no {model_type}: "
+                         f"{' '.join(str(error).split())}") from None
 
 
 def families_of(model_type: str) -> tuple[Family, ...]:

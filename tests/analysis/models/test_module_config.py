@@ -9,7 +9,9 @@ from safetensors.torch import load_file, save_file
 from analysis.models import pretrained
 from analysis.models.checkpoints import find
 from analysis.models.configuration import read_config
+from analysis.models.families import from_checkpoint
 from analysis.models.module_config import class_names, module_config
+from analysis.models.text_models import load_text_model
 from tests.analysis.tiny import BERT, GPT2, write_model
 
 
@@ -99,6 +101,17 @@ def test_quantized_tensors_are_refused_wherever_they_are(folder, tmp_path):
     buffers = {"embeddings.position_ids": torch.arange(16), "h.0.attn.bias": torch.ones(1, 1, 16, 16).bool()}
     save_file(tensors | buffers, file, metadata={"format": "pt"})
     pretrained.load(find("tiny", folder=folder))  # of whole numbers, and no parameter
+
+
+@pytest.mark.parametrize("settings", [{"layers": None}, {"use_cache": []}, {"initializer_range": None}])
+def test_readers_of_any_family_refuse_such_a_file_in_one_line(folder, settings):
+    family = json.loads((folder / "config.json").read_text())["model_type"]
+    name = {"gpt2": "n_layer", "bert": "num_hidden_layers"}[family]
+    checkpoint = write_config(folder, **{name if key == "layers" else key: value for key, value in settings.items()})
+    for read in (from_checkpoint, load_text_model):
+        with pytest.raises(ValueError, match=r"config\.json describes no ") as refusal:
+            read(checkpoint)
+        assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
