@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.checks import check_real
 from analysis.core.positions import Rotary
+from analysis.core.signatures import checked
 from analysis.decomposition.rotary_terms import check_rotary, split_channels
 
 
@@ -36,6 +36,7 @@ class Kernel:
     frequencies: Float[Tensor, " frequency"]
     constant: Float[Tensor, " head"]
 
+    @checked
     def at(self, distances: Float[Tensor, " distance"]) -> Float[Tensor, "head distance"]:
         """Return the kernel at each distance ``query - key``, in nats; negative distances are later keys."""
         angle = distances.to(self.phase)[:, None] * self.frequencies + self.phase[:, None]
@@ -58,6 +59,7 @@ class Kernel:
         return torch.remainder(-self.phase, 2 * math.pi) / self.frequencies
 
 
+@checked(finite=True)
 def distance_kernel(b_Q: Float[Tensor, "head channel"], b_K: Float[Tensor, "head channel"], rotary: Rotary) -> Kernel:
     r"""Return the kernel of each head from its two biases, in the dtype of these.
 
@@ -82,8 +84,6 @@ def distance_kernel(b_Q: Float[Tensor, "head channel"], b_K: Float[Tensor, "head
     >>> (kernel.at(torch.tensor([0.0, 2 * torch.pi])) * 2**0.5).round()
     tensor([[ 4., -4.]])
     """
-    for name, bias in (("b_Q", b_Q), ("b_K", b_K)):
-        check_real(name, bias, "head", "channel", exact=True)
     if b_Q.shape != b_K.shape:
         raise ValueError(f"b_Q and b_K must have one shape, got {tuple(b_Q.shape)} and {tuple(b_K.shape)}; repeat a "
                          "group's key bias for each of its heads")
@@ -94,6 +94,7 @@ def distance_kernel(b_Q: Float[Tensor, "head channel"], b_K: Float[Tensor, "head
     return Kernel(product.abs(), product.angle(), rotary.frequencies.to(b_Q), rest)
 
 
+@checked(finite=True)
 def pair_channels(vectors: Float[Tensor, "*any channel"], rotary: Rotary) -> Tensor:
     """Read the coordinates that are turned as complex numbers: ``(..., frequency)``, ``a + ib`` for a pair ``(a, b)``.
 

@@ -78,6 +78,7 @@ def stack_parts(terms: GeneralTerms) -> Float[Tensor, "part ..."]:
     return torch.stack([getattr(terms, part) for part in PARTS])
 
 
+@checked
 def split_channels(vectors: Float[Tensor, "*any channel"], rotary: Rotary,
                    ) -> tuple[Float[Tensor, "*any channel"], Float[Tensor, "*any channel"]]:
     """Return what a rotation turns of each vector and what it leaves, each with zeros in the place of the other.

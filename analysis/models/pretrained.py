@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from analysis.core.checks import all_finite
 from analysis.core.files import read_json_object
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint, NotFound
@@ -95,7 +96,8 @@ def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str =
     Tampered
         If a file is not a whole safetensors file.
     ValueError
-        If config.json describes no model that is read here, or a tensor has another shape than it says.
+        If config.json describes no model that is read here, or a tensor has another shape than it says or holds nan or
+        infinity.
     """
     import transformers
     for name, value, allowed in (("task", task, tuple(_AUTO)), ("attention", attention, IMPLEMENTATIONS)):
@@ -120,6 +122,7 @@ def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str =
                 checkpoint.folder, config=configuration, local_files_only=True, use_safetensors=True,
                 trust_remote_code=False, attn_implementation=attention, dtype=dtype, output_loading_info=True)
             _refuse_partial(checkpoint, report, task)
+            _refuse_infinite(checkpoint, model)
     finally:
         quiet.set_verbosity(verbosity)
     return model.eval().requires_grad_(False).to(device)
@@ -152,6 +155,13 @@ def _refuse_partial(checkpoint: Checkpoint, report: dict, task: str) -> None:
     if missing:
         raise MissingTensor(f"{checkpoint.name} ({checkpoint.folder}) lacks {len(missing)} tensors of the whole model, "
                             f"among them {missing[0]!r}: it can be read from, not run")
+
+
+def _refuse_infinite(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
+    """Refuse a parameter that is not finite: with an infinite one, a softmax may still give likely numbers."""
+    for name, parameter in model.named_parameters():
+        if not all_finite(parameter):
+            raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
 
 
 def tokenizer(checkpoint: Checkpoint):

@@ -29,6 +29,7 @@ from analysis.core.attention_layer import AttentionLayer, Mask, Norm
 from analysis.core.positions import Disentangled, Rotary
 from analysis.core.weights import AttentionWeights, LayerNormWeights, MlpWeights
 from analysis.decomposition import folding, uniform
+from analysis.decomposition.rotary_kernel import distance_kernel
 from analysis.maps import streaming
 from analysis.statistics import exact_sums
 from analysis.transformer import attention_only, constructed_heads, encoder, induction
@@ -45,6 +46,8 @@ INTERNAL = {
     "analysis.transformer.activations.check_keep": "is itself the check",
     "analysis.transformer.head_layout.check_blocks": "is itself the check",
     "analysis.statistics.exact_sums.refuse_overflow": "is itself the check",
+    "analysis.decomposition.rotary_border.change_gauge": "takes complex numbers, and refuses what does not fit",
+    "analysis.decomposition.rotary_kernel.unpair_channels": "takes complex numbers, those of pair_channels",
     **dict.fromkeys((f"analysis.transformer.general_attention.{name}" for name in (
         "added_by_positions", "arrange", "meet", "project_rows", "queries_and_keys", "softmax_with_sinks")),
         "called by general_scores and general_terms, which check the rows"),
@@ -95,6 +98,12 @@ CALLS = {
     "transformer.general_attention.general_scores": {"x": X, "layer": GENERAL, "keep": KEEP},
     "transformer.general_attention.attend_generally": {"x": X, "layer": GENERAL, "keep": KEEP},
     "decomposition.general_terms.general_terms": {"x": X, "layer": GENERAL},
+    "decomposition.rotary_terms.rotary_terms": {"x": X, "weights": LAYER, "rotary": ROTARY},
+    "decomposition.rotary_terms.split_channels": {"vectors": HEADWISE, "rotary": ROTARY},
+    "decomposition.rotary_kernel.pair_channels": {"vectors": HEADWISE, "rotary": ROTARY},
+    "decomposition.rotary_kernel.Kernel.at": {"self": distance_kernel(LAYER.b_Q, LAYER.b_K, ROTARY),
+                                              "distances": draw(POSITIONS)},
+    "decomposition.rotary_kernel.distance_kernel": {"b_Q": LAYER.b_Q, "b_K": LAYER.b_K, "rotary": ROTARY},
     "transformer.rotary.rotate": {"rows": HEADWISE, "rotary": ROTARY,
                                   "positions": torch.arange(POSITIONS, dtype=torch.float64)},
     "transformer.position_scores.relative_bucket": {"distance": TOKENS, "buckets": 8, "longest": 16,

@@ -101,6 +101,19 @@ def test_quantized_tensors_are_refused_wherever_they_are(folder, tmp_path):
     pretrained.load(find("tiny", folder=folder))  # of whole numbers, and no parameter
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_model_with_a_number_that_is_not_finite_is_not_run(folder, value):
+    """An infinite weight of a classifier gave probabilities that looked like any."""
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    name = next(name for name in tensors if name.endswith("bias") and "pooler" not in name)
+    tensors[name][0] = value
+    save_file(tensors, file, metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=f"tensor '{name}' of tiny holds entries that are not finite"):
+        pretrained.load(find("tiny", folder=folder))
+    pretrained.load(find("tiny", folder=folder), control_seed=0)
+
+
 @pytest.fixture
 def with_tokenizer(folder):
     from tokenizers import Tokenizer, models
