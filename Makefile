@@ -77,9 +77,10 @@ test: lint  ## run every check: lint, the chapters against their records, unit t
 	@$(MAKE) --no-print-directory unit
 	$(PY) -m pytest -q -n 2 --dist worksteal tests/book/pages
 
-lint: $(TESTED)  ## check style and imports
+lint: $(TESTED)  ## check style, imports and words
 	$(PY) -m ruff check .
 	$(VENV)/bin/lint-imports --no-cache
+	$(PY) -m tools.vocabulary
 
 unit: $(TESTED)  ## run the examples in docstrings and the tests of the package, the machinery and the studies
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=tests -p no:nbval -p no:anyio \

@@ -14,7 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 WORDS = ROOT / "tools" / "vocabulary.toml"
 PACKAGES = ("analysis", "book", "tools")
-NO_PROSE = re.compile(r"\$\$.*?\$\$|\$[^$\n]*\$|`[^`\n]*`|“[^”\n]*”|^(?::[\w-]+:|%)[^\n]*", re.DOTALL | re.MULTILINE)
+NO_PROSE = re.compile(r"\$\$.*?\$\$|\$[^$\n]*\$|``[^`\n]*``|`[^`\n]*`|“[^”\n]*”|^(?::[\w-]+:|%)[^\n]*",
+                      re.DOTALL | re.MULTILINE)
 FENCE = re.compile(r"^(`{3,}|:{3,})(\{?[\w:-]*\}?)")
 EXAMPLE = re.compile(r"^ *>>>.*(?:\n *\S.*)*", re.MULTILINE)  # and what it prints, up to an empty line
 

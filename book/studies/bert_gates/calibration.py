@@ -9,7 +9,7 @@ import torch
 
 from analysis.maps import gates
 from analysis.maps.gates.synthetic import draw_noise
-from analysis.surveys.census import PRESENT, measure_lines
+from analysis.surveys.map_counts import PRESENT, measure_lines
 from analysis.surveys.records import Experiment, Result
 
 SIZES, COUNT, SEED = (64, 128), 60, 0

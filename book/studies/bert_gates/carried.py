@@ -10,7 +10,7 @@ from jaxtyping import Float
 from analysis.data.documents import KINDS
 from analysis.maps import gates
 from analysis.statistics.intervals import Interval, mean_interval
-from analysis.surveys.census import PRESENT
+from analysis.surveys.map_counts import PRESENT
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_gates.calibration import INDEPENDENT, MADE, SIZES

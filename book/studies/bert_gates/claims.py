@@ -4,7 +4,7 @@ import numpy as np
 
 from analysis.maps import gates
 from analysis.statistics.intervals import FEWEST
-from analysis.surveys.census import PRESENT
+from analysis.surveys.map_counts import PRESENT
 from book.publish import Outcome, claim, conditional, corrected, not_reproduced, reproduced
 from book.studies.bert_gates.controls import SHARP
 from book.studies.bert_gates.gate_census import GateCensus

@@ -12,7 +12,7 @@ from analysis.core.weights import AttentionWeights
 from analysis.maps import gates
 from analysis.maps.entropy import relative_entropy
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.surveys.census import PRESENT
+from analysis.surveys.map_counts import PRESENT
 from analysis.surveys.records import Experiment, Result
 from analysis.transformer.attention import project, softmax
 from book.studies.shared.documents import survey_documents

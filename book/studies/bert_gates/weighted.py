@@ -11,7 +11,7 @@ from torch import Tensor
 from analysis.core.weights import AttentionWeights
 from analysis.maps import gates
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.surveys.census import PRESENT
+from analysis.surveys.map_counts import PRESENT
 from analysis.surveys.records import Experiment, Result
 from analysis.transformer.attention import project, softmax
 from book.studies.shared.documents import survey_documents

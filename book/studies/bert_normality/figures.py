@@ -13,7 +13,7 @@ from analysis.plotting.layers import Line, lines
 
 
 def statistics(by_layer: Mapping[int, Mapping[str, np.ndarray]], critical: float) -> Figure:
-    """Draw figure 8: how the rows' Lilliefors statistics are spread, a panel a layer, trained and control."""
+    """Draw figure 8: how the rows' Lilliefors statistics are spread, one panel per layer, with control."""
     figure, axes = style.new(1, len(by_layer), sharey=True, squeeze=False)
     axes = axes[0]
     edges = np.linspace(0, max(v.max() for panel in by_layer.values() for v in panel.values()), 50)
@@ -65,7 +65,7 @@ def histograms(vectors: Mapping[str, tuple[str, np.ndarray]], statistic: Mapping
 
 
 def spectra(by_layer: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
-    """Draw figure 11: how the singular values of the head outputs are spread, a panel a layer, trained and control."""
+    """Draw figure 11: how the singular values of the head outputs are spread, one panel per layer, with control."""
     figure, axes = style.new(1, len(by_layer), sharey=True, squeeze=False)
     edges = np.linspace(0, max(v.max() for panel in by_layer.values() for v in panel.values()), 41)
     for panel, (layer, values) in zip(axes[0], by_layer.items(), strict=True):

@@ -20,7 +20,7 @@ def attention_collapses(m: Measured) -> Outcome:
 
 @claim("B-26")
 def non_linearity_alone_prevents_collapse(m: Measured) -> Outcome:
-    """The perceptron is necessary against collapse, and its non-linearity is the only counter-force."""
+    """The MLP is necessary against collapse, and its non-linearity is the only counter-force."""
     slopes = {name: slope.value for name, slope in m.one_layer.slopes.items()}
     factor, expected = math.exp(m.stacks.rate[1.0].value), expected_factor(1.0)
     at_twelve = {name: typical(run, 12) for name, run in m.stacks.runs[1.0].items()}

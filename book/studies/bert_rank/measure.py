@@ -166,7 +166,7 @@ class Stacks:
 
     @property
     def linear_gain(self) -> Interval:
-        """How much more a linear perceptron leaves than one with GELU after twelve layers of gain 1."""
+        """How much more a linear MLP leaves than one with GELU after twelve layers of gain 1."""
         runs = self.runs[1.0]
         return mean_interval(runs["attention + skip + linear MLP"][:, 12] - runs["attention + skip + MLP"][:, 12])
 
@@ -178,7 +178,7 @@ class Stacks:
 
 @dataclass(frozen=True)
 class Activations:
-    """Random stacks of gain 1 with GELU, z/2 or z in the perceptron."""
+    """Random stacks of gain 1 with GELU, z/2 or z in the MLP."""
 
     cases: list[str]
     runs: Mapping[str, Float[np.ndarray, "case seed state"]]
@@ -416,7 +416,7 @@ def residuals_after_a_layer(sizes: Float[Tensor, " size"], seed: int, switches: 
 
 
 def all_switches() -> list[Switches]:
-    """Return every set of parts beside attention: with a perceptron or none first, then with a linear one."""
+    """Return every set of parts beside attention: with an MLP or none first, then with a linear one."""
     on = (False, True)
     return [*(Switches(skip=s, mlp=m, layer_norm=n) for s, m, n in product(on, on, on)),
             *(Switches(skip=s, layer_norm=n, linear=True) for s, n in product(on, on))]

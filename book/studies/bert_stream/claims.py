@@ -107,7 +107,7 @@ def blocks_stay_apart_until_the_perceptron(m: Measured) -> Outcome:
 
 @claim("B-98")
 def perceptron_takes_a_maximum(m: Measured) -> Outcome:
-    """The perceptron's activation is the maximum with 0."""
+    """The MLP's activation is the maximum with 0."""
     cosine = m.perceptron.relu_cosine
     return corrected(
         f"BERT has GELU. With ReLU in all layers the sentence has a cosine of {cosine['trained']:.3f} with its own "
@@ -124,7 +124,7 @@ def first_matrix_acts_by_blocks(m: Measured) -> Outcome:
 
 @claim("B-100")
 def perceptron_is_a_sum_over_blocks(m: Measured) -> Outcome:
-    """The perceptron is a sum over blocks, since the maximum only selects."""
+    """The MLP is a sum over blocks, since the maximum only selects."""
     error, additive = m.sums.product_error["trained"], m.sums.additive["trained"]
     interaction = m.sums.interaction["trained"]
     return not_reproduced(
@@ -148,7 +148,7 @@ def output_bias_is_redundant(m: Measured) -> Outcome:
 
 @claim("B-102")
 def order_of_heads_is_deleted(m: Measured) -> Outcome:
-    """After the perceptron the order of heads is lost."""
+    """After the MLP the order of heads is lost."""
     read, added, added_control = m.read_back, m.read_back.added(), m.read_back.added("control")
     blocks, heads = read.band("first", "second"), read.band("heads", "second")
     shuffled, told = read.band("first", "shuffled"), read.band("heads", "x")[:, 0]
@@ -168,7 +168,7 @@ def order_of_heads_is_deleted(m: Measured) -> Outcome:
 
 @claim("B-103")
 def perceptron_adds_anisotropy(m: Measured) -> Outcome:
-    """The perceptron acts non-linearly and adds anisotropy."""
+    """The MLP acts non-linearly and adds anisotropy."""
     linear, a = m.sums.linear["trained"], m.anisotropy
     top = int(a.mlp.argmax())
     others = np.delete(a.mlp, top)
@@ -204,7 +204,7 @@ def score_has_four_terms(m: Measured) -> Outcome:
 
 @claim("B-106")
 def score_expands_into_blocks(m: Measured) -> Outcome:
-    """The perceptron as a sum of blocks and constants can be inserted into the four terms."""
+    """The MLP as a sum of blocks and constants can be inserted into the four terms."""
     count, real = m.expansion, m.real_rows
     return conditional(
         f"For rows of that form the substitution is exact: {count.terms} terms for {m.subject.heads} blocks, "
@@ -224,7 +224,7 @@ def contextual_term_is_a_double_sum(m: Measured) -> Outcome:
 
 @claim("B-108")
 def perceptron_breaks_the_channels(m: Measured) -> Outcome:
-    """The structure of channels is totally broken by the perceptron."""
+    """The structure of channels is totally broken by the MLP."""
     trained, control = (m.coupling.off_diagonal(network, "MLP, skip and LN") for network in ("trained", "control"))
     return not_reproduced(
         f"Past perceptron, skip connection and LayerNorm {trained.min():.0%} to {trained.max():.0%} of the coupling is "

@@ -57,15 +57,15 @@ def terms(size: np.ndarray, gone: np.ndarray, names: list[str]) -> Figure:
 
 def perceptron(additive: Mapping[str, np.ndarray], linear: Mapping[str, np.ndarray],
                cosine: Mapping[str, np.ndarray]) -> Figure:
-    """Draw the perceptron as a sum over blocks or a linear map, and the mean cosine of rows along a layer.
+    """Draw the MLP as a sum over blocks or a linear map, and the mean cosine of rows along a layer.
 
     Parameters
     ----------
     additive, linear
         By network (``"trained"``, ``"control"``), ``(layer,)``: shares of variance explained.
     cosine
-        By network, ``(layer, station, 3)`` with the ends of intervals: before attention, after the first LayerNorm, of
-        what the perceptron adds, after the second LayerNorm.
+        By network, ``(layer, activation, 3)`` with the ends of intervals: before attention, after the first LayerNorm,
+        of what the MLP adds, after the second LayerNorm.
     """
     trained, control = cosine["trained"], cosine["control"]
     return lines({
@@ -81,10 +81,10 @@ def perceptron(additive: Mapping[str, np.ndarray], linear: Mapping[str, np.ndarr
 
 
 def read_back(band: Callable[..., np.ndarray]) -> Figure:
-    """Draw what can be read back of the heads and of the perceptron's input.
+    """Draw what can be read back of the heads and of the MLP's input.
 
-    ``band(what, station)`` and ``band(what, station, "control")`` are ``(layer, 3)``: the mean over blocks, the worst
-    and the best.
+    ``band(what, activation)`` and ``band(what, activation, "control")`` are ``(layer, 3)``: the mean over blocks, the
+    worst and the best.
     """
     return lines({
         "head outputs": [

@@ -59,7 +59,7 @@ def measure_network(network: torch.nn.Module, tokenizer, *, each: int | None = N
     Returns
     -------
     dict
-        ``cosine`` (document, layer, station); ``pooled`` (group, layer, measure), of which the first group is all
+        ``cosine`` (document, layer, activation); ``pooled`` (group, layer, measure), of which the first group is all
         documents and the others, with ``by_kind``, those of each kind; ``read`` (1, layer, pair).
     """
     texts = [document.text for document in load_documents(each=each)]
@@ -82,7 +82,7 @@ def _by_kind(of_texts: Sequence[LayerActivations]) -> list[Sequence[LayerActivat
 
 
 def _cosines(passed: LayerActivations, layer: EncoderLayer) -> list[float]:
-    """Return the mean cosine of two rows at each of ``STATIONS``; without the MLP its output is 0 in every row."""
+    """Return the mean cosine of two rows after each step in ``STATIONS``; without an MLP its output is 0."""
     rows = (passed.x, passed.first, layer_norm(passed.first, layer.norm_mlp), passed.second,
             normalise(passed.before_first), normalise(passed.before_second))
     return [mean_pairwise_cosine(r).item() for r in rows]

@@ -66,7 +66,7 @@ class MixingPhrases(Numbers):
 
 @dataclass(frozen=True)
 class SumPhrases(Numbers):
-    """The perceptron as a sum, and the mean cosine of rows."""
+    """The MLP as a sum, and the mean cosine of rows."""
 
     additive_low: str
     additive_high: str

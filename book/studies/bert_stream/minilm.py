@@ -1,4 +1,4 @@
-"""What a BERT layer mixes: couplings of blocks, the perceptron's interactions, what can be read back, with the control.
+"""What a BERT layer mixes: couplings of blocks, the MLP's interactions, what can be read back, with the control.
 
 `survey` does it for any model of the BERT family; the record is MiniLM on the bundled passages.
 """
@@ -88,7 +88,7 @@ def _couple(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.Gener
 
 
 def _measure_mlp(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.Generator) -> dict[str, float]:
-    """Hold the perceptron to what (5.14) makes of it: the product of its matrices, sums over blocks, linear maps."""
+    """Hold the MLP to what (5.14) makes of it: the product of its matrices, sums over blocks, linear maps."""
     x, y, mlp, heads = rows["first"], rows["mlp_output"], layer.mlp, layer.attention.heads
     def function(row):
         return apply_mlp(row, mlp)
@@ -140,7 +140,7 @@ def _read_back(passed: Sequence[LayerActivations], rows: dict[str, Tensor], head
 
 
 def _align(passed: Sequence[LayerActivations]) -> np.ndarray:
-    """Return the mean pairwise cosine (text, station): read, after the first LayerNorm, added by the MLP, written."""
+    """Return the mean pairwise cosine (text, activation): read, after LayerNorm 1, added by the MLP, written."""
     return np.array([[anisotropy.mean_pairwise_cosine(rows).item() for rows in (p.x, p.first, p.mlp_output, p.second)]
                      for p in passed])
 

@@ -1,4 +1,4 @@
-"""The perceptron of the layer: its mask, its two biases, and the order of its input's blocks."""
+"""The MLP of the layer: its mask, its two biases, and the order of its input's blocks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ class Biases:
 
 @dataclass(frozen=True)
 class Order:
-    """Blocks of the perceptron's input in another order."""
+    """Blocks of the MLP's input in another order."""
 
     renumbered_error: float
     """With the rows of W_1 in the same order."""
@@ -83,7 +83,7 @@ def _without_output_bias(layer: EncoderLayer) -> EncoderLayer:
 
 
 def measure_order(subject: Subject) -> Order:
-    """Permute the blocks of the perceptron's input, with and without the rows of W_1."""
+    """Permute the blocks of the MLP's input, with and without the rows of W_1."""
     x, mlp, heads = subject.first, subject.layer.mlp, subject.heads
     order = torch.randperm(heads, generator=torch.Generator().manual_seed(0))
     permuted = concatenate(split(x, heads)[order])

@@ -55,7 +55,7 @@ class Expansion:
 
 @dataclass(frozen=True)
 class RealRows:
-    """The same for a row as BERT has it: skip connection, masked perceptron, b_1 and b_2, normalised, and beta."""
+    """The same for a row as BERT has it: skip connection, masked MLP, b_1 and b_2, normalised, and beta."""
 
     parts: Float[Tensor, "part position model"]
     sum_error: float

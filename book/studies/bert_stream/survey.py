@@ -38,7 +38,7 @@ class Coupling:
 
 @dataclass(frozen=True)
 class Sums:
-    """The perceptron held to sums over blocks and to linear maps, and the mean cosine of rows, in every layer.
+    """The MLP held to sums over blocks and to linear maps, and the mean cosine of rows, in every layer.
 
     Each is by network, ``(layer,)`` but for the cosines.
     """
@@ -69,7 +69,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class ReadBack:
-    """What ridge regression reads back from a station, as a share of the variance on held-out texts."""
+    """What ridge regression reads back from an activation, as a share of the variance on held-out texts."""
 
     shares: Mapping[str, Float[np.ndarray, "layer pair block"]]
     """By network; the pairs of what is read and from where are ``READ_BACK``."""
@@ -108,7 +108,7 @@ def measure_coupling(arrays: Arrays) -> Coupling:
 
 
 def measure_sums(arrays: Arrays) -> Sums:
-    """Take what concerns the perceptron as a sum, and the mean cosines of rows, out of the survey."""
+    """Take what concerns the MLP as a sum, and the mean cosines of rows, out of the survey."""
     names = ("product_error", "interaction", "additive", "linear", "additive_linear")
     return Sums(**{name: {network: values[name] for network, values in arrays.items()} for name in names},
                 cosine={network: np.array([over_units(layer) for layer in values["cosine"]])

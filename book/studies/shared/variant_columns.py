@@ -64,8 +64,8 @@ def summarise(data: Data, genes: Sequence[Gene], measured: Sequence[Mapping[str,
     """Say how much more attention marked k-mers get than all, over layers and heads, and how much chance gives them.
 
     For each mark and mass three values: the mean over sequences of the ratio with its interval, and the bounds between
-    which 95 % of random turns of the marks (one a sequence) lie; nothing where fewer than two sequences have both marks
-    and columns. Then the share of columns and of all attention on
+    which 95 % of random turns of the marks (one per sequence) lie; nothing where fewer than two sequences have both
+    marks and columns. Then the share of columns and of all attention on
     [CLS], and the share of k-mers that each mark is on.
     """
     rng, values = np.random.default_rng(0), {}
