@@ -68,7 +68,7 @@ class Calibration:
         """Tabulate the alarms of the larger size, in per cent of the maps."""
         rows = {kind: [f"{100 * alarm:.0f}" for alarm in self.alarms[-1, k]]
                 for k, kind in enumerate((*INDEPENDENT, *MADE))}
-        return pd.DataFrame.from_dict(rows, orient="index", columns=gates.PATTERNS)
+        return pd.DataFrame.from_dict(rows, orient="index", columns=gates.PATTERNS).rename_axis("kind of map")
 
 
 @dataclass(frozen=True)
