@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
+from analysis.plotting.ladder import share_legend
 
 TITLES = {"bias": "biases alone", "bias_folded": "with the LayerNorm's bias", "mean": "with the mean input"}
 PARTS = {"content": "content", "semi_bias": "semi-bias", "query_side": "query side", "kernel": "kernel"}
@@ -74,14 +75,14 @@ def emergence(step: Int[np.ndarray, " time"], held_out: Float[np.ndarray, " time
             axes[1].plot(step, sizes[source][:, layer], dashes, color=colour, label=f"{TITLES[source]}, layer {layer}")
     axes[1].set(ylabel="range of the median kernel, nats", yscale="symlog")
     axes[1].set_yscale("symlog", linthresh=0.1)
-    axes[1].legend(fontsize=6)
     for (name, rise), colour in zip(rises.items(), COLOURS, strict=False):
         axes[2].plot(step, rise, color=colour, label=name)
     axes[2].set(ylabel="rise of the loss, nats per token")
-    axes[2].legend(fontsize=7)
+    axes[2].legend()
     for panel in axes:
         panel.set(xlabel="step")
         panel.set_xscale("symlog", linthresh=10)
+    share_legend(figure, axes[:2])
     return figure
 
 
@@ -98,7 +99,7 @@ def rises(of: Float[np.ndarray, "run counted way"], runs: Sequence[tuple[str, in
         panel.set_xscale("symlog", linthresh=0.01)
     axes[0].set_yticks(rows, ways)
     axes[0].invert_yaxis()
-    axes[0].legend(fontsize=7)
+    share_legend(figure, axes)
     return figure
 
 
@@ -113,9 +114,9 @@ def lengths(longer: Float[np.ndarray, "run length measure"], stretched: Float[np
     axes[0].set_xscale("log", base=2)
     axes[0].set_xticks(at, [f"{length:,}" for length in at])
     axes[0].set(xlabel="tokens in the window", ylabel="held-out loss, nats per token")
-    axes[0].legend(fontsize=7)
     axes[1].set_xticks(range(len(scalings)), scalings)
     axes[1].set(xlabel="frequencies, at 512 tokens")
+    share_legend(figure, axes)
     return figure
 
 
@@ -145,5 +146,5 @@ def share_bars(shares: Mapping[str, Float[np.ndarray, "layer head part"]]) -> Fi
         panel.tick_params(axis="x", rotation=90)
         panel.set(title=title, xlabel="head")
     axes[0].set_ylabel("share of the divergence, nats per row")
-    axes[0].legend(fontsize=7)
+    share_legend(figure, axes)
     return figure
