@@ -37,6 +37,8 @@ class Classifier:
 class LadderPhrases(Numbers):
     """Means over layers in the page's text."""
 
+    prefix = "similarity"
+
     over_sharp: str
     joint_sharp: str
     amplified_trained: str
