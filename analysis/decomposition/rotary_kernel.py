@@ -89,7 +89,8 @@ def distance_kernel(b_Q: Float[Tensor, "head channel"], b_K: Float[Tensor, "head
                          "group's key bias for each of its heads")
     check_rotary(rotary, b_Q.shape[-1])
     root = math.sqrt(b_Q.shape[-1])
-    product = pair_channels(b_Q, rotary) * pair_channels(b_K, rotary).conj() * (rotary.attention_factor**2 / root)
+    conjugate = pair_channels(b_K, rotary).conj_physical()
+    product = pair_channels(b_Q, rotary) * conjugate * (rotary.attention_factor**2 / root)
     rest = (split_channels(b_Q, rotary)[1] * b_K).sum(-1) / root
     return Kernel(product.abs(), product.angle(), rotary.frequencies.to(b_Q), rest)
 

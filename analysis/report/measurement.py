@@ -29,33 +29,26 @@ PICTURE = 40
 
 @dataclass
 class Measurement:
-    """What was measured of one model.
-
-    Attributes
-    ----------
-    about
-        What it is and where it came from, a row each.
-    parameters
-        A layer's numbers each.
-    position_curves
-        The semi-bias of a table of positions in the first layer, where there is a table.
-    trained, controls
-        What was seen on texts, and of each control by rung; empty where the model was not run.
-    not_run, not_split
-        Why the model was not run, or its scores were not split into parts.
-    maps, tokens
-        ``(layer, head, query, key)`` of one text, and its tokens.
-    """
+    """What was measured of one model."""
 
     about: dict[str, str]
+    """What it is and where it came from."""
     parameters: list[LayerParameters]
+    """The numbers of each layer."""
     position_curves: np.ndarray | None = None
+    """The semi-bias of a table of positions in the first layer, where there is a table."""
     trained: Observations | None = None
+    """What was seen on texts; none where the model was not run."""
     controls: dict[str, list[Observations]] = field(default_factory=dict)
+    """The same of each control, by rung."""
     not_run: str = ""
+    """Why the model was not run."""
     not_split: str = ""
+    """Why its scores were not split into parts."""
     maps: np.ndarray | None = None
+    """``(layer, head, query, key)`` of one text."""
     tokens: list[str] = field(default_factory=list)
+    """The tokens of that text."""
     causal: bool = False
 
 

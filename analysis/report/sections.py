@@ -73,7 +73,7 @@ def _positions(measured: Measurement) -> Section | None:
         head = int(np.ptp(kernel, axis=-1).argmax())
         if sizes[layer] == 0:
             return Section("Preferred distances", "Without biases of queries and keys no head prefers a distance "
-                           "whatever the text.", chapters={"the-bias-that-comes-back": "The bias that comes back"})
+                           "whatever the text.", chapters={"rotary-bias": "The bias that comes back"})
         return Section(
             "Preferred distances",
             f"Read off the weights alone: in layer {layer}, head {head}, distance moves the score by up to "
@@ -82,7 +82,7 @@ def _positions(measured: Measurement) -> Section | None:
             f"Heat map of the {len(kernel)} heads of layer {layer} over distance.",
             f"What the biases say of distance in layer {layer}, each head around its mean.",
             [{"layer": str(i), "largest range over heads (nats)": f"{size:.3f}"} for i, size in sizes.items()],
-            {"the-bias-that-comes-back": "The bias that comes back"})
+            {"rotary-bias": "The bias that comes back"})
     if measured.position_curves is None:
         return None
     curves = measured.position_curves

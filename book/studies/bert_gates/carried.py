@@ -37,7 +37,7 @@ class Removal:
             "share of the attention": {gate: f"{share:.1%}" for gate, share in self.shares.items()},
             "without its cells": {gate: f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for gate, e in self.named.items()},
             "without as much at random": {gate: f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]"
-                                          for gate, e in self.random.items()}})
+                                          for gate, e in self.random.items()}}).rename_axis("gate")
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def class_table(carried: Rungs) -> pd.DataFrame:
     """Tabulate the classes of maps by kind of text and in the controls, in per cent of the maps."""
     columns = {kind: [carried[name].by_kind[kind].mean() for name in CLASSES] for kind in KINDS}
     columns |= {rung: [carried[name].controls[rung].mean() for name in CLASSES] for rung in LADDER}
-    return pd.DataFrame(columns, index=list(CLASSES)).map(lambda share: f"{100 * share:.0f}")
+    return pd.DataFrame(columns, index=pd.Index(list(CLASSES), name="class")).map(lambda share: f"{100 * share:.0f}")
 
 
 def sink_table(carried: Rungs) -> pd.DataFrame:
@@ -146,7 +146,7 @@ def sink_table(carried: Rungs) -> pd.DataFrame:
     rows = {"attention": own, "of it by the semi-bias": own - bare, "by what queries share besides": bare - centred,
             "by content": centred, "share of what arrives": contributed,
             "length of what it brings, over others": carried["length of first"].documents.mean(0)}
-    table = pd.DataFrame(rows).T.map(lambda value: f"{value:.3f}")
+    table = pd.DataFrame(rows).T.map(lambda value: f"{value:.3f}").rename_axis("what the first token gets")
     return table.rename(columns=lambda layer: f"layer {layer}")
 
 

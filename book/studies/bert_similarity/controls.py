@@ -37,6 +37,8 @@ class Classifier:
 class LadderPhrases(Numbers):
     """Means over layers in the page's text."""
 
+    prefix = "similarity"
+
     over_sharp: str
     joint_sharp: str
     amplified_trained: str
@@ -51,7 +53,7 @@ class LadderPhrases(Numbers):
     attention_sharp: str
     attention_symmetric_trained: str
     attention_symmetric_sharp: str
-    negative_trained: str
+    negative_documents: str
     negative_sharp: str
     negative_permuted: str
     moved_trained: str
@@ -97,7 +99,7 @@ def phrase_rungs(rungs: Rungs) -> LadderPhrases:
         attention_sharp=f"{rung('asymmetry of attention', SHARP):.2f}",
         attention_symmetric_trained=f"{trained('symmetric form'):.2f}",
         attention_symmetric_sharp=f"{rung('symmetric form', SHARP):.2f}",
-        negative_trained=percent(trained("negative scores with itself")),
+        negative_documents=percent(trained("negative scores with itself")),
         negative_sharp=percent(rung("negative scores with itself", SHARP)),
         negative_permuted=percent(rung("negative scores with itself", PERMUTED)),
         moved_trained=percent(trained("moved without b_Q")),

@@ -88,4 +88,4 @@ def _choices(reading: Reading) -> str:
 
 
 def _numbered(of: Sequence[Reading]) -> pd.Index:
-    return pd.Index([f"reading {number}" for number in range(1, len(of) + 1)], name="")
+    return pd.Index([f"reading {number}" for number in range(1, len(of) + 1)], name="choice")

@@ -20,7 +20,7 @@ def asked(monkeypatch):
             return {"megabytes": 1.0, "versions": versions}
         more = {"bytes": 1, "hosts": 0} if task == "viewer" else {"megabytes": 1.0} if task == "import" else {}
         return {"seconds": 1.0, "versions": versions} | more
-    monkeypatch.setattr(packages, "_run", run)
+    monkeypatch.setattr(packages, "measure_way", run)
     monkeypatch.setattr(packages, "_agreement", lambda *_: 0.0)
     return noted
 
