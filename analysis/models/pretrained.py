@@ -3,7 +3,8 @@
 Weight-only chapters do not need this: see :mod:`analysis.models.parameters`. No code from a model folder ever runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
@@ -107,11 +108,7 @@ def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str =
     _check_size(settings, checkpoint.name, dtype, device)
     check_whole(checkpoint, attention_only=control_seed is not None)
     auto, configuration = getattr(transformers, _AUTO[task]), _configuration(checkpoint, settings)
-    quiet = transformers.utils.logging
-    verbosity = quiet.get_verbosity()
-    quiet.set_verbosity_error()
-    quiet.disable_progress_bar()
-    try:
+    with quiet_library():
         if control_seed is not None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(control_seed)
@@ -122,10 +119,22 @@ def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str =
                 checkpoint.folder, config=configuration, local_files_only=True, use_safetensors=True,
                 trust_remote_code=False, attn_implementation=attention, dtype=dtype, output_loading_info=True)
             _refuse_partial(checkpoint, report, task)
-            _refuse_infinite(checkpoint, model)
-    finally:
-        quiet.set_verbosity(verbosity)
+            refuse_infinite(checkpoint, model)
     return model.eval().requires_grad_(False).to(device)
+
+
+@contextmanager
+def quiet_library() -> Iterator[None]:
+    """Let the library load a model without a word: what is missing is said here."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 def _check_size(settings: ModelConfig, name: str, dtype: torch.dtype, device: torch.device | str) -> None:
@@ -157,7 +166,7 @@ def _refuse_partial(checkpoint: Checkpoint, report: dict, task: str) -> None:
                             f"among them {missing[0]!r}: it can be read from, not run")
 
 
-def _refuse_infinite(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
+def refuse_infinite(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
     """Refuse a parameter that is not finite: with an infinite one, a softmax may still give likely numbers."""
     for name, parameter in model.named_parameters():
         if not all_finite(parameter):

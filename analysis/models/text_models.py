@@ -7,13 +7,9 @@ and GPT-2s of the chapters (:mod:`analysis.models.pretrained`), weights alone (:
 import torch
 
 from analysis.models.checkpoints import Checkpoint, NotFound
-from analysis.models.files import raw_config
+from analysis.models.families.reader import read_configuration
 from analysis.models.memory import check_memory
-from analysis.models.pretrained import read_tokenizer
-
-_CALLERS = ("attn_implementation", "experts_implementation", "auto_map", "dtype", "torch_dtype", "return_dict",
-            "output_attentions", "output_hidden_states", "kernel_config")
-"""What a config.json may hold that is for the caller to choose."""
+from analysis.models.pretrained import quiet_library, read_tokenizer, refuse_infinite
 
 
 class NotRunnable(NotFound):
@@ -30,6 +26,8 @@ def load_text_model(checkpoint: Checkpoint, *, device: torch.device | str = "cpu
         If files lack tensors, or the model reads images, sound or two texts.
     MemoryError
         If the model does not fit; the message says how much it needs.
+    ValueError
+        If a parameter is not finite, or config.json is refused (`families.reader.read_configuration`).
 
     Examples
     --------
@@ -42,42 +40,17 @@ def load_text_model(checkpoint: Checkpoint, *, device: torch.device | str = "cpu
     if type(configuration) not in transformers.MODEL_MAPPING or getattr(configuration, "is_encoder_decoder", False):
         raise NotRunnable(f"a {configuration.model_type} reads two texts, or none, so that there are no maps of one")
     _check_size(configuration, checkpoint, dtype, device)
-    quiet = transformers.utils.logging
-    verbosity = quiet.get_verbosity()
-    quiet.set_verbosity_error()
-    quiet.disable_progress_bar()
-    try:
+    with quiet_library():
         model, report = transformers.AutoModel.from_pretrained(
             checkpoint.folder, config=configuration, local_files_only=True, use_safetensors=True,
             trust_remote_code=False, attn_implementation="eager", dtype=dtype, output_loading_info=True)
-    finally:
-        quiet.set_verbosity(verbosity)
     if model.main_input_name != "input_ids":
         raise NotRunnable(f"a {configuration.model_type} reads {model.main_input_name.replace('_', ' ')}, not text")
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     if missing:
         raise NotRunnable(f"its files lack {len(missing)} tensors of the whole model, among them {missing[0]!r}")
+    refuse_infinite(checkpoint, model)
     return model.eval().requires_grad_(False).to(device)
-
-
-def read_configuration(checkpoint: Checkpoint):
-    """Make the library's configuration of config.json, without what is not for the folder to choose.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds an adapter of another model, or the library cannot make a configuration of it.
-    """
-    from transformers import CONFIG_MAPPING
-    if (checkpoint.folder / "adapter_config.json").exists():
-        raise ValueError(f"{checkpoint.name} is an adapter of another model (adapter_config.json): merge the two first")
-    settings = {key: value for key, value in raw_config(checkpoint).items()
-                if key not in _CALLERS and not key.startswith("_")}
-    try:
-        return CONFIG_MAPPING[settings["model_type"]].from_dict(settings)
-    except Exception as error:  # the library's validators raise what they like
-        raise ValueError(f"{checkpoint.folder / 'config.json'} describes no model that the library knows: "
-                         f"{' '.join(str(error).split())}") from None
 
 
 def load_tokenizer(checkpoint: Checkpoint):

@@ -1,8 +1,8 @@
 """Making a report: find the model, measure it, write the page and its numbers."""
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from analysis.core.files import write_atomically, write_json
 from analysis.data import texts as bundled_texts
 from analysis.models import attention_hooks, checkpoints
 from analysis.models.checkpoints import Checkpoint
-from analysis.models.families import from_checkpoint
+from analysis.models.families import from_checkpoint, from_module
 from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.report import state
 from analysis.report.measurement import PICTURE, Measurement, measure_parameters, observe, to_json
@@ -71,15 +71,17 @@ def make_report(name: str, out: Path, *, texts: str | Path | None = None, device
     if weights_only:
         measured.not_run = "only its weights were asked for"
     else:
-        model, ids, measured.not_run = _prepare(checkpoint, bundled_texts.passages(count=count, source=texts), longest,
-                                                device)
+        tokenizer, model, measured.not_run = _load(checkpoint, device)
         if model is not None:
+            limit = min(longest, getattr(model.config, "max_position_embeddings", None) or longest)
+            ids = tokenise(tokenizer, bundled_texts.passages(count=count, source=texts), limit)
             settings = {"seeds": seeds, "longest": longest, "device": str(torch.device(device).type)}
             progress = state.State(out, state.identity(checkpoint.provenance(), [i[0].tolist() for i in ids], settings))
             try:
-                observe(measured, model, from_checkpoint(checkpoint), [i.to(device) for i in ids], progress,
-                        seeds=seeds, show=show)
-                measured.maps, measured.tokens = draw_maps(model, checkpoint, ids[0][:, :PICTURE].to(device))
+                observe(measured, model, from_module(model), [i.to(device) for i in ids], progress, seeds=seeds,
+                        show=show)
+                measured.maps = draw_maps(model, ids[0][:, :PICTURE].to(device))
+                measured.tokens = tokenizer.convert_ids_to_tokens(ids[0][0, :PICTURE].tolist())
             except ValueError as error:
                 measured.not_run, measured.trained = str(error), None
     write_report(measured, out, book)
@@ -88,33 +90,29 @@ def make_report(name: str, out: Path, *, texts: str | Path | None = None, device
     return measured
 
 
-def _prepare(checkpoint: Checkpoint, texts: Sequence[str], longest: int, device: torch.device | str,
-             ) -> tuple[torch.nn.Module | None, list[Tensor], str]:
-    """Return the model and what it is to read; without a model, why it cannot be run."""
+def _load(checkpoint: Checkpoint, device: torch.device | str) -> tuple[Any, torch.nn.Module | None, str]:
+    """Return tokenizer and model; without a model, why it cannot be run."""
     try:
-        tokenizer = load_tokenizer(checkpoint)
-        model = load_text_model(checkpoint, device=device)
+        return load_tokenizer(checkpoint), load_text_model(checkpoint, device=device), ""
     except (checkpoints.NotFound, MemoryError) as error:
-        return None, [], str(error)
-    limit = getattr(model.config, "max_position_embeddings", None) or longest
-    return model, tokenise(tokenizer, texts, min(longest, limit)), ""
+        return None, None, str(error)
 
 
-def draw_maps(model: torch.nn.Module, checkpoint: Checkpoint, ids: Tensor,
-              ) -> tuple[Float[np.ndarray, "layer head query key"], Sequence[str]]:
-    """Return the maps of one text, ``(layer, head, query, key)``, and its tokens."""
+def draw_maps(model: torch.nn.Module, ids: Tensor) -> Float[np.ndarray, "layer head query key"]:
+    """Return the maps of one text."""
     maps = []
 
     def attend(layer, query, key, value, *, scale, causal=False, lengths=None):
         scores = query.float() @ key.float().mT * scale
         if causal:
             scores = scores.masked_fill(torch.ones_like(scores[0, 0], dtype=torch.bool).triu(1), -math.inf)
-        maps.append(scores[0].softmax(-1).cpu())
-        return maps[-1][None].to(value) @ value
+        weights = scores.softmax(-1)
+        maps.append(weights[0].cpu())
+        return weights.to(value) @ value
 
     with torch.no_grad(), attention_hooks.with_attention(model, attend):
         model(ids)
-    return torch.stack(maps).numpy(), load_tokenizer(checkpoint).convert_ids_to_tokens(ids[0].tolist())
+    return torch.stack(maps).numpy()
 
 
 def write_report(measured: Measurement, out: Path, book: str) -> None:

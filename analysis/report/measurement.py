@@ -13,6 +13,7 @@ from tqdm import tqdm
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary, StreamPositions
 from analysis.models.checkpoints import Checkpoint
+from analysis.models.controls import RUNGS
 from analysis.models.families import AttentionLayers
 from analysis.models.files import MissingTensor
 from analysis.report.controls import observe_controls
@@ -112,13 +113,14 @@ def splitter(layers: AttentionLayers) -> tuple[SplitBiases | None, str]:
     if not set(first.biases) & {"Q", "K"}:
         return None, "neither queries nor keys have a bias, so that content is all there is"
 
+    read = [(layer.b_Q[:, None], layer.b_K.repeat_interleave(layer.heads // layer.groups, 0)[:, None], layer.positions)
+            for layer in layers]  # once: every text needs them again
+
     def split(number: int, length: int) -> tuple[Tensor, Tensor]:
-        layer = layers[number]
-        b_K = layer.b_K.repeat_interleave(layer.heads // layer.groups, 0)
-        if isinstance(layer.positions, StreamPositions):
-            return layer.b_Q[:, None], b_K[:, None]
-        place = torch.ones(length, 1, dtype=layer.b_Q.dtype, device=layer.b_Q.device)
-        return rotate(layer.b_Q[:, None] * place, layer.positions), rotate(b_K[:, None] * place, layer.positions)
+        b_Q, b_K, positions = read[number]
+        if isinstance(positions, StreamPositions):
+            return b_Q, b_K
+        return tuple(rotate(b.expand(-1, length, -1), positions) for b in (b_Q, b_K))
 
     return split, ""
 
@@ -145,9 +147,9 @@ def observe(measured: Measurement, model: torch.nn.Module, layers: AttentionLaye
     bar.close()
     measured.trained = observed
     few = texts[:FEW]
-    bar = tqdm(total=3 * seeds, desc="controls", unit="model", disable=None if show else True)
+    bar = tqdm(total=len(RUNGS) * seeds, desc="controls", unit="model", disable=None if show else True)
     for seed in range(seeds):
-        parts = {rung: state.load(f"{rung} {seed}") for rung in ("random", "random, as large", "permuted")}
+        parts = {rung: state.load(f"{rung} {seed}") for rung in RUNGS}
         if any(part is None for part in parts.values()):
             for rung, _, observed in observe_controls(model, few, [seed], shape):
                 parts[rung] = observed

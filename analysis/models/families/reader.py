@@ -21,6 +21,10 @@ from analysis.models.families.table import FAMILIES, REFUSED
 from analysis.models.families.tensors import Tensors, file_tensors, module_tensors
 from analysis.models.files import MissingTensor, raw_config
 
+CALLERS = ("attn_implementation", "experts_implementation", "auto_map", "dtype", "torch_dtype", "return_dict",
+           "output_attentions", "output_hidden_states", "kernel_config")
+"""What a config.json may hold that is for the caller to choose, never for the folder."""
+
 
 @dataclass(frozen=True)
 class AttentionLayers(Sequence):
@@ -178,9 +182,19 @@ def from_checkpoint(checkpoint: Checkpoint, stack: str | None = None,
 
 
 def read_configuration(checkpoint: Checkpoint) -> Config:
-    """Return the configuration of a checkpoint, with the library's defaults for what config.json leaves out."""
+    """Return the configuration of a checkpoint, with the library's defaults for what config.json leaves out.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds an adapter of another model, the family is not read, or the library cannot make a
+        configuration of what config.json says.
+    """
     from transformers import CONFIG_MAPPING
-    settings = raw_config(checkpoint)
+    if (checkpoint.folder / "adapter_config.json").exists():
+        raise ValueError(f"{checkpoint.name} is an adapter of another model (adapter_config.json): merge the two first")
+    settings = {key: value for key, value in raw_config(checkpoint).items()
+                if key not in CALLERS and not key.startswith("_")}
     model_type = settings.get("model_type")
     if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
         raise ValueError(f"{checkpoint.folder / 'config.json'} has model_type {model_type!r}, which transformers does "

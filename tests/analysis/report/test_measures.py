@@ -1,8 +1,11 @@
 """What a report measures, against the functions of the chapters and against the model's own maps."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm
 from analysis.core.positions import Alibi, Rotary
@@ -11,6 +14,7 @@ from analysis.decomposition.score_terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.families import from_checkpoint
+from analysis.models.text_models import load_text_model
 from analysis.report.measurement import splitter
 from analysis.report.notable_heads import notable_heads
 from analysis.report.observations import OF_HEADS, Observations, add_text, describe_map, split_scores, tokenise
@@ -132,3 +136,33 @@ def test_texts_that_are_too_short_are_left_out_or_refused():
     assert len(tokenise(tokenizer, ["One.", long], 32)) == 1
     with pytest.raises(ValueError, match="none of the 1 texts"):
         tokenise(tokenizer, ["One."], 32)
+
+
+def test_the_biases_of_a_model_are_read_once_and_lie_beside_its_queries():
+    layers = from_checkpoint(checkpoints.find("gpt2-mini"))
+    reads = []
+
+    class Counted(type(layers)):
+        def __getitem__(self, layer):
+            reads.append(layer)
+            return super().__getitem__(layer)
+
+    counted = Counted(*(getattr(layers, name) for name in ("family", "model_type", "config", "tensors")))
+    split, _ = splitter(counted)
+    before = len(reads)
+    for layer in (0, 1, 0, 1):
+        b_Q, b_K = split(layer, 9)
+        torch.testing.assert_close((b_Q[:, 0], b_K[:, 0]), (layers[layer].b_Q, layers[layer].b_K))
+    assert len(reads) == before
+
+
+def test_a_model_with_an_entry_that_is_not_finite_is_refused(tmp_path):
+    folder = tmp_path / "broken"
+    shutil.copytree(checkpoints.find("gpt2-mini").folder, folder)
+    (folder / "SHA256SUMS").unlink(missing_ok=True)
+    tensors = load_file(folder / "model.safetensors")
+    name = next(name for name in tensors if name.endswith("mlp.c_fc.weight"))
+    tensors[name][0, 0] = float("inf")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match="not finite"):
+        load_text_model(checkpoints.find(str(folder)))

@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+from axe_playwright_python.base import AXE_SCRIPT
+
 from book._ext import viewers
 
 ASSETS = Path(__file__).parents[3] / "book" / "assets"
@@ -21,6 +23,20 @@ def write(folder: Path, name: str, start: dict, *, before: str = "") -> Path:
 </head><body><main class="bd-article"><h1>{name}</h1>{before}<figure id="fig-{name}"><img src="{PIXEL}" alt="static">
 {viewers.place(name, start)}<figcaption>The caption.</figcaption></figure></main></body></html>""", encoding="utf-8")
     return path
+
+
+def check_phone_paper_and_axe(page) -> None:
+    """Hold an open page of a phone's width to what every viewer must do: fit, be legible in both themes, and print."""
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
+    for theme, paper, ink in (("light", "#fff", "#000"), ("dark", "#111", "#eee")):
+        page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+        page.evaluate(f"Object.assign(document.body.style, {{background: '{paper}', color: '{ink}'}})")
+        page.evaluate(AXE_SCRIPT)
+        violations = page.evaluate("async () => (await axe.run(document, {preload: false})).violations")
+        assert not [(v["id"], v["nodes"][0]["html"][:120]) for v in violations]
+    page.emulate_media(media="print")
+    assert page.locator("figure > img").is_visible()
+    assert not page.locator(".play").is_visible()
 
 
 class Tab:

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from axe_playwright_python.base import AXE_SCRIPT
 
 from analysis.maps.gates import GATES, SHORTEST
 from analysis.models import checkpoints, pretrained
@@ -122,16 +121,7 @@ def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, 
 
 
 def test_phone_paper_and_axe(fresh):
-    assert fresh.evaluate("document.scrollingElement.scrollWidth") <= play_pages.PHONE["width"]
-    for theme, paper, ink in (("light", "#fff", "#000"), ("dark", "#111", "#eee")):
-        fresh.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-        fresh.evaluate(f"Object.assign(document.body.style, {{background: '{paper}', color: '{ink}'}})")
-        fresh.evaluate(AXE_SCRIPT)
-        violations = fresh.evaluate("async () => (await axe.run(document, {preload: false})).violations")
-        assert not [(v["id"], v["nodes"][0]["html"][:120]) for v in violations]
-    fresh.emulate_media(media="print")
-    assert fresh.locator("figure > img").is_visible()
-    assert not fresh.locator(".play").is_visible()
+    play_pages.check_phone_paper_and_axe(fresh)
 
 
 def test_the_chapters_that_it_leads_to_exist(fresh):

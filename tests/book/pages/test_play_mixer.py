@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from axe_playwright_python.base import AXE_SCRIPT
 
 from analysis.maps.locality import causal_attention
 from analysis.surveys import records
@@ -111,16 +110,7 @@ def test_a_link_gives_the_state_back(browser, page_file, fresh):
 
 
 def test_phone_paper_and_axe(fresh):
-    assert fresh.evaluate("document.scrollingElement.scrollWidth") <= play_pages.PHONE["width"]
-    for theme, paper, ink in (("light", "#fff", "#000"), ("dark", "#111", "#eee")):
-        fresh.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-        fresh.evaluate(f"Object.assign(document.body.style, {{background: '{paper}', color: '{ink}'}})")
-        fresh.evaluate(AXE_SCRIPT)
-        violations = fresh.evaluate("async () => (await axe.run(document, {preload: false})).violations")
-        assert not [(v["id"], v["nodes"][0]["html"][:120]) for v in violations]
-    fresh.emulate_media(media="print")
-    assert fresh.locator("figure > img").is_visible()
-    assert not fresh.locator(".play").is_visible()
+    play_pages.check_phone_paper_and_axe(fresh)
 
 
 def test_the_stated_error_is_the_records(fresh, record):
