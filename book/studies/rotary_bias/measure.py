@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from analysis.data.texts import passages
 from analysis.models import checkpoints
 from analysis.models.families import from_module
+from analysis.models.text_models import load_tokenizer
 from analysis.training import gpt2_mini
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.rotary_bias.emergence import Emergence, measure_emergence
@@ -45,13 +46,8 @@ def measure(device: str = "auto") -> Measured:
     rotary = from_module(model).positions(0)
     kernels = measure_kernels(trace, rotary)
     head = divmod(int(ranges(kernels.curves[SOURCES[-1]]).argmax()), gpt2_mini.HEADS)
-    shares = measure_shares(model, _tokenizer(checkpoint), passages(count=TEXTS), trace, rotary=rotary, head=head,
+    shares = measure_shares(model, load_tokenizer(checkpoint), passages(count=TEXTS), trace, rotary=rotary, head=head,
                             tokens=TOKENS)
     seeds, sentence = measure_seeds(inputs)
     return Measured(inputs, (sentence,), measure_exactness(), kernels, measure_emergence(trace, rotary), shares, seeds,
                     loss=card["held_out_loss"])
-
-
-def _tokenizer(checkpoint: checkpoints.Checkpoint):
-    from transformers import PreTrainedTokenizerFast
-    return PreTrainedTokenizerFast.from_pretrained(checkpoint.folder, local_files_only=True)
