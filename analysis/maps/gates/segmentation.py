@@ -2,8 +2,9 @@ r"""The steps of the gate reader: background, hits, blocks, lines, and who gets 
 
 Only ``read`` is for others (through ``reader.read_gates``). Chance levels come from one null: rows are independent,
 and in row ``q`` a share :math:`p_q` of the cells stands out, anywhere. A run over rows ``q..r`` then has probability
-:math:`\prod p`, a line of ``m`` cells with a share ``f`` of hits at most :math:`e^{-m\,KL(f\|p)}`; either must beat
-``level`` divided by the number of places where it could have been.
+:math:`\prod p`, a line or a box of ``m`` cells with a share ``f`` of hits at most :math:`e^{-m\,KL(f\|p)}` (Hoeffding
+1963, theorem 1; with rows whose places are exchanged, section 6); each must beat ``level`` divided by the number of
+places where it could have been. Points have a null of their own (:mod:`analysis.maps.gates.points`).
 """
 
 import math
@@ -13,11 +14,12 @@ import torch
 from torch import Tensor
 
 from analysis.maps.entropy import kullback_leibler
-from analysis.maps.gates.points import find_points
+from analysis.maps.gates.points import find_points, standardise
 from analysis.maps.gates.shear import median_of_3, run_ends, skew, unskew
 
 ABOVE = 1.5  # a cell stands out above this many standard deviations (of log weight) over its row's middle
 LEAST = 0.05  # ... and by this part of a uniform weight
+RAISED = 0.5  # ... and is raised, as most cells of a block must be, above this many
 COARSE = 4  # step of the second smoothing
 CALM = {1: (0.75, 1.17), COARSE: (0.4, 5.0)}  # by step: threshold for smoothed maps; evidence that a block needs
 WHOLE = 0.9  # a column that stands out in this share of its rows runs from end to end
@@ -53,13 +55,14 @@ def read(maps: Tensor, causal: bool, level: float) -> dict[str, Tensor]:
     n = maps.shape[-1]
     visible = torch.ones(n, n, dtype=torch.bool, device=maps.device)
     visible = visible.tril() if causal else visible
-    base, noise = background(maps, visible)
+    base, noise, spread = background(maps, visible)
     least = LEAST / visible.sum(-1)[:, None].to(maps)
     hits = visible & (maps > torch.maximum(base * torch.exp(ABOVE * noise), base + least))
+    counts = tabulate(visible & (maps > torch.maximum(base * torch.exp(RAISED * noise), base + least)), visible)
 
     def stand_out(smooth: Tensor, step: int) -> Tensor:
         threshold = torch.maximum(torch.exp(CALM[step][0] * noise), 1 + least / base)
-        return find_blocks(visible & (smooth > threshold), visible, level, CALM[step][1], least_side=2 + step)
+        return find_blocks(visible & (smooth > threshold), counts, visible, level, CALM[step][1], least_side=2 + step)
 
     along = median_of_3(torch.where(visible, maps / base, 1), axes=(-1,))  # a row's neighbours have other levels
     smooth = median_of_3(along, axes=(-2,))
@@ -81,19 +84,20 @@ def read(maps: Tensor, causal: bool, level: float) -> dict[str, Tensor]:
     plain = block & ~column & ~diagonal  # a crossing of lines looks like a small block: it needs plain cells beside it
     block = plain | (block & (plain.sum(-1, keepdim=True) >= 2))
     free = visible & ~block & ~column & ~diagonal
-    deviates = (maps.clamp_min(TINY) / base).log() / noise.clamp_min(NOISELESS)
     wide = visible.sum(-1) >= min(ENOUGH, n)  # early rows of causal maps see too few keys
+    deviates, doubt = standardise(maps.clamp_min(TINY), free, spread.clamp_min(NOISELESS), wide, level)
     eligible = free & wide[:, None] & (maps > base + 10 * least)
-    alone, together = find_points(deviates.masked_fill(~free, -math.inf), eligible, level)
+    alone, together = find_points(deviates, eligible, level, doubt)
     segments = Segmentation(block, column, diagonal, alone, together, runs)
     return tally(divide(maps, visible, segments), visible, segments)
 
 
-def background(maps: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
+def background(maps: Tensor, visible: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return each row's middle level and the spread of its log weights, as noise alone would have them.
 
     The spread is the smallest of three estimates from neighbouring quantiles, so neither a pattern on up to three
-    quarters of the row nor a long tail towards zero counts as noise.
+    quarters of the row nor a long tail towards zero counts as noise. It comes twice: drawn towards the map's typical
+    spread, and the row's own.
     """
     weights = maps.masked_fill(~visible, math.nan)
     half = weights.nanmedian(-1, keepdim=True).values
@@ -108,9 +112,9 @@ def background(maps: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
     noise = torch.minimum(torch.minimum(half - quarter, upper - half) / QUARTER,
                           (quarter - eighth) / (EIGHTH - QUARTER))
     count = visible.sum(-1)[:, None].to(maps)
-    noise = noise / (1 - SMALL * count.clamp_min(6).rsqrt())
-    noise = (count * noise + POOL * noise.median(-2, keepdim=True).values) / (count + POOL)
-    return torch.minimum(half, quarter + QUARTER * noise).exp(), noise
+    own = noise / (1 - SMALL * count.clamp_min(6).rsqrt())
+    noise = (count * own + POOL * own.median(-2, keepdim=True).values) / (count + POOL)
+    return torch.minimum(half, quarter + QUARTER * noise).exp(), noise, own
 
 
 def find_lines(hits: Tensor, visible: Tensor, level: float) -> tuple[Tensor, Tensor]:
@@ -151,10 +155,14 @@ def divergence(share: Tensor, expected: Tensor) -> Tensor:
     return kullback_leibler(*(torch.stack([heads, 1 - heads], -1) for heads in (share, expected)))
 
 
-def find_blocks(hits: Tensor, visible: Tensor, level: float, need: float, *, least_side: int) -> Tensor:
+def find_blocks(hits: Tensor, counts: Tensor, visible: Tensor, level: float, need: float, *,
+                least_side: int) -> Tensor:
     """Find blocks among the hits of a smoothed map: large enough for chance, and not a band of long diagonals.
 
-    Smoothing makes neighbours alike, so the evidence that a block needs grows with ``ln(n)**2``, as on ``TUNING``.
+    Smoothing makes neighbours alike, so the evidence that its hits must give grows with ``ln(n)**2``, as on ``TUNING``.
+    That is no test, since how alike depends on the noise. The test is on the map itself, whose raised cells ``counts``
+    has (:func:`tabulate`): the box that a cell's runs span holds more of them than rows with their weights at random
+    places put into any box of the map.
     """
     n = visible.shape[-1]
     left, right = run_ends(hits, -1)
@@ -165,7 +173,43 @@ def find_blocks(hits: Tensor, visible: Tensor, level: float, need: float, *, lea
     p = (hits.sum(-1, keepdim=True) / visible.sum(-1)[:, None]).clamp(1 / n, 0.999)
     unlikely = wide * high * -p.log() >= need * math.log(n) ** 2 * -math.log(level)
     large = (wide >= least_side) & (high >= least_side)
-    return hits & large & unlikely & (long <= 2 * torch.maximum(wide, high))
+    block = hits & large & unlikely & (long <= 2 * torch.maximum(wide, high))
+    cells = block.nonzero(as_tuple=True)
+    boxes = torch.stack([cells[0], *(end[cells].long() for end in (above + 1, below, left + 1, right))])
+    block[cells] = box_evidence(counts, boxes) >= math.log(n * n / level)
+    return block
+
+
+def tabulate(raised: Tensor, visible: Tensor) -> Tensor:
+    """Sum from the corner ``(0, 0)`` on: visible cells, raised ones, and how many of these chance puts there.
+
+    Shape ``(3, map, query + 1, key + 1)``, each sum over the rows and keys before its index.
+    """
+    n = visible.shape[-1]
+    chance = (raised.sum(-1, keepdim=True) / visible.sum(-1)[:, None]).clamp(1 / n, 0.999)
+    cells = torch.stack([visible.expand(raised.shape).double(), raised.double(), chance.double() * visible])
+    return torch.nn.functional.pad(cells.cumsum(-1).cumsum(-2), (1, 0, 1, 0))
+
+
+def box_evidence(counts: Tensor, boxes: Tensor) -> Tensor:
+    r"""Return :math:`m\,KL(f\|p)`, in nats, of boxes ``(5, box)``.
+
+    A box is a map, its first row and the one after its last, its first key and the one after its last. Of the ``m``
+    visible cells of a box a share ``f`` is raised, where rows with their weights at random places have the share ``p``
+    on average; 0 where that is no fewer. Of all boxes of a map of such rows the largest evidence is below
+    :math:`\ln(n^2/\mathtt{level})` in at least a share ``1 - level`` of draws (``test_boxes_of_random_cells``). The
+    bound over all :math:`n^4/4` boxes is far above that, since boxes that overlap say the same.
+
+    >>> raised = torch.tensor([[[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]]).bool()
+    >>> counts = tabulate(raised, torch.ones(3, 4).bool())
+    >>> box_evidence(counts, torch.tensor([[0], [0], [2], [0], [2]])) / math.log(2)  # four cells, each at even odds
+    tensor([4.], dtype=torch.float64)
+    """
+    each, top, bottom, left, right = boxes
+    size, raised, expected = (counts[:, each, bottom, right] - counts[:, each, top, right]
+                              - counts[:, each, bottom, left] + counts[:, each, top, left])
+    share, expected = raised / size.clamp_min(1), expected / size.clamp_min(1)
+    return torch.where(share > expected, size * divergence(share, expected), 0)
 
 
 def tall(block: Tensor, visible: Tensor) -> Tensor:
