@@ -9,11 +9,11 @@ from jaxtyping import Float
 
 from analysis.data.documents import KINDS
 from analysis.maps import gates
-from analysis.statistics.intervals import Interval, mean_interval
+from analysis.statistics.intervals import Interval, mean_interval, share_interval
 from analysis.surveys.map_counts import PRESENT
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import enumerated, percent
-from book.studies.bert_gates.calibration import INDEPENDENT, MADE, SIZES
+from book.studies.bert_gates.calibration import COUNT, DRAWN, INDEPENDENT, SIZES, UNNAMED
 from book.studies.bert_gates.weighted import CLASSES, FIRST
 from book.studies.shared.documents import LADDER, Rungs, load_rungs
 
@@ -56,19 +56,37 @@ class Calibration:
     alarms: Float[np.ndarray, "size kind pattern"]
     present: Float[np.ndarray, "size kind pattern"]
     shares: Float[np.ndarray, "size kind pattern"]
+    power: Float[np.ndarray, "size drawn"]  # cells named after the gate, of those that were drawn
     covered: Float[np.ndarray, "size strength"]  # of a full diagonal, by its longest run
-    points: Float[np.ndarray, "size noise"]  # named, of those that were drawn
 
     @property
     def independent(self) -> Float[np.ndarray, "size kind pattern"]:
         """The alarms in maps of independent rows."""
         return self.alarms[:, :len(INDEPENDENT)]
 
+    def rate(self, kind: int, pattern: int) -> Interval:
+        """Return the rate of alarms in a kind of map, all sizes together, with its interval over maps."""
+        return share_interval(round(COUNT * float(self.alarms[:, kind, pattern].sum())), COUNT * len(SIZES))
+
     def table(self) -> pd.DataFrame:
-        """Tabulate the alarms of the larger size, in per cent of the maps."""
-        rows = {kind: [f"{100 * alarm:.0f}" for alarm in self.alarms[-1, k]]
-                for k, kind in enumerate((*INDEPENDENT, *MADE))}
+        """Tabulate the rates in per cent of the maps, with intervals: what is promised first."""
+        rows = {"promised, at most": ["5"] * len(gates.PATTERNS)}
+        for k, kind in enumerate((*INDEPENDENT, *UNNAMED)):
+            spans = [self.rate(k, pattern) for pattern in range(len(gates.PATTERNS))]
+            rows[kind] = [f"{100 * s.value:.1f} ({100 * s.low:.1f} to {100 * s.high:.1f})" for s in spans]
         return pd.DataFrame.from_dict(rows, orient="index", columns=gates.PATTERNS).rename_axis("kind of map")
+
+    def rates(self) -> dict[str, list[Interval]]:
+        """Return for each gate its rates in all kinds of independent rows."""
+        return {gate: [self.rate(k, pattern) for k in range(len(INDEPENDENT))]
+                for pattern, gate in enumerate(gates.PATTERNS)}
+
+    def power_table(self) -> pd.DataFrame:
+        """Tabulate how much of a drawn gate is named after it, in per cent of its cells, by size."""
+        rows = {kind: [gate, *(f"{100 * share:.0f}" for share in self.power[:, k])]
+                for k, (kind, gate) in enumerate(DRAWN.items())}
+        columns = ["gate", *(f"{n} positions" for n in SIZES)]
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("what is drawn")
 
 
 @dataclass(frozen=True)
@@ -91,9 +109,11 @@ class CarriedNumbers(Numbers):
     sink_semi_bias: str
     sink_common: str
     sink_content: str
-    most_line_alarms: str
+    most_alarms: str
+    most_alarms_together: str
     most_independent_share: str
     calibrated: str
+    calibration_maps: int
     points_even: str
     points_uneven: str
     points_spiky: str
@@ -123,7 +143,7 @@ def removal_numbers(removal: Removal) -> RemovalNumbers:
 def measure_calibration(inputs: Inputs) -> Calibration:
     """Read what the detector sees in maps of known make."""
     record, _ = live_or_record("bert-gates-calibration", inputs)
-    return Calibration(*(record.array(name) for name in ("alarms", "present", "shares", "covered", "points")))
+    return Calibration(*(record.array(name) for name in ("alarms", "present", "shares", "power", "covered")))
 
 
 def measure_classifier(inputs: Inputs) -> Classifier:
@@ -154,12 +174,14 @@ def carried_numbers(carried: Rungs, calibration: Calibration) -> CarriedNumbers:
     """Write the numbers."""
     own, bare, centred, contributed = (carried[name].documents.mean() for name in FIRST)
     lengths = carried["length of first"].documents.mean(0)
-    even, uneven, spiky = calibration.points.mean(0)
+    even, uneven, spiky = (calibration.power[1:, list(DRAWN).index(f"points, {noise}")].mean()
+                           for noise in ("even", "uneven", "spiky"))
+    independent = calibration.independent
     return CarriedNumbers(
         first_lengths=enumerated(lengths, ".2f"), first_attention=percent(own), first_contribution=percent(contributed),
         columns_contribution=percent(carried["directional, by contribution"].documents.mean()),
         sink_semi_bias=percent(own - bare), sink_common=percent(bare - centred), sink_content=percent(centred),
-        most_line_alarms=percent(calibration.independent[..., :4].max()),
+        most_alarms=percent(independent.max(), 1), most_alarms_together=percent(independent.mean(0).max(), 1),
         most_independent_share=percent(calibration.shares[:, :len(INDEPENDENT)].max(), 1),
-        calibrated=enumerated([str(n) for n in SIZES]), points_even=percent(even), points_uneven=percent(uneven),
-        points_spiky=percent(spiky))
+        calibrated=enumerated([str(n) for n in SIZES]), calibration_maps=COUNT, points_even=percent(even),
+        points_uneven=percent(uneven), points_spiky=percent(spiky))

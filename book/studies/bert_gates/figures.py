@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from analysis.plotting import style
+from analysis.statistics.intervals import Interval
 
 
 def gate_colours(order: Sequence[str]) -> ListedColormap:
@@ -155,6 +156,42 @@ def reliability(sizes: Sequence[int], recall: Mapping[str, np.ndarray], shuffled
         panel.minorticks_off()
     return figure
 
+
+def calibration(rates: Mapping[str, Sequence[Interval]], promised: float, power: Mapping[str, Sequence[float]],
+                gates: Mapping[str, str], sizes: Sequence[int]) -> Figure:
+    """Draw false alarms beside what is promised, with intervals, and how much of a drawn gate is named.
+
+    Parameters
+    ----------
+    rates
+        For each gate the rate in every kind of independent rows.
+    promised
+        At most this rate.
+    power, gates
+        For each drawn kind of map the share of its gate's cells that is named, by size; and its gate.
+    sizes
+        Positions of the maps.
+    """
+    figure, (left, right) = style.new(1, 2, size="tall", width_ratios=[1, 1])
+    for i, (name, spans) in enumerate(rates.items()):
+        at = i + np.linspace(-0.35, 0.35, len(spans))
+        low, value, high = (100 * np.array([getattr(s, end) for s in spans]) for end in ("low", "value", "high"))
+        left.errorbar(value, at, xerr=[value - low, high - value], fmt="o", color=style.GATES[name], markersize=3,
+                      linewidth=1)
+    left.axvline(100 * promised, color=style.COLOURS["ink"], linestyle="--")
+    left.set_yticks(range(len(rates)), rates)
+    left.set(xlabel="maps of independent rows with it (%)", xlim=(0, None), ylim=(len(rates) - 0.5, -0.5),
+             title="false alarms")
+    for i, (kind, shares) in enumerate(power.items()):
+        for j, share in enumerate(shares):
+            size = 3 + 2 * j
+            right.plot(100 * share, i, "o", color=style.GATES[gates[kind]], markersize=size, fillstyle="none",
+                       label=f"{sizes[j]} positions" if i == 0 else None)
+    right.set_yticks(range(len(power)), power)
+    right.yaxis.tick_right()
+    right.set(xlabel="cells named (%)", xlim=(-4, 104), ylim=(len(power) - 0.5, -0.5), title="drawn gates")
+    right.legend(loc="center left")
+    return figure
 
 def census(scores: Mapping[str, np.ndarray], order: Sequence[str]) -> Figure:
     """Draw every head's mean shares as a stacked bar, layers side by side; one row of bars a model."""

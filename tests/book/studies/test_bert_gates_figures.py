@@ -13,6 +13,7 @@ import pytest
 from analysis.maps import gates
 from analysis.plotting import attention_viewer
 from analysis.plotting.attention_viewer import AttentionViewer
+from analysis.statistics.intervals import Interval
 from book.studies.bert_gates import figures
 
 N, TOKENS = 12, ["[CLS]", *(f"<w{i}>" for i in range(10)), "[SEP]"]
@@ -148,3 +149,14 @@ def test_reliability_shows_every_pattern_that_was_shuffled():
     assert [line.get_label() for line in left.lines] == ["open"]
     assert [line.get_label() for line in right.lines] == list(gates.PATTERNS)
     assert np.allclose(right.lines[0].get_ydata(), 1)
+
+
+def test_the_calibration_shows_every_rate_and_every_power():
+    spans = [Interval(0.01 * k, 0.005 * k, 0.02 * k) for k in range(1, 4)]
+    figure = figures.calibration({"open": spans, "cluster": spans}, 0.05, {"block": [0.2, 0.9], "diagonal": [1, 1]},
+                                 {"block": "cluster", "diagonal": "open"}, (16, 64))
+    left, right = figure.axes
+    assert sorted(np.concatenate([box.lines[0].get_xdata() for box in left.containers])) == [1, 1, 2, 2, 3, 3]
+    assert [line.get_xdata() for line in left.lines if line.get_linestyle() == "--"] == [[5, 5]]
+    assert [line.get_xdata()[0] for line in right.lines] == [20, 90, 100, 100]
+    assert [label.get_text() for label in right.get_yticklabels()] == ["block", "diagonal"]
