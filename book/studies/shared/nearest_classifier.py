@@ -16,6 +16,7 @@ from scipy.stats import spearmanr
 
 from analysis.data.dna.simulate import CLASSES
 from analysis.maps.gates import GATES, PATTERNS
+from analysis.matrices.amplification import MAPS
 from analysis.models.controls import RUNGS
 from analysis.plotting.ladder import Ladder
 from analysis.representations import normality
@@ -88,6 +89,19 @@ class Nearest(Numbers):
     trainings: int
     sequences: int
     failing_rows: str
+    composed: str
+    composed_start: str
+    with_diagonal: str
+    in_company: str
+    run: str
+    short_verticals: str
+    end_of_diagonal: str
+    cosine_ends: str
+    start_cosine_ends: str
+    largest_by_layer: str
+    entropy_by_layer: str
+    amplified: str
+    amplified_named: str
     total_passes: int
     updates: int
     batch: int
@@ -125,6 +139,10 @@ class Nearest(Numbers):
         """List a share by layer, in per cent."""
         return f"{enumerated(100 * self.layers[measure][:, 0], '.0f')} %"
 
+    def phrase_ends(self, measure: str, form: str = ".2f") -> str:
+        """Write a measure's first and last layer."""
+        return " to ".join(format(value, form) for value in self.layers[measure][[0, -1], 0])
+
     def apart(self, measure: str) -> float:
         """Return how far the trainings are apart, in the layer where they are furthest."""
         return float(np.ptp(self.by_seed[measure], axis=0).max())
@@ -147,21 +165,27 @@ def summarise(record: Record) -> Nearest:
     """Take means over heads and sequences."""
     critical = normality.critical_value(RECIPE.width)
     own, by_rung = _readers(record)
-    total, gates = own("D_total")[:, 0], own("gates")
+    total, gates, grown = own("D_total")[:, 0], own("gates"), own("grown").mean(0)
     return Nearest(
-        **_by_layer(record, own, by_rung), **_effects(record), **_counts(record, own, by_rung), **_phrases(record, own),
+        **_by_layer(record, own, by_rung), **_effects(record), **_counts(record, own, by_rung),
+        **_phrases(record, own, by_rung),
         gates=gates.mean(0), control_gates={rung: values.mean(1) for rung, values in by_rung("gates").items()},
         company=measure_company(gates), failing_sums=(own("D_sum") > critical).mean(0),
         failing_sums_kept=(own("sum_kept") > 1).mean(0),
         control_failing_sums={rung: (values > critical).mean(1) for rung, values in by_rung("D_sum").items()},
         D_total=total, mean_total=own("mean_total")[:, 0],
         control_D_total={rung: values[..., 0] for rung, values in by_rung("D_total").items()},
-        grown=own("grown").mean(0),
+        grown=grown, amplified=_of_maps(grown.mean((1, 2))), amplified_named=_of_maps(grown[:, 0, 3]),
         control_grown={rung: values.mean((0, 1)) for rung, values in by_rung("grown").items()},
         largest_weights=record.array("maps").mean(0), control_largest_weights=by_rung("maps"),
         diagonal=own("diagonal"), critical=critical, trainings=len(SEEDS), sequences=len(total),
         total_passes=int((total <= critical).sum()), updates=RECIPE.steps, batch=RECIPE.batch,
         rate=f"{RECIPE.rate:.1e}".replace("e-0", "e-"))
+
+
+def _of_maps(shares: Float[np.ndarray, " map"]) -> str:
+    """Write a share for each of Q, K and V."""
+    return ", ".join(f"{percent(share, 1)} ({name})" for share, name in zip(shares, MAPS, strict=True))
 
 
 def _by_layer(record: Record, own, by_rung) -> dict:
@@ -192,12 +216,22 @@ def _counts(record: Record, own, by_rung) -> dict:
     counts = own("counts").sum(1)
     by_seed, controls = record.array("counts").sum((1, 2)), by_rung("counts")
     places = {name: [COUNTED.index(part) for part in parts] for name, parts in COUNTS.items()}
-    return {"ratios": {name: ratio_interval(counts[:, part], counts[:, whole])
-                       for name, (part, whole) in places.items()},
+    ratios = {name: ratio_interval(counts[:, part], counts[:, whole]) for name, (part, whole) in places.items()}
+    start = {name: _divide(controls[START].sum((1, 2)), *both) for name, both in places.items()}
+    return {"ratios": ratios, **_count_phrases(ratios, start),
             "ratios_by_seed": {name: _divide(by_seed, *both) for name, both in places.items()},
             "control_ratios": {rung: {name: _divide(values.sum((1, 2)), *both) for name, both in places.items()}
                                for rung, values in controls.items()},
             "counts": {name: int(counts[:, k].sum().round()) for k, name in enumerate(COUNTED)}}
+
+
+def _count_phrases(ratios: Mapping[str, Interval], start: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """Write the ratios that the page on gates names."""
+    names = {"composed": "composed", "with_diagonal": "open_with_either", "in_company": "in_company",
+             "run": "run_covers", "short_verticals": "short_verticals"}
+    return {name: percent(ratios[field].value) for name, field in names.items()} | {
+        "composed_start": percent(start["composed"].mean()),
+        "end_of_diagonal": f"{ratios['end_of_diagonal'].value:.1f}"}
 
 
 def _divide(totals: Float[np.ndarray, "draw count"], part: int, whole: int) -> Float[np.ndarray, " draw"]:
@@ -206,12 +240,20 @@ def _divide(totals: Float[np.ndarray, "draw count"], part: int, whole: int) -> F
     return np.divide(totals[:, part], divisor, out=np.full(len(totals), np.nan), where=divisor > 0)
 
 
-def _phrases(record: Record, own) -> dict[str, str]:
-    """Write how well the trainings do, one after another, and which rows fail."""
+def _phrases(record: Record, own, by_rung) -> dict[str, str]:
+    """Write how well the trainings do, one after another, and what the page on normality says by layer."""
     def each(name: str, digits: int = 0) -> str:
         return ", ".join(percent(record[f"{name}_{seed}"], digits) for seed in SEEDS)
     return {"test_right": each("whole_test", 1), "follow": each("exchanged_deletions"),
-            "bases": each("exchanged_bases"), "failing_rows": enumerated(100 * own("first_failing").mean(0), ".0f")}
+            "bases": each("exchanged_bases"), "failing_rows": enumerated(100 * own("first_failing").mean(0), ".0f"),
+            "cosine_ends": _ends(own("cosine").mean(0)),
+            "start_cosine_ends": _ends(by_rung("cosine")[START].mean((0, 1))),
+            "largest_by_layer": enumerated(own("largest").mean((0, 2)), ".0f"),
+            "entropy_by_layer": enumerated(own("entropy").mean((0, 2)), ".2f")}
+
+
+def _ends(values: Float[np.ndarray, " layer"]) -> str:
+    return f"{values[0]:.2f} to {values[-1]:.2f}"
 
 
 def measure_company(gates: Float[np.ndarray, "sequence layer head gate"]) -> Interval:
