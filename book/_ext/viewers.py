@@ -118,7 +118,8 @@ def atlas() -> tuple[Figure, dict]:
 
 def dial() -> tuple[Figure, dict]:
     """Draw one head of MiniLM at a few dials."""
-    from book.studies.weighted_mean import figures, sentence as study
+    from book.studies.weighted_mean import figures
+    from book.studies.weighted_mean import sentence as study
 
     shown = study.turn_head(records.load(RECORDS["dial"], experiments.FOLDER))
     return figures.turned(shown.maps, shown.dials, shown.tokens), shown.start()
