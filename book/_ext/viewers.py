@@ -22,8 +22,9 @@ from book.publish import experiments, record_script, weights_script
 
 FOLDER = "play"
 SCRIPTS = {"sentence": ("transformer.js", "sentence.js"), "mixer": ("mixer.js",),
-           "atlas": ("atlas.js",)}
-MODELS, RECORDS = ("gpt2-mini", "neox-mini"), ("semi-bias-mixer", "atlas-heads")
+           "atlas": ("atlas.js",), "dial": ("dial.js",)}
+MODELS = ("gpt2-mini", "neox-mini")
+RECORDS = {"mixer": "semi-bias-mixer", "atlas": "atlas-heads", "dial": "weighted-mean-sentence"}
 DRAWN = "_build/.figures"
 
 
@@ -80,7 +81,7 @@ def draw(name: str, path: Path) -> dict:
     """Draw the static picture of a viewer beside ``path``, as SVG and with its data; return its first state."""
     from analysis.plotting.data import bundle
 
-    drawn, start = {"sentence": sentence, "mixer": mixer, "atlas": atlas}[name]()
+    drawn, start = {"sentence": sentence, "mixer": mixer, "atlas": atlas, "dial": dial}[name]()
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path.with_suffix(".svg"), format="svg", metadata={"Date": None})
     for ending, packed in bundle(drawn).items():
@@ -102,7 +103,7 @@ def mixer() -> tuple[Figure, dict]:
     from book.studies.semi_bias import figures
     from book.studies.semi_bias import mixer as study
 
-    shown = study.mixtures(records.load(RECORDS[0], experiments.FOLDER))
+    shown = study.mixtures(records.load(RECORDS["mixer"], experiments.FOLDER))
     return figures.mixtures(shown.weights, shown.curve, shown.query, shown.far), shown.start()
 
 
@@ -111,8 +112,17 @@ def atlas() -> tuple[Figure, dict]:
     from book.studies import atlas as study
     from book.studies.atlas import figures
 
-    shown = study.overview(records.load(RECORDS[1], experiments.FOLDER))
+    shown = study.overview(records.load(RECORDS["atlas"], experiments.FOLDER))
     return figures.overview(shown.weights), shown.start()
+
+
+def dial() -> tuple[Figure, dict]:
+    """Draw one head of MiniLM at a few dials."""
+    from book.studies.weighted_mean import figures
+    from book.studies.weighted_mean import sentence as study
+
+    shown = study.turn_head(records.load(RECORDS["dial"], experiments.FOLDER))
+    return figures.turned(shown.maps, shown.dials, shown.tokens), shown.start()
 
 
 def add_scripts(app, pagename, templatename, context, doctree):
@@ -129,7 +139,7 @@ def write_models(app, error):
     if error is None and app.builder.format == "html" and getattr(app.env, "viewers", None):
         for model in MODELS:
             write_atomically(Path(app.outdir) / "_static" / FOLDER / f"{model}.js", weights_script.script(model))
-        for record in RECORDS:
+        for record in RECORDS.values():
             write_atomically(Path(app.outdir) / "_static" / FOLDER / f"{record}.js", record_script.script(record))
 
 
