@@ -122,7 +122,7 @@ def measure_printed_gates() -> PrintedGates:
         for name, gate, cells, labels in print_gates(n):
             gates[name] += 1
             against[name] += not np.array_equal(gate, by_rules(n, cells))
-            ranks[name].add(exact_rank((gate * n * labels.get("k", 1)).tolist()))
+            ranks[name].add(exact_rank([[int(entry * n * labels.get("k", 1)) for entry in row] for row in gate]))
             output = expected_output(name, values, labels)
             wrong[name] += output is not None and not np.array_equal(gate.dot(values), output)
             if name == "backward":

@@ -33,7 +33,8 @@ def rows_are_gaussian(m: Measured) -> Outcome:
     few = near.by_seed["first_failing"][:, :-1].min()
     return not_reproduced(
         f"{NEAREST}{near.shares('first_failing')} of the rows fail by layer, over the 512 rows with padding "
-        f"{near.shares('padded_first_failing')}: only the last layer's pass. With random weights it is about the "
+        f"{near.shares('padded_first_failing')}; few only in the last layer of one of two trainings "
+        f"({enumerated(map(percent, near.by_seed['first_failing'][:, -1]))}). With random weights it is about the "
         f"test's 5 %, as large {scaled:.0%} at most; with the trained entries permuted, gains and biases kept, up to "
         f"{near.rung('first_failing', PERMUTED).max():.0%}. Trained from random weights "
         f"{classifier['first_failing'].max():.0%} fail at most. In MiniLM on text {trained[:, 0].min():.0%} to "
@@ -41,7 +42,7 @@ def rows_are_gaussian(m: Measured) -> Outcome:
         "has no test; its rows 'after the first LayerNorm' are not BERT's and pass more easily, in MiniLM "
         f"{coded.min():.0%} to {coded.max():.0%} in place of {own.min():.0%} to {own.max():.0%}.",
         when=decided(few > 0.2 and near.layers["padded_first_failing"][:-1, 1].min() > 0.2
-                     and near.layers["first_failing"][-1, 2] < 0.1 and scaled < 0.15 and (coded < own).all()
+                     and scaled < 0.15 and (coded < own).all()
                      and trained[:, 1].min() > 0.5 and classifier["first_failing"].max() < 0.15, trained))
 
 
@@ -93,7 +94,7 @@ def sums_are_gaussian(m: Measured) -> Outcome:
         f"{trained[:-1, 0].min():.2f} or more in all layers but the last, and in no control of its ladder, mean over "
         f"seeds, more than {scaled:.3f}. The condition is how far training has moved the coordinates.",
         when=decided(first.min() > 0.5 > others.max() and near.by_seed["D_sum"][:, :2].min() > near.critical
-                     and near.by_seed["D_sum"][:, 2:].max() < near.critical
+                     and near.layers["D_sum"][2:, 0].max() < near.critical
                      and trained[:-1, 1].min() > critical > scaled and classifier.max() < small, trained))
 
 
@@ -153,15 +154,17 @@ def cone_index_rises(m: Measured) -> Outcome:
     start, scaled = (near.rung("cosine", rung)[[0, -1]] for rung in (START, LARGE))
     family = {rung: np.diff(cosine.controls[rung][:, [0, -1]]).min() for rung in (LARGE, PERMUTED)}
     return conditional(
-        f"As a rise. {NEAREST}(5.1) goes from {near.phrase_ends('cone', '.0f')} (rank correlation "
-        f"with depth {near.rise('cone'):+.2f}), the mean cosine from {near.phrase_ends('cosine')}. The genes put it "
-        f"there, for the start stays at {start[0]:.2f} and {start[1]:.2f}. But a rise does not show selection: random "
+        f"With unit rows, as in the released code, it rises. {NEAREST}the mean cosine goes from "
+        f"{near.phrase_ends('cosine')}; (5.1) as printed rises up to the last layer and falls there (rank correlation "
+        f"with depth {enumerated(near.rises('cone'), '+.2f')} in two trainings). The genes put it there, for the "
+        f"start stays at {start[0]:.2f} and {start[1]:.2f}. But a rise does not show selection: random "
         f"weights as large have it untrained ({scaled[0]:.2f} to {scaled[1]:.2f}). Trained from random weights it goes "
         f"from {classifier.trained['cosine'][0]:.2f} to {classifier.trained['cosine'][-1]:.2f} (control "
         f"{classifier.control['cosine'][0]:.2f} to {classifier.control['cosine'][-1]:.2f}). In MiniLM on text the "
         f"printed form does not rise ({rise['cone'].value:+.2f}), and the mean cosine by {m.cone.climb['trained']:.2f} "
         f"only, by {min(family.values()):.2f} or more with weights as large, random or permuted.",
-        when=decided(near.rise("cone") > 0.5 and own[-1] > own[0] + 0.3 and abs(start[1] - start[0]) < 0.1
+        when=decided(min(near.rises("resultant")) > 0.95 > max(near.rises("cone")) and own[-1] > own[0] + 0.3
+                     and abs(start[1] - start[0]) < 0.1
                      and np.diff(scaled)[0] > 0.3 and rise["cone"].high < 0.2
                      and min(family.values()) > 2 * m.cone.climb["trained"], *rise.values()))
 
@@ -173,15 +176,18 @@ def singular_values_rise(m: Measured) -> Outcome:
     classifier, at_end = m.classifier.trained["largest"], largest.documents
     dips = (at_end[:, -1] < at_end[:, -2]).mean()
     scaled, permuted, start = (near.rung("largest", rung) for rung in (LARGE, PERMUTED, START))
+    (*_, high), (_, low, _) = near.layers["largest"][[0, -1]]
     return reproduced(
-        f"{NEAREST}it rises from layer to layer, mean over heads {near.phrase('largest', '.0f')}, and not so in its "
-        f"start ({start[0]:.0f} to {start[-1]:.0f}). The rise alone shows no learning: random weights as large have "
+        f"{NEAREST}it is {near.phrase('largest', '.0f')} by layer, mean over heads (rank correlation with depth "
+        f"{enumerated(near.rises('largest'), '+.2f')} in two trainings), and in its start {start[0]:.0f} to "
+        f"{start[-1]:.0f}. The rise alone shows no learning: random weights as large have "
         f"{scaled[0]:.0f} to {scaled[-1]:.0f}, the trained entries permuted {permuted[0]:.0f} to {permuted[-1]:.0f}. "
         f"Trained from random weights it goes from {classifier[0]:.0f} to {classifier[-1]:.0f} (control "
         f"{m.classifier.control['largest'][0]:.0f} to {m.classifier.control['largest'][-1]:.0f}). In MiniLM on text "
         f"the rank correlation with depth is {rise['trained'].value:+.2f} ({rise['control'].value:+.2f} in the random "
         f"control), but the last layer falls back in {dips:.0%} of the documents.",
-        when=decided((np.diff(near.by_seed["largest"], axis=1) > 0).all() and scaled[-1] > 1.5 * scaled[0]
+        when=decided(min(near.rises("largest")) > 0.9 and low > 2 * high
+                     and scaled[-1] > 1.5 * scaled[0]
                      and permuted[-1] > 1.5 * permuted[0] and start[-1] < 1.5 * start[0]
                      and classifier[-1] > 1.5 * classifier[0] and rise["trained"].low > 0.7, *rise.values()))
 
@@ -243,8 +249,7 @@ def entropy_rises_with_depth(m: Measured) -> Outcome:
         "the released code's entropy it is the other way round on our variant classifier: it falls with depth in "
         f"{falling} of {len(m.released.value_rises)} classes.",
         when=decided(keys.argmin() == 2 and keys[-1] > keys[0] > keys[2] and falling > len(m.released.value_rises) / 2
-                     and (seeds.argmin(1) == 1).all() and (np.diff(seeds[:, 1:], axis=1) > 0).all()
-                     and (seeds[:, 0] > seeds[:, 2]).all()
+                     and (seeds.argmin(1) == 1).all() and (seeds[:, [0, 4, 5]].min(1) > seeds[:, 1:3].max(1)).all()
                      and trained[0, 1] > trained[1:5, 2].max() and trained[-1, 1] > trained[1, 2]
                      and sharp[-1] > sharp[0] + 0.1 and 3 <= classifier.argmin() <= 8, trained))
 

@@ -96,6 +96,8 @@ class Nearest(Numbers):
     run: str
     short_verticals: str
     end_of_diagonal: str
+    apart_failing: str
+    apart_cosine: str
     cosine_ends: str
     start_cosine_ends: str
     largest_by_layer: str
@@ -130,6 +132,10 @@ class Nearest(Numbers):
         """Return the rank correlation of a measure with depth."""
         middle = self.layers[measure][:, 0]
         return float(spearmanr(range(len(middle)), middle).statistic)
+
+    def rises(self, measure: str) -> list[float]:
+        """Return the same in each training."""
+        return [float(spearmanr(range(len(own)), own).statistic) for own in self.by_seed[measure]]
 
     def phrase(self, measure: str, form: str = ".2f") -> str:
         """List a measure by layer."""
@@ -244,7 +250,12 @@ def _phrases(record: Record, own, by_rung) -> dict[str, str]:
     """Write how well the trainings do, one after another, and what the page on normality says by layer."""
     def each(name: str, digits: int = 0) -> str:
         return ", ".join(percent(record[f"{name}_{seed}"], digits) for seed in SEEDS)
-    return {"test_right": each("whole_test", 1), "follow": each("exchanged_deletions"),
+
+    def apart(name: str) -> float:
+        return float(np.ptp(record.array(name).mean(1), axis=0).max())
+
+    return {"apart_failing": percent(apart("first_failing")), "apart_cosine": f"{apart('cosine'):.2f}",
+            "test_right": each("whole_test", 1), "follow": each("exchanged_deletions"),
             "bases": each("exchanged_bases"), "failing_rows": enumerated(100 * own("first_failing").mean(0), ".0f"),
             "cosine_ends": _ends(own("cosine").mean(0)),
             "start_cosine_ends": _ends(by_rung("cosine")[START].mean((0, 1))),
