@@ -30,10 +30,13 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def book(folder, monkeypatch):
-    """Build with nothing to prepare."""
+    """Build with nothing to prepare and no report to make."""
     monkeypatch.setattr(build, "prepare", lambda: None)
+    folder.reports = []
+    monkeypatch.setattr(build.reports, "make_reports", folder.reports.append)
     monkeypatch.setattr(build, "lock", lambda path: nullcontext())
     monkeypatch.setattr(execution, "ROOT", folder.path)
+    monkeypatch.setattr(execution, "out_of_date", lambda: ["notation", "peers"])
     for name in ("_toc.yml", "_config.yml"):
         (folder.path / name).write_text("x: 1")
     return folder
@@ -91,18 +94,30 @@ def test_a_book_without_code_is_no_failure(folder):
     assert build.execute([], compare=True) == 0
 
 
-def test_the_whole_book_is_executed_and_then_rendered(book, capsys):
+def test_what_is_out_of_date_is_executed_and_then_the_whole_book_rendered(book, capsys):
     assert build.build([]) == 0
     execution_, rendering = book.calls
     assert "--nbval-lax" in execution_
+    assert execution_[-2:] == ["book/notation.md", "book/peers.md"]
+    assert "--again" not in execution_
     assert "build" in rendering
+    assert book.reports == [build.HTML]
     assert "index.html" in capsys.readouterr().out
+
+
+def test_where_nothing_is_out_of_date_no_chapter_is_looked_at_but_for_a_comparison(book, monkeypatch):
+    monkeypatch.setattr(execution, "out_of_date", list)
+    assert build.build([]) == 0
+    assert ["build" in command for command in book.calls] == [True]
+    assert build.build([], compare=True) == 0
+    assert book.calls[1][-1] == "book"
 
 
 def test_what_fails_to_execute_is_not_rendered(book):
     book.returncode = 1
     assert build.build([]) == 1
     assert len(book.calls) == 1
+    assert book.reports == []
 
 
 @pytest.mark.parametrize(("options", "expected"), [
