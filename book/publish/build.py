@@ -16,6 +16,7 @@ HTML = execution.BUILD / "html"
 UNFINISHED = execution.BUILD / ".unfinished"
 RENDERED = execution.BUILD / ".rendered"  # the hash of the machinery that the present HTML was made with
 WORKERS = 2
+MAKE_REPORTS = [sys.executable, "-m", "book.publish.reports"]
 
 
 def execute(names: list[str], *, compare: bool = False, again: bool = False, device: str = "") -> int:
@@ -49,6 +50,22 @@ def render() -> int:
     status = run_child(command, cwd=execution.ROOT).returncode
     if status == 0:
         UNFINISHED.unlink()
+    return status
+
+
+def render_beside_reports() -> int:
+    """Build the HTML while another process makes the reports that are out of date; return the exit status."""
+    making = subprocess.Popen(MAKE_REPORTS, cwd=execution.ROOT) if reports.out_of_date() else None
+    try:
+        status = render()
+    except BaseException:
+        if making:
+            making.terminate()
+        raise
+    if making:
+        status = making.wait() or status
+    if status == 0:
+        reports.place_reports(HTML)
     return status
 
 
@@ -88,9 +105,7 @@ def build(names: list[str], *, compare: bool = False, again: bool = False, measu
             print(f"Measured: {', '.join(costs.record())}")
         if status or names or measure or device:
             return status
-        status = render()
-        if status == 0:
-            reports.make_reports(HTML)
+        status = render_beside_reports()
     if status == 0:
         print(f"The book is built: open {HTML.relative_to(execution.ROOT) / 'index.html'}")
     return status
