@@ -75,7 +75,7 @@ def test_stream_survey_finds_what_the_architecture_forces(folder, monkeypatch):
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("module", [normality_minilm, stream_minilm])
 def test_a_survey_computes_on_the_device_it_is_given(folder, monkeypatch, module):
-    passages, ran = texts.passages(count=2), set()
+    passages, ran = texts.passages(count=3), set()
 
     def watched(x, *others, **options):
         ran.add(x.device.type)
