@@ -5,7 +5,7 @@ machine rounds otherwise and its run drifts away from this one, so the tolerance
 finding. Beside them gpt2-mini, in which the key bias cancels.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,24 +14,27 @@ from torch import Tensor, nn
 
 from analysis.core.files import claim_folder
 from analysis.core.positions import Rotary
+from analysis.decomposition.rotary_terms import split_channels
 from analysis.models import checkpoints, pretrained
 from analysis.models.families import from_module
 from analysis.surveys.records import Experiment, Result, Value
 from analysis.surveys.rotary_probe import make_probe
 from analysis.training import gpt2_mini, neox_mini
+from analysis.training.gpt2_mini import HEADS, LAYERS
+from analysis.transformer.attention import mask_future
 from analysis.transformer.rotary_scaling import interpolate_positions, ntk_aware, yarn
 from book.studies.rotary_bias.parts import WAYS, Scores, cut, evaluate
+from book.studies.rotary_bias.shares import biases_of, split_attention
 
-RUNS = (("neox-mini", 0), ("neox-mini", 1), ("neox-mini-unbiased", 0))
+RUNS = tuple((name, seed) for name in neox_mini.VARIANTS for seed in range(3))
 LENGTHS = (128, 256, 512, 1024)
 STRETCH, STRETCHED = 4.0, 512
 LONG_TOKENS, HEAD_WINDOWS = 16 * 1024 + 1, 16
+SHARE_WINDOWS, SHARE_TOKENS = 8, 64
 SCALINGS = ("none", "linear", "ntk", "yarn")
+Biases = Sequence[tuple[Tensor, Tensor]]
 TRACED = ("held_out", "held_out_no_query_bias", "held_out_no_key_bias", "query_bias", "key_bias", "query_bias_folded",
           "key_bias_folded", "query_mean", "key_mean")
-COUNTED = ("bias", "mean")
-"""From where a part is counted: from the biases themselves, or from the mean query and key, biases included."""
-
 
 def compute(device: torch.device) -> Result:
     """Train what is not yet trained, and measure every model."""
@@ -59,13 +62,15 @@ def _measure_run(name: str, seed: int, corpus: gpt2_mini.Corpus, device: torch.d
     model = load(folder, device)
     rotary = from_module(model).positions(0)
     measured = {key: trace[key] for key in (*TRACED, "step")}
-    both = [[(torch.from_numpy(trace[f"query_{kind}"][-1, i]), torch.from_numpy(trace[f"key_{kind}"][-1, i]))
-             for i in range(gpt2_mini.LAYERS)] for kind in COUNTED]
-    measured["without"] = np.array([[evaluate(model, corpus.windows, Scores(biases, rotary, drop))[0]
-                                     for drop in WAYS.values()] for biases in both])
-    few, long = corpus.windows[::len(corpus.windows) // HEAD_WINDOWS], corpus.held_out[:LONG_TOKENS]
-    measured["by_head"] = np.array([_by_head(model, few, biases, rotary) for biases in both])
-    measured["previous"] = np.stack([_previous(model, few, biases, rotary) for biases in both])
+    both, windows = biases_of(trace), corpus.windows
+    few, long = choose_windows(windows), corpus.held_out[:LONG_TOKENS]
+    measured["without"] = np.array([lose_parts(model, windows, biases, rotary) for biases in both.values()])
+    measured["without_piece"] = np.array([_lose_pieces(model, windows, biases, rotary) for biases in both.values()])
+    for kind, biases in both.items():
+        by_head = lose_heads(model, few, biases, rotary)
+        measured |= {f"{name}_{kind}": value for name, value in by_head.items()}
+    rows = windows[:SHARE_WINDOWS, :SHARE_TOKENS]
+    measured["shares"] = split_attention(model, rows, both, rotary).means()
     measured["longer"] = np.array([evaluate(model, cut(long, length), batch=4) for length in LENGTHS])
     measured["stretched"] = np.array([evaluate(_stretch(model, rotary, scaling), cut(long, STRETCHED), batch=4)
                                       for scaling in SCALINGS])
@@ -81,18 +86,44 @@ def load(folder: Path, device: torch.device) -> nn.Module:
     return model.eval().requires_grad_(False).to(device)
 
 
-def _by_head(model: nn.Module, windows: Tensor, biases: list, rotary: Rotary | None) -> list[list[float]]:
-    """Return the rise of the loss with one head's kernel left out."""
-    whole = evaluate(model, windows, Scores(biases, rotary))[0]
-    return [[evaluate(model, windows, Scores(biases, rotary, ("kernel",), (layer, head)))[0] - whole
-             for head in range(gpt2_mini.HEADS)] for layer in range(gpt2_mini.LAYERS)]
+def choose_windows(windows: Tensor) -> Tensor:
+    """Return a sixteenth of the held-out windows or so, spread evenly, for what is measured head by head."""
+    return windows[::len(windows) // HEAD_WINDOWS]
 
 
-def _previous(model: nn.Module, windows: Tensor, biases: list, rotary: Rotary | None) -> np.ndarray:
-    """Return the mean attention to the previous position: way, layer, head."""
-    scores = Scores(biases, rotary, watch=True)
-    evaluate(model, windows, scores)
-    return torch.stack([scores.previous[i] / scores.rows[i] for i in sorted(scores.rows)], 1).cpu().numpy()
+def lose_parts(model: nn.Module, windows: Tensor, biases: Biases, rotary: Rotary | None) -> list[float]:
+    """Return the loss without the parts of each of :data:`WAYS`, in all heads."""
+    return [evaluate(model, windows, Scores(biases, rotary, drop))[0] for drop in WAYS.values()]
+
+
+def lose_heads(model: nn.Module, windows: Tensor, biases: Biases, rotary: Rotary | None) -> dict[str, np.ndarray]:
+    """Leave out the kernel of one head after another.
+
+    Returns
+    -------
+    dict
+        ``by_head (layer, head)``: the rise of the loss; ``previous (way, layer, head)``: the attention to the previous
+        position in each of :data:`WAYS`, from the model's own queries and keys; ``previous_after (layer, head, layer,
+        head)``: that attention in the whole model when the kernel of the first head is left out, for heads of later
+        layers; what a head's own is then is in ``previous``.
+    """
+    watched = Scores(biases, rotary, watch=tuple(WAYS))
+    whole = evaluate(model, windows, watched)[0]
+    rises, after = np.zeros((LAYERS, HEADS)), np.zeros((LAYERS, HEADS, LAYERS, HEADS))
+    for head in np.ndindex(rises.shape):
+        scores = Scores(biases, rotary, ("kernel",), head, watch=("whole",))
+        rises[head] = evaluate(model, windows, scores)[0] - whole
+        after[head] = scores.previous_attention()[0].numpy()
+    return {"by_head": rises, "previous": watched.previous_attention().numpy(), "previous_after": after}
+
+
+def _lose_pieces(model: nn.Module, windows: Tensor, biases: Biases, rotary: Rotary) -> list[float]:
+    """Return the loss without those coordinates of the key vector that are turned, and without the others."""
+    losses = []
+    for piece in range(2):
+        own = [(query, split_channels(key, rotary)[piece]) for query, key in biases]
+        losses.append(evaluate(model, windows, Scores(own, rotary, WAYS["no key bias"]))[0])
+    return losses
 
 
 def _stretch(model: nn.Module, rotary: Rotary, scaling: str) -> nn.Module:
@@ -109,9 +140,27 @@ def _stretch(model: nn.Module, rotary: Rotary, scaling: str) -> nn.Module:
 def _measure_gpt2(corpus: gpt2_mini.Corpus, device: torch.device) -> dict[str, np.ndarray]:
     """Leave parts out of gpt2-mini, whose positions are learned: two of them cancel."""
     model = pretrained.load(checkpoints.find("gpt2-mini"), task="lm", device=device)
-    biases = [(layer.b_Q, layer.b_K) for layer in from_module(model)]
-    return {"gpt2_without": np.array([evaluate(model, corpus.windows, Scores(biases, None, drop))[0]
-                                      for drop in WAYS.values()], np.float32)}
+    both = {"bias": [(layer.b_Q, layer.b_K) for layer in from_module(model)],
+            "mean": mean_query_and_key(model, corpus.windows)}
+    few, measured = choose_windows(corpus.windows), {}
+    measured["gpt2_without"] = np.array([lose_parts(model, corpus.windows, biases, None) for biases in both.values()])
+    for kind, biases in both.items():
+        by_head = lose_heads(model, few, biases, None)
+        measured |= {f"gpt2_{name}_{kind}": value for name, value in by_head.items()}
+    return {name: value.astype(np.float32) for name, value in measured.items()}
+
+
+@torch.no_grad()
+def mean_query_and_key(model: nn.Module, windows: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Return the mean query and key of each head and layer over all positions; they are not turned."""
+    sums: dict[int, list[Tensor]] = {}
+
+    def attend(layer, query, key, value, *, scale, causal=False, lengths=None):
+        sums.setdefault(layer, []).append(torch.stack([query.sum((0, 2)), key.sum((0, 2))]))
+        return (mask_future(scale * query @ key.mT)).softmax(-1) @ value
+
+    evaluate(model, windows, attend)
+    return [tuple(sum(of_layer) / windows[:, 1:].numel()) for _, of_layer in sorted(sums.items())]
 
 
 def seeds_of(name: str, runs: Iterable[tuple[str, int]] = RUNS) -> list[int]:

@@ -1,16 +1,22 @@
 """The study of rotary positions: parts left out are biases set to 0, and the waiting records run on random folders."""
 
+import dataclasses
+import hashlib
+import json
+
 import numpy as np
 import pytest
 import torch
 
 from analysis.models.families import from_module
+from analysis.surveys import records
 from analysis.surveys.rotary_probe import without_bias
 from analysis.training import neox_mini
 from book.studies.rotary_bias import gpt_oss, phi, pythia, qwen
 from book.studies.rotary_bias.kernels import near_by_chance
 from book.studies.rotary_bias.parts import WAYS, Scores, cut, evaluate
 from tests.analysis.surveys.test_kernel_survey import GROUPED, SIZES, save
+from tests.analysis.tiny import write_hub_cache
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +59,7 @@ def test_one_head_is_not_all_heads(model, windows):
 
 
 def test_attention_to_the_previous_position_is_the_models(model, windows):
-    watched = scores(model, "whole", watch=True)
+    watched = scores(model, "whole", watch=("whole", "no kernel"))
     evaluate(model, windows, watched)
     maps = model(input_ids=windows[:, :-1], output_attentions=True).attentions
     for layer, attention in enumerate(maps):
@@ -70,20 +76,46 @@ def test_one_slow_cosine_is_near_as_often_as_its_phase_allows():
     assert counts.mean() == pytest.approx(5 / 127, abs=0.02)
 
 
-def test_the_waiting_records_run_on_random_folders(tmp_path, monkeypatch):
-    monkeypatch.setenv("ANALYSIS_DATA", str(tmp_path))
-    for step in (10, 0, 2):
-        save(tmp_path / pythia.DATA / f"step{step}", "GPTNeoX", **SIZES)
-    result = pythia.compute(torch.device("cpu"))
-    assert result.array("step").tolist() == [0, 2, 10]
-    assert result.array("range").shape == (3, 2, 4)
-    assert result["range"] > 0
-    for name, kind, sizes in (("qwen2.5-0.5b", "Qwen2", GROUPED), ("qwen3-0.6b", "Qwen3", GROUPED),
-                              ("phi-2", "Phi", SIZES),
-                              ("gpt-oss-20b", "GptOss", {**GROUPED, "num_local_experts": 2, "num_experts_per_tok": 1})):
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A hub's cache without a network: call it with a name and what `save` takes."""
+    cache = tmp_path / "hub"
+    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+
+    def fill(name, kind, **sizes):
+        hub_id, _, branch = name.partition("@")
         save(tmp_path / name, kind, **sizes)
-    compared = qwen.compute(torch.device("cpu"))
-    assert compared["qwen2.5-0.5b range"] > 0 == compared["qwen3-0.6b range"]
-    for study in (phi, gpt_oss):
+        write_hub_cache(cache, hub_id, tmp_path / name, hashlib.sha1(name.encode()).hexdigest(), branch or "main")
+    return fill
+
+
+def test_the_waiting_records_run_on_a_hub_of_random_models(hub, tmp_path, monkeypatch):
+    oss = {**GROUPED, "num_local_experts": 2, "num_experts_per_tok": 1}
+    for study, kind, sizes in ((phi, "Phi", SIZES), (gpt_oss, "GptOss", oss)):
+        assert study.EXPERIMENT.missing() == [f"model {study.MODELS[0]}"]
+        hub(study.MODELS[0], kind, **sizes)
         assert study.EXPERIMENT.missing() == []
-        assert study.compute(torch.device("cpu"))[f"{study.MODELS[0]} range"] > 0
+    for name in qwen.MODELS:
+        hub(name, name.split("/")[1].split(".")[0].split("-")[0], **GROUPED)
+    compared = qwen.compute(torch.device("cpu"))
+    assert compared["Qwen2.5-7B range"] > 0 == compared["Qwen3-8B range"]
+    assert (phi.compute(torch.device("cpu")).array("phi-2 cancelling") > 0).all()
+    written = records.write(dataclasses.replace(gpt_oss.EXPERIMENT, name="oss"), torch.device("cpu"), tmp_path / "r")
+    assert records.load("oss", written.parent).array("gpt-oss-20b sink").shape == (2, 4)
+    assert json.loads(written.read_text())["provenance"]["models"][0]["source"] == "hub"
+
+
+def test_pythias_steps_are_its_branches(hub, monkeypatch):
+    assert len(pythia.MODELS) == 154
+    assert {"EleutherAI/pythia-160m@step512", "EleutherAI/pythia-160m@step143000"} <= set(pythia.MODELS)
+    assert pythia.EXPERIMENT.missing()[-1] == "151 more models"
+    steps = (0, 2, 1000)
+    monkeypatch.setattr(pythia, "STEPS", steps)
+    monkeypatch.setattr(pythia, "MODELS", tuple(f"EleutherAI/pythia-160m@step{step}" for step in steps))
+    for k, name in enumerate(pythia.MODELS):
+        hub(name, "GPTNeoX", **{**SIZES, "num_attention_heads": 4}, seed=k)
+    result = pythia.compute(torch.device("cpu"))
+    assert result.array("step").tolist() == list(steps)
+    assert result.array("range").shape == (3, 2, 4)
+    assert len(set(result.array("range")[:, 0, 0].tolist())) == 3  # every branch has weights of its own
