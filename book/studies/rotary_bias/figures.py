@@ -14,6 +14,11 @@ PARTS = {"content": "content", "semi_bias": "semi-bias", "query_side": "query si
 COLOURS = (style.COLOURS["content"], style.COLOURS["semi_bias"], style.COLOURS["token"], style.COLOURS["positional"])
 VARIANTS = {"neox-mini": style.COLOURS["content"], "neox-mini-partial": style.COLOURS["positional"],
             "neox-mini-unbiased": style.COLOURS["semi_bias"]}
+MARKERS = {"neox-mini": "o", "neox-mini-partial": "s", "neox-mini-unbiased": "^"}
+DOTS = ((style.COLOURS["content"], "o"), (style.COLOURS["semi_bias"], "^"), (style.COLOURS["ink"], "x"))
+"""Colour and marker of what is left out: the kernel of the biases, that of the mean input, gpt2-mini's."""
+LAYERS = ((style.COLOURS["uniform"], "--"), (style.COLOURS["semi_bias"], "-"))
+"""Colour and dashes of layer 0 and layer 1."""
 
 
 def kernels(curves: Mapping[str, Float[np.ndarray, "layer head distance"]]) -> Figure:
@@ -29,6 +34,26 @@ def kernels(curves: Mapping[str, Float[np.ndarray, "layer head distance"]]) -> F
             panel.set_ylabel(f"layer {layer}, nats" if not column else "")
     for panel in axes[-1]:
         panel.set_xlabel("distance to the key")
+    return figure
+
+
+def seed_kernels(of_runs: Mapping[str, Sequence[Float[np.ndarray, "layer head distance"]]],
+                 runs: Sequence[tuple[str, int]]) -> Figure:
+    """Draw every head's kernel of every run: a row for what it is made of, a column for each variant."""
+    figure, axes = style.new(len(of_runs), len(VARIANTS), size="tall", sharex=True, sharey="row")
+    for row, (source, by_run) in zip(axes, of_runs.items(), strict=True):
+        for panel, variant in zip(row, VARIANTS, strict=True):
+            panel.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
+            for (name, seed), layers in zip(runs, by_run, strict=True):
+                for layer, heads in enumerate(layers if name == variant else ()):
+                    lines = panel.plot(heads.T, LAYERS[layer][1], color=LAYERS[layer][0], linewidth=0.7, alpha=0.75)
+                    lines[0].set_label(f"layer {layer}" if not seed else None)
+        row[0].set_ylabel(f"{TITLES[source]}, nats")
+    for panel, variant in zip(axes[0], VARIANTS, strict=True):
+        panel.set_title(variant)
+    for panel in axes[-1]:
+        panel.set_xlabel("distance to the key")
+    share_legend(figure, [axes[0, 0]])
     return figure
 
 
@@ -93,12 +118,33 @@ def rises(of: Float[np.ndarray, "run counted way"], runs: Sequence[tuple[str, in
     for panel, values, title in zip(axes, of.transpose(1, 0, 2), ("counted from 0", "counted from the mean input"),
                                     strict=True):
         for (name, seed), rise in zip(runs, values, strict=True):
-            panel.plot(rise, rows + 0.12 * seed, "o", color=VARIANTS[name], markersize=4,
-                       label=name if seed == 0 else None)
+            place = rows + 0.24 * (list(VARIANTS).index(name) - 1) + 0.05 * seed
+            panel.plot(rise, place, MARKERS[name], color=VARIANTS[name], markersize=4, label=None if seed else name)
         panel.set(title=title, xlabel="rise of the loss, nats per token")
         panel.set_xscale("symlog", linthresh=0.01)
     axes[0].set_yticks(rows, ways)
     axes[0].invert_yaxis()
+    share_legend(figure, axes)
+    return figure
+
+
+def by_head(previous: Mapping[str, tuple[np.ndarray, np.ndarray]], rise: Mapping[str, tuple[np.ndarray, np.ndarray]],
+            ) -> Figure:
+    """Draw what leaving out one head's kernel does, a dot for each head, by the head's attention to the previous key.
+
+    Each mapping holds, by what is left out, the attention of all heads and what is drawn over it: that attention
+    without the kernel, and the rise of the loss.
+    """
+    figure, axes = style.new(1, 2, size="wide")
+    for panel, of in zip(axes, (previous, rise), strict=True):
+        for (name, (before, after)), (colour, marker) in zip(of.items(), DOTS, strict=True):
+            panel.plot(before.ravel(), after.ravel(), marker, color=colour, markersize=4, alpha=0.8, label=name)
+        panel.set(xlabel="attention to the previous position")
+    axes[0].plot((0, 1), (0, 1), color=style.COLOURS["muted"], linewidth=0.8, zorder=0)
+    axes[0].set(ylabel="without the head's kernel", xlim=(0, 1), ylim=(0, 1))
+    axes[1].axhline(0, color=style.COLOURS["muted"], linewidth=0.8, zorder=0)
+    axes[1].set(ylabel="rise of the loss, nats per token", xlim=(0, 1))
+    axes[1].set_yscale("symlog", linthresh=0.001)
     share_legend(figure, axes)
     return figure
 

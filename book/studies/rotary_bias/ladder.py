@@ -23,8 +23,7 @@ from analysis.surveys.rotary_probe import make_probe
 from analysis.training import gpt2_mini, neox_mini
 from book.studies.rotary_bias.kernels import SLOW, SOURCES, curves, kernel_of, ranges
 from book.studies.rotary_bias.parts import WAYS, Scores, evaluate
-from book.studies.rotary_bias.shares import biases_of, split_attention
-from book.studies.rotary_bias.trainings import (
+from book.studies.rotary_bias.run_measures import (
     SHARE_TOKENS,
     SHARE_WINDOWS,
     Biases,
@@ -32,6 +31,7 @@ from book.studies.rotary_bias.trainings import (
     load,
     lose_parts,
 )
+from book.studies.rotary_bias.shares import biases_of, split_attention
 
 NAME = "neox-mini"
 
@@ -66,6 +66,7 @@ def make_rungs(trained: nn.Module) -> Iterator[Control]:
             yield control
 
 
+@torch.no_grad()
 def change_biases(control: Control, trained: nn.Module) -> nn.Module:
     """Return a copy of the control whose bias vectors are as long as the trained ones, in no order.
 

@@ -54,7 +54,7 @@ class SplitRows:
         turned = [rotate(bias[:, None].expand(-1, query.shape[-2], -1), self.rotary) for bias in (b_Q, b_K - rest)]
         bare_query, bare_key = query - turned[0], key - turned[1] - rest[:, None]
         kernel = (turned[0] @ turned[1].mT)[None].expand(*query.shape[:-1], -1)
-        constant = (query @ rest[:, :, None]).expand(*query.shape[:-1], -1)
+        constant = (query @ rest[:, :, None]).expand(*query.shape[:-1], query.shape[-2])
         return scale * torch.stack([bare_query @ bare_key.mT, turned[0] @ bare_key.mT, bare_query @ turned[1].mT,
                                     kernel, constant])
 
