@@ -13,6 +13,7 @@ from book.studies.rotary_bias.exactness import Exactness, measure_exactness
 from book.studies.rotary_bias.heads import Heads, measure_heads
 from book.studies.rotary_bias.kernels import SOURCES, Kernels, measure_kernels, ranges
 from book.studies.rotary_bias.run_measures import load
+from book.studies.rotary_bias.rungs import Rungs, measure_rungs
 from book.studies.rotary_bias.seed_kernels import SeedKernels, measure_seed_kernels
 from book.studies.rotary_bias.seeds import Seeds, measure_seeds
 from book.studies.rotary_bias.shares import Shares, measure_shares
@@ -36,6 +37,7 @@ class Measured(Numbers):
     seeds: Seeds
     heads: Heads
     seed_kernels: SeedKernels
+    rungs: Rungs
     loss: float  # of the bundled model on held-out text, in nats per token
     texts: int = TEXTS
     tokens: int = TOKENS
@@ -53,5 +55,7 @@ def measure(device: str = "auto") -> Measured:
     shares = measure_shares(model, load_tokenizer(checkpoint), passages(count=TEXTS), trace, rotary=rotary, head=head,
                             tokens=TOKENS)
     seeds, record, sentence = measure_seeds(inputs)
-    return Measured(inputs, (sentence,), measure_exactness(), kernels, measure_emergence(trace, rotary), shares, seeds,
-                    measure_heads(record), measure_seed_kernels(record), loss=card["held_out_loss"])
+    rungs, ladder_sentence = measure_rungs(inputs)
+    return Measured(inputs, (sentence, ladder_sentence), measure_exactness(), kernels, measure_emergence(trace, rotary),
+                    shares, seeds, measure_heads(record), measure_seed_kernels(record), rungs,
+                    loss=card["held_out_loss"])

@@ -93,7 +93,7 @@ def lose_pieces(model: nn.Module, windows: Tensor, biases: Biases, rotary: Rotar
     """Return the loss without those coordinates of the key vector that are turned, and without the others."""
     losses = []
     for piece in range(2):
-        own = [(query, split_channels(key, rotary)[piece]) for query, key in biases]
+        own = [(query, split_channels(key.to(rotary.frequencies), rotary)[piece]) for query, key in biases]
         losses.append(evaluate(model, windows, Scores(own, rotary, WAYS["no key bias"]))[0])
     return losses
 

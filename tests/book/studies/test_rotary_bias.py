@@ -116,7 +116,8 @@ def test_of_the_key_bias_only_the_turned_piece_counts(partial, windows):
     layers = from_module(partial)
     biases = [(layer.b_Q, layer.b_K) for layer in layers]
     whole = evaluate(partial, windows, Scores(biases, layers.positions(0)))[0]
-    turned, rest = lose_pieces(partial, windows, biases, layers.positions(0))
+    single = [tuple(part.float() for part in pair) for pair in biases]
+    turned, rest = lose_pieces(partial, windows, single, layers.positions(0))
     assert rest == pytest.approx(whole, abs=1e-9)
     assert abs(turned - whole) > 1e-3
 
