@@ -27,10 +27,33 @@ def rest_has_no_share(m: Measured) -> bool:
 
 
 def rest_is_free_when_trained(m: Measured) -> bool:
-    """In trained models too the coordinates of the key vector that nothing turns change no loss and have no share."""
+    """In trained models too what nothing turns of the mean key changes no loss and has no share, and there is some."""
     part = [k for k, (name, _) in enumerate(m.seeds.runs) if name == "neox-mini-partial"]
     free = abs(m.seeds.rise_piece[part, :, 1]).max() < 10 * SINGLE
-    return bool(free and abs(m.seeds.shares[..., -1]).max() < SINGLE and m.seed_kernels.rest_length > 0.5)
+    return bool(free and abs(m.seeds.shares[..., -1]).max() < SINGLE and m.seed_kernels.rest_mean > 1e-3)
+
+
+def training_makes_the_kernel(m: Measured) -> bool:
+    """No control has as large a kernel of the mean input in the last layer, as near, as costly, or as large a share."""
+    r = m.rungs
+    size = r.range_mean > max(r.range_mean_large_high, r.range_mean_permuted_high)
+    near = r.near > max(r.near_large_high, r.near_permuted_high)
+    share = r.kernel_share > max(r.kernel_share_large_high, r.kernel_share_permuted_high)
+    return size and near and share and r.rise_mean_kernel > r.rise_control_high
+
+
+def wrong_phases_cost_more_than_none(m: Measured) -> bool:
+    """The loss rises more with the kernel's phases drawn at random than without the kernel."""
+    return m.rungs.phases_mean_low > m.rungs.rise_mean_kernel
+
+
+def mean_kernel_makes_previous_token_heads(m: Measured) -> bool:
+    """Without the kernel of the mean input no head is a previous-token head, without that of the biases all still are.
+
+    In gpt2-mini no head's kernel changes anything.
+    """
+    h = m.heads
+    return 0 == h.strong_left_mean < h.strong_left_bias == h.strong_heads and h.gpt2_rise_head < 10 * SINGLE
 
 
 def mean_input_makes_kernel(m: Measured) -> bool:

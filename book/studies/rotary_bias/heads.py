@@ -1,5 +1,6 @@
 """One head at a time: what its kernel is worth to the loss, and whether it makes it look at the previous position."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,10 +9,13 @@ from jaxtyping import Float
 from analysis.surveys.records import Record
 from book.publish import Numbers
 from book.studies.rotary_bias.parts import WAYS
+from book.studies.rotary_bias.runs import seeds_of
 
 WHOLE, NO_KERNEL, CONTENT = (list(WAYS).index(way) for way in ("whole", "no kernel", "content only"))
 STRONG = 0.25
 """A head with this share of its attention on the previous position is counted as a previous-token head."""
+
+NAMES = ("kernel of the biases", "kernel of the mean input", "gpt2-mini, either")
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Heads(Numbers):
     without_mean: Float[np.ndarray, "run layer head"]
     rise_bias: Float[np.ndarray, "run layer head"]
     rise_mean: Float[np.ndarray, "run layer head"]
-    gpt2: "dict[str, Float[np.ndarray, 'layer head']]"
+    gpt2: Mapping[str, Float[np.ndarray, "layer head"]]
+    biased: tuple[int, ...]  # runs with biases
     previous_head: str  # of the bundled model, the one that attends most to the previous position, and how much
     previous_best: float
     previous_no_kernel: float  # the same head without the kernel of its biases, and of the mean input
@@ -53,6 +58,20 @@ class Heads(Numbers):
     later_least: float  # and that after the kernel of the mean input of one head of layer 0 was left out, at the least
     strong: float = STRONG
 
+    @property
+    def previous_panel(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Return the attention to the previous position with a head's kernel and without it, by what is left out."""
+        own, gpt2 = self.previous[list(self.biased)], self.gpt2
+        return {NAMES[0]: (own, self.without_bias[list(self.biased)]), NAMES[1]: (self.previous, self.without_mean),
+                NAMES[2]: (gpt2["previous"], gpt2["without_mean"])}
+
+    @property
+    def rise_panel(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Return that attention with the rise of the loss, by what is left out."""
+        own, gpt2 = self.previous[list(self.biased)], self.gpt2
+        return {NAMES[0]: (own, self.rise_bias[list(self.biased)]), NAMES[1]: (self.previous, self.rise_mean),
+                NAMES[2]: (gpt2["previous"], gpt2["rise_mean"])}
+
 
 def measure_heads(record: Record) -> Heads:
     """Read the ablations by head off the record of the trainings."""
@@ -68,8 +87,9 @@ def measure_heads(record: Record) -> Heads:
     control = {"previous": gpt2[WHOLE], "without_bias": record.array("gpt2_previous_bias")[NO_KERNEL],
                "without_mean": gpt2[NO_KERNEL], "rise_bias": record.array("gpt2_by_head_bias"),
                "rise_mean": record.array("gpt2_by_head_mean")}
+    biased = tuple(seeds_of("neox-mini") + seeds_of("neox-mini-partial"))
     return Heads(
-        previous, without_bias, without_mean, rise_bias, rise_mean, control, previous_head=f"{layer}.{head}",
+        previous, without_bias, without_mean, rise_bias, rise_mean, control, biased, previous_head=f"{layer}.{head}",
         previous_best=float(previous[0, layer, head]), previous_no_kernel=float(without_bias[0, layer, head]),
         previous_no_mean_kernel=float(without_mean[0, layer, head]),
         previous_content=float(mean[0, CONTENT, layer, head]), strong_heads=int(strong.sum()),

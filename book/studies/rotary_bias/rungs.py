@@ -44,11 +44,9 @@ class Rungs(Numbers):
     near_large_high: int
     near_permuted_low: int
     near_permuted_high: int
-    near_bias: int
-    near_bias_large_high: int
-    near_bias_permuted_high: int
     nearest: int  # heads whose kernel of the biases is largest at distance 0 to NEAREST
-    nearest_layer: int  # of these in layer 0
+    nearest_large_high: int
+    nearest_permuted_high: int
     range_mean: float  # the median head's in layer 1, in nats
     range_mean_large_low: float
     range_mean_large_high: float
@@ -101,9 +99,10 @@ def measure_rungs(inputs: Inputs) -> tuple[Rungs, str]:
     for name, source, layer in (("range_mean", mean, 1), ("range_mean_first", mean, 0), ("range_bias", bias, 0)):
         numbers[name] = float(median(trained["range"], source, layer))
         spread(name, median(control["range"], source, layer))
-    for name, source in (("near", mean), ("near_bias", bias)):
-        numbers[name] = int(count(trained["peak"][source] <= NEAR))
-        spread(name, count(control["peak"][..., source, :, :] <= NEAR))
+    numbers["near"] = int(count(_peaks(trained, NEAR)[mean]))
+    spread("near", count(_peaks(control, NEAR)[..., mean, :, :]))
+    nearest = _peaks(trained, NEAREST)[bias]
+    spread("nearest", count(_peaks(control, NEAREST)[..., bias, :, :]))
     numbers["slope_down"] = int(count(trained["slope"] < 0))
     spread("slope_down", count(control["slope"] < 0))
     shares, of_controls = (mean_shares(values)[..., COUNTED.index("mean"), 1, PARTS.index("kernel")]
@@ -115,13 +114,17 @@ def measure_rungs(inputs: Inputs) -> tuple[Rungs, str]:
     fields = Rungs.__dataclass_fields__
     kept = {name: value.item() if isinstance(value, np.generic) else value for name, value in numbers.items()
             if name in fields}
-    nearest = trained["peak"][bias] <= NEAREST
     return Rungs(
         *_ladders(trained, control), rise_mean_kernel=float(rise[1, kernel]), rise_control_high=float(controls.max()),
         phases_mean_low=float(phases[:, 1].min()), phases_mean_high=float(phases[:, 1].max()),
         phases_bias_low=float(phases[:, 0].min()), phases_bias_high=float(phases[:, 0].max()),
-        nearest=int(nearest.sum()), nearest_layer=int(nearest[0].sum()),
+        nearest=int(nearest.sum()),
         previous_best=float(trained["previous"][0, 0].max()), **kept), sentence
+
+
+def _peaks(of: Mapping[str, np.ndarray], nearest: int) -> np.ndarray:
+    """Say which kernels are largest at a near distance; one that is 0 everywhere is not."""
+    return (of["peak"] <= nearest) & (of["range"] > 0)
 
 
 def _ladders(trained: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray]) -> tuple:
@@ -136,7 +139,7 @@ def _ladders(trained: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray
         return Ladder(own, dict(zip(RUNGS, others, strict=True)))
 
     sizes = {"size": ladder(rows(np.median(trained["range"], -1)), rows(np.median(control["range"], -1))),
-             "near keys": ladder(rows((trained["peak"] <= NEAR).sum(-1)), rows((control["peak"] <= NEAR).sum(-1)))}
+             "near keys": ladder(rows(_peaks(trained, NEAR).sum(-1)), rows(_peaks(control, NEAR).sum(-1)))}
     ways = [list(WAYS).index(way) for way in LEFT_OUT]
     parts = tuple(f"{part.replace('_', '-' if part == 'semi_bias' else ' ')}, {name}" for _, name in sources
                   for part in PARTS[1:])

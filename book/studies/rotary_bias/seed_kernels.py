@@ -1,6 +1,6 @@
 """The kernels of every trained model, read off the vectors that its record keeps: all seeds and variants."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,9 +42,8 @@ class SeedKernels(Numbers):
     mean_range_low: float  # the same for the mean input, over all runs
     mean_range_high: float
     last_range_low: float  # the smallest kernel of the mean input in a last layer
-    mean_larger: int  # heads of models with biases in which the kernel of the mean input is the larger one, of how many
-    mean_larger_of: int
-    rest_length: float  # of neox-mini-partial's key biases, the share of the squared length that nothing turns
+    rest_bias: float  # of neox-mini-partial, the share of the key bias's squared length that nothing turns
+    rest_mean: float  # the same of the mean key
 
 
 def rotary_of(name: str) -> Rotary:
@@ -67,15 +66,20 @@ def measure_seed_kernels(record: Record) -> SeedKernels:
     high = np.array([_chance(trace, rotary) for trace, rotary in zip(traces, turns, strict=True)])
     biased = seeds_of("neox-mini") + seeds_of("neox-mini-partial")
     largest = {source: size[source].max((1, 2)) for source in SHOWN}
-    keys = np.stack([traces[k]["key_bias"][-1] for k in seeds_of("neox-mini-partial")])
-    turned = rotary_of("neox-mini-partial").coordinates
+    rest = {kind: _rest_length([traces[k][f"key_{kind}"][-1] for k in seeds_of("neox-mini-partial")])
+            for kind in SHOWN}
     return SeedKernels(
         of, near, high, size, near_low=int(near.min()), near_most=int(near.max()), near_chance_most=int(high.max()),
         bias_range_low=float(largest["bias"][biased].min()), bias_range_high=float(largest["bias"][biased].max()),
         mean_range_low=float(largest["mean"].min()), mean_range_high=float(largest["mean"].max()),
         last_range_low=float(size["mean"][:, -1].min()),
-        mean_larger=int((size["mean"] > size["bias"])[biased].sum()), mean_larger_of=size["mean"][biased].size,
-        rest_length=float((keys[..., turned:] ** 2).sum() / (keys ** 2).sum()))
+        rest_bias=rest["bias"], rest_mean=rest["mean"])
+
+
+def _rest_length(keys: Sequence[np.ndarray]) -> float:
+    """Return what share of the keys' squared length lies in coordinates that neox-mini-partial does not turn."""
+    turned = rotary_of("neox-mini-partial").coordinates
+    return float(np.square(np.stack(keys)[..., turned:]).sum() / np.square(keys).sum())
 
 
 def _chance(trace: Mapping[str, np.ndarray], rotary: Rotary) -> int:
