@@ -109,7 +109,7 @@ def test_what_nothing_turns_has_no_share_and_what_is_turned_has(partial, windows
     assert split.gap < 1e-9
     assert np.abs(shares[..., 4]).max() < 1e-9
     assert np.abs(shares[..., 1:4]).min() > 1e-6
-    assert np.abs(biases[0][1][:, 4:]).min() > 0
+    assert biases[0][1][:, 4:].abs().min() > 0
 
 
 def test_of_the_key_bias_only_the_turned_piece_counts(partial, windows):
