@@ -133,8 +133,8 @@ window.Play = (() => {
     }
   }
   // Curves over 0 .. n - 1 on a canvas: each is { values, colour, width }; `marks` are [position, colour, text]; `ends`
-  // stand below the axis, left and right.
-  function plot(canvas, { curves, low, high, marks = [], ends = null }) {
+  // stand below the axis, left and right; `levels` are lines [value, text] across.
+  function plot(canvas, { curves, low, high, marks = [], ends = null, levels = [] }) {
     const box = canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
     if (!box.width) return;
     canvas.width = Math.round(box.width * ratio);
@@ -150,7 +150,12 @@ window.Play = (() => {
       points.forEach(([a, b], k) => (k ? pen.lineTo(a, b) : pen.moveTo(a, b)));
       pen.stroke();
     };
-    line("--play-line", 1, [[x(0), y(Math.max(low, 0))], [x(n - 1), y(Math.max(low, 0))]]);
+    if (!levels.length) line("--play-line", 1, [[x(0), y(Math.max(low, 0))], [x(n - 1), y(Math.max(low, 0))]]);
+    pen.fillStyle = look.color;
+    for (const [value, text] of levels) {
+      line("--play-line", 1, [[x(0), y(value)], [x(n - 1), y(value)]]);
+      pen.fillText(text, 4, y(value) - 3);
+    }
     for (const { values, colour, width = 1.6 } of curves) line(colour, width, Array.from(values, (v, j) => [x(j), y(v)]).filter(p => isFinite(p[1])));
     for (const [at, colour, text] of marks) {
       line(colour, 1, [[x(at), 14], [x(at), box.height - 14]]);
