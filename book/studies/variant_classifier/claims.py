@@ -142,8 +142,8 @@ def first_layers_fail_and_last_ones_pass(m: Measured) -> Outcome:
     return reproduced(
         f"In the nearest model, a text model fine-tuned on simulated genes, the sums of the first {third} of "
         f"{len(near.failing_sums)} layers fail and the others pass in the mean: D is {near.phrase('D_sum', '.3f')} "
-        f"against {near.critical:.3f}, and {', '.join(map(percent, near.failing_sums))} of {near.sequences} sequences fail. "
-        "The printed values are the authors' model's own; they agree with themselves, as the first four exceed "
+        f"against {near.critical:.3f}, and {', '.join(map(percent, near.failing_sums))} of {near.sequences} sequences "
+        "fail. The printed values are the authors' model's own; they agree with themselves, as the first four exceed "
         f"{PAPER_THRESHOLD} and the others do not. No such test is in the released code. Trained from random weights "
         f"{', '.join(map(percent, table.failing))} of the sums of the first four layers fail in three seeds, where the "
         f"paper's shapes would give {percent(table.expected_failing)} at that width.",
