@@ -119,7 +119,8 @@ def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] 
     Parameters
     ----------
     name
-        A key of :data:`KNOWN`, the path of a folder, or a hub id such as ``owner/model``.
+        A key of :data:`KNOWN`, the path of a folder, or a hub id such as ``owner/model``, with ``@`` and a branch,
+        tag or commit for one revision of it: ``EleutherAI/pythia-160m@step1000``.
     folder
         A folder that holds the model; wins over everything else.
     sources
@@ -150,7 +151,7 @@ def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] 
         if "/" not in name or name.startswith((".", "/", "~")):
             raise NotFound(f"unknown model {name!r}: give a folder, a hub id (owner/model) or one of "
                            f"{', '.join(sorted(KNOWN))}")
-    spec = KNOWN.get(name, ModelSpec(name, hub=name))
+    spec = KNOWN.get(name, _spec_of_hub_id(name))
     order = source_order(sources)
     for source in order:
         checkpoint = _FINDERS[source](name, spec, _may_download(download), cache)
@@ -162,6 +163,11 @@ def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] 
     help = f"make it with {spec.command}, then " if spec.command else ""
     raise NotFound(f"{name!r} is in none of {', '.join(order)}; "
                    f"{help}{_help(spec.hub, order, _may_download(download))}")
+
+
+def _spec_of_hub_id(name: str) -> ModelSpec:
+    hub, _, revision = name.partition("@")
+    return ModelSpec(name, hub=hub, revision=revision or None)
 
 
 def source_order(sources: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -199,7 +205,7 @@ def _model_folder(folder: str | Path) -> Path:
 
 def _in_folder(name, spec, download, cache):
     """A folder named in the environment: ANALYSIS_FOLDER_GPT2=/path for gpt2."""
-    variable = "ANALYSIS_FOLDER_" + name.upper().replace("-", "_").replace("/", "_").replace(".", "_")
+    variable = "ANALYSIS_FOLDER_" + name.upper().translate(str.maketrans("-/.@", "____"))
     value = os.environ.get(variable)
     if not value:
         return None
@@ -217,7 +223,8 @@ def _in_hub(name, spec, download, cache):
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
     patterns = ["*.json", "*.safetensors", "*.txt", "*.model"]
-    for revision in dict.fromkeys((spec.revision, None)):  # the pinned revision, else the cache's own
+    revisions = (spec.revision,) if "@" in name else (spec.revision, None)  # the pinned one, else the cache's own
+    for revision in dict.fromkeys(revisions):
         try:
             folder = Path(snapshot_download(spec.hub, revision=revision, cache_dir=cache, allow_patterns=patterns,
                                             local_files_only=not download))

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from analysis.models.extraction import config_of
+from analysis.models.families import Family, families_of
+from analysis.models.families.projections import count_groups
 
 SEEDS = range(5)
 RUNGS = ("random", "random, as large", "permuted")
@@ -135,9 +136,8 @@ def permute_entries(trained: Any, seed: int) -> Any:
 def _matrices(network: Any) -> list[_Matrix]:
     """List the weight matrices of a module, of a layer's weights, or of layers, always in the same order."""
     if isinstance(network, nn.Module):
-        names = _query_key_value(network)
         return [part for name, weight in network.named_parameters() if weight.ndim == 2
-                for part in _split(name, weight, names)]
+                for part in _split(name, weight, network)]
     if isinstance(network, Sequence):
         return [matrix for layer in network for matrix in _matrices(layer)]
     values = {field.name: getattr(network, field.name) for field in fields(network)}
@@ -146,18 +146,28 @@ def _matrices(network: Any) -> list[_Matrix]:
                   for matrix in _matrices(value)]
 
 
-def _query_key_value(module: nn.Module) -> tuple[str, ...]:
-    """Return how the module's family calls its queries, keys and values, nothing if it is of none."""
-    try:
-        return config_of(module).family.query_key_value
-    except ValueError:
-        return ()
-
-
-def _split(name: str, weight: Tensor, names: Sequence[str]) -> list[_Matrix]:
-    """Cut a matrix that holds queries, keys and values side by side into these three, and say which make scores."""
+def _split(name: str, weight: Tensor, module: nn.Module) -> list[_Matrix]:
+    """Cut a matrix that holds queries, keys and values into these three, and say which make scores."""
     pattern = re.sub(r"(?<=\.)\d+(?=\.)", "{}", name).removesuffix(".weight")
-    place = next((i for i, known in enumerate(names) if pattern.endswith(known)), None)
-    if place is not None and len(names) == 1:
-        return [_Matrix(i < 2, part) for i, part in enumerate(weight.chunk(3, dim=1))]
-    return [_Matrix(place in (0, 1), weight)]
+    for row in families_of(getattr(getattr(module, "config", None), "model_type", "")):
+        for place, known in enumerate(row.maps.names):
+            if pattern.endswith(f"{row.layer}.{known}"):
+                fused = len(row.maps.names) == 1
+                parts = _views(weight, row, module.config) if fused else {place: weight}
+                return [_Matrix(i < 2, part) for i, part in parts.items()]
+    return [_Matrix(False, weight)]
+
+
+def _views(weight: Tensor, row: Family, config: Any) -> dict[int, Tensor]:
+    """Return queries (0), keys (1) and values (2) of a fused matrix as views of it."""
+    heads = getattr(config, row.heads)
+    groups = count_groups(row, config) or heads
+    if row.maps.layout == "blocks":
+        along = int(row.maps.inputs_first)
+        channel = weight.shape[along] // (heads + 2 * groups)
+        return dict(enumerate(weight.split((heads * channel, groups * channel, groups * channel), along)))
+    if row.maps.layout == "codegen":
+        queries, values, keys = weight.unflatten(0, (4, 3, -1)).unbind(1)
+        return {0: queries, 1: keys, 2: values}
+    share = heads // groups
+    return dict(enumerate(weight.unflatten(0, (groups, share + 2, -1)).split((share, 1, 1), dim=1)))

@@ -6,26 +6,27 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary
 from analysis.decomposition.rotary_kernel import distance_kernel
 from analysis.decomposition.rotary_terms import split_channels
 from analysis.models import checkpoints
-from analysis.models.families import from_checkpoint
+from analysis.models.families import QueriesAndKeys, from_checkpoint
 
 LENGTH = 2048
 
 
-def survey_folder(folder: str | Path, length: int = LENGTH) -> dict[str, np.ndarray]:
-    """Survey the model in a folder in the hub's layout: ``config.json`` and safetensors files.
+def survey_model(name: str | Path, length: int = LENGTH) -> dict[str, np.ndarray]:
+    """Survey a model by name or folder, as `analysis.models.checkpoints.find` takes it.
 
-    One layer is held at a time. Raises as :func:`analysis.models.families.from_checkpoint` and `survey_kernels`.
+    One layer is held at a time, of it only what makes queries and keys, in float32: a model of 7 billion parameters
+    needs less memory than its own table of tokens. Raises as `analysis.models.checkpoints.find`,
+    `analysis.models.families.from_checkpoint` and `survey_kernels`.
     """
-    layers = from_checkpoint(checkpoints.find(str(folder)), dtype=torch.float64)
-    return survey_kernels((layers[i] for i in range(len(layers))), length)
+    layers = from_checkpoint(checkpoints.find(str(name)), dtype=torch.float32)
+    return survey_kernels((layers.queries_and_keys(i) for i in range(len(layers))), length)
 
 
-def survey_kernels(layers: Iterable[AttentionLayer], length: int = LENGTH) -> dict[str, np.ndarray]:
+def survey_kernels(layers: Iterable[QueriesAndKeys], length: int = LENGTH) -> dict[str, np.ndarray]:
     """Read the kernel of every head off its query and key bias.
 
     Layers without rotary positions are left out, and ``layer`` says which remain.
@@ -41,9 +42,10 @@ def survey_kernels(layers: Iterable[AttentionLayer], length: int = LENGTH) -> di
     -------
     dict
         ``layer (layer,)``; ``amplitude`` in nats and ``phase`` in radians, ``(layer, head, frequency)``;
-        ``frequencies (layer, frequency)``; ``range`` of the kernel over the distances, in nats, ``peak``, the distance
-        where it is largest, and ``cancelling``, the share of the squared length of ``b_K`` that no rotation turns (nan
-        without a bias), each ``(layer, head)``.
+        ``frequencies (layer, frequency)``. Each ``(layer, head)``: ``range`` of the kernel over the distances, in
+        nats; ``range_folded``, that with what the bias of the norm before the layer adds; ``peak``, the distance where
+        it is largest; ``cancelling``, the share of the squared length of ``b_K`` that no rotation turns, nan without a
+        bias; ``query_bias`` and ``key_bias``, the lengths; ``sink``, the score of the head's sink, nan without one.
 
     Raises
     ------
@@ -67,15 +69,23 @@ def survey_kernels(layers: Iterable[AttentionLayer], length: int = LENGTH) -> di
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def _survey(layer: AttentionLayer, rotary: Rotary, length: int) -> dict[str, np.ndarray]:
-    if layer.qk_norm is not None and layer.biases.strip("VO"):
+def _survey(layer: QueriesAndKeys, rotary: Rotary, length: int) -> dict[str, np.ndarray]:
+    if layer.normalised and layer.biases:
         raise ValueError("layers must not normalise queries and keys with biases: the kernel is not read off those")
-    b_Q = layer.b_Q.double() * layer.scale * layer.channel**0.5  # the kernel itself divides by the root
-    b_K = layer.b_K.double().repeat_interleave(layer.heads // layer.groups, 0)
-    kernel = distance_kernel(b_Q, b_K, rotary)
-    over_distance = kernel.at(torch.arange(length, dtype=torch.float64)) - kernel.constant[:, None]
+    heads, groups = len(layer.b_Q), len(layer.b_K)
+    unit = layer.scale * layer.b_Q.shape[1]**0.5  # the kernel itself divides by the root
+    b_Q, b_K = layer.b_Q.double(), layer.b_K.double()
+    shift = torch.zeros(layer.W_Q.shape[1]) if layer.norm is None else layer.norm.bias
+    folded_Q, folded_K = (b + (shift.to(W) @ W).double() for b, W in ((b_Q, layer.W_Q), (b_K, layer.W_K)))
+    b_K, folded_K = (b.repeat_interleave(heads // groups, 0) for b in (b_K, folded_K))
+    kernel, folded = distance_kernel(unit * b_Q, b_K, rotary), distance_kernel(unit * folded_Q, folded_K, rotary)
+    distances = torch.arange(length, dtype=torch.float64)
+    over_distance, with_norm = (of.at(distances) - of.constant[:, None] for of in (kernel, folded))
     rest = split_channels(b_K, rotary)[1].square().sum(-1) / b_K.square().sum(-1)
+    sinks = torch.full((heads,), torch.nan) if layer.sinks is None else layer.sinks
     measured = {"amplitude": kernel.amplitude, "phase": kernel.phase, "frequencies": kernel.frequencies,
                 "range": over_distance.max(-1).values - over_distance.min(-1).values,
-                "peak": over_distance.argmax(-1), "cancelling": rest}
+                "range_folded": with_norm.max(-1).values - with_norm.min(-1).values,
+                "peak": over_distance.argmax(-1), "cancelling": rest, "query_bias": b_Q.norm(dim=-1),
+                "key_bias": b_K.norm(dim=-1), "sink": sinks}
     return {name: value.cpu().numpy() for name, value in measured.items()}

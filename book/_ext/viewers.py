@@ -22,8 +22,11 @@ from book.publish import experiments, record_script, weights_script
 
 FOLDER = "play"
 SCRIPTS = {"sentence": ("transformer.js", "sentence.js"), "mixer": ("mixer.js",),
-           "atlas": ("atlas.js",)}
-MODELS, RECORDS = ("gpt2-mini", "neox-mini"), ("semi-bias-mixer", "atlas-heads")
+           "atlas": ("atlas.js",), "dial": ("dial.js",), "switches": ("switches.js",),
+           "cone": ("cone.js",)}
+MODELS = ("gpt2-mini", "neox-mini")
+RECORDS = {"mixer": "semi-bias-mixer", "atlas": "atlas-heads", "dial": "weighted-mean-sentence",
+           "switches": "bert-rank-switches", "cone": "bert-normality-directions"}
 DRAWN = "_build/.figures"
 
 
@@ -80,7 +83,8 @@ def draw(name: str, path: Path) -> dict:
     """Draw the static picture of a viewer beside ``path``, as SVG and with its data; return its first state."""
     from analysis.plotting.data import bundle
 
-    drawn, start = {"sentence": sentence, "mixer": mixer, "atlas": atlas}[name]()
+    drawn, start = {"sentence": sentence, "mixer": mixer, "atlas": atlas, "dial": dial, "switches": switches,
+                    "cone": cone}[name]()
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path.with_suffix(".svg"), format="svg", metadata={"Date": None})
     for ending, packed in bundle(drawn).items():
@@ -102,7 +106,7 @@ def mixer() -> tuple[Figure, dict]:
     from book.studies.semi_bias import figures
     from book.studies.semi_bias import mixer as study
 
-    shown = study.mixtures(records.load(RECORDS[0], experiments.FOLDER))
+    shown = study.mixtures(records.load(RECORDS["mixer"], experiments.FOLDER))
     return figures.mixtures(shown.weights, shown.curve, shown.query, shown.far), shown.start()
 
 
@@ -111,8 +115,35 @@ def atlas() -> tuple[Figure, dict]:
     from book.studies import atlas as study
     from book.studies.atlas import figures
 
-    shown = study.overview(records.load(RECORDS[1], experiments.FOLDER))
+    shown = study.overview(records.load(RECORDS["atlas"], experiments.FOLDER))
     return figures.overview(shown.weights), shown.start()
+
+
+def dial() -> tuple[Figure, dict]:
+    """Draw one head of MiniLM at a few dials."""
+    from book.studies.weighted_mean import figures
+    from book.studies.weighted_mean import sentence as study
+
+    shown = study.turn_head(records.load(RECORDS["dial"], experiments.FOLDER))
+    return figures.turned(shown.maps, shown.dials, shown.tokens), shown.start()
+
+
+def switches() -> tuple[Figure, dict]:
+    """Draw the residual of MiniLM and its controls under every set of parts."""
+    from book.studies.bert_rank import figures
+    from book.studies.bert_rank import switches as study
+
+    shown = study.last_residuals(records.load(RECORDS["switches"], experiments.FOLDER))
+    return figures.settings(shown.names, shown.ladder), shown.start()
+
+
+def cone() -> tuple[Figure, dict]:
+    """Draw the rows of three layers of MiniLM in space."""
+    from book.studies.bert_normality import directions as study
+    from book.studies.bert_normality import figures
+
+    shown = study.directions(records.load(RECORDS["cone"], experiments.FOLDER))
+    return figures.directions(shown.rows, shown.titles), shown.start()
 
 
 def add_scripts(app, pagename, templatename, context, doctree):
@@ -129,7 +160,7 @@ def write_models(app, error):
     if error is None and app.builder.format == "html" and getattr(app.env, "viewers", None):
         for model in MODELS:
             write_atomically(Path(app.outdir) / "_static" / FOLDER / f"{model}.js", weights_script.script(model))
-        for record in RECORDS:
+        for record in RECORDS.values():
             write_atomically(Path(app.outdir) / "_static" / FOLDER / f"{record}.js", record_script.script(record))
 
 

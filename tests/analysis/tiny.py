@@ -43,14 +43,14 @@ def write_model(folder: Path, config: dict = GPT2, seed: int = 0) -> Path:
     return folder
 
 
-def write_hub_cache(cache: Path, hub_id: str, source: Path, revision: str = "a" * 40) -> Path:
+def write_hub_cache(cache: Path, hub_id: str, source: Path, revision: str = "a" * 40, branch: str = "main") -> Path:
     """Lay a model folder out as the hub's cache does: blobs named by sha256, a snapshot of links, a ref."""
     home = cache / f"models--{hub_id.replace('/', '--')}"
     snapshot = home / "snapshots" / revision
     snapshot.mkdir(parents=True)
-    (home / "blobs").mkdir()
-    (home / "refs").mkdir()
-    (home / "refs" / "main").write_text(revision)
+    (home / "blobs").mkdir(exist_ok=True)
+    (home / "refs").mkdir(exist_ok=True)
+    (home / "refs" / branch).write_text(revision)
     for path in source.iterdir():
         blob = home / "blobs" / hashlib.sha256(path.read_bytes()).hexdigest()
         blob.write_bytes(path.read_bytes())

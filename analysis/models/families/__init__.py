@@ -5,10 +5,10 @@ belongs here: the table of families, a row each, and what reads by it. What does
 (:mod:`analysis.transformer.general_attention`).
 """
 
-from analysis.models.families.reader import AttentionLayers, families_of, from_checkpoint, from_module
+from analysis.models.families.reader import AttentionLayers, QueriesAndKeys, families_of, from_checkpoint, from_module
 from analysis.models.families.row import Family
 from analysis.models.families.table import FAMILIES, REFUSED
 from analysis.models.files import MissingTensor
 
-__all__ = ["FAMILIES", "REFUSED", "AttentionLayers", "Family", "MissingTensor", "families_of", "from_checkpoint",
-           "from_module"]
+__all__ = ["FAMILIES", "REFUSED", "AttentionLayers", "Family", "MissingTensor", "QueriesAndKeys", "families_of",
+           "from_checkpoint", "from_module"]

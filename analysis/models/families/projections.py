@@ -23,19 +23,36 @@ def read_projections(family: Family, config: Config, tensors: Tensors, path: str
     groups = count_groups(family, config) or heads
     split = _separate if family.maps.layout == "separate" else _fused
     matrices, biases = split(family, tensors, path, heads, groups)
-    fields: dict[str, Tensor | str] = {}
-    for name, W, b, rows in zip("QKV", matrices, biases, (heads, groups, groups), strict=True):
-        if W.shape[0] % rows:
-            raise ValueError(f"W_{name} of {path} in {tensors.where} has {W.shape[0]} rows, no multiple of its "
-                             f"{rows} heads")
-        fields[f"W_{name}"] = W.unflatten(0, (rows, -1)).mT.contiguous()
-        bias = W.new_zeros(W.shape[0]) if b is None else b
-        fields[f"b_{name}"] = bias.reshape(rows, -1).contiguous()
+    fields = _by_head(matrices, biases, (heads, groups, groups), f"{path} in {tensors.where}")
     W_O, b_O = tensors.need(f"{path}.{family.output}.weight"), tensors.get(f"{path}.{family.output}.bias")
     W_O = W_O if family.maps.inputs_first else W_O.T
     fields["W_O"] = W_O.unflatten(0, (heads, -1)).contiguous()
     fields["b_O"] = W_O.new_zeros(W_O.shape[1]) if b_O is None else b_O
     fields["biases"] = "".join(letter for letter, b in zip("QKVO", (*biases, b_O), strict=True) if b is not None)
+    return fields
+
+
+def read_query_key(family: Family, config: Config, tensors: Tensors, path: str) -> dict[str, Tensor | str]:
+    """Return ``W_Q``, ``b_Q``, ``W_K``, ``b_K`` of one layer, and no other tensor is read but one that holds them.
+
+    Raises as `read_projections`.
+    """
+    heads = getattr(config, family.heads)
+    groups = count_groups(family, config) or heads
+    split = _separate if family.maps.layout == "separate" else _fused
+    matrices, biases = split(family, tensors, path, heads, groups, count=2)
+    fields = _by_head(matrices, biases, (heads, groups), f"{path} in {tensors.where}")
+    return {**fields, "biases": "".join(letter for letter, b in zip("QK", biases, strict=True) if b is not None)}
+
+
+def _by_head(matrices: list, biases: list, rows: tuple[int, ...], where: str) -> dict[str, Tensor | str]:
+    fields: dict[str, Tensor | str] = {}
+    for name, W, b, count in zip("QKV", matrices, biases, rows, strict=False):
+        if W.shape[0] % count:
+            raise ValueError(f"W_{name} of {where} has {W.shape[0]} rows, no multiple of its {count} heads")
+        fields[f"W_{name}"] = W.unflatten(0, (count, -1)).mT.contiguous()
+        bias = W.new_zeros(W.shape[0]) if b is None else b
+        fields[f"b_{name}"] = bias.reshape(count, -1).contiguous()
     return fields
 
 
@@ -46,16 +63,18 @@ def count_groups(family: Family, config: Config) -> int | None:
     return family.groups(config) if family.groups else None
 
 
-def _separate(family: Family, tensors: Tensors, path: str, heads: int, groups: int) -> tuple[list, list]:
-    """Return three matrices ``(head channel, model)`` and three biases, ``None`` where there is none."""
+def _separate(family: Family, tensors: Tensors, path: str, heads: int, groups: int, *,
+              count: int = 3) -> tuple[list, list]:
+    """Return the first matrices ``(head channel, model)`` and their biases, ``None`` where there is none."""
     maps = family.maps
-    matrices = [tensors.need(f"{path}.{name}.weight") for name in maps.names]
-    names = maps.biases or tuple(f"{name}.bias" for name in maps.names)
+    matrices = [tensors.need(f"{path}.{name}.weight") for name in maps.names[:count]]
+    names = (maps.biases or tuple(f"{name}.bias" for name in maps.names))[:count]
     biases = [tensors.get(f"{path}.{name}") if name else None for name in names]
     return [W.T if maps.inputs_first else W for W in matrices], biases
 
 
-def _fused(family: Family, tensors: Tensors, path: str, heads: int, groups: int) -> tuple[list, list]:
+def _fused(family: Family, tensors: Tensors, path: str, heads: int, groups: int, *, count: int = 3,
+           ) -> tuple[list, list]:
     """The same out of one matrix that holds all three."""
     maps = family.maps
     W, b = tensors.need(f"{path}.{maps.names[0]}.weight"), tensors.get(f"{path}.{maps.names[0]}.bias")
@@ -63,10 +82,10 @@ def _fused(family: Family, tensors: Tensors, path: str, heads: int, groups: int)
     if W.shape[0] % (heads + 2 * groups):
         raise ValueError(f"{path}.{maps.names[0]} in {tensors.where} has {W.shape[0]} rows, no multiple of {heads} "
                          f"queries and {groups} keys and values")
-    matrices = SPLITS[maps.layout](W, heads, groups)
+    matrices = SPLITS[maps.layout](W, heads, groups)[:count]
     if maps.biases:
-        return list(matrices), [tensors.get(f"{path}.{name}") if name else None for name in maps.biases]
-    return list(matrices), [None] * 3 if b is None else list(SPLITS[maps.layout](b, heads, groups))
+        return list(matrices), [tensors.get(f"{path}.{name}") if name else None for name in maps.biases[:count]]
+    return list(matrices), [None] * count if b is None else list(SPLITS[maps.layout](b, heads, groups)[:count])
 
 
 def split_blocks(rows: Tensor, heads: int, groups: int) -> tuple[Tensor, ...]:

@@ -15,7 +15,8 @@ from analysis.core.attention_layer import AttentionLayer, Norm, QueryKeyNorm
 from analysis.core.positions import Positions
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.families import learned
-from analysis.models.families.projections import read_projections
+from analysis.models.families.options import check_options
+from analysis.models.families.projections import read_projections, read_query_key
 from analysis.models.families.row import Config, Family, NormName, QueryKeyNames
 from analysis.models.families.table import FAMILIES, REFUSED
 from analysis.models.families.tensors import Tensors, file_tensors, module_tensors
@@ -24,6 +25,32 @@ from analysis.models.files import MissingTensor, raw_config
 CALLERS = ("attn_implementation", "experts_implementation", "auto_map", "dtype", "torch_dtype", "return_dict",
            "output_attentions", "output_hidden_states", "kernel_config")
 """What a config.json may hold that is for the caller to choose, never for the folder."""
+
+
+@dataclass(frozen=True)
+class QueriesAndKeys:
+    """What makes queries and keys of one layer, before they are turned.
+
+    Attributes
+    ----------
+    scale, positions, sinks
+        As in `AttentionLayer`; positions that need parameters are left out (``None``).
+    norm
+        The norm through which the layer reads its input, where it stands before the layer.
+    normalised
+        Whether queries and keys are normalised.
+    """
+
+    W_Q: Float[Tensor, "head model channel"]
+    b_Q: Float[Tensor, "head channel"]
+    W_K: Float[Tensor, "group model channel"]
+    b_K: Float[Tensor, "group channel"]
+    biases: str
+    scale: float
+    norm: Norm | None
+    positions: Positions | None
+    normalised: bool
+    sinks: Float[Tensor, " head"] | None
 
 
 @dataclass(frozen=True)
@@ -58,6 +85,20 @@ class AttentionLayers(Sequence):
             positions=positions, norms=self._norms(layer, fields["W_Q"]),
             qk_norm=self._qk_norm(layer, fields["W_Q"]),
             sinks=self.tensors.need(f"{path}.{family.sinks}") if family.sinks else None, soft_cap=cap)
+
+    def queries_and_keys(self, layer: int) -> QueriesAndKeys:
+        """Read of a layer only what makes queries and keys before they are turned: no values, no output."""
+        layer = range(len(self))[layer]
+        path = self._inside(layer)
+        maps = read_query_key(self.family, self.config, self.tensors, path)
+        channel = maps["W_Q"].shape[2]
+        positions = self.family.positions(self.config, layer, channel)
+        norm = next((norm for norm in self._norms(layer, maps["W_Q"]) if norm.place == "input"), None)
+        return QueriesAndKeys(
+            **maps, scale=self.family.scale(self.config, layer, channel), norm=norm,
+            positions=None if isinstance(positions, str) else positions,
+            normalised=self._qk_norm(layer, maps["W_Q"]) is not None,
+            sinks=self.tensors.need(f"{path}.{self.family.sinks}") if self.family.sinks else None)
 
     def path(self, layer: int) -> str:
         """Return the name of a layer in the model, with what stands before it."""
@@ -242,17 +283,7 @@ def _choose(config: Config, tensors: Tensors, stack: str | None, name: str) -> A
         path = row.layer.format(row.number(section, 0))
         own = tensors.for_family(row, f"{path}.{row.output}.weight")
         if own is not None:
-            _check_options(row, section, name)
+            check_options(row, section, name)
             return AttentionLayers(row, model_type, section, own)
     raise MissingTensor(f"{name} is a {model_type} without the attention of its first layer: no "
                         f"{rows[0].layer.format(0)}.{rows[0].output}.weight")
-
-
-EVERYWHERE = {"quantization_config": (None,), "pruned_heads": ({}, None)}
-
-
-def _check_options(row: Family, config: Config, name: str) -> None:
-    for option, values in {**EVERYWHERE, **row.only}.items():
-        if getattr(config, option, values[0]) not in values:
-            raise ValueError(f"{name} has {option} = {getattr(config, option)!r}, which changes what its attention "
-                             f"computes; read here are models with {' or '.join(map(repr, values[:1]))}")

@@ -62,10 +62,10 @@ window.Play = (() => {
   const scoreColour = (x, limit) => css(along(SCORES, .5 + .5 * x / (limit || 1)));
 
   // ---- controls: native elements, so that keyboard and screen reader work as everywhere ----
-  function slider({ label, min, max, step, value, unit = "", change }) {
+  function slider({ label, min, max, step, value, unit = "", text = x => `${x}${unit}`, change }) {
     const said = element("output");
     const range = element("input", { type: "range", min, max, step, "aria-label": label });
-    const say = () => { said.textContent = `${Number(range.value)}${unit}`; };
+    const say = () => { said.textContent = text(Number(range.value)); range.setAttribute("aria-valuetext", said.textContent); };
     range.value = value;
     range.addEventListener("input", () => { say(); change(Number(range.value)); });
     say();
@@ -132,8 +132,9 @@ window.Play = (() => {
       pen.strokeRect(side + mark[1] * wide, side + mark[0] * high, wide, high);
     }
   }
-  // Curves over 0 .. n - 1 on a canvas: each is { values, colour }; `marks` are [position, colour, text].
-  function plot(canvas, { curves, low, high, marks = [] }) {
+  // Curves over 0 .. n - 1 on a canvas: each is { values, colour, width }; `marks` are [position, colour, text]; `ends`
+  // stand below the axis, left and right; `levels` are lines [value, text] across.
+  function plot(canvas, { curves, low, high, marks = [], ends = null, levels = [] }) {
     const box = canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
     if (!box.width) return;
     canvas.width = Math.round(box.width * ratio);
@@ -149,8 +150,13 @@ window.Play = (() => {
       points.forEach(([a, b], k) => (k ? pen.lineTo(a, b) : pen.moveTo(a, b)));
       pen.stroke();
     };
-    line("--play-line", 1, [[x(0), y(Math.max(low, 0))], [x(n - 1), y(Math.max(low, 0))]]);
-    for (const { values, colour } of curves) line(colour, 1.6, Array.from(values, (v, j) => [x(j), y(v)]).filter(p => isFinite(p[1])));
+    if (!levels.length) line("--play-line", 1, [[x(0), y(Math.max(low, 0))], [x(n - 1), y(Math.max(low, 0))]]);
+    pen.fillStyle = look.color;
+    for (const [value, text] of levels) {
+      line("--play-line", 1, [[x(0), y(value)], [x(n - 1), y(value)]]);
+      pen.fillText(text, 4, y(value) - 3);
+    }
+    for (const { values, colour, width = 1.6 } of curves) line(colour, width, Array.from(values, (v, j) => [x(j), y(v)]).filter(p => isFinite(p[1])));
     for (const [at, colour, text] of marks) {
       line(colour, 1, [[x(at), 14], [x(at), box.height - 14]]);
       pen.fillStyle = look.color;
@@ -159,9 +165,10 @@ window.Play = (() => {
     }
     pen.fillStyle = look.color;
     pen.textAlign = "left";
-    pen.fillText("key 0", 2, box.height - 3);
+    const [left, right] = ends || ["key 0", String(n - 1)];
+    pen.fillText(left, 2, box.height - 3);
     pen.textAlign = "right";
-    pen.fillText(String(n - 1), box.width - 2, box.height - 3);
+    pen.fillText(right, box.width - 2, box.height - 3);
   }
   // A map that a finger, a mouse or the arrow keys walk over; `move(i, j)` is told the cell.
   function map({ label, move, cell, size, side = 0 }) {

@@ -55,14 +55,13 @@ Play.viewer("sentence", async root => {
   const said = element("p", { class: "play-said", role: "status" }), effect = element("p", { class: "play-effect", role: "status" });
   const table = element("table", { class: "play-next" }), { link, set } = Play.permalink("sentence", root);
   root.replaceChildren(
-    element("div", { class: "play-top" }, element("label", { for: input.id }, "Type your own sentence"), input, note),
-    modelChoice.whole,
-    element("div", { class: "play-two" },
-      element("div", {}, map.whole, legend, said, line),
+    element("div", { class: "play-top" }, element("label", { for: input.id }, "Type your own sentence"), input, note, modelChoice.whole),
+    element("div", { class: "play-two play-three" },
+      element("div", {}, map.whole, legend, said),
       element("div", {}, element("p", { class: "play-head" }, "The heads: two layers of eight"), headChoice.whole,
         element("p", { class: "play-head" }, "One score, its parts"), partChoice.whole,
-        element("fieldset", { class: "play-switches" }, element("legend", {}, "In the model"), ...toggles.map(t => t.whole)),
-        effect, table)),
+        element("fieldset", { class: "play-switches" }, element("legend", {}, "In the model"), ...toggles.map(t => t.whole))),
+      element("div", { class: "play-third" }, line, element("div", {}, effect, table))),
     link);
 
   // ---- computing ----

@@ -1,6 +1,6 @@
 """Figures of the chapter on normality, cone index and entropy. Arrays in, a figure out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib import colormaps
@@ -165,6 +165,29 @@ def padding(rows: Mapping[str, Mapping[str, np.ndarray]], sums: Mapping[str, Map
                 for which, more, dashes in (("without", "", "-"), ("with", ", padding in", ":"))]
         for title, values in (("rows after the first LayerNorm", rows), ("sum of the rows", sums))},
         ["share that fails", "D"], level=([0.05, critical], "5 %, critical value"))
+
+
+def directions(rows: np.ndarray, titles: Sequence[str]) -> Figure:
+    """Draw unit rows as seen from the side, ``(state, position, 3)``, each at its true angle with the mean direction.
+
+    The mean direction points up; a dot is left or right of it after its second coordinate, and the sector is the cone
+    whose half angle has the resultant length as its cosine.
+    """
+    figure, axes = style.new(1, len(titles), sharey=True)
+    for panel, title, points in zip(axes, titles, rows, strict=True):
+        up, resultant = points[:, 0], points[:, 0].mean()
+        turn = np.arctan2(points[:, 2], points[:, 1])
+        across = np.sqrt(1 - up**2) * np.cos(turn)
+        edge = np.linspace(-np.arccos(resultant), np.arccos(resultant))
+        panel.fill([0, *np.sin(edge)], [0, *np.cos(edge)], color=style.COLOURS["control"], alpha=0.25)
+        inside = up >= resultant
+        for mask, colour, label in ((inside, "content", "row inside"), (~inside, "semi_bias", "outside")):
+            panel.plot(across[mask], up[mask], "o", color=style.COLOURS[colour], markersize=4, label=label)
+        panel.plot([0, 0], [0, resultant], color=style.COLOURS["ink"], linewidth=2.5, label="mean of unit rows")
+        panel.set(title=title, aspect="equal", xlim=(-1.05, 1.05), ylim=(-0.3, 1.05), xlabel="second axis")
+    axes[0].set(ylabel="along the mean")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
 
 
 def cone(per_token: Mapping[str, np.ndarray], resultant: Mapping[str, np.ndarray],

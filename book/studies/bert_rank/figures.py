@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
+from analysis.plotting.ladder import Ladder, draw_points, share_legend
 from analysis.statistics.intervals import mean_interval
 
 # One look for each set of parts beside the skip connection, in every figure of the chapter.
@@ -73,6 +74,15 @@ def collapse(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     axes[0, 0].set(ylabel="residual, no skip")
     axes[1, 0].set(ylabel="residual, with skip")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def settings(names: Sequence[str], ladder: Ladder) -> Figure:
+    """Draw the residual after the last layer, as a logarithm to base 10: a row for each setting of the switches."""
+    figure, panel = style.new(size="tall")
+    draw_points(panel, ladder, names)
+    panel.set(xlabel="log10 of the residual after the last layer")
+    share_legend(figure, [panel])
     return figure
 
 

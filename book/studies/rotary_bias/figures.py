@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float, Int
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plotting import style
+from analysis.plotting import ladder, style
 from analysis.plotting.ladder import share_legend
 
 TITLES = {"bias": "biases alone", "bias_folded": "with the LayerNorm's bias", "mean": "with the mean input"}
@@ -14,6 +15,12 @@ PARTS = {"content": "content", "semi_bias": "semi-bias", "query_side": "query si
 COLOURS = (style.COLOURS["content"], style.COLOURS["semi_bias"], style.COLOURS["token"], style.COLOURS["positional"])
 VARIANTS = {"neox-mini": style.COLOURS["content"], "neox-mini-partial": style.COLOURS["positional"],
             "neox-mini-unbiased": style.COLOURS["semi_bias"]}
+COUNTED = ("counted from 0", "counted from the mean input")
+MARKERS = {"neox-mini": "o", "neox-mini-partial": "s", "neox-mini-unbiased": "^"}
+DOTS = ((style.COLOURS["content"], "o"), (style.COLOURS["semi_bias"], "^"), (style.COLOURS["ink"], "x"))
+"""Colour and marker of what is left out: the kernel of the biases, that of the mean input, gpt2-mini's."""
+LAYERS = ((style.COLOURS["uniform"], "--"), (style.COLOURS["semi_bias"], "-"))
+"""Colour and dashes of layer 0 and layer 1."""
 
 
 def kernels(curves: Mapping[str, Float[np.ndarray, "layer head distance"]]) -> Figure:
@@ -29,6 +36,26 @@ def kernels(curves: Mapping[str, Float[np.ndarray, "layer head distance"]]) -> F
             panel.set_ylabel(f"layer {layer}, nats" if not column else "")
     for panel in axes[-1]:
         panel.set_xlabel("distance to the key")
+    return figure
+
+
+def seed_kernels(of_runs: Mapping[str, Sequence[Float[np.ndarray, "layer head distance"]]],
+                 runs: Sequence[tuple[str, int]]) -> Figure:
+    """Draw every head's kernel of every run: a row for what it is made of, a column for each variant."""
+    figure, axes = style.new(len(of_runs), len(VARIANTS), size="tall", sharex=True, sharey="row")
+    for row, (source, by_run) in zip(axes, of_runs.items(), strict=True):
+        for panel, variant in zip(row, VARIANTS, strict=True):
+            panel.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
+            for (name, seed), layers in zip(runs, by_run, strict=True):
+                for layer, heads in enumerate(layers if name == variant else ()):
+                    lines = panel.plot(heads.T, LAYERS[layer][1], color=LAYERS[layer][0], linewidth=0.7, alpha=0.75)
+                    lines[0].set_label(f"layer {layer}" if not seed else None)
+        row[0].set_ylabel(f"{TITLES[source]}, nats")
+    for panel, variant in zip(axes[0], VARIANTS, strict=True):
+        panel.set_title(variant)
+    for panel in axes[-1]:
+        panel.set_xlabel("distance to the key")
+    share_legend(figure, [axes[0, 0]])
     return figure
 
 
@@ -86,21 +113,73 @@ def emergence(step: Int[np.ndarray, " time"], held_out: Float[np.ndarray, " time
     return figure
 
 
-def rises(of: Float[np.ndarray, "run counted way"], runs: Sequence[tuple[str, int]], ways: Sequence[str]) -> Figure:
-    """Draw by how much the loss of every run rises without a part: counted from 0, and from the mean input."""
+def rises(of: Float[np.ndarray, "run counted way"], runs: Sequence[tuple[str, int]], ways: Sequence[str],
+          learned: Float[np.ndarray, "counted way"]) -> Figure:
+    """Draw by how much the loss of every run rises without a part: counted from 0, and from the mean input.
+
+    ``learned`` is the same of a model with learned positions.
+    """
     figure, axes = style.new(1, of.shape[1], size="wide", sharey=True)
     rows = np.arange(len(ways))
-    for panel, values, title in zip(axes, of.transpose(1, 0, 2), ("counted from 0", "counted from the mean input"),
-                                    strict=True):
+    for panel, values, control, title in zip(axes, of.transpose(1, 0, 2), learned, COUNTED, strict=True):
+        panel.plot(control, rows, "x", color=style.COLOURS["ink"], markersize=5, label="gpt2-mini, learned positions")
         for (name, seed), rise in zip(runs, values, strict=True):
-            panel.plot(rise, rows + 0.12 * seed, "o", color=VARIANTS[name], markersize=4,
-                       label=name if seed == 0 else None)
+            place = rows + 0.24 * (list(VARIANTS).index(name) - 1) + 0.05 * seed
+            panel.plot(rise, place, MARKERS[name], color=VARIANTS[name], markersize=4, label=None if seed else name)
         panel.set(title=title, xlabel="rise of the loss, nats per token")
         panel.set_xscale("symlog", linthresh=0.01)
     axes[0].set_yticks(rows, ways)
     axes[0].invert_yaxis()
     share_legend(figure, axes)
     return figure
+
+
+def by_head(previous: Mapping[str, tuple[np.ndarray, np.ndarray]], rise: Mapping[str, tuple[np.ndarray, np.ndarray]],
+            ) -> Figure:
+    """Draw what leaving out one head's kernel does, a dot for each head, by the head's attention to the previous key.
+
+    Each mapping holds, by what is left out, the attention of all heads and what is drawn over it: that attention
+    without the kernel, and the rise of the loss.
+    """
+    figure, axes = style.new(1, 2, size="wide")
+    for panel, of in zip(axes, (previous, rise), strict=True):
+        for (name, (before, after)), (colour, marker) in zip(of.items(), DOTS, strict=True):
+            panel.plot(before.ravel(), after.ravel(), marker, color=colour, markersize=4, alpha=0.8, label=name)
+        panel.set(xlabel="attention to the previous position")
+    axes[0].plot((0, 1), (0, 1), color=style.COLOURS["muted"], linewidth=0.8, zorder=0)
+    limit = 1.1 * max(before.max() for before, _ in previous.values())
+    axes[0].set(ylabel="without the head's kernel", xlim=(0, limit), ylim=(0, limit))
+    axes[1].axhline(0, color=style.COLOURS["muted"], linewidth=0.8, zorder=0)
+    axes[1].set(ylabel="rise of the loss, nats per token", xlim=(0, limit))
+    axes[1].set_yscale("symlog", linthresh=0.001)
+    _widen(axes[1], "y", 2)
+    share_legend(figure, axes)
+    return figure
+
+
+def controls_sizes(ladders: Mapping[str, ladder.Ladder], names: Sequence[str]) -> Figure:
+    """Draw how large kernels are, and how many are largest at a near key, on the ladder of controls."""
+    figure = ladder.points(ladders, names, xlabels=("range of the median kernel, nats", "heads of 8"))
+    size, near = figure.axes
+    size.set(title="how large")
+    size.set_xscale("symlog", linthresh=0.1)
+    _widen(size, "x", 2)
+    near.set(title="largest at distance 0 to 4")
+    return figure
+
+
+def controls_parts(ladders: Mapping[str, ladder.Ladder], names: Sequence[str]) -> Figure:
+    """Draw what the parts are worth to the loss, and what they explain of the attention, on the ladder of controls."""
+    figure = ladder.points(ladders, names, xlabels=("rise of the loss, nats per token", "share of the divergence"))
+    figure.axes[0].set_xscale("symlog", linthresh=0.01)
+    _widen(figure.axes[0], "x", 2)
+    return figure
+
+
+def _widen(panel: Axes, axis: str, factor: float) -> None:
+    """Move the upper end of a logarithmic axis outwards, so that the last mark is whole."""
+    low, high = getattr(panel, f"get_{axis}lim")()
+    getattr(panel, f"set_{axis}lim")(low, high * factor)
 
 
 def lengths(longer: Float[np.ndarray, "run length measure"], stretched: Float[np.ndarray, "run scaling measure"],
@@ -135,8 +214,7 @@ def redrawn(longer: Mapping[str, Float[np.ndarray, "layer head distance"]], laye
 def share_bars(shares: Mapping[str, Float[np.ndarray, "layer head part"]]) -> Figure:
     """Draw each head's shares as bars, positive ones stacked upwards and negative ones downwards."""
     figure, axes = style.new(1, len(shares), size="wide", sharey=True)
-    for panel, values, title in zip(axes, shares.values(), ("counted from 0", "counted from the mean input"),
-                                    strict=True):
+    for panel, values, title in zip(axes, shares.values(), COUNTED, strict=True):
         rows = values.reshape(-1, values.shape[-1])
         names = [f"{layer}.{head}" for layer in range(values.shape[0]) for head in range(values.shape[1])]
         up, down = np.zeros(len(rows)), np.zeros(len(rows))

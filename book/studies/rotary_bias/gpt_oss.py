@@ -5,8 +5,8 @@ import torch
 from analysis.surveys.records import Experiment, Result
 from book.studies.rotary_bias.checkpoints import survey_models
 
-MODELS = ("gpt-oss-20b",)
-"""Folders in the hub's layout."""
+MODELS = ("openai/gpt-oss-20b",)
+"""Names on the hub."""
 
 
 def compute(device: torch.device) -> Result:
@@ -14,5 +14,5 @@ def compute(device: torch.device) -> Result:
     return survey_models(MODELS)
 
 
-EXPERIMENT = Experiment("The kernels of gpt-oss-20b", compute, data=MODELS, minutes=3.0,
-                        awaits="the weights of gpt-oss")
+EXPERIMENT = Experiment("The kernels and the sinks of gpt-oss-20b", compute, models=MODELS,
+                        minutes=3.0, awaits="the weights of gpt-oss")

@@ -10,10 +10,13 @@ from analysis.training import gpt2_mini
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.rotary_bias.emergence import Emergence, measure_emergence
 from book.studies.rotary_bias.exactness import Exactness, measure_exactness
+from book.studies.rotary_bias.heads import Heads, measure_heads
 from book.studies.rotary_bias.kernels import SOURCES, Kernels, measure_kernels, ranges
+from book.studies.rotary_bias.run_measures import load
+from book.studies.rotary_bias.rungs import Rungs, measure_rungs
+from book.studies.rotary_bias.seed_kernels import SeedKernels, measure_seed_kernels
 from book.studies.rotary_bias.seeds import Seeds, measure_seeds
 from book.studies.rotary_bias.shares import Shares, measure_shares
-from book.studies.rotary_bias.trainings import load
 
 MODEL = "neox-mini"
 TEXTS, TOKENS = 6, 48
@@ -32,6 +35,9 @@ class Measured(Numbers):
     emergence: Emergence
     shares: Shares
     seeds: Seeds
+    heads: Heads
+    seed_kernels: SeedKernels
+    rungs: Rungs
     loss: float  # of the bundled model on held-out text, in nats per token
     texts: int = TEXTS
     tokens: int = TOKENS
@@ -48,6 +54,8 @@ def measure(device: str = "auto") -> Measured:
     head = divmod(int(ranges(kernels.curves[SOURCES[-1]]).argmax()), gpt2_mini.HEADS)
     shares = measure_shares(model, load_tokenizer(checkpoint), passages(count=TEXTS), trace, rotary=rotary, head=head,
                             tokens=TOKENS)
-    seeds, sentence = measure_seeds(inputs)
-    return Measured(inputs, (sentence,), measure_exactness(), kernels, measure_emergence(trace, rotary), shares, seeds,
+    seeds, record, sentence = measure_seeds(inputs)
+    rungs, ladder_sentence = measure_rungs(inputs)
+    return Measured(inputs, (sentence, ladder_sentence), measure_exactness(), kernels, measure_emergence(trace, rotary),
+                    shares, seeds, measure_heads(record), measure_seed_kernels(record), rungs,
                     loss=card["held_out_loss"])

@@ -1,6 +1,6 @@
 """A language model run with parts of its scores left out: semi-bias, query side, kernel, in all heads or in one."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -24,8 +24,8 @@ WAYS: Mapping[str, tuple[str, ...]] = {
 class Scores:
     """Attention whose scores lack some parts, for `attention_hooks.with_attention`.
 
-    ``previous`` holds, by layer, the attention to the previous position of each head in each of :data:`WAYS`, each
-    from the same queries and keys, summed over rows that have a previous position; ``rows`` counts these.
+    ``previous`` holds, by layer, the attention to the previous position of each head in each way that is watched, from
+    the same queries and keys, summed over rows that have a previous position; ``rows`` counts these.
 
     Attributes
     ----------
@@ -37,13 +37,18 @@ class Scores:
         The parts to leave out.
     head
         ``(layer, head)`` of the only head to leave them out of; default all.
+    instead
+        By layer, ``(head, query, key)`` nats that take the place of what is left out.
+    watch
+        Which of :data:`WAYS` to watch the attention to the previous position in; default none.
     """
 
     biases: Sequence[tuple[Float[Tensor, "head channel"], Float[Tensor, "head channel"]]]
     rotary: Rotary | None
     drop: Collection[str] = ()
     head: tuple[int, int] | None = None
-    watch: bool = False
+    instead: Sequence[Float[Tensor, "head query key"]] | None = None
+    watch: Collection[str] = ()
     previous: dict[int, Float[Tensor, "way head"]] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
 
@@ -55,6 +60,8 @@ class Scores:
         if self.drop and (self.head is None or self.head[0] == layer):
             parts = self._parts(layer, query, key, scale)
             less = sum(parts[name] for name in self.drop)
+            if self.instead is not None:
+                less = less - self.instead[layer].to(whole)
             if self.head is None:
                 whole = whole - less
             else:
@@ -74,7 +81,7 @@ class Scores:
 
     def _watch(self, layer: int, whole: Tensor, parts: Mapping[str, Tensor]) -> None:
         masses = []
-        for drop in WAYS.values():
+        for drop in (WAYS[way] for way in self.watch):
             scores = whole - sum(parts[name] for name in drop) if drop else whole
             back = mask_future(scores).softmax(-1).diagonal(-1, -2, -1)
             masses.append(back.sum((0, -1)))
@@ -82,8 +89,13 @@ class Scores:
         self.rows[layer] = self.rows.get(layer, 0) + whole.shape[0] * (whole.shape[-1] - 1)
 
 
+    def previous_attention(self) -> Float[Tensor, "way layer head"]:
+        """Return the mean attention to the previous position of what was watched."""
+        return torch.stack([self.previous[layer] / self.rows[layer] for layer in sorted(self.rows)], 1).cpu()
+
+
 @torch.no_grad()
-def evaluate(model: nn.Module, windows: Int[Tensor, "window position"], scores: Scores | None = None, *,
+def evaluate(model: nn.Module, windows: Int[Tensor, "window position"], scores: Callable[..., Tensor] | None = None, *,
              batch: int = 16) -> tuple[float, float]:
     """Return the loss in nats per token and the share of tokens guessed right, with other attention where it is given.
 

@@ -5,8 +5,8 @@ import torch
 from analysis.surveys.records import Experiment, Result
 from book.studies.rotary_bias.checkpoints import survey_models
 
-MODELS = ("phi-2",)
-"""Folders in the hub's layout."""
+MODELS = ("microsoft/phi-2",)
+"""Names on the hub."""
 
 
 def compute(device: torch.device) -> Result:
@@ -14,5 +14,5 @@ def compute(device: torch.device) -> Result:
     return survey_models(MODELS)
 
 
-EXPERIMENT = Experiment("The kernels of Phi-2, which turns a part of each head", compute, data=MODELS,
+EXPERIMENT = Experiment("The kernels of Phi-2, which turns a part of each head", compute, models=MODELS,
                         minutes=3.0, awaits="the weights of Phi-2")

@@ -3,23 +3,22 @@
 import numpy as np
 import torch
 
-from analysis.surveys.kernel_survey import survey_folder
-from analysis.surveys.records import Experiment, Result, Value, data_folder
+from analysis.surveys.kernel_survey import survey_model
+from analysis.surveys.records import Experiment, Result, Value
 
-DATA = "pythia-160m-steps"
-"""A folder with a folder ``stepN`` in the hub's layout for each revision of EleutherAI/pythia-160m."""
+STEPS = (0, *(2**k for k in range(10)), *range(1000, 144_000, 1000))
+"""The 154 steps that are published, each a branch of the model's repository."""
+MODELS = tuple(f"EleutherAI/pythia-160m@step{step}" for step in STEPS)
+"""Names on the hub."""
 
 
 def compute(device: torch.device) -> Result:
-    """Survey every step that is there."""
-    folders = sorted(data_folder(DATA).glob("step*"), key=lambda folder: int(folder.name.removeprefix("step")))
-    surveys = [survey_folder(folder) for folder in folders]
-    arrays = {name: np.stack([survey[name] for survey in surveys]).astype(np.float32)
-              for name in ("amplitude", "phase", "range", "cancelling")}
-    steps = np.array([int(folder.name.removeprefix("step")) for folder in folders])
-    return Result({"steps": Value(len(steps)), "range": Value(float(arrays["range"][-1].max()), 1e-3, unit="nats")},
-                  {"step": steps, **arrays}, dict.fromkeys(arrays, 1e-3))
+    """Survey every step."""
+    surveys = [survey_model(name) for name in MODELS]
+    arrays = {name: np.stack([survey[name] for survey in surveys]).astype(np.float32) for name in surveys[0]}
+    return Result({"range": Value(float(arrays["range"][-1].max()), 1e-3, unit="nats")},
+                  {"step": np.array(STEPS), **arrays}, dict.fromkeys(arrays, 1e-3))
 
 
-EXPERIMENT = Experiment("The kernels of Pythia-160M at every checkpoint of its training", compute, data=(DATA,),
-                        minutes=10.0, awaits="the checkpoints of Pythia")
+EXPERIMENT = Experiment("The kernels of Pythia-160M at every checkpoint of its training", compute, models=MODELS,
+                        minutes=15.0, awaits="the checkpoints of Pythia")

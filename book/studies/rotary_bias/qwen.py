@@ -1,12 +1,12 @@
-"""The kernels of Qwen2.5-0.5B and Qwen3-0.6B, of one team, with biases and with norms in their place."""
+"""The kernels of two pairs of models of one team: Qwen2.5 with biases, and Qwen3 with norms in their place."""
 
 import torch
 
 from analysis.surveys.records import Experiment, Result
 from book.studies.rotary_bias.checkpoints import survey_models
 
-MODELS = ("qwen2.5-0.5b", "qwen3-0.6b")
-"""Folders in the hub's layout."""
+MODELS = ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-0.6B", "Qwen/Qwen2.5-7B", "Qwen/Qwen3-8B")
+"""Names on the hub."""
 
 
 def compute(device: torch.device) -> Result:
@@ -14,5 +14,5 @@ def compute(device: torch.device) -> Result:
     return survey_models(MODELS)
 
 
-EXPERIMENT = Experiment("The kernels of Qwen2.5-0.5B and Qwen3-0.6B, of one team", compute, data=MODELS, minutes=3.0,
-                        awaits="the weights of Qwen2.5 and Qwen3")
+EXPERIMENT = Experiment("The kernels of Qwen2.5, which has biases, and of Qwen3, which has none", compute,
+                        models=MODELS, minutes=6.0, awaits="the weights of Qwen2.5 and Qwen3")

@@ -1,24 +1,35 @@
 """What the recorded trainings say: seeds and variants side by side."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
+from analysis.surveys.records import Record
 from book.publish import Inputs, Numbers, live_or_record
 from book.studies.rotary_bias.parts import WAYS
-from book.studies.rotary_bias.trainings import COUNTED, LENGTHS, RUNS, SCALINGS, seeds_of
+from book.studies.rotary_bias.run_measures import LENGTHS, SCALINGS
+from book.studies.rotary_bias.runs import RUNS, seeds_of
+from book.studies.rotary_bias.shares import COUNTED, PARTS
 
 WHOLE = list(WAYS).index("whole")
+SPREADS = {
+    "rise_query": ("neox-mini", "bias", "no query bias"), "rise_key": ("neox-mini", "bias", "no key bias"),
+    "rise_kernel": ("neox-mini", "bias", "no kernel"), "rise_side": ("neox-mini", "bias", "no query side"),
+    "mean_kernel": ("neox-mini", "mean", "no kernel"), "mean_side": ("neox-mini", "mean", "no query side"),
+    "unbiased_kernel": ("neox-mini-unbiased", "mean", "no kernel"),
+    "partial_kernel": ("neox-mini-partial", "mean", "no kernel"),
+    "partial_key": ("neox-mini-partial", "bias", "no key bias")}
+"""Names of numbers on the page: the rise of which variant's loss without what, counted from where."""
 
 
 @dataclass(frozen=True)
 class Seeds(Numbers):
     """Losses in nats per token on held-out text; arrays are by run, in the order of ``runs``.
 
-    ``rise`` is that of the loss when parts are left out, by what they are counted from; ``previous`` is the mean
-    attention to the previous position; ``longer`` holds loss and accuracy by the length of the window.
+    ``rise`` is that of the loss when parts are left out, by what they are counted from; ``rise_piece`` that without the
+    coordinates of the key vector that are turned, and without the others; ``shares`` ends with the part that nothing
+    turns; ``longer`` holds loss and accuracy by the length of the window.
     """
 
     prefix = "rb"
@@ -26,13 +37,17 @@ class Seeds(Numbers):
     runs: tuple[tuple[str, int], ...]
     loss: Float[np.ndarray, " run"]
     rise: Float[np.ndarray, "run counted way"]
-    rise_by_head: Float[np.ndarray, "run counted layer head"]
-    previous: Float[np.ndarray, "run counted way layer head"]
+    rise_piece: Float[np.ndarray, "run counted piece"]
+    shares: Float[np.ndarray, "run counted layer head part"]
     longer: Float[np.ndarray, "run length measure"]
     stretched: Float[np.ndarray, "run scaling measure"]
-    gpt2_rise: Float[np.ndarray, " way"]
-    seeds: int  # of neox-mini
-    variants: int
+    gpt2_rise: Float[np.ndarray, "counted way"]
+    run_count: int
+    seeds: int  # of each variant
+    partial_seeds: int
+    unbiased_seeds: int
+    loss_low: float  # of all runs
+    loss_high: float
     rise_query_low: float  # without b_Q, over the seeds of neox-mini
     rise_query_high: float
     rise_key_low: float
@@ -47,14 +62,16 @@ class Seeds(Numbers):
     mean_side_high: float
     unbiased_kernel_low: float
     unbiased_kernel_high: float
+    partial_kernel_low: float
+    partial_kernel_high: float
+    partial_key_low: float
+    partial_key_high: float
+    turned_piece_low: float  # of neox-mini-partial, without the turned coordinates of the mean key
+    turned_piece_high: float
     gpt2_query: float  # gpt2-mini without b_Q
-    previous_best: float  # the largest attention to the previous position, of the bundled model
-    previous_head: str
-    previous_no_kernel: float  # the same head without the kernel of its biases, and of the mean input
-    previous_no_mean_kernel: float
-    previous_content: float  # and from content alone, counted from the mean input
     longer_biased: float  # by how much the loss rises from 128 to 1,024 tokens, mean over seeds
     longer_unbiased: float
+    longer_partial: float
     yarn_gain_low: float  # by how much YaRN's frequencies lower the loss at four times the trained length
     yarn_gain_high: float
     extrapolation: str  # a sentence: which kind of model does worse, seed by seed
@@ -62,43 +79,40 @@ class Seeds(Numbers):
     length_last: int = LENGTHS[-1]
 
 
-def measure_seeds(inputs: Inputs) -> tuple[Seeds, str]:
+def measure_seeds(inputs: Inputs) -> tuple[Seeds, Record, str]:
     """Read the record of the trainings; nothing is trained for a page."""
     record, sentence = live_or_record("rotary-bias-trainings", inputs, recompute=False)
-    without, previous, longer = (record.array(name) for name in ("without", "previous", "longer"))
+    without, longer, gpt2 = (record.array(name) for name in ("without", "longer", "gpt2_without"))
     rise = without - without[..., WHOLE:WHOLE + 1]
-    gpt2 = record.array("gpt2_without")
-    full, bare = seeds_of("neox-mini"), seeds_of("neox-mini-unbiased")
-    layer, head = np.unravel_index(previous[0, 0, WHOLE].argmax(), previous.shape[-2:])
+    piece = record.array("without_piece") - without[..., WHOLE:WHOLE + 1]
+    full, part, bare = (seeds_of(name) for name in ("neox-mini", "neox-mini-partial", "neox-mini-unbiased"))
     stretched = record.array("stretched")[..., 0]
     gain = stretched[:, SCALINGS.index("none")] - stretched[:, SCALINGS.index("yarn")]
     grow = longer[:, -1, 0] - longer[:, 0, 0]
-    ways, bias, mean = list(WAYS), *range(len(COUNTED))
-
-    def ends(runs: Sequence[int], counted: int, way: str) -> tuple[float, float]:
-        values = rise[runs, counted, ways.index(way)]
-        return float(values.min()), float(values.max())
-
-    numbers = {}
-    for name, runs, counted, way in (
-            ("rise_query", full, bias, "no query bias"), ("rise_key", full, bias, "no key bias"),
-            ("rise_kernel", full, bias, "no kernel"), ("rise_side", full, bias, "no query side"),
-            ("mean_kernel", full, mean, "no kernel"), ("mean_side", full, mean, "no query side"),
-            ("unbiased_kernel", bare, mean, "no kernel")):
-        numbers[f"{name}_low"], numbers[f"{name}_high"] = ends(runs, counted, way)
-    best = previous[0, :, :, layer, head]
+    numbers: dict[str, float] = {}
+    for name, (variant, counted, way) in SPREADS.items():
+        values = rise[seeds_of(variant), COUNTED.index(counted), list(WAYS).index(way)]
+        numbers |= {f"{name}_low": float(values.min()), f"{name}_high": float(values.max())}
+    turned, loss = piece[part, COUNTED.index("mean"), 0], record.array("held_out")[:, -1]
     return Seeds(
-        RUNS, record.array("held_out")[:, -1], rise, record.array("by_head"), previous, longer,
-        record.array("stretched"), gpt2 - gpt2[WHOLE], seeds=len(full),
-        variants=len({name for name, _ in RUNS}), **numbers,
-        gpt2_query=float(gpt2[ways.index("no query bias")] - gpt2[WHOLE]),
-        previous_best=float(best[0, WHOLE]), previous_head=f"{layer}.{head}",
-        previous_no_kernel=float(best[bias, ways.index("no kernel")]),
-        previous_no_mean_kernel=float(best[mean, ways.index("no kernel")]),
-        previous_content=float(best[mean, ways.index("content only")]),
+        RUNS, loss, rise, piece, record.array("shares"), longer, record.array("stretched"),
+        gpt2 - gpt2[:, WHOLE:WHOLE + 1], run_count=len(RUNS), seeds=len(full), partial_seeds=len(part),
+        unbiased_seeds=len(bare), loss_low=float(loss.min()), loss_high=float(loss.max()), **numbers,
+        turned_piece_low=float(turned.min()), turned_piece_high=float(turned.max()),
+        gpt2_query=float(gpt2[0, list(WAYS).index("no query bias")] - gpt2[0, WHOLE]),
         longer_biased=float(grow[full].mean()), longer_unbiased=float(grow[bare].mean()),
-        yarn_gain_low=float(gain.min()), yarn_gain_high=float(gain.max()),
-        extrapolation=_compare(grow[full], grow[bare])), sentence
+        longer_partial=float(grow[part].mean()), yarn_gain_low=float(gain.min()), yarn_gain_high=float(gain.max()),
+        extrapolation=_compare(grow[full], grow[bare])), record, sentence
+
+
+def mean_shares(shares: Float[np.ndarray, "*run layer head part"]) -> Float[np.ndarray, "*run layer part"]:
+    """Return what each of the four parts explains of the divergence of a layer's heads together.
+
+    >>> mean_shares(np.ones((1, 2, 2, 8, 5))).round(2).tolist()[0][0][0]
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    by_layer = shares[..., :len(PARTS)].sum(-2)
+    return by_layer / by_layer.sum(-1, keepdims=True)
 
 
 def _compare(biased: Float[np.ndarray, " seed"], unbiased: Float[np.ndarray, " seed"]) -> str:
@@ -114,4 +128,4 @@ def _compare(biased: Float[np.ndarray, " seed"], unbiased: Float[np.ndarray, " s
     return "The seeds overlap, so that nothing can be said for or against the reported effect."
 
 
-__all__ = ["LENGTHS", "SCALINGS", "Seeds", "measure_seeds"]
+__all__ = ["LENGTHS", "SCALINGS", "Seeds", "mean_shares", "measure_seeds"]

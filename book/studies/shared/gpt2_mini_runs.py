@@ -14,7 +14,7 @@ from analysis.surveys.semi_bias_probe import semi_bias_probe
 from analysis.training import gpt2_mini
 
 RUNS = "ANALYSIS_RUNS"
-SEEDS = range(3)
+SEEDS = range(5)
 
 
 def find_run(seed: int, device: torch.device | str = "cpu") -> Path:

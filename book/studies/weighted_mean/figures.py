@@ -1,6 +1,6 @@
 """Figures of the chapter on attention as a weighted mean. Each takes arrays and returns a Figure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -42,6 +42,17 @@ def dials(dials: np.ndarray, panels: Mapping[str, np.ndarray], controls: Mapping
     axes[0, 0].set_ylabel("entropy / log i")
     _legend(axes[0, -1], {"trained head": "trained", "control head": "control", "as trained": "highlight"},
             loc="lower left")
+    return style.many_marks(fig)
+
+
+def turned(maps: np.ndarray, dials: Sequence[float], tokens: Sequence[str]) -> Figure:
+    """Draw one head's attention, ``(dial, query, key)``, a panel per dial, on the scale of a root."""
+    fig, axes = style.new(1, len(maps), size="wide", sharey=True)
+    for ax, dial, weights in zip(axes, dials, maps, strict=True):
+        shown = ax.imshow(np.sqrt(weights), cmap=style.WEIGHT_CMAP, vmin=0, vmax=1)
+        ax.set(title=f"t = {dial:g}", xticks=[], xlabel="key", yticks=range(len(tokens)), yticklabels=tokens)
+    bar = fig.colorbar(shown, ax=axes, label="weight", ticks=np.sqrt([0, 0.1, 0.5, 1]), pad=0.01, shrink=0.7)
+    bar.set_ticklabels(["0", "0.1", "0.5", "1"])
     return style.many_marks(fig)
 
 

@@ -18,6 +18,7 @@ from analysis.core import device
 from analysis.core.files import claim_folder
 from analysis.models import checkpoints, pretrained
 from analysis.training import dna_classifier, gpt2_mini, loop
+from tests.analysis.core.test_processes import write_command
 
 ROOT = Path(__file__).parents[3]
 NAMES = sorted(module.name for module in pkgutil.iter_modules(cli.__path__))
@@ -107,24 +108,31 @@ class _Nothing:
     """Data that nothing reads."""
 
 
-WITHOUT = "import sys; sys.modules[{library!r}] = None; from {package}.__main__ import main; sys.exit(main({argv!r}))"
+WITHOUT = """
+import os, sys, torch
+for number, (package, argv, library) in enumerate({cases!r}):
+    if not os.fork():
+        os.dup2(os.open(f"{{number}}.txt", os.O_WRONLY | os.O_CREAT), 2)
+        sys.modules[library] = None
+        from importlib import import_module
+        sys.exit(import_module(f"{{package}}.__main__").main(argv))
+    print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""  # one program, which imports torch once, and a fork of it for each case
 
 
-@pytest.mark.parametrize(("package", "argv", "library", "extra"), [
-    ("analysis", ["census"], "transformers", "models"),
-    ("analysis", ["classify", "genes.fasta"], "safetensors", "models"),
-    ("analysis", ["train", "induction", "--steps", "1"], "tqdm", "models"),
-    ("book", ["claims"], "yaml", "book"),
-    ("book", ["list"], "nbformat", "book"),
-])
-def test_a_library_that_is_not_installed_ends_in_one_line_that_names_its_extra(package, argv, library, extra, tmp_path):
+def test_a_library_that_is_not_installed_ends_in_one_line_that_names_its_extra(tmp_path):
     (tmp_path / "genes.fasta").write_text(f">a\n{'ACGT' * 30}\n")
-    argv = [str(tmp_path / argument) if argument.endswith(".fasta") else argument for argument in argv]
-    argv += {"census": ["--folder", str(tmp_path / "new")], "train": ["--out", str(tmp_path / "run")]}.get(argv[0], [])
-    done = subprocess.run([sys.executable, "-c", WITHOUT.format(library=library, package=package, argv=argv)], cwd=ROOT,
-                          capture_output=True, text=True, check=False)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr == f'error: {library} is not installed: pip install "attention-taken-apart[{extra}]"\n'
+    cases = [("analysis", ["census", "--folder", "new"], "transformers"),
+             ("analysis", ["classify", "genes.fasta"], "safetensors"),
+             ("analysis", ["train", "induction", "--steps", "1", "--out", "run"], "tqdm"),
+             ("book", ["claims"], "yaml"), ("book", ["list"], "nbformat")]
+    done = subprocess.run([sys.executable, "-c", WITHOUT.format(cases=cases)], cwd=tmp_path, capture_output=True,
+                          text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    assert done.stdout.split() == ["2"] * len(cases), done.stderr
+    for number, (package, _, library) in enumerate(cases):
+        extra = "models" if package == "analysis" else "book"
+        assert (tmp_path / f"{number}.txt").read_text() == (
+            f'error: {library} is not installed: pip install "attention-taken-apart[{extra}]"\n')
 
 
 @pytest.mark.parametrize(("error", "line"), [
@@ -228,11 +236,9 @@ def test_the_home_folder_is_meant_by_a_tilde_that_the_shell_left(toy, tmp_path, 
 
 
 def test_a_name_that_the_output_cannot_write_ends_no_command(tmp_path):
-    printing = ("import sys; from analysis import cli; from analysis.cli import list\n"
-                "list.run = lambda arguments: print('\\udcff \\u2192')\n"
-                "sys.exit(cli.main(cli, '', '', ['list']))")
-    done = subprocess.run([sys.executable, "-c", printing], capture_output=True, text=True, check=False,
-                          env=os.environ | {"PYTHONIOENCODING": "latin-1"})
+    printing = write_command(tmp_path, "print('\\udcff \\u2192')")
+    done = subprocess.run([sys.executable, printing], capture_output=True, text=True, check=False,
+                          env=os.environ | {"PYTHONIOENCODING": "latin-1", "PYTHONPATH": os.getcwd()})
     assert (done.returncode, done.stdout, done.stderr) == (0, "\\udcff \\u2192\n", "")
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from argparse import Namespace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -85,12 +86,35 @@ def test_the_exit_status_says_what_ended_a_command(raised, status, line, monkeyp
     assert capsys.readouterr().err == line
 
 
+def write_command(folder: Path, statement: str) -> Path:
+    """Write a program of one command, without torch, which takes two seconds to import; return its path."""
+    (folder / "commands").mkdir()
+    (folder / "commands" / "__init__.py").touch()
+    (folder / "commands" / "one.py").write_text(f'''"""One command."""
+
+
+def add_arguments(parser):
+    pass
+
+
+def run(arguments):
+    {statement}
+''')
+    (folder / "program.py").write_text("""
+import sys
+from types import SimpleNamespace
+sys.modules["torch"] = SimpleNamespace(device=str, cuda=SimpleNamespace(is_available=lambda: False))
+import commands
+from analysis import cli
+sys.exit(cli.main(commands, "", "", ["one"]))
+""")
+    return folder / "program.py"
+
+
 def test_sigterm_ends_a_command_with_143(tmp_path):
-    waiting = ("import os, signal, sys; from analysis import cli; from analysis.cli import list\n"
-               "list.run = lambda arguments: (print('up', flush=True), signal.pause())\n"
-               "sys.exit(cli.main(cli, '', '', ['list']))")
-    with subprocess.Popen([sys.executable, "-c", waiting], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-                          ) as process:
+    program = write_command(tmp_path, "import signal; print('up', flush=True); signal.pause()")
+    with subprocess.Popen([sys.executable, program], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=os.environ | {"PYTHONPATH": os.getcwd()}) as process:
         assert process.stdout.readline() == "up\n"
         began = time.monotonic()
         process.terminate()
@@ -103,10 +127,7 @@ def test_sigterm_ends_a_command_with_143(tmp_path):
 @pytest.mark.parametrize(("ending", "status", "errors"), [
     ("> /dev/full", 2, "error: standard output: No space left on device\n"), (">&-", 0, ""), ("| true", 0, "")])
 def test_an_output_that_is_full_or_closed_ends_in_a_line(ending, status, errors, tmp_path):
-    printing = tmp_path / "printing.py"
-    printing.write_text("import sys; from analysis import cli; from analysis.cli import list\n"
-                        "list.run = lambda arguments: print('much')\n"
-                        "sys.exit(cli.main(cli, '', '', ['list']))")
+    printing = write_command(tmp_path, "print('much')")
     done = subprocess.run(["sh", "-c", f"{sys.executable} {printing} {ending}"], capture_output=True, text=True,
                           check=False, env=os.environ | {"PYTHONPATH": os.getcwd(), "PYTHONUNBUFFERED": ""})
     assert (done.returncode, done.stderr) == (status, errors)

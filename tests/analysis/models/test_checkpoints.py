@@ -56,6 +56,17 @@ def test_hub_cache_without_network(tmp_path):
     assert len(found.provenance()["sha256"]["model.safetensors"]) == 64
 
 
+def test_a_revision_of_a_hub_id_is_that_one_and_no_other(tmp_path):
+    cache = tmp_path / "hub"
+    for k, step in enumerate(("step0", "step1000")):
+        write_hub_cache(cache, "owner/tiny", write_model(tmp_path / step), str(k) * 40, branch=step)
+    assert find("owner/tiny@step1000", cache=cache).revision == "1" * 40
+    assert find("owner/tiny@" + "0" * 40, cache=cache).folder.name == "0" * 40
+    write_hub_cache(cache, "owner/tiny", tmp_path / "step0", "2" * 40)
+    with pytest.raises(NotFound, match="step7"):  # not main in its place
+        find("owner/tiny@step7", cache=cache)
+
+
 def test_tampered_hub_file_is_refused(tmp_path):
     snapshot = write_hub_cache(tmp_path / "hub", "owner/tiny", write_model(tmp_path / "source"))
     blob = (snapshot / "model.safetensors").resolve()

@@ -82,6 +82,31 @@ def test_a_module_of_no_family_is_scaled_and_permuted_too():
     assert torch.equal(permuted.bias, trained.bias)
 
 
+@pytest.mark.parametrize(("name", "options"), [
+    ("GPTNeoX", {}), ("Qwen2", {"num_key_value_heads": 2}),
+    ("Falcon", {"new_decoder_architecture": True, "num_kv_heads": 2}), ("Phi3", {"num_key_value_heads": 2}),
+    ("CodeGen", {"n_embd": 64, "n_head": 4, "n_layer": 2, "rotary_dim": 8})])
+def test_queries_keys_and_values_of_any_family_are_scaled_and_permuted_each_for_itself(name, options):
+    import transformers
+
+    from analysis.models.families import from_module
+    sizes = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
+    sizes = {} if name == "CodeGen" else sizes
+    config = getattr(transformers, f"{name}Config")(vocab_size=32, pad_token_id=0, **sizes, **options)
+    torch.manual_seed(0)
+    trained, random = (transformers.AutoModelForCausalLM.from_config(config).requires_grad_(False) for _ in range(2))
+    for k, weight in enumerate(trained.parameters()):
+        weight.mul_(1 + torch.rand(weight.shape[0], *[1] * (weight.ndim - 1)) * k)
+    own, first = from_module(trained)[1], from_module(random)[1]
+    as_large, permuted = controls.scale_matrices(random, trained), controls.permute_entries(trained, 0)
+    torch.testing.assert_close(norms(from_module(as_large)[1]), norms(own))
+    torch.testing.assert_close(norms(from_module(permuted)[1]), norms(own))
+    sharp = from_module(controls.scale_matrices(random, trained, scores_only=True))[1]
+    torch.testing.assert_close(norms(sharp)[:2], norms(own)[:2])
+    torch.testing.assert_close(norms(sharp)[2:], norms(first)[2:])
+    assert not torch.equal(from_module(permuted)[1].W_K, own.W_K)
+
+
 def test_refusals():
     layer = random_layer()
     with pytest.raises(ValueError, match=r"rungs must be of random, random, as large, .*, got sharp"):

@@ -8,7 +8,6 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
-from axe_playwright_python.base import AXE_SCRIPT
 from matplotlib.colors import to_hex
 from transformers import GPTNeoXForCausalLM, PreTrainedTokenizerFast
 
@@ -163,22 +162,19 @@ def switch(page, name):
     page.locator(".play-toggle", has_text=name).locator("input").first.click()
 
 
-def test_the_key_bias_changes_nothing(fresh):
+def test_the_key_bias_changes_nothing_and_every_other_switch_the_prediction(fresh):
+    assert fresh.inner_text(".play-effect") == "Nothing is switched off."
+    for name in ("bQ", "bV", "positions"):
+        switch(fresh, name)
+        assert numbers(fresh)["shifted"] > 1e-3, name
+        shown = fresh.locator(".play-next tbody tr").first.locator("td")
+        assert shown.nth(0).get_attribute("data-value") != shown.nth(1).get_attribute("data-value"), name
+        switch(fresh, name)
+        assert numbers(fresh)["shifted"] == 0, name
     switch(fresh, "bK")
     assert numbers(fresh)["moved"] < 1e-12
     assert numbers(fresh)["shifted"] < 1e-12
     assert "changes by nothing, the prediction by nothing" in fresh.inner_text(".play-effect")
-
-
-@pytest.mark.parametrize("name", ["bQ", "bV", "positions"])
-def test_every_other_switch_changes_the_prediction(fresh, name):
-    assert fresh.inner_text(".play-effect") == "Nothing is switched off."
-    switch(fresh, name)
-    assert numbers(fresh)["shifted"] > 1e-3
-    shown = fresh.locator(".play-next tbody tr").first.locator("td")
-    assert shown.nth(0).get_attribute("data-value") != shown.nth(1).get_attribute("data-value")
-    switch(fresh, name)
-    assert numbers(fresh)["shifted"] == 0
 
 
 def test_the_value_bias_leaves_the_weights_of_the_first_layer(opened):
@@ -246,35 +242,26 @@ def test_a_link_gives_the_state_back(browser, page_file, fresh):
     tab.close()
 
 
-@pytest.mark.parametrize("wrong", [{"layer": "9", "head": "-1", "query": "x"}, {"text": ""}, {"off": "b_X"},
-                                   {"part": "constructor"}, {"query": "47", "key": "40"}])
-def test_a_wrong_link_starts_all_the_same(browser, page_file, wrong):
+def test_a_wrong_link_starts_all_the_same(browser, page_file):
     tab = play_pages.Tab(browser)
-    page = tab.open(page_file, "?" + urlencode({f"sentence.{key}": value for key, value in wrong.items()}))
-    assert page.locator(".play-word").count() > 0
+    for wrong in ({"layer": "9", "head": "-1", "query": "x", "off": "b_X", "part": "constructor"}, {"text": ""},
+                  {"query": "47", "key": "40"}):
+        page = tab.open(page_file, "?" + urlencode({f"sentence.{key}": value for key, value in wrong.items()}))
+        assert page.locator(".play-word").count() > 0, wrong
     tab.close()
 
 
-def test_it_fits_a_phone(fresh):
-    assert fresh.evaluate("document.scrollingElement.scrollWidth") <= play_pages.PHONE["width"]
-    for box in fresh.locator(".play-toggle").all():
-        assert box.bounding_box()["height"] >= 24
-
-
-def test_the_map_is_drawn_and_follows_the_theme(fresh):
+def test_phone_paper_and_axe(fresh):
     ink = """() => { const c = document.querySelector('.play-map canvas'), p = c.getContext('2d');
       const at = (x, y) => [...p.getImageData(x * c.width, y * c.height, 1, 1).data].join();
       return [at(.25, .99), at(.97, .3)]; }"""
     seen, masked = fresh.evaluate(ink)
     assert seen.endswith(",255")
     assert masked == "0,0,0,0"
-
-
-def test_paper_shows_the_picture_and_not_the_viewer(fresh):
+    for box in fresh.locator(".play-toggle").all():
+        assert box.bounding_box()["height"] >= 24
     assert not fresh.locator("figure > img").is_visible()
-    fresh.emulate_media(media="print")
-    assert fresh.locator("figure > img").is_visible()
-    assert not fresh.locator(".play").is_visible()
+    play_pages.check_phone_paper_and_axe(fresh)
 
 
 def test_without_scripts_the_picture_stays(browser, page_file):
@@ -284,16 +271,6 @@ def test_without_scripts_the_picture_stays(browser, page_file):
     assert page.locator("figure > img").is_visible()
     assert not page.locator(".play").is_visible()
     context.close()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(fresh, theme):
-    paper, ink = ("#111", "#eee") if theme == "dark" else ("#fff", "#000")
-    fresh.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-    fresh.evaluate(f"Object.assign(document.body.style, {{background: '{paper}', color: '{ink}'}})")
-    fresh.evaluate(AXE_SCRIPT)
-    violations = fresh.evaluate("async () => (await axe.run(document, {preload: false})).violations")
-    assert not [(v["id"], v["nodes"][0]["html"][:120]) for v in violations]
 
 
 def test_the_model_is_loaded_when_the_viewer_comes_into_view(browser, page_file):

@@ -22,6 +22,7 @@ from book.publish import compare, execution
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = ("ANALYSIS_MODELS", "ANALYSIS_DATA")
+PYTEST = ("-q", "-p", "no:cacheprovider", "-p", "nbval.plugin")
 HEADER = """---
 jupytext:
   text_representation: {extension: .md, format_name: myst}
@@ -90,12 +91,14 @@ def book(recorded, tmp_path) -> Path:
 
 
 def environment() -> dict[str, str]:
-    return {k: v for k, v in os.environ.items() if not k.startswith(("ANALYSIS_", "PYTEST_", "PYTHONPATH"))}
+    """Return the environment without this machine's inputs; plugins that a run does not use cost it two seconds."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("ANALYSIS_", "PYTEST_", "PYTHONPATH"))}
+    return own | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
 def run(book: Path, *options: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options,
-                           "book"], cwd=book, env=environment(), capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-m", "pytest", *PYTEST, *options, "book"], cwd=book, env=environment(),
+                          capture_output=True, text=True, check=False)
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -297,6 +300,25 @@ def test_a_new_record_that_the_study_names_changes_the_digest(sources):
     assert changed(sources, "book/records/tiny-long-run.npz")
 
 
+def test_a_chapter_is_out_of_date_where_its_cells_or_their_sources_changed(sources, monkeypatch):
+    monkeypatch.setattr(execution, "ROOT", sources)
+    monkeypatch.setattr(execution, "BUILD", sources / "_build")
+    monkeypatch.setattr(execution, "digest", lambda page, digest=execution.digest: digest(page, sources))
+    page, cell = sources / "book" / "tiny.md", STUDIED[STUDIED.index("from analysis"):].removesuffix("\n```\n")
+    (sources / "book" / "words.md").write_text("# No cells")
+    assert execution.out_of_date() == ["tiny"]
+    write_json(execution.executed_path("tiny"), {"digest": execution.digest("tiny"), "cells": [{"source": cell}]})
+    assert execution.out_of_date() == []
+    edit(page, "name: fig-tiny", "name: fig-other")
+    page.write_text(page.read_text() + "\nMore words.\n")
+    assert execution.out_of_date() == []
+    edit(page, "as study", "as studied")
+    assert execution.out_of_date() == ["tiny"]
+    edit(page, "as studied", "as study")
+    (sources / "book" / "studies" / "tiny" / "measure.py").write_text("x = 1\n")
+    assert execution.out_of_date() == ["tiny"]
+
+
 def test_inputs_that_appear_change_the_digest_and_their_place_does_not(sources, monkeypatch):
     without = execution.digest("tiny", sources)
     digests = []
@@ -396,9 +418,8 @@ def start(book: Path, *options: str) -> subprocess.Popen:
     # what `make test &` starts is deaf to SIGINT
     listening = ("import signal, sys, pytest; signal.signal(signal.SIGINT, signal.default_int_handler); "
                  "sys.exit(pytest.main(sys.argv[1:]))")
-    return subprocess.Popen([sys.executable, "-c", listening, "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
-                             *options, "book"], cwd=book, env=environment(), stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen([sys.executable, "-c", listening, *PYTEST, *options, "book"], cwd=book, env=environment(),
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def test_an_interrupted_execution_keeps_what_was_finished_and_nothing_half(book, tmp_path):

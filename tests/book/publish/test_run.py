@@ -40,7 +40,9 @@ print(double(21))
 RUN = ("import json, sys; from pathlib import Path; from book.publish import run\n"
        "run.run('my-tiny', Path(sys.argv[1]), json.loads(sys.argv[2]), html=False)")
 
-ENDED = ("import json, sys; from pathlib import Path\n"
+# what `make test &` starts is deaf to SIGINT
+ENDED = ("import json, signal, sys; from pathlib import Path\n"
+         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
          "from analysis.core.processes import interrupt_on_signals; from book.publish import run\n"
          "with interrupt_on_signals(): run.run('my-tiny', Path(sys.argv[1]), {}, html=False)")
 SLEEPS = """

@@ -4,10 +4,24 @@ from analysis.models.key_bias import Effect
 from book.studies.rotary_bias.parts import WAYS
 
 
-def as_large_as_the_mean_input(curves):
-    """Let the kernel of the biases be that of the mean input in one head."""
-    changed = {name: values.copy() for name, values in curves.items()}
-    changed["bias"][0, 0] = changed["mean"][0, 0]
+def as_large_as_the_mean_input(size):
+    """Let the kernel of the biases be as large as that of the mean input in one head of one run."""
+    changed = {name: values.copy() for name, values in size.items()}
+    changed["bias"][1, 0, 0] = changed["mean"][1, 0, 0]
+    return changed
+
+
+def as_many_as_by_chance(near):
+    """Let one run have no more heads that prefer near keys than a draw of random phases may."""
+    changed = near.copy()
+    changed[-1] = 0
+    return changed
+
+
+def with_a_share_of_what_nothing_turns(shares):
+    """Give the coordinates that nothing turns a small share in one head."""
+    changed = shares.copy()
+    changed[0, 0, 0, 0, -1] = 1e-4
     return changed
 
 
@@ -21,7 +35,7 @@ def with_the_kernel_as_cheap_as_the_biases(rise):
 def with_a_key_bias_that_counts(rise):
     """Let gpt2-mini lose a little without its key bias."""
     changed = rise.copy()
-    changed[list(WAYS).index("no key bias")] = 1e-3
+    changed[0, list(WAYS).index("no key bias")] = 1e-3
     return changed
 
 
@@ -29,8 +43,12 @@ FINDINGS = {
     "four_parts_are_exact": {"exactness.gauge": 1e-11},
     "only_rest_cancels": {"exactness.key_bias.gpt_neox, rest": Effect(1e-3, True)},
     "rest_has_no_share": {"exactness.rest_share": 1e-9},
-    "mean_input_makes_kernel": {"kernels.curves": as_large_as_the_mean_input},
-    "near_keys_are_preferred": {"kernels.near_mean": 8, "kernels.near_chance_high": 8},
+    "mean_input_makes_kernel": {"seed_kernels.size": as_large_as_the_mean_input},
+    "near_keys_are_preferred": {"seed_kernels.near": as_many_as_by_chance},
+    "training_makes_the_kernel": {"rungs.kernel_share_large_high": 0.9},
+    "wrong_phases_cost_more_than_none": {"rungs.phases_mean_low": 0.1},
+    "mean_kernel_makes_previous_token_heads": {"heads.strong_left_bias": 1},
+    "rest_is_free_when_trained": {"seeds.shares": with_a_share_of_what_nothing_turns},
     "biases_matter_little": {"seeds.rise": with_the_kernel_as_cheap_as_the_biases},
     "key_bias_is_free_in_gpt2": {"seeds.gpt2_rise": with_a_key_bias_that_counts},
 }

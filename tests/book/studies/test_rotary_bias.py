@@ -1,16 +1,26 @@
 """The study of rotary positions: parts left out are biases set to 0, and the waiting records run on random folders."""
 
+import dataclasses
+import hashlib
+import json
+
 import numpy as np
 import pytest
 import torch
 
+from analysis.decomposition.rotary_kernel import Kernel, distance_kernel
 from analysis.models.families import from_module
+from analysis.surveys import records
 from analysis.surveys.rotary_probe import without_bias
 from analysis.training import neox_mini
-from book.studies.rotary_bias import gpt_oss, phi, pythia, qwen
+from book.studies.rotary_bias import gpt_oss, phi, pythia, qwen, trainings
+from book.studies.rotary_bias import ladder as rungs
 from book.studies.rotary_bias.kernels import near_by_chance
 from book.studies.rotary_bias.parts import WAYS, Scores, cut, evaluate
+from book.studies.rotary_bias.run_measures import lose_heads, lose_pieces, mean_query_and_key
+from book.studies.rotary_bias.shares import split_attention
 from tests.analysis.surveys.test_kernel_survey import GROUPED, SIZES, save
+from tests.analysis.tiny import write_hub_cache
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +63,113 @@ def test_one_head_is_not_all_heads(model, windows):
 
 
 def test_attention_to_the_previous_position_is_the_models(model, windows):
-    watched = scores(model, "whole", watch=True)
+    watched = scores(model, "whole", watch=("whole", "no kernel"))
     evaluate(model, windows, watched)
     maps = model(input_ids=windows[:, :-1], output_attentions=True).attentions
     for layer, attention in enumerate(maps):
         mean = attention.diagonal(-1, -2, -1).mean((0, 2))
         assert torch.allclose(watched.previous[layer][0] / watched.rows[layer], mean, atol=1e-5)
+
+
+def test_what_takes_the_place_of_a_part_is_what_is_there_then(model, windows):
+    layers = from_module(model)
+    own = [rungs.spread_kernel(distance_kernel(layer.b_Q.double(), layer.b_K.double(), layers.positions(i)), 12)
+           for i, layer in enumerate(layers)]
+    again = evaluate(model, windows, scores(model, "no kernel", instead=own))[0]
+    assert again == pytest.approx(evaluate(model, windows)[0], abs=1e-5)
+    nothing = [torch.zeros_like(kernel) for kernel in own]
+    assert evaluate(model, windows, scores(model, "no kernel", instead=nothing))[0] != pytest.approx(again, abs=1e-4)
+
+
+def test_a_head_without_its_kernel_changes_later_layers_only(model, windows):
+    layers = from_module(model)
+    biases = [(layer.b_Q, layer.b_K) for layer in layers]
+    after = lose_heads(model, windows, biases, layers.positions(0))
+    before = after["previous"][0]
+    assert np.allclose(after["previous_after"][:, :, 0], before[0], atol=1e-6)
+    assert np.abs(after["previous_after"][0, :, 1] - before[1]).max() > 1e-4
+    assert (after["by_head"] != 0).all()
+
+
+@pytest.fixture(scope="module")
+def partial():
+    made = neox_mini.make_model(neox_mini.VARIANTS["neox-mini-partial"], vocabulary=40).double().eval()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)) / 4)
+    made.set_attn_implementation("eager")
+    return made
+
+
+def test_what_nothing_turns_has_no_share_and_what_is_turned_has(partial, windows):
+    layers = from_module(partial)
+    biases = [(layer.b_Q, layer.b_K) for layer in layers]
+    split = split_attention(partial, windows, {"bias": biases}, layers.positions(0))
+    shares = split.means()[0]
+    assert split.gap < 1e-9
+    assert np.abs(shares[..., 4]).max() < 1e-9
+    assert np.abs(shares[..., 1:4]).min() > 1e-6
+    assert biases[0][1][:, 4:].abs().min() > 0
+
+
+def test_of_the_key_bias_only_the_turned_piece_counts(partial, windows):
+    layers = from_module(partial)
+    biases = [(layer.b_Q, layer.b_K) for layer in layers]
+    whole = evaluate(partial, windows, Scores(biases, layers.positions(0)))[0]
+    single = [tuple(part.float() for part in pair) for pair in biases]
+    turned, rest = lose_pieces(partial, windows, single, layers.positions(0))
+    assert rest == pytest.approx(whole, abs=1e-9)
+    assert abs(turned - whole) > 1e-3
+
+
+def test_biases_of_controls_are_as_long_and_in_another_order(model):
+    for rung, seed, network in rungs.make_rungs(model):
+        for layer, own in zip(from_module(network), from_module(model), strict=True):
+            if rung == "random":
+                assert not layer.b_K.any()
+                continue
+            torch.testing.assert_close(layer.b_K.norm(), own.b_K.norm())
+            torch.testing.assert_close(layer.b_Q.norm(), own.b_Q.norm())
+            same = torch.allclose(layer.b_K.flatten().sort().values, own.b_K.flatten().sort().values)
+            assert same == (rung == "permuted")
+            assert not torch.allclose(layer.b_K, own.b_K)
+        if seed:
+            break
+
+
+def test_random_phases_keep_amplitudes():
+    kernel = Kernel(torch.ones(2, 3).double(), torch.zeros(2, 3).double(), torch.ones(3).double(), torch.zeros(2))
+    drawn = rungs.with_random_phases(kernel, torch.Generator().manual_seed(0))
+    assert torch.equal(drawn.amplitude, kernel.amplitude)
+    assert len(drawn.phase.unique()) == 6
+
+
+def test_the_mean_query_of_a_model_without_rotation_is_that_of_its_inputs():
+    from transformers import GPT2Config, GPT2LMHeadModel
+    torch.manual_seed(0)
+    gpt2 = GPT2LMHeadModel(GPT2Config(n_embd=16, n_head=2, n_layer=1, vocab_size=40, n_positions=16)).eval()
+    ids = torch.randint(40, (3, 13))
+    (query, key), = mean_query_and_key(gpt2, ids)
+    inputs = []
+    gpt2.transformer.h[0].attn.c_attn.register_forward_hook(lambda module, args, out: inputs.append(out))
+    gpt2(ids[:, :-1])
+    mean = inputs[0].mean((0, 1)).view(3, 2, 8)
+    torch.testing.assert_close(query, mean[0])
+    torch.testing.assert_close(key, mean[1])
+
+
+def test_a_measurement_is_made_once_for_one_model_and_one_code(tmp_path, monkeypatch):
+    calls = []
+
+    def measure():
+        calls.append(1)
+        return {"a": np.arange(3)}
+    for of, expected in (("x", 1), ("x", 1), ("y", 2)):
+        assert trainings.resume(tmp_path / "m.npz", of, measure)["a"].tolist() == [0, 1, 2]
+        assert len(calls) == expected
+    monkeypatch.setattr(trainings, "parts", trainings)
+    trainings.resume(tmp_path / "m.npz", "y", measure)
+    assert len(calls) == 3
 
 
 def test_windows_overlap_by_one():
@@ -70,20 +181,46 @@ def test_one_slow_cosine_is_near_as_often_as_its_phase_allows():
     assert counts.mean() == pytest.approx(5 / 127, abs=0.02)
 
 
-def test_the_waiting_records_run_on_random_folders(tmp_path, monkeypatch):
-    monkeypatch.setenv("ANALYSIS_DATA", str(tmp_path))
-    for step in (10, 0, 2):
-        save(tmp_path / pythia.DATA / f"step{step}", "GPTNeoX", **SIZES)
-    result = pythia.compute(torch.device("cpu"))
-    assert result.array("step").tolist() == [0, 2, 10]
-    assert result.array("range").shape == (3, 2, 4)
-    assert result["range"] > 0
-    for name, kind, sizes in (("qwen2.5-0.5b", "Qwen2", GROUPED), ("qwen3-0.6b", "Qwen3", GROUPED),
-                              ("phi-2", "Phi", SIZES),
-                              ("gpt-oss-20b", "GptOss", {**GROUPED, "num_local_experts": 2, "num_experts_per_tok": 1})):
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A hub's cache without a network: call it with a name and what `save` takes."""
+    cache = tmp_path / "hub"
+    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+
+    def fill(name, kind, **sizes):
+        hub_id, _, branch = name.partition("@")
         save(tmp_path / name, kind, **sizes)
-    compared = qwen.compute(torch.device("cpu"))
-    assert compared["qwen2.5-0.5b range"] > 0 == compared["qwen3-0.6b range"]
-    for study in (phi, gpt_oss):
+        write_hub_cache(cache, hub_id, tmp_path / name, hashlib.sha1(name.encode()).hexdigest(), branch or "main")
+    return fill
+
+
+def test_the_waiting_records_run_on_a_hub_of_random_models(hub, tmp_path, monkeypatch):
+    oss = {**GROUPED, "num_local_experts": 2, "num_experts_per_tok": 1}
+    for study, kind, sizes in ((phi, "Phi", SIZES), (gpt_oss, "GptOss", oss)):
+        assert study.EXPERIMENT.missing() == [f"model {study.MODELS[0]}"]
+        hub(study.MODELS[0], kind, **sizes)
         assert study.EXPERIMENT.missing() == []
-        assert study.compute(torch.device("cpu"))[f"{study.MODELS[0]} range"] > 0
+    for name in qwen.MODELS:
+        hub(name, name.split("/")[1].split(".")[0].split("-")[0], **GROUPED)
+    compared = qwen.compute(torch.device("cpu"))
+    assert compared["Qwen2.5-7B range"] > 0 == compared["Qwen3-8B range"]
+    assert (phi.compute(torch.device("cpu")).array("phi-2 cancelling") > 0).all()
+    written = records.write(dataclasses.replace(gpt_oss.EXPERIMENT, name="oss"), torch.device("cpu"), tmp_path / "r")
+    assert records.load("oss", written.parent).array("gpt-oss-20b sink").shape == (2, 4)
+    assert json.loads(written.read_text())["provenance"]["models"][0]["source"] == "hub"
+
+
+def test_pythias_steps_are_its_branches(hub, monkeypatch):
+    assert len(pythia.MODELS) == 154
+    assert {"EleutherAI/pythia-160m@step512", "EleutherAI/pythia-160m@step143000"} <= set(pythia.MODELS)
+    assert pythia.EXPERIMENT.missing()[-1] == "151 more models"
+    steps = (0, 2, 1000)
+    monkeypatch.setattr(pythia, "STEPS", steps)
+    monkeypatch.setattr(pythia, "MODELS", tuple(f"EleutherAI/pythia-160m@step{step}" for step in steps))
+    for k, name in enumerate(pythia.MODELS):
+        hub(name, "GPTNeoX", **{**SIZES, "num_attention_heads": 4}, seed=k)
+    result = pythia.compute(torch.device("cpu"))
+    assert result.array("step").tolist() == list(steps)
+    assert result.array("range").shape == (3, 2, 4)
+    assert len(set(result.array("range")[:, 0, 0].tolist())) == 3  # every branch has weights of its own

@@ -1,0 +1,122 @@
+// The dial t: scores times t, from the plain mean (t = 0) over the head as it is (t = 1) to almost one key (t = 10), for
+// MiniLM, gpt2-mini and their controls on one sentence, from the record weighted-mean-sentence.
+Play.viewer("dial", async root => {
+  "use strict";
+  const { element, paint, plot, weightColour } = Play;
+  await Play.load("weighted-mean-sentence.js");
+  const { values, arrays } = Play.models["weighted-mean-sentence"], SIDE = 56, STEP = .02, LAST = 2;
+  const NETWORKS = JSON.parse(values.networks), COLOURS = ["--play-accent", "--play-p", "--play-pp", "--play-soft"], NAMES = { minilm: "MiniLM", "gpt2-mini": "gpt2-mini" };
+  const models = Object.fromEntries(Object.keys(NAMES).map(name => {
+    const [, layers, heads, n] = arrays[`${name}_scores`].shape;
+    return [name, { layers, heads, n, tokens: JSON.parse(values[`${name}_tokens`]), causal: name !== "minilm",
+      scores: Play.array(arrays[`${name}_scores`]), products: Play.array(arrays[`${name}_products`]) }];
+  }));
+  const state = { network: 0, ...JSON.parse(root.dataset.start) }, toDial = u => (u <= 1 ? u : 10 ** (u - 1));
+  const toPlace = t => (t <= 1 ? t : 1 + Math.log10(t)), twoDigits = t => String(Number(t.toFixed(2)));
+  for (const [key, text] of Object.entries(Play.recall("dial"))) {
+    if (!Object.hasOwn(state, key)) continue;
+    if (key === "model" ? Object.hasOwn(models, text) : key === "t" ? Number(text) >= 0 && Number(text) <= toDial(LAST) && text.trim() : /^\d{1,2}$/.test(text))
+      state[key] = key === "model" ? text : Number(text);
+  }
+  const now = () => models[state.model];
+  function settle() {
+    for (const [key, count] of [["network", NETWORKS.length], ["layer", now().layers], ["head", now().heads], ["query", now().n], ["key", now().n]])
+      state[key] = Math.min(state[key], count - 1);
+  }
+  settle();
+  state.t = toDial(Math.round(toPlace(state.t) / STEP) * STEP);
+
+  // ---- the mathematics: weights, entropy, distances of outputs ----
+  const at = (network, layer, head) => ((network * now().layers + layer) * now().heads + head) * now().n ** 2;
+  const seen = i => (now().causal ? i + 1 : now().n);
+  function weights(t, network = state.network, layer = state.layer, head = state.head) {
+    const { n, scores } = now(), start = at(network, layer, head), out = new Float64Array(n * n);
+    for (let i = 0; i < n; i++) {
+      let total = 0;
+      for (let j = 0; j < seen(i); j++) total += out[i * n + j] = Math.exp(t * scores[start + i * n + j]);
+      for (let j = 0; j < seen(i); j++) out[i * n + j] /= total;
+    }
+    return out;
+  }
+  const rowShare = (map, i) => {
+    let sum = 0;
+    for (let j = 0; j < seen(i); j++) { const w = map[i * now().n + j]; if (w > 0) sum -= w * Math.log(w); }
+    return sum / Math.log(seen(i));
+  };
+  function share(map) {            // mean entropy of the rows over the logarithm of their keys; a row of one key has none
+    const rows = [...Array(now().n).keys()].filter(i => seen(i) > 1);
+    return rows.reduce((sum, i) => sum + rowShare(map, i), 0) / rows.length;
+  }
+  function apart(one, other, network = state.network, layer = state.layer, head = state.head) {
+    const { n, products } = now(), start = at(network, layer, head);
+    let sum = 0;
+    for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) for (let k = 0; k < n; k++)
+      sum += (one[i * n + j] - other[i * n + j]) * products[start + j * n + k] * (one[i * n + k] - other[i * n + k]);
+    return Math.sqrt(Math.max(sum, 0));
+  }
+  function distances(t) {          // of the output from the mean's and from the head's own, in units of these two's distance
+    const [mean, own, here] = [0, 1, t].map(x => weights(x)), unit = apart(own, mean);
+    return { mean: apart(here, mean) / unit, own: apart(here, own) / unit };
+  }
+  root.numbers = { weights, share: (t, ...which) => share(weights(t, ...which)), distances };
+
+  // ---- controls ----
+  const select = (key, change = () => {}) => value => { state[key] = value; change(); show(); };
+  const modelChoice = Play.choice({ name: "Model", look: "play-buttons", value: state.model,
+    options: Object.entries(NAMES).map(([value, label]) => ({ value, label, shown: [element("span", {}, label)] })), change: value => { state.model = value; settle(); build(); } });
+  const networkChoice = Play.choice({ name: "Weights", look: "play-buttons", value: String(state.network),
+    options: NETWORKS.map((label, k) => ({ value: String(k), label, shown: [element("span", {}, label)] })), change: value => select("network")(Number(value)) });
+  const dial = Play.slider({ label: "Dial t", min: 0, max: LAST, step: STEP, value: toPlace(state.t), text: u => twoDigits(toDial(u)), change: u => select("t")(toDial(u)) });
+  const preset = (text, t) => element("button", { type: "button", onclick: () => { dial.set(toPlace(t)); select("t")(t); } }, text);
+  const map = Play.map({ label: "Attention map: rows are queries, columns are keys; arrow keys move", side: SIDE, size: () => now().n,
+    cell: () => [state.query, state.key], move: (i, j) => { if (i !== state.query || j !== state.key) { state.query = i; state.key = j; show(); } } });
+  const sheet = element("div"), curve = element("canvas", { "aria-hidden": "true", class: "play-plot" }), title = element("p", { class: "play-head" });
+  const said = element("p", { class: "play-said", role: "status" }), { link, set } = Play.permalink("dial", root);
+  const key = (colour, text) => element("span", { class: "play-key" }, element("span", { style: `background: var(${colour})` }), text);
+  root.replaceChildren(dial.whole, element("p", { class: "play-presets" }, preset("t = 0: the mean", 0), preset("t = 1: as it is", 1), preset("t = 10", 10)),
+    element("div", { class: "play-two" }, element("div", {}, title, map.whole),
+      element("div", {}, modelChoice.whole, networkChoice.whole, sheet, element("p", { class: "play-head" }, "Entropy over its largest, by dial"), curve,
+        element("p", { class: "play-legend" }, ...NETWORKS.map((name, k) => key(COLOURS[k], name))))), said, link);
+  let thumbs = [], heads = null, curves = null;
+  function build() {
+    thumbs = Array.from({ length: now().layers * now().heads }, () => element("canvas", { "aria-hidden": "true", class: "play-thumb" }));
+    heads = Play.choice({ name: "Head", look: "play-sheet", value: `${state.layer}.${state.head}`, options: thumbs.map((canvas, k) => {
+      const [layer, head] = [Math.floor(k / now().heads), k % now().heads];
+      return { value: `${layer}.${head}`, label: `Layer ${layer}, head ${head}`, shown: [canvas] };
+    }), change: value => { [state.layer, state.head] = value.split(".").map(Number); show(); } });
+    heads.whole.style.gridTemplateColumns = `repeat(${now().heads}, minmax(0, 1fr))`;
+    sheet.replaceChildren(heads.whole);
+    show();
+  }
+
+  // ---- drawing ----
+  const colours = own => (i, j) => (j < seen(i) ? weightColour(own[i * now().n + j]) : null);
+  function draw() {
+    if (root.hidden) return;
+    const { n, tokens } = now(), which = [state.model, state.layer, state.head].join();
+    thumbs.forEach((canvas, k) => paint(canvas, { rows: n, columns: n, colour: colours(weights(state.t, state.network, Math.floor(k / now().heads), k % now().heads)) }));
+    paint(map.canvas, { rows: n, columns: n, side: SIDE, labels: tokens, mark: [state.query, state.key], colour: colours(weights(state.t)) });
+    if (curves?.which !== which) curves = { which, values: NETWORKS.map((_, k) =>
+      Array.from({ length: LAST / STEP + 1 }, (__, m) => share(weights(toDial(m * STEP), k)))) };
+    const place = toPlace(state.t) / STEP, half = 1 / STEP;
+    plot(curve, { curves: curves.values.map((list, k) => ({ values: list, colour: COLOURS[k], width: k === state.network ? 3 : 1.2 })), low: 0, high: 1,
+      ends: ["t = 0", "t = 10"], marks: [...(Math.abs(place - half) > half / 4 ? [[half, "--play-line", "t = 1"]] : []), [place, "--play-mark", `t = ${twoDigits(state.t)}`]] });
+  }
+  const percent = x => `${(100 * x).toFixed(x < .0995 ? 1 : 0)}\u00a0%`;
+  function tell() {
+    const { n, tokens } = now(), { query: i, key: j } = state, [here, own] = [weights(state.t), weights(1)], d = distances(state.t);
+    title.textContent = `${NAMES[state.model]}, ${NETWORKS[state.network]}, layer ${state.layer}, head ${state.head}, t = ${twoDigits(state.t)}`;
+    const cell = j < seen(i) ? `\u201c${tokens[i]}\u201d gives ${percent(here[i * n + j])} to \u201c${tokens[j]}\u201d; a mean gives ${percent(1 / seen(i))}, the head at t = 1 ${percent(own[i * n + j])}.`
+      : `\u201c${tokens[i]}\u201d does not see \u201c${tokens[j]}\u201d, which comes later.`;
+    said.replaceChildren(element("b", {}, cell), ` The rows\u2019 entropy is ${share(here).toFixed(2)} of its largest. The head\u2019s output is ${d.mean.toFixed(2)} from the mean of the values and ${d.own.toFixed(2)} from its output at t = 1, where 1 is the distance between these two.`);
+  }
+  function show() {
+    heads.set(`${state.layer}.${state.head}`);
+    draw();
+    tell();
+    set({ ...state, t: twoDigits(state.t) });
+  }
+  root.addEventListener("shown", draw);
+  build();
+  Play.redraw(root, draw);
+});

@@ -1,0 +1,157 @@
+"""The ladder of controls on the page: which statements about the trained neox-mini its controls share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from analysis.models.controls import RUNGS, SEEDS
+from analysis.plotting.ladder import Ladder
+from book.publish import Inputs, Numbers, live_or_record
+from book.studies.rotary_bias.kernels import NEAR, SOURCES
+from book.studies.rotary_bias.parts import WAYS
+from book.studies.rotary_bias.seeds import mean_shares
+from book.studies.rotary_bias.shares import COUNTED, PARTS
+
+LARGE, PERMUTED = RUNGS.index("random, as large"), RUNGS.index("permuted")
+LEFT_OUT = ("no semi-bias", "no query side", "no kernel")
+NEAREST = 2
+
+
+@dataclass(frozen=True)
+class Rungs(Numbers):
+    """Ladders by name, a row each for `sizes_names` or `parts_names`; numbers of trained model and controls.
+
+    Controls are ``(rung, seed, ...)``; ``_large`` and ``_permuted`` name the last two rungs, and ``_low`` and ``_high``
+    the ends over their seeds.
+    """
+
+    prefix = "rb-ladder"
+
+    sizes: Mapping[str, Ladder]
+    sizes_names: tuple[str, ...]
+    parts: Mapping[str, Ladder]
+    parts_names: tuple[str, ...]
+    rise_mean_kernel: float  # of the trained model's loss without the kernel of the mean input
+    rise_control_high: float  # the largest of any control, of any part
+    phases_mean_low: float  # of the trained model's, with that kernel's phases drawn at random
+    phases_mean_high: float
+    phases_bias_low: float
+    phases_bias_high: float
+    near: int  # heads whose kernel of the mean input is largest at distance 0 to NEAR, of both layers
+    near_large_low: int
+    near_large_high: int
+    near_permuted_low: int
+    near_permuted_high: int
+    nearest: int  # heads whose kernel of the biases is largest at distance 0 to NEAREST
+    nearest_large_high: int
+    nearest_permuted_high: int
+    range_mean: float  # the median head's in layer 1, in nats
+    range_mean_large_low: float
+    range_mean_large_high: float
+    range_mean_permuted_low: float
+    range_mean_permuted_high: float
+    range_mean_first: float  # and in layer 0
+    range_mean_first_large_high: float
+    range_mean_first_permuted_high: float
+    range_bias: float  # of the biases, in layer 0
+    range_bias_large_low: float
+    range_bias_large_high: float
+    range_bias_permuted_low: float
+    range_bias_permuted_high: float
+    slope_down: int  # heads whose slow frequencies slope down
+    slope_down_large_high: int
+    slope_down_permuted_high: int
+    kernel_share: float  # of the kernel of the mean input in layer 1
+    kernel_share_large_low: float
+    kernel_share_large_high: float
+    kernel_share_permuted_low: float
+    kernel_share_permuted_high: float
+    loss_large_low: float  # of the controls' losses
+    loss_permuted_high: float
+    previous_best: float  # the largest attention to the previous position
+    previous_large_high: float
+    previous_permuted_high: float
+    rungs_seeds: int = len(SEEDS)
+    nearest_limit: int = NEAREST
+
+
+def measure_rungs(inputs: Inputs) -> tuple[Rungs, str]:
+    """Read the record of the ladder."""
+    record, sentence = live_or_record("rotary-bias-ladder", inputs)
+    trained, control = ({name.removeprefix(kind): value for name, value in record.arrays.items()
+                         if name.startswith(kind)} for kind in ("trained_", "control_"))
+    phases, rise, controls = record.array("rise_random_phases"), trained["rise"], control["rise"]
+    bias, mean, kernel = 0, len(SOURCES) - 1, list(WAYS).index("no kernel")
+    numbers: dict[str, float | int] = {}
+
+    def spread(name: str, values: Float[np.ndarray, "rung seed"], rungs=((LARGE, "large"), (PERMUTED, "permuted"))):
+        for rung, word in rungs:
+            numbers[f"{name}_{word}_low"], numbers[f"{name}_{word}_high"] = values[rung].min(), values[rung].max()
+
+    def median(values: np.ndarray, source: int, layer: int) -> np.ndarray:
+        return np.median(values[..., source, layer, :], -1)
+
+    def count(values: np.ndarray) -> np.ndarray:
+        return values.sum((-2, -1))
+
+    for name, source, layer in (("range_mean", mean, 1), ("range_mean_first", mean, 0), ("range_bias", bias, 0)):
+        numbers[name] = float(median(trained["range"], source, layer))
+        spread(name, median(control["range"], source, layer))
+    numbers["near"] = int(count(_peaks(trained, NEAR)[mean]))
+    spread("near", count(_peaks(control, NEAR)[..., mean, :, :]))
+    nearest = _peaks(trained, NEAREST)[bias]
+    spread("nearest", count(_peaks(control, NEAREST)[..., bias, :, :]))
+    numbers["slope_down"] = int(count(trained["slope"] < 0))
+    spread("slope_down", count(control["slope"] < 0))
+    shares, of_controls = (mean_shares(values)[..., COUNTED.index("mean"), 1, PARTS.index("kernel")]
+                           for values in (trained["shares"], control["shares"]))
+    numbers["kernel_share"] = float(shares)
+    spread("kernel_share", of_controls)
+    spread("loss", control["loss"])
+    spread("previous", control["previous"][..., 0, 0, :, :].max((-2, -1)))
+    fields = Rungs.__dataclass_fields__
+    kept = {name: value.item() if isinstance(value, np.generic) else value for name, value in numbers.items()
+            if name in fields}
+    return Rungs(
+        *_ladders(trained, control), rise_mean_kernel=float(rise[1, kernel]), rise_control_high=float(controls.max()),
+        phases_mean_low=float(phases[:, 1].min()), phases_mean_high=float(phases[:, 1].max()),
+        phases_bias_low=float(phases[:, 0].min()), phases_bias_high=float(phases[:, 0].max()),
+        nearest=int(nearest.sum()),
+        previous_best=float(trained["previous"][0, 0].max()), **kept), sentence
+
+
+def _peaks(of: Mapping[str, np.ndarray], nearest: int) -> np.ndarray:
+    """Say which kernels are largest at a near distance; one that is 0 everywhere is not."""
+    return (of["peak"] <= nearest) & (of["range"] > 0)
+
+
+def _ladders(trained: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray]) -> tuple:
+    """Return the two figures' ladders with the names of their rows."""
+    sources = ((0, "biases"), (len(SOURCES) - 1, "mean input"))
+    names = tuple(f"{name}, layer {layer}" for _, name in sources for layer in range(2))
+
+    def rows(values: np.ndarray) -> np.ndarray:
+        return np.concatenate([values[..., source, :] for source, _ in sources], -1)
+
+    def ladder(own: np.ndarray, others: np.ndarray) -> Ladder:
+        return Ladder(own, dict(zip(RUNGS, others, strict=True)))
+
+    sizes = {"size": ladder(rows(np.median(trained["range"], -1)), rows(np.median(control["range"], -1))),
+             "near keys": ladder(rows(_peaks(trained, NEAR).sum(-1)), rows(_peaks(control, NEAR).sum(-1)))}
+    ways = [list(WAYS).index(way) for way in LEFT_OUT]
+    parts = tuple(f"{part.replace('_', '-' if part == 'semi_bias' else ' ')}, {name}" for _, name in sources
+                  for part in PARTS[1:])
+
+    def whole(values: np.ndarray) -> np.ndarray:
+        share = values[..., :len(PARTS)].sum((-3, -2))
+        share = share / share.sum(-1, keepdims=True)
+        return share[..., 1:].reshape(*share.shape[:-2], -1)
+
+    def left_out(values: np.ndarray) -> np.ndarray:
+        return values[..., ways].reshape(*values.shape[:-2], -1)
+
+    effects = {"worth to the loss": ladder(left_out(trained["rise"]), left_out(control["rise"])),
+               "share of the attention": ladder(whole(trained["shares"]), whole(control["shares"]))}
+    return sizes, names, effects, parts

@@ -1,0 +1,93 @@
+"""Heads on the dial, for the viewer: one sentence in two models and in their controls.
+
+Arrays are ``(network, layer, head, query, key)``, the trained network first, then one control of each rung. Scores are
+logarithms of the attention less the largest of their row. An output's distance from another needs only the products of
+the values' rows after ``W_O``, less their mean: differences of weights sum to zero.
+"""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.controls import RUNGS, make_controls
+from analysis.surveys.records import Experiment, Record, Result, Value
+from analysis.transformer.attention import project, softmax
+
+TEXT = "The name of the file is the name of the module."
+MODELS = {"minilm": "base", "gpt2-mini": "lm"}
+NETWORKS = ("trained", *RUNGS)
+MODEL, LAYER, HEAD, QUERY, KEY = "minilm", 0, 5, 8, 7  # shown at first
+DIALS = (0.0, 0.5, 1.0, 4.0)  # of the static picture
+MARGIN = 6e4  # the lowest score that is kept, in nats below the row's largest; half precision ends above it
+
+
+@dataclass(frozen=True)
+class HeadOnDial:
+    """One head's attention at several dials."""
+
+    maps: Float[np.ndarray, "dial query key"]
+    dials: tuple[float, ...]
+    tokens: tuple[str, ...]
+
+    def start(self) -> dict[str, str | int | float]:
+        """Return what the viewer shows at first: the head as it was trained."""
+        return {"model": MODEL, "layer": LAYER, "head": HEAD, "query": QUERY, "key": KEY, "t": 1.0}
+
+
+def turn_head(record: Record | Result) -> HeadOnDial:
+    """Turn the dial for one head of the record."""
+    scores = torch.from_numpy(record.array(f"{MODEL}_scores")[0, LAYER, HEAD].astype(np.float64))
+    maps = np.stack([softmax(dial * scores).numpy() for dial in DIALS])
+    return HeadOnDial(maps, DIALS, tuple(json.loads(record[f"{MODEL}_tokens"])))
+
+
+def compute(device: torch.device) -> Result:
+    """Run both models and their controls on the sentence."""
+    values, arrays = {"networks": Value(json.dumps(NETWORKS))}, {}
+    for name, task in MODELS.items():
+        checkpoint = checkpoints.find(name)
+        tokenizer = pretrained.tokenizer(checkpoint)
+        ids = tokenizer(TEXT, return_tensors="pt")["input_ids"].to(device)
+        values[f"{name}_tokens"] = Value(json.dumps([tokenizer.decode([i]).strip() for i in ids[0].tolist()]))
+        def load(seed, checkpoint=checkpoint, task=task):
+            return pretrained.load(checkpoint, task=task, control_seed=seed, dtype=torch.float64, device=device)
+        trained = load(None)
+        networks = [trained, *(control.network for control in make_controls(trained, load, seeds=[0]))]
+        scores, products = zip(*(read(network, ids) for network in networks), strict=True)
+        arrays |= {f"{name}_scores": np.stack(scores), f"{name}_products": np.stack(products)}
+    return Result(values, arrays, {key: 0.02 if key.endswith("scores") else 2e-3 for key in arrays})
+
+
+@torch.no_grad()
+def read(model: torch.nn.Module, ids: Tensor) -> tuple[Float[np.ndarray, "layer head query key"],
+                                                       Float[np.ndarray, "layer head key key"]]:
+    """Run a model; return the scores, and the products of the values' rows, each head's largest being 1."""
+    out = model(ids, output_hidden_states=True, output_attentions=True)
+    layers = extraction.attention_layers(model)
+    inputs = extraction.attention_inputs(model, [state[0] for state in out.hidden_states])
+    logs = torch.stack(out.attentions)[:, 0].log()
+    scores = (logs - logs.amax(-1, keepdim=True)).clamp_min(-MARGIN)
+    products = torch.stack([multiply_values(torch.einsum("hkc,hcm->hkm", project(x, layer.W_V, layer.b_V), layer.W_O))
+                            for x, layer in zip(inputs, layers, strict=False)])
+    return tuple(tensor.half().cpu().numpy() for tensor in (scores, products))
+
+
+def multiply_values(rows: Float[Tensor, "head key model"]) -> Float[Tensor, "head key key"]:
+    """Return the products of the rows less their mean, divided by the largest.
+
+    >>> multiply_values(torch.tensor([[[3.0], [1.0]]]))
+    tensor([[[ 1., -1.],
+             [-1.,  1.]]])
+    """
+    centred = rows - rows.mean(1, keepdim=True)
+    products = centred @ centred.mT
+    return products / products.amax((1, 2), keepdim=True)
+
+
+EXPERIMENT = Experiment(summary="Heads of two models and of their controls on the dial, for the viewer",
+                        compute=compute, models=tuple(MODELS), minutes=0.2, seed=0)

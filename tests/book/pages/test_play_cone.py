@@ -1,0 +1,152 @@
+"""The cone in a real browser, from a file: its numbers against Python, how it is turned, its controls and links."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.data.documents import load_documents
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.representations import anisotropy
+from analysis.surveys import records
+from book.publish import experiments, record_script
+from book.studies.bert_normality import directions
+from tests.book.pages import play_pages
+
+pytestmark = pytest.mark.browser
+RECORD = "bert-normality-directions"
+
+
+@pytest.fixture(scope="module")
+def record():
+    return records.load(RECORD, experiments.FOLDER)
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory, record):
+    folder = tmp_path_factory.mktemp("cone")
+    file = play_pages.write(folder, "cone", directions.directions(record).start())
+    (folder / "play" / f"{RECORD}.js").write_text(record_script.script(RECORD), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def visit(browser, page_file):
+    tab = play_pages.Tab(browser, play_pages.PHONE)
+    yield tab.open(page_file)
+    tab.close()
+
+
+@pytest.fixture
+def fresh(visit):
+    """The page with its first state; one visit serves all tests."""
+    for label in ("trained", "true angles"):
+        visit.get_by_label(label, exact=True).check(force=True)
+    visit.get_by_label("Text", exact=True).select_option("0")
+    slide(visit, "Layer", 0)
+    slide(visit, "Row", 3)
+    visit.get_by_role("button", name="From the side").click()
+    return visit
+
+
+def slide(page, label, value):
+    page.get_by_label(label, exact=True).evaluate(
+        "(range, x) => { range.value = x; range.dispatchEvent(new Event('input')); }", value)
+
+
+def measure(page, *which):
+    return page.evaluate("which => document.querySelector('.play').numbers.measure(...which)", list(which))
+
+
+def test_what_is_measured_is_the_models(fresh):
+    checkpoint, document = checkpoints.find("minilm"), load_documents(each=1)[3]
+    model, tokenizer = pretrained.load(checkpoint, dtype=torch.float64), pretrained.tokenizer(checkpoint)
+    states, = extraction.hidden_states(model, tokenizer, [document.text], directions.TOKENS)
+    for layer, rows in enumerate(states):
+        shown, unit = measure(fresh, 0, 3, layer), anisotropy.unit(rows)
+        assert shown["index"] == pytest.approx(float(anisotropy.cone_index(rows)), rel=1e-4)
+        assert shown["resultant"] == pytest.approx(float(anisotropy.resultant_length(rows)), abs=1e-3)
+        assert shown["cosine"] == pytest.approx(float(anisotropy.mean_pairwise_cosine(rows)), abs=2e-3)
+        cosines = unit @ anisotropy.unit(unit.mean(0))
+        np.testing.assert_allclose([point[0] for point in shown["points"]], cosines, atol=1e-3)
+        assert abs(shown["inside"] - int((cosines >= cosines.mean()).sum())) <= 1
+        away = unit - unit.mean(0)
+        plane = torch.linalg.svdvals(unit - cosines[:, None] * anisotropy.unit(unit.mean(0)))[:2].square().sum()
+        held = (plane + (cosines - cosines.mean()).square().sum()) / away.square().sum()
+        assert shown["held"] == pytest.approx(float(held), abs=2e-3)
+
+
+def test_controls_and_texts_are_the_records(fresh, record):
+    rows = record.array("rows").astype(float)
+    for network, text, layer in ((1, 0, 6), (2, 2, 3), (3, 1, 0)):
+        assert measure(fresh, network, text, layer)["points"] == rows[network, text, layer].tolist()
+
+
+def test_the_index_follows_the_layer(fresh, record):
+    for layer in (0, 3, 6):
+        slide(fresh, "Layer", layer)
+        facts = dict(line.split("\t") for line in fresh.inner_text(".play tbody").splitlines())
+        assert facts["cone index, length of the sum of rows"] == f"{record.array('index')[0, 0, layer]:.1f}"
+        resultant = record.array("rows")[0, 0, layer, :, 0].astype(float).mean()
+        assert facts["half angle of the cone"] == f"{math.degrees(math.acos(resultant)):.0f}\u00b0"
+
+
+def test_a_row_is_drawn_at_its_true_angle_or_flat(fresh):
+    point = measure(fresh)["points"][5]
+    def place():
+        return fresh.evaluate("p => document.querySelector('.play').numbers.placed(p)", point)
+    assert np.linalg.norm(place()) == pytest.approx(1)
+    assert place()[0] == point[0]
+    fresh.get_by_label("flat projection", exact=True).check(force=True)
+    assert place() == point
+
+
+def angles(page):
+    address = page.locator(".play-link").evaluate("link => link.href")
+    return [int(address.split(f"cone.{name}=")[1].split("&")[0].split("#")[0]) for name in ("yaw", "pitch")]
+
+
+def test_keys_buttons_and_drag_turn_it(fresh):
+    assert angles(fresh) == [30, 20]
+    fresh.locator(".play-cone").focus()
+    fresh.keyboard.press("ArrowRight")
+    fresh.keyboard.press("ArrowDown")
+    assert angles(fresh) == [40, 30]
+    fresh.get_by_role("button", name="Turn left").click()
+    assert angles(fresh) == [30, 30]
+    box = fresh.locator(".play-cone canvas").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    fresh.mouse.move(x, y)
+    fresh.mouse.down()
+    fresh.mouse.move(x + 40, y - 20)
+    fresh.mouse.up()
+    fresh.mouse.move(x, y)
+    assert angles(fresh) == [50, 20]
+    fresh.get_by_role("button", name="From above").click()
+    assert angles(fresh) == [0, 90]
+    fresh.keyboard.press("Tab")
+    slide(fresh, "Layer", 2)
+    fresh.get_by_label("Layer", exact=True).focus()
+    fresh.keyboard.press("ArrowRight")
+    assert fresh.get_by_label("Layer", exact=True).get_attribute("aria-valuetext") == "layer 2"
+
+
+def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh, record):
+    fresh.get_by_label("permuted", exact=True).check(force=True)
+    fresh.get_by_label("Text", exact=True).select_option("2")
+    slide(fresh, "Layer", 5)
+    slide(fresh, "Row", 7)
+    address = fresh.locator(".play-link").evaluate("link => link.href")
+    tab = play_pages.Tab(browser)
+    page = tab.open(page_file, address[address.index("?"):])
+    assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
+    assert page.inner_text(".play table") == fresh.inner_text(".play table")
+    tab.open(page_file, "?cone.network=9&cone.text=-1&cone.layer=x&cone.row=99&cone.look=constructor&cone.yaw=999")
+    assert f"\u201c{json.loads(record['tokens'])[0][3]}\u201d (row 3)" in page.inner_text(".play-said")
+    tab.close()
+
+
+def test_phone_paper_and_axe(visit):
+    play_pages.check_phone_paper_and_axe(visit)

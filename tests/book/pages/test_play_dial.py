@@ -1,0 +1,140 @@
+"""The dial in a real browser, from a file: its weights, entropies and distances against Python, its controls, links."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.decomposition.uniform import uniform_causal
+from analysis.maps.entropy import row_entropy
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.surveys import records
+from analysis.transformer.attention import project, softmax
+from book.publish import experiments, record_script
+from book.studies.weighted_mean import sentence
+from tests.book.pages import play_pages
+
+pytestmark = pytest.mark.browser
+RECORD = "weighted-mean-sentence"
+
+
+@pytest.fixture(scope="module")
+def record():
+    return records.load(RECORD, experiments.FOLDER)
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory, record):
+    folder = tmp_path_factory.mktemp("dial")
+    file = play_pages.write(folder, "dial", sentence.turn_head(record).start())
+    (folder / "play" / f"{RECORD}.js").write_text(record_script.script(RECORD), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def visit(browser, page_file):
+    tab = play_pages.Tab(browser, play_pages.PHONE)
+    yield tab.open(page_file)
+    tab.close()
+
+
+@pytest.fixture
+def fresh(visit):
+    """The page with its first state; one visit serves all tests."""
+    for label in ("MiniLM", "trained", "Layer 0, head 5"):
+        visit.get_by_label(label, exact=True).check(force=True)
+    visit.get_by_role("button", name="as it is").click()
+    return visit
+
+
+def numbers(page, t):
+    return page.evaluate("""t => { const n = document.querySelector('.play').numbers;
+      return { weights: Array.from(n.weights(t)), share: n.share(t), ...n.distances(t) }; }""", t)
+
+
+class Model:
+    """One head in float64, from the model itself rather than from the record."""
+
+    def __init__(self, name, layer, head):
+        checkpoint = checkpoints.find(name)
+        model = pretrained.load(checkpoint, task=sentence.MODELS[name], dtype=torch.float64)
+        ids = pretrained.tokenizer(checkpoint)(sentence.TEXT, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            out = model(ids, output_hidden_states=True, output_attentions=True)
+        inputs = extraction.attention_inputs(model, [state[0] for state in out.hidden_states])
+        weights = extraction.attention_layers(model)[layer]
+        self.own = out.attentions[layer][0, head]
+        self.values = project(inputs[layer], weights.W_V, weights.b_V)[head] @ weights.W_O[head]
+
+    def turn(self, t):
+        seen = (self.own > 0).double()
+        return softmax(t * self.own.log()) if t else seen / seen.sum(-1, keepdim=True)
+
+    def distance(self, t, other):
+        unit = (self.turn(1.0) - self.turn(0.0)) @ self.values
+        return float(((self.turn(t) - self.turn(other)) @ self.values).norm() / unit.norm())
+
+
+@pytest.mark.parametrize(("name", "layer", "head"), [("minilm", 0, 5), ("minilm", 4, 11), ("gpt2-mini", 1, 3)])
+def test_weights_entropy_and_distances_are_the_models(fresh, name, layer, head):
+    model = Model(name, layer, head)
+    fresh.get_by_label({"minilm": "MiniLM"}.get(name, name), exact=True).check(force=True)
+    fresh.get_by_label(f"Layer {layer}, head {head}", exact=True).check(force=True)
+    for t in (0.0, 0.5, 1.0, 3.0):
+        shown, due = numbers(fresh, t), model.turn(t)
+        np.testing.assert_allclose(np.reshape(shown["weights"], due.shape), due, atol=2e-3)
+        keys = (due > 0).sum(-1) if name == "gpt2-mini" else torch.full(due.shape[:1], len(due))
+        share = (row_entropy(due) / keys.log())[keys > 1].mean()
+        assert shown["share"] == pytest.approx(float(share), abs=2e-3)
+        assert shown["mean"] == pytest.approx(model.distance(t, 0.0), abs=0.02)
+        assert shown["own"] == pytest.approx(model.distance(t, 1.0), abs=0.02)
+
+
+def test_at_zero_every_head_is_the_mean_of_what_it_sees(fresh):
+    fresh.get_by_label("gpt2-mini", exact=True).check(force=True)
+    n = int(len(numbers(fresh, 0)["weights"]) ** 0.5)
+    np.testing.assert_allclose(np.reshape(numbers(fresh, 0)["weights"], (n, n)), uniform_causal(n).numpy(), atol=1e-12)
+    fresh.get_by_role("button", name="t = 0").click()
+    assert "The rows\u2019 entropy is 1.00 of its largest" in fresh.inner_text(".play-said")
+    assert "0.00 from the mean of the values and 1.00" in fresh.inner_text(".play-said")
+
+
+def test_the_controls_are_the_records(fresh, record):
+    for k, network in enumerate(json.loads(record["networks"])):
+        fresh.get_by_label(network, exact=True).check(force=True)
+        scores = torch.from_numpy(record.array("minilm_scores")[k, 0, 5].astype(float))
+        share = float((row_entropy(softmax(2 * scores)) / np.log(len(scores))).mean())
+        assert numbers(fresh, 2)["share"] == pytest.approx(share, abs=1e-6)
+
+
+def test_the_keyboard_turns_the_dial_and_walks_over_map_and_heads(fresh):
+    fresh.get_by_label("Dial t").focus()
+    fresh.keyboard.press("Home")
+    assert "t = 0" in fresh.inner_text(".play-two .play-head >> nth=0")
+    fresh.keyboard.press("End")
+    assert fresh.get_by_label("Dial t").get_attribute("aria-valuetext") == "10"
+    fresh.get_by_label("Layer 0, head 5", exact=True).focus()
+    fresh.keyboard.press("ArrowRight")
+    assert "layer 0, head 6" in fresh.inner_text(".play-two .play-head >> nth=0")
+    fresh.locator(".play-map").focus()
+    fresh.keyboard.press("End")
+    assert "to \u201c[SEP]\u201d" in fresh.inner_text(".play-said b")
+
+
+def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh):
+    fresh.get_by_label("gpt2-mini", exact=True).check(force=True)
+    fresh.get_by_label("permuted", exact=True).check(force=True)
+    fresh.get_by_label("Dial t").evaluate("r => { r.value = 1.6; r.dispatchEvent(new Event('input')); }")
+    address = fresh.locator(".play-link").evaluate("link => link.href")
+    tab = play_pages.Tab(browser)
+    page = tab.open(page_file, address[address.index("?"):])
+    assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
+    assert page.get_by_label("permuted", exact=True).is_checked()
+    tab.open(page_file, "?dial.model=constructor&dial.t=-1&dial.layer=99&dial.head=x&dial.network=7")
+    assert page.inner_text(".play-two .play-head >> nth=0") == "MiniLM, permuted, layer 5, head 5, t = 1"
+    tab.close()
+
+
+def test_phone_paper_and_axe(visit):
+    play_pages.check_phone_paper_and_axe(visit)

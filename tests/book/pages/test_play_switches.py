@@ -1,0 +1,139 @@
+"""The switches in a real browser, from a file: residuals against the functions, the controls, keyboard and links."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.data.documents import load_documents
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.representations.rank_collapse import random_collapse, trace_residual
+from analysis.surveys import records
+from analysis.transformer.encoder import Switches
+from book.publish import experiments, record_script
+from book.studies.bert_rank import switches
+from tests.book.pages import play_pages
+
+pytestmark = pytest.mark.browser
+RECORD = "bert-rank-switches"
+BOXES = {"skip": "skip connections", "norm": "LayerNorm", "gain": "its trained gains"}
+
+
+@pytest.fixture(scope="module")
+def record():
+    return records.load(RECORD, experiments.FOLDER)
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory, record):
+    folder = tmp_path_factory.mktemp("switches")
+    file = play_pages.write(folder, "switches", switches.last_residuals(record).start())
+    (folder / "play" / f"{RECORD}.js").write_text(record_script.script(RECORD), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def visit(browser, page_file):
+    tab = play_pages.Tab(browser, play_pages.PHONE)
+    yield tab.open(page_file)
+    tab.close()
+
+
+@pytest.fixture
+def fresh(visit):
+    """The page with its first state; one visit serves all tests."""
+    visit.get_by_label("MiniLM and its controls", exact=True).check(force=True)
+    for label in BOXES.values():
+        visit.get_by_label(label, exact=True).check()
+    visit.get_by_label("MLP: GELU").check(force=True)
+    return visit
+
+
+def runs(page, **state):
+    shown = page.evaluate("s => document.querySelector('.play').numbers.networks(s)", state)
+    return [np.array(network["runs"]) for network in shown]
+
+
+def test_every_setting_shows_the_residuals_of_the_record(fresh, record):
+    for place in itertools.product(*map(range, switches.SHAPE)):
+        state = dict(zip(("skip", "mlp", "norm", "gain"), place, strict=True))
+        trained, *controls = runs(fresh, of="model", **state)
+        np.testing.assert_array_equal(trained[0], record.array("trained")[place])
+        np.testing.assert_array_equal(controls, record.array("controls")[:, :, *place])
+        np.testing.assert_array_equal(runs(fresh, of="random", **state), record.array("stacks")[:, :, *place[:3]])
+
+
+@pytest.mark.parametrize(("place", "parts"), [
+    ((0, 1, 1, 1), Switches(skip=False, linear=True)), ((1, 0, 0, 0), Switches(mlp=False, layer_norm=False))])
+def test_the_record_is_the_model(record, place, parts):
+    checkpoint, texts = checkpoints.find("minilm"), [document.text for document in load_documents(each=1)]
+    model, tokenizer = pretrained.load(checkpoint, dtype=torch.float64), pretrained.tokenizer(checkpoint)
+    layers = extraction.encoder_layers(model)
+    reads = [states[0] for states in extraction.hidden_states(model, tokenizer, texts, switches.LONGEST)]
+    due = torch.stack([trace_residual(x, layers, parts).log10() for x in reads]).mean(0)
+    np.testing.assert_allclose(record.array("trained")[place], due, atol=1e-2)
+
+
+def test_whole_models_are_those_of_the_chapters_ladder(record):
+    ladder = records.load("bert-rank-ladder", experiments.FOLDER)
+    of_each_kind = ladder.array("residual")[::6, :, 0]
+    np.testing.assert_allclose(record.array("trained")[1, 2, 1, 1], of_each_kind.mean(0), atol=1e-3)
+    rungs = ladder.array("residual of controls")[[0, 2, 3], ..., 0]
+    np.testing.assert_allclose(record.array("controls")[:, :, 1, 2, 1, 1], rungs, atol=1e-3)
+
+
+def test_the_record_has_the_random_stacks(record):
+    due = random_collapse(switches.WIDTH, 1.0, 2, [Switches()], depth=switches.DEPTH)[0].log10()
+    np.testing.assert_allclose(record.array("stacks")[1, 2, 1, 2, 1], due, atol=1e-2)
+
+
+def test_gains_of_one_are_not_the_models(record):
+    trained = record.array("trained")
+    assert np.abs(trained[1, 2, 1, 0] - trained[1, 2, 1, 1]).max() > 0.01
+    np.testing.assert_array_equal(trained[:, :, 0, 0], trained[:, :, 0, 1])
+    random = record.array("controls")[:2]
+    np.testing.assert_allclose(random[..., 0, :], random[..., 1, :], atol=1e-6)
+
+
+def shown(page):
+    return [float(cell.get_attribute("data-log")) for cell in page.locator(".play td[data-log]").all()]
+
+
+def test_a_switch_moves_the_numbers(fresh, record):
+    assert shown(fresh)[0] == record.array("trained")[1, 2, 1, 1, -1]
+    fresh.get_by_label("MLP: linear").check(force=True)
+    assert shown(fresh)[0] == record.array("trained")[1, 1, 1, 1, -1]
+    fresh.get_by_label("skip connections", exact=True).uncheck()
+    means = record.array("controls")[:, :, 0, 1, 1, 1, -1].astype(float).mean(1)
+    np.testing.assert_allclose(shown(fresh), [record.array("trained")[0, 1, 1, 1, -1], *means], rtol=1e-6)
+    fresh.get_by_label("random stacks", exact=True).check(force=True)
+    np.testing.assert_allclose(shown(fresh), record.array("stacks")[:, :, 0, 1, 1, -1].astype(float).mean(1), rtol=1e-6)
+    assert fresh.get_by_label(BOXES["gain"]).is_disabled()
+
+
+def test_the_keyboard_switches(fresh):
+    fresh.get_by_label("LayerNorm", exact=True).focus()
+    fresh.keyboard.press("Space")
+    assert fresh.inner_text(".play-head") == "Residual by layer: attention + skip + MLP"
+    assert fresh.get_by_label(BOXES["gain"]).is_disabled()
+    fresh.get_by_label("MLP: GELU").focus()
+    fresh.keyboard.press("ArrowLeft")
+    assert fresh.inner_text(".play-head") == "Residual by layer: attention + skip + linear MLP"
+
+
+def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh):
+    fresh.get_by_label("MLP: none").check(force=True)
+    fresh.get_by_label(BOXES["gain"]).uncheck()
+    address = fresh.locator(".play-link").evaluate("link => link.href")
+    tab = play_pages.Tab(browser)
+    page = tab.open(page_file, address[address.index("?"):])
+    assert page.inner_text(".play-head") == "Residual by layer: attention + skip + LayerNorm with gains of one"
+    assert page.inner_text(".play table") == fresh.inner_text(".play table")
+    tab.open(page_file, "?switches.of=constructor&switches.skip=2&switches.mlp=9&switches.norm=&switches.gain=-1")
+    assert page.inner_text(".play-head") == "Residual by layer: attention + skip + MLP + LayerNorm"
+    tab.close()
+
+
+def test_phone_paper_and_axe(visit):
+    play_pages.check_phone_paper_and_axe(visit)
