@@ -125,7 +125,10 @@ class CensusNumbers(Numbers):
     patterned: str
     composed: str
     control_closed: str
-    null_named: str
+    null_instances: str
+    null_rows: str
+    point_share: str
+    point_chance: str
     open_best: str
     end: str
     both: str
@@ -263,7 +266,10 @@ def census_numbers(census: GateCensus) -> CensusNumbers:
         **{field: share_phrase(trained.ratios[name].value) for field, name in shares.items()},
         control_closed=share_phrase(control.scores[..., CLOSED].mean()),
         control_residual=share_phrase(control.ratios["residual"].value),
-        null_named=share_phrase(trained.shuffled_names[POINTS].sum()),
+        null_instances=share_phrase(trained.shuffled_names[POINTS][0], 1),
+        null_rows=share_phrase(trained.shuffled_names[POINTS][1], 1),
+        point_share=share_phrase(sum(census.class_shares[name][0] for name in gates.GATES[POINTS]), 2),
+        point_chance=share_phrase(sum(census.class_shares[name][1] for name in gates.GATES[POINTS]), 2),
         open_best=share_phrase(trained.scores[..., OPEN].max()),
         points=number_phrase(trained.ratios["points_a_map"].value, ".2f"),
         follow=number_phrase(trained.ratios["bias_correlation"].value, ".2f"),
