@@ -16,10 +16,11 @@ HTML = execution.BUILD / "html"
 UNFINISHED = execution.BUILD / ".unfinished"
 RENDERED = execution.BUILD / ".rendered"  # the hash of the machinery that the present HTML was made with
 WORKERS = 2
+MAKE_REPORTS = [sys.executable, "-m", "book.publish.reports"]
 
 
 def execute(names: list[str], *, compare: bool = False, again: bool = False, device: str = "") -> int:
-    """Run the chapters under nbval; return pytest's exit status (no chapter at all is no failure)."""
+    """Run the chapters under nbval, by default all; return pytest's exit status (no chapter at all is no failure)."""
     targets = [f"book/{name}.md" for name in names] or ["book"]
     command = [sys.executable, "-m", "pytest", "--nbval" if compare else "--nbval-lax", "-q", "--no-header",
                "-p", "no:cacheprovider", "-n", str(min(WORKERS, len(names) or WORKERS)), "--dist", "loadfile",
@@ -52,6 +53,22 @@ def render() -> int:
     return status
 
 
+def render_beside_reports() -> int:
+    """Build the HTML while another process makes the reports that are out of date; return the exit status."""
+    making = subprocess.Popen(MAKE_REPORTS, cwd=execution.ROOT) if reports.out_of_date() else None
+    try:
+        status = render()
+    except BaseException:
+        if making:
+            making.terminate()
+        raise
+    if making:
+        status = making.wait() or status
+    if status == 0:
+        reports.place_reports(HTML)
+    return status
+
+
 def prepare() -> None:
     """Set the environment; build matplotlib's font cache now, since a chapter doing so would write to stderr."""
     execution.environment()
@@ -79,14 +96,16 @@ def build(names: list[str], *, compare: bool = False, again: bool = False, measu
     """
     with lock(execution.BUILD / ".build.lock"):
         prepare()
-        status = execute(names, compare=compare, again=again or bool(names), device=device)
+        whole = compare or again or measure or bool(device)  # else what is up to date is not even looked at
+        chapters = names if names or whole else execution.out_of_date()
+        status = 0
+        if chapters or whole:
+            status = execute(chapters, compare=compare, again=again or bool(names), device=device)
         if status == 0 and measure:
             print(f"Measured: {', '.join(costs.record())}")
         if status or names or measure or device:
             return status
-        status = render()
-        if status == 0:
-            reports.make_reports(HTML)
+        status = render_beside_reports()
     if status == 0:
         print(f"The book is built: open {HTML.relative_to(execution.ROOT) / 'index.html'}")
     return status

@@ -4,6 +4,7 @@ A change of a module out of reach leaves an executed page as it is. Files are re
 """
 
 import ast
+import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -13,6 +14,17 @@ PACKAGES = ("analysis", "book")
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 EXPERIMENT = re.compile(r"^EXPERIMENT\b", re.MULTILINE)
 OPTIONS = re.compile(r"\A(?:---\n.*?\n---\n|(?::[^\n]*\n)*)", re.DOTALL)
+
+
+def cell_sources(text: str) -> list[str]:
+    """Return the code of each cell of a page in MyST, without its options and the blank lines around it.
+
+    Examples
+    --------
+    >>> cell_sources("# Title\\n```{code-cell} ipython3\\n:tags: [x]\\n\\nprint(1)\\n```\\n")
+    ['print(1)']
+    """
+    return [OPTIONS.sub("", cell, count=1).strip() for cell in CELL.findall(text)]
 
 
 def page_code(text: str) -> str:
@@ -59,8 +71,8 @@ def module_files(name: str, root: Path) -> Iterator[Path]:
     """Yield the files that importing a dotted name runs: the module, or the package, and the packages around it."""
     parts = name.split(".")
     for depth in range(1, len(parts) + 1):
-        path = root.joinpath(*parts[:depth])
-        yield from (file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file())
+        path = os.path.join(root, *parts[:depth])
+        yield from (Path(file) for file in (os.path.join(path, "__init__.py"), f"{path}.py") if os.path.isfile(file))
 
 
 def reachable(names: Iterable[str], root: Path) -> set[Path]:

@@ -104,6 +104,16 @@ def is_notebook(page: Path) -> bool:
     return "```{code-cell}" in page.read_text(encoding="utf-8")
 
 
+def out_of_date() -> list[str]:
+    """Name the chapters whose stored execution is not of their present cells and of what these depend on."""
+    names = []
+    for page in sorted((ROOT / "book").glob("*.md")):
+        present = dependencies.cell_sources(page.read_text(encoding="utf-8"))
+        if is_notebook(page) and [cell["source"].strip() for cell in executed_cells(page.stem)] != present:
+            names.append(page.stem)
+    return names
+
+
 def chapter(name: str) -> str:
     """Return the chapter of that name, or the only one whose name begins or ends so: ``gates`` is ``bert-gates``."""
     known = sorted(page.stem for page in (ROOT / "book").glob("*.md") if is_notebook(page))

@@ -25,18 +25,33 @@ def digest(name: str) -> str:
     return total.hexdigest()
 
 
-def make_reports(html: Path) -> list[Path]:
-    """Make the reports that are out of date, and put all of them into the built book; return their pages."""
+def out_of_date() -> list[str]:
+    """Name the models whose report is not of the present library and files."""
+    def mark(name: str) -> str:
+        path = MADE / f"{name}.digest"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    return [name for name in MODELS if mark(name) != digest(name)]
+
+
+def make_reports() -> None:
+    """Make the reports that are out of date."""
     from analysis.report.making import make_report
 
-    pages = []
-    for name in MODELS:
-        folder, mark, current = MADE / name, MADE / f"{name}.digest", digest(name)
-        if not mark.exists() or mark.read_text(encoding="utf-8") != current:
-            folder.mkdir(parents=True, exist_ok=True)
-            make_report(name, folder, count=TEXTS, book=BOOK)
-            write_atomically(mark, current)
-        place = html / "reports" / name
-        shutil.copytree(folder, place, dirs_exist_ok=True)
-        pages.append(place / "index.html")
-    return pages
+    for name in out_of_date():
+        folder = MADE / name
+        folder.mkdir(parents=True, exist_ok=True)
+        make_report(name, folder, count=TEXTS, book=BOOK)
+        write_atomically(MADE / f"{name}.digest", digest(name))
+
+
+def place_reports(html: Path) -> list[Path]:
+    """Put all reports into the built book; return their pages."""
+    places = [html / "reports" / name for name in MODELS]
+    for place in places:
+        shutil.copytree(MADE / place.name, place, dirs_exist_ok=True)
+    return [place / "index.html" for place in places]
+
+
+if __name__ == "__main__":
+    make_reports()

@@ -3,14 +3,17 @@
 import numpy as np
 
 from analysis.maps import gates
+from analysis.models.controls import RUNGS
 from analysis.statistics.intervals import FEWEST
 from analysis.surveys.map_counts import PRESENT
 from book.publish import Outcome, claim, conditional, corrected, not_reproduced, reproduced
+from book.publish.phrases import enumerated, percent
 from book.studies.bert_gates.controls import SHARP
 from book.studies.bert_gates.gate_census import GateCensus
 from book.studies.bert_gates.ideal_gates import LONG_CHANNELS, LONG_POSITIONS
 from book.studies.bert_gates.measure import Measured
 from book.studies.shared.documents import LADDER
+from book.studies.shared.nearest_classifier import NEAREST, START, Nearest
 
 EXACT = 1e-12       # errors of sums and products of a few numbers in float64
 APART = 1e-3        # two outputs that are not the same differ by more
@@ -28,19 +31,24 @@ def too_few_texts(census: GateCensus, *names: str) -> str:
 @claim("B-38")
 def entries_follow_the_rules(m: Measured) -> Outcome:
     """Entries of a pattern are as large as they can be, other entries of its rows are 0, all other rows are uniform."""
-    rules = m.ideal.rules
+    printed = m.ideal.printed
+    others = {name: count for name, count in printed.against_rules.items() if name != "cluster"}
     return reproduced(
-        f"Of {rules.gates} gates built by the rules all rows sum to 1 and have one non-zero value.",
-        when=rules.row_sum_error < EXACT and rules.entries_of_a_row == 1)
+        f"Made by the rules from the cells of its pattern alone, each of the {printed.all - printed.gates['cluster']} "
+        "gates of 2 to 6 positions is the printed one, in whole fractions. The exception is the printed cluster, all "
+        f"{printed.against_rules['cluster']} of them: its k + 1 entries of a row are 1/k, against the rule (B-55).",
+        when=not any(others.values()) and printed.against_rules["cluster"] == printed.gates["cluster"] > 0)
 
 
 @claim("B-39")
 def vertical_gate_is_an_outer_product(m: Measured) -> Outcome:
     """The vertical gate is 1 e_i^T."""
-    column = m.ideal.column
+    column, printed = m.ideal.column, m.ideal.printed
     return reproduced(
-        "Equals 1 e_i^T: rank 1, entropy 0 in every row.",
-        when=column.form_error < EXACT and column.rank == 1 and column.entropy == 0)
+        f"All {printed.gates['directional']} printed ones of 2 to 6 positions have rank 1 and copy one value, exactly; "
+        "the outer product 1 e_i^T has entropy 0 in every row.",
+        when=printed.ranks["directional"] == [1] and printed.wrong_outputs["directional"] == 0
+        and column.form_error < EXACT and column.entropy == 0)
 
 
 @claim("B-40")
@@ -54,7 +62,10 @@ def vertical_gate_repeats_one_value(m: Measured) -> Outcome:
 @claim("B-43")
 def open_gate_changes_nothing(m: Measured) -> Outcome:
     """The open gate is the identity, and its output is V."""
-    return reproduced("S is the identity, S V equals V.", when=m.ideal.open.output_error < EXACT)
+    printed = m.ideal.printed
+    return reproduced("The printed S, for 2 to 6 positions, hands out V itself for whole values, exactly; for 12 "
+                      "positions and random values to 1e-12.",
+                      when=printed.wrong_outputs["open"] == 0 and m.ideal.open.output_error < EXACT)
 
 
 @claim("B-44")
@@ -98,9 +109,12 @@ def sub_diagonal_lowers_the_rank_of_few_rows_only(m: Measured) -> Outcome:
 @claim("B-50")
 def sub_diagonal_points_back_by_one_less(m: Measured) -> Outcome:
     """Attention points back by j positions."""
-    back = m.ideal.backward
-    return corrected("Attention points back by j-1 positions.",
-                     when=(back.nearest == back.j - 1).all() and (back.farthest == back.j - 1).all())
+    printed = m.ideal.printed
+    return corrected(
+        f"By j-1, in every row of the pattern of all {printed.gates['backward']} printed gates of 2 to 6 positions: "
+        "the first 1 stands in row j and column 1. The printed output, v^1 in row j, says the same and comes out "
+        "exactly.",
+        when=printed.points_back == [-1] and printed.wrong_outputs["backward"] == 0)
 
 
 @claim("B-52")
@@ -145,17 +159,23 @@ def block_rows_are_means(m: Measured) -> Outcome:
 @claim("B-57")
 def cluster_is_short_vertical_lines(m: Measured) -> Outcome:
     """A cluster is the coexistence of short vertical lines."""
-    return reproduced("The cluster is the mean of its k short vertical lines.", when=m.ideal.block.lines_error < EXACT)
+    printed = m.ideal.printed
+    return reproduced(
+        f"All {printed.gates['cluster']} clusters of 2 to 6 positions are, exactly, the mean of their short vertical "
+        "lines, each as high as the block. With the printed entries 1/k (B-55) none is.",
+        when=printed.lines == 0 and printed.printed_lines == printed.gates["cluster"]
+        and m.ideal.block.lines_error < EXACT)
 
 
 @claim("B-59")
 def instance_gate_has_one_sharp_row(m: Measured) -> Outcome:
     """Row j of the instance gate is e_i^T, all others are uniform."""
-    point = m.ideal.instance
+    point, printed = m.ideal.instance, m.ideal.printed
     return reproduced(
-        f"Rank {point.rank}, entropy 0 in one row and ln n in the others.",
-        when=point.rank == 2 and point.rows_without_entropy == 1
-        and point.rows_of_largest_entropy == m.ideal.positions - 1)
+        f"All {printed.gates['instance']} printed ones of 2 to 6 positions are what the rules make of one cell, and "
+        f"have rank 2. Entropy is 0 in {point.rows_without_entropy} row of {m.ideal.positions} and ln n in the others.",
+        when=printed.against_rules["instance"] == 0 and printed.ranks["instance"] == [2]
+        and point.rows_without_entropy == 1 and point.rows_of_largest_entropy == m.ideal.positions - 1)
 
 
 @claim("B-60")
@@ -179,9 +199,12 @@ def closed_gate_has_the_largest_entropy(m: Measured) -> Outcome:
 @claim("B-63")
 def closed_output_is_the_mean(m: Measured) -> Outcome:
     """The output of the closed gate is the mean in every row, printed as S_P V."""
-    closed = m.ideal.closed
-    return corrected("The output is that of S_ME, not of S_P as the left side has it.",
-                     when=closed.output_error < EXACT and closed.instance_difference > APART)
+    printed = m.ideal.printed
+    return corrected(
+        "The right side is the output of S_ME, exactly. Of the left side as printed, S_P V, it is so for "
+        f"{printed.other_side['closed']} of {printed.gates['instance']} gates of 2 to 6 positions.",
+        when=printed.wrong_outputs["closed"] == printed.other_side["closed"] == 0
+        and m.ideal.closed.output_error < EXACT and m.ideal.closed.instance_difference > APART)
 
 
 @claim("B-65")
@@ -220,17 +243,22 @@ def inverse_gate_has_one_row_of_few_entries(m: Measured) -> Outcome:
 @claim("B-69")
 def inverse_output_is_a_mean_of_few(m: Measured) -> Outcome:
     """Row j of the output is the mean over K, printed as S_P V."""
-    inverse = m.ideal.inverse
-    return corrected("Row j is the mean over K; the left side must be S_H.",
-                     when=inverse.output_error < EXACT and inverse.instance_difference > APART)
+    inverse, printed = m.ideal.inverse, m.ideal.printed
+    return corrected(
+        "Row j of S_H V is the mean over K. The left side is printed S_P V, whose row is one value and never the mean: "
+        f"{printed.other_side['inverse directional']} times, over all sets of two keys or more of up to 6 positions.",
+        when=inverse.output_error < EXACT and inverse.instance_difference > APART
+        and printed.other_side["inverse directional"] == 0)
 
 
 @claim("B-70")
 def inverse_gate_is_a_mean_of_instances(m: Measured) -> Outcome:
     """The inverse directional gate is better read as a composition of instances."""
-    inverse = m.ideal.inverse
-    return reproduced("S_H is the mean of the |K| instance gates, and equals S_P for |K| = 1.",
-                      when=inverse.instances_error < EXACT and inverse.one_key_error < EXACT)
+    inverse, printed = m.ideal.inverse, m.ideal.printed
+    return reproduced(
+        "S_H is the mean of its |K| instance gates, exactly, for all sets of keys of up to 6 positions, and equals S_P "
+        "for |K| = 1. A plain sum of them would be no map (B-65).",
+        when=printed.instances == 0 and inverse.instances_error < EXACT and inverse.one_key_error < EXACT)
 
 
 @claim("B-71")
@@ -245,21 +273,28 @@ def entries_are_0_and_1_in_the_limit(m: Measured) -> Outcome:
         when=(softmax.off_pattern <= softmax.bounds + EXACT).all() and sentence.smallest_weight > 0)
 
 
+def near_ratio(near: Nearest, name: str, digits: int = 0) -> str:
+    """Write a share of what was counted on the nearest model's maps, with its interval over sequences."""
+    ratio = near.ratios[name]
+    return f"{percent(ratio.value, digits)} ({percent(ratio.low, digits)} to {percent(ratio.high, digits)})"
+
+
 @claim("B-41")
 def vertical_lines_are_mostly_long(m: Measured) -> Outcome:
     """Vertical lines are usually short blocks."""
     if note := too_few_texts(m.census, "short_columns", "short_verticals"):
         return not_reproduced(note, when=None)
     columns, verticals = (m.census.trained.ratios[name] for name in ("short_columns", "short_verticals"))
-    lines = [gates.GATES.index(name) for name in ("directional", "cluster")]
+    near = [m.nearest.ratios[name] for name in ("short_columns", "short_verticals")]
     sharp = {name: m.rungs[name].controls[SHARP].mean() for name in ("columns", "clusters")}
     return not_reproduced(
-        f"Of what columns carry {columns.value:.0%} ({columns.low:.0%} to {columns.high:.0%}) lies on lines under half "
-        f"of the map's height; with clusters counted as short columns side by side (B-57) {verticals.value:.0%} "
-        f"({verticals.low:.0%} to {verticals.high:.0%}). The random control has neither; with queries and keys as "
-        f"large it has columns ({sharp['columns']:.0%} of the attention), and next to no clusters "
-        f"({sharp['clusters']:.1%}).",
-        when=max(columns.high, verticals.high) < 0.5 and m.census.control.scores[..., lines].max() < 0.05
+        f"{NEAREST}{near_ratio(m.nearest, 'short_columns')} of what columns carry lies on lines under half of the "
+        "map's height; with clusters counted as short columns side by side (B-57) "
+        f"{near_ratio(m.nearest, 'short_verticals')}. In MiniLM on text it is {columns.value:.0%} and "
+        f"{verticals.value:.0%} ({verticals.low:.0%} to {verticals.high:.0%}). Random weights show neither; with "
+        f"queries and keys as large they have columns ({sharp['columns']:.0%} of the attention), and next to no "
+        f"clusters ({sharp['clusters']:.1%}).",
+        when=max(each.high for each in near) < 0.5 and max(columns.high, verticals.high) < 0.5
         and sharp["columns"] > 0.1 > 10 * sharp["clusters"] / 2)
 
 
@@ -268,11 +303,16 @@ def diagonals_do_not_break_at_their_end(m: Measured) -> Outcome:
     """The diagonal breaks in the last dozen tokens."""
     if note := too_few_texts(m.census, "end_of_diagonal"):
         return not_reproduced(note, when=None)
-    end, counts = m.census.trained.ratios["end_of_diagonal"], m.census.trained.counts
+    end, counts, near = m.census.trained.ratios["end_of_diagonal"], m.census.trained.counts, m.nearest
+    weight = near.ratios["end_of_diagonal"]
     return not_reproduced(
-        f"Maps with an open share of 5 % ({counts['open_maps']} of {counts['maps']}): the last dozen cells of the "
-        f"diagonal hold {end.value:.0%} of the others' weight ({end.low:.0%} to {end.high:.0%}), no interruption.",
-        when=end.low > 0.6)
+        f"{NEAREST}maps with an open share of 5 % ({near.counts['open_maps']} of {near.counts['maps']}) hold more, not "
+        f"less, in the last dozen cells of the diagonal: {weight.value:.1f} times the others' weight ({weight.low:.1f} "
+        f"to {weight.high:.1f}). In MiniLM on text ({counts['open_maps']} of {counts['maps']}) it is {end.value:.0%} "
+        f"({end.low:.0%} to {end.high:.0%}): no interruption. No control has such maps, nor has the classifier trained "
+        "from random weights.",
+        when=min(weight.low, end.low) > 0.6 and m.classifier.diagonals < PRESENT
+        and all(near.control_gates[rung][..., gates.GATES.index("open")].max() < PRESENT for rung in RUNGS))
 
 
 @claim("B-51")
@@ -280,41 +320,53 @@ def sub_diagonals_are_shorter_than_their_line(m: Measured) -> Outcome:
     """The sub-diagonal is usually shorter than n-(j-1)."""
     if note := too_few_texts(m.census, "run_covers"):
         return reproduced(note, when=None)
-    run = m.census.trained.ratios["run_covers"]
+    run, near = m.census.trained.ratios["run_covers"], m.nearest
     return reproduced(
-        f"In MiniLM the longest run covers {run.value:.0%} of its line on average ({run.low:.0%} to {run.high:.0%}). "
+        f"{NEAREST}the longest run covers {near_ratio(near, 'run_covers')} of its line on average "
+        f"({near.counts['lines']} lines), in MiniLM on text {run.value:.0%} ({run.low:.0%} to {run.high:.0%}). "
         f"The detector does not break lines: of full diagonals that were drawn it finds "
-        f"{m.calibration.covered.min():.0%}. The classifier has no such lines, nor have the controls.",
-        when=run.high < 0.95 < m.calibration.covered.min() and m.census.control.counts["lines"] == 0
-        and m.classifier.diagonals < PRESENT)
+        f"{m.calibration.covered.min():.0%}. The classifier trained from random weights has no such lines, nor have "
+        "the controls.",
+        when=max(near.ratios["run_covers"].high, run.high) < 0.95 < m.calibration.covered.min()
+        and m.census.control.counts["lines"] == 0 and m.classifier.diagonals < PRESENT)
 
 
 @claim("B-54")
-def sub_and_super_diagonals_mostly_occur_alone(m: Measured) -> Outcome:
+def sub_and_super_diagonals_come_with_each_other(m: Measured) -> Outcome:
     """Sub- and super-diagonals usually do not occur alone, but with the main diagonal."""
     if note := too_few_texts(m.census, "in_company"):
-        return not_reproduced(note, when=None)
-    trained = m.census.trained
-    both, diagonal, company = (trained.ratios[name] for name in ("both_of_either", "open_with_either", "in_company"))
-    return not_reproduced(
-        f"Of {trained.counts['either']} maps with a sub- or super-diagonal {both.value:.0%} have both, "
-        f"{diagonal.value:.0%} the main diagonal too, and {company.value:.0%} ({company.low:.0%} to "
-        f"{company.high:.0%}) one or the other. Most occur alone. The classifier and the random control have none.",
-        when=company.high < 0.5 and m.census.control.counts["either"] == 0 and m.classifier.diagonals < PRESENT)
+        return conditional(note, when=None)
+    trained, near = m.census.trained, m.nearest
+    diagonal, company = (trained.ratios[name] for name in ("open_with_either", "in_company"))
+    return conditional(
+        f"Not alone, but not usually with the main diagonal either. {NEAREST}of {near.counts['either']} maps with a "
+        f"sub- or super-diagonal {near_ratio(near, 'in_company')} have the other of the two or the main diagonal, and "
+        f"{near_ratio(near, 'open_with_either')} the main diagonal, which the paper calls the usual case. In MiniLM on "
+        f"text, of {trained.counts['either']}, it is {company.value:.0%} ({company.low:.0%} to {company.high:.0%}) and "
+        f"{diagonal.value:.0%}: most occur alone. The classifier trained from random weights and the random control "
+        "have none.",
+        when=near.ratios["in_company"].low > 0.5 > near.ratios["open_with_either"].high
+        and near.ratios_by_seed["in_company"].min() > 0.5 > near.ratios_by_seed["open_with_either"].max()
+        and company.high < 0.5 and m.census.control.counts["either"] == 0 and m.classifier.diagonals < PRESENT)
 
 
 @claim("B-61")
-def points_are_low_and_not_common(m: Measured) -> Outcome:
+def points_are_low_and_not_always_common(m: Measured) -> Outcome:
     """Sparse low points are common and less significant."""
     if note := too_few_texts(m.census, "weak_points"):
         return conditional(note, when=None)
     weak, mass, on_a_map = (m.census.trained.ratios[name] for name in ("weak_points", "point_mass", "points_a_map"))
+    near, by_seed = m.nearest.ratios, m.nearest.ratios_by_seed["points_a_map"]
+    controls = max(m.nearest.control_ratios[rung]["points_a_map"].max() for rung in RUNGS)
     by_chance = m.census.trained.shuffled_shares[:, gates.GATES.index("instance")].mean()
     return conditional(
-        f"Low they are: {weak.value:.0%} of the points hold less than half of their row, together {mass.value:.2%} of "
-        f"the attention. Common only if one counts what chance makes: {on_a_map.value:.2f} a map exceed the tail of "
-        f"their map's noise, and shuffled rows give them {by_chance:.2%}.",
-        when=weak.low > 0.5 and on_a_map.high < 0.5 and mass.value < by_chance)
+        f"Of low value they are. {NEAREST}{near_ratio(m.nearest, 'weak_points')} of the points hold less than half of "
+        f"their row, and all together {near['point_mass'].value:.2%} of the attention; in MiniLM on text "
+        f"{weak.value:.0%} and {mass.value:.2%}, less than shuffled rows give them ({by_chance:.2%}). Common they are "
+        f"in one of two trainings: {enumerated(by_seed, '.2f')} a map exceed the tail of their map's noise, "
+        f"{on_a_map.value:.2f} in MiniLM and at most {controls:.2f} in a control.",
+        when=min(weak.low, near["weak_points"].low) > 0.5 and by_seed.max() > 1 > by_seed.min() > controls
+        and on_a_map.high < 0.5 and max(mass.value, near["point_mass"].value) < by_chance)
 
 
 @claim("B-64")
@@ -336,12 +388,16 @@ def closed_heads_are_not_idle(m: Measured) -> Outcome:
 def most_maps_are_compositions(m: Measured) -> Outcome:
     """Compositions are the most common case."""
     if note := too_few_texts(m.census, "composed"):
-        return conditional(note, when=None)
-    composed, ladder = m.census.trained.ratios["composed"], m.rungs["maps with two or more"]
+        return reproduced(note, when=None)
+    composed, ladder, near = m.census.trained.ratios["composed"], m.rungs["maps with two or more"], m.nearest
     most = max(ladder.range_of(rung)[1] for rung in LADDER)
-    return conditional(
-        "In the classifier trained from random weights the most common case is one pattern: "
-        f"{m.classifier.composed:.0%} of its maps hold two or more of at least 5 %, {m.classifier.patterned:.0%} one "
-        f"or more. In MiniLM, trained on text as the authors' start was, {composed.value:.0%} do ({composed.low:.0%} "
-        f"to {composed.high:.0%}); in no seed of any control more than {most:.0%}.",
-        when=composed.low > 0.5 > m.classifier.composed and most < 0.5)
+    own = {rung: ratios["composed"] for rung, ratios in near.control_ratios.items()}
+    return reproduced(
+        f"{NEAREST}{near_ratio(near, 'composed')} of the maps hold two gates or more of at least 5 %, and of its "
+        f"start, before any gene, {percent(own[START].mean())}: compositions come with the text. In MiniLM on text "
+        f"{composed.value:.0%} do; in no seed of any control more than "
+        f"{max(most, *(own[rung].max() for rung in RUNGS)):.0%}. In the classifier trained from random weights the "
+        f"most common case is one pattern: {m.classifier.composed:.0%} of its maps hold two or more, "
+        f"{m.classifier.patterned:.0%} one or more.",
+        when=near.ratios["composed"].low > 0.5 and near.ratios_by_seed["composed"].min() > 0.5 < composed.low
+        and max(most, *(own[rung].max() for rung in RUNGS)) < 0.5)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from analysis.maps import gates
 from analysis.maps.entropy import row_entropy
+from book.studies.bert_gates.printed_gates import PrintedGates, measure_printed_gates
 
 POSITIONS, CHANNELS = 12, 5
 COLUMN = 4                                  # the key of the directional gate
@@ -35,15 +36,6 @@ class Draws:
     attention: Float[Tensor, "position position"]
     weights: Float[Tensor, "gate position 1"]
     scores: Float[Tensor, "position position"]
-
-
-@dataclass(frozen=True)
-class Rules:
-    """All gates together: how many, the error of their row sums, the most distinct non-zero entries of a row."""
-
-    gates: int
-    row_sum_error: float
-    entries_of_a_row: int
 
 
 @dataclass(frozen=True)
@@ -174,7 +166,7 @@ class IdealGates:
     """What the formulas of the gates come to, gate by gate, in maps of so many positions."""
 
     positions: int
-    rules: Rules
+    printed: PrintedGates
     column: Column
     open: Open
     backward: Backward
@@ -192,7 +184,7 @@ def measure_ideal_gates() -> IdealGates:
     draws = draw()
     values = draws.values
     return IdealGates(
-        POSITIONS, rules=measure_rules(), column=measure_column(values), open=measure_open(values),
+        POSITIONS, printed=measure_printed_gates(), column=measure_column(values), open=measure_open(values),
         backward=measure_backward(values), forward=measure_forward(values), block=measure_block(values),
         instance=measure_instance(values), closed=measure_closed(draws), mixture=measure_mixture(draws),
         inverse=measure_inverse(values), softmax=measure_softmax(draws.scores))
@@ -206,15 +198,6 @@ def draw(seed: int = 1) -> Draws:
     attention = torch.rand(n, n, **exact).softmax(-1)
     weights = torch.rand(3, n, 1, **exact)
     return Draws(values, attention, weights / weights.sum(0), torch.randn(n, n, **exact))
-
-
-def measure_rules() -> Rules:
-    """Collect one gate of every kind, and the diagonals of every offset."""
-    n, offsets = POSITIONS, range(1, POSITIONS - 1)
-    every = torch.stack([column_gate(), gates.open_gate(n), block_gate(), instance_gate(), inverse_gate(),
-                         gates.closed(n), *(gates.backward(n, offset) for offset in offsets),
-                         *(gates.forward(n, offset) for offset in offsets)])
-    return Rules(len(every), largest(every.sum(-1) - 1), max(len(row[row > 0].unique()) for row in every.flatten(0, 1)))
 
 
 def measure_column(values: Values) -> Column:

@@ -32,6 +32,7 @@ from book.studies.bert_gates.ideal_gates import IdealGates, measure_ideal_gates
 from book.studies.bert_gates.reader_quality import ReaderNumbers, ReaderQuality, ReadingCost, measure_reader
 from book.studies.bert_gates.sentence_maps import SentenceMaps, measure_sentence
 from book.studies.shared.documents import Rungs
+from book.studies.shared.nearest_classifier import Nearest, read_nearest
 
 FAMILIES = ("bert", "gpt2")
 
@@ -63,6 +64,7 @@ class Measured(Numbers):
     calibration: Calibration
     classifier: Classifier
     carried_numbers: CarriedNumbers
+    nearest: Nearest
 
 
 def measure(model: str = "minilm", texts: str | None = None, device: str = "auto") -> Measured:
@@ -91,4 +93,4 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         rungs=rungs, ladder_numbers=ladder_numbers(rungs), carried=carried, removal=removal,
         removal_numbers=removal_numbers(removal),
         calibration=calibration, classifier=measure_classifier(inputs),
-        carried_numbers=carried_numbers(carried, calibration))
+        carried_numbers=carried_numbers(carried, calibration), nearest=read_nearest(inputs))

@@ -32,6 +32,7 @@ from book.studies.bert_normality.rows import (
 from book.studies.bert_normality.silenced import Silenced, measure_silenced
 from book.studies.bert_normality.sums import Sums, Total, measure_sums, measure_total
 from book.studies.shared.documents import Rungs
+from book.studies.shared.nearest_classifier import Nearest, read_nearest
 from book.studies.shared.networks import Survey, load_survey
 
 TEXTS_SURVEYED = 8  # of a reader's texts, the most that are surveyed in all layers
@@ -118,6 +119,7 @@ class Measured(Numbers):
     rungs: Rungs
     silenced: Silenced
     classifier: Classifier
+    nearest: Nearest
     row_phrases: RowPhrases
     sum_phrases: SumPhrases
     head_phrases: HeadPhrases
@@ -150,6 +152,7 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         spectra=measure_spectra(text, arrays), entropies=measure_entropies(text, arrays), effects=effects,
         total=measure_total(text, arrays), released=measure_released(text, inputs),
         rungs=rungs, silenced=measure_silenced(inputs), classifier=measure_classifier(inputs),
+        nearest=read_nearest(inputs),
         control_phrases=phrase_rungs(rungs),
         row_phrases=_phrase_rows(threshold, rows, subject.width),
         sum_phrases=_phrase_sums(sums, padding, cone), head_phrases=_phrase_heads(effects))

@@ -56,16 +56,13 @@ def layer_norm_and_rank(m: Measured) -> Outcome:
         before, after = (" or ".join(map(str, m.ranks.of(step, tokens))) for step in ("read", "centred"))
         return f"from {before} to {after} at n = {tokens}"
 
+    c = m.centred
     return conditional("LayerNorm keeps the rank unless the all-one row lies in the row space; then it costs exactly "
-                       f"one. Smallest case: {m.examples.lost}. In the trained model, {change(m.ranks.short)}, "
+                       f"one. Of small matrices {c.losing} of {c.inside} lose one, {c.wide} of them with fewer rows "
+                       f"than columns, and {c.keeping} of the {c.outside} others keep theirs; the smallest that loses "
+                       f"is {m.examples.lost}. In the trained model, {change(m.ranks.short)}, "
                        f"{change(m.ranks.limit)}, with d = {m.ranks.width}.",
-                       when=m.ranks.lawful and m.ranks.clear and loses_a_rank(m))
-
-
-def loses_a_rank(m: Measured) -> bool:
-    """Say whether centring takes one rank from the smallest counterexample."""
-    before, after = m.examples.lost_ranks
-    return after == before - 1
+                       when=c.decided and m.ranks.lawful and m.ranks.clear)
 
 
 @claim("B-29")
@@ -107,36 +104,45 @@ def space_of_the_means(m: Measured) -> Outcome:
 @claim("B-33")
 def first_inequality(m: Measured) -> Outcome:
     """Subtracting the means raises the rank by less than one."""
-    before, after = m.examples.gained_ranks
-    return corrected("True for E 1_d^T, where it says that the product X C has no more rank than X. As printed it "
-                     f"fails for {m.examples.gained}.",
-                     when=after == before + 1 and all(s.centred.rank <= s.read.rank for s in m.ranks.all_steps))
+    (before, after), c = m.examples.gained_ranks, m.centred
+    return corrected("True for E 1_d^T, where it says that the product X C has no more rank than X: of "
+                     f"{c.inside + c.outside} small matrices {c.gaining} gain any. As printed it fits square matrices "
+                     f"only, and fails for {m.examples.gained}.",
+                     when=after == before + 1 and c.gaining == 0
+                     and all(s.centred.rank <= s.read.rank for s in m.ranks.all_steps))
 
 
 @claim("B-34")
 def update_of_rank_one(m: Measured) -> Outcome:
     """An update of rank one takes a rank away exactly if its vectors lie in the column and the row space."""
     e = m.examples
-    return corrected("The inequality holds. Equality needs 1 + y^T A^+ x = 0 besides (no counterexample among "
-                     f"{e.triples:,} triples); without it A = x = y = 1 is one. And x has m entries, not n.",
-                     when=e.triples_failing == 0 and e.update == ([[1]], [[1]], [[1]]) and e.update_change > -1)
+    return corrected(f"The inequality holds in all of {e.triples:,} small triples. The printed condition of equality "
+                     f"fails in {e.printed_failing:,} of them, each time because vectors from both spaces do not lower "
+                     "the rank; the smallest is A = x = y = 1. It needs 1 + y^T A^+ x = 0 besides, and then fails in "
+                     f"{e.triples_failing}. And x has m entries, not n.",
+                     when=e.triples_failing == e.falls_by_more == e.drops_outside == 0 < e.printed_failing
+                     and e.update == ([[1]], [[1]], [[1]]) and e.update_change > -1)
 
 
 @claim("B-35")
 def second_inequality(m: Measured) -> Outcome:
     """Subtracting the means does not lower the rank."""
-    r = m.ranks
-    return conditional("True if and only if the all-one row is outside the row space. False for "
+    r, c = m.ranks, m.centred
+    return conditional("True if and only if the all-one row is outside the row space: in "
+                       f"{c.keeping} of {c.outside} such small matrices. False in the {c.losing} others, as for "
                        f"{m.examples.lost}, and in every layer of the model at n = {r.limit}, d = {r.width}.",
-                       when=loses_a_rank(m) and r.lawful and r.of("centred", r.limit) == [r.width - 1])
+                       when=c.decided and r.lawful and r.of("centred", r.limit) == [r.width - 1])
 
 
 @claim("B-36")
 def both_inequalities_together(m: Measured) -> Outcome:
     """Both inequalities together prove that LayerNorm plays no part in a loss of rank."""
-    return not_reproduced("The second inequality does not hold, so nothing is squeezed. Proposition 3.2.2 with the "
-                          "right vectors is in its case of equality exactly where the all-one row lies in the row "
-                          "space.", when=loses_a_rank(m) and m.ranks.lawful)
+    r, c = m.ranks, m.centred
+    return conditional("They would, since no other whole number lies between r - 1 and r + 1. But the second holds "
+                       f"only where the all-one row is outside the row space: in the {c.inside} small matrices that "
+                       "have it inside, nothing is squeezed and LayerNorm costs a rank. Proposition 3.2.2 with the "
+                       "right vectors is in its case of equality exactly there.",
+                       when=c.decided and c.gaining == 0 and r.lawful)
 
 
 @claim("B-37")

@@ -20,7 +20,7 @@ from torch.nn.functional import layer_norm as layer_norm_of_torch
 from analysis.core.weights import AttentionWeights, LayerNormWeights
 from analysis.data import texts as texts_at_hand
 from analysis.matrices import rank
-from analysis.matrices.exact_rank import exact_rank, first_counterexample, small_matrices
+from analysis.matrices.exact_rank import exact_rank
 from analysis.matrices.rank import NormRanks, numerical_rank
 from analysis.models import checkpoints, extraction, parameters, pretrained
 from analysis.models.checkpoints import Checkpoint
@@ -34,6 +34,7 @@ from analysis.transformer.layernorm import centre, layer_norm, sigma
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.bert_rank import statements
 from book.studies.bert_rank.controls import LadderPhrases, measure_rungs, phrase_rungs
+from book.studies.bert_rank.examples import CentredCases, Examples, find_examples, try_centring
 from book.studies.shared.documents import Rungs
 
 COUNT, LONGEST = 6, 32  # texts for the switches, and their length in tokens
@@ -46,7 +47,6 @@ WITH_SKIP = Switches(mlp=False, layer_norm=False)
 ACTIVATIONS = {"GELU": gelu, "z / 2": lambda z: z / 2, "z": lambda z: z}
 WHOLE = "attention + skip + MLP + LayerNorm"
 Runs = Mapping[str, Float[np.ndarray, "run state"]]
-Matrix = list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -67,22 +67,6 @@ class Norm:
     opposite: LayerNormWeights  # its bias is the image of that row with the sign turned
     ranks_down: list[int]  # of that row, step by step
     constant_deviation: float  # what the printed D divides a constant row by
-
-
-@dataclass(frozen=True)
-class Examples:
-    """The smallest counterexamples to printed statements, and how many cases there are of the true ones."""
-
-    lost: Matrix  # loses a rank when it is centred
-    lost_ranks: tuple[int, int]  # before and after
-    gained: Matrix  # gains one when 1 E^T is subtracted
-    gained_ranks: tuple[int, int]
-    update: tuple[Matrix, Matrix, Matrix]  # A, x, y
-    update_change: int  # of the rank, where the printed rule says -1
-    pairs: int
-    pairs_failing: int
-    triples: int
-    triples_failing: int
 
 
 @dataclass(frozen=True)
@@ -250,6 +234,7 @@ class Measured(Numbers):
     checkpoint: Checkpoint
     norm: Norm
     examples: Examples
+    centred: CentredCases
     ranks: Ranks
     one_layer: OneLayer
     stacks: Stacks
@@ -285,7 +270,7 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     one_layer, rungs = measure_one_layer(where), measure_rungs(inputs)
     return Measured(
         inputs=inputs, checkpoint=checkpoint, ranks=ranks, stacks=stacks, trained=trained, one_layer=one_layer,
-        norm=measure_norm(networks["trained"], observed["trained"]), examples=find_examples(),
+        norm=measure_norm(networks["trained"], observed["trained"]), examples=find_examples(), centred=try_centring(),
         activations=measure_activations(where), rungs=rungs, ladder_phrases=phrase_rungs(rungs),
         prose=write_prose(ranks, one_layer, stacks, trained, config.initializer_range))
 
@@ -341,23 +326,6 @@ def opposite_bias(row: Float[Tensor, "1 model"]) -> LayerNormWeights:
     """Return a LayerNorm whose bias takes away what it makes of this row."""
     one, zero = torch.ones_like(row[0]), torch.zeros_like(row[0])
     return LayerNormWeights(one, -layer_norm(row, LayerNormWeights(one, zero, eps=0.0))[0], eps=0.0)
-
-
-def find_examples() -> Examples:
-    """Walk through small matrices, smallest shapes first."""
-    lost, = first_counterexample(statements.layer_norm_keeps_rank, small_matrices([(1, 2), (2, 2), (3, 3)], (0, 1)))
-    gained, = first_counterexample(statements.rank_grows_by_less_than_one, small_matrices([(2, 2), (3, 3)], (0, 1, 2)))
-    A, x, y = first_counterexample(statements.printed_rule_for_updates,
-                                   *(small_matrices([(1, 1)], (0, 1)) for _ in range(3)))
-    pairs = [case for shape, entries in (((2, 2), (-1, 0, 1)), ((2, 3), (0, 1)))
-             for case in product(*(small_matrices([shape], entries) for _ in range(2)))]
-    triples = list(product(*(small_matrices([shape], (-1, 0, 1)) for shape in ((2, 2), (2, 1), (1, 2)))))
-    return Examples(
-        lost=lost.tolist(), lost_ranks=(exact_rank(lost), exact_rank(statements.centred(lost))),
-        gained=gained.tolist(), gained_ranks=(exact_rank(gained), exact_rank(statements.centred_as_printed(gained))),
-        update=(A.tolist(), x.tolist(), y.tolist()), update_change=exact_rank(A + x @ y) - exact_rank(A),
-        pairs=len(pairs), pairs_failing=sum(not statements.rule_for_sums(*pair) for pair in pairs),
-        triples=len(triples), triples_failing=sum(not statements.rule_for_updates(*triple) for triple in triples))
 
 
 def measure_ranks(networks: Mapping[str, torch.nn.Module], tokenizer, passages: Sequence[str]) -> Ranks:

@@ -35,6 +35,7 @@ from book.studies.bert_similarity.controls import (
     phrase_rungs,
 )
 from book.studies.shared.documents import Rungs
+from book.studies.shared.nearest_classifier import Nearest, read_nearest
 
 COUNT, LONGEST = 16, 128  # how many texts, and where each is cut, in tokens
 DEPTH, HEAD = 0.0, 3  # the head that is drawn: its layer as a share of the depth, and its number
@@ -258,6 +259,7 @@ class Measured(Numbers):
     lengths: Lengths
     rungs: Rungs
     classifier: Classifier
+    nearest: Nearest
     prose: Prose
     ladder_phrases: LadderPhrases
 
@@ -286,9 +288,9 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         "form": measure_form(subjects, drawn), "asymmetry": measure_asymmetry(subjects),
         "lengths": measure_lengths(subjects, drawn.layer)}
     prose = write_prose(**{name: sections[name] for name in ("stretching", "cone", "terms", "form", "asymmetry")})
-    rungs = measure_rungs(inputs)
+    rungs, nearest = measure_rungs(inputs), read_nearest(inputs)
     return Measured(inputs=inputs, checkpoint=subjects.checkpoint, drawn=drawn, **sections, prose=prose, rungs=rungs,
-                    classifier=measure_classifier(inputs), ladder_phrases=phrase_rungs(rungs))
+                    classifier=measure_classifier(inputs), nearest=nearest, ladder_phrases=phrase_rungs(rungs))
 
 
 def observe_models(inputs: Inputs) -> Models:

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 
 from book.publish import Inputs, Numbers
 from book.publish.phrases import enumerated, percent
-from book.studies.bert_stream.ladder import POOLED, STATIONS
-from book.studies.shared.documents import DocumentLadder, Rungs, load_rungs
+from book.studies.bert_stream.ladder import POOLED, READ, STATIONS
+from book.studies.shared.documents import LADDER, DocumentLadder, Rungs, load_rungs
 
 LARGE, PERMUTED = "random, as large", "permuted"
 PANELS = ("interaction of two blocks", "explained by a sum", "off the diagonal, MLP", "added by the MLP")
@@ -17,7 +18,12 @@ PLACES = {**{station: ("cosine", k) for k, station in enumerate(STATIONS)},
           "explained by a linear map": ("pooled", POOLED.index("linear")),
           "interaction of two blocks": ("pooled", POOLED.index("interaction")),
           "off the diagonal, W_O": ("pooled", POOLED.index("coupling of W_O")),
-          "off the diagonal, MLP": ("pooled", POOLED.index("coupling of the MLP"))}
+          "off the diagonal, MLP": ("pooled", POOLED.index("coupling of the MLP")),
+          **{pair: ("read", k) for k, pair in enumerate(READ)}}
+READ_NAMES = {("heads", "x"): "head outputs from the layer's input",
+              ("heads", "second"): "head outputs from the layer's output",
+              ("heads", "x and second"): "head outputs from both",
+              ("first", "second"): "the MLP's input from the layer's output"}
 
 
 @dataclass(frozen=True)
@@ -55,13 +61,21 @@ def measure_rungs(inputs: Inputs) -> Rungs:
     """Read the ladder; pooled measures have all documents first, then every kind, and only these are units here."""
     rungs = load_rungs("bert-stream-ladder", inputs, PLACES)
     for name, measure in rungs.measures.items():
-        if name not in STATIONS:
+        if name not in STATIONS and name not in READ:
             rungs.measures[name] = DocumentLadder(measure.documents[1:], measure.controls)
     without, written = rungs["second without the MLP"], rungs["second LayerNorm"]
     rungs.measures["added by the MLP"] = DocumentLadder(
         written.documents - without.documents,
         {rung: values - without.controls[rung] for rung, values in written.controls.items()})
     return rungs
+
+
+def read_back_table(rungs: Rungs) -> pd.DataFrame:
+    """Tabulate what is read back in MiniLM and in its controls, means over layers; of a control the range of seeds."""
+    columns = {"MiniLM": {READ_NAMES[pair]: f"{rungs[pair].documents.mean():.2f}" for pair in READ}}
+    for rung in LADDER:
+        columns[rung] = {READ_NAMES[pair]: "{:.2f} to {:.2f}".format(*rungs[pair].range_of(rung)) for pair in READ}
+    return pd.DataFrame(columns).rename_axis("share of the variance of")
 
 
 def measure_anisotropy(rungs: Rungs) -> Anisotropy:

@@ -43,6 +43,7 @@ from book.studies.bert_stream.survey import (
     measure_sums,
 )
 from book.studies.shared.documents import Rungs
+from book.studies.shared.nearest_classifier import Nearest, read_nearest
 from book.studies.shared.networks import Survey, load_survey
 
 TEXTS_SURVEYED = 24  # of a reader's texts, the most that are surveyed in all layers
@@ -116,6 +117,7 @@ class Measured(Numbers):
     rungs: Rungs
     anisotropy: Anisotropy
     ladder_phrases: LadderPhrases
+    nearest: Nearest
 
 
 def measure(model: str = "minilm", texts: str | None = None, device: str = "auto") -> Measured:
@@ -146,7 +148,7 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         real_rows=measure_real_rows(subject, networks["trained"]), patterns=measure_patterns(arrays),
         mixing_phrases=_phrase_mixing(coupling), sum_phrases=_phrase_sums(sums),
         read_back_phrases=_phrase_read_back(read_back), rungs=rungs, anisotropy=anisotropy,
-        ladder_phrases=phrase_rungs(rungs, anisotropy))
+        ladder_phrases=phrase_rungs(rungs, anisotropy), nearest=read_nearest(inputs))
 
 
 def _phrase_mixing(coupling: Coupling) -> MixingPhrases:

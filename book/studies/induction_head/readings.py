@@ -6,7 +6,7 @@ searches all readings for those that agree with given tables, and finds inputs t
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from typing import Literal, get_args
@@ -103,14 +103,21 @@ def tables(tokens: Int[Tensor, " position"], vocab: int, reading: Reading) -> di
     check_tokens("tokens", tokens)
     if tokens.ndim != 1:
         raise ValueError(f"tokens must be one sequence, got shape {tuple(tokens.shape)}")
+    return dict(_one_by_one(tokens, vocab, reading))
+
+
+def _one_by_one(tokens: Tensor, vocab: int, reading: Reading) -> Iterator[tuple[str, Tensor]]:
+    """Yield each table with its name as soon as it is computed."""
     head = build(vocab, len(tokens), gain=float(reading.gain), device=tokens.device)
-    x, printed = embed(tokens, head), []
+    x, names = embed(tokens, head), iter(TABLES)
     for layer in (head.first, head.second):
         scores = score(x, layer, reading)
+        shown = scores.tril() if reading.shown == "after the mask" else scores
+        yield next(names), round_table(shown, reading)
         attention = weigh(scores, reading)
+        yield next(names), round_table(attention, reading)
         x = gather(x, attention, layer, reading)
-        printed += [scores.tril() if reading.shown == "after the mask" else scores, attention, x]
-    return {name: round_table(table, reading) for name, table in zip(TABLES, printed, strict=True)}
+        yield next(names), round_table(x, reading)
 
 
 def score(x: Tensor, layer: Layer, reading: Reading) -> Float[Tensor, "query key"]:
@@ -197,8 +204,13 @@ def differing(computed: Mapping[str, Tensor], printed: Mapping[str, Tensor]) -> 
 
 def search(tokens: Int[Tensor, " position"], vocab: int, printed: Mapping[str, Tensor]) -> list[Reading]:
     """Return all readings under which every printed table comes out, those that depart least first."""
-    return [reading for reading in every()
-            if not any(cells.any() for cells in differing(tables(tokens, vocab, reading), printed).values())]
+    differing(tables(tokens, vocab, Reading()), printed)  # refuses tables that are none of the six
+
+    def contradicted(name: str, table: Tensor) -> bool:
+        return name in printed and bool(differing({name: table}, {name: printed[name]})[name].any())
+
+    return [reading for reading in every()  # most are ruled out by the first tables, so the others are not computed
+            if not any(contradicted(*each) for each in _one_by_one(tokens, vocab, reading))]
 
 
 def classes(tokens: Int[Tensor, " position"], vocab: int, readings: Iterable[Reading]) -> list[list[Reading]]:

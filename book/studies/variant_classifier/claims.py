@@ -141,9 +141,9 @@ def first_layers_fail_and_last_ones_pass(m: Measured) -> Outcome:
     thresholds = PAPER_THRESHOLD, normality.critical_value(PAPER_WIDTH)
     return reproduced(
         f"In the nearest model, a text model fine-tuned on simulated genes, the sums of the first {third} of "
-        f"{len(near.failing_sums)} layers fail and the others pass: D is {near.phrase('D_sum', '.3f')} against "
-        f"{near.critical:.3f}, and {', '.join(map(percent, near.failing_sums))} of {near.sequences} sequences fail. "
-        "The printed values are the authors' model's own; they agree with themselves, as the first four exceed "
+        f"{len(near.failing_sums)} layers fail and the others pass in the mean: D is {near.phrase('D_sum', '.3f')} "
+        f"against {near.critical:.3f}, and {', '.join(map(percent, near.failing_sums))} of {near.sequences} sequences "
+        "fail. The printed values are the authors' model's own; they agree with themselves, as the first four exceed "
         f"{PAPER_THRESHOLD} and the others do not. No such test is in the released code. Trained from random weights "
         f"{', '.join(map(percent, table.failing))} of the sums of the first four layers fail in three seeds, where the "
         f"paper's shapes would give {percent(table.expected_failing)} at that width.",
@@ -161,7 +161,7 @@ def largest_singular_value_rises_with_depth(m: Measured) -> Outcome:
     near = m.nearest
     return reproduced(
         "In the nearest model, a text model fine-tuned on simulated genes, the largest value of a head's output rises "
-        f"from layer to layer, mean over heads {near.phrase('largest', '.0f')} (rank correlation "
+        f"with depth, by layer and mean over heads {near.phrase('largest', '.0f')} (rank correlation "
         f"{near.rise('largest'):+.2f}). Trained from random weights it is in the paper's three heads "
         f"{_rows(largest['trained'])} in three seeds (over the root of n; control {_rows(largest['control'])}); over "
         f"all heads its last four layers have {_values(trained)} times that of the first (control {_values(control)}). "

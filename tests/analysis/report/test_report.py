@@ -36,9 +36,17 @@ def written(folder) -> tuple[str, dict]:
     return (folder / "index.html").read_text(), json.loads((folder / "report.json").read_text())
 
 
-def test_a_report_of_gpt2_mini(tmp_path, texts):
-    run("gpt2-mini", "--texts", texts, "--out", str(tmp_path / "out"))
-    page, numbers = written(tmp_path / "out")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Write a report of gpt2-mini on three texts; return its folder."""
+    folder = tmp_path_factory.mktemp("report")
+    (folder / "texts.txt").write_text(TEXTS)
+    run("gpt2-mini", "--texts", str(folder / "texts.txt"), "--out", str(folder / "out"))
+    return folder / "out"
+
+
+def test_a_report_of_gpt2_mini(whole):
+    page, numbers = written(whole)
     assert not re.search(r'(?:src|href)="https?:', page), "asks for something outside of the page"
     assert not re.search(r"<script[^>]+src|@import|url\((?!#)", page)
     names = re.findall(r'\bid="([^"]+)"', page)
@@ -51,14 +59,12 @@ def test_a_report_of_gpt2_mini(tmp_path, texts):
     for title in ("Biases", "Preferred positions", "Parts of the score", "Gates", "Sinks", "Entropy",
                   "Rows of the stream", "Heads worth a look"):
         assert f">{title}</h2>" in page
-    assert sorted(p.name for p in (tmp_path / "out").iterdir() if not p.name.startswith(".")) == [
-        "index.html", "report.json"]
-    assert not list((tmp_path / "out").glob(".unfinished*"))
+    assert sorted(p.name for p in whole.iterdir() if not p.name.startswith(".")) == ["index.html", "report.json"]
+    assert not list(whole.glob(".unfinished*"))
 
 
-def test_an_interrupted_report_goes_on_to_the_same_numbers(tmp_path, texts, monkeypatch):
-    whole, parted = tmp_path / "whole", tmp_path / "parted"
-    run("gpt2-mini", "--texts", texts, "--out", str(whole))
+def test_an_interrupted_report_goes_on_to_the_same_numbers(whole, tmp_path, texts, monkeypatch):
+    parted = tmp_path / "parted"
     real, calls = measurement.add_text, []
 
     def interrupted(*args):

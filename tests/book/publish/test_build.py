@@ -1,12 +1,14 @@
 """The build: what a failed or interrupted one leaves is read again, and nothing of an older book stays."""
 
+import subprocess
+import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 
 from book.__main__ import main
-from book.publish import build, execution
+from book.publish import build, execution, reports
 
 
 @pytest.fixture
@@ -30,10 +32,14 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def book(folder, monkeypatch):
-    """Build with nothing to prepare."""
+    """Build with nothing to prepare and no report to make."""
     monkeypatch.setattr(build, "prepare", lambda: None)
+    folder.reports = []
+    monkeypatch.setattr(build.reports, "out_of_date", list)
+    monkeypatch.setattr(build.reports, "place_reports", folder.reports.append)
     monkeypatch.setattr(build, "lock", lambda path: nullcontext())
     monkeypatch.setattr(execution, "ROOT", folder.path)
+    monkeypatch.setattr(execution, "out_of_date", lambda: ["notation", "peers"])
     for name in ("_toc.yml", "_config.yml"):
         (folder.path / name).write_text("x: 1")
     return folder
@@ -91,18 +97,62 @@ def test_a_book_without_code_is_no_failure(folder):
     assert build.execute([], compare=True) == 0
 
 
-def test_the_whole_book_is_executed_and_then_rendered(book, capsys):
+def test_what_is_out_of_date_is_executed_and_then_the_whole_book_rendered(book, capsys):
     assert build.build([]) == 0
     execution_, rendering = book.calls
     assert "--nbval-lax" in execution_
+    assert execution_[-2:] == ["book/notation.md", "book/peers.md"]
+    assert "--again" not in execution_
     assert "build" in rendering
+    assert book.reports == [build.HTML]
     assert "index.html" in capsys.readouterr().out
+
+
+def test_where_nothing_is_out_of_date_no_chapter_is_looked_at_but_for_a_comparison(book, monkeypatch):
+    monkeypatch.setattr(execution, "out_of_date", list)
+    assert build.build([]) == 0
+    assert ["build" in command for command in book.calls] == [True]
+    assert build.build([], compare=True) == 0
+    assert book.calls[1][-1] == "book"
+
+
+@pytest.mark.parametrize(("made", "rendered", "status"), [(0, 0, 0), (3, 0, 3), (0, 1, 1)])
+def test_reports_are_made_in_another_process_and_placed_where_both_succeed(book, monkeypatch, made, rendered, status):
+    monkeypatch.setattr(build.reports, "out_of_date", lambda: ["minilm"])
+    monkeypatch.setattr(build, "render", lambda: rendered)
+    monkeypatch.setattr(build, "MAKE_REPORTS", [sys.executable, "-c", f"import sys; sys.exit({made})"])
+    assert build.build([]) == status
+    assert book.reports == ([] if status else [build.HTML])
+
+
+def test_an_interrupted_rendering_ends_the_making_of_reports(book, monkeypatch):
+    children, popen = [], subprocess.Popen
+    monkeypatch.setattr(build.subprocess, "Popen", lambda *a, **k: children.append(popen(*a, **k)) or children[0])
+    monkeypatch.setattr(build.reports, "out_of_date", lambda: ["minilm"])
+    monkeypatch.setattr(build, "MAKE_REPORTS", [sys.executable, "-c", "import time; time.sleep(60)"])
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build, "render", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        build.build([])
+    assert children[0].wait(30) != 0
+
+
+def test_a_report_is_out_of_date_where_the_library_or_the_model_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(reports, "MADE", tmp_path)
+    monkeypatch.setattr(reports, "digest", lambda name: f"of {name}")
+    for name in reports.MODELS[1:]:
+        (tmp_path / f"{name}.digest").write_text(f"of {name}")
+    assert reports.out_of_date() == [reports.MODELS[0]]
 
 
 def test_what_fails_to_execute_is_not_rendered(book):
     book.returncode = 1
     assert build.build([]) == 1
     assert len(book.calls) == 1
+    assert book.reports == []
 
 
 @pytest.mark.parametrize(("options", "expected"), [

@@ -300,6 +300,25 @@ def test_a_new_record_that_the_study_names_changes_the_digest(sources):
     assert changed(sources, "book/records/tiny-long-run.npz")
 
 
+def test_a_chapter_is_out_of_date_where_its_cells_or_their_sources_changed(sources, monkeypatch):
+    monkeypatch.setattr(execution, "ROOT", sources)
+    monkeypatch.setattr(execution, "BUILD", sources / "_build")
+    monkeypatch.setattr(execution, "digest", lambda page, digest=execution.digest: digest(page, sources))
+    page, cell = sources / "book" / "tiny.md", STUDIED[STUDIED.index("from analysis"):].removesuffix("\n```\n")
+    (sources / "book" / "words.md").write_text("# No cells")
+    assert execution.out_of_date() == ["tiny"]
+    write_json(execution.executed_path("tiny"), {"digest": execution.digest("tiny"), "cells": [{"source": cell}]})
+    assert execution.out_of_date() == []
+    edit(page, "name: fig-tiny", "name: fig-other")
+    page.write_text(page.read_text() + "\nMore words.\n")
+    assert execution.out_of_date() == []
+    edit(page, "as study", "as studied")
+    assert execution.out_of_date() == ["tiny"]
+    edit(page, "as studied", "as study")
+    (sources / "book" / "studies" / "tiny" / "measure.py").write_text("x = 1\n")
+    assert execution.out_of_date() == ["tiny"]
+
+
 def test_inputs_that_appear_change_the_digest_and_their_place_does_not(sources, monkeypatch):
     without = execution.digest("tiny", sources)
     digests = []

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -36,7 +37,8 @@ def make(request, tmp_path):
         clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
         command = ["make", f"SHELL={shutil.which(request.param)}", f"PYTHON={python}", *arguments]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False,
-                              env=clean | {"LOG": str(log)} | variables)
+                              env=clean | {"LOG": str(log)} | variables,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # deaf in `make test &`
         return done.returncode, done.stdout + done.stderr, log.read_text()
 
     return run

@@ -5,15 +5,6 @@ import numpy as np
 WRONG = 1e-3  # an error far beyond rounding, and small beside what it is an error of
 
 
-def one_layer(value, layer=0):
-    """Return a change that gives one layer another mean and interval."""
-    def change(values):
-        changed = values.copy()
-        changed[layer] = value
-        return changed
-    return change
-
-
 def flat(estimate):
     """Let a rank correlation be 0, with an interval as wide as before."""
     return replaced(estimate, 0.0)
@@ -25,34 +16,57 @@ def replaced(estimate, value):
 
 
 def rising_from_the_first_layer(entropies):
-    """Let the first layer have the lowest entropy, as the paper says."""
+    """Let the first layer have the lowest entropy, as the paper says, in one training."""
     changed = entropies.copy()
-    changed[0] = changed[1:5].min(0) - 0.05
+    changed[0, 0] = changed[0, 1:].min() - 0.05
     return changed
 
 
-def as_sums_with_their_extremes(statistics):
-    """Let sums without their extreme coordinates have the statistics of a layer that has them."""
-    return np.full_like(statistics, 0.2)
+def with_few_in_one_layer(failing):
+    """Let few rows fail in a middle layer of one training."""
+    changed = failing.copy()
+    changed[0, 2] = 0.06
+    return changed
 
 
-def level(controls):
-    """Let no control change from layer to layer, so that a rise would be learned."""
-    return {rung: np.repeat(values[:, :1], values.shape[1], axis=1) for rung, values in controls.items()}
+def with_the_third_layer_failing(failing):
+    """Let the sums of the third layer fail in most sequences."""
+    changed = failing.copy()
+    changed[2] = 0.9
+    return changed
+
+
+def with_one_step_down(values):
+    """Let a measure by layer, with its intervals, fall from the first layer to the second, by a hundredth."""
+    changed = values.copy()
+    changed[1] = 0.99 * changed[0]
+    return changed
+
+
+def fallen_at_the_top(values):
+    """Let the last layer of one training fall back to the third."""
+    changed = values.copy()
+    changed[0, -1] = changed[0, 2]
+    return changed
+
+
+def level(values):
+    """Let a control not change from layer to layer, so that a rise would be learned."""
+    return np.repeat(values[:, :1], values.shape[1], axis=1)
 
 
 COUNTERFEITS = {
-    "B-72": {"rows.failing.trained": one_layer((0.05, 0.04, 0.06))},
+    "B-72": {"nearest.by_seed.first_failing": with_few_in_one_layer},
     "B-73": {"invariance.plain_error": WRONG},
     "B-74": {"threshold.table": 0.032},
     "B-75": {"sums.independent.uniform.p_uniform": 0.2},
-    "B-76": {"classifier.trained.D_sum": lambda values: values + 0.1},
-    "B-78": {"sums.statistics.kept": as_sums_with_their_extremes},
-    "B-79": {"cone.rise.trained.resultant": flat},
+    "B-76": {"nearest.failing_sums": with_the_third_layer_failing},
+    "B-78": {"nearest.failing_sums_kept": np.zeros_like},     # as if the extremes were the whole cause
+    "B-79": {"nearest.layers.resultant": with_one_step_down},
     "B-80": {"cone.identities.square_error": WRONG},
-    "B-81": {"rungs.measures.mean cosine.controls": level},
-    "B-82": {"rungs.measures.largest singular value.controls": level},
+    "B-81": {"nearest.controls.cosine.random, as large": level},
+    "B-82": {"nearest.by_seed.largest": fallen_at_the_top},
     "B-84": {"silenced.zero": flat},
-    "B-85": {"entropies.row.trained": rising_from_the_first_layer},
-    "B-86": {"classifier.trained.D_total": lambda values: values + 0.1},
+    "B-85": {"nearest.by_seed.entropy": rising_from_the_first_layer},
+    "B-86": {"nearest.D_total": np.ones_like},                # as if no sequence passed
 }

@@ -67,7 +67,7 @@ COUNTERFEITS = {
     "B-100": {"sums.interaction.trained": one_layer(0.0)},
     "B-101": {"biases.fold_error": WRONG},
     "B-102": {"read_back.shares.trained": order_deleted},
-    "B-103": {"anisotropy.norm": lambda changes: changes + 0.1},
+    "B-103": {"nearest.by_mlp": lambda changes: -changes},
     "B-104": {"composition.scores.trained": without_preference},
     "B-105": {"algebra.four_terms_error": WRONG},
     "B-106": {"expansion.vanishing": 44},

@@ -1,9 +1,14 @@
 """What is measured of the fine-tuned classifier, on a classifier of two layers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from analysis.models import extraction
+from analysis.representations import normality
+from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.training import dna_classifier
 from book.studies.shared import variant_fine_tuned, variant_measures
 from book.studies.shared.nearest_classifier import by_layer
@@ -42,3 +47,44 @@ def test_means_over_heads_keep_layers_apart():
     values = np.arange(24.0).reshape(2, 3, 4)
     np.testing.assert_allclose(by_layer(values, 1), values.mean(-1))
     np.testing.assert_allclose(by_layer(values[..., 0], 1), values[..., 0])
+
+
+@pytest.fixture(scope="module")
+def stations(model, variant_data):
+    return variant_measures.pass_all(model, variant_data.encode(variant_data.genes[:1]))[0]
+
+
+def test_counts_are_of_the_maps_that_are_read(stations):
+    read = variant_fine_tuned.read_maps(stations)
+    counts = dict(zip(variant_fine_tuned.COUNTED, read["counts"].T, strict=True))
+    heads = stations[0].attention.shape[0]
+    np.testing.assert_array_equal(counts["maps"], heads)
+    np.testing.assert_allclose(read["gates"].sum(-1), 1, atol=1e-5)
+    np.testing.assert_allclose(counts["directional_mass"], read["gates"][..., 0].sum(-1), atol=1e-4)
+    assert (counts["composed"] <= counts["patterned"]).all()
+
+
+def test_a_sum_is_tested_without_what_lies_four_deviations_out(stations):
+    """A coordinate that is made to tower changes the sum, and not the sum without its extremes."""
+    ratio = variant_fine_tuned.sum_without_extremes(stations)
+    second = stations[0].second
+    total = second.sum(0)
+    assert not len(normality.outlier_dimensions(total[None], 4.0)), "the test needs a sum without extremes"
+    expected = float(normality.lilliefors(total)) / normality.critical_value(len(total))
+    assert ratio[0] == pytest.approx(expected, rel=1e-5)
+    towering = second.clone()
+    towering[:, 0] = 1000
+    changed = replace(stations[0], second=towering)
+    without = float(normality.lilliefors(total[1:])) / normality.critical_value(len(total) - 1)
+    assert variant_fine_tuned.sum_without_extremes([changed])[0] == pytest.approx(without, rel=1e-5)
+
+
+def test_without_an_mlp_the_second_layernorm_reads_the_first(model, stations):
+    layers = extraction.encoder_layers(model)
+    cosines = variant_fine_tuned.mlp_cosines(stations, layers)
+    assert cosines.shape == (len(layers), 2)
+    first = stations[0].first
+    assert cosines[0, 0] == pytest.approx(float(mean_pairwise_cosine(first)), abs=1e-6)
+    by_torch = torch.nn.functional.layer_norm(
+        first, first.shape[-1:], layers[0].norm_mlp.gain, layers[0].norm_mlp.bias, layers[0].norm_mlp.eps)
+    assert cosines[0, 1] == pytest.approx(float(mean_pairwise_cosine(by_torch)), abs=1e-5)
