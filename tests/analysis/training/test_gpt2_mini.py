@@ -12,6 +12,7 @@ from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from analysis.surveys.semi_bias_probe import semi_bias_probe
 from analysis.training import gpt2_mini, loop
+from analysis.training.model_card import publish_model
 from book.studies.semi_bias.emergence import settled
 
 STEPS = 20
@@ -144,5 +145,5 @@ def test_a_full_disk_while_the_model_is_written_leaves_nothing_and_says_so(tmp_p
     model = torch.nn.Identity()
     model.save_pretrained = full
     with pytest.raises(OSError, match=r"the model cannot be written to .*: .*No space left on device"):
-        gpt2_mini._publish(tmp_path, model, None, {}, {})
+        publish_model(tmp_path, model, None, {}, {})
     assert list(tmp_path.iterdir()) == []
