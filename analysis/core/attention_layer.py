@@ -141,14 +141,10 @@ class AttentionLayer(_Frozen):
         if not (heads and groups and channel and model) or heads % groups:
             raise ValueError(f"heads must be a multiple of groups, and no size 0; got W_Q {tuple(self.W_Q.shape)} and "
                              f"W_V {tuple(self.W_V.shape)}")
-        shapes = {"W_K": (groups, model, channel), "W_V": (groups, model, value), "b_Q": (heads, channel),
-                  "b_K": (groups, channel), "b_V": (groups, value), "W_O": (heads, value, self.b_O.shape[0])}
-        for name, shape in shapes.items():
-            if tuple(getattr(self, name).shape) != shape:
-                raise ValueError(f"{name} must have shape {shape} to fit W_Q and W_V, got "
-                                 f"{tuple(getattr(self, name).shape)}")
-        if self.sinks is not None and tuple(self.sinks.shape) != (heads,):
-            raise ValueError(f"sinks must be ({heads},), got {tuple(self.sinks.shape)}")
+        self._fit("W_Q and W_V", {
+            "W_K": (groups, model, channel), "W_V": (groups, model, value), "b_Q": (heads, channel),
+            "b_K": (groups, channel), "b_V": (groups, value), "W_O": (heads, value, self.b_O.shape[0]),
+            **({} if self.sinks is None else {"sinks": (heads,)})})
         super().__post_init__()
 
     @property

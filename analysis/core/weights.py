@@ -28,6 +28,12 @@ class _Frozen:
             if not all_finite(tensor):
                 raise ValueError(f"{field.name} holds entries that are not finite (nan or inf)")
 
+    def _fit(self, like: str, shapes: dict[str, tuple[int, ...]]) -> None:
+        """Refuse the first field whose shape is not the one that fits ``like``."""
+        for name, shape in shapes.items():
+            if (own := tuple(getattr(self, name).shape)) != shape:
+                raise ValueError(f"{name} must have shape {shape} to fit {like}, got {own}")
+
     def to(self, *args, **kwargs):
         """Return a copy with every tensor passed through ``Tensor.to`` (a dtype, a device)."""
         moved = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -76,12 +82,8 @@ class AttentionWeights(_Frozen):
         head, model, channel = self.W_Q.shape
         if not head * model * channel:
             raise ValueError(f"W_Q must have heads, a width and channels, got shape {tuple(self.W_Q.shape)}")
-        shapes = {"W_K": (head, model, channel), "W_V": (head, model, channel), "W_O": (head, channel, model),
-                  "b_Q": (head, channel), "b_K": (head, channel), "b_V": (head, channel), "b_O": (model,)}
-        for name, shape in shapes.items():
-            if tuple(getattr(self, name).shape) != shape:
-                raise ValueError(f"{name} must have shape {shape} to fit W_Q, "
-                                 f"got {tuple(getattr(self, name).shape)}")
+        self._fit("W_Q", {"W_K": (head, model, channel), "W_V": (head, model, channel), "W_O": (head, channel, model),
+                          "b_Q": (head, channel), "b_K": (head, channel), "b_V": (head, channel), "b_O": (model,)})
         super().__post_init__()
 
     @property
@@ -140,10 +142,7 @@ class MlpWeights(_Frozen):
         if self.W_in.ndim != 2:
             raise ValueError(f"W_in must be (model, hidden), got shape {tuple(self.W_in.shape)}")
         model, hidden = self.W_in.shape
-        for name, shape in {"b_in": (hidden,), "W_out": (hidden, model), "b_out": (model,)}.items():
-            if tuple(getattr(self, name).shape) != shape:
-                raise ValueError(f"{name} must have shape {shape} to fit W_in, "
-                                 f"got {tuple(getattr(self, name).shape)}")
+        self._fit("W_in", {"b_in": (hidden,), "W_out": (hidden, model), "b_out": (model,)})
         super().__post_init__()
 
 

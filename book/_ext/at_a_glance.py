@@ -1,7 +1,7 @@
 """Sphinx directive ``at-a-glance <document>``: each numbered element of a document beside ours, with the verdicts.
 
 The elements are read from the places of the claims: figures, tables, and numbered equations and statements; a document
-that numbers nothing is listed by the places themselves.
+that numbers nothing is listed by the places themselves. ``side-by-side`` has the measures behind the paper's figures.
 """
 
 import re
@@ -80,7 +80,26 @@ class AtAGlance(Ledger):
         return [link, nodes.Text(" "), badge]
 
 
+class SideBySide(Ledger):
+    """The measures behind the paper's figures in the trained models and in their controls."""
+
+    def run(self):
+        """Build the table: for each measure a row that names it, and a row per model."""
+        from book.studies.shared import side_by_side
+
+        rows = []
+        for measure, by_model in side_by_side.compare():
+            title = nodes.paragraph("", "", nodes.strong(text=f"The paper's {measure.there}"),
+                                    nodes.Text(f": {measure.name}"))
+            rows.append(nodes.row("", nodes.entry("", title, morecols=len(side_by_side.NETWORKS)), classes=["measure"]))
+            rows += [row([nodes.paragraph(text=text) for text in (side_by_side.MODELS[model], *cells)])
+                     for model, cells in by_model.items()]
+        return [self.table(["model", *side_by_side.NETWORKS], rows, [36, *[16] * len(side_by_side.NETWORKS)],
+                           ["side-by-side"])]
+
+
 def setup(app):
-    """Register the directive."""
+    """Register the directives."""
     app.add_directive("at-a-glance", AtAGlance)
+    app.add_directive("side-by-side", SideBySide)
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

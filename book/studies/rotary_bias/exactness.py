@@ -17,6 +17,8 @@ from analysis.transformer.rotary_scaling import rotary_frequencies
 from book.publish import Numbers
 from book.studies.shared.equality import draw, random_layer, relative_gap
 
+EXACT, SINGLE = 1e-12, 1e-6
+"""Bounds of errors in float64, and where the module computes its softmax in float32."""
 HEADS, CHANNEL, POSITIONS = 4, 16, 12
 MODULES = {"GPT-NeoX, a quarter turned": ("gpt_neox", 4), "GPT-NeoX, all turned": ("gpt_neox", 16),
            "Phi, half turned": ("phi", 8), "Qwen2, all turned": ("qwen2", 16)}
@@ -65,6 +67,11 @@ def measure_exactness() -> Exactness:
         errors, relative_gap(kernel, terms.kernel[0, :, :, 0]), relative_gap(last, total[0, :, -1]),
         relative_gap(rotary_terms(x, other, rotary).sum(), total), {case: key_bias_effect(case) for case in CASES},
         rest_share=float(shares[4].abs().max()), turned_share=float(shares[2:4].abs().max()))
+
+
+def cancels(effect: Effect) -> bool:
+    """Whether a module's attention changes by rounding alone."""
+    return effect.change < (SINGLE if effect.single else EXACT)
 
 
 def _turn(coordinates: int) -> Rotary:

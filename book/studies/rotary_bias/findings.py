@@ -1,10 +1,9 @@
 """What the chapter on rotary positions holds its formulas and its models to; each condition can fail."""
 
+from book.studies.rotary_bias.exactness import EXACT, SINGLE, cancels
 from book.studies.rotary_bias.measure import Measured
 from book.studies.rotary_bias.parts import WAYS
 
-EXACT, SINGLE = 1e-12, 1e-6
-"""Bounds of errors in float64, and where the module computes its softmax in float32."""
 CANCELS = ("gpt2", "bloom", "gpt_neox, rest", "qwen2, no rotation")
 
 
@@ -17,7 +16,7 @@ def four_parts_are_exact(m: Measured) -> bool:
 def only_rest_cancels(m: Measured) -> bool:
     """The key bias has no effect where nothing turns it; turned, normalised or beside a sink it has."""
     effects = m.exactness.key_bias
-    none = all(effects[case].change < (SINGLE if effects[case].single else EXACT) for case in CANCELS)
+    none = all(cancels(effects[case]) for case in CANCELS)
     return none and all(effect.change > 100 * SINGLE for case, effect in effects.items() if case not in CANCELS)
 
 
@@ -72,6 +71,12 @@ def biases_matter_little(m: Measured) -> bool:
     full = [k for k, (name, _) in enumerate(m.seeds.runs) if name == "neox-mini"]
     own = m.seeds.rise[full, 0][:, ways.index("content only")]
     return bool((m.seeds.rise[full, 1][:, ways.index("no kernel")] > own).all())
+
+
+def lengths_decide_nothing(m: Measured) -> bool:
+    """At length the losses of models with and without biases rise by ranges that overlap."""
+    s = m.seeds
+    return s.longer_biased_low < s.longer_unbiased_high and s.longer_unbiased_low < s.longer_biased_high
 
 
 def key_bias_is_free_in_gpt2(m: Measured) -> bool:

@@ -42,6 +42,7 @@ class Heads(Numbers):
     previous_no_mean_kernel: float
     previous_content: float  # and from content alone, counted from the mean input
     strong_heads: int  # previous-token heads of all runs
+    strong_last: int  # how many of them are in the last layer
     strong_left_bias: int  # how many are still without the kernel of the biases, and of the mean input
     strong_left_mean: int
     strong_drop_low: float  # the share of their previous attention that goes with the kernel of the mean input
@@ -93,6 +94,7 @@ def measure_heads(record: Record) -> Heads:
         previous_best=float(previous[0, layer, head]), previous_no_kernel=float(without_bias[0, layer, head]),
         previous_no_mean_kernel=float(without_mean[0, layer, head]),
         previous_content=float(mean[0, CONTENT, layer, head]), strong_heads=int(strong.sum()),
+        strong_last=int(strong[:, -1].sum()),
         strong_left_bias=int((without_bias[strong] >= STRONG).sum()),
         strong_left_mean=int((without_mean[strong] >= STRONG).sum()),
         strong_drop_low=float(drop.min()), strong_drop_high=float(drop.max()),

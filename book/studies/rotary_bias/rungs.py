@@ -61,8 +61,7 @@ class Rungs(Numbers):
     range_bias_permuted_low: float
     range_bias_permuted_high: float
     slope_down: int  # heads whose slow frequencies slope down
-    slope_down_large_high: int
-    slope_down_permuted_high: int
+    slope_down_random_high: int  # of all controls
     kernel_share: float  # of the kernel of the mean input in layer 1
     kernel_share_large_low: float
     kernel_share_large_high: float
@@ -104,7 +103,7 @@ def measure_rungs(inputs: Inputs) -> tuple[Rungs, str]:
     nearest = _peaks(trained, NEAREST)[bias]
     spread("nearest", count(_peaks(control, NEAREST)[..., bias, :, :]))
     numbers["slope_down"] = int(count(trained["slope"] < 0))
-    spread("slope_down", count(control["slope"] < 0))
+    numbers["slope_down_random_high"] = int(count(control["slope"] < 0).max())
     shares, of_controls = (mean_shares(values)[..., COUNTED.index("mean"), 1, PARTS.index("kernel")]
                            for values in (trained["shares"], control["shares"]))
     numbers["kernel_share"] = float(shares)

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 
-RUNS = (("neox-mini", 0), ("neox-mini", 1), ("neox-mini", 2), ("neox-mini-partial", 0), ("neox-mini-unbiased", 0),
-        ("neox-mini-unbiased", 1))
+from analysis.training import neox_mini
+
+SEEDS = 3
+RUNS = tuple((name, seed) for name in neox_mini.VARIANTS for seed in range(SEEDS))
 """Variant and seed."""
 
 

@@ -12,6 +12,7 @@ from analysis.surveys.records import Record
 from analysis.training import gpt2_mini, neox_mini
 from analysis.transformer.rotary_scaling import rotary_frequencies
 from book.publish import Numbers
+from book.studies.rotary_bias.emergence import half_size
 from book.studies.rotary_bias.kernels import DISTANCES, NEAR, Curves, curves, kernel_of, near_by_chance, ranges
 from book.studies.rotary_bias.run_measures import TRACED
 from book.studies.rotary_bias.runs import RUNS, seeds_of
@@ -41,6 +42,11 @@ class SeedKernels(Numbers):
     bias_range_high: float
     mean_range_low: float  # the same for the mean input, over all runs
     mean_range_high: float
+    biased_runs: int
+    half_bias_low: int  # the step from which layer 0's median kernel of the biases has half its last size, for good
+    half_bias_high: int
+    half_mean_low: int  # the same of the mean input in the last layer
+    half_mean_high: int
     last_range_low: float  # the smallest kernel of the mean input in a last layer
     rest_bias: float  # of neox-mini-partial, the share of the key bias's squared length that nothing turns
     rest_mean: float  # the same of the mean key
@@ -66,6 +72,8 @@ def measure_seed_kernels(record: Record) -> SeedKernels:
     high = np.array([_chance(trace, rotary) for trace, rotary in zip(traces, turns, strict=True)])
     biased = seeds_of("neox-mini") + seeds_of("neox-mini-partial")
     largest = {source: size[source].max((1, 2)) for source in SHOWN}
+    half = {source: [_half_step(record, k, turns[k], source, layer) for k in biased]
+            for source, layer in (("bias", 0), ("mean", -1))}
     rest = {kind: _rest_length([traces[k][f"key_{kind}"][-1] for k in seeds_of("neox-mini-partial")])
             for kind in SHOWN}
     return SeedKernels(
@@ -73,7 +81,16 @@ def measure_seed_kernels(record: Record) -> SeedKernels:
         bias_range_low=float(largest["bias"][biased].min()), bias_range_high=float(largest["bias"][biased].max()),
         mean_range_low=float(largest["mean"].min()), mean_range_high=float(largest["mean"].max()),
         last_range_low=float(size["mean"][:, -1].min()),
+        biased_runs=len(biased), half_bias_low=min(half["bias"]), half_bias_high=max(half["bias"]),
+        half_mean_low=min(half["mean"]), half_mean_high=max(half["mean"]),
         rest_bias=rest["bias"], rest_mean=rest["mean"])
+
+
+def _half_step(record: Record, run: int, rotary: Rotary, source: str, layer: int) -> int:
+    """Return the step from which a layer's median kernel has half of its last size, for good."""
+    trace, steps = {name: record.array(name)[run] for name in TRACED}, record.array("step")
+    sizes = [np.median(ranges(curves(trace, source, rotary, step=i))[layer]) for i in range(len(steps))]
+    return int(steps[half_size(np.array(sizes))])
 
 
 def _rest_length(keys: Sequence[np.ndarray]) -> float:

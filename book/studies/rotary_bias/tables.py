@@ -1,14 +1,43 @@
 """Tables of the chapter on rotary positions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from analysis.models.key_bias import Effect
+from book.studies.rotary_bias.exactness import EXACT, Exactness, cancels
 from book.studies.rotary_bias.runs import seeds_of
 from book.studies.rotary_bias.seeds import mean_shares
 from book.studies.rotary_bias.shares import PARTS
+
+KEY_BIAS = {
+    "gpt2": ("GPT-2, learned positions", "b_K"), "bloom": ("BLOOM, ALiBi", "b_K"),
+    "gpt_neox, rest": ("GPT-NeoX, a quarter turned", "b_K where it is not turned"),
+    "gpt_neox, turned": ("GPT-NeoX, a quarter turned", "b_K where it is turned"),
+    "qwen2": ("Qwen2, all turned", "b_K"), "qwen2, no rotation": ("Qwen2, turned by 0", "b_K"),
+    "qwen3, no rotation": ("Qwen3, normalised, turned by 0", "b_K"),
+    "gpt_oss, no rotation": ("gpt-oss, with sinks, turned by 0", "b_K")}
+"""A module and what is set to 0 in it, by the names of `analysis.models.key_bias`."""
+
+
+def key_bias(effects: Mapping[str, Effect]) -> pd.DataFrame:
+    """Return the largest change of an attention weight in each module when its key bias is set to 0.
+
+    >>> key_bias({"gpt2": Effect(1e-16, False)})["cancels"].tolist()
+    [True]
+    """
+    rows = [(KEY_BIAS[case][1], effect.change, cancels(effect)) for case, effect in effects.items()]
+    names = pd.Index([KEY_BIAS[case][0] for case in effects], name="module")
+    return pd.DataFrame(rows, names, ["set to 0", "largest change", "cancels"])
+
+
+def errors(of: Exactness) -> pd.DataFrame:
+    """Say of each identity, on each kind of module, whether it holds to rounding."""
+    held = {f"four parts, {name}": error < EXACT for name, error in of.parts.items()}
+    held |= {"kernel": of.kernel < EXACT, "border": of.border < EXACT, "gauge": of.gauge < EXACT}
+    return pd.DataFrame({"exact": held.values()}, pd.Index(held, name="identity"))
 
 
 def shares(of: Float[np.ndarray, "run counted layer head part"], runs: Sequence[tuple[str, int]]) -> pd.DataFrame:

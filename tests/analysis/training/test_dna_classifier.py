@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from analysis.training import dna_classifier
+from analysis.training.float32_attention import register_float32_attention
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def test_base_is_the_papers_architecture():
 def test_attention_outside_autocast_is_the_same_attention(variant_data):
     from transformers import BertForSequenceClassification
     models = []
-    for kind in ("eager", dna_classifier._float32_attention()):
+    for kind in ("eager", register_float32_attention()):
         torch.manual_seed(0)
         models.append(BertForSequenceClassification._from_config(
             dna_classifier.configure(dna_classifier.TINY, variant_data), attn_implementation=kind).eval())

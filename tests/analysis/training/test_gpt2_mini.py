@@ -12,6 +12,7 @@ from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from analysis.surveys.semi_bias_probe import semi_bias_probe
 from analysis.training import gpt2_mini, loop
+from analysis.training.model_card import publish_model
 from book.studies.semi_bias.emergence import settled
 
 STEPS = 20
@@ -65,6 +66,7 @@ def test_the_folder_loads_in_transformers_and_says_its_digests(trained):
     assert not list(out.glob(".part*"))
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_ends_with_the_same_files(trained, tmp_path, monkeypatch):
     whole, _ = trained
     monkeypatch.setattr(gpt2_mini.loop, "train", functools.partial(loop.train, save_every=0.0))
@@ -111,6 +113,7 @@ def test_what_cannot_be_trained_is_refused_before_it_starts(tmp_path):
         gpt2_mini.read_trace(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_command_line_trains_goes_on_and_refuses(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(texts, "corpus", lambda held_out=False: TINY[held_out])
     given = ["train", "gpt2-mini", "--steps", "3", "--out", str(tmp_path), "--device", "cpu"]
@@ -144,5 +147,5 @@ def test_a_full_disk_while_the_model_is_written_leaves_nothing_and_says_so(tmp_p
     model = torch.nn.Identity()
     model.save_pretrained = full
     with pytest.raises(OSError, match=r"the model cannot be written to .*: .*No space left on device"):
-        gpt2_mini._publish(tmp_path, model, None, {}, {})
+        publish_model(tmp_path, model, None, {}, {})
     assert list(tmp_path.iterdir()) == []

@@ -4,8 +4,11 @@ import re
 
 import pytest
 
+from analysis.maps.gates import GATES
+from analysis.representations import normality
 from book._ext import at_a_glance
-from book.publish import ledger
+from book.publish import experiments, ledger
+from book.studies.shared import side_by_side
 from tests.book.pages.test_claims_page import build, verdicts  # noqa: F401 (a fixture)
 
 
@@ -36,8 +39,26 @@ def test_a_place_cannot_be_taken_for_ours(claim, words):
 
 
 def test_a_row_leads_to_the_verdict(build):  # noqa: F811
-    build.extra = "# At a glance\n\n```{at-a-glance} K\n```\n"
+    build.extra = "# At a glance\n\n```{at-a-glance} K\n```\n\n```{side-by-side}\n```\n"
     build(verdicts())
     row = re.search(r"<tr[^>]*>(?:(?!</tr>).)*line 3.*?</tr>", build.pages["glance"], re.DOTALL)[0]
     assert 'href="semi-bias.html#verdict-k-07"' in row
     assert "corrected" in row
+    for words in (*side_by_side.MODELS.values(), *side_by_side.NETWORKS, "The paper\u2019s Fig. 13"):
+        assert words in build.pages["glance"]
+
+
+def test_three_models_stand_beside_their_controls():
+    by_measure = {measure.array: cells for measure, cells in side_by_side.compare()}
+    text = experiments.load("bert-normality-ladder")
+    tuned, scratch = experiments.load("variant-fine-tuned"), experiments.load("variant-measures")
+    cosine = text.array("cosine").mean(0)
+    assert by_measure["cosine"]["text"][0] == f"{cosine[0]:.2f} to {cosine[-1]:.2f}"
+    permuted = text.array("first_failing of controls")[3].mean()  # behind two random rungs and the large one
+    assert by_measure["first_failing"]["text"][3] == f"{100 * permuted:.0f} %"
+    large = tuned.array("ladder_entropy")[1].mean((0, 1, 3))
+    assert by_measure["entropy"]["fine-tuned"][2] == f"{large[0]:.2f} to {large[-1]:.2f}"
+    total = scratch.array("control_D_total").mean() / normality.critical_value(192)
+    assert by_measure["D_total"]["scratch"][1:] == [f"{total:.1f}", "\u2013", "\u2013"]
+    gates = tuned.array("gates")[..., GATES.index("directional"):GATES.index("closed")].sum(-1).mean()
+    assert by_measure["gates"]["fine-tuned"][0] == f"{100 * gates:.0f} %"

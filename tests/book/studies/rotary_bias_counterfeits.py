@@ -45,6 +45,7 @@ FINDINGS = {
     "rest_has_no_share": {"exactness.rest_share": 1e-9},
     "mean_input_makes_kernel": {"seed_kernels.size": as_large_as_the_mean_input},
     "near_keys_are_preferred": {"seed_kernels.near": as_many_as_by_chance},
+    "lengths_decide_nothing": {"seeds.longer_biased_high": 0.7, "seeds.longer_biased_low": 0.69},
     "training_makes_the_kernel": {"rungs.kernel_share_large_high": 0.9},
     "wrong_phases_cost_more_than_none": {"rungs.phases_mean_low": 0.1},
     "mean_kernel_makes_previous_token_heads": {"heads.strong_left_bias": 1},
