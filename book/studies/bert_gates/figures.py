@@ -190,7 +190,7 @@ def calibration(rates: Mapping[str, Sequence[Interval]], promised: float, power:
     right.set_yticks(range(len(power)), power)
     right.yaxis.tick_right()
     right.set(xlabel="cells named (%)", xlim=(-4, 104), ylim=(len(power) - 0.5, -0.5), title="drawn gates")
-    right.legend(loc="center left")
+    right.legend(loc="upper left")
     return figure
 
 def census(scores: Mapping[str, np.ndarray], order: Sequence[str]) -> Figure:
