@@ -31,6 +31,11 @@ export OMP_WAIT_POLICY
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME
 
+# The examples in docstrings, and the tests of the package, of the machinery and of the studies.
+UNIT = OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=tests -p no:nbval -p no:anyio \
+  --doctest-modules analysis book/publish book/studies tests/analysis tests/book/publish tests/book/studies \
+  tests/book/cli tests/tools
+
 .PHONY: help book test lint unit gpu check bench peers mutants chapter record costs serve clean
 .DEFAULT_GOAL := help
 
@@ -74,7 +79,7 @@ book: $(READY)  ## execute what is out of date and build the HTML in _build/html
 
 test: lint  ## run every check: lint, the chapters against their records, unit tests, the built pages
 	$(PY) -m book build --compare
-	@$(MAKE) --no-print-directory unit
+	$(UNIT)
 	$(PY) -m pytest -q -n 2 --dist worksteal tests/book/pages
 
 lint: $(TESTED)  ## check style, imports and words
@@ -82,10 +87,8 @@ lint: $(TESTED)  ## check style, imports and words
 	$(VENV)/bin/lint-imports --no-cache
 	$(PY) -m tools.vocabulary
 
-unit: $(TESTED)  ## run the examples in docstrings and the tests of the package, the machinery and the studies
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=tests -p no:nbval -p no:anyio \
-	  --doctest-modules analysis book/publish book/studies tests/analysis tests/book/publish tests/book/studies \
-	  tests/book/cli tests/tools
+unit: $(TESTED)  ## the inner loop: examples in docstrings and tests, but for those marked slow
+	$(UNIT) -m "not slow"
 
 gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against the record, the records, what it costs
 	$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU on this machine")'

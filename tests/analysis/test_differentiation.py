@@ -152,6 +152,7 @@ def test_a_formula_gives_shapes_on_meta(name):
     assert [part.shape for part in floating(call(name, **meta))] == [part.shape for part in floating(call(name))]
 
 
+@pytest.mark.slow
 def test_formulas_compile_whole():
     """In a process of its own: the checks of shapes that the tests put around each function cannot be compiled.
 

@@ -103,14 +103,19 @@ def tables(tokens: Int[Tensor, " position"], vocab: int, reading: Reading) -> di
     check_tokens("tokens", tokens)
     if tokens.ndim != 1:
         raise ValueError(f"tokens must be one sequence, got shape {tuple(tokens.shape)}")
-    return dict(_one_by_one(tokens, vocab, reading))
+    return dict(_one_by_one(*_start(tokens, vocab, reading.gain), reading))
 
 
-def _one_by_one(tokens: Tensor, vocab: int, reading: Reading) -> Iterator[tuple[str, Tensor]]:
+def _start(tokens: Tensor, vocab: int, gain: int) -> tuple[Tensor, tuple[Layer, Layer]]:
+    """Return the embedded tokens and the two layers, which do not depend on the rest of a reading."""
+    head = build(vocab, len(tokens), gain=float(gain), device=tokens.device)
+    return embed(tokens, head), (head.first, head.second)
+
+
+def _one_by_one(x: Tensor, layers: tuple[Layer, Layer], reading: Reading) -> Iterator[tuple[str, Tensor]]:
     """Yield each table with its name as soon as it is computed."""
-    head = build(vocab, len(tokens), gain=float(reading.gain), device=tokens.device)
-    x, names = embed(tokens, head), iter(TABLES)
-    for layer in (head.first, head.second):
+    names = iter(TABLES)
+    for layer in layers:
         scores = score(x, layer, reading)
         shown = scores.tril() if reading.shown == "after the mask" else scores
         yield next(names), round_table(shown, reading)
@@ -209,8 +214,9 @@ def search(tokens: Int[Tensor, " position"], vocab: int, printed: Mapping[str, T
     def contradicted(name: str, table: Tensor) -> bool:
         return name in printed and bool(differing({name: table}, {name: printed[name]})[name].any())
 
+    starts = {gain: _start(tokens, vocab, gain) for gain in (1, 100)}
     return [reading for reading in every()  # most are ruled out by the first tables, so the others are not computed
-            if not any(contradicted(*each) for each in _one_by_one(tokens, vocab, reading))]
+            if not any(contradicted(*each) for each in _one_by_one(*starts[reading.gain], reading))]
 
 
 def classes(tokens: Int[Tensor, " position"], vocab: int, readings: Iterable[Reading]) -> list[list[Reading]]:

@@ -185,6 +185,7 @@ def test_other_models_and_missing_files_are_refused(fasta, variant_folder, capsy
         assert len(said.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_as_a_user_runs_it(variant_folder, fasta):
     done = subprocess.run([sys.executable, "-m", "analysis", "classify", str(fasta[0]), "--model",
                            str(variant_folder), "--tsv"], capture_output=True, text=True, check=True,

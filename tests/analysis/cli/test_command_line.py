@@ -120,6 +120,7 @@ for number, (package, argv, library) in enumerate({cases!r}):
 """  # one program, which imports torch once, and a fork of it for each case
 
 
+@pytest.mark.slow
 def test_a_library_that_is_not_installed_ends_in_one_line_that_names_its_extra(tmp_path):
     (tmp_path / "genes.fasta").write_text(f">a\n{'ACGT' * 30}\n")
     cases = [("analysis", ["census", "--folder", "new"], "transformers"),

@@ -63,6 +63,7 @@ def test_a_report_of_gpt2_mini(whole):
     assert not list(whole.glob(".unfinished*"))
 
 
+@pytest.mark.slow
 def test_an_interrupted_report_goes_on_to_the_same_numbers(whole, tmp_path, texts, monkeypatch):
     parted = tmp_path / "parted"
     real, calls = measurement.add_text, []
@@ -114,6 +115,7 @@ def save_random(folder, kind: str, **options) -> None:
     tokenizer.save_pretrained(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_report_of_a_random_model_of_another_family(family, tmp_path, texts):
     kind, options, positions = FAMILIES[family]

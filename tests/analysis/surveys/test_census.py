@@ -135,6 +135,7 @@ def test_token_kinds(minilm):
     assert census.token_kinds(tokenizer, ids).tolist() == [0, 3, 2, 2, 3, 2, 2, 1]
 
 
+@pytest.mark.slow
 def test_a_census_and_its_studies_run_where_the_models_lie(minilm):
     settings = BertConfig(num_hidden_layers=2, num_attention_heads=3, hidden_size=24, intermediate_size=48,
                           max_position_embeddings=32, initializer_range=0.4)
@@ -185,6 +186,7 @@ def test_shares_add_up_to_the_whole(minilm, taken):
     assert all(torch.equal(parts[0].state[name], taken.state[name]) for name in taken.state)
 
 
+@pytest.mark.slow
 def test_two_processes_write_the_record_of_one(tmp_path):
     file = tmp_path / "texts.txt"
     file.write_text("\n\n".join(text.replace("\n\n", "\n") for text in TEXTS[:2]))

@@ -66,6 +66,7 @@ def test_the_folder_loads_in_transformers_and_says_its_digests(trained):
     assert not list(out.glob(".part*"))
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_ends_with_the_same_files(trained, tmp_path, monkeypatch):
     whole, _ = trained
     monkeypatch.setattr(gpt2_mini.loop, "train", functools.partial(loop.train, save_every=0.0))
@@ -112,6 +113,7 @@ def test_what_cannot_be_trained_is_refused_before_it_starts(tmp_path):
         gpt2_mini.read_trace(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_command_line_trains_goes_on_and_refuses(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(texts, "corpus", lambda held_out=False: TINY[held_out])
     given = ["train", "gpt2-mini", "--steps", "3", "--out", str(tmp_path), "--device", "cpu"]

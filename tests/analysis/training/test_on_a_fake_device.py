@@ -13,6 +13,7 @@ from tests.analysis.training.test_attention_only import SMALL, make_probe
 from tests.analysis.training.test_gpt2_mini import TINY as TEXTS
 from tests.analysis.training.test_gpt2_mini import semi_bias_probe
 
+pytestmark = pytest.mark.slow
 RECIPE = replace(dna_classifier.TINY, sequences=48, batch=4, steps=3, warmup=1, pretrain_steps=2)
 
 

@@ -115,6 +115,7 @@ def stored(book: Path) -> dict:
     return json.loads(executed(book).read_text())
 
 
+@pytest.mark.slow
 def test_a_recorded_chapter_passes_and_is_not_executed_again(book):
     before = stored(book)
     assert run(book, "--nbval").returncode == 0
@@ -123,6 +124,7 @@ def test_a_recorded_chapter_passes_and_is_not_executed_again(book):
     assert stored(book) != before
 
 
+@pytest.mark.slow
 def test_what_was_executed_is_kept_with_the_digest_of_its_page(book, monkeypatch):
     for name in FOLDERS:
         monkeypatch.delenv(name, raising=False)
@@ -130,6 +132,7 @@ def test_what_was_executed_is_kept_with_the_digest_of_its_page(book, monkeypatch
     assert [cell["source"] for cell in stored(book)["cells"]][1].startswith("from analysis.formula")
 
 
+@pytest.mark.slow
 def test_the_record_holds_text_and_glued_values_but_nothing_exempt(recorded):
     _, printed, glued, exempt = json.loads((recorded / "tests" / "recorded" / "tiny.json").read_text())
     assert printed["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "42\n"}]
@@ -137,6 +140,7 @@ def test_the_record_holds_text_and_glued_values_but_nothing_exempt(recorded):
     assert exempt["outputs"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("old", "new"), [("42", "43"), ("10.5", "10.6")], ids=["printed", "glued"])
 def test_a_tampered_record_fails(book, old, new):
     edit(book / "tests" / "recorded" / "tiny.json", old, new)
@@ -146,6 +150,7 @@ def test_a_tampered_record_fails(book, old, new):
     assert "--record" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_changed_formula_is_executed_and_compared(book):
     edit(book / "analysis" / "formula.py", "2 * x", "2 * x + 1")
     result = run(book, "--nbval")
@@ -154,6 +159,7 @@ def test_a_changed_formula_is_executed_and_compared(book):
     assert stored(book)["cells"][1]["outputs"][0]["text"] == "43\n"
 
 
+@pytest.mark.slow
 def test_a_change_of_what_the_page_does_not_reach_executes_nothing(book):
     before = executed(book).stat().st_mtime_ns
     (book / "analysis" / "other.py").write_text("raise RuntimeError\n")
@@ -162,6 +168,7 @@ def test_a_change_of_what_the_page_does_not_reach_executes_nothing(book):
     assert executed(book).stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_a_changed_cell_fails_until_it_is_recorded(book):
     edit(book / "book" / "tiny.md", "double(21))", "double(20 + 1))")
     result = run(book, "--nbval")
@@ -169,6 +176,7 @@ def test_a_changed_cell_fails_until_it_is_recorded(book):
     assert "not the one in tests/recorded/tiny.json" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_removed_cell_fails(book):
     text = (book / "book" / "tiny.md").read_text()
     (book / "book" / "tiny.md").write_text(text[:text.index("```{code-cell} ipython3\n:tags: [nbval")])
@@ -177,6 +185,7 @@ def test_a_removed_cell_fails(book):
     assert "1 cells more" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_failing_cell_fails_even_without_comparison_and_is_not_stored(book):
     edit(book / "book" / "tiny.md", "print(double(21))", "print(double(None))")
     before = executed(book).read_text()
@@ -186,11 +195,13 @@ def test_a_failing_cell_fails_even_without_comparison_and_is_not_stored(book):
     assert executed(book).read_text() == before
 
 
+@pytest.mark.slow
 def test_without_comparison_another_digit_is_no_failure(book):
     edit(book / "tests" / "recorded" / "tiny.json", "42", "43")
     assert run(book, "--nbval-lax").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_chapter_that_passed_is_in_the_one_cache_and_a_page_that_is_gone_is_not_kept(book):
     assert list((book / "_build" / ".jupyter_cache").rglob("*.ipynb"))
     (book / "book" / "tiny.md").rename(book / "book" / "renamed.md")
@@ -208,6 +219,7 @@ def test_cells_are_those_of_the_present_digest_or_none(tmp_path, monkeypatch):
     assert execution.executed_cells("tiny")
 
 
+@pytest.mark.slow
 def test_a_measurement_is_left_by_a_whole_run_alone(book):
     measured = executed(book).with_suffix(".measured")
     edit(book / "book" / "tiny.md", "\n```{code-cell} ipython3\n:tags: [nbval", LEAVES_A_MEASUREMENT + (
@@ -422,6 +434,7 @@ def start(book: Path, *options: str) -> subprocess.Popen:
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+@pytest.mark.slow
 def test_an_interrupted_execution_keeps_what_was_finished_and_nothing_half(book, tmp_path):
     slow = (book / "book" / "tiny.md").read_text().replace("# Tiny", "# Slow").replace(
         "import time\n", f"import time, pathlib\npathlib.Path({str(tmp_path / 'begun')!r}).touch()\ntime.sleep(600)\n")
@@ -444,6 +457,7 @@ def test_an_interrupted_execution_keeps_what_was_finished_and_nothing_half(book,
     assert executed(book).stat().st_mtime_ns == before, "what was finished was executed again"
 
 
+@pytest.mark.slow
 def test_two_executions_at_once_do_not_harm_each_other(book):
     shutil.rmtree(book / "_build")
     both = [start(book, "--nbval-lax") for _ in range(2)]
@@ -466,6 +480,7 @@ def test_on_a_gpu_a_number_may_differ_in_its_last_digit_or_by_a_thousandth(text,
     assert compare.settle(text, recorded) == settled
 
 
+@pytest.mark.slow
 def test_the_tolerance_is_for_a_gpu_alone_and_its_run_is_not_stored(book):
     before = executed(book).read_text()
     edit(book / "tests" / "recorded" / "tiny.json", "10.5", "10.499")
@@ -476,6 +491,7 @@ def test_the_tolerance_is_for_a_gpu_alone_and_its_run_is_not_stored(book):
     assert executed(book).read_text() == before
 
 
+@pytest.mark.slow
 def test_the_device_reaches_a_chapter_as_its_parameter(book):
     result = run(book, "--nbval-lax", "--book-device", "forbidden")
     assert result.returncode == 1
@@ -485,6 +501,7 @@ def test_the_device_reaches_a_chapter_as_its_parameter(book):
     assert run(book, "--nbval-lax", "--book-device", "forbidden").returncode == 0, "a chapter without that parameter"
 
 
+@pytest.mark.slow
 def test_what_an_execution_cost_is_kept_beside_its_outputs(recorded):
     cost = json.loads((recorded / "_build" / "executed" / "costs" / "tiny.json").read_text())
     assert cost["peak_mib"] > 10

@@ -76,6 +76,7 @@ def printed(notebook: Path) -> list[str]:
     return ["".join(out["text"]) for cell in cells for out in cell.get("outputs", []) if "text" in out]
 
 
+@pytest.mark.slow
 def test_a_chapter_is_executed_with_its_parameters_and_the_book_is_not_touched(book, tmp_path):
     before, out = contents(book), tmp_path / "out"
     result = execute(book, out, MODEL="/my/model", TEXTS="/my/texts.txt")
@@ -89,11 +90,13 @@ def test_a_chapter_is_executed_with_its_parameters_and_the_book_is_not_touched(b
     assert {"python", "torch"} <= set(settings["versions"])
 
 
+@pytest.mark.slow
 def test_without_parameters_a_chapter_shows_its_own(book, tmp_path):
     assert execute(book, tmp_path / "out").returncode == 0
     assert printed(tmp_path / "out" / "my-tiny.ipynb") == ["its own None\n", "42\n"]
 
 
+@pytest.mark.slow
 def test_a_cell_that_raises_is_named_and_what_was_there_before_stays(book, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
@@ -116,6 +119,7 @@ def test_a_parameter_that_the_chapter_has_not_is_refused_and_nothing_is_written(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_the_page_is_rendered_apart_from_the_book_and_says_so(tmp_path):
     before = contents(ROOT / "book")
     result = subprocess.run([sys.executable, "-m", "book", "run", "notation", "--device", "cpu", "--out",
@@ -191,6 +195,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").exists(), reason="processes are read from /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_kernel_and_what_it_started_and_leaves_nothing(book, tmp_path, number):

@@ -12,6 +12,7 @@ from myst_nb.core.read import read_myst_markdown_notebook
 from book.publish.claims import claim_functions
 from tests.analysis import tiny
 
+pytestmark = pytest.mark.slow
 BOOK = Path(__file__).resolve().parents[3] / "book"
 SMALLER = {"SEEDS": 2, "WIDTHS": (8, 16), "DEEP": 40, "DEEP_WIDTH": 8}  # random stacks of the chapter on rank
 

@@ -15,6 +15,7 @@ from book.publish.claims import claim_functions
 from book.studies import bert_normality
 from book.studies.bert_stream import minilm
 
+pytestmark = pytest.mark.slow
 BOOK = Path(__file__).parents[3] / "book"
 LAYERS, HEADS, TEXTS = 3, 2, 3
 

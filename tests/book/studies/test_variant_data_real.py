@@ -35,6 +35,7 @@ def test_real_sequences_are_placed_where_their_own_lineage_has_its_gaps():
         assert [c == "-" for c in gene.aligned] == [c == "-" for c in own.aligned], gene.name
 
 
+@pytest.mark.slow
 def test_the_record_is_recomputed_on_the_real_sequences():
     """Baselines fitted around the real lineages, and asked about the 89 real sequences, agree with what pages show."""
     experiment = experiments.find("variant-data-baselines-real")

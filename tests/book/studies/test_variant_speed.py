@@ -26,6 +26,7 @@ def test_padding_to_a_fixed_length_changes_nothing(tmp_path, variant_data):
         torch.testing.assert_close(tensor, fixed[name], atol=2e-3, rtol=0)
 
 
+@pytest.mark.slow
 def test_the_compiled_model_learns_the_same(tmp_path, variant_data, monkeypatch):
     """On a CPU the graph is traced and run without code of its own; nothing may fall back in silence."""
     said = []
@@ -97,6 +98,7 @@ def test_hidden_words_are_what_bert_hides():
     assert shown[chosen].min() == 3
 
 
+@pytest.mark.slow
 def test_pretraining_lowers_its_loss_and_resumes_to_the_bit(tmp_path, variant_data, monkeypatch):
     recipe = dna_classifier.shortened(SMALL, pretrain_steps=120, batch=8)
     report, whole = run(recipe, tmp_path / "a", variant_data)
