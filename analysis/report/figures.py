@@ -4,14 +4,22 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from analysis.plotting import ladder, style
 from analysis.plotting.ladder import Ladder
 
 DASHES = "-", "--", ":", "-."
+
+
+def _count(panel: Axes, *axes: str) -> None:
+    """Put ticks at whole numbers only: there is no layer and no head between two."""
+    for axis in axes:
+        getattr(panel, f"{axis}axis").set_major_locator(MaxNLocator(integer=True))
 
 
 def over_layers(curves: Mapping[str, Float[np.ndarray, " layer"]], ylabel: str) -> Figure:
@@ -21,6 +29,7 @@ def over_layers(curves: Mapping[str, Float[np.ndarray, " layer"]], ylabel: str) 
         panel.plot(values, dashes, marker="o", label=name)
     panel.set(xlabel="layer", ylabel=ylabel, ylim=(min(0, np.nanmin(list(curves.values()))), None))
     panel.legend()
+    _count(panel, "x")
     return figure
 
 
@@ -32,6 +41,7 @@ def heat_map(values: Float[np.ndarray, "row column"], *, xlabel: str, ylabel: st
     scale = {"norm": style.centred(values, limit), "cmap": style.SCORE_CMAP} if centred else {"cmap": style.WEIGHT_CMAP}
     image = panel.imshow(values, aspect="auto", interpolation="nearest", **scale)
     panel.set(xlabel=xlabel, ylabel=ylabel)
+    _count(panel, "x", "y")
     figure.colorbar(image, ax=panel, label=label)
     return figure
 
@@ -47,6 +57,7 @@ def shares(parts: Float[np.ndarray, "layer part"], names: Sequence[str]) -> Figu
         above, below = above + np.maximum(values, 0), below + np.minimum(values, 0)
     panel.axhline(0, color=style.COLOURS["ink"], linewidth=0.8)
     panel.set(xlabel="layer", ylabel="share of the divergence")
+    _count(panel, "x")
     figure.legend(loc="outside lower center", ncols=len(names))
     return figure
 
@@ -58,6 +69,7 @@ def largest_gates(scores: Float[np.ndarray, "layer head gate"], names: Sequence[
     panel.imshow(largest, cmap=ListedColormap([style.GATES[name] for name in names]), vmin=-0.5,
                  vmax=len(names) - 0.5, aspect="auto", interpolation="nearest")
     panel.set(xlabel="head", ylabel="layer")
+    _count(panel, "x", "y")
     present = [name for i, name in enumerate(names) if (largest == i).any()]
     figure.legend(handles=[Patch(color=style.GATES[name], label=name) for name in present],
                   loc="outside lower center", ncols=5)
@@ -73,6 +85,7 @@ def against_controls(panels: Mapping[str, Ladder], ylabels: Sequence[str], xlabe
     for panel, ylabel, (title, measured) in zip(axes.flat, ylabels, panels.items(), strict=True):
         ladder.draw_lines(panel, measured)
         panel.set(xlabel=xlabel, ylabel=ylabel, title=title)
+        _count(panel, "x")
     ladder.share_legend(figure, axes.flat)
     return figure
 

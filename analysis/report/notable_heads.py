@@ -11,6 +11,8 @@ from analysis.maps.gates import GATES, PATTERNS
 from analysis.report.observations import OF_HEADS, Observations
 
 HOW_MANY = 10
+LEAST = 0.02
+"""By how much a head must exceed every head of every control to be worth a look."""
 OF_ONE_KIND = 3
 """How many heads are shown at most for one and the same reason."""
 WORDS = {"sharpness": "sharp rows (1 - relative entropy)", "sink": "weight on one key",
@@ -47,7 +49,7 @@ def notable_heads(trained: Mapping[str, Float[np.ndarray, "layer head"]],
     trained, controls
         As :func:`measures` returns them. Without controls, heads are compared with 0.
     count
-        How many heads to return at most. Heads that exceed no control are left out.
+        How many heads to return at most. Heads that exceed the controls by :data:`LEAST` or less are left out.
 
     Examples
     --------
@@ -59,7 +61,7 @@ def notable_heads(trained: Mapping[str, Float[np.ndarray, "layer head"]],
     for name, values in trained.items():
         most = max((float(np.nanmax(control[name])) for control in controls), default=0.0)
         candidates += [NotableHead(layer, head, name, float(value), most)
-                       for (layer, head), value in np.ndenumerate(values) if value > most]
+                       for (layer, head), value in np.ndenumerate(values) if value > most + LEAST]
     chosen: list[NotableHead] = []
     kinds: Counter[str] = Counter()
     for candidate in sorted(candidates, key=lambda c: c.control - c.value):

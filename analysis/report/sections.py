@@ -189,7 +189,7 @@ def _heads(measured: Measurement) -> Section | None:
     controls = [measures(observed) for rung in measured.controls.values() for observed in rung]
     heads = notable_heads(measures(measured.trained), controls)
     if not heads:
-        return Section("Heads worth a look", "No head does more of any pattern than some head of a control.")
+        return Section("Heads worth a look", "No head does clearly more of any pattern than the controls do.")
     drawn = None
     if measured.maps is not None:
         drawn = figures.small_maps([measured.maps[h.layer, h.head] for h in heads],

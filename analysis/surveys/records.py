@@ -85,7 +85,8 @@ class Experiment:
         """Name the inputs that are not on this machine; a stand-in does not count as the model it stands in for."""
         models = [name for name in self.models if not _has_model(name)]
         absent = [f"model {name}" for name in models[:3]]
-        absent += [f"{len(models) - 3} more models"] if len(models) > 3 else []
+        if more := len(models[3:]):
+            absent.append(f"{more} more model{'s' if more > 1 else ''}")
         absent += [f"data {name}" for name in self.data if data_folder(name) is None]
         if self.needs_gpu and not torch.cuda.is_available():
             absent.append("a CUDA device")

@@ -117,6 +117,7 @@ def effects(entropy: Mapping[str, np.ndarray], effect: Mapping[str, np.ndarray],
     axes[1].scatter(entropy["control"], effect["control"], s=18, color=style.COLOURS["control"], edgecolor="none")
     axes[0].set(title="trained", ylabel="turn of the sentence, 1 - cosine")
     axes[1].set(title="control")
+    axes[1].xaxis.set_major_locator(MaxNLocator(2))
     axes[1].ticklabel_format(axis="x", useOffset=False)
     for panel in axes:
         panel.set(yscale="log", xlabel=r"row entropy / $\ln n$")

@@ -33,11 +33,11 @@ def non_linearity_alone_prevents_collapse(m: Measured) -> Outcome:
     trained_gelu_helps = ends["z"] < whole / 2 and (hidden[:, 3] > hidden[:, 2]).all()
     return not_reproduced(
         f"The skip connection is the first counter-force, and it only slows collapse: slope {slopes['with skip']:.2f} "
-        f"in place of 3, a factor {factor:.2f} a layer at gain 1 ({expected:.2f} expected). A perceptron without it "
+        f"in place of 3, a factor {factor:.2f} a layer at gain 1 ({expected:.2f} expected). An MLP without it "
         f"changes nothing of that (slope {slopes['then MLP']:.2f}), and behind skip connections a linear one leaves "
         f"{at_twelve['attention + skip + linear MLP']:.2f} after 12 random layers of gain 1, GELU "
         f"{at_twelve['attention + skip + MLP']:.2f}; nothing stops collapse there in {m.stacks.depth} layers. The "
-        f"trained model stays at {without_mlp:.2f} without any perceptron ({whole:.2f} as it is). What is right: its "
+        f"trained model stays at {without_mlp:.2f} without any MLP ({whole:.2f} as it is). What is right: its "
         f"non-linearity, once trained, holds rows apart ({ends['z']:.2f} with z, {ends['z / 2']:.2f} with z/2 in its "
         "place).", when=skip_slows and mlp_is_not_needed and trained_gelu_helps)
 

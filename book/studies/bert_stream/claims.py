@@ -129,7 +129,7 @@ def perceptron_is_a_sum_over_blocks(m: Measured) -> Outcome:
     error, additive = m.sums.product_error["trained"], m.sums.additive["trained"]
     interaction = m.sums.interaction["trained"]
     return not_reproduced(
-        f"Y W_1 W_2 with the biases is off by {error.min():.1f} to {error.max():.1f} times the perceptron's size. The "
+        f"Y W_1 W_2 with the biases is off by {error.min():.1f} to {error.max():.1f} times the MLP's size. The "
         f"best sum of any functions of single blocks explains {additive.min():.0%} to {additive.max():.0%} (control "
         f"{m.sums.additive['control'].mean():.0%}); interactions of two blocks are {interaction.min():.2f} to "
         f"{interaction.max():.2f} of a block's effect.",
@@ -179,9 +179,9 @@ def perceptron_adds_anisotropy(m: Measured) -> Outcome:
         f"{NEAREST}it adds anisotropy in every layer ({enumerated(near.mean(0), '+.3f')} in mean cosine). In MiniLM on "
         f"text it does in layer {top}, by {a.mlp[top]:+.3f} ({a.mlp_rises[top]:.0%} of the "
         f"documents), and takes it away in the others, by {others.max():+.3f} to {others.min():+.3f}. Most of the fall "
-        f"from the first LayerNorm to the second is that of the LayerNorm without a perceptron ({a.norm.max():+.2f} to "
+        f"from the first LayerNorm to the second is that of the LayerNorm without an MLP ({a.norm.max():+.2f} to "
         f"{a.norm.min():+.2f}). On plain rows the second half raises the cosine in layers "
-        f"{enumerated(np.flatnonzero(a.plain > 0))}. In random weights as large the perceptron adds {large.min():+.2f} "
+        f"{enumerated(np.flatnonzero(a.plain > 0))}. In random weights as large the MLP adds {large.min():+.2f} "
         "or more in layer 0.",
         when=linear.max() < 0.99 and near.min() > 0 and a.mlp[top] > 0.01 and a.mlp_rises[top] > 0.9
         and others.max() < 0 and a.norm.max() < 0 and large.min() > 0)
@@ -229,7 +229,7 @@ def perceptron_breaks_the_channels(m: Measured) -> Outcome:
     """The structure of channels is totally broken by the MLP."""
     trained, control = (m.coupling.off_diagonal(network, "MLP, skip and LN") for network in ("trained", "control"))
     return not_reproduced(
-        f"Past perceptron, skip connection and LayerNorm {trained.min():.0%} to {trained.max():.0%} of the coupling is "
+        f"Past MLP, skip connection and LayerNorm {trained.min():.0%} to {trained.max():.0%} of the coupling is "
         f"off the diagonal (control {control.max():.0%}); broken would be {m.coupling.mixed:.0%}. What mixes heads is "
         "W_O.", when=trained.max() < 0.6 and control.max() < 0.1)
 

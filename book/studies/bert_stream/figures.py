@@ -69,7 +69,7 @@ def perceptron(additive: Mapping[str, np.ndarray], linear: Mapping[str, np.ndarr
     """
     trained, control = cosine["trained"], cosine["control"]
     return lines({
-        "the perceptron as a sum or a linear map": [
+        "the MLP as a sum or a linear map": [
             Line(additive["trained"], "trained", "trained, sum over blocks"),
             Line(linear["trained"], "token", "trained, linear map", "--"),
             Line(additive["control"], "control", "control, sum over blocks"),
@@ -94,7 +94,7 @@ def read_back(band: Callable[..., np.ndarray]) -> Figure:
             Line(band("heads", "x"), "muted", "layer's input", "--"),
             Line(band("heads", "x and second"), "semi_bias", "input and output", ":"),
             Line(band("heads", "x and second", "control"), "control", "control, input and output", ":")],
-        "perceptron's input": [
+        "MLP's input": [
             Line(band("first", "mlp_output"), "token", "from what the MLP adds"),
             Line(band("first", "second"), "record", "after the layer"),
             Line(band("first", "shuffled"), "muted", "shuffled", "--"),

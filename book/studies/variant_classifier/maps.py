@@ -209,14 +209,15 @@ def share_of_maps(hits: Bool[np.ndarray, "..."], sequences: Int[np.ndarray, "...
 
 
 def measure_gallery(shares: Float[np.ndarray, "layer head gate"], passage: Passage) -> Gallery:
-    """Read the maps of the sequence in which each kind of gate is strongest, trained and before training."""
+    """Read the maps in which each kind of gate is strongest, trained and before training; no head is shown twice."""
     patterns = shares[..., :len(PATTERNS)]
     strength = {"directional": shares[..., GATES.index("directional")], "open": shares[..., GATES.index("open")],
                 "contextual": shares[..., GATES.index("backward")] + shares[..., GATES.index("forward")],
                 "cluster": shares[..., GATES.index("cluster")], "several": np.sort(patterns, -1)[..., -2]}
-    n, maps, titles = passage.tokens, [], []
+    n, maps, titles, shown = passage.tokens, [], [], np.zeros(shares.shape[:2], bool)
     for kind, scores in strength.items():
-        layer, head = np.unravel_index(scores.argmax(), scores.shape)
+        layer, head = np.unravel_index(np.where(shown, -1, scores).argmax(), scores.shape)
+        shown[layer, head] = True
         for name, stations in passage.stations.items():
             maps.append(stations[layer].attention[head, :n, :n])
             limit = np.quantile(maps[-1].cpu().numpy(), 0.99) * n

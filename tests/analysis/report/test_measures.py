@@ -121,6 +121,7 @@ def test_a_head_like_every_control_is_not_notable():
     assert notable_heads(sink, [sink]) == []
     found = notable_heads(sink, [{"sink": np.array([[0.45, 0.0], [0.0, 0.0]])}])
     assert [(head.layer, head.head) for head in found] == [(0, 0)]
+    assert notable_heads(sink, [{"sink": np.full((2, 2), 0.49)}]) == []  # by a hundredth, which is no difference
 
 
 def test_at_most_three_heads_for_one_reason_and_one_reason_a_head():

@@ -467,7 +467,6 @@ def test_two_executions_at_once_do_not_harm_each_other(book):
     assert run(book, "--nbval").returncode == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("text", "recorded", "settled"), [
     ("mass 0.4813, rank 3", "mass 0.4812, rank 3", "mass 0.4812, rank 3"),
     ("mass 0.4814", "mass 0.4812", "mass 0.4812"),   # less than a thousandth
