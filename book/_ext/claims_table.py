@@ -12,7 +12,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from book._ext.verdicts import anchor, places, slug
 from book.publish import execution, ledger
-from book.publish.phrases import as_math
+from book.publish.phrases import as_math, breakable
 
 log = logging.getLogger(__name__)
 OPEN = "open"
@@ -98,7 +98,7 @@ class Table(Ledger):
         outcome = verdict.outcome if verdict else OPEN
         said = nodes.container()
         said += nodes.paragraph("", "", *self.inline(ledger.place(claim)), classes=["claim-place"])
-        said += nodes.paragraph("", "", *self.inline(claim.claim))
+        said += nodes.paragraph("", "", *self.inline(breakable(claim.claim)))
         evidence = nodes.paragraph()
         if verdict:
             evidence += [*self.inline(as_math(verdict.evidence)), nodes.Text(" ")]

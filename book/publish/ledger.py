@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from book.publish.phrases import as_math
+from book.publish.phrases import as_math, breakable
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "book" / "claims.yml"
@@ -101,7 +101,7 @@ class Verdict:
                 MIME: {k: v for k, v in asdict(self).items() if k != "chapter"}}
 
     def _explained(self, claim: Claim) -> str:
-        parts = [f"**{self.id} · {self.outcome}** · {place(claim)}", f"*The document says:* {claim.claim}",
+        parts = [f"**{self.id} · {self.outcome}** · {place(claim)}", f"*The document says:* {breakable(claim.claim)}",
                  f"*We found:* {as_math(self.evidence)}"]
         return "\n\n".join([*parts, f"*Why it matters:* {claim.matters}"] if claim.matters else parts)
 

@@ -92,6 +92,36 @@ def as_math(text: str) -> str:
     return "".join(parts)
 
 
+def breakable(text: str, longest: int = 40) -> str:
+    """Cut long formulas of a line in front of their outer ``=`` and, where a piece is still long, ``+``.
+
+    A browser does not break a line within a formula, but it does between two.
+
+    Examples
+    --------
+    >>> print(breakable("$Y=WX$ is short; $O=W(XW_V+b_V)W_O+b_O=(WX)W_VW_O+b_O$ is not.", longest=30))
+    $Y=WX$ is short; $O$ ${}=W(XW_V+b_V)W_O+b_O$ ${}=(WX)W_VW_O+b_O$ is not.
+    """
+    def cut(formula: str, sign: str) -> list[str]:
+        if len(formula) <= longest:
+            return [formula]
+        places = [m.start() for m in re.finditer(re.escape(sign), formula) if _outside(formula[:m.start()])]
+        ends = [*places[places[:1] == [0]:], len(formula)]
+        return [piece for start, end in zip([0, *ends], ends) if (piece := formula[start:end])]
+
+    def broken(match: re.Match) -> str:
+        pieces = [piece for part in cut(match[1], "=") for piece in cut(part, "+")]
+        return " ".join(f"${'{}' if piece[0] in '=+' else ''}{piece}$" for piece in pieces)
+
+    return re.sub(r"\$([^$]+)\$", broken, text)
+
+
+def _outside(start: str) -> bool:
+    """Whether no bracket is open at the end of a formula's beginning."""
+    return (start.count("{") == start.count("}") and start.count(r"\left") == start.count(r"\right")
+            and start.count("(") == start.count(")") and start.count("[") == start.count("]"))
+
+
 def _power(match: re.Match) -> str:
     factor = "" if match[1] == "1" else rf"{match[1]}\cdot"
     return f"${factor}10^{{-{match[2]}}}$"
