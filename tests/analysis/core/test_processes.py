@@ -16,7 +16,8 @@ from analysis import cli
 from analysis.core.processes import Terminated, interrupt_on_signals, run_child
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
-TIDY = "import sys, time\ntry:\n    print('up', flush=True); time.sleep(60)\nexcept KeyboardInterrupt:\n    sys.exit(5)"
+TIDY = ("import signal, sys, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\ntry:\n"
+        "    print('up', flush=True); time.sleep(60)\nexcept KeyboardInterrupt:\n    sys.exit(5)")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
