@@ -24,8 +24,8 @@ LONG_TOKENS, HEAD_WINDOWS = 16 * 1024 + 1, 16
 SHARE_WINDOWS, SHARE_TOKENS = 8, 64
 SCALINGS = ("none", "linear", "ntk", "yarn")
 Biases = Sequence[tuple[Tensor, Tensor]]
-TRACED = ("held_out", "held_out_no_query_bias", "held_out_no_key_bias", "query_bias", "key_bias", "query_bias_folded",
-          "key_bias_folded", "query_mean", "key_mean")
+TRACED = ("held_out", "held_out_no_query_bias", "held_out_no_key_bias", "query_bias", "key_bias", "query_mean",
+          "key_mean")
 
 
 def measure_run(folder: Path, corpus: gpt2_mini.Corpus, device: torch.device) -> dict[str, np.ndarray]:
@@ -52,9 +52,8 @@ def measure_run(folder: Path, corpus: gpt2_mini.Corpus, device: torch.device) ->
 def load(folder: Path, device: torch.device) -> nn.Module:
     """Load a model that was trained here, with attention that can be replaced."""
     from transformers import GPTNeoXForCausalLM
-    from transformers.utils import logging
-    logging.disable_progress_bar()
-    model = GPTNeoXForCausalLM.from_pretrained(folder, local_files_only=True, attn_implementation="eager")
+    with pretrained.quiet_library():
+        model = GPTNeoXForCausalLM.from_pretrained(folder, local_files_only=True, attn_implementation="eager")
     return model.eval().requires_grad_(False).to(device)
 
 

@@ -13,7 +13,7 @@ from analysis.training import gpt2_mini, neox_mini
 from analysis.transformer.rotary_scaling import rotary_frequencies
 from book.publish import Numbers
 from book.studies.rotary_bias.emergence import half_size
-from book.studies.rotary_bias.kernels import DISTANCES, NEAR, Curves, curves, kernel_of, near_by_chance, ranges
+from book.studies.rotary_bias.kernels import NEAR, Curves, curves, kernel_of, near_by_chance, ranges
 from book.studies.rotary_bias.run_measures import TRACED
 from book.studies.rotary_bias.runs import RUNS, seeds_of
 
@@ -72,7 +72,7 @@ def measure_seed_kernels(record: Record) -> SeedKernels:
     high = np.array([_chance(trace, rotary) for trace, rotary in zip(traces, turns, strict=True)])
     biased = seeds_of("neox-mini") + seeds_of("neox-mini-partial")
     largest = {source: size[source].max((1, 2)) for source in SHOWN}
-    half = {source: [_half_step(record, k, turns[k], source, layer) for k in biased]
+    half = {source: [_half_step(traces[k], record.array("step"), turns[k], source, layer) for k in biased]
             for source, layer in (("bias", 0), ("mean", -1))}
     rest = {kind: _rest_length([traces[k][f"key_{kind}"][-1] for k in seeds_of("neox-mini-partial")])
             for kind in SHOWN}
@@ -86,9 +86,8 @@ def measure_seed_kernels(record: Record) -> SeedKernels:
         rest_bias=rest["bias"], rest_mean=rest["mean"])
 
 
-def _half_step(record: Record, run: int, rotary: Rotary, source: str, layer: int) -> int:
+def _half_step(trace: Mapping[str, np.ndarray], steps: np.ndarray, rotary: Rotary, source: str, layer: int) -> int:
     """Return the step from which a layer's median kernel has half of its last size, for good."""
-    trace, steps = {name: record.array(name)[run] for name in TRACED}, record.array("step")
     sizes = [np.median(ranges(curves(trace, source, rotary, step=i))[layer]) for i in range(len(steps))]
     return int(steps[half_size(np.array(sizes))])
 
@@ -104,6 +103,3 @@ def _chance(trace: Mapping[str, np.ndarray], rotary: Rotary) -> int:
     drawn = near_by_chance({"amplitude": torch.stack(amplitude).numpy(),
                             "frequencies": rotary.frequencies.double().numpy()})
     return int(drawn.max())
-
-
-__all__ = ["DISTANCES", "SeedKernels", "measure_seed_kernels", "rotary_of"]

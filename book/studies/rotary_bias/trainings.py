@@ -5,34 +5,26 @@ machine rounds otherwise and its run drifts away from this one, so the tolerance
 finding. Beside them gpt2-mini, in which the key bias cancels.
 """
 
-import hashlib
-import io
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from analysis.core.files import claim_folder, sha256, write_atomically
+from analysis.core.files import claim_folder
 from analysis.surveys.records import Experiment, Result, Value
 from analysis.surveys.rotary_probe import make_probe
 from analysis.training import gpt2_mini, neox_mini
-from book.studies.rotary_bias import parts, run_measures, shares
 from book.studies.rotary_bias.run_measures import measure_gpt2, measure_run
 from book.studies.rotary_bias.runs import RUNS
 
 
 def compute(device: torch.device) -> Result:
-    """Train what is not yet trained, and measure every model that is not yet measured."""
+    """Train what is not yet trained, and measure every model."""
     corpus = gpt2_mini.read_corpus()
-    by_run = []
-    for name, seed in RUNS:
-        folder = train(name, seed, corpus, device)
-        by_run.append(resume(folder.with_name(f"{folder.name}-measured.npz"), sha256(folder / "model.safetensors"),
-                             lambda folder=folder: measure_run(folder, corpus, device)))
+    by_run = [measure_run(train(name, seed, corpus, device), corpus, device) for name, seed in RUNS]
     arrays = {key: np.stack([measured[key] for measured in by_run]).astype(np.float32) for key in by_run[0]}
     arrays["step"] = by_run[0]["step"].astype(np.int64)
-    arrays |= resume(Path("runs", "rotary-bias-gpt2-mini-measured.npz"), "", lambda: measure_gpt2(corpus, device))
+    arrays |= measure_gpt2(corpus, device)
     values = {f"loss {name} {seed}": Value(float(arrays["held_out"][k, -1]), tolerance=0.05, unit="nats per token")
               for k, (name, seed) in enumerate(RUNS)}
     return Result(values, arrays, dict.fromkeys(arrays.keys() - {"step"}, 20.0))
@@ -44,21 +36,6 @@ def train(name: str, seed: int, corpus: gpt2_mini.Corpus, device: torch.device) 
     with claim_folder(out, f"training of {name}"):
         neox_mini.train(out, name, seed=seed, device=str(device), probe=make_probe(corpus.windows), corpus=corpus)
     return out
-
-
-def resume(path: Path, of: str, measure: Callable[[], Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
-    """Return what was measured before, if that was of the same model by the same code; else measure, and keep it."""
-    code = (Path(module.__file__).read_bytes() for module in (parts, run_measures, shares))
-    digest = hashlib.sha256(b"".join([of.encode(), *code])).hexdigest()
-    if path.is_file():
-        with np.load(path, allow_pickle=False) as before:
-            if str(before["digest"]) == digest:
-                return {name: before[name] for name in before.files if name != "digest"}
-    measured = measure()
-    buffer = io.BytesIO()
-    np.savez(buffer, digest=np.array(digest), **measured)
-    write_atomically(path, buffer.getvalue())
-    return measured
 
 
 EXPERIMENT = Experiment(

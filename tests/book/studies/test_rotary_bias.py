@@ -13,7 +13,7 @@ from analysis.models.families import from_module
 from analysis.surveys import records
 from analysis.surveys.rotary_probe import without_bias
 from analysis.training import neox_mini
-from book.studies.rotary_bias import gpt_oss, phi, pythia, qwen, trainings
+from book.studies.rotary_bias import gpt_oss, phi, pythia, qwen
 from book.studies.rotary_bias import ladder as rungs
 from book.studies.rotary_bias.kernels import near_by_chance
 from book.studies.rotary_bias.parts import WAYS, Scores, cut, evaluate
@@ -156,20 +156,6 @@ def test_the_mean_query_of_a_model_without_rotation_is_that_of_its_inputs():
     mean = inputs[0].mean((0, 1)).view(3, 2, 8)
     torch.testing.assert_close(query, mean[0])
     torch.testing.assert_close(key, mean[1])
-
-
-def test_a_measurement_is_made_once_for_one_model_and_one_code(tmp_path, monkeypatch):
-    calls = []
-
-    def measure():
-        calls.append(1)
-        return {"a": np.arange(3)}
-    for of, expected in (("x", 1), ("x", 1), ("y", 2)):
-        assert trainings.resume(tmp_path / "m.npz", of, measure)["a"].tolist() == [0, 1, 2]
-        assert len(calls) == expected
-    monkeypatch.setattr(trainings, "parts", trainings)
-    trainings.resume(tmp_path / "m.npz", "y", measure)
-    assert len(calls) == 3
 
 
 def test_windows_overlap_by_one():
