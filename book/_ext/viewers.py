@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from sphinx.util.docutils import SphinxDirective
 
 from analysis.core.files import write_atomically
-from analysis.surveys import records
 from book.publish import experiments, record_script, weights_script
 
 FOLDER = "play"
@@ -106,7 +105,7 @@ def mixer() -> tuple[Figure, dict]:
     from book.studies.semi_bias import figures
     from book.studies.semi_bias import mixer as study
 
-    shown = study.mixtures(records.load(RECORDS["mixer"], experiments.FOLDER))
+    shown = study.mixtures(experiments.load(RECORDS["mixer"]))
     return figures.mixtures(shown.weights, shown.curve, shown.query, shown.far), shown.start()
 
 
@@ -115,7 +114,7 @@ def atlas() -> tuple[Figure, dict]:
     from book.studies import atlas as study
     from book.studies.atlas import figures
 
-    shown = study.overview(records.load(RECORDS["atlas"], experiments.FOLDER))
+    shown = study.overview(experiments.load(RECORDS["atlas"]))
     return figures.overview(shown.weights), shown.start()
 
 
@@ -124,7 +123,7 @@ def dial() -> tuple[Figure, dict]:
     from book.studies.weighted_mean import figures
     from book.studies.weighted_mean import sentence as study
 
-    shown = study.turn_head(records.load(RECORDS["dial"], experiments.FOLDER))
+    shown = study.turn_head(experiments.load(RECORDS["dial"]))
     return figures.turned(shown.maps, shown.dials, shown.tokens), shown.start()
 
 
@@ -133,7 +132,7 @@ def switches() -> tuple[Figure, dict]:
     from book.studies.bert_rank import figures
     from book.studies.bert_rank import switches as study
 
-    shown = study.last_residuals(records.load(RECORDS["switches"], experiments.FOLDER))
+    shown = study.last_residuals(experiments.load(RECORDS["switches"]))
     return figures.settings(shown.names, shown.ladder), shown.start()
 
 
@@ -142,7 +141,7 @@ def cone() -> tuple[Figure, dict]:
     from book.studies.bert_normality import directions as study
     from book.studies.bert_normality import figures
 
-    shown = study.directions(records.load(RECORDS["cone"], experiments.FOLDER))
+    shown = study.directions(experiments.load(RECORDS["cone"]))
     return figures.directions(shown.rows, shown.titles), shown.start()
 
 

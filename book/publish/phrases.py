@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Protocol
 
 _SET_ALREADY = re.compile(r"(\$[^$]*\$|`[^`]*`)")
@@ -102,18 +103,17 @@ def breakable(text: str, longest: int = 40) -> str:
     >>> print(breakable("$Y=WX$ is short; $O=W(XW_V+b_V)W_O+b_O=(WX)W_VW_O+b_O$ is not.", longest=30))
     $Y=WX$ is short; $O$ ${}=W(XW_V+b_V)W_O+b_O$ ${}=(WX)W_VW_O+b_O$ is not.
     """
-    def cut(formula: str, sign: str) -> list[str]:
-        if len(formula) <= longest:
-            return [formula]
-        places = [m.start() for m in re.finditer(re.escape(sign), formula) if _outside(formula[:m.start()])]
-        ends = [*places[places[:1] == [0]:], len(formula)]
-        return [piece for start, end in zip([0, *ends], ends) if (piece := formula[start:end])]
+    return re.sub(r"\$([^$]+)\$", lambda formula: " ".join(
+        f"${'{}' if piece[0] in '=+' else ''}{piece}$" for piece in _pieces(formula[1], "=+", longest)), text)
 
-    def broken(match: re.Match) -> str:
-        pieces = [piece for part in cut(match[1], "=") for piece in cut(part, "+")]
-        return " ".join(f"${'{}' if piece[0] in '=+' else ''}{piece}$" for piece in pieces)
 
-    return re.sub(r"\$([^$]+)\$", broken, text)
+def _pieces(formula: str, signs: str, longest: int) -> list[str]:
+    """Cut a long formula before the first of the signs, and what is still long before the next."""
+    if len(formula) <= longest or not signs:
+        return [formula]
+    cuts = [m.start() for m in re.finditer(re.escape(signs[0]), formula) if m.start() and _outside(formula[:m.start()])]
+    return [piece for start, end in pairwise([0, *cuts, len(formula)])
+            for piece in _pieces(formula[start:end], signs[1:], longest)]
 
 
 def _outside(start: str) -> bool:

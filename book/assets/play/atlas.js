@@ -43,7 +43,7 @@ Play.viewer("atlas", async root => {
     change: value => { state.model = value; settle(); build(); } });
   const sentence = element("select", { "aria-label": "Sentence", onchange: () => { state.sentence = Number(sentence.value); settle(); words(); show(); } });
   const lookChoice = Play.choice({ name: "Colours", look: "play-buttons", value: state.look,
-    options: LOOKS.map(([value, label]) => ({ value, label, shown: [element("span", {}, label)] })), change: value => { state.look = value; show(); } });
+    options: LOOKS.map(([value, label]) => ({ value, label })), change: value => { state.look = value; show(); } });
   const map = Play.map({ label: "Attention map: rows are queries, columns are keys; arrow keys move", side: SIDE, size: () => tokens().length,
     cell: () => [state.query, state.key], move: (i, j) => { if (i !== state.query || j !== state.key) { state.query = i; state.key = j; show(); } } });
   const sheet = element("div"), line = element("div", { class: "play-words" }), legend = element("p", { class: "play-legend" });
@@ -54,15 +54,11 @@ Play.viewer("atlas", async root => {
     element("div", { class: "play-two" }, element("div", {}, title, lookChoice.whole, map.whole, legend, said, line),
       element("div", {}, facts, element("p", { class: "play-effect" }, "More on gates in ", page("bert-gates.html", "the chapter on gates"), ", on parts of scores in ",
         page("one-score-four-parts.html", "the synthesis"), ", on entropy in ", page("bert-normality.html", "the chapter on normality"), "."))), link);
-  let thumbs = [], spans = [], pick = null, heads = null;
+  let spans = [], pick = null, heads = null;
   function build() {
     sentence.replaceChildren(...now().tokens.map((list, k) => element("option", { value: k }, list.filter(t => !/^\[|^$/.test(t)).join(" ").replaceAll(" ##", ""))));
-    thumbs = Array.from({ length: now().layers * now().heads }, () => element("canvas", { "aria-hidden": "true", class: "play-thumb" }));
-    heads = Play.choice({ name: "Head", look: "play-sheet", value: `${state.layer}.${state.head}`, options: thumbs.map((canvas, k) => {
-      const [layer, head] = [Math.floor(k / now().heads), k % now().heads];
-      return { value: `${layer}.${head}`, label: `Layer ${layer}, head ${head}`, shown: [canvas] };
-    }), change: value => { [state.layer, state.head] = value.split(".").map(Number); show(); } });
-    heads.whole.style.gridTemplateColumns = `repeat(${now().heads}, minmax(0, 1fr))`;
+    const { layers, heads: each } = now();
+    heads = Play.sheet({ layers, heads: each, layer: state.layer, head: state.head, change: (layer, head) => { Object.assign(state, { layer, head }); show(); } });
     sheet.replaceChildren(heads.whole);
     words();
     show();
@@ -83,7 +79,7 @@ Play.viewer("atlas", async root => {
   function draw() {
     if (root.hidden) return;
     const n = tokens().length;
-    thumbs.forEach((canvas, k) => paint(canvas, { rows: n, columns: n, colour: colour(Math.floor(k / now().heads), k % now().heads) }));
+    heads.thumbs.forEach((canvas, k) => paint(canvas, { rows: n, columns: n, colour: colour(Math.floor(k / now().heads), k % now().heads) }));
     paint(map.canvas, { rows: n, columns: n, side: SIDE, labels: tokens(), mark: [state.query, state.key], colour: colour(state.layer, state.head) });
     if (state.look === "gates") {
       const used = [...new Set(tokens().flatMap((_, i) => tokens().map((__, j) => now().gates[at(state.layer, state.head, i, j)])))].filter(Boolean).sort();
@@ -111,12 +107,11 @@ Play.viewer("atlas", async root => {
   }
   function show() {
     sentence.value = String(state.sentence);
-    heads.set(`${state.layer}.${state.head}`);
+    heads.set(state.layer, state.head);
     draw();
     tell();
     set(state);
   }
-  root.addEventListener("shown", draw);
   build();
   Play.redraw(root, draw);
 });

@@ -37,9 +37,9 @@ Play.viewer("cone", async root => {
   const layerSlider = Play.slider({ label: "Layer", min: 0, max: states - 1, step: 1, value: state.layer, text: name, change: x => { state.layer = x; show(); } });
   const rowSlider = Play.slider({ label: "Row", min: 0, max: n - 1, step: 1, value: state.row, text: i => TOKENS[state.text][i], change: x => { state.row = x; show(); } });
   const network = Play.choice({ name: "Weights", look: "play-buttons", value: String(state.network), change: x => { state.network = Number(x); show(); },
-    options: NETWORKS.map((label, k) => ({ value: String(k), label, shown: [element("span", {}, label)] })) });
+    options: NETWORKS.map((label, k) => ({ value: String(k), label })) });
   const look = Play.choice({ name: "Projection", look: "play-buttons", value: state.look, change: x => { state.look = x; show(); },
-    options: LOOKS.map(([value, label]) => ({ value, label, shown: [element("span", {}, label)] })) });
+    options: LOOKS.map(([value, label]) => ({ value, label })) });
   const text = element("select", { "aria-label": "Text", onchange: () => { state.text = Number(text.value); rowSlider.set(state.row); show(); } }, ...TEXTS.map((title, k) => element("option", { value: k }, title)));
   const canvas = element("canvas", { "aria-hidden": "true" });
   const space = element("div", { class: "play-cone", tabindex: "0", role: "application", "aria-roledescription": "space", "aria-label": "Rows in space: arrow keys turn, or drag" }, canvas);
@@ -71,11 +71,9 @@ Play.viewer("cone", async root => {
   // ---- drawing: the mean direction points up ----
   function draw() {
     if (root.hidden) return;
-    const box = canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1, pen = canvas.getContext("2d"), style = getComputedStyle(canvas);
-    if (!box.width) return;
-    canvas.width = Math.round(box.width * ratio);
-    canvas.height = Math.round(box.height * ratio);
-    pen.scale(ratio, ratio);
+    const on = Play.surface(canvas);
+    if (!on) return;
+    const { pen, box, look: style } = on;
     const colour = variable => style.getPropertyValue(variable), { points, resultant } = measure(), unit = Math.min(box.width, box.height) * .44;
     const [sy, cy, sp, cp] = [Math.sin(state.yaw * RAY), Math.cos(state.yaw * RAY), Math.sin(state.pitch * RAY), Math.cos(state.pitch * RAY)];
     const see = ([up, y, z]) => {    // right, down and towards the reader
@@ -139,7 +137,6 @@ Play.viewer("cone", async root => {
     tell();
     set(state);
   }
-  root.addEventListener("shown", draw);
   show();
   Play.redraw(root, draw);
 });

@@ -63,9 +63,9 @@ Play.viewer("dial", async root => {
   // ---- controls ----
   const select = (key, change = () => {}) => value => { state[key] = value; change(); show(); };
   const modelChoice = Play.choice({ name: "Model", look: "play-buttons", value: state.model,
-    options: Object.entries(NAMES).map(([value, label]) => ({ value, label, shown: [element("span", {}, label)] })), change: value => { state.model = value; settle(); build(); } });
+    options: Object.entries(NAMES).map(([value, label]) => ({ value, label })), change: value => { state.model = value; settle(); build(); } });
   const networkChoice = Play.choice({ name: "Weights", look: "play-buttons", value: String(state.network),
-    options: NETWORKS.map((label, k) => ({ value: String(k), label, shown: [element("span", {}, label)] })), change: value => select("network")(Number(value)) });
+    options: NETWORKS.map((label, k) => ({ value: String(k), label })), change: value => select("network")(Number(value)) });
   const dial = Play.slider({ label: "Dial t", min: 0, max: LAST, step: STEP, value: toPlace(state.t), text: u => twoDigits(toDial(u)), change: u => select("t")(toDial(u)) });
   const preset = (text, t) => element("button", { type: "button", onclick: () => { dial.set(toPlace(t)); select("t")(t); } }, text);
   const map = Play.map({ label: "Attention map: rows are queries, columns are keys; arrow keys move", side: SIDE, size: () => now().n,
@@ -77,14 +77,10 @@ Play.viewer("dial", async root => {
     element("div", { class: "play-two" }, element("div", {}, title, map.whole),
       element("div", {}, modelChoice.whole, networkChoice.whole, sheet, element("p", { class: "play-head" }, "Entropy over its largest, by dial"), curve,
         element("p", { class: "play-legend" }, ...NETWORKS.map((name, k) => key(COLOURS[k], name))))), said, link);
-  let thumbs = [], heads = null, curves = null;
+  let heads = null, curves = null;
   function build() {
-    thumbs = Array.from({ length: now().layers * now().heads }, () => element("canvas", { "aria-hidden": "true", class: "play-thumb" }));
-    heads = Play.choice({ name: "Head", look: "play-sheet", value: `${state.layer}.${state.head}`, options: thumbs.map((canvas, k) => {
-      const [layer, head] = [Math.floor(k / now().heads), k % now().heads];
-      return { value: `${layer}.${head}`, label: `Layer ${layer}, head ${head}`, shown: [canvas] };
-    }), change: value => { [state.layer, state.head] = value.split(".").map(Number); show(); } });
-    heads.whole.style.gridTemplateColumns = `repeat(${now().heads}, minmax(0, 1fr))`;
+    const { layers, heads: each } = now();
+    heads = Play.sheet({ layers, heads: each, layer: state.layer, head: state.head, change: (layer, head) => { Object.assign(state, { layer, head }); show(); } });
     sheet.replaceChildren(heads.whole);
     show();
   }
@@ -94,7 +90,7 @@ Play.viewer("dial", async root => {
   function draw() {
     if (root.hidden) return;
     const { n, tokens } = now(), which = [state.model, state.layer, state.head].join();
-    thumbs.forEach((canvas, k) => paint(canvas, { rows: n, columns: n, colour: colours(weights(state.t, state.network, Math.floor(k / now().heads), k % now().heads)) }));
+    heads.thumbs.forEach((canvas, k) => paint(canvas, { rows: n, columns: n, colour: colours(weights(state.t, state.network, Math.floor(k / now().heads), k % now().heads)) }));
     paint(map.canvas, { rows: n, columns: n, side: SIDE, labels: tokens, mark: [state.query, state.key], colour: colours(weights(state.t)) });
     if (curves?.which !== which) curves = { which, values: NETWORKS.map((_, k) =>
       Array.from({ length: LAST / STEP + 1 }, (__, m) => share(weights(toDial(m * STEP), k)))) };
@@ -111,12 +107,11 @@ Play.viewer("dial", async root => {
     said.replaceChildren(element("b", {}, cell), ` The rows\u2019 entropy is ${share(here).toFixed(2)} of its largest. The head\u2019s output is ${d.mean.toFixed(2)} from the mean of the values and ${d.own.toFixed(2)} from its output at t = 1, where 1 is the distance between these two.`);
   }
   function show() {
-    heads.set(`${state.layer}.${state.head}`);
+    heads.set(state.layer, state.head);
     draw();
     tell();
     set({ ...state, t: twoDigits(state.t) });
   }
-  root.addEventListener("shown", draw);
   build();
   Play.redraw(root, draw);
 });

@@ -88,11 +88,9 @@ Play.viewer("mixer", async root => {
     tell(now, near, far);
   }
   function drawSpace(now, most, marks) {
-    const box = space.getBoundingClientRect(), ratio = window.devicePixelRatio || 1, pen = space.getContext("2d"), look = getComputedStyle(space);
-    if (!box.width) return;
-    space.width = Math.round(box.width * ratio);
-    space.height = Math.round(box.height * ratio);
-    pen.scale(ratio, ratio);
+    const on = Play.surface(space);
+    if (!on) return;
+    const { pen, box, look } = on;
     const angle = state.turn * Math.PI / 180, [c, s] = [Math.cos(angle), Math.sin(angle)];
     const spread = Math.max(...Array.from(curve).map(Math.abs)), unit = Math.min(box.width, box.height) * .42 / spread;
     const at = j => {
@@ -130,7 +128,6 @@ Play.viewer("mixer", async root => {
     draw();
     set(state);
   }
-  root.addEventListener("shown", draw);
   show();
   Play.redraw(root, draw);
 });

@@ -88,21 +88,39 @@ window.Play = (() => {
       const box = element("input", { type: "radio", name: group, value: option.value, "aria-label": option.label });
       box.checked = option.value === value;
       box.addEventListener("change", () => change(option.value));
-      return { box, whole: element("label", { title: option.title || option.label }, box, ...option.shown) };
+      const shown = option.shown || [element("span", {}, option.label)];
+      return { box, whole: element("label", { title: option.title || option.label }, box, ...shown) };
     });
     const whole = element("div", { class: `play-choice ${look}`, role: "radiogroup", "aria-label": name },
       ...boxes.map(b => b.whole));
     return { whole, set(x) { boxes.forEach((b, k) => { b.box.checked = options[k].value === x; }); } };
   }
 
-  // ---- maps: cells on a canvas; `colour(i, j)` is a CSS colour or null, `labels` stand at the left and on top ----
-  function paint(canvas, { rows, columns, colour, labels = [], mark = null, side = 0 }) {
+  // All heads as small maps, a row per layer; `change(layer, head)` is told which was picked.
+  function sheet({ layers, heads, layer, head, look = "play-sheet", change }) {
+    const thumbs = Array.from({ length: layers * heads }, () => element("canvas", { "aria-hidden": "true", class: "play-thumb" }));
+    const pick = choice({ name: "Head", look, value: `${layer}.${head}`, change: value => change(...value.split(".").map(Number)),
+      options: thumbs.map((canvas, k) => ({ value: `${Math.floor(k / heads)}.${k % heads}`, label: `Layer ${Math.floor(k / heads)}, head ${k % heads}`, shown: [canvas] })) });
+    pick.whole.style.gridTemplateColumns = `repeat(${heads}, minmax(0, 1fr))`;
+    return { ...pick, thumbs, set: (l, h) => pick.set(`${l}.${h}`) };
+  }
+
+  // A canvas made as fine as the screen: what draws on it, its box and its style; null while it is not shown.
+  function surface(canvas) {
     const box = canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
-    if (!box.width) return;
+    if (!box.width) return null;
     canvas.width = Math.round(box.width * ratio);
     canvas.height = Math.round(box.height * ratio);
     const pen = canvas.getContext("2d");
     pen.scale(ratio, ratio);
+    return { pen, box, look: getComputedStyle(canvas) };
+  }
+
+  // ---- maps: cells on a canvas; `colour(i, j)` is a CSS colour or null, `labels` stand at the left and on top ----
+  function paint(canvas, { rows, columns, colour, labels = [], mark = null, side = 0 }) {
+    const on = surface(canvas);
+    if (!on) return;
+    const { pen, box, look } = on;
     const [wide, high] = [(box.width - side) / columns, (box.height - side) / rows];
     for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) {
       const fill = colour(i, j);
@@ -110,7 +128,6 @@ window.Play = (() => {
       pen.fillStyle = fill;
       pen.fillRect(side + j * wide, side + i * high, wide + .5, high + .5);
     }
-    const look = getComputedStyle(canvas);
     pen.fillStyle = look.color;
     pen.font = `${Math.min(11, Math.max(8, high - 2))}px ${look.fontFamily}`;
     const fits = text => { while (text.length > 1 && pen.measureText(text).width > side - 6) text = text.slice(0, -1); return text; };
@@ -135,12 +152,9 @@ window.Play = (() => {
   // Curves over 0 .. n - 1 on a canvas: each is { values, colour, width }; `marks` are [position, colour, text]; `ends`
   // stand below the axis, left and right; `levels` are lines [value, text] across.
   function plot(canvas, { curves, low, high, marks = [], ends = null, levels = [] }) {
-    const box = canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
-    if (!box.width) return;
-    canvas.width = Math.round(box.width * ratio);
-    canvas.height = Math.round(box.height * ratio);
-    const pen = canvas.getContext("2d"), look = getComputedStyle(canvas), n = curves[0].values.length;
-    pen.scale(ratio, ratio);
+    const on = surface(canvas);
+    if (!on) return;
+    const { pen, box, look } = on, n = curves[0].values.length;
     const x = j => 4 + j / (n - 1) * (box.width - 8), y = v => box.height - 16 - (v - low) / (high - low || 1) * (box.height - 34);
     pen.font = `11px ${look.fontFamily}`;
     const line = (colour, width, points) => {
@@ -240,12 +254,13 @@ window.Play = (() => {
     }, { rootMargin: "300px" });
     seen.observe(root.closest("figure") || root.parentElement);
   }
-  // Draw again where the size or the colours of the page change.
+  // Draw once the viewer is there, and again where the size or the colours of the page change.
   function redraw(root, draw) {
+    root.addEventListener("shown", draw);
     new ResizeObserver(draw).observe(root);
     new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   }
-  return { element, load, bytes, halves, array, weightColour, scoreColour, slider, toggle, choice, paint, plot, map, recall,
+  return { element, load, bytes, halves, array, weightColour, scoreColour, slider, toggle, choice, sheet, surface, paint, plot, map, recall,
     permalink, viewer, redraw, models: {}, WEIGHTS, SCORES };
 })();

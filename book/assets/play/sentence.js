@@ -24,11 +24,8 @@ Play.viewer("sentence", async root => {
   input.value = state.text;
   const note = element("p", { class: "play-note", id: `${root.id}-note`, role: "status" });
   const small = name => element("canvas", { "aria-hidden": "true", class: name });
-  const thumbs = Array.from({ length: layers * heads }, () => small("play-thumb"));
-  const headChoice = Play.choice({ name: "Head", look: "play-heads", value: `${state.layer}.${state.head}`,
-    options: thumbs.map((canvas, k) => ({ value: `${Math.floor(k / heads)}.${k % heads}`,
-      label: `Layer ${Math.floor(k / heads)}, head ${k % heads}`, shown: [canvas] })),
-    change: value => { [state.layer, state.head] = value.split(".").map(Number); show(); } });
+  const headChoice = Play.sheet({ layers, heads, layer: state.layer, head: state.head, look: "play-heads",
+    change: (layer, head) => { Object.assign(state, { layer, head }); show(); } });
   const partMaps = PARTS.map(() => small("play-part"));
   const partChoice = Play.choice({ name: "Part that the large map shows", look: "play-parts", value: state.part,
     options: PARTS.map(([value, label, title], k) => ({ value, label, title, shown: [partMaps[k], element("span", {}, label)] })),
@@ -37,7 +34,7 @@ Play.viewer("sentence", async root => {
   const toggles = SWITCHES.map(one => Play.toggle({ label: symbol(one), checked: !state.off.has(one[0]),
     change: on => { state.off[on ? "delete" : "add"](one[0]); compute(); } }));
   const modelChoice = Play.choice({ name: "Model", look: "play-buttons", value: model.name,
-    options: Object.entries(MODELS).map(([value, label]) => ({ value, label, shown: [element("span", {}, label)] })),
+    options: Object.entries(MODELS).map(([value, label]) => ({ value, label })),
     change: async value => {
       try {
         model = await Play.model(value);
@@ -104,7 +101,7 @@ Play.viewer("sentence", async root => {
     const colour = part => (i, j) => (j > i ? null : part === "weights" ? weightColour(cells(part, i, j)) : scoreColour(cells(part, i, j) - means[part], most));
     paint(map.canvas, { rows: n, columns: n, side: 64, labels: tokens.map(t => bare(t.text)), mark: [state.query, state.key], colour: colour(state.part) });
     PARTS.forEach(([part], k) => paint(partMaps[k], { rows: n, columns: n, colour: colour(part) }));
-    thumbs.forEach((canvas, k) => {
+    headChoice.thumbs.forEach((canvas, k) => {
       const its = now.layers[Math.floor(k / heads)][k % heads].weights;
       paint(canvas, { rows: n, columns: n, colour: (i, j) => (j > i ? null : weightColour(its[i][j])) });
     });
@@ -125,7 +122,7 @@ Play.viewer("sentence", async root => {
       word.style.setProperty("--share", `${Math.round(70 * Math.sqrt(weight))}%`);
     });
     line.pick.set(String(i));
-    headChoice.set(`${state.layer}.${state.head}`);
+    headChoice.set(state.layer, state.head);
   }
   function predict() {
     const before = full.next(state.query), after = now === full ? before : now.next(state.query);
@@ -157,7 +154,6 @@ Play.viewer("sentence", async root => {
     set({ text: state.text, model: model.name, layer: state.layer, head: state.head, query: state.query, key: state.key, part: state.part, off: [...state.off].join(" ") });
   }
   input.addEventListener("input", () => { state.text = input.value; compute(); });
-  root.addEventListener("shown", draw);
   compute();
   if (!now) { state.text = input.value = start.text; compute(); }   // a link to an empty sentence
   Play.redraw(root, draw);

@@ -33,7 +33,7 @@ Play.viewer("switches", async root => {
   // ---- controls ----
   const change = key => value => { state[key] = Number(value); show(); };
   const of = Play.choice({ name: "What is run", look: "play-buttons", value: state.of, change: value => { state.of = value; show(); },
-    options: [["model", "MiniLM and its controls"], ["random", "random stacks"]].map(([value, label]) => ({ value, label, shown: [element("span", {}, label)] })) });
+    options: [["model", "MiniLM and its controls"], ["random", "random stacks"]].map(([value, label]) => ({ value, label })) });
   const toggles = [["skip", "skip connections"], ["norm", "LayerNorm"], ["gain", "its trained gains"]].map(([key, label]) =>
     [key, Play.toggle({ label, checked: !!state[key], change: change(key) })]);
   const mlp = Play.choice({ name: "MLP", look: "play-buttons", value: String(state.mlp), change: change("mlp"),
@@ -77,7 +77,6 @@ Play.viewer("switches", async root => {
     tell();
     set(state);
   }
-  root.addEventListener("shown", draw);
   show();
   Play.redraw(root, draw);
 });

@@ -47,3 +47,33 @@ def browser():
         running = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
         yield running
         running.close()
+
+
+@pytest.fixture(scope="module")
+def record(request):
+    """Load the record of the viewer that a module of tests names."""
+    from book._ext import viewers
+    from book.publish import experiments
+    return experiments.load(viewers.RECORDS[request.module.VIEWER])
+
+
+@pytest.fixture(scope="module")
+def page_file(request, record, tmp_path_factory):
+    """Write a page with the module's viewer, as its ``start(record)`` shows it at first, and the record beside it."""
+    from book._ext import viewers
+    from book.publish import record_script
+    from tests.book.pages import play_pages
+    viewer = request.module.VIEWER
+    file = play_pages.write(tmp_path_factory.mktemp(viewer), viewer, request.module.start(record))
+    name = viewers.RECORDS[viewer]
+    (file.parent / "play" / f"{name}.js").write_text(record_script.script(name), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def visit(browser, page_file):
+    """Open that page at a phone's width, once for all tests of the module."""
+    from tests.book.pages import play_pages
+    tab = play_pages.Tab(browser, play_pages.PHONE)
+    yield tab.open(page_file)
+    tab.close()

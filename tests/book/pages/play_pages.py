@@ -39,6 +39,12 @@ def check_phone_paper_and_axe(page) -> None:
     assert not page.locator(".play").is_visible()
 
 
+def slide(page, label: str, value: float) -> None:
+    """Move a slider as a reader does."""
+    page.get_by_label(label, exact=True).evaluate(
+        "(range, x) => { range.value = x; range.dispatchEvent(new Event('input')); }", value)
+
+
 class Tab:
     """A tab of the browser that notes errors and what is asked for."""
 

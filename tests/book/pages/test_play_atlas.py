@@ -8,26 +8,16 @@ import torch
 
 from analysis.maps.gates import GATES, SHORTEST
 from analysis.models import checkpoints, pretrained
-from analysis.surveys import records
-from book.publish import experiments, record_script
 from book.studies import atlas
 from book.studies.atlas import heads
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-RECORD = "atlas-heads"
+VIEWER = "atlas"
 
 
-@pytest.fixture(scope="module")
-def record():
-    return records.load(RECORD, experiments.FOLDER)
-
-
-@pytest.fixture(scope="module")
-def page_file(tmp_path_factory, record):
-    file = play_pages.write(tmp_path_factory.mktemp("atlas"), "atlas", atlas.overview(record).start())
-    (file.parent / "play" / f"{RECORD}.js").write_text(record_script.script(RECORD), encoding="utf-8")
-    return file
+def start(record):
+    return atlas.overview(record).start()
 
 
 @pytest.fixture

@@ -10,33 +10,15 @@ import torch
 from analysis.data.documents import load_documents
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations import anisotropy
-from analysis.surveys import records
-from book.publish import experiments, record_script
 from book.studies.bert_normality import directions
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-RECORD = "bert-normality-directions"
+VIEWER = "cone"
 
 
-@pytest.fixture(scope="module")
-def record():
-    return records.load(RECORD, experiments.FOLDER)
-
-
-@pytest.fixture(scope="module")
-def page_file(tmp_path_factory, record):
-    folder = tmp_path_factory.mktemp("cone")
-    file = play_pages.write(folder, "cone", directions.directions(record).start())
-    (folder / "play" / f"{RECORD}.js").write_text(record_script.script(RECORD), encoding="utf-8")
-    return file
-
-
-@pytest.fixture(scope="module")
-def visit(browser, page_file):
-    tab = play_pages.Tab(browser, play_pages.PHONE)
-    yield tab.open(page_file)
-    tab.close()
+def start(record):
+    return directions.directions(record).start()
 
 
 @pytest.fixture
@@ -45,15 +27,10 @@ def fresh(visit):
     for label in ("trained", "true angles"):
         visit.get_by_label(label, exact=True).check(force=True)
     visit.get_by_label("Text", exact=True).select_option("0")
-    slide(visit, "Layer", 0)
-    slide(visit, "Row", 3)
+    play_pages.slide(visit, "Layer", 0)
+    play_pages.slide(visit, "Row", 3)
     visit.get_by_role("button", name="From the side").click()
     return visit
-
-
-def slide(page, label, value):
-    page.get_by_label(label, exact=True).evaluate(
-        "(range, x) => { range.value = x; range.dispatchEvent(new Event('input')); }", value)
 
 
 def measure(page, *which):
@@ -86,7 +63,7 @@ def test_controls_and_texts_are_the_records(fresh, record):
 
 def test_the_index_follows_the_layer(fresh, record):
     for layer in (0, 3, 6):
-        slide(fresh, "Layer", layer)
+        play_pages.slide(fresh, "Layer", layer)
         facts = dict(line.split("\t") for line in fresh.inner_text(".play tbody").splitlines())
         assert facts["cone index, length of the sum of rows"] == f"{record.array('index')[0, 0, layer]:.1f}"
         resultant = record.array("rows")[0, 0, layer, :, 0].astype(float).mean()
@@ -127,7 +104,7 @@ def test_keys_buttons_and_drag_turn_it(fresh):
     fresh.get_by_role("button", name="From above").click()
     assert angles(fresh) == [0, 90]
     fresh.keyboard.press("Tab")
-    slide(fresh, "Layer", 2)
+    play_pages.slide(fresh, "Layer", 2)
     fresh.get_by_label("Layer", exact=True).focus()
     fresh.keyboard.press("ArrowRight")
     assert fresh.get_by_label("Layer", exact=True).get_attribute("aria-valuetext") == "layer 2"
@@ -136,8 +113,8 @@ def test_keys_buttons_and_drag_turn_it(fresh):
 def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh, record):
     fresh.get_by_label("permuted", exact=True).check(force=True)
     fresh.get_by_label("Text", exact=True).select_option("2")
-    slide(fresh, "Layer", 5)
-    slide(fresh, "Row", 7)
+    play_pages.slide(fresh, "Layer", 5)
+    play_pages.slide(fresh, "Row", 7)
     address = fresh.locator(".play-link").evaluate("link => link.href")
     tab = play_pages.Tab(browser)
     page = tab.open(page_file, address[address.index("?"):])

@@ -9,34 +9,16 @@ import torch
 from analysis.decomposition.uniform import uniform_causal
 from analysis.maps.entropy import row_entropy
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.surveys import records
 from analysis.transformer.attention import project, softmax
-from book.publish import experiments, record_script
 from book.studies.weighted_mean import sentence
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-RECORD = "weighted-mean-sentence"
+VIEWER = "dial"
 
 
-@pytest.fixture(scope="module")
-def record():
-    return records.load(RECORD, experiments.FOLDER)
-
-
-@pytest.fixture(scope="module")
-def page_file(tmp_path_factory, record):
-    folder = tmp_path_factory.mktemp("dial")
-    file = play_pages.write(folder, "dial", sentence.turn_head(record).start())
-    (folder / "play" / f"{RECORD}.js").write_text(record_script.script(RECORD), encoding="utf-8")
-    return file
-
-
-@pytest.fixture(scope="module")
-def visit(browser, page_file):
-    tab = play_pages.Tab(browser, play_pages.PHONE)
-    yield tab.open(page_file)
-    tab.close()
+def start(record):
+    return sentence.turn_head(record).start()
 
 
 @pytest.fixture

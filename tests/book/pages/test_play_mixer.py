@@ -5,26 +5,16 @@ import pytest
 import torch
 
 from analysis.maps.locality import causal_attention
-from analysis.surveys import records
-from book.publish import experiments, record_script
+from book.publish import record_script
 from book.studies.semi_bias import mixer
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-RECORD = "semi-bias-mixer"
+VIEWER = "mixer"
 
 
-@pytest.fixture(scope="module")
-def record():
-    return records.load(RECORD, experiments.FOLDER)
-
-
-@pytest.fixture(scope="module")
-def page_file(tmp_path_factory, record):
-    folder = tmp_path_factory.mktemp("mixer")
-    file = play_pages.write(folder, "mixer", mixer.mixtures(record).start())
-    (folder / "play" / f"{RECORD}.js").write_text(record_script.script(RECORD), encoding="utf-8")
-    return file
+def start(record):
+    return mixer.mixtures(record).start()
 
 
 @pytest.fixture
@@ -32,11 +22,6 @@ def fresh(browser, page_file):
     tab = play_pages.Tab(browser, play_pages.PHONE)
     yield tab.open(page_file)
     tab.close()
-
-
-def slide(page, label, value):
-    move = "(range, x) => { range.value = x; range.dispatchEvent(new Event('input')); }"
-    page.get_by_label(label, exact=True).evaluate(move, value)
 
 
 def python(record, head, query, *, Tp=1.0, Tpp=1.0, width=1.0, sharpness=1.0):
@@ -57,7 +42,7 @@ def test_the_weights_are_those_of_python(fresh, record):
     for head, query, mix in MIXES:
         fresh.get_by_label(f"Head {head}", exact=True).check(force=True)
         for key, label in labels.items():
-            slide(fresh, label, mix.get(key, 1))
+            play_pages.slide(fresh, label, mix.get(key, 1))
         shown = fresh.evaluate(f"Array.from(document.querySelector('.play').scores({head}, {query}).weights)")
         np.testing.assert_allclose(shown, python(record, head, query, **mix), rtol=1e-4, atol=1e-9, err_msg=str(mix))
 
@@ -71,7 +56,7 @@ def test_the_alias_appears_and_goes(fresh, record):
     assert state(fresh)["alias"] == "true"
     assert int(state(fresh)["far"]) == weights.argmax() < 700 - record["period"] / 2
     assert "The far peak wins." in fresh.inner_text(".play-said")
-    slide(fresh, "T\u1d56, semi-bias", 1)
+    play_pages.slide(fresh, "T\u1d56, semi-bias", 1)
     assert state(fresh)["alias"] == "false"
     assert float(state(fresh)["mass"]) > 0.9
     fresh.get_by_role("button", name="the alias").click()
@@ -99,8 +84,8 @@ def test_the_keyboard_moves_slider_and_head(fresh):
 
 
 def test_a_link_gives_the_state_back(browser, page_file, fresh):
-    slide(fresh, "Query", 321)
-    slide(fresh, "Sharpness", 0.5)
+    play_pages.slide(fresh, "Query", 321)
+    play_pages.slide(fresh, "Sharpness", 0.5)
     fresh.get_by_label("Head 9", exact=True).check(force=True)
     address = fresh.locator(".play-link").evaluate("link => link.href")
     tab = play_pages.Tab(browser)

@@ -11,33 +11,17 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations.rank_collapse import random_collapse, trace_residual
 from analysis.surveys import records
 from analysis.transformer.encoder import Switches
-from book.publish import experiments, record_script
+from book.publish import experiments
 from book.studies.bert_rank import switches
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-RECORD = "bert-rank-switches"
+VIEWER = "switches"
 BOXES = {"skip": "skip connections", "norm": "LayerNorm", "gain": "its trained gains"}
 
 
-@pytest.fixture(scope="module")
-def record():
-    return records.load(RECORD, experiments.FOLDER)
-
-
-@pytest.fixture(scope="module")
-def page_file(tmp_path_factory, record):
-    folder = tmp_path_factory.mktemp("switches")
-    file = play_pages.write(folder, "switches", switches.last_residuals(record).start())
-    (folder / "play" / f"{RECORD}.js").write_text(record_script.script(RECORD), encoding="utf-8")
-    return file
-
-
-@pytest.fixture(scope="module")
-def visit(browser, page_file):
-    tab = play_pages.Tab(browser, play_pages.PHONE)
-    yield tab.open(page_file)
-    tab.close()
+def start(record):
+    return switches.last_residuals(record).start()
 
 
 @pytest.fixture
