@@ -1,12 +1,15 @@
 """The Makefile: environments that are whole or started over, and values that reach the commands as they were typed."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
+from sphinx.util.matching import Matcher
 
 ROOT = Path(__file__).parents[3]
 PYTHON = """#!/bin/sh
@@ -126,3 +129,12 @@ def test_values_reach_the_command_as_they_were_typed(make):
 def test_a_chapter_without_other_inputs_is_executed_in_the_book(make):
     assert make("chapter", "C=gates")[2].endswith("-m book build --chapter gates\n")
     assert "Name the chapter" in make("chapter")[1]
+
+
+def test_the_book_does_not_read_what_make_installs():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    names = re.findall(r"^(?:VENV|PEERS|MUTANTS) \?= (\S+)$", makefile, re.MULTILINE)
+    settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    excluded = Matcher(settings["exclude_patterns"])
+    assert len(names) == 3
+    assert [name for name in names if not excluded(name)] == []
