@@ -16,10 +16,11 @@ from collections import defaultdict
 from functools import cache
 
 import nbformat
+import nbval.kernel
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams, find_metadata_tags
 
 from analysis.core.files import write_json
-from book.publish import costs, execution, numbers, parameters
+from book.publish import costs, execution, kernels, numbers, parameters
 
 BOOK = execution.ROOT / "book"
 INJECTED = "injected-parameters"
@@ -41,6 +42,7 @@ def pytest_configure(config):
     option = config.option
     if option.nbval or option.nbval_lax:
         execution.environment()
+        nbval.kernel.KernelManager = kernels.KernelManager  # two chapters may start at a time
         option.nbval_current_env = True
 
 
@@ -153,11 +155,13 @@ class MystFile(IPyNbFile):
 
     def teardown(self):
         """Stop the kernel at once (holding torch, it takes seconds to stop politely); store a run that is whole."""
+        whole = bool(self.items) and all(item.ran for item in self.items)
         if self.kernel is not None and self.kernel.is_alive():
-            self.cost = costs.of_kernel(self.kernel.kc, self.kernel.km.provisioner.pid)
+            if whole:  # one that was interrupted is still busy, and would not answer
+                self.cost = costs.of_kernel(self.kernel.kc, self.kernel.km.provisioner.pid)
             self.kernel.kc.stop_channels()
             self.kernel.km.shutdown_kernel(now=True)
-        if self.items and all(item.ran for item in self.items):
+        if whole:
             if self.config.option.record:
                 write_json(self.record_path, [item.as_record() for item in self.items if not item.options["injected"]])
             if self.stored is None:

@@ -49,6 +49,8 @@ def execute(notebook, chapter: str, timeout: int = CELL_TIMEOUT) -> None:
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
     from tqdm import tqdm
 
+    from book.publish import kernels
+
     NotebookClient.shutdown_kernel.default_value = "immediate"
     number = {index: n for n, index in enumerate(
         (i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"), 1)}
@@ -66,7 +68,8 @@ def execute(notebook, chapter: str, timeout: int = CELL_TIMEOUT) -> None:
             bar.update(cell_index in number)
 
         client = NotebookClient(notebook, timeout=timeout, kernel_name="python3", on_cell_start=begun,
-                                on_cell_executed=done, extra_arguments=["--log-level=ERROR"],
+                                on_cell_executed=done, kernel_manager_class=kernels.AsyncKernelManager,
+                                extra_arguments=["--log-level=ERROR"],
                                 resources={"metadata": {"path": str(execution.ROOT / "book")}})
         try:
             wait_for(client)

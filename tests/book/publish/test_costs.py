@@ -3,10 +3,9 @@
 import os
 
 import pytest
-from jupyter_client.manager import start_new_kernel
 
 from analysis.core.files import write_json
-from book.publish import costs, execution
+from book.publish import costs, execution, kernels
 
 
 @pytest.fixture
@@ -31,8 +30,12 @@ def test_a_process_is_measured_and_one_that_is_gone_is_not():
 
 @pytest.mark.parametrize("gpu", [None, "Some GPU"])
 def test_a_kernel_is_asked_where_it_computed(gpu):
-    manager, client = start_new_kernel(env=os.environ | {"PYTHONPATH": str(execution.ROOT)})
+    manager = kernels.KernelManager()
+    manager.start_kernel(env=os.environ | {"PYTHONPATH": str(execution.ROOT)})
+    client = manager.client()
+    client.start_channels()
     try:
+        client.wait_for_ready(timeout=60)
         if gpu:  # a GPU that holds 3 MiB, as far as analysis.core.device can tell
             client.execute_interactive("from analysis.core import device as d; from book.publish import inputs\n"
                                        "d.describe = lambda _: 'Some GPU'; d.peak_memory = lambda _: 3 * 2**20")
@@ -41,7 +44,7 @@ def test_a_kernel_is_asked_where_it_computed(gpu):
         client.stop_channels()
         manager.shutdown_kernel(now=True)
     assert (cost["device"], cost.get("gpu_mib")) == ((gpu, 3) if gpu else ("cpu", None))
-    assert cost["peak_mib"] > 50
+    assert cost["peak_mib"] > 30
 
 
 def test_costs_are_kept_until_measured_anew_and_forgotten_with_their_chapter(book):

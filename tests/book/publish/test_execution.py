@@ -50,7 +50,9 @@ glue("half", double(21) / 4, display=False)
 ```{code-cell} ipython3
 :tags: [nbval-ignore-output]
 import time
+from ipykernel.kernelapp import IPKernelApp
 assert DEVICE != "forbidden", f"the device is {DEVICE}"
+assert IPKernelApp.instance().transport == "ipc", "at ports, two chapters that start at a time disturb each other"
 print(time.time_ns())
 ```
 """
