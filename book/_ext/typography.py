@@ -1,4 +1,4 @@
-"""How plain text is set on a page: per cent signs after a space, minus signs before numbers, indices below the line.
+"""How plain text is set on a page: per cent signs after a space, minus signs, powers of ten, indices below the line.
 
 Numbers that cells hand to the text, sentences of evidence and captions are plain text. Code and formulas stay as they
 are.
@@ -12,7 +12,8 @@ PIECE = re.compile(  # what is left alone, tag by tag, and the text between
     r"|<[^>]*>|(?P<text>[^<]+)", re.DOTALL)
 PER_CENT = re.compile(r"(\d) ?%(?!\w)")
 MINUS = re.compile(r"(?<=[\s(\[])-(?=\d)|^-(?=[\d.,]+(?: to .*)?$)")
-INDEX = re.compile(r"\b([WbTB])_([QKVOPM]{1,2}|\d)\b")
+INDEX = re.compile(r"\b([A-Zb])_([QKVOPM]{1,2}|\d)\b")
+POWER = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e[-\u2212]0*([1-9]\d*)\b")
 EXPONENT = re.compile(r"\bT\^(p{1,2}|e{1,2}|ep|pe)\b")
 
 
@@ -28,8 +29,14 @@ def set_text(body: str) -> str:
 
 
 def _set(text: str) -> str:
+    text = POWER.sub(_power, text)
     text = PER_CENT.sub("\\1\u00a0%", MINUS.sub("\u2212", text))
     return EXPONENT.sub(r"T<sup>\1</sup>", INDEX.sub(r"\1<sub>\2</sub>", text)).replace("sigma(p)", "\u03c3(p)")
+
+
+def _power(match: re.Match) -> str:
+    factor = "" if match[1] == "1" else f"{match[1]}\u00b7"
+    return f"{factor}10<sup>\u2212{match[2]}</sup>"
 
 
 def set_page(app, pagename, templatename, context, doctree):

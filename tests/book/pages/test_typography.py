@@ -2,12 +2,14 @@
 
 import pytest
 
+from book._ext.api_pages import whole_sentences
 from book._ext.typography import set_text
 
 
 @pytest.mark.parametrize(("plain", "as_set"), [
     ("from 5% to 31 % of it", "from 5\u00a0% to 31\u00a0% of it"),
     ("<td>-0.19</td>", "<td>\u22120.19</td>"),
+    ("above 1e-05, not 1.1e-13", "above 10<sup>\u22125</sup>, not 1.1\u00b710<sup>\u221213</sup>"),
     ("(-0.36 to 0.51)", "(\u22120.36 to 0.51)"),
     ("With W_VO and b_Q, W_1 too, T^pp", "With W<sub>VO</sub> and b<sub>Q</sub>, W<sub>1</sub> too, T<sup>pp</sup>"),
 ])
@@ -22,3 +24,12 @@ def test_numbers_and_names_are_set(plain, as_set):
 ])
 def test_code_formulas_dates_and_attributes_are_left_alone(body):
     assert set_text(body) == body
+
+
+def test_a_constant_keeps_its_sentence():
+    lines = ["on what it reads, or after the sum.", "", ":type: Where a norm stands"]
+    whole_sentences(None, "data", "PLACES", (), None, lines)
+    assert lines == ["Where a norm stands: on what it reads, or after the sum.", ""]
+    lines = ["the number", "", ":type: int"]
+    whole_sentences(None, "data", "NUMBER", 1, None, lines)
+    assert lines[-1] == ":type: int"
