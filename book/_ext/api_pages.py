@@ -126,8 +126,9 @@ def escape_axes(app, what, name, obj, options, lines):  # noqa: PLR0917
     lines[:] = [line.replace("*", r"\*") if TYPE.match(line) else line for line in lines]
 
 
-def whole_sentences(app, what, name, obj, options, lines):
+def whole_sentences(app, what, name, obj, *rest):
     """Put the docstring of a constant together again: of "Where a norm stands: ..." napoleon makes a type."""
+    lines = rest[-1]
     types = [i for i, line in enumerate(lines) if line.startswith(":type: ")]
     if what in ("data", "attribute") and types and " " in lines[types[0]].removeprefix(":type: "):
         lines[0] = f"{lines.pop(types[0]).removeprefix(':type: ')}: {lines[0]}"
