@@ -17,7 +17,8 @@ WHOLE = list(WAYS).index("whole")
 SPREADS = {
     "rise_query": ("neox-mini", "bias", "no query bias"), "rise_key": ("neox-mini", "bias", "no key bias"),
     "rise_kernel": ("neox-mini", "bias", "no kernel"), "rise_side": ("neox-mini", "bias", "no query side"),
-    "mean_semi": ("neox-mini", "mean", "no semi-bias"), "mean_kernel": ("neox-mini", "mean", "no kernel"), "mean_side": ("neox-mini", "mean", "no query side"),
+    "mean_semi": ("neox-mini", "mean", "no semi-bias"), "mean_side": ("neox-mini", "mean", "no query side"),
+    "mean_kernel": ("neox-mini", "mean", "no kernel"),
     "unbiased_kernel": ("neox-mini-unbiased", "mean", "no kernel"),
     "partial_kernel": ("neox-mini-partial", "mean", "no kernel"),
     "partial_key": ("neox-mini-partial", "bias", "no key bias")}
