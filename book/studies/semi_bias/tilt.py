@@ -123,11 +123,6 @@ class Tilt(Numbers):
     turn_wide_low: int
     turn_wide_high: int
 
-    @property
-    def falls_until(self) -> int:
-        """The last position at which a rising head, apart from the weak one, still falls."""
-        return int(max(turn for turn, head in zip(self.turns, self.rising_heads, strict=True) if head != self.weak))
-
 
 def measure_rise(gpt2: Record | Result, tilt: Tilt, local: tuple[int, ...]) -> Rise:
     """Split the rise of T^p between b_Q and the LayerNorm's bias."""
