@@ -124,6 +124,18 @@ class Tilt(Numbers):
     turn_wide_high: int
 
 
+def range_of_median_head(scores: Scores) -> float:
+    """Return the range over positions, in nats; of an even number of heads, that of the lower one in the middle.
+
+    Examples
+    --------
+    >>> range_of_median_head(np.array([[0.0, 3.0], [1.0, 2.0]]))
+    1.0
+    """
+    ranges = np.sort(np.ptp(scores, axis=1))
+    return float(ranges[(len(ranges) - 1) // 2])
+
+
 def measure_rise(gpt2: Record | Result, tilt: Tilt, local: tuple[int, ...]) -> Rise:
     """Split the rise of T^p between b_Q and the LayerNorm's bias."""
     whole, query_bias = (_at_typical_width(gpt2, name) for name in ("semi_folded", "semi_query_bias"))
