@@ -123,7 +123,7 @@ def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, 
     if not (abs(beta) <= torch.finfo(dtype).max and abs(gain) <= torch.finfo(dtype).max):
         raise ValueError(f"beta and gain must be finite in {dtype}, got {beta} and {gain}")
     if similarity is None:
-        similarity = torch.eye(vocab)
+        similarity = torch.eye(vocab, dtype=dtype)
     if len(similarity) != vocab:
         raise ValueError(f"similarity must be ({vocab}, {vocab}), got {tuple(similarity.shape)}")
     width = vocab + max(vocab, length)
@@ -131,13 +131,13 @@ def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, 
 
     def block(rows: slice, columns: slice, value: Tensor) -> Tensor:
         matrix = torch.zeros(width, width, dtype=dtype, device=device or similarity.device)
-        matrix[rows, columns] = value.to(dtype)
+        matrix[rows, columns] = value
         return matrix
 
-    eye, earlier = torch.eye(vocab), torch.ones(length - offset).diag(-offset)
+    eye, earlier = torch.eye(vocab, dtype=dtype), torch.ones(length - offset, dtype=dtype).diag(-offset)
     first = Layer(block(position, position, beta * (2 * earlier - 1)), block(stored, token, eye),
                   block(token, token, eye))
-    second = Layer(block(token, stored, beta * similarity), block(token, token, gain * eye),
+    second = Layer(block(token, stored, beta * similarity.to(dtype)), block(token, token, gain * eye),
                    block(token, token, 0 * eye))
     return InductionHead(first, second, vocab, length)
 

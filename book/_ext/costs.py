@@ -1,20 +1,23 @@
-"""Sphinx directive ``chapter-costs``: the table of what executing each chapter costs, from ``book/costs.json``."""
+"""Sphinx directive ``chapter-costs``: the table of what each chapter's execution cost, of the runs that the book shows
+and, where a chapter has none, from ``book/costs.json``.
+"""
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.util.docutils import SphinxDirective
 
-from book.publish.costs import FILE, chapters, read
+from book.publish.costs import FILE, chapters, path, present
 
 
 class Costs(SphinxDirective):
     """The table: one row a chapter, in the order of the book."""
 
     def run(self):
-        """Read the file; say of what is missing that it was not measured."""
-        self.env.note_dependency(str(FILE))
+        """Read what was measured; say of what is missing that it was not."""
+        for file in (FILE, *(path(name) for name in chapters())):
+            self.env.note_dependency(str(file))
         try:
-            found = read()
+            found = present()
         except ValueError as error:
             raise self.error(str(error)) from error
         cpu, gpu = (found.get(kind, {}).get("chapters", {}) for kind in ("cpu", "gpu"))

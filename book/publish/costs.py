@@ -1,9 +1,9 @@
-"""What executing a chapter costs: measured as it runs, kept in ``book/costs.json``, shown by the directive
-``chapter-costs``.
+"""What executing a chapter costs: measured whenever it runs, shown by the directive ``chapter-costs``.
 
-``make costs`` executes every chapter anew, measures its process, and writes the file. The kernel is asked which device
-it computed on and what it held there; runs on a GPU (``make costs DEVICE=cuda``) are kept beside those on the CPU.
-Nothing is estimated: what was not measured is said not to be.
+Each stored run has its cost beside it, and the page shows those of the very runs that the book shows, so that they
+agree with the chapters' stamps. ``make costs`` executes every chapter anew and keeps what it measures in
+``book/costs.json``, for chapters without a stored run and for the GPU (``make costs DEVICE=cuda``). The kernel is
+asked which device it computed on and what it held there. Nothing is estimated: what was not measured is said not to be.
 """
 
 import ast
@@ -77,18 +77,35 @@ def read() -> dict:
 
 def record() -> list[str]:
     """Write the costs of the present runs, which were all on one device; return the chapters that have any."""
-    new = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(path("x").parent.glob("*.json"))}
+    new = _of_stored_runs()
     device = {cost.pop("device") for cost in new.values()}.pop() if new else "cpu"
+    write_json(FILE, _together(read(), new, device))
+    return list(new)
+
+
+def present() -> dict:
+    """Return what :func:`read` does, and in its place, where a chapter has a stored run, what that run cost."""
+    kinds, new = read(), _of_stored_runs()
+    for device in sorted({cost["device"] for cost in new.values()}):
+        runs = {name: {key: value for key, value in cost.items() if key != "device"}
+                for name, cost in new.items() if cost["device"] == device}
+        kinds = _together(kinds, runs, device)
+    return kinds
+
+
+def _of_stored_runs() -> dict[str, dict]:
+    return {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(path("x").parent.glob("*.json"))}
+
+
+def _together(kinds: dict, new: dict[str, dict], device: str) -> dict:
+    """Put new costs on a device of this machine in the place of the old ones."""
     kind, machine = ("cpu", f"{os.cpu_count()} cores") if device == "cpu" else ("gpu", device)
-    kinds = read()
     old = kinds.get(kind, {}).get("chapters", {})
     there = {p.stem for p in (execution.ROOT / "book").glob("*.md")}
     versions = ", ".join(f"{p} {metadata.version(p)}" for p in ("torch", "transformers"))
-    kinds[kind] = {"machine": f"{machine}, {platform.machine()}, {sys.platform}, "
-                              f"Python {platform.python_version()}, {versions}",
-                   "chapters": {name: cost for name, cost in sorted((old | new).items()) if name in there}}
-    write_json(FILE, kinds)
-    return list(new)
+    name = f"{machine}, {platform.machine()}, {sys.platform}, Python {platform.python_version()}, {versions}"
+    every = {chapter: cost for chapter, cost in sorted((old | new).items()) if chapter in there}
+    return kinds | {kind: {"machine": name, "chapters": every}}
 
 
 def chapters() -> list[str]:

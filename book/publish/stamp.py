@@ -1,4 +1,4 @@
-"""The line at the end of a chapter that says what ran: commit, versions, device, models, seconds."""
+"""The line at the end of a chapter that says what ran: commit, versions, device, models, processor seconds."""
 
 import platform
 import subprocess
@@ -11,8 +11,6 @@ import torch
 from analysis.core import device
 from analysis.models.checkpoints import Checkpoint
 from book.publish.inputs import chosen_device
-
-_started = time.perf_counter()
 
 
 def commit() -> str:
@@ -29,11 +27,11 @@ def commit() -> str:
 def stamp(*models: Checkpoint, where: torch.device | None = None) -> str:
     """Say what this chapter was executed with, by default on the device of its inputs.
 
-    Put it in the last cell, exempt from comparison.
+    The seconds are those of the page of costs, of the processor and from the start of the process, so that they do not
+    depend on what else the machine does. Put it in the last cell, exempt from comparison.
     """
     versions = ", ".join([f"Python {platform.python_version()}",
                           *(f"{p} {metadata.version(p)}" for p in ("torch", "numpy"))])
     labels = ", ".join(m.label() for m in models) or "no model"
-    seconds = time.perf_counter() - _started
     return (f"Executed with commit {commit()}; {versions}; {device.describe(where or chosen_device())}; {labels}; "
-            f"{seconds:.0f} s since the import.")
+            f"{time.process_time():.0f} s of the processor.")

@@ -3,7 +3,9 @@
 import math
 
 from book.publish import Outcome, claim, conditional, corrected, not_reproduced, reproduced
-from book.studies.bert_rank.measure import WHOLE, Measured, expected_factor, typical
+from book.studies.bert_rank.measure import Measured
+from book.studies.bert_rank.parts import WHOLE
+from book.studies.bert_rank.residuals import expected_factor, typical
 
 
 @claim("B-25")

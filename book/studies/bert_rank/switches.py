@@ -23,12 +23,13 @@ from analysis.representations.rank_collapse import random_collapse, trace_residu
 from analysis.surveys.records import Experiment, Record, Result, Value
 from analysis.transformer.encoder import Switches
 from book.studies.bert_rank.ladder import LONGEST
+from book.studies.bert_rank.random_stacks import GAINS
+from book.studies.bert_rank.residuals import FLOOR
 from book.studies.shared.ladder import measure_controls
 
 MLPS = ("none", "linear", "GELU")
 SHAPE = (2, len(MLPS), 2, 2)  # skip, MLP, LayerNorm, its gains
-GAINS, WIDTH, DEPTH = (0.55, 1.0, 2.0), 64, 12  # random stacks
-FLOOR = 1e-16  # residuals below are rounding errors
+WIDTH, DEPTH = 64, 12  # random stacks
 
 
 @dataclass(frozen=True)

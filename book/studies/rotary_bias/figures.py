@@ -59,20 +59,23 @@ def seed_kernels(of_runs: Mapping[str, Sequence[Float[np.ndarray, "layer head di
     return figure
 
 
-def spectrum(amplitude: Float[np.ndarray, "layer head frequency"], phase: Float[np.ndarray, "layer head frequency"],
-             frequencies: Float[np.ndarray, " frequency"]) -> Figure:
-    """Draw amplitude and phase of each frequency in each head's kernel."""
-    figure, axes = style.new(1, 2, size="wide", sharey=True)
-    names = [f"{layer}.{head}" for layer in range(amplitude.shape[0]) for head in range(amplitude.shape[1])]
-    for panel, values, cmap, limits, label in (
-            (axes[0], amplitude, style.WEIGHT_CMAP, (0, amplitude.max()), "amplitude, nats"),
-            (axes[1], phase, "twilight", (-np.pi, np.pi), "phase, radians")):
-        image = panel.imshow(values.reshape(len(names), -1), cmap=cmap, vmin=limits[0], vmax=limits[1], aspect="auto")
-        figure.colorbar(image, ax=panel, label=label)
+def spectra(of: Mapping[str, tuple[np.ndarray, np.ndarray]], frequencies: Float[np.ndarray, " frequency"]) -> Figure:
+    """Draw amplitude and phase, ``(layer, head, frequency)``, of each head's kernel: a row for what it is made of."""
+    figure, axes = style.new(len(of), 2, size="tall", sharex=True, sharey=True, squeeze=False)
+    for row, (source, (amplitude, phase)) in zip(axes, of.items(), strict=True):
+        names = [f"{layer}.{head}" for layer in range(amplitude.shape[0]) for head in range(amplitude.shape[1])]
+        for panel, values, cmap, limits, label in (
+                (row[0], amplitude, style.WEIGHT_CMAP, (0, amplitude.max()), "amplitude, nats"),
+                (row[1], phase, "twilight", (-np.pi, np.pi), "phase, radians")):
+            image = panel.imshow(values.reshape(len(names), -1), cmap=cmap, vmin=limits[0], vmax=limits[1],
+                                 aspect="auto")
+            figure.colorbar(image, ax=panel, label=label)
+            panel.set_title(TITLES[source])
+        row[0].set_yticks(range(len(names)), names)
+        row[0].set_ylabel("head")
+    for panel in axes[-1]:
         panel.set_xticks(range(len(frequencies)), [f"{2 * np.pi / f:,.0f}" for f in frequencies], rotation=60)
         panel.set_xlabel("period, positions")
-    axes[0].set_yticks(range(len(names)), names)
-    axes[0].set_ylabel("head")
     return figure
 
 

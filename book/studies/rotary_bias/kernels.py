@@ -21,21 +21,27 @@ DRAWS = 2000
 SLOW = 2 * math.pi / (4 * DISTANCES)
 """Radians per position below which a frequency makes less than a quarter turn within the trained length."""
 
+SPECTRA = ("bias", "mean")
+SCHEMES = ("as trained", "linear", "NTK", "YaRN")
+"""Frequencies for longer texts: the trained ones, divided positions, another base, and YaRN's mixture."""
+
 Curves = Float[np.ndarray, "layer head distance"]
+Spectrum = tuple[Float[np.ndarray, "layer head frequency"], Float[np.ndarray, "layer head frequency"]]
+"""Amplitude in nats and phase in radians of each frequency in each head."""
 
 
 @dataclass(frozen=True)
 class Kernels(Numbers):
     """Kernels over distance by source, in nats less their mean over the trained distances; numbers of them.
 
-    ``amplitude`` and ``phase`` are those of the biases; ``longer`` redraws layer 0 for other frequencies.
+    ``spectra`` holds amplitude and phase of what is in :data:`SPECTRA`; ``longer`` redraws the kernels of the mean
+    input for other frequencies, by :data:`SCHEMES`.
     """
 
     prefix = "rb"
 
     curves: Mapping[str, Curves]
-    amplitude: Float[np.ndarray, "layer head frequency"]
-    phase: Float[np.ndarray, "layer head frequency"]
+    spectra: Mapping[str, Spectrum]
     frequencies: Float[np.ndarray, " frequency"]
     longer: Mapping[str, Curves]
     peak: Int[np.ndarray, "source layer head"]
@@ -100,23 +106,21 @@ def measure_kernels(trace: Mapping[str, np.ndarray], rotary: Rotary) -> Kernels:
     """Read the kernels at the end of a training."""
     of = {source: curves(trace, source, rotary) for source in SOURCES}
     layers = range(trace["query_bias"].shape[1])
-    spectra = [kernel_of(trace, "bias", layer, rotary) for layer in layers]
     mean = [kernel_of(trace, "mean", layer, rotary) for layer in layers]
     peak = np.stack([values.argmax(-1) for values in of.values()])
     chance = near_by_chance({"amplitude": np.stack([k.amplitude.numpy() for k in mean]),
                              "frequencies": rotary.frequencies.double().numpy()})
     factor = LONG / DISTANCES
-    scaled = {"as trained": rotary, "positions divided": interpolate_positions(rotary, factor),
-              "NTK": ntk_aware(rotary, factor), "YaRN": yarn(rotary, factor, DISTANCES)}
+    scaled = dict(zip(SCHEMES, (rotary, interpolate_positions(rotary, factor), ntk_aware(rotary, factor),
+                                yarn(rotary, factor, DISTANCES)), strict=True))
     slopes = torch.stack([k.slope(slower_than=SLOW) for k in mean]).numpy()
     weight = np.stack([k.amplitude.numpy() for k in mean]).sum((0, 1))
     troughs, fast = of["mean"][-1].argmin(-1), mean[-1].preferred()[:, 0]
     longer = {name: curves(trace, "mean", other, length=LONG) for name, other in scaled.items()}
-    largest = longer["as trained"].reshape(-1, LONG)[int(ranges(of["mean"]).argmax())]
+    largest = longer[SCHEMES[0]].reshape(-1, LONG)[int(ranges(of["mean"]).argmax())]
     later = DISTANCES + int(largest[DISTANCES:].argmax())
     return Kernels(
-        of, np.stack([k.amplitude.numpy() for k in spectra]), np.stack([k.phase.numpy() for k in spectra]),
-        rotary.frequencies.double().numpy(),
+        of, {source: _spectrum(trace, source, rotary) for source in SPECTRA}, rotary.frequencies.double().numpy(),
         longer, peak,
         heads=peak[0].size, range_bias=float(ranges(of["bias"]).max()),
         range_folded=float(ranges(of["bias_folded"]).max()), range_mean=float(ranges(of["mean"]).max()),
@@ -128,3 +132,8 @@ def measure_kernels(trace: Mapping[str, np.ndarray], rotary: Rotary) -> Kernels:
         slope_steep=float(-slopes.min()), slope_flat=float(-slopes.max()),
         first_peak=float(largest[:NEAR + 1].max()), later_peak=float(largest[later]), later_distance=later,
         fast_low=float(fast.min()), fast_high=float(fast.max()))
+
+
+def _spectrum(trace: Mapping[str, np.ndarray], source: str, rotary: Rotary) -> Spectrum:
+    of = [kernel_of(trace, source, layer, rotary) for layer in range(trace["query_bias"].shape[1])]
+    return np.stack([k.amplitude.numpy() for k in of]), np.stack([k.phase.numpy() for k in of])

@@ -22,7 +22,7 @@ LENGTHS = (128, 256, 512, 1024)
 STRETCH, STRETCHED = 4.0, 512
 LONG_TOKENS, HEAD_WINDOWS = 16 * 1024 + 1, 16
 SHARE_WINDOWS, SHARE_TOKENS = 8, 64
-SCALINGS = ("none", "linear", "ntk", "yarn")
+SCALINGS = ("as trained", "linear", "NTK", "YaRN")
 Biases = Sequence[tuple[Tensor, Tensor]]
 TRACED = ("held_out", "held_out_no_query_bias", "held_out_no_key_bias", "query_bias", "key_bias", "query_mean",
           "key_mean")
@@ -99,9 +99,9 @@ def lose_pieces(model: nn.Module, windows: Tensor, biases: Biases, rotary: Rotar
 
 def _stretch(model: nn.Module, rotary: Rotary, scaling: str) -> nn.Module:
     """Give the model's rotation other frequencies, in place."""
-    changed = {"none": lambda: rotary, "linear": lambda: interpolate_positions(rotary, STRETCH),
-               "ntk": lambda: ntk_aware(rotary, STRETCH) if len(rotary.frequencies) > 1 else rotary,
-               "yarn": lambda: yarn(rotary, STRETCH, gpt2_mini.CONTEXT)}[scaling]()
+    changed = {"as trained": lambda: rotary, "linear": lambda: interpolate_positions(rotary, STRETCH),
+               "NTK": lambda: ntk_aware(rotary, STRETCH) if len(rotary.frequencies) > 1 else rotary,
+               "YaRN": lambda: yarn(rotary, STRETCH, gpt2_mini.CONTEXT)}[scaling]()
     embedding = model.gpt_neox.rotary_emb
     embedding.inv_freq.copy_(changed.frequencies.to(embedding.inv_freq))
     embedding.attention_scaling = changed.attention_factor

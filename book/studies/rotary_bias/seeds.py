@@ -6,9 +6,10 @@ import numpy as np
 from jaxtyping import Float
 
 from analysis.surveys.records import Record
+from analysis.training import gpt2_mini
 from book.publish import Inputs, Numbers, live_or_record
 from book.studies.rotary_bias.parts import WAYS
-from book.studies.rotary_bias.run_measures import LENGTHS, SCALINGS
+from book.studies.rotary_bias.run_measures import LENGTHS, LONG_TOKENS, SCALINGS
 from book.studies.rotary_bias.runs import RUNS, seeds_of
 from book.studies.rotary_bias.shares import COUNTED, PARTS
 
@@ -16,7 +17,8 @@ WHOLE = list(WAYS).index("whole")
 SPREADS = {
     "rise_query": ("neox-mini", "bias", "no query bias"), "rise_key": ("neox-mini", "bias", "no key bias"),
     "rise_kernel": ("neox-mini", "bias", "no kernel"), "rise_side": ("neox-mini", "bias", "no query side"),
-    "mean_kernel": ("neox-mini", "mean", "no kernel"), "mean_side": ("neox-mini", "mean", "no query side"),
+    "mean_semi": ("neox-mini", "mean", "no semi-bias"), "mean_side": ("neox-mini", "mean", "no query side"),
+    "mean_kernel": ("neox-mini", "mean", "no kernel"),
     "unbiased_kernel": ("neox-mini-unbiased", "mean", "no kernel"),
     "partial_kernel": ("neox-mini-partial", "mean", "no kernel"),
     "partial_key": ("neox-mini-partial", "bias", "no key bias")}
@@ -69,6 +71,10 @@ class Seeds(Numbers):
     turned_piece_low: float  # of neox-mini-partial, without the turned coordinates of the mean key
     turned_piece_high: float
     gpt2_query: float  # gpt2-mini without b_Q
+    mean_semi_low: float  # without the semi-bias of the mean input
+    mean_semi_high: float
+    losses_at_first_low: float  # at the trained length, on the text that the lengths are compared on
+    losses_at_first_high: float
     longer_biased_low: float  # by how much the loss rises from 128 to 1,024 tokens
     longer_biased_high: float
     longer_unbiased_low: float
@@ -79,6 +85,8 @@ class Seeds(Numbers):
     yarn_gain_high: float
     length_first: int = LENGTHS[0]
     length_last: int = LENGTHS[-1]
+    length_tokens: int = LONG_TOKENS - 1  # that each length is measured on, from the start of the held-out text
+    windows: int = gpt2_mini.WINDOWS  # that all other losses are measured on, spread over the held-out text
 
 
 def measure_seeds(inputs: Inputs) -> tuple[Seeds, Record, str]:
@@ -89,7 +97,7 @@ def measure_seeds(inputs: Inputs) -> tuple[Seeds, Record, str]:
     piece = record.array("without_piece") - without[..., WHOLE:WHOLE + 1]
     full, part, bare = (seeds_of(name) for name in ("neox-mini", "neox-mini-partial", "neox-mini-unbiased"))
     stretched = record.array("stretched")[..., 0]
-    gain = stretched[:, SCALINGS.index("none")] - stretched[:, SCALINGS.index("yarn")]
+    gain = stretched[:, SCALINGS.index("as trained")] - stretched[:, SCALINGS.index("YaRN")]
     grow = longer[:, -1, 0] - longer[:, 0, 0]
     numbers: dict[str, float] = {}
     for name, (variant, counted, way) in SPREADS.items():
@@ -104,6 +112,7 @@ def measure_seeds(inputs: Inputs) -> tuple[Seeds, Record, str]:
         unbiased_seeds=len(bare), loss_low=float(loss.min()), loss_high=float(loss.max()), **numbers,
         turned_piece_low=float(turned.min()), turned_piece_high=float(turned.max()),
         gpt2_query=float(gpt2[0, list(WAYS).index("no query bias")] - gpt2[0, WHOLE]),
+        losses_at_first_low=float(longer[:, 0, 0].min()), losses_at_first_high=float(longer[:, 0, 0].max()),
         yarn_gain_low=float(gain.min()), yarn_gain_high=float(gain.max())), record, sentence
 
 

@@ -6,7 +6,10 @@ import pandas as pd
 
 from analysis.maps.gates import GATES
 from analysis.surveys.records import Value
-from book.studies.variant_data.measure import Evidence, Parting, Pretraining, RealLineages, Shares, Training
+from book.studies.variant_data.evidence import Evidence
+from book.studies.variant_data.partings import Parting, Shares
+from book.studies.variant_data.real_lineages import RealLineages
+from book.studies.variant_data.trainings import Pretraining, Training
 
 NAMES = {"bert": "BERT", "least": "at least", "nearest": "nearest lineage"}
 

@@ -37,6 +37,13 @@ def test_what_was_not_written_here_stays_and_is_named(tmp_path):
     assert contents(tmp_path) == before
 
 
+def test_three_names_are_all(tmp_path):
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+    with pytest.raises(Refused, match=r"not written here: a, b, c\. Give"), claim_folder(tmp_path, "run"):
+        pytest.fail("was claimed")
+
+
 @pytest.mark.parametrize("kind", ["link", "link to nothing", "folder"])
 def test_a_mark_that_is_no_plain_file_is_foreign(tmp_path, kind):
     (tmp_path / "secret").write_text("run\n")

@@ -219,3 +219,10 @@ def test_more_refusals(call, message):
 @pytest.mark.parametrize("beta", [-1e4, -800.0, -3.0])
 def test_closed_form_of_a_head_that_avoids_matches(beta):
     assert target_mass(beta, 10, 2) == pytest.approx(1 - target_mass(-beta, 10, 8), abs=1e-15)
+
+
+def test_a_sharpness_that_float32_cannot_hold_is_exact_in_float64():
+    head = build(3, 4, beta=0.12, gain=0.1)
+    assert head.first.A.unique().tolist() == [-0.12, 0.0, 0.12]
+    assert head.second.A.unique().tolist() == [0.0, 0.12]
+    assert head.second.V.unique().tolist() == [0.0, 0.1]

@@ -1,5 +1,6 @@
 """The viewer of the hand-built induction head in a real browser, opened from a file: its numbers, keys and words."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from analysis.transformer.induction import build, embed, run
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[3]
 FRAGMENT = ROOT / "book" / "assets" / "induction-viewer.html"
+LOCAL = ("file:", "data:", "blob:", "about:")
 BUILT = ROOT / "_build" / "html" / "book" / "induction-head.html"
 STEPS = ("Embeddings", "Layer 1 scores", "Layer 1 weights", "Layer 1 output", "Layer 2 scores", "Layer 2 weights",
          "Layer 2 output")
@@ -30,7 +32,7 @@ def visit(window):
     page = window.new_page()
     page.wrong = []
     page.on("pageerror", lambda error: page.wrong.append(str(error)))
-    page.on("request", lambda r: None if r.url.startswith(("file:", "data:", "blob:")) else page.wrong.append(r.url))
+    page.on("request", lambda r: None if r.url.startswith(LOCAL) else page.wrong.append(r.url))
 
     def go(file: Path):
         page.goto(file.as_uri(), wait_until="load")
@@ -74,6 +76,57 @@ def test_a_typed_sequence_gives_the_numbers_of_the_package(tab, typed, tokens, v
         tab.get_by_role("button", name=name).click()
         shown = torch.tensor(tab.evaluate(CELLS), dtype=torch.float64)
         torch.testing.assert_close(shown, due, rtol=1e-12, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@pytest.mark.parametrize(("place", "beta"), [(0, 0.0), (1, 0.12), (15, 1.0), (30, 10.0), (60, 1000.0)])
+def test_the_slider_sets_the_sharpness_and_the_numbers_are_those_of_the_package(tab, place, beta):
+    tab.locator("#iv-slide").evaluate(
+        "(range, x) => { range.value = x; range.dispatchEvent(new Event('input')); }", place)
+    assert float(tab.input_value("#iv-beta")) == beta
+    assert tab.get_attribute("#iv-slide", "aria-valuetext") == str(beta).removesuffix(".0")
+    for name, due in zip(STEPS, computed([0, 1, 2, 1, 3, 2], 6, beta, 1.0, 1), strict=True):
+        tab.get_by_role("button", name=name).click()
+        shown = torch.tensor(tab.evaluate(CELLS), dtype=torch.float64)
+        torch.testing.assert_close(shown, due, rtol=1e-12, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_the_slider_follows_the_keyboard_and_the_field(tab):
+    assert tab.input_value("#iv-slide") == "45"
+    tab.focus("#iv-slide")
+    tab.keyboard.press("ArrowRight")
+    assert tab.input_value("#iv-beta") == "120"
+    tab.keyboard.press("Home")
+    assert tab.input_value("#iv-beta") == "0"
+    tab.fill("#iv-beta", "3.3")
+    assert (tab.input_value("#iv-slide"), tab.input_value("#iv-beta")) == ("23", "3.3")
+    assert tab.eval_on_selector(".iv", "viewer => viewer.scrollWidth <= viewer.clientWidth + 1")
+
+
+def test_a_link_leads_back_to_the_view_and_a_wrong_one_to_the_beginning(tab):
+    tab.fill("#iv-sequence", "the cat saw the cat")
+    tab.fill("#iv-beta", "2.5")
+    tab.get_by_role("button", name="Layer 2 weights").click()
+    tab.get_by_label("Explain row").select_option("3")
+    table, address = tab.evaluate(CELLS), tab.evaluate("document.querySelector('#iv-link').href")
+    assert "induction.beta=2.5" in address
+    tab.click("#iv-link")
+    assert tab.url == address
+    tab.goto("about:blank")
+    tab.goto(address)
+    assert tab.evaluate(CELLS) == table
+    assert "Row the at position 3" in tab.inner_text("#iv-say")
+    assert tab.input_value("#iv-slide") == str(round(15 * math.log10(25)))
+    for wrong in ("beta=-1", "beta=x&induction.sequence=a", "step=9&induction.row=-2"):
+        tab.goto("about:blank")
+        tab.goto(f"{FRAGMENT.as_uri()}?induction.{wrong}")
+        assert tab.input_value("#iv-beta") == "100"
+        assert "Step 1 of 7, Embeddings. Row b at position 5" in tab.inner_text("#iv-say")
+
+
+def test_on_paper_the_table_stands_without_the_controls(tab):
+    tab.emulate_media(media="print")
+    assert tab.locator("#iv-table").is_visible()
+    assert not tab.locator("#iv-slide, #iv-next, #iv-link").locator("visible=true").count()
 
 
 def test_the_words_say_what_the_head_copies(tab):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from myst_nb.core.read import is_myst_markdown_notebook, read_myst_markdown_notebook
 
+from book._ext.exercises import exercises
 from tests.book.pages.book_pages import PAGES
 
 ROOT = Path(__file__).parents[3]
@@ -273,6 +274,41 @@ def test_every_chapter_has_exercises_and_every_exercise_its_solution():
 def test_an_exercise_without_solution_is_found():
     text = "```{exercise} A\n:label: a\n```\n\n```{exercise}\n:label: b\n```\n\n```{solution} a\nYes.\n```\n"
     assert unsolved(text) == (2, {"b"})
+
+
+def models_taken() -> dict[str, bool]:
+    """Return, for each chapter of the table in reproduce.md, whether it says that the chapter takes a model."""
+    table = (ROOT / "book" / "reproduce.md").read_text(encoding="utf-8").split("| chapter | models it takes |")[1]
+    rows = [row.split("|")[1:3] for row in table.split("\n\n")[0].splitlines()[2:]]
+    taken = {name: not words.strip().startswith("no") for names, words in rows
+             for name in re.findall(r"`([\w-]+)`", names)}
+    return taken | {path.stem: True for path in chapters() if path.stem.startswith("bert-")}
+
+
+def test_the_table_of_models_has_every_chapter_and_says_which_take_one():
+    takes = {path.stem: bool(re.search(r"^MODEL = ", path.read_text(encoding="utf-8"), re.MULTILINE))
+             for path in chapters() if code_cells(path)}
+    assert models_taken() == takes
+
+
+def test_a_stamp_names_the_models_that_the_cells_find():
+    for path in chapters():
+        sources = [cell["source"] for cell in code_cells(path)]
+        stamps = "".join(source for source in sources if "publish.stamp(" in source)
+        finds = {name for source in sources for name in re.findall(r'\bfind\("([\w-]+)"\)', source)}
+        assert all(f'find("{name}")' in stamps for name in finds), path.stem
+
+
+def test_every_exercise_has_a_title_of_its_own():
+    titles = Counter(title for path in chapters() for _, title in exercises(path.read_text(encoding="utf-8")))
+    posed = sum(unsolved(path.read_text(encoding="utf-8"))[0] for path in chapters())
+    assert titles.total() == posed > 30
+    assert not [title for title, n in titles.items() if n > 1 or not title]
+
+
+def test_an_exercise_without_title_is_found():
+    text = "```{exercise}\n:label: a\nWhy?\n```\n````{exercise} Two\n:label: b\n````\n"
+    assert exercises(text) == [("a", ""), ("b", "Two")]
 
 
 def figure_modules() -> list[Path]:

@@ -84,3 +84,17 @@ def test_no_cost_is_kept_of_a_chapter_that_is_gone():
     assert kinds, "run: make costs"
     for kind in kinds.values():
         assert {p.stem for p in (execution.ROOT / "book").glob("*.md")} >= set(kind["chapters"])
+
+
+def test_what_is_shown_is_of_the_stored_runs_and_else_of_the_file(book):
+    one = {"seconds": 3, "cpu_seconds": 2, "peak_mib": 100, "device": "cpu"}
+    for name in ("one", "two"):
+        write_json(costs.path(name), one)
+    costs.record()
+    costs.path("two").unlink()
+    write_json(costs.path("one"), one | {"cpu_seconds": 7})
+    assert {n: c["cpu_seconds"] for n, c in costs.present()["cpu"]["chapters"].items()} == {"one": 7, "two": 2}
+    assert {c["cpu_seconds"] for c in costs.read()["cpu"]["chapters"].values()} == {2}
+    write_json(costs.path("one"), one | {"device": "Some GPU", "gpu_mib": 70})
+    assert {n: c["gpu_mib"] for n, c in costs.present()["gpu"]["chapters"].items()} == {"one": 70}
+    assert costs.present()["cpu"]["chapters"]["one"]["cpu_seconds"] == 2

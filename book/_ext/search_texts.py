@@ -1,0 +1,131 @@
+"""What the search page reads beside Sphinx's index: every page's passages, with the section that each stands in.
+
+``search-texts.js`` is made of the built pages when the HTML is done. It gives a result its line of text and the
+address of its section also where the book is opened from a file, from which a browser lets no script read other pages.
+"""
+
+import json
+import re
+from html.parser import HTMLParser
+from itertools import groupby
+from pathlib import Path
+
+from book._ext.one_page import ARTICLE, HEADING
+
+NAME = "search-texts.js"
+HEADINGS = {"h1", "h2", "h3", "h4"}
+PASSAGES = HEADINGS | {"p", "li", "tr", "dt", "dd", "figcaption", "caption"}
+ANCHORED = {"section", "div", "figure", "dt", "dl", "tr", "table"}
+LEFT_OUT = {"script", "style", "pre", "nav", "button", "noscript", "svg", "form", "summary"}
+NOISE = {"headerlink", "downloads", "collapsed", "expanded", "stamp"}  # classes of what is no text of the page
+PACKAGE = "book/api"  # of its pages, whose names Sphinx's index has, only the sentences
+SENTENCE = 40  # characters of the shortest of them
+EMPTY = {"img", "br", "hr", "input", "meta", "link", "col", "wbr", "source"}
+FORMULA = re.compile(r"\\[(\[](.*?)\\[)\]]", re.DOTALL)
+COMMAND = re.compile(r"\\(?:mathbf|mathrm|mathsf|mathcal|text|operatorname|bar|hat|tilde|big|Big|left|right)\b"
+                     r"|\\[,;:!]|[{}\\]")
+SHORT = 24  # characters of a formula that a line of text keeps
+
+
+class Passages(HTMLParser):
+    """The passages of an article: ``(anchor, heading, text)``, each with the section, figure or row that it is in."""
+
+    def __init__(self, article: str):
+        super().__init__()
+        self.passages: list[tuple[str, str, str]] = []
+        self.open: list[tuple[str, str, str, bool]] = []  # of each open element: tag, anchor and heading before, silent
+        self.words: list[str] = []
+        self.anchor, self.heading = "", ""
+        self.feed(article)
+        self.flush()
+
+    def flush(self, *, heading: bool = False) -> None:
+        """End a passage."""
+        text, self.words = readable("".join(self.words)), []
+        if heading:
+            self.heading = text
+        elif text:
+            self.passages.append((self.anchor, self.heading, text))
+
+    def handle_starttag(self, tag, attrs):
+        if tag in EMPTY:
+            return
+        if self.ends(tag):
+            self.flush()
+        values = dict(attrs)
+        silent = self.silent() or tag in LEFT_OUT or bool(NOISE & set((values.get("class") or "").split()))
+        self.open.append((tag, self.anchor, self.heading, silent))
+        if values.get("id") and not silent and tag in ANCHORED:
+            self.anchor = values["id"]
+
+    def handle_endtag(self, tag):
+        if self.ends(tag):
+            self.flush(heading=tag in HEADINGS)
+        elif tag in {"td", "th"}:
+            self.words.append(" ")
+        while self.open:
+            name, anchor, heading, _ = self.open.pop()
+            if name == tag:
+                if tag in ANCHORED - {"dt"}:  # what a term names holds for its definition
+                    self.anchor = anchor
+                self.heading = heading if tag == "section" else self.heading
+                return
+
+    def handle_data(self, data):
+        if not self.silent():
+            self.words.append(data)
+
+    def silent(self) -> bool:
+        """Say whether the parser is inside what is left out."""
+        return bool(self.open) and self.open[-1][3]
+
+    def ends(self, tag: str) -> bool:
+        """Say whether the tag parts passages; a row of a table is one passage."""
+        return tag in PASSAGES and (tag == "tr" or not any(name == "tr" for name, *_ in self.open))
+
+
+def readable(text: str) -> str:
+    r"""Write a passage in one line, short formulas without their commands and of long ones a mark.
+
+    Examples
+    --------
+    >>> readable(r"The bias \(b_Q\) adds \(\frac{1}{\sqrt{c}}\,b_Q W_K^\top x_j^\top\) to\n a score.")
+    'The bias b_Q adds … to a score.'
+    """
+    def formula(match: re.Match) -> str:
+        written = match[1].replace(r"^\top", "ᵀ").replace(r"\T", "ᵀ")
+        plain = COMMAND.sub("", written).strip()
+        return plain if len(plain) <= SHORT else "…"
+
+    return " ".join(FORMULA.sub(formula, text).split())
+
+
+def page(text: str, name: str) -> list:
+    """Return title and sections of a built page: ``[title, [[anchor, heading, [passage, ...]], ...]]``."""
+    article = ARTICLE.search(text)
+    passages = Passages(article[1]).passages if article else []
+    if name.startswith(PACKAGE):
+        passages = [passage for passage in passages if len(passage[2]) >= SENTENCE and passage[2].endswith(".")]
+    sections = [[anchor, heading, [passage[2] for passage in group]]
+                for (anchor, heading), group in groupby(passages, key=lambda passage: passage[:2])]
+    title = readable(re.sub(r"<[^>]+>", "", HEADING.findall(text)[-1]))
+    return [title, sections]
+
+
+def script(folder: Path, pages: list[str]) -> str:
+    """Write the script that hands all pages' texts to the search."""
+    texts = {name: page((folder / f"{name}.html").read_text(encoding="utf-8"), name) for name in pages}
+    return f"window.SEARCH_TEXTS = {json.dumps(texts, ensure_ascii=False, separators=(',', ':'))};\n"
+
+
+def build(app, error):
+    """Write it when the pages are there."""
+    if error is None and app.builder.name == "html":
+        pages = [page for page in sorted(app.env.found_docs) if (Path(app.outdir) / f"{page}.html").exists()]
+        (Path(app.outdir) / NAME).write_text(script(Path(app.outdir), pages), encoding="utf-8")
+
+
+def setup(app):
+    """Connect."""
+    app.connect("build-finished", build, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

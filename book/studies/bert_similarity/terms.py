@@ -1,0 +1,61 @@
+"""The four terms of a score, and what is left of attention without each of the biases."""
+
+from dataclasses import dataclass
+
+import torch
+
+from analysis.core.weights import AttentionWeights
+from analysis.decomposition import score_terms
+from analysis.maps import distance
+from analysis.matrices import symmetry
+from analysis.models.extraction import Observed
+from analysis.statistics.intervals import Interval
+from analysis.transformer.attention import compute_scores, softmax
+from book.studies.bert_similarity.networks import Models
+from book.studies.shared.averages import interval
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The four terms of a score, and the share of attention that moves when biases are dropped, by layer."""
+
+    random_error: float  # relative, for random matrices of BERT BASE's size
+    model_error: float
+    dropped_gap: float  # largest change of an attention weight without the two row constants
+    without_b_K: list[Interval]
+    without_b_Q: list[Interval]
+    control_without_b_Q: list[Interval]
+    key_bias_ratio: float  # |b_K| / |b_Q|
+
+
+def measure_terms(subjects: Models, layer: int) -> Terms:
+    """Add the four terms up, and drop them one by one."""
+    trained, first = subjects.trained, subjects.trained.attention[layer]
+    x = trained.states[0][layer]
+    scores, terms = compute_scores(x, first), score_terms.score_terms(x, first)
+    kept = softmax(terms.content + terms.semi_bias[..., None, :])
+    size = {name: torch.cat([getattr(a, name) for a in trained.attention]).norm() for name in ("b_Q", "b_K")}
+    return Terms(
+        random_error=four_term_error(x.device), model_error=(terms.total() - scores).abs().max().item(),
+        dropped_gap=(kept - softmax(scores)).abs().max().item(),
+        without_b_K=attention_moved_without(trained, "b_K"), without_b_Q=attention_moved_without(trained, "b_Q"),
+        control_without_b_Q=attention_moved_without(subjects.control, "b_Q"),
+        key_bias_ratio=(size["b_K"] / size["b_Q"]).item())
+
+
+def four_term_error(device: torch.device) -> float:
+    """Return the relative error of the four terms' sum for random matrices of the size of one head of BERT BASE."""
+    g = torch.Generator().manual_seed(0)
+    X, W_Q, W_K, b_Q, b_K = (torch.randn(*shape, generator=g, dtype=torch.float64).to(device)
+                             for shape in ((512, 768), (1, 768, 64), (1, 768, 64), (1, 64), (1, 64)))
+    unread = {"W_V": W_K, "b_V": b_K, "W_O": W_K.mT.contiguous(), "b_O": X[0]}
+    head = AttentionWeights(W_Q=W_Q, W_K=W_K, b_Q=b_Q, b_K=b_K, **unread)
+    scores = compute_scores(X, head)
+    return ((score_terms.score_terms(X, head).total() - scores).norm() / scores.norm()).item()
+
+
+def attention_moved_without(o: Observed, name: str) -> list[Interval]:
+    """Return the share of a row's attention that moves without one of the biases, by layer."""
+    return [interval([distance.attention_moved(
+        s[i], layer, instead=symmetry.without(layer, name)).mean() for s in o.states])
+        for i, layer in enumerate(o.attention)]
