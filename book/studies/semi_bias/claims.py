@@ -226,7 +226,7 @@ def semi_bias_alone_joins_no_pieces(m: Measured) -> Outcome:
     alone, both = (np.median(m.locality.mass[1, 0, part]) for part in (0, 2))
     return conditional(f"Not by the semi-bias alone: {alone:.0%} of weight on the nearest 3 keys. With position "
                        f"against position {both:.0%}, and more than a third only in heads "
-                       f"[{enumerated(m.locality.local_heads)}].",
+                       f"{' and '.join(enumerated(m.locality.local_heads).rsplit(', ', 1))}.",
                        when=alone < 0.1 and m.locality.local_heads == (3, 4, 7))
 
 

@@ -123,11 +123,6 @@ class Tilt(Numbers):
     turn_wide_low: int
     turn_wide_high: int
 
-    @property
-    def falls_until(self) -> int:
-        """The last position at which a rising head, apart from the weak one, still falls."""
-        return int(max(turn for turn, head in zip(self.turns, self.rising_heads, strict=True) if head != self.weak))
-
 
 def range_of_median_head(scores: Scores) -> float:
     """Return the range over positions, in nats; of an even number of heads, that of the lower one in the middle.
