@@ -19,5 +19,6 @@ def _where(name: str) -> str:
         checkpoint = checkpoints.find(name)
     except (checkpoints.NotFound, checkpoints.Tampered) as error:
         return str(error)
-    where = f"stood in for by {checkpoint.name}" if checkpoint.stands_in_for else checkpoint.folder.name
-    return f"{checkpoint.source}: {where}"
+    if checkpoint.stands_in_for:
+        return f"not here; {checkpoint.name} takes its place"
+    return f"{checkpoint.source}: {checkpoint.name if checkpoint.source == 'bundled' else checkpoint.folder.name}"

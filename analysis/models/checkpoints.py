@@ -148,7 +148,9 @@ def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] 
     if name not in KNOWN:
         if Path(name).is_dir():
             return _check_files(Checkpoint(Path(name).resolve().name, _model_folder(name), "folder"))
-        if "/" not in name or name.startswith((".", "/", "~")):
+        if name.startswith((".", "/", "~")):
+            raise NotFound(f"there is no folder {name}; `python -m analysis list` shows the models that have a name")
+        if "/" not in name:
             raise NotFound(f"unknown model {name!r}: give a folder, a hub id (owner/model) or one of "
                            f"{', '.join(sorted(KNOWN))}")
     spec = KNOWN.get(name, _spec_of_hub_id(name))

@@ -80,7 +80,7 @@ def claim(claim_id: str) -> Callable[[Callable[[Any], Outcome]], Callable[[Any],
         If there is no such claim.
     """
     if claim_id not in {known.id for known in ledger.claims()}:
-        raise BadLedger(f"{claim_id} is not in the ledger")
+        raise BadLedger(f"{claim_id} is not in the ledger: give it an entry in book/claims.yml")
 
     def mark(function: Callable[[Any], Outcome]) -> Callable[[Any], Outcome]:
         function.claim_id = claim_id  # type: ignore[attr-defined]

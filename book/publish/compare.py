@@ -40,16 +40,21 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Prepare the kernels' environment."""
     option = config.option
-    if option.nbval or option.nbval_lax:
+    if _by_nbval(option):
         execution.environment()
         nbval.kernel.KernelManager = kernels.KernelManager  # two chapters may start at a time
         option.nbval_current_env = True
 
 
+def _by_nbval(option) -> bool:
+    """Say whether the chapters run; without nbval (``-p no:nbval``) there are no such options."""
+    return bool(getattr(option, "nbval", False) or getattr(option, "nbval_lax", False))
+
+
 def pytest_collect_file(file_path, parent):
     """Collect a MyST file of the book if it has code cells."""
     option = parent.config.option
-    if not (option.nbval or option.nbval_lax) or file_path.suffix != ".md" or file_path.parent != BOOK:
+    if not _by_nbval(option) or file_path.suffix != ".md" or file_path.parent != BOOK:
         return None
     from myst_nb.core.read import is_myst_markdown_notebook
     with file_path.open(encoding="utf-8") as file:

@@ -129,7 +129,7 @@ def claim_of(claim_id: str) -> Claim:
 
 @cache
 def claims(path: Path = FILE) -> tuple[Claim, ...]:
-    """Read the claims, in order; refuse a file with a repeated id or an unknown field."""
+    """Read the claims, in order; refuse a file with a repeated id, an unknown field or document."""
     import yaml
     if not path.is_file():
         raise BadLedger(f"there is no {path}: run this in a checkout of the book, the package alone has no claims")
@@ -143,6 +143,9 @@ def claims(path: Path = FILE) -> tuple[Claim, ...]:
     ids = [c.id for c in ledger]
     if twice := sorted({i for i in ids if ids.count(i) > 1}):
         raise BadLedger(f"{path} lists {', '.join(twice)} more than once")
+    if unknown := [i for i in ids if i[:1] not in DOCUMENTS]:
+        raise BadLedger(f"{path}: {unknown[0]} belongs to no known document ({', '.join(DOCUMENTS)}); a new one needs "
+                        "its letter in DOCUMENTS, SOURCES and PLACES of book/publish/ledger.py")
     return ledger
 
 

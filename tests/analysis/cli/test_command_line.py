@@ -38,8 +38,9 @@ def test_every_module_of_the_folder_is_a_command_with_help(name, capsys):
 def test_list_names_models_and_licences(capsys):
     assert main(["list"]) == 0
     said = capsys.readouterr().out
-    assert "minilm" in said
-    assert "licence: Apache-2.0" in said
+    lines = {line.split()[0]: line for line in said.splitlines()}
+    assert "licence: Apache-2.0" in lines["minilm"]
+    assert "bundled: gpt2-mini " in lines["gpt2-mini"]
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

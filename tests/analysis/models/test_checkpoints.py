@@ -19,6 +19,12 @@ def test_unknown_name_lists_the_known_ones():
         find("gpt-7")
 
 
+@pytest.mark.parametrize("name", ["/no/such", "./such", "~/no-such-model"])
+def test_a_path_without_a_folder_is_called_that(name):
+    with pytest.raises(NotFound, match=f"there is no folder {name}; "):
+        find(name)
+
+
 def test_folder_wins(tmp_path):
     folder = write_model(tmp_path / "mine")
     assert find("gpt2", folder=folder).source == "folder"

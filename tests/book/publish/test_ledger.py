@@ -68,6 +68,9 @@ def test_claims_file_is_checked(tmp_path):
     (tmp_path / "claims.yml").write_text(f"- {row}\n- {row}\n")
     with pytest.raises(BadLedger, match="K-01 more than once"):
         ledger.claims(tmp_path / "claims.yml")
+    (tmp_path / "new.yml").write_text(f"- {row.replace('K-01', 'X-01')}\n")
+    with pytest.raises(BadLedger, match="X-01 belongs to no known document"):
+        ledger.claims(tmp_path / "new.yml")
     (tmp_path / "bad.yml").write_text("- {id: K-01, colour: red}\n")
     with pytest.raises(BadLedger, match="cannot be read"):
         ledger.claims(tmp_path / "bad.yml")
