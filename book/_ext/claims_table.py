@@ -19,8 +19,9 @@ from book.publish.phrases import as_math, breakable
 
 log = logging.getLogger(__name__)
 OPEN = "open"
-COLUMN = 90  # characters of TeX that a column of the table holds, more or less
-PLACES = re.compile(r"-|(?<=\\right\))(?=[A-Z])")  # in front of a minus, and between a bracket and the next factor
+COLUMN = 62  # characters of TeX that a column of the table holds, more or less
+LEAST = 12  # of a piece: a short one would stand on a line alone
+PLACES = re.compile(r"[-+]|(?<=\\right\))(?=[A-Z])")  # in front of a sign, and between a bracket and the next factor
 BRACKETS = [("{", "}"), ("(", ")"), ("[", "]"), (r"\left", r"\right")]
 
 
@@ -39,9 +40,10 @@ def for_a_column(claim: str) -> str:
 def _pieces(formula: str) -> list[str]:
     if len(formula) <= COLUMN:
         return [formula]
-    cuts = [0, *(m.start() for m in PLACES.finditer(formula) if m.start() and _in_braces(formula[:m.start()]))]
+    places = [m.start() for m in PLACES.finditer(formula) if LEAST <= m.start() <= len(formula) - LEAST]
+    cuts = [0, *(place for place in places if _in_braces(formula[:place]))]
     pieces = [formula[start:end] for start, end in pairwise([*cuts, len(formula)])]
-    return [f"{{}}{piece}" if piece.startswith("-") else piece for piece in pieces]
+    return [f"{{}}{piece}" if piece[0] in "-+" else piece for piece in pieces]
 
 
 def _in_braces(start: str) -> bool:
