@@ -185,7 +185,7 @@ def check_mask(name: str, mask: object, *axes: str, exact: bool = False) -> None
         raise ValueError(f"{name} must be a bool tensor, {_written(axes, exact)}, none of them empty, got {form}")
 
 
-def check_real(name: str, tensor: object, *axes: str, exact: bool = False) -> None:
+def check_real(name: str, tensor: object, *axes: str) -> None:
     """Refuse what is not a finite float32 or float64 tensor with (at least) the given last axes, none of them empty.
 
     Raises
@@ -201,7 +201,7 @@ def check_real(name: str, tensor: object, *axes: str, exact: bool = False) -> No
     Traceback (most recent call last):
     ValueError: rows must be in float32 or float64, got torch.float16: convert it
     """
-    check_floating(name, tensor, *axes, exact=exact)
+    check_floating(name, tensor, *axes)
     check_finite(name, tensor)
 
 

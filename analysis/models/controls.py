@@ -16,10 +16,12 @@ from analysis.models.families import Family, families_of
 from analysis.models.families.projections import count_groups
 
 SEEDS = range(5)
-RUNGS = ("random", "random, as large", "permuted")
+RANDOM, LARGE, PERMUTED = RUNGS = ("random", "random, as large", "permuted")
 """Random initialisation; each of its matrices scaled to the norm of the trained one; the trained entries permuted."""
 SHARP = "random, queries and keys as large"
 """Between the first rungs: of the random matrices only those of queries and keys are scaled."""
+NETWORKS = ("trained", *RUNGS)
+"""The trained network, and its controls rung by rung."""
 
 
 class Control(NamedTuple):
@@ -65,9 +67,9 @@ def make_controls(trained: Any, initialise: Callable[[int], Any], *, rungs: Iter
     rungs = tuple(rungs)
     if unknown := set(rungs) - {*RUNGS, SHARP}:
         raise ValueError(f"rungs must be of {', '.join((*RUNGS, SHARP))}, got {', '.join(sorted(unknown))}")
-    make = {"random": initialise,
-            "random, as large": lambda seed: scale_matrices(initialise(seed), trained),
-            "permuted": lambda seed: permute_entries(trained, seed),
+    make = {RANDOM: initialise,
+            LARGE: lambda seed: scale_matrices(initialise(seed), trained),
+            PERMUTED: lambda seed: permute_entries(trained, seed),
             SHARP: lambda seed: scale_matrices(initialise(seed), trained, scores_only=True)}
     for seed in seeds:
         for rung in rungs:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
@@ -67,13 +68,7 @@ def lines(panels: Mapping[str, list[Line]], ylabels: list[str], *, level: tuple[
     _check_looks([line for curves in panels.values() for line in curves])
     figure, axes = style.new(1, len(panels), size=size, squeeze=False)
     for k, (panel, ylabel, (title, curves)) in enumerate(zip(axes[0], ylabels, panels.items(), strict=True)):
-        for line in curves:
-            values = line.values if line.values.ndim == 2 else np.stack([line.values] * 3, 1)
-            layers = np.arange(len(values))
-            panel.fill_between(layers, values[:, 1], values[:, 2], color=style.COLOURS[line.concept], alpha=0.2,
-                               linewidth=0)
-            panel.plot(layers, values[:, 0], line.dashes, marker="o", color=style.COLOURS[line.concept],
-                       label=line.label)
+        layers = _draw(panel, curves)
         if level is not None:
             panel.axhline(level[0][k] if isinstance(level[0], list) else level[0], label=level[1],
                           color=style.COLOURS["highlight"], linestyle=":")
@@ -86,6 +81,30 @@ def lines(panels: Mapping[str, list[Line]], ylabels: list[str], *, level: tuple[
     columns = len(shown) if len(shown) <= 4 else -(-len(shown) // 2)  # of two, so that a seed's curves share one
     figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns)
     return figure
+
+
+def stacked(panels: Mapping[str, list[Line]], ylabel: str) -> Figure:
+    """Draw curves over layers, a panel a title, one above the other; the legend of each stands at its right.
+
+    For curves too many, and of names too long, for one common legend.
+    """
+    figure, axes = style.new(len(panels), 1, size="tall", sharex=True, squeeze=False)
+    for panel, (title, curves) in zip(axes[:, 0], panels.items(), strict=True):
+        panel.set(title=title, ylabel=ylabel, xticks=_draw(panel, curves))
+        panel.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    axes[-1, 0].set_xlabel("layer")
+    return figure
+
+
+def _draw(panel: Axes, curves: Sequence[Line]) -> np.ndarray:
+    """Draw curves with their intervals into a panel, and return the layers."""
+    for line in curves:
+        values = line.values if line.values.ndim == 2 else np.stack([line.values] * 3, 1)
+        layers = np.arange(len(values))
+        panel.fill_between(layers, values[:, 1], values[:, 2], color=style.COLOURS[line.concept], alpha=0.2,
+                           linewidth=0)
+        panel.plot(layers, values[:, 0], line.dashes, marker="o", color=style.COLOURS[line.concept], label=line.label)
+    return layers
 
 
 def _check_looks(curves: Sequence[Line]) -> None:

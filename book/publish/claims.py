@@ -8,6 +8,8 @@ A study's ``claims.py`` holds one function for each claim of the documents that 
         return reproduced(f"b_K = 0 changes the output by {m.error_no_key_bias:.0e} of its scale.",
                           when=m.error_no_key_bias < 1e-12)
 
+Where they are many, ``claims`` is a package, with modules named after what the claims are about.
+
 The page calls :func:`verdicts` once. For every function a test hands in a counterfeit measurement and sees the
 verdict refused.
 """
@@ -88,9 +90,15 @@ def claim(claim_id: str) -> Callable[[Callable[[Any], Outcome]], Callable[[Any],
 
 
 def claim_functions(module: ModuleType) -> Iterator[Callable[[Any], Outcome]]:
-    """Yield the claim functions that a module defines, in the order in which they are written."""
-    yield from (value for value in vars(module).values()
-                if getattr(value, "claim_id", None) and getattr(value, "__module__", None) == module.__name__)
+    """Yield the claim functions that a module defines, in the order in which they are written.
+
+    Of a package they are those of its modules, in the order in which it imports them.
+    """
+    for value in vars(module).values():
+        if isinstance(value, ModuleType) and value.__name__.startswith(f"{module.__name__}."):
+            yield from claim_functions(value)
+        elif getattr(value, "claim_id", None) and getattr(value, "__module__", None) == module.__name__:
+            yield value
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Numbers as phrases, written in one way on all pages; and names from outside as text that marks nothing up."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Protocol
 
@@ -39,6 +39,17 @@ def enumerated(values: Iterable, form: str = "") -> str:
     '0.12, 0.50'
     """
     return ", ".join(format(value, form) for value in values)
+
+
+def first_to_last(values: Sequence[float], form: str = ".2f") -> str:
+    """Write the first and the last of some values, such as those of the layers; of one value that alone.
+
+    Examples
+    --------
+    >>> first_to_last([0.25, 9.0, 0.75]), first_to_last([3.0], ".1f")
+    ('0.25 to 0.75', '3.0')
+    """
+    return " to ".join(format(value, form) for value in ([values[0], values[-1]] if len(values) > 1 else values))
 
 
 def with_interval(estimate: Estimate, form: str = ".2f") -> str:

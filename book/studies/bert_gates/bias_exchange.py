@@ -26,6 +26,7 @@ class BiasExchange:
 class BiasNumbers(Numbers):
     """The share of the attention on columns in the page's text, in per cent."""
 
+    columns_texts: int
     columns_own: str
     columns_none: str
     columns_random: str
@@ -43,8 +44,8 @@ def measure_bias_exchange(inputs: Inputs) -> tuple[BiasExchange, BiasNumbers]:
     else:
         result, source = live_or_record("bert-gates-query-bias", inputs)
     columns = {name: bound_ratio(ratio_of(value)) for name, value in result.values.items() if name != "maps_mostly"}
-    numbers = BiasNumbers(**{name: share_phrase(ratio.value, digits=1 if "control" in name else 0)
-                             for name, ratio in columns.items()})
+    shares = {name: share_phrase(ratio.value, digits=1 if "control" in name else 0) for name, ratio in columns.items()}
+    numbers = BiasNumbers(columns["columns_own"].texts, **shares)
     return BiasExchange(source, columns), numbers
 
 

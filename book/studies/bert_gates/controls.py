@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from analysis.maps import gates
+from analysis.models.controls import LARGE, PERMUTED, SHARP
 from book.publish import Inputs, Numbers
 from book.publish.phrases import percent
 from book.studies.bert_gates.ladder import QUERIES
 from book.studies.shared.documents import Rungs, load_rungs
 
-SHARP, LARGE, PERMUTED = "random, queries and keys as large", "random, as large", "permuted"
 PANELS = ("maps with a pattern", "maps with two or more", "columns", "diagonals", "clusters", "row entropy")
 GATE = {name: ("gates", gates.GATES.index(name)) for name in gates.GATES}
 PLACES = {"maps with a pattern": ("patterned",), "maps with two or more": ("composed",), "columns": GATE["directional"],

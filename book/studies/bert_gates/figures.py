@@ -95,11 +95,13 @@ def name_gates(figure: Figure, names: Sequence[str]) -> None:
 def gallery(maps: Sequence[np.ndarray], cells: Sequence[np.ndarray], titles: Sequence[str],
             order: Sequence[str], tokens: Sequence[str]) -> Figure:
     """Draw heads: each map with the gate of each cell beside it; queries are named on the left."""
-    figure, axes = style.new(len(maps) // 2, 4, size="page")
+    figure, axes = style.new(len(maps) // 2, 4, size="page" if len(maps) > 6 else "tall")
     for i, (attention, gate, title) in enumerate(zip(maps, cells, titles, strict=True)):
         left, right = axes[i // 2, 2 * (i % 2)], axes[i // 2, 2 * (i % 2) + 1]
         left.imshow(attention, cmap=style.WEIGHT_CMAP, vmin=0, vmax=np.quantile(attention, 0.99))
         draw_cells(right, gate, order)
+        if len(names := np.unique(gate)) == 1:  # an empty panel would look like a mistake
+            right.text(0.5, 0.5, f"all {order[names[0]]}", transform=right.transAxes, ha="center", va="center")
         left.set_title(title, loc="left")
         for panel in (left, right):
             panel.set(xticks=[], yticks=[])

@@ -6,18 +6,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import spearmanr
 
-from analysis.statistics.intervals import Interval, mean_interval
-
-
-def interval(values: Sequence[float]) -> Interval:
-    """Return the mean over texts and its 95 % interval, which is nan for a single text.
-
-    Examples
-    --------
-    >>> interval([0.5])
-    Interval(value=0.5, low=nan, high=nan)
-    """
-    return mean_interval(values) if len(values) > 1 else Interval(float(values[0]), np.nan, np.nan)
+from analysis.statistics.intervals import Interval
+from book.studies.shared.averages import interval
 
 
 def over_texts(values: Float[np.ndarray, "text layer"]) -> Float[np.ndarray, "layer 3"]:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from analysis.models.controls import LARGE, PERMUTED, RANDOM, SHARP
 from analysis.statistics.intervals import Interval
 from book.publish import Outcome, claim, conditional, corrected, not_reproduced, reproduced
 from book.publish.phrases import enumerated, percent
-from book.studies.bert_normality.controls import LARGE, PERMUTED, SHARP
 from book.studies.bert_normality.measure import Measured
 from book.studies.bert_normality.released import SHARP as SHARP_GATES
 from book.studies.bert_normality.rows import PAPER_THRESHOLD, ROUNDING
@@ -15,7 +15,7 @@ from book.studies.shared.documents import LADDER
 from book.studies.shared.nearest_classifier import NEAREST, START
 from book.studies.shared.released_code import BINS
 
-SCALED = ("random", "random, as large")
+SCALED = (RANDOM, LARGE)
 """The rungs of the nearest model's ladder whose weights are random."""
 
 

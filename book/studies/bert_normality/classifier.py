@@ -9,6 +9,7 @@ from jaxtyping import Float
 from analysis.models import checkpoints, parameters
 from analysis.representations.normality import critical_value
 from book.publish import Inputs, live_or_record
+from book.studies.shared.averages import by_layer
 
 NAMES = ("first_failing", "D_sum", "D_total", "cone", "cosine", "largest", "entropy")
 
@@ -26,9 +27,6 @@ def measure_classifier(inputs: Inputs) -> Classifier:
     """Read the record of the case study."""
     record, _ = live_or_record("variant-measures", inputs, recompute=False)
     width = parameters.config(checkpoints.find("variant-bert-mini")).model
-    trained, control = ({name: _by_layer(record.array(prefix + name)) for name in NAMES} for prefix in ("", "control_"))
+    trained, control = ({name: by_layer(record.array(prefix + name)).astype(float) for name in NAMES}
+                        for prefix in ("", "control_"))
     return Classifier(trained, control, critical_value(width))
-
-
-def _by_layer(values: np.ndarray) -> Float[np.ndarray, " layer"]:
-    return values.mean(tuple(axis for axis in range(values.ndim) if axis != 1)).astype(float)

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from analysis.models.controls import LARGE, PERMUTED, SHARP
 from book.publish import Inputs, Numbers
-from book.publish.phrases import percent
+from book.publish.phrases import first_to_last, percent
 from book.studies.shared.documents import Rungs, load_rungs
 
 PANELS = ("plain rows that fail", "mean cosine", "largest singular value", "row entropy")
@@ -11,7 +12,6 @@ PLACES = {"rows that fail": ("first_failing",), "plain rows that fail": ("bare_f
           "total": ("D_total",), "mean cosine": ("cosine",), "cone index per token": ("cone",),
           "plain index per token": ("cone_bare",), "resultant": ("resultant",),
           "largest singular value": ("largest",), "stable rank": ("stable_rank",), "row entropy": ("entropy",)}
-SHARP, LARGE, PERMUTED = "random, queries and keys as large", "random, as large", "permuted"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def phrase_rungs(rungs: Rungs) -> ControlPhrases:
 
     def climb(name: str, rung: str | None = None) -> str:
         layers = rungs[name].documents.mean(0) if rung is None else rungs[name].controls[rung].mean(0)
-        return f"{layers[0]:.2f} to {layers[-1]:.2f}"
+        return first_to_last(layers)
 
     largest = rungs["largest singular value"].documents
     entropy = rungs["row entropy"]

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from book.studies.bert_normality.averages import over_texts
+from book.studies.shared.averages import by_layer
 from book.studies.shared.networks import Arrays
 
 MEANS = {"rows that fail": "first_failing", "plain rows that fail": "bare_failing", "D of the sum": "D_sum",
@@ -45,7 +46,7 @@ def measure_padding(arrays: Arrays, critical: float) -> Padding:
         sums={network: _both(values, "D_sum", over_texts) for network, values in arrays.items()},
         last_sum_fails={network: _both(values, "D_sum", partial(_share_above, critical))
                         for network, values in arrays.items()},
-        means={title: {network: _both(values, name, _mean_by_layer) for network, values in arrays.items()}
+        means={title: {network: _both(values, name, by_layer) for network, values in arrays.items()}
                for title, name in MEANS.items()},
         cone_ratio={network: float((values["pad_cone"] / values["cone"][:count]).mean())
                     for network, values in arrays.items()})
@@ -60,7 +61,3 @@ def _both(values: Mapping[str, np.ndarray], name: str, average: Callable[[np.nda
     """Average a quantity of the padded texts without padding and with it."""
     padded = values[f"pad_{name}"]
     return {"without": average(values[name][:len(padded)]), "with": average(padded)}
-
-
-def _mean_by_layer(array: np.ndarray) -> np.ndarray:
-    return array.reshape(*array.shape[:2], -1).mean((0, 2))

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.models.controls import LARGE, PERMUTED
 from book.publish import Inputs, Numbers
 from book.publish.phrases import percent
 from book.studies.bert_rank.ladder import HIDDEN, WAYS
 from book.studies.shared.documents import DocumentLadder, Rungs, load_rungs
 
-SHARP, LARGE, PERMUTED = "random, queries and keys as large", "random, as large", "permuted"
 PANELS = ("all", "no MLP", "linear MLP", "apart by GELU")
 PLACES = {**{way: ("residual", k) for k, way in enumerate(WAYS)}, **{name: ("hidden", k)
                                                                    for k, name in enumerate(HIDDEN)}}

@@ -129,36 +129,32 @@ def deep(runs: Mapping[float, Mapping[str, np.ndarray]], start: int = 24) -> Fig
     return figure
 
 
-def widths(runs: Mapping[float, Mapping[str, np.ndarray]], sizes: Sequence[int], layers: tuple[int, int]) -> Figure:
-    """Draw the residual by width with 95 % intervals over seeds: without skip connections (above) and with (below).
+def widths(runs: Mapping[str, np.ndarray], sizes: Sequence[int], layers: tuple[int, int]) -> Figure:
+    """Draw the residual by width with 95 % intervals over seeds: without skip connections (left) and with (right).
 
     Parameters
     ----------
     runs
-        By gain, curves ``(run, state)`` by the switches' description; the runs are ordered by width, then by seed.
+        Curves ``(run, state)`` by the switches' description; the runs are ordered by width, then by seed.
     sizes
         The widths.
     layers
         After how many layers to look without, and after how many with skip connections.
     """
-    figure, axes = style.new(2, len(runs), size="tall", sharex=True, sharey="row", squeeze=False)
-    for column, (gain, found) in enumerate(runs.items()):
-        for row, (skip, layer) in enumerate(zip((False, True), layers, strict=True)):
-            panel, names = axes[row, column], [label for label in LOOKS if "linear MLP +" not in label]
-            for shift, label in enumerate(names):
-                run = found[label.replace("attention", "attention + skip") if skip else label][:, layer]
-                logs = np.log(np.maximum(run, FLOOR)).reshape(len(sizes), -1)
-                bounds = [mean_interval(values) for values in logs]
-                middle = np.exp([b.value for b in bounds])
-                spread = np.abs(np.exp([[b.low for b in bounds], [b.high for b in bounds]]) - middle)
-                colour, line, marker = LOOKS[label]
-                panel.errorbar(np.array(sizes) * 1.03 ** (shift - 2), middle, spread, linestyle=line, marker=marker,
-                               color=style.COLOURS[colour], label=label)
-            panel.set(xscale="log", yscale="log", xticks=sizes, xticklabels=sizes)
-            panel.set_xticks([], minor=True)
-        axes[0, column].set(title=f"gain {gain}")
-        axes[1, column].set(xlabel="width")
-    axes[0, 0].set(ylabel=f"after {layers[0]} layers, no skip")
-    axes[1, 0].set(ylabel=f"after {layers[1]}, with skip")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure, axes = style.new(1, 2, sharey=True)
+    for panel, skip, layer in zip(axes, (False, True), layers, strict=True):
+        for shift, label in enumerate(label for label in LOOKS if "linear MLP +" not in label):
+            run = runs[label.replace("attention", "attention + skip") if skip else label][:, layer]
+            logs = np.log(np.maximum(run, FLOOR)).reshape(len(sizes), -1)
+            bounds = [mean_interval(values) for values in logs]
+            middle = np.exp([b.value for b in bounds])
+            spread = np.abs(np.exp([[b.low for b in bounds], [b.high for b in bounds]]) - middle)
+            colour, line, marker = LOOKS[label]
+            panel.errorbar(np.array(sizes) * 1.03 ** (shift - 2), middle, spread, linestyle=line, marker=marker,
+                           color=style.COLOURS[colour], label=label)
+        panel.set(xscale="log", yscale="log", xticks=sizes, xticklabels=sizes, xlabel="width",
+                  title=f"after {layer} layers, {'with' if skip else 'no'} skip connections")
+        panel.set_xticks([], minor=True)
+    axes[0].set(ylabel="residual")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure

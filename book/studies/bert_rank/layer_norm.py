@@ -16,6 +16,7 @@ from analysis.models.extraction import Observed
 from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import centre, layer_norm, sigma
 from book.studies.bert_rank import statements
+from book.studies.shared.errors import largest
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,3 @@ def opposite_bias(row: Float[Tensor, "1 model"]) -> LayerNormWeights:
     """Return a LayerNorm whose bias takes away what it makes of this row."""
     one, zero = torch.ones_like(row[0]), torch.zeros_like(row[0])
     return LayerNormWeights(one, -layer_norm(row, LayerNormWeights(one, zero, eps=0.0))[0], eps=0.0)
-
-
-def largest(difference: Tensor) -> float:
-    """Return the largest absolute entry."""
-    return difference.abs().max().item()

@@ -10,8 +10,8 @@ from torch import Tensor
 from analysis.matrices import symmetry
 from analysis.models.extraction import Observed
 from analysis.transformer.attention import softmax
-from book.studies.bert_similarity.averages import mean
 from book.studies.bert_similarity.networks import Models
+from book.studies.shared.averages import mean
 
 FEW = 4  # texts whose whole maps are compared
 KINDS = ("as trained", "content alone", "symmetric part of M", "positive form")

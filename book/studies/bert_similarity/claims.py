@@ -6,10 +6,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from analysis.matrices.amplification import MAPS
-from analysis.models.controls import RUNGS
+from analysis.models.controls import RUNGS, SHARP
 from book.publish import Outcome, claim, conditional, corrected, reproduced
 from book.publish.phrases import enumerated, percent
-from book.studies.bert_similarity.controls import SHARP
 from book.studies.bert_similarity.measure import Measured
 from book.studies.shared.nearest_classifier import NEAREST
 

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from analysis.matrices import amplification, singular_values
 from analysis.models import checkpoints, parameters
+from analysis.models.controls import PERMUTED, SHARP
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import percent
 from book.studies.bert_similarity.ladder import FORMS
 from book.studies.shared.documents import Rungs, load_rungs
 
-SHARP, LARGE, PERMUTED = "random, queries and keys as large", "random, as large", "permuted"
 PANELS = ("rows amplified, Q", "antisymmetric share of M", "asymmetry of attention", "negative scores with itself")
 PLACES = {**{f"sigma above 1, {name}": ("sigma above 1", k) for k, name in enumerate(amplification.MAPS)},
           **{f"rows amplified, {name}": ("amplified", k) for k, name in enumerate(amplification.MAPS)},

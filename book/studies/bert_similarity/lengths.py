@@ -8,8 +8,8 @@ import torch
 from analysis.maps import distance
 from analysis.matrices import symmetry
 from analysis.transformer.attention import compute_scores
-from book.studies.bert_similarity.averages import mean
 from book.studies.bert_similarity.networks import Models
+from book.studies.shared.averages import mean
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from analysis.matrices import amplification, singular_values
 from analysis.statistics.intervals import Interval
-from book.studies.bert_similarity.averages import interval_over_texts, mean
 from book.studies.bert_similarity.networks import DrawnHead, Models
+from book.studies.shared.averages import interval, mean
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def measure_stretching(subjects: Models, drawn: DrawnHead) -> Stretching:
         growth={which: torch.cat(growth, -1).flatten(1, 2).cpu() for which, growth in by_text.items()},
         mean_growth={which: mean.flatten(1).cpu().numpy() for which, mean in means.items()},
         over={which: (sigma > 1).double().mean((1, 2)).tolist() for which, sigma in largest.items()},
-        alone={which: [interval_over_texts([(g[k] > 1).double().mean() for g in growth]) for k in range(3)]
+        alone={which: [interval([(g[k] > 1).double().mean() for g in growth]) for k in range(3)]
                for which, growth in by_text.items()},
         joint={which: [mean([(g[k].square().sum(1) > 1).double().mean() for g in growth]) for k in range(3)]
                for which, growth in by_text.items()},

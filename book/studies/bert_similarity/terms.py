@@ -11,8 +11,8 @@ from analysis.matrices import symmetry
 from analysis.models.extraction import Observed
 from analysis.statistics.intervals import Interval
 from analysis.transformer.attention import compute_scores, softmax
-from book.studies.bert_similarity.averages import interval_over_texts
 from book.studies.bert_similarity.networks import Models
+from book.studies.shared.averages import interval
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,6 @@ def four_term_error(device: torch.device) -> float:
 
 def attention_moved_without(o: Observed, name: str) -> list[Interval]:
     """Return the share of a row's attention that moves without one of the biases, by layer."""
-    return [interval_over_texts([distance.attention_moved(
+    return [interval([distance.attention_moved(
         s[i], layer, instead=symmetry.without(layer, name)).mean() for s in o.states])
         for i, layer in enumerate(o.attention)]

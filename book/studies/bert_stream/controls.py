@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from analysis.models.controls import LARGE, PERMUTED
 from book.publish import Inputs, Numbers
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_stream.ladder import POOLED, READ, STATIONS
 from book.studies.shared.documents import LADDER, DocumentLadder, Rungs, load_rungs
 
-LARGE, PERMUTED = "random, as large", "permuted"
 PANELS = ("interaction of two blocks", "explained by a sum", "off the diagonal, MLP", "added by the MLP")
 PLACES = {**{station: ("cosine", k) for k, station in enumerate(STATIONS)},
           "explained by a sum": ("pooled", POOLED.index("additive")),

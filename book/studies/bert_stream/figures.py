@@ -7,7 +7,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
-from analysis.plotting.layers import Line, lines
+from analysis.plotting.layers import Line, lines, stacked
 
 
 def couplings(rows: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
@@ -86,7 +86,7 @@ def read_back(band: Callable[..., np.ndarray]) -> Figure:
     ``band(what, activation)`` and ``band(what, activation, "control")`` are ``(layer, 3)``: the mean over blocks, the
     worst and the best.
     """
-    return lines({
+    panels = {
         "head outputs": [
             Line(band("heads", "attention_output"), "content", "after W_O"),
             Line(band("heads", "first"), "positional", "after the first LN"),
@@ -98,5 +98,5 @@ def read_back(band: Callable[..., np.ndarray]) -> Figure:
             Line(band("first", "mlp_output"), "token", "from what the MLP adds"),
             Line(band("first", "second"), "record", "after the layer"),
             Line(band("first", "shuffled"), "muted", "shuffled", "--"),
-            Line(band("first", "second", "control"), "control", "control, after the layer", ":")]},
-        ["share read back", ""])
+            Line(band("first", "second", "control"), "control", "control, after the layer", ":")]}
+    return stacked(panels, "share read back")

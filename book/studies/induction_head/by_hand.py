@@ -15,6 +15,7 @@ from analysis.transformer.attention import attend
 from book.publish import Numbers
 from book.studies.induction_head import readings, walkthrough
 from book.studies.induction_head.figures import Compared
+from book.studies.shared.errors import largest
 
 VOCAB = len(walkthrough.VOCABULARY)
 TOKENS = walkthrough.encode(walkthrough.SEQUENCE)
@@ -90,11 +91,6 @@ def compare_tables(printed: Mapping[str, Tensor], steps: tuple[induction.Step, i
     return [Compared(name, walkthrough.SEQUENCE, wide if table.shape[1] == len(wide) else list(walkthrough.SEQUENCE),
                      printed[name].numpy(), table.round(decimals=4).numpy())
             for name, table in zip(readings.TABLES, computed, strict=True)]
-
-
-def largest(difference: Tensor) -> float:
-    """Return the largest absolute entry."""
-    return difference.abs().max().item()
 
 
 def gap_to_attention(x: Float[Tensor, "position model"], layer: induction.Layer) -> float:

@@ -9,7 +9,7 @@ from analysis.plotting import style
 from book.publish import Outcome, claim, conditional, corrected, not_reproduced, not_testable, reproduced
 from book.publish.phrases import enumerated
 from book.studies.semi_bias.measure import Measured
-from book.studies.semi_bias.tilt import Scores
+from book.studies.semi_bias.tilt import range_of_median_head
 
 ROUNDING = 1e-12
 OFF = 0.1  # an error beyond this share of the largest value is no rounding
@@ -226,7 +226,7 @@ def semi_bias_alone_joins_no_pieces(m: Measured) -> Outcome:
     alone, both = (np.median(m.locality.mass[1, 0, part]) for part in (0, 2))
     return conditional(f"Not by the semi-bias alone: {alone:.0%} of weight on the nearest 3 keys. With position "
                        f"against position {both:.0%}, and more than a third only in heads "
-                       f"[{enumerated(m.locality.local_heads)}].",
+                       f"{' and '.join(enumerated(m.locality.local_heads).rsplit(', ', 1))}.",
                        when=alone < 0.1 and m.locality.local_heads == (3, 4, 7))
 
 
@@ -278,18 +278,11 @@ def correlation_is_positive_in_most_heads(m: Measured) -> Outcome:
 @claim("K-29")
 def layer_reads_the_normalised_sum(m: Measured) -> Outcome:
     """The first layer reads LN(e + p), not p."""
-    raw, folded, over_sigma = (_range_of_the_median_head(scores)
-                               for scores in (m.tilt.raw, m.tilt.folded, m.tilt.over_sigma))
+    raw, folded, over_sigma = map(range_of_median_head, (m.tilt.raw, m.tilt.folded, m.tilt.over_sigma))
     shrunk = np.abs(m.tilt.folded).max(axis=1) < np.abs(m.tilt.raw).max(axis=1)
     return corrected(f"Layer 0 reads LN(e + p). Folding shrinks the median range from {raw:.0f} to {folded:.1f} nats "
                      f"and dividing by sigma(p) restores it to {over_sigma:.0f}; six terms are exact below 1e-12.",
                      when=m.largest_error("six_terms") < ROUNDING and shrunk.all())
-
-
-def _range_of_the_median_head(scores: Scores) -> float:
-    """Return the range over positions, in nats; of an even number of heads, that of the lower one in the middle."""
-    ranges = np.sort(np.ptp(scores, axis=1))
-    return float(ranges[(len(ranges) - 1) // 2])
 
 
 @claim("K-30")

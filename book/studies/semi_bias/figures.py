@@ -52,15 +52,14 @@ def maps(scores: dict[str, np.ndarray], size: str = "tall", xlabel: str = "posit
     return style.many_marks(fig)
 
 
-def curves(scores: np.ndarray, odd: tuple[int, ...], rising: int) -> Figure:
+def curves(scores: np.ndarray, odd: tuple[int, ...], lowest: Mapping[int, int]) -> Figure:
     """Draw each head's semi-bias along the sequence less its mean, in units of its spread; odd heads by name.
 
-    The shaded part, up to ``rising``, is where the scores of the other heads still fall.
+    ``lowest`` is the position of the lowest point of each rising head, which gets a dot.
     """
     fig, ax = style.new(size="wide")
     spread = scores.std(1, keepdims=True)
     scaled = (scores - scores.mean(1, keepdims=True)) / np.where(spread > 0, spread, 1)  # a head without any stays flat
-    ax.axvspan(0, rising, color=style.COLOURS["muted"], alpha=0.35, linewidth=0)
     ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
     others = [h for h in range(len(scores)) if h not in odd]
     for head in others:
@@ -68,8 +67,10 @@ def curves(scores: np.ndarray, odd: tuple[int, ...], rising: int) -> Figure:
                 label=f"the other {len(others)} heads" if head == others[0] else None)
     for head, colour in zip(odd, ("content", "positional", "token"), strict=False):
         ax.plot(scaled[head], color=style.COLOURS[colour], label=f"head {head}")
+    ax.plot(list(lowest.values()), [scaled[head, position] for head, position in lowest.items()], "o", markersize=4,
+            color=style.COLOURS["ink"], label="lowest point", zorder=3)
     ax.set(xlabel="position of the key", ylabel="semi-bias, standardised", ylim=(-2.4, 3.4))
-    ax.legend(loc="upper center", ncols=3)
+    ax.legend(loc="upper center", ncols=4)
     return fig
 
 

@@ -123,10 +123,17 @@ class Tilt(Numbers):
     turn_wide_low: int
     turn_wide_high: int
 
-    @property
-    def falls_until(self) -> int:
-        """The last position at which a rising head, apart from the weak one, still falls."""
-        return int(max(turn for turn, head in zip(self.turns, self.rising_heads, strict=True) if head != self.weak))
+
+def range_of_median_head(scores: Scores) -> float:
+    """Return the range over positions, in nats; of an even number of heads, that of the lower one in the middle.
+
+    Examples
+    --------
+    >>> range_of_median_head(np.array([[0.0, 3.0], [1.0, 2.0]]))
+    1.0
+    """
+    ranges = np.sort(np.ptp(scores, axis=1))
+    return float(ranges[(len(ranges) - 1) // 2])
 
 
 def measure_rise(gpt2: Record | Result, tilt: Tilt, local: tuple[int, ...]) -> Rise:

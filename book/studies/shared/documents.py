@@ -9,13 +9,13 @@ from jaxtyping import Float
 
 from analysis.data.documents import KINDS, load_documents
 from analysis.models import checkpoints, pretrained
-from analysis.models.controls import SEEDS, SHARP, make_controls
+from analysis.models.controls import LARGE, PERMUTED, RANDOM, SEEDS, SHARP, make_controls
 from analysis.plotting.ladder import Ladder
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.surveys.records import Record, Result
 from book.publish import Inputs, live_or_record
 
-LADDER = ("random", SHARP, "random, as large", "permuted")
+LADDER = (RANDOM, SHARP, LARGE, PERMUTED)
 CONTROLS = " of controls"  # ends the name of an array that holds the controls
 Arrays = dict[str, np.ndarray]
 

@@ -24,7 +24,8 @@ from analysis.statistics.intervals import Interval, mean_interval
 from analysis.surveys.census import RATIOS, ratio_interval
 from analysis.surveys.records import Record
 from book.publish import Inputs, Numbers, live_or_record
-from book.publish.phrases import enumerated, percent
+from book.publish.phrases import enumerated, first_to_last, percent
+from book.studies.shared.averages import over_heads
 from book.studies.shared.variant_fine_tuned import COUNTED, READ, RECIPE, SEEDS
 
 NEAREST = "In the nearest model, a text model fine-tuned on simulated genes, "
@@ -147,11 +148,11 @@ class Nearest(Numbers):
 
     def phrase_ends(self, measure: str, form: str = ".2f") -> str:
         """Write a measure's first and last layer."""
-        return " to ".join(format(value, form) for value in self.layers[measure][[0, -1], 0])
+        return first_to_last(self.layers[measure][:, 0], form)
 
     def apart(self, measure: str) -> float:
         """Return how far the trainings are apart, in the layer where they are furthest."""
-        return float(np.ptp(self.by_seed[measure], axis=0).max())
+        return furthest_apart(self.by_seed[measure])
 
     def rung(self, measure: str, rung: str) -> Float[np.ndarray, " layer"]:
         """Return a control's measure by layer, mean over its draws."""
@@ -171,10 +172,11 @@ def summarise(record: Record) -> Nearest:
     """Take means over heads and sequences."""
     critical = normality.critical_value(RECIPE.width)
     own, by_rung = _readers(record)
+    layers = _by_layer(record, own, by_rung)
     total, gates, grown = own("D_total")[:, 0], own("gates"), own("grown").mean(0)
     return Nearest(
-        **_by_layer(record, own, by_rung), **_effects(record), **_counts(record, own, by_rung),
-        **_phrases(record, own, by_rung),
+        **layers, **_effects(record), **_counts(record, own, by_rung),
+        **_phrases(record, own, by_rung, layers["by_seed"]),
         gates=gates.mean(0), control_gates={rung: values.mean(1) for rung, values in by_rung("gates").items()},
         company=measure_company(gates), failing_sums=(own("D_sum") > critical).mean(0),
         failing_sums_kept=(own("sum_kept") > 1).mean(0),
@@ -198,10 +200,10 @@ def _by_layer(record: Record, own, by_rung) -> dict:
     """Average what has one number per layer, and take the MLP's part of the mean cosine."""
     before, without = np.moveaxis(record.array("mlp_cosine").astype(float), -1, 0)
     after = record.array("cosine").astype(float)
-    return {"layers": {name: np.array([mean_interval(column) for column in by_layer(own(name), 1).T])
+    return {"layers": {name: np.array([mean_interval(column) for column in over_heads(own(name), 1).T])
                        for name in BY_LAYER},
-            "by_seed": {name: by_layer(record.array(name), 2).mean(1) for name in BY_LAYER},
-            "controls": {name: {rung: by_layer(values, 2).mean(1) for rung, values in by_rung(name).items()}
+            "by_seed": {name: over_heads(record.array(name), 2).mean(1) for name in BY_LAYER},
+            "controls": {name: {rung: over_heads(values, 2).mean(1) for rung, values in by_rung(name).items()}
                          for name in BY_LAYER},
             "by_mlp": (after - without).mean(1), "by_norm": (without - before).mean(1)}
 
@@ -246,25 +248,30 @@ def _divide(totals: Float[np.ndarray, "draw count"], part: int, whole: int) -> F
     return np.divide(totals[:, part], divisor, out=np.full(len(totals), np.nan), where=divisor > 0)
 
 
-def _phrases(record: Record, own, by_rung) -> dict[str, str]:
+def _phrases(record: Record, own, by_rung, by_seed: Mapping[str, np.ndarray]) -> dict[str, str]:
     """Write how well the trainings do, one after another, and what the page on normality says by layer."""
     def each(name: str, digits: int = 0) -> str:
         return ", ".join(percent(record[f"{name}_{seed}"], digits) for seed in SEEDS)
 
-    def apart(name: str) -> float:
-        return float(np.ptp(record.array(name).mean(1), axis=0).max())
-
-    return {"apart_failing": percent(apart("first_failing")), "apart_cosine": f"{apart('cosine'):.2f}",
+    return {"apart_failing": percent(furthest_apart(by_seed["first_failing"])),
+            "apart_cosine": f"{furthest_apart(by_seed['cosine']):.2f}",
             "test_right": each("whole_test", 1), "follow": each("exchanged_deletions"),
             "bases": each("exchanged_bases"), "failing_rows": enumerated(100 * own("first_failing").mean(0), ".0f"),
-            "cosine_ends": _ends(own("cosine").mean(0)),
-            "start_cosine_ends": _ends(by_rung("cosine")[START].mean((0, 1))),
+            "cosine_ends": first_to_last(own("cosine").mean(0)),
+            "start_cosine_ends": first_to_last(by_rung("cosine")[START].mean((0, 1))),
             "largest_by_layer": enumerated(own("largest").mean((0, 2)), ".0f"),
             "entropy_by_layer": enumerated(own("entropy").mean((0, 2)), ".2f")}
 
 
-def _ends(values: Float[np.ndarray, " layer"]) -> str:
-    return f"{values[0]:.2f} to {values[-1]:.2f}"
+def furthest_apart(by_seed: Float[np.ndarray, "seed layer"]) -> float:
+    """Return how far the trainings are apart, in the layer where they are furthest.
+
+    Examples
+    --------
+    >>> furthest_apart(np.array([[1.0, 2.0], [1.5, 4.0]]))
+    2.0
+    """
+    return float(np.ptp(by_seed, axis=0).max())
 
 
 def measure_company(gates: Float[np.ndarray, "sequence layer head gate"]) -> Interval:
@@ -283,12 +290,3 @@ def _readers(record: Record):
     def by_rung(name: str) -> dict[str, np.ndarray]:
         return {START: record.array(f"start_{name}")} | dict(zip(RUNGS, record.array(f"ladder_{name}"), strict=True))
     return own, by_rung
-
-
-def by_layer(values: np.ndarray, leading: int) -> np.ndarray:
-    """Average over heads, where there are any, after so many leading axes and the layer.
-
-    >>> by_layer(np.ones((2, 6, 12)), 1).shape, by_layer(np.ones((5, 2, 6)), 2).shape
-    ((2, 6), (5, 2, 6))
-    """
-    return values.reshape(*values.shape[:leading + 1], -1).mean(-1)

@@ -13,16 +13,17 @@ from jaxtyping import Float
 
 from analysis.maps.gates import PATTERNS
 from analysis.models import checkpoints, parameters
-from analysis.models.controls import RUNGS
+from analysis.models.controls import NETWORKS, RUNGS
 from analysis.representations.normality import critical_value
 from analysis.surveys.records import Record
 from book.publish import experiments
+from book.publish.phrases import first_to_last
+from book.studies.shared.averages import by_layer
 from book.studies.shared.documents import CONTROLS, LADDER
 
 Layers = Float[np.ndarray, " layer"]
 MODELS = {"fine-tuned": "MiniLM, fine-tuned on genes", "scratch": "classifier from random weights",
           "text": "MiniLM on text"}
-NETWORKS = ("trained", *RUNGS)
 BY_HEAD = ("gates", "largest", "entropy")
 """Arrays with an axis of heads behind that of the layers; the survey of texts has averaged over it."""
 
@@ -51,7 +52,7 @@ def ends(values: Layers, _: float) -> str:
     >>> ends(np.array([0.25, 9.0, 0.75]), 0.0)
     '0.25 to 0.75'
     """
-    return f"{values[0]:.2f} to {values[-1]:.2f}"
+    return first_to_last(values)
 
 
 def growth(values: Layers, _: float) -> str:
@@ -69,7 +70,7 @@ def over_critical(values: Layers, critical: float) -> str:
     >>> over_critical(np.array([0.04, 0.02]), 0.02), over_critical(np.array([0.03]), 0.02)
     ('2.0 to 1.0', '1.5')
     """
-    return " to ".join(f"{value / critical:.1f}" for value in ([values[0], values[-1]] if len(values) > 1 else values))
+    return first_to_last(values / critical, ".1f")
 
 
 MEASURES = (
@@ -101,18 +102,8 @@ class Model:
         values = read(array).astype(float)
         if array == "gates":  # shares that sum to one: the patterns come first, even attention and the rest after them
             values = values[..., :len(PATTERNS)].sum(-1)
-        return by_layer(values, heads=int(array in BY_HEAD and self.model != "text"))
-
-
-def by_layer(values: np.ndarray, heads: int) -> Layers:
-    """Average over all axes but that of the layers: the last, or the one before the heads.
-
-    >>> values = np.array([[1.0, 2.0], [3.0, 5.0]])
-    >>> by_layer(values, 0).tolist(), by_layer(values, 1).tolist()
-    ([2.0, 3.5], [1.5, 4.0])
-    """
-    layer = values.ndim - 1 - heads
-    return values.mean(tuple(axis for axis in range(values.ndim) if axis != layer))
+        heads = int(array in BY_HEAD and self.model != "text")
+        return by_layer(values, values.ndim - 1 - heads)
 
 
 def read_models() -> dict[str, Model]:

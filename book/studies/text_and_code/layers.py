@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 from analysis.models.controls import RUNGS
 from analysis.surveys.records import Record, Result
 from book.publish import Numbers
+from book.publish.phrases import first_to_last
 from book.studies.shared import released_code as code
 
 Recorded = Record | Result
@@ -91,8 +92,7 @@ def _rows(minilm: Recorded) -> Float[np.ndarray, " passage"]:
 
 
 def _ends(values: Float[np.ndarray, "passage state"], form: str) -> str:
-    mean = values.mean(0)
-    return f"{mean[0]:{form}} to {mean[-1]:{form}}"
+    return first_to_last(values.mean(0), form)
 
 
 def measure_first_rows(minilm: Recorded, classifier: Recorded) -> FirstRows:

@@ -85,10 +85,14 @@ def percentages(tables: Mapping[str, np.ndarray], columns: Sequence[str], rows: 
 
 
 def norms(rows: Mapping[str, np.ndarray]) -> Figure:
-    """Draw figure 2: norms of the rows of X, Q, K and V of one head, ``(kind, position)``, trained and control."""
-    figure, axes = style.new(1, 4)
-    for i, (panel, kind) in enumerate(zip(axes, "XQKV", strict=True)):
-        edges = np.linspace(0, 1.05 * max(values[i].max() for values in rows.values()), 60)
+    """Draw figure 2: norms of the rows of Q, K and V of one head, trained and control.
+
+    ``rows`` are ``(kind, position)`` with those of X first, which are not drawn: a LayerNorm gives them one length.
+    """
+    figure, axes = style.new(1, 3, sharey=True)
+    for i, (panel, kind) in enumerate(zip(axes, "QKV", strict=True), start=1):
+        every = np.concatenate([values[i] for values in rows.values()])
+        edges = np.linspace(every.min(), every.max(), 40)
         for which in ("control", "trained"):
             panel.hist(rows[which][i], edges, color=style.COLOURS[which], alpha=0.8, label=which)
         panel.set(title=f"rows of {kind}", xlabel="norm")
@@ -147,14 +151,15 @@ def enrichment(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float, fl
 
 
 def singular_values(values: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
-    """Draw figure 11: histograms of the singular values of some heads' outputs, trained and control."""
+    """Draw the values of figure 11, the singular values of some heads' outputs, from the largest down."""
     figure, axes = style.new(1, len(values), sharey=True)
     for panel, (title, by_model) in zip(axes, values.items(), strict=True):
-        edges = np.linspace(0, 1.05 * max(v.max() for v in by_model.values()), 40)
-        for which in ("control", "trained"):
-            panel.hist(by_model[which], edges, color=style.COLOURS[which], alpha=0.8, label=which)
-        panel.set(title=title, xlabel=r"singular value / $\sqrt{n}$")
-    axes[0].set(ylabel="singular values")
+        for which, marker in (("control", "s"), ("trained", "o")):
+            falling = np.sort(by_model[which])[::-1]
+            panel.plot(np.arange(1, len(falling) + 1), falling, marker, markersize=4, color=style.COLOURS[which],
+                       label=which)
+        panel.set(title=title, xlabel="largest first", yscale="log")
+    axes[0].set(ylabel=r"singular value / $\sqrt{n}$")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 

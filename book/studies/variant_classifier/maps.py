@@ -74,7 +74,7 @@ class Mixture(NamedTuple):
 
 @dataclass(frozen=True)
 class Gallery:
-    """Maps of one sequence, each trained and before training, with the gate that every cell was read as."""
+    """Maps of one sequence, of some trained heads and of one before training, with the gate of every cell."""
 
     maps: Float[np.ndarray, "map query key"]
     cells: Int[np.ndarray, "map query key"]
@@ -209,20 +209,21 @@ def share_of_maps(hits: Bool[np.ndarray, "..."], sequences: Int[np.ndarray, "...
 
 
 def measure_gallery(shares: Float[np.ndarray, "layer head gate"], passage: Passage) -> Gallery:
-    """Read the maps in which each kind of gate is strongest, trained and before training; no head is shown twice."""
+    """Read the maps in which each kind of gate is strongest; no head is shown twice, and the first before training."""
     patterns = shares[..., :len(PATTERNS)]
     strength = {"directional": shares[..., GATES.index("directional")], "open": shares[..., GATES.index("open")],
                 "contextual": shares[..., GATES.index("backward")] + shares[..., GATES.index("forward")],
                 "cluster": shares[..., GATES.index("cluster")], "several": np.sort(patterns, -1)[..., -2]}
-    n, maps, titles, shown = passage.tokens, [], [], np.zeros(shares.shape[:2], bool)
+    n, places, shown = passage.tokens, [], np.zeros(shares.shape[:2], bool)
     for kind, scores in strength.items():
-        layer, head = np.unravel_index(np.where(shown, -1, scores).argmax(), scores.shape)
+        layer, head = (int(index) for index in np.unravel_index(np.where(shown, -1, scores).argmax(), scores.shape))
         shown[layer, head] = True
-        for name, stations in passage.stations.items():
-            maps.append(stations[layer].attention[head, :n, :n])
-            limit = np.quantile(maps[-1].cpu().numpy(), 0.99) * n
-            titles.append(f"{f'{kind}, {layer}.{head}' if name == 'trained' else name}: to {limit:.1f}/n")
-    stacked = torch.stack(maps)
+        places.append((kind, "trained", layer, head))
+    places.append(("control", "control", *places[0][2:]))
+    stacked = torch.stack([passage.stations[name][layer].attention[head, :n, :n] for _, name, layer, head in places])
+    limits = np.quantile(stacked.cpu().numpy(), 0.99, axis=(1, 2)) * n
+    titles = [f"{kind}, {layer}.{head}: to {limit:.1f}/n"
+              for (kind, _, layer, head), limit in zip(places, limits, strict=True)]
     return Gallery(stacked.cpu().numpy(), read_gates(stacked).cells.cpu().numpy(), titles)
 
 

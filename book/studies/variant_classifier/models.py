@@ -9,7 +9,8 @@ from jaxtyping import Float
 from analysis.representations import normality
 from analysis.training import dna_classifier
 from book.publish import Inputs, live_or_record
-from book.studies.shared.nearest_classifier import START, Nearest, by_layer
+from book.studies.shared.averages import by_layer, over_heads
+from book.studies.shared.nearest_classifier import START, Nearest
 from book.studies.shared.variant_fine_tuned import RECIPE
 from book.studies.variant_classifier.recorded import Recorded
 
@@ -49,7 +50,7 @@ def scaled(measures: Mapping[str, np.ndarray], rows: float) -> dict[str, np.ndar
 def average(measures: Mapping[str, np.ndarray], leading: int) -> dict[str, np.ndarray]:
     """Average over seeds, sequences and heads; of the sums of rows, count those that fail."""
     failing = measures["sums that fail"] > normality.critical_value(dna_classifier.MINI.width)
-    return {name: by_layer(failing if name == "sums that fail" else values, leading).mean((0, 1))
+    return {name: over_heads(failing if name == "sums that fail" else values, leading).mean((0, 1))
             for name, values in measures.items()}
 
 
@@ -59,4 +60,4 @@ def measure_minilm(inputs: Inputs) -> dict[str, np.ndarray]:
     arrays = {name: record.array(field) for name, field in MEASURES.items()}
     arrays["sums that fail"] = arrays["sums that fail"] > normality.critical_value(RECIPE.width)
     arrays["largest value"] = arrays["largest value"] / np.sqrt(record.array("tokens"))[:, None, None]
-    return {name: by_layer(values, 1).mean(0) for name, values in arrays.items()}
+    return {name: by_layer(values) for name, values in arrays.items()}

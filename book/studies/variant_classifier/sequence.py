@@ -49,7 +49,8 @@ class Passage:
 class Example(Numbers):
     """What one sequence shows: ``n`` tokens of ``width`` coordinates, by model (trained, control).
 
-    ``norms`` are of the rows of X, Q, K and V; ``row_statistics`` are the Lilliefors statistics of the rows after the
+    ``norms`` are of the rows of X, Q, K and V, ``input_norm`` the median of the first and ``input_spread`` their range
+    as a share of it, in the trained model; ``row_statistics`` are the Lilliefors statistics of the rows after the
     first LayerNorm, by layer; ``sums`` are those of the rows after the second, by title, ``totals`` over all layers;
     ``singular_values`` are those of the outputs of three heads over the root of n.
     """
@@ -65,6 +66,8 @@ class Example(Numbers):
     sums: Mapping[str, tuple[str, np.ndarray]]
     totals: Mapping[str, np.ndarray]
     singular_values: Mapping[str, Mapping[str, np.ndarray]]
+    input_norm: float
+    input_spread: float
 
 
 @dataclass(frozen=True)
@@ -94,11 +97,14 @@ def pass_example(run: variant_measures.Run, device: torch.device) -> Passage:
 
 def measure_example(passage: Passage) -> Example:
     """Measure what the pictures of one sequence show."""
+    norms = row_norms(passage)
+    inputs = norms["trained"][0]
     return Example(
         n=passage.tokens, width=passage.run.model.config.hidden_size, gene=passage.gene,
         tokens=("[CLS]", *kmers(passage.gene.bases)), keep=passage.keep.cpu().numpy(),
-        probabilities=predict(passage).numpy(), norms=row_norms(passage), row_statistics=row_statistics(passage),
-        **sum_rows(passage), singular_values=singular_values(passage))
+        probabilities=predict(passage).numpy(), norms=norms, row_statistics=row_statistics(passage),
+        **sum_rows(passage), singular_values=singular_values(passage), input_norm=float(np.median(inputs)),
+        input_spread=float(np.ptp(inputs) / np.median(inputs)))
 
 
 def predict(passage: Passage) -> Float[Tensor, " class"]:

@@ -45,6 +45,7 @@ class Dial(Numbers):
     ladder: Mapping[str, Ladder]  # by model: mean entropy of a layer's heads, or of GPT-2's first layer on two inputs
     ladder_rows: int  # rows of its figure, and those in which a control is as sharp as the trained heads
     ladder_scaled: int
+    ladder_sharper: str  # the names of these rows, with the entropies of control and trained heads
     ladder_permuted: int
     seeds: int  # of gpt2-mini
     seeds_low: float  # entropy share of gpt2-mini's heads, mean of all: least and largest seed
@@ -66,9 +67,10 @@ def measure_dial(models: tuple[str, ...], inputs: Inputs) -> tuple[Dial, str]:
         for layer in (0, trained[name].shape[1] - 1):
             rows[f"{name} layer {layer}, text"] = trained[name][one, layer]
             controls[f"{name} layer {layer}, text"] = control[name][one, layer]
-    panels = {"gpt2, positions": record.array("positions"), "gpt2, stand-ins": record.array("stand_ins"),
-              f"{models[0]}, text": trained[models[0]][:, 0]}
-    panel_controls = dict.fromkeys(panels, record.array("control")) | {f"{models[0]}, text": control[models[0]][:, 0]}
+    panels = {"gpt2, positions": record.array("positions"), "gpt2, stand-ins": record.array("stand_ins")}
+    panel_controls = dict.fromkeys(panels, record.array("control"))
+    panels |= {f"{name}, text": trained[name][:, 0] for name in models}
+    panel_controls |= {f"{name}, text": control[name][:, 0] for name in models}
     spectra, _ = publish.live_or_record("patterns-and-messages-spectra-gpt2", inputs, recompute=False)
     return Dial(models=" and ".join(models), half=f"{entropy_lost(0.5):.3f}", previous=previous_token_share(inputs),
                 **phrase_shares(rows, controls, record.array("stand_ins_self")), dials=dials, panels=panels,
@@ -94,8 +96,21 @@ def measure_ladder(inputs: Inputs) -> dict[str, object]:
     return {"ladder": ladders, "seeds": len(whole), "seeds_low": float(whole.min()), "seeds_high": float(whole.max()),
             "ladder_rows": sum(len(ladder.trained) for ladder in ladders.values()),
             "ladder_scaled": sharper["random, as large"], "ladder_permuted": sharper["permuted"],
+            "ladder_sharper": " and ".join(name_sharper(ladders)),
             "spread_trained": float(np.median(np.concatenate(of_trained))),
             "spread_scaled": float(np.median(np.concatenate(of_scaled)))}
+
+
+def name_sharper(ladders: Mapping[str, Ladder]) -> list[str]:
+    """Name the rows in which random weights as large are as sharp as the trained ones, with both entropies.
+
+    >>> one = Ladder(np.array([0.5, 0.9]), {"random, as large": np.array([[0.6, 0.7]])})
+    >>> name_sharper({"minilm": one})
+    ["minilm's layer 1 (0.700 against 0.900)"]
+    """
+    return [f"{name}'s layer {layer} ({control:.3f} against {trained:.3f})" for name, ladder in ladders.items()
+            for layer, (trained, control) in enumerate(zip(
+                ladder.middle, ladder.controls["random, as large"].mean(0), strict=True)) if control <= trained]
 
 
 def entropy_lost(spread: float) -> float:

@@ -14,13 +14,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.models.controls import RUNGS, make_controls
+from analysis.models.controls import NETWORKS, make_controls
 from analysis.surveys.records import Experiment, Record, Result, Value
 from analysis.transformer.attention import project, softmax
 
 TEXT = "The name of the file is the name of the module."
 MODELS = {"minilm": "base", "gpt2-mini": "lm"}
-NETWORKS = ("trained", *RUNGS)
 MODEL, LAYER, HEAD, QUERY, KEY = "minilm", 0, 5, 8, 7  # shown at first
 DIALS = (0.0, 0.5, 1.0, 4.0)  # of the static picture
 MARGIN = 6e4  # the lowest score that is kept, in nats below the row's largest; half precision ends above it

@@ -125,8 +125,10 @@ def test_models_without_biases_have_four_parts_about_an_origin(layer, x):
 def test_a_gauge_changes_weights_and_no_score(pairing, layer, x):
     rotary = turn(4, pairing)
     factors = torch.complex(draw(HEADS, 2, seed=20), draw(HEADS, 2, seed=21))
-    other = change_gauge(layer, rotary, factors, draw(HEADS, 12, 12, seed=22))
+    matrix = draw(HEADS, 12, 12, seed=22)
+    other = change_gauge(layer, rotary, factors, matrix)
     assert (other.b_Q - layer.b_Q).abs().max() > 0.1
+    assert torch.allclose(other.W_Q[..., 4:], layer.W_Q[..., 4:] @ matrix), "what is not turned has its own matrix"
     assert torch.allclose(stack_parts(rotary_terms(x, other, rotary)), stack_parts(rotary_terms(x, layer, rotary)),
                           atol=1e-10)
     mixed = replace(layer, W_Q=layer.W_Q.flip(-1), W_K=layer.W_K.flip(-1), b_Q=layer.b_Q.flip(-1),

@@ -243,7 +243,8 @@ def test_more_refusals(call, message):
 
 
 @pytest.mark.parametrize(("attention", "x", "message"), [
-    ((3, 7, 7), (6, 12), "one key for each row"), ((2, 7, 7), (7, 12), "one key for each row"),
+    ((3, 7, 7), (6, 12), "one key for each row"), ((3, 7, 6), (7, 12), "one key for each row"),
+    ((2, 7, 7), (7, 12), "one key for each row"),
     ((3, 0, 0), (0, 12), "none of them empty"), ((3, 7, 7), (7, 11), "x must be"),
 ])
 def test_apply_folded_refuses_what_does_not_fit(attention, x, message):

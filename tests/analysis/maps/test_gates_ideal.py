@@ -86,6 +86,10 @@ def test_cluster_is_a_mean_of_short_vertical_lines():
     assert torch.allclose(GATES["cluster"], lines.mean(0))
 
 
+def test_of_one_token_the_closed_gate_is_the_only_map():
+    assert ideal.closed(1).tolist() == [[1]]
+
+
 def test_causal_gates_never_see_the_future():
     for gate in (ideal.closed(N, causal=True), ideal.directional(N, 3, causal=True), ideal.backward(N, 2, causal=True),
                  ideal.cluster(N, range(2, 6), range(1, 4), causal=True), ideal.instance(N, 5, 1, causal=True)):

@@ -56,3 +56,15 @@ def test_a_scatter_of_tokens_has_the_title_of_its_head():
     assert [axes.get_title(loc="left") for axes in figure.axes[:4]] == ["head 0", "head 1", "head 2", ""]
     with pytest.raises(ValueError, match=r"shorter|longer"):
         semi_bias.norm_against_semi_bias(norm, scores, norm, ["head 0", "head 1"])
+
+
+def test_stacked_panels_have_legends_of_their_own():
+    curves = {"above": [Line(np.array([0.2, 0.4]), "trained", "a", "--")],
+              "below": [Line(np.array([[0.5, 0.4, 0.6]] * 3), "control", "b"), Line(np.ones(3), "trained", "c")]}
+    figure = layers.stacked(curves, "share")
+    above, below = figure.axes
+    assert [text.get_text() for text in below.get_legend().get_texts()] == ["b", "c"]
+    assert above.lines[0].get_linestyle() == "--"
+    assert above.lines[0].get_ydata().tolist() == [0.2, 0.4]
+    assert below.collections[0].get_datalim(below.transData).intervaly.tolist() == [0.4, 0.6]
+    assert (above.get_xlabel(), below.get_xlabel(), below.get_ylabel()) == ("", "layer", "share")

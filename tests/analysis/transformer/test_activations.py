@@ -55,6 +55,7 @@ def test_no_query_attends_to_what_is_not_kept(layer):
     for name in ("x", "attention", "values", "heads", "attention_output", "before_first", "first", "mlp_output",
                  "before_second", "second"):
         torch.testing.assert_close(getattr(padded.only(keep), name), getattr(plain, name))
+    torch.testing.assert_close(run_layer(torch.stack([x, 2 * x]), layer, keep=keep).second[0], padded.second)
     torch.testing.assert_close(run_layer(x, layer, keep=torch.ones(7, dtype=torch.bool)).second,
                                run_layer(x, layer).second)
 

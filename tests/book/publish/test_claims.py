@@ -89,6 +89,19 @@ def test_only_the_studys_own_functions_are_its_claims(study):
     assert [function.claim_id for function in claim_functions(study.claims)] == ["K-14", "K-15"]
 
 
+def test_the_claims_of_a_package_are_those_of_its_modules_in_the_order_of_its_imports():
+    package, elsewhere = ModuleType("tiny.claims"), ModuleType("tiny.measure")
+    for name, claim_id in (("second", "K-15"), ("first", "K-14")):
+        module = ModuleType(f"tiny.claims.{name}")
+        module.judge = claim(claim_id)(lambda m: claims.reproduced("Because.", when=True))
+        module.judge.__module__ = module.__name__
+        setattr(package, name, module)
+    elsewhere.judge = claim("K-16")(lambda m: claims.reproduced("Because.", when=True))
+    elsewhere.judge.__module__ = elsewhere.__name__
+    package.elsewhere = elsewhere
+    assert [function.claim_id for function in claim_functions(package)] == ["K-15", "K-14"]
+
+
 @pytest.mark.parametrize("inputs", [OWN, OTHER], ids=["own", "other"])
 def test_a_condition_that_holds_is_a_verdict(study, displayed, inputs):
     verdicts(study, Measured(inputs, 0.5))

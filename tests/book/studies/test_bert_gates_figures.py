@@ -15,6 +15,8 @@ from analysis.plotting import attention_viewer
 from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.statistics.intervals import Interval
 from book.studies.bert_gates import figures
+from book.studies.bert_gates.by_texts import by_texts
+from tests.book.studies.measurements import measurement
 
 N, TOKENS = 12, ["[CLS]", *(f"<w{i}>" for i in range(10)), "[SEP]"]
 
@@ -160,3 +162,23 @@ def test_the_calibration_shows_every_rate_and_every_power():
     assert [line.get_xdata() for line in left.lines if line.get_linestyle() == "--"] == [[5, 5]]
     assert [line.get_xdata()[0] for line in right.lines] == [20, 90, 100, 100]
     assert [label.get_text() for label in right.get_yticklabels()] == ["block", "diagonal"]
+
+
+def test_a_map_that_is_all_one_gate_says_so():
+    closed, half = np.full((4, 4), gates.GATES.index("closed")), np.zeros((4, 4), int)
+    half[2:] = gates.GATES.index("closed")
+    figure = figures.gallery([np.eye(4)] * 4, [closed, half] * 2, ["a", "b", "c", "d"], gates.GATES, ["t"] * 4)
+    assert [[text.get_text() for text in panel.texts] for panel in figure.axes] == [[], ["all closed"], [], []] * 2
+
+
+def test_sets_of_texts_stand_beside_their_own_shares():
+    m = measurement("bert_gates")
+    table, heads = by_texts(m), m.census.trained.scores[..., gates.GATES.index("directional")]
+    assert table["columns"].iloc[0] == pytest.approx(100 * heads.mean(), abs=1e-4)
+    assert [row.split()[0] for row in table.index if not row.startswith("of these")] == ["48", "12", "24"]
+    spans = table["columns"][table.index.str.startswith("of these")]
+    assert len(spans) == 3
+    assert spans.is_monotonic_decreasing
+    assert table.iloc[-1].tolist() == pytest.approx([100 * m.rungs["columns"].documents.mean(), *(
+        100 * ladder.documents.mean() for ladder in (m.carried["as trained"], m.rungs["maps with a pattern"],
+                                                     m.rungs["maps with two or more"]))])

@@ -12,7 +12,7 @@ from tests.book.studies import counterfeits
 from tests.book.studies.measurements import measurement
 
 FOLDER = Path(studies.__file__).parent
-NAMES = sorted(path.parent.name for path in FOLDER.glob("*/claims.py"))
+NAMES = sorted(path.name for path in FOLDER.iterdir() if [*path.glob("claims.py"), *path.glob("claims/__init__.py")])
 
 
 def functions(name: str) -> dict:

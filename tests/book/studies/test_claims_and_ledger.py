@@ -15,6 +15,11 @@ def study(chapter: str) -> Path:
     return STUDIES / chapter.replace("-", "_")
 
 
+def files(chapter: str) -> list[Path]:
+    """Return the files of the claims of a chapter: a module of its study, or those of a package."""
+    return [*study(chapter).glob("claims.py"), *study(chapter).glob("claims/*.py")]
+
+
 def judged(path: Path) -> list[str]:
     """Return the ids of the claims that a module's functions judge, as its decorators name them."""
     decorators = [decorator for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -28,11 +33,11 @@ def test_every_claim_has_one_function_in_the_study_of_its_chapter(chapter):
     if not (study(chapter) / "measure.py").exists():
         pytest.skip(f"the study of {chapter} does not exist yet")
     mine = [claim.id for claim in ledger.claims() if claim.chapter == chapter]
-    assert sorted(judged(study(chapter) / "claims.py")) == sorted(mine)
+    assert sorted(claim_id for path in files(chapter) for claim_id in judged(path)) == sorted(mine)
 
 
 def test_claims_are_judged_nowhere_else():
-    chapters = {study(chapter) / "claims.py" for chapter in CHAPTERS}
+    chapters = {path for chapter in CHAPTERS for path in files(chapter)}
     elsewhere = {str(path.relative_to(STUDIES)): ids for path in sorted(STUDIES.rglob("*.py"))
                  if path not in chapters and (ids := judged(path))}
     assert not elsewhere

@@ -106,9 +106,9 @@ def test_training_norms_values_and_tables():
     assert len(figure.axes[0].lines[0].get_xdata()) == 4
     assert figure.axes[1].lines[0].get_ydata().tolist() == [10, 100]
     rows = {which: RNG.random((4, 20)) for which in ("trained", "control")}
-    assert [axes.get_title() for axes in figures.norms(rows).axes] == [f"rows of {kind}" for kind in "XQKV"]
+    assert [axes.get_title() for axes in figures.norms(rows).axes] == [f"rows of {kind}" for kind in "QKV"]
     table = figures.percentages({"one": np.eye(2)}, ["A", "B"], ["test", "new"])
     assert [text.get_text() for text in table.axes[0].texts] == ["100", "0", "0", "100"]
-    values = figures.singular_values({"head": {"trained": np.ones(5), "control": np.zeros(5)}, "other": {
-        "trained": np.ones(5), "control": np.zeros(5)}})
-    assert sum(patch.get_height() for patch in values.axes[0].patches) == 10
+    values = figures.singular_values({"head": {"trained": np.array([1.0, 3.0, 2.0]), "control": np.ones(3)}, "other": {
+        "trained": np.ones(5), "control": np.ones(5)}})
+    assert [line.get_ydata().tolist() for line in values.axes[0].lines] == [[1, 1, 1], [3, 2, 1]]

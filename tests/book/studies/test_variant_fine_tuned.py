@@ -11,7 +11,7 @@ from analysis.representations import normality
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.training import dna_classifier
 from book.studies.shared import variant_fine_tuned, variant_measures
-from book.studies.shared.nearest_classifier import by_layer
+from book.studies.shared.averages import over_heads
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def test_the_diagonal_is_that_of_the_maps(model, variant_data):
 
 def test_means_over_heads_keep_layers_apart():
     values = np.arange(24.0).reshape(2, 3, 4)
-    np.testing.assert_allclose(by_layer(values, 1), values.mean(-1))
-    np.testing.assert_allclose(by_layer(values[..., 0], 1), values[..., 0])
+    np.testing.assert_allclose(over_heads(values, 1), values.mean(-1))
+    np.testing.assert_allclose(over_heads(values[..., 0], 1), values[..., 0])
 
 
 @pytest.fixture(scope="module")
