@@ -126,10 +126,19 @@ def escape_axes(app, what, name, obj, options, lines):  # noqa: PLR0917
     lines[:] = [line.replace("*", r"\*") if TYPE.match(line) else line for line in lines]
 
 
+def whole_sentences(app, what, name, obj, *rest):
+    """Put the docstring of a constant together again: of "Where a norm stands: ..." napoleon makes a type."""
+    lines = rest[-1]
+    types = [i for i, line in enumerate(lines) if line.startswith(":type: ")]
+    if what in ("data", "attribute") and types and " " in lines[types[0]].removeprefix(":type: "):
+        lines[0] = f"{lines.pop(types[0]).removeprefix(':type: ')}: {lines[0]}"
+
+
 def setup(app):
     """Register the directives."""
     app.add_directive("packages", Packages)
     app.add_directive("package-modules", PackageModules)
     app.connect("env-get-outdated", outdated)
     app.connect("autodoc-process-docstring", escape_axes, priority=900)  # after napoleon
+    app.connect("autodoc-process-docstring", whole_sentences, priority=800)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

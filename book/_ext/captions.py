@@ -4,8 +4,12 @@ The downloaded notebook has the cell as it ran.
 """
 
 import ast
+import re
 
 from docutils import nodes
+
+WIDTH = 84  # of a line of code on a page
+CALL = re.compile(r"^publish\.table\((?:.|\n)*?\)$", re.MULTILINE)
 
 
 def without_captions(source: str) -> str:
@@ -28,7 +32,22 @@ def without_captions(source: str) -> str:
     places = [place(source, call) for call in calls]
     for start, end in sorted(filter(None, places), reverse=True):
         source = source[:start] + "..." + source[end:]
-    return source
+    return joined(source)
+
+
+def joined(source: str) -> str:
+    """Put what is left of a call on one line, where it fits.
+
+    Examples
+    --------
+    >>> joined("publish.table(\\n    frame,\\n    ...)")
+    'publish.table(frame, ...)'
+    """
+    def one_line(match: re.Match) -> str:
+        line = re.sub(r"\s*\n\s*", " ", match[0]).replace("( ", "(")
+        return line if len(line) <= WIDTH else re.sub(r",\s*\n\s*((?:caption=)?\.\.\.)", r", \1", match[0])
+
+    return CALL.sub(one_line, source)
 
 
 def place(source: str, call: ast.Call) -> tuple[int, int] | None:

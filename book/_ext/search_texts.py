@@ -24,6 +24,7 @@ EMPTY = {"img", "br", "hr", "input", "meta", "link", "col", "wbr", "source"}
 FORMULA = re.compile(r"\\[(\[](.*?)\\[)\]]", re.DOTALL)
 COMMAND = re.compile(r"\\(?:mathbf|mathrm|mathsf|mathcal|text|operatorname|bar|hat|tilde|big|Big|left|right)\b"
                      r"|\\[,;:!]|[{}\\]")
+TWO_LINES = re.compile(r"\\(?:[dt]?frac|sum|prod|begin|under|over|binom|stackrel|int)")
 SHORT = 24  # characters of a formula that a line of text keeps
 
 
@@ -89,13 +90,13 @@ def readable(text: str) -> str:
 
     Examples
     --------
-    >>> readable(r"The bias \(b_Q\) adds \(\frac{1}{\sqrt{c}}\,b_Q W_K^\top x_j^\top\) to\n a score.")
-    'The bias b_Q adds … to a score.'
+    >>> readable(r"The bias \(b_Q\) adds \(\frac{1}{\sqrt{c}}\,b_Q\) to \(x_j^\top\).")
+    'The bias b_Q adds … to x_jᵀ.'
     """
     def formula(match: re.Match) -> str:
-        written = match[1].replace(r"^\top", "ᵀ").replace(r"\T", "ᵀ")
+        written = match[1].replace(r"^\top", "ᵀ").replace(r"\T", "ᵀ").replace(r"\sqrt", "√")
         plain = COMMAND.sub("", written).strip()
-        return plain if len(plain) <= SHORT else "…"
+        return plain if len(plain) <= SHORT and not TWO_LINES.search(match[1]) else "…"
 
     return " ".join(FORMULA.sub(formula, text).split())
 

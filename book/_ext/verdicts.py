@@ -45,8 +45,15 @@ def resolve(app, env, node, content) -> nodes.Node | None:
     for node["refdomain"], role in kinds:
         domain = env.get_domain(node["refdomain"])
         if link := domain.resolve_xref(env, node["refdoc"], app.builder, role, label, node, content):
-            return link
+            return link if role != "eq" else _named(link)
     return None
+
+
+def _named(link: nodes.Element) -> nodes.Element:
+    """Call an equation by its name: the places stand in brackets already, and so does an equation's number."""
+    for text in list(link.findall(nodes.Text)):
+        text.parent.replace(text, nodes.Text(f"Eq. {text.astext().strip('()')}"))
+    return link
 
 
 def arrange(app, doctree):

@@ -97,14 +97,17 @@ Play.viewer("mixer", async root => {
       const [x, y, z] = [curve[3 * j], curve[3 * j + 1], curve[3 * j + 2]], depth = s * x + c * y;
       return [box.width / 2 + unit * (c * x - s * y), box.height / 2 - unit * (.85 * z - .35 * depth)];
     };
-    for (let j = 1; j < n; j++) {
-      pen.strokeStyle = j < now.seen ? Play.weightColour(now.weights[j] / most) : look.getPropertyValue("--play-line");
-      pen.lineWidth = j < now.seen ? 2 + 4 * Math.sqrt(now.weights[j] / most) : 1;
+    const stretch = (j, colour, width) => {
+      pen.strokeStyle = colour;
+      pen.lineWidth = width;
       pen.beginPath();
       pen.moveTo(...at(j - 1));
       pen.lineTo(...at(j));
       pen.stroke();
-    }
+    };
+    const [line, rim] = ["--play-line", "--play-soft"].map(name => look.getPropertyValue(name)), share = j => now.weights[j] / most;
+    for (let j = 1; j < n; j++) stretch(j, j < now.seen ? rim : line, j < now.seen ? 4 + 4 * Math.sqrt(share(j)) : 1);
+    for (let j = 1; j < now.seen; j++) stretch(j, Play.weightColour(share(j)), 2 + 4 * Math.sqrt(share(j)));  // the rim shows it in the dark
     for (const [j, colour] of marks) {
       pen.strokeStyle = look.getPropertyValue(colour);
       pen.lineWidth = 3;

@@ -1,5 +1,6 @@
 """Files: a folder that results go into is ours, or it is left alone; and one process writes into it at a time."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.core import files
-from analysis.core.files import MARK, Refused, claim_folder, write_atomically, write_together
+from analysis.core.files import MARK, Refused, claim_folder, write_atomically, write_json, write_together
 
 HOLD = ("import sys; from analysis.core.files import claim_folder\n"
         "with claim_folder(sys.argv[1], 'run'): print('held', flush=True); sys.stdin.read()")
@@ -35,6 +36,12 @@ def test_what_was_not_written_here_stays_and_is_named(tmp_path):
             claim_folder(tmp_path, "run"):
         pytest.fail("was claimed")
     assert contents(tmp_path) == before
+
+
+def test_json_is_written_as_people_read_it(tmp_path):
+    write_json(tmp_path / "a.json", {"name": "Poincaré"})
+    assert "Poincaré" in (tmp_path / "a.json").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "a.json").read_bytes()) == {"name": "Poincaré"}
 
 
 def test_three_names_are_all(tmp_path):

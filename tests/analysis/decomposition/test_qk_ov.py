@@ -99,6 +99,11 @@ def test_rotation_turns_the_first_half_into_the_second():
     torch.testing.assert_close(quarter, due, **CLOSE)
 
 
+def test_frequencies_fall_from_one_to_the_base_of_llama():
+    cosines = positional_encodings.rotation(1.0, 4).diag()
+    assert cosines.tolist() == pytest.approx([math.cos(1), math.cos(0.01)] * 2, rel=1e-12)
+
+
 def test_rotary_matrices_span_as_many_dimensions_as_channels():
     layer = random_layer()
     stack = torch.stack([qk_ov.rotary_qk_matrix(layer, o, base=20.0)[0].flatten() for o in range(-15, 16)])

@@ -120,6 +120,15 @@ def test_only_the_tensors_of_the_layer_are_read(tmp_path, monkeypatch):
     assert all("layers.1." in name and "mlp" not in name for name in names)
 
 
+@pytest.mark.parametrize("model_type", ["qwen3", "bert"])
+def test_a_layer_is_moved_with_its_norms(model_type):
+    layer = from_module(tiny_model(model_type))[0]
+    tensors = [value for part in (layer.to(torch.float16), *layer.to(torch.float16).norms)
+               for value in vars(part).values() if isinstance(value, torch.Tensor)]
+    assert len(tensors) >= 10
+    assert {value.dtype for value in tensors} == {torch.float16}
+
+
 @pytest.mark.parametrize("scaling", [
     {"rope_type": "linear", "factor": 2.0}, {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
      "high_freq_factor": 4.0, "original_max_position_embeddings": 32},

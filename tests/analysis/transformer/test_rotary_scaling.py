@@ -70,3 +70,8 @@ def test_a_factor_of_one_changes_nothing(rotary):
 def test_what_makes_no_sense_is_refused(call):
     with pytest.raises(ValueError, match="must"):
         call()
+
+
+def test_yarn_leaves_the_attention_alone_where_positions_are_not_stretched(rotary):
+    assert yarn(rotary, 0.5, 128).attention_factor == library(
+        "yarn", rotary.channel, 64, factor=0.5, original_max_position_embeddings=128)[1] == 1

@@ -10,7 +10,9 @@ LONG = 'publish.table(\n    f(x),\n    caption=(f"One {n}. "\n        "\u201cTwo
 
 
 @pytest.mark.parametrize(("source", "shown"), [
-    (LONG, 'publish.table(\n    f(x),\n    caption=..., form=".1f")'),
+    (LONG, 'publish.table(f(x), caption=..., form=".1f")'),
+    (f'publish.table(\n    {"f" * 60}(x),\n    "One",\n    {{"a": ".1f"}})',
+     f'publish.table(\n    {"f" * 60}(x), ...,\n    {{"a": ".1f"}})'),
     ('publish.table(frame, ("\u00fc" "b"), {"a": "b"})', 'publish.table(frame, ..., {"a": "b"})'),
     ('a = 1\npublish.table(f(a), "One")\npublish.table(g(a), caption="Two")',
      "a = 1\npublish.table(f(a), ...)\npublish.table(g(a), caption=...)"),

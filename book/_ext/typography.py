@@ -1,0 +1,51 @@
+"""How plain text is set on a page: per cent signs after a space, minus signs, powers of ten, indices below the line.
+
+Numbers that cells hand to the text, sentences of evidence and captions are plain text. Code and formulas stay as they
+are.
+"""
+
+import re
+
+PIECE = re.compile(  # what is left alone, tag by tag, and the text between
+    r"<(pre|code|script|style|svg|math)\b.*?</\1>"
+    r'|<(span|div|dt) class="(?:math|pre|sig)\b.*?</\2>'
+    r"|<[^>]*>|(?P<text>[^<]+)", re.DOTALL)
+PER_CENT = re.compile(r"(\d) ?%(?!\w)")
+MINUS = re.compile(r"(?<=[\s(\[])-(?=\d)|^-(?=[\d.,]+(?: to .*)?$)")
+INDEX = re.compile(r"\b([A-Zb])_([QKVOPM]{1,2}|\d)\b")
+POWER = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e[-\u2212]0*([1-9]\d*)\b")
+EXPONENT = re.compile(r"\bT\^(p{1,2}|e{1,2}|ep|pe)\b")
+
+
+def set_text(body: str) -> str:
+    r"""Set the text of a page's HTML.
+
+    Examples
+    --------
+    >>> print(set_text("<b>-0.5 to 31%</b> of b_Q, as T^p <code>b_Q -1 5%</code>").replace("\u00a0", "~"))
+    <b>−0.5 to 31~%</b> of b<sub>Q</sub>, as T<sup>p</sup> <code>b_Q -1 5%</code>
+    """
+    return PIECE.sub(lambda piece: piece[0] if piece["text"] is None else _set(piece["text"]), body)
+
+
+def _set(text: str) -> str:
+    text = POWER.sub(_power, text)
+    text = PER_CENT.sub("\\1\u00a0%", MINUS.sub("\u2212", text))
+    return EXPONENT.sub(r"T<sup>\1</sup>", INDEX.sub(r"\1<sub>\2</sub>", text)).replace("sigma(p)", "\u03c3(p)")
+
+
+def _power(match: re.Match) -> str:
+    factor = "" if match[1] == "1" else f"{match[1]}\u00b7"
+    return f"{factor}10<sup>\u2212{match[2]}</sup>"
+
+
+def set_page(app, pagename, templatename, context, doctree):
+    """Apply :func:`set_text` to every page."""
+    if context.get("body"):
+        context["body"] = set_text(context["body"])
+
+
+def setup(app):
+    """Connect; formulas have been bound to their commas by then."""
+    app.connect("html-page-context", set_page, priority=600)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,35 @@
+"""How plain text is set on a page: per cent, minus, indices; nothing else is touched."""
+
+import pytest
+
+from book._ext.api_pages import whole_sentences
+from book._ext.typography import set_text
+
+
+@pytest.mark.parametrize(("plain", "as_set"), [
+    ("from 5% to 31 % of it", "from 5\u00a0% to 31\u00a0% of it"),
+    ("<td>-0.19</td>", "<td>\u22120.19</td>"),
+    ("above 1e-05, not 1.1e-13", "above 10<sup>\u22125</sup>, not 1.1\u00b710<sup>\u221213</sup>"),
+    ("(-0.36 to 0.51)", "(\u22120.36 to 0.51)"),
+    ("With W_VO and b_Q, W_1 too, T^pp", "With W<sub>VO</sub> and b<sub>Q</sub>, W<sub>1</sub> too, T<sup>pp</sup>"),
+])
+def test_numbers_and_names_are_set(plain, as_set):
+    assert set_text(plain) == as_set
+
+
+@pytest.mark.parametrize("body", [
+    '<a href="x%20-1_b_Q">GPT</a>-2 reads', "<pre>b_Q -1 5%</pre>", '<span class="pre">b_Q</span>',
+    '<dt class="sig sig-object"><em>b_Q</em></dt>', '<span class="math notranslate">\\(W_Q -1 5\\%\\)</span>',
+    "2026-11-22", "gpt-2, [CLS]-1", '<p style="width: 5%">x</p>', "unb_QK and my_b_Q",
+])
+def test_code_formulas_dates_and_attributes_are_left_alone(body):
+    assert set_text(body) == body
+
+
+def test_a_constant_keeps_its_sentence():
+    lines = ["on what it reads, or after the sum.", "", ":type: Where a norm stands"]
+    whole_sentences(None, "data", "PLACES", (), None, lines)
+    assert lines == ["Where a norm stands: on what it reads, or after the sum.", ""]
+    lines = ["the number", "", ":type: int"]
+    whole_sentences(None, "data", "NUMBER", 1, None, lines)
+    assert lines[-1] == ":type: int"
