@@ -17,6 +17,7 @@ HEADINGS = {"h1", "h2", "h3", "h4"}
 PASSAGES = HEADINGS | {"p", "li", "tr", "dt", "dd", "figcaption", "caption"}
 ANCHORED = {"section", "div", "figure", "dt", "dl", "tr", "table"}
 LEFT_OUT = {"script", "style", "pre", "nav", "button", "noscript", "svg", "form", "summary"}
+RAISED = {"sub": "_", "sup": "^"}  # as formulas write an index and an exponent
 NOISE = {"headerlink", "downloads", "collapsed", "expanded", "stamp"}  # classes of what is no text of the page
 PACKAGE = "book/api"  # of its pages, whose names Sphinx's index has, only the sentences
 SENTENCE = 40  # characters of the shortest of them
@@ -53,6 +54,8 @@ class Passages(HTMLParser):
             return
         if self.ends(tag):
             self.flush()
+        if not self.silent():
+            self.words.append(RAISED.get(tag, ""))
         values = dict(attrs)
         silent = self.silent() or tag in LEFT_OUT or bool(NOISE & set((values.get("class") or "").split()))
         self.open.append((tag, self.anchor, self.heading, silent))

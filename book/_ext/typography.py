@@ -29,7 +29,7 @@ def set_text(body: str) -> str:
 
 
 def _set(text: str) -> str:
-    text = POWER.sub(_power, text)
+    text = POWER.sub(_power, text).replace("0e+00", "0")
     text = PER_CENT.sub("\\1\u00a0%", MINUS.sub("\u2212", text))
     return EXPONENT.sub(r"T<sup>\1</sup>", INDEX.sub(r"\1<sub>\2</sub>", text)).replace("sigma(p)", "\u03c3(p)")
 
