@@ -40,8 +40,8 @@ def _power(match: re.Match) -> str:
 
 
 def set_page(app, pagename, templatename, context, doctree):
-    """Apply :func:`set_text` to every page."""
-    if context.get("body"):
+    """Apply :func:`set_text` to every page but those of the package, where ``W_Q`` is a name in code."""
+    if context.get("body") and not pagename.startswith(("book/api", "_modules")):
         context["body"] = set_text(context["body"])
 
 

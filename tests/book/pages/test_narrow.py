@@ -9,7 +9,8 @@ from tests.book.pages.book_pages import PAGES
 
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1250, "height": 900}
 WIDTHS = """() => [...document.querySelectorAll('.bd-article figure:not(:has(> .play)) img')].map(
-  img => [img.getAttribute('src').split('/').pop(), img.getBoundingClientRect().width])"""
+  img => [img.getAttribute('src').split('/').pop(),
+          img.getBoundingClientRect().width - 2 * parseFloat(getComputedStyle(img).paddingLeft)])"""
 TYPESET = """async () => {
   for (let i = 0; i < 1200 && !window.MathJax?.startup?.promise; i++) await new Promise(done => setTimeout(done, 50));
   await MathJax.startup.promise;
@@ -41,7 +42,10 @@ def phone(browser):
 @pytest.mark.parametrize("page", drawn_with(PAGES))
 def test_the_smallest_label_of_a_figure_has_nine_pixels_on_a_phone(phone, html, page):
     phone.goto((html / f"{page}.html").as_uri(), wait_until="load")
-    shown = [(name, width) for name, width in phone.evaluate(WIDTHS) if name.endswith(".svg")]
+    shown = []
+    for theme in ("light", "dark"):
+        phone.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+        shown += [(name, width) for name, width in phone.evaluate(WIDTHS) if name.endswith(".svg")]
     small = {name: round(label, 2) for name, width in shown
              if (label := smallest_label((html / "_images" / name).read_text(encoding="utf-8"), width)) < frames.LABEL}
     assert not small

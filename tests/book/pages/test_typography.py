@@ -3,7 +3,7 @@
 import pytest
 
 from book._ext.api_pages import whole_sentences
-from book._ext.typography import set_text
+from book._ext.typography import set_page, set_text
 
 
 @pytest.mark.parametrize(("plain", "as_set"), [
@@ -26,6 +26,14 @@ def test_numbers_and_names_are_set(plain, as_set):
 ])
 def test_code_formulas_dates_and_attributes_are_left_alone(body):
     assert set_text(body) == body
+
+
+@pytest.mark.parametrize(("page", "as_set"), [
+    ("book/semi-bias", "b<sub>Q</sub>"), ("book/api-core", "b_Q"), ("_modules/analysis/core/weights", "b_Q")])
+def test_names_of_the_package_stay_code(page, as_set):
+    context = {"body": "<strong>b_Q</strong>"}
+    set_page(None, page, "page.html", context, None)
+    assert context["body"] == f"<strong>{as_set}</strong>"
 
 
 def test_a_constant_keeps_its_sentence():
