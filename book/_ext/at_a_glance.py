@@ -9,10 +9,9 @@ import re
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 
-from book._ext.claims_table import OPEN, Ledger, row
+from book._ext.claims_table import OPEN, Ledger, for_a_column, row
 from book._ext.verdicts import anchor, places, slug
 from book.publish import ledger
-from book.publish.phrases import breakable
 
 ELEMENT = re.compile(r"Fig\. ?(?P<figure>\d+)|Table (?P<table>\d+)|\((?P<equation>\d\.\d+)\)|"
                      r"(?:Thm|Prop|Rem) (?P<statement>\d(?:\.\d+)+)", re.IGNORECASE)
@@ -64,7 +63,7 @@ class AtAGlance(Ledger):
         """Write an element's row: its name, its claims, our figures and sections, the verdicts."""
         says, ours, judged = nodes.container(), nodes.container(), nodes.container()
         for claim in claims:
-            says += nodes.paragraph("", "", *self.inline(breakable(claim.claim)))
+            says += nodes.paragraph("", "", *self.inline(for_a_column(claim.claim)))
             judged += nodes.paragraph("", "", *self.verdict(claim, verdicts.get(claim.id)))
         for label in dict.fromkeys(label for claim in claims for label in claim.shown.split()):
             ours += nodes.paragraph("", "", *places(label, self.env.docname))

@@ -5,6 +5,9 @@ cell has computed; ``book_ext`` has these pages read again when anything was exe
 book but has no verdict is a warning, which fails the build.
 """
 
+import re
+from itertools import pairwise
+
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.util import logging
@@ -16,6 +19,37 @@ from book.publish.phrases import as_math, breakable
 
 log = logging.getLogger(__name__)
 OPEN = "open"
+COLUMN = 62  # characters of TeX that a column of the table holds, more or less
+LEAST = 12  # of a piece: a short one would stand on a line alone
+PLACES = re.compile(r"[-+]|(?<=\\right\))(?=[A-Z])")  # in front of a sign, and between a bracket and the next factor
+BRACKETS = [("{", "}"), ("(", ")"), ("[", "]"), (r"\left", r"\right")]
+
+
+def for_a_column(claim: str) -> str:
+    r"""Cut a claim's formulas as :func:`breakable` does, and what is still too long for a column, within its braces.
+
+    Examples
+    --------
+    >>> print(for_a_column(r"$A=" + r"\{" + "X" * 50 + "-" + "Y" * 50 + r"\}$"))  # doctest: +ELLIPSIS
+    $A$ ${}=\{X...X$ ${}-Y...Y\}$
+    """
+    return re.sub(r"\$([^$]+)\$", lambda formula: " ".join(f"${piece}$" for piece in _pieces(formula[1])),
+                  breakable(claim))
+
+
+def _pieces(formula: str) -> list[str]:
+    if len(formula) <= COLUMN:
+        return [formula]
+    places = [m.start() for m in PLACES.finditer(formula) if LEAST <= m.start() <= len(formula) - LEAST]
+    cuts = [0, *(place for place in places if _in_braces(formula[:place]))]
+    pieces = [formula[start:end] for start, end in pairwise([*cuts, len(formula)])]
+    return [f"{{}}{piece}" if piece[0] in "-+" else piece for piece in pieces]
+
+
+def _in_braces(start: str) -> bool:
+    """Say whether a formula's beginning ends outside all brackets but those that TeX does not pair."""
+    plain = start.replace(r"\{", "").replace(r"\}", "")
+    return all(plain.count(opening) == plain.count(closing) for opening, closing in BRACKETS)
 
 
 class Ledger(SphinxDirective):
@@ -98,7 +132,7 @@ class Table(Ledger):
         outcome = verdict.outcome if verdict else OPEN
         said = nodes.container()
         said += nodes.paragraph("", "", *self.inline(ledger.place(claim)), classes=["claim-place"])
-        said += nodes.paragraph("", "", *self.inline(breakable(claim.claim)))
+        said += nodes.paragraph("", "", *self.inline(for_a_column(claim.claim)))
         evidence = nodes.paragraph()
         if verdict:
             evidence += [*self.inline(as_math(verdict.evidence)), nodes.Text(" ")]

@@ -17,6 +17,7 @@ HEADINGS = {"h1", "h2", "h3", "h4"}
 PASSAGES = HEADINGS | {"p", "li", "tr", "dt", "dd", "figcaption", "caption"}
 ANCHORED = {"section", "div", "figure", "dt", "dl", "tr", "table"}
 LEFT_OUT = {"script", "style", "pre", "nav", "button", "noscript", "svg", "form", "summary"}
+RAISED = {"sub": "_", "sup": "^"}  # as formulas write an index and an exponent
 NOISE = {"headerlink", "downloads", "collapsed", "expanded", "stamp"}  # classes of what is no text of the page
 PACKAGE = "book/api"  # of its pages, whose names Sphinx's index has, only the sentences
 SENTENCE = 40  # characters of the shortest of them
@@ -24,6 +25,7 @@ EMPTY = {"img", "br", "hr", "input", "meta", "link", "col", "wbr", "source"}
 FORMULA = re.compile(r"\\[(\[](.*?)\\[)\]]", re.DOTALL)
 COMMAND = re.compile(r"\\(?:mathbf|mathrm|mathsf|mathcal|text|operatorname|bar|hat|tilde|big|Big|left|right)\b"
                      r"|\\[,;:!]|[{}\\]")
+TWO_LINES = re.compile(r"\\(?:[dt]?frac|sum|prod|begin|under|over|binom|stackrel|int)")
 SHORT = 24  # characters of a formula that a line of text keeps
 
 
@@ -52,6 +54,8 @@ class Passages(HTMLParser):
             return
         if self.ends(tag):
             self.flush()
+        if not self.silent():
+            self.words.append(RAISED.get(tag, ""))
         values = dict(attrs)
         silent = self.silent() or tag in LEFT_OUT or bool(NOISE & set((values.get("class") or "").split()))
         self.open.append((tag, self.anchor, self.heading, silent))
@@ -89,13 +93,13 @@ def readable(text: str) -> str:
 
     Examples
     --------
-    >>> readable(r"The bias \(b_Q\) adds \(\frac{1}{\sqrt{c}}\,b_Q W_K^\top x_j^\top\) to\n a score.")
-    'The bias b_Q adds … to a score.'
+    >>> readable(r"The bias \(b_Q\) adds \(\frac{1}{\sqrt{c}}\,b_Q\) to \(x_j^\top\).")
+    'The bias b_Q adds … to x_jᵀ.'
     """
     def formula(match: re.Match) -> str:
-        written = match[1].replace(r"^\top", "ᵀ").replace(r"\T", "ᵀ")
+        written = match[1].replace(r"^\top", "ᵀ").replace(r"\T", "ᵀ").replace(r"\sqrt", "√")
         plain = COMMAND.sub("", written).strip()
-        return plain if len(plain) <= SHORT else "…"
+        return plain if len(plain) <= SHORT and not TWO_LINES.search(match[1]) else "…"
 
     return " ".join(FORMULA.sub(formula, text).split())
 

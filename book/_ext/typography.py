@@ -11,7 +11,7 @@ PIECE = re.compile(  # what is left alone, tag by tag, and the text between
     r'|<(span|div|dt) class="(?:math|pre|sig)\b.*?</\2>'
     r"|<[^>]*>|(?P<text>[^<]+)", re.DOTALL)
 PER_CENT = re.compile(r"(\d) ?%(?!\w)")
-MINUS = re.compile(r"(?<=[\s(\[])-(?=\d)|^-(?=[\d.,]+(?: to .*)?$)")
+MINUS = re.compile(r"(?<=[\s(\[])-(?=\d)|^-(?=[\d.,]+ ?%?(?: to .*)?$)")
 INDEX = re.compile(r"\b([A-Zb])_([QKVOPM]{1,2}|\d)\b")
 POWER = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e[-\u2212]0*([1-9]\d*)\b")
 EXPONENT = re.compile(r"\bT\^(p{1,2}|e{1,2}|ep|pe)\b")
@@ -29,8 +29,8 @@ def set_text(body: str) -> str:
 
 
 def _set(text: str) -> str:
-    text = POWER.sub(_power, text)
-    text = PER_CENT.sub("\\1\u00a0%", MINUS.sub("\u2212", text))
+    text = POWER.sub(_power, text).replace("0e+00", "0")
+    text = PER_CENT.sub("\\1\u00a0%", MINUS.sub("\u2212", text)).replace("\u22120\u00a0%", "0\u00a0%")
     return EXPONENT.sub(r"T<sup>\1</sup>", INDEX.sub(r"\1<sub>\2</sub>", text)).replace("sigma(p)", "\u03c3(p)")
 
 
@@ -40,8 +40,8 @@ def _power(match: re.Match) -> str:
 
 
 def set_page(app, pagename, templatename, context, doctree):
-    """Apply :func:`set_text` to every page."""
-    if context.get("body"):
+    """Apply :func:`set_text` to every page but those of the package, where ``W_Q`` is a name in code."""
+    if context.get("body") and not pagename.startswith(("book/api", "_modules")):
         context["body"] = set_text(context["body"])
 
 

@@ -1,7 +1,7 @@
-"""Kernels that listen at sockets which are files, and not at ports.
+"""Kernels that are reached through sockets which are files, and not through ports.
 
 The ports of a kernel are chosen before it starts, and are free until it has: of two kernels that start at a time, one
-may take a port of the other, which then dies or is never heard. No two of these sockets have one name.
+may take a port of the other, which then dies or is never reached. No two of these sockets have one name.
 """
 
 import tempfile
@@ -15,7 +15,7 @@ from traitlets import default
 
 
 class _AtFiles(ConnectionFileMixin):
-    """Lets a kernel listen in a folder of this process; at ports on a system without ``/tmp``."""
+    """Lets a kernel be reached through a folder of this process; through ports on a system without ``/tmp``."""
 
     @default("transport")
     def _transport(self) -> str:
@@ -27,11 +27,11 @@ class _AtFiles(ConnectionFileMixin):
 
 
 class KernelManager(_AtFiles, manager.KernelManager):
-    """Starts a kernel that listens at files."""
+    """Starts a kernel that is reached through files."""
 
 
 class AsyncKernelManager(_AtFiles, manager.AsyncKernelManager):
-    """Starts a kernel that listens at files, for what awaits it."""
+    """Starts a kernel that is reached through files, for what awaits it."""
 
 
 @cache

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from analysis.plotting import style
+from analysis.plotting.ladder import share_legend
 from analysis.statistics.intervals import Interval
 
 
@@ -147,15 +148,14 @@ def reliability(sizes: Sequence[int], recall: Mapping[str, np.ndarray], shuffled
     for name, values in recall.items():
         left.plot(sizes, 100 * values, "o-", color=style.GATES[name], label=name)
     left.set(xscale="log", xlabel="positions", ylabel="found (%)", ylim=(0, 103), title="gates in mixtures")
-    left.legend(loc="lower right")
     for name, values in zip(patterns, shuffled.T, strict=True):
         right.plot(sizes, 100 * values, "o-", color=style.GATES[name], label=name)
-    right.legend()
     right.set(xscale="log", xlabel="positions", ylabel="share of attention (%)", ylim=(0, None),
               title="the same maps, rows shuffled")
     for panel in (left, right):
         panel.set_xticks(sizes, [str(n) for n in sizes])
         panel.minorticks_off()
+    share_legend(figure, (left, right))  # within a panel it would lie on the curves
     return figure
 
 

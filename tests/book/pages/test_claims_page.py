@@ -9,6 +9,7 @@ from sphinx.application import Sphinx
 from analysis.core.files import write_json
 from book._ext import claims_published
 from book._ext import verdicts as shown_verdicts
+from book._ext.claims_table import for_a_column
 from book.publish import execution, ledger
 
 PAGE = "# The claims\n\n```{claims-counts}\n```\n\n```{claims-filter}\n```\n\n```{claims-table} K\n```\n"
@@ -208,3 +209,16 @@ def test_the_form_offers_every_document_and_verdict(build):
     assert "document-k" in row
     assert "outcome-corrected" in row
     assert "claims-filter.js" in claims
+
+
+def test_long_formulas_break_in_braces_and_between_brackets_and_short_ones_do_not():
+    long = {claim.id: for_a_column(claim.claim) for claim in ledger.claims()}
+    assert r"(Y^{(i)}+X^{(i)})$ ${}-\mathbf 1" in long["B-94"]
+    assert r"\right)$ $M\left(" in long["B-107"]
+    assert r"W_1$ ${}+\mathbf 1b_1^{\top},0\}W_2$" in long["B-98"]
+    assert for_a_column("$A=B-C$ and $x^{a-b}$") == "$A=B-C$ and $x^{a-b}$"
+    for text in long.values():
+        for formula in re.findall(r"\$([^$]+)\$", text):
+            plain = formula.replace(r"\{", "").replace(r"\}", "")
+            assert plain.count("{") == plain.count("}")
+            assert plain.count(r"\left") == plain.count(r"\right")

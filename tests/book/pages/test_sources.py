@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from myst_nb.core.read import is_myst_markdown_notebook, read_myst_markdown_notebook
 
+from analysis.models.checkpoints import KNOWN
 from book._ext.exercises import exercises
 from tests.book.pages.book_pages import PAGES
 
@@ -289,6 +290,11 @@ def test_the_table_of_models_has_every_chapter_and_says_which_take_one():
     takes = {path.stem: bool(re.search(r"^MODEL = ", path.read_text(encoding="utf-8"), re.MULTILINE))
              for path in chapters() if code_cells(path)}
     assert models_taken() == takes
+
+
+def test_the_table_of_notation_has_every_model_that_the_package_knows_by_name():
+    section = (ROOT / "book" / "notation.md").read_text(encoding="utf-8").split("\n## Models\n")[1].split("\n## ")[0]
+    assert set(KNOWN) == set(re.findall(r"^\| `([\w-]+)`", section, re.MULTILINE))
 
 
 def test_a_stamp_names_the_models_that_the_cells_find():

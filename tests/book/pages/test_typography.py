@@ -3,13 +3,15 @@
 import pytest
 
 from book._ext.api_pages import whole_sentences
-from book._ext.typography import set_text
+from book._ext.typography import set_page, set_text
 
 
 @pytest.mark.parametrize(("plain", "as_set"), [
     ("from 5% to 31 % of it", "from 5\u00a0% to 31\u00a0% of it"),
     ("<td>-0.19</td>", "<td>\u22120.19</td>"),
     ("above 1e-05, not 1.1e-13", "above 10<sup>\u22125</sup>, not 1.1\u00b710<sup>\u221213</sup>"),
+    ("<td>-0%</td>", "<td>0\u00a0%</td>"), ("<b>-15%</b>", "<b>\u221215\u00a0%</b>"), ("-10 %", "\u221210\u00a0%"),
+    ("equal, to 0e+00", "equal, to 0"),
     ("(-0.36 to 0.51)", "(\u22120.36 to 0.51)"),
     ("With W_VO and b_Q, W_1 too, T^pp", "With W<sub>VO</sub> and b<sub>Q</sub>, W<sub>1</sub> too, T<sup>pp</sup>"),
 ])
@@ -24,6 +26,14 @@ def test_numbers_and_names_are_set(plain, as_set):
 ])
 def test_code_formulas_dates_and_attributes_are_left_alone(body):
     assert set_text(body) == body
+
+
+@pytest.mark.parametrize(("page", "as_set"), [
+    ("book/semi-bias", "b<sub>Q</sub>"), ("book/api-core", "b_Q"), ("_modules/analysis/core/weights", "b_Q")])
+def test_names_of_the_package_stay_code(page, as_set):
+    context = {"body": "<strong>b_Q</strong>"}
+    set_page(None, page, "page.html", context, None)
+    assert context["body"] == f"<strong>{as_set}</strong>"
 
 
 def test_a_constant_keeps_its_sentence():

@@ -24,7 +24,7 @@ def test_without_a_folder_a_kernel_has_ports(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_chapter_that_is_run_apart_listens_at_files():
+def test_a_chapter_that_is_run_apart_is_reached_through_files():
     notebook = new_notebook(cells=[new_code_cell(LISTENS)])
     run.execute(notebook, "tiny")
     assert notebook.cells[0].outputs[0].text == "ipc\n"

@@ -1,0 +1,109 @@
+"""What is wide, where there is little room: labels of figures on a phone, formulas in the columns of the claims."""
+
+import re
+
+import pytest
+
+from book._ext import frames
+from tests.book.pages.book_pages import PAGES
+
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1250, "height": 900}
+WIDTHS = """() => [...document.querySelectorAll('.bd-article figure:not(:has(> .play)) img')].map(
+  img => [img.getAttribute('src').split('/').pop(),
+          img.getBoundingClientRect().width - 2 * parseFloat(getComputedStyle(img).paddingLeft)])"""
+TYPESET = """async () => {
+  for (let i = 0; i < 1200 && !window.MathJax?.startup?.promise; i++) await new Promise(done => setTimeout(done, 50));
+  await MathJax.startup.promise;
+}"""
+CUT = """() => [...document.querySelectorAll('tr td mjx-container')].filter(
+  e => e.clientWidth && e.querySelector('mjx-math').getBoundingClientRect().width > e.clientWidth + 2).map(
+  e => e.closest('tr').textContent.trim().slice(0, 60))"""
+
+
+def drawn_with(pages):
+    return [page for page in pages if not page.startswith("book/api")]
+
+
+def smallest_label(svg: str, width: float) -> float:
+    """Return the height in px of a figure's smallest label where the figure is that wide; infinite without labels."""
+    across = re.search(r'<svg\b[^>]*?\bwidth="([\d.]+)pt"', svg, re.DOTALL)
+    sizes = [100 * float(size) for size in re.findall(r"scale\((0\.\d+) -0\.\d+\)", svg)]
+    return min(sizes, default=float("inf")) * width / float(across[1]) if across else float("inf")
+
+
+@pytest.fixture(scope="module")
+def phone(browser):
+    tab = browser.new_page(viewport=PHONE)
+    yield tab
+    tab.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("page", drawn_with(PAGES))
+def test_the_smallest_label_of_a_figure_has_nine_pixels_on_a_phone(phone, html, page):
+    phone.goto((html / f"{page}.html").as_uri(), wait_until="load")
+    shown = []
+    for theme in ("light", "dark"):
+        phone.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+        shown += [(name, width) for name, width in phone.evaluate(WIDTHS) if name.endswith(".svg")]
+    small = {name: round(label, 2) for name, width in shown
+             if (label := smallest_label((html / "_images" / name).read_text(encoding="utf-8"), width)) < frames.LABEL}
+    assert not small
+    assert phone.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
+
+
+@pytest.mark.browser
+def test_a_wide_figure_scrolls_in_its_frame_says_so_and_takes_the_keyboard(phone, html):
+    phone.goto((html / "book" / "bert-gates.html").as_uri(), wait_until="load")
+    frame = phone.locator(".figure-frame.scrolls").first
+    frame.wait_for()
+    hint = frame.evaluate("frame => getComputedStyle(frame.nextElementSibling, '::before').content")
+    assert "Swipe" in hint
+    frame.focus()
+    phone.keyboard.press("ArrowRight")
+    phone.wait_for_function("frame => frame.scrollLeft > 0", arg=frame.element_handle())
+    frame.locator("img").click()
+    assert phone.evaluate("document.querySelector('dialog.enlarged').open")
+
+
+@pytest.mark.browser
+def test_on_a_desk_and_on_paper_no_figure_scrolls(browser, html):
+    tab = browser.new_page(viewport=DESK)
+    tab.goto((html / "book" / "bert-gates.html").as_uri(), wait_until="load")
+    assert tab.locator(".figure-frame").count() > 5
+    assert not tab.locator(".figure-frame.scrolls").count()
+    tab.set_viewport_size(PHONE)
+    tab.emulate_media(media="print")
+    widths = [width for _, width in tab.evaluate(WIDTHS)]
+    assert max(widths) <= PHONE["width"]
+    tab.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("page", ["claims", "at-a-glance"])
+def test_no_formula_of_the_claims_is_wider_than_its_column(browser, html, page):
+    tab = browser.new_page(viewport=DESK)
+    tab.goto((html / "book" / f"{page}.html").as_uri(), wait_until="load")
+    tab.evaluate(TYPESET)
+    assert tab.locator("td mjx-container").count() > 100
+    assert not tab.evaluate(CUT)
+    tab.close()
+
+
+def test_the_least_width_follows_the_smallest_label():
+    big = "<g transform='translate(1 2) rotate(-90) scale(0.12 -0.12)'>"
+    assert frames.least_width(f'<svg width="600pt">{big}</svg>') == 450
+    assert frames.least_width(f'<svg width="600pt">{big}<g transform="scale(0.06 -0.06)"></svg>') == 900
+    assert frames.least_width('<svg width="600pt"></svg>') is None
+    assert frames.least_width('<svg width="6in"><g transform="scale(0.06 -0.06)"></svg>') is None
+
+
+def test_a_figure_gets_its_frame_and_a_viewers_picture_does_not(tmp_path):
+    (tmp_path / "drawn.svg").write_text('<svg width="600pt"><g transform="scale(0.06 -0.06)"></svg>')
+    picture = '<figure id="f">\n<img alt="x" src="../_images/a.svg" />\n'
+    app = type("App", (), {"srcdir": tmp_path, "builder": type("B", (), {"images": {"drawn.svg": "a.svg"}})})
+    context = {"body": f"{picture}<figcaption></figcaption></figure>{picture}<div class=\"play\"></div></figure>"}
+    frames.frame(app, "p", "t", context, None)
+    assert context["body"].startswith('<figure id="f">\n<div class="figure-frame"><img style="--least: 900px" alt="x" '
+                                      'src="../_images/a.svg" /></div>\n<figcaption>')
+    assert context["body"].count("figure-frame") == 1
