@@ -35,12 +35,14 @@ def test_every_module_of_the_folder_is_a_command_with_help(name, capsys):
     assert "--device" in said
 
 
-def test_list_names_models_and_licences(capsys):
+def test_list_names_models_and_licences(monkeypatch, capsys):
+    monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
     assert main(["list"]) == 0
     said = capsys.readouterr().out
     lines = {line.split()[0]: line for line in said.splitlines()}
     assert "licence: Apache-2.0" in lines["minilm"]
-    assert "bundled: gpt2-mini " in lines["gpt2-mini"]
+    assert "bundled: minilm " in lines["minilm"]
+    assert "not here; gpt2-mini takes its place" in lines["gpt2"]
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
