@@ -147,7 +147,7 @@ class Table(Ledger):
 
     def link(self, claim: ledger.Claim, verdict: ledger.Verdict) -> pending_xref:
         """Refer to the verdict's cell in its chapter."""
-        text = nodes.inline(text=f"Cell in {verdict.chapter or claim.chapter}")
+        text = nodes.inline(text=f"Cell in “{execution.title(verdict.chapter or claim.chapter)}”")
         return pending_xref("", text, refdomain="std", reftype="ref", reftarget=anchor("verdict", claim.id),
                             refexplicit=True, refwarn=True, refdoc=self.env.docname)
 
@@ -176,7 +176,7 @@ class Evidence(SphinxRole):
             sentence = sentence[0].upper() + sentence[1:].removesuffix(".") + "."
             said, messages = self.inliner.parse(sentence, self.lineno, self, nodes.Element())
         page = found.chapter if found else known[self.text].chapter
-        link = pending_xref("", nodes.inline(text=f"Cell in {page}"), refdomain="std", reftype="ref",
+        link = pending_xref("", nodes.inline(text=f"Cell in “{execution.title(page)}”"), refdomain="std", reftype="ref",
                             reftarget=anchor("verdict", self.text), refexplicit=True, refwarn=bool(found),
                             refdoc=self.env.docname)
         return [*said, nodes.Text(" " if said else ""), link, nodes.Text(".")], messages

@@ -15,7 +15,7 @@ from sphinx_proof.proof_type import PROOF_TYPES
 
 from book._ext.claims_table import row
 from book._ext.verdicts import slug
-from book.publish import known
+from book.publish import execution, known
 
 log = logging.getLogger(__name__)
 Parse = Callable[[str], list[nodes.Node]]
@@ -111,7 +111,8 @@ class Table(SphinxDirective):
         if statement.kind in known.PROVEN:
             return self.parse(f"{{prf:ref}}`{statement.label}`")
         page = self.env.app.builder.get_relative_uri(self.env.docname, f"book/{statement.page}")
-        return [nodes.reference("", f"In {statement.page}", internal=True, refuri=f"{page}#{statement.label}")]
+        words = f"In “{execution.title(statement.page)}”"
+        return [nodes.reference("", words, internal=True, refuri=f"{page}#{statement.label}")]
 
     def parse(self, text: str) -> list[nodes.Node]:
         """Parse a line of MyST."""

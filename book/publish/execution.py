@@ -127,6 +127,19 @@ def chapter(name: str) -> str:
     return alike[0]
 
 
+def title(name: str) -> str:
+    """Return the title of a page, the first heading of its source; of a page that is not there, its name.
+
+    >>> title("semi-bias")
+    'The bias that does not cancel'
+    """
+    path = ROOT / "book" / f"{name}.md"
+    if not path.exists():
+        return name
+    with path.open(encoding="utf-8") as lines:
+        return next(line.removeprefix("# ").strip() for line in lines if line.startswith("# "))
+
+
 def environment(private: Path | None = None) -> None:
     """Make kernels independent of the user's home folder, of a model hub and of the number of cores."""
     for name in FOLDERS:  # kernels start inside book/, so a relative folder would be another one there

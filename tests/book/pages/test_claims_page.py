@@ -73,7 +73,7 @@ def test_evidence_is_quoted_on_another_page_with_a_link_to_its_cell(build):
 def test_evidence_without_a_verdict_is_a_link_and_without_a_claim_an_error(build):
     build([v for v in verdicts() if v.id != "K-15"], awaited=("semi-bias",))
     assert "differ by 1." not in build.findings
-    assert "Cell in semi-bias" in build.findings
+    assert "Cell in “The bias that does not cancel”" in build.findings
     assert "K-99 is not in the ledger" in build(verdicts(), finding="K-99")[2]
 
 
