@@ -50,7 +50,7 @@ class ExerciseList(SphinxDirective):
         parsed = nodes.container(classes=["exercise-list"])
         source = StringList("\n".join(lines).split("\n"), str(root / self.env.docname))
         self.state.nested_parse(source, self.content_offset, parsed)
-        return parsed.children
+        return [parsed]
 
 
 def setup(app):

@@ -83,9 +83,13 @@
   own[Symbol.iterator] = function* none() {};  // who searches for "hasOwnProperty" finds a list without entries
   own.forEach = () => {};
   const bare = Object.create(null, { hasOwnProperty: { value: own } });
+  const perform = Search.performTermsSearch;
+  Search.performTermsSearch = (...query) => {
+    for (const table of [Search._index.terms, Search._index.titleterms]) Object.setPrototypeOf(table, bare);
+    return perform(...query);
+  };
   const plain = title => title.replace(/<[^>]*>/g, "");
   function all(query) {
-    for (const table of [Search._index.terms, Search._index.titleterms]) Object.setPrototypeOf(table, bare);
     const { asked, found } = ranked(query), results = new Map();
     const add = (address, result) => { if (!(results.get(address)?.score >= result.score)) results.set(address, result); };
     for (const { page, passage, score } of found)

@@ -20,6 +20,7 @@ globalThis.DOCUMENTATION_OPTIONS = {};
 globalThis.localStorage = { getItem() { return null }, removeItem() {} };
 globalThis.stopwords = [];
 globalThis._ready = () => {};
+globalThis.Stemmer = class { stemWord(word) { return word; } };
 """
 INDEX = {"docnames": ["a", "b"], "filenames": ["a.md", "b.md"], "titles": ["A", "B"], "alltitles": {},
          "indexentries": {}, "objects": {}, "objnames": {}, "terms": {"head": [0, 1], "constructor-like": 1},
