@@ -116,7 +116,8 @@ sys.exit(cli.main(commands, "", "", ["one"]))
 
 
 def test_sigterm_ends_a_command_with_143(tmp_path):
-    program = write_command(tmp_path, "import signal; print('up', flush=True); signal.pause()")
+    waits = "import time; print('up', flush=True); [time.sleep(0.05) for _ in range(1200)]"  # a long wait may miss it
+    program = write_command(tmp_path, waits)
     with subprocess.Popen([sys.executable, program], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           env=os.environ | {"PYTHONPATH": os.getcwd()}) as process:
         assert process.stdout.readline() == "up\n"
