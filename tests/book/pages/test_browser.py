@@ -14,6 +14,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.book.pages.book_pages import HTML, PAGES
+from tests.book.pages.test_narrow import small_labels
 
 pytestmark = pytest.mark.browser
 MADE = ["search", "genindex", "prf-prf", "py-modindex", "_modules/index", "_modules/analysis/maps/streaming",
@@ -208,6 +209,7 @@ def test_page(visit, html, page, judged):
     assert not tab.evaluate(FILTERED), "alters the colours of figures in dark"
     tab.set_viewport_size(PHONE)
     assert not tab.evaluate(SIDEWAYS), "scrolls sideways on a phone"
+    assert page not in PAGES or not small_labels(tab, html), "has labels below nine pixels on a phone"
     tab.evaluate(UNFOLD)
     assert marked(tab), f"has what only a mouse can scroll on a phone: {findings(tab, CAN_BE_SCROLLED)}"
     assert page != EVERY_TEXT or not findings(tab, CAN_BE_SCROLLED), "has what scrolls and is not looked for"
