@@ -11,7 +11,8 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
-PAGES = re.compile(r"^\s*(?:root|- file): (\S+)", re.MULTILINE)
+from book.publish import execution
+
 EXERCISE = re.compile(r"^`{3,}\{exercise\}[ \t]*(?P<title>.*)\n(?::label: (?P<label>\S+))?", re.MULTILINE)
 
 
@@ -28,9 +29,8 @@ def exercises(text: str) -> list[tuple[str, str]]:
 
 def by_page(root: Path) -> dict[str, list[tuple[str, str]]]:
     """Return the exercises of every page of the table of contents that has any, in its order."""
-    pages = PAGES.findall((root / "_toc.yml").read_text(encoding="utf-8"))
-    listed = {page: exercises((root / f"{page}.md").read_text(encoding="utf-8")) for page in pages}
-    return {page: labelled for page, labelled in listed.items() if labelled}
+    found = {page: exercises((root / f"{page}.md").read_text(encoding="utf-8")) for page in execution.listed(root)}
+    return {page: labelled for page, labelled in found.items() if labelled}
 
 
 class ExerciseList(SphinxDirective):

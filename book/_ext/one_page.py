@@ -8,6 +8,8 @@ import html
 import re
 from pathlib import Path
 
+from book.publish import execution
+
 NAME = "one-page.html"
 LEFT_OUT = ("book/api",)
 THEME = """(() => {
@@ -95,8 +97,7 @@ def write(folder: Path, pages: list[str], title: str) -> Path:
 def build(app, error):
     """Write it when the pages are there."""
     if error is None and app.builder.name == "html":
-        toc = (Path(app.srcdir) / "_toc.yml").read_text(encoding="utf-8")
-        pages = re.findall(r"^\s*(?:root|- file): (\S+)", toc, re.MULTILINE)
+        pages = execution.listed(Path(app.srcdir))
         if all((Path(app.outdir) / f"{page}.html").exists() for page in pages):
             write(Path(app.outdir), pages, app.config.html_title or "The book")
 

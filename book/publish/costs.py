@@ -10,7 +10,6 @@ import ast
 import json
 import os
 import platform
-import re
 import sys
 import time
 from importlib import metadata
@@ -110,6 +109,5 @@ def _together(kinds: dict, new: dict[str, dict], device: str) -> dict:
 
 def chapters() -> list[str]:
     """Return the pages of the table of contents that have cells, in order."""
-    toc = (execution.ROOT / "_toc.yml").read_text(encoding="utf-8")
-    return [name for name in re.findall(r"^\s*(?:root|- file): book/(\S+)", toc, re.MULTILINE)
-            if execution.is_notebook(execution.ROOT / "book" / f"{name}.md")]
+    return [page.removeprefix("book/") for page in execution.listed(execution.ROOT)
+            if execution.is_notebook(execution.ROOT / f"{page}.md")]

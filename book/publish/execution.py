@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import sys
 from pathlib import Path
 
@@ -125,6 +126,16 @@ def chapter(name: str) -> str:
     if not alike:
         raise LookupError(f"there is no chapter {name!r}; the chapters are {', '.join(known)}")
     return alike[0]
+
+
+def listed(root: Path = ROOT) -> list[str]:
+    """Return the pages of the table of contents, as ``book/semi-bias``, in order.
+
+    >>> listed()[:2]
+    ['book/intro', 'book/notation']
+    """
+    toc = (root / "_toc.yml").read_text(encoding="utf-8")
+    return re.findall(r"^\s*(?:root|- file): (\S+)", toc, re.MULTILINE)
 
 
 def title(name: str) -> str:

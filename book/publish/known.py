@@ -13,6 +13,8 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 
+from book.publish import execution
+
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "book" / "known_elsewhere.yml"
 DEGREES = {"known": "Known elsewhere", "partly": "Partly known elsewhere", "not found": "Not found elsewhere"}
@@ -116,9 +118,7 @@ def fault(entry: Known) -> str:
 
 def pages() -> list[Path]:
     """Return the pages of the book, in its order."""
-    toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
-    paths = [ROOT / f"{name}.md" for name in re.findall(r"^\s*(?:root|- file): (\S+)", toc, re.MULTILINE)]
-    return [path for path in paths if path.exists()]
+    return [path for name in execution.listed(ROOT) if (path := ROOT / f"{name}.md").exists()]
 
 
 def statements(page: Path) -> Iterator[Statement]:

@@ -1,4 +1,4 @@
-"""Which pages the book has."""
+"""Which pages the book has, and how tests open them."""
 
 import re
 from pathlib import Path
@@ -14,3 +14,10 @@ def toc_pages() -> list[str]:
 
 
 PAGES = toc_pages()
+PHONE = {"width": 390, "height": 844}
+TYPESET = """async () => {
+  if (!document.querySelector('.math')) return;
+  for (let i = 0; i < 300 && !(window.MathJax && MathJax.startup && MathJax.startup.promise); i++)
+    await new Promise(done => setTimeout(done, 50));
+  await MathJax.startup.promise;
+}"""

@@ -6,10 +6,11 @@ from pathlib import Path
 from axe_playwright_python.base import AXE_SCRIPT
 
 from book._ext import viewers
+from tests.book.pages.book_pages import PHONE
 
 ASSETS = Path(__file__).parents[3] / "book" / "assets"
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACADs="
-PHONE, DESK = {"width": 390, "height": 844}, {"width": 1250, "height": 900}
+DESK = {"width": 1250, "height": 900}
 SPACE = "<div style='height: 3000px'></div>"
 
 

@@ -13,7 +13,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-from tests.book.pages.book_pages import HTML, PAGES
+from tests.book.pages.book_pages import HTML, PAGES, PHONE, TYPESET
 from tests.book.pages.test_narrow import small_labels
 
 pytestmark = pytest.mark.browser
@@ -29,13 +29,7 @@ ONE_OF_A_KIND = "book/api-core"  # of the pages that autodoc writes
 STRUCTURE_OF_ITS_KIND = f"rules: {json.dumps({r: {'enabled': False} for r in ('color-contrast', *OF_THE_TEMPLATE)})}"
 CAN_BE_SCROLLED = "runOnly: ['scrollable-region-focusable']"
 STRUCTURE_OF_WHOLE = "rules: {'color-contrast': {enabled: false}, 'link-in-text-block': {enabled: false}}"
-PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 1000}
-TYPESET = """async () => {
-  if (!document.querySelector('.math')) return;
-  for (let i = 0; i < 300 && !(window.MathJax && MathJax.startup && MathJax.startup.promise); i++)
-    await new Promise(done => setTimeout(done, 50));
-  await MathJax.startup.promise;
-}"""
+DESK = {"width": 1280, "height": 1000}
 MEASURE = """() => ({
   math: document.querySelectorAll('.math').length,
   typeset: document.querySelectorAll('mjx-container').length,

@@ -5,15 +5,12 @@ import re
 import pytest
 
 from book._ext import frames
+from tests.book.pages.book_pages import PHONE, TYPESET
 
-PHONE, DESK = {"width": 390, "height": 844}, {"width": 1250, "height": 900}
+DESK = {"width": 1250, "height": 900}
 WIDTHS = """() => [...document.querySelectorAll('.bd-article figure:not(:has(> .play)) img')].map(
   img => [img.getAttribute('src').split('/').pop(),
           img.getBoundingClientRect().width - 2 * parseFloat(getComputedStyle(img).paddingLeft)])"""
-TYPESET = """async () => {
-  for (let i = 0; i < 1200 && !window.MathJax?.startup?.promise; i++) await new Promise(done => setTimeout(done, 50));
-  await MathJax.startup.promise;
-}"""
 CUT = """() => [...document.querySelectorAll('tr td mjx-container')].filter(
   e => e.clientWidth && e.querySelector('mjx-math').getBoundingClientRect().width > e.clientWidth + 2).map(
   e => e.closest('tr').textContent.trim().slice(0, 60))"""
