@@ -279,7 +279,7 @@ def census_numbers(census: GateCensus) -> CensusNumbers:
         null_instances=share_phrase(trained.shuffled_names[POINTS][0], 1),
         null_rows=share_phrase(trained.shuffled_names[POINTS][1], 1), null_maps=null_maps,
         null_rows_interval=interval_phrase(trained.shuffled_names[POINTS][1], null_maps),
-        instance_longest=share_phrase(longest[:, gates.GATES.index("instance")].max(), 2),
+        instance_longest=share_phrase(longest[:, gates.GATES.index("instance")].max(), 3),
         point_share=share_phrase(sum(census.class_shares[name][0] for name in gates.GATES[POINTS]), 2),
         point_chance=share_phrase(sum(census.class_shares[name][1] for name in gates.GATES[POINTS]), 2),
         open_best=share_phrase(trained.scores[..., OPEN].max()),
