@@ -14,6 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 from book.publish import execution
 
 LIBRARY = execution.ROOT / "analysis"
+FIELDS = re.compile(r"^:ivar ([\w]+(?:, [\w]+)+):")
 TYPE = re.compile(r"\s*:(?:rtype|(?:var)?type [\w, ]+):.*Tensor")
 
 
@@ -134,6 +135,25 @@ def whole_sentences(app, what, name, obj, *rest):
         lines[0] = f"{lines.pop(types[0]).removeprefix(':type: ')}: {lines[0]}"
 
 
+def join_names(app, what, name, obj, options, lines):  # noqa: PLR0917
+    """Keep two fields that a docstring describes together in one name; of ``W_Q, b_Q`` Sphinx makes a type."""
+    lines[:] = [FIELDS.sub(lambda names: f":ivar {names[1].replace(', ', ',')}:", line) for line in lines]
+
+
+def say_fields_once(app, domain, objtype, content):
+    """Drop from a class's parameters the fields that its docstring describes, and leave their types with these."""
+    for fields in content.findall(nodes.field_list):
+        described = {name for field in fields for name in _named(field, "ivar", "vartype")}
+        for field in list(fields):
+            if objtype == "class" and set(_named(field, "param", "type")) & described:
+                fields.remove(field)
+
+
+def _named(field: nodes.field, *kinds: str) -> list[str]:
+    kind, _, names = field[0].astext().partition(" ")
+    return names.split()[-1].split(",") if kind in kinds and names else []
+
+
 def setup(app):
     """Register the directives."""
     app.add_directive("packages", Packages)
@@ -141,4 +161,6 @@ def setup(app):
     app.connect("env-get-outdated", outdated)
     app.connect("autodoc-process-docstring", escape_axes, priority=900)  # after napoleon
     app.connect("autodoc-process-docstring", whole_sentences, priority=800)
+    app.connect("autodoc-process-docstring", join_names, priority=850)
+    app.connect("object-description-transform", say_fields_once, priority=600)  # after autodoc has added the types
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
