@@ -9,6 +9,7 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
 from book.publish import execution
@@ -141,12 +142,19 @@ def join_names(app, what, name, obj, options, lines):  # noqa: PLR0917
 
 
 def say_fields_once(app, domain, objtype, content):
-    """Drop from a class's parameters the fields that its docstring describes, and leave their types with these."""
+    """Drop from a class's parameters the fields that its docstring describes, or that have their own below."""
+    own = {signature.get("fullname", "").split(".")[-1] for member in content.findall(addnodes.desc)
+           if member["objtype"] in ("attribute", "property") for signature in member.findall(addnodes.desc_signature)}
     for fields in content.findall(nodes.field_list):
-        described = {name for field in fields for name in _named(field, "ivar", "vartype")}
+        described = own | {name for field in fields for name in _named(field, "ivar", "vartype")}
         for field in list(fields):
             if objtype == "class" and set(_named(field, "param", "type")) & described:
                 fields.remove(field)
+
+
+def skip_aliases(app, what, name, obj, skip, options):  # noqa: PLR0917
+    """Leave out the fields of a named tuple that have no docstring: Python calls each an alias of its number."""
+    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
 
 
 def _named(field: nodes.field, *kinds: str) -> list[str]:
@@ -162,5 +170,6 @@ def setup(app):
     app.connect("autodoc-process-docstring", escape_axes, priority=900)  # after napoleon
     app.connect("autodoc-process-docstring", whole_sentences, priority=800)
     app.connect("autodoc-process-docstring", join_names, priority=850)
+    app.connect("autodoc-skip-member", skip_aliases)
     app.connect("object-description-transform", say_fields_once, priority=600)  # after autodoc has added the types
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
