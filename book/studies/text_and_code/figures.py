@@ -57,7 +57,7 @@ def slices(by_model: Mapping[str, Slices]) -> Figure:
 
 
 def cone(forms: Mapping[str, Mapping[str, Float[np.ndarray, "passage state"]]]) -> Figure:
-    """Draw the forms of the index by state over their value at the embeddings; a panel holds a model and its control."""
+    """Draw the forms of the index by state, over their value at the embeddings; a panel has a model and its control."""
     panels = {}
     for name, of in forms.items():
         model, _, control = name.partition(", ")
