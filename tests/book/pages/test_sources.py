@@ -6,10 +6,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from docutils import nodes
+from docutils.utils import new_document
 from myst_nb.core.read import is_myst_markdown_notebook, read_myst_markdown_notebook
 
 from analysis.models.checkpoints import KNOWN
-from book._ext.exercises import exercises
+from book._ext.exercises import exercises, name_solutions
 from tests.book.pages.book_pages import PAGES
 
 ROOT = Path(__file__).parents[3]
@@ -376,3 +378,10 @@ def test_typed_decimals_are_told_from_other_numbers(text, typed):
 ])
 def test_literal_styles_are_found(code, count):
     assert len(literal_styles(code)) == count
+
+
+def test_the_anchor_of_a_solution_has_no_slash():
+    page = new_document("page")
+    page += [nodes.container(ids=["book/notation-solution-1"]), nodes.container(ids=["a/b"])]
+    name_solutions(None, page)
+    assert [node["ids"] for node in page] == [["book-notation-solution-1"], ["a/b"]]
