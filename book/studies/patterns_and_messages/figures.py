@@ -70,7 +70,7 @@ def sizes(varying: np.ndarray, constant: np.ndarray, control: np.ndarray) -> Fig
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(FormatStrFormatter("%g"))
         axis.set_minor_formatter(NullFormatter())
-    ax.legend(loc="lower right")
+    fig.legend(loc="outside lower center", ncols=3)
     return fig
 
 
