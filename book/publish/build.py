@@ -16,6 +16,8 @@ HTML = execution.BUILD / "html"
 UNFINISHED = execution.BUILD / ".unfinished"
 RENDERED = execution.BUILD / ".rendered"  # the hash of the machinery that the present HTML was made with
 WORKERS = 2
+# Pages are large, full of cycles and hardly ever garbage: to look for it less often saves a fifth of the time.
+JUPYTER_BOOK = "import gc; gc.set_threshold(100_000, 20, 20); from jupyter_book.cli.main import main; main()"
 MAKE_REPORTS = [sys.executable, "-m", "book.publish.reports"]
 
 
@@ -45,8 +47,7 @@ def render() -> int:
         for folder in (".doctrees", "html", "jupyter_execute"):  # so that no page or picture of an older book stays
             shutil.rmtree(execution.BUILD / folder, ignore_errors=True)
         RENDERED.write_text(inputs.hexdigest(), encoding="utf-8")
-    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()",
-               "build", ".", "-W", "--keep-going", "-q"]
+    command = [sys.executable, "-c", JUPYTER_BOOK, "build", ".", "-W", "--keep-going", "-q"]
     status = run_child(command, cwd=execution.ROOT).returncode
     if status == 0:
         UNFINISHED.unlink()
