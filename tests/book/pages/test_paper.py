@@ -25,8 +25,8 @@ def test_paper_is_light(browser, theme):
 
 def test_a_number_stands_beside_its_formula_and_code_with_its_figure(browser):
     page = browser.new_page()
-    page.set_content("""<div class="bd-article"><div class="cell_input">code</div><div class="cell_output"><figure></figure>
-        </div><div class="math">a</div></div>""")
+    page.set_content("""<div class="bd-article"><div class="cell_input">code</div>
+        <div class="cell_output"><figure></figure></div><div class="math">a</div></div>""")
     page.add_style_tag(path=ROOT / "book/assets/book.css")
     page.emulate_media(media="print")
     style = "getComputedStyle(document.querySelector('.%s')).%s"
