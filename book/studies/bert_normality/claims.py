@@ -209,9 +209,9 @@ def low_entropy_is_information(m: Measured) -> Outcome:
     return conditional(
         "Not by itself: directional gate and identity have entropy 0 and carry one vector, or nothing from "
         f"elsewhere. {NEAREST}the effect of making a head uniform goes with low entropy in some layers (rank "
-        f"correlation {enumerated(near.effect_within, '+.2f')}), over all heads at {near.effect_with_entropy:+.2f}, "
-        f"with depth {near.effect_with_depth:+.2f}. In MiniLM on text it does in the first and last layer "
-        f"({_phrase(first)}, {_phrase(last)}, intervals over texts), in none between; over "
+        f"correlations from {near.effect_within.min():+.2f} to {near.effect_within.max():+.2f}), over all heads at "
+        f"{near.effect_with_entropy:+.2f}, with depth {near.effect_with_depth:+.2f}. In MiniLM on text it does "
+        f"in the first and last layer ({_phrase(first)}, {_phrase(last)}, intervals over texts), in none between; over "
         f"{effects.sink.size} heads it is {_phrase(linked)}, with depth {deep['trained'].value:+.2f} (control "
         f"{deep['control'].value:+.2f}). Levelling measures the distance from uniform; silenced, heads of *high* "
         f"entropy matter more ({_phrase(m.silenced.zero)}, interval over heads). That is of rows. "
@@ -238,18 +238,17 @@ def entropy_rises_with_depth(m: Measured) -> Outcome:
     return conditional(
         f"From the second layer on. {NEAREST}relative row entropy is {near.phrase('entropy')} "
         "by layer, and the first layer is as spread out as the last. (Read as row entropy; the paper gives no "
-        f"formula.) Its start has the same shape ({enumerated(near.rung('entropy', START), '.2f')}), and MiniLM on "
-        f"text ({enumerated(trained[:, 0], '.2f')}): it is the text's. Random controls are at "
+        "formula.) Its start and MiniLM on text have the same shape: it is the text's. Random controls are at "
         f"{control[:, 0].min():.3f} or more, and with queries and keys as large at {sharp[0]:.2f} to "
         f"{sharp[-1]:.2f}, rising too: the level is a matter of scale. Trained from random weights it is lowest in "
-        f"the middle ({enumerated(classifier, '.2f')}). The authors' own record of how many keys hold 0.90 of a "
-        "row of recomputed maps says the same of their classifier: "
-        f"{enumerated(keys, '.0f')} of 512 by layer, lowest in the third. By "
-        "the released code's entropy it is the other way round on our variant classifier: it falls with depth in "
-        f"{falling} of {len(m.released.value_rises)} classes.",
+        "the middle. The authors' own record of how many of 512 keys hold 0.90 of a row of recomputed maps says the "
+        f"same of their classifier: {keys[0]:.0f} in the first layer, {keys[2]:.0f} in the third, {keys[-1]:.0f} in "
+        "the last. By the released code's entropy it is the other way round on our variant classifier: it falls with "
+        f"depth in {falling} of {len(m.released.value_rises)} classes.",
         when=decided(keys.argmin() == 2 and keys[-1] > keys[0] > keys[2] and falling > len(m.released.value_rises) / 2
                      and (seeds.argmin(1) == 1).all() and (seeds[:, [0, 4, 5]].min(1) > seeds[:, 1:3].max(1)).all()
                      and trained[0, 1] > trained[1:5, 2].max() and trained[-1, 1] > trained[1, 2]
+                     and near.rung("entropy", START).argmin() == 1
                      and sharp[-1] > sharp[0] + 0.1 and 3 <= classifier.argmin() <= 8, trained))
 
 
