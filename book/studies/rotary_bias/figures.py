@@ -226,6 +226,6 @@ def share_bars(shares: Mapping[str, Float[np.ndarray, "layer head part"]]) -> Fi
             up, down = up + np.maximum(part, 0), down + np.minimum(part, 0)
         panel.tick_params(axis="x", rotation=90)
         panel.set(title=title, xlabel="head")
-    axes[0].set_ylabel("share of the divergence, nats per row")
+    axes[0].set_ylabel("explained divergence, nats per row")
     share_legend(figure, axes)
     return figure
