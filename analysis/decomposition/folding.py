@@ -32,7 +32,8 @@ def fold_value_bias(weights: AttentionWeights) -> AttentionWeights:
     Examples
     --------
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = fold_value_bias(AttentionWeights(one, one, one, 2 * one, zero, zero, zero + 5, torch.ones(1)))
+    >>> layer = fold_value_bias(AttentionWeights(one, one, one, 2 * one, zero, zero,
+    ...                                          zero + 5, torch.ones(1)))
     >>> layer.b_V, layer.b_O
     (tensor([[0.]]), tensor([11.]))
     """
@@ -60,7 +61,8 @@ def fold_layer_norm(weights: AttentionWeights, ln: LayerNormWeights) -> Attentio
     --------
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2)
     >>> layer = AttentionWeights(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
-    >>> layer = fold_layer_norm(layer, LayerNormWeights(torch.tensor([2.0, 4.0]), torch.tensor([0.0, 7.0])))
+    >>> layer = fold_layer_norm(layer, LayerNormWeights(torch.tensor([2.0, 4.0]),
+    ...                                                 torch.tensor([0.0, 7.0])))
     >>> layer.W_K, layer.b_K
     (tensor([[[ 1., -2.],
              [-1.,  2.]]]), tensor([[0., 7.]]))
@@ -99,7 +101,8 @@ def fold_values(weights: AttentionWeights) -> OvCircuit:
     Examples
     --------
     >>> one, two = torch.ones(1, 1, 1), torch.full((1, 1, 1), 2.0)
-    >>> layer = AttentionWeights(one, one, one, two, *torch.full((3, 1, 1), 5.0), torch.ones(1))
+    >>> layer = AttentionWeights(one, one, one, two, *torch.full((3, 1, 1), 5.0),
+    ...                          torch.ones(1))
     >>> fold_values(layer).b_VO
     tensor([11.])
     """

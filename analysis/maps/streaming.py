@@ -270,7 +270,8 @@ def visit_maps(visit: Callable[[int, Tensor], None]) -> Callable[..., Tensor]:
     Sequences are shown one by one where some are padded, cut to their length. The arguments of what is returned are
     those of ``MapStatistics.attend``, and so are its refusals, save that gradients are given.
 
-    >>> attend = visit_maps(lambda layer, attention: print(layer, attention[0, 0, 1].tolist()))
+    >>> attend = visit_maps(lambda layer,
+    ...                     attention: print(layer, attention[0, 0, 1].tolist()))
     >>> zero = torch.zeros(1, 1, 2, 2)
     >>> output = attend(3, zero, zero, zero, scale=1.0, causal=True)
     3 [0.5, 0.5]

@@ -71,7 +71,8 @@ def describe_map(maps: Maps, value_norms: Float[Tensor, "head key"], *, causal: 
 
     Examples
     --------
-    >>> describe_map(torch.full((1, 2, 2), 0.5), torch.tensor([[0.0, 1.0]]), causal=False).tolist()
+    >>> describe_map(torch.full((1, 2, 2), 0.5), torch.tensor([[0.0, 1.0]]),
+    ...              causal=False).tolist()
     [[1.0, 0.5, 0.0, 0.5, 0.5, 0.5]]
     """
     n = maps.shape[-1]
@@ -115,7 +116,8 @@ def split_scores(query: Float[Tensor, "head query channel"], key: Float[Tensor, 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <torch...
     >>> q, k, b = torch.randn(1, 3, 4), torch.randn(1, 3, 4), torch.randn(1, 1, 4)
-    >>> bool(torch.allclose(split_scores(q, k, b, b, 0.5).sum(0), 0.5 * q @ k.mT, atol=1e-5))
+    >>> bool(torch.allclose(split_scores(q, k, b, b, 0.5).sum(0), 0.5 * q @ k.mT,
+    ...                     atol=1e-5))
     True
     """
     q, k = query - b_Q, key - b_K

@@ -43,7 +43,8 @@ def render(title: str, lead: str, sections: Sequence[Section], book: str) -> str
 
     Examples
     --------
-    >>> page = render("A model", "Read on.", [Section("Biases", "There are none.")], "..")
+    >>> page = render("A model", "Read on.", [Section("Biases", "There are none.")],
+    ...               "..")
     >>> "<h2 id=\\"s1\\">Biases</h2>" in page and "http" not in page
     True
     """

@@ -62,7 +62,8 @@ def measure_layer(layer: AttentionLayer, distances: int = DISTANCES) -> LayerPar
     --------
     >>> from analysis.core.attention_layer import Mask
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = AttentionLayer(one, one, one, one, zero + 2, zero, zero, zero[0], 1.0, Mask(causal=True))
+    >>> layer = AttentionLayer(one, one, one, one, zero + 2, zero, zero, zero[0], 1.0,
+    ...                        Mask(causal=True))
     >>> measured = measure_layer(layer)
     >>> measured.biases.ravel().tolist(), measured.kernel is None
     ([2.0, 0.0, 0.0], True)
@@ -114,7 +115,8 @@ def position_curves(layer: AttentionLayer, rows: Float[Tensor, "position model"]
     --------
     >>> from analysis.core.attention_layer import Mask
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = AttentionLayer(one, one, one, one, zero + 2, zero, zero, zero[0], 1.0, Mask(causal=True))
+    >>> layer = AttentionLayer(one, one, one, one, zero + 2, zero, zero, zero[0], 1.0,
+    ...                        Mask(causal=True))
     >>> position_curves(layer, torch.tensor([[1.0], [3.0]])).tolist()
     [[-2.0, 2.0]]
     """

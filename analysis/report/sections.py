@@ -98,7 +98,7 @@ def _positions(measured: Measurement) -> Section | None:
 
 
 def _parts(measured: Measurement) -> Section:
-    chapters = {"one-score-four-parts": "One score, four parts"}
+    chapters = {"one-score-four-parts": "How much each part of a score explains"}
     if measured.not_split:
         return Section("Parts of the score", f"The scores are not split: {measured.not_split}.", chapters=chapters)
     trained = measured.trained

@@ -225,7 +225,8 @@ def composition_scores(W_O: Float[Tensor, "head channel model"], W: Float[Tensor
 
     Examples
     --------
-    >>> composition_scores(torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]), torch.tensor([[[2.0], [0.0]]]))
+    >>> composition_scores(torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]),
+    ...                    torch.tensor([[[2.0], [0.0]]]))
     tensor([[1.],
             [0.]])
     """

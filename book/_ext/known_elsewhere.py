@@ -5,7 +5,7 @@ corollaries get theirs by their own labels. The directive ``known-table`` lists 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from docutils import nodes
@@ -32,8 +32,25 @@ def line(entry: known.Known, parse: Parse) -> list[nodes.Node]:
     return [badge, nodes.Text(" "), *parse(entry.text)]
 
 
+def again(entry: known.Known, first: str) -> list[nodes.Node]:
+    """Write an entry that says what another one said: its degree, and a link to the first."""
+    link = nodes.reference("", "As above", internal=True, refid=first)
+    return [*line(entry, lambda _: [link]), nodes.Text(".")]
+
+
+def alike(chosen: Iterable[known.Known]) -> dict[known.Known, list[str]]:
+    """Group entries by what they say; return the labels of each group."""
+    groups = {}
+    for entry in chosen:
+        groups.setdefault(replace(entry, label=""), []).append(entry.label)
+    return groups
+
+
 class Line(SphinxRole):
-    """``{known}`` with a label, or labels and commas: the lines of findings, each once; links find them by label."""
+    """``{known}`` with a label, or labels and commas: the lines of findings, each once; links find them by label.
+
+    What a page has said of an earlier finding it does not say again: the line leads back there.
+    """
 
     def run(self):
         """Look the labels up and write their lines."""
@@ -49,11 +66,10 @@ class Line(SphinxRole):
             messages.extend(said)
             return parsed
 
-        alike = {}  # what is said, and the labels that it is said of
-        for label in labels:
-            alike.setdefault(replace(found[label], label=""), []).append(label)
-        return [nodes.inline("", "", *line(entry, parse), classes=["known-elsewhere"], ids=ids)
-                for entry, ids in alike.items()], messages
+        said = self.env.temp_data.setdefault("known-elsewhere", {})
+        return [nodes.inline("", "", *(again(entry, said[entry]) if said.setdefault(entry, ids[0]) != ids[0]
+                                       else line(entry, parse)), classes=["known-elsewhere"], ids=ids)
+                for entry, ids in alike(found[label] for label in labels).items()], messages
 
 
 class Proven:
@@ -93,14 +109,17 @@ class Table(SphinxDirective):
         group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in (32, 15, 53)), cols=3)
         heads = ("What the book states", "Degree", "Where it is known, and where the book differs")
         group += nodes.thead("", row([nodes.paragraph(text=head) for head in heads]))
-        ordered = sorted(stated.values(), key=lambda statement: statement.kind in known.PROVEN)
-        group += nodes.tbody("", *(self.row(statement, found[statement.label]) for statement in ordered))
+        ordered = sorted(stated, key=lambda label: stated[label].kind in known.PROVEN)
+        group += nodes.tbody("", *(self.row([stated[label] for label in labels], entry)
+                                   for entry, labels in alike(found[label] for label in ordered).items()))
         return [nodes.paragraph(text=f"Of {len(stated)} findings and proven statements: {counts}."),
                 nodes.table("", group, classes=["known-table", "colwidths-given"])]
 
-    def row(self, statement: known.Statement, entry: known.Known) -> nodes.row:
-        """Write a statement with a link to it, the degree with the day of the search, the sentence."""
-        what = nodes.paragraph("", "", *self.parse(f"{statement.title}. "), *self.link(statement))
+    def row(self, statements: list[known.Statement], entry: known.Known) -> nodes.row:
+        """Write statements of which the same is said, each with a link to it, the degree with its day, the sentence."""
+        titles = {(s.page, s.title): s for s in reversed(statements)}  # one statement may have several labels
+        what = nodes.container("", *(nodes.paragraph("", "", *self.parse(f"{s.title}. "), *self.link(s))
+                                     for s in reversed(titles.values())))
         degree = nodes.container("", nodes.paragraph("", "", nodes.inline(
             text=entry.degree, classes=["known-degree", slug(entry.degree)])),
             nodes.paragraph(text=entry.date.isoformat(), classes=["known-day"]))

@@ -1,4 +1,4 @@
-"""How plain text is set on a page: per cent signs after a space, minus signs, powers of ten, indices below the line.
+"""How plain text is set on a page: per cent signs after a space, minus signs, powers of ten, thousands, indices.
 
 Numbers that cells hand to the text, sentences of evidence and captions are plain text. Code and formulas stay as they
 are.
@@ -9,9 +9,9 @@ import re
 PIECE = re.compile(  # what is left alone, tag by tag, and the text between
     r"<(pre|code|script|style|svg|math)\b.*?</\1>"
     r'|<(span|div|dt) class="(?:math|pre|sig)\b.*?</\2>'
-    r"|<[^>]*>|(?P<text>[^<]+)", re.DOTALL)
+    r'|(?P<glued><span class="pasted-text">\d{4,}</span>)|<[^>]*>|(?P<text>[^<]+)', re.DOTALL)
 PER_CENT = re.compile(r"(\d) ?%(?!\w)")
-MINUS = re.compile(r"(?<=[\s(\[])-(?=\d)|^-(?=[\d.,]+ ?%?(?: to .*)?$)")
+MINUS = re.compile(r"(?<=[\s(\[])-(?=\d)|^-(?=[\d.,]+\s?%?(?:(?: to |, ).*)?$)")
 INDEX = re.compile(r"\b([A-Zb])_([QKVOPM]{1,2}|\d)\b")
 POWER = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e[-\u2212]0*([1-9]\d*)\b")
 EXPONENT = re.compile(r"\bT\^(p{1,2}|e{1,2}|ep|pe)\b")
@@ -22,10 +22,18 @@ def set_text(body: str) -> str:
 
     Examples
     --------
+    >>> print(set_text('<span class="pasted-text">18969</span> words'))
+    <span class="pasted-text">18,969</span> words
     >>> print(set_text("<b>-0.5 to 31%</b> of b_Q, as T^p <code>b_Q -1 5%</code>").replace("\u00a0", "~"))
     <b>−0.5 to 31~%</b> of b<sub>Q</sub>, as T<sup>p</sup> <code>b_Q -1 5%</code>
     """
-    return PIECE.sub(lambda piece: piece[0] if piece["text"] is None else _set(piece["text"]), body)
+    return PIECE.sub(_piece, body)
+
+
+def _piece(match: re.Match) -> str:
+    if match["glued"]:
+        return re.sub(r"\d+", lambda number: f"{int(number[0]):,}", match[0])
+    return match[0] if match["text"] is None else _set(match["text"])
 
 
 def _set(text: str) -> str:

@@ -69,8 +69,8 @@ def spectra(of: Mapping[str, tuple[np.ndarray, np.ndarray]], frequencies: Float[
                 (row[1], phase, "twilight", (-np.pi, np.pi), "phase, radians")):
             image = panel.imshow(values.reshape(len(names), -1), cmap=cmap, vmin=limits[0], vmax=limits[1],
                                  aspect="auto")
-            figure.colorbar(image, ax=panel, label=label)
-            panel.set_title(TITLES[source])
+            figure.colorbar(image, ax=panel)
+            panel.set_title(f"{label}, {TITLES[source]}")
         row[0].set_yticks(range(len(names)), names)
         row[0].set_ylabel("head")
     for panel in axes[-1]:
