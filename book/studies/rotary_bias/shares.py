@@ -78,7 +78,6 @@ class Shares(Numbers):
     maps: Float[np.ndarray, "part query key"]
     map_head: str
     tokens: tuple[str, ...]
-    share_gap: float
     kernel_share_bias: float
     kernel_share_mean: float
     content_share_bias: float
@@ -119,7 +118,7 @@ def measure_shares(model: nn.Module, tokenizer, texts: Sequence[str], trace: Map
     last = shares["mean"][-1].sum(0)
     maps = split.maps[head[0]][:len(PARTS), head[1], :shown, :shown].cpu().numpy()
     return Shares(
-        shares, maps, f"{head[0]}.{head[1]}", names, split.gap,
+        shares, maps, f"{head[0]}.{head[1]}", names,
         kernel_share_bias=float(whole["bias"][3]), kernel_share_mean=float(whole["mean"][3]),
         content_share_bias=float(whole["bias"][0]), content_share_mean=float(whole["mean"][0]),
         query_share_bias=float(whole["bias"][2]), query_share_mean=float(whole["mean"][2]),
