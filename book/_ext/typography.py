@@ -13,7 +13,11 @@ PIECE = re.compile(  # what is left alone, tag by tag, and the text between
 PER_CENT = re.compile(r"(\d) ?%(?!\w)")
 MINUS = re.compile(r"(?<=[\s(\[])-(?=\d)|^-(?=[\d.,]+\s?%?(?:(?: to |, ).*)?$)")
 INDEX = re.compile(r"\b([A-Zb])_([QKVOPM]{1,2}|\d)\b")
-POWER = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e[-\u2212]0*([1-9]\d*)\b")
+POWER = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e([-\u2212+])0*(\d+)\b")
+TIMES = re.compile(r"(?<=\d) x (?=\d)")
+ROOT = re.compile(r"\bsqrt\((\w+)\)")
+SHORT = re.compile(r"<td>(?=[\d+\u2212][^<]{0,13}</td>)")  # a number or a range in a table, which needs no second line
+SOLUTION = re.compile(r"(Solution to)(<a [^>]*>) ")
 EXPONENT = re.compile(r"\bT\^(p{1,2}|e{1,2}|ep|pe)\b")
 
 
@@ -26,8 +30,12 @@ def set_text(body: str) -> str:
     <span class="pasted-text">18,969</span> words
     >>> print(set_text("<b>-0.5 to 31%</b> of b_Q, as T^p <code>b_Q -1 5%</code>").replace("\u00a0", "~"))
     <b>−0.5 to 31~%</b> of b<sub>Q</sub>, as T<sup>p</sup> <code>b_Q -1 5%</code>
+    >>> print(set_text("<td>2e+00 to 1e-05</td> i &lt;= 5 x 5 and sqrt(64)").replace("\u00a0", "~"))
+    <td>2 to 10<sup>−5</sup></td> i ≤ 5~×~5 and √64
+    >>> print(set_text("<td>0.1 to 0.2</td>"))
+    <td class="short">0.1 to 0.2</td>
     """
-    return PIECE.sub(_piece, body)
+    return SOLUTION.sub(r"\1 \2", SHORT.sub('<td class="short">', PIECE.sub(_piece, body)))
 
 
 def _piece(match: re.Match) -> str:
@@ -37,14 +45,17 @@ def _piece(match: re.Match) -> str:
 
 
 def _set(text: str) -> str:
-    text = POWER.sub(_power, text).replace("0e+00", "0")
+    text = POWER.sub(_power, text).replace("&lt;=", "\u2264").replace("-&gt;", "\u2192")
+    text = ROOT.sub("\u221a\\1", TIMES.sub("\u00a0\u00d7\u00a0", text))
     text = PER_CENT.sub("\\1\u00a0%", MINUS.sub("\u2212", text)).replace("\u22120\u00a0%", "0\u00a0%")
     return EXPONENT.sub(r"T<sup>\1</sup>", INDEX.sub(r"\1<sub>\2</sub>", text)).replace("sigma(p)", "\u03c3(p)")
 
 
 def _power(match: re.Match) -> str:
-    factor = "" if match[1] == "1" else f"{match[1]}\u00b7"
-    return f"{factor}10<sup>\u2212{match[2]}</sup>"
+    factor, sign, power = match.groups()
+    if power == "0":
+        return factor
+    return f"{'' if factor == '1' else factor + chr(0xb7)}10<sup>{'' if sign == '+' else chr(0x2212)}{power}</sup>"
 
 
 def set_page(app, pagename, templatename, context, doctree):

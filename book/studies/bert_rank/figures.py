@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
 from analysis.plotting import style
 from analysis.plotting.ladder import Ladder, draw_points, share_legend
@@ -74,6 +75,30 @@ def collapse(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     axes[0, 0].set(ylabel="residual, no skip")
     axes[1, 0].set(ylabel="residual, with skip")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def beside_control(trained: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the residual by depth of a trained model, ``(run, state)`` by the switches' description, and its control's.
+
+    Left without skip connections, right with them; the control's curves, one a set of parts, are grey.
+    """
+    figure, panels = style.new(1, 2, size="wide")
+    for panel, skip in zip(panels, (False, True), strict=True):
+        alike = [run for name, run in control.items() if ("skip" in name) == skip]
+        for run in alike:
+            middle = np.exp(np.log(np.maximum(run, FLOOR)).mean(0))
+            panel.semilogy(np.arange(len(middle)), middle, color=style.COLOURS["control"],
+                           label="control, any parts" if run is alike[0] else None)
+        _draw(panel, trained, skip)
+        panel.set(title=f"{'with' if skip else 'no'} skip connections", xlabel="layer")
+    lowest = min(run.min() for name, run in trained.items() if "skip" in name)
+    panels[0].set(ylabel="residual", ylim=(FLOOR / 3, 3))
+    panels[1].set(ylim=(lowest / 1.3, 1.1))
+    panels[1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panels[1].yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    panels[1].yaxis.set_minor_formatter(NullFormatter())
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 

@@ -218,6 +218,6 @@ def merged_form_costs_more(m: Measured) -> Outcome:
     return conditional(
         f"For GPT-2's heads {m.costs.merged_short} to {m.costs.merged_long} times the multiply-adds and "
         f"{ratios['parameters']:.1f} times the parameters, but half the cache; cheaper for heads wider than "
-        "(d+n)/(2d+n) of the stream.",
+        "$(d+n)/(2d+n)$ of the stream.",
         when=min(ratios["short"], ratios["long"]) > 1 > ratios["wide head"]
         and all(count.counted == count.formula and count.error < ROUNDING for count in m.costs.counts.values()))

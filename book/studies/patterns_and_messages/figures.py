@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
 from analysis.plotting import style
 
@@ -65,7 +66,11 @@ def sizes(varying: np.ndarray, constant: np.ndarray, control: np.ndarray) -> Fig
         ax.plot(varying[mask], constant[mask], "o", color=style.COLOURS[colour], alpha=0.7, label=name)
     ax.set(xlabel="varying part: spread of scores (nats)", ylabel="constant part: spread of scores (nats)",
            xscale="log", yscale="log")
-    ax.legend(loc="lower right")
+    for axis in (ax.xaxis, ax.yaxis):  # both span little more than a decade: plain numbers, which do not collide
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FormatStrFormatter("%g"))
+        axis.set_minor_formatter(NullFormatter())
+    fig.legend(loc="outside lower center", ncols=3)
     return fig
 
 

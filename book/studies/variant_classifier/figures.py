@@ -119,18 +119,19 @@ def norms(rows: Mapping[str, np.ndarray]) -> Figure:
 
 
 def along_gene(profiles: Mapping[str, np.ndarray], marks: np.ndarray, titles: Sequence[str]) -> Figure:
-    """Draw what columns give to each k-mer, ``(sequence, key)`` by concept (a column of panels each); marks stand out.
+    """Draw what columns give to each k-mer, ``(sequence, key)`` trained and in the control; marks stand out.
 
-    A sequence has one scale in all its panels.
+    A sequence has a panel and a scale of its own, in which the control is a line.
     """
-    figure, axes = style.new(len(titles), len(profiles), size="tall", sharex=True, sharey="row", squeeze=False)
-    for panels, (concept, values) in zip(axes.T, profiles.items(), strict=True):
-        for panel, weights, marked, title in zip(panels, values, marks, titles, strict=True):
-            _strip(panel, weights, marked[:len(weights)])
-            panel.set_title(f"{title}, {concept}", loc="left")
-        panels[-1].set(xlabel="k-mer along the gene")
+    figure, axes = style.new(len(titles), 1, size="tall", sharex=True)
+    rows = zip(profiles["trained"], profiles["control"], marks, titles, strict=True)
+    for panel, (weights, untrained, marked, title) in zip(axes, rows, strict=True):
+        _strip(panel, weights, marked[:len(weights)])
+        panel.plot(100 * untrained, color=style.COLOURS["ink"], linewidth=0.8, label="control, all k-mers")
+        panel.set_title(title, loc="left")
+    axes[-1].set(xlabel="k-mer along the gene")
     figure.supylabel("share of a row's attention in columns (%)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return style.many_marks(figure)
 
 

@@ -40,8 +40,8 @@ def dials(dials: np.ndarray, panels: Mapping[str, np.ndarray], controls: Mapping
         ax.plot(np.ones(curves.shape[1]), curves[one], "o", color=style.COLOURS["highlight"])
         ax.set(title=title, xscale="log", xlabel="dial t", ylim=(-0.02, 1.02), xticks=(0.1, 1, 10))
     axes[0, 0].set_ylabel("entropy / log i")
-    _legend(axes[0, -1], {"trained head": "trained", "control head": "control", "as trained": "highlight"},
-            loc="lower left")
+    names = {"trained head": "trained", "control head": "control", "as trained": "highlight"}
+    _legend(axes[0, -1], names, figure=fig, loc="outside lower center", ncols=len(names))
     return style.many_marks(fig)
 
 
@@ -79,11 +79,11 @@ def own_share(shares: Mapping[str, np.ndarray]) -> Figure:
     return fig
 
 
-def _legend(ax, names: Mapping[str, str], mark: str = "-", **kwargs) -> None:
-    """Name colours rather than lines, so that a family of lines has one entry."""
+def _legend(ax, names: Mapping[str, str], mark: str = "-", figure: Figure | None = None, **kwargs) -> None:
+    """Name colours rather than lines, so that a family of lines has one entry; beside all panels, given the figure."""
     for name, colour in names.items():
         ax.plot([], [], "o" if colour == "highlight" else mark, color=style.COLOURS[colour], label=name)
-    ax.legend(**kwargs)
+    (figure or ax).legend(**kwargs)
 
 
 def ladder(models: Mapping[str, Ladder]) -> Figure:
