@@ -115,6 +115,7 @@ def one_layer(repeats: int) -> tuple[dict[str, list[float]], float]:
 
 
 def distance(counted: streaming.MapStatistics, exact: tuple[torch.Tensor, ...]) -> float:
+    """Return the largest difference of the statistics of one layer from exact ones, which are sums over the batch."""
     entropy, diagonal, column, row = (total / BATCH for total in exact)
     cells = N - torch.arange(-N + 1, N).abs()
     pairs = ((counted.entropy_by_query(), entropy), (counted.diagonal_profile(), diagonal / cells),

@@ -55,7 +55,7 @@ def read(model: torch.nn.Module, batches: Iterator[torch.Tensor],
             model(ids)
 
 
-def measure(dtype: torch.dtype, device: torch.device, sequences: int = SEQUENCES, layers: int = cost.LAYERS,
+def measure(dtype: torch.dtype, device: torch.device, *, sequences: int = SEQUENCES, layers: int = cost.LAYERS,
             repeats: int = REPEATS, product: int = PRODUCT) -> dict[str, float]:
     """Measure both ways in one precision: seconds, sequences per second, share of the peak, and memory in MB."""
     model, _ = cost.base(layers)

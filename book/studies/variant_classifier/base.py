@@ -1,8 +1,8 @@
 """The classifier at the size of BERT_BASE: its card, and the arrays of the same figures as for the small one.
 
-Its weights are not distributed. ``python -m analysis train variant-bert-base --device cuda`` trains them and leaves them
-in ``runs``. The one training so far lost what it had learned (``base_training.py``), so that there is nothing to measure
-yet. One sequence a class is measured.
+Its weights are not distributed. ``python -m analysis train variant-bert-base --device cuda`` trains them and leaves
+them in ``runs``. The one training so far lost what it had learned (``base_training.py``), so that there is nothing to
+measure yet. One sequence a class is measured.
 """
 
 from dataclasses import replace

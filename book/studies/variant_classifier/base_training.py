@@ -49,10 +49,6 @@ class BaseTraining(Numbers):
     validation: Float[np.ndarray, " look"]
     cone: Float[np.ndarray, "look layer"]
 
-    def collapsed(self) -> bool:
-        """Say whether a classifier that had learned its classes was at chance in the end."""
-        return self.learned < self.lost < self.updates and self.end_loss > LOST
-
 
 def course(losses: Float[np.ndarray, " update"]) -> tuple[int, int]:
     """Return the update from which the mean loss is small for the first time, and where it is large again after that.
@@ -93,8 +89,9 @@ def read_base_training(inputs: Inputs, classes: int) -> tuple[BaseTraining, str]
     steps, validation, cone = (record.array(name) for name in ("step", "validation", "resultant"))
     return BaseTraining(
         updates=record["steps"], minutes=f"{record['seconds'] / 60:.1f}", milliseconds=f"{record['ms_per_step']:.0f}",
-        machine=record.provenance["device"], learned=record["learned"], last_right=int(steps[validation == 1].max(initial=0)),
-        lost=record["lost"], end_loss=record["end_loss"], guess_loss=float(np.log(classes)),
+        machine=record.provenance["device"], learned=record["learned"], lost=record["lost"],
+        last_right=int(steps[validation == 1].max(initial=0)), end_loss=record["end_loss"],
+        guess_loss=float(np.log(classes)),
         test=percent(record["test"]), resultant=f"{cone[-1].min():.2f}", losses=record.array("losses"), steps=steps,
         validation=validation, cone=cone), sentence
 

@@ -71,7 +71,7 @@ def training(losses: np.ndarray, steps: np.ndarray, validation: np.ndarray) -> F
 
 
 def full_size(losses: np.ndarray, updates: int, steps: np.ndarray, shares: Mapping[str, np.ndarray]) -> Figure:
-    """Draw the loss of one training, its mean and its largest ``(statistic, piece)``, and shares ``(look,)`` by name."""
+    """Draw the mean and the largest loss ``(statistic, piece)`` of one training, and shares ``(look,)`` by name."""
     figure, (left, right) = style.new(1, 2)
     middle = (np.arange(losses.shape[1]) + 0.5) * updates / losses.shape[1]
     for values, name, dash in zip(losses, ("mean", "largest"), ("-", ":"), strict=True):
