@@ -45,7 +45,7 @@ def _piece(match: re.Match) -> str:
 
 
 def _set(text: str) -> str:
-    text = POWER.sub(_power, text).replace("&lt;=", "\u2264").replace("-&gt;", "\u2192")
+    text = POWER.sub(_power, text).replace("&lt;=", "\u2264").replace("-&gt;", "\u2192").replace(")^T", ")<sup>T</sup>")
     text = ROOT.sub("\u221a\\1", TIMES.sub("\u00a0\u00d7\u00a0", text))
     text = PER_CENT.sub("\\1\u00a0%", MINUS.sub("\u2212", text)).replace("\u22120\u00a0%", "0\u00a0%")
     return EXPONENT.sub(r"T<sup>\1</sup>", INDEX.sub(r"\1<sub>\2</sub>", text)).replace("sigma(p)", "\u03c3(p)")
