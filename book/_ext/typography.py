@@ -17,6 +17,7 @@ POWER = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e([-\u2212+])0*(\d+)\b")
 TIMES = re.compile(r"(?<=\d) x (?=\d)")
 ROOT = re.compile(r"\bsqrt\((\w+)\)")
 SHORT = re.compile(r"<td>(?=[\d+\u2212][^<]{0,13}</td>)")  # a number or a range in a table, which needs no second line
+INTERVAL = re.compile(r"<td>(?=[\d+\u2212][^<]{14,19}</td>)")  # a number with its bounds, where there is room
 SOLUTION = re.compile(r"(Solution to)(<a [^>]*>) ")
 EXPONENT = re.compile(r"\bT\^(p{1,2}|e{1,2}|ep|pe)\b")
 
@@ -35,7 +36,8 @@ def set_text(body: str) -> str:
     >>> print(set_text("<td>0.1 to 0.2</td>"))
     <td class="short">0.1 to 0.2</td>
     """
-    return SOLUTION.sub(r"\1 \2", SHORT.sub('<td class="short">', PIECE.sub(_piece, body)))
+    body = SHORT.sub('<td class="short">', PIECE.sub(_piece, body))
+    return SOLUTION.sub(r"\1 \2", INTERVAL.sub('<td class="interval">', body))
 
 
 def _piece(match: re.Match) -> str:

@@ -16,7 +16,7 @@ from book._ext.typography import set_page, set_text
     ("s &lt;= i, 5 x 5, a -&gt; b, sqrt(64)", "s \u2264 i, 5\u00a0\u00d7\u00a05, a \u2192 b, \u221a64"),
     ("(X W)^T", "(X W)<sup>T</sup>"),
     ("<td>0.20 to 0.84</td><td>1.90 (1.64 to 2.16)</td>",
-     '<td class="short">0.20 to 0.84</td><td>1.90 (1.64 to 2.16)</td>'),
+     '<td class="short">0.20 to 0.84</td><td class="interval">1.90 (1.64 to 2.16)</td>'),
     ('<p>Solution to<a href="#x"> Exercise 1</a></p>', '<p>Solution to <a href="#x">Exercise 1</a></p>'),
     ("<b>-15\u00a0%</b>", "<b>\u221215\u00a0%</b>"), ("<b>-0.07, +0.12</b>", "<b>\u22120.07, +0.12</b>"),
     ('<span class="pasted-text">18969</span>', '<span class="pasted-text">18,969</span>'),
