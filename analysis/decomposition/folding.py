@@ -3,6 +3,14 @@
 The value bias becomes an output bias, the LayerNorm's gain and bias move into the maps that read it, and the value and
 output maps merge into one. What belongs here: equivalent weights, and the term that is missing where folding is not
 exact. What does not: parts of scores (:mod:`analysis.decomposition.score_terms`).
+
+Four functions fold the value bias; which one to take depends on what is at hand and what is wanted:
+
+* :func:`fold_value_bias`, for a plain layer (`AttentionWeights`): the same layer with ``b_V = 0`` and a larger ``b_O``.
+* :func:`fold_values`, for a plain layer: ``W_V W_O`` of each head as one matrix, and all biases as one vector.
+* :func:`analysis.decomposition.qk_ov.update_bias`, for a plain layer: that vector alone.
+* :func:`analysis.decomposition.general_terms.fold_general_value_bias`, for a layer of any family (`AttentionLayer`),
+  with groups of keys and values: the same layer; one with sinks is refused.
 """
 
 from dataclasses import dataclass, replace

@@ -187,6 +187,8 @@ def top_1_accuracy(scores: Float[Tensor, "*any position position"], offset: int 
     ValueError
         If the scores are not square or hold nan, or ``offset`` is negative or leaves no row.
 
+    Examples
+    --------
     >>> top_1_accuracy(torch.tensor([[0.0, 9.0], [1.0, 0.0]]), offset=1, causal=True)
     tensor(1.)
     """

@@ -103,7 +103,7 @@ class PackageModules(Directive):
 
     def section(self, module: str, package: str) -> nodes.section:
         """Make a section of one module; of a package inside the package, only what its docstring says."""
-        title = module.removeprefix(f"{package}.")
+        title = f"analysis.{module}"  # what one imports from
         section = nodes.section(ids=[section_id(module)], names=[title])
         section += nodes.title(title, "", nodes.literal(text=title))
         section += self.document(module, members=not LIBRARY.joinpath(*module.split(".")).is_dir())

@@ -47,7 +47,8 @@ def defining_columns(backbones: Sequence[Backbone], share: float = 0.9) -> dict[
 
     Examples
     --------
-    >>> found = defining_columns([Backbone("a", "A", "ACGT"), Backbone("b", "B", "ACGT"),
+    >>> found = defining_columns([Backbone("a", "A", "ACGT"),
+    ...                           Backbone("b", "B", "ACGT"),
     ...                           Backbone("c", "C", "AC-T")])
     >>> found["C"].tolist(), found["A"].any()
     ([False, False, True, False], np.False_)

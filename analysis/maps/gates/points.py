@@ -47,6 +47,8 @@ def standardise(maps: Tensor, free: Tensor, spread: Tensor, wide: Tensor, level:
     tuple
         Deviates ``(map, query, key)``, ``-inf`` where cells are not free, and doubts ``(map, query, 1)``.
 
+    Examples
+    --------
     >>> maps = torch.randn(1, 64, 64, generator=torch.Generator().manual_seed(0)).exp()
     >>> z, doubt = standardise(maps, maps > 0, torch.ones(1, 64, 1),
     ...                        torch.ones(64).bool(), 0.05)
@@ -97,6 +99,8 @@ def find_points(deviates: Tensor, eligible: Tensor, level: float,
     tuple
         Cells that are points alone in their row, and cells that are points together.
 
+    Examples
+    --------
     >>> z = torch.randn(1, 64, 64, generator=torch.Generator().manual_seed(0))
     >>> z[0, 2, 5] = 50; z[0, 4, [1, 3]] = 50
     >>> alone, together = find_points(z, z > 10, 0.05)
