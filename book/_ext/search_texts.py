@@ -142,7 +142,7 @@ def script(folder: Path, pages: list[str]) -> str:
 def build(app, error):
     """Write it when the pages are there."""
     if error is None and app.builder.name == "html":
-        pages = [page for page in sorted(app.env.found_docs) if (Path(app.outdir) / f"{page}.html").exists()]
+        pages = [name for name in sorted(app.env.found_docs) if (Path(app.outdir) / f"{name}.html").exists()]
         (Path(app.outdir) / NAME).write_text(script(Path(app.outdir), pages), encoding="utf-8")
 
 

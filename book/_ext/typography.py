@@ -17,6 +17,7 @@ POWER = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e([-\u2212+])0*(\d+)\b")
 TIMES = re.compile(r"(?<=\d) x (?=\d)")
 ROOT = re.compile(r"\bsqrt\((\w+)\)")
 SHORT = re.compile(r"<td>(?=[\d+\u2212][^<]{0,13}</td>)")  # a number or a range in a table, which needs no second line
+INTERVAL = re.compile(r"<td>(?=[\d+\u2212][^<]{14,19}</td>)")  # a number with its bounds, where there is room
 SOLUTION = re.compile(r"(Solution to)(<a [^>]*>) ")
 EXPONENT = re.compile(r"\bT\^(p{1,2}|e{1,2}|ep|pe)\b")
 
@@ -35,7 +36,8 @@ def set_text(body: str) -> str:
     >>> print(set_text("<td>0.1 to 0.2</td>"))
     <td class="short">0.1 to 0.2</td>
     """
-    return SOLUTION.sub(r"\1 \2", SHORT.sub('<td class="short">', PIECE.sub(_piece, body)))
+    body = SHORT.sub('<td class="short">', PIECE.sub(_piece, body))
+    return SOLUTION.sub(r"\1 \2", INTERVAL.sub('<td class="interval">', body))
 
 
 def _piece(match: re.Match) -> str:
@@ -45,7 +47,7 @@ def _piece(match: re.Match) -> str:
 
 
 def _set(text: str) -> str:
-    text = POWER.sub(_power, text).replace("&lt;=", "\u2264").replace("-&gt;", "\u2192")
+    text = POWER.sub(_power, text).replace("&lt;=", "\u2264").replace("-&gt;", "\u2192").replace(")^T", ")<sup>T</sup>")
     text = ROOT.sub("\u221a\\1", TIMES.sub("\u00a0\u00d7\u00a0", text))
     text = PER_CENT.sub("\\1\u00a0%", MINUS.sub("\u2212", text)).replace("\u22120\u00a0%", "0\u00a0%")
     return EXPONENT.sub(r"T<sup>\1</sup>", INDEX.sub(r"\1<sub>\2</sub>", text)).replace("sigma(p)", "\u03c3(p)")

@@ -63,15 +63,18 @@ def _draw(panel: Axes, runs: Mapping[str, np.ndarray], skip: bool, every: int = 
 def collapse(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     """Draw the residual by depth: above without skip connections, below with them; one column a kind of stack.
 
+    The panels above have one scale, those below have each its own.
+
     ``runs`` maps a column's title to curves ``(run, state)`` by the switches' description.
     """
-    figure, axes = style.new(2, len(runs), size="tall", sharex="col", sharey="row", squeeze=False)
-    lowest = min(found[name].min() for found in runs.values() for name in found if "skip" in name)
+    figure, axes = style.new(2, len(runs), size="tall", sharex="col", squeeze=False)
     for column, (title, found) in enumerate(runs.items()):
         for row, skip in enumerate((False, True)):
             _draw(axes[row, column], found, skip)
+        lowest = min(np.quantile(run, 0.1, axis=0).min() for name, run in found.items() if "skip" in name)
         axes[0, column].set(title=title, ylim=(FLOOR / 3, 3))
-        axes[1, column].set(xlabel="layer", ylim=(lowest / 3, 3))
+        axes[0, column].tick_params(labelleft=column == 0)
+        axes[1, column].set(xlabel="layer", ylim=(lowest / 1.5, 1.5))
     axes[0, 0].set(ylabel="residual, no skip")
     axes[1, 0].set(ylabel="residual, with skip")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)

@@ -46,11 +46,13 @@ def dials(dials: np.ndarray, panels: Mapping[str, np.ndarray], controls: Mapping
 
 
 def turned(maps: np.ndarray, dials: Sequence[float], tokens: Sequence[str]) -> Figure:
-    """Draw one head's attention, ``(dial, query, key)``, a panel per dial, on the scale of a root."""
-    fig, axes = style.new(1, len(maps), size="wide", sharey=True)
-    for ax, dial, weights in zip(axes, dials, maps, strict=True):
+    """Draw one head's attention, ``(dial, query, key)``, a panel per dial in two rows, on the scale of a root."""
+    fig, axes = style.new(2, -(-len(maps) // 2), size="square", sharex=True, sharey=True)
+    for ax, dial, weights in zip(axes.flat, dials, maps, strict=True):
         shown = ax.imshow(np.sqrt(weights), cmap=style.WEIGHT_CMAP, vmin=0, vmax=1)
-        ax.set(title=f"t = {dial:g}", xticks=[], xlabel="key", yticks=range(len(tokens)), yticklabels=tokens)
+        ax.set(title=f"t = {dial:g}", xticks=[], yticks=range(len(tokens)), yticklabels=tokens)
+    for ax in axes[-1]:
+        ax.set(xlabel="key")
     bar = fig.colorbar(shown, ax=axes, label="weight", ticks=np.sqrt([0, 0.1, 0.5, 1]), pad=0.01, shrink=0.7)
     bar.set_ticklabels(["0", "0.1", "0.5", "1"])
     return style.many_marks(fig)
