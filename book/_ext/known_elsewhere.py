@@ -7,6 +7,7 @@ corollaries get theirs by their own labels. The directive ``known-table`` lists 
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import date
 
 from docutils import nodes
 from sphinx.util import logging
@@ -19,6 +20,27 @@ from book.publish import execution, known
 
 log = logging.getLogger(__name__)
 Parse = Callable[[str], list[nodes.Node]]
+
+
+FIRST = ("not found", "partly", "known")
+"""The degrees in the order of the table: what may be new comes first."""
+CODE = "text-and-code"
+"""The page whose findings are about the code that a document's authors released."""
+
+
+def heading(text: str) -> nodes.row:
+    """Write a row of one cell over all columns."""
+    return nodes.row("", nodes.entry("", nodes.paragraph("", "", nodes.strong(text=text)), morecols=2),
+                     classes=["known-head"])
+
+
+def in_words(day: date) -> str:
+    """Write a day in words.
+
+    >>> in_words(date(2026, 1, 2))
+    '2 January 2026'
+    """
+    return f"{day.day} {day:%B %Y}"
 
 
 def entries() -> dict[str, known.Known]:
@@ -95,7 +117,10 @@ class Proven:
 
 
 class Table(SphinxDirective):
-    """``known-table``: first the findings, then the proven statements, page by page, with what was known of them."""
+    """``known-table``: by degree, what was not found first; within a degree findings, then proven statements.
+
+    What is about the released code of a document comes last within its degree.
+    """
 
     def run(self):
         """Count the degrees, then list the statements; a finding on two pages belongs to the later one."""
@@ -109,20 +134,28 @@ class Table(SphinxDirective):
         group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in (32, 15, 53)), cols=3)
         heads = ("What the book states", "Degree", "Where it is known, and where the book differs")
         group += nodes.thead("", row([nodes.paragraph(text=head) for head in heads]))
-        ordered = sorted(stated, key=lambda label: stated[label].kind in known.PROVEN)
-        group += nodes.tbody("", *(self.row([stated[label] for label in labels], entry)
-                                   for entry, labels in alike(found[label] for label in ordered).items()))
-        return [nodes.paragraph(text=f"Of {len(stated)} findings and proven statements: {counts}."),
+        ordered = sorted(stated, key=lambda label: (stated[label].page == CODE, stated[label].kind in known.PROVEN))
+        days = {found[label].date for label in stated}
+        body = nodes.tbody()
+        for degree in FIRST:
+            chosen = alike(found[label] for label in ordered if found[label].degree == degree)
+            if chosen:
+                body += heading(f"{known.DEGREES[degree]}: {degrees[degree]}")
+            body += [self.row([stated[label] for label in labels], entry, dated=len(days) > 1)
+                     for entry, labels in chosen.items()]
+        group += body
+        when = f" All were searched for on {in_words(days.pop())}." if len(days) == 1 else ""
+        return [nodes.paragraph(text=f"Of {len(stated)} findings and proven statements: {counts}.{when}"),
                 nodes.table("", group, classes=["known-table", "colwidths-given"])]
 
-    def row(self, statements: list[known.Statement], entry: known.Known) -> nodes.row:
-        """Write statements of which the same is said, each with a link to it, the degree with its day, the sentence."""
+    def row(self, statements: list[known.Statement], entry: known.Known, *, dated: bool) -> nodes.row:
+        """Write statements of which the same is said, each with a link, the degree, perhaps its day, the sentence."""
         titles = {(s.page, s.title): s for s in reversed(statements)}  # one statement may have several labels
         what = nodes.container("", *(nodes.paragraph("", "", *self.parse(f"{s.title}. "), *self.link(s))
                                      for s in reversed(titles.values())))
         degree = nodes.container("", nodes.paragraph("", "", nodes.inline(
             text=entry.degree, classes=["known-degree", slug(entry.degree)])),
-            nodes.paragraph(text=entry.date.isoformat(), classes=["known-day"]))
+            *([nodes.paragraph(text=entry.date.isoformat(), classes=["known-day"])] if dated else []))
         return row([what, degree, nodes.paragraph("", "", *self.parse(entry.text))])
 
     def link(self, statement: known.Statement) -> list[nodes.Node]:

@@ -70,6 +70,23 @@ def training(losses: np.ndarray, steps: np.ndarray, validation: np.ndarray) -> F
     return figure
 
 
+def full_size(losses: np.ndarray, updates: int, steps: np.ndarray, shares: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the mean and the largest loss ``(statistic, piece)`` of one training, and shares ``(look,)`` by name."""
+    figure, (left, right) = style.new(1, 2)
+    middle = (np.arange(losses.shape[1]) + 0.5) * updates / losses.shape[1]
+    for values, name, dash in zip(losses, ("mean", "largest"), ("-", ":"), strict=True):
+        left.semilogy(middle, values, dash, color=style.COLOURS["trained"], label=f"{name} loss")
+    left.axhline(np.log(8), color=style.COLOURS["muted"], label="ln 8, chance")
+    for (name, values), (concept, dash) in zip(shares.items(), (("trained", "-"), ("ink", "--"), ("ink", ":")),
+                                               strict=True):
+        right.plot(steps, values, dash, marker="o", color=style.COLOURS[concept], label=name)
+    left.set(xlabel="updates", ylabel="loss (nats)")
+    right.set(xlabel="updates", ylabel="share, or length", ylim=(0, 1.05))
+    for panel in (left, right):
+        panel.legend()
+    return figure
+
+
 def percentages(tables: Mapping[str, np.ndarray], columns: Sequence[str], rows: Sequence[str]) -> Figure:
     """Draw tables of shares ``(row, column)`` in per cent, a panel each; accuracy by class and set, confusions."""
     figure, axes = style.new(1, len(tables), sharey=True, squeeze=False)
