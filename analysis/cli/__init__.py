@@ -55,7 +55,8 @@ def name_missing_library(error: ModuleNotFoundError, extra: str) -> str:
 
     Examples
     --------
-    >>> name_missing_library(ModuleNotFoundError("No module named 'tokenizers'", name="tokenizers"), "models")
+    >>> name_missing_library(ModuleNotFoundError("No module named 'tokenizers'",
+    ...                                          name="tokenizers"), "models")
     'tokenizers is not installed: pip install "attention-taken-apart[models]"'
     """
     quoted = re.search(r"'([A-Za-z][\w-]*)", str(error))

@@ -36,7 +36,7 @@ def all_finite(tensor: Tensor) -> bool:
 
     Where there are no numbers to look at (`has_numbers`) it says yes: a formula passes nan on.
 
-    >>> all_finite(torch.tensor([1.0, 2.0])), all_finite(torch.tensor([1.0, float("nan")]))
+    >>> all_finite(torch.ones(2)), all_finite(torch.tensor([1.0, float("nan")]))
     (True, False)
     """
     return not has_numbers(tensor) or bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())

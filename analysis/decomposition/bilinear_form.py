@@ -64,7 +64,8 @@ def bordered(weights: AttentionWeights) -> Bordered:
     Examples
     --------
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> bordered(AttentionWeights(2 * one, 3 * one, one, one, zero + 5, zero + 7, zero, torch.zeros(1)))
+    >>> bordered(AttentionWeights(2 * one, 3 * one, one, one, zero + 5, zero + 7, zero,
+    ...                           torch.zeros(1)))
     tensor([[[ 6., 14.],
              [15., 35.]]])
     """
@@ -102,7 +103,8 @@ def move_origin(weights: AttentionWeights, origin: Float[Tensor, " model"]) -> A
     Examples
     --------
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> move_origin(AttentionWeights(one, one, one, one, zero, zero, zero, torch.zeros(1)), torch.tensor([4.0])).b_Q
+    >>> move_origin(AttentionWeights(one, one, one, one, zero, zero, zero,
+    ...                              torch.zeros(1)), torch.tensor([4.0])).b_Q
     tensor([[4.]])
     """
     check_fit("origin", origin, (weights.model,), "the layer", weights.W_Q)
@@ -140,7 +142,8 @@ def score_parts(x: Residual, weights: AttentionWeights, origin: Float[Tensor, " 
     Examples
     --------
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = AttentionWeights(one, one, one, one, zero + 3, zero, zero, torch.zeros(1))
+    >>> layer = AttentionWeights(one, one, one, one, zero + 3, zero, zero,
+    ...                          torch.zeros(1))
     >>> score_parts(torch.tensor([[2.0]]), layer, origin=torch.tensor([0.5])).flatten()
     tensor([3., 1., 6., 0., 0.])
     """

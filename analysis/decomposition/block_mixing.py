@@ -96,9 +96,11 @@ def interaction(function: Function, a: Float[Tensor, "sample model"], b: Float[T
 
     Examples
     --------
-    >>> interaction(lambda x: x.square(), torch.ones(1, 2), torch.zeros(1, 2), 2, (0, 1))
+    >>> interaction(lambda x: x.square(), torch.ones(1, 2), torch.zeros(1, 2), 2,
+    ...             (0, 1))
     tensor([[0., 0.]])
-    >>> interaction(lambda x: x * x.flip(-1), torch.ones(1, 2), torch.zeros(1, 2), 2, (0, 1))
+    >>> interaction(lambda x: x * x.flip(-1), torch.ones(1, 2), torch.zeros(1, 2), 2,
+    ...             (0, 1))
     tensor([[1., 1.]])
     """
     check_blocks("a", a.shape[-1], blocks)
@@ -182,7 +184,8 @@ def expand_score(parts: Float[Tensor, "part position model"], W_Q: Float[Tensor,
     Examples
     --------
     >>> one = torch.ones(1, 1)
-    >>> expand_score(torch.tensor([[[2.0]], [[3.0]]]), one, one, torch.ones(1), torch.zeros(1)).flatten(1)
+    >>> expand_score(torch.tensor([[[2.0]], [[3.0]]]), one, one, torch.ones(1),
+    ...              torch.zeros(1)).flatten(1)
     tensor([[4., 6., 0.],
             [6., 9., 0.],
             [2., 3., 0.]])

@@ -3,6 +3,14 @@
 The value bias becomes an output bias, the LayerNorm's gain and bias move into the maps that read it, and the value and
 output maps merge into one. What belongs here: equivalent weights, and the term that is missing where folding is not
 exact. What does not: parts of scores (:mod:`analysis.decomposition.score_terms`).
+
+Four functions fold the value bias; which one to take depends on what is at hand and what is wanted:
+
+* :func:`fold_value_bias`, for a plain layer (`AttentionWeights`): the same layer with ``b_V = 0`` and a larger ``b_O``.
+* :func:`fold_values`, for a plain layer: ``W_V W_O`` of each head as one matrix, and all biases as one vector.
+* :func:`analysis.decomposition.qk_ov.update_bias`, for a plain layer: that vector alone.
+* :func:`analysis.decomposition.general_terms.fold_general_value_bias`, for a layer of any family (`AttentionLayer`),
+  with groups of keys and values: the same layer; one with sinks is refused.
 """
 
 from dataclasses import dataclass, replace
@@ -32,7 +40,8 @@ def fold_value_bias(weights: AttentionWeights) -> AttentionWeights:
     Examples
     --------
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = fold_value_bias(AttentionWeights(one, one, one, 2 * one, zero, zero, zero + 5, torch.ones(1)))
+    >>> layer = fold_value_bias(AttentionWeights(one, one, one, 2 * one, zero, zero,
+    ...                                          zero + 5, torch.ones(1)))
     >>> layer.b_V, layer.b_O
     (tensor([[0.]]), tensor([11.]))
     """
@@ -60,7 +69,8 @@ def fold_layer_norm(weights: AttentionWeights, ln: LayerNormWeights) -> Attentio
     --------
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2)
     >>> layer = AttentionWeights(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
-    >>> layer = fold_layer_norm(layer, LayerNormWeights(torch.tensor([2.0, 4.0]), torch.tensor([0.0, 7.0])))
+    >>> layer = fold_layer_norm(layer, LayerNormWeights(torch.tensor([2.0, 4.0]),
+    ...                                                 torch.tensor([0.0, 7.0])))
     >>> layer.W_K, layer.b_K
     (tensor([[[ 1., -2.],
              [-1.,  2.]]]), tensor([[0., 7.]]))
@@ -99,7 +109,8 @@ def fold_values(weights: AttentionWeights) -> OvCircuit:
     Examples
     --------
     >>> one, two = torch.ones(1, 1, 1), torch.full((1, 1, 1), 2.0)
-    >>> layer = AttentionWeights(one, one, one, two, *torch.full((3, 1, 1), 5.0), torch.ones(1))
+    >>> layer = AttentionWeights(one, one, one, two, *torch.full((3, 1, 1), 5.0),
+    ...                          torch.ones(1))
     >>> fold_values(layer).b_VO
     tensor([11.])
     """

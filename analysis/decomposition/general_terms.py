@@ -58,9 +58,11 @@ def general_terms(x: Residual, layer: AttentionLayer) -> GeneralTerms:
     --------
     >>> from analysis.core.attention_layer import Mask
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = AttentionLayer(one, one, one, one, zero + 2, zero + 3, zero, zero[0], 1.0, Mask(causal=True))
+    >>> layer = AttentionLayer(one, one, one, one, zero + 2, zero + 3, zero, zero[0],
+    ...                        1.0, Mask(causal=True))
     >>> terms = general_terms(torch.tensor([[5.0]]), layer)
-    >>> [round(part.item()) for part in (terms.content, terms.semi_bias, terms.query_side, terms.kernel)]
+    >>> [round(part.item())
+    ...  for part in (terms.content, terms.semi_bias, terms.query_side, terms.kernel)]
     [25, 10, 15, 6]
     """
     parts, wholes = {}, {}
@@ -88,7 +90,8 @@ def fold_general_value_bias(layer: AttentionLayer) -> AttentionLayer:
     --------
     >>> from analysis.core.attention_layer import Mask
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = AttentionLayer(one, one, one, one, zero, zero, zero + 5, zero[0] + 1, 1.0, Mask(causal=True))
+    >>> layer = AttentionLayer(one, one, one, one, zero, zero, zero + 5, zero[0] + 1,
+    ...                        1.0, Mask(causal=True))
     >>> fold_general_value_bias(layer).b_O
     tensor([6.])
     """

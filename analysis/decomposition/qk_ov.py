@@ -96,7 +96,8 @@ def match(patterns: Patterns, x: Residual, channel: int, *, causal: bool = False
 
     Examples
     --------
-    >>> match(torch.tensor([[[0.0, 4.0]]]), torch.tensor([[9.0, 1.0], [9.0, 2.0]]), channel=4)
+    >>> match(torch.tensor([[[0.0, 4.0]]]), torch.tensor([[9.0, 1.0], [9.0, 2.0]]),
+    ...       channel=4)
     tensor([[[2., 4.]]])
     """
     if not channel >= 1:

@@ -63,7 +63,8 @@ def rotary_border(weights: AttentionWeights, rotary: Rotary) -> RotaryBorder:
     Examples
     --------
     >>> one = torch.ones(1, 1, 2)
-    >>> layer = AttentionWeights(one, one, one, one.mT, one[0], one[0], one[0], torch.zeros(1))
+    >>> layer = AttentionWeights(one, one, one, one.mT, one[0], one[0], one[0],
+    ...                          torch.zeros(1))
     >>> border = rotary_border(layer, Rotary(torch.tensor([1.0]), 2))
     >>> (border.cosine[0, 0] * 2**0.5).round(), border.sine.abs().max()
     (tensor([[2., 2.],
@@ -105,8 +106,10 @@ def change_gauge(weights: AttentionWeights, rotary: Rotary, factors: Tensor,
     Examples
     --------
     >>> one = torch.ones(1, 1, 2)
-    >>> layer = AttentionWeights(one, one, one, one.mT, one[0], one[0], one[0], torch.zeros(1))
-    >>> other = change_gauge(layer, Rotary(torch.tensor([1.0]), 2), torch.tensor([[2j]]))
+    >>> layer = AttentionWeights(one, one, one, one.mT, one[0], one[0], one[0],
+    ...                          torch.zeros(1))
+    >>> other = change_gauge(layer, Rotary(torch.tensor([1.0]), 2),
+    ...                      torch.tensor([[2j]]))
     >>> other.b_Q, other.b_K
     (tensor([[-2.,  2.]]), tensor([[-0.5000,  0.5000]]))
     """

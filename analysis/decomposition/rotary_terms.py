@@ -60,8 +60,10 @@ def rotary_terms(x: Residual, weights: AttentionWeights, rotary: Rotary) -> Gene
     A head that reads nothing and has biases ``(1, 0)`` turned by a quarter each step: the kernel is a cosine.
 
     >>> none, one = torch.zeros(1, 1, 2), torch.tensor([[1.0, 0.0]])
-    >>> layer = AttentionWeights(none, none, none, none.mT, one, one, 0 * one, torch.zeros(1))
-    >>> terms = rotary_terms(torch.zeros(3, 1), layer, Rotary(torch.tensor([torch.pi / 2]), 2))
+    >>> layer = AttentionWeights(none, none, none, none.mT, one, one, 0 * one,
+    ...                          torch.zeros(1))
+    >>> terms = rotary_terms(torch.zeros(3, 1), layer,
+    ...                      Rotary(torch.tensor([torch.pi / 2]), 2))
     >>> (terms.sum()[0] * 2**0.5).round().abs()
     tensor([[1., 0., 1.],
             [0., 1., 0.],
@@ -98,7 +100,8 @@ def drop_cancelling_bias(weights: AttentionWeights, rotary: Rotary) -> Attention
     nothing but keys does not see. Nothing else of ``b_K`` cancels.
 
     >>> zero, one = torch.zeros(1, 1, 3), torch.ones(1, 3)
-    >>> layer = AttentionWeights(zero, zero, zero, zero.mT, one, one, one, torch.zeros(1))
+    >>> layer = AttentionWeights(zero, zero, zero, zero.mT, one, one, one,
+    ...                          torch.zeros(1))
     >>> drop_cancelling_bias(layer, Rotary(torch.ones(1), 3)).b_K
     tensor([[1., 1., 0.]])
     """

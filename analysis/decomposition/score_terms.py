@@ -70,7 +70,8 @@ def score_terms(x: Residual, weights: AttentionWeights) -> ScoreTerms:
     One head of one channel, ``x = 1`` and 2, ``W_Q = W_K = 1``, ``b_Q = 10``, ``b_K = 0``: scores ``(x_i + 10) x_j``.
 
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = AttentionWeights(one, one, one, one, zero + 10, zero, zero, torch.zeros(1))
+    >>> layer = AttentionWeights(one, one, one, one, zero + 10, zero, zero,
+    ...                          torch.zeros(1))
     >>> terms = score_terms(torch.tensor([[1.0], [2.0]]), layer)
     >>> terms.content, terms.semi_bias
     (tensor([[[1., 2.],
@@ -95,7 +96,8 @@ def key_direction(weights: AttentionWeights) -> Float[Tensor, "head model"]:
     """Return ``b_Q W_K^T / sqrt(channel)``: the direction of the stream in which a head prefers keys for every query.
 
     >>> one, zero = torch.ones(1, 2, 1), torch.zeros(1, 1)
-    >>> layer = AttentionWeights(one, one, one, one.mT, zero + 3, zero, zero, torch.zeros(2))
+    >>> layer = AttentionWeights(one, one, one, one.mT, zero + 3, zero, zero,
+    ...                          torch.zeros(2))
     >>> key_direction(layer)
     tensor([[3., 3.]])
     """
@@ -123,7 +125,8 @@ def semi_bias(y: Float[Tensor, "*batch key model"], weights: AttentionWeights) -
     Examples
     --------
     >>> one, zero = torch.ones(1, 2, 1), torch.zeros(1, 1)
-    >>> layer = AttentionWeights(one, one, one, one.mT, zero + 3, zero, zero, torch.zeros(2))
+    >>> layer = AttentionWeights(one, one, one, one.mT, zero + 3, zero, zero,
+    ...                          torch.zeros(2))
     >>> semi_bias(torch.tensor([[1.0, 0.0], [1.0, 1.0]]), layer)
     tensor([[3., 6.]])
     """

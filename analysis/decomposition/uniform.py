@@ -126,7 +126,8 @@ def key_preference(weights: AttentionWeights, hull: Hull | None = None) -> Prefe
 
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2, 2)
     >>> bias = torch.tensor([[3.0, 4.0]])
-    >>> layer = AttentionWeights(zero, eye, eye, eye, bias, 0 * bias, 0 * bias, torch.zeros(2))
+    >>> layer = AttentionWeights(zero, eye, eye, eye, bias, 0 * bias, 0 * bias,
+    ...                          torch.zeros(2))
     >>> key_preference(layer).constant * 2**0.5
     tensor([5.])
     """

@@ -59,7 +59,8 @@ def divergence(scores: Rows, visible: Visible | None = None) -> Float[Tensor, "*
 
     Examples
     --------
-    >>> [round(d, 4) for d in divergence(torch.tensor([[0.0, 0.0], [0.0, 1000.0]])).tolist()]
+    >>> [round(d, 4)
+    ...  for d in divergence(torch.tensor([[0.0, 0.0], [0.0, 1000.0]])).tolist()]
     [0.0, 0.6931]
     """
     scores, mask = _check(scores, visible)
@@ -191,7 +192,8 @@ def total_score(parts: Float[Tensor, "part *batch key"], visible: Visible | None
 
     In float32 a sum depends on its order: 1e8 + 2 - 1e8 is 0. Raises as :func:`attribute_divergence`.
 
-    >>> scores, mask = total_score(torch.tensor([[[1e8, 0.0]], [[2.0, 0.0]], [[-1e8, 0.0]]]))
+    >>> scores, mask = total_score(torch.tensor([[[1e8, 0.0]], [[2.0, 0.0]],
+    ...                                          [[-1e8, 0.0]]]))
     >>> scores.tolist(), mask.tolist()
     ([[2.0, 0.0]], [[True, True]])
     """

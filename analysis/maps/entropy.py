@@ -142,7 +142,8 @@ def entropy_at(scores: Scores,
 
     Examples
     --------
-    >>> entropy_at(torch.tensor([[[0.0, 30.0]]]), torch.tensor([0.0, 1.0])).exp().flatten()
+    >>> entropy_at(torch.tensor([[[0.0, 30.0]]]),
+    ...            torch.tensor([0.0, 1.0])).exp().flatten()
     tensor([2., 1.])
     """
     _check_scores(scores)

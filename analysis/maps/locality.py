@@ -53,7 +53,8 @@ def position_scores(p: Float[Tensor, "position model"], width: Float[Tensor, " p
     Examples
     --------
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = AttentionWeights(one, one, one, one, zero + 10, zero, zero, torch.zeros(1))
+    >>> layer = AttentionWeights(one, one, one, one, zero + 10, zero, zero,
+    ...                          torch.zeros(1))
     >>> position_scores(torch.tensor([[2.0], [3.0]]), torch.tensor([1.0, 0.5]), layer)
     (tensor([[20., 60.]]), tensor([[[ 4., 12.],
              [12., 36.]]]))
@@ -85,7 +86,8 @@ def nearest_mass(attention: Float[Tensor, "*any query key"], reach: int = 50) ->
 
     Ledger K-24, K-25. Queries are taken to be the last of the keys.
 
-    >>> nearest_mass(torch.tensor([[[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]]), reach=1)
+    >>> nearest_mass(torch.tensor([[[1.0, 0.0, 0.0], [0.5, 0.5, 0.0],
+    ...                             [0.2, 0.3, 0.5]]]), reach=1)
     tensor([[1.0000, 0.5000, 0.5000]])
     """
     if reach < 1:
@@ -98,7 +100,8 @@ def nearest_mass(attention: Float[Tensor, "*any query key"], reach: int = 50) ->
 def peak_distance(attention: Float[Tensor, "*any query key"]) -> Int[Tensor, "*any query"]:
     """Return how far back each query's largest weight lies; where several are largest, the nearest of them.
 
-    >>> peak_distance(torch.tensor([[[1.0, 0.0, 0.0], [0.7, 0.3, 0.0], [0.2, 0.4, 0.4]]]))
+    >>> peak_distance(torch.tensor([[[1.0, 0.0, 0.0], [0.7, 0.3, 0.0],
+    ...                              [0.2, 0.4, 0.4]]]))
     tensor([[0, 1, 0]])
     """
     behind_last = attention.flip(-1).argmax(-1)

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from analysis.core.checks import all_finite, check_tensor
 from analysis.statistics.exact_sums import UNIT, Sums, add, fixed, refuse_overflow
 
 Heads = Float[Tensor, "batch head position channel"]
-TILE = 2**24  # cells of a tile on a GPU
+TILE, MAPS = 2**24, 256  # a tile on a GPU: at most so many cells, and at most so many maps
 ROWS = 256  # on the CPU a tile is so many rows of one head, which stay in its cache
 
 
@@ -115,35 +116,43 @@ class MapStatistics(Sums):
         output = torch.empty_like(value)
         with torch.autocast(query.device.type, enabled=False):  # it would take some of the products in half precision
             sums = []
-            for b, length in enumerate(lengths):
-                parts = [part[b, :, :length] for part in (query, key, value, output)]
-                statistics = self._attend(*parts, scale / math.log(2), causal=causal)
+            for length in sorted(set(lengths)):
+                alike = [b for b, other in enumerate(lengths) if other == length]
+                parts = [part[alike, :, :length].flatten(0, 1) for part in (query, key, value)]
+                message, statistics = self._attend(*parts, scale / math.log(2), causal=causal)
                 try:
-                    numbers = fixed(torch.cat(statistics, dim=-1))
+                    numbers = fixed(torch.cat(statistics, dim=-1)).unflatten(0, (len(alike), heads)).sum(0)
                 except ValueError as error:
                     raise ValueError(f"query or key is not finite, or too large: {error}") from None
-                sums.append(numbers.split([part.shape[-1] for part in statistics], dim=-1))
-                output[b, :, length:] = 0
-        for length, numbers in zip(lengths, sums, strict=True):  # only now: a batch is counted as a whole or not at all
-            self._count(layer, length, numbers)
+                sums.append((length, len(alike), numbers.split([part.shape[-1] for part in statistics], dim=-1)))
+                output[alike, :, :length] = message.unflatten(0, (len(alike), heads))
+                output[alike, :, length:] = 0
+        for length, count, numbers in sums:  # only now: a batch is counted as a whole or not at all
+            self._count(layer, length, count, numbers)
         return output.to(dtype)
 
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, output: Tensor, bits: float, *,
-                causal: bool) -> tuple[Tensor, ...]:
-        """Attend within one sequence, tile by tile of heads and rows; return the sums that are to be counted."""
-        heads, n, _ = query.shape
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bits: float, *,
+                causal: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Attend in every map, tile by tile of maps and rows; return the output and the sums that are to be counted.
+
+        A GPU adds in another order in tiles of another shape. There the last tile is filled up with maps that count
+        nowhere, so that a sum's last bit depends on no other map.
+        """
+        maps, n, _ = query.shape
         few = query.device.type == "cpu"
-        size, rows = (1, min(n, ROWS)) if few else (max(1, TILE // (n * n)), n)
+        size, rows = (1, min(n, ROWS)) if few else (min(max(1, TILE // (n * n)), MAPS), n)
+        query, key, value = (pad(part, (0, 0, 0, 0, 0, -maps % size)) for part in (query, key, value))
+        heads, output = len(query), torch.empty_like(value)
         total, inner = query.new_empty(heads, n, 1), query.new_empty(heads, n, 1)
         column, diagonal = query.new_zeros(heads, 1, n), query.new_zeros(heads, 1, 2 * n - 1)
         future = torch.ones(n, n, dtype=torch.bool, device=query.device).triu(1) if causal else None
         for start in range(0, heads, size):
-            tile = slice(start, min(start + size, heads))
+            tile = slice(start, start + size)
             keys, values, columns, diagonals = key[tile].transpose(-1, -2), value[tile], column[tile], diagonal[tile]
             parts = (part[tile].split(rows, 1) for part in (query, total, inner, output))
             for i, (queries, sums, weighted, rows_out) in enumerate(zip(*parts, strict=True)):
                 high = queries.shape[1]
-                scores, exps, sheared = self._buffer(tile.stop - start, high, query)
+                scores, exps, sheared = self._buffer(size, high, query)
                 torch.baddbmm(scores, queries, keys, beta=0, alpha=bits, out=scores)
                 if causal:
                     later = future[i * rows:i * rows + high]
@@ -163,10 +172,11 @@ class MapStatistics(Sums):
                 diagonals[..., left:left + n + high - 1] += torch.bmm(share, sheared)[..., 1:-1]
         share = total.reciprocal()
         entropy = total.log() - math.log(2) * inner * share
-        return entropy[..., 0], (total * share)[..., 0], column[:, 0], diagonal[:, 0]
+        statistics = entropy[..., 0], (total * share)[..., 0], column[:, 0], diagonal[:, 0]
+        return output[:maps], tuple(part[:maps] for part in statistics)
 
-    def _count(self, layer: int, n: int, numbers: Sequence[Tensor]) -> None:
-        self.state["lengths"][layer, n] += 1
+    def _count(self, layer: int, n: int, count: int, numbers: Sequence[Tensor]) -> None:
+        self.state["lengths"][layer, n] += count
         overflows = []
         for name, more in zip(("entropy", "row", "column", "diagonal"), numbers, strict=True):
             start = self.positions - n if name == "diagonal" else 0
@@ -260,7 +270,8 @@ def visit_maps(visit: Callable[[int, Tensor], None]) -> Callable[..., Tensor]:
     Sequences are shown one by one where some are padded, cut to their length. The arguments of what is returned are
     those of ``MapStatistics.attend``, and so are its refusals, save that gradients are given.
 
-    >>> attend = visit_maps(lambda layer, attention: print(layer, attention[0, 0, 1].tolist()))
+    >>> attend = visit_maps(lambda layer,
+    ...                     attention: print(layer, attention[0, 0, 1].tolist()))
     >>> zero = torch.zeros(1, 1, 2, 2)
     >>> output = attend(3, zero, zero, zero, scale=1.0, causal=True)
     3 [0.5, 0.5]

@@ -72,7 +72,8 @@ def amplification(x: Residual, W: Factor,
 
     Examples
     --------
-    >>> amplification(torch.tensor([[1.0, 0.0], [3.0, 4.0]]), torch.tensor([[[2.0], [0.0]]]))
+    >>> amplification(torch.tensor([[1.0, 0.0], [3.0, 4.0]]),
+    ...               torch.tensor([[[2.0], [0.0]]]))
     tensor([[2.0000, 1.2000]])
     """
     out = einsum(x, W, "... position model, head model channel -> ... head position channel")
@@ -111,7 +112,8 @@ def cone_position(x: Residual, W: Factor) -> Float[Tensor, "*batch head position
 
     Examples
     --------
-    >>> cone_position(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[[2.0, 0.0], [0.0, 1.0]]]))
+    >>> cone_position(torch.tensor([[1.0, 0.0], [0.0, 1.0]]),
+    ...               torch.tensor([[[2.0, 0.0], [0.0, 1.0]]]))
     tensor([[1.0000, 0.5000]])
     """
     (x, _), (W, _) = scale_to_one(x, -1), scale_to_one(W, (-2, -1))

@@ -63,7 +63,8 @@ def small_matrices(shapes: Iterable[tuple[int, int]], entries: Sequence[int]) ->
 def first_counterexample(claim: Callable[..., bool], *walks: Iterable[np.ndarray]) -> tuple[np.ndarray, ...] | None:
     """Return the first matrix (or tuple of matrices, the last walk fastest) for which ``claim`` is false, else None.
 
-    >>> first_counterexample(lambda m: exact_rank(m) == 0, small_matrices([(1, 1)], (0, 3)))
+    >>> first_counterexample(lambda m: exact_rank(m) == 0,
+    ...                      small_matrices([(1, 1)], (0, 3)))
     (array([[3]], dtype=object),)
     """
     return next((case for case in itertools.product(*walks) if not claim(*case)), None)
@@ -79,7 +80,8 @@ def solution(A: np.ndarray, x: Sequence[int]) -> list[Fraction] | None:
 
     Examples
     --------
-    >>> solution(np.array([[2, 0], [0, 0]]), [1, 0]), solution(np.array([[2, 0], [0, 0]]), [1, 1])
+    >>> solution(np.array([[2, 0], [0, 0]]),
+    ...          [1, 0]), solution(np.array([[2, 0], [0, 0]]), [1, 1])
     ([Fraction(1, 2), Fraction(0, 1)], None)
     """
     rows, right = _fractions("A", A), _fractions("x", [list(x)])[0]
@@ -120,7 +122,8 @@ def rank_change(A: np.ndarray, x: Sequence[int], y: Sequence[int]) -> int:
     Examples
     --------
     >>> one = np.array([[1]])
-    >>> rank_change(one, [1], [1]), rank_change(one, [1], [-1]), rank_change(0 * one, [1], [1])
+    >>> rank_change(one, [1], [1]), rank_change(one, [1], [-1]), rank_change(0 * one,
+    ...                                                                      [1], [1])
     (0, -1, 1)
     """
     if np.shape(A) != (len(x), len(y)):

@@ -136,7 +136,8 @@ def ranks_through_norm(x: Float[Tensor, "row model"], norm: LayerNormWeights) ->
     Centring costs the rank that the bias gives back:
 
     >>> norm = LayerNormWeights(torch.ones(2), torch.tensor([1.0, 0.0]), eps=1e-12)
-    >>> [step.rank for step in ranks_through_norm(torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 3.0]]), norm)]
+    >>> [step.rank for step in ranks_through_norm(torch.tensor([[1.0, 0.0], [0.0, 2.0],
+    ...                                                         [1.0, 3.0]]), norm)]
     [2, 1, 1, 1, 2]
     """
     if norm.eps == 0 and (centre(x) == 0).all(1).any():

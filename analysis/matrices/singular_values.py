@@ -153,7 +153,8 @@ def effective_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*b
 
     ``channel`` where all are equal, 1 where one has all, 0 where all are zero. Refuses entries that are not finite.
 
-    >>> effective_rank(torch.tensor([[2.0, 2.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    >>> effective_rank(torch.tensor([[2.0, 2.0, 0.0], [3.0, 0.0, 0.0],
+    ...                              [0.0, 0.0, 0.0]]))
     tensor([2., 1., 0.])
     """
     squares = scale_to_one(values, -1)[0].square()

@@ -63,7 +63,8 @@ def symmetric_signature(W_Q: Factor, W_K: Factor) -> SymmetricSignature:
     --------
     ``M = e_1 e_2^T``: one positive and one negative direction, and half of M is antisymmetric.
 
-    >>> form = symmetric_signature(torch.tensor([[[1.0], [0.0]]]), torch.tensor([[[0.0], [1.0]]]))
+    >>> form = symmetric_signature(torch.tensor([[[1.0], [0.0]]]),
+    ...                            torch.tensor([[[0.0], [1.0]]]))
     >>> form.eigenvalues.tolist(), form.antisymmetric.tolist()
     ([[-0.5, 0.5]], [0.5])
     """

@@ -155,7 +155,8 @@ class ModelConfig:
     def parameters(self) -> int:
         """How many parameters the model has, a head for language or classes left out.
 
-        >>> read_config({"model_type": "gpt2", "n_layer": 12, "n_head": 12, "n_embd": 768}).parameters
+        >>> read_config({"model_type": "gpt2", "n_layer": 12, "n_head": 12,
+        ...              "n_embd": 768}).parameters
         124439808
         """
         shapes = self.input_shapes() | self.layer_shapes(0)
@@ -201,7 +202,8 @@ class ModelConfig:
     def table_shapes(self, which: str) -> Shapes:
         """List the one tensor of a table of rows: ``tokens``, ``positions`` or ``token_types``; none if there is none.
 
-        >>> read_config({"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8}).table_shapes("positions")
+        >>> read_config({"model_type": "gpt2", "n_layer": 1, "n_head": 1,
+        ...              "n_embd": 8}).table_shapes("positions")
         {'wpe.weight': (1024, 8)}
         """
         name = getattr(self.family, which)
@@ -242,7 +244,8 @@ def read_config(settings: object, source: str = "config.json", name: str = "the 
 
     Examples
     --------
-    >>> read_config({"model_type": "gpt2", "n_layer": 2, "n_head": 3, "n_embd": 12}).hidden
+    >>> read_config({"model_type": "gpt2", "n_layer": 2, "n_head": 3,
+    ...              "n_embd": 12}).hidden
     48
     >>> read_config({"model_type": "gpt2", "n_layer": "2", "n_head": 3, "n_embd": 12})
     Traceback (most recent call last):

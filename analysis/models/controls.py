@@ -61,7 +61,8 @@ def make_controls(trained: Any, initialise: Callable[[int], Any], *, rungs: Iter
     Examples
     --------
     >>> trained = nn.Linear(3, 3).requires_grad_(False)
-    >>> [control.rung for control in make_controls(trained, lambda seed: nn.Linear(3, 3), seeds=[0])]
+    >>> [control.rung
+    ...  for control in make_controls(trained, lambda seed: nn.Linear(3, 3), seeds=[0])]
     ['random', 'random, as large', 'permuted']
     """
     rungs = tuple(rungs)
@@ -125,7 +126,8 @@ def permute_entries(trained: Any, seed: int) -> Any:
     --------
     >>> trained = nn.Linear(2, 2)
     >>> permuted = permute_entries(trained, seed=0)
-    >>> bool((permuted.weight.flatten().sort().values == trained.weight.flatten().sort().values).all())
+    >>> torch.equal(permuted.weight.flatten().sort().values,
+    ...             trained.weight.flatten().sort().values)
     True
     """
     permuted, generator = copy.deepcopy(trained), torch.Generator().manual_seed(seed)

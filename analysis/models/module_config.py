@@ -33,7 +33,8 @@ def module_config(config: ModelConfig, settings: Mapping, source: str = "config.
     Examples
     --------
     >>> from analysis.models.configuration import read_config
-    >>> settings = {"model_type": "gpt2", "n_layer": 2, "n_head": 3, "n_embd": 12, "attn_pdrop": "none"}
+    >>> settings = {"model_type": "gpt2", "n_layer": 2, "n_head": 3, "n_embd": 12,
+    ...             "attn_pdrop": "none"}
     >>> module_config(read_config(settings), settings).n_inner
     48
     """
@@ -66,7 +67,8 @@ def class_names(settings: Mapping, source: str = "config.json") -> list[str]:
 
     Examples
     --------
-    >>> class_names({"num_labels": 3}), class_names({"id2label": {"1": "Beta", "0": "Alpha"}})
+    >>> class_names({"num_labels": 3}), class_names({"id2label": {"1": "Beta",
+    ...                                                           "0": "Alpha"}})
     (['LABEL_0', 'LABEL_1', 'LABEL_2'], ['Alpha', 'Beta'])
     >>> class_names({"id2label": {"0": "Alpha", "1": "Alpha"}})
     Traceback (most recent call last):

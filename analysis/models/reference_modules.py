@@ -73,7 +73,8 @@ def _future(x: Tensor) -> Tensor:
 def gpt2_attention(weights: AttentionWeights) -> torch.nn.Module:
     """Fill transformers' ``GPT2Attention``, eager and in evaluation mode, with these weights.
 
-    >>> weights = AttentionWeights(*torch.ones(3, 1, 2, 2), torch.ones(1, 2, 2), *torch.ones(3, 1, 2), torch.ones(2))
+    >>> weights = AttentionWeights(*torch.ones(3, 1, 2, 2), torch.ones(1, 2, 2),
+    ...                            *torch.ones(3, 1, 2), torch.ones(2))
     >>> gpt2_attention(weights).c_attn.weight.shape
     torch.Size([2, 6])
     """

@@ -46,9 +46,30 @@ def heat_map(values: Float[np.ndarray, "row column"], *, xlabel: str, ylabel: st
     return figure
 
 
-def shares(parts: Float[np.ndarray, "layer part"], names: Sequence[str]) -> Figure:
-    """Draw the share of each part of the score by layer, as bars on one another."""
-    figure, panel = style.new()
+def kernels(of: Mapping[str, Float[np.ndarray, "head distance"]]) -> Figure:
+    """Draw what each head prefers by distance, a panel for each set of kernels, with a scale of its own."""
+    figure, axes = style.new(1, len(of), size="wide", squeeze=False)
+    for panel, (title, values) in zip(axes.flat, of.items(), strict=True):
+        image = panel.imshow(values, aspect="auto", interpolation="nearest", cmap=style.SCORE_CMAP,
+                             norm=style.centred(values, float(np.abs(values).max())))
+        panel.set(title=title, xlabel="distance to the key", ylabel="head")
+        _count(panel, "x", "y")
+        figure.colorbar(image, ax=panel, label="nats")
+    return figure
+
+
+def shares(of: Mapping[str, Float[np.ndarray, "layer part"]], names: Sequence[str]) -> Figure:
+    """Draw the share of each part of the score by layer, as bars on one another, a panel for each origin."""
+    figure, axes = style.new(1, len(of), size="wide", sharey=True, squeeze=False)
+    for panel, (title, parts) in zip(axes.flat, of.items(), strict=True):
+        _stack(panel, parts, names)
+        panel.set(title=title, xlabel="layer")
+    axes[0, 0].set_ylabel("share of the divergence")
+    ladder.share_legend(figure, axes.flat[:1])
+    return figure
+
+
+def _stack(panel: Axes, parts: Float[np.ndarray, "layer part"], names: Sequence[str]) -> None:
     colours = [style.COLOURS[name] for name in ("content", "semi_bias", "positional", "row_constant")]
     above = below = np.zeros(len(parts))
     for values, name, colour in zip(parts.T, names, colours, strict=True):
@@ -56,10 +77,7 @@ def shares(parts: Float[np.ndarray, "layer part"], names: Sequence[str]) -> Figu
         panel.bar(np.arange(len(parts)), values, bottom=bottom, label=name, color=colour)
         above, below = above + np.maximum(values, 0), below + np.minimum(values, 0)
     panel.axhline(0, color=style.COLOURS["ink"], linewidth=0.8)
-    panel.set(xlabel="layer", ylabel="share of the divergence")
     _count(panel, "x")
-    figure.legend(loc="outside lower center", ncols=len(names))
-    return figure
 
 
 def largest_gates(scores: Float[np.ndarray, "layer head gate"], names: Sequence[str]) -> Figure:

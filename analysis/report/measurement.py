@@ -11,13 +11,14 @@ from torch import Tensor
 from tqdm import tqdm
 
 from analysis.core.attention_layer import AttentionLayer
-from analysis.core.positions import Rotary, StreamPositions
+from analysis.core.positions import Positions, Rotary, StreamPositions
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.controls import RUNGS
 from analysis.models.families import AttentionLayers
 from analysis.models.files import MissingTensor
 from analysis.report.controls import observe_controls
 from analysis.report.observations import Observations, SplitBiases, add_text
+from analysis.report.origins import Means, kernel, mean_queries_and_keys
 from analysis.report.parameters import LayerParameters, measure_layer, position_curves
 from analysis.report.state import State
 from analysis.transformer.rotary import rotate
@@ -46,6 +47,8 @@ class Measurement:
     """Why the model was not run."""
     not_split: str = ""
     """Why its scores were not split into parts."""
+    mean_kernels: list[np.ndarray] = field(default_factory=list)
+    """With rotary positions, of each layer the kernel of the mean query and key, ``(head, distance)``, in nats."""
     maps: np.ndarray | None = None
     """``(layer, head, query, key)`` of one text."""
     tokens: list[str] = field(default_factory=list)
@@ -103,18 +106,29 @@ def measure_parameters(checkpoint: Checkpoint, layers: AttentionLayers, *, show:
     return measured
 
 
-def splitter(layers: AttentionLayers) -> tuple[SplitBiases | None, str]:
-    """Return what splits the scores of a model into four parts, or the reason why nothing does."""
+def reasons_not_to_split(layers: AttentionLayers) -> str:
+    """Say why the scores of a model are not split into four parts; nothing where they are."""
     first = layers[0]
     rotary = isinstance(first.positions, Rotary)
-    reasons = [reason for reason in first.reasons() if not (rotary and "positions act" in reason)]
-    if reasons:
-        return None, "; ".join(reasons)
-    if not set(first.biases) & {"Q", "K"}:
-        return None, "neither queries nor keys have a bias, so that content is all there is"
+    return "; ".join(reason for reason in first.reasons() if not (rotary and "positions act" in reason))
 
-    read = [(layer.b_Q[:, None], layer.b_K.repeat_interleave(layer.heads // layer.groups, 0)[:, None], layer.positions)
-            for layer in layers]  # once: every text needs them again
+
+def read_biases(layer: AttentionLayer) -> tuple[Tensor, Tensor]:
+    """Return query and key bias of a layer, ``(head, channel)``, that of a group once for each head."""
+    return layer.b_Q, layer.b_K.repeat_interleave(layer.heads // layer.groups, 0)
+
+
+def splitter(vectors: Means, positions: Sequence[Positions]) -> SplitBiases:
+    """Return what splits the scores of a model into four parts, counted from a query and a key of each head.
+
+    Parameters
+    ----------
+    vectors
+        Of each layer a query and a key, ``(head, channel)`` each, before rotation: the biases, or the means.
+    positions
+        How each layer turns its queries and keys.
+    """
+    read = [(query[:, None], key[:, None], of) for (query, key), of in zip(vectors, positions, strict=True)]
 
     def split(number: int, length: int) -> tuple[Tensor, Tensor]:
         b_Q, b_K, positions = read[number]
@@ -122,7 +136,7 @@ def splitter(layers: AttentionLayers) -> tuple[SplitBiases | None, str]:
             return b_Q, b_K
         return tuple(rotate(b.expand(-1, length, -1), positions) for b in (b_Q, b_K))
 
-    return split, ""
+    return split
 
 
 def observe(measured: Measurement, model: torch.nn.Module, layers: AttentionLayers, texts: Sequence[Tensor],
@@ -137,16 +151,16 @@ def observe(measured: Measurement, model: torch.nn.Module, layers: AttentionLaye
         How many of each rung of the ladder.
     """
     shape = len(layers), layers[0].heads
-    split, measured.not_split = splitter(layers)
+    few, measured.not_split = texts[:FEW], reasons_not_to_split(layers)
+    splits = [] if measured.not_split else make_splits(measured, model, layers, few)
     observed = state.load("trained") or Observations.empty(*shape)
     bar = tqdm(texts, initial=observed.texts, desc="texts", unit="text", disable=None if show else True)
     for number in range(observed.texts, len(texts)):
-        add_text(observed, model, texts[number], split if number < FEW else None)
+        add_text(observed, model, texts[number], *(splits if number < FEW else []))
         state.save("trained", observed)
         bar.update()
     bar.close()
     measured.trained = observed
-    few = texts[:FEW]
     bar = tqdm(total=len(RUNGS) * seeds, desc="controls", unit="model", disable=None if show else True)
     for seed in range(seeds):
         parts = {rung: state.load(f"{rung} {seed}") for rung in RUNGS}
@@ -158,6 +172,18 @@ def observe(measured: Measurement, model: torch.nn.Module, layers: AttentionLaye
         for rung, observed in parts.items():
             measured.controls.setdefault(rung, []).append(observed)
     bar.close()
+
+
+def make_splits(measured: Measurement, model: torch.nn.Module, layers: AttentionLayers,
+                texts: Sequence[Tensor]) -> list[SplitBiases]:
+    """Return what splits the scores counted from 0, and from the mean input of the texts; keep the latter's kernels."""
+    read = [(layer.positions, layer.scale, read_biases(layer)) for layer in layers]  # once: every text needs them
+    positions, scales, biases = zip(*read, strict=True)
+    means = mean_queries_and_keys(model, positions, texts)
+    if all(isinstance(of, Rotary) for of in positions):
+        measured.mean_kernels = [kernel(*of, rotary, scale)
+                                 for of, rotary, scale in zip(means, positions, scales, strict=True)]
+    return [splitter(vectors, positions) for vectors in (biases, means)]
 
 
 def to_json(measured: Measurement) -> dict[str, Any]:

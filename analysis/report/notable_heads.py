@@ -53,7 +53,8 @@ def notable_heads(trained: Mapping[str, Float[np.ndarray, "layer head"]],
 
     Examples
     --------
-    >>> head = notable_heads({"sink": np.array([[0.9, 0.2]])}, [{"sink": np.array([[0.3, 0.1]])}])
+    >>> head = notable_heads({"sink": np.array([[0.9, 0.2]])},
+    ...                      [{"sink": np.array([[0.3, 0.1]])}])
     >>> [(h.layer, h.head, h.reason, h.control) for h in head]
     [(0, 0, 'sink', 0.3)]
     """

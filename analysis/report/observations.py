@@ -23,8 +23,10 @@ from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.representations.normality import critical_value, lilliefors
 from analysis.representations.rank_collapse import residual
 
-PARTS = ("content", "key semi-bias", "query side", "biases alone")
-"""The four parts of a score: without biases, ``b_Q`` with the key, ``b_K`` with the query, ``b_Q`` with ``b_K``."""
+PARTS = ("content", "key semi-bias", "query side", "kernel")
+"""The four parts of a score: without biases, ``b_Q`` with the key, ``b_K`` with the query, ``b_Q`` with ``b_K``.
+
+The last is a kernel over distances with rotary positions, and constant without."""
 OF_HEADS = ("entropy", "sink", "sink with values", "previous", "next", "itself")
 """Numbers of a map, from 0 to 1: see `describe_map`."""
 OF_STATES = ("cosine", "not normal", "rank", "residual")
@@ -38,28 +40,40 @@ SplitBiases = Callable[[int, int], tuple[Tensor, Tensor]]
 
 @dataclass
 class Observations:
-    """Sums over texts, by layer and head (``gates``, ``heads``, ``parts``) or by state (``states``)."""
+    """Sums over texts, by layer and head or by state (``states``).
+
+    ``parts`` holds what each part of the scores explains, counted from 0; ``mean_parts`` the same, counted from the
+    mean query and key (:mod:`analysis.report.origins`).
+    """
 
     texts: int
     gates: Float[np.ndarray, "layer head gate"]
     heads: Float[np.ndarray, "layer head number"]
     parts: Float[np.ndarray, "layer head part"]
+    mean_parts: Float[np.ndarray, "layer head part"]
     states: Float[np.ndarray, "state measure"]
 
     @classmethod
     def empty(cls, layers: int, heads: int) -> "Observations":
         """Start with nothing added up."""
         return cls(0, np.zeros((layers, heads, len(gates.GATES))), np.zeros((layers, heads, len(OF_HEADS))),
-                   np.zeros((layers, heads, len(PARTS))), np.zeros((layers + 1, len(OF_STATES))))
+                   *np.zeros((2, layers, heads, len(PARTS))), np.zeros((layers + 1, len(OF_STATES))))
 
     def mean(self, name: str) -> np.ndarray:
         """Return one of the sums as a mean over texts; nan where nothing was read."""
         return getattr(self, name) / (self.texts or math.nan)
 
-    def shares(self) -> Float[np.ndarray, "layer head part"]:
-        """Return the share of each part in the divergence of the attention from uniform attention, over all texts."""
+    def shares(self, name: str = "parts") -> Float[np.ndarray, "layer part"]:
+        """Return the share of each part in the divergence of a layer's attention from uniform, over all texts.
+
+        >>> seen = Observations.empty(1, 2)
+        >>> seen.mean_parts += np.array([3.0, 1.0, 0.0, 0.0])
+        >>> seen.shares("mean_parts").tolist()
+        [[0.75, 0.25, 0.0, 0.0]]
+        """
+        sums = getattr(self, name).sum(1)
         with np.errstate(invalid="ignore"):
-            return self.parts / self.parts.sum(-1, keepdims=True)
+            return sums / sums.sum(-1, keepdims=True)
 
 
 def describe_map(maps: Maps, value_norms: Float[Tensor, "head key"], *, causal: bool) -> Float[Tensor, "head number"]:
@@ -71,7 +85,8 @@ def describe_map(maps: Maps, value_norms: Float[Tensor, "head key"], *, causal: 
 
     Examples
     --------
-    >>> describe_map(torch.full((1, 2, 2), 0.5), torch.tensor([[0.0, 1.0]]), causal=False).tolist()
+    >>> describe_map(torch.full((1, 2, 2), 0.5), torch.tensor([[0.0, 1.0]]),
+    ...              causal=False).tolist()
     [[1.0, 0.5, 0.0, 0.5, 0.5, 0.5]]
     """
     n = maps.shape[-1]
@@ -115,7 +130,8 @@ def split_scores(query: Float[Tensor, "head query channel"], key: Float[Tensor, 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <torch...
     >>> q, k, b = torch.randn(1, 3, 4), torch.randn(1, 3, 4), torch.randn(1, 1, 4)
-    >>> bool(torch.allclose(split_scores(q, k, b, b, 0.5).sum(0), 0.5 * q @ k.mT, atol=1e-5))
+    >>> bool(torch.allclose(split_scores(q, k, b, b, 0.5).sum(0), 0.5 * q @ k.mT,
+    ...                     atol=1e-5))
     True
     """
     q, k = query - b_Q, key - b_K
@@ -126,8 +142,8 @@ def split_scores(query: Float[Tensor, "head query channel"], key: Float[Tensor, 
 class _Observer:
     """The attention of one text: adds up what its maps show, and gives the model its output."""
 
-    def __init__(self, sums: Observations, biases: SplitBiases | None):
-        self.sums, self.biases = sums, biases
+    def __init__(self, sums: Observations, biases: SplitBiases | None, means: SplitBiases | None):
+        self.sums, self.origins = sums, {"parts": biases, "mean_parts": means}
 
     def __call__(self, layer, query, key, value, *, scale, causal=False, lengths=None):
         n = query.shape[-2]
@@ -136,8 +152,10 @@ class _Observer:
         maps = (query[0].float() @ key[0].float().mT * scale).masked_fill(~visible, -math.inf).softmax(-1)
         self.sums.heads[layer] += describe_map(maps, value[0].float().norm(dim=-1), causal=causal).cpu().numpy()
         self.sums.gates[layer] += gates.read_gates(maps, causal=causal).scores.cpu().numpy()
-        if self.biases is not None:
-            self.sums.parts[layer] += self.attribute(query[0], key[0], self.biases(layer, n), scale, visible)
+        for name, split in self.origins.items():
+            if split is not None:
+                sums = getattr(self.sums, name)
+                sums[layer] += self.attribute(query[0], key[0], split(layer, n), scale, visible)
         return (maps.to(value.dtype) @ value[0])[None]
 
     def attribute(self, query: Tensor, key: Tensor, biases: tuple[Tensor, Tensor], scale: float,
@@ -147,7 +165,8 @@ class _Observer:
         return attribute_divergence(parts, visible).parts.sum(-1).T.cpu().numpy()
 
 
-def add_text(sums: Observations, model: torch.nn.Module, ids: Tensor, biases: SplitBiases | None = None) -> None:
+def add_text(sums: Observations, model: torch.nn.Module, ids: Tensor, biases: SplitBiases | None = None,
+             means: SplitBiases | None = None) -> None:
     """Run a model on one text and add what it shows.
 
     Parameters
@@ -159,7 +178,9 @@ def add_text(sums: Observations, model: torch.nn.Module, ids: Tensor, biases: Sp
     ids
         ``(1, position)``, at least ``gates.SHORTEST`` tokens.
     biases
-        What splits the scores into four parts; without it they are not split.
+        What splits the scores into four parts, counted from 0; without it they are not split.
+    means
+        The same, counted from the mean query and key.
 
     Raises
     ------
@@ -168,7 +189,7 @@ def add_text(sums: Observations, model: torch.nn.Module, ids: Tensor, biases: Sp
     """
     if ids.shape[-1] < gates.SHORTEST:
         raise ValueError(f"a text must have at least {gates.SHORTEST} tokens, got {ids.shape[-1]}")
-    with torch.no_grad(), attention_hooks.with_attention(model, _Observer(sums, biases)):
+    with torch.no_grad(), attention_hooks.with_attention(model, _Observer(sums, biases, means)):
         states = model(ids, output_hidden_states=True).hidden_states
     sums.states += np.stack([describe_rows(state[0].float()).cpu().numpy() for state in states])
     sums.texts += 1

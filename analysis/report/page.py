@@ -27,7 +27,7 @@ class Section:
     rows: Sequence[Mapping[str, str]] = ()
     """A table: a mapping of column names to cells for each row."""
     chapters: Mapping[str, str] = field(default_factory=dict)
-    """Names of the book's pages that explain it, with their titles."""
+    """Names of the book's pages that explain it, with an anchor where one passage does, and their titles."""
     viewer: AttentionViewer | None = None
 
 
@@ -43,7 +43,8 @@ def render(title: str, lead: str, sections: Sequence[Section], book: str) -> str
 
     Examples
     --------
-    >>> page = render("A model", "Read on.", [Section("Biases", "There are none.")], "..")
+    >>> page = render("A model", "Read on.", [Section("Biases", "There are none.")],
+    ...               "..")
     >>> "<h2 id=\\"s1\\">Biases</h2>" in page and "http" not in page
     True
     """
@@ -63,7 +64,7 @@ def _section(number: int, section: Section, book: str) -> str:
     if section.rows:
         parts.append(_table(section.rows, section.title))
     if section.chapters:
-        links = " · ".join(f'<a href="{_text(book)}/{_text(page)}.html">{_text(name)}</a>'
+        links = " · ".join(f'<a href="{_text(book)}/{_text(_address(page))}">{_text(name)}</a>'
                            for page, name in section.chapters.items())
         parts.append(f'<p class="chapters">Explained in: {links}</p>')
     return "".join([*parts, "</section>"])
@@ -83,6 +84,16 @@ def _table(rows: Sequence[Mapping[str, str]], label: str) -> str:
     body = "".join("<tr>" + "".join(f"<td>{_text(str(cell))}</td>" for cell in row.values()) + "</tr>" for row in rows)
     return (f'<div class="wide" tabindex="0" role="region" aria-label="{_text(label)}"><table><thead><tr>{head}</tr>'
             f"</thead><tbody>{body}</tbody></table></div>")
+
+
+def _address(page: str) -> str:
+    """Return the file of a page, with its anchor.
+
+    >>> _address("notation"), _address("notation#the-origin")
+    ('notation.html', 'notation.html#the-origin')
+    """
+    name, mark, anchor = page.partition("#")
+    return f"{name}.html{mark}{anchor}"
 
 
 def _text(text: str) -> str:

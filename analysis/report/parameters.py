@@ -3,7 +3,7 @@
 A layer is read, measured and let go, so that a model of any size is read in the memory of one layer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +13,10 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Alibi, Rotary
+from analysis.report.origins import DISTANCES
+from analysis.report.origins import kernel as kernel_of
 from analysis.transformer.position_scores import alibi_slopes
-from analysis.transformer.rotary import rotate
 
-DISTANCES = 128
-"""How far the kernels of rotary positions are followed."""
 BIASES = ("b_Q", "b_K", "b_V")
 
 
@@ -37,14 +36,23 @@ class LayerParameters:
         large as the norm before the layer makes them: what the biases are to be compared with. Without a norm before
         the layer, of rows of independent coordinates of size 1.
     kernel
-        What the two biases of queries and keys say of distance alone, in nats: with rotary positions the kernel, each
-        head's mean over the distances taken off; with ALiBi its line. None in other layers.
+        What the two biases of queries and keys, with that of the norm before the layer, say of distance alone, in nats:
+        with rotary positions the kernel, each head's mean over the distances taken off; with ALiBi its line. None in
+        other layers.
+    own_kernel
+        The same without the bias of the norm; None where there is no kernel of biases.
+    spread
+        The standard deviation over keys of the key semi-bias in each head, in nats, for rows as in `sizes`: of the
+        query bias, and of the query bias with the bias of the norm. Unlike a length it does not change when a factor
+        of ``W_Q W_K^T`` moves from one matrix to the other. None where queries and keys pass through a norm.
     """
 
     biases: Float[np.ndarray, "bias head"]
     effective: Float[np.ndarray, "bias head"]
     sizes: Float[np.ndarray, "bias head"]
     kernel: Float[np.ndarray, "head distance"] | None
+    own_kernel: Float[np.ndarray, "head distance"] | None
+    spread: Float[np.ndarray, "origin head"] | None
 
 
 def _maps(layer: AttentionLayer) -> list[tuple[Tensor, Tensor]]:
@@ -62,7 +70,8 @@ def measure_layer(layer: AttentionLayer, distances: int = DISTANCES) -> LayerPar
     --------
     >>> from analysis.core.attention_layer import Mask
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = AttentionLayer(one, one, one, one, zero + 2, zero, zero, zero[0], 1.0, Mask(causal=True))
+    >>> layer = AttentionLayer(one, one, one, one, zero + 2, zero, zero, zero[0], 1.0,
+    ...                        Mask(causal=True))
     >>> measured = measure_layer(layer)
     >>> measured.biases.ravel().tolist(), measured.kernel is None
     ([2.0, 0.0, 0.0], True)
@@ -72,20 +81,26 @@ def measure_layer(layer: AttentionLayer, distances: int = DISTANCES) -> LayerPar
     shift = norm.bias.double() if norm else torch.zeros_like(gain)
     effective = [b + shift @ W for W, b in maps]
     sizes = [(gain[:, None] * W).square().sum((-2, -1)).sqrt() for W, _ in maps]
+    own = [b for _, b in maps]
+    rotary = isinstance(layer.positions, Rotary)
     return LayerParameters(*(np.stack([row.cpu().numpy() for row in rows]) for rows in (
-        [b.norm(dim=-1) for _, b in maps], [b.norm(dim=-1) for b in effective], sizes)),
-        _preference(layer, effective, distances))
+        [b.norm(dim=-1) for b in own], [b.norm(dim=-1) for b in effective], sizes)),
+        _preference(layer, effective, distances), _preference(layer, own, distances) if rotary else None,
+        None if layer.qk_norm else np.stack([_spread(layer, gain, maps[1][0], b) for b in (own[0], effective[0])]))
 
 
-def _preference(layer: AttentionLayer, effective: list[Tensor], distances: int) -> np.ndarray | None:
+def _spread(layer: AttentionLayer, gain: Tensor, W_K: Tensor, b_Q: Tensor) -> Float[np.ndarray, " head"]:
+    """Return the standard deviation of ``b_Q W_K^T x^T`` over rows of independent coordinates, in nats."""
+    return layer.scale * (gain * (W_K @ b_Q[..., None])[..., 0]).norm(dim=-1).cpu().numpy()
+
+
+def _preference(layer: AttentionLayer, effective: Sequence[Tensor], distances: int) -> np.ndarray | None:
     """Return what the layer prefers by distance, whatever the text, 0 on the mean."""
     distance = torch.arange(distances, dtype=torch.float64, device=layer.W_Q.device)
     if isinstance(layer.positions, Alibi):
         line = -alibi_slopes(layer.positions).to(distance.device)[:, None] * distance
     elif isinstance(layer.positions, Rotary) and layer.qk_norm is None:
-        here, away = torch.zeros_like(distance[:1]), torch.ones_like(distance[:, None])
-        b_Q = rotate(effective[0][:, None] * away, layer.positions, distance)
-        line = layer.scale * (b_Q @ rotate(effective[1][:, None], layer.positions, here).mT)[..., 0]
+        return kernel_of(effective[0], effective[1], layer.positions, layer.scale, distances)
     else:
         return None
     return (line - line.mean(-1, keepdim=True)).cpu().numpy()
@@ -114,7 +129,8 @@ def position_curves(layer: AttentionLayer, rows: Float[Tensor, "position model"]
     --------
     >>> from analysis.core.attention_layer import Mask
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = AttentionLayer(one, one, one, one, zero + 2, zero, zero, zero[0], 1.0, Mask(causal=True))
+    >>> layer = AttentionLayer(one, one, one, one, zero + 2, zero, zero, zero[0], 1.0,
+    ...                        Mask(causal=True))
     >>> position_curves(layer, torch.tensor([[1.0], [3.0]])).tolist()
     [[-2.0, 2.0]]
     """

@@ -8,9 +8,10 @@ from analysis.maps.gates import GATES, PATTERNS
 from analysis.plotting.ladder import Ladder
 from analysis.report import figures
 from analysis.report.controls import ladder_of
-from analysis.report.measurement import FEW, Measurement
+from analysis.report.measurement import Measurement
 from analysis.report.notable_heads import WORDS, measures, notable_heads
-from analysis.report.observations import OF_HEADS, OF_STATES, PARTS, Observations
+from analysis.report.observations import OF_HEADS, OF_STATES, Observations
+from analysis.report.origin_sections import make_parts, make_positions
 from analysis.report.page import Section
 from analysis.report.parameters import BIASES
 
@@ -19,9 +20,9 @@ NAMES = dict(zip(BIASES, ("queries", "keys", "values"), strict=True))
 
 def make_sections(measured: Measurement) -> list[Section]:
     """Return all sections for which there is something to show, in their order."""
-    makers = [_about, _biases, _positions]
+    makers = [_about, _biases, make_positions]
     if measured.trained is not None:
-        makers += [_parts, _gates, _sinks, _entropy, _rows, _heads]
+        makers += [make_parts, _gates, _sinks, _entropy, _rows, _heads]
     else:
         makers.append(_not_run)
     return [section for make in makers if (section := make(measured)) is not None]
@@ -45,10 +46,11 @@ def _ratios(measured: Measurement, name: str) -> np.ndarray:
 
 def _biases(measured: Measurement) -> Section:
     own, effective = _ratios(measured, "biases"), _ratios(measured, "effective")
-    chapters = {"semi-bias": "The bias that does not cancel", "notation": "Notation"}
+    chapters = {"semi-bias": "The bias that does not cancel", "notation": "Notation",
+                "patterns-and-messages#prop-gauge": "Gauge freedom: only products of factors are the head's"}
     if not effective.any():
-        return Section("Biases", "Neither the projections nor the norm before them have a bias: every score is content "
-                       "alone, and so is every value.", chapters=chapters)
+        return Section("Biases", "Neither the projections nor the norm before them have a bias: counted from 0, every "
+                       "score is content alone, and so is every value.", chapters=chapters)
     layer, bias = np.unravel_index(effective.argmax(), effective.shape)
     seen = (f"The largest effective bias, that of the {NAMES[BIASES[bias]]} in layer {layer}, is "
             f"{effective[layer, bias]:.2f} times as long as what a typical row adds to it.")
@@ -57,61 +59,16 @@ def _biases(measured: Measurement) -> Section:
     curves = {f"{NAMES[name]}": own[:, i] for i, name in enumerate(BIASES)}
     curves |= {f"{NAMES[name]}, effective": effective[:, i] for i, name in enumerate(BIASES)
                if not np.allclose(own[:, i], effective[:, i])}
+    rows = [{"layer": str(i), "spread of the key semi-bias, mean over heads (nats)": f"{layer.spread[0].mean():.3f}",
+             "with the bias of the norm (nats)": f"{layer.spread[1].mean():.3f}"}
+            for i, layer in enumerate(measured.parameters) if layer.spread is not None]
     return Section("Biases", seen, figures.over_layers(curves, "bias / typical row, by length"),
                    "Lines over the layers, one for each bias.",
                    "Length of each bias over the root mean square length that a row of independent coordinates has "
-                   "after the same matrix, mean over heads. Effective: with the bias of the norm before the layer.",
-                   chapters=chapters)
-
-
-def _positions(measured: Measurement) -> Section | None:
-    kernels = [(i, layer.kernel) for i, layer in enumerate(measured.parameters) if layer.kernel is not None]
-    if kernels:
-        sizes = {i: float(np.ptp(kernel, axis=-1).max()) for i, kernel in kernels}
-        layer = max(sizes, key=sizes.__getitem__)
-        kernel = measured.parameters[layer].kernel
-        head = int(np.ptp(kernel, axis=-1).argmax())
-        if sizes[layer] == 0:
-            return Section("Preferred distances", "Without biases of queries and keys no head prefers a distance "
-                           "whatever the text.", chapters={"rotary-bias": "The bias that comes back"})
-        return Section(
-            "Preferred distances",
-            f"Read off the weights alone: in layer {layer}, head {head}, distance moves the score by up to "
-            f"{sizes[layer]:.2f} nats whatever the text is; it prefers distance {int(kernel[head].argmax())}.",
-            figures.heat_map(kernel, xlabel="distance to the key", ylabel="head", label="nats", centred=True),
-            f"Heat map of the {len(kernel)} heads of layer {layer} over distance.",
-            f"What the biases say of distance in layer {layer}, each head around its mean.",
-            [{"layer": str(i), "largest range over heads (nats)": f"{size:.3f}"} for i, size in sizes.items()],
-            {"rotary-bias": "The bias that comes back"})
-    if measured.position_curves is None:
-        return None
-    curves = measured.position_curves
-    rise = curves[:, curves.shape[1] // 2:].mean(-1) - curves[:, :curves.shape[1] // 2].mean(-1)
-    return Section(
-        "Preferred positions",
-        f"In the first layer {(rise > 0).sum()} of {len(rise)} heads prefer late positions whatever the text is; the "
-        f"largest difference between the two halves of the positions is {np.abs(rise).max():.2f} nats.",
-        figures.heat_map(curves, xlabel="position of the key", ylabel="head", label="nats", centred=True),
-        f"Heat map of {len(curves)} heads over positions.",
-        "The semi-bias of each position in the first layer, each head around its mean, from the weights alone.",
-        chapters={"semi-bias": "The bias that does not cancel"})
-
-
-def _parts(measured: Measurement) -> Section:
-    chapters = {"one-score-four-parts": "One score, four parts"}
-    if measured.not_split:
-        return Section("Parts of the score", f"The scores are not split: {measured.not_split}.", chapters=chapters)
-    trained = measured.trained
-    sums = trained.parts.sum(1)
-    shares = sums / sums.sum(-1, keepdims=True)
-    layer = int(shares[:, 1].argmax())
-    return Section(
-        "Parts of the score",
-        f"The key semi-bias makes {shares[layer, 1]:.0%} of how far the attention of layer {layer} is from uniform, "
-        f"and less in the others; content makes {shares[:, 0].min():.0%} to {shares[:, 0].max():.0%}.",
-        figures.shares(shares, PARTS), "Bars by layer, one colour for each part.",
-        f"Share of each part in the divergence of the attention from uniform attention, over all heads and "
-        f"{min(FEW, trained.texts)} texts. Parts that are constant along a row have exactly 0.", chapters=chapters)
+                   "after the same matrix, mean over heads. Effective: with the bias of the norm before the layer. "
+                   "Such a length depends on how the product of two matrices is divided between them: a model with the "
+                   "same attention can have other lengths. What does not depend on it, the spread of the key semi-bias "
+                   "over such rows, is in the table.", rows, chapters)
 
 
 def _ladder(measured: Measurement, read: Callable[[Observations], np.ndarray]) -> Ladder:

@@ -3,7 +3,7 @@
 import hashlib
 import io
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -52,7 +52,8 @@ class State:
             with np.load(self._file(part), allow_pickle=False) as file:
                 if str(file["identity"]) != self.name:
                     return None
-                return Observations(int(file["texts"]), *(file[key] for key in ("gates", "heads", "parts", "states")))
+                names = [field.name for field in fields(Observations) if field.name != "texts"]
+                return Observations(int(file["texts"]), *(file[key] for key in names))
         except (OSError, KeyError, ValueError, BadZipFile):
             return None
 

@@ -216,7 +216,8 @@ def head_output_spectrum(attention: Attention, values: Float[Tensor, "*batch hea
     --------
     Uniform attention leaves every row the same: one direction.
 
-    >>> head_output_spectrum(torch.full((1, 2, 2), 0.5), torch.tensor([[[3.0, 0.0], [0.0, 3.0]]])).stable_rank
+    >>> head_output_spectrum(torch.full((1, 2, 2), 0.5),
+    ...                      torch.tensor([[[3.0, 0.0], [0.0, 3.0]]])).stable_rank
     tensor([1.], dtype=torch.float64)
     """
     output, size = scale_to_one(attention.double() @ values.double(), (-1, -2))

@@ -110,7 +110,8 @@ def measure(activations: Sequence[LayerActivations], keep: Bool[Tensor, " positi
     >>> from analysis.transformer.encoder import random_layers, run_layer
     >>> generator = torch.Generator().manual_seed(0)
     >>> layer = random_layers(1, 2, 8, generator=generator)[0]
-    >>> profile = measure([run_layer(torch.randn(5, 8, generator=generator).double(), layer)])
+    >>> profile = measure([run_layer(torch.randn(5, 8, generator=generator).double(),
+    ...                              layer)])
     >>> profile["D_sum"].shape, profile["entropy"].shape, profile["rows"].tolist()
     ((1,), (1, 2), [5.0])
     """

@@ -81,7 +81,7 @@ def lilliefors(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows"
 
     Examples
     --------
-    >>> lilliefors(torch.tensor([[-1.0, -1.0, 1.0, 1.0]])).item()  # Phi(0.866) = 0.8068, so 0.5 - 0.1932
+    >>> lilliefors(torch.tensor([[-1.0, -1.0, 1.0, 1.0]])).item()  # Phi(0.866) - 0.5
     0.30676...
     """
     n = rows.shape[-1]
@@ -236,7 +236,8 @@ def outlier_dimensions(rows: Float[Tensor, "row coordinate"], threshold: float =
 
     Examples
     --------
-    >>> outlier_dimensions(torch.tensor([[9.0] + [0.0, 0.1] * 10, [-9.0] + [0.1, 0.0] * 10])).tolist()
+    >>> outlier_dimensions(torch.tensor([[9.0] + [0.0, 0.1] * 10,
+    ...                                  [-9.0] + [0.1, 0.0] * 10])).tolist()
     [0]
     """
     size = standardise(rows).square().mean(0).sqrt()

@@ -48,8 +48,10 @@ def at_other_size(statistics: np.ndarray | Sequence[float], size: int, other: in
 
     Examples
     --------
-    >>> narrow = at_other_size([0.02, 0.06], 768, 192, np.random.default_rng(0), draws=200)
-    >>> [bool(m < 0.055) for m in narrow.mean], bool(narrow.failing[0] < 0.2 < narrow.failing[1] < 0.9)
+    >>> narrow = at_other_size([0.02, 0.06], 768, 192, np.random.default_rng(0),
+    ...                        draws=200)
+    >>> [bool(m < 0.055)
+    ...  for m in narrow.mean], bool(narrow.failing[0] < 0.2 < narrow.failing[1] < 0.9)
     ([True, False], True)
     """
     statistics = np.asarray(statistics, dtype=float)

@@ -39,7 +39,7 @@ def residual(x: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
 
     Examples
     --------
-    >>> residual(torch.tensor([[2.0, 2.0], [2.0, 2.0]])), residual(torch.tensor([[1.0], [-1.0]]))
+    >>> residual(torch.full((2, 2), 2.0)), residual(torch.tensor([[1.0], [-1.0]]))
     (tensor(0.), tensor(1.))
     """
     x, _ = scale_to_one(x, (-2, -1))

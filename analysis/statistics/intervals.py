@@ -20,7 +20,8 @@ class Interval(NamedTuple):
     def format(self, form: str = ".2f", before: str = "") -> str:
         """Return the bounds in words, in a number format, behind ``before``; or that too few texts have been measured.
 
-        >>> Interval(0.5, 0.4, 0.6).format(".0%"), Interval(0.5, float("nan"), float("nan")).format()
+        >>> Interval(0.5, 0.4, 0.6).format(".0%"), Interval(0.5, float("nan"),
+        ...                                                 float("nan")).format()
         ('40% to 60%', 'too few texts to tell')
         """
         if np.isnan(self.low) or np.isnan(self.high):

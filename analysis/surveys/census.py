@@ -88,7 +88,8 @@ class Census(streaming.Sums):
 def ratio_interval(part: np.ndarray, whole: np.ndarray, level: float = 0.95) -> Interval:
     """Return ``sum(part) / sum(whole)`` over independent units, with its interval by the delta method.
 
-    >>> [round(v, 3) for v in ratio_interval(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]))]
+    >>> [round(v, 3)
+    ...  for v in ratio_interval(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]))]
     [0.5, 0.5, 0.5]
     """
     if whole.sum() == 0:

@@ -79,7 +79,8 @@ class Recipe:
 MINI = Recipe("variant-bert-mini")
 BASE = Recipe("variant-bert-base", width=768, hidden=3072, attention_dropout=0.1, dropout=0.1, initial=0.02,
               sequences=56460, batch=4, steps=19761, rate=7.5e-5, warmup=1000, pad_to=POSITIONS, compiled=True)
-"""BERT_BASE: 39,522 training sequences, which are 70 % of all; 2 epochs, batches of 4 (ledger B-06, B-08).
+"""As large as the paper's; 39,522 training sequences, which are 70 % of all; 2 epochs, batches of 4
+(ledger B-06, B-08).
 
 The authors' code fine-tunes bert-base-cased on 36,360 of these, 18,180 updates at a rate of 2e-5; the others are its
 validation part. That rate would be little for random weights: this is the rate of ``MINI`` divided by the ratio of the

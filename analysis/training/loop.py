@@ -78,7 +78,8 @@ class Settings:
 
         Examples
         --------
-        >>> [Settings(steps=8, warmup=2, schedule="linear").share(step) for step in (0, 1, 2, 5)]
+        >>> [Settings(steps=8, warmup=2, schedule="linear").share(step)
+        ...  for step in (0, 1, 2, 5)]
         [0.5, 1.0, 1.0, 0.5]
         """
         if step < self.warmup:

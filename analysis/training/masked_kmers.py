@@ -64,7 +64,7 @@ def position_entropy(ids: Int[Tensor, "sequence position"], real: Bool[Tensor, "
     Examples
     --------
     >>> ids = torch.tensor([[5, 6], [5, 7]])
-    >>> round(position_entropy(ids, ids > 0), 4)  # nothing at the first position, ln 2 at the second
+    >>> round(position_entropy(ids, ids > 0), 4)  # 0 at the first position, then ln 2
     0.3466
     """
     total = 0.0

@@ -58,7 +58,8 @@ def make_model(variant: Variant, vocabulary: int = VOCABULARY, seed: int = 0) ->
     Examples
     --------
     >>> model = make_model(VARIANTS["neox-mini-unbiased"], vocabulary=16)
-    >>> any(p.requires_grad for name, p in model.named_parameters() if name.endswith("bias"))
+    >>> any(p.requires_grad for name,
+    ...     p in model.named_parameters() if name.endswith("bias"))
     False
     """
     from transformers import GPTNeoXConfig, GPTNeoXForCausalLM

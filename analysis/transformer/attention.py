@@ -109,7 +109,8 @@ def attend(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> A
     One head that cannot tell keys apart (``W_Q = 0``) returns running means:
 
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2, 2)
-    >>> layer = AttentionWeights(zero, zero, eye, eye, *torch.zeros(3, 1, 2), torch.zeros(2))
+    >>> layer = AttentionWeights(zero, zero, eye, eye, *torch.zeros(3, 1, 2),
+    ...                          torch.zeros(2))
     >>> attend(torch.tensor([[0.0, 4.0], [2.0, 0.0]]), layer, causal=True).output
     tensor([[0., 4.],
             [1., 2.]])

@@ -187,6 +187,8 @@ def top_1_accuracy(scores: Float[Tensor, "*any position position"], offset: int 
     ValueError
         If the scores are not square or hold nan, or ``offset`` is negative or leaves no row.
 
+    Examples
+    --------
     >>> top_1_accuracy(torch.tensor([[0.0, 9.0], [1.0, 0.0]]), offset=1, causal=True)
     tensor(1.)
     """
@@ -225,7 +227,8 @@ def composition_scores(W_O: Float[Tensor, "head channel model"], W: Float[Tensor
 
     Examples
     --------
-    >>> composition_scores(torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]), torch.tensor([[[2.0], [0.0]]]))
+    >>> composition_scores(torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]),
+    ...                    torch.tensor([[[2.0], [0.0]]]))
     tensor([[1.],
             [0.]])
     """

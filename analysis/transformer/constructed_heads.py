@@ -96,7 +96,8 @@ def attention_map(layer: AttentionWeights, tokens: Int[Tensor, " position"], *,
                   causal: bool = False) -> Float[Tensor, "query key"]:
     """Return the map of such a head on tokens numbered ``0..vocab-1``, at most as many as it was built for.
 
-    >>> attention_map(constant_pattern(2, 3, token=1, sharpness=100.0), torch.tensor([0, 1, 0]))[0].round()
+    >>> attention_map(constant_pattern(2, 3, token=1, sharpness=100.0),
+    ...               torch.tensor([0, 1, 0]))[0].round()
     tensor([0., 1., 0.], dtype=torch.float64)
     """
     check_tokens("tokens", tokens)

@@ -137,7 +137,8 @@ def encode_layer(x: Residual, layer: EncoderLayer, switches: Switches = ALL_ON,
     """Return the output of `run_layer`, its last activation.
 
     >>> layer = random_layers(1, 2, 4, std=0.0, generator=torch.Generator())[0]
-    >>> encode_layer(torch.tensor([[1.0, -1.0, 1.0, -1.0]]).double(), layer).round()  # nothing but LayerNorms
+    >>> x = torch.tensor([[1.0, -1.0, 1.0, -1.0]]).double()
+    >>> encode_layer(x, layer).round()  # nothing but LayerNorms
     tensor([[ 1., -1.,  1., -1.]], dtype=torch.float64)
     """
     return run_layer(x, layer, switches=switches, activation=activation).second

@@ -36,8 +36,8 @@ def apply_norm(rows: Float[Tensor, "*any width"], norm: Norm) -> Float[Tensor, "
     Examples
     --------
     >>> rows, one, zero = torch.tensor([[3.0, 1.0]]), torch.ones(2), torch.zeros(2)
-    >>> apply_norm(rows, Norm(one, zero, 0.0)), apply_norm(rows, Norm(one, zero, 0.0, kind="rms"))
-    (tensor([[ 1., -1.]]), tensor([[1.3416, 0.4472]]))
+    >>> [apply_norm(rows, Norm(one, zero, 0.0, kind=kind)) for kind in ("layer", "rms")]
+    [tensor([[ 1., -1.]]), tensor([[1.3416, 0.4472]])]
     """
     return _scale(rows, rows, norm) * norm.gain + norm.bias
 
@@ -211,7 +211,8 @@ def attend_generally(x: Residual, layer: AttentionLayer, *,
     One head that cannot tell keys apart returns running means:
 
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2)
-    >>> layer = AttentionLayer(0 * eye, eye, eye, eye, zero, zero, zero, zero[0], 1.0, Mask(causal=True))
+    >>> layer = AttentionLayer(0 * eye, eye, eye, eye, zero, zero, zero, zero[0], 1.0,
+    ...                        Mask(causal=True))
     >>> attend_generally(torch.tensor([[0.0, 4.0], [2.0, 0.0]]), layer).output
     tensor([[0., 4.],
             [1., 2.]])

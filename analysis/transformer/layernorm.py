@@ -50,7 +50,8 @@ def layer_norm(y: Float[Tensor, "*any model"], weights: LayerNormWeights) -> Flo
     """Apply LayerNorm with gain and bias, in the steps of the formula above (not fused: made to be read).
 
     >>> import torch
-    >>> layer_norm(torch.tensor([3.0, 1.0]), LayerNormWeights(torch.ones(2), torch.zeros(2), eps=0.0))
+    >>> layer_norm(torch.tensor([3.0, 1.0]),
+    ...            LayerNormWeights(torch.ones(2), torch.zeros(2), eps=0.0))
     tensor([ 1., -1.])
     """
     return centre(y) / divisor(y, weights.eps) * weights.gain + weights.bias
@@ -72,7 +73,8 @@ def jacobian(y: Float[Tensor, " model"], weights: LayerNormWeights) -> Float[Ten
 
     Examples
     --------
-    >>> jacobian(torch.tensor([3.0, 1.0, -4.0]), LayerNormWeights(torch.ones(3), torch.zeros(3))).sum(1).abs() < 1e-6
+    >>> jacobian(torch.tensor([3.0, 1.0, -4.0]),
+    ...          LayerNormWeights(torch.ones(3), torch.zeros(3))).sum(1).abs() < 1e-6
     tensor([True, True, True])
     """
     width = divisor(y, weights.eps)

@@ -36,7 +36,8 @@ def activation_mask(x: Float[Tensor, "*any model"], mlp: MlpWeights,
     Examples
     --------
     >>> eye, zero = torch.eye(2), torch.zeros(2)
-    >>> activation_mask(torch.tensor([3.0, -3.0]), MlpWeights(eye, zero, eye, zero), "relu")
+    >>> activation_mask(torch.tensor([3.0, -3.0]), MlpWeights(eye, zero, eye, zero),
+    ...                 "relu")
     tensor([1., 0.])
     """
     if activation not in ACTIVATIONS:
@@ -79,7 +80,8 @@ def fold_output_bias(norm: LayerNormWeights, mlp: MlpWeights) -> tuple[LayerNorm
     :math:`(x + b_2) + \mathrm{MLP}'(x + b_2) = x + \mathrm{MLP}(x)` (ledger B-101).
 
     >>> one = torch.ones(1)
-    >>> norm, mlp = fold_output_bias(LayerNormWeights(one, 2 * one), MlpWeights(one[None], one, one[None], 3 * one))
+    >>> norm, mlp = fold_output_bias(LayerNormWeights(one, 2 * one),
+    ...                              MlpWeights(one[None], one, one[None], 3 * one))
     >>> norm.bias, mlp.b_in, mlp.b_out
     (tensor([5.]), tensor([-2.]), tensor([0.]))
     """
@@ -105,7 +107,8 @@ def apply_mlp(x: Residual, weights: MlpWeights, activation: Callable[[Tensor], T
     Examples
     --------
     >>> eye, zero = torch.eye(2), torch.zeros(2)
-    >>> apply_mlp(torch.tensor([[3.0, -1.0]]), MlpWeights(eye, zero, eye, zero), torch.relu)
+    >>> apply_mlp(torch.tensor([[3.0, -1.0]]), MlpWeights(eye, zero, eye, zero),
+    ...           torch.relu)
     tensor([[3., 0.]])
     """
     check_rows("x", x, len(weights.W_in), "the MLP", weights.W_in)

@@ -59,7 +59,8 @@ def relative_bucket(distance: Int[Tensor, "*any key"], buckets: int, longest: in
 
     Examples
     --------
-    >>> relative_bucket(torch.tensor([0, -1, -15, -16, -200, 3]), 32, 128, two_sided=False)
+    >>> relative_bucket(torch.tensor([0, -1, -15, -16, -200, 3]), 32, 128,
+    ...                 two_sided=False)
     tensor([ 0,  1, 15, 16, 31,  0])
     >>> relative_bucket(torch.tensor([-1, 1]), 32, 128, two_sided=True)
     tensor([ 1, 17])
@@ -80,7 +81,8 @@ def relative_bucket(distance: Int[Tensor, "*any key"], buckets: int, longest: in
 def bucket_scores(positions: RelativeBuckets, queries: int, keys: int) -> Float[Tensor, "head query key"]:
     """Return what a table of buckets adds to the scores of each head.
 
-    >>> bucket_scores(RelativeBuckets(torch.tensor([[5.0], [6.0]]), 8, two_sided=False), 2, 2)
+    >>> bucket_scores(RelativeBuckets(torch.tensor([[5.0], [6.0]]), 8, two_sided=False),
+    ...               2, 2)
     tensor([[[5., 5.],
              [6., 5.]]])
     """

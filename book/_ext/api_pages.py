@@ -9,11 +9,13 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
 from book.publish import execution
 
 LIBRARY = execution.ROOT / "analysis"
+FIELDS = re.compile(r"^:ivar ([\w]+(?:, [\w]+)+):")
 TYPE = re.compile(r"\s*:(?:rtype|(?:var)?type [\w, ]+):.*Tensor")
 
 
@@ -101,7 +103,7 @@ class PackageModules(Directive):
 
     def section(self, module: str, package: str) -> nodes.section:
         """Make a section of one module; of a package inside the package, only what its docstring says."""
-        title = module.removeprefix(f"{package}.")
+        title = f"analysis.{module}"  # what one imports from
         section = nodes.section(ids=[section_id(module)], names=[title])
         section += nodes.title(title, "", nodes.literal(text=title))
         section += self.document(module, members=not LIBRARY.joinpath(*module.split(".")).is_dir())
@@ -134,6 +136,32 @@ def whole_sentences(app, what, name, obj, *rest):
         lines[0] = f"{lines.pop(types[0]).removeprefix(':type: ')}: {lines[0]}"
 
 
+def join_names(app, what, name, obj, options, lines):  # noqa: PLR0917
+    """Keep two fields that a docstring describes together in one name; of ``W_Q, b_Q`` Sphinx makes a type."""
+    lines[:] = [FIELDS.sub(lambda names: f":ivar {names[1].replace(', ', ',')}:", line) for line in lines]
+
+
+def say_fields_once(app, domain, objtype, content):
+    """Drop from a class's parameters the fields that its docstring describes, or that have their own below."""
+    own = {signature.get("fullname", "").split(".")[-1] for member in content.findall(addnodes.desc)
+           if member["objtype"] in ("attribute", "property") for signature in member.findall(addnodes.desc_signature)}
+    for fields in content.findall(nodes.field_list):
+        described = own | {name for field in fields for name in _named(field, "ivar", "vartype")}
+        for field in list(fields):
+            if objtype == "class" and set(_named(field, "param", "type")) & described:
+                fields.remove(field)
+
+
+def skip_aliases(app, what, name, obj, skip, options):  # noqa: PLR0917
+    """Leave out the fields of a named tuple that have no docstring: Python calls each an alias of its number."""
+    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
+
+
+def _named(field: nodes.field, *kinds: str) -> list[str]:
+    kind, _, names = field[0].astext().partition(" ")
+    return names.split()[-1].split(",") if kind in kinds and names else []
+
+
 def setup(app):
     """Register the directives."""
     app.add_directive("packages", Packages)
@@ -141,4 +169,7 @@ def setup(app):
     app.connect("env-get-outdated", outdated)
     app.connect("autodoc-process-docstring", escape_axes, priority=900)  # after napoleon
     app.connect("autodoc-process-docstring", whole_sentences, priority=800)
+    app.connect("autodoc-process-docstring", join_names, priority=850)
+    app.connect("autodoc-skip-member", skip_aliases)
+    app.connect("object-description-transform", say_fields_once, priority=600)  # after autodoc has added the types
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,7 @@
-"""In the code of a page, the caption of a table is written as ``...``: it stands above the table, in full.
+"""The code and the printed lines of a page, made to fit it.
 
-The downloaded notebook has the cell as it ran.
+In the code, the caption of a table is written as ``...``: it stands above the table, in full. The downloaded notebook
+has the cell as it ran. Printed lines wrap on a narrow screen, unless they stand in columns.
 """
 
 import ast
@@ -9,6 +10,7 @@ import re
 from docutils import nodes
 
 WIDTH = 84  # of a line of code on a page
+COLUMN = re.compile(r"\S {2,}\S")
 CALL = re.compile(r"^publish\.table\((?:.|\n)*?\)$", re.MULTILINE)
 
 
@@ -50,6 +52,17 @@ def joined(source: str) -> str:
     return CALL.sub(one_line, source)
 
 
+def in_columns(text: str) -> bool:
+    """Say whether printed lines are set in columns, which a wrapped line would break.
+
+    Examples
+    --------
+    >>> in_columns("skip two  {'d': 1.0}\\nsimilar   {'c': 1.0}"), in_columns("6 are closed,  6 in layer 0")
+    (True, False)
+    """
+    return sum(bool(COLUMN.search(line)) for line in text.splitlines()) > 1
+
+
 def place(source: str, call: ast.Call) -> tuple[int, int] | None:
     """Return where the caption's expression begins and ends in the source, with the brackets around it."""
     named = next((keyword.value for keyword in call.keywords if keyword.arg == "caption"), None)
@@ -74,11 +87,13 @@ def closes(source: str, start: int) -> bool:
 
 
 def shorten(app, doctree):
-    """Shorten the code that pages show."""
+    """Shorten the code that pages show, and mark the printed lines that may wrap."""
     for block in doctree.findall(nodes.literal_block):
         if "cell_input" in block.parent.get("classes", ()):
             text = without_captions(block.astext())
             block.rawsource, block.children = text, [nodes.Text(text)]
+        elif "stream" in block.get("classes", ()) and not in_columns(block.astext()):
+            block["classes"].append("wraps")
 
 
 def setup(app):

@@ -5,6 +5,7 @@ counts from what the chapters' cells printed.
 """
 
 import re
+from pathlib import Path
 
 from docutils import nodes
 from pybtex.database import Entry, parse_file
@@ -12,7 +13,7 @@ from sphinx.addnodes import pending_xref
 
 from book._ext.claims_table import OPEN, Ledger
 from book._ext.verdicts import anchor, slug
-from book.publish import ledger
+from book.publish import execution, ledger
 
 REFERENCES = ledger.ROOT / "book" / "references.bib"
 
@@ -78,7 +79,9 @@ class Cards(Ledger):
         page = self.env.app.builder.get_relative_uri(self.env.docname, "book/claims")
         counts = nodes.reference("", counted(outcomes), internal=True, refuri=f"{page}?document={letter}")
         here = nodes.paragraph("", "", nodes.Text("Here: "))
-        for n, chapter in enumerate(dict.fromkeys(c.chapter for c in claims)):
+        chapters = {c.chapter for c in claims}
+        pages = [Path(page).name for page in execution.listed(Path(self.env.srcdir))]
+        for n, chapter in enumerate(page for page in pages if page in chapters):
             here += [*([nodes.Text(", ")] if n else []), self.chapter(chapter)]
         rank = {claim_id: ledger.OUTCOMES.index(verdict.outcome) for claim_id, verdict in verdicts.items()}
         ordered = sorted((c for c in claims if c.headline), key=lambda c: rank.get(c.id, len(rank)))  # what held, first

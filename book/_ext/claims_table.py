@@ -89,8 +89,8 @@ class Counts(Ledger):
     def run(self):
         """Count; the last row sums."""
         claims, verdicts = self.read()
-        outcomes = [*ledger.OUTCOMES, OPEN]
         found = [(c.id[0], verdicts[c.id].outcome if c.id in verdicts else OPEN) for c in claims]
+        outcomes = [*ledger.OUTCOMES, *([OPEN] if any(outcome == OPEN for _, outcome in found) else [])]
         rows = []
         for letter in [*dict.fromkeys(letter for letter, _ in found), ""]:
             mine = [outcome for its, outcome in found if not letter or its == letter]
@@ -124,7 +124,7 @@ class Table(Ledger):
         labels = self.env.domaindata["std"]["anonlabels"]
         labels.update({anchor("claim", c.id): (self.env.docname, anchor("claim", c.id)) for c in mine})
         rows = [self.claim_row(claim, verdicts.get(claim.id)) for claim in mine]
-        return [self.table(["Claim", "What it says", "Verdict", "Evidence"], rows, [9, 36, 16, 39],
+        return [self.table(["Claim", "What it says", "Verdict", "Evidence"], rows, [10, 32, 16, 42],
                            ["claims", "colwidths-given"])]
 
     def claim_row(self, claim: ledger.Claim, verdict: ledger.Verdict | None) -> nodes.row:
@@ -137,7 +137,7 @@ class Table(Ledger):
         if verdict:
             evidence += [*self.inline(as_math(verdict.evidence)), nodes.Text(" ")]
             evidence += [*places(claim.shown, self.env.docname), nodes.Text(" · ")] if claim.shown else []
-            evidence += self.link(claim, verdict)
+            evidence += self.link(claim)
         elif claim.chapter:
             evidence += nodes.emphasis(text=f"To be judged in the chapter {claim.chapter}.")
         badge = nodes.paragraph("", "", nodes.inline(text=outcome, classes=["verdict-badge", slug(outcome)]))
@@ -145,9 +145,9 @@ class Table(Ledger):
                    ids=[anchor("claim", claim.id)],
                    classes=["claim-row", f"document-{claim.id[0].lower()}", f"outcome-{slug(outcome)}"])
 
-    def link(self, claim: ledger.Claim, verdict: ledger.Verdict) -> pending_xref:
+    def link(self, claim: ledger.Claim) -> pending_xref:
         """Refer to the verdict's cell in its chapter."""
-        text = nodes.inline(text=f"Cell in “{execution.title(verdict.chapter or claim.chapter)}”")
+        text = nodes.inline(text="In the chapter")
         return pending_xref("", text, refdomain="std", reftype="ref", reftarget=anchor("verdict", claim.id),
                             refexplicit=True, refwarn=True, refdoc=self.env.docname)
 

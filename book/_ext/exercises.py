@@ -53,7 +53,14 @@ class ExerciseList(SphinxDirective):
         return [parsed]
 
 
+def name_solutions(app, doctree):
+    """Take the slash of the page from the anchors of solutions: a script that looks a link up by it would stop."""
+    for node in doctree.findall(lambda node: isinstance(node, nodes.Element) and "-solution-" in str(node.get("ids"))):
+        node["ids"] = [name.replace("/", "-") for name in node["ids"]]
+
+
 def setup(app):
     """Register the directive."""
     app.add_directive("exercise-list", ExerciseList)
+    app.connect("doctree-read", name_solutions)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

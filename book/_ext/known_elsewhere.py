@@ -5,8 +5,9 @@ corollaries get theirs by their own labels. The directive ``known-table`` lists 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import date
 
 from docutils import nodes
 from sphinx.util import logging
@@ -21,6 +22,27 @@ log = logging.getLogger(__name__)
 Parse = Callable[[str], list[nodes.Node]]
 
 
+FIRST = ("not found", "partly", "known")
+"""The degrees in the order of the table: what may be new comes first."""
+CODE = "text-and-code"
+"""The page whose findings are about the code that a document's authors released."""
+
+
+def heading(text: str) -> nodes.row:
+    """Write a row of one cell over all columns."""
+    return nodes.row("", nodes.entry("", nodes.paragraph("", "", nodes.strong(text=text)), morecols=2),
+                     classes=["known-head"])
+
+
+def in_words(day: date) -> str:
+    """Write a day in words.
+
+    >>> in_words(date(2026, 1, 2))
+    '2 January 2026'
+    """
+    return f"{day.day} {day:%B %Y}"
+
+
 def entries() -> dict[str, known.Known]:
     """Return the entries by label."""
     return {entry.label: entry for entry in known.entries()}
@@ -32,8 +54,25 @@ def line(entry: known.Known, parse: Parse) -> list[nodes.Node]:
     return [badge, nodes.Text(" "), *parse(entry.text)]
 
 
+def again(entry: known.Known, first: str) -> list[nodes.Node]:
+    """Write an entry that says what another one said: its degree, and a link to the first."""
+    link = nodes.reference("", "As above", internal=True, refid=first)
+    return [*line(entry, lambda _: [link]), nodes.Text(".")]
+
+
+def alike(chosen: Iterable[known.Known]) -> dict[known.Known, list[str]]:
+    """Group entries by what they say; return the labels of each group."""
+    groups = {}
+    for entry in chosen:
+        groups.setdefault(replace(entry, label=""), []).append(entry.label)
+    return groups
+
+
 class Line(SphinxRole):
-    """``{known}`` with a label, or labels and commas: the lines of findings, each once; links find them by label."""
+    """``{known}`` with a label, or labels and commas: the lines of findings, each once; links find them by label.
+
+    What a page has said of an earlier finding it does not say again: the line leads back there.
+    """
 
     def run(self):
         """Look the labels up and write their lines."""
@@ -49,11 +88,10 @@ class Line(SphinxRole):
             messages.extend(said)
             return parsed
 
-        alike = {}  # what is said, and the labels that it is said of
-        for label in labels:
-            alike.setdefault(replace(found[label], label=""), []).append(label)
-        return [nodes.inline("", "", *line(entry, parse), classes=["known-elsewhere"], ids=ids)
-                for entry, ids in alike.items()], messages
+        said = self.env.temp_data.setdefault("known-elsewhere", {})
+        return [nodes.inline("", "", *(again(entry, said[entry]) if said.setdefault(entry, ids[0]) != ids[0]
+                                       else line(entry, parse)), classes=["known-elsewhere"], ids=ids)
+                for entry, ids in alike(found[label] for label in labels).items()], messages
 
 
 class Proven:
@@ -79,7 +117,10 @@ class Proven:
 
 
 class Table(SphinxDirective):
-    """``known-table``: first the findings, then the proven statements, page by page, with what was known of them."""
+    """``known-table``: by degree, what was not found first; within a degree findings, then proven statements.
+
+    What is about the released code of a document comes last within its degree.
+    """
 
     def run(self):
         """Count the degrees, then list the statements; a finding on two pages belongs to the later one."""
@@ -93,17 +134,28 @@ class Table(SphinxDirective):
         group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in (32, 15, 53)), cols=3)
         heads = ("What the book states", "Degree", "Where it is known, and where the book differs")
         group += nodes.thead("", row([nodes.paragraph(text=head) for head in heads]))
-        ordered = sorted(stated.values(), key=lambda statement: statement.kind in known.PROVEN)
-        group += nodes.tbody("", *(self.row(statement, found[statement.label]) for statement in ordered))
-        return [nodes.paragraph(text=f"Of {len(stated)} findings and proven statements: {counts}."),
+        ordered = sorted(stated, key=lambda label: (stated[label].page == CODE, stated[label].kind in known.PROVEN))
+        days = {found[label].date for label in stated}
+        body = nodes.tbody()
+        for degree in FIRST:
+            chosen = alike(found[label] for label in ordered if found[label].degree == degree)
+            if chosen:
+                body += heading(f"{known.DEGREES[degree]}: {degrees[degree]}")
+            body += [self.row([stated[label] for label in labels], entry, dated=len(days) > 1)
+                     for entry, labels in chosen.items()]
+        group += body
+        when = f" All were searched for on {in_words(days.pop())}." if len(days) == 1 else ""
+        return [nodes.paragraph(text=f"Of {len(stated)} findings and proven statements: {counts}.{when}"),
                 nodes.table("", group, classes=["known-table", "colwidths-given"])]
 
-    def row(self, statement: known.Statement, entry: known.Known) -> nodes.row:
-        """Write a statement with a link to it, the degree with the day of the search, the sentence."""
-        what = nodes.paragraph("", "", *self.parse(f"{statement.title}. "), *self.link(statement))
+    def row(self, statements: list[known.Statement], entry: known.Known, *, dated: bool) -> nodes.row:
+        """Write statements of which the same is said, each with a link, the degree, perhaps its day, the sentence."""
+        titles = {(s.page, s.title): s for s in reversed(statements)}  # one statement may have several labels
+        what = nodes.container("", *(nodes.paragraph("", "", *self.parse(f"{s.title}. "), *self.link(s))
+                                     for s in reversed(titles.values())))
         degree = nodes.container("", nodes.paragraph("", "", nodes.inline(
             text=entry.degree, classes=["known-degree", slug(entry.degree)])),
-            nodes.paragraph(text=entry.date.isoformat(), classes=["known-day"]))
+            *([nodes.paragraph(text=entry.date.isoformat(), classes=["known-day"])] if dated else []))
         return row([what, degree, nodes.paragraph("", "", *self.parse(entry.text))])
 
     def link(self, statement: known.Statement) -> list[nodes.Node]:

@@ -25,6 +25,12 @@ EMPTY = {"img", "br", "hr", "input", "meta", "link", "col", "wbr", "source"}
 FORMULA = re.compile(r"\\[(\[](.*?)\\[)\]]", re.DOTALL)
 COMMAND = re.compile(r"\\(?:mathbf|mathrm|mathsf|mathcal|text|operatorname|bar|hat|tilde|big|Big|left|right)\b"
                      r"|\\[,;:!]|[{}\\]")
+SYMBOLS = {r"\ne": "≠", r"\neq": "≠", r"\le": "≤", r"\ge": "≥", r"\cdot": "·", r"\times": "×", r"\in": "∈",
+           r"\to": "→", r"\approx": "≈", r"\pm": "±", r"\infty": "∞", r"\top": "ᵀ", r"\sigma": "σ", r"\beta": "β",
+           r"\gamma": "γ", r"\kappa": "κ", r"\theta": "θ", r"\Delta": "Δ", r"\delta": "δ", r"\epsilon": "ε",
+           r"\varphi": "φ", r"\rho": "ρ", r"\lambda": "λ", r"\mu": "μ", r"\circ": "∘", r"\log": "log ",
+           r"\ln": "ln ", r"\mathbf 1": "1"}
+SYMBOL = re.compile("|".join(rf"{re.escape(name)}(?![a-zA-Z])" for name in sorted(SYMBOLS, key=len, reverse=True)))
 TWO_LINES = re.compile(r"\\(?:[dt]?frac|sum|prod|begin|under|over|binom|stackrel|int)")
 SHORT = 24  # characters of a formula that a line of text keeps
 
@@ -37,7 +43,7 @@ class Passages(HTMLParser):
         self.passages: list[tuple[str, str, str]] = []
         self.open: list[tuple[str, str, str, bool]] = []  # of each open element: tag, anchor and heading before, silent
         self.words: list[str] = []
-        self.anchor, self.heading = "", ""
+        self.anchor, self.heading, self.term = "", "", ""
         self.feed(article)
         self.flush()
 
@@ -47,7 +53,13 @@ class Passages(HTMLParser):
         if heading:
             self.heading = text
         elif text:
-            self.passages.append((self.anchor, self.heading, text))
+            self.passages.append((self.anchor, self.heading, f"{self.term}: {text}" if self.term else text))
+            self.term = ""
+
+    def name(self) -> None:
+        """Keep what a term says for the definition that follows; several terms of one definition together."""
+        text, self.words = readable("".join(self.words)), []
+        self.term = ", ".join(part for part in (self.term, text) if part)
 
     def handle_starttag(self, tag, attrs):
         if tag in EMPTY:
@@ -63,7 +75,9 @@ class Passages(HTMLParser):
             self.anchor = values["id"]
 
     def handle_endtag(self, tag):
-        if self.ends(tag):
+        if tag == "dt" and not self.silent() and self.ends(tag):
+            self.name()
+        elif self.ends(tag):
             self.flush(heading=tag in HEADINGS)
         elif tag in {"td", "th"}:
             self.words.append(" ")
@@ -95,9 +109,12 @@ def readable(text: str) -> str:
     --------
     >>> readable(r"The bias \(b_Q\) adds \(\frac{1}{\sqrt{c}}\,b_Q\) to \(x_j^\top\).")
     'The bias b_Q adds … to x_jᵀ.'
+    >>> readable(r"Where \(b_Q\ne0\) the term \(W_K^{\top}x_k^{\top}\) counts.")
+    'Where b_Q≠0 the term W_Kᵀx_kᵀ counts.'
     """
     def formula(match: re.Match) -> str:
-        written = match[1].replace(r"^\top", "ᵀ").replace(r"\T", "ᵀ").replace(r"\sqrt", "√")
+        written = match[1].replace(r"^{\top}", "ᵀ").replace(r"^\top", "ᵀ").replace(r"\T", "ᵀ").replace(r"\sqrt", "√")
+        written = SYMBOL.sub(lambda symbol: SYMBOLS[symbol[0]], written)
         plain = COMMAND.sub("", written).strip()
         return plain if len(plain) <= SHORT and not TWO_LINES.search(match[1]) else "…"
 
@@ -125,7 +142,7 @@ def script(folder: Path, pages: list[str]) -> str:
 def build(app, error):
     """Write it when the pages are there."""
     if error is None and app.builder.name == "html":
-        pages = [page for page in sorted(app.env.found_docs) if (Path(app.outdir) / f"{page}.html").exists()]
+        pages = [name for name in sorted(app.env.found_docs) if (Path(app.outdir) / f"{name}.html").exists()]
         (Path(app.outdir) / NAME).write_text(script(Path(app.outdir), pages), encoding="utf-8")
 
 

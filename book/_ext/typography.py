@@ -1,4 +1,4 @@
-"""How plain text is set on a page: per cent signs after a space, minus signs, powers of ten, indices below the line.
+"""How plain text is set on a page: per cent signs after a space, minus signs, powers of ten, thousands, indices.
 
 Numbers that cells hand to the text, sentences of evidence and captions are plain text. Code and formulas stay as they
 are.
@@ -9,11 +9,18 @@ import re
 PIECE = re.compile(  # what is left alone, tag by tag, and the text between
     r"<(pre|code|script|style|svg|math)\b.*?</\1>"
     r'|<(span|div|dt) class="(?:math|pre|sig)\b.*?</\2>'
-    r"|<[^>]*>|(?P<text>[^<]+)", re.DOTALL)
+    r'|(?P<glued><span class="pasted-text">\d{4,}</span>)|<[^>]*>|(?P<text>[^<]+)', re.DOTALL)
 PER_CENT = re.compile(r"(\d) ?%(?!\w)")
-MINUS = re.compile(r"(?<=[\s(\[])-(?=\d)|^-(?=[\d.,]+ ?%?(?: to .*)?$)")
+MINUS = re.compile(r"(?<=[\s(\[])-(?=\d)|^-(?=[\d.,]+\s?%?(?:(?: to |, ).*)?$)")
 INDEX = re.compile(r"\b([A-Zb])_([QKVOPM]{1,2}|\d)\b")
-POWER = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e[-\u2212]0*([1-9]\d*)\b")
+POWER = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e([-\u2212+])0*(\d+)\b")
+TIMES = re.compile(r"(?<=\d) x (?=\d)")
+ROOT = re.compile(r"\bsqrt\((\w+)\)")
+SHORT = re.compile(r"<td>(?=[\d+\u2212][^<]{0,13}</td>)")  # a number or a range in a table, which needs no second line
+INTERVAL = re.compile(r"<td>(?=[\d+\u2212][^<]{14,19}</td>)")  # a number with its bounds, where there is room
+SOLUTION = re.compile(r"(Solution to)(<a [^>]*>) ")
+LESS = re.compile(r"&lt; (?=\d)")
+SIGNS = {"&lt;=": "\u2264", "-&gt;": "\u2192", ")^T": ")<sup>T</sup>", "sigma(p)": "\u03c3(p)"}
 EXPONENT = re.compile(r"\bT\^(p{1,2}|e{1,2}|ep|pe)\b")
 
 
@@ -22,21 +29,39 @@ def set_text(body: str) -> str:
 
     Examples
     --------
+    >>> print(set_text('<span class="pasted-text">18969</span> words'))
+    <span class="pasted-text">18,969</span> words
     >>> print(set_text("<b>-0.5 to 31%</b> of b_Q, as T^p <code>b_Q -1 5%</code>").replace("\u00a0", "~"))
     <b>−0.5 to 31~%</b> of b<sub>Q</sub>, as T<sup>p</sup> <code>b_Q -1 5%</code>
+    >>> print(set_text("<td>2e+00 to 1e-05</td> i &lt;= 5 x 5 and sqrt(64)").replace("\u00a0", "~"))
+    <td>2 to 10<sup>−5</sup></td> i ≤ 5~×~5 and √64
+    >>> print(set_text("<td>0.1 to 0.2</td>"))
+    <td class="short">0.1 to 0.2</td>
     """
-    return PIECE.sub(lambda piece: piece[0] if piece["text"] is None else _set(piece["text"]), body)
+    body = SHORT.sub('<td class="short">', PIECE.sub(_piece, body))
+    return SOLUTION.sub(r"\1 \2", INTERVAL.sub('<td class="interval">', body))
+
+
+def _piece(match: re.Match) -> str:
+    if match["glued"]:
+        return re.sub(r"\d+", lambda number: f"{int(number[0]):,}", match[0])
+    return match[0] if match["text"] is None else _set(match["text"])
 
 
 def _set(text: str) -> str:
-    text = POWER.sub(_power, text).replace("0e+00", "0")
+    text = POWER.sub(_power, text)
+    for typed, sign in SIGNS.items():
+        text = text.replace(typed, sign)
+    text = ROOT.sub("\u221a\\1", TIMES.sub("\u00a0\u00d7\u00a0", LESS.sub("&lt;\u00a0", text)))
     text = PER_CENT.sub("\\1\u00a0%", MINUS.sub("\u2212", text)).replace("\u22120\u00a0%", "0\u00a0%")
-    return EXPONENT.sub(r"T<sup>\1</sup>", INDEX.sub(r"\1<sub>\2</sub>", text)).replace("sigma(p)", "\u03c3(p)")
+    return EXPONENT.sub(r"T<sup>\1</sup>", INDEX.sub(r"\1<sub>\2</sub>", text))
 
 
 def _power(match: re.Match) -> str:
-    factor = "" if match[1] == "1" else f"{match[1]}\u00b7"
-    return f"{factor}10<sup>\u2212{match[2]}</sup>"
+    factor, sign, power = match.groups()
+    if power == "0":
+        return factor
+    return f"{'' if factor == '1' else factor + chr(0xb7)}10<sup>{'' if sign == '+' else chr(0x2212)}{power}</sup>"
 
 
 def set_page(app, pagename, templatename, context, doctree):

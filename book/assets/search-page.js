@@ -63,7 +63,7 @@
     for (const passage of page.passages) {
       let own = 0;
       for (const term of asked)
-        own += term.weight * (has(passage.words, term) ? 1 : has(passage.head, term) ? .7 : has(page.titleWords, term) ? .4 : 0);
+        own += term.weight * (has(passage.words, term) ? 1 : has(passage.head, term) ? .9 : has(page.titleWords, term) ? .4 : 0);
       const score = own / whole * (1 - .05 * Math.log(1 + passage.text.length / 300));
       if (score > top.score) top = { score, passage };
     }

@@ -75,21 +75,33 @@ def read() -> dict:
 
 
 def record() -> list[str]:
-    """Write the costs of the present runs, which were all on one device; return the chapters that have any."""
-    new = _of_stored_runs()
-    device = {cost.pop("device") for cost in new.values()}.pop() if new else "cpu"
-    write_json(FILE, _together(read(), new, device))
+    """Write the costs of the present runs; return the chapters that have any.
+
+    Where runs were on a GPU only theirs are written: on that machine a chapter that computes on the processor alone
+    says nothing about the machine of the other column.
+    """
+    kinds, new = read(), _of_stored_runs()
+    by_device = _by_device(new)
+    for device in sorted(set(by_device) - {"cpu"}) or by_device:
+        kinds = _together(kinds, by_device[device], device)
+    write_json(FILE, kinds)
     return list(new)
 
 
 def present() -> dict:
     """Return what :func:`read` does, and in its place, where a chapter has a stored run, what that run cost."""
-    kinds, new = read(), _of_stored_runs()
-    for device in sorted({cost["device"] for cost in new.values()}):
-        runs = {name: {key: value for key, value in cost.items() if key != "device"}
-                for name, cost in new.items() if cost["device"] == device}
+    kinds = read()
+    for device, runs in sorted(_by_device(_of_stored_runs()).items()):
         kinds = _together(kinds, runs, device)
     return kinds
+
+
+def _by_device(costs: dict[str, dict]) -> dict[str, dict[str, dict]]:
+    """Part the costs by the device that each names, and leave its name out of them."""
+    parted: dict[str, dict[str, dict]] = {}
+    for name, cost in costs.items():
+        parted.setdefault(cost["device"], {})[name] = {key: value for key, value in cost.items() if key != "device"}
+    return parted
 
 
 def _of_stored_runs() -> dict[str, dict]:

@@ -83,8 +83,8 @@ def written(value: object, form: str = FORM) -> str:
 
     Examples
     --------
-    >>> written(0.126), written(50257), written(True), written(float("nan")), written("MiniLM")
-    ('0.13', '50,257', 'yes', '', 'MiniLM')
+    >>> written(0.126), written(50257), written(True), written(float("nan")), written("MiniLM"), written(-0.001)
+    ('0.13', '50,257', 'yes', '', 'MiniLM', '0.00')
     """
     if value is None or (isinstance(value, Real) and math.isnan(value)):
         return ""
@@ -92,7 +92,9 @@ def written(value: object, form: str = FORM) -> str:
         return "yes" if value else "no"
     if isinstance(value, Integral):
         return f"{value:,}"
-    return format(value, form).replace("-", "−") if isinstance(value, Real) else str(value)
+    if not isinstance(value, Real):
+        return str(value)
+    return format(float(value), f"z{form}" if form.startswith(".") else form).replace("-", "−")  # z: no minus before 0
 
 
 def in_html(text: str) -> str:

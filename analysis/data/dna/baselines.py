@@ -43,7 +43,8 @@ class Lookup:
 
     Examples
     --------
-    >>> train = [Gene("a", "ACG", "Mu"), Gene("b", "ACGT", "Beta"), Gene("c", "ACCT", "Beta")]
+    >>> train = [Gene("a", "ACG", "Mu"), Gene("b", "ACGT", "Beta"),
+    ...          Gene("c", "ACCT", "Beta")]
     >>> Lookup(by_length).fit(train).predict([Gene("x", "TTT"), Gene("y", "T")])
     ['Mu', 'Beta']
     """
@@ -136,7 +137,8 @@ class NearestLineage:
     Examples
     --------
     >>> train = [Gene("a", "AAAA", "Mu", "m"), Gene("b", "CCCC", "Beta", "b")]
-    >>> NearestLineage(aligned=False).fit(train).predict([Gene("x", "ANNA"), Gene("y", "CACC")])
+    >>> NearestLineage(aligned=False).fit(train).predict([Gene("x", "ANNA"),
+    ...                                                   Gene("y", "CACC")])
     ['Mu', 'Beta']
     """
 

@@ -26,7 +26,7 @@ def phases(aligned: str, stride: int = STRIDE) -> np.ndarray:
     --------
     >>> phases("ACG--TACGTAC", stride=3)
     array([0, 2, 2, 2])
-    >>> phases("ACG---TACGTA", stride=3)  # three gaps leave words of stride 3 where they were
+    >>> phases("ACG---TACGTA", stride=3)  # three gaps leave words where they were
     array([0, 0, 0, 0])
     """
     gap = np.frombuffer(aligned.encode(), np.uint8) == ord(GAP)
@@ -51,7 +51,8 @@ def fill_letters(rows: Sequence[str]) -> str:
 def only_deletions(backbones: Sequence[Backbone]) -> list[Backbone]:
     """Return the backbones with their gaps, and everywhere else the same bases: phase is all that tells them apart.
 
-    >>> [b.aligned for b in only_deletions([Backbone("a", "a", "A-GT"), Backbone("b", "b", "ACTT")])]
+    >>> [b.aligned for b in only_deletions([Backbone("a", "a", "A-GT"),
+    ...                                     Backbone("b", "b", "ACTT")])]
     ['A-GT', 'ACGT']
     """
     fill = fill_letters([b.aligned for b in backbones])
@@ -61,7 +62,8 @@ def only_deletions(backbones: Sequence[Backbone]) -> list[Backbone]:
 def only_substitutions(backbones: Sequence[Backbone]) -> list[Backbone]:
     """Return the backbones with their bases and every gap filled: all have one length and one phase.
 
-    >>> [b.aligned for b in only_substitutions([Backbone("a", "a", "A-GT"), Backbone("b", "b", "ACTT")])]
+    >>> [b.aligned for b in only_substitutions([Backbone("a", "a", "A-GT"),
+    ...                                         Backbone("b", "b", "ACTT")])]
     ['ACGT', 'ACTT']
     """
     fill = fill_letters([b.aligned for b in backbones])

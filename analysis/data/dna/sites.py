@@ -47,7 +47,9 @@ def defining_columns(backbones: Sequence[Backbone], share: float = 0.9) -> dict[
 
     Examples
     --------
-    >>> found = defining_columns([Backbone("a", "A", "ACGT"), Backbone("b", "B", "ACGT"), Backbone("c", "C", "AC-T")])
+    >>> found = defining_columns([Backbone("a", "A", "ACGT"),
+    ...                           Backbone("b", "B", "ACGT"),
+    ...                           Backbone("c", "C", "AC-T")])
     >>> found["C"].tolist(), found["A"].any()
     ([False, False, True, False], np.False_)
     """
@@ -74,7 +76,8 @@ def mark_tokens(gene: Gene, columns: np.ndarray, k: int = K, stride: int = STRID
     --------
     The columns of ``AC-GT`` are cut into ``AC``, ``CG`` and ``GT``; the gap lies within the second.
 
-    >>> mark_tokens(Gene("x", "ACGT", aligned="AC-GT"), np.array([0, 0, 1, 0, 0], bool), k=2, stride=1).tolist()
+    >>> mark_tokens(Gene("x", "ACGT", aligned="AC-GT"), np.array([0, 0, 1, 0, 0], bool),
+    ...             k=2, stride=1).tolist()
     [False, True, False]
     """
     if len(gene.aligned) != len(columns):
@@ -102,7 +105,8 @@ def token_phases(gene: Gene, k: int = K, stride: int = STRIDE) -> np.ndarray:
 def word_counts(genes: Sequence[Gene]) -> dict[str, Counter]:
     """Count for each word in how many sequences of each class it occurs.
 
-    >>> word_counts([Gene("x", "A" * 21, "one"), Gene("y", "A" * 12, "two")])["A" * 12] == {"one": 1, "two": 1}
+    >>> word_counts([Gene("x", "A" * 21, "one"),
+    ...              Gene("y", "A" * 12, "two")])["A" * 12] == {"one": 1, "two": 1}
     True
     """
     counts: dict[str, Counter] = {}

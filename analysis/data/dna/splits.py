@@ -66,7 +66,8 @@ def unit_names(genes: Sequence[Gene], by: str) -> list[str]:
 
     Examples
     --------
-    >>> unit_names([Gene("x", "A", "Mu", "m", "m/1"), Gene("y", "A", "Mu", "m", "m/2")], "lineage")
+    >>> unit_names([Gene("x", "A", "Mu", "m", "m/1"), Gene("y", "A", "Mu", "m", "m/2")],
+    ...            "lineage")
     ['m/1', 'm/2']
     """
     if by == "sequence":

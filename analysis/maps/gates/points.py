@@ -47,9 +47,12 @@ def standardise(maps: Tensor, free: Tensor, spread: Tensor, wide: Tensor, level:
     tuple
         Deviates ``(map, query, key)``, ``-inf`` where cells are not free, and doubts ``(map, query, 1)``.
 
+    Examples
+    --------
     >>> maps = torch.randn(1, 64, 64, generator=torch.Generator().manual_seed(0)).exp()
-    >>> z, doubt = standardise(maps, maps > 0, torch.ones(1, 64, 1), torch.ones(64).bool(), 0.05)
-    >>> round(z.std().item(), 1), doubt.unique().tolist()  # rows that do not differ leave no doubt
+    >>> z, doubt = standardise(maps, maps > 0, torch.ones(1, 64, 1),
+    ...                        torch.ones(64).bool(), 0.05)
+    >>> round(z.std().item(), 1), doubt.unique().tolist()  # equal rows: no doubt
     (1.0, [1.0])
     """
     n, count = maps.shape[-1], free.sum(-1, keepdim=True)
@@ -96,7 +99,10 @@ def find_points(deviates: Tensor, eligible: Tensor, level: float,
     tuple
         Cells that are points alone in their row, and cells that are points together.
 
-    >>> z = torch.randn(1, 64, 64, generator=torch.Generator().manual_seed(0)); z[0, 2, 5] = 50; z[0, 4, [1, 3]] = 50
+    Examples
+    --------
+    >>> z = torch.randn(1, 64, 64, generator=torch.Generator().manual_seed(0))
+    >>> z[0, 2, 5] = 50; z[0, 4, [1, 3]] = 50
     >>> alone, together = find_points(z, z > 10, 0.05)
     >>> alone.nonzero().tolist(), together.nonzero().tolist()
     ([[0, 2, 5]], [[0, 4, 1], [0, 4, 3]])

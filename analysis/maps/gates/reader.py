@@ -146,7 +146,8 @@ def read_gates(attention: Float[Tensor, "*batch query key"], *, causal: bool = F
     --------
     >>> from analysis.maps.gates import directional, open_gate
     >>> reading = read_gates(0.75 * directional(8, 2) + 0.25 * open_gate(8))
-    >>> [round(reading.score(gate).item(), 6) for gate in ("directional", "open", "closed")]
+    >>> [round(reading.score(gate).item(), 6)
+    ...  for gate in ("directional", "open", "closed")]
     [0.75, 0.25, 0.0]
     >>> reading.columns.argmax().item()
     2
@@ -166,7 +167,8 @@ def shuffle_rows(attention: Float[Tensor, "*batch query key"], generator: torch.
 
     What is read into such maps is what chance makes of weights of these sizes.
 
-    >>> shuffle_rows(torch.tensor([[1.0, 0.0], [0.25, 0.75]]), torch.Generator(), causal=True)[0]
+    >>> shuffle_rows(torch.tensor([[1.0, 0.0], [0.25, 0.75]]), torch.Generator(),
+    ...              causal=True)[0]
     tensor([1., 0.])
     """
     check_tensor("attention", attention)

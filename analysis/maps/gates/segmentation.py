@@ -202,7 +202,8 @@ def box_evidence(counts: Tensor, boxes: Tensor) -> Tensor:
 
     >>> raised = torch.tensor([[[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]]).bool()
     >>> counts = tabulate(raised, torch.ones(3, 4).bool())
-    >>> box_evidence(counts, torch.tensor([[0], [0], [2], [0], [2]])) / math.log(2)  # four cells, each at even odds
+    >>> box = torch.tensor([[0], [0], [2], [0], [2]])  # four cells, each at even odds
+    >>> box_evidence(counts, box) / math.log(2)
     tensor([4.], dtype=torch.float64)
     """
     each, top, bottom, left, right = boxes
@@ -215,7 +216,8 @@ def box_evidence(counts: Tensor, boxes: Tensor) -> Tensor:
 def tall(block: Tensor, visible: Tensor) -> Tensor:
     """Mark the block cells of columns that are covered from end to end, gaps allowed: those are lines.
 
-    >>> tall(torch.tensor([[[1, 0], [1, 0], [1, 0], [1, 1]]]).bool(), torch.ones(4, 2).bool())[0].any(0)
+    >>> tall(torch.tensor([[[1, 0], [1, 0], [1, 0], [1, 1]]]).bool(),
+    ...      torch.ones(4, 2).bool())[0].any(0)
     tensor([ True, False])
     """
     length = visible.sum(-2)

@@ -119,8 +119,11 @@ def draw(n: int, gates: Sequence[str], noise: str, rng: np.random.Generator, *, 
     ValueError
         If a gate or a noise is unknown, or ``n`` is below 16.
 
+    Examples
+    --------
     >>> specimen = draw(16, ["open"], "flat", np.random.default_rng(0))
-    >>> bool(np.allclose(specimen.attention.sum(1), 1)), round(specimen.truth.sum().item(), 6)
+    >>> bool(np.allclose(specimen.attention.sum(1),
+    ...                  1)), round(specimen.truth.sum().item(), 6)
     (True, 1.0)
     """
     if n < 16:

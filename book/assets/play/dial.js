@@ -75,7 +75,7 @@ Play.viewer("dial", async root => {
   const key = (colour, text) => element("span", { class: "play-key" }, element("span", { style: `background: var(${colour})` }), text);
   root.replaceChildren(dial.whole, element("p", { class: "play-presets" }, preset("t = 0: the mean", 0), preset("t = 1: as it is", 1), preset("t = 10", 10)),
     element("div", { class: "play-two" }, element("div", {}, title, map.whole),
-      element("div", {}, modelChoice.whole, networkChoice.whole, sheet, element("p", { class: "play-head" }, "Entropy over its largest, by dial"), curve,
+      element("div", {}, modelChoice.whole, networkChoice.whole, sheet, element("p", { class: "play-head" }, "Entropy over its largest, by dial; even steps up to t = 1, even factors beyond, hence the kinks"), curve,
         element("p", { class: "play-legend" }, ...NETWORKS.map((name, k) => key(COLOURS[k], name))))), said, link);
   let heads = null, curves = null;
   function build() {
@@ -102,7 +102,7 @@ Play.viewer("dial", async root => {
   function tell() {
     const { n, tokens } = now(), { query: i, key: j } = state, [here, own] = [weights(state.t), weights(1)], d = distances(state.t);
     title.textContent = `${NAMES[state.model]}, ${NETWORKS[state.network]}, layer ${state.layer}, head ${state.head}, t = ${twoDigits(state.t)}`;
-    const cell = j < seen(i) ? `\u201c${tokens[i]}\u201d gives ${percent(here[i * n + j])} to \u201c${tokens[j]}\u201d; a mean gives ${percent(1 / seen(i))}, the head at t = 1 ${percent(own[i * n + j])}.`
+    const cell = j < seen(i) ? `\u201c${tokens[i]}\u201d gives ${percent(here[i * n + j])} to \u201c${tokens[j]}\u201d; a mean gives ${percent(1 / seen(i))}, the head as it is ${percent(own[i * n + j])}.`
       : `\u201c${tokens[i]}\u201d does not see \u201c${tokens[j]}\u201d, which comes later.`;
     said.replaceChildren(element("b", {}, cell), ` The rows\u2019 entropy is ${share(here).toFixed(2)} of its largest. The head\u2019s output is ${d.mean.toFixed(2)} from the mean of the values and ${d.own.toFixed(2)} from its output at t = 1, where 1 is the distance between these two.`);
   }

@@ -26,9 +26,9 @@ Play.viewer("sentence", async root => {
   const small = name => element("canvas", { "aria-hidden": "true", class: name });
   const headChoice = Play.sheet({ layers, heads, layer: state.layer, head: state.head, look: "play-heads",
     change: (layer, head) => { Object.assign(state, { layer, head }); show(); } });
-  const partMaps = PARTS.map(() => small("play-part"));
+  const partMaps = PARTS.map(() => small("play-part")), partNames = PARTS.map(([, label]) => element("span", {}, label));
   const partChoice = Play.choice({ name: "Part that the large map shows", look: "play-parts", value: state.part,
-    options: PARTS.map(([value, label, title], k) => ({ value, label, title, shown: [partMaps[k], element("span", {}, label)] })),
+    options: PARTS.map(([value, label, title], k) => ({ value, label, title, shown: [partMaps[k], partNames[k]] })),
     change: value => { state.part = value; show(); } });
   const symbol = ([, letter, low, high]) => [letter, ...(low ? [element("sub", {}, low)] : []), ...(high ? [element("sup", {}, high)] : [])];
   const toggles = SWITCHES.map(one => Play.toggle({ label: symbol(one), checked: !state.off.has(one[0]),
@@ -76,7 +76,7 @@ Play.viewer("sentence", async root => {
     now = state.off.size ? model.run(read, state.off) : full;
     show();
   }
-  const bare = text => text.trim() || (text.includes("\n") ? "\u21b5" : "\u2423");
+  const bare = text => text.trim() || "\u21b5".repeat(text.split("\n").length - 1) || "\u2423";
   function spell() {             // the sentence as a choice of the query
     state.query = Math.min(state.query, tokens.length - 1);
     words = tokens.map((token, i) => element("span", { class: "play-word" }, bare(token.text)));
@@ -88,6 +88,7 @@ Play.viewer("sentence", async root => {
   }
 
   // ---- drawing ----
+  const partName = part => (part === "constants" && model.config.rotary ? "terms with b_K" : PARTS.find(p => p[0] === part)[2]);
   const cells = (part, i, j) => now.layers[state.layer][state.head][part][i][j];
   function scale() {             // colours: each part less its mean over what is seen, one scale for all
     const means = {}, seen = tokens.flatMap((_, i) => tokens.slice(0, i + 1).map((__, j) => [i, j]));
@@ -109,7 +110,7 @@ Play.viewer("sentence", async root => {
     const bar = element("span", { class: `play-bar ${state.part === "weights" ? "weights" : "scores"}`, "aria-hidden": "true" });
     const stops = state.part === "weights" ? Array.from({ length: 9 }, (_, k) => weightColour(k / 8)) : Play.SCORES;
     bar.style.background = `linear-gradient(to right, ${stops.join(",")})`;
-    const title = PARTS.find(p => p[0] === state.part)[2] + (state.part === "weights" ? "" : ", less their mean");
+    const title = partName(state.part) + (state.part === "weights" ? "" : ", less their mean");
     legend.replaceChildren(...[title, end[0], bar, end[1]].map(part => element("span", {}, part)));
   }
   const number = x => (Math.abs(x) < .005 ? "0.00" : x.toFixed(2)).replace("-", "\u2212");
@@ -117,6 +118,10 @@ Play.viewer("sentence", async root => {
     const i = state.query = Math.min(state.query, tokens.length - 1), j = state.key = Math.min(state.key, i);
     const name = k => `\u201c${bare(tokens[k].text)}\u201d`, at = part => cells(part, i, j);
     said.replaceChildren(element("b", {}, `${name(i)} to ${name(j)}`), `: content ${number(at("content"))} + semi-bias ${number(at("semiBias"))} + ${model.config.rotary ? "terms with b_K" : "constants"} ${number(at("constants"))} = score ${number(at("scores"))} nats; weight ${at("weights").toFixed(2)}.`);
+    if (state.part !== "weights") {
+      const apart = at(state.part) - scale().means[state.part];
+      said.append(` The cell\u2019s colour is for ${apart < 0 ? "" : "+"}${number(apart)}, the ${partName(state.part)} less its mean over the map.`);
+    }
     words.forEach((word, k) => {
       const weight = k <= i ? cells("weights", i, k) : 0;
       word.style.setProperty("--share", `${Math.round(70 * Math.sqrt(weight))}%`);
@@ -133,7 +138,7 @@ Play.viewer("sentence", async root => {
       return element("tr", {}, element("th", { scope: "row" }, bare(model.tokenizer.decode(id))),
         element("td", { "data-value": before[id] }, percent(before[id])), cell);
     };
-    table.replaceChildren(element("caption", {}, `What ${model.name} predicts after \u201c${bare(tokens[state.query].text)}\u201d`),
+    table.replaceChildren(element("caption", {}, `What ${model.name} predicts after \u201c${bare(tokens[state.query].text)}\u201d, position ${state.query}`),
       element("thead", {}, element("tr", {}, ...["next", "whole", "as switched"].map(t => element("th", { scope: "col" }, t)))),
       element("tbody", {}, ...best.map(row)));
     let moved = 0, shifted = 0;
@@ -147,13 +152,20 @@ Play.viewer("sentence", async root => {
     if (model.config.rotary) effect.textContent += " With rotary positions the terms with b_K differ from key to key, and count.";
   }
   function show() {
-    toggles.forEach(({ box }, k) => { box.disabled = k > 3 && !!model.config.rotary; });
+    partNames.at(-1).textContent = model.config.rotary ? "with b_K" : "constants";
+    toggles.forEach(({ box, whole }, k) => {
+      box.disabled = k > 3 && !!model.config.rotary;
+      whole.title = box.disabled ? "neox-mini has no table of positions, so its scores have no such term" : "";
+    });
     tell();
     draw();
     predict();
     set({ text: state.text, model: model.name, layer: state.layer, head: state.head, query: state.query, key: state.key, part: state.part, off: [...state.off].join(" ") });
   }
-  input.addEventListener("input", () => { state.text = input.value; compute(); });
+  input.addEventListener("input", () => {   // what is typed last is what the model goes on from
+    Object.assign(state, { text: input.value, query: LONGEST });
+    compute();
+  });
   compute();
   if (!now) { state.text = input.value = start.text; compute(); }   // a link to an empty sentence
   Play.redraw(root, draw);

@@ -49,9 +49,10 @@ Play.viewer("switches", async root => {
     ...(s.norm ? [s.of === "model" && !s.gain ? "LayerNorm with gains of one" : "LayerNorm"] : [])].join(" + ");
   const small = power => String(power).replace(/./g, c => "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"["-0123456789".indexOf(c)]);
   const said = log => (log >= -2 ? (10 ** log).toFixed(2) : log <= FLOOR + 1.5 ? "rounding error" : `10${small(Math.round(log))}`);
+  const floor = shown => Math.max(FLOOR, Math.floor(Math.min(-1, ...shown.flatMap(each => each.runs.flat()))));
   function draw() {
     if (root.hidden) return;
-    const shown = networks(state), all = shown.flatMap(each => each.runs.flat()), low = Math.max(FLOOR, Math.floor(Math.min(-1, ...all)));
+    const shown = networks(state), low = floor(shown);
     const step = low < -8 ? 4 : low < -3 ? 2 : 1, powers = Array.from({ length: Math.floor(-low / step) + 1 }, (_, k) => -k * step);
     const thin = shown.flatMap(({ runs }, k) => (runs.length > 1 ? runs.map(run => ({ values: run, colour: COLOURS[k], width: .5 })) : []));
     const thick = shown.map(({ runs }, k) => ({ values: mean(runs), colour: COLOURS[k], width: k ? 2 : 3 })).reverse();
@@ -60,15 +61,16 @@ Play.viewer("switches", async root => {
   }
   const chip = k => element("span", { class: "chip", style: `background: var(${COLOURS[k]})` });
   function tell() {
+    const lowest = floor(networks(state)), span = lowest > -2 ? "0.1" : `10${small(lowest)}`;
     const last = states[state.of] - 1, whole = networks({ ...state, skip: 1, mlp: MLPS.length - 1, norm: 1, gain: 1 });
-    title.textContent = `Residual by layer: ${describe(state)}`;
+    title.textContent = `Residual by layer: ${describe(state)}; axis from ${span} to 1`;
     table.replaceChildren(element("thead", {}, element("tr", {}, ...["residual after the last layer", "with these parts", "range of seeds", "with all parts"].map(text => element("th", { scope: "col" }, text)))),
       element("tbody", {}, ...networks(state).map(({ name, runs }, k) => {
         const ends = runs.map(run => run[last]).sort((a, b) => a - b), [low, high] = [ends[0], ends.at(-1)].map(said);
         return element("tr", {}, element("td", {}, chip(k), name), element("td", { "data-log": mean(runs)[last] }, said(mean(runs)[last])),
           element("td", {}, ends.length < 2 ? "\u2013" : low === high ? low : `${low} to ${high}`), element("td", {}, said(mean(whole[k].runs)[last])));
       })));
-    note.textContent = state.of === "model" ? "Mean of the logarithms over one document of each kind; thin lines are the five seeds of a control. Random controls have gains of one from the start."
+    note.textContent = state.of === "model" ? "Mean of the logarithms over one document of each kind, fewer than the text of this chapter has, so that the second digit can differ from its numbers; thin lines are the five seeds of a control. Random controls have gains of one from the start."
       : "One stack of twelve layers per seed, width 64; the gain here is the scale of the random matrices, and the gains of the LayerNorms are one.";
   }
   function show() {

@@ -19,5 +19,5 @@ def overview(weights: np.ndarray) -> Figure:
     ax.set_xticks(np.arange(heads) * (n + 1) + n / 2, range(heads))
     ax.set_yticks(np.arange(layers) * (n + 1) + n / 2, range(layers))
     ax.set(xlabel="head", ylabel="layer")
-    fig.colorbar(shown, ax=ax, label="root of the weight", aspect=30)
+    fig.colorbar(shown, ax=ax, label="root of the weight", shrink=0.6, aspect=30, pad=0.02)
     return fig

@@ -29,15 +29,24 @@ class Removal:
 
     named: Mapping[str, Interval]
     random: Mapping[str, Interval]
+    difference: Mapping[str, Interval]  # of the two effects on the same document
     shares: Mapping[str, float]  # of the attention
 
     def table(self) -> pd.DataFrame:
         """Tabulate effects, mean over documents with intervals."""
         return pd.DataFrame({
             "share of the attention": {gate: f"{share:.1%}" for gate, share in self.shares.items()},
-            "without its cells": {gate: f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for gate, e in self.named.items()},
-            "without as much at random": {gate: f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]"
-                                          for gate, e in self.random.items()}}).rename_axis("gate")
+            "without its cells": _bracketed(self.named), "without as much at random": _bracketed(self.random),
+            "difference": _bracketed(self.difference)}).rename_axis("gate")
+
+
+def _bracketed(spans: Mapping[str, Interval]) -> dict[str, str]:
+    """Write each value with its interval.
+
+    >>> _bracketed({"open": Interval(0.5, 0.25, 0.75)})
+    {'open': '0.5000 [0.2500, 0.7500]'}
+    """
+    return {gate: f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for gate, e in spans.items()}
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,7 @@ class RemovalNumbers(Numbers):
 
     removed_columns: str
     removed_at_random: str
+    removed_difference: str
     removed_less: str
 
 
@@ -112,6 +122,7 @@ class CarriedNumbers(Numbers):
     most_alarms: str
     most_alarms_together: str
     most_independent_share: str
+    bands_as_clusters: str  # of the maps with a band
     calibrated: str
     calibration_maps: int
     points_even: str
@@ -129,15 +140,16 @@ def measure_removal(inputs: Inputs) -> Removal:
     record, _ = live_or_record("bert-gates-removal", inputs, recompute=False)
     effect, share = record.array("effect"), record.array("share")
     spans = [{gate: mean_interval(effect[:, k, way]) for k, gate in enumerate(gates.GATES)} for way in (0, 1)]
-    return Removal(*spans, {gate: float(share[:, k].mean()) for k, gate in enumerate(gates.GATES)})
+    paired = {gate: mean_interval(effect[:, k, 0] - effect[:, k, 1]) for k, gate in enumerate(gates.GATES)}
+    return Removal(*spans, paired, {gate: float(share[:, k].mean()) for k, gate in enumerate(gates.GATES)})
 
 
 def removal_numbers(removal: Removal) -> RemovalNumbers:
     """Write the effect of the columns, and name the gates whose cells matter less than as much at random."""
-    columns, chance = removal.named["directional"], removal.random["directional"]
+    columns, chance, more = (of["directional"] for of in (removal.named, removal.random, removal.difference))
     less = [gate for gate in gates.PATTERNS[:5] if removal.named[gate].value < removal.random[gate].value]
     return RemovalNumbers(f"{columns.value:.2f} ({columns.format()})", f"{chance.value:.2f} ({chance.format()})",
-                          enumerated(less))
+                          f"{more.value:.2f} ({more.format()})", enumerated(less))
 
 
 def measure_calibration(inputs: Inputs) -> Calibration:
@@ -177,11 +189,13 @@ def carried_numbers(carried: Rungs, calibration: Calibration) -> CarriedNumbers:
     even, uneven, spiky = (calibration.power[1:, list(DRAWN).index(f"points, {noise}")].mean()
                            for noise in ("even", "uneven", "spiky"))
     independent = calibration.independent
+    band = (*INDEPENDENT, *UNNAMED).index("band")
+    bands = calibration.rate(band, gates.PATTERNS.index("cluster")).value
     return CarriedNumbers(
         first_lengths=enumerated(lengths, ".2f"), first_attention=percent(own), first_contribution=percent(contributed),
         columns_contribution=percent(carried["directional, by contribution"].documents.mean()),
         sink_semi_bias=percent(own - bare), sink_common=percent(bare - centred), sink_content=percent(centred),
         most_alarms=percent(independent.max(), 1), most_alarms_together=percent(independent.mean(0).max(), 1),
         most_independent_share=percent(calibration.shares[:, :len(INDEPENDENT)].max(), 1),
-        calibrated=enumerated([str(n) for n in SIZES]), calibration_maps=COUNT, points_even=percent(even),
-        points_uneven=percent(uneven), points_spiky=percent(spiky))
+        bands_as_clusters=percent(bands), calibrated=enumerated([str(n) for n in SIZES]), calibration_maps=COUNT,
+        points_even=percent(even), points_uneven=percent(uneven), points_spiky=percent(spiky))

@@ -15,7 +15,7 @@ from analysis.surveys.census import RATIOS, summarise, take_census
 from analysis.surveys.map_counts import KINDS
 from analysis.surveys.records import Record, Result, Value
 from book.publish import Inputs, Numbers, live_or_record
-from book.studies.bert_gates.wording import number_phrase, share_phrase
+from book.studies.bert_gates.wording import interval_phrase, number_phrase, share_phrase
 
 UNBOUNDED = ("end_of_diagonal", "points_a_map")  # ratios that may exceed 1
 SHOWN = ("patterned", "composed", "both_of_either", "open_with_either", "in_company", "short_columns",
@@ -127,6 +127,9 @@ class CensusNumbers(Numbers):
     control_closed: str
     null_instances: str
     null_rows: str
+    null_rows_interval: str  # with maps counted as independent
+    null_maps: int
+    instance_longest: str  # the largest share of instances in one of the longest texts
     point_share: str
     point_chance: str
     open_best: str
@@ -229,12 +232,17 @@ def share_by_class(trained: ModelCensus, control: ModelCensus) -> dict[str, list
 
 def group_by_length(census: ModelCensus) -> tuple[list[str], dict[str, list[Interval]]]:
     """Group the texts by length; with fewer texts than an interval needs in each group, into fewer groups."""
-    order = np.argsort(census.lengths, kind="stable")
-    parts = min(LENGTH_GROUPS, len(order) // FEWEST)
-    groups = np.array_split(order, parts) if parts else []
+    groups = _length_groups(census)
     spans = [f"{census.lengths[group].min()} to {census.lengths[group].max()}" for group in groups]
     return spans, {name: [bounded(mean_interval(census.by_text[group, i]), len(group)) for group in groups]
                    for i, name in enumerate(gates.GATES)}
+
+
+def _length_groups(census: ModelCensus) -> list[np.ndarray]:
+    """Return the texts of each group, from short to long."""
+    order = np.argsort(census.lengths, kind="stable")
+    parts = min(LENGTH_GROUPS, len(order) // FEWEST)
+    return np.array_split(order, parts) if parts else []
 
 
 def share_by_kind(trained: ModelCensus, control: ModelCensus) -> dict[str, np.ndarray]:
@@ -255,6 +263,8 @@ def gallery(census: GateCensus, maps: np.ndarray, cells: np.ndarray) -> Gallery:
 def census_numbers(census: GateCensus) -> CensusNumbers:
     """Write the census as the page's text has it."""
     trained, control, lengths = census.trained, census.control, census.trained.lengths
+    null_maps = len(trained.shuffled_shares) * trained.follows.size
+    longest = trained.by_text[(_length_groups(trained) or [slice(None)])[-1]]
     shares = {"patterned": "patterned", "composed": "composed", "end": "end_of_diagonal", "both": "both_of_either",
               "with_open": "open_with_either", "company": "in_company", "run": "run_covers", "short": "short_columns",
               "verticals": "short_verticals", "weak": "weak_points", "residual": "residual", "quiet": "residual_quiet",
@@ -267,7 +277,9 @@ def census_numbers(census: GateCensus) -> CensusNumbers:
         control_closed=share_phrase(control.scores[..., CLOSED].mean()),
         control_residual=share_phrase(control.ratios["residual"].value),
         null_instances=share_phrase(trained.shuffled_names[POINTS][0], 1),
-        null_rows=share_phrase(trained.shuffled_names[POINTS][1], 1),
+        null_rows=share_phrase(trained.shuffled_names[POINTS][1], 1), null_maps=null_maps,
+        null_rows_interval=interval_phrase(trained.shuffled_names[POINTS][1], null_maps),
+        instance_longest=share_phrase(longest[:, gates.GATES.index("instance")].max(), 3),
         point_share=share_phrase(sum(census.class_shares[name][0] for name in gates.GATES[POINTS]), 2),
         point_chance=share_phrase(sum(census.class_shares[name][1] for name in gates.GATES[POINTS]), 2),
         open_best=share_phrase(trained.scores[..., OPEN].max()),

@@ -58,7 +58,8 @@ class ReaderNumbers(Numbers):
     named_instance: str
     named_inverse_directional: str
     named_closed: str
-    shuffled_most: str
+    shuffled_most: str  # of the attention, averaged over the sizes; and the most at one size
+    shuffled_most_at_a_size: str
     cost_small: int
     cost_large: float
     cost_ratio: int
@@ -81,6 +82,7 @@ def measure_reader(inputs: Inputs) -> tuple[ReaderQuality, ReadingCost, ReaderNu
         **{f"named_{label.replace(' ', '_')}": percent(quality.accuracy[label])
            for label in ("cluster", "instance", "inverse directional", "closed")},
         shuffled_most=percent(shuffled.mean((0, 1)).max(), 1),
+        shuffled_most_at_a_size=percent(quality.shuffled_shares.max(), 1),
         cost_small=round(cost.milliseconds[512]), cost_large=round(cost.milliseconds[2048] / 1e3, 1),
         cost_ratio=round(cost.milliseconds[2048] / cost.milliseconds[512]), cost_mb=round(cost.megabytes[2048]))
     return quality, cost, numbers

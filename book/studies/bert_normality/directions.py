@@ -71,6 +71,8 @@ def compute(device: torch.device) -> Result:
 def place(rows: Float[Tensor, "position model"]) -> Float[Tensor, "position 3"]:
     """Return the unit rows along their mean direction and along the two principal axes of what is left.
 
+    An axis has no sign of its own: it points to where the row lies that is furthest out along it.
+
     >>> place(torch.tensor([[3.0, 4.0], [3.0, -4.0]]).double()).abs()
     tensor([[0.6000, 0.8000, 0.0000],
             [0.6000, 0.8000, 0.0000]], dtype=torch.float64)
@@ -80,7 +82,9 @@ def place(rows: Float[Tensor, "position model"]) -> Float[Tensor, "position 3"]:
     along = unit @ axis
     rest = unit - along[:, None] * axis
     _, _, principal = torch.linalg.svd(rest, full_matrices=False)
-    return torch.cat([along[:, None], rest @ principal[:2].mT], 1)
+    across = rest @ principal[:2].mT
+    furthest = across.gather(0, across.abs().argmax(0, keepdim=True))
+    return torch.cat([along[:, None], across * furthest.sign()], 1)
 
 
 def align(placed: Float[Tensor, "state position 3"]) -> Float[Tensor, "state position 3"]:

@@ -115,7 +115,7 @@ def effects(entropy: Mapping[str, np.ndarray], effect: Mapping[str, np.ndarray],
         axes[0].scatter(x[sinking], y[sinking], marker="o", s=90, facecolor="none", linewidth=1,
                         edgecolor=style.COLOURS["highlight"])
     axes[1].scatter(entropy["control"], effect["control"], s=18, color=style.COLOURS["control"], edgecolor="none")
-    axes[0].set(title="trained", ylabel="turn of the sentence, 1 - cosine")
+    axes[0].set(title="trained", ylabel="turn of the sentence, 1 − cosine")
     axes[1].set(title="control")
     axes[1].xaxis.set_major_locator(MaxNLocator(2))
     axes[1].ticklabel_format(axis="x", useOffset=False)

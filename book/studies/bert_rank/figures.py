@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
 from analysis.plotting import style
 from analysis.plotting.ladder import Ladder, draw_points, share_legend
@@ -62,18 +63,45 @@ def _draw(panel: Axes, runs: Mapping[str, np.ndarray], skip: bool, every: int = 
 def collapse(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     """Draw the residual by depth: above without skip connections, below with them; one column a kind of stack.
 
+    The panels above have one scale, those below have each its own.
+
     ``runs`` maps a column's title to curves ``(run, state)`` by the switches' description.
     """
-    figure, axes = style.new(2, len(runs), size="tall", sharex="col", sharey="row", squeeze=False)
-    lowest = min(found[name].min() for found in runs.values() for name in found if "skip" in name)
+    figure, axes = style.new(2, len(runs), size="tall", sharex="col", squeeze=False)
     for column, (title, found) in enumerate(runs.items()):
         for row, skip in enumerate((False, True)):
             _draw(axes[row, column], found, skip)
+        lowest = min(np.quantile(run, 0.1, axis=0).min() for name, run in found.items() if "skip" in name)
         axes[0, column].set(title=title, ylim=(FLOOR / 3, 3))
-        axes[1, column].set(xlabel="layer", ylim=(lowest / 3, 3))
+        axes[0, column].tick_params(labelleft=column == 0)
+        axes[1, column].set(xlabel="layer", ylim=(lowest / 1.5, 1.5))
     axes[0, 0].set(ylabel="residual, no skip")
     axes[1, 0].set(ylabel="residual, with skip")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def beside_control(trained: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the residual by depth of a trained model, ``(run, state)`` by the switches' description, and its control's.
+
+    Left without skip connections, right with them; the control's curves, one a set of parts, are grey.
+    """
+    figure, panels = style.new(1, 2, size="wide")
+    for panel, skip in zip(panels, (False, True), strict=True):
+        alike = [run for name, run in control.items() if ("skip" in name) == skip]
+        for run in alike:
+            middle = np.exp(np.log(np.maximum(run, FLOOR)).mean(0))
+            panel.semilogy(np.arange(len(middle)), middle, color=style.COLOURS["control"],
+                           label="control, any parts" if run is alike[0] else None)
+        _draw(panel, trained, skip)
+        panel.set(title=f"{'with' if skip else 'no'} skip connections", xlabel="layer")
+    lowest = min(run.min() for name, run in trained.items() if "skip" in name)
+    panels[0].set(ylabel="residual", ylim=(FLOOR / 3, 3))
+    panels[1].set(ylim=(lowest / 1.3, 1.1))
+    panels[1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panels[1].yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    panels[1].yaxis.set_minor_formatter(NullFormatter())
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 

@@ -24,12 +24,12 @@ from analysis.surveys.records import Experiment, Record, Result, Value
 from analysis.transformer.encoder import Switches
 from book.studies.bert_rank.ladder import LONGEST
 from book.studies.bert_rank.random_stacks import GAINS
-from book.studies.bert_rank.residuals import FLOOR
 from book.studies.shared.ladder import measure_controls
 
 MLPS = ("none", "linear", "GELU")
 SHAPE = (2, len(MLPS), 2, 2)  # skip, MLP, LayerNorm, its gains
 WIDTH, DEPTH = 64, 12  # random stacks
+FLOOR = 1e-13  # what falls lower is rounding, which another machine does otherwise
 
 
 @dataclass(frozen=True)

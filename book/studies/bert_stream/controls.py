@@ -41,11 +41,7 @@ class Anisotropy:
 class LadderPhrases(Numbers):
     """The page's text, ranges over layers; ``large`` and ``permuted`` are means over seeds."""
 
-    whole: str
-    norm: str
-    mlp: str
     plain: str
-    mlp_large: str
     rising_layer: str
     rising_share: str
     interaction_trained: str
@@ -100,8 +96,7 @@ def phrase_rungs(rungs: Rungs, anisotropy: Anisotropy) -> LadderPhrases:
     interaction, additive, mixed = (rungs[name].documents.mean(0) for name in PANELS[:3])
     top = int(anisotropy.mlp.argmax())
     return LadderPhrases(
-        whole=signed(anisotropy.whole), norm=signed(anisotropy.norm), mlp=signed(anisotropy.mlp),
-        plain=signed(anisotropy.plain), mlp_large=signed(control("added by the MLP", LARGE)), rising_layer=str(top),
+        plain=signed(anisotropy.plain), rising_layer=str(top),
         rising_share=percent(anisotropy.mlp_rises[top]), interaction_trained=span(interaction),
         interaction_large=span(control(PANELS[0], LARGE)), interaction_permuted=span(control(PANELS[0], PERMUTED)),
         sum_trained=span(additive), sum_large=span(control(PANELS[1], LARGE)), mlp_mixed_trained=span(mixed),

@@ -75,7 +75,8 @@ def perceptron(additive: Mapping[str, np.ndarray], linear: Mapping[str, np.ndarr
             Line(additive["control"], "control", "control, sum over blocks"),
             Line(linear["control"], "muted", "control, linear map", "--")],
         "mean cosine of rows": [
-            Line(trained[:, 0], "uniform", "read", ":"), Line(trained[:, 1], "positional", "after first LN"),
+            Line(trained[:, 0], "uniform", "before attention", ":"),
+            Line(trained[:, 1], "positional", "after first LN"),
             Line(trained[:, 3], "record", "after second LN", "--"),
             Line(control[:, 3], "control", "control, after second LN")]}, ["share of variance", ""])
 
@@ -88,7 +89,7 @@ def read_back(band: Callable[..., np.ndarray]) -> Figure:
     """
     panels = {
         "head outputs": [
-            Line(band("heads", "attention_output"), "content", "after W_O"),
+            Line(band("heads", "attention_output"), "content", "after $W_O$"),
             Line(band("heads", "first"), "positional", "after the first LN"),
             Line(band("heads", "second"), "record", "after the layer"),
             Line(band("heads", "x"), "muted", "layer's input", "--"),

@@ -154,7 +154,7 @@ def first_output_as_printed(m: Measured) -> Outcome:
     """Equation 8: the output of layer 1 holds the embedding of x_i twice."""
     wrong, rows = m.by_hand.counts["rows stored otherwise than printed"], len(m.by_hand.first.output) - 1
     return corrected("The second half is the embedding of the previous token in rows 1 to 5, to 1e-80, while the "
-                     f"printed E[x_i] is wrong in {wrong} of {rows}.",
+                     f"printed $E[x_i]$ is wrong in {wrong} of {rows}.",
                      when=m.by_hand.errors["stored token"] < 1e-80 and wrong == rows)
 
 

@@ -11,8 +11,9 @@ from matplotlib.ticker import MaxNLocator
 from analysis.plotting import style
 
 CELL = "padding: 0.15em 0.5em; text-align: right"
-CAPTION = "caption-side: top; text-align: left; color: inherit"
-PAIR = "display: flex; flex-wrap: wrap; gap: 1rem 2rem; align-items: flex-start; overflow-x: auto; font-size: 0.85em"
+CAPTION = "caption-side: top; text-align: left; color: inherit; white-space: nowrap"
+PAIR = ("display: flex; flex-wrap: wrap; gap: 1rem 2rem; align-items: flex-start; overflow-x: auto; font-size: 0.85em; "
+        "margin-bottom: 1.2rem")
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def sharpness(differences: Mapping[int, Float[np.ndarray, " sharpness"]]) -> pd.
         largest = [float(max(gaps[beta:])) for beta in range(len(gaps))]
         rows[f"{keys:,}"] = (required_sharpness(0.5, keys), f"{largest[0]:.3f}",
                            next(beta for beta, gap in enumerate(largest) if gap < CLOSE))
-    columns = ["beta for half of the weight", "largest difference", f"beta from which it is below {CLOSE}"]
+    columns = ["β for half of the weight", "largest difference", f"β from which it is below {CLOSE}"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("keys")
 
 

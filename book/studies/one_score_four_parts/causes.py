@@ -112,12 +112,23 @@ def measure_causes(heads: Mapping[str, HeadShares], inputs: Inputs) -> Causes:
     by_way = dict(zip(WAYS, np.abs(sizes["minilm"]), strict=True))
     medians = {way: float(np.median(table)) for way, table in by_way.items()}
     return Causes(
-        sizes, effects, cause_content=content.nats.value, cause_content_low=content.nats.low,
-        cause_content_high=content.nats.high, cause_content_share=content.share.value,
-        cause_content_depth=content.at_equal_depth, cause_semi=semi.nats.value, cause_semi_low=semi.nats.low,
-        cause_semi_high=semi.nats.high, cause_semi_depth=semi.at_equal_depth,
+        sizes, effects,
+        cause_content=_two_digits(content.nats.value), cause_content_low=_two_digits(content.nats.low),
+        cause_content_high=_two_digits(content.nats.high), cause_content_share=_two_digits(content.share.value),
+        cause_content_depth=_two_digits(content.at_equal_depth), cause_semi=_two_digits(semi.nats.value),
+        cause_semi_low=_two_digits(semi.nats.low), cause_semi_high=_two_digits(semi.nats.high),
+        cause_semi_depth=_two_digits(semi.at_equal_depth),
         cause_mini_content=effects["gpt2-mini"]["mean query"].nats.value,
         cause_mini_semi=effects["gpt2-mini"]["no query bias"].nats.value,
         constant_heads=int((by_way["mean query"] >= LARGE * by_way["uniform"]).sum()),
         papa_heads=int((by_way["constant map"] >= LARGE * by_way["uniform"]).sum()),
         query_median=medians["mean query"], papa_median=medians["constant map"], uniform_median=medians["uniform"])
+
+
+def _two_digits(correlation: float) -> float:
+    """Round a correlation as the table beside it does, not once more after three digits.
+
+    >>> _two_digits(0.6449), f"{0.645:.2f}"
+    (0.64, '0.65')
+    """
+    return round(float(correlation), 2)

@@ -100,6 +100,6 @@ def causes(nats: Mapping[str, np.ndarray], effects: Mapping[str, np.ndarray], la
     for ax, (title, values) in zip(panels, nats.items(), strict=True):
         dots = ax.scatter(values, np.abs(effects[title]), c=layers, cmap=style.POSITION_CMAP, s=14)
         ax.set(xlabel=title, yscale="log", xscale="log" if values.min() > 0 else "linear")
-    panels[0].set_ylabel("change of the embedding, 1 - cos")
+    panels[0].set_ylabel("change of the embedding, 1 − cos")
     fig.colorbar(dots, ax=panels, label="layer")
     return fig

@@ -96,4 +96,4 @@ def measure_atlas(tokens: Int[Tensor, " position"], gpt2: Record | Result, surve
 
 
 def _label(layer: int, head: int, distance: float) -> str:
-    return f"layer {layer}, head {head}\ndistance {distance:.2f}"
+    return f"head {layer}.{head}: {distance:.2f}"

@@ -207,7 +207,7 @@ def panels(heads: Mapping[str, HeadShares], controls: Mapping[str, Survey], mini
     """Return what is drawn of the parts in all heads: every model, of gpt2-mini all seeds; the control of MiniLM."""
     titles = {GPT2: f"{GPT2}, layer 0", MODELS[0]: f"{MODELS[0]}, seeds 0 to {mini_seeds.count - 1}"}
     drawn = {name: table.parts for name, table in heads.items()} | {MODELS[0]: mini_seeds.parts}
-    return {titles.get(name, name): parts for name, parts in drawn.items()} | {
+    return {titles.get(name, name): of_heads for name, of_heads in drawn.items()} | {
         "control of minilm": shares.heads_of(controls["minilm"].parts)}
 
 

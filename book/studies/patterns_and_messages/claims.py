@@ -203,9 +203,9 @@ def forms_are_equivalent(m: Measured) -> Outcome:
     gpt2, rotary = m.equality.gpt2, m.rotary.errors
     gaps = [*(gap["patterns and messages"] for gap in m.equality.random.values()), gpt2["patterns and messages"].max()]
     return conditional(
-        "Exact with constant part, output bias, mask and the normalised stream as X (1e-12 in GPT-2 and BERT modules). "
-        f"With rotary embeddings one W_P is off by {rotary['one W_P']:.2f} in attention, one per offset is exact, and "
-        "b_K matters.",
+        "Exact with the constant pattern, output bias, mask and the normalised stream as X (1e-12 in GPT-2 and BERT "
+        f"modules). With rotary embeddings one W_P is off by {rotary['one W_P']:.2f} in attention, one per offset is "
+        "exact, and b_K matters.",
         when=max(gaps) < ROUNDING and rotary["rotary form"] < 1e-5 and min(rotary["no b_K"], rotary["one W_P"]) > 0.01
         and min(gpt2[form].min() for form in ("no constant pattern", "no b_V W_O", "as printed")) > 0.01
         and gpt2["no mask"].min() > 0.1)
@@ -218,6 +218,6 @@ def merged_form_costs_more(m: Measured) -> Outcome:
     return conditional(
         f"For GPT-2's heads {m.costs.merged_short} to {m.costs.merged_long} times the multiply-adds and "
         f"{ratios['parameters']:.1f} times the parameters, but half the cache; cheaper for heads wider than "
-        "(d+n)/(2d+n) of the stream.",
+        "$(d+n)/(2d+n)$ of the stream.",
         when=min(ratios["short"], ratios["long"]) > 1 > ratios["wide head"]
         and all(count.counted == count.formula and count.error < ROUNDING for count in m.costs.counts.values()))

@@ -5,15 +5,16 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
 from analysis.plotting import style
 
 
 def parts(varying: np.ndarray, constant: np.ndarray, head: str) -> Figure:
-    """Draw ``(query, key)`` scores of one head: from the varying part of the pattern, the constant part, their sum."""
+    """Draw ``(query, key)`` scores of one head: from the varying part of the pattern, the shared part, their sum."""
     fig, axes = style.new(1, 3, size="wide", sharey=True)
     limit = float(np.abs(np.stack([varying, constant])).max())
-    for ax, (title, scores) in zip(axes, {f"varying part, {head}": varying, "constant part": constant,
+    for ax, (title, scores) in zip(axes, {f"varying part, {head}": varying, "shared part": constant,
                                           "sum": varying + constant}.items(), strict=True):
         shown = ax.imshow(np.where(np.tri(len(scores)), scores, np.nan), cmap=style.SCORE_CMAP,
                           norm=style.centred(scores, limit))
@@ -60,12 +61,16 @@ def sizes(varying: np.ndarray, constant: np.ndarray, control: np.ndarray) -> Fig
     equal = [constant.min(), constant.max()]
     ax.plot(equal, equal, color=style.COLOURS["muted"])
     ax.axvspan(control.min(), control.max(), color=style.COLOURS["control"], alpha=0.5,
-               label="control (constant part 0)")
+               label="control (constant pattern 0)")
     for mask, name, colour in ((first, "layers 0 and 1", "semi_bias"), (~first, "layers 2 to 11", "content")):
         ax.plot(varying[mask], constant[mask], "o", color=style.COLOURS[colour], alpha=0.7, label=name)
-    ax.set(xlabel="varying part: spread of scores (nats)", ylabel="constant part: spread of scores (nats)",
-           xscale="log", yscale="log")
-    ax.legend(loc="lower right")
+    ax.set(xlabel="varying part: spread of scores (nats)", xscale="log", yscale="log",
+           ylabel="effective constant pattern:\nspread of scores (nats)")
+    for axis in (ax.xaxis, ax.yaxis):  # both span little more than a decade: plain numbers, which do not collide
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FormatStrFormatter("%g"))
+        axis.set_minor_formatter(NullFormatter())
+    fig.legend(loc="outside lower center", ncols=3)
     return fig
 
 

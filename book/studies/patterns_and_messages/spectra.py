@@ -96,4 +96,13 @@ def phrase_ratios(ratio: Float[np.ndarray, "layer head"], ranks: Float[np.ndarra
     return {"ratio_largest": f"{ratio.max():.1f}", "ratio_median": f"{np.median(ratio):.2f}",
             "ratio_above": str(int((ratio > 1).sum())), "ratio_first": str(int((ratio[1] > 1).sum())),
             "linked": f"{spearmanr(ratio.ravel(), ranks).statistic:+.2f}", "narrow_rank": f"{ranks[narrow].max():.1f}",
-            "narrow": str(int((ratio.ravel()[narrow] > 1).sum()))}
+            "narrow": _all_or(int((ratio.ravel()[narrow] > 1).sum()), len(narrow))}
+
+
+def _all_or(number: int, of: int) -> str:
+    """Write how many of some, or that it is all of them.
+
+    >>> _all_or(7, 7), _all_or(3, 7)
+    ('all of them', '3')
+    """
+    return "all of them" if number == of else str(number)

@@ -11,10 +11,10 @@ from book.studies.patterns_and_messages.rewriting import Equality
 from book.studies.patterns_and_messages.spectra import Spectra
 
 EXACT = ("sum over heads", "patterns and messages", "module without b_K")
-LEFT_OUT = {"no constant pattern": "without the constant part", "no b_V W_O": "without b_V W_O",
+LEFT_OUT = {"no constant pattern": "without the constant pattern", "no b_V W_O": "without b_V W_O",
             "root of the stream's width": "divided by the root of the stream's width", "no mask": "without the mask"}
-READINGS = {"constant": "share of the variance of scores that the constant part has",
-            "query bias": "of it, the raw semi-bias",
+READINGS = {"constant": "share of the variance of scores: shared part",
+            "query bias": "share of the variance of scores: raw semi-bias alone",
             "angle": "rows whose largest score has the smallest angle",
             "influence": "rows whose largest weight has the longest weighted message"}
 MATRICES = {"pattern": "W_P", "message": "W_M", "augmented": "W_P with the biases"}

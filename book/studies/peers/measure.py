@@ -94,7 +94,7 @@ def megabytes(record: Record | Result, task: str, way: str) -> str:
 
 def kilobytes(record: Record | Result, way: str) -> str:
     """Say how large a viewer's file is."""
-    return f"{record[f'viewer/{way}/bytes'] / 1000:.0f} kB"
+    return f"{record[f'viewer/{way}/bytes'] / 1000:,.0f} kB"
 
 
 def table_rows(record: Record | Result) -> list[Row]:

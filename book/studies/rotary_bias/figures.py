@@ -69,8 +69,8 @@ def spectra(of: Mapping[str, tuple[np.ndarray, np.ndarray]], frequencies: Float[
                 (row[1], phase, "twilight", (-np.pi, np.pi), "phase, radians")):
             image = panel.imshow(values.reshape(len(names), -1), cmap=cmap, vmin=limits[0], vmax=limits[1],
                                  aspect="auto")
-            figure.colorbar(image, ax=panel, label=label)
-            panel.set_title(TITLES[source])
+            figure.colorbar(image, ax=panel)
+            panel.set_title(f"{label}, {TITLES[source]}")
         row[0].set_yticks(range(len(names)), names)
         row[0].set_ylabel("head")
     for panel in axes[-1]:
@@ -226,6 +226,6 @@ def share_bars(shares: Mapping[str, Float[np.ndarray, "layer head part"]]) -> Fi
             up, down = up + np.maximum(part, 0), down + np.minimum(part, 0)
         panel.tick_params(axis="x", rotation=90)
         panel.set(title=title, xlabel="head")
-    axes[0].set_ylabel("share of the divergence, nats per row")
+    axes[0].set_ylabel("explained divergence, nats per row")
     share_legend(figure, axes)
     return figure

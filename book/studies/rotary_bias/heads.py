@@ -43,6 +43,7 @@ class Heads(Numbers):
     previous_content: float  # and from content alone, counted from the mean input
     strong_heads: int  # previous-token heads of all runs
     strong_last: int  # how many of them are in the last layer
+    strong_place: str  # the same in words
     strong_left_bias: int  # how many are still without the kernel of the biases, and of the mean input
     strong_left_mean: int
     strong_drop_low: float  # the share of their previous attention that goes with the kernel of the mean input
@@ -95,6 +96,7 @@ def measure_heads(record: Record) -> Heads:
         previous_no_mean_kernel=float(without_mean[0, layer, head]),
         previous_content=float(mean[0, CONTENT, layer, head]), strong_heads=int(strong.sum()),
         strong_last=int(strong[:, -1].sum()),
+        strong_place=_place(int(strong.sum()), int(strong[:, -1].sum())),
         strong_left_bias=int((without_bias[strong] >= STRONG).sum()),
         strong_left_mean=int((without_mean[strong] >= STRONG).sum()),
         strong_drop_low=float(drop.min()), strong_drop_high=float(drop.max()),
@@ -105,3 +107,11 @@ def measure_heads(record: Record) -> Heads:
         head_rise_mean_name=f"{costly[0]}.{costly[1]}", later_head=f"1.{later}",
         later_best=float(previous[0, -1, later]), later_least=float(after.min()))
 
+
+def _place(heads: int, last: int) -> str:
+    """Say how many of some heads are in the last layer.
+
+    >>> _place(34, 34), _place(34, 3)
+    (', all of them in the last layer', ', 3 of them in the last layer')
+    """
+    return f", {'all' if heads == last else last} of them in the last layer"

@@ -58,7 +58,7 @@ def load(folder: Path, device: torch.device) -> nn.Module:
 
 
 def choose_windows(windows: Tensor) -> Tensor:
-    """Return a sixteenth of the held-out windows or so, spread evenly, for what is measured head by head."""
+    """Return :data:`HEAD_WINDOWS` of the held-out windows, spread evenly, for what is measured head by head."""
     return windows[::len(windows) // HEAD_WINDOWS]
 
 

@@ -11,6 +11,7 @@ from analysis.plotting.ladder import Ladder
 from book.publish import Inputs, Numbers, live_or_record
 from book.studies.rotary_bias.kernels import NEAR, SOURCES
 from book.studies.rotary_bias.parts import WAYS
+from book.studies.rotary_bias.run_measures import HEAD_WINDOWS
 from book.studies.rotary_bias.seeds import mean_shares
 from book.studies.rotary_bias.shares import COUNTED, PARTS
 
@@ -35,6 +36,16 @@ class Rungs(Numbers):
     parts_names: tuple[str, ...]
     rise_mean_kernel: float  # of the trained model's loss without the kernel of the mean input
     rise_control_high: float  # the largest of any control, of any part
+    fall_control_high: float  # and by how much one falls at most
+    own_semi: float  # shares of the biases' own semi-bias and query side, of all heads together
+    own_semi_low: float  # of the controls that have biases
+    own_semi_high: float
+    own_side: float
+    own_side_low: float
+    own_side_high: float
+    own_kernel: float  # that of the kernel of the mean input, and the largest of any control
+    own_kernel_high: float
+    range_most: float  # the largest kernel of the mean input of any head of any control, in nats
     phases_mean_low: float  # of the trained model's, with that kernel's phases drawn at random
     phases_mean_high: float
     phases_bias_low: float
@@ -74,6 +85,7 @@ class Rungs(Numbers):
     previous_permuted_high: float
     rungs_seeds: int = len(SEEDS)
     nearest_limit: int = NEAREST
+    windows: int = HEAD_WINDOWS  # of held-out text, of which the mean input is taken
 
 
 def measure_rungs(inputs: Inputs) -> tuple[Rungs, str]:
@@ -114,7 +126,9 @@ def measure_rungs(inputs: Inputs) -> tuple[Rungs, str]:
     kept = {name: value.item() if isinstance(value, np.generic) else value for name, value in numbers.items()
             if name in fields}
     return Rungs(
-        *_ladders(trained, control), rise_mean_kernel=float(rise[1, kernel]), rise_control_high=float(controls.max()),
+        *_ladders(trained, control), **_whole_numbers(trained, control),
+        fall_control_high=float(-controls.min()), range_most=float(control["range"][..., mean, :, :].max()),
+        rise_mean_kernel=float(rise[1, kernel]), rise_control_high=float(controls.max()),
         phases_mean_low=float(phases[:, 1].min()), phases_mean_high=float(phases[:, 1].max()),
         phases_bias_low=float(phases[:, 0].min()), phases_bias_high=float(phases[:, 0].max()),
         nearest=int(nearest.sum()),
@@ -124,6 +138,30 @@ def measure_rungs(inputs: Inputs) -> tuple[Rungs, str]:
 def _peaks(of: Mapping[str, np.ndarray], nearest: int) -> np.ndarray:
     """Say which kernels are largest at a near distance; one that is 0 everywhere is not."""
     return (of["peak"] <= nearest) & (of["range"] > 0)
+
+
+def whole_shares(shares: Float[np.ndarray, "*model counted layer head part"],
+                 ) -> Float[np.ndarray, "*model counted part"]:
+    """Return what each of the four parts explains of the divergence of all heads of a model together.
+
+    >>> whole_shares(np.ones((2, 2, 8, 5))).round(2).tolist()[0]
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    share = shares[..., :len(PARTS)].sum((-3, -2))
+    return share / share.sum(-1, keepdims=True)
+
+
+def _whole_numbers(trained: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Return the shares that the page compares: of the biases' own parts, and of the kernel of the mean input."""
+    own, others = whole_shares(trained["shares"]), whole_shares(control["shares"])
+    numbers = {}
+    for name, part in (("semi", "semi_bias"), ("side", "query_side")):
+        at = COUNTED.index("bias"), PARTS.index(part)
+        biased = others[[LARGE, PERMUTED], :, *at]
+        numbers |= {f"own_{name}": float(own[at]), f"own_{name}_low": float(biased.min()),
+                    f"own_{name}_high": float(biased.max())}
+    at = COUNTED.index("mean"), PARTS.index("kernel")
+    return numbers | {"own_kernel": float(own[at]), "own_kernel_high": float(others[..., *at].max())}
 
 
 def _ladders(trained: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray]) -> tuple:
@@ -144,8 +182,7 @@ def _ladders(trained: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray
                   for part in PARTS[1:])
 
     def whole(values: np.ndarray) -> np.ndarray:
-        share = values[..., :len(PARTS)].sum((-3, -2))
-        share = share / share.sum(-1, keepdims=True)
+        share = whole_shares(values)
         return share[..., 1:].reshape(*share.shape[:-2], -1)
 
     def left_out(values: np.ndarray) -> np.ndarray:

@@ -42,6 +42,8 @@ class SeedKernels(Numbers):
     bias_range_high: float
     mean_range_low: float  # the same for the mean input, over all runs
     mean_range_high: float
+    full_range_high: float  # the largest of neox-mini, and of neox-mini-partial
+    partial_range_high: float
     biased_runs: int
     half_bias_low: int  # the step from which layer 0's median kernel of the biases has half its last size, for good
     half_bias_high: int
@@ -80,6 +82,8 @@ def measure_seed_kernels(record: Record) -> SeedKernels:
         of, near, high, size, near_low=int(near.min()), near_most=int(near.max()), near_chance_most=int(high.max()),
         bias_range_low=float(largest["bias"][biased].min()), bias_range_high=float(largest["bias"][biased].max()),
         mean_range_low=float(largest["mean"].min()), mean_range_high=float(largest["mean"].max()),
+        full_range_high=float(largest["mean"][seeds_of("neox-mini")].max()),
+        partial_range_high=float(largest["mean"][seeds_of("neox-mini-partial")].max()),
         last_range_low=float(size["mean"][:, -1].min()),
         biased_runs=len(biased), half_bias_low=min(half["bias"]), half_bias_high=max(half["bias"]),
         half_mean_low=min(half["mean"]), half_mean_high=max(half["mean"]),

@@ -1,7 +1,7 @@
 """How much of neox-mini's attention each of the four parts explains, counted from 0 and from the mean input."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -78,7 +78,6 @@ class Shares(Numbers):
     maps: Float[np.ndarray, "part query key"]
     map_head: str
     tokens: tuple[str, ...]
-    share_gap: float
     kernel_share_bias: float
     kernel_share_mean: float
     content_share_bias: float
@@ -94,7 +93,7 @@ class Shares(Numbers):
 def split_attention(model: nn.Module, rows: Iterable[Tensor], biases: Mapping[str, Sequence[tuple[Tensor, Tensor]]],
                     rotary: Rotary) -> SplitRows:
     """Run the model on each row of token ids and split the attention of every head."""
-    split = SplitRows(biases, rotary)
+    split = SplitRows(biases, replace(rotary, frequencies=rotary.frequencies.to(model.device)))
     with attention_hooks.with_attention(model, split):
         for ids in rows:
             model(input_ids=ids[None].to(model.device), use_cache=False)
@@ -119,7 +118,7 @@ def measure_shares(model: nn.Module, tokenizer, texts: Sequence[str], trace: Map
     last = shares["mean"][-1].sum(0)
     maps = split.maps[head[0]][:len(PARTS), head[1], :shown, :shown].cpu().numpy()
     return Shares(
-        shares, maps, f"{head[0]}.{head[1]}", names, split.gap,
+        shares, maps, f"{head[0]}.{head[1]}", names,
         kernel_share_bias=float(whole["bias"][3]), kernel_share_mean=float(whole["mean"][3]),
         content_share_bias=float(whole["bias"][0]), content_share_mean=float(whole["mean"][0]),
         query_share_bias=float(whole["bias"][2]), query_share_mean=float(whole["mean"][2]),

@@ -65,7 +65,7 @@ def heads_are_summed(m: Measured) -> Outcome:
 @claim("K-07")
 def value_belongs_to_the_key(m: Measured) -> Outcome:
     """A head sums the values of the keys, where the page prints that of the query."""
-    return corrected(f"The value is v(x_j); with the printed v(x_i) GPT-2's output is off by "
+    return corrected(f"The value is $v(x_j)$; with the printed $v(x_i)$ GPT-2's output is off by "
                      f"{m.errors['GPT-2']['value_at_query']:.0%} of its scale.",
                      when=m.smallest_error("value_at_query") > OFF and m.largest_error("output") < ROUNDING)
 

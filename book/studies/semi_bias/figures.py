@@ -29,7 +29,7 @@ def position_table(table: np.ndarray, every: int, axes_scores: np.ndarray, share
     fig.colorbar(shown, ax=left, label="entry of P", extend="both")
     names = ("content", "record", "positional")
     for axis, name in enumerate(names):
-        right.plot(axes_scores[:, axis], color=style.COLOURS[name], label=f"axis {axis}: {share[axis]:.0%}")
+        right.plot(axes_scores[:, axis], color=style.COLOURS[name], label=f"axis {axis}: {100 * share[axis]:.0f} %")
     right.set(xlabel="position", ylabel="component of P")
     right.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, columnspacing=0.8, handlelength=1)
     return style.many_marks(fig)
@@ -205,7 +205,7 @@ def norm_against_semi_bias(norm: np.ndarray, scores: np.ndarray, frequency: np.n
     for ax, (values, title) in zip(axes.flat, zip(scores, titles, strict=True), strict=False):
         shown = ax.scatter(norm, values, c=np.log10(1 + frequency), s=4, linewidths=0, cmap=style.WEIGHT_CMAP)
         ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
-        ax.set_title(title, loc="left")
+        ax.set_title(title.replace("-", "\N{MINUS SIGN}"), loc="left")
     fig.supxlabel("norm of the token's embedding")
     fig.supylabel("semi-bias of the token, nats")
     fig.colorbar(shown, ax=axes, label="log10 (1 + count in the training text)", aspect=30)
@@ -246,7 +246,7 @@ def sizes(norms: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     for ax, (model, of_model) in zip(axes[0], norms.items(), strict=True):
         for k, ((name, values), colour) in enumerate(zip(of_model.items(), colours, strict=True)):
             heads = np.arange(len(values))
-            ax.bar(heads + 0.27 * (k - 1), values, 0.27, color=colour, label=name)
+            ax.bar(heads + 0.27 * (k - 1), values, 0.27, color=colour, label=name.replace("b_Q", "$b_Q$"))
         ax.set(xlabel="head", xticks=heads, title=model)
         ax.yaxis.set_major_locator(MaxNLocator(5))
     axes[0, 0].set_ylabel("norm")

@@ -111,10 +111,11 @@ def one_layer(repeats: int) -> tuple[dict[str, list[float]], float]:
     seconds["naive"] = [took * BATCH]
     if not all(torch.allclose(a, b, atol=1e-3) for a, b in zip(parts, vectorised(maps[:1]), strict=True)):
         raise AssertionError("the naive and the vectorised statistics differ: one of them is wrong")
-    return seconds, _distance(counted, vectorised(maps.double()))
+    return seconds, distance(counted, vectorised(maps.double()))
 
 
-def _distance(counted: streaming.MapStatistics, exact: tuple[torch.Tensor, ...]) -> float:
+def distance(counted: streaming.MapStatistics, exact: tuple[torch.Tensor, ...]) -> float:
+    """Return the largest difference of the statistics of one layer from exact ones, which are sums over the batch."""
     entropy, diagonal, column, row = (total / BATCH for total in exact)
     cells = N - torch.arange(-N + 1, N).abs()
     pairs = ((counted.entropy_by_query(), entropy), (counted.diagonal_profile(), diagonal / cells),

@@ -15,6 +15,11 @@ def costs_are_within_limits(m: Measured) -> bool:
     return all(cost.within_limit for cost in m.costs.values())
 
 
+def a_gpu_gives_the_same_numbers(m: Measured) -> bool:
+    """The statistics that a GPU takes are those of maps in float64, up to rounding in single precision."""
+    return m.gpu.error < ROUNDING
+
+
 def agrees(differences: Float[Tensor, "layer head *rest"]) -> bool:
     """The streamed statistic is that of the stored maps, up to rounding."""
     return differences.abs().max().item() < ROUNDING

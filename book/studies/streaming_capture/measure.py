@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from book.publish import Inputs, Numbers, choose_inputs, live_or_record
 from book.publish.phrases import percent
+from book.studies.streaming_capture.gpu_cost import DTYPES
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,20 @@ LIMITS = {"time": ("forward pass with statistics, over one without", "at most", 
 
 
 @dataclass(frozen=True)
+class Gpu(Numbers):
+    """The costs on a GPU, by precision: what the table shows, and what the text names."""
+
+    prefix = "capture-gpu"
+    machine: str
+    sequences: int
+    batch: int
+    error: float
+    single: float
+    half: float
+    ways: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
 class Measured(Numbers):
     """The costs on record, and those of them that the text names.
 
@@ -45,6 +60,7 @@ class Measured(Numbers):
     faster: str
     much_faster: str
     threads: int
+    gpu: Gpu
 
 
 def measure(model: str = "minilm", texts: str | None = None, device: str = "auto") -> Measured:
@@ -62,7 +78,18 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     inputs = choose_inputs(model, own="minilm", texts=texts, device=device, families=("bert", "gpt2"))
     record, source = live_or_record("streaming-capture-cost", inputs, recompute=False)
     costs = {name: Cost(subject, record[name], kind, limit) for name, (subject, kind, limit) in LIMITS.items()}
+    gpu, gpu_source = read_gpu(inputs)
     return Measured(
-        inputs=inputs, sources=(source,), costs=costs, share=percent(record["time"] - 1),
+        inputs=inputs, sources=(source, gpu_source), gpu=gpu, costs=costs, share=percent(record["time"] - 1),
         memory=f"{record['memory']:.0f} MB", faster=f"{record['vectorised']:.0f}",
         much_faster=f"{record['naive']:.0f}", threads=record["threads"])
+
+
+def read_gpu(inputs: Inputs) -> tuple[Gpu, str]:
+    """Read what streaming costs on a GPU, and where that is from."""
+    record, source = live_or_record("streaming-capture-gpu-cost", inputs, recompute=False)
+    columns = ("seconds", "rate", "share")
+    ways = {f"{way}, {dtype}": {column: record[f"{dtype}_{way}_{column}"] for column in columns}
+            for dtype in DTYPES for way in ("plain", "streamed")}
+    return Gpu(machine=record.provenance["device"], sequences=record["sequences"], batch=record["batch"],
+               error=record["error"], single=record["float32_time"], half=record["bfloat16_time"], ways=ways), source

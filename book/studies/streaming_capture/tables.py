@@ -4,10 +4,16 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from book.studies.streaming_capture.measure import Cost
+from book.studies.streaming_capture.measure import Cost, Gpu
 
 
 def costs(of: Mapping[str, Cost]) -> pd.DataFrame:
     """Return each measured cost beside its limit."""
     rows = {cost.subject: (cost.value, f"{cost.kind} {cost.limit:g}") for cost in of.values()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["measured", "limit"]).rename_axis("cost")
+
+
+def on_a_gpu(gpu: Gpu) -> pd.DataFrame:
+    """Return seconds, sequences per second and the share of the GPU's rate for matrix products, way by way."""
+    names = {"seconds": "seconds", "rate": "sequences per second", "share": "share of the peak"}
+    return pd.DataFrame.from_dict(gpu.ways, orient="index").rename(columns=names).rename_axis("forward pass")

@@ -23,6 +23,9 @@ RUNG_LOOKS = {"trained": ("trained", "-"), "random": ("control", "-"), "random, 
 NETWORK_LOOKS = {"BERT's": ("trained", "-"), "the code's": ("highlight", "-")}
 
 
+NO_BAR = 0.03  # so short a bar is hardly seen, and its value is written
+
+
 def one_head_twice(picture: Picture, distances: Mapping[str, Float[np.ndarray, "passage layer"]]) -> Figure:
     """Draw one head's map in the model and in the code, and how far maps move by each difference."""
     figure, axes = style.new(1, 3, width_ratios=(1, 1, 1.5))
@@ -54,9 +57,15 @@ def slices(by_model: Mapping[str, Slices]) -> Figure:
 
 
 def cone(forms: Mapping[str, Mapping[str, Float[np.ndarray, "passage state"]]]) -> Figure:
-    """Draw the forms of the index by state over their value at the embeddings, a panel a network."""
-    panels = {name: [Line((values / values[:, :1]).mean(0), *_look(FORM_LOOKS, form)) for form, values in of.items()]
-              for name, of in forms.items()}
+    """Draw the forms of the index by state, over their value at the embeddings; a panel has a model and its control."""
+    panels = {}
+    for name, of in forms.items():
+        model, _, control = name.partition(", ")
+        for form, values in of.items():
+            concept, dashes = FORM_LOOKS[form]
+            mean = (values / values[:, :1]).mean(0)
+            look = ("control", f"{control}, all forms", "-") if control else (concept, form, dashes)
+            panels.setdefault(model, []).append(Line(mean, *look))
     return lines(panels, ["over that of the embeddings", *[""] * (len(panels) - 1)])
 
 
@@ -70,6 +79,10 @@ def entropies(ideal: Mapping[str, MapEntropies], noise: Mapping[float, MapEntrop
         axes[0].barh(at + offset, [getattr(values, field) for values in cases.values()], 0.4,
                      color=style.COLOURS[concept], label=label)
     axes[1].barh(at, [values.rows for values in cases.values()], 0.6, color=style.COLOURS["content"], label="rows")
+    for panel, fields in ((axes[0], ("whole", "blanked")), (axes[1], ("rows",))):
+        for place, values in zip(at, cases.values(), strict=True):
+            if (most := max(getattr(values, field) for field in fields)) < NO_BAR:
+                panel.annotate(f"{most:.2f}", (most, place), (4, 0), textcoords="offset points", va="center")
     axes[0].set(yticks=at, yticklabels=list(cases), title="the code's, nats", xlim=(0, np.log(20)))
     axes[1].set(title=r"of rows, over $\ln n$", xlim=(0, 1))
     axes[0].invert_yaxis()
@@ -82,7 +95,10 @@ def entropy_by_layer(value: Mapping[str, np.ndarray], row: Mapping[str, np.ndarr
     looks = {"trained": ("trained", "-"), "random": ("control", "-")}
     panels = {title: [Line(over_units(values), *_look(looks, name)) for name, values in of.items()]
               for title, of in (("the code's entropy, nats", value), (r"row entropy over $\ln n$", row))}
-    return lines(panels, ["", ""])
+    figure = lines(panels, ["", ""])
+    least = min(over_units(values).min() for values in row.values())
+    figure.axes[1].set_ylim(least - 0.01, 1.005)  # all rows of the classifier are nearly uniform
+    return figure
 
 
 def failing(by_network: Mapping[str, Mapping[str, Float[np.ndarray, "passage layer"]]]) -> Figure:

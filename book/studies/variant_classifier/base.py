@@ -1,7 +1,8 @@
 """The classifier at the size of BERT_BASE: its card, and the arrays of the same figures as for the small one.
 
-Its weights are not distributed. ``python -m analysis train variant-bert-base --device cuda`` trains them,
-makes this record from them and leaves them in ``runs``. One sequence a class is measured.
+Its weights are not distributed. ``python -m analysis train variant-bert-base --device cuda`` trains them and leaves
+them in ``runs``. The one training so far lost what it had learned (``base_training.py``), so that there is nothing to
+measure yet. One sequence a class is measured.
 """
 
 from dataclasses import replace
@@ -46,5 +47,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    models=("variant-bert-base",), compute=compute, minutes=5, awaits="a GPU",
+    models=("variant-bert-base",), compute=compute, minutes=5, awaits="a training that keeps what it learned",
     summary="The variant classifier at the size of BERT_BASE: accuracy, and the measures on 8 sequences")

@@ -58,16 +58,16 @@ def head_reads_the_class_token(m: Measured) -> Outcome:
 def keys_have_the_largest_weights(m: Measured) -> Outcome:
     """In head 4 of layer 1 the largest singular values of W_Q, W_K and W_V are 1.72, 2.68 and 0.98."""
     weights, (q, k, v) = m.weights, m.nearest.largest_weights
-    largest, over = weights.largest["trained"], weights.over_random["trained"]
-    own = "; ".join(f"{enumerated(times, '.2f')} ({enumerated(values, '.2f')})"
-                    for times, values in zip(over[:, :, 0, 3].T, largest[:, :, 0, 3].T))
+    over = weights.over_random["trained"]
+    own = over[:, :, 0, 3]
     order, most = (k > q) & (q > v), over.max((1, 2, 3))
     return not_testable(
         f"{NEAREST}the same head has {enumerated((each[0, 3] for each in (q, k, v)), '.2f')}; the order of the paper "
-        f"is that of {order.sum()} of {order.size} heads. Trained from random weights, Q, K and V (values in "
-        f"brackets) are {own} times random ones in three seeds, the paper's {enumerated(weights.paper, '.2f')} times, "
-        f"and over all heads at most {enumerated(most, '.2f')} times. The only released code that prints such numbers "
-        "takes columns of the stored weights, no head's: over our heads the two go together at rank correlations "
+        f"is that of {order.sum()} of {order.size} heads. Trained from random weights, they are {own.min():.2f} to "
+        f"{own.max():.2f} times those of random matrices in three seeds, and over all heads at most "
+        f"{enumerated(most, '.2f')} times for Q, K and V; the paper's are {enumerated(weights.paper, '.2f')} times. "
+        "The only released code that prints such numbers takes columns of the stored weights, no head's: over "
+        "our heads the two go together at rank correlations "
         f"{enumerated(m.authors.slices, '+.2f')} for Q, K and V. The public weights of bert-base-cased would tell "
         "which of them has the numbers.",
         when=abs(m.authors.slices).max() < 0.3 and (most < weights.paper).all() and not order[0, 3]
@@ -163,8 +163,9 @@ def largest_singular_value_rises_with_depth(m: Measured) -> Outcome:
         "In the nearest model, a text model fine-tuned on simulated genes, the largest value of a head's output rises "
         f"with depth, by layer and mean over heads {near.phrase('largest', '.0f')} (rank correlation "
         f"{near.rise('largest'):+.2f}). Trained from random weights it is in the paper's three heads "
-        f"{_rows(largest['trained'])} in three seeds (over the root of n; control {_rows(largest['control'])}); over "
-        f"all heads its last four layers have {_values(trained)} times that of the first (control {_values(control)}). "
+        f"{_ranges(largest['trained'])} in three seeds (over the root of n; control {_ranges(largest['control'])}); "
+        f"over all heads its last four layers have {_values(trained)} times that of the first (control "
+        f"{_values(control)}). "
         f"Each histogram is one value: the stable rank falls to {near.layers['stable_rank'][-1, 0]:.2f}. By the "
         "released code the histograms are of another product, with other columns and no mask: over our heads its "
         f"largest value goes with that of S V at a rank correlation of {m.authors.head_outputs:+.2f}.",
@@ -175,8 +176,9 @@ def largest_singular_value_rises_with_depth(m: Measured) -> Outcome:
         and stable["trained"].max() < 1.2)
 
 
-def _rows(table: np.ndarray) -> str:
-    return "; ".join(enumerated(row, ".2f") for row in table)
+def _ranges(by_seed: np.ndarray) -> str:
+    """Write the range over seeds of each head."""
+    return enumerated(f"{head.min():.2f} to {head.max():.2f}" for head in np.transpose(by_seed))
 
 
 def _values(intervals: Iterable[Interval]) -> str:

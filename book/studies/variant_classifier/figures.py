@@ -70,6 +70,23 @@ def training(losses: np.ndarray, steps: np.ndarray, validation: np.ndarray) -> F
     return figure
 
 
+def full_size(losses: np.ndarray, updates: int, steps: np.ndarray, shares: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the mean and the largest loss ``(statistic, piece)`` of one training, and shares ``(look,)`` by name."""
+    figure, (left, right) = style.new(1, 2)
+    middle = (np.arange(losses.shape[1]) + 0.5) * updates / losses.shape[1]
+    for values, name, dash in zip(losses, ("mean", "largest"), ("-", ":"), strict=True):
+        left.semilogy(middle, values, dash, color=style.COLOURS["trained"], label=f"{name} loss")
+    left.axhline(np.log(8), color=style.COLOURS["muted"], label="ln 8, chance")
+    for (name, values), (concept, dash) in zip(shares.items(), (("trained", "-"), ("ink", "--"), ("ink", ":")),
+                                               strict=True):
+        right.plot(steps, values, dash, marker="o", color=style.COLOURS[concept], label=name)
+    left.set(xlabel="updates", ylabel="loss (nats)")
+    right.set(xlabel="updates", ylabel="share, or length", ylim=(0, 1.05))
+    for panel in (left, right):
+        panel.legend()
+    return figure
+
+
 def percentages(tables: Mapping[str, np.ndarray], columns: Sequence[str], rows: Sequence[str]) -> Figure:
     """Draw tables of shares ``(row, column)`` in per cent, a panel each; accuracy by class and set, confusions."""
     figure, axes = style.new(1, len(tables), sharey=True, squeeze=False)
@@ -102,18 +119,19 @@ def norms(rows: Mapping[str, np.ndarray]) -> Figure:
 
 
 def along_gene(profiles: Mapping[str, np.ndarray], marks: np.ndarray, titles: Sequence[str]) -> Figure:
-    """Draw what columns give to each k-mer, ``(sequence, key)`` by concept (a column of panels each); marks stand out.
+    """Draw what columns give to each k-mer, ``(sequence, key)`` trained and in the control; marks stand out.
 
-    A sequence has one scale in all its panels.
+    A sequence has a panel and a scale of its own, in which the control is a line.
     """
-    figure, axes = style.new(len(titles), len(profiles), size="tall", sharex=True, sharey="row", squeeze=False)
-    for panels, (concept, values) in zip(axes.T, profiles.items(), strict=True):
-        for panel, weights, marked, title in zip(panels, values, marks, titles, strict=True):
-            _strip(panel, weights, marked[:len(weights)])
-            panel.set_title(f"{title}, {concept}", loc="left")
-        panels[-1].set(xlabel="k-mer along the gene")
+    figure, axes = style.new(len(titles), 1, size="tall", sharex=True)
+    rows = zip(profiles["trained"], profiles["control"], marks, titles, strict=True)
+    for panel, (weights, untrained, marked, title) in zip(axes, rows, strict=True):
+        _strip(panel, weights, marked[:len(weights)])
+        panel.plot(100 * untrained, color=style.COLOURS["ink"], linewidth=0.8, label="control, all k-mers")
+        panel.set_title(title, loc="left")
+    axes[-1].set(xlabel="k-mer along the gene")
     figure.supylabel("share of a row's attention in columns (%)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return style.many_marks(figure)
 
 

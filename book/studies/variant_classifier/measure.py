@@ -9,6 +9,7 @@ from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.shared import variant_measures
 from book.studies.shared.nearest_classifier import Nearest, read_nearest
 from book.studies.variant_classifier.authors import Authors, measure_authors
+from book.studies.variant_classifier.base_training import BaseTraining, read_base_training
 from book.studies.variant_classifier.columns import Columns, measure_columns
 from book.studies.variant_classifier.depth import (
     Depth,
@@ -42,7 +43,8 @@ MODEL = "variant-bert-mini"
 class Measured(Numbers):
     """Everything that the chapter shows; ``sources`` says where its records come from.
 
-    ``full_size`` is the recipe that waits for a GPU, ``recipe`` that of the bundled classifier.
+    ``full_size`` is the recipe at the paper's width, ``base`` its one training, ``recipe`` that of the bundled
+    classifier.
     """
 
     prefix = "variants"
@@ -52,6 +54,7 @@ class Measured(Numbers):
     classes: tuple[str, ...]
     recipe: dna_classifier.Recipe
     full_size: Recipe
+    base: BaseTraining
     example: Example
     head: Head
     weights: Weights
@@ -74,10 +77,11 @@ def measure(device: str = "auto") -> Measured:
     recorded, nearest = read_records(inputs), read_nearest(inputs)
     run = variant_measures.open_run(checkpoint.folder, device=inputs.device)
     passage, classes = pass_example(run, inputs.device), run.data.labels
+    base, base_source = read_base_training(inputs, len(classes))
     example, phases = measure_example(passage), measure_phases(recorded, passage)
     return Measured(
-        inputs, checkpoint, recorded.sources, classes, dna_classifier.MINI,
-        full_size=measure_recipe(dna_classifier.BASE, run.data),
+        inputs, checkpoint, (*recorded.sources, base_source), classes, dna_classifier.MINI,
+        full_size=measure_recipe(dna_classifier.BASE, run.data), base=base,
         example=example, head=measure_head(passage),
         weights=measure_weights(recorded, passage), gates=measure_gates(recorded, passage), phases=phases,
         columns=measure_columns(recorded, classes, phases.unchanged, example.n),

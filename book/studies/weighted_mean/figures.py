@@ -40,17 +40,19 @@ def dials(dials: np.ndarray, panels: Mapping[str, np.ndarray], controls: Mapping
         ax.plot(np.ones(curves.shape[1]), curves[one], "o", color=style.COLOURS["highlight"])
         ax.set(title=title, xscale="log", xlabel="dial t", ylim=(-0.02, 1.02), xticks=(0.1, 1, 10))
     axes[0, 0].set_ylabel("entropy / log i")
-    _legend(axes[0, -1], {"trained head": "trained", "control head": "control", "as trained": "highlight"},
-            loc="lower left")
+    names = {"trained head": "trained", "control head": "control", "as trained": "highlight"}
+    _legend(axes[0, -1], names, figure=fig, loc="outside lower center", ncols=len(names))
     return style.many_marks(fig)
 
 
 def turned(maps: np.ndarray, dials: Sequence[float], tokens: Sequence[str]) -> Figure:
-    """Draw one head's attention, ``(dial, query, key)``, a panel per dial, on the scale of a root."""
-    fig, axes = style.new(1, len(maps), size="wide", sharey=True)
-    for ax, dial, weights in zip(axes, dials, maps, strict=True):
+    """Draw one head's attention, ``(dial, query, key)``, a panel per dial in two rows, on the scale of a root."""
+    fig, axes = style.new(2, -(-len(maps) // 2), size="square", sharex=True, sharey=True)
+    for ax, dial, weights in zip(axes.flat, dials, maps, strict=True):
         shown = ax.imshow(np.sqrt(weights), cmap=style.WEIGHT_CMAP, vmin=0, vmax=1)
-        ax.set(title=f"t = {dial:g}", xticks=[], xlabel="key", yticks=range(len(tokens)), yticklabels=tokens)
+        ax.set(title=f"t = {dial:g}", xticks=[], yticks=range(len(tokens)), yticklabels=tokens)
+    for ax in axes[-1]:
+        ax.set(xlabel="key")
     bar = fig.colorbar(shown, ax=axes, label="weight", ticks=np.sqrt([0, 0.1, 0.5, 1]), pad=0.01, shrink=0.7)
     bar.set_ticklabels(["0", "0.1", "0.5", "1"])
     return style.many_marks(fig)
@@ -79,11 +81,11 @@ def own_share(shares: Mapping[str, np.ndarray]) -> Figure:
     return fig
 
 
-def _legend(ax, names: Mapping[str, str], mark: str = "-", **kwargs) -> None:
-    """Name colours rather than lines, so that a family of lines has one entry."""
+def _legend(ax, names: Mapping[str, str], mark: str = "-", figure: Figure | None = None, **kwargs) -> None:
+    """Name colours rather than lines, so that a family of lines has one entry; beside all panels, given the figure."""
     for name, colour in names.items():
         ax.plot([], [], "o" if colour == "highlight" else mark, color=style.COLOURS[colour], label=name)
-    ax.legend(**kwargs)
+    (figure or ax).legend(**kwargs)
 
 
 def ladder(models: Mapping[str, Ladder]) -> Figure:

@@ -11,6 +11,7 @@ from analysis.maps import streaming
 from analysis.maps.streaming import MapStatistics
 from analysis.statistics import exact_sums
 from analysis.statistics.exact_sums import Moments
+from tests.analysis.fake_device import GPU, pretended
 from tests.analysis.processes import run_together
 
 LAYERS, HEADS, POSITIONS = 2, 3, 14
@@ -191,6 +192,45 @@ def test_two_processes_count_what_one_counts(tmp_path):
         states.append(torch.load(out))
     assert states[0]["lengths"].sum() == 5
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def assert_a_sum_depends_on_no_other_map(device):
+    query, key, value = (part.to(device) for part in draw(14, batch=7, seed=4))
+    lengths, whole, single = [14, 9, 14, 5, 9, 9, 14], *(MapStatistics(1, HEADS, POSITIONS, device) for _ in range(2))
+    output = whole.attend(0, query, key, value, scale=0.5, lengths=lengths)
+    for b in reversed(range(7)):
+        one = single.attend(0, *(part[b:b + 1] for part in (query, key, value)), scale=0.5, lengths=lengths[b:b + 1])
+        assert torch.equal(one[0], output[b])
+    assert all(torch.equal(whole.state[name], single.state[name]) for name in whole.state)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_sum_depends_on_no_other_map_of_its_batch(monkeypatch):
+    assert_a_sum_depends_on_no_other_map("cpu")
+    monkeypatch.setattr(streaming, "MAPS", 4)
+    with pretended():
+        assert_a_sum_depends_on_no_other_map(GPU)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.usefixtures("unchecked")
+def test_tiles_of_a_gpu_give_the_cpus_numbers(monkeypatch, causal):
+    query, key, value = draw(14, batch=3)
+    here = MapStatistics(1, HEADS, POSITIONS)
+    due = here.attend(0, query, key, value, scale=0.5, causal=causal, lengths=[14, 14, 9])
+    monkeypatch.setattr(streaming, "MAPS", 4)  # of nine maps, so that the last tile is not full
+    with pretended():
+        there, parts = MapStatistics(1, HEADS, POSITIONS, GPU), [part.to(GPU) for part in (query, key, value)]
+        output = there.attend(0, *parts, scale=0.5, causal=causal, lengths=[14, 14, 9])
+        assert torch.allclose(output.cpu(), due, atol=1e-12)
+        for name, total in there.state.items():
+            assert (total.cpu() - here.state[name]).abs().max() <= 8
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_a_sum_depends_on_no_other_map_of_its_batch():
+    assert_a_sum_depends_on_no_other_map("cuda")
 
 
 @pytest.mark.gpu

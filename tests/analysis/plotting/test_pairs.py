@@ -33,7 +33,7 @@ def test_curves_over_layers_need_a_label_a_panel_and_one_look_a_name():
 
 
 def test_strips_along_the_gene_need_a_title_and_marks_each():
-    values, marked = {"trained": RNG.random((2, 9))}, np.zeros((2, 9), bool)
+    values, marked = dict.fromkeys(("trained", "control"), RNG.random((2, 9))), np.zeros((2, 9), bool)
     with pytest.raises(ValueError, match=r"shorter|longer"):
         variants.along_gene(values, marked[:1], ["A", "B"])
 

@@ -1,5 +1,6 @@
 """What a report measures, against the functions of the chapters and against the model's own maps."""
 
+import dataclasses
 import shutil
 
 import numpy as np
@@ -15,7 +16,7 @@ from analysis.maps.attribution import attribute_divergence
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.families import from_checkpoint
 from analysis.models.text_models import load_text_model
-from analysis.report.measurement import splitter
+from analysis.report.measurement import make_splits, measure_parameters, reasons_not_to_split
 from analysis.report.notable_heads import notable_heads
 from analysis.report.observations import OF_HEADS, Observations, add_text, describe_map, split_scores, tokenise
 from analysis.report.parameters import measure_layer, position_curves
@@ -29,9 +30,8 @@ def seen(request):
     model, layers = pretrained.load(checkpoint), from_checkpoint(checkpoint)
     ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24)[0]
     observed = Observations.empty(len(layers), layers[0].heads)
-    split, reason = splitter(layers)
-    assert not reason
-    add_text(observed, model, ids, split)
+    assert not reasons_not_to_split(layers)
+    add_text(observed, model, ids, *make_splits(measure_parameters(checkpoint, layers), model, layers, [ids]))
     return model, ids, observed
 
 
@@ -59,6 +59,23 @@ def test_parts_are_those_of_the_chapter_on_one_score(seen):
         expected = attribute_divergence(parts, visible).parts.sum(-1).T
         np.testing.assert_allclose(observed.parts[layer][:, :2], expected, rtol=1e-3, atol=1e-3)
         np.testing.assert_allclose(observed.parts[layer][:, 2:], 0, atol=1e-9)
+
+
+def test_parts_counted_from_the_mean_are_those_of_the_mean_query_and_key(seen):
+    model, ids, observed = seen
+    np.testing.assert_allclose(observed.mean_parts.sum(-1), observed.parts.sum(-1), rtol=1e-3, atol=1e-3)
+    states = model(ids, output_hidden_states=True).hidden_states
+    for layer, x in enumerate(extraction.attention_inputs(model, [state[0] for state in states])):
+        weights, n = extraction.attention_layer(model, layer).to(torch.float64), ids.shape[-1]
+        query, key = (torch.einsum("pm,hmc->hpc", x.double(), W) + b[:, None]
+                      for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K)))
+        common = query.mean(-2, keepdim=True) @ key.mT / query.shape[-1]**0.5  # what all queries share
+        rest = query @ key.mT / query.shape[-1]**0.5 - common
+        visible = torch.ones(n, n, dtype=torch.bool)
+        visible = visible.tril() if model.config.model_type == "gpt2" else visible
+        expected = attribute_divergence(torch.stack([rest, common.expand_as(rest)]), visible).parts.sum(-1).T
+        np.testing.assert_allclose(observed.mean_parts[layer][:, :2], expected, rtol=2e-3, atol=2e-3)
+        np.testing.assert_allclose(observed.mean_parts[layer][:, 2:], 0, atol=1e-6)
 
 
 def test_a_sink_whose_value_is_zero_moves_nothing():
@@ -94,7 +111,24 @@ def test_the_kernel_is_what_the_score_of_the_two_biases_does_with_distance():
     place = torch.ones(9, 1, dtype=torch.float64)
     scores = 0.5 * (rotate(weights.b_Q[:, None] * place, rotary) @ rotate(weights.b_K[:, None] * place, rotary).mT)
     expected = scores[:, -1].flip(-1)  # of the last query, by distance
-    np.testing.assert_allclose(measure_layer(weights, 9).kernel, expected - expected.mean(-1, keepdim=True), atol=1e-12)
+    measured = measure_layer(weights, 9)
+    np.testing.assert_allclose(measured.kernel, expected - expected.mean(-1, keepdim=True), atol=1e-12)
+    np.testing.assert_allclose(measured.own_kernel, measured.kernel, atol=1e-12)
+    with_norm = measure_layer(layer(rotary, bias=2.0), 9)
+    np.testing.assert_allclose(with_norm.own_kernel, measured.kernel, atol=1e-12)
+    assert np.abs(with_norm.kernel - measured.kernel).max() > 0.1
+
+
+def test_the_spread_of_the_semi_bias_does_not_depend_on_the_factorisation():
+    weights, factor = layer(), torch.randn(4, 4, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    other = dataclasses.replace(weights, W_Q=weights.W_Q @ factor, b_Q=weights.b_Q @ factor,
+                                W_K=weights.W_K @ factor.inverse().T, b_K=weights.b_K @ factor.inverse().T)
+    own, moved = measure_layer(weights), measure_layer(other)
+    np.testing.assert_allclose(own.spread, moved.spread, rtol=1e-9)
+    assert np.abs(own.biases[0] / own.sizes[0] - moved.biases[0] / moved.sizes[0]).max() > 0.01
+    rows = torch.randn(20000, 6, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+    scores = 0.5 * torch.einsum("hc,hmc,pm->hp", weights.b_Q, weights.W_K, rows)
+    np.testing.assert_allclose(own.spread[0], scores.std(-1), rtol=0.03)
 
 
 def test_alibi_is_a_line_and_learned_positions_have_no_kernel():
@@ -149,8 +183,11 @@ def test_the_biases_of_a_model_are_read_once_and_lie_beside_its_queries():
             return super().__getitem__(layer)
 
     counted = Counted(*(getattr(layers, name) for name in ("family", "model_type", "config", "tensors")))
-    split, _ = splitter(counted)
+    checkpoint = checkpoints.find("gpt2-mini")
+    ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24)
+    split, _ = make_splits(measure_parameters(checkpoint, layers), pretrained.load(checkpoint), counted, ids)
     before = len(reads)
+    assert before
     for layer in (0, 1, 0, 1):
         b_Q, b_K = split(layer, 9)
         torch.testing.assert_close((b_Q[:, 0], b_K[:, 0]), (layers[layer].b_Q, layers[layer].b_K))

@@ -12,7 +12,8 @@ import analysis.cli
 from analysis.cli import build_parser
 from analysis.cli import report as command
 from analysis.models import checkpoints
-from analysis.report import controls, making, measurement
+from analysis.report import controls, making, measurement, sections
+from analysis.report.origin_sections import make_parts, make_positions
 from analysis.report.page import Section, render
 
 TEXTS = "\n\n".join(f"Text {number}: every row of an attention map sums to one, whatever the scores of the row are."
@@ -126,13 +127,51 @@ def test_a_report_of_a_random_model_of_another_family(family, tmp_path, texts):
     assert numbers["not_run"] == ""
     assert numbers["trained"]["texts"] == 3
     assert ("Preferred distances" in page) == (positions == "rotary")
-    if family in ("qwen2", "gpt_neox", "opt"):
-        parts = np.array(numbers["trained"]["parts"])
+    parts, mean_parts = (np.array(numbers["trained"][name]) for name in ("parts", "mean_parts"))
+    np.testing.assert_allclose(parts.sum(-1), mean_parts.sum(-1), rtol=1e-3, atol=1e-5)
+    if family != "llama":
         assert (np.abs(parts[..., :2]) > 0).any((0, 1)).all()
         moves = np.abs(parts[..., 2:]).max()
         assert moves > 1e-6 if positions == "rotary" else moves < 1e-6, "b_K cancels without rotary positions only"
     else:
-        assert "neither queries nor keys have a bias" in numbers["not_split"]
+        assert np.abs(parts[..., 1:]).max() < 1e-12, "a model without biases has content alone, counted from 0"
+        assert np.abs(mean_parts[..., 3]).max() > 1e-6, "and a kernel, counted from the mean input"
+
+
+def test_a_model_without_biases_has_the_kernel_of_its_mean_input_and_no_empty_figure(tmp_path, texts, monkeypatch):
+    """Hold the kernel to the model's own mean query and key, and the page to what it can draw."""
+    save_random(tmp_path / "llama", "LlamaConfig", num_key_value_heads=2)
+    monkeypatch.setattr(measurement, "observe_controls", lambda *_: [(rung, 0, None) for rung in measurement.RUNGS])
+    monkeypatch.setattr(measurement.State, "save", lambda *_: None)
+    monkeypatch.setattr(making, "make_sections", lambda of: [make_positions(of), make_parts(of), sections._biases(of)])
+    run(str(tmp_path / "llama"), "--texts", texts, "--out", str(tmp_path / "out"))
+    page, numbers = written(tmp_path / "out")
+    distances, parts, biases = (of.split("</section>")[0] for of in page.split("<section>")[1:])
+    assert "since queries and keys have no bias. Counted from the mean input of 3 texts" in distances
+    assert "with the bias of the norm" not in distances, "a column of zeros"
+    assert (distances.count("<svg"), parts.count("<svg"), biases.count("<svg")) == (1, 1, 0)
+    assert distances.count("<figcaption") == 1
+
+    from transformers import LlamaModel
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+    checkpoint = checkpoints.find(str(tmp_path / "llama"))
+    tokenizer = making.load_tokenizer(checkpoint)
+    model = LlamaModel.from_pretrained(checkpoint.folder).eval()
+    seen = []
+    attention = model.layers[1].self_attn
+    attention.register_forward_pre_hook(lambda _, args, named: seen.append(named["hidden_states"][0]), with_kwargs=True)
+    with torch.no_grad():
+        for ids in making.tokenise(tokenizer, TEXTS.split("\n\n"), 64):
+            model(ids)
+        mean = torch.cat(seen).mean(0)
+        query, key = attention.q_proj(mean).view(1, 4, 1, 8), attention.k_proj(mean).view(1, 2, 1, 8)
+        places = torch.arange(128)[None]
+        cos, sin = model.rotary_emb(mean[None, None], places)
+        key = key.repeat_interleave(2, 1)
+        query, key = apply_rotary_pos_emb(*(rows.expand(-1, -1, 128, -1) for rows in (query, key)), cos, sin)
+        line = (query[0] @ key[0, :, :1].mT)[..., 0] / 8**0.5
+    np.testing.assert_allclose(numbers["mean_kernels"][1], line - line.mean(-1, keepdim=True), atol=1e-4)
+    assert np.ptp(line.numpy(), axis=-1).max() > 1e-3
 
 
 def test_a_model_of_images_is_read_and_not_run(tmp_path):

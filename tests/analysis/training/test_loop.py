@@ -35,7 +35,7 @@ def loss(model, pair):
 
 
 def probe(step, model):
-    return {"bias": model[0].bias.detach().clone().numpy(), "norm": model[4].weight.norm().item()}
+    return {"bias": model[0].bias.detach().cpu().clone().numpy(), "norm": model[4].weight.norm().item()}
 
 
 def run(out, batch=batch, settings=SETTINGS, model=None, **more):

@@ -29,3 +29,12 @@ def test_cells_of_the_document_are_shortened_and_other_code_is_not():
     captions.shorten(None, document)
     assert cell.astext() == captions.without_captions(LONG)
     assert other.astext() == LONG
+
+
+@pytest.mark.parametrize(("text", "wraps"), [
+    ("Recomputed just now from gpt2; agrees with the record.", True), ("one  gap,\nand no other", True),
+    ("skip two  {'d': 1.0}\nsimilar   {'c': 1.0}", False)])
+def test_printed_lines_wrap_unless_they_stand_in_columns(text, wraps):
+    code = nodes.literal_block(text, text, classes=["output", "stream"])
+    captions.shorten(None, nodes.section("", nodes.container("", code, classes=["cell_output"])))
+    assert ("wraps" in code["classes"]) == wraps

@@ -6,7 +6,7 @@ import pytest
 from pybtex.database import parse_file
 
 from book._ext import cards
-from book.publish import ledger
+from book.publish import execution, ledger
 
 
 def test_every_document_has_a_source_and_headlines():
@@ -37,3 +37,23 @@ def test_the_built_page_has_a_card_with_the_counts(html, letter):
     card = re.search(rf'claims\.html\?document={letter}">(.*?)</a>', text, re.DOTALL)
     verdicts = [v.outcome for v in ledger.collect(ledger.ROOT / "tests" / "recorded").values() if v.id[0] == letter]
     assert card[1] == cards.counted(verdicts)
+
+
+def test_chapters_stand_in_the_order_of_the_book(html):
+    text = (html / "book" / "intro.html").read_text(encoding="utf-8")
+    card = text[text.index("The geometry of BERT"):].split("Here: ")[1].split("</p>")[0]
+    chapters = re.findall(r'href="([\w-]+)\.html"', card)
+    pages = [page.split("/")[-1] for page in execution.listed(ledger.ROOT)]
+    assert chapters == sorted(chapters, key=pages.index)
+    assert len(chapters) > 2
+
+
+@pytest.mark.parametrize("width", [1250, 900, 390])
+def test_no_place_beside_the_cards_is_empty(browser, width):
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.set_content(f'<div class="bd-article"><ul class="document-cards">{"<li>one</li>" * 5}</ul></div>')
+    page.add_style_tag(path=ledger.ROOT / "book/assets/book.css")
+    cards_end, list_end = page.evaluate("""() => ['li:last-child', 'ul'].map(
+        one => document.querySelector(one).getBoundingClientRect().right)""")
+    page.close()
+    assert abs(cards_end - list_end) < 1

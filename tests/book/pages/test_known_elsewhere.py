@@ -1,6 +1,7 @@
 """What was known elsewhere, as it is shown: below proven statements, at findings, and in one table."""
 
 import re
+import sys
 
 import pytest
 from sphinx.application import Sphinx
@@ -73,6 +74,17 @@ def test_a_finding_has_its_lines_each_once(build):
     assert "WARNING" not in warnings
 
 
+def test_what_a_page_has_said_it_does_not_say_again(build):
+    index, _, warnings = build(index=INDEX.replace("f-two, f-three`", "f-two`\n2. **Columns rise.** {known}`f-three`"))
+    items, table = re.search(r"<ol.*?</ol>", index, re.DOTALL)[0], re.search(r"<table.*?</table>", index, re.DOTALL)[0]
+    assert plain(items).count("Nobody.") == 1
+    assert 'href="#f-two"' in items
+    assert plain(items).endswith("Not found elsewhere. As above .")
+    row, = (row for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL) if "Nobody." in row)
+    assert all(f"#{label}" in row for label in ("f-two", "f-three"))
+    assert "WARNING" not in warnings
+
+
 def test_a_proven_statement_ends_with_its_line_and_a_definition_has_none(build):
     _, other, _ = build()
     theorem, definition = re.split(r'(?=<div class="[^"]*definition)', other)[:2]
@@ -80,16 +92,26 @@ def test_a_proven_statement_ends_with_its_line_and_a_definition_has_none(build):
     assert "known-elsewhere" not in definition
 
 
-def test_the_table_lists_findings_first_and_links_to_all(build):
+def test_the_table_lists_what_was_not_found_first_and_links_to_all(build):
     index, _, _ = build()
     table = re.search(r"<table.*?</table>", index, re.DOTALL)[0]
     rows = re.findall(r"<tr.*?</tr>", table, re.DOTALL)[1:]
-    assert [plain(row).split(".")[0] for row in rows] == ["Rows \\(x\\) fall"] * 3 + ["A name"]
-    assert 'href="#f-one"' in rows[0]
+    assert [plain(row).split(".")[0] for row in rows] == [
+        "Not found elsewhere: 2", "Rows \\(x\\) fall", "Partly known elsewhere: 1", "A name", "Known elsewhere: 1",
+        "Rows \\(x\\) fall"]
+    assert 'href="#f-two"' in rows[1]
+    assert 'href="#f-one"' in rows[5]
     assert 'href="other.html#thm"' in rows[3]
     assert "Theorem 1" in plain(rows[3])
     assert "2026-02-03" in plain(rows[3])
     assert "Of 4 findings and proven statements: 1 known, 1 partly, 2 not found." in plain(index)
+
+
+def test_a_day_that_all_entries_share_is_said_once(build, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "ENTRIES", ENTRIES.replace("2026-02-03", "2026-01-02"))
+    index, _, _ = build()
+    assert "2 not found. All were searched for on 2 January 2026." in plain(index)
+    assert "2026-01-02" not in plain(index)
 
 
 def test_what_has_no_entry_is_a_warning(build):

@@ -1,6 +1,7 @@
 """The viewer of the first page in a real browser, from a file: its numbers against Python, its controls, its links."""
 
 import json
+import re
 from dataclasses import replace
 from urllib.parse import urlencode
 
@@ -299,3 +300,26 @@ def test_the_colours_are_those_of_the_figures(opened):
     for name, colours in (("WEIGHTS", "cividis"), ("SCORES", "PRGn")):
         due = [to_hex(matplotlib.colormaps[colours](x)) for x in np.linspace(0, 1, 9)]
         assert json.loads(opened.evaluate(f"JSON.stringify(Play.{name})")) == due
+
+
+def test_the_model_goes_on_from_what_is_typed_last(fresh):
+    fresh.get_by_label("Type your own sentence").fill("The list of names is a list.")
+    tokens = fresh.locator(".play-line input").count()
+    assert f"position {tokens - 1}" in fresh.inner_text(".play-next caption")
+
+
+def test_the_number_beside_a_centred_map_is_that_of_the_cells_colour(fresh):
+    fresh.get_by_label("semi-bias").check(force=True)
+    said = fresh.inner_text(".play-said").replace("\u2212", "-")
+    own, apart = (float(re.search(rf"{before} \+?(-?[\d.]+)", said)[1]) for before in ("semi-bias", "colour is for"))
+    assert "key semi-bias less its mean over the map" in said
+    shown = fresh.evaluate("""async () => {
+      const model = await Play.model("gpt2-mini"), text = document.querySelector("input[type=text]").value;
+      const state = new URLSearchParams(document.querySelector(".play-link").href.split("?")[1]);
+      const find = name => Number([...state].find(([key]) => key.endsWith(name))[1]);
+      const head = model.run(model.tokenizer.encode(text), new Set()).layers[find("layer")][find("head")];
+      return head.semiBias.map((row, i) => row.slice(0, i + 1));
+    }""")
+    mean = np.mean([score for row in shown for score in row])
+    assert own - apart == pytest.approx(mean, abs=0.011)
+    assert abs(mean) > 0.05, "of a mean near 0 nothing could be told"

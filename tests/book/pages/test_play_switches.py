@@ -39,6 +39,11 @@ def runs(page, **state):
     return [np.array(network["runs"]) for network in shown]
 
 
+def said(page) -> str:
+    """Return what the title says is run, without the ends of the axis."""
+    return page.inner_text(".play-head").split("; axis")[0]
+
+
 def test_every_setting_shows_the_residuals_of_the_record(fresh, record):
     for place in itertools.product(*map(range, switches.SHAPE)):
         state = dict(zip(("skip", "mlp", "norm", "gain"), place, strict=True))
@@ -99,11 +104,11 @@ def test_a_switch_moves_the_numbers(fresh, record):
 def test_the_keyboard_switches(fresh):
     fresh.get_by_label("LayerNorm", exact=True).focus()
     fresh.keyboard.press("Space")
-    assert fresh.inner_text(".play-head") == "Residual by layer: attention + skip + MLP"
+    assert said(fresh) == "Residual by layer: attention + skip + MLP"
     assert fresh.get_by_label(BOXES["gain"]).is_disabled()
     fresh.get_by_label("MLP: GELU").focus()
     fresh.keyboard.press("ArrowLeft")
-    assert fresh.inner_text(".play-head") == "Residual by layer: attention + skip + linear MLP"
+    assert said(fresh) == "Residual by layer: attention + skip + linear MLP"
 
 
 def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh):
@@ -112,12 +117,17 @@ def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, 
     address = fresh.locator(".play-link").evaluate("link => link.href")
     tab = play_pages.Tab(browser)
     page = tab.open(page_file, address[address.index("?"):])
-    assert page.inner_text(".play-head") == "Residual by layer: attention + skip + LayerNorm with gains of one"
+    assert said(page) == "Residual by layer: attention + skip + LayerNorm with gains of one"
     assert page.inner_text(".play table") == fresh.inner_text(".play table")
     tab.open(page_file, "?switches.of=constructor&switches.skip=2&switches.mlp=9&switches.norm=&switches.gain=-1")
-    assert page.inner_text(".play-head") == "Residual by layer: attention + skip + MLP + LayerNorm"
+    assert said(page) == "Residual by layer: attention + skip + MLP + LayerNorm"
     tab.close()
 
 
 def test_phone_paper_and_axe(visit):
     play_pages.check_phone_paper_and_axe(visit)
+
+
+def test_the_scale_of_the_axis_is_said_where_it_changes(fresh):
+    fresh.get_by_label(BOXES["skip"]).uncheck()
+    assert "axis from 10\u207b" in fresh.inner_text(".play-head")

@@ -6,10 +6,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from docutils import nodes
+from docutils.utils import new_document
 from myst_nb.core.read import is_myst_markdown_notebook, read_myst_markdown_notebook
 
 from analysis.models.checkpoints import KNOWN
-from book._ext.exercises import exercises
+from book._ext.exercises import exercises, name_solutions
 from tests.book.pages.book_pages import PAGES
 
 ROOT = Path(__file__).parents[3]
@@ -141,8 +143,12 @@ def brief(text: str) -> tuple[list[str], int]:
 @pytest.mark.parametrize("path", [path for path in chapters() if "*In brief.*\n\n" in path.read_text(encoding="utf-8")],
                          ids=lambda p: p.stem)
 def test_in_brief_is_a_claim_a_finding_and_how_sure_we_are(path):
-    points, words = brief(path.read_text(encoding="utf-8"))
-    assert points == ["Claim", "Finding", "How sure"]
+    """A claim without an owner is that of the document, which is cited with it."""
+    text = path.read_text(encoding="utf-8")
+    (first, *others), words = brief(text)
+    cites = "{cite" in re.search(r"^\* \*\*.*$", text, re.MULTILINE)[0]
+    assert first == "Claim" if cites else first in ("Our claim", "Subject")
+    assert others == ["Finding", "How sure"]
     assert words <= LONGEST_BRIEF, f"{path.name}: {words} words, at most {LONGEST_BRIEF}"
 
 
@@ -372,3 +378,10 @@ def test_typed_decimals_are_told_from_other_numbers(text, typed):
 ])
 def test_literal_styles_are_found(code, count):
     assert len(literal_styles(code)) == count
+
+
+def test_the_anchor_of_a_solution_has_no_slash():
+    page = new_document("page")
+    page += [nodes.container(ids=["book/notation-solution-1"]), nodes.container(ids=["a/b"])]
+    name_solutions(None, page)
+    assert [node["ids"] for node in page] == [["book-notation-solution-1"], ["a/b"]]

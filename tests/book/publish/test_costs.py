@@ -66,6 +66,18 @@ def test_costs_are_kept_until_measured_anew_and_forgotten_with_their_chapter(boo
     assert f"{os.cpu_count()} cores" in costs.read()["cpu"]["machine"]
 
 
+def test_a_run_on_a_gpu_leaves_the_processors_column_as_it_is(book):
+    cost = {"seconds": 3, "cpu_seconds": 2, "peak_mib": 100, "device": "cpu"}
+    write_json(costs.path("one"), cost)
+    costs.record()
+    before = costs.read()["cpu"]
+    write_json(costs.path("one"), cost | {"cpu_seconds": 9})  # it computes nothing on the GPU
+    write_json(costs.path("two"), cost | {"device": "Some GPU", "gpu_mib": 70})
+    assert costs.record() == ["one", "two"]
+    assert costs.read()["cpu"] == before
+    assert list(costs.read()["gpu"]["chapters"]) == ["two"]
+
+
 @pytest.mark.parametrize("text", ["{", '{"cpu": {}}', '{"cpu": {"chapters": {"one": {"cpu_seconds": -1}}}}', "[]"])
 def test_a_truncated_or_tampered_file_is_refused(book, text):
     costs.FILE.write_text(text)

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from book.studies.rotary_bias.kernels import near_by_chance
 from book.studies.rotary_bias.parts import WAYS, Scores, cut, evaluate
 from book.studies.rotary_bias.run_measures import lose_heads, lose_pieces, mean_query_and_key
 from book.studies.rotary_bias.shares import split_attention
+from tests.analysis.fake_device import GPU, pretended
 from tests.analysis.surveys.test_kernel_survey import GROUPED, SIZES, save
 from tests.analysis.tiny import write_hub_cache
 
@@ -110,6 +112,16 @@ def test_what_nothing_turns_has_no_share_and_what_is_turned_has(partial, windows
     assert np.abs(shares[..., 4]).max() < 1e-9
     assert np.abs(shares[..., 1:4]).min() > 1e-6
     assert biases[0][1][:, 4:].abs().min() > 0
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_shares_are_split_where_the_model_is(partial, windows):
+    layers = from_module(partial)
+    biases = {"bias": [(layer.b_Q, layer.b_K) for layer in layers]}
+    due = split_attention(partial, windows, biases, layers.positions(0)).means()
+    with pretended():
+        found = split_attention(deepcopy(partial).to(GPU), windows, biases, layers.positions(0)).means()
+    np.testing.assert_allclose(found, due, atol=1e-9)
 
 
 def test_of_the_key_bias_only_the_turned_piece_counts(partial, windows):

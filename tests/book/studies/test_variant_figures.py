@@ -33,17 +33,16 @@ def test_enrichment_draws_chance_and_interval():
     assert figure.axes[0].lines[1].get_xdata() == pytest.approx([0.9, 1.1])
 
 
-def test_along_the_gene_marks_what_is_marked_in_both_models():
+def test_along_the_gene_marks_what_is_marked_and_draws_the_control_on_the_same_scale():
     marked = RNG.random((2, 30)) < 0.2
     values = {"trained": RNG.random((2, 30)), "control": RNG.random((2, 28)) / 100}  # a shorter record
     figure = figures.along_gene(values, marked, ["A", "B"])
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [
-        "A, trained", "A, control", "B, trained", "B, control"]
-    trained, control = figure.axes[:2]
-    plain, strong = trained.collections
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["A", "B"]
+    panel = figure.axes[0]
+    plain, strong = panel.collections
     assert (len(plain.get_segments()), len(strong.get_segments())) == ((~marked[0]).sum(), marked[0].sum())
     assert strong.get_segments()[0][1][1] == pytest.approx(100 * values["trained"][0, marked[0]][0])
-    assert trained.get_ylim() == control.get_ylim()  # one scale, or nothing would look like something
+    assert panel.lines[-1].get_ydata() == pytest.approx(100 * values["control"][0])
 
 
 def test_curves_of_seeds_pair_each_control_with_its_seed():

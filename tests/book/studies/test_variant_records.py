@@ -4,6 +4,7 @@ import gzip
 import json
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -16,8 +17,9 @@ from analysis.data.dna.simulate import invent_backbones
 from analysis.data.dna.splits import Split
 from analysis.surveys import dna_probe
 from analysis.training import dna_classifier
+from book.publish import choose_inputs
 from book.studies.shared import variant_columns, variant_measures, variant_runs, variant_seeds
-from book.studies.variant_classifier import controls, phases
+from book.studies.variant_classifier import base_training, controls, phases
 from book.studies.variant_data import real
 from tests.analysis.fake_device import GPU, pretended
 
@@ -300,3 +302,30 @@ def test_attention_within_a_phase(small):
     assert phases.kept_within(even, phase).tolist() == pytest.approx([found["pairs"][0]] * 2)
     with pytest.raises(ValueError, match="groups must be"):
         phases.kept_within(even, phase[1:])
+
+
+def test_the_course_of_a_training_is_read_off_its_losses():
+    learned, lost = np.full(100, 2.0), np.full(300, 1e-4)
+    assert base_training.course(np.concatenate([learned, lost])) == (100, 400)
+    assert base_training.course(learned) == (100, 100)
+    assert base_training.course(np.concatenate([learned, lost, learned])) == (100, 412)
+
+
+def test_the_one_large_training_learned_and_lost():
+    base, sentence = base_training.read_base_training(choose_inputs(device="cpu"), 8)
+    assert "variant-classifier-base-training" in sentence
+    assert base.learned < base.last_right < base.lost < base.updates
+    assert base.losses[0][base.learned * base_training.PIECES // base.updates + 1] < base_training.LEARNED
+    assert base.end_loss > 100 * base_training.LEARNED
+    assert base.guess_loss == pytest.approx(np.log(8))
+
+
+def test_the_record_of_a_training_is_made_of_its_folder(traced, monkeypatch):
+    monkeypatch.setattr(base_training.checkpoints, "find", lambda name: SimpleNamespace(folder=traced))
+    monkeypatch.setattr(base_training, "PIECES", 4)
+    result = base_training.compute(torch.device("cpu"))
+    card = json.loads((traced / "report.json").read_text())
+    with np.load(traced / "trace.npz") as trace:
+        assert result.array("losses")[1].max() == trace["loss"].max()
+        assert len(result.array("validation")) == len(trace["step"])
+    assert (result["test"], result["steps"]) == (card["test"], card["steps"])

@@ -18,7 +18,7 @@ def entries_follow_the_rules(m: Measured) -> Outcome:
     return reproduced(
         f"Made by the rules from the cells of its pattern alone, each of the {printed.all - printed.gates['cluster']} "
         "gates of 2 to 6 positions is the printed one, in whole fractions. The exception is the printed cluster, all "
-        f"{printed.against_rules['cluster']} of them: its k + 1 entries of a row are 1/k, against the rule (B-55).",
+        f"{printed.against_rules['cluster']} of them: its $k+1$ entries of a row are $1/k$, against the rule (B-55).",
         when=not any(others.values()) and printed.against_rules["cluster"] == printed.gates["cluster"] > 0)
 
 
@@ -28,7 +28,7 @@ def vertical_gate_is_an_outer_product(m: Measured) -> Outcome:
     column, printed = m.ideal.column, m.ideal.printed
     return reproduced(
         f"All {printed.gates['directional']} printed ones of 2 to 6 positions have rank 1 and copy one value, exactly; "
-        "the outer product 1 e_i^T has entropy 0 in every row.",
+        r"the outer product $\mathbf 1e_i^\mathsf T$ has entropy 0 in every row.",
         when=printed.ranks["directional"] == [1] and printed.wrong_outputs["directional"] == 0
         and column.form_error < EXACT and column.entropy == 0)
 
@@ -37,7 +37,7 @@ def vertical_gate_is_an_outer_product(m: Measured) -> Outcome:
 def vertical_gate_repeats_one_value(m: Measured) -> Outcome:
     """The output of the vertical gate is 1 (v^i)^T, of rank 1."""
     column = m.ideal.column
-    return reproduced("S V repeats one value; rank 1 for a random V.",
+    return reproduced("$SV$ repeats one value; rank 1 for a random $V$.",
                       when=column.output_error < EXACT and column.output_rank == 1)
 
 
@@ -45,7 +45,7 @@ def vertical_gate_repeats_one_value(m: Measured) -> Outcome:
 def open_gate_changes_nothing(m: Measured) -> Outcome:
     """The open gate is the identity, and its output is V."""
     printed = m.ideal.printed
-    return reproduced("The printed S, for 2 to 6 positions, hands out V itself for whole values, exactly; for 12 "
+    return reproduced("The printed $S$, for 2 to 6 positions, hands out $V$ itself for whole values, exactly; for 12 "
                       "positions and random values to 1e-12.",
                       when=printed.wrong_outputs["open"] == 0 and m.ideal.open.output_error < EXACT)
 
@@ -55,7 +55,7 @@ def open_gate_has_full_rank(m: Measured) -> Outcome:
     """The open gate has full rank, and changes neither rank nor entropy."""
     gate = m.ideal.open
     return reproduced(
-        f"Rank {gate.rank} of {m.ideal.positions}, entropy 0 in every row, rank of V kept.",
+        f"Rank {gate.rank} of {m.ideal.positions}, entropy 0 in every row, rank of $V$ kept.",
         when=gate.rank == m.ideal.positions and gate.entropy == 0 and gate.output_rank == gate.values_rank)
 
 
@@ -64,7 +64,7 @@ def sub_diagonal_ends_a_column_later(m: Measured) -> Outcome:
     """The last row of the sub-diagonal gate has its 1 in column n-j."""
     back = m.ideal.backward
     return corrected(
-        "The last 1 stands in column n-j+1; from (j, 1) to the printed (n, n-j) there is no diagonal, for any j.",
+        "The last 1 stands in column $n-j+1$; from $(j,1)$ to the printed $(n,n-j)$ there is no diagonal, for any $j$.",
         when=(back.rows_down != back.columns_right).all()
         and (back.last_column == m.ideal.positions - back.j + 1).all())
 
@@ -72,7 +72,7 @@ def sub_diagonal_ends_a_column_later(m: Measured) -> Outcome:
 @claim("B-48")
 def sub_diagonal_moves_values_down(m: Measured) -> Outcome:
     """The output of the sub-diagonal gate is j-1 mean rows, then v^1 to v^{n-(j-1)}."""
-    return reproduced("j-1 mean rows, then the first n-j+1 values, for every j.",
+    return reproduced("$j-1$ mean rows, then the first $n-j+1$ values, for every $j$.",
                       when=m.ideal.backward.output_error < EXACT)
 
 
@@ -81,9 +81,9 @@ def sub_diagonal_lowers_the_rank_of_few_rows_only(m: Measured) -> Outcome:
     """The first j-1 rows are equal, and so the rank of V has strictly decreased."""
     back, n, values_rank = m.ideal.backward, m.ideal.positions, m.ideal.open.values_rank
     return conditional(
-        f"rank S = n-j+2: n for j = 2 (ranks {back.ranks[:3].tolist()}, n = {n}). The rank of S V falls below that of "
-        f"V only if fewer independent rows are left than V has dimensions: with {LONG_POSITIONS} rows in "
-        f"{LONG_CHANNELS} it stays {back.long_output_rank}.",
+        f"The rank of $S$ is $n-j+2$, so $n$ for $j=2$ (ranks {back.ranks[:3].tolist()}, $n={n}$). The rank of $SV$ "
+        f"falls below that of $V$ only if fewer independent rows are left than $V$ has dimensions: "
+        f"with {LONG_POSITIONS} rows in {LONG_CHANNELS} it stays {back.long_output_rank}.",
         when=(back.ranks == n - back.j + 2).all() and back.long_output_rank == LONG_CHANNELS
         and back.few_rows_rank == 3 < values_rank)
 
@@ -93,8 +93,8 @@ def sub_diagonal_points_back_by_one_less(m: Measured) -> Outcome:
     """Attention points back by j positions."""
     printed = m.ideal.printed
     return corrected(
-        f"By j-1, in every row of the pattern of all {printed.gates['backward']} printed gates of 2 to 6 positions: "
-        "the first 1 stands in row j and column 1. The printed output, v^1 in row j, says the same and comes out "
+        f"By $j-1$, in every row of the pattern of all {printed.gates['backward']} printed gates of 2 to 6 positions: "
+        "the first 1 stands in row $j$ and column 1. The printed output, $v^1$ in row $j$, says the same and comes out "
         "exactly.",
         when=printed.points_back == [-1] and printed.wrong_outputs["backward"] == 0)
 
@@ -104,7 +104,7 @@ def super_diagonal_ends_in_another_row(m: Measured) -> Outcome:
     """The last pattern row of the super-diagonal gate is row j."""
     ahead = m.ideal.forward
     fits = ahead.rows_down == ahead.columns_right
-    return corrected("The last pattern row is n-j+1; the printed label j fits a diagonal only if 2j = n+1.",
+    return corrected("The last pattern row is $n-j+1$; the printed label $j$ fits a diagonal only if $2j=n+1$.",
                      when=(ahead.last_row == ahead.n - ahead.j + 1).all()
                      and (fits == (2 * ahead.j == ahead.n + 1)).all() and fits.any())
 
@@ -114,7 +114,8 @@ def super_diagonal_moves_values_up(m: Measured) -> Outcome:
     """The output of the super-diagonal gate is v^j to v^n, then j-1 mean rows; the rest is as for the sub-diagonal."""
     ahead = m.ideal.forward
     return reproduced(
-        "v^j..v^n, then j-1 mean rows, for every j; reversing both axes turns it into the sub-diagonal gate.",
+        r"$v^j,\dots,v^n$, then $j-1$ mean rows, for every $j$; reversing both axes turns it into the "
+        "sub-diagonal gate.",
         when=ahead.output_error < EXACT and ahead.flip_error < EXACT)
 
 
@@ -123,8 +124,8 @@ def block_has_one_column_more(m: Measured) -> Outcome:
     """A block of columns i to i+k has the entries 1/k."""
     block = m.ideal.block
     return corrected(
-        f"Columns i..i+k are k+1; with entries 1/k a row sums to {block.printed_row_sums[0]:.2f} for k = {block.k}. "
-        "Entries 1/(k+1).",
+        f"Columns $i$ to $i+k$ are $k+1$; with entries $1/k$ a row sums to {block.printed_row_sums[0]:.2f} for "
+        f"$k={block.k}$. The entries must be $1/(k+1)$.",
         when=np.allclose(block.printed_row_sums, (block.k + 1) / block.k) and block.rescaled_error < EXACT)
 
 
@@ -133,8 +134,8 @@ def block_rows_are_means(m: Measured) -> Outcome:
     """The block rows of the output are the mean of v^i to v^{i+k}, and only they carry processed information."""
     block = m.ideal.block
     return corrected(
-        "With entries 1/(k+1) block rows are the mean of v^i..v^{i+k}, all others the mean of all values; as printed "
-        "they are (k+1)/k times it.",
+        r"With entries $1/(k+1)$ block rows are the mean of $v^i,\dots,v^{i+k}$, all others the mean of all values; as "
+        "printed they are $(k+1)/k$ times it.",
         when=block.output_error < EXACT and block.printed_output_error < EXACT)
 
 
@@ -144,7 +145,7 @@ def cluster_is_short_vertical_lines(m: Measured) -> Outcome:
     printed = m.ideal.printed
     return reproduced(
         f"All {printed.gates['cluster']} clusters of 2 to 6 positions are, exactly, the mean of their short vertical "
-        "lines, each as high as the block. With the printed entries 1/k (B-55) none is.",
+        "lines, each as high as the block. With the printed entries $1/k$ (B-55) none is.",
         when=printed.lines == 0 and printed.printed_lines == printed.gates["cluster"]
         and m.ideal.block.lines_error < EXACT)
 
@@ -155,7 +156,8 @@ def instance_gate_has_one_sharp_row(m: Measured) -> Outcome:
     point, printed = m.ideal.instance, m.ideal.printed
     return reproduced(
         f"All {printed.gates['instance']} printed ones of 2 to 6 positions are what the rules make of one cell, and "
-        f"have rank 2. Entropy is 0 in {point.rows_without_entropy} row of {m.ideal.positions} and ln n in the others.",
+        f"have rank 2. Entropy is 0 in {point.rows_without_entropy} row of {m.ideal.positions} and "
+        r"$\ln n$ in the others.",
         when=printed.against_rules["instance"] == 0 and printed.ranks["instance"] == [2]
         and point.rows_without_entropy == 1 and point.rows_of_largest_entropy == m.ideal.positions - 1)
 
@@ -165,8 +167,8 @@ def instance_sentence_swaps_the_indices(m: Measured) -> Outcome:
     """Row j of the output is (v^i)^T, "location (i) and components (j)"."""
     point = m.ideal.instance
     return corrected(
-        "The formula holds: row j is v^i, the rest means. The sentence swaps the indices: the place is j, the "
-        "components are those of i.",
+        "The formula holds: row $j$ is $v^i$, the rest means. The sentence swaps the indices: the place is $j$, the "
+        "components are those of $v^i$.",
         when=point.output_error < EXACT and point.swapped_difference > APART)
 
 
@@ -174,7 +176,7 @@ def instance_sentence_swaps_the_indices(m: Measured) -> Outcome:
 def closed_gate_has_the_largest_entropy(m: Measured) -> Outcome:
     """The closed gate is uniform and has the largest entropy."""
     closed = m.ideal.closed
-    return reproduced("Every row has entropy ln n, the largest possible.",
+    return reproduced(r"Every row has entropy $\ln n$, the largest possible.",
                       when=closed.entropy_error < EXACT and closed.other_entropy < np.log(m.ideal.positions))
 
 
@@ -183,7 +185,7 @@ def closed_output_is_the_mean(m: Measured) -> Outcome:
     """The output of the closed gate is the mean in every row, printed as S_P V."""
     printed = m.ideal.printed
     return corrected(
-        "The right side is the output of S_ME, exactly. Of the left side as printed, S_P V, it is so for "
+        "The right side is the output of $S_{ME}$, exactly. Of the left side as printed, $S_PV$, it is so for "
         f"{printed.other_side['closed']} of {printed.gates['instance']} gates of 2 to 6 positions.",
         when=printed.wrong_outputs["closed"] == printed.other_side["closed"] == 0
         and m.ideal.closed.output_error < EXACT and m.ideal.closed.instance_difference > APART)
@@ -205,8 +207,8 @@ def decomposition_is_a_convention(m: Measured) -> Outcome:
     """A decomposition into pure patterns suffices."""
     mixture = m.ideal.mixture
     return conditional(
-        "Outputs add, but the parts are a convention: S_ME is the mean of n directional gates, any map a mixture of "
-        "them; and entropy exceeds that of the parts.",
+        "Outputs add, but the parts are a convention: $S_{ME}$ is the mean of $n$ directional gates, any map a "
+        "mixture of them; and entropy exceeds that of the parts.",
         when=mixture.closed_of_columns_error < EXACT and mixture.mixture_of_columns_error < EXACT
         and mixture.entropy_gain > -EXACT)
 
@@ -216,8 +218,8 @@ def inverse_gate_has_one_row_of_few_entries(m: Measured) -> Outcome:
     """Only row j of the inverse directional gate differs from uniform, with a few non-zero entries."""
     inverse = m.ideal.inverse
     return corrected(
-        "One row with |K| entries 1/|K|, all others uniform. (4.15) leaves the entries open; with 1, as in the "
-        f"instance gate, the row sums to {inverse.ones_row_sum:.0f}.",
+        r"One row with $|\mathcal K|$ entries $1/|\mathcal K|$, all others uniform. (4.15) leaves the entries "
+        f"open; with 1, as in the instance gate, the row sums to {inverse.ones_row_sum:.0f}.",
         when=inverse.entries == 3 and inverse.row_sum_error < EXACT and inverse.other_rows_error < EXACT
         and inverse.ones_row_sum > 1 + APART)
 
@@ -227,7 +229,8 @@ def inverse_output_is_a_mean_of_few(m: Measured) -> Outcome:
     """Row j of the output is the mean over K, printed as S_P V."""
     inverse, printed = m.ideal.inverse, m.ideal.printed
     return corrected(
-        "Row j of S_H V is the mean over K. The left side is printed S_P V, whose row is one value and never the mean: "
+        r"Row $j$ of $S_HV$ is the mean over $\mathcal K$. The left side is printed $S_PV$, whose row is "
+        "one value and never the mean: "
         f"{printed.other_side['inverse directional']} times, over all sets of two keys or more of up to 6 positions.",
         when=inverse.output_error < EXACT and inverse.instance_difference > APART
         and printed.other_side["inverse directional"] == 0)
@@ -238,8 +241,8 @@ def inverse_gate_is_a_mean_of_instances(m: Measured) -> Outcome:
     """The inverse directional gate is better read as a composition of instances."""
     inverse, printed = m.ideal.inverse, m.ideal.printed
     return reproduced(
-        "S_H is the mean of its |K| instance gates, exactly, for all sets of keys of up to 6 positions, and equals S_P "
-        "for |K| = 1. A plain sum of them would be no map (B-65).",
+        r"$S_H$ is the mean of its $|\mathcal K|$ instance gates, exactly, for all sets of keys of up to 6 positions, "
+        r"and equals $S_P$ for $|\mathcal K|=1$. A plain sum of them would be no map (B-65).",
         when=printed.instances == 0 and inverse.instances_error < EXACT and inverse.one_key_error < EXACT)
 
 

@@ -1,0 +1,26 @@
+"""A formula that is too wide for its column is set smaller, to a limit, and as before where there is room again."""
+
+import pytest
+
+from tests.book.pages.book_pages import ROOT
+
+PAGE = """<!doctype html><style>
+mjx-container {{ display: inline-block; max-width: 100%; font-size: 20px; overflow: auto }}
+mjx-math {{ display: inline-block; width: {width}em }}
+</style><script>MathJax = {{startup: {{promise: Promise.resolve()}}}}</script>
+<main class="bd-article"><p><mjx-container><mjx-math>x</mjx-math></mjx-container></p></main>"""
+SIZE = "parseFloat(getComputedStyle(document.querySelector('mjx-container')).fontSize)"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "least", "most"), [(10, 20, 20), (24, 15, 16.7), (60, 14, 14)])
+def test_a_wide_formula_is_set_smaller(browser, tmp_path, width, least, most):
+    (tmp_path / "page.html").write_text(
+        PAGE.format(width=width) + f"<script>{(ROOT / 'book/assets/formulas.js').read_text(encoding='utf-8')}</script>",
+        encoding="utf-8")
+    tab = browser.new_page(viewport={"width": 416, "height": 300})
+    tab.goto((tmp_path / "page.html").as_uri(), wait_until="load")
+    tab.wait_for_function(f"{least} - 0.01 <= {SIZE} && {SIZE} <= {most} + 0.01", timeout=5000)
+    tab.set_viewport_size({"width": 1400, "height": 300})
+    tab.wait_for_function(f"{SIZE} === 20", timeout=5000)
+    tab.close()
