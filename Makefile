@@ -36,7 +36,7 @@ UNIT = OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=te
   --doctest-modules analysis book/publish book/studies tests/analysis tests/book/publish tests/book/studies \
   tests/book/cli tests/tools
 
-.PHONY: help book test lint unit gpu check bench peers mutants chapter record costs serve clean
+.PHONY: help book test lint every-unit unit gpu check bench peers mutants chapter record costs serve clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -77,15 +77,19 @@ $(TESTED): $(READY) requirements-test.txt
 book: $(READY)  ## execute what is out of date and build the HTML in _build/html
 	$(PY) -m book build
 
+# One process makes the pages; so that no core is idle, the unit tests run beside it.
 test: lint  ## run every check: lint, the chapters against their records, unit tests, the built pages
 	$(PY) -m book build --compare
-	$(UNIT)
+	@$(MAKE) --no-print-directory -j 2 book every-unit
 	$(PY) -m pytest -q -n 2 --dist worksteal tests/book/pages
 
 lint: $(TESTED)  ## check style, imports and words
 	$(PY) -m ruff check .
 	$(VENV)/bin/lint-imports --no-cache
 	$(PY) -m tools.vocabulary
+
+every-unit: $(TESTED)
+	$(UNIT)
 
 unit: $(TESTED)  ## the inner loop: examples in docstrings and tests, but for those marked slow
 	$(UNIT) -m "not slow"

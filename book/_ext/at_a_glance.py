@@ -57,7 +57,7 @@ class AtAGlance(Ledger):
             raise self.error(f"no claim of a document {letter!r} has a place; known: {', '.join(ledger.DOCUMENTS)}")
         rows = [self.element(name, by_element[name], verdicts) for name in in_order(list(by_element))]
         header = ["There", "What it says", "Here", "Verdict"]
-        return [self.table(header, rows, [19, 38, 23, 20], ["claims", "colwidths-given"])]
+        return [self.table(header, rows, [18, 36, 22, 24], ["claims", "colwidths-given"])]
 
     def element(self, name: str, claims: list[ledger.Claim], verdicts: dict[str, ledger.Verdict]) -> nodes.row:
         """Write an element's row: its name, its claims, our figures and sections, the verdicts."""

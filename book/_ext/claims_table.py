@@ -124,7 +124,7 @@ class Table(Ledger):
         labels = self.env.domaindata["std"]["anonlabels"]
         labels.update({anchor("claim", c.id): (self.env.docname, anchor("claim", c.id)) for c in mine})
         rows = [self.claim_row(claim, verdicts.get(claim.id)) for claim in mine]
-        return [self.table(["Claim", "What it says", "Verdict", "Evidence"], rows, [10, 32, 15, 43],
+        return [self.table(["Claim", "What it says", "Verdict", "Evidence"], rows, [10, 32, 16, 42],
                            ["claims", "colwidths-given"])]
 
     def claim_row(self, claim: ledger.Claim, verdict: ledger.Verdict | None) -> nodes.row:

@@ -19,6 +19,8 @@ ROOT = re.compile(r"\bsqrt\((\w+)\)")
 SHORT = re.compile(r"<td>(?=[\d+\u2212][^<]{0,13}</td>)")  # a number or a range in a table, which needs no second line
 INTERVAL = re.compile(r"<td>(?=[\d+\u2212][^<]{14,19}</td>)")  # a number with its bounds, where there is room
 SOLUTION = re.compile(r"(Solution to)(<a [^>]*>) ")
+LESS = re.compile(r"&lt; (?=\d)")
+SIGNS = {"&lt;=": "\u2264", "-&gt;": "\u2192", ")^T": ")<sup>T</sup>", "sigma(p)": "\u03c3(p)"}
 EXPONENT = re.compile(r"\bT\^(p{1,2}|e{1,2}|ep|pe)\b")
 
 
@@ -47,10 +49,12 @@ def _piece(match: re.Match) -> str:
 
 
 def _set(text: str) -> str:
-    text = POWER.sub(_power, text).replace("&lt;=", "\u2264").replace("-&gt;", "\u2192").replace(")^T", ")<sup>T</sup>")
-    text = ROOT.sub("\u221a\\1", TIMES.sub("\u00a0\u00d7\u00a0", text))
+    text = POWER.sub(_power, text)
+    for typed, sign in SIGNS.items():
+        text = text.replace(typed, sign)
+    text = ROOT.sub("\u221a\\1", TIMES.sub("\u00a0\u00d7\u00a0", LESS.sub("&lt;\u00a0", text)))
     text = PER_CENT.sub("\\1\u00a0%", MINUS.sub("\u2212", text)).replace("\u22120\u00a0%", "0\u00a0%")
-    return EXPONENT.sub(r"T<sup>\1</sup>", INDEX.sub(r"\1<sub>\2</sub>", text)).replace("sigma(p)", "\u03c3(p)")
+    return EXPONENT.sub(r"T<sup>\1</sup>", INDEX.sub(r"\1<sub>\2</sub>", text))
 
 
 def _power(match: re.Match) -> str:

@@ -87,7 +87,7 @@ def build(names: list[str], *, compare: bool = False, again: bool = False, measu
     names
         Execute only these chapters, anew, and render nothing; empty for the whole book.
     compare
-        Hold the text outputs to ``tests/recorded``.
+        Hold the text outputs of all chapters to ``tests/recorded``, and render nothing.
     again
         Execute chapters even if they are up to date.
     measure
@@ -104,7 +104,7 @@ def build(names: list[str], *, compare: bool = False, again: bool = False, measu
             status = execute(chapters, compare=compare, again=again or bool(names), device=device)
         if status == 0 and measure:
             print(f"Measured: {', '.join(costs.record())}")
-        if status or names or measure or device:
+        if status or names or compare or measure or device:
             return status
         status = render_beside_reports()
     if status == 0:

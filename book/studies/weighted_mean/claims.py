@@ -146,7 +146,7 @@ def many_have_no_output_projection(m: Measured) -> Outcome:
     counts = m.survey.counts
     return not_testable(
         "That would need a census of implementations. The nearest is one library: in transformers "
-        f"{counts['transformers']} {counts['none']} of {counts['modules']} attention modules has none; "
+        f"{counts['transformers']}, {counts['none']} of {counts['modules']} attention modules has none; "
         f"{counts['beside']} keep it in another class.", when=counts["none"] < 0.01 * counts["modules"])
 
 

@@ -1,14 +1,11 @@
 """What the checks of sources and built pages share."""
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.book.pages.book_pages import HTML, PAGES
+from tests.book.pages.book_pages import BROWSERS, HTML, PAGES, chromium
 
-CANDIDATES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
              "--disable-dev-shm-usage"]
 
@@ -29,19 +26,12 @@ def html() -> Path:
     return HTML
 
 
-def chromium() -> str | None:
-    """Return the Chromium to use: the environment variable CHROMIUM, or one on the path."""
-    if named := os.environ.get("CHROMIUM"):
-        return named
-    return next((found for name in CANDIDATES if (found := shutil.which(name))), None)
-
-
 @pytest.fixture(scope="session")
 def browser():
     """Start Chromium, one for all tests: Playwright allows no second beside it. Skip where there is none."""
     executable = chromium()
     if executable is None:
-        pytest.skip(f"no Chromium: set CHROMIUM, or install one of {', '.join(CANDIDATES)}")
+        pytest.skip(f"no Chromium: set CHROMIUM, or install one of {', '.join(BROWSERS)}")
     from playwright.sync_api import sync_playwright
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)

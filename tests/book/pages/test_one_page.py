@@ -26,7 +26,7 @@ def made(tmp_path) -> str:
 @pytest.mark.parametrize("part", [
     'id="one--same"', 'id="two--same"', 'href="#one--same"', 'href="#two--same"', 'href="#page-two"',
     'href="book/api.html#f"', 'href="https://x.org/a#b"', 'src="_images/p.svg"', 'href="_static/a.css"',
-    "A &amp; B: the whole book"])
+    "A &amp; B: the whole book", '<body class="one-page"><main ', "</main></body>"])
 def test_ids_and_addresses_are_those_of_the_one_page(made, part):
     assert part in made
 

@@ -14,7 +14,7 @@ from book._ext.typography import set_page, set_text
     ("<b>-15%</b>", "<b>\u221215\u00a0%</b>"), ("-10 %", "\u221210\u00a0%"),
     ("equal, to 0e+00", "equal, to 0"), ("off by 2e+00, 1e+05", "off by 2, 10<sup>5</sup>"),
     ("s &lt;= i, 5 x 5, a -&gt; b, sqrt(64)", "s \u2264 i, 5\u00a0\u00d7\u00a05, a \u2192 b, \u221a64"),
-    ("(X W)^T", "(X W)<sup>T</sup>"),
+    ("(X W)^T", "(X W)<sup>T</sup>"), ("&lt; 1e-6", "&lt;\u00a010<sup>\u22126</sup>"),
     ("<td>0.20 to 0.84</td><td>1.90 (1.64 to 2.16)</td>",
      '<td class="short">0.20 to 0.84</td><td class="interval">1.90 (1.64 to 2.16)</td>'),
     ('<p>Solution to<a href="#x"> Exercise 1</a></p>', '<p>Solution to <a href="#x">Exercise 1</a></p>'),

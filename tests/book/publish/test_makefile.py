@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[3]
 PYTHON = """#!/bin/sh
 # Stands in for Python: says what it was called with, creates environments of itself, and knows no ensurepip if told so.
 echo "$@" >> "$LOG"
+test -z "$FAILS" || ! echo "$*" | grep -qxe "$FAILS" || exit 1
 case "$*" in
   *ensurepip*) test -z "$NO_ENSUREPIP" ;;
   *python%d.%d-venv*) echo python3.11-venv ;;
@@ -129,6 +130,20 @@ def test_values_reach_the_command_as_they_were_typed(make):
 def test_a_chapter_without_other_inputs_is_executed_in_the_book(make):
     assert make("chapter", "C=gates")[2].endswith("-m book build --chapter gates\n")
     assert "Name the chapter" in make("chapter")[1]
+
+
+@pytest.mark.parametrize(("fails", "stages"), [
+    ("", ["compare", "render", "unit", "pages"]), (".*--compare", ["compare"]),
+    ("-m book build", ["compare", "render", "unit"]), (".*--doctest-modules.*", ["compare", "render", "unit"])])
+def test_pages_are_rendered_beside_the_unit_tests_and_tested_if_both_succeed(make, tmp_path, fails, stages):
+    make("book")
+    (venv(tmp_path) / "bin" / "lint-imports").symlink_to("python")
+    status, _, calls = make("test", FAILS=fails)
+    assert bool(status) == bool(fails)
+    ends = {"compare": "build --compare", "render": "book build", "unit": "tests/tools", "pages": "tests/book/pages"}
+    order = [name for call in calls.splitlines() for name, end in ends.items() if call.endswith(end)]
+    assert sorted(order) == sorted(stages)
+    assert (order[0], order[-1]) == ("compare", "pages") if not fails else order[0] == "compare"
 
 
 def test_the_book_does_not_read_what_make_installs():

@@ -3,9 +3,7 @@
 import base64
 import doctest
 import json
-import os
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -16,6 +14,7 @@ from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.statistics.intervals import Interval
 from book.studies.bert_gates import figures
 from book.studies.bert_gates.by_texts import by_texts
+from tests.book.pages.book_pages import chromium
 from tests.book.studies.measurements import measurement
 
 N, TOKENS = 12, ["[CLS]", *(f"<w{i}>" for i in range(10)), "[SEP]"]
@@ -87,7 +86,7 @@ def test_a_map_is_exported_as_svg_and_png(maps, tmp_path):
 @pytest.fixture(scope="module")
 def tab(viewer, tmp_path_factory):
     """Open the saved viewer from the file system on a phone-sized screen."""
-    executable = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    executable = chromium()
     if executable is None:
         pytest.skip("no Chromium: set CHROMIUM, or install it")
     playwright = pytest.importorskip("playwright.sync_api")
