@@ -59,13 +59,13 @@
     const share = set => asked.reduce((sum, term) => sum + (has(set, term) ? term.weight : 0), 0) / whole;
     const anywhere = share(page.words);
     if (!anywhere) return null;
-    let top = { score: -1 };
+    let top = { place: -1 };
     for (const passage of page.passages) {
       let own = 0;
       for (const term of asked)
         own += term.weight * (has(passage.words, term) ? 1 : has(passage.head, term) ? .9 : has(page.titleWords, term) ? .4 : 0);
-      const score = own / whole * (1 - .05 * Math.log(1 + passage.text.length / 300));
-      if (score > top.score) top = { score, passage };
+      const score = own / whole * (1 - .05 * Math.log(1 + passage.text.length / 300)), place = score + .3 * share(passage.head);
+      if (place > top.place) top = { score, place, passage };  // a heading that has the words decides between passages
     }
     if (!top.passage) return null;
     const score = (.6 * top.score + .15 * share(top.passage.head) + .15 * share(page.titleWords) + .1 * anywhere) * page.kind;
@@ -95,7 +95,7 @@
     for (const { page, passage, score } of found)
       add(page.name, { score: BEST * score, name: page.name, anchor: passage.anchor, text: passage.text,
         title: passage.heading && passage.heading !== page.title ? `${page.title} \u203a ${passage.heading}` : page.title });
-    const [given, searched, excluded, , objects] = Search._parseQuery(query), named = /[_.]/.test(query);
+    const [given, searched, excluded, , objects] = Search._parseQuery(query), named = /[_.]|[a-z][A-Z]/.test(query);
     for (const [name, title, hash, description, score] of Search._performSearch(given, new Set(), excluded, new Set(), objects)) {
       const anchor = hash.slice(1), text = plain(description || "") || pages.find(page => page.name === name)?.passages.find(p => p.anchor === anchor)?.text;
       const isPackage = name.startsWith("book/api");  // behind the chapters, unless such a name was typed

@@ -82,8 +82,9 @@ Play.viewer("atlas", async root => {
     heads.thumbs.forEach((canvas, k) => paint(canvas, { rows: n, columns: n, colour: colour(Math.floor(k / now().heads), k % now().heads) }));
     paint(map.canvas, { rows: n, columns: n, side: SIDE, labels: tokens(), mark: [state.query, state.key], colour: colour(state.layer, state.head) });
     if (state.look === "gates") {
-      const used = [...new Set(tokens().flatMap((_, i) => tokens().map((__, j) => now().gates[at(state.layer, state.head, i, j)])))].filter(Boolean).sort();
-      legend.replaceChildren(...used.map(g => element("span", { class: "play-key" }, element("span", { class: "chip", style: `background: ${start.colours[g - 1]}` }), g === GATES.length ? "no gate" : GATES[g - 1])));
+      const first = at(0, 0, 0, 0), each = now().layers * now().heads * now().size ** 2;  // of all heads: the sheet shows them too
+      const used = [...new Set(now().gates.slice(first, first + each))].filter(Boolean).sort();
+      legend.replaceChildren(...used.map(g => element("span", { class: "play-key" }, element("span", { class: "chip", style: `background: ${start.colours[g - 1]}` }), GATES[g - 1])));
     } else {
       const bar = element("span", { class: "play-bar", "aria-hidden": "true", style: `background: linear-gradient(to right, ${Array.from({ length: 9 }, (_, k) => weightColour(k / 8)).join(",")})` });
       legend.replaceChildren(...[state.look === "moved" ? "share of what the values carry" : "attention weight", "0", bar, "1"].map(part => element("span", {}, part)));
@@ -94,15 +95,15 @@ Play.viewer("atlas", async root => {
     const { layer, head, query: i, key: j } = state, k = layer * now().heads + head, m = now(), name = a => `\u201c${tokens()[a]}\u201d`;
     title.textContent = `${NAMES[state.model]}, layer ${layer}, head ${head}`;
     const gate = m.gates[at(layer, head, i, j)];
-    said.replaceChildren(element("b", {}, `${name(i)} to ${name(j)}`), gate ? `: weight ${weight(layer, head, i, j).toFixed(3)}, ${moved(layer, head, i)[j].toFixed(3)} with the values\u2019 lengths; ${gate === GATES.length ? "read as no gate" : `gate: ${GATES[gate - 1]}`}.` : ": a later key, which the query does not see.");
+    said.replaceChildren(element("b", {}, `${name(i)} to ${name(j)}`), gate ? `: weight ${weight(layer, head, i, j).toFixed(3)}, ${moved(layer, head, i)[j].toFixed(3)} with the values\u2019 lengths; ${gate === GATES.length ? "left in the residual, no gate" : `gate: ${GATES[gate - 1]}`}.` : ": a later key, which the query does not see.");
     spans.forEach((span, key) => span.style.setProperty("--share", `${Math.round(70 * Math.sqrt(weight(layer, head, i, key)))}%`));
     pick.set(String(i));
     const shares = GATES.map((gateName, g) => [gateName, m.shares[k * GATES.length + g], g]).filter(x => x[1] >= .005).sort((a, b) => b[1] - a[1]);
     const row = (label, value, chip = null) => element("tr", {}, element("th", { scope: "row" }, ...(chip ? [element("span", { class: "chip", style: `background: ${chip}` })] : []), label), element("td", {}, value));
     const lost = state.model === "minilm" ? [m.effect[k].toFixed(4), "1 \u2212 cosine of the sentence"] : [m.effect[k].toFixed(3), "nats per token"];
     facts.replaceChildren(element("caption", {}, "This head, mean of the four sentences"), element("tbody", {},
-      ...shares.map(([gateName, share, g]) => row(g === GATES.length - 1 ? "no gate" : `${gateName} gate`, percent(share), start.colours[g])),
-      row("content in the scores (rest: semi-bias)", percent(m.content[k])), row("entropy, of the largest possible", percent(m.entropy[k])),
+      ...shares.map(([gateName, share, g]) => row(g === GATES.length - 1 ? "residual, no gate" : `${gateName} gate`, percent(share), start.colours[g])),
+      row("content in the scores, counted from 0 (rest: semi-bias)", percent(m.content[k])), row("entropy, of the largest possible", percent(m.entropy[k])),
       row("nearest constructed head", `${BUILT[m.nearest[k]]}, ${percent(m.distance[k])} elsewhere`), row(`lost when silenced, ${lost[1]}`, lost[0])));
   }
   function show() {

@@ -125,7 +125,7 @@ Play.viewer("cone", async root => {
   function tell() {
     const m = measure(), row = (label, value) => element("tr", {}, element("td", {}, label), element("td", {}, value)), angle = x => `${(Math.acos(Math.min(x, 1)) / RAY).toFixed(0)}\u00b0`;
     facts.replaceChildren(element("caption", {}, `${n} rows, ${name(state.layer)}`), element("tbody", {}, row("cone index, length of the sum of rows", m.index.toFixed(1)),
-      row("resultant length of unit rows", m.resultant.toFixed(3)), row("mean cosine of two rows", m.cosine.toFixed(3)), row("half angle of the cone", angle(m.resultant)), row("rows inside it", `${m.inside} of ${n}`),
+      row("resultant length of unit rows", m.resultant.toFixed(3)), row("mean cosine of two rows", m.cosine.toFixed(3)), row("half angle of the cone", angle(m.resultant)), row("rows inside it, about half by construction", `${m.inside} of ${n}`),
       row("share of the variance on the three axes", percent(m.held))));
     const { [state.row]: [cosine] } = m.points;
     said.textContent = `\u201c${TOKENS[state.text][state.row]}\u201d (row ${state.row}) stands at ${angle(cosine)} to the mean. ` + (state.look === "flat" ? "Rows are drawn by their three coordinates, so what lies on other axes is lost and they look short."

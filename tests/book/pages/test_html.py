@@ -10,6 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.book.pages.book_pages import PAGES
+
 LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src",
          "embed": "src", "object": "data"}
 LOADED_LINKS = {"stylesheet", "preload", "icon", "shortcut icon", "modulepreload", "manifest", "preconnect",
@@ -146,3 +148,14 @@ def test_no_page_names_this_machine(page, html):
     if len(Path(root).parts) < 3:
         pytest.skip("the checkout's path is too short to be told from other text")
     assert root not in text
+
+
+ENTRY = re.compile(r'<dl class="py (?:function|class|exception)">\s*'
+                   r'<dt class="sig[^"]*" id="(analysis\.[\w.]+)\.\w+">(.*?)</dt>', re.DOTALL)
+
+
+@pytest.mark.parametrize("package", [page for page in PAGES if page.startswith("book/api-")])
+def test_an_entry_of_the_package_shows_the_module_that_it_is_imported_from(package, html):
+    entries = ENTRY.findall((html / f"{package}.html").read_text(encoding="utf-8"))
+    assert entries
+    assert not [module for module, entry in entries if f"{module}." not in re.sub(r"<[^>]+>", "", entry)]

@@ -23,7 +23,9 @@ ASKED = {  # and a page that is to be among the first three results
     "normalization tests": "bert-normality.html",
     "attention sinks on the first token": "bert-gates.html",
 }
-FIRST = {"Exercise 3.1": "exercises.html",
+FIRST = {"Exercise 3.1": "exercises.html", "semi-bias": "glossary.html#term-semi-bias",
+         "AttentionWeights": "api-core.html#analysis.core.weights.AttentionWeights",
+         "false alarms rate gates detector": "bert-gates.html#",
          "participation ratio": "glossary.html", "K-07": "semi-bias.html#verdict-k-07",
          "mean_total_variation": "api-maps.html#analysis.maps.distance.mean_total_variation"}
 AGAIN = """words => {
