@@ -13,6 +13,7 @@ from analysis.plotting.attention_viewer import AttentionViewer, fill
 
 TEMPLATE = Path(__file__).with_name("page.html")
 SVG_NAMES = re.compile(r'(id="|href="#|url\(#)([^")]+)')
+IMAGE_NAME = re.compile(r' id="image[0-9a-f]+"')  # made of what the image shows, so two colour bars alike share one
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def _svg(figure: Figure, number: int, alt: str) -> str:
     """Return a figure as SVG with names of its own, since those of two figures in one page would be taken for one."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
-    drawing = buffer.getvalue()
+    drawing = IMAGE_NAME.sub("", buffer.getvalue())  # nothing refers to it
     drawing = SVG_NAMES.sub(lambda name: f"{name[1]}f{number}-{name[2]}", drawing[drawing.index("<svg"):])
     return drawing.replace("<svg", f'<svg role="img" aria-label="{_text(alt)}"', 1)
 

@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 import analysis.cli
 from analysis.cli import build_parser
@@ -243,3 +244,13 @@ def test_a_control_is_another_network_of_the_same_size():
     assert torch.equal(fresh.wte.weight, again.wte.weight)
     assert not torch.equal(fresh.wte.weight, model.wte.weight)
     assert fresh.wte.weight.shape == model.wte.weight.shape
+
+
+def test_pictures_that_are_alike_have_no_common_name():
+    figure = Figure()
+    for axes in figure.subplots(1, 2):
+        axes.imshow(np.eye(3))
+    page = render("A", "B", [Section("C", "D", figure, "alt")], "book")
+    names = re.findall(r' id="([^"]+)"', page)
+    assert page.count("<image") == 2
+    assert len(names) == len(set(names))
