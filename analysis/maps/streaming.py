@@ -116,8 +116,8 @@ class MapStatistics(Sums):
         output = torch.empty_like(value)
         with torch.autocast(query.device.type, enabled=False):  # it would take some of the products in half precision
             sums = []
-            for length in sorted(set(lengths)):
-                alike = [b for b, other in enumerate(lengths) if other == length]
+            for alike in _together(lengths, query.device):
+                length = lengths[alike[0]]
                 parts = [part[alike, :, :length].flatten(0, 1) for part in (query, key, value)]
                 message, statistics = self._attend(*parts, scale / math.log(2), causal=causal)
                 try:
@@ -141,7 +141,8 @@ class MapStatistics(Sums):
         maps, n, _ = query.shape
         few = query.device.type == "cpu"
         size, rows = (1, min(n, ROWS)) if few else (min(max(1, TILE // (n * n)), MAPS), n)
-        query, key, value = (pad(part, (0, 0, 0, 0, 0, -maps % size)) for part in (query, key, value))
+        if spare := -maps % size:
+            query, key, value = (pad(part, (0, 0, 0, 0, 0, spare)) for part in (query, key, value))
         heads, output = len(query), torch.empty_like(value)
         total, inner = query.new_empty(heads, n, 1), query.new_empty(heads, n, 1)
         column, diagonal = query.new_zeros(heads, 1, n), query.new_zeros(heads, 1, 2 * n - 1)
@@ -257,6 +258,16 @@ def _check(query: Heads, key: Heads, value: Heads, scale: float, lengths: Sequen
         raise ValueError(f"lengths must be {shape[0]} whole numbers from 1 to {shape[2]}, one per sequence; "
                          f"got {[*lengths]}")
     return [int(length) for length in lengths]
+
+
+def _together(lengths: Sequence[int], device: torch.device) -> list[list[int]]:
+    """Part a batch into sequences that are read together: on a GPU those of one length.
+
+    On the CPU each is read alone: nothing is faster there together, and copies of a whole batch take memory.
+    """
+    if device.type == "cpu":
+        return [[b] for b in range(len(lengths))]
+    return [[b for b, other in enumerate(lengths) if other == length] for length in sorted(set(lengths))]
 
 
 def _widen(*tensors: Tensor) -> tuple[Tensor, ...]:

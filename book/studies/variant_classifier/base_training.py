@@ -28,8 +28,8 @@ WINDOW, LEARNED, LOST = 50, 0.01, 0.5
 class BaseTraining(Numbers):
     """What the training did; numbers of updates are counted from 0.
 
-    ``last_right`` is the last look at which all validation sequences that were looked at had the right class, and
-    ``lost`` the update at which the loss, having been small, was large again.
+    From ``learned`` to ``last_right`` all validation sequences that were looked at had the right class at every look;
+    ``lost`` is the update at which the loss, having been small, was large again.
     """
 
     prefix = "base"
@@ -56,11 +56,21 @@ def course(losses: Float[np.ndarray, " update"]) -> tuple[int, int]:
     What does not happen happens at the end.
 
     >>> course(np.concatenate([np.full(100, 2.0), np.full(100, 0.001), np.full(100, 2.0)]))
-    (100, 211)
+    (100, 212)
     """
     means = np.convolve(losses, np.full(WINDOW, 1 / WINDOW), "valid")
     learned = _first(means < LEARNED, len(losses))
     return learned, min(_first(means[learned:] > LOST, len(losses)) + learned + WINDOW - 1, len(losses))
+
+
+def last_right(steps: Int[np.ndarray, " look"], validation: Float[np.ndarray, " look"], learned: int) -> int:
+    """Return the last look of those that follow ``learned`` without a wrong class; ``learned`` if there is none.
+
+    >>> last_right(np.array([0, 5, 9, 12, 20]), np.array([0.1, 1.0, 1.0, 0.5, 1.0]), 4)
+    9
+    """
+    after = steps[steps >= learned]
+    return max((int(step) for step in after[:_first(validation[steps >= learned] < 1, len(after))]), default=learned)
 
 
 def _first(where: np.ndarray, otherwise: int) -> int:
@@ -90,7 +100,7 @@ def read_base_training(inputs: Inputs, classes: int) -> tuple[BaseTraining, str]
     return BaseTraining(
         updates=record["steps"], minutes=f"{record['seconds'] / 60:.1f}", milliseconds=f"{record['ms_per_step']:.0f}",
         machine=record.provenance["device"], learned=record["learned"], lost=record["lost"],
-        last_right=int(steps[validation == 1].max(initial=0)), end_loss=record["end_loss"],
+        last_right=last_right(steps, validation, record["learned"]), end_loss=record["end_loss"],
         guess_loss=float(np.log(classes)),
         test=percent(record["test"]), resultant=f"{cone[-1].min():.2f}", losses=record.array("losses"), steps=steps,
         validation=validation, cone=cone), sentence

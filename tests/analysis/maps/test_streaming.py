@@ -6,6 +6,8 @@ import jaxtyping
 import pytest
 import torch
 import torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from analysis.maps import streaming
 from analysis.maps.streaming import MapStatistics
@@ -208,8 +210,33 @@ def assert_a_sum_depends_on_no_other_map(device):
 def test_a_sum_depends_on_no_other_map_of_its_batch(monkeypatch):
     assert_a_sum_depends_on_no_other_map("cpu")
     monkeypatch.setattr(streaming, "MAPS", 4)
+    product, many = torch.bmm, set()
+    monkeypatch.setattr(torch, "bmm", lambda left, *more, **named: many.add(len(left)) or product(left, *more, **named))
     with pretended():
         assert_a_sum_depends_on_no_other_map(GPU)
+    assert many == {4}, "tiles of another shape, in which a GPU adds in another order"
+
+
+class Allocated(TorchDispatchMode):
+    """Notes where tensors of at least so many bytes lie that operations return."""
+
+    def __init__(self, least):
+        super().__init__()
+        self.least, self.places = least, set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        storages = [one.untyped_storage() for one in tree_leaves(result) if isinstance(one, torch.Tensor)]
+        self.places |= {storage.data_ptr() for storage in storages if storage.nbytes() >= self.least}
+        return result
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_on_the_cpu_no_batch_is_copied():
+    parts, statistics = draw(14, batch=64), MapStatistics(1, HEADS, POSITIONS)
+    with Allocated(parts[0].nbytes) as seen:
+        output = statistics.attend(0, *parts, scale=0.5)
+    assert seen.places - {part.data_ptr() for part in parts} == {output.data_ptr()}
 
 
 @pytest.mark.parametrize("causal", [False, True])
