@@ -1,4 +1,4 @@
-"""Execute the cells of each page and hold their outputs to the recorded ones, all in this process, so that it can mutate.
+"""Execute each page's cells and hold their outputs to the recorded ones, all in this process, so that it can mutate.
 
 ``run.py`` runs this in place of the comparison of the executed pages, whose kernels are processes of their own. What
 cells print and show is compared as there; how figures look is not.
@@ -22,10 +22,10 @@ PICTURES = ("<Figure", "<BookFigure")
 
 def printed_and_shown(outputs: list[dict]) -> tuple[str, list[dict]]:
     """Return the printed text of a cell's outputs, and what was shown beside pictures."""
-    shown = [{key: value for key, value in out["data"].items() if key in execution.TEXTUAL}
-             for out in outputs if "data" in out]
-    text = "".join(out["text"] for out in outputs if out.get("name") == "stdout")
-    return text, json.loads(json.dumps([data for data in shown if not str(data.get("text/plain")).startswith(PICTURES)]))
+    data = [out["data"] for out in outputs if "data" in out]
+    shown = [{key: value for key, value in each.items() if key in execution.TEXTUAL} for each in data
+             if not str(each.get("text/plain")).startswith(PICTURES)]
+    return "".join(out["text"] for out in outputs if out.get("name") == "stdout"), json.loads(json.dumps(shown))
 
 
 def run(shell: InteractiveShell, source: str) -> list[dict]:
