@@ -56,7 +56,7 @@ def course(losses: Float[np.ndarray, " update"]) -> tuple[int, int]:
     What does not happen happens at the end.
 
     >>> course(np.concatenate([np.full(100, 2.0), np.full(100, 0.001), np.full(100, 2.0)]))
-    (100, 211)
+    (100, 212)
     """
     means = np.convolve(losses, np.full(WINDOW, 1 / WINDOW), "valid")
     learned = _first(means < LEARNED, len(losses))
@@ -71,7 +71,7 @@ def compute(device: torch.device) -> Result:
     """Read what the training left."""
     folder = checkpoints.find("variant-bert-base").folder
     card = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    with np.load(folder / "trace.npz") as trace:
+    with np.load(folder / "trace.npz", allow_pickle=False) as trace:
         losses = trace["loss"].astype(np.float64)
         looks = {name: trace[name] for name in ("step", "validation", "resultant")}
     pieces = np.array_split(losses, PIECES)
