@@ -66,7 +66,7 @@ def main():
     state = hashlib.sha256("".join(surveys[str(file)]["digest"] for file in files).encode()).hexdigest()
     jobs = [(turn, path, mutant) for path, module in modules.items() for turn, mutant in enumerate(module["sample"])
             if not args.only or path in args.only]
-    for _, path, mutant in sorted(jobs, key=lambda job: job[0]):  # in turns: an early end leaves some of each module
+    for _, path, mutant in sorted(jobs, key=lambda job: (job[0], name_of(job[2]))):  # in turns of one a module, mixed
         name = name_of(mutant)
         known = results.get(name, {})
         if known.get("outcome") in ("killed", "timeout") or known.get("state") == state:

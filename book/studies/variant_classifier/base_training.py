@@ -81,7 +81,7 @@ def compute(device: torch.device) -> Result:
     """Read what the training left."""
     folder = checkpoints.find("variant-bert-base").folder
     card = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    with np.load(folder / "trace.npz") as trace:
+    with np.load(folder / "trace.npz", allow_pickle=False) as trace:
         losses = trace["loss"].astype(np.float64)
         looks = {name: trace[name] for name in ("step", "validation", "resultant")}
     pieces = np.array_split(losses, PIECES)
