@@ -103,4 +103,4 @@ def test_passages_stand_in_their_section_and_a_row_is_one():
       <dl><dt id="t">word</dt><dd><p>What it means.</p></dd></dl></section>"""
     assert search_texts.Passages(article).passages == [
         ("a", "One", "First b_Q text."), ("f", "One", "Of a figure."), ("a", "One", "After it, b_K."),
-        ("r", "Two", "left right"), ("t", "One", "word"), ("t", "One", "What it means.")]
+        ("r", "Two", "left right"), ("t", "One", "word: What it means.")]
