@@ -108,9 +108,11 @@ def _say_parts(shares: Float[np.ndarray, "layer part"]) -> str:
 
     >>> _say_parts(np.array([[0.5, 0.5, 0.0, 0.0], [0.75, 0.25, 0.0, 0.0]]))
     'content makes 50% to 75% of how far the attention of a layer is from uniform, key semi-bias 25% to 50%'
+    >>> _say_parts(np.array([[-0.001, 1.001, 0.0, 0.0]]))
+    'content makes 0% to 0% of how far the attention of a layer is from uniform, key semi-bias 100% to 100%'
     """
-    said = [f"{name} {of.min():.0%} to {of.max():.0%}" for name, of in zip(PARTS[1:], shares.T[1:], strict=True)
+    said = [f"{name} {of.min():z.0%} to {of.max():z.0%}" for name, of in zip(PARTS[1:], shares.T[1:], strict=True)
             if np.abs(of).max() >= FAINT]
     least, most = shares[:, 0].min(), shares[:, 0].max()
-    first = f"content makes {least:.0%} to {most:.0%} of how far the attention of a layer is from uniform"
+    first = f"content makes {least:z.0%} to {most:z.0%} of how far the attention of a layer is from uniform"
     return ", ".join([first, *said]) if said else "content makes all of the distance from uniform attention"

@@ -67,8 +67,9 @@ def _biases(measured: Measurement) -> Section:
                    "Length of each bias over the root mean square length that a row of independent coordinates has "
                    "after the same matrix, mean over heads. Effective: with the bias of the norm before the layer. "
                    "Such a length depends on how the product of two matrices is divided between them: a model with the "
-                   "same attention can have other lengths. What does not depend on it, the spread of the key semi-bias "
-                   "over such rows, is in the table.", rows, chapters)
+                   "same attention can have other lengths." + (
+                       " What does not depend on it, the spread of the key semi-bias over such rows, is in the table."
+                       if rows else ""), rows, chapters)
 
 
 def _ladder(measured: Measurement, read: Callable[[Observations], np.ndarray]) -> Ladder:

@@ -11,6 +11,8 @@ PIECE = re.compile(  # what is left alone, tag by tag, and the text between
     r'|<(span|div|dt) class="(?:math|pre|sig)\b.*?</\2>'
     r'|(?P<glued><span class="pasted-text">\d{4,}</span>)|<[^>]*>|(?P<text>[^<]+)', re.DOTALL)
 PER_CENT = re.compile(r"(\d) ?%(?!\w)")
+JOINED = re.compile(r"\w(?:</\w+>)+$")  # a word before this text, as in "<em>GPT</em>-2"
+LONGEST_END = 60  # characters of a word's last letter with the tags that end after it
 MINUS = re.compile(r"(?<=[\s(\[])-(?=\d)|^-(?=[\d.,]+\s?%?(?:(?: to |, ).*)?$)")
 INDEX = re.compile(r"\b([A-Zb])_([QKVOPM]{1,2}|\d)\b")
 POWER = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e([-\u2212+])0*(\d+)\b")
@@ -45,7 +47,12 @@ def set_text(body: str) -> str:
 def _piece(match: re.Match) -> str:
     if match["glued"]:
         return re.sub(r"\d+", lambda number: f"{int(number[0]):,}", match[0])
-    return match[0] if match["text"] is None else _set(match["text"])
+    if match["text"] is None:
+        return match[0]
+    before = match.string[max(0, match.start() - LONGEST_END):match.start()]
+    if match["text"].startswith("-") and JOINED.search(before):  # a hyphen
+        return "-" + _set(match["text"][1:])
+    return _set(match["text"])
 
 
 def _set(text: str) -> str:

@@ -16,10 +16,11 @@ from analysis.maps.attribution import attribute_divergence
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.families import from_checkpoint
 from analysis.models.text_models import load_text_model
-from analysis.report.measurement import make_splits, measure_parameters, reasons_not_to_split
+from analysis.report.measurement import Measurement, make_splits, measure_parameters, reasons_not_to_split
 from analysis.report.notable_heads import notable_heads
 from analysis.report.observations import OF_HEADS, Observations, add_text, describe_map, split_scores, tokenise
 from analysis.report.parameters import measure_layer, position_curves
+from analysis.report.sections import _biases
 from analysis.transformer.rotary import rotate
 
 
@@ -126,9 +127,23 @@ def test_the_spread_of_the_semi_bias_does_not_depend_on_the_factorisation():
     own, moved = measure_layer(weights), measure_layer(other)
     np.testing.assert_allclose(own.spread, moved.spread, rtol=1e-9)
     assert np.abs(own.biases[0] / own.sizes[0] - moved.biases[0] / moved.sizes[0]).max() > 0.01
-    rows = torch.randn(20000, 6, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
-    scores = 0.5 * torch.einsum("hc,hmc,pm->hp", weights.b_Q, weights.W_K, rows)
-    np.testing.assert_allclose(own.spread[0], scores.std(-1), rtol=0.03)
+
+
+def test_the_spread_of_the_semi_bias_is_that_of_rows_as_the_norm_scales_them():
+    gain = torch.linspace(0.2, 3, 6, dtype=torch.float64)
+    weights = dataclasses.replace(layer(), norms=(Norm(gain, torch.full_like(gain, 2), 1e-5),))
+    rows = gain * torch.randn(20000, 6, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+    biases = torch.stack([weights.b_Q, weights.b_Q + 2 * weights.W_Q.sum(1)])
+    scores = 0.5 * torch.einsum("ohc,hmc,pm->ohp", biases, weights.W_K, rows)
+    np.testing.assert_allclose(measure_layer(weights).spread, scores.std(-1), rtol=0.03)
+
+
+def test_a_table_of_spreads_is_named_only_where_it_is():
+    measured = measure_layer(layer())
+    sections = [_biases(Measurement({}, [one]))
+                for one in (measured, dataclasses.replace(measured, spread=None))]
+    assert [("is in the table" in section.caption, bool(section.rows)) for section in sections] == [
+        (True, True), (False, False)]
 
 
 def test_alibi_is_a_line_and_learned_positions_have_no_kernel():

@@ -28,7 +28,9 @@ def test_numbers_and_names_are_set(plain, as_set):
 
 
 @pytest.mark.parametrize("body", [
-    '<a href="x%20-1_b_Q">GPT</a>-2 reads', "<pre>b_Q -1 5%</pre>", '<span class="pre">b_Q</span>',
+    '<a href="x%20-1_b_Q">GPT</a>-2 reads',
+    "<a><em>GPT</em></a>-2, which reads", "<em>layer</em>-1 to 3",
+    "<pre>b_Q -1 5%</pre>", '<span class="pre">b_Q</span>',
     '<dt class="sig sig-object"><em>b_Q</em></dt>', '<span class="math notranslate">\\(W_Q -1 5\\%\\)</span>',
     "2026-11-22", "gpt-2, [CLS]-1", "in 1936", '<span class="pasted-text">999</span>', "<b>-1-year</b>",
     '<p style="width: 5%">x</p>', "unb_QK and my_b_Q",
