@@ -63,7 +63,7 @@
     for (const passage of page.passages) {
       let own = 0;
       for (const term of asked)
-        own += term.weight * (has(passage.words, term) ? 1 : has(passage.head, term) ? .9 : has(page.titleWords, term) ? .4 : 0);
+        own += term.weight * (has(passage.words, term) ? 1 : has(passage.head, term) ? .7 : has(page.titleWords, term) ? .4 : 0);
       const score = own / whole * (1 - .05 * Math.log(1 + passage.text.length / 300)), place = score + .3 * share(passage.head);
       if (place > top.place) top = { score, place, passage };  // a heading that has the words decides between passages
     }

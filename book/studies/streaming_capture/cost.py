@@ -1,7 +1,7 @@
 """What streaming statistics cost: time, memory and exactness while a BERT BASE shape reads 8 x 512 tokens.
 
 Times are CPU times of this process, of ways that take turns; what is judged is their ratio, the smallest time of each.
-They differ from machine to machine, so their tolerance holds anything; the exactness does not.
+They differ from machine to machine, so their tolerance holds anything; memory and exactness do not.
 
 =================  ======================================================================================
 plain              the model's own sdpa attention, no statistics
@@ -157,7 +157,7 @@ def compute(device) -> Result:
     """Measure on the CPU, whatever the device."""
     found = measure()
     units = {"memory": "MB", "plain_seconds": "s"}
-    tolerances = {"error": 1e-6, "output_error": 1e-4}
+    tolerances = {"error": 1e-6, "output_error": 1e-4, "memory": 30}
     values = {name: Value(round(value, 10), tolerances.get(name, ANYTHING), unit=units.get(name, ""))
               for name, value in found.items()}
     return Result({**values, "threads": Value(torch.get_num_threads(), ANYTHING)})
