@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from book.publish.phrases import percent
 from book.studies.streaming_capture.measure import Cost, Gpu
 
 
@@ -15,5 +16,7 @@ def costs(of: Mapping[str, Cost]) -> pd.DataFrame:
 
 def on_a_gpu(gpu: Gpu) -> pd.DataFrame:
     """Return seconds, sequences per second and the share of the GPU's rate for matrix products, way by way."""
-    names = {"seconds": "seconds", "rate": "sequences per second", "share": "share of the peak"}
-    return pd.DataFrame.from_dict(gpu.ways, orient="index").rename(columns=names).rename_axis("forward pass")
+    return pd.DataFrame.from_dict({
+        way: {"seconds": cost["seconds"], "sequences per second": round(cost["rate"]),
+              "share of the peak": percent(cost["share"])}
+        for way, cost in gpu.ways.items()}, orient="index").rename_axis("forward pass")
