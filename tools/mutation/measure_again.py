@@ -6,6 +6,7 @@ cells print and show is compared as there; how figures look is not.
 
 import json
 
+import jaxtyping
 import pytest
 from IPython.core.displayhook import CapturingDisplayHook
 from IPython.core.interactiveshell import InteractiveShell
@@ -50,6 +51,7 @@ def test_the_claims_of_the_stored_measurement(name):
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_shows_what_is_recorded(page, monkeypatch):
     monkeypatch.chdir(BOOK)
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as for a reader, whom nothing checks
     path = BOOK / f"{page}.md"
     notebook = read_myst_markdown_notebook(path.read_text(encoding="utf-8"), path=str(path))
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
