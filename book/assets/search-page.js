@@ -55,7 +55,11 @@
 
   // ---- ranking ----
   const has = (set, term) => term.list.some(word => set.has(word));
-  function best(page, asked, whole) {
+  // Who asks for a term gets its definition first. Sphinx knows terms too, but forgets those of pages it did not read anew.
+  const defines = ({ text }, query) => text.slice(0, Math.max(0, text.indexOf(": "))).toLowerCase().split(", ").includes(query);
+  function best(page, asked, whole, query) {
+    const definition = page.name === "book/glossary" && page.passages.find(passage => defines(passage, query));
+    if (definition) return { page, passage: definition, score: 16 / BEST };
     const share = set => asked.reduce((sum, term) => sum + (has(set, term) ? term.weight : 0), 0) / whole;
     const anywhere = share(page.words);
     if (!anywhere) return null;
@@ -74,7 +78,7 @@
   function ranked(query) {
     if (!pages) read();
     const asked = terms(query), whole = asked.reduce((sum, term) => sum + term.weight, 0);
-    const found = pages.map(page => best(page, asked, whole)).filter(Boolean).sort((a, b) => b.score - a.score);
+    const found = pages.map(page => best(page, asked, whole, query.trim().toLowerCase())).filter(Boolean).sort((a, b) => b.score - a.score);
     return { asked, found: found.filter(one => one.score >= LEAST * found[0].score) };
   }
 
