@@ -2,8 +2,9 @@ r"""Statistics of attention maps gathered while a model runs, map by map, withou
 
 ``MapStatistics.attend`` is an attention layer that counts as it goes; its sums are whole numbers (fixed point), so that
 they come out the same to the last bit in whatever order, and on however many processes, the texts are read.
-What belongs here: sums over maps. What does not: the sums themselves (:mod:`analysis.statistics.exact_sums`), running
-models (:mod:`analysis.models.attention_hooks`), reading gates (:mod:`analysis.maps.gates`).
+What belongs here: sums over maps. What does not: making one map (:mod:`analysis.maps.tiles`), the sums themselves
+(:mod:`analysis.statistics.exact_sums`), running models (:mod:`analysis.models.attention_hooks`), reading gates
+(:mod:`analysis.maps.gates`).
 """
 
 import math
@@ -12,14 +13,12 @@ from collections.abc import Callable, Sequence
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import pad
 
 from analysis.core.checks import all_finite, check_tensor
+from analysis.maps.tiles import Tiles
 from analysis.statistics.exact_sums import UNIT, Sums, add, fixed, refuse_overflow
 
 Heads = Float[Tensor, "batch head position channel"]
-TILE, MAPS = 2**24, 256  # a tile on a GPU: at most so many cells, and at most so many maps
-ROWS = 256  # on the CPU a tile is so many rows of one head, which stay in its cache
 
 
 class MapStatistics(Sums):
@@ -36,13 +35,6 @@ class MapStatistics(Sums):
     ------
     ValueError
         If one of the three is not a positive whole number.
-
-    Notes
-    -----
-    A map is made once, in one buffer: ``e = exp(s - max s)``, as a power of 2. Its entropy is
-    :math:`\ln Z - \sum_k p_k s_k`, which needs no second logarithm. ``e`` lies in memory with room on its left; read
-    with rows one longer, the same memory holds each diagonal in one column, so that the diagonal profile, like the
-    column mass, is one product with ``1/Z``.
 
     Examples
     --------
@@ -68,7 +60,7 @@ class MapStatistics(Sums):
             self.state = {"entropy": zeros(positions), "row": zeros(positions), "column": zeros(positions),
                           "diagonal": zeros(2 * positions - 1),
                           "lengths": torch.zeros(layers, positions + 1, dtype=torch.long, device=device)}
-        self._buffers: dict = {}
+        self._tiles = Tiles()
 
     def attend(self, layer: int, query: Heads, key: Heads, value: Heads, *, scale: float, causal: bool = False,
                lengths: Sequence[int] | None = None) -> Heads:
@@ -119,7 +111,7 @@ class MapStatistics(Sums):
             for alike in _together(lengths, query.device):
                 length = lengths[alike[0]]
                 parts = [part[alike, :, :length].flatten(0, 1) for part in (query, key, value)]
-                message, statistics = self._attend(*parts, scale / math.log(2), causal=causal)
+                message, statistics = self._tiles(*parts, scale, causal=causal)
                 try:
                     numbers = fixed(torch.cat(statistics, dim=-1)).unflatten(0, (len(alike), heads)).sum(0)
                 except ValueError as error:
@@ -131,51 +123,6 @@ class MapStatistics(Sums):
             self._count(layer, length, count, numbers)
         return output.to(dtype)
 
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bits: float, *,
-                causal: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Attend in every map, tile by tile of maps and rows; return the output and the sums that are to be counted.
-
-        A GPU adds in another order in tiles of another shape. There the last tile is filled up with maps that count
-        nowhere, so that a sum's last bit depends on no other map.
-        """
-        maps, n, _ = query.shape
-        few = query.device.type == "cpu"
-        size, rows = (1, min(n, ROWS)) if few else (min(max(1, TILE // (n * n)), MAPS), n)
-        if spare := -maps % size:
-            query, key, value = (pad(part, (0, 0, 0, 0, 0, spare)) for part in (query, key, value))
-        heads, output = len(query), torch.empty_like(value)
-        total, inner = query.new_empty(heads, n, 1), query.new_empty(heads, n, 1)
-        column, diagonal = query.new_zeros(heads, 1, n), query.new_zeros(heads, 1, 2 * n - 1)
-        future = torch.ones(n, n, dtype=torch.bool, device=query.device).triu(1) if causal else None
-        for start in range(0, heads, size):
-            tile = slice(start, start + size)
-            keys, values, columns, diagonals = key[tile].transpose(-1, -2), value[tile], column[tile], diagonal[tile]
-            parts = (part[tile].split(rows, 1) for part in (query, total, inner, output))
-            for i, (queries, sums, weighted, rows_out) in enumerate(zip(*parts, strict=True)):
-                high = queries.shape[1]
-                scores, exps, sheared = self._buffer(size, high, query)
-                torch.baddbmm(scores, queries, keys, beta=0, alpha=bits, out=scores)
-                if causal:
-                    later = future[i * rows:i * rows + high]
-                    scores.masked_fill_(later, -math.inf)
-                scores -= scores.amax(-1, keepdim=True)
-                torch.exp2(scores, out=exps)  # three times as fast as exp; the scores are in bits
-                if causal:
-                    scores.masked_fill_(later, 0)  # a later key weighs 0, and 0 times minus infinity is nan
-                torch.sum(exps, -1, keepdim=True, out=sums)
-                scores *= exps
-                torch.sum(scores, -1, keepdim=True, out=weighted)
-                share = sums.reciprocal()
-                torch.bmm(exps, values, out=rows_out).mul_(share)
-                share = share.transpose(-1, -2)
-                columns += torch.bmm(share, exps)
-                left = n - i * rows - high  # where these rows' diagonals begin among all
-                diagonals[..., left:left + n + high - 1] += torch.bmm(share, sheared)[..., 1:-1]
-        share = total.reciprocal()
-        entropy = total.log() - math.log(2) * inner * share
-        statistics = entropy[..., 0], (total * share)[..., 0], column[:, 0], diagonal[:, 0]
-        return output[:maps], tuple(part[:maps] for part in statistics)
-
     def _count(self, layer: int, n: int, count: int, numbers: Sequence[Tensor]) -> None:
         self.state["lengths"][layer, n] += count
         overflows = []
@@ -183,19 +130,6 @@ class MapStatistics(Sums):
             start = self.positions - n if name == "diagonal" else 0
             overflows.append(add(self.state[name][layer, :, start:start + more.shape[-1]], more))
         refuse_overflow(*overflows)
-
-    def _buffer(self, count: int, high: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return scores, exponentials, and the latter's memory read with rows one longer: a column is a diagonal."""
-        n = like.shape[-2]
-        shape = (count, high, n, like.dtype, like.device)
-        if shape not in self._buffers:
-            if len(self._buffers) > 1:
-                self._buffers.clear()
-            with torch.inference_mode(False):  # else nothing could be written into them outside of that mode
-                scores, memory = like.new_empty(count, high, n), like.new_zeros(count, high * (n + high + 1))
-                exps = memory[:, :high * (n + high)].unflatten(-1, (high, n + high))[..., high:]
-                self._buffers[shape] = scores, exps, memory.unflatten(-1, (high, n + high + 1))
-        return self._buffers[shape]
 
     def sequences(self) -> Int[Tensor, " length"]:
         """Return how many sequences of each length were counted.

@@ -6,7 +6,6 @@ What belongs here: these means, and the kernel that they make with rotary positi
 biases (:mod:`analysis.report.parameters`), shares of the parts (:mod:`analysis.report.observations`).
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +14,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.positions import Positions, Rotary
+from analysis.decomposition.rotary_kernel import distance_kernel
 from analysis.models import attention_hooks
+from analysis.transformer.attention import mask_future
 from analysis.transformer.rotary import rotate
 
 DISTANCES = 128
@@ -65,8 +66,7 @@ def mean_queries_and_keys(model: torch.nn.Module, positions: Sequence[Positions]
             rows = rotate_back(rows, positions[layer])
         sums[layer] = sums.get(layer, 0) + rows.sum(-2)
         scores = query.float() @ key.float().mT * scale
-        if causal:
-            scores = scores.masked_fill(torch.ones_like(scores[0, 0], dtype=torch.bool).triu(1), -math.inf)
+        scores = mask_future(scores) if causal else scores
         return scores.softmax(-1).to(value) @ value
 
     with torch.no_grad(), attention_hooks.with_attention(model, attend):
@@ -85,13 +85,12 @@ def kernel(query: Float[Tensor, "head channel"], key: Float[Tensor, "head channe
 
     Examples
     --------
-    >>> quarter = Rotary(torch.tensor([torch.pi / 2]), 2)
+    >>> quarter = Rotary(torch.tensor([torch.pi / 2]).double(), 2)
     >>> one = torch.tensor([[1.0, 0.0]])
     >>> kernel(one, one, quarter, 2.0, distances=4).round() + 0
     array([[ 2.,  0., -2.,  0.]])
     """
-    distance = torch.arange(distances, dtype=torch.float64, device=query.device)
-    there = rotate(query.double()[:, None].expand(-1, distances, -1), rotary, distance)
-    here = rotate(key.double()[:, None], rotary, distance[:1])
-    line = scale * (there @ here.mT)[..., 0]
+    unit = scale * query.shape[-1]**0.5  # distance_kernel itself divides by the root
+    line = distance_kernel(unit * query.double(), key.double(), rotary).at(
+        torch.arange(distances, dtype=torch.float64, device=query.device))
     return (line - line.mean(-1, keepdim=True)).cpu().numpy()

@@ -10,7 +10,7 @@ from analysis.core.files import sha256, write_atomically
 from analysis.maps.streaming import Sums
 
 CODE = Path(__file__).parents[1]
-COUNTED_BY = ("maps/streaming.py", "maps/gates/*.py", "statistics/exact_sums.py", "surveys/census.py")
+COUNTED_BY = ("maps/streaming.py", "maps/tiles.py", "maps/gates/*.py", "statistics/exact_sums.py", "surveys/census.py")
 
 
 def identity(model: dict, texts: Sequence[str], share: tuple[int, int], control: int | None) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from analysis.core.device import peak_memory
 from analysis.maps import streaming
 from analysis.models import attention_hooks
 from analysis.surveys.records import Experiment, Result, Value
@@ -71,7 +72,7 @@ def measure(dtype: torch.dtype, device: torch.device, *, sequences: int = SEQUEN
             took = seconds_of(device, lambda s=statistics: read(model, ids.split(BATCH), s))
             if turn:
                 times.append(took)
-            memory[way] = torch.cuda.max_memory_allocated(device) / 1e6 if device.type == "cuda" else 0.0
+            memory[way] = peak_memory(device) / 1e6
     work = sequences * operations(layers, config.hidden_size, config.intermediate_size, n)
     rate, best = peak_rate(dtype, device, product), {way: min(times) for way, times in seconds.items()}
     return {**{f"{way}_seconds": s for way, s in best.items()},

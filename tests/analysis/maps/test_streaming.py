@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from analysis.maps import streaming
+from analysis.maps import streaming, tiles
 from analysis.maps.streaming import MapStatistics
 from analysis.statistics import exact_sums
 from analysis.statistics.exact_sums import Moments
@@ -44,7 +44,7 @@ def test_examples():
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("n", "rows"), [(1, 256), (2, 256), (9, 256), (14, 256), (14, 5), (9, 3)])
 def test_equals_stored_maps(n, rows, causal, monkeypatch):
-    monkeypatch.setattr(streaming, "ROWS", rows)
+    monkeypatch.setattr(tiles, "ROWS", rows)
     query, key, value = draw(n)
     statistics = MapStatistics(LAYERS, HEADS, POSITIONS)
     for layer in range(LAYERS):
@@ -209,7 +209,7 @@ def assert_a_sum_depends_on_no_other_map(device):
 @pytest.mark.usefixtures("unchecked")
 def test_a_sum_depends_on_no_other_map_of_its_batch(monkeypatch):
     assert_a_sum_depends_on_no_other_map("cpu")
-    monkeypatch.setattr(streaming, "MAPS", 4)
+    monkeypatch.setattr(tiles, "MAPS", 4)
     product, many = torch.bmm, set()
     monkeypatch.setattr(torch, "bmm", lambda left, *more, **named: many.add(len(left)) or product(left, *more, **named))
     with pretended():
@@ -245,7 +245,7 @@ def test_tiles_of_a_gpu_give_the_cpus_numbers(monkeypatch, causal):
     query, key, value = draw(14, batch=3)
     here = MapStatistics(1, HEADS, POSITIONS)
     due = here.attend(0, query, key, value, scale=0.5, causal=causal, lengths=[14, 14, 9])
-    monkeypatch.setattr(streaming, "MAPS", 4)  # of nine maps, so that the last tile is not full
+    monkeypatch.setattr(tiles, "MAPS", 4)  # of nine maps, so that the last tile is not full
     with pretended():
         there, parts = MapStatistics(1, HEADS, POSITIONS, GPU), [part.to(GPU) for part in (query, key, value)]
         output = there.attend(0, *parts, scale=0.5, causal=causal, lengths=[14, 14, 9])
