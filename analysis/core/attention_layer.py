@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.positions import Positions, StreamPositions
+from analysis.core.positions import Positions, StreamPositions, moved
 from analysis.core.weights import AttentionWeights, _Frozen
 
 NOWHERE = StreamPositions("none")
@@ -173,15 +173,13 @@ class AttentionLayer(_Frozen):
 
     def to(self, *args, **kwargs):
         """Return a copy with every tensor passed through ``Tensor.to``; frequencies keep their numbers."""
-        moved = {}
+        tensors = {}
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, Tensor | QueryKeyNorm):
-                moved[field.name] = value.to(*args, **kwargs)
-        positions = {field.name: value.to(*args, **kwargs) for field in fields(self.positions)
-                     if isinstance(value := getattr(self.positions, field.name), Tensor)}
-        return replace(self, **moved, norms=tuple(norm.to(*args, **kwargs) for norm in self.norms),
-                       positions=replace(self.positions, **positions))
+                tensors[field.name] = value.to(*args, **kwargs)
+        return replace(self, **tensors, norms=tuple(norm.to(*args, **kwargs) for norm in self.norms),
+                       positions=moved(self.positions, *args, **kwargs))
 
     def reasons(self) -> list[str]:
         """Say what the book's identities (a score of four parts, two of them constant along a row) cannot take.

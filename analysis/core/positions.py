@@ -5,7 +5,7 @@ What belongs here: the numbers that a model's configuration and parameters give.
 (:mod:`analysis.models.families`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from jaxtyping import Float
@@ -150,3 +150,14 @@ class Disentangled:
 
 
 Positions = StreamPositions | Rotary | Alibi | RelativeBuckets | ScoreTable | Disentangled
+
+
+def moved(positions: Positions, *args, **kwargs) -> Positions:
+    """Return a copy with every tensor passed through ``Tensor.to``.
+
+    >>> moved(Rotary(torch.ones(2), 4), torch.float64).frequencies
+    tensor([1., 1.], dtype=torch.float64)
+    """
+    tensors = {field.name: value.to(*args, **kwargs) for field in fields(positions)
+               if isinstance(value := getattr(positions, field.name), Tensor)}
+    return replace(positions, **tensors)

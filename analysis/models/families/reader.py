@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Norm, QueryKeyNorm
-from analysis.core.positions import Positions
+from analysis.core.positions import Positions, moved
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.families import learned
 from analysis.models.families.options import check_options
@@ -79,6 +79,7 @@ class AttentionLayers(Sequence):
         positions = family.positions(self.config, layer, channel)
         if isinstance(positions, str):
             positions = learned.READERS[positions](family, self.config, layer, self.tensors, fields)
+        positions = moved(positions, fields["W_Q"].device)  # what a configuration says has no device of its own
         cap = getattr(self.config, family.soft_cap, None) if family.soft_cap else None
         return AttentionLayer(
             **fields, scale=family.scale(self.config, layer, channel), mask=family.mask(self.config, layer, channel),
@@ -96,7 +97,7 @@ class AttentionLayers(Sequence):
         norm = next((norm for norm in self._norms(layer, maps["W_Q"]) if norm.place == "input"), None)
         return QueriesAndKeys(
             **maps, scale=self.family.scale(self.config, layer, channel), norm=norm,
-            positions=None if isinstance(positions, str) else positions,
+            positions=None if isinstance(positions, str) else moved(positions, maps["W_Q"].device),
             normalised=self._qk_norm(layer, maps["W_Q"]) is not None,
             sinks=self.tensors.need(f"{path}.{self.family.sinks}") if self.family.sinks else None)
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from analysis.core.positions import Rotary
+from analysis.core.positions import Rotary, moved
 from analysis.decomposition.rotary_kernel import Kernel, distance_kernel
 from analysis.transformer.rotary_scaling import interpolate_positions, ntk_aware, yarn
 from book.publish import Numbers
@@ -69,9 +69,9 @@ class Kernels(Numbers):
 
 
 def kernel_of(trace: Mapping[str, np.ndarray], source: str, layer: int, rotary: Rotary, step: int = -1) -> Kernel:
-    """Return a layer's kernels at one look of a training."""
+    """Return a layer's kernels at one look of a training, on the CPU, where the trace is."""
     query, key = (torch.from_numpy(trace[f"{part}_{source}"][step, layer]).double() for part in ("query", "key"))
-    return distance_kernel(query, key, rotary)
+    return distance_kernel(query, key, moved(rotary, "cpu"))
 
 
 def curves(trace: Mapping[str, np.ndarray], source: str, rotary: Rotary, *, length: int = DISTANCES,
@@ -109,7 +109,7 @@ def measure_kernels(trace: Mapping[str, np.ndarray], rotary: Rotary) -> Kernels:
     mean = [kernel_of(trace, "mean", layer, rotary) for layer in layers]
     peak = np.stack([values.argmax(-1) for values in of.values()])
     chance = near_by_chance({"amplitude": np.stack([k.amplitude.numpy() for k in mean]),
-                             "frequencies": rotary.frequencies.double().numpy()})
+                             "frequencies": rotary.frequencies.double().numpy(force=True)})
     factor = LONG / DISTANCES
     scaled = dict(zip(SCHEMES, (rotary, interpolate_positions(rotary, factor), ntk_aware(rotary, factor),
                                 yarn(rotary, factor, DISTANCES)), strict=True))
@@ -120,8 +120,8 @@ def measure_kernels(trace: Mapping[str, np.ndarray], rotary: Rotary) -> Kernels:
     largest = longer[SCHEMES[0]].reshape(-1, LONG)[int(ranges(of["mean"]).argmax())]
     later = DISTANCES + int(largest[DISTANCES:].argmax())
     return Kernels(
-        of, {source: _spectrum(trace, source, rotary) for source in SPECTRA}, rotary.frequencies.double().numpy(),
-        longer, peak,
+        of, {source: _spectrum(trace, source, rotary) for source in SPECTRA},
+        rotary.frequencies.double().numpy(force=True), longer, peak,
         heads=peak[0].size, range_bias=float(ranges(of["bias"]).max()),
         range_folded=float(ranges(of["bias_folded"]).max()), range_mean=float(ranges(of["mean"]).max()),
         range_mean_low=float(ranges(of["mean"])[-1].min()),

@@ -1,7 +1,7 @@
 """How much of neox-mini's attention each of the four parts explains, counted from 0 and from the mean input."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -93,7 +93,7 @@ class Shares(Numbers):
 def split_attention(model: nn.Module, rows: Iterable[Tensor], biases: Mapping[str, Sequence[tuple[Tensor, Tensor]]],
                     rotary: Rotary) -> SplitRows:
     """Run the model on each row of token ids and split the attention of every head."""
-    split = SplitRows(biases, replace(rotary, frequencies=rotary.frequencies.to(model.device)))
+    split = SplitRows(biases, rotary)
     with attention_hooks.with_attention(model, split):
         for ids in rows:
             model(input_ids=ids[None].to(model.device), use_cache=False)

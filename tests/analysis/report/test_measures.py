@@ -14,14 +14,15 @@ from analysis.data import texts
 from analysis.decomposition.score_terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.models.families import from_checkpoint
-from analysis.models.text_models import load_text_model
+from analysis.models.families import from_checkpoint, from_module
+from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.report.measurement import Measurement, make_splits, measure_parameters, reasons_not_to_split
 from analysis.report.notable_heads import notable_heads
 from analysis.report.observations import OF_HEADS, Observations, add_text, describe_map, split_scores, tokenise
 from analysis.report.parameters import measure_layer, position_curves
 from analysis.report.sections import _biases
 from analysis.transformer.rotary import rotate
+from tests.analysis.fake_device import GPU, pretended
 
 
 @pytest.fixture(scope="module", params=["minilm", "gpt2-mini"])
@@ -219,3 +220,21 @@ def test_a_model_with_an_entry_that_is_not_finite_is_refused(tmp_path):
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ValueError, match="not finite"):
         load_text_model(checkpoints.find(str(folder)))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_rotary_model_is_split_where_it_is():
+    checkpoint = checkpoints.find("neox-mini")
+    ids = tokenise(load_tokenizer(checkpoint), texts.passages(count=1), 24)[0]
+
+    def split(model, ids):
+        layers = from_module(model)
+        seen, measured = Observations.empty(len(layers), layers[0].heads), Measurement({}, [])
+        add_text(seen, model, ids, *make_splits(measured, model, layers, [ids]))
+        return seen.parts, seen.mean_parts, *measured.mean_kernels
+
+    due = split(load_text_model(checkpoint), ids)
+    with pretended():
+        found = split(load_text_model(checkpoint).to(GPU), ids.to(GPU))
+    for mine, right in zip(found, due, strict=True):
+        np.testing.assert_allclose(mine, right, atol=1e-9)

@@ -120,7 +120,11 @@ def test_shares_are_split_where_the_model_is(partial, windows):
     biases = {"bias": [(layer.b_Q, layer.b_K) for layer in layers]}
     due = split_attention(partial, windows, biases, layers.positions(0)).means()
     with pretended():
-        found = split_attention(deepcopy(partial).to(GPU), windows, biases, layers.positions(0)).means()
+        there = deepcopy(partial).to(GPU)
+        rotary = from_module(there).positions(0)
+        found = split_attention(there, windows, biases, rotary).means()
+        lost = lose_pieces(there, windows, biases["bias"], rotary)
+    assert lost == pytest.approx(lose_pieces(partial, windows, biases["bias"], layers.positions(0)), abs=1e-9)
     np.testing.assert_allclose(found, due, atol=1e-9)
 
 
