@@ -155,6 +155,7 @@ Positions = StreamPositions | Rotary | Alibi | RelativeBuckets | ScoreTable | Di
 def moved(positions: Positions, *args, **kwargs) -> Positions:
     """Return a copy with every tensor passed through ``Tensor.to``.
 
+    >>> import torch
     >>> moved(Rotary(torch.ones(2), 4), torch.float64).frequencies
     tensor([1., 1.], dtype=torch.float64)
     """
