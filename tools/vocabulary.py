@@ -14,8 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 WORDS = ROOT / "tools" / "vocabulary.toml"
 PACKAGES = ("analysis", "book", "tools")
-NO_PROSE = re.compile(r"\$\$.*?\$\$|\$[^$\n]*\$|``[^`\n]*``|`[^`\n]*`|“[^”\n]*”|^(?::[\w-]+:|%)[^\n]*",
-                      re.DOTALL | re.MULTILINE)
+NO_PROSE = re.compile(
+    r"\$\$.*?\$\$|\$[^$\n]*\$|``[^`\n]*``|`[^`\n]*`|“[^”\n]*”|^(?::[\w-]+:|%)[^\n]*", re.DOTALL | re.MULTILINE
+)
 FENCE = re.compile(r"^(`{3,}|:{3,})(\{?[\w:-]*\}?)")
 EXAMPLE = re.compile(r"^ *>>>.*(?:\n *\S.*)*", re.MULTILINE)  # and what it prints, up to an empty line
 
@@ -47,7 +48,7 @@ def docstrings(code: str) -> str:
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
             text = node.body[0].value
-            lines[text.lineno - 1:text.end_lineno] = EXAMPLE.sub(_blank, text.value).split("\n")
+            lines[text.lineno - 1 : text.end_lineno] = EXAMPLE.sub(_blank, text.value).split("\n")
     return "\n".join(lines)
 
 
@@ -78,8 +79,11 @@ def sources() -> Iterator[tuple[Path, str]]:
 def main() -> int:
     """Print each unwanted word with its place; the exit status says whether there was one."""
     words = {entry["pattern"]: entry["instead"] for entry in tomllib.loads(WORDS.read_text(encoding="utf-8"))["word"]}
-    lines = [f"{path.relative_to(ROOT)}:{line}: {word!r}: {remedy}"
-             for path, text in sources() for line, word, remedy in sorted(unwanted(text, words))]
+    lines = [
+        f"{path.relative_to(ROOT)}:{line}: {word!r}: {remedy}"
+        for path, text in sources()
+        for line, word, remedy in sorted(unwanted(text, words))
+    ]
     print("\n".join(lines), end="\n" if lines else "")
     return 1 if lines else 0
 

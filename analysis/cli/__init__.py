@@ -162,8 +162,9 @@ def flush() -> None:
         raise OSError(error.errno, error.strerror, "standard output") from None
 
 
-def main(package: ModuleType, prog: str, description: str, argv: Sequence[str] | None = None, *,
-         extra: str = "models") -> int:
+def main(
+    package: ModuleType, prog: str, description: str, argv: Sequence[str] | None = None, *, extra: str = "models"
+) -> int:
     """Run one subcommand; an expected failure prints one line and exits with 2.
 
     Ctrl-C exits with 130 and SIGTERM with 143, once children have ended and temporary folders are removed.

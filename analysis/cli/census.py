@@ -65,8 +65,9 @@ def count_processes() -> Processes:
         raise ValueError(f"the variable RANK must be below WORLD_SIZE, got {processes.rank} and {processes.world}")
     absent = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
     if processes.world > 1 and absent:
-        raise ValueError(f"WORLD_SIZE is {processes.world}, but {' and '.join(absent)} is not set: start the processes "
-                         "with torchrun")
+        raise ValueError(
+            f"WORLD_SIZE is {processes.world}, but {' and '.join(absent)} is not set: start the processes with torchrun"
+        )
     return processes
 
 
@@ -74,8 +75,10 @@ def find_model(name: str) -> Checkpoint:
     """Find the model that was asked for; nothing stands in for it, since a record names what was measured."""
     checkpoint = checkpoints.find(name)
     if checkpoint.stands_in_for:
-        raise checkpoints.NotFound(f"the model {name!r} is not here; give its folder, or measure {checkpoint.name}, "
-                                   f"which stands in for it: --model {checkpoint.name}")
+        raise checkpoints.NotFound(
+            f"the model {name!r} is not here; give its folder, or measure {checkpoint.name}, "
+            f"which stands in for it: --model {checkpoint.name}"
+        )
     return checkpoint
 
 
@@ -93,8 +96,10 @@ def weights_measured(checkpoint: Checkpoint, control: int | None) -> dict:
     about = checkpoint.provenance()
     if control is None:
         return about
-    return about | {"weights": f"random initialisation, seed {control}",
-                    "sha256": {"config.json": sha256(checkpoint.folder / "config.json")}}
+    return about | {
+        "weights": f"random initialisation, seed {control}",
+        "sha256": {"config.json": sha256(checkpoint.folder / "config.json")},
+    }
 
 
 @dataclass(frozen=True)
@@ -162,15 +167,33 @@ def measure(task: Task, processes: Processes, where: torch.device, arguments) ->
     share, weights = (processes.rank, processes.world), weights_measured(task.checkpoint, task.control)
     identity = census_state.identity(weights, task.passages, share, task.control)
     model = pretrained.load(task.checkpoint, control_seed=task.control, device=where)
-    census = take_census(model, pretrained.tokenizer(task.checkpoint), task.passages, share=share, identity=identity,
-                         state=task.state(processes), show=processes.rank == 0)
+    census = take_census(
+        model,
+        pretrained.tokenizer(task.checkpoint),
+        task.passages,
+        share=share,
+        identity=identity,
+        state=task.state(processes),
+        show=processes.rank == 0,
+    )
     census.all_reduce()
     if processes.rank > 0:
         return
     experiment = records.Experiment(
-        name=task.name, summary=task.summary(), models=(arguments.model,), compute=lambda _: summarise(census),
-        seed=task.control, command=processes.command(arguments.command_line))
-    about = {"models": [weights], "seconds": round(census.seconds, 2), "texts": {
-        "from": str(arguments.texts or "the bundled passages"), "count": len(task.passages),
-        "sha256": texts.digest(json.dumps(task.passages))}}
+        name=task.name,
+        summary=task.summary(),
+        models=(arguments.model,),
+        compute=lambda _: summarise(census),
+        seed=task.control,
+        command=processes.command(arguments.command_line),
+    )
+    about = {
+        "models": [weights],
+        "seconds": round(census.seconds, 2),
+        "texts": {
+            "from": str(arguments.texts or "the bundled passages"),
+            "count": len(task.passages),
+            "sha256": texts.digest(json.dumps(task.passages)),
+        },
+    }
     print(records.write(experiment, where, task.folder, about))

@@ -20,8 +20,9 @@ CHUNK = 64
 
 def add_arguments(parser):
     """Take the file, the model and the form of the output."""
-    parser.add_argument("file", metavar="FILE",
-                        help="FASTA, plain or gzipped; unaligned spike genes; '-' for standard input")
+    parser.add_argument(
+        "file", metavar="FILE", help="FASTA, plain or gzipped; unaligned spike genes; '-' for standard input"
+    )
     parser.add_argument("--model", default="variant-bert-mini", help="a name that `list` shows, or a trained folder")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object, unrounded")
@@ -33,6 +34,7 @@ def run(arguments) -> int:
     from tqdm import tqdm
 
     from analysis.data.dna import fasta, kmers
+
     checkpoint = checkpoints.find(arguments.model)
     if not parameters.has(checkpoint, "classifier.weight"):
         raise ValueError(f"--model must be a variant classifier; {checkpoint.name} has no tensor 'classifier.weight'")
@@ -51,17 +53,26 @@ def _classify(genes: list, checkpoint: checkpoints.Checkpoint, device_name: str 
 
     from analysis.data.dna import kmers
     from analysis.training import dna_classifier
-    model, tokenizer = pretrained.load(checkpoint, task="classifier", attention="sdpa",
-                                       device=device.choose(device_name)), pretrained.tokenizer(checkpoint)
+
+    model, tokenizer = (
+        pretrained.load(checkpoint, task="classifier", attention="sdpa", device=device.choose(device_name)),
+        pretrained.tokenizer(checkpoint),
+    )
     labels = [model.config.id2label[i] for i in range(model.config.num_labels)]
     rows = []
     with tqdm(total=len(genes), desc="classifying", unit=" sequences", disable=None) as bar:
         for start in range(0, len(genes), CHUNK):
-            part = genes[start:start + CHUNK]
+            part = genes[start : start + CHUNK]
             for gene, row in zip(part, dna_classifier.predict(model, tokenizer, [gene.bases for gene in part])):
                 best = labels[int(row.argmax())] if kmers.unread_share(tokenizer, gene.bases) <= LIMIT else None
-                rows.append({"name": gene.name, "class": best, "probabilities": dict(zip(labels, row.tolist())),
-                             "unknown": kmers.unknown_share(tokenizer, gene.bases)})
+                rows.append(
+                    {
+                        "name": gene.name,
+                        "class": best,
+                        "probabilities": dict(zip(labels, row.tolist())),
+                        "unknown": kmers.unknown_share(tokenizer, gene.bases),
+                    }
+                )
             bar.update(len(part))
     return rows, labels
 
@@ -72,8 +83,15 @@ def _print(rows: list[dict], labels: list[str], checkpoint: checkpoints.Checkpoi
         print(json.dumps(about, indent=1))
         return
     head = ["name", "class", "unknown", *labels]
-    cells = [[row["name"], row["class"] or "none", f"{row['unknown']:.3f}",
-              *(f"{row['probabilities'][label]:.4f}" for label in labels)] for row in rows]
+    cells = [
+        [
+            row["name"],
+            row["class"] or "none",
+            f"{row['unknown']:.3f}",
+            *(f"{row['probabilities'][label]:.4f}" for label in labels),
+        ]
+        for row in rows
+    ]
     if arguments.tsv:
         print("\n".join("\t".join(line) for line in [head, *cells]))
         return
@@ -101,14 +119,22 @@ def _warn(rows: list[dict], checkpoint: checkpoints.Checkpoint) -> None:
     doubtful = [row["name"] for row in rows if row["class"] is not None and row["unknown"] > HIGH]
     if refused:
         knows = f", which was trained on: {origin}" if (origin := _origin(checkpoint)) else ""
-        print(f"warning: {_some(refused)}: no class, because more than {LIMIT:.0%} of the k-mers are unknown to "
-              f"{checkpoint.name}{knows}", file=sys.stderr)
+        print(
+            f"warning: {_some(refused)}: no class, because more than {LIMIT:.0%} of the k-mers are unknown to "
+            f"{checkpoint.name}{knows}",
+            file=sys.stderr,
+        )
     if empty:
-        print(f"warning: {_some(empty)}: no class, because more than {LIMIT:.0%} of the k-mers are unknown or N "
-              "throughout", file=sys.stderr)
+        print(
+            f"warning: {_some(empty)}: no class, because more than {LIMIT:.0%} of the k-mers are unknown or N "
+            "throughout",
+            file=sys.stderr,
+        )
     if doubtful:
-        print(f"warning: {_some(doubtful)}: more than {HIGH:.0%} of the k-mers are unknown, the class is doubtful",
-              file=sys.stderr)
+        print(
+            f"warning: {_some(doubtful)}: more than {HIGH:.0%} of the k-mers are unknown, the class is doubtful",
+            file=sys.stderr,
+        )
 
 
 def _some(names: list[str]) -> str:

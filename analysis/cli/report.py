@@ -21,8 +21,12 @@ def add_arguments(parser):
     parser.add_argument("--seeds", type=int, default=1, help="of each control (default: 1)")
     parser.add_argument("--longest", type=int, default=128, metavar="TOKENS", help="of a text (default: 128)")
     parser.add_argument("--weights-only", action="store_true", help="do not run the model")
-    parser.add_argument("--book", default="..", metavar="ADDRESS",
-                        help="where the book's pages lie, for links (default: the folder above)")
+    parser.add_argument(
+        "--book",
+        default="..",
+        metavar="ADDRESS",
+        help="where the book's pages lie, for links (default: the folder above)",
+    )
 
 
 def run(arguments) -> int:
@@ -35,8 +39,17 @@ def run(arguments) -> int:
     where = device.choose(arguments.device)
     out = arguments.out or RUNS / f"report-{Path(arguments.model).name}"
     with claim_folder(out, KIND) as folder:
-        make_report(arguments.model, folder, texts=arguments.texts, count=arguments.count, device=where,
-                    seeds=arguments.seeds, longest=arguments.longest, weights_only=arguments.weights_only,
-                    book=arguments.book, show=True)
+        make_report(
+            arguments.model,
+            folder,
+            texts=arguments.texts,
+            count=arguments.count,
+            device=where,
+            seeds=arguments.seeds,
+            longest=arguments.longest,
+            weights_only=arguments.weights_only,
+            book=arguments.book,
+            show=True,
+        )
     print(f"written to {out / 'index.html'}")
     return 0

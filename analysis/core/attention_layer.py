@@ -39,11 +39,14 @@ class Norm(_Frozen):
 
     def __post_init__(self):
         if self.kind not in KINDS or self.place not in PLACES:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)} and place one of {', '.join(PLACES)}, got "
-                             f"{self.kind!r} and {self.place!r}")
+            raise ValueError(
+                f"kind must be one of {', '.join(KINDS)} and place one of {', '.join(PLACES)}, got "
+                f"{self.kind!r} and {self.place!r}"
+            )
         if self.gain.shape != self.bias.shape:
-            raise ValueError(f"gain and bias must have one shape, got {tuple(self.gain.shape)} and "
-                             f"{tuple(self.bias.shape)}")
+            raise ValueError(
+                f"gain and bias must have one shape, got {tuple(self.gain.shape)} and {tuple(self.bias.shape)}"
+            )
         super().__post_init__()
 
 
@@ -135,16 +138,28 @@ class AttentionLayer(_Frozen):
 
     def __post_init__(self):
         if self.W_Q.ndim != 3 or self.W_K.ndim != 3 or self.W_V.ndim != 3:
-            raise ValueError("W_Q, W_K and W_V must be (head, model, channel), got shapes "
-                             f"{tuple(self.W_Q.shape)}, {tuple(self.W_K.shape)}, {tuple(self.W_V.shape)}")
+            raise ValueError(
+                "W_Q, W_K and W_V must be (head, model, channel), got shapes "
+                f"{tuple(self.W_Q.shape)}, {tuple(self.W_K.shape)}, {tuple(self.W_V.shape)}"
+            )
         (heads, model, channel), (groups, _, value) = self.W_Q.shape, self.W_V.shape
         if not (heads and groups and channel and model) or heads % groups:
-            raise ValueError(f"heads must be a multiple of groups, and no size 0; got W_Q {tuple(self.W_Q.shape)} and "
-                             f"W_V {tuple(self.W_V.shape)}")
-        self._fit("W_Q and W_V", {
-            "W_K": (groups, model, channel), "W_V": (groups, model, value), "b_Q": (heads, channel),
-            "b_K": (groups, channel), "b_V": (groups, value), "W_O": (heads, value, self.b_O.shape[0]),
-            **({} if self.sinks is None else {"sinks": (heads,)})})
+            raise ValueError(
+                f"heads must be a multiple of groups, and no size 0; got W_Q {tuple(self.W_Q.shape)} and "
+                f"W_V {tuple(self.W_V.shape)}"
+            )
+        self._fit(
+            "W_Q and W_V",
+            {
+                "W_K": (groups, model, channel),
+                "W_V": (groups, model, value),
+                "b_Q": (heads, channel),
+                "b_K": (groups, channel),
+                "b_V": (groups, value),
+                "W_O": (heads, value, self.b_O.shape[0]),
+                **({} if self.sinks is None else {"sinks": (heads,)}),
+            },
+        )
         super().__post_init__()
 
     @property
@@ -178,8 +193,12 @@ class AttentionLayer(_Frozen):
             value = getattr(self, field.name)
             if isinstance(value, Tensor | QueryKeyNorm):
                 tensors[field.name] = value.to(*args, **kwargs)
-        return replace(self, **tensors, norms=tuple(norm.to(*args, **kwargs) for norm in self.norms),
-                       positions=moved(self.positions, *args, **kwargs))
+        return replace(
+            self,
+            **tensors,
+            norms=tuple(norm.to(*args, **kwargs) for norm in self.norms),
+            positions=moved(self.positions, *args, **kwargs),
+        )
 
     def reasons(self) -> list[str]:
         """Say what the book's identities (a score of four parts, two of them constant along a row) cannot take.
@@ -187,11 +206,13 @@ class AttentionLayer(_Frozen):
         Empty for GPT-2, OPT, BERT, ViT and the like, where `plain` gives the layer of most chapters.
         """
         said = {
-            f"its positions act inside the attention ({self.positions.kind})":
-                not isinstance(self.positions, StreamPositions),
+            f"its positions act inside the attention ({self.positions.kind})": not isinstance(
+                self.positions, StreamPositions
+            ),
             "its queries and keys pass through a norm, so the key bias is no constant along a row": self.qk_norm,
             f"its scores pass through a soft cap of {self.soft_cap}: parts add before the cap only": self.soft_cap,
-            "it has sinks, against which a constant along a row does count": self.sinks is not None}
+            "it has sinks, against which a constant along a row does count": self.sinks is not None,
+        }
         return [reason for reason, applies in said.items() if applies]
 
     def plain(self) -> AttentionWeights:
@@ -211,7 +232,9 @@ class AttentionLayer(_Frozen):
         factor, repeat = self.scale * math.sqrt(self.channel), self.heads // self.groups
         close = abs(factor - 1) < 1e-12  # so that no bit of W_Q changes where the scale is 1 / sqrt(channel)
         W_Q, b_Q = (self.W_Q, self.b_Q) if close else (self.W_Q * factor, self.b_Q * factor)
-        grouped = (tensor if repeat == 1 else tensor.repeat_interleave(repeat, 0)
-                   for tensor in (self.W_K, self.W_V, self.b_K, self.b_V))
+        grouped = (
+            tensor if repeat == 1 else tensor.repeat_interleave(repeat, 0)
+            for tensor in (self.W_K, self.W_V, self.b_K, self.b_V)
+        )
         W_K, W_V, b_K, b_V = grouped
         return AttentionWeights(W_Q, W_K, W_V, self.W_O, b_Q, b_K, b_V, self.b_O)

@@ -68,8 +68,9 @@ def check_detached(name: str, value: object) -> None:
         for part in value:
             check_detached(name, part)
     elif isinstance(value, Tensor) and value.requires_grad and torch.is_grad_enabled():
-        raise ValueError(f"{name} requires a gradient, which is not computed here: give {name}.detach(), or use "
-                         "torch.no_grad()")
+        raise ValueError(
+            f"{name} requires a gradient, which is not computed here: give {name}.detach(), or use torch.no_grad()"
+        )
 
 
 def check_fit(name: str, tensor: object, shape: Sequence[int], what: str, like: Tensor) -> None:
@@ -90,8 +91,10 @@ def check_fit(name: str, tensor: object, shape: Sequence[int], what: str, like: 
     """
     check_tensor(name, tensor)
     if tuple(tensor.shape) != tuple(shape) or (tensor.dtype, tensor.device) != (like.dtype, like.device):
-        raise ValueError(f"{name} must be {tuple(shape)} in {like.dtype} on {like.device} to fit {what}, got "
-                         f"{tuple(tensor.shape)} in {tensor.dtype} on {tensor.device}")
+        raise ValueError(
+            f"{name} must be {tuple(shape)} in {like.dtype} on {like.device} to fit {what}, got "
+            f"{tuple(tensor.shape)} in {tensor.dtype} on {tensor.device}"
+        )
 
 
 def check_rows(name: str, rows: object, width: int, what: str, like: Tensor) -> None:
@@ -121,7 +124,7 @@ def check_floating(name: str, tensor: object, *axes: str, exact: bool = False) -
     check_tensor(name, tensor)
     if tensor.dtype not in FLOATING:
         raise ValueError(f"{name} must be in float32 or float64, got {tensor.dtype}: convert it")
-    if _lacks(tensor, axes, exact) or 0 in tensor.shape[tensor.ndim - len(axes):]:
+    if _lacks(tensor, axes, exact) or 0 in tensor.shape[tensor.ndim - len(axes) :]:
         raise ValueError(f"{name} must be {_written(axes, exact)}, none of them empty, got shape {tuple(tensor.shape)}")
 
 
@@ -158,8 +161,10 @@ def check_tokens(name: str, tokens: object, *axes: str, exact: bool = False) -> 
     axes = axes or ("position",)
     check_tensor(name, tokens)
     if _lacks(tokens, axes, exact) or 0 in tokens.shape or tokens.dtype not in WHOLE:
-        raise ValueError(f"{name} must be {_written(axes, exact)}, whole numbers and at least one, got "
-                         f"{tuple(tokens.shape)} of {tokens.dtype}")
+        raise ValueError(
+            f"{name} must be {_written(axes, exact)}, whole numbers and at least one, got "
+            f"{tuple(tokens.shape)} of {tokens.dtype}"
+        )
 
 
 def check_vocabulary(name: str, tokens: Tensor, vocab: int) -> None:

@@ -183,15 +183,19 @@ def claim_folder(folder: str | Path, kind: str) -> Iterator[Path]:
     entries = _foreign(folder)
     if (entries and not mark.exists()) or mark.is_symlink() or mark.is_dir():
         entries = entries or [MARK]
-        raise Refused(f"{folder} holds what was not written here: {_name_some(entries)}. Give a folder that is new or "
-                      f"empty, or one of an earlier {kind}")
+        raise Refused(
+            f"{folder} holds what was not written here: {_name_some(entries)}. Give a folder that is new or "
+            f"empty, or one of an earlier {kind}"
+        )
     with mark.open("a+", encoding="utf-8", errors="replace") as file:
         _lock_at_once(file, f"another {kind} is writing into {folder}: wait for its end, or give another folder")
         file.seek(0)
         earlier = file.read().strip()
         if earlier not in ("", kind):
-            raise Refused(f"{folder} holds results of another kind ({earlier[:40]!r}): give a folder that is new or "
-                          f"empty, or one of an earlier {kind}")
+            raise Refused(
+                f"{folder} holds results of another kind ({earlier[:40]!r}): give a folder that is new or "
+                f"empty, or one of an earlier {kind}"
+            )
         try:
             file.write("" if earlier else f"{kind}\n")
             file.flush()

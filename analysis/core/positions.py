@@ -61,8 +61,10 @@ class Rotary:
         if self.pairing not in PAIRINGS:
             raise ValueError(f"pairing must be one of {', '.join(PAIRINGS)}, got {self.pairing!r}")
         if self.frequencies.ndim != 1 or self.coordinates > self.channel:
-            raise ValueError(f"frequencies must be (pair,), at most {self.channel // 2} of them for heads of width "
-                             f"{self.channel}, got shape {tuple(self.frequencies.shape)}")
+            raise ValueError(
+                f"frequencies must be (pair,), at most {self.channel // 2} of them for heads of width "
+                f"{self.channel}, got shape {tuple(self.frequencies.shape)}"
+            )
 
     @property
     def coordinates(self) -> int:
@@ -159,6 +161,9 @@ def moved(positions: Positions, *args, **kwargs) -> Positions:
     >>> moved(Rotary(torch.ones(2), 4), torch.float64).frequencies
     tensor([1., 1.], dtype=torch.float64)
     """
-    tensors = {field.name: value.to(*args, **kwargs) for field in fields(positions)
-               if isinstance(value := getattr(positions, field.name), Tensor)}
+    tensors = {
+        field.name: value.to(*args, **kwargs)
+        for field in fields(positions)
+        if isinstance(value := getattr(positions, field.name), Tensor)
+    }
     return replace(positions, **tensors)

@@ -15,6 +15,7 @@ def without_autocast(function: Callable) -> Callable:
     ...     (x @ x).dtype, without_autocast(torch.matmul)(x, x).dtype
     (torch.bfloat16, torch.float32)
     """
+
     @functools.wraps(function)
     def call(*args, **kwargs):
         if torch.compiler.is_compiling():
@@ -24,4 +25,5 @@ def without_autocast(function: Callable) -> Callable:
                 if torch.is_autocast_enabled(kind):
                     stack.enter_context(torch.autocast(kind, enabled=False))
             return function(*args, **kwargs)
+
     return call

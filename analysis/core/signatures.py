@@ -33,8 +33,11 @@ class _Kind(typing.NamedTuple):
     check: Callable[..., None]
 
 
-_KINDS = {"float32": _Kind(checks.FLOATING, check_floating), "int64": _Kind(checks.WHOLE, check_tokens),
-          "bool": _Kind((torch.bool,), check_mask)}
+_KINDS = {
+    "float32": _Kind(checks.FLOATING, check_floating),
+    "int64": _Kind(checks.WHOLE, check_tokens),
+    "bool": _Kind((torch.bool,), check_mask),
+}
 _FLOATS = _KINDS["float32"]
 _ABSENT = object()
 
@@ -81,8 +84,10 @@ class _Rule:
         layers = value if self.several else (value,)
         for layer in layers:
             if not isinstance(layer, self.owner):
-                raise TypeError(f"{self.name} must be {'a sequence of ' * self.several}{self.owner.__name__}, got "
-                                f"{type(layer).__name__}")
+                raise TypeError(
+                    f"{self.name} must be {'a sequence of ' * self.several}{self.owner.__name__}, got "
+                    f"{type(layer).__name__}"
+                )
         return [self.first(layer) for layer in layers]
 
 
@@ -95,8 +100,14 @@ class _Promise(threading.local):
 _promise = _Promise()
 
 
-def checked(function: Callable | None = None, /, *, finite: bool | str | Sequence[str] = False,
-            mixed: bool = False, gradient: bool = True) -> Callable:
+def checked(
+    function: Callable | None = None,
+    /,
+    *,
+    finite: bool | str | Sequence[str] = False,
+    mixed: bool = False,
+    gradient: bool = True,
+) -> Callable:
     """Make a function refuse, before it computes, what does not have the form that its annotations give its tensors.
 
     They are read once, here. Refused is what is no tensor, or complex; what is annotated ``Float`` and is not in
@@ -192,7 +203,7 @@ def _hold(rules: Sequence[_Rule], args: tuple, kwargs: dict) -> None:
             for axis, size in zip(rule.shared, reversed(shape)):  # a shape may have more axes in front
                 fits = fits and size and (not axis or sizes.setdefault(axis, size) == size)
             if fits and rule.batch:
-                batch = shape[:len(shape) - len(rule.axes)]
+                batch = shape[: len(shape) - len(rule.axes)]
                 fits = sizes.setdefault(rule.batch, batch) == batch
             if rule.kind is not _FLOATS:
                 fits = fits and 0 not in shape
@@ -214,14 +225,14 @@ def _refuse(rules: Sequence[_Rule], args: tuple, kwargs: dict, rule: _Rule, tens
     shape = list(tensor.shape)
     like, noun = tensor, rule.noun
     bound: dict[str, tuple[Any, str]] = {}
-    for other in rules[:rules.index(rule) + 1]:
+    for other in rules[: rules.index(rule) + 1]:
         value = other.argument(args, kwargs)
         for earlier in () if value is _ABSENT else other.tensors(value):
             if like is tensor and other.kind is rule.kind is _FLOATS:
                 like, noun = earlier, other.noun
             for axis, size in zip(other.shared, reversed(earlier.shape)):
                 bound.setdefault(axis, (size, other.noun))
-            bound.setdefault(other.batch, (earlier.shape[:earlier.ndim - len(other.axes)], other.noun))
+            bound.setdefault(other.batch, (earlier.shape[: earlier.ndim - len(other.axes)], other.noun))
     for place, axis in enumerate(rule.shared, 1):
         if axis and bound[axis][0] != shape[-place]:
             shape[-place], noun = bound[axis]
@@ -231,8 +242,10 @@ def _refuse(rules: Sequence[_Rule], args: tuple, kwargs: dict, rule: _Rule, tens
     if noun == rule.name:
         raise ValueError(f"{name} must be square, ({', '.join(rule.axes)}), got shape {tuple(tensor.shape)}")
     if rule.kind.check is check_mask:
-        raise ValueError(f"{name} must be a bool tensor of shape {tuple(shape)} to fit {noun}, got "
-                         f"{tuple(tensor.shape)} in {tensor.dtype}")
+        raise ValueError(
+            f"{name} must be a bool tensor of shape {tuple(shape)} to fit {noun}, got "
+            f"{tuple(tensor.shape)} in {tensor.dtype}"
+        )
     check_fit(name, tensor.to(like.dtype) if rule.mixed else tensor, shape, noun, like)
 
 
@@ -241,8 +254,9 @@ def _read(name: str, parameters: Iterable[inspect.Parameter], finite: bool | str
     rules = []
     for place, parameter in enumerate(parameters):
         arms = _arms(parameter.annotation)
-        wanted = finite if isinstance(finite, bool) else parameter.name in (
-            [finite] if isinstance(finite, str) else finite)
+        wanted = (
+            finite if isinstance(finite, bool) else parameter.name in ([finite] if isinstance(finite, str) else finite)
+        )
         for arm in arms:
             several = typing.get_origin(arm) is collections.abc.Sequence
             owner = typing.get_args(arm)[0] if several else arm
@@ -253,10 +267,24 @@ def _read(name: str, parameters: Iterable[inspect.Parameter], finite: bool | str
             axes = annotation.dim_str.split()
             exact = not axes[0].startswith(("*", "..."))
             batch, axes = ("", axes) if exact else (axes[0], axes[1:])
-            rules.append(_Rule(
-                parameter.name, sys.maxsize if parameter.kind is parameter.KEYWORD_ONLY else place, type(None) in arms,
-                wanted and not path and kind is _FLOATS, False, kind, tuple(axes), (), batch, exact,
-                owner if path else None, path, attrgetter(path), several))
+            rules.append(
+                _Rule(
+                    parameter.name,
+                    sys.maxsize if parameter.kind is parameter.KEYWORD_ONLY else place,
+                    type(None) in arms,
+                    wanted and not path and kind is _FLOATS,
+                    False,
+                    kind,
+                    tuple(axes),
+                    (),
+                    batch,
+                    exact,
+                    owner if path else None,
+                    path,
+                    attrgetter(path),
+                    several,
+                )
+            )
     if not rules:
         raise TypeError(f"{name} has no argument whose annotation says anything about a tensor")
     if finite and not any(rule.finite for rule in rules):
@@ -264,8 +292,13 @@ def _read(name: str, parameters: Iterable[inspect.Parameter], finite: bool | str
     uses = Counter(axis for rule in rules for axis in (*rule.axes, rule.batch))
     for i, rule in enumerate(rules):
         alone = Counter(rule.axes) if rule.several else Counter(set(rule.axes))  # layers may differ in what none reads
-        rules[i] = replace(rule, batch=rule.batch if uses[rule.batch] > 1 and rule.batch != "..." else "", shared=tuple(
-            axis if axis.isidentifier() and uses[axis] > alone[axis] else "" for axis in reversed(rule.axes)))
+        rules[i] = replace(
+            rule,
+            batch=rule.batch if uses[rule.batch] > 1 and rule.batch != "..." else "",
+            shared=tuple(
+                axis if axis.isidentifier() and uses[axis] > alone[axis] else "" for axis in reversed(rule.axes)
+            ),
+        )
     return sorted(rules, key=lambda rule: rule.owner is None)
 
 
@@ -277,7 +310,8 @@ def _arms(hint: Any) -> Sequence[Any]:
 def _is_tensor(annotation: Any) -> bool:
     """Tell whether an annotation is jaxtyping's of a tensor, and names an axis."""
     return getattr(annotation, "array_type", None) is Tensor and any(
-        axis.isidentifier() for axis in annotation.dim_str.split())
+        axis.isidentifier() for axis in annotation.dim_str.split()
+    )
 
 
 def _first_tensor(owner: type, path: str = "") -> tuple[str, Any]:

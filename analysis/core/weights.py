@@ -23,8 +23,10 @@ class _Frozen:
                 continue
             first = getattr(self, fields(self)[0].name)
             if not tensor.is_floating_point() or tensor.dtype != first.dtype:
-                raise ValueError(f"{field.name} must be of a floating dtype, the same for all fields, got "
-                                 f"{tensor.dtype} beside {fields(self)[0].name} in {first.dtype}")
+                raise ValueError(
+                    f"{field.name} must be of a floating dtype, the same for all fields, got "
+                    f"{tensor.dtype} beside {fields(self)[0].name} in {first.dtype}"
+                )
             if not all_finite(tensor):
                 raise ValueError(f"{field.name} holds entries that are not finite (nan or inf)")
 
@@ -82,8 +84,18 @@ class AttentionWeights(_Frozen):
         head, model, channel = self.W_Q.shape
         if not head * model * channel:
             raise ValueError(f"W_Q must have heads, a width and channels, got shape {tuple(self.W_Q.shape)}")
-        self._fit("W_Q", {"W_K": (head, model, channel), "W_V": (head, model, channel), "W_O": (head, channel, model),
-                          "b_Q": (head, channel), "b_K": (head, channel), "b_V": (head, channel), "b_O": (model,)})
+        self._fit(
+            "W_Q",
+            {
+                "W_K": (head, model, channel),
+                "W_V": (head, model, channel),
+                "W_O": (head, channel, model),
+                "b_Q": (head, channel),
+                "b_K": (head, channel),
+                "b_V": (head, channel),
+                "b_O": (model,),
+            },
+        )
         super().__post_init__()
 
     @property
@@ -114,8 +126,9 @@ class LayerNormWeights(_Frozen):
 
     def __post_init__(self):
         if self.gain.ndim != 1 or self.gain.shape != self.bias.shape:
-            raise ValueError(f"gain and bias must be (model,), got {tuple(self.gain.shape)} and "
-                             f"{tuple(self.bias.shape)}")
+            raise ValueError(
+                f"gain and bias must be (model,), got {tuple(self.gain.shape)} and {tuple(self.bias.shape)}"
+            )
         if not 0 <= self.eps < float("inf"):
             raise ValueError(f"eps must be finite and not negative, got {self.eps}")
         super().__post_init__()

@@ -46,8 +46,10 @@ def load_documents(*kinds: str, each: int | None = None) -> list[Document]:
     if unknown := set(kinds) - set(KINDS):
         raise ValueError(f"kinds must be of {', '.join(KINDS)}, got {', '.join(sorted(unknown))}")
     rows = [json.loads(line) for line in BUNDLED.read_text(encoding="utf-8").splitlines()]
-    of_kind = {kind: [Document(kind, row["name"], row["text"]) for row in rows if row["kind"] == kind]
-               for kind in kinds or KINDS}
+    of_kind = {
+        kind: [Document(kind, row["name"], row["text"]) for row in rows if row["kind"] == kind]
+        for kind in kinds or KINDS
+    }
     most = min(map(len, of_kind.values()))
     if each is not None and not 1 <= each <= most:
         raise ValueError(f"each must be from 1 to {most}, got {each}")

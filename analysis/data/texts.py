@@ -20,8 +20,21 @@ HOLD_OUT = 4
 """Every fourth topic by name, from the first on, is held out."""
 COUNT, SHORTEST, LONGEST = 48, 30, 450
 # absent from some distributions of Python, or no documentation
-SKIPPED = {"site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "lib2to3", "turtledemo",
-           "ensurepip", "tkinter", "distutils", "turtle.py", "pydoc_data"}
+SKIPPED = {
+    "site-packages",
+    "dist-packages",
+    "__pycache__",
+    "test",
+    "tests",
+    "idlelib",
+    "lib2to3",
+    "turtledemo",
+    "ensurepip",
+    "tkinter",
+    "distutils",
+    "turtle.py",
+    "pydoc_data",
+}
 
 
 def passages(longest: int | None = None, count: int | None = None, source: str | Path | None = None) -> list[str]:
@@ -60,9 +73,11 @@ def passages(longest: int | None = None, count: int | None = None, source: str |
     short = [text for text in texts if longest is None or len(text.split()) <= longest]
     least = 1 if source is not None else max(1, count or 1)
     if len(short) < least:
-        raise ValueError(f"{least} passages were asked for, but only {len(short)} of {len(texts)} in "
-                         f"{source or 'the bundle'} have at most "
-                         f"{'any number of' if longest is None else longest} words")
+        raise ValueError(
+            f"{least} passages were asked for, but only {len(short)} of {len(texts)} in "
+            f"{source or 'the bundle'} have at most "
+            f"{'any number of' if longest is None else longest} words"
+        )
     return short[:count]
 
 
@@ -167,7 +182,7 @@ def make_passages() -> list[str]:
         fresh = [part for part in map(_prose, _paragraphs(text)) if part and part not in seen]
         seen.update(fresh)
         left[name] = [sentence for part in fresh for sentence in _sentences(part)]
-    golden = (5 ** 0.5 - 1) / 2
+    golden = (5**0.5 - 1) / 2
     target = {i: SHORTEST * (LONGEST / SHORTEST) ** (i * golden % 1) for i in range(COUNT)}
     made = {}
     for i in sorted(target, key=lambda i: (-target[i], i)):

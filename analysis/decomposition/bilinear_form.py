@@ -109,14 +109,22 @@ def move_origin(weights: AttentionWeights, origin: Float[Tensor, " model"]) -> A
     """
     check_fit("origin", origin, (weights.model,), "the layer", weights.W_Q)
     check_real("origin", origin)
-    biases = {f"b_{n}": getattr(weights, f"b_{n}") + einsum(origin, getattr(weights, f"W_{n}"),
-                                                           "model, head model channel -> head channel") for n in "QKV"}
+    biases = {
+        f"b_{n}": getattr(weights, f"b_{n}")
+        + einsum(origin, getattr(weights, f"W_{n}"), "model, head model channel -> head channel")
+        for n in "QKV"
+    }
     return replace(weights, **biases)
 
 
 @without_autocast
-def score_parts(x: Residual, weights: AttentionWeights, origin: Float[Tensor, " model"] | None = None, *,
-                queries: Float[Tensor, "*batch query model"] | None = None) -> Float[Tensor, "part ..."]:
+def score_parts(
+    x: Residual,
+    weights: AttentionWeights,
+    origin: Float[Tensor, " model"] | None = None,
+    *,
+    queries: Float[Tensor, "*batch query model"] | None = None,
+) -> Float[Tensor, "part ..."]:
     r"""Return the parts of the scores in the order of :data:`PARTS`; they sum to ``attention.compute_scores``.
 
     Of shape ``(part, ..., head, query, key)``.
@@ -156,9 +164,15 @@ def score_parts(x: Residual, weights: AttentionWeights, origin: Float[Tensor, " 
     keys = project(x, weights.W_K, none) / root
     about_origin = project(queries - origin, weights.W_Q, none)
     content = einsum(about_origin, keys, "... head query channel, ... head key channel -> ... head query key")
-    common, semi = (einsum(b, keys, "head channel, ... head key channel -> ... head key")[..., None, :]
-                    for b in (b_Q - weights.b_Q, weights.b_Q))
-    side = einsum(project(queries, weights.W_Q, none), weights.b_K,
-                  "... head query channel, head channel -> ... head query")[..., None] / root
+    common, semi = (
+        einsum(b, keys, "head channel, ... head key channel -> ... head key")[..., None, :]
+        for b in (b_Q - weights.b_Q, weights.b_Q)
+    )
+    side = (
+        einsum(
+            project(queries, weights.W_Q, none), weights.b_K, "... head query channel, head channel -> ... head query"
+        )[..., None]
+        / root
+    )
     constant = (einsum(weights.b_Q, weights.b_K, "head channel, head channel -> head") / root)[:, None, None]
     return torch.stack([part.expand(content.shape) for part in (content, common, semi, side, constant)])

@@ -50,8 +50,9 @@ def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks:
     for row in x:
         jacobian = torch.func.jacrev(function)(row)
         if jacobian.shape != (x.shape[-1],) * 2:
-            raise ValueError(f"function must return a row of {x.shape[-1]} numbers, got shape "
-                             f"{tuple(jacobian.shape[:-1])}")
+            raise ValueError(
+                f"function must return a row of {x.shape[-1]} numbers, got shape {tuple(jacobian.shape[:-1])}"
+            )
         parts = rearrange(jacobian, "(to a) (source b) -> to source a b", to=blocks, source=blocks)
         total = total + parts.square().sum((-1, -2))
     if not total.isfinite().all():
@@ -80,8 +81,13 @@ def off_diagonal_share(coupling: Float[Tensor, "block block"]) -> float:
 
 
 @checked(finite=True)
-def interaction(function: Function, a: Float[Tensor, "sample model"], b: Float[Tensor, "sample model"], blocks: int,
-                pair: tuple[int, int]) -> Float[Tensor, "sample model"]:
+def interaction(
+    function: Function,
+    a: Float[Tensor, "sample model"],
+    b: Float[Tensor, "sample model"],
+    blocks: int,
+    pair: tuple[int, int],
+) -> Float[Tensor, "sample model"]:
     r"""Return the mixed difference of a function in two blocks; 0 for every sum of functions of single blocks.
 
     :math:`f(a) - f(a|_i) - f(a|_j) + f(a|_{ij})`, where :math:`a|_i` has block i taken from b. If
@@ -112,13 +118,15 @@ def interaction(function: Function, a: Float[Tensor, "sample model"], b: Float[T
         for i in chosen:
             parts[i] = split(b, blocks)[i]
         return function(concatenate(parts))
+
     i, j = pair
     return taking() - taking(i) - taking(j) + taking(i, j)
 
 
 @checked(finite=True, gradient=False)
-def additive_share(function: Function, rows: Float[Tensor, "sample model"], blocks: int,
-                   generator: torch.Generator) -> float:
+def additive_share(
+    function: Function, rows: Float[Tensor, "sample model"], blocks: int, generator: torch.Generator
+) -> float:
     r"""Estimate how much of a function's variance a sum of functions of single blocks can explain at best.
 
     Blocks are drawn independently from ``rows``; the best additive approximation then has the variance
@@ -144,6 +152,7 @@ def additive_share(function: Function, rows: Float[Tensor, "sample model"], bloc
         picks = torch.randint(n, (blocks, n), generator=generator)
         parts = split(rows, blocks)
         return torch.stack([part[pick] for part, pick in zip(parts, picks, strict=True)])
+
     first, second = draw(), draw()
     f, g = function(concatenate(first)), function(concatenate(second))
     mean = (f.mean(0) + g.mean(0)) / 2
@@ -161,9 +170,13 @@ def additive_share(function: Function, rows: Float[Tensor, "sample model"], bloc
 
 
 @checked(finite="parts")
-def expand_score(parts: Float[Tensor, "part position model"], W_Q: Float[Tensor, "model channel"],
-                 W_K: Float[Tensor, "model channel"], b_Q: Float[Tensor, " channel"],
-                 b_K: Float[Tensor, " channel"]) -> Float[Tensor, "query_part key_part query key"]:
+def expand_score(
+    parts: Float[Tensor, "part position model"],
+    W_Q: Float[Tensor, "model channel"],
+    W_K: Float[Tensor, "model channel"],
+    b_Q: Float[Tensor, " channel"],
+    b_K: Float[Tensor, " channel"],
+) -> Float[Tensor, "query_part key_part query key"]:
     r"""Write one head's scores, for an input that is a sum of parts, as a table of terms: (5.16) multiplied out.
 
     With :math:`X = \sum_a X_a`, the query side has the parts :math:`X_a W_Q` and :math:`\mathbf 1 b_Q^\top`, the key
@@ -197,8 +210,9 @@ def expand_score(parts: Float[Tensor, "part position model"], W_Q: Float[Tensor,
 
 
 @checked(finite=True)
-def vanishing(terms: Float[Tensor, "query_part key_part query key"], tolerance: float | None = None
-              ) -> Bool[Tensor, "query_part key_part"]:
+def vanishing(
+    terms: Float[Tensor, "query_part key_part query key"], tolerance: float | None = None
+) -> Bool[Tensor, "query_part key_part"]:
     """Tell which terms of an expansion are constant along every row, and so vanish in the softmax.
 
     Parameters

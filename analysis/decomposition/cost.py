@@ -64,14 +64,25 @@ def cost(form: str, n: int, model: int, head: int, channel: int) -> Cost:
         raise ValueError(f"n, model, head, channel must be at least 1, got {n}, {model}, {head}, {channel}")
     width = head * channel
     if form == "factored":
-        return Cost(4 * model * width + 3 * width + model,
-                    4 * n * model * width + 2 * n * n * width, 4 * model * width + 2 * n * width, 2 * n * width)
+        return Cost(
+            4 * model * width + 3 * width + model,
+            4 * n * model * width + 2 * n * n * width,
+            4 * model * width + 2 * n * width,
+            2 * n * width,
+        )
     if form == "merged":
-        return Cost(2 * head * model * model + head * model + model,
-                    2 * n * head * model * model + 2 * n * n * head * model,
-                    2 * head * model * model + 2 * n * head * model, n * model)
-    return Cost(4 * model * width + 3 * width + model,
-                4 * n * model * width + 2 * n * n * head * model, 4 * model * width + 2 * n * head * model, n * model)
+        return Cost(
+            2 * head * model * model + head * model + model,
+            2 * n * head * model * model + 2 * n * n * head * model,
+            2 * head * model * model + 2 * n * head * model,
+            n * model,
+        )
+    return Cost(
+        4 * model * width + 3 * width + model,
+        4 * n * model * width + 2 * n * n * head * model,
+        4 * model * width + 2 * n * head * model,
+        n * model,
+    )
 
 
 def prepare(form: str, weights: AttentionWeights, *, causal: bool = False) -> Callable[[Residual], Residual]:
@@ -96,8 +107,10 @@ def _softmax(scores: Scores, weights: AttentionWeights, causal: bool) -> Attenti
 
 @checked
 def _factored(x: Residual, weights: AttentionWeights, causal: bool) -> Residual:
-    q, k, v = (project(x, W, b) for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K),
-                                             (weights.W_V, weights.b_V)))
+    q, k, v = (
+        project(x, W, b)
+        for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K), (weights.W_V, weights.b_V))
+    )
     heads = _softmax(q @ k.mT, weights, causal) @ v
     return einsum(heads, weights.W_O, "... head query channel, head channel model -> ... query model") + weights.b_O
 

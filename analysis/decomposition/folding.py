@@ -76,8 +76,10 @@ def fold_layer_norm(weights: AttentionWeights, ln: LayerNormWeights) -> Attentio
              [-1.,  2.]]]), tensor([[0., 7.]]))
     """
     if ln.gain.shape != (weights.model,) or ln.gain.dtype != weights.W_Q.dtype:
-        raise ValueError(f"ln must have width {weights.model} and {weights.W_Q.dtype} to fit the weights, "
-                         f"got {tuple(ln.gain.shape)} and {ln.gain.dtype}")
+        raise ValueError(
+            f"ln must have width {weights.model} and {weights.W_Q.dtype} to fit the weights, "
+            f"got {tuple(ln.gain.shape)} and {ln.gain.dtype}"
+        )
     fields = {}
     for name in "QKV":
         W, b = getattr(weights, f"W_{name}"), getattr(weights, f"b_{name}")
@@ -144,8 +146,10 @@ def apply_folded(attention: Attention, x: Residual, circuit: OvCircuit) -> Resid
     check_floating("attention", attention, "head", "query", "key")
     check_floating("x", x, "key", "model")
     if attention.shape[-3] != heads or attention.shape[-1] != x.shape[-2]:
-        raise ValueError(f"attention must be (..., {heads}, query, key) with one key for each row of x, got "
-                         f"{tuple(attention.shape)} and x {tuple(x.shape)}")
+        raise ValueError(
+            f"attention must be (..., {heads}, query, key) with one key for each row of x, got "
+            f"{tuple(attention.shape)} and x {tuple(x.shape)}"
+        )
     for name, part in (("attention", attention), ("x", x)):
         if part.dtype != circuit.W_VO.dtype:
             raise ValueError(f"{name} must be in {circuit.W_VO.dtype} to fit W_VO, got {part.dtype}")
@@ -153,8 +157,10 @@ def apply_folded(attention: Attention, x: Residual, circuit: OvCircuit) -> Resid
         raise ValueError(f"x must be (..., key, {model}) to fit W_VO, got {tuple(x.shape)}")
     off = (attention.sum(-1) - 1).abs().max().item()
     if not off <= 64 * torch.finfo(attention.dtype).eps * max(1, attention.shape[-1] ** 0.5):
-        raise ValueError(f"attention must have rows that sum to 1, one misses it by {off:.3g}: "
-                         "with dropout or a null key the value bias cannot be folded into the output bias")
+        raise ValueError(
+            f"attention must have rows that sum to 1, one misses it by {off:.3g}: "
+            "with dropout or a null key the value bias cannot be folded into the output bias"
+        )
     mixtures = einsum(attention, x, "... head query key, ... key model -> ... head query model")
     return einsum(mixtures, circuit.W_VO, "... head query model, head model out -> ... query out") + circuit.b_VO
 
@@ -167,7 +173,13 @@ def missing_bias(attention: Attention, weights: AttentionWeights) -> Residual:
     """
     check_floating("attention", attention, "head", "query", "key")
     if attention.shape[-3] != weights.heads or attention.dtype != weights.b_V.dtype:
-        raise ValueError(f"attention must be (..., {weights.heads}, query, key) in {weights.b_V.dtype} to fit the "
-                         f"weights, got {tuple(attention.shape)} in {attention.dtype}")
-    return einsum(attention.sum(-1) - 1, weights.b_V, weights.W_O,
-                  "... head query, head channel, head channel model -> ... query model")
+        raise ValueError(
+            f"attention must be (..., {weights.heads}, query, key) in {weights.b_V.dtype} to fit the "
+            f"weights, got {tuple(attention.shape)} in {attention.dtype}"
+        )
+    return einsum(
+        attention.sum(-1) - 1,
+        weights.b_V,
+        weights.W_O,
+        "... head query, head channel, head channel model -> ... query model",
+    )

@@ -116,8 +116,10 @@ def fold_input_norm(layer: AttentionLayer) -> AttentionLayer:
     """
     norm = layer.norm("input")
     if norm is None:
-        raise ValueError("layer has no norm before it: one that stands after the sum is read by the stream too, and "
-                         "cannot be folded into the layer alone")
+        raise ValueError(
+            "layer has no norm before it: one that stands after the sum is read by the stream too, and "
+            "cannot be folded into the layer alone"
+        )
     fields = {}
     for name in "QKV":
         W, b = getattr(layer, f"W_{name}"), getattr(layer, f"b_{name}")

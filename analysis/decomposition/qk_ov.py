@@ -70,8 +70,11 @@ def patterns(x: Residual, weights: AttentionWeights) -> Patterns:
     """
     check_input(x, weights)
     queries = einsum(x, weights.W_Q, "... query model, head model channel -> ... head query channel")
-    return einsum(queries + weights.b_Q[:, None], weights.W_K,
-                  "... head query channel, head model channel -> ... head query model")
+    return einsum(
+        queries + weights.b_Q[:, None],
+        weights.W_K,
+        "... head query channel, head model channel -> ... head query model",
+    )
 
 
 @without_autocast
@@ -104,8 +107,10 @@ def match(patterns: Patterns, x: Residual, channel: int, *, causal: bool = False
         raise ValueError(f"channel must be the width of a head, at least 1, got {channel}")
     _check_alike(patterns=patterns, x=x)
     if patterns.ndim < 3 or x.ndim < 2 or patterns.shape[-1] != x.shape[-1]:
-        raise ValueError(f"patterns (..., head, query, model) and x (..., key, model) must share the model axis, "
-                         f"got {tuple(patterns.shape)} and {tuple(x.shape)}")
+        raise ValueError(
+            f"patterns (..., head, query, model) and x (..., key, model) must share the model axis, "
+            f"got {tuple(patterns.shape)} and {tuple(x.shape)}"
+        )
     scores = einsum(patterns, x, "... head query model, ... key model -> ... head query key") / math.sqrt(channel)
     return mask_future(scores) if causal else scores
 
@@ -129,8 +134,10 @@ def deliver(attention: Attention, messages: Messages) -> Float[Tensor, "*batch h
     """
     _check_alike(attention=attention, messages=messages)
     if min(attention.ndim, messages.ndim) < 3 or (attention.shape[-3], attention.shape[-1]) != messages.shape[-3:-1]:
-        raise ValueError(f"attention (..., head, query, key) and messages (..., head, key, model) must share heads and "
-                         f"keys, got {tuple(attention.shape)} and {tuple(messages.shape)}")
+        raise ValueError(
+            f"attention (..., head, query, key) and messages (..., head, key, model) must share heads and "
+            f"keys, got {tuple(attention.shape)} and {tuple(messages.shape)}"
+        )
     return einsum(attention, messages, "... head query key, ... head key model -> ... head query model")
 
 
@@ -140,8 +147,9 @@ def _check_alike(**tensors: Tensor) -> None:
         check_tensor(name, tensor)
     dtypes = {name: tensor.dtype for name, tensor in tensors.items()}
     if len(set(dtypes.values())) > 1 or not all(dtype.is_floating_point for dtype in dtypes.values()):
-        raise ValueError(f"{' and '.join(dtypes)} must be of one floating dtype, got "
-                         f"{' and '.join(map(str, dtypes.values()))}")
+        raise ValueError(
+            f"{' and '.join(dtypes)} must be of one floating dtype, got {' and '.join(map(str, dtypes.values()))}"
+        )
 
 
 @without_autocast
@@ -160,8 +168,11 @@ def attend_by_patterns(x: Residual, weights: AttentionWeights, *, causal: bool =
 
 
 @without_autocast
-def change_gauge(weights: AttentionWeights, G: Float[Tensor, "head channel other"] | None = None,
-                 H: Float[Tensor, "head channel other"] | None = None) -> AttentionWeights:
+def change_gauge(
+    weights: AttentionWeights,
+    G: Float[Tensor, "head channel other"] | None = None,
+    H: Float[Tensor, "head channel other"] | None = None,
+) -> AttentionWeights:
     r"""Rewrite the factors so that no output changes: other queries, keys and values, the same layer.
 
     .. math::  W^Q \to W^Q G,\; b^Q \to b^Q G,\; W^K \to W^K G^{-\top},\; b^K \to b^K G^{-\top};\qquad
@@ -191,11 +202,17 @@ def change_gauge(weights: AttentionWeights, G: Float[Tensor, "head channel other
             raise ValueError(f"{name} must be invertible in every head, its condition number is {condition.max():.3g}")
     if G is not None:
         inverse = torch.linalg.inv(G).mT
-        weights = replace(weights, W_Q=weights.W_Q @ G, W_K=weights.W_K @ inverse,
-                          b_Q=(weights.b_Q[:, None] @ G)[:, 0], b_K=(weights.b_K[:, None] @ inverse)[:, 0])
+        weights = replace(
+            weights,
+            W_Q=weights.W_Q @ G,
+            W_K=weights.W_K @ inverse,
+            b_Q=(weights.b_Q[:, None] @ G)[:, 0],
+            b_K=(weights.b_K[:, None] @ inverse)[:, 0],
+        )
     if H is not None:
-        weights = replace(weights, W_V=weights.W_V @ H, b_V=(weights.b_V[:, None] @ H)[:, 0],
-                          W_O=torch.linalg.solve(H, weights.W_O))
+        weights = replace(
+            weights, W_V=weights.W_V @ H, b_V=(weights.b_V[:, None] @ H)[:, 0], W_O=torch.linalg.solve(H, weights.W_O)
+        )
     return weights
 
 
@@ -207,8 +224,9 @@ def rotary_qk_matrix(weights: AttentionWeights, offset: float | int, base: float
     Ledger P-21.
     """
     R = rotation(offset, weights.channel, base).to(weights.W_Q)
-    return einsum(weights.W_Q, R, weights.W_K, "head model channel, channel turned, head other turned "
-                                               "-> head model other")
+    return einsum(
+        weights.W_Q, R, weights.W_K, "head model channel, channel turned, head other turned -> head model other"
+    )
 
 
 def rotary_remainder(offsets: int, channel: int, base: float | int = 10000.0) -> Float[Tensor, " rank"]:

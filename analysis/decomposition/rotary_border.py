@@ -39,8 +39,10 @@ class RotaryBorder:
     def at(self, distance: float | int) -> Float[Tensor, "head row column"]:
         """Return the matrix between a query and a key at one distance ``query - key``."""
         angle = self.frequencies * distance
-        turned = [einsum(part, wave, "head frequency row column, frequency -> head row column")
-                  for part, wave in ((self.cosine, angle.cos()), (self.sine, angle.sin()))]
+        turned = [
+            einsum(part, wave, "head frequency row column, frequency -> head row column")
+            for part, wave in ((self.cosine, angle.cos()), (self.sine, angle.sin()))
+        ]
         return self.rest + turned[0] + turned[1]
 
 
@@ -71,8 +73,7 @@ def rotary_border(weights: AttentionWeights, rotary: Rotary) -> RotaryBorder:
             [2., 2.]]), tensor(0.))
     """
     check_rotary(rotary, weights.channel)
-    query, key = (torch.cat([W, b[:, None]], 1)
-                  for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K)))
+    query, key = (torch.cat([W, b[:, None]], 1) for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K)))
     root, factor = math.sqrt(weights.channel), rotary.attention_factor**2
     left, right = pair_channels(query, rotary), pair_channels(key, rotary)
     # Re[z conj(w) e^{i t}] = Re[z conj(w)] cos t - Im[z conj(w)] sin t
@@ -82,8 +83,9 @@ def rotary_border(weights: AttentionWeights, rotary: Rotary) -> RotaryBorder:
     return RotaryBorder(product.real, -product.imag, rest / root, rotary.frequencies.to(weights.W_Q))
 
 
-def change_gauge(weights: AttentionWeights, rotary: Rotary, factors: Tensor,
-                 matrix: Float[Tensor, "head rest other"] | None = None) -> AttentionWeights:
+def change_gauge(
+    weights: AttentionWeights, rotary: Rotary, factors: Tensor, matrix: Float[Tensor, "head rest other"] | None = None
+) -> AttentionWeights:
     r"""Return other weights with the same scores at every distance: pairs times ``g``, keys divided by its conjugate.
 
     Without a rotation any invertible matrix of a head may go into ``W_Q`` and its inverse transpose into ``W_K``. With
@@ -115,8 +117,10 @@ def change_gauge(weights: AttentionWeights, rotary: Rotary, factors: Tensor,
     """
     check_rotary(rotary, weights.channel)
     if tuple(factors.shape) != (weights.heads, rotary.coordinates // 2) or not factors.is_complex():
-        raise ValueError(f"factors must be complex, ({weights.heads}, {rotary.coordinates // 2}), got "
-                         f"{factors.dtype} {tuple(factors.shape)}")
+        raise ValueError(
+            f"factors must be complex, ({weights.heads}, {rotary.coordinates // 2}), got "
+            f"{factors.dtype} {tuple(factors.shape)}"
+        )
     if (factors == 0).any():
         raise ValueError("factors must not be 0")
     rest = weights.channel - rotary.coordinates
@@ -126,7 +130,7 @@ def change_gauge(weights: AttentionWeights, rotary: Rotary, factors: Tensor,
 
     def turn(rows: Tensor, by: Tensor, mix: Tensor) -> Tensor:
         pairs = unpair_channels(pair_channels(rows, rotary) * by[:, None], rotary)
-        return torch.cat([pairs[..., :rotary.coordinates], rows[..., rotary.coordinates:] @ mix], -1)
+        return torch.cat([pairs[..., : rotary.coordinates], rows[..., rotary.coordinates :] @ mix], -1)
 
     inverse = torch.linalg.inv(matrix).mT
     changed = {name: turn(getattr(weights, name), factors, matrix) for name in ("W_Q",)}

@@ -85,8 +85,10 @@ def distance_kernel(b_Q: Float[Tensor, "head channel"], b_K: Float[Tensor, "head
     tensor([[ 4., -4.]])
     """
     if b_Q.shape != b_K.shape:
-        raise ValueError(f"b_Q and b_K must have one shape, got {tuple(b_Q.shape)} and {tuple(b_K.shape)}; repeat a "
-                         "group's key bias for each of its heads")
+        raise ValueError(
+            f"b_Q and b_K must have one shape, got {tuple(b_Q.shape)} and {tuple(b_K.shape)}; repeat a "
+            "group's key bias for each of its heads"
+        )
     check_rotary(rotary, b_Q.shape[-1])
     root = math.sqrt(b_Q.shape[-1])
     conjugate = pair_channels(b_K, rotary).conj_physical()
@@ -103,7 +105,7 @@ def pair_channels(vectors: Float[Tensor, "*any channel"], rotary: Rotary) -> Ten
     tensor([1.+3.j, 2.+4.j])
     """
     check_rotary(rotary, vectors.shape[-1])
-    turned = vectors[..., :rotary.coordinates]
+    turned = vectors[..., : rotary.coordinates]
     if rotary.pairing == "halves":
         return torch.complex(*turned.chunk(2, -1))
     return torch.complex(turned[..., ::2].contiguous(), turned[..., 1::2].contiguous())

@@ -81,8 +81,9 @@ def stack_parts(terms: GeneralTerms) -> Float[Tensor, "part ..."]:
 
 
 @checked
-def split_channels(vectors: Float[Tensor, "*any channel"], rotary: Rotary,
-                   ) -> tuple[Float[Tensor, "*any channel"], Float[Tensor, "*any channel"]]:
+def split_channels(
+    vectors: Float[Tensor, "*any channel"], rotary: Rotary
+) -> tuple[Float[Tensor, "*any channel"], Float[Tensor, "*any channel"]]:
     """Return what a rotation turns of each vector and what it leaves, each with zeros in the place of the other.
 
     >>> split_channels(torch.tensor([1.0, 2.0, 3.0]), Rotary(torch.ones(1), 3))
@@ -111,5 +112,6 @@ def drop_cancelling_bias(weights: AttentionWeights, rotary: Rotary) -> Attention
 def check_rotary(rotary: Rotary, channel: int) -> None:
     """Refuse a rotation for heads of another width."""
     if rotary.channel != channel:
-        raise ValueError(f"rotary must turn heads of width {channel} to fit the weights, got one for width "
-                         f"{rotary.channel}")
+        raise ValueError(
+            f"rotary must turn heads of width {channel} to fit the weights, got one for width {rotary.channel}"
+        )

@@ -35,8 +35,9 @@ class ScoreTerms:
 
     def total(self) -> Scores:
         """Add the four parts up: exactly ``attention.compute_scores``."""
-        return (self.content + self.semi_bias[..., None, :] + self.query_constant[..., None]
-                + self.constant[:, None, None])
+        return (
+            self.content + self.semi_bias[..., None, :] + self.query_constant[..., None] + self.constant[:, None, None]
+        )
 
 
 @checked(finite=True)
@@ -155,13 +156,21 @@ class SixTerms:
 
     def total(self) -> Scores:
         """Add the parts up: exactly the scores of the layer reading ``LN(token + position)``, before the mask."""
-        return (self.ee + self.ep + self.pe + self.pp + (self.e + self.p)[..., None, :]
-                + self.query_constant[..., None] + self.constant[:, None, None])
+        return (
+            self.ee
+            + self.ep
+            + self.pe
+            + self.pp
+            + (self.e + self.p)[..., None, :]
+            + self.query_constant[..., None]
+            + self.constant[:, None, None]
+        )
 
 
 @checked(finite=True)
-def six_terms(e: Residual, p: Float[Tensor, "position model"], weights: AttentionWeights,
-              ln: LayerNormWeights) -> SixTerms:
+def six_terms(
+    e: Residual, p: Float[Tensor, "position model"], weights: AttentionWeights, ln: LayerNormWeights
+) -> SixTerms:
     r"""Take the scores of a first layer that reads ``LN(e + p)`` apart by token and position.
 
     With ``fold_layer_norm``'s weights and ``sigma_i = sigma(e_i + p_i)``
@@ -204,6 +213,12 @@ def six_terms(e: Residual, p: Float[Tensor, "position model"], weights: Attentio
     e, p = e / width, p / width
     token, position = score_terms(e, folded), score_terms(p, folded)
     return SixTerms(
-        ee=token.content, ep=_content(e, p, folded), pe=_content(p, e, folded), pp=position.content,
-        e=token.semi_bias, p=position.semi_bias,
-        query_constant=token.query_constant + position.query_constant, constant=token.constant)
+        ee=token.content,
+        ep=_content(e, p, folded),
+        pe=_content(p, e, folded),
+        pp=position.content,
+        e=token.semi_bias,
+        p=position.semi_bias,
+        query_constant=token.query_constant + position.query_constant,
+        constant=token.constant,
+    )

@@ -54,12 +54,16 @@ class Hull:
 
     def __post_init__(self):
         if self.origin.ndim != 1 or self.directions.ndim != 2 or self.directions.shape[1] != len(self.origin):
-            raise ValueError(f"directions must be (direction, model) with the model axis of origin "
-                             f"{tuple(self.origin.shape)}, got {tuple(self.directions.shape)}")
+            raise ValueError(
+                f"directions must be (direction, model) with the model axis of origin "
+                f"{tuple(self.origin.shape)}, got {tuple(self.directions.shape)}"
+            )
         for name in ("origin", "directions"):
             if not getattr(self, name).is_floating_point() or getattr(self, name).dtype != self.origin.dtype:
-                raise ValueError(f"origin and directions must be of one floating dtype, got {self.origin.dtype} and "
-                                 f"{self.directions.dtype}")
+                raise ValueError(
+                    f"origin and directions must be of one floating dtype, got {self.origin.dtype} and "
+                    f"{self.directions.dtype}"
+                )
             if not all_finite(getattr(self, name)):
                 raise ValueError(f"{name} holds entries that are not finite (nan or inf)")
 
@@ -135,10 +139,13 @@ def key_preference(weights: AttentionWeights, hull: Hull | None = None) -> Prefe
     if hull.origin.shape[0] != weights.model:
         raise ValueError(f"hull must have the layer's width {weights.model}, got {hull.origin.shape[0]}")
     if hull.origin.dtype != weights.W_Q.dtype or hull.directions.dtype != weights.W_Q.dtype:
-        raise ValueError(f"hull must be {weights.W_Q.dtype} as the weights are, "
-                         f"got {hull.origin.dtype} and {hull.directions.dtype}")
-    query, key = (einsum(hull.directions, W, "direction model, head model channel -> head direction channel")
-                  for W in (weights.W_Q, weights.W_K))
+        raise ValueError(
+            f"hull must be {weights.W_Q.dtype} as the weights are, got {hull.origin.dtype} and {hull.directions.dtype}"
+        )
+    query, key = (
+        einsum(hull.directions, W, "direction model, head model channel -> head direction channel")
+        for W in (weights.W_Q, weights.W_K)
+    )
     origin = einsum(hull.origin, weights.W_Q, "model, head model channel -> head channel") + weights.b_Q
     grams = [einsum(f, f, "head direction channel, head direction other -> head channel other") for f in (query, key)]
     content = einsum(*grams, "head channel other, head channel other -> head").clamp_min(0).sqrt()
@@ -169,5 +176,6 @@ def mean_layer(model: int, head: int, channel: int, dtype: torch.dtype = torch.f
     split[:model] = torch.eye(model, dtype=dtype)
     W_O = split.reshape(head, channel, model)
     zero, nothing = torch.zeros(head, model, channel, dtype=dtype), torch.zeros(head, channel, dtype=dtype)
-    return AttentionWeights(zero, zero, W_O.transpose(1, 2).contiguous(), W_O, nothing, nothing, nothing,
-                            torch.zeros(model, dtype=dtype))
+    return AttentionWeights(
+        zero, zero, W_O.transpose(1, 2).contiguous(), W_O, nothing, nothing, nothing, torch.zeros(model, dtype=dtype)
+    )

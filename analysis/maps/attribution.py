@@ -167,8 +167,9 @@ def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visib
     return Attribution(shares.to(parts.dtype), _divergence(total, mask).to(parts.dtype))
 
 
-def attribution_density(parts: Float[Tensor, "part ..."], t: float,
-               visible: Visible | None = None) -> Float[Tensor, "part ..."]:
+def attribution_density(
+    parts: Float[Tensor, "part ..."], t: float, visible: Visible | None = None
+) -> Float[Tensor, "part ..."]:
     r"""Return what each part adds at one point of the path: :math:`t\,\mathrm{Cov}_{p_t}(s, s_k)`, nats per unit of t.
 
     ``t`` runs from 0 to 1; computed in float64. Raises as :func:`attribute_divergence`, and for another ``t``.
@@ -186,8 +187,9 @@ def attribution_density(parts: Float[Tensor, "part ..."], t: float,
     return torch.stack([t * (weight * part.double()).sum(-1) for part in parts]).to(parts.dtype)
 
 
-def total_score(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None,
-                ) -> tuple[Rows, Bool[Tensor, "*batch key"]]:
+def total_score(
+    parts: Float[Tensor, "part *batch key"], visible: Visible | None = None
+) -> tuple[Rows, Bool[Tensor, "*batch key"]]:
     """Check parts and mask; return the scores in float64, 0 where a row may not look, and the mask in their shape.
 
     In float32 a sum depends on its order: 1e8 + 2 - 1e8 is 0. Raises as :func:`attribute_divergence`.
@@ -279,9 +281,13 @@ def _check(scores: Tensor, visible: Tensor | None, name: str = "scores") -> tupl
     if not isinstance(visible, Tensor) or visible.dtype != torch.bool:
         actual = visible.dtype if isinstance(visible, Tensor) else type(visible).__name__
         raise TypeError(f"visible must be a tensor of bool, got {actual}")
-    ends = tuple(scores.shape[scores.ndim - visible.ndim:]) if visible.ndim <= scores.ndim else None
-    if visible.ndim < 1 or ends is None or any(v not in (1, s) for v, s in zip(visible.shape, ends)) \
-            or visible.shape[-1] != scores.shape[-1]:
+    ends = tuple(scores.shape[scores.ndim - visible.ndim :]) if visible.ndim <= scores.ndim else None
+    if (
+        visible.ndim < 1
+        or ends is None
+        or any(v not in (1, s) for v, s in zip(visible.shape, ends))
+        or visible.shape[-1] != scores.shape[-1]
+    ):
         raise ValueError(f"visible must fit the last axes of scores {tuple(scores.shape)}, got {tuple(visible.shape)}")
     if not visible.any(-1).all():
         raise ValueError("visible leaves a row without any key")

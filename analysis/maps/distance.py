@@ -14,8 +14,9 @@ from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import compute_scores, softmax
 
 
-def mean_total_variation(maps: Attention,
-                         others: Float[Tensor, "other query key"]) -> Float[Tensor, "*batch head other"]:
+def mean_total_variation(
+    maps: Attention, others: Float[Tensor, "other query key"]
+) -> Float[Tensor, "*batch head other"]:
     r"""Return the mean over rows of the total variation between maps: the attention that lies elsewhere, 0 to 1.
 
     .. math::  \frac{1}{n} \sum_i \tfrac12 \sum_j |a_{ij} - a'_{ij}|
@@ -34,13 +35,15 @@ def mean_total_variation(maps: Attention,
     check_floating("maps", maps, "head", "query", "key")
     check_floating("others", others, "other", "query", "key")
     if maps.shape[-2:] != others.shape[-2:] or others.ndim != 3:
-        raise ValueError(f"others must be (other, {', '.join(map(str, maps.shape[-2:]))}) to fit maps, got "
-                         f"{tuple(others.shape)}")
+        raise ValueError(
+            f"others must be (other, {', '.join(map(str, maps.shape[-2:]))}) to fit maps, got {tuple(others.shape)}"
+        )
     return torch.stack([_row_distance(maps, other).mean(-1) for other in others.to(maps)], -1)
 
 
-def attention_moved(x: Residual, weights: AttentionWeights, *, rows: Residual | None = None,
-                    instead: AttentionWeights | None = None) -> Float[Tensor, "*batch head query"]:
+def attention_moved(
+    x: Residual, weights: AttentionWeights, *, rows: Residual | None = None, instead: AttentionWeights | None = None
+) -> Float[Tensor, "*batch head query"]:
     """Return the share of each row's attention that moves when the rows or the weights are replaced by others.
 
     Raises

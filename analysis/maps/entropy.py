@@ -123,8 +123,9 @@ def score_range(scores: Scores) -> Float[Tensor, "*batch head query"]:
     return scores.masked_fill(masked, -math.inf).amax(-1) - scores.masked_fill(masked, math.inf).amin(-1)
 
 
-def entropy_at(scores: Scores,
-               inverse_temperatures: Float[Tensor, " temperature"]) -> Float[Tensor, "temperature *batch head query"]:
+def entropy_at(
+    scores: Scores, inverse_temperatures: Float[Tensor, " temperature"]
+) -> Float[Tensor, "temperature *batch head query"]:
     r"""Multiply the scores by each inverse temperature ``t`` and return the rows' entropies.
 
     ``log i`` at 0, where a row may see ``i`` keys, falling as ``t`` grows:
@@ -149,8 +150,9 @@ def entropy_at(scores: Scores,
     _check_scores(scores)
     check_floating("inverse_temperatures", inverse_temperatures, "temperature")
     if inverse_temperatures.ndim != 1:
-        raise ValueError(f"inverse_temperatures must be a list of at least one number, got shape "
-                         f"{tuple(inverse_temperatures.shape)}")
+        raise ValueError(
+            f"inverse_temperatures must be a list of at least one number, got shape {tuple(inverse_temperatures.shape)}"
+        )
     if not (torch.isfinite(inverse_temperatures).all() and (inverse_temperatures >= 0).all()):
         raise ValueError(f"inverse_temperatures must be finite and not negative, got {inverse_temperatures.tolist()}")
     masked = torch.isinf(scores)

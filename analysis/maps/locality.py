@@ -21,8 +21,9 @@ from analysis.transformer.attention import mask_future, project, softmax
 
 
 @checked(finite="p")
-def position_scores(p: Float[Tensor, "position model"], width: Float[Tensor, " position"],
-                    folded: AttentionWeights) -> tuple[Float[Tensor, "head key"], Scores]:
+def position_scores(
+    p: Float[Tensor, "position model"], width: Float[Tensor, " position"], folded: AttentionWeights
+) -> tuple[Float[Tensor, "head key"], Scores]:
     r"""Return ``T^p`` and ``T^pp``: what positions alone add to a first layer's scores.
 
     .. math::
@@ -123,8 +124,13 @@ class PositionOnly:
 
 
 @checked(finite=True)
-def position_only(own: Float[Tensor, "head key"], both: Float[Tensor, "head key key"],
-                  reaches: tuple[int, ...] = (3, 50), *, first: int = 50) -> PositionOnly:
+def position_only(
+    own: Float[Tensor, "head key"],
+    both: Float[Tensor, "head key key"],
+    reaches: tuple[int, ...] = (3, 50),
+    *,
+    first: int = 50,
+) -> PositionOnly:
     """Measure how local the attention is that positions alone would give; queries from ``first`` on are averaged.
 
     Parameters

@@ -27,8 +27,9 @@ def drop_one(parts: Float[Tensor, "part *batch key"], visible: Visible | None = 
     return torch.stack(falls).to(parts.dtype)
 
 
-def in_order(parts: Float[Tensor, "part *batch key"], order: Sequence[int],
-             visible: Visible | None = None) -> Float[Tensor, "part ..."]:
+def in_order(
+    parts: Float[Tensor, "part *batch key"], order: Sequence[int], visible: Visible | None = None
+) -> Float[Tensor, "part ..."]:
     """Return by how much the divergence grows when the parts come in one after another. Sums; depends on the order.
 
     >>> s = torch.tensor([[0.0, 3.0]])

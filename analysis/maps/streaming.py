@@ -57,13 +57,26 @@ class MapStatistics(Sums):
             return torch.zeros(*shape, *more, dtype=torch.long, device=device)
 
         with torch.inference_mode(False):
-            self.state = {"entropy": zeros(positions), "row": zeros(positions), "column": zeros(positions),
-                          "diagonal": zeros(2 * positions - 1),
-                          "lengths": torch.zeros(layers, positions + 1, dtype=torch.long, device=device)}
+            self.state = {
+                "entropy": zeros(positions),
+                "row": zeros(positions),
+                "column": zeros(positions),
+                "diagonal": zeros(2 * positions - 1),
+                "lengths": torch.zeros(layers, positions + 1, dtype=torch.long, device=device),
+            }
         self._tiles = Tiles()
 
-    def attend(self, layer: int, query: Heads, key: Heads, value: Heads, *, scale: float, causal: bool = False,
-               lengths: Sequence[int] | None = None) -> Heads:
+    def attend(
+        self,
+        layer: int,
+        query: Heads,
+        key: Heads,
+        value: Heads,
+        *,
+        scale: float,
+        causal: bool = False,
+        lengths: Sequence[int] | None = None,
+    ) -> Heads:
         """Compute attention as ``softmax(scale q k^T) v`` and count its maps on the way.
 
         Parameters
@@ -102,8 +115,10 @@ class MapStatistics(Sums):
         _, heads, n, _ = query.shape
         layers, own_heads, _ = self.state["entropy"].shape
         if n > self.positions or heads != own_heads or not 0 <= layer < layers:
-            raise ValueError(f"layer, heads and positions must fit what was announced: below {layers}, exactly "
-                             f"{own_heads}, at most {self.positions}; got {layer}, {heads} and {n}")
+            raise ValueError(
+                f"layer, heads and positions must fit what was announced: below {layers}, exactly "
+                f"{own_heads}, at most {self.positions}; got {layer}, {heads} and {n}"
+            )
         dtype, (query, key, value) = value.dtype, _widen(query, key, value)
         output = torch.empty_like(value)
         with torch.autocast(query.device.type, enabled=False):  # it would take some of the products in half precision
@@ -128,7 +143,7 @@ class MapStatistics(Sums):
         overflows = []
         for name, more in zip(("entropy", "row", "column", "diagonal"), numbers, strict=True):
             start = self.positions - n if name == "diagonal" else 0
-            overflows.append(add(self.state[name][layer, :, start:start + more.shape[-1]], more))
+            overflows.append(add(self.state[name][layer, :, start : start + more.shape[-1]], more))
         refuse_overflow(*overflows)
 
     def sequences(self) -> Int[Tensor, " length"]:
@@ -141,8 +156,10 @@ class MapStatistics(Sums):
         """
         lengths = self.state["lengths"]
         if not (lengths == lengths[0]).all():
-            raise ValueError("the layers did not all see the same sequences; by layer, first to last, they saw "
-                             f"{lengths.sum(1).tolist()}")
+            raise ValueError(
+                "the layers did not all see the same sequences; by layer, first to last, they saw "
+                f"{lengths.sum(1).tolist()}"
+            )
         return lengths[0]
 
     def entropy(self) -> Float[Tensor, "layer head"]:
@@ -179,18 +196,22 @@ def _check(query: Heads, key: Heads, value: Heads, scale: float, lengths: Sequen
         check_tensor(name, tensor)
     shape = tuple(query.shape)
     if query.ndim != 4 or not query.numel() or tuple(key.shape) != shape or tuple(value.shape[:3]) != shape[:3]:
-        raise ValueError("query, key and value must be (batch, head, position, channel) and of one batch, as many "
-                         f"heads and positions; got {shape}, {tuple(key.shape)} and {tuple(value.shape)}")
+        raise ValueError(
+            "query, key and value must be (batch, head, position, channel) and of one batch, as many "
+            f"heads and positions; got {shape}, {tuple(key.shape)} and {tuple(value.shape)}"
+        )
     if not (query.is_floating_point() and query.dtype == key.dtype == value.dtype):
-        raise ValueError(f"query, key and value must be of one floating dtype, got {query.dtype}, {key.dtype} and "
-                         f"{value.dtype}")
+        raise ValueError(
+            f"query, key and value must be of one floating dtype, got {query.dtype}, {key.dtype} and {value.dtype}"
+        )
     if not math.isfinite(scale):
         raise ValueError(f"scale must be finite, got {scale}")
     if lengths is None:
         return [shape[2]] * shape[0]
     if len(lengths) != shape[0] or not all(1 <= length <= shape[2] and length == int(length) for length in lengths):
-        raise ValueError(f"lengths must be {shape[0]} whole numbers from 1 to {shape[2]}, one per sequence; "
-                         f"got {[*lengths]}")
+        raise ValueError(
+            f"lengths must be {shape[0]} whole numbers from 1 to {shape[2]}, one per sequence; got {[*lengths]}"
+        )
     return [int(length) for length in lengths]
 
 
@@ -221,13 +242,25 @@ def visit_maps(visit: Callable[[int, Tensor], None]) -> Callable[..., Tensor]:
     >>> output = attend(3, zero, zero, zero, scale=1.0, causal=True)
     3 [0.5, 0.5]
     """
-    def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, *, scale: float, causal: bool = False,
-               lengths: Sequence[int] | None = None) -> Tensor:
+
+    def attend(
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        scale: float,
+        causal: bool = False,
+        lengths: Sequence[int] | None = None,
+    ) -> Tensor:
         alone = _check(query, key, value, scale, lengths)
         dtype, (query, key, value) = value.dtype, _widen(query, key, value)
         output = torch.zeros_like(value)
-        pieces = [(slice(None), query.shape[-2])] if lengths is None else [
-            (slice(b, b + 1), length) for b, length in enumerate(alone)]
+        pieces = (
+            [(slice(None), query.shape[-2])]
+            if lengths is None
+            else [(slice(b, b + 1), length) for b, length in enumerate(alone)]
+        )
         for rows, n in pieces:
             with torch.autocast(query.device.type, enabled=False):
                 scores = query[rows, :, :n] @ key[rows, :, :n].transpose(-1, -2) * scale
@@ -236,8 +269,9 @@ def visit_maps(visit: Callable[[int, Tensor], None]) -> Callable[..., Tensor]:
                 attention = scores.softmax(-1)
                 message = attention @ value[rows, :, :n]
             if not all_finite(attention):
-                raise ValueError(f"the attention of layer {layer} holds nan: a query or key is not finite, or too "
-                                 f"large for {dtype}")
+                raise ValueError(
+                    f"the attention of layer {layer} holds nan: a query or key is not finite, or too large for {dtype}"
+                )
             visit(layer, attention)
             output[rows, :, :n] = message
         return output.to(dtype)

@@ -42,8 +42,9 @@ class Tiles:
         """Start without memory."""
         self._buffers: dict = {}
 
-    def __call__(self, query: Rows, key: Rows, value: Rows, scale: float, *,
-                 causal: bool = False) -> tuple[Rows, MapSums]:
+    def __call__(
+        self, query: Rows, key: Rows, value: Rows, scale: float, *, causal: bool = False
+    ) -> tuple[Rows, MapSums]:
         """Compute ``softmax(scale q k^T) v`` of each map, and what is counted of it.
 
         ``key`` has the shape of ``query``, ``value`` may have other channels. All are float32 or float64 and on one
@@ -74,7 +75,7 @@ class Tiles:
                 scores, exps, sheared = self._buffer(size, high, query)
                 torch.baddbmm(scores, queries, keys, beta=0, alpha=bits, out=scores)
                 if causal:
-                    later = future[i * rows:i * rows + high]
+                    later = future[i * rows : i * rows + high]
                     scores.masked_fill_(later, -math.inf)
                 scores -= scores.amax(-1, keepdim=True)
                 torch.exp2(scores, out=exps)  # three times as fast as exp; the scores are in bits
@@ -88,7 +89,7 @@ class Tiles:
                 share = share.transpose(-1, -2)
                 columns += torch.bmm(share, exps)
                 left = n - i * rows - high  # where these rows' diagonals begin among all
-                diagonals[..., left:left + n + high - 1] += torch.bmm(share, sheared)[..., 1:-1]
+                diagonals[..., left : left + n + high - 1] += torch.bmm(share, sheared)[..., 1:-1]
         share = total.reciprocal()
         entropy = total.log() - math.log(2) * inner * share
         statistics = entropy[..., 0], (total * share)[..., 0], column[:, 0], diagonal[:, 0]
@@ -103,6 +104,6 @@ class Tiles:
                 self._buffers.clear()
             with torch.inference_mode(False):  # else nothing could be written into them outside of that mode
                 scores, memory = like.new_empty(count, high, n), like.new_zeros(count, high * (n + high + 1))
-                exps = memory[:, :high * (n + high)].unflatten(-1, (high, n + high))[..., high:]
+                exps = memory[:, : high * (n + high)].unflatten(-1, (high, n + high))[..., high:]
                 self._buffers[shape] = scores, exps, memory.unflatten(-1, (high, n + high + 1))
         return self._buffers[shape]

@@ -39,14 +39,16 @@ def row_norms(x: Residual, weights: AttentionWeights, head: int) -> Float[Tensor
     """
     if not 0 <= head < weights.heads:
         raise ValueError(f"head must be in 0..{weights.heads - 1}, got {head}")
-    images = [project(x, getattr(weights, f"W_{m}")[[head]], getattr(weights, f"b_{m}")[[head]])[..., 0, :, :]
-              for m in MAPS]
+    images = [
+        project(x, getattr(weights, f"W_{m}")[[head]], getattr(weights, f"b_{m}")[[head]])[..., 0, :, :] for m in MAPS
+    ]
     return torch.stack([rows.norm(dim=-1) for rows in (x, *images)])
 
 
 @checked(finite=True)
-def amplification(x: Residual, W: Factor,
-                  b: Float[Tensor, "head channel"] | None = None) -> Float[Tensor, "*batch head position"]:
+def amplification(
+    x: Residual, W: Factor, b: Float[Tensor, "head channel"] | None = None
+) -> Float[Tensor, "*batch head position"]:
     r"""Measure by how much each row grows on its way into each head: :math:`\|x_i W + b\| / \|x_i\|`.
 
     Parameters
@@ -142,15 +144,17 @@ def in_cone(x: Residual, W: Factor, epsilon: float) -> Bool[Tensor, "*batch head
     return cone_position(x, W) >= 1 - epsilon
 
 
-def over_heads(measure: Callable[[Factor], Float[Tensor, " head"]],
-               layers: Sequence[AttentionWeights]) -> Float[Tensor, "map layer head"]:
+def over_heads(
+    measure: Callable[[Factor], Float[Tensor, " head"]], layers: Sequence[AttentionWeights]
+) -> Float[Tensor, "map layer head"]:
     """Apply a measure of one matrix to ``W_Q``, ``W_K`` and ``W_V`` of every layer: one number per map and head."""
     return torch.stack([torch.stack([measure(getattr(layer, f"W_{name}")) for layer in layers]) for name in MAPS])
 
 
 @checked(finite=True)
-def amplifications(states: Float[Tensor, "state position model"], layers: Sequence[AttentionWeights], *,
-                   biased: bool = True) -> Float[Tensor, "map layer head position"]:
+def amplifications(
+    states: Float[Tensor, "state position model"], layers: Sequence[AttentionWeights], *, biased: bool = True
+) -> Float[Tensor, "map layer head position"]:
     """Measure ``amplification`` for every row that every layer reads, in all three maps and all heads.
 
     Parameters
@@ -171,9 +175,17 @@ def amplifications(states: Float[Tensor, "state position model"], layers: Sequen
     """
     if len(states) - len(layers) not in (0, 1) or not layers:
         raise ValueError(f"states must be one for each of {len(layers)} layers, or one more; got {len(states)}")
-    return torch.stack([torch.stack([
-        amplification(x, getattr(layer, f"W_{name}"), getattr(layer, f"b_{name}") if biased else None)
-        for x, layer in zip(states, layers, strict=False)]) for name in MAPS])
+    return torch.stack(
+        [
+            torch.stack(
+                [
+                    amplification(x, getattr(layer, f"W_{name}"), getattr(layer, f"b_{name}") if biased else None)
+                    for x, layer in zip(states, layers, strict=False)
+                ]
+            )
+            for name in MAPS
+        ]
+    )
 
 
 @checked(finite=True, gradient=False)
@@ -199,7 +211,8 @@ def isotropic_cone_positions(W: Factor, samples: int, rng: np.random.Generator) 
     return torch.from_numpy(np.sqrt(squared)).reshape(head, samples).to(W.device)
 
 
-def cone_positions(states: Float[Tensor, "state position model"],
-                   layers: Sequence[AttentionWeights]) -> Float[Tensor, "map layer head position"]:
+def cone_positions(
+    states: Float[Tensor, "state position model"], layers: Sequence[AttentionWeights]
+) -> Float[Tensor, "map layer head position"]:
     """Return ``cone_position`` for every row that every layer reads, in all three maps and all heads."""
     return amplifications(states, layers, biased=False) / over_heads(spectral_norm, layers)[..., None]

@@ -101,7 +101,7 @@ def solution(A: np.ndarray, x: Sequence[int]) -> list[Fraction] | None:
             if r != here:
                 rows[r] = [a - rows[r][column] * b for a, b in zip(rows[r], rows[here], strict=True)]
         pivots.append(column)
-    if any(row[-1] != 0 for row in rows[len(pivots):]):
+    if any(row[-1] != 0 for row in rows[len(pivots) :]):
         return None
     u = [Fraction(0)] * width
     for r, column in enumerate(pivots):

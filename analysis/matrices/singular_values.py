@@ -20,7 +20,7 @@ Factor = Float[Tensor, "head model channel"]
 
 @checked(mixed=True)
 def product_singular_values(
-    A: Float[Tensor, "*batch row channel"], B: Float[Tensor, "*batch column channel"], *, accuracy: float = 1e-7,
+    A: Float[Tensor, "*batch row channel"], B: Float[Tensor, "*batch column channel"], *, accuracy: float = 1e-7
 ) -> Float[Tensor, "*batch channel"]:
     r"""Return the singular values of ``A B^T``, largest first, for each matrix of a batch.
 
@@ -60,8 +60,9 @@ def product_singular_values(
         raise ValueError(f"accuracy must be a positive relative error, got {accuracy}")
     *batch, _, channel = A.shape
     if min(A.shape[-2], B.shape[-2]) < channel:
-        raise ValueError(f"A and B must have at least as many rows as channels, "
-                         f"got {tuple(A.shape)} and {tuple(B.shape)}")
+        raise ValueError(
+            f"A and B must have at least as many rows as channels, got {tuple(A.shape)} and {tuple(B.shape)}"
+        )
     A, B = A.reshape(-1, *A.shape[-2:]), B.reshape(-1, *B.shape[-2:])
     values, error = by_gram(A, B)
     doubtful = ~(error <= accuracy)
@@ -71,7 +72,7 @@ def product_singular_values(
 
 
 def by_gram(
-    A: Float[Tensor, "matrix row channel"], B: Float[Tensor, "matrix column channel"],
+    A: Float[Tensor, "matrix row channel"], B: Float[Tensor, "matrix column channel"]
 ) -> tuple[Float[Tensor, "matrix channel"], Float[Tensor, " matrix"]]:
     r"""Return singular values by Gram matrices, and an estimate of the relative error of the smallest.
 
@@ -126,7 +127,7 @@ def triangular_factor(W: Float[Tensor, "*any row column"]) -> Float[Tensor, "*an
 
 
 def by_qr(
-    A: Float[Tensor, "matrix row channel"], B: Float[Tensor, "matrix column channel"],
+    A: Float[Tensor, "matrix row channel"], B: Float[Tensor, "matrix column channel"]
 ) -> Float[Tensor, "matrix channel"]:
     """Return singular values through ``A = Q R``: those of ``R_A R_B^T``, no condition number squared."""
     R_A = triangular_factor(A.double())
@@ -135,8 +136,9 @@ def by_qr(
 
 
 @checked
-def augment(W: Float[Tensor, "*batch model channel"], b: Float[Tensor, "*batch channel"],
-            ) -> Float[Tensor, "*batch row channel"]:
+def augment(
+    W: Float[Tensor, "*batch model channel"], b: Float[Tensor, "*batch channel"]
+) -> Float[Tensor, "*batch row channel"]:
     """Put a bias under its weights as one more row: ``[W; b]``, which reads ``[x, 1]``.
 
     ``[W_Q; b_Q] [W_K; b_K]^T`` holds all four parts of a score: content, semi-bias, and the two row constants.

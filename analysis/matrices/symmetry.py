@@ -108,9 +108,12 @@ def score_variants(x: Residual, weights: AttentionWeights) -> dict[str, Scores]:
     """
     bare = without(weights, "b_Q", "b_K")
     content = compute_scores(x, bare)
-    return {"as trained": compute_scores(x, weights), "content alone": content,
-            "symmetric part of M": (content + content.mT) / 2,
-            "positive form": compute_scores(x, replace(bare, W_Q=weights.W_K))}
+    return {
+        "as trained": compute_scores(x, weights),
+        "content alone": content,
+        "symmetric part of M": (content + content.mT) / 2,
+        "positive form": compute_scores(x, replace(bare, W_Q=weights.W_K)),
+    }
 
 
 @checked(finite=True)

@@ -21,8 +21,9 @@ _active: list[Attend] = []
 
 
 @contextmanager
-def with_attention(model: torch.nn.Module, attend: Attend | None = None,
-            hidden: Callable[[int, Tensor], None] | None = None) -> Iterator[torch.nn.Module]:
+def with_attention(
+    model: torch.nn.Module, attend: Attend | None = None, hidden: Callable[[int, Tensor], None] | None = None
+) -> Iterator[torch.nn.Module]:
     """Let a model run with ``attend`` as its attention, and show what each layer wrote to ``hidden``.
 
     Parameters
@@ -56,14 +57,17 @@ def with_attention(model: torch.nn.Module, attend: Attend | None = None,
             stack.callback(model.set_attn_implementation, before)
             model.set_attn_implementation(NAME)
             if model.config._attn_implementation != NAME:
-                raise ValueError(f"{type(model).__name__} computes attention by itself, not through the library's "
-                                 "registry of attention functions: it cannot be captured")
+                raise ValueError(
+                    f"{type(model).__name__} computes attention by itself, not through the library's "
+                    "registry of attention functions: it cannot be captured"
+                )
             _active.append(attend)
             stack.callback(_active.pop)
         if hidden is not None:
             for index, layer in enumerate(layers(model)):
                 handle = layer.register_forward_hook(
-                    lambda _, __, out, index=index: hidden(index, out[0] if isinstance(out, tuple) else out))
+                    lambda _, __, out, index=index: hidden(index, out[0] if isinstance(out, tuple) else out)
+                )
                 stack.callback(handle.remove)
         yield model
 
@@ -147,26 +151,33 @@ def read_mask(mask: Tensor) -> tuple[bool, list[int] | None]:
     ((False, None), (True, None), (False, [2]))
     """
     if mask.ndim != 4 or mask.shape[-1] != mask.shape[-2]:
-        raise ValueError(f"mask must be (batch, 1 or head, query, key) with as many queries as keys, got "
-                         f"{tuple(mask.shape)}")
+        raise ValueError(
+            f"mask must be (batch, 1 or head, query, key) with as many queries as keys, got {tuple(mask.shape)}"
+        )
     if mask.dtype == torch.bool:
         visible = mask
     else:
         visible = mask == 0
         if not (visible | (mask <= -1e4)).all():
-            raise ValueError("mask adds numbers other than 0 and minus infinity to the scores (a bias): such attention "
-                             "is not computed here")
+            raise ValueError(
+                "mask adds numbers other than 0 and minus infinity to the scores (a bias): such attention "
+                "is not computed here"
+            )
     n = visible.shape[-1]
     place = torch.arange(n, device=visible.device)
     some = visible.any(1).any(-2)
     lengths = some.sum(-1)
     real = place < lengths[:, None]
     if not (some == real).all() or not lengths.all():
-        raise ValueError("padding must stand on the right of each sequence (tokenizer.padding_side = 'right'), and "
-                         "every sequence must have a token")
+        raise ValueError(
+            "padding must stand on the right of each sequence (tokenizer.padding_side = 'right'), and "
+            "every sequence must have a token"
+        )
     padded, keys = ~real[:, None, :, None], real[:, None, None, :]
     for causal, pattern in ((False, keys), (True, keys & (place <= place[:, None]))):
         if ((visible == pattern) | padded).all():
             return causal, None if (lengths == n).all() else lengths.tolist()
-    raise ValueError("mask is neither full nor causal with padding on the right: sliding windows, packed sequences and "
-                     "other masks are not computed here")
+    raise ValueError(
+        "mask is neither full nor causal with padding on the right: sliding windows, packed sequences and "
+        "other masks are not computed here"
+    )

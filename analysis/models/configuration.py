@@ -64,14 +64,25 @@ class Family:
         return "attention" if self.norm_first else "embeddings"
 
 
-_NOWHERE = {"quantization_config": (None,), "add_cross_attention": (False, None), "is_encoder_decoder": (False, None),
-            "pruned_heads": ({}, [], None), "sliding_window": (None,), "attention_chunk_size": (None,)}
+_NOWHERE = {
+    "quantization_config": (None,),
+    "add_cross_attention": (False, None),
+    "is_encoder_decoder": (False, None),
+    "pruned_heads": ({}, [], None),
+    "sliding_window": (None,),
+    "attention_chunk_size": (None,),
+}
 
 
 def _attention(row: Row) -> dict:
     """Return what the table of families says of a family's attention: names of tensors, and how matrices lie."""
-    return {"query_key_value": tuple(f"{row.layer}.{name}" for name in row.maps.names), "tokens": row.tokens,
-            "output": f"{row.layer}.{row.output}", "positions": row.places, "inputs_first": row.maps.inputs_first}
+    return {
+        "query_key_value": tuple(f"{row.layer}.{name}" for name in row.maps.names),
+        "tokens": row.tokens,
+        "output": f"{row.layer}.{row.output}",
+        "positions": row.places,
+        "inputs_first": row.maps.inputs_first,
+    }
 
 
 def _norm(row: Row) -> str:
@@ -79,28 +90,63 @@ def _norm(row: Row) -> str:
 
 
 GPT2 = Family(
-    "gpt2", ("gpt2",), prefixes=("", "transformer."),
-    sizes={"layers": "n_layer", "heads": "n_head", "model": "n_embd", "hidden": "n_inner", "positions": "n_positions",
-           "vocab": "vocab_size", "eps": "layer_norm_epsilon", "activation": "activation_function"},
+    "gpt2",
+    ("gpt2",),
+    prefixes=("", "transformer."),
+    sizes={
+        "layers": "n_layer",
+        "heads": "n_head",
+        "model": "n_embd",
+        "hidden": "n_inner",
+        "positions": "n_positions",
+        "vocab": "vocab_size",
+        "eps": "layer_norm_epsilon",
+        "activation": "activation_function",
+    },
     defaults={"positions": 1024, "vocab": 50257, "eps": 1e-5, "activation": "gelu_new"},
-    **_attention(decoders.GPT2), norms={"attention": _norm(decoders.GPT2), "mlp": "h.{}.ln_2", "final": "ln_f"},
-    mlp=("h.{}.mlp.c_fc", "h.{}.mlp.c_proj"), norm_first=True, causal=True, shrinks_output=True, hidden_per_model=4,
-    divides_by_root="scale_attn_weights", divides_by_layer="scale_attn_by_inverse_layer_idx",
-    only={**_NOWHERE, "is_causal": (True, None)})
+    **_attention(decoders.GPT2),
+    norms={"attention": _norm(decoders.GPT2), "mlp": "h.{}.ln_2", "final": "ln_f"},
+    mlp=("h.{}.mlp.c_fc", "h.{}.mlp.c_proj"),
+    norm_first=True,
+    causal=True,
+    shrinks_output=True,
+    hidden_per_model=4,
+    divides_by_root="scale_attn_weights",
+    divides_by_layer="scale_attn_by_inverse_layer_idx",
+    only={**_NOWHERE, "is_causal": (True, None)},
+)
 BERT = Family(
-    "bert", ("bert",), prefixes=("", "bert."),
+    "bert",
+    ("bert",),
+    prefixes=("", "bert."),
     older=dict(encoders.BERT.older),
-    sizes={"layers": "num_hidden_layers", "heads": "num_attention_heads", "model": "hidden_size",
-           "hidden": "intermediate_size", "positions": "max_position_embeddings", "vocab": "vocab_size",
-           "token_types": "type_vocab_size", "eps": "layer_norm_eps", "activation": "hidden_act"},
+    sizes={
+        "layers": "num_hidden_layers",
+        "heads": "num_attention_heads",
+        "model": "hidden_size",
+        "hidden": "intermediate_size",
+        "positions": "max_position_embeddings",
+        "vocab": "vocab_size",
+        "token_types": "type_vocab_size",
+        "eps": "layer_norm_eps",
+        "activation": "hidden_act",
+    },
     defaults={"positions": 512, "vocab": 30522, "token_types": 2, "eps": 1e-12, "activation": "gelu"},
     **_attention(encoders.BERT),
-    norms={"embeddings": "embeddings.LayerNorm", "attention": _norm(encoders.BERT),
-           "mlp": "encoder.layer.{}.output.LayerNorm"},
+    norms={
+        "embeddings": "embeddings.LayerNorm",
+        "attention": _norm(encoders.BERT),
+        "mlp": "encoder.layer.{}.output.LayerNorm",
+    },
     mlp=("encoder.layer.{}.intermediate.dense", "encoder.layer.{}.output.dense"),
     token_types="embeddings.token_type_embeddings",
-    only={**_NOWHERE, "is_decoder": (False, None), "is_causal": (False, None),
-          "position_embedding_type": ("absolute", None)})
+    only={
+        **_NOWHERE,
+        "is_decoder": (False, None),
+        "is_causal": (False, None),
+        "position_embedding_type": ("absolute", None),
+    },
+)
 FAMILIES = (GPT2, BERT)
 
 
@@ -118,8 +164,9 @@ def find_family(model_type: object, name: str = "the model") -> Family:
     for family in FAMILIES:
         if model_type in family.model_types:
             return family
-    raise ValueError(f"{name} is of the family {model_type!r}; these are read: "
-                     f"{', '.join(family.name for family in FAMILIES)}")
+    raise ValueError(
+        f"{name} is of the family {model_type!r}; these are read: {', '.join(family.name for family in FAMILIES)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -196,8 +243,13 @@ class ModelConfig:
 
     def layer_shapes(self, layer: int) -> Shapes:
         """List all tensors of one layer."""
-        return (self.projection_shapes(layer) | self.output_shapes(layer) | self.norm_shapes("attention", layer)
-                | self.norm_shapes("mlp", layer) | self.mlp_shapes(layer))
+        return (
+            self.projection_shapes(layer)
+            | self.output_shapes(layer)
+            | self.norm_shapes("attention", layer)
+            | self.norm_shapes("mlp", layer)
+            | self.mlp_shapes(layer)
+        )
 
     def table_shapes(self, which: str) -> Shapes:
         """List the one tensor of a table of rows: ``tokens``, ``positions`` or ``token_types``; none if there is none.
@@ -256,30 +308,40 @@ def read_config(settings: object, source: str = "config.json", name: str = "the 
     family = find_family(settings.get("model_type"), name)
     for option, values in family.only.items():
         if settings.get(option) not in values:
-            raise ValueError(f"{source} has {option} = {settings[option]!r}, which changes what a layer computes; read "
-                             f"here are models with {' or '.join(map(repr, values[:1]))}, or without the option")
+            raise ValueError(
+                f"{source} has {option} = {settings[option]!r}, which changes what a layer computes; read "
+                f"here are models with {' or '.join(map(repr, values[:1]))}, or without the option"
+            )
     sizes = {word: settings.get(key) for word, key in family.sizes.items() if word not in ("eps", "activation")}
     sizes = {word: family.defaults.get(word) if size is None else size for word, size in sizes.items()}
     if derived := family.hidden_per_model if sizes["hidden"] is None else None:
         sizes.pop("hidden")
     keys = family.sizes
     if wrong := [word for word, size in sizes.items() if not _is_whole(size)]:
-        raise ValueError(f"{source} must give {', '.join(keys[word] for word in wrong)} as a positive whole number, "
-                         f"got {', '.join(repr(sizes[word]) for word in wrong)}")
+        raise ValueError(
+            f"{source} must give {', '.join(keys[word] for word in wrong)} as a positive whole number, "
+            f"got {', '.join(repr(sizes[word]) for word in wrong)}"
+        )
     if sizes["model"] % sizes["heads"]:
-        raise ValueError(f"{source}: {keys['model']} {sizes['model']} is no multiple of {keys['heads']} "
-                         f"{sizes['heads']}")
+        raise ValueError(
+            f"{source}: {keys['model']} {sizes['model']} is no multiple of {keys['heads']} {sizes['heads']}"
+        )
     if derived:
         sizes["hidden"] = derived * sizes["model"]
     activation = settings.get(family.sizes["activation"], family.defaults["activation"])
     if not isinstance(activation, str):
         raise ValueError(f"{source} must name {family.sizes['activation']}, got {activation!r}")
     sizes.setdefault("token_types", 0)
-    return ModelConfig(family, **sizes, eps=_number(settings, family.sizes["eps"], family.defaults["eps"], source),
-                       activation=activation, causal=family.causal,
-                       initializer_range=_number(settings, "initializer_range", 0.02, source),
-                       divides_by_root=_flag(settings, family.divides_by_root, True, source),
-                       divides_by_layer=_flag(settings, family.divides_by_layer, False, source))
+    return ModelConfig(
+        family,
+        **sizes,
+        eps=_number(settings, family.sizes["eps"], family.defaults["eps"], source),
+        activation=activation,
+        causal=family.causal,
+        initializer_range=_number(settings, "initializer_range", 0.02, source),
+        divides_by_root=_flag(settings, family.divides_by_root, True, source),
+        divides_by_layer=_flag(settings, family.divides_by_layer, False, source),
+    )
 
 
 def _is_whole(size: object) -> bool:

@@ -39,8 +39,9 @@ class _Matrix(NamedTuple):
     weight: Tensor
 
 
-def make_controls(trained: Any, initialise: Callable[[int], Any], *, rungs: Iterable[str] = RUNGS,
-                  seeds: Iterable[int] = SEEDS) -> Iterator[Control]:
+def make_controls(
+    trained: Any, initialise: Callable[[int], Any], *, rungs: Iterable[str] = RUNGS, seeds: Iterable[int] = SEEDS
+) -> Iterator[Control]:
     """Yield every control of a trained network, seed by seed; only one is held at a time.
 
     Parameters
@@ -68,10 +69,12 @@ def make_controls(trained: Any, initialise: Callable[[int], Any], *, rungs: Iter
     rungs = tuple(rungs)
     if unknown := set(rungs) - {*RUNGS, SHARP}:
         raise ValueError(f"rungs must be of {', '.join((*RUNGS, SHARP))}, got {', '.join(sorted(unknown))}")
-    make = {RANDOM: initialise,
-            LARGE: lambda seed: scale_matrices(initialise(seed), trained),
-            PERMUTED: lambda seed: permute_entries(trained, seed),
-            SHARP: lambda seed: scale_matrices(initialise(seed), trained, scores_only=True)}
+    make = {
+        RANDOM: initialise,
+        LARGE: lambda seed: scale_matrices(initialise(seed), trained),
+        PERMUTED: lambda seed: permute_entries(trained, seed),
+        SHARP: lambda seed: scale_matrices(initialise(seed), trained, scores_only=True),
+    }
     for seed in seeds:
         for rung in rungs:
             yield Control(rung, seed, make[rung](seed))
@@ -140,14 +143,19 @@ def permute_entries(trained: Any, seed: int) -> Any:
 def _matrices(network: Any) -> list[_Matrix]:
     """List the weight matrices of a module, of a layer's weights, or of layers, always in the same order."""
     if isinstance(network, nn.Module):
-        return [part for name, weight in network.named_parameters() if weight.ndim == 2
-                for part in _split(name, weight, network)]
+        return [
+            part
+            for name, weight in network.named_parameters()
+            if weight.ndim == 2
+            for part in _split(name, weight, network)
+        ]
     if isinstance(network, Sequence):
         return [matrix for layer in network for matrix in _matrices(layer)]
     values = {field.name: getattr(network, field.name) for field in fields(network)}
     own = [_Matrix(name in ("W_Q", "W_K"), value) for name, value in values.items() if name.startswith("W_")]
-    return own + [matrix for value in values.values() if hasattr(value, "__dataclass_fields__")
-                  for matrix in _matrices(value)]
+    return own + [
+        matrix for value in values.values() if hasattr(value, "__dataclass_fields__") for matrix in _matrices(value)
+    ]
 
 
 def _split(name: str, weight: Tensor, module: nn.Module) -> list[_Matrix]:

@@ -32,13 +32,17 @@ def config_of(model: torch.nn.Module) -> ModelConfig:
 
 def _fetch(model: torch.nn.Module, config: ModelConfig) -> layers.Fetch:
     """Return what reads parameters of given shapes out of a model, whatever stands before their names."""
+
     def fetch(shapes: Shapes) -> list[Tensor]:
         tensors = [_get(model.get_parameter, name, config) for name in shapes]
         for tensor, (name, shape) in zip(tensors, shapes.items(), strict=True):
             if tuple(tensor.shape) != shape:
-                raise ValueError(f"parameter {name!r} of {type(model).__name__} must be {shape} as its configuration "
-                                 f"has it, got {tuple(tensor.shape)}")
+                raise ValueError(
+                    f"parameter {name!r} of {type(model).__name__} must be {shape} as its configuration "
+                    f"has it, got {tuple(tensor.shape)}"
+                )
         return [tensor.detach() for tensor in tensors]
+
     return fetch
 
 
@@ -89,13 +93,16 @@ def encoder_layers(model: torch.nn.Module) -> list[EncoderLayer]:
         raise ValueError(f"model must be of the BERT family, got {type(model).__name__}")
     config = config_of(model)
     if config.activation != "gelu":
-        raise ValueError(f"model must have the exact GELU for its activation, got {config.activation!r}: our "
-                         "forward pass would not be its own")
+        raise ValueError(
+            f"model must have the exact GELU for its activation, got {config.activation!r}: our "
+            "forward pass would not be its own"
+        )
     return [layers.read_encoder_layer(config, layer, _fetch(model, config)) for layer in range(config.layers)]
 
 
-def attention_inputs(model: torch.nn.Module, states: Sequence[Float[Tensor, "*batch position model"]],
-                     ) -> list[Float[Tensor, "*batch position model"]]:
+def attention_inputs(
+    model: torch.nn.Module, states: Sequence[Float[Tensor, "*batch position model"]]
+) -> list[Float[Tensor, "*batch position model"]]:
     """Return what the attention of each layer reads, of the states between layers: in a pre-LN model, their LayerNorm.
 
     Parameters
@@ -104,15 +111,16 @@ def attention_inputs(model: torch.nn.Module, states: Sequence[Float[Tensor, "*ba
         One for each layer, the first layer's first; more are left out.
     """
     config = config_of(model)
-    states = list(states)[:config.layers]
+    states = list(states)[: config.layers]
     if not config.family.norm_first:
         return states
     name = config.family.norms["attention"]
     return [_get(model.get_submodule, name.format(layer), config)(state) for layer, state in enumerate(states)]
 
 
-def embed(model: torch.nn.Module, ids: Int[Tensor, " position"],
-          ) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position model"], LayerNormWeights]:
+def embed(
+    model: torch.nn.Module, ids: Int[Tensor, " position"]
+) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position model"], LayerNormWeights]:
     """Return token rows, position rows and the LayerNorm through which the first layer's attention reads their sum.
 
     In a BERT the row of the first token type is added to every token.
@@ -122,12 +130,13 @@ def embed(model: torch.nn.Module, ids: Int[Tensor, " position"],
     tokens = fetch(config.table_shapes("tokens"))[0][ids]
     if types := fetch(config.table_shapes("token_types")):
         tokens = tokens + types[0][0]
-    positions = fetch(config.table_shapes("positions"))[0][:len(ids)]
+    positions = fetch(config.table_shapes("positions"))[0][: len(ids)]
     return tokens, positions, layers.read_layer_norm(config, config.family.input_norm(), 0, fetch)
 
 
-def hidden_states(model: torch.nn.Module, tokenizer, texts: Sequence[str],
-                  longest: int | None = None) -> list[Float[Tensor, "state _ model"]]:
+def hidden_states(
+    model: torch.nn.Module, tokenizer, texts: Sequence[str], longest: int | None = None
+) -> list[Float[Tensor, "state _ model"]]:
     """Run a BERT on each text and return what every layer read and what the last one wrote (``layers + 1`` states).
 
     Parameters
@@ -200,8 +209,10 @@ def count_parameters(layers: int, heads: int, model: int) -> int:
     109482240
     """
     from transformers import BertConfig, BertModel
-    shape = BertConfig(num_hidden_layers=layers, num_attention_heads=heads, hidden_size=model,
-                       intermediate_size=4 * model)
+
+    shape = BertConfig(
+        num_hidden_layers=layers, num_attention_heads=heads, hidden_size=model, intermediate_size=4 * model
+    )
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in BertModel(shape).parameters())
 
@@ -222,8 +233,9 @@ def accepts(model: torch.nn.Module, length: int) -> bool:
     return True
 
 
-def order_sensitivity(model: torch.nn.Module, tokens: Int[Tensor, "1 position"],
-                      permutation: Int[Tensor, " position"]) -> float:
+def order_sensitivity(
+    model: torch.nn.Module, tokens: Int[Tensor, "1 position"], permutation: Int[Tensor, " position"]
+) -> float:
     r"""Return how far a model is from being a function of a set of tokens: :math:`\|Pf(X) - f(PX)\| / \|f(X)\|`.
 
     Parameters

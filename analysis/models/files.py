@@ -33,6 +33,7 @@ def raw_config(checkpoint: Checkpoint) -> dict:
 def open_file(path: Path):
     """Open a safetensors file; refuse what is none or is cut off."""
     from safetensors import SafetensorError, safe_open
+
     try:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError, ValueError) as error:
@@ -46,8 +47,10 @@ def tensor_files(checkpoint: Checkpoint) -> dict[str, Path]:
         with open_file(path) as file:
             names = list(file.keys())
         if twice := next((name for name in names if name in files), None):
-            raise ValueError(f"tensor {twice!r} is in {files[twice].name} and in {path.name} of {path.parent}: which "
-                             "is meant cannot be told, keep one of the files")
+            raise ValueError(
+                f"tensor {twice!r} is in {files[twice].name} and in {path.name} of {path.parent}: which "
+                "is meant cannot be told, keep one of the files"
+            )
         files |= dict.fromkeys(names, path)
     return files
 
@@ -73,5 +76,7 @@ def read_tensor(path: Path, name: str, dtype: torch.dtype) -> Tensor:
 def check_dtype(name: str, dtype: str, where: object) -> None:
     """Refuse what safetensors calls anything but a floating number: such integers stand for others (quantization)."""
     if dtype not in FLOATING:
-        raise ValueError(f"tensor {name!r} of {where} must be of one of {', '.join(FLOATING)}, got {dtype}: quantized "
-                         "models are not read here")
+        raise ValueError(
+            f"tensor {name!r} of {where} must be of one of {', '.join(FLOATING)}, got {dtype}: quantized "
+            "models are not read here"
+        )

@@ -69,13 +69,18 @@ def _future(x: Tensor) -> Tensor:
 
 def _turned(coordinates: int, base: float = 10000.0) -> Callable[[nn.Module, Tensor], Tensor]:
     """Run a module with rotary positions on so many coordinates; with base 0 all angles are 0."""
+
     def run(module: nn.Module, x: Tensor) -> Tensor:
-        frequencies = base ** (-torch.arange(0, coordinates, 2).to(x) / coordinates) if base else \
-            torch.zeros(coordinates // 2).to(x)
+        frequencies = (
+            base ** (-torch.arange(0, coordinates, 2).to(x) / coordinates)
+            if base
+            else torch.zeros(coordinates // 2).to(x)
+        )
         angle = (torch.arange(x.shape[1]).to(x)[:, None] * frequencies).repeat(1, 2)
         if type(module).__name__.startswith("GptOss"):  # it takes each angle once
-            angle = angle[:, :coordinates // 2]
+            angle = angle[:, : coordinates // 2]
         return module(x, position_embeddings=(angle.cos()[None], angle.sin()[None]), attention_mask=_future(x))[1]
+
     return run
 
 
@@ -84,9 +89,11 @@ def _eager(name: str, attention: str, folder: str, **options) -> Callable[[], nn
         import importlib
 
         import transformers
+
         module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
         config = getattr(transformers, name)(attn_implementation="eager", **options)
         return getattr(module, attention)(config, layer_idx=0)
+
     return build
 
 
@@ -96,6 +103,7 @@ def _gpt2(module: nn.Module, x: Tensor) -> Tensor:
 
 def _bloom(module: nn.Module, x: Tensor) -> Tensor:
     from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+
     alibi = build_alibi_tensor(torch.ones(1, x.shape[1]), HEADS, x.dtype)
     return module(x, x, alibi, _future(x), output_attentions=True)[1]
 
@@ -111,20 +119,35 @@ def _own(module: nn.Module) -> list[Tensor]:
 
 _SIZES = {"hidden_size": MODEL, "num_attention_heads": HEADS}
 _GROUPED = {**_SIZES, "num_key_value_heads": HEADS // 2, "head_dim": CHANNEL}
-_NEOX = _eager("GPTNeoXConfig", "GPTNeoXAttention", "gpt_neox", **_SIZES,
-               rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25})
+_NEOX = _eager(
+    "GPTNeoXConfig",
+    "GPTNeoXAttention",
+    "gpt_neox",
+    **_SIZES,
+    rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25},
+)
 _QWEN3 = _eager("Qwen3Config", "Qwen3Attention", "qwen3", attention_bias=True, **_GROUPED)
 _SINKS = _eager("GptOssConfig", "GptOssAttention", "gpt_oss", **_GROUPED)
 CASES = {
-    "gpt2": _Case(_eager("GPT2Config", "GPT2Attention", "gpt2", n_embd=MODEL, n_head=HEADS),
-                  lambda module: [module.c_attn.bias[MODEL:2 * MODEL]], _gpt2, False),
-    "bloom": _Case(_eager("BloomConfig", "BloomAttention", "bloom", hidden_size=MODEL, n_head=HEADS),
-                   _fused(0, CHANNEL), _bloom, True),
+    "gpt2": _Case(
+        _eager("GPT2Config", "GPT2Attention", "gpt2", n_embd=MODEL, n_head=HEADS),
+        lambda module: [module.c_attn.bias[MODEL : 2 * MODEL]],
+        _gpt2,
+        False,
+    ),
+    "bloom": _Case(
+        _eager("BloomConfig", "BloomAttention", "bloom", hidden_size=MODEL, n_head=HEADS),
+        _fused(0, CHANNEL),
+        _bloom,
+        True,
+    ),
     "gpt_neox, rest": _Case(_NEOX, _fused(CHANNEL // 4, CHANNEL), _turned(CHANNEL // 4), True),
     "gpt_neox, turned": _Case(_NEOX, _fused(0, CHANNEL // 4), _turned(CHANNEL // 4), True),
     "qwen2": _Case(_eager("Qwen2Config", "Qwen2Attention", "qwen2", **_GROUPED), _own, _turned(CHANNEL), True),
-    "qwen2, no rotation": _Case(_eager("Qwen2Config", "Qwen2Attention", "qwen2", **_GROUPED), _own,
-                                _turned(CHANNEL, 0.0), True),
+    "qwen2, no rotation": _Case(
+        _eager("Qwen2Config", "Qwen2Attention", "qwen2", **_GROUPED), _own, _turned(CHANNEL, 0.0), True
+    ),
     "qwen3, no rotation": _Case(_QWEN3, _own, _turned(CHANNEL, 0.0), True),
-    "gpt_oss, no rotation": _Case(_SINKS, _own, _turned(CHANNEL, 0.0), False)}
+    "gpt_oss, no rotation": _Case(_SINKS, _own, _turned(CHANNEL, 0.0), False),
+}
 """Modules by name: what is turned, what is normalised, and what has a sink."""

@@ -35,8 +35,9 @@ def read_attention(config: ModelConfig, layer: int, fetch: Fetch) -> AttentionWe
     b_Q, b_K, b_V = (b.reshape(heads, -1).contiguous() for b in biases)
     if factor != 1:
         W_Q, b_Q = W_Q * factor, b_Q * factor
-    return AttentionWeights(W_Q, W_K, W_V, _inputs_first(config, W_O).reshape(heads, -1, config.model).contiguous(),
-                            b_Q, b_K, b_V, b_O)
+    return AttentionWeights(
+        W_Q, W_K, W_V, _inputs_first(config, W_O).reshape(heads, -1, config.model).contiguous(), b_Q, b_K, b_V, b_O
+    )
 
 
 def read_query_bias(config: ModelConfig, layer: int, fetch: Fetch) -> Float[Tensor, "head channel"]:
@@ -55,8 +56,9 @@ def read_layer_norm(config: ModelConfig, which: str, layer: int, fetch: Fetch) -
         If the family has no such LayerNorm, or there is no such layer.
     """
     if which not in config.family.norms:
-        raise ValueError(f"which must be one of {', '.join(config.family.norms)} for {config.family.name}, "
-                         f"got {which!r}")
+        raise ValueError(
+            f"which must be one of {', '.join(config.family.norms)} for {config.family.name}, got {which!r}"
+        )
     config.check_layer(layer)
     gain, bias = fetch(config.norm_shapes(which, layer))
     return LayerNormWeights(gain, bias, config.eps)
@@ -71,8 +73,12 @@ def read_mlp(config: ModelConfig, layer: int, fetch: Fetch) -> MlpWeights:
 
 def read_encoder_layer(config: ModelConfig, layer: int, fetch: Fetch) -> EncoderLayer:
     """Make a whole layer: attention, its LayerNorm, the MLP, its LayerNorm."""
-    return EncoderLayer(read_attention(config, layer, fetch), read_layer_norm(config, "attention", layer, fetch),
-                        read_mlp(config, layer, fetch), read_layer_norm(config, "mlp", layer, fetch))
+    return EncoderLayer(
+        read_attention(config, layer, fetch),
+        read_layer_norm(config, "attention", layer, fetch),
+        read_mlp(config, layer, fetch),
+        read_layer_norm(config, "mlp", layer, fetch),
+    )
 
 
 def _split_projections(config: ModelConfig, tensors: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:

@@ -57,5 +57,7 @@ def check_memory(needed: int, what: str, device: torch.device | str = "cpu") -> 
     """
     there = available_memory(device)
     if there is not None and needed > there:
-        raise MemoryError(f"{what} needs {needed / 1e9:,.1f} GB of memory, on {torch.device(device).type} there are "
-                          f"{there / 1e9:,.1f} GB")
+        raise MemoryError(
+            f"{what} needs {needed / 1e9:,.1f} GB of memory, on {torch.device(device).type} there are "
+            f"{there / 1e9:,.1f} GB"
+        )

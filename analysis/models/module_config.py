@@ -40,10 +40,13 @@ def module_config(config: ModelConfig, settings: Mapping, source: str = "config.
     """
     from transformers import CONFIG_MAPPING
     from transformers.activations import ACT2FN
+
     family = config.family
     if config.activation not in ACT2FN:
-        raise ValueError(f"{source} must name in {family.sizes['activation']} an activation that transformers has, got "
-                         f"{config.activation!r}")
+        raise ValueError(
+            f"{source} must name in {family.sizes['activation']} an activation that transformers has, got "
+            f"{config.activation!r}"
+        )
     chosen = {key: getattr(config, word) for word, key in family.sizes.items()}
     chosen |= {"bos_token_id": None, "eos_token_id": None}  # the library's own may lie beyond this vocabulary
     for word in ("divides_by_root", "divides_by_layer"):
@@ -53,8 +56,12 @@ def module_config(config: ModelConfig, settings: Mapping, source: str = "config.
         chosen["pad_token_id"] = _padding(settings["pad_token_id"], config.vocab, source)
     names = class_names(settings, source)
     return CONFIG_MAPPING[settings["model_type"]](
-        **chosen, initializer_range=config.initializer_range, tie_word_embeddings=_tied(settings, source),
-        id2label=dict(enumerate(names)), label2id={name: number for number, name in enumerate(names)})
+        **chosen,
+        initializer_range=config.initializer_range,
+        tie_word_embeddings=_tied(settings, source),
+        id2label=dict(enumerate(names)),
+        label2id={name: number for number, name in enumerate(names)},
+    )
 
 
 def class_names(settings: Mapping, source: str = "config.json") -> list[str]:
@@ -76,15 +83,21 @@ def class_names(settings: Mapping, source: str = "config.json") -> list[str]:
     """
     table, count = settings.get("id2label"), settings.get("num_labels")
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_LABELS):
-        raise ValueError(f"{source} must give num_labels as a positive whole number, at most {MOST_LABELS}, got "
-                         f"{count!r}")
+        raise ValueError(
+            f"{source} must give num_labels as a positive whole number, at most {MOST_LABELS}, got {count!r}"
+        )
     if table is None:
         return [f"LABEL_{number}" for number in range(2 if count is None else count)]
     size = len(table) if isinstance(table, Mapping) else 0
-    if not size or set(table) != {str(number) for number in range(size)} or not all(
-            isinstance(name, str) and name and name.isprintable() for name in table.values()):
-        raise ValueError(f'{source} must give id2label as an object that names each class, counted from "0", in '
-                         f"printable letters, got {str(table)[:80]!r}")
+    if (
+        not size
+        or set(table) != {str(number) for number in range(size)}
+        or not all(isinstance(name, str) and name and name.isprintable() for name in table.values())
+    ):
+        raise ValueError(
+            f'{source} must give id2label as an object that names each class, counted from "0", in '
+            f"printable letters, got {str(table)[:80]!r}"
+        )
     if count not in (None, size):
         raise ValueError(f"{source} gives num_labels as {count}, and names {size} classes in id2label")
     if (names := len(set(table.values()))) < size:

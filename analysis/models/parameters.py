@@ -46,18 +46,22 @@ def _spelling(checkpoint: Checkpoint, name: str, names: Container[str]) -> str |
     """Return what the files call a tensor, ``None`` if they do not have it; refuse two spellings of one name."""
     spelled = [full for full in _spelled(name) if full in names]
     if len(spelled) > 1:
-        raise ValueError(f"{checkpoint.name} has {' and '.join(map(repr, spelled))}, which are the same tensor: which "
-                         "is meant cannot be told")
+        raise ValueError(
+            f"{checkpoint.name} has {' and '.join(map(repr, spelled))}, which are the same tensor: which "
+            "is meant cannot be told"
+        )
     return spelled[0] if spelled else None
 
 
 def _fetch(checkpoint: Checkpoint, dtype: torch.dtype) -> layers.Fetch:
     """Return what reads tensors of given shapes from the files of a checkpoint."""
+
     def fetch(shapes: Shapes) -> list[Tensor]:
         tensors = read(checkpoint, *shapes, dtype=dtype)
         for tensor, (name, shape) in zip(tensors, shapes.items(), strict=True):
             _check_shape(checkpoint, name, shape, tuple(tensor.shape))
         return tensors
+
     return fetch
 
 
@@ -68,8 +72,12 @@ def _check_shape(checkpoint: Checkpoint, name: str, shape: tuple[int, ...], actu
 
 def _spelled(name: str) -> list[str]:
     """List what a file may call a tensor: with or without the whole model's prefix, in older words."""
-    older = [name.removesuffix(new) + old for family in configuration.FAMILIES for new, old in family.older.items()
-             if name.endswith(new)]
+    older = [
+        name.removesuffix(new) + old
+        for family in configuration.FAMILIES
+        for new, old in family.older.items()
+        if name.endswith(new)
+    ]
     prefixes = dict.fromkeys(prefix for family in configuration.FAMILIES for prefix in family.prefixes)
     return [prefix + spelling for spelling in (name, *older) for prefix in prefixes]
 
@@ -116,7 +124,8 @@ def check_whole(checkpoint: Checkpoint, *, attention_only: bool = False) -> None
     if missing:
         raise MissingTensor(
             f"{checkpoint.name} ({checkpoint.folder}) lacks {len(missing)} tensors of the whole model of "
-            f"{settings.layers} layers, among them {missing[0]!r}: it can be read from, not run")
+            f"{settings.layers} layers, among them {missing[0]!r}: it can be read from, not run"
+        )
 
 
 def _missing(checkpoint: Checkpoint, shapes: Shapes, headers: dict[str, tuple[tuple[int, ...], str]]) -> list[str]:
@@ -161,8 +170,9 @@ def attention_layer(checkpoint: Checkpoint, layer: int, dtype: torch.dtype = tor
     return layers.read_attention(config(checkpoint), layer, _fetch(checkpoint, dtype))
 
 
-def layer_norm(checkpoint: Checkpoint, which: str, layer: int = 0,
-               dtype: torch.dtype = torch.float32) -> LayerNormWeights:
+def layer_norm(
+    checkpoint: Checkpoint, which: str, layer: int = 0, dtype: torch.dtype = torch.float32
+) -> LayerNormWeights:
     """Read one LayerNorm.
 
     Parameters
@@ -197,8 +207,9 @@ def mlp(checkpoint: Checkpoint, layer: int, dtype: torch.dtype = torch.float32) 
     return layers.read_mlp(config(checkpoint), layer, _fetch(checkpoint, dtype))
 
 
-def random_attention_layer(config: ModelConfig, layer: int = 0, seed: int = 0,
-                           dtype: torch.dtype = torch.float32) -> AttentionWeights:
+def random_attention_layer(
+    config: ModelConfig, layer: int = 0, seed: int = 0, dtype: torch.dtype = torch.float32
+) -> AttentionWeights:
     """Draw one attention layer as the family initialises it: the control for weight-only measurements.
 
     Weights are normal with the configuration's ``initializer_range`` (0.02), biases are zero; GPT-2 divides
@@ -212,11 +223,18 @@ def random_attention_layer(config: ModelConfig, layer: int = 0, seed: int = 0,
     model = config.model
     check_memory(4 * model**2 * 8, f"an attention layer of width {model}")
     generator = torch.Generator().manual_seed(1_000_003 * seed + layer)
-    Ws = [torch.randn(model, model, generator=generator, dtype=torch.float64) * config.initializer_range
-          for _ in range(4)]
+    Ws = [
+        torch.randn(model, model, generator=generator, dtype=torch.float64) * config.initializer_range for _ in range(4)
+    ]
     if config.family.shrinks_output:
         Ws[3] /= (2 * config.layers) ** 0.5
     *projections, W_O = (W.to(dtype) for W in Ws)
     W_Q, W_K, W_V = (W.reshape(model, config.heads, -1).transpose(0, 1).contiguous() for W in projections)
-    return AttentionWeights(W_Q, W_K, W_V, W_O.reshape(config.heads, -1, model),
-                            *torch.zeros(3, config.heads, config.channel, dtype=dtype), torch.zeros(model, dtype=dtype))
+    return AttentionWeights(
+        W_Q,
+        W_K,
+        W_V,
+        W_O.reshape(config.heads, -1, model),
+        *torch.zeros(3, config.heads, config.channel, dtype=dtype),
+        torch.zeros(model, dtype=dtype),
+    )

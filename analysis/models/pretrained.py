@@ -17,8 +17,12 @@ from analysis.models.memory import check_memory
 from analysis.models.module_config import module_config
 from analysis.models.parameters import MissingTensor, check_tensors, check_whole, config, has, raw_config
 
-_AUTO = {"base": "AutoModel", "lm": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM",
-         "classifier": "AutoModelForSequenceClassification"}
+_AUTO = {
+    "base": "AutoModel",
+    "lm": "AutoModelForCausalLM",
+    "masked": "AutoModelForMaskedLM",
+    "classifier": "AutoModelForSequenceClassification",
+}
 IMPLEMENTATIONS = ("eager", "sdpa")
 """Of attention; :mod:`analysis.models.attention_hooks` sets its own. The folder has no say in it."""
 
@@ -60,21 +64,32 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
     """
     checkpoint = checkpoints.find(name)
     if checkpoint.stands_in_for:
-        raise NotFound(f"the model {name!r} was asked for and is not here (the book itself would show "
-                       f"{checkpoint.name} in its place): give its folder, or allow the hub with "
-                       "ANALYSIS_DOWNLOAD=1 HF_HUB_OFFLINE=0")
+        raise NotFound(
+            f"the model {name!r} was asked for and is not here (the book itself would show "
+            f"{checkpoint.name} in its place): give its folder, or allow the hub with "
+            "ANALYSIS_DOWNLOAD=1 HF_HUB_OFFLINE=0"
+        )
     families = tuple(families or (config(checkpoints.find(own)).family.name,))
     settings = config(checkpoint)
     if (family := settings.family.name) not in families:
-        raise WrongFamily(f"this chapter is about models of the family {' or '.join(families)}, and {name!r} is a "
-                          f"{family}: its layers are built otherwise, so the chapter's formulas are not its own")
+        raise WrongFamily(
+            f"this chapter is about models of the family {' or '.join(families)}, and {name!r} is a "
+            f"{family}: its layers are built otherwise, so the chapter's formulas are not its own"
+        )
     beyond_attention = (*settings.table_shapes("tokens"), next(iter(settings.mlp_shapes(0))))
     if whole and (absent := [tensor for tensor in beyond_attention if not has(checkpoint, tensor)]):
         raise MissingTensor(f"this chapter runs the whole model on text, and {name!r} lacks {' and '.join(absent)}")
 
 
-def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str = "base", attention: str = "eager",
-         dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> torch.nn.Module:
+def load(
+    checkpoint: Checkpoint,
+    *,
+    control_seed: int | None = None,
+    task: str = "base",
+    attention: str = "eager",
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+) -> torch.nn.Module:
     """Load a model in evaluation mode.
 
     Parameters
@@ -101,6 +116,7 @@ def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str =
         infinity.
     """
     import transformers
+
     for name, value, allowed in (("task", task, tuple(_AUTO)), ("attention", attention, IMPLEMENTATIONS)):
         if value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
@@ -116,8 +132,15 @@ def load(checkpoint: Checkpoint, *, control_seed: int | None = None, task: str =
         else:
             _check_skeleton(checkpoint, auto, configuration)
             model, report = auto.from_pretrained(
-                checkpoint.folder, config=configuration, local_files_only=True, use_safetensors=True,
-                trust_remote_code=False, attn_implementation=attention, dtype=dtype, output_loading_info=True)
+                checkpoint.folder,
+                config=configuration,
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                attn_implementation=attention,
+                dtype=dtype,
+                output_loading_info=True,
+            )
             _refuse_partial(checkpoint, report, task)
             refuse_infinite(checkpoint, model)
     return model.eval().requires_grad_(False).to(device)
@@ -162,8 +185,10 @@ def _refuse_partial(checkpoint: Checkpoint, report: dict, task: str) -> None:
     """Refuse a model that lacks tensors; only the classifier needs the pooler."""
     missing = sorted(k for k in report["missing_keys"] if "pooler" not in k or task == "classifier")
     if missing:
-        raise MissingTensor(f"{checkpoint.name} ({checkpoint.folder}) lacks {len(missing)} tensors of the whole model, "
-                            f"among them {missing[0]!r}: it can be read from, not run")
+        raise MissingTensor(
+            f"{checkpoint.name} ({checkpoint.folder}) lacks {len(missing)} tensors of the whole model, "
+            f"among them {missing[0]!r}: it can be read from, not run"
+        )
 
 
 def refuse_infinite(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
@@ -190,20 +215,23 @@ def tokenizer(checkpoint: Checkpoint):
 def read_tokenizer(checkpoint: Checkpoint, configuration, rows: int):
     """Load the tokenizer of a model with the library's configuration and so many rows of tokens; as `tokenizer`."""
     import transformers
+
     folder = checkpoint.folder
     if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
         raise NotFound(f"{checkpoint.name} has no tokenizer in {folder}")
     for name in filter(lambda name: (folder / name).exists(), _OF_TOKENIZERS):
         read_json_object(folder / name)
     try:
-        words = transformers.AutoTokenizer.from_pretrained(folder, config=configuration, local_files_only=True,
-                                                           trust_remote_code=False)
+        words = transformers.AutoTokenizer.from_pretrained(
+            folder, config=configuration, local_files_only=True, trust_remote_code=False
+        )
         largest = max(words.get_vocab().values(), default=-1)
         words(_UNKNOWN, truncation=True)
         words(_UNKNOWN)  # which leaves it without truncation, as it was
     except Exception as error:  # of any kind: each tokenizer meets what it cannot read with what comes up
         raise ValueError(f"the tokenizer in {folder} cannot be read: {' '.join(str(error).split())[:300]}") from error
     if not 0 <= largest < rows:
-        raise ValueError(f"the tokenizer in {folder} numbers its words up to {largest}, and the model has {rows} "
-                         "rows for them")
+        raise ValueError(
+            f"the tokenizer in {folder} numbers its words up to {largest}, and the model has {rows} rows for them"
+        )
     return words

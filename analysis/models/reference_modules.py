@@ -37,20 +37,25 @@ def attention_module(family: str, weights: AttentionWeights, *, base: float = 10
     if family not in MODULES:
         raise ValueError(f"family must be one of {', '.join(MODULES)}, got {family!r}")
     if weights.heads * weights.channel != weights.model:
-        raise ValueError(f"head * channel must be model in these modules, "
-                         f"got {weights.heads} * {weights.channel} and {weights.model}")
+        raise ValueError(
+            f"head * channel must be model in these modules, "
+            f"got {weights.heads} * {weights.channel} and {weights.model}"
+        )
     if family == "llama" and (weights.channel % 2 or not base > 0):
-        raise ValueError(f"rotary embeddings need an even channel and a positive base, "
-                         f"got {weights.channel} and {base}")
+        raise ValueError(
+            f"rotary embeddings need an even channel and a positive base, got {weights.channel} and {base}"
+        )
     run = MODULES[family](weights, base)
 
     def checked(x: Float[Tensor, "batch position model"]) -> tuple[Tensor, Tensor]:
         if x.ndim != 3 or x.shape[-1] != weights.model or x.shape[1] == 0:
-            raise ValueError(f"x must be (batch, position, {weights.model}) with at least one position, "
-                             f"got {tuple(x.shape)}")
+            raise ValueError(
+                f"x must be (batch, position, {weights.model}) with at least one position, got {tuple(x.shape)}"
+            )
         if x.dtype != weights.W_Q.dtype:
             raise ValueError(f"x is {x.dtype} but the weights are {weights.W_Q.dtype}: convert one of them")
         return run(x)
+
     return checked
 
 
@@ -80,6 +85,7 @@ def gpt2_attention(weights: AttentionWeights) -> torch.nn.Module:
     """
     from transformers import GPT2Config
     from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
+
     w = weights
     config = GPT2Config(n_embd=w.model, n_head=w.heads, attn_implementation="eager", bos_token_id=0, eos_token_id=0)
     module = GPT2Attention(config, layer_idx=0).to(w.W_Q).eval().requires_grad_(False)
@@ -97,6 +103,7 @@ def _gpt2(w: AttentionWeights, base: float) -> Run:
 def _bert(w: AttentionWeights, base: float) -> Run:
     from transformers import BertConfig
     from transformers.models.bert.modeling_bert import BertSelfAttention, BertSelfOutput
+
     config = BertConfig(hidden_size=w.model, num_attention_heads=w.heads, attn_implementation="eager")
     inner, outer = BertSelfAttention(config).to(w.W_Q).eval(), BertSelfOutput(config).to(w.W_Q).eval()
     for linear, W, b in ((inner.query, w.W_Q, w.b_Q), (inner.key, w.W_K, w.b_K), (inner.value, w.W_V, w.b_V)):
@@ -106,6 +113,7 @@ def _bert(w: AttentionWeights, base: float) -> Run:
     def run(x):
         mixed, attention = _run(inner, x)
         return outer.dense(mixed).detach(), attention
+
     return run
 
 
@@ -113,9 +121,16 @@ def _bert(w: AttentionWeights, base: float) -> Run:
 def _llama(w: AttentionWeights, base: float) -> Run:
     from transformers import LlamaConfig
     from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
-    config = LlamaConfig(hidden_size=w.model, num_attention_heads=w.heads, num_key_value_heads=w.heads,
-                         head_dim=w.channel, attention_bias=True, attn_implementation="eager",
-                         rope_parameters={"rope_type": "default", "rope_theta": base})
+
+    config = LlamaConfig(
+        hidden_size=w.model,
+        num_attention_heads=w.heads,
+        num_key_value_heads=w.heads,
+        head_dim=w.channel,
+        attention_bias=True,
+        attn_implementation="eager",
+        rope_parameters={"rope_type": "default", "rope_theta": base},
+    )
     module, rotary = LlamaAttention(config, layer_idx=0).to(w.W_Q).eval(), LlamaRotaryEmbedding(config)
     for linear, W, b in ((module.q_proj, w.W_Q, w.b_Q), (module.k_proj, w.W_K, w.b_K), (module.v_proj, w.W_V, w.b_V)):
         _fill(linear, _flat(W).T, b)
@@ -124,6 +139,7 @@ def _llama(w: AttentionWeights, base: float) -> Run:
     def run(x):
         cos_sin = rotary(x, torch.arange(x.shape[1], device=x.device)[None])
         return _run(module, x, position_embeddings=cos_sin, attention_mask=_future(x))
+
     return run
 
 

@@ -18,8 +18,14 @@ from analysis.core.weights import AttentionWeights
 NAME = "analysis-scores"
 
 
-def rotary_module_scores(family: str, weights: AttentionWeights, rotary: Rotary,
-                         x: Float[Tensor, "batch position model"], *, groups: int | None = None) -> Scores:
+def rotary_module_scores(
+    family: str,
+    weights: AttentionWeights,
+    rotary: Rotary,
+    x: Float[Tensor, "batch position model"],
+    *,
+    groups: int | None = None,
+) -> Scores:
     """Return the scores of the library's own module with these weights, before the mask.
 
     Parameters
@@ -44,12 +50,14 @@ def rotary_module_scores(family: str, weights: AttentionWeights, rotary: Rotary,
     module = _MODULES[family](weights, rotary, groups or weights.heads).to(weights.W_Q).eval()
     angle = torch.arange(x.shape[1]).to(x)[:, None] * rotary.frequencies.to(x).repeat(2)
     with torch.no_grad():
-        return _captured(module, x, (rotary.attention_factor * angle.cos()[None],
-                                     rotary.attention_factor * angle.sin()[None]))
+        return _captured(
+            module, x, (rotary.attention_factor * angle.cos()[None], rotary.attention_factor * angle.sin()[None])
+        )
 
 
 def _captured(module: nn.Module, x: Tensor, cos_sin: tuple[Tensor, Tensor]) -> Tensor:
     from transformers import AttentionInterface
+
     seen = []
 
     def attend(module, query, key, value, attention_mask, scaling=None, **options):  # noqa: PLR0917, its order
@@ -66,8 +74,11 @@ def _captured(module: nn.Module, x: Tensor, cos_sin: tuple[Tensor, Tensor]) -> T
 def _gpt_neox(w: AttentionWeights, rotary: Rotary, groups: int) -> nn.Module:
     from transformers import GPTNeoXConfig
     from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXAttention
-    module = GPTNeoXAttention(GPTNeoXConfig(hidden_size=w.model, num_attention_heads=w.heads,
-                                            rope_parameters=_parameters(rotary)), layer_idx=0).to(w.W_Q)
+
+    module = GPTNeoXAttention(
+        GPTNeoXConfig(hidden_size=w.model, num_attention_heads=w.heads, rope_parameters=_parameters(rotary)),
+        layer_idx=0,
+    ).to(w.W_Q)
     with torch.no_grad():
         matrices = torch.cat([w.W_Q, w.W_K, w.W_V], 2).transpose(1, 2)  # head, query key value, model
         module.query_key_value.weight.copy_(matrices.reshape(-1, w.model))
@@ -78,31 +89,53 @@ def _gpt_neox(w: AttentionWeights, rotary: Rotary, groups: int) -> nn.Module:
 def _phi(w: AttentionWeights, rotary: Rotary, groups: int) -> nn.Module:
     from transformers import PhiConfig
     from transformers.models.phi.modeling_phi import PhiAttention
-    return _fill(PhiAttention(PhiConfig(hidden_size=w.model, num_attention_heads=w.heads,
-                                        rope_parameters=_parameters(rotary)), layer_idx=0).to(w.W_Q), w, w.heads)
+
+    return _fill(
+        PhiAttention(
+            PhiConfig(hidden_size=w.model, num_attention_heads=w.heads, rope_parameters=_parameters(rotary)),
+            layer_idx=0,
+        ).to(w.W_Q),
+        w,
+        w.heads,
+    )
 
 
 def _qwen2(w: AttentionWeights, rotary: Rotary, groups: int) -> nn.Module:
     from transformers import Qwen2Config
     from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention
-    return _fill(Qwen2Attention(Qwen2Config(hidden_size=w.model, num_attention_heads=w.heads,
-                                            num_key_value_heads=groups), layer_idx=0).to(w.W_Q), w, groups)
+
+    return _fill(
+        Qwen2Attention(
+            Qwen2Config(hidden_size=w.model, num_attention_heads=w.heads, num_key_value_heads=groups), layer_idx=0
+        ).to(w.W_Q),
+        w,
+        groups,
+    )
 
 
 @torch.no_grad()
 def _fill(module: nn.Module, w: AttentionWeights, groups: int) -> nn.Module:
     every = w.heads // groups
-    for linear, W, b in ((module.q_proj, w.W_Q, w.b_Q), (module.k_proj, w.W_K[::every], w.b_K[::every]),
-                         (module.v_proj, w.W_V[::every], w.b_V[::every])):
+    for linear, W, b in (
+        (module.q_proj, w.W_Q, w.b_Q),
+        (module.k_proj, w.W_K[::every], w.b_K[::every]),
+        (module.v_proj, w.W_V[::every], w.b_V[::every]),
+    ):
         linear.weight.copy_(W.transpose(1, 2).reshape(-1, w.model))
         linear.bias.copy_(b.flatten())
     return module
 
 
 def _parameters(rotary: Rotary) -> dict:
-    return {"rope_type": "default", "rope_theta": rotary.base,
-            "partial_rotary_factor": rotary.coordinates / rotary.channel}
+    return {
+        "rope_type": "default",
+        "rope_theta": rotary.base,
+        "partial_rotary_factor": rotary.coordinates / rotary.channel,
+    }
 
 
 _MODULES: dict[str, Callable[[AttentionWeights, Rotary, int], nn.Module]] = {
-    "gpt_neox": _gpt_neox, "phi": _phi, "qwen2": _qwen2}
+    "gpt_neox": _gpt_neox,
+    "phi": _phi,
+    "qwen2": _qwen2,
+}

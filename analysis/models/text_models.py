@@ -16,8 +16,9 @@ class NotRunnable(NotFound):
     """The files hold no whole model that reads text alone; the message says what is in the way."""
 
 
-def load_text_model(checkpoint: Checkpoint, *, device: torch.device | str = "cpu",
-                    dtype: torch.dtype = torch.float32) -> torch.nn.Module:
+def load_text_model(
+    checkpoint: Checkpoint, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> torch.nn.Module:
     """Load a whole model in evaluation mode.
 
     Raises
@@ -36,14 +37,22 @@ def load_text_model(checkpoint: Checkpoint, *, device: torch.device | str = "cpu
     'GPT2Model'
     """
     import transformers
+
     configuration = read_configuration(checkpoint)
     if type(configuration) not in transformers.MODEL_MAPPING or getattr(configuration, "is_encoder_decoder", False):
         raise NotRunnable(f"a {configuration.model_type} reads two texts, or none, so that there are no maps of one")
     _check_size(configuration, checkpoint, dtype, device)
     with quiet_library():
         model, report = transformers.AutoModel.from_pretrained(
-            checkpoint.folder, config=configuration, local_files_only=True, use_safetensors=True,
-            trust_remote_code=False, attn_implementation="eager", dtype=dtype, output_loading_info=True)
+            checkpoint.folder,
+            config=configuration,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            attn_implementation="eager",
+            dtype=dtype,
+            output_loading_info=True,
+        )
     if model.main_input_name != "input_ids":
         raise NotRunnable(f"a {configuration.model_type} reads {model.main_input_name.replace('_', ' ')}, not text")
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
@@ -71,8 +80,10 @@ def load_tokenizer(checkpoint: Checkpoint):
 def _check_size(configuration, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device | str) -> None:
     """Refuse a model that does not fit, by counting the parameters of one that has shapes and no numbers."""
     from transformers import AutoModel
+
     with torch.device("meta"):
         count = sum(parameter.numel() for parameter in AutoModel.from_config(configuration).parameters())
     for place in dict.fromkeys(("cpu", torch.device(device).type)):
-        check_memory(count * dtype.itemsize, f"{checkpoint.name} with {count:,} parameters",
-                     device if place != "cpu" else "cpu")
+        check_memory(
+            count * dtype.itemsize, f"{checkpoint.name} with {count:,} parameters", device if place != "cpu" else "cpu"
+        )

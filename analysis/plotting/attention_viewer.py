@@ -51,34 +51,54 @@ class AttentionViewer:
         If shapes do not fit, or the viewer would weigh more than ``LIMIT``: choose a shorter text.
     """
 
-    def __init__(self, attention: np.ndarray, tokens: Sequence[str], *, cells: np.ndarray, scores: np.ndarray,
-                 order: Sequence[str], start: tuple[int, int, int, int] = (0, 0, 0, 0), label: str = "Attention map"):
+    def __init__(
+        self,
+        attention: np.ndarray,
+        tokens: Sequence[str],
+        *,
+        cells: np.ndarray,
+        scores: np.ndarray,
+        order: Sequence[str],
+        start: tuple[int, int, int, int] = (0, 0, 0, 0),
+        label: str = "Attention map",
+    ):
         """Pack the maps into HTML."""
         layers, heads, n = attention.shape[:3]
         if attention.shape != (layers, heads, n, n) or cells.shape != attention.shape:
-            raise ValueError("attention and cells must both be (layer, head, query, key), got "
-                             f"{attention.shape} and {cells.shape}")
+            raise ValueError(
+                f"attention and cells must both be (layer, head, query, key), got {attention.shape} and {cells.shape}"
+            )
         if len(tokens) != n or scores.shape != (layers, heads, len(order)):
-            raise ValueError(f"tokens must be {n} and scores ({layers}, {heads}, {len(order)}), "
-                             f"got {len(tokens)} and {scores.shape}")
+            raise ValueError(
+                f"tokens must be {n} and scores ({layers}, {heads}, {len(order)}), got {len(tokens)} and {scores.shape}"
+            )
         if any(not 0 <= at < size for at, size in zip(start, attention.shape, strict=True)):
             raise ValueError(f"start must lie within {attention.shape}, got {start}")
         if foreign := [name for name in order if name not in style.GATES]:
             raise ValueError(f"order must be names of gates, {', '.join(style.GATES)}; got {foreign[0]!r}")
         data = {
-            "layers": layers, "heads": heads, "tokens": list(tokens), "names": list(order), "start": list(start),
+            "layers": layers,
+            "heads": heads,
+            "tokens": list(tokens),
+            "names": list(order),
+            "start": list(start),
             "colours": [style.GATES[name] for name in order],
             "scale": [to_hex(matplotlib.colormaps[style.WEIGHT_CMAP](x)) for x in np.linspace(0, 1, 9)],
             "shares": np.round(scores.reshape(-1, len(order)).astype(float), 3).tolist(),
-            "weights": _text(quantise(attention)), "gates": _text(pack(cells)),
+            "weights": _text(quantise(attention)),
+            "gates": _text(pack(cells)),
         }
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
         identity = "attmap-" + hashlib.sha256(text.encode()).hexdigest()[:8]
-        self.html = fill(TEMPLATE.read_text(encoding="utf-8"),
-                         {"ID": identity, "LABEL": html.escape(label, quote=True), "DATA": text})
+        self.html = fill(
+            TEMPLATE.read_text(encoding="utf-8"),
+            {"ID": identity, "LABEL": html.escape(label, quote=True), "DATA": text},
+        )
         if (size := len(self.html.encode())) > LIMIT:
-            raise ValueError(f"the viewer would weigh {size} bytes, more than {LIMIT}: {n} tokens of {layers} x "
-                             f"{heads} heads are too many, choose a shorter text")
+            raise ValueError(
+                f"the viewer would weigh {size} bytes, more than {LIMIT}: {n} tokens of {layers} x "
+                f"{heads} heads are too many, choose a shorter text"
+            )
 
     def _repr_html_(self) -> str:
         return self.html
@@ -89,11 +109,13 @@ class AttentionViewer:
     def save(self, path: str | Path, title: str = "Attention map") -> Path:
         """Write a page of its own, which opens from the file system; first under a temporary name, then renamed."""
         path = Path(path)
-        page = ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
-                'content="width=device-width,initial-scale=1"><title>' + html.escape(title) + "</title><style>"
-                "body{margin:0;padding:.5rem;background:#fff}"
-                "@media (prefers-color-scheme:dark){body{background:#121214}}"
-                "</style></head><body><main>" + self.html + "</main></body></html>\n")
+        page = (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
+            'content="width=device-width,initial-scale=1"><title>' + html.escape(title) + "</title><style>"
+            "body{margin:0;padding:.5rem;background:#fff}"
+            "@media (prefers-color-scheme:dark){body{background:#121214}}"
+            "</style></head><body><main>" + self.html + "</main></body></html>\n"
+        )
         write_atomically(path, page)
         return path
 

@@ -28,8 +28,14 @@ def verdicts(counts: Mapping[str, Mapping[str, int]], names: Mapping[str, str]) 
         for row, (start, size) in enumerate(zip(left, sizes, strict=True)):
             if size > 2:
                 pale = outcome in ("open", "conditional")
-                ax.text(start + size / 2, row, size, ha="center", va="center",
-                        color=style.COLOURS["ink"] if pale else style.COLOURS["paper"])
+                ax.text(
+                    start + size / 2,
+                    row,
+                    size,
+                    ha="center",
+                    va="center",
+                    color=style.COLOURS["ink"] if pale else style.COLOURS["paper"],
+                )
         left = [a + b for a, b in zip(left, sizes, strict=True)]
     ax.invert_yaxis()
     ax.set_xlabel("claims")

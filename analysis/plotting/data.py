@@ -27,8 +27,10 @@ def data(figure: Figure) -> dict[str, np.ndarray]:
     arrays, said = {}, []
     for number, axes in enumerate(figure.axes):
         panel = f"panel{number}"
-        said.append(f"{panel}: {axes.get_title() or axes.get_title('left') or 'no title'}; "
-                    f"x: {_plain(axes.get_xlabel())}; y: {_plain(axes.get_ylabel())}")
+        said.append(
+            f"{panel}: {axes.get_title() or axes.get_title('left') or 'no title'}; "
+            f"x: {_plain(axes.get_xlabel())}; y: {_plain(axes.get_ylabel())}"
+        )
         for kind, label, array in _artists(axes):
             name, numbers = f"{panel}.{kind}", _numbers(array)
             if not numbers.size:

@@ -70,8 +70,9 @@ def draw_points(panel: Axes, ladder: Ladder, names: Sequence[str]) -> None:
     panel.set_ylim(len(names) - 0.2, -0.4)
 
 
-def lines(panels: Mapping[str, Ladder], ylabels: Sequence[str], *, xlabel: str = "layer",
-          size: str = "wide", rows: int = 1) -> Figure:
+def lines(
+    panels: Mapping[str, Ladder], ylabels: Sequence[str], *, xlabel: str = "layer", size: str = "wide", rows: int = 1
+) -> Figure:
     """Draw ladders over layers, a panel per title in so many rows, with one legend.
 
     Raises
@@ -84,8 +85,9 @@ def lines(panels: Mapping[str, Ladder], ylabels: Sequence[str], *, xlabel: str =
     for panel, ylabel, (title, ladder) in zip(axes.flat, ylabels, panels.items(), strict=True):
         draw_lines(panel, ladder)
         layers = np.arange(len(ladder.trained))
-        panel.set(xlabel=xlabel, ylabel=ylabel, title=title,
-                  xticks=layers[::2] if len(layers) * columns > 30 else layers)
+        panel.set(
+            xlabel=xlabel, ylabel=ylabel, title=title, xticks=layers[::2] if len(layers) * columns > 30 else layers
+        )
     share_legend(figure, axes.flat)
     return figure
 
@@ -102,8 +104,13 @@ def points(panels: Mapping[str, Ladder], names: Sequence[str], *, xlabels: Seque
 
 def share_legend(figure: Figure, panels: Iterable[Axes]) -> None:
     """Put one legend under the panels, with the trained network first."""
-    handles = {label: handle for panel in panels
-               for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+    handles = {
+        label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
     labels = sorted(handles, key=lambda label: label != "trained")
-    figure.legend([handles[label] for label in labels], labels, loc="outside lower center",
-                  ncols=len(labels) if len(labels) <= 4 else -(-len(labels) // 2))
+    figure.legend(
+        [handles[label] for label in labels],
+        labels,
+        loc="outside lower center",
+        ncols=len(labels) if len(labels) <= 4 else -(-len(labels) // 2),
+    )

@@ -31,9 +31,11 @@ def over_units(values: np.ndarray) -> np.ndarray:
 
 def over_seeds(trained: np.ndarray, control: np.ndarray) -> list[Line]:
     """Make one curve per seed from ``(seed, unit, layer)``, with intervals over units; the control's in its colour."""
-    return [Line(over_units(values), concept, f"{concept}, seed {seed}", style.SEEDS[seed % len(style.SEEDS)])
-            for seed, pair in enumerate(zip(control, trained, strict=True))
-            for concept, values in zip(("control", "trained"), pair, strict=True)]
+    return [
+        Line(over_units(values), concept, f"{concept}, seed {seed}", style.SEEDS[seed % len(style.SEEDS)])
+        for seed, pair in enumerate(zip(control, trained, strict=True))
+        for concept, values in zip(("control", "trained"), pair, strict=True)
+    ]
 
 
 def by_depth(depth: int, shares: Sequence[float] = (0.0, 0.4, 1.0)) -> tuple[int, ...]:
@@ -54,8 +56,13 @@ def by_depth(depth: int, shares: Sequence[float] = (0.0, 0.4, 1.0)) -> tuple[int
     return tuple(sorted({round(share * (depth - 1)) for share in shares}))
 
 
-def lines(panels: Mapping[str, list[Line]], ylabels: list[str], *, level: tuple[float | list[float], str] | None = None,
-          size: str = "wide") -> Figure:
+def lines(
+    panels: Mapping[str, list[Line]],
+    ylabels: list[str],
+    *,
+    level: tuple[float | list[float], str] | None = None,
+    size: str = "wide",
+) -> Figure:
     """Draw curves over layers, a panel a title, with intervals; ``level`` is a line (or one a panel) and its label.
 
     Where no curve goes below 0 the axis begins there: an interval that reaches further says no more about a share.
@@ -70,14 +77,19 @@ def lines(panels: Mapping[str, list[Line]], ylabels: list[str], *, level: tuple[
     for k, (panel, ylabel, (title, curves)) in enumerate(zip(axes[0], ylabels, panels.items(), strict=True)):
         layers = _draw(panel, curves)
         if level is not None:
-            panel.axhline(level[0][k] if isinstance(level[0], list) else level[0], label=level[1],
-                          color=style.COLOURS["highlight"], linestyle=":")
+            panel.axhline(
+                level[0][k] if isinstance(level[0], list) else level[0],
+                label=level[1],
+                color=style.COLOURS["highlight"],
+                linestyle=":",
+            )
         crowded = len(layers) * len(panels) > 30
         panel.set(xlabel="layer", title=title, ylabel=ylabel, xticks=layers[::2] if crowded else layers)
         negative = any(line.values.reshape(len(line.values), -1)[:, 0].min() < 0 for line in curves)
         panel.set_ylim(bottom=min(0, panel.get_ylim()[0]) if negative else 0)
-    shown = {label: handle for panel in axes[0]
-             for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+    shown = {
+        label: handle for panel in axes[0] for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
     columns = len(shown) if len(shown) <= 4 else -(-len(shown) // 2)  # of two, so that a seed's curves share one
     figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns)
     return figure
@@ -101,8 +113,9 @@ def _draw(panel: Axes, curves: Sequence[Line]) -> np.ndarray:
     for line in curves:
         values = line.values if line.values.ndim == 2 else np.stack([line.values] * 3, 1)
         layers = np.arange(len(values))
-        panel.fill_between(layers, values[:, 1], values[:, 2], color=style.COLOURS[line.concept], alpha=0.2,
-                           linewidth=0)
+        panel.fill_between(
+            layers, values[:, 1], values[:, 2], color=style.COLOURS[line.concept], alpha=0.2, linewidth=0
+        )
         panel.plot(layers, values[:, 0], line.dashes, marker="o", color=style.COLOURS[line.concept], label=line.label)
     return layers
 

@@ -16,33 +16,63 @@ SHEET = Path(__file__).with_name("book.mplstyle")
 matplotlib.style.use(SHEET)
 
 # Inches; a page is about 7.2 wide.
-SIZES = {"wide": (7.2, 3.2), "half": (3.6, 2.8), "square": (4.6, 4.4), "tall": (7.2, 5.6), "page": (7.2, 8.4),
-         "strip": (7.2, 2.0)}
+SIZES = {
+    "wide": (7.2, 3.2),
+    "half": (3.6, 2.8),
+    "square": (4.6, 4.4),
+    "tall": (7.2, 5.6),
+    "page": (7.2, 8.4),
+    "strip": (7.2, 2.0),
+}
 
 # One colour per concept in every chapter; told apart by colour-blind readers (after Okabe and Ito).
 COLOURS = {
-    "content": "#0072B2", "semi_bias": "#D55E00", "row_constant": "#999999",
-    "positional": "#009E73", "token": "#CC79A7",
-    "trained": "#0072B2", "control": "#999999", "record": "#E69F00",
-    "uniform": "#56B4E9", "highlight": "#D55E00", "muted": "#BBBBBB", "ink": "#222222", "paper": "#FFFFFF",
+    "content": "#0072B2",
+    "semi_bias": "#D55E00",
+    "row_constant": "#999999",
+    "positional": "#009E73",
+    "token": "#CC79A7",
+    "trained": "#0072B2",
+    "control": "#999999",
+    "record": "#E69F00",
+    "uniform": "#56B4E9",
+    "highlight": "#D55E00",
+    "muted": "#BBBBBB",
+    "ink": "#222222",
+    "paper": "#FFFFFF",
 }
 # The gates of a BERT and what is left of a map; patterns are strong, the rest is pale.
 GATES = {
-    "directional": "#D55E00", "open": "#0072B2", "backward": "#009E73", "forward": "#8A5FBF", "cluster": "#E69F00",
-    "instance": "#CC2A6A", "inverse directional": "#7A4B20", "closed": "#E4E4E4", "residual": "#A8A8A8",
+    "directional": "#D55E00",
+    "open": "#0072B2",
+    "backward": "#009E73",
+    "forward": "#8A5FBF",
+    "cluster": "#E69F00",
+    "instance": "#CC2A6A",
+    "inverse directional": "#7A4B20",
+    "closed": "#E4E4E4",
+    "residual": "#A8A8A8",
 }
 SEEDS = "-", "--", ":"  # dashes, one a seed
 # The rungs of the ladder of controls (analysis.models.controls), in one look everywhere: colour and dashes.
 RUNGS = {
-    "random": ("#999999", "-"), "random, queries and keys as large": ("#CC79A7", "-."),
-    "random, as large": ("#E69F00", "--"), "permuted": ("#009E73", ":"),
+    "random": ("#999999", "-"),
+    "random, queries and keys as large": ("#CC79A7", "-."),
+    "random, as large": ("#E69F00", "--"),
+    "permuted": ("#009E73", ":"),
 }
 # Verdicts, as on the pages.
-VERDICTS = {"reproduced": "#1b6b36", "corrected": "#8e5aa8", "conditional": "#e0a030", "not reproduced": "#a11c33",
-            "not testable": "#8a97a8", "open": "#e4e4e4"}
-SCORE_CMAP = "PRGn"       # purple negative, green positive, white at 0
+VERDICTS = {
+    "reproduced": "#1b6b36",
+    "corrected": "#8e5aa8",
+    "conditional": "#e0a030",
+    "not reproduced": "#a11c33",
+    "not testable": "#8a97a8",
+    "open": "#e4e4e4",
+}
+SCORE_CMAP = "PRGn"  # purple negative, green positive, white at 0
 POSITION_CMAP = "viridis"  # positions in order
-WEIGHT_CMAP = "cividis"   # attention, from 0 to a stated limit
+WEIGHT_CMAP = "cividis"  # attention, from 0 to a stated limit
 
 
 class BookFigure(Figure):
@@ -56,6 +86,7 @@ class BookFigure(Figure):
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         """Carry the PNG and the numbers behind the figure, which the page offers for download."""
         from analysis.plotting.data import MIME, bundle
+
         return {MIME: bundle(self)}
 
 

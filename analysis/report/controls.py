@@ -18,8 +18,9 @@ def fresh_model(model: torch.nn.Module, seed: int) -> torch.nn.Module:
     return fresh.to(next(model.parameters()).dtype).eval().requires_grad_(False).to(model.device)
 
 
-def observe_controls(model: torch.nn.Module, texts: Sequence[Tensor], seeds: Sequence[int],
-                     shape: tuple[int, int]) -> Iterator[tuple[str, int, Observations]]:
+def observe_controls(
+    model: torch.nn.Module, texts: Sequence[Tensor], seeds: Sequence[int], shape: tuple[int, int]
+) -> Iterator[tuple[str, int, Observations]]:
     """Measure every control on texts: random weights, random ones as large, the model's own out of order.
 
     Parameters

@@ -33,8 +33,9 @@ def over_layers(curves: Mapping[str, Float[np.ndarray, " layer"]], ylabel: str) 
     return figure
 
 
-def heat_map(values: Float[np.ndarray, "row column"], *, xlabel: str, ylabel: str, label: str,
-             centred: bool = False) -> Figure:
+def heat_map(
+    values: Float[np.ndarray, "row column"], *, xlabel: str, ylabel: str, label: str, centred: bool = False
+) -> Figure:
     """Draw a table of numbers as colours, around 0 or from the least to the largest."""
     figure, panel = style.new(size="wide" if len(values) < 25 else "tall")
     limit = float(np.quantile(np.abs(values), 0.995))  # one outlier would leave all else pale
@@ -50,8 +51,13 @@ def kernels(of: Mapping[str, Float[np.ndarray, "head distance"]]) -> Figure:
     """Draw what each head prefers by distance, a panel for each set of kernels, with a scale of its own."""
     figure, axes = style.new(1, len(of), size="wide", squeeze=False)
     for panel, (title, values) in zip(axes.flat, of.items(), strict=True):
-        image = panel.imshow(values, aspect="auto", interpolation="nearest", cmap=style.SCORE_CMAP,
-                             norm=style.centred(values, float(np.abs(values).max())))
+        image = panel.imshow(
+            values,
+            aspect="auto",
+            interpolation="nearest",
+            cmap=style.SCORE_CMAP,
+            norm=style.centred(values, float(np.abs(values).max())),
+        )
         panel.set(title=title, xlabel="distance to the key", ylabel="head")
         _count(panel, "x", "y")
         figure.colorbar(image, ax=panel, label="nats")
@@ -84,13 +90,20 @@ def largest_gates(scores: Float[np.ndarray, "layer head gate"], names: Sequence[
     """Draw the name of the gate that carries most of each head's attention, as a colour."""
     figure, panel = style.new()
     largest = scores.argmax(-1)
-    panel.imshow(largest, cmap=ListedColormap([style.GATES[name] for name in names]), vmin=-0.5,
-                 vmax=len(names) - 0.5, aspect="auto", interpolation="nearest")
+    panel.imshow(
+        largest,
+        cmap=ListedColormap([style.GATES[name] for name in names]),
+        vmin=-0.5,
+        vmax=len(names) - 0.5,
+        aspect="auto",
+        interpolation="nearest",
+    )
     panel.set(xlabel="head", ylabel="layer")
     _count(panel, "x", "y")
     present = [name for i, name in enumerate(names) if (largest == i).any()]
-    figure.legend(handles=[Patch(color=style.GATES[name], label=name) for name in present],
-                  loc="outside lower center", ncols=5)
+    figure.legend(
+        handles=[Patch(color=style.GATES[name], label=name) for name in present], loc="outside lower center", ncols=5
+    )
     return figure
 
 

@@ -26,9 +26,19 @@ LONGEST = 128
 BOOK = ".."
 
 
-def make_report(name: str, out: Path, *, texts: str | Path | None = None, device: torch.device | str = "cpu",
-                count: int | None = None, seeds: int = 1, longest: int = LONGEST, weights_only: bool = False,
-                book: str = BOOK, show: bool = False) -> Measurement:
+def make_report(
+    name: str,
+    out: Path,
+    *,
+    texts: str | Path | None = None,
+    device: torch.device | str = "cpu",
+    count: int | None = None,
+    seeds: int = 1,
+    longest: int = LONGEST,
+    weights_only: bool = False,
+    book: str = BOOK,
+    show: bool = False,
+) -> Measurement:
     """Measure a model and write ``index.html`` and ``report.json``.
 
     Parameters
@@ -63,8 +73,10 @@ def make_report(name: str, out: Path, *, texts: str | Path | None = None, device
     """
     checkpoint = checkpoints.find(name)
     if checkpoint.stands_in_for:
-        raise checkpoints.NotFound(f"the model {name!r} is not here; give its folder, or ask for a report on "
-                                   f"{checkpoint.name}, which stands in for it")
+        raise checkpoints.NotFound(
+            f"the model {name!r} is not here; give its folder, or ask for a report on "
+            f"{checkpoint.name}, which stands in for it"
+        )
     layers = from_checkpoint(checkpoint)
     measured = measure_parameters(checkpoint, layers, show=show)
     progress = None
@@ -78,8 +90,9 @@ def make_report(name: str, out: Path, *, texts: str | Path | None = None, device
             settings = {"seeds": seeds, "longest": longest, "device": str(torch.device(device).type)}
             progress = state.State(out, state.identity(checkpoint.provenance(), [i[0].tolist() for i in ids], settings))
             try:
-                observe(measured, model, from_module(model), [i.to(device) for i in ids], progress, seeds=seeds,
-                        show=show)
+                observe(
+                    measured, model, from_module(model), [i.to(device) for i in ids], progress, seeds=seeds, show=show
+                )
                 measured.maps = draw_maps(model, ids[0][:, :PICTURE].to(device))
                 measured.tokens = tokenizer.convert_ids_to_tokens(ids[0][0, :PICTURE].tolist())
             except ValueError as error:
@@ -120,10 +133,12 @@ def write_report(measured: Measurement, out: Path, book: str) -> None:
     lead = "Every number on this page is also in report.json beside it. "
     if measured.trained is not None:
         seeds = len(next(iter(measured.controls.values()), []))
-        lead += (f"The model read {measured.trained.texts} texts. Its controls are three networks "
-                 f"({seeds} seed{'s' if seeds > 1 else ''} of each) that read the first few of them: random weights, "
-                 "random weights as large as the trained ones, and the trained weights with the entries of each matrix "
-                 "in random order. What the trained model shares with them, training did not make.")
+        lead += (
+            f"The model read {measured.trained.texts} texts. Its controls are three networks "
+            f"({seeds} seed{'s' if seeds > 1 else ''} of each) that read the first few of them: random weights, "
+            "random weights as large as the trained ones, and the trained weights with the entries of each matrix "
+            "in random order. What the trained model shares with them, training did not make."
+        )
     page = render(f"A report on {measured.about['Model']}", lead, make_sections(measured), book)
     write_json(out / "report.json", to_json(measured))
     write_atomically(out / "index.html", page)

@@ -63,11 +63,13 @@ def describe(checkpoint: Checkpoint, layers: AttentionLayers) -> dict[str, str]:
     names = {"Q": "queries", "K": "keys", "V": "values", "O": "output"}
     groups = "" if first.groups == first.heads else f", {first.groups} sets of keys and values"
     rows = {
-        "Model": checkpoint.label(), "Family": f"{layers.family.name} ({layers.model_type})",
+        "Model": checkpoint.label(),
+        "Family": f"{layers.family.name} ({layers.model_type})",
         "Found": checkpoint.source + (f", revision {checkpoint.revision}" if checkpoint.revision else ""),
         "Licence": checkpoint.licence,
         "Layers": f"{len(layers)}, each of {first.heads} heads{groups}; width {first.model}, heads of {first.channel}",
-        "Positions": _name_positions(first), "Mask": _name_mask(first),
+        "Positions": _name_positions(first),
+        "Mask": _name_mask(first),
         "Biases": ", ".join(names[letter] for letter in first.biases) or "none",
         "Norm of a layer": {None: "none"}.get(norm) or f"{norm.kind}, on its {norm.place}",
         "Scale of the scores": f"{first.scale:.6g}",
@@ -83,14 +85,19 @@ def _name_positions(layer: AttentionLayer) -> str:
     if not isinstance(positions, Rotary):
         return positions.kind
     scaling = "" if positions.scaling == "default" else f", scaling {positions.scaling}"
-    return (f"rotary: {positions.coordinates} of {positions.channel} coordinates, pairs of {positions.pairing}, "
-            f"base {positions.base:g}{scaling}")
+    return (
+        f"rotary: {positions.coordinates} of {positions.channel} coordinates, pairs of {positions.pairing}, "
+        f"base {positions.base:g}{scaling}"
+    )
 
 
 def _name_mask(layer: AttentionLayer) -> str:
     mask = layer.mask
-    return ("causal" if mask.causal else "every position") + (f", at most {mask.reach} away" if mask.reach else "") + (
-        f", in blocks of {mask.chunk}" if mask.chunk else "")
+    return (
+        ("causal" if mask.causal else "every position")
+        + (f", at most {mask.reach} away" if mask.reach else "")
+        + (f", in blocks of {mask.chunk}" if mask.chunk else "")
+    )
 
 
 def measure_parameters(checkpoint: Checkpoint, layers: AttentionLayers, *, show: bool = False) -> Measurement:
@@ -139,8 +146,16 @@ def splitter(vectors: Means, positions: Sequence[Positions]) -> SplitBiases:
     return split
 
 
-def observe(measured: Measurement, model: torch.nn.Module, layers: AttentionLayers, texts: Sequence[Tensor],
-            state: State, *, seeds: int = 1, show: bool = False) -> None:
+def observe(
+    measured: Measurement,
+    model: torch.nn.Module,
+    layers: AttentionLayers,
+    texts: Sequence[Tensor],
+    state: State,
+    *,
+    seeds: int = 1,
+    show: bool = False,
+) -> None:
     """Run the model and its controls on texts, and fill in what was seen.
 
     Parameters
@@ -174,20 +189,23 @@ def observe(measured: Measurement, model: torch.nn.Module, layers: AttentionLaye
     bar.close()
 
 
-def make_splits(measured: Measurement, model: torch.nn.Module, layers: AttentionLayers,
-                texts: Sequence[Tensor]) -> list[SplitBiases]:
+def make_splits(
+    measured: Measurement, model: torch.nn.Module, layers: AttentionLayers, texts: Sequence[Tensor]
+) -> list[SplitBiases]:
     """Return what splits the scores counted from 0, and from the mean input of the texts; keep the latter's kernels."""
     read = [(layer.positions, layer.scale, read_biases(layer)) for layer in layers]  # once: every text needs them
     positions, scales, biases = zip(*read, strict=True)
     means = mean_queries_and_keys(model, positions, texts)
     if all(isinstance(of, Rotary) for of in positions):
-        measured.mean_kernels = [kernel(*of, rotary, scale)
-                                 for of, rotary, scale in zip(means, positions, scales, strict=True)]
+        measured.mean_kernels = [
+            kernel(*of, rotary, scale) for of, rotary, scale in zip(means, positions, scales, strict=True)
+        ]
     return [splitter(vectors, positions) for vectors in (biases, means)]
 
 
 def to_json(measured: Measurement) -> dict[str, Any]:
     """Return all numbers of a measurement as lists, six digits each, under the names of their fields."""
+
     def plain(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             return [plain(row) for row in value]

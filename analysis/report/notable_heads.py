@@ -15,10 +15,15 @@ LEAST = 0.02
 """By how much a head must exceed every head of every control to be worth a look."""
 OF_ONE_KIND = 3
 """How many heads are shown at most for one and the same reason."""
-WORDS = {"sharpness": "sharp rows (1 - relative entropy)", "sink": "weight on one key",
-         "sink with values": "weight times value on one key", "previous": "attention to the position before",
-         "next": "attention to the position after", "itself": "attention to its own position",
-         **{gate: f"the gate '{gate}'" for gate in PATTERNS}}
+WORDS = {
+    "sharpness": "sharp rows (1 - relative entropy)",
+    "sink": "weight on one key",
+    "sink with values": "weight times value on one key",
+    "previous": "attention to the position before",
+    "next": "attention to the position after",
+    "itself": "attention to its own position",
+    **{gate: f"the gate '{gate}'" for gate in PATTERNS},
+}
 
 
 class NotableHead(NamedTuple):
@@ -35,13 +40,18 @@ def measures(observed: Observations) -> dict[str, Float[np.ndarray, "layer head"
     """Return what heads are compared by, each from 0 to 1, more being more of a pattern."""
     heads, scores = observed.mean("heads"), observed.mean("gates")
     by_name = {name: heads[..., i] for i, name in enumerate(OF_HEADS) if name != "entropy"}
-    return {"sharpness": 1 - heads[..., OF_HEADS.index("entropy")], **by_name,
-            **{gate: scores[..., GATES.index(gate)] for gate in PATTERNS}}
+    return {
+        "sharpness": 1 - heads[..., OF_HEADS.index("entropy")],
+        **by_name,
+        **{gate: scores[..., GATES.index(gate)] for gate in PATTERNS},
+    }
 
 
-def notable_heads(trained: Mapping[str, Float[np.ndarray, "layer head"]],
-                  controls: Sequence[Mapping[str, Float[np.ndarray, "layer head"]]],
-                  count: int = HOW_MANY) -> list[NotableHead]:
+def notable_heads(
+    trained: Mapping[str, Float[np.ndarray, "layer head"]],
+    controls: Sequence[Mapping[str, Float[np.ndarray, "layer head"]]],
+    count: int = HOW_MANY,
+) -> list[NotableHead]:
     """Return the heads that exceed the controls most, the most first, each with the measure in which it does so.
 
     Parameters
@@ -61,8 +71,11 @@ def notable_heads(trained: Mapping[str, Float[np.ndarray, "layer head"]],
     candidates = []
     for name, values in trained.items():
         most = max((float(np.nanmax(control[name])) for control in controls), default=0.0)
-        candidates += [NotableHead(layer, head, name, float(value), most)
-                       for (layer, head), value in np.ndenumerate(values) if value > most + LEAST]
+        candidates += [
+            NotableHead(layer, head, name, float(value), most)
+            for (layer, head), value in np.ndenumerate(values)
+            if value > most + LEAST
+        ]
     chosen: list[NotableHead] = []
     kinds: Counter[str] = Counter()
     for candidate in sorted(candidates, key=lambda c: c.control - c.value):

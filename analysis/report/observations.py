@@ -56,8 +56,13 @@ class Observations:
     @classmethod
     def empty(cls, layers: int, heads: int) -> "Observations":
         """Start with nothing added up."""
-        return cls(0, np.zeros((layers, heads, len(gates.GATES))), np.zeros((layers, heads, len(OF_HEADS))),
-                   *np.zeros((2, layers, heads, len(PARTS))), np.zeros((layers + 1, len(OF_STATES))))
+        return cls(
+            0,
+            np.zeros((layers, heads, len(gates.GATES))),
+            np.zeros((layers, heads, len(OF_HEADS))),
+            *np.zeros((2, layers, heads, len(PARTS))),
+            np.zeros((layers + 1, len(OF_STATES))),
+        )
 
     def mean(self, name: str) -> np.ndarray:
         """Return one of the sums as a mean over texts; nan where nothing was read."""
@@ -119,8 +124,13 @@ def describe_rows(rows: Float[Tensor, "position model"]) -> Float[Tensor, " meas
     return torch.stack([mean_pairwise_cosine(rows), normal.double().mean(), rank, residual(rows)])
 
 
-def split_scores(query: Float[Tensor, "head query channel"], key: Float[Tensor, "head key channel"],
-                 b_Q: Tensor, b_K: Tensor, scale: float) -> Float[Tensor, "part head query key"]:
+def split_scores(
+    query: Float[Tensor, "head query channel"],
+    key: Float[Tensor, "head key channel"],
+    b_Q: Tensor,
+    b_K: Tensor,
+    scale: float,
+) -> Float[Tensor, "part head query key"]:
     """Return the four parts of the scores, in the order of :data:`PARTS`.
 
     The biases are as they stand in queries and keys: with rotary positions, turned by the angle of each position.
@@ -158,15 +168,26 @@ class _Observer:
                 sums[layer] += self.attribute(query[0], key[0], split(layer, n), scale, visible)
         return (maps.to(value.dtype) @ value[0])[None]
 
-    def attribute(self, query: Tensor, key: Tensor, biases: tuple[Tensor, Tensor], scale: float,
-                  visible: Bool[Tensor, "query key"]) -> np.ndarray:
+    def attribute(
+        self,
+        query: Tensor,
+        key: Tensor,
+        biases: tuple[Tensor, Tensor],
+        scale: float,
+        visible: Bool[Tensor, "query key"],
+    ) -> np.ndarray:
         """Add up over rows what each part adds to the divergence from uniform attention."""
         parts = split_scores(query.double(), key.double(), *(b.double() for b in biases), scale)
         return attribute_divergence(parts, visible).parts.sum(-1).T.cpu().numpy()
 
 
-def add_text(sums: Observations, model: torch.nn.Module, ids: Tensor, biases: SplitBiases | None = None,
-             means: SplitBiases | None = None) -> None:
+def add_text(
+    sums: Observations,
+    model: torch.nn.Module,
+    ids: Tensor,
+    biases: SplitBiases | None = None,
+    means: SplitBiases | None = None,
+) -> None:
     """Run a model on one text and add what it shows.
 
     Parameters

@@ -25,7 +25,7 @@ def make_positions(measured: Measurement) -> Section | None:
     if measured.position_curves is None:
         return None
     curves = measured.position_curves
-    rise = curves[:, curves.shape[1] // 2:].mean(-1) - curves[:, :curves.shape[1] // 2].mean(-1)
+    rise = curves[:, curves.shape[1] // 2 :].mean(-1) - curves[:, : curves.shape[1] // 2].mean(-1)
     return Section(
         "Preferred positions",
         f"In the first layer {(rise > 0).sum()} of {len(rise)} heads prefer late positions whatever the text is; the "
@@ -34,7 +34,8 @@ def make_positions(measured: Measurement) -> Section | None:
         f"Heat map of {len(curves)} heads over positions.",
         "The semi-bias of each position in the first layer, each head around its mean, from the weights alone, counted "
         "from 0: query bias and the bias of the norm before the layer.",
-        chapters={"semi-bias": "The bias that does not cancel"})
+        chapters={"semi-bias": "The bias that does not cancel"},
+    )
 
 
 def _distances(measured: Measurement) -> Section:
@@ -42,23 +43,34 @@ def _distances(measured: Measurement) -> Section:
     kernels = {
         "query and key bias": [layer.own_kernel for layer in layers],
         "with the bias of the norm": [layer.kernel for layer in layers],
-        "mean input": measured.mean_kernels or [None] * len(layers)}
+        "mean input": measured.mean_kernels or [None] * len(layers),
+    }
     if all(kernel is None for kernel in kernels["query and key bias"]):  # ALiBi's lines are nobody's biases
         kernels = {"positions": kernels["with the bias of the norm"], "mean input": kernels["mean input"]}
-    sizes = {name: np.array([0.0 if kernel is None else _range(kernel).max() for kernel in of])
-             for name, of in kernels.items()}
-    drawn = {f"{name}, layer {size.argmax()}": kernels[name][int(size.argmax())]
-             for name, size in sizes.items() if size.any() and name != "query and key bias"}
-    rows = [{"layer": str(i)} | {f"{name} (nats)": f"{size[i]:.3f}" for name, size in sizes.items() if size.any()}
-            for i in range(len(layers))]
+    sizes = {
+        name: np.array([0.0 if kernel is None else _range(kernel).max() for kernel in of])
+        for name, of in kernels.items()
+    }
+    drawn = {
+        f"{name}, layer {size.argmax()}": kernels[name][int(size.argmax())]
+        for name, size in sizes.items()
+        if size.any() and name != "query and key bias"
+    }
+    rows = [
+        {"layer": str(i)} | {f"{name} (nats)": f"{size[i]:.3f}" for name, size in sizes.items() if size.any()}
+        for i in range(len(layers))
+    ]
     return Section(
-        "Preferred distances", " ".join(_say_distances(measured, kernels, sizes)),
+        "Preferred distances",
+        " ".join(_say_distances(measured, kernels, sizes)),
         figures.kernels(drawn) if drawn else None,
         "Heat maps of the heads of a layer over distance.",
         "What the heads of a layer prefer by distance alone, each head around its mean; of each kind the layer with "
         "the largest. Counted from 0 this is what the biases say, and counted from the mean input what all queries and "
         "all keys of the texts have in common. The table has the largest range over heads.",
-        rows if any(size.any() for size in sizes.values()) else (), ROTARY)
+        rows if any(size.any() for size in sizes.values()) else (),
+        ROTARY,
+    )
 
 
 def _range(kernel: Float[np.ndarray, "head distance"]) -> Float[np.ndarray, " head"]:
@@ -80,9 +92,12 @@ def _say_distances(measured: Measurement, kernels: dict, sizes: dict) -> list[st
     layer = int(mean.argmax())
     kernel = measured.mean_kernels[layer]
     head = int(_range(kernel).argmax())
-    return [*said, f"Counted from the mean input of {min(FEW, measured.trained.texts)} texts, distance moves the score "
-            f"by up to {mean[layer]:.2f} nats, in layer {layer}, head {head}, which prefers distance "
-            f"{int(kernel[head].argmax())}."]
+    return [
+        *said,
+        f"Counted from the mean input of {min(FEW, measured.trained.texts)} texts, distance moves the score "
+        f"by up to {mean[layer]:.2f} nats, in layer {layer}, head {head}, which prefers distance "
+        f"{int(kernel[head].argmax())}.",
+    ]
 
 
 def make_parts(measured: Measurement) -> Section:
@@ -93,14 +108,17 @@ def make_parts(measured: Measurement) -> Section:
     shares = {title: measured.trained.shares(name) for name, title in COUNTED.items()}
     said = [f"{title.capitalize()}, {_say_parts(of)}." for title, of in shares.items()]
     return Section(
-        "Parts of the score", " ".join(said), figures.shares(shares, PARTS),
+        "Parts of the score",
+        " ".join(said),
+        figures.shares(shares, PARTS),
         "Two panels of bars by layer, one colour for each part.",
         f"Share of each part in the divergence of the attention from uniform attention, over all heads and "
         f"{min(FEW, measured.trained.texts)} texts. Counted from 0, the parts are those of the biases, and what all "
         "rows have in common belongs to the content. Counted from the mean input, what all queries of the texts have "
         "in common stands in the place of the query bias, and what all keys have in common in that of the key bias. "
         "Parts that are constant along a row have exactly 0.",
-        chapters=chapters | (ROTARY if measured.mean_kernels else {}))
+        chapters=chapters | (ROTARY if measured.mean_kernels else {}),
+    )
 
 
 def _say_parts(shares: Float[np.ndarray, "layer part"]) -> str:
@@ -111,8 +129,11 @@ def _say_parts(shares: Float[np.ndarray, "layer part"]) -> str:
     >>> _say_parts(np.array([[-0.001, 1.001, 0.0, 0.0]]))
     'content makes 0% to 0% of how far the attention of a layer is from uniform, key semi-bias 100% to 100%'
     """
-    said = [f"{name} {of.min():z.0%} to {of.max():z.0%}" for name, of in zip(PARTS[1:], shares.T[1:], strict=True)
-            if np.abs(of).max() >= FAINT]
+    said = [
+        f"{name} {of.min():z.0%} to {of.max():z.0%}"
+        for name, of in zip(PARTS[1:], shares.T[1:], strict=True)
+        if np.abs(of).max() >= FAINT
+    ]
     least, most = shares[:, 0].min(), shares[:, 0].max()
     first = f"content makes {least:z.0%} to {most:z.0%} of how far the attention of a layer is from uniform"
     return ", ".join([first, *said]) if said else "content makes all of the distance from uniform attention"

@@ -37,7 +37,7 @@ def rotate_back(rows: Float[Tensor, "*any position channel"], rotary: Rotary) ->
     True
     """
     turned = rotate(rows, rotary, -torch.arange(rows.shape[-2], dtype=rows.dtype, device=rows.device))
-    turned[..., :rotary.coordinates] /= rotary.attention_factor**2  # each of the two turns multiplied by it
+    turned[..., : rotary.coordinates] /= rotary.attention_factor**2  # each of the two turns multiplied by it
     return turned
 
 
@@ -77,8 +77,13 @@ def mean_queries_and_keys(model: torch.nn.Module, positions: Sequence[Positions]
     return [(query, key) for query, key in means]
 
 
-def kernel(query: Float[Tensor, "head channel"], key: Float[Tensor, "head channel"], rotary: Rotary, scale: float,
-           distances: int = DISTANCES) -> Float[np.ndarray, "head distance"]:
+def kernel(
+    query: Float[Tensor, "head channel"],
+    key: Float[Tensor, "head channel"],
+    rotary: Rotary,
+    scale: float,
+    distances: int = DISTANCES,
+) -> Float[np.ndarray, "head distance"]:
     r"""Return the score of one query and one key of each head by distance, in nats, each head's mean taken off.
 
     .. math::  D(\Delta) = \mathrm{scale} \cdot q R_\Delta k^\top
@@ -90,7 +95,8 @@ def kernel(query: Float[Tensor, "head channel"], key: Float[Tensor, "head channe
     >>> kernel(one, one, quarter, 2.0, distances=4).round() + 0
     array([[ 2.,  0., -2.,  0.]])
     """
-    unit = scale * query.shape[-1]**0.5  # distance_kernel itself divides by the root
+    unit = scale * query.shape[-1] ** 0.5  # distance_kernel itself divides by the root
     line = distance_kernel(unit * query.double(), key.double(), rotary).at(
-        torch.arange(distances, dtype=torch.float64, device=query.device))
+        torch.arange(distances, dtype=torch.float64, device=query.device)
+    )
     return (line - line.mean(-1, keepdim=True)).cpu().numpy()

@@ -51,22 +51,28 @@ def render(title: str, lead: str, sections: Sequence[Section], book: str) -> str
     """
     contents = "".join(f'<li><a href="#s{i}">{_text(section.title)}</a></li>' for i, section in enumerate(sections, 1))
     body = "".join(_section(i, section, book) for i, section in enumerate(sections, 1))
-    return fill(TEMPLATE.read_text(encoding="utf-8"),
-                {"TITLE": _text(title), "LEAD": _text(lead), "CONTENTS": contents, "BODY": body})
+    return fill(
+        TEMPLATE.read_text(encoding="utf-8"),
+        {"TITLE": _text(title), "LEAD": _text(lead), "CONTENTS": contents, "BODY": body},
+    )
 
 
 def _section(number: int, section: Section, book: str) -> str:
     parts = [f'<section><h2 id="s{number}">{_text(section.title)}</h2><p>{_text(section.seen)}</p>']
     if section.figure is not None:
-        parts.append(f'<figure role="group">{_svg(section.figure, number, section.alt)}'
-                     f"<figcaption>{_text(section.caption)}</figcaption></figure>")
+        parts.append(
+            f'<figure role="group">{_svg(section.figure, number, section.alt)}'
+            f"<figcaption>{_text(section.caption)}</figcaption></figure>"
+        )
     if section.viewer is not None:
         parts.append(section.viewer.html)
     if section.rows:
         parts.append(_table(section.rows, section.title))
     if section.chapters:
-        links = " · ".join(f'<a href="{_text(book)}/{_text(_address(page))}">{_text(name)}</a>'
-                           for page, name in section.chapters.items())
+        links = " · ".join(
+            f'<a href="{_text(book)}/{_text(_address(page))}">{_text(name)}</a>'
+            for page, name in section.chapters.items()
+        )
         parts.append(f'<p class="chapters">Explained in: {links}</p>')
     return "".join([*parts, "</section>"])
 
@@ -76,15 +82,17 @@ def _svg(figure: Figure, number: int, alt: str) -> str:
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     drawing = IMAGE_NAME.sub("", buffer.getvalue())  # nothing refers to it
-    drawing = SVG_NAMES.sub(lambda name: f"{name[1]}f{number}-{name[2]}", drawing[drawing.index("<svg"):])
+    drawing = SVG_NAMES.sub(lambda name: f"{name[1]}f{number}-{name[2]}", drawing[drawing.index("<svg") :])
     return drawing.replace("<svg", f'<svg role="img" aria-label="{_text(alt)}"', 1)
 
 
 def _table(rows: Sequence[Mapping[str, str]], label: str) -> str:
     head = "".join(f'<th scope="col">{_text(name)}</th>' for name in rows[0])
     body = "".join("<tr>" + "".join(f"<td>{_text(str(cell))}</td>" for cell in row.values()) + "</tr>" for row in rows)
-    return (f'<div class="wide" tabindex="0" role="region" aria-label="{_text(label)}"><table><thead><tr>{head}</tr>'
-            f"</thead><tbody>{body}</tbody></table></div>")
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="{_text(label)}"><table><thead><tr>{head}</tr>'
+        f"</thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def _address(page: str) -> str:

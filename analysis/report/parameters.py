@@ -58,8 +58,13 @@ class LayerParameters:
 def _maps(layer: AttentionLayer) -> list[tuple[Tensor, Tensor]]:
     """Return matrices and biases of queries, keys and values in float64, those of a group once for each head."""
     repeat = layer.heads // layer.groups
-    maps = [(layer.W_Q, layer.b_Q), *((W.repeat_interleave(repeat, 0), b.repeat_interleave(repeat, 0))
-                                      for W, b in ((layer.W_K, layer.b_K), (layer.W_V, layer.b_V)))]
+    maps = [
+        (layer.W_Q, layer.b_Q),
+        *(
+            (W.repeat_interleave(repeat, 0), b.repeat_interleave(repeat, 0))
+            for W, b in ((layer.W_K, layer.b_K), (layer.W_V, layer.b_V))
+        ),
+    ]
     return [(W.double(), b.double()) for W, b in maps]
 
 
@@ -83,10 +88,15 @@ def measure_layer(layer: AttentionLayer, distances: int = DISTANCES) -> LayerPar
     sizes = [(gain[:, None] * W).square().sum((-2, -1)).sqrt() for W, _ in maps]
     own = [b for _, b in maps]
     rotary = isinstance(layer.positions, Rotary)
-    return LayerParameters(*(np.stack([row.cpu().numpy() for row in rows]) for rows in (
-        [b.norm(dim=-1) for b in own], [b.norm(dim=-1) for b in effective], sizes)),
-        _preference(layer, effective, distances), _preference(layer, own, distances) if rotary else None,
-        None if layer.qk_norm else np.stack([_spread(layer, gain, maps[1][0], b) for b in (own[0], effective[0])]))
+    return LayerParameters(
+        *(
+            np.stack([row.cpu().numpy() for row in rows])
+            for rows in ([b.norm(dim=-1) for b in own], [b.norm(dim=-1) for b in effective], sizes)
+        ),
+        _preference(layer, effective, distances),
+        _preference(layer, own, distances) if rotary else None,
+        None if layer.qk_norm else np.stack([_spread(layer, gain, maps[1][0], b) for b in (own[0], effective[0])]),
+    )
 
 
 def _spread(layer: AttentionLayer, gain: Tensor, W_K: Tensor, b_Q: Tensor) -> Float[np.ndarray, " head"]:
@@ -111,8 +121,7 @@ def measure_layers(layers: Iterable[AttentionLayer], distances: int = DISTANCES)
     return [measure_layer(layer, distances) for layer in layers]
 
 
-def position_curves(layer: AttentionLayer, rows: Float[Tensor, "position model"],
-                    ) -> Float[np.ndarray, "head position"]:
+def position_curves(layer: AttentionLayer, rows: Float[Tensor, "position model"]) -> Float[np.ndarray, "head position"]:
     r"""Return the key semi-bias that a table of positions gives a first layer, in nats: its mean over tokens, roughly.
 
     The row of each position is taken for the whole input: it passes through the norm before the layer, where there is

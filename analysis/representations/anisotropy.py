@@ -24,7 +24,7 @@ def _zero_out(rows: Rows, keep: Keep | None) -> Rows:
     """Put zeros where ``keep`` is False, whatever stands there; refuse what is not finite elsewhere."""
     if keep is not None:
         shape = tuple(rows.shape[:-1])
-        if tuple(keep.shape) != shape[len(shape) - keep.ndim:]:
+        if tuple(keep.shape) != shape[len(shape) - keep.ndim :]:
             raise ValueError(f"keep must be a bool tensor of shape {shape} or its last axes, got {tuple(keep.shape)}")
         if not keep.any(-1).all():
             raise ValueError("keep leaves no position: a cone index of nothing is not defined")

@@ -28,8 +28,9 @@ EXTREME = 4.0
 """A coordinate of a sum is extreme when it lies further out than this many deviations."""
 
 
-def select_rows(activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
-                padding: bool = False) -> tuple[list[LayerActivations], int]:
+def select_rows(
+    activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None, padding: bool = False
+) -> tuple[list[LayerActivations], int]:
     """Return the activations of the rows that count, and how many keys there are to attend to.
 
     Raises
@@ -45,20 +46,24 @@ def select_rows(activations: Sequence[LayerActivations], keep: Bool[Tensor, " po
     return (list(activations) if padding else [layer.only(keep) for layer in activations]), int(keep.sum())
 
 
-def row_statistics(activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
-                   padding: bool = False) -> dict[str, Float[Tensor, "layer row"]]:
+def row_statistics(
+    activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None, padding: bool = False
+) -> dict[str, Float[Tensor, "layer row"]]:
     """Return figure 8: the Lilliefors statistic of each row after the first LayerNorm, ``bare`` without gain and bias.
 
     Arguments as for `measure`; ledger B-72, B-73.
     """
     check_detached("activations", activations)
     activations, _ = select_rows(activations, keep, padding)
-    return {"first": normality.lilliefors(torch.stack([s.first for s in activations])),
-            "bare": normality.lilliefors(torch.stack([normalise(s.before_first) for s in activations]))}
+    return {
+        "first": normality.lilliefors(torch.stack([s.first for s in activations])),
+        "bare": normality.lilliefors(torch.stack([normalise(s.before_first) for s in activations])),
+    }
 
 
-def sums(activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
-         padding: bool = False) -> dict[str, Tensor]:
+def sums(
+    activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None, padding: bool = False
+) -> dict[str, Tensor]:
     """Return figures 9 and 13: the sum of the rows after the second LayerNorm, and the sum of these over all layers.
 
     ``second`` (layer model) and ``total`` (model) as BERT writes the rows; ``bare``, ``total_bare`` without gain and
@@ -67,12 +72,18 @@ def sums(activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"
     activations, _ = select_rows(activations, keep, padding)
     second = torch.stack([s.second for s in activations])
     bare = torch.stack([normalise(s.before_second) for s in activations])
-    return {"second": second.sum(1), "bare": bare.sum(1), "unit": anisotropy.unit(second).sum(1),
-            "total": second.sum((0, 1)), "total_bare": bare.sum((0, 1))}
+    return {
+        "second": second.sum(1),
+        "bare": bare.sum(1),
+        "unit": anisotropy.unit(second).sum(1),
+        "total": second.sum((0, 1)),
+        "total_bare": bare.sum((0, 1)),
+    }
 
 
-def measure(activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None, *,
-            padding: bool = False) -> dict[str, np.ndarray]:
+def measure(
+    activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None, *, padding: bool = False
+) -> dict[str, np.ndarray]:
     r"""Measure one text in all layers of a model: the numbers of figures 8 to 13 and table 1.
 
     Parameters
@@ -127,15 +138,19 @@ def measure(activations: Sequence[LayerActivations], keep: Bool[Tensor, " positi
     profile = {
         "rows": torch.tensor([float(second.shape[1])]),
         **{f"{kind}_failing": (d > critical).double().mean(-1) for kind, d in statistics.items()},
-        "D_sum": normality.lilliefors(vectors["second"]), "D_sum_bare": normality.lilliefors(vectors["bare"]),
+        "D_sum": normality.lilliefors(vectors["second"]),
+        "D_sum_bare": normality.lilliefors(vectors["bare"]),
         "D_sum_unit": normality.lilliefors(vectors["unit"]),
         "D_sum_kept": torch.stack([normality.lilliefors(row) for row in ordinary]),
         "dropped": torch.tensor([len(extreme) for extreme in extremes]),
         **{f"D_{name}": normality.lilliefors(vectors[name])[None] for name in ("total", "total_bare")},
         **{f"mean_{name}": (vectors[name].mean() / vectors[name].std())[None] for name in ("total", "total_bare")},
-        "cone": anisotropy.cone_index(second), "cone_bare": anisotropy.cone_index(bare),
-        "ratio": anisotropy.alignment_ratio(second), "resultant": anisotropy.resultant_length(second),
-        "resultant_bare": anisotropy.resultant_length(bare), "cosine": anisotropy.mean_pairwise_cosine(second),
+        "cone": anisotropy.cone_index(second),
+        "cone_bare": anisotropy.cone_index(bare),
+        "ratio": anisotropy.alignment_ratio(second),
+        "resultant": anisotropy.resultant_length(second),
+        "resultant_bare": anisotropy.resultant_length(bare),
+        "cosine": anisotropy.mean_pairwise_cosine(second),
         "cosine_bare": anisotropy.mean_pairwise_cosine(bare),
         "largest": torch.stack([s.largest for s in spectra]),
         "stable_rank": torch.stack([s.stable_rank for s in spectra]),
@@ -146,8 +161,9 @@ def measure(activations: Sequence[LayerActivations], keep: Bool[Tensor, " positi
     return {name: value.double().cpu().numpy() for name, value in profile.items()}
 
 
-def singular_values(activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None,
-                    padding: bool = False) -> Float[Tensor, "layer head channel"]:
+def singular_values(
+    activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None, padding: bool = False
+) -> Float[Tensor, "layer head channel"]:
     """Return figure 11: all singular values of each head's output ``S V``, largest first, over the root of its rows.
 
     Arguments as for `measure`; ledger B-83.

@@ -25,8 +25,9 @@ class ExpectedAtSize(NamedTuple):
     failing: np.ndarray
 
 
-def at_other_size(statistics: np.ndarray | Sequence[float], size: int, other: int, rng: Generator,
-                  draws: int = 1000) -> ExpectedAtSize:
+def at_other_size(
+    statistics: np.ndarray | Sequence[float], size: int, other: int, rng: Generator, draws: int = 1000
+) -> ExpectedAtSize:
     """Say what coordinates of the same shape would give in samples of another size.
 
     Parameters
@@ -63,11 +64,14 @@ def at_other_size(statistics: np.ndarray | Sequence[float], size: int, other: in
         there.append(_statistics(freedom, other, draws, rng))
     means = np.maximum.accumulate(at)
     if statistics.max() > means[-1]:
-        raise ValueError(f"statistics must be at most {means[-1]:.3f}, the mean for the heaviest tails, "
-                         f"got {statistics.max():.3f}")
+        raise ValueError(
+            f"statistics must be at most {means[-1]:.3f}, the mean for the heaviest tails, got {statistics.max():.3f}"
+        )
     critical = normality.critical_value(other)
-    return ExpectedAtSize(np.interp(statistics, means, [d.mean() for d in there]),
-                          np.interp(statistics, means, [(d > critical).mean() for d in there]))
+    return ExpectedAtSize(
+        np.interp(statistics, means, [d.mean() for d in there]),
+        np.interp(statistics, means, [(d > critical).mean() for d in there]),
+    )
 
 
 def _statistics(freedom: float, size: int, draws: int, rng: Generator) -> np.ndarray:

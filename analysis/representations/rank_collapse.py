@@ -48,15 +48,25 @@ def residual(x: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
 
 
 @without_autocast
-def trace_residual(x: Residual, layers: Sequence[EncoderLayer], switches: Switches,
-                   activation: Callable[[Tensor], Tensor] = gelu) -> Float[Tensor, " state"]:
+def trace_residual(
+    x: Residual, layers: Sequence[EncoderLayer], switches: Switches, activation: Callable[[Tensor], Tensor] = gelu
+) -> Float[Tensor, " state"]:
     """Follow the residual through a stack: what each layer reads and what the last one writes."""
     return torch.stack([residual(state) for state in encode(x, layers, switches, activation)])
 
 
-def random_collapse(width: int, gain: float, seed: int, switches: Sequence[Switches], *, depth: int = 12,
-                    heads: int = 4, rows: int = 32, activation: Callable[[Tensor], Tensor] = gelu,
-                    device: torch.device | str = "cpu") -> Float[Tensor, "switch state"]:
+def random_collapse(
+    width: int,
+    gain: float,
+    seed: int,
+    switches: Sequence[Switches],
+    *,
+    depth: int = 12,
+    heads: int = 4,
+    rows: int = 32,
+    activation: Callable[[Tensor], Tensor] = gelu,
+    device: torch.device | str = "cpu",
+) -> Float[Tensor, "switch state"]:
     """Follow the residual through one random stack under several switches, from the same normalised random rows.
 
     Layers and rows are drawn on the CPU, the same for every ``device``, and computed with there.
@@ -97,8 +107,9 @@ def cubic_rate(sizes: Float[Tensor, " size"], residuals: Float[Tensor, " size"])
 
 
 @checked(finite=True)
-def scatter_around_mean(mean: Float[Tensor, " model"], noise: Float[Tensor, "position model"],
-                        size: float) -> Float[Tensor, "position model"]:
+def scatter_around_mean(
+    mean: Float[Tensor, " model"], noise: Float[Tensor, "position model"], size: float
+) -> Float[Tensor, "position model"]:
     """Place rows around a common row so that their ``residual`` has the given size (``0 < size < 1``).
 
     Raises
@@ -113,6 +124,8 @@ def scatter_around_mean(mean: Float[Tensor, " model"], noise: Float[Tensor, "pos
     common = torch.ones_like(noise[:, :1]) * mean
     lengths = common.norm(), noise.norm()
     if not all(0 < length < math.inf for length in lengths):
-        raise ValueError("mean must not be zero, and noise must have rows that differ: else no other residual than 1 "
-                         "or 0 can be had; and neither may be too large for its dtype")
+        raise ValueError(
+            "mean must not be zero, and noise must have rows that differ: else no other residual than 1 "
+            "or 0 can be had; and neither may be too large for its dtype"
+        )
     return common + noise * (lengths[0] / lengths[1] * size / (1 - size**2) ** 0.5)

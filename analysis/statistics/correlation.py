@@ -60,8 +60,9 @@ def rank_correlation(a: Float[Tensor, " sample"], b: Float[Tensor, " sample"], l
 
 
 @checked(mixed=True)
-def partial_rank_correlation(a: Float[Tensor, " sample"], b: Float[Tensor, " sample"],
-                             control: Float[Tensor, " sample"]) -> float:
+def partial_rank_correlation(
+    a: Float[Tensor, " sample"], b: Float[Tensor, " sample"], control: Float[Tensor, " sample"]
+) -> float:
     r"""Return Spearman's correlation of ``a`` and ``b`` once the ranks of ``control`` are taken out of both.
 
     .. math::  \rho_{ab \cdot c} = \frac{\rho_{ab} - \rho_{ac}\rho_{bc}}{\sqrt{(1 - \rho_{ac}^2)(1 - \rho_{bc}^2)}}

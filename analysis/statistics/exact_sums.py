@@ -37,8 +37,10 @@ def fixed(values: Tensor) -> Int[Tensor, "..."]:
     low, high = torch.stack(values.aminmax()).tolist() if values.numel() else (0, 0)  # both nan if one number is
     if not -LARGEST < low <= high < LARGEST:
         worst = values.flatten()[values.flatten().abs().nan_to_num(math.inf).argmax()].item()
-        raise ValueError(f"values, what is counted, must be finite and below {LARGEST:.0f} in size, got {worst}: the "
-                         "attention that it is taken from holds nan or inf, or the numbers need another unit")
+        raise ValueError(
+            f"values, what is counted, must be finite and below {LARGEST:.0f} in size, got {worst}: the "
+            "attention that it is taken from holds nan or inf, or the numbers need another unit"
+        )
     return (values * UNIT).round_().long()
 
 
@@ -47,8 +49,10 @@ def add(total: Int[Tensor, "*any"], more: Int[Tensor, "*any"]) -> Tensor:
     check_tensor("total", total)
     check_tensor("more", more)
     if total.dtype != torch.int64 or more.dtype != torch.int64 or total.shape != more.shape:
-        raise ValueError(f"total and more must be int64 of one shape, got {tuple(total.shape)} of {total.dtype} and "
-                         f"{tuple(more.shape)} of {more.dtype}")
+        raise ValueError(
+            f"total and more must be int64 of one shape, got {tuple(total.shape)} of {total.dtype} and "
+            f"{tuple(more.shape)} of {more.dtype}"
+        )
     before = total.clone()
     total += more
     return (((before ^ total) & (more ^ total)) < 0).any()
@@ -57,8 +61,9 @@ def add(total: Int[Tensor, "*any"], more: Int[Tensor, "*any"]) -> Tensor:
 def refuse_overflow(*flags: Tensor) -> None:
     """Raise ``OverflowError`` if one of the additions overflowed, as their flags tell."""
     if torch.stack(flags).any():
-        raise OverflowError(f"a sum went beyond {LARGEST:.0f}: these sums are lost; count in more than one object, or "
-                            "in a larger unit")
+        raise OverflowError(
+            f"a sum went beyond {LARGEST:.0f}: these sums are lost; count in more than one object, or in a larger unit"
+        )
 
 
 class Sums:
@@ -74,8 +79,10 @@ class Sums:
         here, there = ({name: tuple(total.shape) for name, total in sums.state.items()} for sums in (self, other))
         for name in dict.fromkeys((*here, *there)):
             if here.get(name) != there.get(name):
-                raise ValueError(f"cannot merge: {name} has shape {here.get(name, 'none (absent)')} here and "
-                                 f"{there.get(name, 'none (absent)')} there")
+                raise ValueError(
+                    f"cannot merge: {name} has shape {here.get(name, 'none (absent)')} here and "
+                    f"{there.get(name, 'none (absent)')} there"
+                )
         refuse_overflow(*(add(total, other.state[name].to(total.device)) for name, total in self.state.items()))
         return self
 
@@ -104,9 +111,11 @@ class Moments(Sums):
 
     def __init__(self, shape: Sequence[int], device: torch.device | str = "cpu"):
         """Start with nothing counted."""
-        self.state = {"count": torch.zeros((), dtype=torch.long, device=device),
-                      "sum": torch.zeros(tuple(shape), dtype=torch.long, device=device),
-                      "square": torch.zeros(tuple(shape), dtype=torch.long, device=device)}
+        self.state = {
+            "count": torch.zeros((), dtype=torch.long, device=device),
+            "sum": torch.zeros(tuple(shape), dtype=torch.long, device=device),
+            "square": torch.zeros(tuple(shape), dtype=torch.long, device=device),
+        }
 
     def add(self, values: Tensor) -> None:
         """Count one more tensor.

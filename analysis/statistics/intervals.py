@@ -56,8 +56,9 @@ def mean_interval(values: np.ndarray | Sequence[float], level: float = 0.95) -> 
     return Interval(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
 
 
-def grouped_share_interval(hits: np.ndarray | Sequence[bool], groups: Sequence[Hashable],
-                           level: float = 0.95) -> Interval:
+def grouped_share_interval(
+    hits: np.ndarray | Sequence[bool], groups: Sequence[Hashable], level: float = 0.95
+) -> Interval:
     """Return the share of hits with an interval that counts groups, not their members, as independent.
 
     Korn and Graubard's form of the exact interval, with as many trials as there are groups: the most cautious choice,
@@ -116,8 +117,9 @@ def bounded(interval: Interval, trials: int, *, share: bool = True, level: float
     if trials < FEWEST:
         return Interval(interval.value, float("nan"), float("nan"))
     if not -ROUNDING <= interval.value <= (1 + ROUNDING if share else np.inf):
-        raise ValueError(f"interval must hold a {'share between 0 and 1' if share else 'ratio from 0 on'}, "
-                         f"got {interval.value}")
+        raise ValueError(
+            f"interval must hold a {'share between 0 and 1' if share else 'ratio from 0 on'}, got {interval.value}"
+        )
     if not share:
         return interval._replace(low=max(interval.low, 0.0))
     inside = interval.low > 0 and interval.high < 1
@@ -165,7 +167,9 @@ def rotations(values: np.ndarray | Sequence[float], marked: np.ndarray | Sequenc
     """
     values, marked = np.asarray(values, float), np.asarray(marked, bool)
     if values.shape != marked.shape or values.ndim != 1 or not marked.any() or values.sum() == 0:
-        raise ValueError(f"values must have a mark each, some of them true, and not sum to 0; got shapes "
-                         f"{values.shape} and {marked.shape}, {int(marked.sum())} marked, sum {values.sum():g}")
+        raise ValueError(
+            f"values must have a mark each, some of them true, and not sum to 0; got shapes "
+            f"{values.shape} and {marked.shape}, {int(marked.sum())} marked, sum {values.sum():g}"
+        )
     turns = np.stack([np.roll(marked, turn) for turn in range(len(marked))])
     return turns @ values / marked.sum() / values.mean()

@@ -31,15 +31,49 @@ from analysis.surveys.map_counts import (
 )
 from analysis.surveys.records import Result, Value
 
-MOSTLY = 0.3      # a head is directional, for the study of its columns, from this share on
-NULL = 4          # the maps of every fourth text are also read with their rows shuffled
-NUMBERS = ("maps", "patterned", "composed", "backward", "forward", "both", "either", "either_open",
-           "company", "open_maps", "diagonal", "diagonal_end", "directional_mass", "directional_short",
-           "vertical_mass", "vertical_short", "lines", "run_share", "points", "points_weak", "point_mass",
-           "rows", "row_points", *(f"tokens_{kind}" for kind in KINDS), *(f"columns_{kind}" for kind in KINDS),
-           *(f"attention_{kind}" for kind in KINDS),
-           "residual_mass", "residual_quiet", "residual_near", "near_cells", "loud", "told", "loud_above", "loud_pairs",
-           "bias_maps", "bias_correlation", "bias_other", "bias_top", "bias_chance")
+MOSTLY = 0.3  # a head is directional, for the study of its columns, from this share on
+NULL = 4  # the maps of every fourth text are also read with their rows shuffled
+NUMBERS = (
+    "maps",
+    "patterned",
+    "composed",
+    "backward",
+    "forward",
+    "both",
+    "either",
+    "either_open",
+    "company",
+    "open_maps",
+    "diagonal",
+    "diagonal_end",
+    "directional_mass",
+    "directional_short",
+    "vertical_mass",
+    "vertical_short",
+    "lines",
+    "run_share",
+    "points",
+    "points_weak",
+    "point_mass",
+    "rows",
+    "row_points",
+    *(f"tokens_{kind}" for kind in KINDS),
+    *(f"columns_{kind}" for kind in KINDS),
+    *(f"attention_{kind}" for kind in KINDS),
+    "residual_mass",
+    "residual_quiet",
+    "residual_near",
+    "near_cells",
+    "loud",
+    "told",
+    "loud_above",
+    "loud_pairs",
+    "bias_maps",
+    "bias_correlation",
+    "bias_other",
+    "bias_top",
+    "bias_chance",
+)
 
 
 class Census(streaming.Sums):
@@ -70,11 +104,17 @@ class Census(streaming.Sums):
 
         self.state = {f"scores/{name}": total for name, total in self.scores.state.items()}
         self.state |= {f"maps/{name}": total for name, total in self.maps.state.items()}
-        self.state |= {"names": zeros(layers, heads, len(gates.GATES)), "offsets": zeros(layers, heads, 2 * NEAR + 1),
-                       "kinds": zeros(layers, heads, len(KINDS)), "bias": zeros(layers, heads, 2),
-                       "numbers": zeros(texts, len(NUMBERS)), "lengths": zeros(texts),
-                       "by_text": zeros(texts, len(gates.GATES)), "null": zeros(texts, len(gates.GATES)),
-                       "null_names": zeros(len(gates.GATES))}
+        self.state |= {
+            "names": zeros(layers, heads, len(gates.GATES)),
+            "offsets": zeros(layers, heads, 2 * NEAR + 1),
+            "kinds": zeros(layers, heads, len(KINDS)),
+            "bias": zeros(layers, heads, 2),
+            "numbers": zeros(texts, len(NUMBERS)),
+            "lengths": zeros(texts),
+            "by_text": zeros(texts, len(gates.GATES)),
+            "null": zeros(texts, len(gates.GATES)),
+            "null_names": zeros(len(gates.GATES)),
+        }
 
     def number(self, name: str) -> np.ndarray:
         """Return one number for every text."""
@@ -100,8 +140,16 @@ def ratio_interval(part: np.ndarray, whole: np.ndarray, level: float = 0.95) -> 
     return Interval(float(ratio), float(ratio - half), float(ratio + half))
 
 
-def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, share: tuple[int, int] = (0, 1),
-         state: Path | None = None, identity: str = "", show: bool = False) -> Census:
+def take_census(
+    model: torch.nn.Module,
+    tokenizer,
+    texts: Sequence[str],
+    *,
+    share: tuple[int, int] = (0, 1),
+    state: Path | None = None,
+    identity: str = "",
+    show: bool = False,
+) -> Census:
     """Count the gates of a model on texts, one text at a time, layer by layer.
 
     Parameters
@@ -131,8 +179,9 @@ def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, shar
         raise ValueError("texts is empty: there is nothing to take a census of")
     config = model.config
     attention_hooks.keep_heap_whole()
-    census = Census(len(texts), config.num_hidden_layers, config.num_attention_heads, config.max_position_embeddings,
-                    model.device)
+    census = Census(
+        len(texts), config.num_hidden_layers, config.num_attention_heads, config.max_position_embeddings, model.device
+    )
     biases = extraction.query_biases(model)
     mine = range(share[0], len(texts), share[1])
     start, before = census_state.restore(state, census, identity) if state else (0, 0.0)
@@ -140,8 +189,9 @@ def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, shar
     census.seconds = before
     bar = tqdm(mine, initial=start, total=len(mine), unit="text", desc="census", disable=None if show else True)
     for count, index in enumerate(mine[start:], start + 1):
-        inputs = tokenizer(texts[index], truncation=True, max_length=config.max_position_embeddings,
-                           return_tensors="pt").to(model.device)
+        inputs = tokenizer(
+            texts[index], truncation=True, max_length=config.max_position_embeddings, return_tensors="pt"
+        ).to(model.device)
         ids = inputs["input_ids"]
         if ids.shape[1] < gates.SHORTEST:
             raise ValueError(f"text {index} has {ids.shape[1]} tokens; a map to read needs at least {gates.SHORTEST}")
@@ -158,9 +208,14 @@ def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str], *, shar
 
 def token_kinds(tokenizer, ids: Sequence[int]) -> Tensor:
     """Return for each token the index of its kind in ``KINDS``: the first, a separator, punctuation, or another."""
-    kinds = [1 if i in (tokenizer.sep_token_id, tokenizer.eos_token_id) else
-             2 if token.strip("#Ġ▁") and not token.strip("#Ġ▁").strip(string.punctuation) else 3
-             for i, token in zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True)]
+    kinds = [
+        1
+        if i in (tokenizer.sep_token_id, tokenizer.eos_token_id)
+        else 2
+        if token.strip("#Ġ▁") and not token.strip("#Ġ▁").strip(string.punctuation)
+        else 3
+        for i, token in zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True)
+    ]
     return torch.tensor([0, *kinds[1:]])
 
 
@@ -197,8 +252,9 @@ class _Reader:
             state["names"][layer, head, gates.GATES.index(name)] += 1
         n = maps.shape[-1]
         near = min(NEAR, n - 1)
-        state["offsets"][layer, :, NEAR - near:NEAR + near + 1] += streaming.fixed(
-            reading.offsets[:, n - 1 - near:n + near])
+        state["offsets"][layer, :, NEAR - near : NEAR + near + 1] += streaming.fixed(
+            reading.offsets[:, n - 1 - near : n + near]
+        )
         one_hot = torch.nn.functional.one_hot(self.kinds, len(KINDS)).to(maps)
         state["kinds"][layer] += streaming.fixed(maps.mean(-2) @ one_hot)
         numbers = count_patterns(reading) | measure_lines(maps, reading) | measure_points(maps, reading)
@@ -218,24 +274,42 @@ class _Reader:
         self.census.state["bias"][layer, :, 0] += streaming.fixed(torch.where(told, follows, 0))
         self.census.state["bias"][layer, :, 1] += told
         top = reading.columns.argmax(-1) == own.argmax(-1)
-        return {"bias_maps": told.sum(), "bias_correlation": follows[told].sum(), "bias_other": strays[told].sum(),
-                "bias_top": top[told].sum(), "bias_chance": told.sum() / maps.shape[-1]}
+        return {
+            "bias_maps": told.sum(),
+            "bias_correlation": follows[told].sum(),
+            "bias_other": strays[told].sum(),
+            "bias_top": top[told].sum(),
+            "bias_chance": told.sum() / maps.shape[-1],
+        }
 
 
 RATIOS = {
-    "composed": ("composed", "maps"), "patterned": ("patterned", "maps"),
-    "both_of_either": ("both", "either"), "open_with_either": ("either_open", "either"),
-    "in_company": ("company", "either"), "short_verticals": ("vertical_short", "vertical_mass"),
-    "residual": ("residual_mass", "maps"), "residual_quiet": ("residual_quiet", "residual_mass"),
-    "residual_near": ("residual_near", "residual_mass"), "near_cells": ("near_cells", "maps"),
-    "loud": ("loud", "told"), "loud_below": ("loud_pairs", "loud_above"),
-    "diagonal": ("diagonal", "open_maps"), "diagonal_end": ("diagonal_end", "open_maps"),
+    "composed": ("composed", "maps"),
+    "patterned": ("patterned", "maps"),
+    "both_of_either": ("both", "either"),
+    "open_with_either": ("either_open", "either"),
+    "in_company": ("company", "either"),
+    "short_verticals": ("vertical_short", "vertical_mass"),
+    "residual": ("residual_mass", "maps"),
+    "residual_quiet": ("residual_quiet", "residual_mass"),
+    "residual_near": ("residual_near", "residual_mass"),
+    "near_cells": ("near_cells", "maps"),
+    "loud": ("loud", "told"),
+    "loud_below": ("loud_pairs", "loud_above"),
+    "diagonal": ("diagonal", "open_maps"),
+    "diagonal_end": ("diagonal_end", "open_maps"),
     "end_of_diagonal": ("diagonal_end", "diagonal"),
-    "short_columns": ("directional_short", "directional_mass"), "run_covers": ("run_share", "lines"),
-    "weak_points": ("points_weak", "points"), "points_a_map": ("points", "maps"), "point_mass": ("point_mass", "maps"),
-    "rows_a_map": ("rows", "maps"), "points_a_row": ("row_points", "rows"),
-    "bias_correlation": ("bias_correlation", "bias_maps"), "bias_other": ("bias_other", "bias_maps"),
-    "bias_top": ("bias_top", "bias_maps"), "bias_chance": ("bias_chance", "bias_maps"),
+    "short_columns": ("directional_short", "directional_mass"),
+    "run_covers": ("run_share", "lines"),
+    "weak_points": ("points_weak", "points"),
+    "points_a_map": ("points", "maps"),
+    "point_mass": ("point_mass", "maps"),
+    "rows_a_map": ("rows", "maps"),
+    "points_a_row": ("row_points", "rows"),
+    "bias_correlation": ("bias_correlation", "bias_maps"),
+    "bias_other": ("bias_other", "bias_maps"),
+    "bias_top": ("bias_top", "bias_maps"),
+    "bias_chance": ("bias_chance", "bias_maps"),
     **{f"tokens_{kind}": (f"tokens_{kind}", "maps") for kind in KINDS},
     **{f"attention_{kind}": (f"attention_{kind}", "maps") for kind in KINDS},
     **{f"columns_{kind}": (f"columns_{kind}", "directional_mass") for kind in KINDS},
@@ -249,25 +323,34 @@ def summarise(census: Census, prefix: str = "") -> Result:
         ratio = census.ratio(part, whole)
         if np.isfinite(ratio.value):
             bounds = [bound if np.isfinite(bound) else None for bound in (ratio.low, ratio.high)]
-            values[prefix + name] = Value(round(ratio.value, 9), 0.01 * max(1, ratio.value), *bounds,
-                                          n=int((census.number(whole) > 0).sum()))
+            values[prefix + name] = Value(
+                round(ratio.value, 9), 0.01 * max(1, ratio.value), *bounds, n=int((census.number(whole) > 0).sum())
+            )
     for name in ("maps", "either", "open_maps", "lines", "points", "bias_maps"):
-        values[f"{prefix}count_{name}"] = Value(int(census.number(name).sum().round()), 3.0 + 0.01 * float(
-            census.number(name).sum()))
+        values[f"{prefix}count_{name}"] = Value(
+            int(census.number(name).sum().round()), 3.0 + 0.01 * float(census.number(name).sum())
+        )
     heads = census.state["names"].shape[0] * census.state["names"].shape[1]
     arrays = {
-        "scores": census.scores.mean(), "score_deviation": census.scores.deviation(),
+        "scores": census.scores.mean(),
+        "score_deviation": census.scores.deviation(),
         "names": census.state["names"] / len(census.state["lengths"]),
         "offsets": census.state["offsets"].double() / streaming.UNIT / len(census.state["lengths"]),
         "kinds": census.state["kinds"].double() / streaming.UNIT / len(census.state["lengths"]),
-        "bias": torch.where(census.state["bias"][..., 1] > 0, census.state["bias"][..., 0].double() / streaming.UNIT
-                            / census.state["bias"][..., 1].clamp_min(1), torch.nan),
-        "entropy": census.maps.entropy(), "lengths": census.state["lengths"],
+        "bias": torch.where(
+            census.state["bias"][..., 1] > 0,
+            census.state["bias"][..., 0].double() / streaming.UNIT / census.state["bias"][..., 1].clamp_min(1),
+            torch.nan,
+        ),
+        "entropy": census.maps.entropy(),
+        "lengths": census.state["lengths"],
         "by_text": census.state["by_text"].double() / streaming.UNIT / heads,
         "null": census.state["null"][::NULL].double() / streaming.UNIT / heads,
         "null_names": census.state["null_names"] / (heads * len(census.state["lengths"][::NULL])),
     }
-    arrays = {prefix + name: tensor.cpu().numpy().astype(np.int64 if name == "lengths" else np.float32)
-              for name, tensor in arrays.items()}
+    arrays = {
+        prefix + name: tensor.cpu().numpy().astype(np.int64 if name == "lengths" else np.float32)
+        for name, tensor in arrays.items()
+    }
     wide = {"names": 0.15, "null_names": 0.02, "bias": 0.05, "lengths": 0.0, "entropy": 1e-4}
     return Result(values, arrays, {name: wide.get(name.removeprefix(prefix), 0.01) for name in arrays})

@@ -15,8 +15,7 @@ COUNTED_BY = ("maps/streaming.py", "maps/tiles.py", "maps/gates/*.py", "statisti
 
 def identity(model: dict, texts: Sequence[str], share: tuple[int, int], control: int | None) -> str:
     """Name what is counted: the model's provenance, the texts, this process's share, and the code that counts."""
-    code = [sha256(path)
-            for pattern in COUNTED_BY for path in sorted(CODE.glob(pattern))]
+    code = [sha256(path) for pattern in COUNTED_BY for path in sorted(CODE.glob(pattern))]
     return hashlib.sha256(json.dumps([model, list(texts), share, control, code]).encode()).hexdigest()
 
 
@@ -24,8 +23,13 @@ def save(path: Path, sums: Sums, name: str, done: int, seconds: float = 0.0) -> 
     """Write the sums, how many texts are in them and what they took; first under a temporary name, then renamed."""
     from safetensors.torch import save as packed
 
-    write_atomically(path, packed({key: total.cpu().contiguous() for key, total in sums.state.items()},
-                                  metadata={"identity": name, "done": str(done), "seconds": repr(float(seconds))}))
+    write_atomically(
+        path,
+        packed(
+            {key: total.cpu().contiguous() for key, total in sums.state.items()},
+            metadata={"identity": name, "done": str(done), "seconds": repr(float(seconds))},
+        ),
+    )
 
 
 def restore(path: Path, sums: Sums, name: str) -> tuple[int, float]:
@@ -51,6 +55,8 @@ def restore(path: Path, sums: Sums, name: str) -> tuple[int, float]:
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path} is no state of a census ({error}): delete it to begin anew") from error
     if header["identity"] != name:
-        raise ValueError(f"{path} is the state of another census (other texts, model, share or code): delete it to "
-                         "begin anew, or write elsewhere")
+        raise ValueError(
+            f"{path} is the state of another census (other texts, model, share or code): delete it to "
+            "begin anew, or write elsewhere"
+        )
     return count, seconds

@@ -30,8 +30,9 @@ def at(steps: int) -> tuple[int, ...]:
     return tuple(sorted({round(share * steps) for share in LOOKS}))
 
 
-def make_probe(data: Data, sequences: int = 2, *, pad_to: int | None = None,
-               ) -> Callable[[int, nn.Module], dict[str, np.ndarray]]:
+def make_probe(
+    data: Data, sequences: int = 2, *, pad_to: int | None = None
+) -> Callable[[int, nn.Module], dict[str, np.ndarray]]:
     """Return ``probe(step, model)`` for ``dna_classifier.train``, on the first validation sequence of several classes.
 
     The sequences are chosen by class in alphabetical order; the same ones every time. With ``pad_to`` the rows of
@@ -46,8 +47,9 @@ def make_probe(data: Data, sequences: int = 2, *, pad_to: int | None = None,
     for i in data.parts.validation:
         first.setdefault(data.genes[i].label, int(i))
     if not 1 <= sequences <= len(first):
-        raise ValueError(f"sequences must be between 1 and {len(first)}, the classes in the validation part, "
-                         f"got {sequences}")
+        raise ValueError(
+            f"sequences must be between 1 and {len(first)}, the classes in the validation part, got {sequences}"
+        )
     coded = [data.encode([data.genes[first[label]]], pad_to) for label in sorted(first)[:sequences]]
     return lambda step, model: look(model, coded)
 

@@ -74,8 +74,9 @@ class _Seen:
     out: dict[str, list[Tensor]] = field(default_factory=lambda: defaultdict(list))
 
 
-def run_layers(model: torch.nn.Module, layers: AttentionLayers, inputs: Mapping[str, Tensor], *,
-               in_double: bool = False) -> list[LayerRun]:
+def run_layers(
+    model: torch.nn.Module, layers: AttentionLayers, inputs: Mapping[str, Tensor], *, in_double: bool = False
+) -> list[LayerRun]:
     """Run a model and return what each attention layer of a stack read, did and wrote.
 
     Parameters
@@ -104,9 +105,15 @@ def run_layers(model: torch.nn.Module, layers: AttentionLayers, inputs: Mapping[
     maps = next((getattr(result, name) for name in names if getattr(result, name, None)), None)
     if maps is None or any(each is None for each in maps):
         raise ValueError(f"{type(model).__name__} returns no attention: build it with attn_implementation='eager'")
-    return [LayerRun(seen.into[into].pop(0), maps[i], seen.out[out].pop(0),
-                     tuple((seen.into[norm].pop(0), seen.out[norm].pop(0)) for norm in norms))
-            for i, (into, out, norms) in enumerate(_paths(layers))]
+    return [
+        LayerRun(
+            seen.into[into].pop(0),
+            maps[i],
+            seen.out[out].pop(0),
+            tuple((seen.into[norm].pop(0), seen.out[norm].pop(0)) for norm in norms),
+        )
+        for i, (into, out, norms) in enumerate(_paths(layers))
+    ]
 
 
 def _paths(layers: AttentionLayers) -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -143,8 +150,9 @@ def _watch(model: torch.nn.Module, layers: AttentionLayers, seen: _Seen) -> Iter
         yield
 
 
-def agreement(model: torch.nn.Module, layers: AttentionLayers, inputs: Mapping[str, Tensor], *,
-              in_double: bool = False) -> Agreement:
+def agreement(
+    model: torch.nn.Module, layers: AttentionLayers, inputs: Mapping[str, Tensor], *, in_double: bool = False
+) -> Agreement:
     """Compare the adapter's attention with the model's own in every layer; queries that are padding are left out.
 
     >>> from analysis.models.families import from_module

@@ -12,12 +12,17 @@ from analysis.transformer.attention_only import AttentionOnly, score_heads
 
 def plain(model: attention_only.Transformer) -> AttentionOnly:
     """Return the trained module as plain tensors, for the mathematics."""
-    return AttentionOnly(model.tokens.detach(), model.positions.detach(),
-                         [layer.weights() for layer in model.layers], model.unembed.detach())
+    return AttentionOnly(
+        model.tokens.detach(),
+        model.positions.detach(),
+        [layer.weights() for layer in model.layers],
+        model.unembed.detach(),
+    )
 
 
-def split_loss(model: torch.nn.Module, tokens: Int[Tensor, "batch position"], repeated: Tensor,
-               kept: Tensor | None = None) -> tuple[float, float]:
+def split_loss(
+    model: torch.nn.Module, tokens: Int[Tensor, "batch position"], repeated: Tensor, kept: Tensor | None = None
+) -> tuple[float, float]:
     """Return the mean loss on new tokens and on repeated ones, in nats."""
     with torch.no_grad():
         each = attention_only.losses(model, tokens, kept)
@@ -32,6 +37,10 @@ def make_probe(config: attention_only.Config) -> Callable[[int, torch.nn.Module]
         where = model.tokens.device
         new, known = split_loss(model, tokens.to(where), repeated.to(where))
         scores = score_heads(plain(model), tokens.to(where))
-        return {"new": new, "repeated": known,
-                **{name: getattr(scores, name).cpu().numpy() for name in ("previous", "prefix", "copying")}}
+        return {
+            "new": new,
+            "repeated": known,
+            **{name: getattr(scores, name).cpu().numpy() for name in ("previous", "prefix", "copying")},
+        }
+
     return look

@@ -73,7 +73,7 @@ def _survey(layer: QueriesAndKeys, rotary: Rotary, length: int) -> dict[str, np.
     if layer.normalised and layer.biases:
         raise ValueError("layers must not normalise queries and keys with biases: the kernel is not read off those")
     heads, groups = len(layer.b_Q), len(layer.b_K)
-    unit = layer.scale * layer.b_Q.shape[1]**0.5  # the kernel itself divides by the root
+    unit = layer.scale * layer.b_Q.shape[1] ** 0.5  # the kernel itself divides by the root
     b_Q, b_K = layer.b_Q.double(), layer.b_K.double()
     shift = torch.zeros(layer.W_Q.shape[1]) if layer.norm is None else layer.norm.bias
     folded_Q, folded_K = (b + (shift.to(W) @ W).double() for b, W in ((b_Q, layer.W_Q), (b_K, layer.W_K)))
@@ -83,9 +83,16 @@ def _survey(layer: QueriesAndKeys, rotary: Rotary, length: int) -> dict[str, np.
     over_distance, with_norm = (of.at(distances) - of.constant[:, None] for of in (kernel, folded))
     rest = split_channels(b_K, rotary)[1].square().sum(-1) / b_K.square().sum(-1)
     sinks = torch.full((heads,), torch.nan) if layer.sinks is None else layer.sinks
-    measured = {"amplitude": kernel.amplitude, "phase": kernel.phase, "frequencies": kernel.frequencies,
-                "range": over_distance.max(-1).values - over_distance.min(-1).values,
-                "range_folded": with_norm.max(-1).values - with_norm.min(-1).values,
-                "peak": over_distance.argmax(-1), "cancelling": rest, "query_bias": b_Q.norm(dim=-1),
-                "key_bias": b_K.norm(dim=-1), "sink": sinks}
+    measured = {
+        "amplitude": kernel.amplitude,
+        "phase": kernel.phase,
+        "frequencies": kernel.frequencies,
+        "range": over_distance.max(-1).values - over_distance.min(-1).values,
+        "range_folded": with_norm.max(-1).values - with_norm.min(-1).values,
+        "peak": over_distance.argmax(-1),
+        "cancelling": rest,
+        "query_bias": b_Q.norm(dim=-1),
+        "key_bias": b_K.norm(dim=-1),
+        "sink": sinks,
+    }
     return {name: value.cpu().numpy() for name, value in measured.items()}

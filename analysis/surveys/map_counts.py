@@ -9,21 +9,27 @@ from torch import Tensor
 
 from analysis.maps import gates
 
-PRESENT = 0.05    # a gate is there if it carries this share of the attention
-LAST = 12         # "a dozen" last tokens
-NEAR = 8          # offsets kept by head
+PRESENT = 0.05  # a gate is there if it carries this share of the attention
+LAST = 12  # "a dozen" last tokens
+NEAR = 8  # offsets kept by head
 KINDS = ("first", "separator", "punctuation", "other")
 
 
 def count_patterns(reading: gates.GateReading) -> dict[str, Tensor]:
     """Count maps: with a pattern, with several, and which contextual gates come together."""
-    there = reading.scores[..., :len(gates.PATTERNS)] >= PRESENT
+    there = reading.scores[..., : len(gates.PATTERNS)] >= PRESENT
     opened, back, ahead = (there[..., gates.GATES.index(name)] for name in ("open", "backward", "forward"))
-    return {"maps": torch.tensor(there[..., 0].numel()), "patterned": there.any(-1).sum(),
-            "composed": (there.sum(-1) >= 2).sum(), "backward": back.sum(), "forward": ahead.sum(),
-            "both": (back & ahead).sum(), "either": (back | ahead).sum(),
-            "either_open": ((back | ahead) & opened).sum(),
-            "company": ((back & ahead) | ((back | ahead) & opened)).sum()}
+    return {
+        "maps": torch.tensor(there[..., 0].numel()),
+        "patterned": there.any(-1).sum(),
+        "composed": (there.sum(-1) >= 2).sum(),
+        "backward": back.sum(),
+        "forward": ahead.sum(),
+        "both": (back & ahead).sum(),
+        "either": (back | ahead).sum(),
+        "either_open": ((back | ahead) & opened).sum(),
+        "company": ((back & ahead) | ((back | ahead) & opened)).sum(),
+    }
 
 
 def measure_lines(maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor]:
@@ -34,17 +40,26 @@ def measure_lines(maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor]
     offsets = torch.arange(-n + 1, n, device=maps.device)
     lines = (reading.offsets >= PRESENT) & (offsets != 0)
     covered = reading.runs / (n - offsets.abs())
-    return {"open_maps": opened.sum(), "diagonal": diagonal[opened, :-LAST].mean(-1).sum(),
-            "diagonal_end": diagonal[opened, -LAST:].mean(-1).sum(),
-            "lines": lines.sum(), "run_share": covered[lines].sum()}
+    return {
+        "open_maps": opened.sum(),
+        "diagonal": diagonal[opened, :-LAST].mean(-1).sum(),
+        "diagonal_end": diagonal[opened, -LAST:].mean(-1).sum(),
+        "lines": lines.sum(),
+        "run_share": covered[lines].sum(),
+    }
 
 
 def measure_points(maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor]:
     """Measure instances: how many, how many of them weak (under one half of their row), and what they carry."""
     points = reading.cells == gates.GATES.index("instance")
     rows = reading.cells == gates.GATES.index("inverse directional")
-    return {"points": points.sum(), "points_weak": (points & (maps < 0.5)).sum(),
-            "point_mass": reading.score("instance").sum(), "rows": rows.any(-1).sum(), "row_points": rows.sum()}
+    return {
+        "points": points.sum(),
+        "points_weak": (points & (maps < 0.5)).sum(),
+        "point_mass": reading.score("instance").sum(),
+        "rows": rows.any(-1).sum(),
+        "row_points": rows.sum(),
+    }
 
 
 def measure_residual(maps: Tensor, reading: gates.GateReading) -> dict[str, Tensor]:
@@ -59,11 +74,16 @@ def measure_residual(maps: Tensor, reading: gates.GateReading) -> dict[str, Tens
     loud = reading.residual * rows.sum(-2, keepdim=True) > maps / 2
     free = reading.cells >= gates.GATES.index("closed")
     above, below = loud[..., :-1, :] & free[..., 1:, :], loud[..., 1:, :]
-    return {"residual_mass": reading.residual.sum(), "residual_quiet": reading.residual[~loud].sum(),
-            "residual_near": torch.where(near, reading.residual, 0).sum(),
-            "near_cells": ((reading.cells >= 0) & near).sum() / (reading.cells >= 0).sum() * len(maps),
-            "loud": loud.sum() / n**2, "told": free.sum() / n**2,
-            "loud_above": above.sum() / n**2, "loud_pairs": (above & below).sum() / n**2}
+    return {
+        "residual_mass": reading.residual.sum(),
+        "residual_quiet": reading.residual[~loud].sum(),
+        "residual_near": torch.where(near, reading.residual, 0).sum(),
+        "near_cells": ((reading.cells >= 0) & near).sum() / (reading.cells >= 0).sum() * len(maps),
+        "loud": loud.sum() / n**2,
+        "told": free.sum() / n**2,
+        "loud_above": above.sum() / n**2,
+        "loud_pairs": (above & below).sum() / n**2,
+    }
 
 
 def measure_columns(maps: Tensor, reading: gates.GateReading, one_hot: Tensor) -> dict[str, Tensor]:
@@ -75,12 +95,19 @@ def measure_columns(maps: Tensor, reading: gates.GateReading, one_hot: Tensor) -
     short = torch.where((reading.cells == 0).sum(-2) < seen / 2, reading.columns, 0).sum()
     cluster = reading.cells == gates.GATES.index("cluster")
     low = torch.where(cluster.sum(-2) < seen / 2, reading.clustered, 0).sum()
-    numbers = {"directional_mass": reading.columns.sum(), "directional_short": short,
-               "vertical_mass": reading.columns.sum() + reading.clustered.sum(), "vertical_short": short + low}
+    numbers = {
+        "directional_mass": reading.columns.sum(),
+        "directional_short": short,
+        "vertical_mass": reading.columns.sum() + reading.clustered.sum(),
+        "vertical_short": short + low,
+    }
     by_kind, all_kinds = (reading.columns @ one_hot).sum(0), (maps.mean(-2) @ one_hot).sum(0)
     for i, kind in enumerate(KINDS):
-        numbers |= {f"tokens_{kind}": one_hot[:, i].mean() * len(maps), f"columns_{kind}": by_kind[i],
-                    f"attention_{kind}": all_kinds[i]}
+        numbers |= {
+            f"tokens_{kind}": one_hot[:, i].mean() * len(maps),
+            f"columns_{kind}": by_kind[i],
+            f"attention_{kind}": all_kinds[i],
+        }
     return numbers
 
 

@@ -108,8 +108,9 @@ def data_folder(name: str) -> Path | None:
     return None
 
 
-def write(experiment: Experiment, where: torch.device | None, folder: Path,
-          about: Mapping[str, object] | None = None) -> Path:
+def write(
+    experiment: Experiment, where: torch.device | None, folder: Path, about: Mapping[str, object] | None = None
+) -> Path:
     """Compute an experiment and write its record: first under temporary names, then renamed.
 
     ``about`` goes into the provenance, in place of what stands there under the same names.
@@ -127,8 +128,10 @@ def write(experiment: Experiment, where: torch.device | None, folder: Path,
         "experiment": experiment.name,
         "summary": experiment.summary,
         "values": {name: _sparse(asdict(value)) for name, value in result.values.items()},
-        "arrays": {name: {"shape": list(a.shape), "dtype": str(a.dtype),
-                          "tolerance": result.tolerances.get(name, 0.0)} for name, a in result.arrays.items()},
+        "arrays": {
+            name: {"shape": list(a.shape), "dtype": str(a.dtype), "tolerance": result.tolerances.get(name, 0.0)}
+            for name, a in result.arrays.items()
+        },
         "arrays_sha256": hashlib.sha256(packed).hexdigest() if result.arrays else None,
         "provenance": {
             "models": [checkpoints.find(name).provenance() for name in experiment.models],
@@ -157,8 +160,10 @@ def _check_finite(name: str, result: Result) -> None:
                 raise ValueError(f"{name}: the {part} of {key} is {number}, which a record cannot hold")
     for key, tolerance in result.tolerances.items():
         if key not in result.arrays or not 0 <= tolerance < math.inf:
-            raise ValueError(f"{name}: the tolerance of array {key} must be finite and belong to an array of "
-                             f"{sorted(result.arrays)}, got {tolerance}")
+            raise ValueError(
+                f"{name}: the tolerance of array {key} must be finite and belong to an array of "
+                f"{sorted(result.arrays)}, got {tolerance}"
+            )
     for key, array in result.arrays.items():
         if np.asarray(array).dtype.kind not in "biufcUS":
             raise ValueError(f"{name}: array {key} has dtype {np.asarray(array).dtype}, which would be pickled")
@@ -171,8 +176,9 @@ def _sparse(value: dict) -> dict:
 
 def _seal(body: dict) -> str:
     """Digest a record without its own seal, so that an edit by hand is noticed."""
-    return hashlib.sha256(json.dumps({k: v for k, v in body.items() if k != "sha256"}, sort_keys=True).encode()
-                          ).hexdigest()
+    return hashlib.sha256(
+        json.dumps({k: v for k, v in body.items() if k != "sha256"}, sort_keys=True).encode()
+    ).hexdigest()
 
 
 def _pack(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -222,8 +228,7 @@ def load(name: str, folder: Path) -> Record:
     try:
         values = {k: Value(**v) for k, v in body["values"].items()}
         arrays = _load_arrays(folder / f"{name}.npz", body, again) if body["arrays"] else {}
-        return Record(name, values, arrays, {k: v["tolerance"] for k, v in body["arrays"].items()},
-                      body["provenance"])
+        return Record(name, values, arrays, {k: v["tolerance"] for k, v in body["arrays"].items()}, body["provenance"])
     except (KeyError, TypeError, AttributeError) as error:
         raise BadRecord(f"{path} has a right seal and is no record ({error!r}); {again}") from None
 
@@ -243,9 +248,11 @@ def compare(result: Result, record: Record) -> None:
     Disagrees
         If a value or an array is missing, new, of another shape, or beyond its recorded tolerance.
     """
-    wrong = [f"{kind} {name} is only in the {'record' if name in there else 'result'}"
-             for kind, here, there in (("value", result.values, record.values), ("array", result.arrays, record.arrays))
-             for name in sorted(set(here) ^ set(there))]
+    wrong = [
+        f"{kind} {name} is only in the {'record' if name in there else 'result'}"
+        for kind, here, there in (("value", result.values, record.values), ("array", result.arrays, record.arrays))
+        for name in sorted(set(here) ^ set(there))
+    ]
     for name in result.values.keys() & record.values.keys():
         new, old = result.values[name].value, record.values[name].value
         if not _agree(new, old, record.values[name].tolerance):

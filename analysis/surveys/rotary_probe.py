@@ -33,19 +33,28 @@ def make_probe(windows: Int[Tensor, "window position"]) -> Callable[[int, nn.Mod
         ``{}_mean`` the mean vector over all positions of the windows before rotation. ``held_out_no_{}_bias``
         is the loss on the windows with that bias set to 0 in all heads, in nats per token.
     """
+
     def probe(step: int, model: nn.Module) -> dict[str, np.ndarray]:
         layers = [layer.attention for layer in model.gpt_neox.layers]
         means = _mean_projections(model, layers, windows)
         measured = {}
         for part, index in (("query", 0), ("key", 1)):
             measured[f"{part}_bias"] = torch.stack([_split(_bias(layer), layer)[index] for layer in layers])
-            measured[f"{part}_bias_folded"] = torch.stack([
-                _split(_bias(block.attention) + block.attention.query_key_value.weight @ block.input_layernorm.bias,
-                       block.attention)[index] for block in model.gpt_neox.layers])
-            measured[f"{part}_mean"] = torch.stack([_split(mean, layer)[index]
-                                                    for mean, layer in zip(means, layers, strict=True)])
+            measured[f"{part}_bias_folded"] = torch.stack(
+                [
+                    _split(
+                        _bias(block.attention) + block.attention.query_key_value.weight @ block.input_layernorm.bias,
+                        block.attention,
+                    )[index]
+                    for block in model.gpt_neox.layers
+                ]
+            )
+            measured[f"{part}_mean"] = torch.stack(
+                [_split(mean, layer)[index] for mean, layer in zip(means, layers, strict=True)]
+            )
         arrays = {name: value.detach().float().cpu().numpy() for name, value in measured.items()}
         return arrays | {f"held_out_no_{part}_bias": _loss_without(model, part, windows) for part in PARTS}
+
     return probe
 
 
@@ -66,8 +75,10 @@ def _mean_projections(model: nn.Module, layers: list[nn.Module], windows: Tensor
     def add(total: Tensor, module: nn.Module, inputs: tuple, output: Tensor) -> None:
         total.add_(output.sum((0, 1)))
 
-    handles = [layer.query_key_value.register_forward_hook(partial(add, total))
-               for layer, total in zip(layers, sums, strict=True)]
+    handles = [
+        layer.query_key_value.register_forward_hook(partial(add, total))
+        for layer, total in zip(layers, sums, strict=True)
+    ]
     try:
         for part in windows.split(gpt2_mini.WINDOWS):
             model(input_ids=part[:, :-1].to(sums[0].device), use_cache=False)

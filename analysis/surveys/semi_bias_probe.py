@@ -25,11 +25,20 @@ def semi_bias_probe(step: int, model: nn.Module) -> dict[str, np.ndarray]:
         positions in nats; ``semi_bias`` and ``semi_bias_folded``, ``(head, position)``, of layer 0 in nats.
     """
     p = model.transformer.wpe.weight.detach().double()
-    both = [(layer.double(), extraction.layer_norm(model, "attention", i).double())
-            for i, layer in enumerate(extraction.attention_layers(model))]
+    both = [
+        (layer.double(), extraction.layer_norm(model, "attention", i).double())
+        for i, layer in enumerate(extraction.attention_layers(model))
+    ]
     raw = torch.stack([semi_bias(p, layer) for layer, _ in both])
-    folded = torch.stack([semi_bias(p / sigma(p, norm.eps)[:, None], fold_layer_norm(layer, norm))
-                          for layer, norm in both])
-    measured = {"rank_correlation": recency(raw), "size": raw.std(-1), "semi_bias": raw[0],
-             "rank_correlation_folded": recency(folded), "size_folded": folded.std(-1), "semi_bias_folded": folded[0]}
+    folded = torch.stack(
+        [semi_bias(p / sigma(p, norm.eps)[:, None], fold_layer_norm(layer, norm)) for layer, norm in both]
+    )
+    measured = {
+        "rank_correlation": recency(raw),
+        "size": raw.std(-1),
+        "semi_bias": raw[0],
+        "rank_correlation_folded": recency(folded),
+        "size_folded": folded.std(-1),
+        "semi_bias_folded": folded[0],
+    }
     return {name: value.cpu().numpy() for name, value in measured.items()}

@@ -28,7 +28,7 @@ NAME = "induction"
 BUNDLED = Path(__file__).parents[1] / "bundled" / NAME
 WEIGHTS, CARD = "model.safetensors", "card.json"
 STEPS, BATCH = 2000, 32
-_HELD_OUT = 10**9    # seeds of held-out batches start here; training uses seed * 1,000,003 + step
+_HELD_OUT = 10**9  # seeds of held-out batches start here; training uses seed * 1,000,003 + step
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,10 @@ class Config:
         if self.model % self.heads:
             raise ValueError(f"model must be a multiple of heads, got {self.model} and {self.heads}")
         if not 1 <= self.shortest <= self.longest < self.length:
-            raise ValueError(f"blocks must be 1 to {self.length - 1} tokens to repeat, "
-                             f"got shortest {self.shortest} and longest {self.longest}")
+            raise ValueError(
+                f"blocks must be 1 to {self.length - 1} tokens to repeat, "
+                f"got shortest {self.shortest} and longest {self.longest}"
+            )
 
     @property
     def channel(self) -> int:
@@ -70,8 +72,9 @@ class Attention(nn.Module):
             setattr(self, name, nn.Parameter(torch.randn(into, generator=draw) / config.model**0.5))
         self.W_O = nn.Parameter(torch.randn(out, generator=draw) / (2 * config.layers * config.model) ** 0.5)
 
-    def forward(self, x: Float[Tensor, "batch position model"],
-                kept: Float[Tensor, " head"] | None = None) -> Float[Tensor, "batch position model"]:
+    def forward(
+        self, x: Float[Tensor, "batch position model"], kept: Float[Tensor, " head"] | None = None
+    ) -> Float[Tensor, "batch position model"]:
         """Return what the layer adds, each head multiplied by ``kept`` (0 ablates it)."""
         q, k, v = (torch.einsum("bpm,hmc->bhpc", x, W) for W in (self.W_Q, self.W_K, self.W_V))
         heads = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -99,8 +102,9 @@ class Transformer(nn.Module):
         self.layers = nn.ModuleList(Attention(config, draw) for _ in range(config.layers))
         self.unembed = nn.Parameter(torch.randn(config.model, config.vocab, generator=draw) / config.model**0.5)
 
-    def forward(self, tokens: Int[Tensor, "batch position"],
-                kept: Float[Tensor, "layer head"] | None = None) -> Float[Tensor, "batch position vocab"]:
+    def forward(
+        self, tokens: Int[Tensor, "batch position"], kept: Float[Tensor, "layer head"] | None = None
+    ) -> Float[Tensor, "batch position vocab"]:
         """Return the logits of the next token at every position; ``kept`` is 0 for an ablated head, else 1."""
         if tokens.shape[1] > len(self.positions):
             raise ValueError(f"tokens are {tokens.shape[1]} long, the model has {len(self.positions)} positions")
@@ -125,8 +129,9 @@ def draw_batch(config: Config, size: int, seed: int) -> tuple[Int[Tensor, "batch
     return block.gather(1, place % period), place[:, 1:] >= period
 
 
-def losses(model: nn.Module, tokens: Int[Tensor, "batch position"],
-           kept: Tensor | None = None) -> Float[Tensor, "batch next"]:
+def losses(
+    model: nn.Module, tokens: Int[Tensor, "batch position"], kept: Tensor | None = None
+) -> Float[Tensor, "batch next"]:
     """Return the cross-entropy of every next token, in nats."""
     logits = model(tokens[:, :-1], kept)
     return functional.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none")
@@ -189,17 +194,33 @@ def train(
     config, out = config or Config(), Path(out)
     model = Transformer(config, seed)
     run = loop.train(
-        model, lambda step: draw_batch(config, BATCH, seed * 1_000_003 + step)[0],
-        lambda model, tokens: losses(model, tokens).mean(), settings(steps, seed), out / "state",
-        probe=probe, probe_at=looks(steps), device=devices.choose(device),
-        identity={"config": asdict(config), "seed": seed}, resume=resume, name=name)
+        model,
+        lambda step: draw_batch(config, BATCH, seed * 1_000_003 + step)[0],
+        lambda model, tokens: losses(model, tokens).mean(),
+        settings(steps, seed),
+        out / "state",
+        probe=probe,
+        probe_at=looks(steps),
+        device=devices.choose(device),
+        identity={"config": asdict(config), "seed": seed},
+        resume=resume,
+        name=name,
+    )
     model.to("cpu").eval()
     content = save({key: value.contiguous() for key, value in model.state_dict().items()})
-    card = {"what": "attention-only transformer trained on repeated random tokens", "config": asdict(config),
-            "seed": seed, "steps": steps, "batch": BATCH, "seconds": round(run.seconds, 1),
-            "parameters": sum(p.numel() for p in model.parameters()), "licence": "MIT",
-            "torch": torch.__version__, "python": platform.python_version(),
-            "sha256": hashlib.sha256(content).hexdigest()}
+    card = {
+        "what": "attention-only transformer trained on repeated random tokens",
+        "config": asdict(config),
+        "seed": seed,
+        "steps": steps,
+        "batch": BATCH,
+        "seconds": round(run.seconds, 1),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "licence": "MIT",
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
     write_atomically(out / WEIGHTS, content)
     write_atomically(out / CARD, json.dumps(card, indent=1) + "\n")
     return model, run

@@ -72,13 +72,27 @@ class Recipe:
 
     def __post_init__(self):
         if self.batch < 1 or self.pretrain_steps < 0:
-            raise ValueError(f"batch must be at least 1 and pretrain_steps at least 0, got {self.batch} and "
-                             f"{self.pretrain_steps}")
+            raise ValueError(
+                f"batch must be at least 1 and pretrain_steps at least 0, got {self.batch} and {self.pretrain_steps}"
+            )
 
 
 MINI = Recipe("variant-bert-mini")
-BASE = Recipe("variant-bert-base", width=768, hidden=3072, attention_dropout=0.1, dropout=0.1, initial=0.02,
-              sequences=56460, batch=4, steps=19761, rate=7.5e-5, warmup=1000, pad_to=POSITIONS, compiled=True)
+BASE = Recipe(
+    "variant-bert-base",
+    width=768,
+    hidden=3072,
+    attention_dropout=0.1,
+    dropout=0.1,
+    initial=0.02,
+    sequences=56460,
+    batch=4,
+    steps=19761,
+    rate=7.5e-5,
+    warmup=1000,
+    pad_to=POSITIONS,
+    compiled=True,
+)
 """As large as the paper's; 39,522 training sequences, which are 70 % of all; 2 epochs, batches of 4
 (ledger B-06, B-08).
 
@@ -87,8 +101,19 @@ validation part. That rate would be little for random weights: this is the rate 
 widths. Tried once, on an H100 (18 ms per update), it named all validation sequences that were looked at rightly from
 update 395 to 2,964, and collapsed at update 3,234, from which it did not come back: too high for too long.
 """
-TINY = Recipe("variant-bert-tiny", layers=2, heads=2, width=32, hidden=64, sequences=240, batch=16, steps=120,
-              rate=3e-3, warmup=10, bf16=False)
+TINY = Recipe(
+    "variant-bert-tiny",
+    layers=2,
+    heads=2,
+    width=32,
+    hidden=64,
+    sequences=240,
+    batch=16,
+    steps=120,
+    rate=3e-3,
+    warmup=10,
+    bf16=False,
+)
 """Two layers, for tests."""
 
 
@@ -102,19 +127,29 @@ class Data:
     labels: tuple[str, ...]
     origin: str
 
-    def encode(self, genes: Sequence[Gene], pad_to: int | None = None,
-               device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
+    def encode(
+        self, genes: Sequence[Gene], pad_to: int | None = None, device: torch.device | str = "cpu"
+    ) -> dict[str, torch.Tensor]:
         """Return ``input_ids``, ``attention_mask`` and ``labels``; padded to the longest, or to ``pad_to``."""
         length = pad_to or min(POSITIONS, 1 + max(len(kmers(g.bases)) for g in genes))
-        pieces = [self.tokenizer([words(g.bases) for g in genes[i:i + CHUNK]], truncation=True, return_tensors="pt",
-                                 padding="max_length", max_length=length) for i in range(0, len(genes), CHUNK)]
+        pieces = [
+            self.tokenizer(
+                [words(g.bases) for g in genes[i : i + CHUNK]],
+                truncation=True,
+                return_tensors="pt",
+                padding="max_length",
+                max_length=length,
+            )
+            for i in range(0, len(genes), CHUNK)
+        ]
         coded = {name: torch.cat([piece[name] for piece in pieces]) for name in ("input_ids", "attention_mask")}
         coded["labels"] = torch.tensor([self.labels.index(g.label) for g in genes])
         return {name: tensor.to(device) for name, tensor in coded.items()}
 
 
-def make_data(recipe: Recipe, seed: int = 0, folder: Path | None = None,
-              backbones: Sequence[Backbone] | None = None) -> Data:
+def make_data(
+    recipe: Recipe, seed: int = 0, folder: Path | None = None, backbones: Sequence[Backbone] | None = None
+) -> Data:
     """Simulate the sequences of a recipe around real backbones (a folder), given ones, or invented ones.
 
     ``folder`` may be :data:`analysis.data.dna.reference.ACCESSION`: the reference gene, if a download is allowed.
@@ -134,17 +169,28 @@ def make_data(recipe: Recipe, seed: int = 0, folder: Path | None = None,
 def configure(recipe: Recipe, data: Data):
     """Return the configuration of the classifier: BERT with one output a class."""
     from transformers import BertConfig
+
     return BertConfig(
-        vocab_size=len(data.tokenizer), hidden_size=recipe.width, num_hidden_layers=recipe.layers,
-        num_attention_heads=recipe.heads, intermediate_size=recipe.hidden, max_position_embeddings=POSITIONS,
-        attention_probs_dropout_prob=recipe.attention_dropout, hidden_dropout_prob=recipe.dropout,
-        initializer_range=recipe.initial, pad_token_id=0, num_labels=len(data.labels),
-        id2label=dict(enumerate(data.labels)), label2id={name: i for i, name in enumerate(data.labels)})
+        vocab_size=len(data.tokenizer),
+        hidden_size=recipe.width,
+        num_hidden_layers=recipe.layers,
+        num_attention_heads=recipe.heads,
+        intermediate_size=recipe.hidden,
+        max_position_embeddings=POSITIONS,
+        attention_probs_dropout_prob=recipe.attention_dropout,
+        hidden_dropout_prob=recipe.dropout,
+        initializer_range=recipe.initial,
+        pad_token_id=0,
+        num_labels=len(data.labels),
+        id2label=dict(enumerate(data.labels)),
+        label2id={name: i for i, name in enumerate(data.labels)},
+    )
 
 
 def initialise(recipe: Recipe, data: Data, seed: int, attention: str = "eager") -> torch.nn.Module:
     """Make the classifier that a training with this seed begins with: random, or random around a trained body."""
     from transformers import BertForSequenceClassification
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = BertForSequenceClassification._from_config(configure(recipe, data), attn_implementation=attention)
@@ -153,10 +199,18 @@ def initialise(recipe: Recipe, data: Data, seed: int, attention: str = "eager") 
     return model
 
 
-def train(recipe: Recipe, out: str | Path, *, seed: int = 0, folder: Path | None = None,
-          device: torch.device | str = "cpu", resume: bool = True, data: Data | None = None,
-          probe: Callable[[int, torch.nn.Module], Mapping[str, Any]] | None = None,
-          probe_at: Sequence[int] = ()) -> dict:
+def train(
+    recipe: Recipe,
+    out: str | Path,
+    *,
+    seed: int = 0,
+    folder: Path | None = None,
+    device: torch.device | str = "cpu",
+    resume: bool = True,
+    data: Data | None = None,
+    probe: Callable[[int, torch.nn.Module], Mapping[str, Any]] | None = None,
+    probe_at: Sequence[int] = (),
+) -> dict:
     """Train a classifier and write model, tokenizer, card and trace to ``out``; return its report.
 
     The checkpoint kept is the last one; the step count was chosen on the validation part. The test part is scored
@@ -172,16 +226,28 @@ def train(recipe: Recipe, out: str | Path, *, seed: int = 0, folder: Path | None
         As in :func:`analysis.training.loop.train`; a probe of validation accuracy is always added.
     """
     out = make_writable(out)
-    settings = loop.Settings(recipe.steps, recipe.rate, {"*word_embeddings*": recipe.rate * recipe.embedding_rate},
-                             recipe.warmup, "linear", bf16=recipe.bf16, decay=0.01, seed=seed)
+    settings = loop.Settings(
+        recipe.steps,
+        recipe.rate,
+        {"*word_embeddings*": recipe.rate * recipe.embedding_rate},
+        recipe.warmup,
+        "linear",
+        bf16=recipe.bf16,
+        decay=0.01,
+        seed=seed,
+    )
     data = data or make_data(recipe, seed, folder)
     coded = data.encode([data.genes[i] for i in data.parts.train], recipe.pad_to or None)
     kind = register_float32_attention() if recipe.bf16 and torch.device(device).type == "cpu" else "sdpa"
     model = initialise(recipe, data, seed, kind)
-    identity = {**{key: value for key, value in asdict(recipe).items() if key not in asdict(settings)},
-                "origin": data.origin, "vocabulary": len(data.tokenizer)}
-    before = _pretrained(recipe, model, coded, data, out=out / "pretraining", seed=seed, device=device,
-                         identity=identity, resume=resume)
+    identity = {
+        **{key: value for key, value in asdict(recipe).items() if key not in asdict(settings)},
+        "origin": data.origin,
+        "vocabulary": len(data.tokenizer),
+    }
+    before = _pretrained(
+        recipe, model, coded, data, out=out / "pretraining", seed=seed, device=device, identity=identity, resume=resume
+    )
     order, clock = _order(len(data.parts.train), recipe.steps, recipe.batch, [seed, 7]), Clock(recipe.steps)
 
     def batch(step):
@@ -190,19 +256,36 @@ def train(recipe: Recipe, out: str | Path, *, seed: int = 0, folder: Path | None
         return {name: tensor[rows] for name, tensor in coded.items()}
 
     def look(step, model):
-        some = data.parts.validation[::-(-len(data.parts.validation) // 96)]
+        some = data.parts.validation[:: -(-len(data.parts.validation) // 96)]
         return {"validation": accuracy(model, data, some, bf16=recipe.bf16), **(probe(step, model) if probe else {})}
 
     loss = compiled_loss(model, torch.device(device)) if recipe.compiled else eager_loss
-    run = loop.train(model, batch, loss, settings, out / "state", probe=look, probe_at=set(probe_at) | {recipe.steps},
-                     device=device, identity=identity, resume=resume, name=recipe.name,
-                     save_every=30.0 if recipe.width < BASE.width else 120.0)
+    run = loop.train(
+        model,
+        batch,
+        loss,
+        settings,
+        out / "state",
+        probe=look,
+        probe_at=set(probe_at) | {recipe.steps},
+        device=device,
+        identity=identity,
+        resume=resume,
+        name=recipe.name,
+        save_every=30.0 if recipe.width < BASE.width else 120.0,
+    )
     report = {
-        "name": recipe.name, "seed": seed, "origin": data.origin, "steps": recipe.steps,
-        "seconds": round(run.seconds + (before.seconds if before else 0)), "ms_per_step": clock.median(),
-        "vocabulary": len(data.tokenizer), "parameters": sum(p.numel() for p in model.parameters()),
+        "name": recipe.name,
+        "seed": seed,
+        "origin": data.origin,
+        "steps": recipe.steps,
+        "seconds": round(run.seconds + (before.seconds if before else 0)),
+        "ms_per_step": clock.median(),
+        "vocabulary": len(data.tokenizer),
+        "parameters": sum(p.numel() for p in model.parameters()),
         "validation": accuracy(model.eval(), data, data.parts.validation),
-        "test": accuracy(model, data, data.parts.test), "final_loss": float(run.losses[-20:].mean()),
+        "test": accuracy(model, data, data.parts.test),
+        "final_loss": float(run.losses[-20:].mean()),
         "recipe": asdict(recipe),
     }
     if before:
@@ -217,8 +300,16 @@ def _pretrained(recipe: Recipe, model, coded, data: Data, *, seed: int, **settle
     if not recipe.pretrain_steps:
         return None
     steps = recipe.pretrain_steps
-    settings = loop.Settings(steps, recipe.rate, {"*word_embeddings*": recipe.rate * recipe.embedding_rate},
-                             min(recipe.warmup, steps // 10), "linear", bf16=recipe.bf16, decay=0.01, seed=seed)
+    settings = loop.Settings(
+        steps,
+        recipe.rate,
+        {"*word_embeddings*": recipe.rate * recipe.embedding_rate},
+        min(recipe.warmup, steps // 10),
+        "linear",
+        bf16=recipe.bf16,
+        decay=0.01,
+        seed=seed,
+    )
     order = _order(len(data.parts.train), steps, recipe.batch, [seed, 8])
     encoder, run = pretrain(model.config, coded, data.tokenizer, settings, order=order, **settled)
     model.bert.load_state_dict(encoder.state_dict(), strict=False)
@@ -235,8 +326,13 @@ def rebatched(recipe: Recipe, batch: int) -> Recipe:
     if batch < 1:
         raise ValueError(f"batch must be at least 1, got {batch}")
     ratio = batch / recipe.batch
-    return replace(recipe, batch=batch, steps=max(1, round(recipe.steps / ratio)), rate=recipe.rate * ratio ** 0.5,
-                   warmup=round(recipe.warmup / ratio))
+    return replace(
+        recipe,
+        batch=batch,
+        steps=max(1, round(recipe.steps / ratio)),
+        rate=recipe.rate * ratio**0.5,
+        warmup=round(recipe.warmup / ratio),
+    )
 
 
 def _order(count: int, steps: int, batch: int, seed: Sequence[int]) -> np.ndarray:
@@ -257,13 +353,15 @@ def accuracy(model: torch.nn.Module, data: Data, indices: Sequence[int] | np.nda
 
 
 @torch.no_grad()
-def predict(model: torch.nn.Module, tokenizer, sequences: Sequence[str], batch: int = 16, *,
-            bf16: bool = False) -> torch.Tensor:
+def predict(
+    model: torch.nn.Module, tokenizer, sequences: Sequence[str], batch: int = 16, *, bf16: bool = False
+) -> torch.Tensor:
     """Return the class probabilities of each sequence, ``(sequence, class)``, in float32 on the CPU."""
     device, rows = next(model.parameters()).device, []
     for start in range(0, len(sequences), batch):
-        coded = tokenizer([words(s) for s in sequences[start:start + batch]], padding=True, truncation=True,
-                          return_tensors="pt").to(device)
+        coded = tokenizer(
+            [words(s) for s in sequences[start : start + batch]], padding=True, truncation=True, return_tensors="pt"
+        ).to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             rows.append(model(**coded).logits.float().softmax(-1).cpu())
     return torch.cat(rows)
@@ -273,6 +371,7 @@ def _publish(out: Path, model, data: Data, report: dict, run: loop.Run) -> None:
     """Write the model in half precision, its tokenizer, the card and the trace."""
     replaced = {name: tensor.half().contiguous() for name, tensor in model.state_dict().items()}
     from safetensors.torch import save
+
     content = save(replaced, metadata={"format": "pt"})
     with write_together(out) as folder:
         model.config.save_pretrained(folder)
@@ -287,6 +386,7 @@ def _publish(out: Path, model, data: Data, report: dict, run: loop.Run) -> None:
 def load(folder: str | Path):
     """Load a published classifier: model in float32 and evaluation mode, tokenizer, class names in order."""
     from analysis.models import checkpoints, pretrained
+
     model = pretrained.load(checkpoints.find(Path(folder).name, folder=folder), task="classifier", attention="sdpa")
     return model, load_tokenizer(folder), [model.config.id2label[i] for i in range(model.config.num_labels)]
 

@@ -95,16 +95,21 @@ def read_corpus(pair: tuple[str, str] | None = None) -> Corpus:
     """
     text, held_out = pair or (texts.corpus(), texts.corpus(held_out=True))
     tokenizer = make_tokenizer(text)
-    corpus = Corpus(tokenizer, encode(tokenizer, text), encode(tokenizer, held_out),
-                    {"corpus": texts.digest(text), "held_out": texts.digest(held_out)})
+    corpus = Corpus(
+        tokenizer,
+        encode(tokenizer, text),
+        encode(tokenizer, held_out),
+        {"corpus": texts.digest(text), "held_out": texts.digest(held_out)},
+    )
     windows(corpus.ids), windows(corpus.held_out)
     return corpus
 
 
 def settings(steps: int = STEPS, seed: int = 0) -> loop.Settings:
     """Return how gpt2-mini is trained: AdamW, decay of matrices and tables only, warm-up and cosine."""
-    return loop.Settings(steps=steps, rate=3e-3, warmup=min(100, steps // 10), final=0.05, decay=0.1,
-                         betas=(0.9, 0.95), seed=seed)
+    return loop.Settings(
+        steps=steps, rate=3e-3, warmup=min(100, steps // 10), final=0.05, decay=0.1, betas=(0.9, 0.95), seed=seed
+    )
 
 
 def looks(steps: int = STEPS, count: int = LOOKS) -> list[int]:
@@ -126,27 +131,48 @@ def make_tokenizer(text: str):
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
-    bpe.train_from_iterator(text.split("\n\n"), trainers.BpeTrainer(
-        vocab_size=VOCABULARY, special_tokens=[END], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False))
-    return PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token=END, eos_token=END, unk_token=END,
-                                   model_max_length=CONTEXT)
+    bpe.train_from_iterator(
+        text.split("\n\n"),
+        trainers.BpeTrainer(
+            vocab_size=VOCABULARY,
+            special_tokens=[END],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe, bos_token=END, eos_token=END, unk_token=END, model_max_length=CONTEXT
+    )
 
 
 def make_model(vocabulary: int = VOCABULARY, seed: int = 0) -> nn.Module:
     """Make the untrained model: a ``GPT2LMHeadModel`` with GPT-2's own initialisation, and no dropout."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    config = GPT2Config(n_layer=LAYERS, n_head=HEADS, n_embd=WIDTH, n_positions=CONTEXT, vocab_size=vocabulary,
-                        bos_token_id=0, eos_token_id=0, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+    config = GPT2Config(
+        n_layer=LAYERS,
+        n_head=HEADS,
+        n_embd=WIDTH,
+        n_positions=CONTEXT,
+        vocab_size=vocabulary,
+        bos_token_id=0,
+        eos_token_id=0,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+    )
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         return GPT2LMHeadModel(config)
 
 
-GPT2 = Architecture(NAME, make_model, """GPT-2's architecture at a small size, trained from scratch for *Attention, \
+GPT2 = Architecture(
+    NAME,
+    make_model,
+    """GPT-2's architecture at a small size, trained from scratch for *Attention, \
 Taken Apart*: learned positions, biases,
-LayerNorm before each part, output tied to the token table; 2 layers, 8 heads, width 128, context 128""")
+LayerNorm before each part, output tied to the token table; 2 layers, 8 heads, width 128, context 128""",
+)
 
 
 def encode(tokenizer, text: str) -> Int[Tensor, " token"]:
@@ -229,19 +255,40 @@ def train(
 
     schedule = settings(steps, seed)
     identity = text.digests if architecture is None else {"model": built.name, **text.digests}
-    run = loop.train(model, batch, loss, schedule, out / "state", probe=look, probe_at=looks(steps),
-                     device=where, identity=identity, resume=resume, name=built.name)
+    run = loop.train(
+        model,
+        batch,
+        loss,
+        schedule,
+        out / "state",
+        probe=look,
+        probe_at=looks(steps),
+        device=where,
+        identity=identity,
+        resume=resume,
+        name=built.name,
+    )
     model.to("cpu").eval()
     card = {
-        "name": built.name, "parameters": sum(p.numel() for p in model.parameters()), "seed": seed, "steps": steps,
-        "tokens_seen": steps * BATCH * CONTEXT, "training_tokens": len(text.ids),
+        "name": built.name,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "seed": seed,
+        "steps": steps,
+        "tokens_seen": steps * BATCH * CONTEXT,
+        "training_tokens": len(text.ids),
         "held_out_tokens": len(text.held_out),
-        "corpus_sha256": text.digests["corpus"], "held_out_sha256": text.digests["held_out"],
-        "python": platform.python_version(), "torch": torch.__version__, "device": devices.describe(where),
-        "seconds": round(run.seconds), "train_loss": float(run.losses[-100:].mean()),
+        "corpus_sha256": text.digests["corpus"],
+        "held_out_sha256": text.digests["held_out"],
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "device": devices.describe(where),
+        "seconds": round(run.seconds),
+        "train_loss": float(run.losses[-100:].mean()),
         "held_out_loss": evaluate(model, windows(text.held_out)),
         "passages_loss": evaluate(model, windows(encode(text.tokenizer, "\n\n".join(texts.passages())))),
-        "rate": schedule.rate, "warmup": schedule.warmup, "decay": schedule.decay,
+        "rate": schedule.rate,
+        "warmup": schedule.warmup,
+        "decay": schedule.decay,
     }
     trace = {**run.trace, "loss": _since_last_look(run.losses, run.trace["step"])}
     publish_model(out, model, text.tokenizer, card, trace, description=built.description)

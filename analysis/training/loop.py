@@ -174,9 +174,12 @@ def train(
     began = saved = time.monotonic()
     before = run.seconds
 
-    with torch.random.fork_rng([device] if device.type == "cuda" else []), \
-            tqdm(total=settings.steps, initial=run.step, desc=name, unit="step", mininterval=1,
-                 disable=name is None) as bar:
+    with (
+        torch.random.fork_rng([device] if device.type == "cuda" else []),
+        tqdm(
+            total=settings.steps, initial=run.step, desc=name, unit="step", mininterval=1, disable=name is None
+        ) as bar,
+    ):
         while True:
             if run.step in wanted and probe is not None and (not run.probed or run.probed[-1]["step"] < run.step):
                 model.eval()
@@ -231,8 +234,9 @@ def _groups(model: nn.Module, settings: Settings) -> list[dict]:
         if parameter.requires_grad:
             rate = next((r for pattern, r in settings.rates.items() if fnmatchcase(name, pattern)), settings.rate)
             groups.setdefault((rate, settings.decay if parameter.ndim > 1 else 0.0), []).append(parameter)
-    return [{"params": kept, "lr": rate, "height": rate, "weight_decay": decay}
-            for (rate, decay), kept in groups.items()]
+    return [
+        {"params": kept, "lr": rate, "height": rate, "weight_decay": decay} for (rate, decay), kept in groups.items()
+    ]
 
 
 def _to(batch, device: torch.device):
@@ -278,8 +282,11 @@ def _restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, abo
         raise ValueError(f"{path} is no state of a training run ({error}): train afresh") from error
     if origin != about:
         sides = {**origin["settings"], **origin["identity"]}, {**about["settings"], **about["identity"]}
-        other = [f"{key} {sides[0].get(key)!r} there, {sides[1].get(key)!r} here"
-                 for key in sorted(sides[0] | sides[1]) if sides[0].get(key) != sides[1].get(key)]
+        other = [
+            f"{key} {sides[0].get(key)!r} there, {sides[1].get(key)!r} here"
+            for key in sorted(sides[0] | sides[1])
+            if sides[0].get(key) != sides[1].get(key)
+        ]
         raise ValueError(f"{path} is the state of another run ({'; '.join(other)}): train afresh or elsewhere")
     with torch.no_grad():
         for name, value in _tensors(model).items():
@@ -289,7 +296,8 @@ def _restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, abo
         moments = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         if moments:
             optimiser.state[parameter] = {
-                key: value if key == "step" else value.to(parameter.device) for key, value in moments.items()}
+                key: value if key == "step" else value.to(parameter.device) for key, value in moments.items()
+            }
     trace = {key.removeprefix("trace/"): value.numpy() for key, value in tensors.items() if key.startswith("trace/")}
     probed = [{key: values[i] for key, values in trace.items()} for i in range(len(trace.get("step", ())))]
     return _Progress(int(header["step"]), float(header["seconds"]), tensors["losses"].tolist(), probed)

@@ -18,8 +18,13 @@ IGNORED = -100
 """What the loss passes over."""
 
 
-def hide(ids: Int[Tensor, "sequence position"], real: Bool[Tensor, "sequence position"], words: range, mask: int,
-         generator: torch.Generator) -> tuple[Int[Tensor, "sequence position"], Int[Tensor, "sequence position"]]:
+def hide(
+    ids: Int[Tensor, "sequence position"],
+    real: Bool[Tensor, "sequence position"],
+    words: range,
+    mask: int,
+    generator: torch.Generator,
+) -> tuple[Int[Tensor, "sequence position"], Int[Tensor, "sequence position"]]:
     """Hide words and return what is shown and what is to be guessed.
 
     Of the chosen words, 80 % become [MASK], 10 % some other word, 10 % stay.
@@ -74,9 +79,18 @@ def position_entropy(ids: Int[Tensor, "sequence position"], real: Bool[Tensor, "
     return total / int(real.sum())
 
 
-def pretrain(config: Any, coded: dict[str, Tensor], tokenizer: Any, settings: loop.Settings, *, out: Path,
-             order: Any, device: torch.device | str = "cpu", identity: dict | None = None,
-             resume: bool = True) -> tuple[nn.Module, loop.Run]:
+def pretrain(
+    config: Any,
+    coded: dict[str, Tensor],
+    tokenizer: Any,
+    settings: loop.Settings,
+    *,
+    out: Path,
+    order: Any,
+    device: torch.device | str = "cpu",
+    identity: dict | None = None,
+    resume: bool = True,
+) -> tuple[nn.Module, loop.Run]:
     """Train a BERT to guess hidden words and return its encoder, without a pooler, and the run.
 
     Parameters
@@ -91,6 +105,7 @@ def pretrain(config: Any, coded: dict[str, Tensor], tokenizer: Any, settings: lo
         As in :func:`analysis.training.loop.train`.
     """
     from transformers import BertForMaskedLM
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = BertForMaskedLM._from_config(config, attn_implementation="sdpa")
@@ -104,6 +119,15 @@ def pretrain(config: Any, coded: dict[str, Tensor], tokenizer: Any, settings: lo
         inputs, labels = hide(ids, real, words, tokenizer.mask_token_id, generator)
         return {"input_ids": inputs, "attention_mask": seen, "labels": labels}
 
-    run = loop.train(model, batch, lambda model, batch: model(**batch).loss, settings, out, device=device,
-                     identity=identity, resume=resume, name="pre-training")
+    run = loop.train(
+        model,
+        batch,
+        lambda model, batch: model(**batch).loss,
+        settings,
+        out,
+        device=device,
+        identity=identity,
+        resume=resume,
+        name="pre-training",
+    )
     return model.bert, run

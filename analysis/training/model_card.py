@@ -45,8 +45,9 @@ under the Python Software Foundation License Version 2.
 """  # noqa: E501
 
 
-def publish_model(out: Path, model: nn.Module, tokenizer, card: Mapping, trace: Mapping[str, np.ndarray], *,
-                  description: str = "") -> None:
+def publish_model(
+    out: Path, model: nn.Module, tokenizer, card: Mapping, trace: Mapping[str, np.ndarray], *, description: str = ""
+) -> None:
     """Write model, tokenizer, card, trace and digests into a temporary folder, then rename file by file.
 
     Parameters

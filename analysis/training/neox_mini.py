@@ -48,8 +48,14 @@ class Variant:
     biases: bool = True
 
 
-VARIANTS = {variant.name: variant for variant in (
-    Variant("neox-mini"), Variant("neox-mini-partial", rotary=0.25), Variant("neox-mini-unbiased", biases=False))}
+VARIANTS = {
+    variant.name: variant
+    for variant in (
+        Variant("neox-mini"),
+        Variant("neox-mini-partial", rotary=0.25),
+        Variant("neox-mini-unbiased", biases=False),
+    )
+}
 
 
 def make_model(variant: Variant, vocabulary: int = VOCABULARY, seed: int = 0) -> nn.Module:
@@ -66,9 +72,18 @@ def make_model(variant: Variant, vocabulary: int = VOCABULARY, seed: int = 0) ->
 
     rotary = {"rope_type": "default", "rope_theta": BASE, "partial_rotary_factor": variant.rotary}
     config = GPTNeoXConfig(
-        num_hidden_layers=LAYERS, num_attention_heads=HEADS, hidden_size=WIDTH, intermediate_size=4 * WIDTH,
-        max_position_embeddings=CONTEXT, vocab_size=vocabulary, rope_parameters=rotary, attention_bias=variant.biases,
-        tie_word_embeddings=True, bos_token_id=0, eos_token_id=0)
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        hidden_size=WIDTH,
+        intermediate_size=4 * WIDTH,
+        max_position_embeddings=CONTEXT,
+        vocab_size=vocabulary,
+        rope_parameters=rotary,
+        attention_bias=variant.biases,
+        tie_word_embeddings=True,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         model = GPTNeoXForCausalLM(config)
@@ -96,6 +111,8 @@ def train(out: str | Path, name: str = "neox-mini", *, steps: int = STEPS, **opt
 def _describe(variant: Variant) -> str:
     turned = "all coordinates" if variant.rotary == 1 else f"{variant.rotary:.0%} of the coordinates"
     biases = "biases" if variant.biases else "no biases anywhere"
-    return (f"GPT-NeoX's architecture at a small size, trained from scratch for *Attention, Taken Apart*: rotary "
-            f"positions on {turned} of each head,\n{biases}, LayerNorm before attention and MLP, which stand side by "
-            f"side, output tied to the token table; 2 layers,\n8 heads, width 128, context 128")
+    return (
+        f"GPT-NeoX's architecture at a small size, trained from scratch for *Attention, Taken Apart*: rotary "
+        f"positions on {turned} of each head,\n{biases}, LayerNorm before attention and MLP, which stand side by "
+        f"side, output tied to the token table; 2 layers,\n8 heads, width 128, context 128"
+    )

@@ -31,6 +31,7 @@ class Clock:
         self.stamps.append(self.now())
         if len(self.stamps) == SKIPPED + LOOKED and self.steps >= 200:
             from tqdm.auto import tqdm
+
             tqdm.write(self.estimate())
 
     def median(self) -> float | None:
@@ -38,13 +39,15 @@ class Clock:
 
         The loop reads the loss after each step, so a step's work on a GPU is done before the next one begins.
         """
-        times = [b - a for a, b in zip(self.stamps[SKIPPED:], self.stamps[SKIPPED + 1:])]
+        times = [b - a for a, b in zip(self.stamps[SKIPPED:], self.stamps[SKIPPED + 1 :])]
         return round(1000 * statistics.median(times), 2) if times else None
 
     def estimate(self) -> str:
         """Say how long all steps take at the median pace."""
-        return (f"{self.median():.1f} ms a step: {self.steps} steps take about "
-                f"{self.median() * self.steps / 60_000:.1f} min")
+        return (
+            f"{self.median():.1f} ms a step: {self.steps} steps take about "
+            f"{self.median() * self.steps / 60_000:.1f} min"
+        )
 
 
 def eager_loss(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
@@ -59,6 +62,7 @@ def compiled_loss(model: nn.Module, device: torch.device) -> Callable[[nn.Module
     fails, at the first step, the run says so and goes on without.
     """
     from tqdm.auto import tqdm
+
     how = {"mode": "reduce-overhead"} if device.type == "cuda" else {"backend": "aot_eager"}
     state = {"run": torch.compile(model, **how), "tried": False}
 
@@ -74,4 +78,5 @@ def compiled_loss(model: nn.Module, device: torch.device) -> Callable[[nn.Module
             tqdm.write(f"the model is not compiled: {str(error).splitlines()[0] or type(error).__name__}")
             state["run"] = model
             return eager_loss(model, batch)
+
     return loss

@@ -43,8 +43,10 @@ def copy_body(body: nn.Module, start: str, tokenizer) -> tuple[str, ...]:
             raise ValueError(f"{start} cannot be the start: {name} has {has} there, {tuple(own[name].shape)} here")
         own[name].copy_(trained[name])
     if own[TABLE].shape[1] != trained[TABLE].shape[1]:
-        raise ValueError(f"{start} cannot be the start: its rows have {trained[TABLE].shape[1]} coordinates, not "
-                         f"{own[TABLE].shape[1]}")
+        raise ValueError(
+            f"{start} cannot be the start: its rows have {trained[TABLE].shape[1]} coordinates, not "
+            f"{own[TABLE].shape[1]}"
+        )
     shared = tuple(token for token in tokenizer.all_special_tokens if token in words)
     for token in shared:
         own[TABLE][tokenizer.convert_tokens_to_ids(token)] = trained[TABLE][words[token]]

@@ -109,8 +109,13 @@ def score_heads(model: AttentionOnly, tokens: Int[Tensor, "batch position"]) -> 
     prefix = [prefix_matching(a, tokens).mean(0) for a in activations.attention]
     copies = []
     for x, a, layer in zip(activations.streams, activations.attention, model.layers, strict=True):
-        logits = einsum(x, layer.W_V, layer.W_O, model.W_U,
-                        "batch key model, head model channel, head channel out, out vocab -> batch head key vocab")
+        logits = einsum(
+            x,
+            layer.W_V,
+            layer.W_O,
+            model.W_U,
+            "batch key model, head model channel, head channel out, out vocab -> batch head key vocab",
+        )
         copies.append(copying(a, logits, tokens).mean(0))
     return HeadScores(torch.stack(previous), torch.stack(prefix), torch.stack(copies))
 
@@ -121,8 +126,13 @@ def positional_qk_circuit(model: AttentionOnly, layer: int = 0) -> Float[Tensor,
     The learned counterpart of ``A_1``'s lower-right block; rows matter up to a constant.
     """
     weights = model.layer(layer)
-    scores = einsum(model.W_P, weights.W_Q, weights.W_K, model.W_P,
-                    "query q, head q channel, head k channel, key k -> head query key")
+    scores = einsum(
+        model.W_P,
+        weights.W_Q,
+        weights.W_K,
+        model.W_P,
+        "query q, head q channel, head k channel, key k -> head query key",
+    )
     return scores / math.sqrt(weights.channel)
 
 
@@ -140,22 +150,34 @@ def k_composition(model: AttentionOnly, share: Float[Tensor, " head"]) -> Float[
     """
     first, second = model.layer(0), model.layer(1)
     check_fit("share", share, (first.heads,), "the heads of layer 0", model.W_E)
-    memory = einsum(model.W_E, first.W_V, first.W_O, share,
-                    "stored model, head model channel, head channel out, head -> stored out")
-    scores = einsum(model.W_E, second.W_Q, second.W_K, memory,
-                    "token q, head q channel, head k channel, stored k -> head token stored")
+    memory = einsum(
+        model.W_E, first.W_V, first.W_O, share, "stored model, head model channel, head channel out, head -> stored out"
+    )
+    scores = einsum(
+        model.W_E,
+        second.W_Q,
+        second.W_K,
+        memory,
+        "token q, head q channel, head k channel, stored k -> head token stored",
+    )
     return scores / math.sqrt(second.channel)
 
 
 def full_ov_circuit(model: AttentionOnly, layer: int = 1) -> Float[Tensor, "head source raised"]:
     """Return which logits a head raises per token it attends to: ``W_E W_V W_O W_U``, the counterpart of ``V_2``."""
     weights = model.layer(layer)
-    return einsum(model.W_E, weights.W_V, weights.W_O, model.W_U,
-                  "source model, head model channel, head channel out, out raised -> head source raised")
+    return einsum(
+        model.W_E,
+        weights.W_V,
+        weights.W_O,
+        model.W_U,
+        "source model, head model channel, head channel out, out raised -> head source raised",
+    )
 
 
-def attention_reading(model: AttentionOnly, activations: AttentionOnlyRun, *, queries: int, keys: int,
-                      layer: int = 1) -> Attention:
+def attention_reading(
+    model: AttentionOnly, activations: AttentionOnlyRun, *, queries: int, keys: int, layer: int = 1
+) -> Attention:
     """Return a layer's attention if its queries and keys read the stream as it was before the given layers.
 
     ``queries=1, keys=1`` is what layer 1 does; ``keys=0`` hides from its keys all that layer 0 wrote, and leaves the
@@ -163,8 +185,9 @@ def attention_reading(model: AttentionOnly, activations: AttentionOnlyRun, *, qu
     """
     for name, number in (("queries", queries), ("keys", keys)):
         if not 0 <= number < len(activations.streams):
-            raise ValueError(f"{name} must lie in 0..{len(activations.streams) - 1}, the layers of the run, got "
-                             f"{number}")
+            raise ValueError(
+                f"{name} must lie in 0..{len(activations.streams) - 1}, the layers of the run, got {number}"
+            )
     weights = model.layer(layer)
     query_rows = project(activations.streams[queries], weights.W_Q, weights.b_Q)
     key_rows = project(activations.streams[keys], weights.W_K, weights.b_K)
@@ -173,8 +196,9 @@ def attention_reading(model: AttentionOnly, activations: AttentionOnlyRun, *, qu
 
 
 @checked
-def top_1_accuracy(scores: Float[Tensor, "*any position position"], offset: int = 0, *,
-                   causal: bool = False) -> Float[Tensor, "*any"]:
+def top_1_accuracy(
+    scores: Float[Tensor, "*any position position"], offset: int = 0, *, causal: bool = False
+) -> Float[Tensor, "*any"]:
     r"""Return the share of rows whose largest score lies ``offset`` to the left of the diagonal.
 
     .. math::  \frac{1}{n - o} \sum_{i \ge o} [\operatorname{argmax}_j s_{ij} = i - o]
@@ -204,8 +228,9 @@ def top_1_accuracy(scores: Float[Tensor, "*any position position"], offset: int 
 
 
 @checked(finite=True)
-def composition_scores(W_O: Float[Tensor, "head channel model"], W: Float[Tensor, "later model read"]
-                       ) -> Float[Tensor, "head later"]:
+def composition_scores(
+    W_O: Float[Tensor, "head channel model"], W: Float[Tensor, "later model read"]
+) -> Float[Tensor, "head later"]:
     r"""Return how much what each head writes overlaps with what each later head reads.
 
     .. math::  \frac{\lVert W_O^{(i)} W^{(j)} \rVert_F}{\lVert W_O^{(i)} \rVert_F\,\lVert W^{(j)} \rVert_F}

@@ -76,24 +76,30 @@ def position_bias(vocab: int, length: int, slope: float | int = 1.0) -> Attentio
     return _layer(torch.zeros(vocab + length, 1), _ramp(vocab, length), torch.tensor([float(slope)]))
 
 
-def position_match(vocab: int, length: int, period: float | int = 16,
-                   sharpness: float | int = SHARP) -> AttentionWeights:
+def position_match(
+    vocab: int, length: int, period: float | int = 16, sharpness: float | int = SHARP
+) -> AttentionWeights:
     """Attend where the phase is the same, position against position on a circle: ``T^pp``."""
     circle = _circle(vocab, length, period)
     return _layer(sharpness * circle, circle)
 
 
-def position_both(vocab: int, length: int, slope: float | int = 0.1, period: float | int = 16,
-                  sharpness: float | int = SHARP) -> AttentionWeights:
+def position_both(
+    vocab: int, length: int, slope: float | int = 0.1, period: float | int = 16, sharpness: float | int = SHARP
+) -> AttentionWeights:
     """Attend to the latest place of the same phase: ``T^p`` and ``T^pp`` in one head."""
     circle, ramp = _circle(vocab, length, period), _ramp(vocab, length)
-    return _layer(torch.cat([sharpness * circle, 0 * ramp], 1), torch.cat([circle, ramp], 1),
-                  torch.tensor([0.0, 0.0, float(slope)]))
+    return _layer(
+        torch.cat([sharpness * circle, 0 * ramp], 1),
+        torch.cat([circle, ramp], 1),
+        torch.tensor([0.0, 0.0, float(slope)]),
+    )
 
 
 @without_autocast
-def attention_map(layer: AttentionWeights, tokens: Int[Tensor, " position"], *,
-                  causal: bool = False) -> Float[Tensor, "query key"]:
+def attention_map(
+    layer: AttentionWeights, tokens: Int[Tensor, " position"], *, causal: bool = False
+) -> Float[Tensor, "query key"]:
     """Return the map of such a head on tokens numbered ``0..vocab-1``, at most as many as it was built for.
 
     >>> attention_map(constant_pattern(2, 3, token=1, sharpness=100.0),

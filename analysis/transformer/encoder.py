@@ -50,9 +50,15 @@ PURE_ATTENTION = Switches(skip=False, mlp=False, layer_norm=False)
 
 
 @without_autocast
-def run_layer(x: Residual, layer: EncoderLayer, *, switches: Switches = ALL_ON, activation: Activation = gelu,
-              keep: Bool[Tensor, " position"] | None = None,
-              patched_attention: Attention | None = None) -> LayerActivations:
+def run_layer(
+    x: Residual,
+    layer: EncoderLayer,
+    *,
+    switches: Switches = ALL_ON,
+    activation: Activation = gelu,
+    keep: Bool[Tensor, " position"] | None = None,
+    patched_attention: Attention | None = None,
+) -> LayerActivations:
     r"""Run one post-LN layer and return its activations.
 
     .. math::
@@ -112,13 +118,15 @@ def run_layer(x: Residual, layer: EncoderLayer, *, switches: Switches = ALL_ON, 
     before_first = x + attention_output if switches.skip else attention_output
     first = layer_norm(before_first, layer.norm_attention) if switches.layer_norm else before_first
     if not switches.mlp:
-        return LayerActivations(x, attention, values, heads, attention_output, before_first, first,
-                                torch.zeros_like(first), first, first)
+        return LayerActivations(
+            x, attention, values, heads, attention_output, before_first, first, torch.zeros_like(first), first, first
+        )
     mlp_output = apply_mlp(first, layer.mlp, (lambda hidden: hidden) if switches.linear else activation)
     before_second = first + mlp_output if switches.skip else mlp_output
     second = layer_norm(before_second, layer.norm_mlp) if switches.layer_norm else before_second
-    return LayerActivations(x, attention, values, heads, attention_output, before_first, first, mlp_output,
-                            before_second, second)
+    return LayerActivations(
+        x, attention, values, heads, attention_output, before_first, first, mlp_output, before_second, second
+    )
 
 
 def _check_patch(patched_attention: Attention, x: Residual, heads: int) -> None:
@@ -126,14 +134,17 @@ def _check_patch(patched_attention: Attention, x: Residual, heads: int) -> None:
     check_real("patched_attention", patched_attention, "head", "query", "key")
     positions = x.shape[-2]
     if patched_attention.shape[-3:] != (heads, positions, positions):
-        raise ValueError(f"patched_attention must be {(heads, positions, positions)} for {positions} positions, got "
-                         f"{tuple(patched_attention.shape)}")
+        raise ValueError(
+            f"patched_attention must be {(heads, positions, positions)} for {positions} positions, got "
+            f"{tuple(patched_attention.shape)}"
+        )
     check_fit("patched_attention", patched_attention, patched_attention.shape, "x", x)
 
 
 @without_autocast
-def encode_layer(x: Residual, layer: EncoderLayer, switches: Switches = ALL_ON,
-                 activation: Activation = gelu) -> Residual:
+def encode_layer(
+    x: Residual, layer: EncoderLayer, switches: Switches = ALL_ON, activation: Activation = gelu
+) -> Residual:
     """Return the output of `run_layer`, its last activation.
 
     >>> layer = random_layers(1, 2, 4, std=0.0, generator=torch.Generator())[0]
@@ -145,8 +156,9 @@ def encode_layer(x: Residual, layer: EncoderLayer, switches: Switches = ALL_ON,
 
 
 @without_autocast
-def encode(x: Residual, layers: Sequence[EncoderLayer], switches: Switches = ALL_ON,
-           activation: Activation = gelu) -> list[Residual]:
+def encode(
+    x: Residual, layers: Sequence[EncoderLayer], switches: Switches = ALL_ON, activation: Activation = gelu
+) -> list[Residual]:
     """Run all layers and return what each of them read and what the last one wrote: ``len(layers) + 1`` tensors.
 
     Parameters
@@ -178,9 +190,17 @@ def encode(x: Residual, layers: Sequence[EncoderLayer], switches: Switches = ALL
     return states
 
 
-def random_layers(depth: int, heads: int, model: int, *, gain: float = 1.0, std: float | None = None,
-                  hidden: int | None = None, generator: torch.Generator,
-                  dtype: torch.dtype = torch.float64) -> list[EncoderLayer]:
+def random_layers(
+    depth: int,
+    heads: int,
+    model: int,
+    *,
+    gain: float = 1.0,
+    std: float | None = None,
+    hidden: int | None = None,
+    generator: torch.Generator,
+    dtype: torch.dtype = torch.float64,
+) -> list[EncoderLayer]:
     r"""Draw layers with independent normal weights of standard deviation ``gain / sqrt(fan in)`` and zero biases.
 
     Parameters
@@ -219,11 +239,19 @@ def random_layers(depth: int, heads: int, model: int, *, gain: float = 1.0, std:
 
     def layer() -> EncoderLayer:
         W_Q, W_K, W_V = (draw(heads, model, channel, fan_in=model) for _ in range(3))
-        attention = AttentionWeights(W_Q, W_K, W_V, draw(heads, channel, model, fan_in=model),
-                                     zeros(heads, channel), zeros(heads, channel), zeros(heads, channel),
-                                     zeros(model))
-        mlp = MlpWeights(draw(model, hidden, fan_in=model), zeros(hidden),
-                         draw(hidden, model, fan_in=hidden), zeros(model))
+        attention = AttentionWeights(
+            W_Q,
+            W_K,
+            W_V,
+            draw(heads, channel, model, fan_in=model),
+            zeros(heads, channel),
+            zeros(heads, channel),
+            zeros(heads, channel),
+            zeros(model),
+        )
+        mlp = MlpWeights(
+            draw(model, hidden, fan_in=model), zeros(hidden), draw(hidden, model, fan_in=hidden), zeros(model)
+        )
         plain = LayerNormWeights(torch.ones(model, dtype=dtype), zeros(model), eps=1e-12)
         return EncoderLayer(attention, plain, mlp, plain)
 

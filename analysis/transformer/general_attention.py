@@ -134,8 +134,9 @@ def meet(queries: Projected, keys: Grouped, layer: AttentionLayer) -> Scores:
     return layer.scale * (queries @ keys.mT)
 
 
-def added_by_positions(queries: Projected, keys: Grouped, layer: AttentionLayer,
-                       ) -> Float[Tensor, "*any head query key"] | None:
+def added_by_positions(
+    queries: Projected, keys: Grouped, layer: AttentionLayer
+) -> Float[Tensor, "*any head query key"] | None:
     """Return what positions add to the scores beside turning queries and keys; ``None`` where that is nothing."""
     positions, n = layer.positions, queries.shape[-2]
     if isinstance(positions, Alibi):
@@ -152,8 +153,9 @@ def added_by_positions(queries: Projected, keys: Grouped, layer: AttentionLayer,
 
 
 @checked
-def general_scores(x: Residual, layer: AttentionLayer, *,
-                   keep: Bool[Tensor, "*batch position"] | None = None) -> Scores:
+def general_scores(
+    x: Residual, layer: AttentionLayer, *, keep: Bool[Tensor, "*batch position"] | None = None
+) -> Scores:
     """Return the scores of any layer after its soft cap, minus infinity where a query does not see a key.
 
     Parameters
@@ -190,8 +192,9 @@ def softmax_with_sinks(scores: Scores, layer: AttentionLayer) -> Attention:
 
 
 @checked
-def attend_generally(x: Residual, layer: AttentionLayer, *,
-                     keep: Bool[Tensor, "*batch position"] | None = None) -> Attended:
+def attend_generally(
+    x: Residual, layer: AttentionLayer, *, keep: Bool[Tensor, "*batch position"] | None = None
+) -> Attended:
     r"""Run one attention layer of any family.
 
     Parameters

@@ -37,8 +37,16 @@ class Layer:
         """
         width = self.A.shape[0]
         eye, zero = torch.eye(width, dtype=self.A.dtype, device=self.A.device), self.A.new_zeros(width)
-        return AttentionWeights(self.A[None] * math.sqrt(width), eye[None], self.V.T[None], eye[None],
-                                zero[None], zero[None], zero[None], zero)
+        return AttentionWeights(
+            self.A[None] * math.sqrt(width),
+            eye[None],
+            self.V.T[None],
+            eye[None],
+            zero[None],
+            zero[None],
+            zero[None],
+            zero,
+        )
 
 
 @dataclass(frozen=True)
@@ -66,9 +74,17 @@ class Step:
 
 
 @checked(finite=True)
-def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, offset: int = 1,
-          similarity: Float[Tensor, "vocab vocab"] | None = None, dtype: torch.dtype = torch.float64,
-          device: torch.device | str | None = None) -> InductionHead:
+def build(
+    vocab: int,
+    length: int,
+    *,
+    beta: float = 100.0,
+    gain: float = 100.0,
+    offset: int = 1,
+    similarity: Float[Tensor, "vocab vocab"] | None = None,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str | None = None,
+) -> InductionHead:
     r"""Build the six matrices for any vocabulary, length and sharpness.
 
     .. math::  A_1 = \begin{pmatrix} 0 & 0 \\ 0 & \beta (2 S_n - 1) \end{pmatrix},\;
@@ -135,10 +151,12 @@ def build(vocab: int, length: int, *, beta: float = 100.0, gain: float = 100.0, 
         return matrix
 
     eye, earlier = torch.eye(vocab, dtype=dtype), torch.ones(length - offset, dtype=dtype).diag(-offset)
-    first = Layer(block(position, position, beta * (2 * earlier - 1)), block(stored, token, eye),
-                  block(token, token, eye))
-    second = Layer(block(token, stored, beta * similarity.to(dtype)), block(token, token, gain * eye),
-                   block(token, token, 0 * eye))
+    first = Layer(
+        block(position, position, beta * (2 * earlier - 1)), block(stored, token, eye), block(token, token, eye)
+    )
+    second = Layer(
+        block(token, stored, beta * similarity.to(dtype)), block(token, token, gain * eye), block(token, token, 0 * eye)
+    )
     return InductionHead(first, second, vocab, length)
 
 
@@ -197,8 +215,14 @@ def run(tokens: Int[Tensor, " position"], head: InductionHead) -> tuple[Step, St
 
 
 @checked
-def predict_next(tokens: Int[Tensor, " position"], vocab: int, *, beta: float = 100.0, offset: int = 1,
-                 similarity: Float[Tensor, "vocab vocab"] | None = None) -> Float[Tensor, "position vocab"]:
+def predict_next(
+    tokens: Int[Tensor, " position"],
+    vocab: int,
+    *,
+    beta: float = 100.0,
+    offset: int = 1,
+    similarity: Float[Tensor, "vocab vocab"] | None = None,
+) -> Float[Tensor, "position vocab"]:
     """Build a head that fits the tokens and return its distribution over the next token at every position.
 
     ``beta``, ``offset`` and ``similarity`` are those of :func:`build`; the gain is 1, so that each row sums to 1.

@@ -58,8 +58,9 @@ def mean_of_successors(tokens: Int[Tensor, "*batch position"], vocab: int) -> Fl
 
 
 @checked
-def prefix_matching(attention: Float[Tensor, "*batch head position position"],
-                    tokens: Int[Tensor, "*sequences position"]) -> Float[Tensor, "*batch head"]:
+def prefix_matching(
+    attention: Float[Tensor, "*batch head position position"], tokens: Int[Tensor, "*sequences position"]
+) -> Float[Tensor, "*batch head"]:
     """Return each head's prefix-matching score: its mean attention, over queries seen before, to what came next.
 
     1 for a perfect induction head; about ``matches / keys`` for one that attends evenly. After Olsson et al. 2022.
@@ -78,8 +79,11 @@ def prefix_matching(attention: Float[Tensor, "*batch head position position"],
 
 
 @checked
-def copying(attention: Float[Tensor, "*batch head query key"], logits: Float[Tensor, "*batch head key vocab"],
-            tokens: Int[Tensor, "*sequences key"]) -> Float[Tensor, "*batch head"]:
+def copying(
+    attention: Float[Tensor, "*batch head query key"],
+    logits: Float[Tensor, "*batch head key vocab"],
+    tokens: Int[Tensor, "*sequences key"],
+) -> Float[Tensor, "*batch head"]:
     """Return each head's copying score: of the logits that it raises, the share on the token it attends to.
 
     ``logits`` are what each key's message adds to the output logits. They are centred over the vocabulary, the
@@ -92,8 +96,10 @@ def copying(attention: Float[Tensor, "*batch head query key"], logits: Float[Ten
         If the shapes do not fit, or a token is not in the vocabulary of the logits.
     """
     if tokens.shape[:-1] not in ((), logits.shape[:-3]):
-        raise ValueError(f"tokens must be one sequence, or {(*logits.shape[:-3], logits.shape[-2])} to fit logits, got "
-                         f"{tuple(tokens.shape)}")
+        raise ValueError(
+            f"tokens must be one sequence, or {(*logits.shape[:-3], logits.shape[-2])} to fit logits, got "
+            f"{tuple(tokens.shape)}"
+        )
     check_vocabulary("tokens", tokens, logits.shape[-1])
     raised = (logits - logits.mean(-1, keepdim=True)).clamp(min=0)
     index = tokens.long()[..., None, :, None].expand(*raised.shape[:-1], 1)

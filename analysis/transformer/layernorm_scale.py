@@ -29,8 +29,13 @@ class InverseSigma:
 
 @checked(gradient=False)
 def inverse_sigma(
-    tokens: Float[Tensor, "vocab model"], positions: Float[Tensor, "position model"], eps: float = 1e-5, *,
-    levels: tuple[float, ...] = (0.05, 0.5, 0.95), frequency: Float[Tensor, " vocab"] | None = None, block: int = 32,
+    tokens: Float[Tensor, "vocab model"],
+    positions: Float[Tensor, "position model"],
+    eps: float = 1e-5,
+    *,
+    levels: tuple[float, ...] = (0.05, 0.5, 0.95),
+    frequency: Float[Tensor, " vocab"] | None = None,
+    block: int = 32,
 ) -> InverseSigma:
     r"""Average ``1 / sigma(token + position)`` over a whole vocabulary at every position, in one pass.
 

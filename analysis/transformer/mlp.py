@@ -21,8 +21,9 @@ ACTIVATIONS = {"gelu": torch.special.ndtr, "relu": lambda z: (z > 0).to(z.dtype)
 
 
 @without_autocast
-def activation_mask(x: Float[Tensor, "*any model"], mlp: MlpWeights,
-                    activation: str = "gelu") -> Float[Tensor, "*any hidden"]:
+def activation_mask(
+    x: Float[Tensor, "*any model"], mlp: MlpWeights, activation: str = "gelu"
+) -> Float[Tensor, "*any hidden"]:
     r"""Return what the activation multiplies each hidden unit by: 0 or 1 for ReLU, :math:`\Phi(z)` for GELU.
 
     It is a function of the whole row: every block of x has a say in every unit's mask.
@@ -48,8 +49,9 @@ def activation_mask(x: Float[Tensor, "*any model"], mlp: MlpWeights,
 
 
 @without_autocast
-def apply_masked_mlp(x: Float[Tensor, "*any model"], mlp: MlpWeights,
-                     mask: Float[Tensor, "*any hidden"]) -> Float[Tensor, "*any model"]:
+def apply_masked_mlp(
+    x: Float[Tensor, "*any model"], mlp: MlpWeights, mask: Float[Tensor, "*any hidden"]
+) -> Float[Tensor, "*any model"]:
     r"""Apply the MLP with a mask in place of its activation, :math:`\bigl((x W_1 + b_1) \circ m\bigr) W_2 + b_2`.
 
     With ``mask = activation_mask(x, mlp)`` this is the MLP itself. With a mask that is held fixed it is linear in x.

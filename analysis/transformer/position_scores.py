@@ -30,6 +30,7 @@ def alibi_slopes(alibi: Alibi, dtype: torch.dtype = torch.float64) -> Float[Tens
     >>> alibi_slopes(Alibi(3)) * 256, alibi_slopes(Alibi(3, odd_first=True)) * 256
     (tensor([16.,  1., 64.], dtype=torch.float64), tensor([16.,  1., 64.], dtype=torch.float64))
     """
+
     def slopes(heads: int) -> Tensor:
         return 2.0 ** (-torch.arange(1, heads + 1, dtype=torch.float64) * alibi.exponent / heads)
 
@@ -38,12 +39,13 @@ def alibi_slopes(alibi: Alibi, dtype: torch.dtype = torch.float64) -> Float[Tens
         return slopes(below).to(dtype)
     finer = slopes(2 * below)
     both = torch.cat([finer[1::2], finer[::2]]) if alibi.odd_first else torch.cat([slopes(below), finer[::2]])
-    return both[:alibi.heads].to(dtype)
+    return both[: alibi.heads].to(dtype)
 
 
 @checked
-def relative_bucket(distance: Int[Tensor, "*any key"], buckets: int, longest: int,
-                    two_sided: bool) -> Int[Tensor, "*any key"]:
+def relative_bucket(
+    distance: Int[Tensor, "*any key"], buckets: int, longest: int, two_sided: bool
+) -> Int[Tensor, "*any key"]:
     r"""Return T5's bucket for ``key - query``: near distances one each, far ones in buckets that grow geometrically.
 
     Parameters
@@ -93,9 +95,11 @@ def bucket_scores(positions: RelativeBuckets, queries: int, keys: int) -> Float[
 
 
 @checked
-def disentangled_scores(queries: Float[Tensor, "*batch head position channel"],
-                        keys: Float[Tensor, "*batch head position channel"],
-                        positions: Disentangled) -> Float[Tensor, "*batch head position position"]:
+def disentangled_scores(
+    queries: Float[Tensor, "*batch head position channel"],
+    keys: Float[Tensor, "*batch head position channel"],
+    positions: Disentangled,
+) -> Float[Tensor, "*batch head position position"]:
     r"""Return DeBERTa's two parts, not yet scaled: ``q_i K_r + Q_r k_j`` for the row ``r`` of distance ``i - j``.
 
     References

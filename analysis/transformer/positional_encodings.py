@@ -17,8 +17,9 @@ from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import project
 
 
-def sinusoidal_positions(length: int, model: int,
-                         dtype: torch.dtype = torch.float64) -> Float[Tensor, "position model"]:
+def sinusoidal_positions(
+    length: int, model: int, dtype: torch.dtype = torch.float64
+) -> Float[Tensor, "position model"]:
     r"""Return the fixed positions of the original Transformer, sines in even and cosines in odd channels.
 
     .. math::  p_{t,2i} = \sin(t\,\omega_i), \quad p_{t,2i+1} = \cos(t\,\omega_i), \quad \omega_i = 10000^{-2i/d}
@@ -36,8 +37,7 @@ def sinusoidal_positions(length: int, model: int,
     """
     if model % 2:
         raise ValueError(f"model must be even, got {model}")
-    angle = torch.outer(torch.arange(length, dtype=dtype),
-                        10000.0 ** (-torch.arange(0, model, 2, dtype=dtype) / model))
+    angle = torch.outer(torch.arange(length, dtype=dtype), 10000.0 ** (-torch.arange(0, model, 2, dtype=dtype) / model))
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
 
 
@@ -70,8 +70,9 @@ def toeplitz_defect(gram: Float[Tensor, "position position"]) -> float:
     return ((gram - means[offset]).norm() / gram.norm()).item()
 
 
-def rotation(offset: float | int, channel: int, base: float | int = 10000.0,
-             dtype: torch.dtype = torch.float64) -> Float[Tensor, "channel channel"]:
+def rotation(
+    offset: float | int, channel: int, base: float | int = 10000.0, dtype: torch.dtype = torch.float64
+) -> Float[Tensor, "channel channel"]:
     r"""Build the matrix by which rotary embeddings turn a row vector at position ``offset``.
 
     Coordinates ``f`` and ``f + channel / 2`` turn by ``offset * base^(-2 f / channel)`` radians (the convention of
@@ -99,7 +100,8 @@ def rotary_scores(x: Residual, weights: AttentionWeights, base: float | int = 10
     """
     turns = torch.stack([rotation(float(m), weights.channel, base, x.dtype) for m in range(x.shape[-2])]).to(x)
     bare = project(x, weights.W_Q, weights.b_Q), project(x, weights.W_K, weights.b_K)
-    queries, keys = (einsum(rows, turns, "... head position channel, position channel out -> ... head position out")
-                     for rows in bare)
+    queries, keys = (
+        einsum(rows, turns, "... head position channel, position channel out -> ... head position out") for rows in bare
+    )
     scores = einsum(queries, keys, "... head query channel, ... head key channel -> ... head query key")
     return scores / math.sqrt(weights.channel)

@@ -13,8 +13,9 @@ from analysis.core.signatures import checked
 
 
 @checked(mixed=True)
-def rotate(rows: Float[Tensor, "*any position channel"], rotary: Rotary,
-           positions: Float[Tensor, " position"] | None = None) -> Float[Tensor, "*any position channel"]:
+def rotate(
+    rows: Float[Tensor, "*any position channel"], rotary: Rotary, positions: Float[Tensor, " position"] | None = None
+) -> Float[Tensor, "*any position channel"]:
     r"""Turn queries or keys as their positions have it: the pair ``a + ib`` is multiplied by :math:`e^{it\theta}`.
 
     Coordinates that are not rotated stay as they are; rotated ones carry the attention factor.
@@ -48,7 +49,7 @@ def rotate(rows: Float[Tensor, "*any position channel"], rotary: Rotary,
         positions = torch.arange(rows.shape[-2], device=rows.device)
     angle = positions.to(rows)[:, None] * rotary.frequencies.to(rows)
     cos, sin = angle.cos() * rotary.attention_factor, angle.sin() * rotary.attention_factor
-    turned, rest = rows[..., :rotary.coordinates], rows[..., rotary.coordinates:]
+    turned, rest = rows[..., : rotary.coordinates], rows[..., rotary.coordinates :]
     if rotary.pairing == "halves":
         a, b = turned.chunk(2, dim=-1)
         pair = torch.cat([a * cos - b * sin, b * cos + a * sin], -1)

@@ -28,8 +28,9 @@ def modules(package: str, library: Path = LIBRARY) -> list[str]:
     """Return the public modules of a package, and the packages inside it before theirs, by dotted name."""
     paths = [path.relative_to(library) for path in library.joinpath(package).rglob("*.py")]
     names = [path.parent.parts if path.name == "__init__.py" else path.with_suffix("").parts for path in paths]
-    return [".".join(name) for name in sorted(names)
-            if len(name) > 1 and not any(part.startswith("_") for part in name)]
+    return [
+        ".".join(name) for name in sorted(names) if len(name) > 1 and not any(part.startswith("_") for part in name)
+    ]
 
 
 def source(name: str, library: Path = LIBRARY) -> Path:
@@ -82,13 +83,16 @@ class PackageModules(Directive):
 
     def run(self):
         """Write the directives that autodoc understands."""
-        package, = self.arguments
+        (package,) = self.arguments
         if package not in packages():
             raise self.error(f"the packages are {', '.join(packages())}; got {package!r}")
         names = modules(package)
         self.note(**{package: names})
-        return [*self.document(package, members=False), self.contents(names, package),
-                *(self.section(name, package) for name in names)]
+        return [
+            *self.document(package, members=False),
+            self.contents(names, package),
+            *(self.section(name, package) for name in names),
+        ]
 
     def contents(self, names: list[str], package: str) -> nodes.definition_list:
         """List the modules of a package with what each is about, as links to their sections."""
@@ -117,6 +121,7 @@ class PackageModules(Directive):
 
 def outdated(app, env, added, changed, removed) -> list[str]:
     """Return the pages that were made of other modules than there are now."""
+
     def present(read: dict[str, list[str]]) -> dict[str, list[str]]:
         return {name: packages() if name == "packages" else modules(name) for name in read}
 
@@ -143,8 +148,12 @@ def join_names(app, what, name, obj, options, lines):  # noqa: PLR0917
 
 def say_fields_once(app, domain, objtype, content):
     """Drop from a class's parameters the fields that its docstring describes, or that have their own below."""
-    own = {signature.get("fullname", "").split(".")[-1] for member in content.findall(addnodes.desc)
-           if member["objtype"] in ("attribute", "property") for signature in member.findall(addnodes.desc_signature)}
+    own = {
+        signature.get("fullname", "").split(".")[-1]
+        for member in content.findall(addnodes.desc)
+        if member["objtype"] in ("attribute", "property")
+        for signature in member.findall(addnodes.desc_signature)
+    }
     for fields in content.findall(nodes.field_list):
         described = own | {name for field in fields for name in _named(field, "ivar", "vartype")}
         for field in list(fields):

@@ -13,8 +13,11 @@ from book._ext.claims_table import OPEN, Ledger, for_a_column, row
 from book._ext.verdicts import anchor, places, slug
 from book.publish import ledger
 
-ELEMENT = re.compile(r"Fig\. ?(?P<figure>\d+)|Table (?P<table>\d+)|\((?P<equation>\d\.\d+)\)|"
-                     r"(?:Thm|Prop|Rem) (?P<statement>\d(?:\.\d+)+)", re.IGNORECASE)
+ELEMENT = re.compile(
+    r"Fig\. ?(?P<figure>\d+)|Table (?P<table>\d+)|\((?P<equation>\d\.\d+)\)|"
+    r"(?:Thm|Prop|Rem) (?P<statement>\d(?:\.\d+)+)",
+    re.IGNORECASE,
+)
 NAMES = {"figure": "Fig. {}", "table": "Table {}", "statement": "statement {}", "equation": "({})"}
 
 
@@ -37,6 +40,7 @@ def in_order(names: list[str]) -> list[str]:
     def key(name: str) -> tuple:
         kind = next((n for n, start in enumerate(kinds) if name.startswith(start)), len(kinds))
         return kind, [int(part) for part in re.findall(r"\d+", name)] if kind < len(kinds) else []
+
     return sorted(names, key=key)
 
 
@@ -47,7 +51,7 @@ class AtAGlance(Ledger):
 
     def run(self):
         """Build the table, a row per element."""
-        letter, = self.arguments
+        (letter,) = self.arguments
         claims, verdicts = self.read()
         by_element: dict[str, list[ledger.Claim]] = {}
         for claim in claims:
@@ -74,9 +78,16 @@ class AtAGlance(Ledger):
         """Write a verdict as a link to its evidence in the chapter."""
         outcome = verdict.outcome if verdict else OPEN
         badge = nodes.inline(text=outcome, classes=["verdict-badge", slug(outcome)])
-        link = pending_xref("", nodes.inline(text=claim.id), refdomain="std", reftype="ref", refexplicit=True,
-                            reftarget=anchor("verdict" if verdict else "claim", claim.id), refwarn=bool(verdict),
-                            refdoc=self.env.docname)
+        link = pending_xref(
+            "",
+            nodes.inline(text=claim.id),
+            refdomain="std",
+            reftype="ref",
+            refexplicit=True,
+            reftarget=anchor("verdict" if verdict else "claim", claim.id),
+            refwarn=bool(verdict),
+            refdoc=self.env.docname,
+        )
         return [link, nodes.Text(" "), badge]
 
 
@@ -89,13 +100,19 @@ class SideBySide(Ledger):
 
         rows = []
         for measure, by_model in side_by_side.compare():
-            title = nodes.paragraph("", "", nodes.strong(text=f"The paper's {measure.there}"),
-                                    nodes.Text(f": {measure.name}"))
+            title = nodes.paragraph(
+                "", "", nodes.strong(text=f"The paper's {measure.there}"), nodes.Text(f": {measure.name}")
+            )
             rows.append(nodes.row("", nodes.entry("", title, morecols=len(side_by_side.NETWORKS)), classes=["measure"]))
-            rows += [row([nodes.paragraph(text=text) for text in (side_by_side.MODELS[model], *cells)])
-                     for model, cells in by_model.items()]
-        return [self.table(["model", *side_by_side.NETWORKS], rows, [36, *[16] * len(side_by_side.NETWORKS)],
-                           ["side-by-side"])]
+            rows += [
+                row([nodes.paragraph(text=text) for text in (side_by_side.MODELS[model], *cells)])
+                for model, cells in by_model.items()
+            ]
+        return [
+            self.table(
+                ["model", *side_by_side.NETWORKS], rows, [36, *[16] * len(side_by_side.NETWORKS)], ["side-by-side"]
+            )
+        ]
 
 
 def setup(app):

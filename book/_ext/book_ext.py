@@ -53,6 +53,7 @@ def copy_mathjax(app, error):
 
 def drop_thebe(app, pagename, templatename, context, doctree):
     """Leave out sphinx-thebe, which is off: its inline script is inserted twice and throws on every page."""
+
     def is_thebe(script) -> bool:
         body = getattr(script, "attributes", {}).get("body") or ""
         return "THEBE_JS_URL" in body or "thebe" in str(getattr(script, "filename", ""))
@@ -63,8 +64,11 @@ def drop_thebe(app, pagename, templatename, context, doctree):
 def mend_lists(app, pagename, templatename, context, doctree):
     """Drop the roles that docutils gives the bibliography: a list whose children are none, and one that is outdated."""
     if context.get("body"):
-        context["body"] = context["body"].replace('<div role="list" class="citation-list">',
-                                                  '<div class="citation-list">').replace(' role="doc-biblioentry"', "")
+        context["body"] = (
+            context["body"]
+            .replace('<div role="list" class="citation-list">', '<div class="citation-list">')
+            .replace(' role="doc-biblioentry"', "")
+        )
 
 
 def drop_repeated_ids(app, pagename, templatename, context, doctree):
@@ -80,8 +84,9 @@ def keep_together(body: str) -> str:
     "at most 5\xa0% <pre>f'{x} 5 %'</pre>"
     """
     parts = PREFORMATTED.split(body)  # what is odd is preformatted
-    parts[::2] = [re.sub(r"(\d) %", "\\1\u00a0%", FORMULA.sub(r'<span class="nobreak">\1\2</span>', part))
-                  for part in parts[::2]]
+    parts[::2] = [
+        re.sub(r"(\d) %", "\\1\u00a0%", FORMULA.sub(r'<span class="nobreak">\1\2</span>', part)) for part in parts[::2]
+    ]
     return "".join(parts)
 
 

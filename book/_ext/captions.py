@@ -45,6 +45,7 @@ def joined(source: str) -> str:
     >>> joined("publish.table(\\n    frame,\\n    ...)")
     'publish.table(frame, ...)'
     """
+
     def one_line(match: re.Match) -> str:
         line = re.sub(r"\s*\n\s*", " ", match[0]).replace("( ", "(")
         return line if len(line) <= WIDTH else re.sub(r",\s*\n\s*((?:caption=)?\.\.\.)", r", \1", match[0])
@@ -72,7 +73,7 @@ def place(source: str, call: ast.Call) -> tuple[int, int] | None:
     lines = source.split("\n")
 
     def offset(line: int, column: int) -> int:
-        before = sum(len(each) + 1 for each in lines[:line - 1])
+        before = sum(len(each) + 1 for each in lines[: line - 1])
         return before + len(lines[line - 1].encode()[:column].decode())
 
     start, end = offset(caption.lineno, caption.col_offset), offset(caption.end_lineno, caption.end_col_offset)

@@ -66,8 +66,10 @@ class Cards(Ledger):
         claims, verdicts = self.read()
         self.env.note_dependency(str(REFERENCES))
         entries = parse_file(str(REFERENCES)).entries
-        cards = [self.card(letter, entries[key], [c for c in claims if c.id[0] == letter], verdicts)
-                 for letter, key in ledger.SOURCES.items()]
+        cards = [
+            self.card(letter, entries[key], [c for c in claims if c.id[0] == letter], verdicts)
+            for letter, key in ledger.SOURCES.items()
+        ]
         return [nodes.bullet_list("", *cards, classes=["document-cards"])]
 
     def card(self, letter: str, entry: Entry, claims: list[ledger.Claim], verdicts: dict) -> nodes.list_item:
@@ -91,15 +93,30 @@ class Cards(Ledger):
     def headline(self, claim: ledger.Claim, verdicts: dict) -> nodes.paragraph:
         """Write a claim in a sentence, with the verdict on it as a link to its cell."""
         outcome = verdicts[claim.id].outcome if claim.id in verdicts else OPEN
-        link = pending_xref("", nodes.inline(text=outcome, classes=["verdict-badge", slug(outcome)]), refdomain="std",
-                            reftype="ref", refexplicit=True, reftarget=anchor("verdict", claim.id),
-                            refwarn=claim.id in verdicts, refdoc=self.env.docname)
+        link = pending_xref(
+            "",
+            nodes.inline(text=outcome, classes=["verdict-badge", slug(outcome)]),
+            refdomain="std",
+            reftype="ref",
+            refexplicit=True,
+            reftarget=anchor("verdict", claim.id),
+            refwarn=claim.id in verdicts,
+            refdoc=self.env.docname,
+        )
         return nodes.paragraph("", "", *self.inline(claim.headline), nodes.Text(" "), link, classes=["headline"])
 
     def chapter(self, name: str) -> pending_xref:
         """Refer to a chapter by its title."""
-        return pending_xref("", nodes.inline(text=name), refdomain="std", reftype="doc", refexplicit=False,
-                            reftarget=f"/book/{name}", refwarn=False, refdoc=self.env.docname)
+        return pending_xref(
+            "",
+            nodes.inline(text=name),
+            refdomain="std",
+            reftype="doc",
+            refexplicit=False,
+            reftarget=f"/book/{name}",
+            refwarn=False,
+            refdoc=self.env.docname,
+        )
 
 
 def setup(app):

@@ -28,6 +28,7 @@ class Figure(Ledger):
         """Draw the figure and put it on the page, with an alt text that gives the numbers."""
         from analysis.plotting import claims as figures
         from analysis.plotting.data import bundle
+
         _, verdicts = self.read()
         self.env.note_dependency(figures.__file__)
         counts = ledger.count(verdicts)
@@ -49,8 +50,10 @@ class Figure(Ledger):
 
 def alt(counts: dict[str, dict[str, int]]) -> str:
     """Say in words what the figure shows."""
-    said = [f"{ledger.DOCUMENTS[letter]}: " + ", ".join(f"{n} {outcome}" for outcome, n in its.items() if n)
-            for letter, its in counts.items()]
+    said = [
+        f"{ledger.DOCUMENTS[letter]}: " + ", ".join(f"{n} {outcome}" for outcome, n in its.items() if n)
+        for letter, its in counts.items()
+    ]
     return "Five horizontal bars, one per document, cut by verdict. " + "; ".join(said) + "."
 
 
@@ -59,6 +62,7 @@ class Filter(Ledger):
 
     def run(self):
         """Write the form; the script shows it."""
+
         def choice(name: str, label: str, options: dict[str, str]) -> str:
             items = "".join(f'<option value="{html.escape(v)}">{html.escape(t)}</option>' for v, t in options.items())
             return f'<label>{label} <select name="{name}"><option value="">all</option>{items}</select></label>'
@@ -67,13 +71,22 @@ class Filter(Ledger):
         documents = {letter.lower(): f"{letter} · {name}" for letter, name in ledger.DOCUMENTS.items()}
         outcomes = {o.replace(" ", "-"): o for o in (*ledger.OUTCOMES, OPEN)}
         up = "../" * self.env.docname.count("/")
-        return [nodes.raw("", (
-            '<form class="claims-filter" role="search" aria-label="Filter the claims" hidden>'
-            + choice("document", "Document", documents) + choice("verdict", "Verdict", outcomes)
-            + '<label>Words <input type="search" name="words" autocomplete="off"/></label>'
-            '<button type="reset">Show all</button><output aria-live="polite"></output></form>'
-            f'<p>The same as data: <a href="{up}ledger.json" download="ledger.json">ledger.json</a>, described by '
-            f'<a href="{up}ledger.schema.json" download="ledger.schema.json">its schema</a>.</p>'), format="html")]
+        return [
+            nodes.raw(
+                "",
+                (
+                    '<form class="claims-filter" role="search" aria-label="Filter the claims" hidden>'
+                    + choice("document", "Document", documents)
+                    + choice("verdict", "Verdict", outcomes)
+                    + '<label>Words <input type="search" name="words" autocomplete="off"/></label>'
+                    '<button type="reset">Show all</button><output aria-live="polite"></output></form>'
+                    f'<p>The same as data: <a href="{up}ledger.json" download="ledger.json">ledger.json</a>, '
+                    "described by "
+                    f'<a href="{up}ledger.schema.json" download="ledger.schema.json">its schema</a>.</p>'
+                ),
+                format="html",
+            )
+        ]
 
 
 def add_script(app, pagename, templatename, context, doctree):

@@ -33,8 +33,9 @@ def for_a_column(claim: str) -> str:
     >>> print(for_a_column(r"$A=" + r"\{" + "X" * 50 + "-" + "Y" * 50 + r"\}$"))  # doctest: +ELLIPSIS
     $A$ ${}=\{X...X$ ${}-Y...Y\}$
     """
-    return re.sub(r"\$([^$]+)\$", lambda formula: " ".join(f"${piece}$" for piece in _pieces(formula[1])),
-                  breakable(claim))
+    return re.sub(
+        r"\$([^$]+)\$", lambda formula: " ".join(f"${piece}$" for piece in _pieces(formula[1])), breakable(claim)
+    )
 
 
 def _pieces(formula: str) -> list[str]:
@@ -108,7 +109,7 @@ class Table(Ledger):
 
     def run(self):
         """Build the table; warn of claims that their chapter leaves open."""
-        letter, = self.arguments
+        (letter,) = self.arguments
         claims, verdicts = self.read()
         mine = [c for c in claims if c.id[0] == letter]
         if not mine:
@@ -118,14 +119,23 @@ class Table(Ledger):
         for chapter in dict.fromkeys(c.chapter for c in missing):
             ids = ", ".join(c.id for c in missing if c.chapter == chapter)
             here = f"book/{chapter}" in self.env.found_docs
-            log.warning("the chapter %s is %s and gives no verdict on %s", chapter,
-                        "in the book" if here else "not in the book", ids,
-                        location=(self.env.docname, self.lineno), type="claims", subtype="open")
+            log.warning(
+                "the chapter %s is %s and gives no verdict on %s",
+                chapter,
+                "in the book" if here else "not in the book",
+                ids,
+                location=(self.env.docname, self.lineno),
+                type="claims",
+                subtype="open",
+            )
         labels = self.env.domaindata["std"]["anonlabels"]
         labels.update({anchor("claim", c.id): (self.env.docname, anchor("claim", c.id)) for c in mine})
         rows = [self.claim_row(claim, verdicts.get(claim.id)) for claim in mine]
-        return [self.table(["Claim", "What it says", "Verdict", "Evidence"], rows, [10, 32, 16, 42],
-                           ["claims", "colwidths-given"])]
+        return [
+            self.table(
+                ["Claim", "What it says", "Verdict", "Evidence"], rows, [10, 32, 16, 42], ["claims", "colwidths-given"]
+            )
+        ]
 
     def claim_row(self, claim: ledger.Claim, verdict: ledger.Verdict | None) -> nodes.row:
         """Build the row of a claim: id, place and wording, outcome, evidence with a link to the cell that found it."""
@@ -141,15 +151,25 @@ class Table(Ledger):
         elif claim.chapter:
             evidence += nodes.emphasis(text=f"To be judged in the chapter {claim.chapter}.")
         badge = nodes.paragraph("", "", nodes.inline(text=outcome, classes=["verdict-badge", slug(outcome)]))
-        return row([nodes.paragraph("", "", nodes.strong(text=claim.id)), said, badge, evidence],
-                   ids=[anchor("claim", claim.id)],
-                   classes=["claim-row", f"document-{claim.id[0].lower()}", f"outcome-{slug(outcome)}"])
+        return row(
+            [nodes.paragraph("", "", nodes.strong(text=claim.id)), said, badge, evidence],
+            ids=[anchor("claim", claim.id)],
+            classes=["claim-row", f"document-{claim.id[0].lower()}", f"outcome-{slug(outcome)}"],
+        )
 
     def link(self, claim: ledger.Claim) -> pending_xref:
         """Refer to the verdict's cell in its chapter."""
         text = nodes.inline(text="In the chapter")
-        return pending_xref("", text, refdomain="std", reftype="ref", reftarget=anchor("verdict", claim.id),
-                            refexplicit=True, refwarn=True, refdoc=self.env.docname)
+        return pending_xref(
+            "",
+            text,
+            refdomain="std",
+            reftype="ref",
+            reftarget=anchor("verdict", claim.id),
+            refexplicit=True,
+            refwarn=True,
+            refdoc=self.env.docname,
+        )
 
 
 class Evidence(SphinxRole):
@@ -176,9 +196,16 @@ class Evidence(SphinxRole):
             sentence = sentence[0].upper() + sentence[1:].removesuffix(".") + "."
             said, messages = self.inliner.parse(sentence, self.lineno, self, nodes.Element())
         page = found.chapter if found else known[self.text].chapter
-        link = pending_xref("", nodes.inline(text=f"Cell in “{execution.title(page)}”"), refdomain="std", reftype="ref",
-                            reftarget=anchor("verdict", self.text), refexplicit=True, refwarn=bool(found),
-                            refdoc=self.env.docname)
+        link = pending_xref(
+            "",
+            nodes.inline(text=f"Cell in “{execution.title(page)}”"),
+            refdomain="std",
+            reftype="ref",
+            reftarget=anchor("verdict", self.text),
+            refexplicit=True,
+            refwarn=bool(found),
+            refdoc=self.env.docname,
+        )
         return [*said, nodes.Text(" " if said else ""), link, nodes.Text(".")], messages
 
 

@@ -40,12 +40,29 @@ class Costs(SphinxDirective):
         """Write what was measured of a chapter, in so many columns."""
         page = f"book/{name}"
         here = page in self.env.found_docs
-        first = pending_xref("", nodes.inline(text=name), refdomain="std", reftype="doc", reftarget=f"/{page}",
-                             refexplicit=False, refwarn=True, refdoc=self.env.docname) if here else nodes.Text(name)
-        words = [*([f"{cost['cpu_seconds']:.0f}", f"{cost['peak_mib']:,}"] if cost else ["not measured"] * 2),
-                 *([f"{on_gpu['seconds']:.0f}", f"{on_gpu['gpu_mib']:,}"] if on_gpu else ["not measured"] * 2)]
-        return nodes.row("", nodes.entry("", nodes.paragraph("", "", first)),
-                         *(nodes.entry("", nodes.paragraph(text=t)) for t in words[:columns - 1]))
+        first = (
+            pending_xref(
+                "",
+                nodes.inline(text=name),
+                refdomain="std",
+                reftype="doc",
+                reftarget=f"/{page}",
+                refexplicit=False,
+                refwarn=True,
+                refdoc=self.env.docname,
+            )
+            if here
+            else nodes.Text(name)
+        )
+        words = [
+            *([f"{cost['cpu_seconds']:.0f}", f"{cost['peak_mib']:,}"] if cost else ["not measured"] * 2),
+            *([f"{on_gpu['seconds']:.0f}", f"{on_gpu['gpu_mib']:,}"] if on_gpu else ["not measured"] * 2),
+        ]
+        return nodes.row(
+            "",
+            nodes.entry("", nodes.paragraph("", "", first)),
+            *(nodes.entry("", nodes.paragraph(text=t)) for t in words[: columns - 1]),
+        )
 
 
 def setup(app):

@@ -32,6 +32,7 @@ def executed(app, docname: str):
         return None
     from jupyter_cache import get_cache
     from myst_nb.core.read import read_myst_markdown_notebook
+
     notebook = read_myst_markdown_notebook(text, path=str(source))
     try:
         return get_cache(str(execution.cache_path())).merge_match_into_notebook(notebook)[1]
@@ -126,8 +127,11 @@ def below_figures(body: str, drawn: dict[str, dict[str, bytes]], up: str, out: P
         files = drawn.get(name, {})
         for ending, content in files.items():
             write(out / "figures" / f"{name}.{ending}", content)
-        links = [link(f"{up}{FOLDER}/figures/{name}.{ending}", word, f"Figure {name} as {word}")
-                 for ending, word in said.items() if ending in files]
+        links = [
+            link(f"{up}{FOLDER}/figures/{name}.{ending}", word, f"Figure {name} as {word}")
+            for ending, word in said.items()
+            if ending in files
+        ]
         return f'{start}<p class="downloads">{" · ".join(links)}</p>{end}' if links else match[0]
 
     return CAPTION.sub(add, body)

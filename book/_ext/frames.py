@@ -11,8 +11,10 @@ LABEL = 9  # px on a phone, at least
 PX = 4 / 3  # per point, in which matplotlib writes sizes
 SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)pt"', re.DOTALL)
 GLYPHS = re.compile(r"scale\((0\.\d+) -\1\)")  # a label in outlines is a hundredth of its size tall in points
-FIGURE = re.compile(r'(<figure\b[^>]*>\s*)<img\b([^>]*\bsrc="[^"]*_images/([^"/]+\.svg)"[^>]*>)'
-                    r'(?!\s*<div class="play")')  # what a viewer replaces
+FIGURE = re.compile(
+    r'(<figure\b[^>]*>\s*)<img\b([^>]*\bsrc="[^"]*_images/([^"/]+\.svg)"[^>]*>)'
+    r'(?!\s*<div class="play")'
+)  # what a viewer replaces
 
 
 def least_width(svg: str) -> int | None:

@@ -8,8 +8,19 @@ import re
 
 from docutils import nodes
 
-SKIPPED = (nodes.title, nodes.caption, nodes.reference, nodes.literal, nodes.literal_block, nodes.math,
-           nodes.math_block, nodes.raw, nodes.table, nodes.term, nodes.comment)
+SKIPPED = (
+    nodes.title,
+    nodes.caption,
+    nodes.reference,
+    nodes.literal,
+    nodes.literal_block,
+    nodes.math,
+    nodes.math_block,
+    nodes.raw,
+    nodes.table,
+    nodes.term,
+    nodes.comment,
+)
 SKIPPED_CLASSES = {"cell_output", "cell_input", "verdict", "known-elsewhere"}
 
 
@@ -56,8 +67,10 @@ def link(app, doctree, docname):
                 continue
             seen.add(anchor)
             address = f"{app.builder.get_relative_uri(docname, page)}#{anchor}"
-            made += [nodes.Text(text[last:match.start()]),
-                     nodes.reference("", match[0], internal=True, refuri=address, classes=["to-glossary"])]
+            made += [
+                nodes.Text(text[last : match.start()]),
+                nodes.reference("", match[0], internal=True, refuri=address, classes=["to-glossary"]),
+            ]
             last = match.end()
         if made:
             text.parent.replace(text, [*made, nodes.Text(text[last:])])

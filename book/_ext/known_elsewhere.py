@@ -30,8 +30,9 @@ CODE = "text-and-code"
 
 def heading(text: str) -> nodes.row:
     """Write a row of one cell over all columns."""
-    return nodes.row("", nodes.entry("", nodes.paragraph("", "", nodes.strong(text=text)), morecols=2),
-                     classes=["known-head"])
+    return nodes.row(
+        "", nodes.entry("", nodes.paragraph("", "", nodes.strong(text=text)), morecols=2), classes=["known-head"]
+    )
 
 
 def in_words(day: date) -> str:
@@ -89,9 +90,16 @@ class Line(SphinxRole):
             return parsed
 
         said = self.env.temp_data.setdefault("known-elsewhere", {})
-        return [nodes.inline("", "", *(again(entry, said[entry]) if said.setdefault(entry, ids[0]) != ids[0]
-                                       else line(entry, parse)), classes=["known-elsewhere"], ids=ids)
-                for entry, ids in alike(found[label] for label in labels).items()], messages
+        return [
+            nodes.inline(
+                "",
+                "",
+                *(again(entry, said[entry]) if said.setdefault(entry, ids[0]) != ids[0] else line(entry, parse)),
+                classes=["known-elsewhere"],
+                ids=ids,
+            )
+            for entry, ids in alike(found[label] for label in labels).items()
+        ], messages
 
 
 class Proven:
@@ -102,8 +110,15 @@ class Proven:
         self.env.note_dependency(str(known.FILE))
         made, label = super().run(), self.options.get("label", "")
         if label not in entries():
-            log.warning("%s has no entry for the %s %r", known.FILE.name, self.name, label,
-                        location=(self.env.docname, self.lineno), type="known", subtype="missing")
+            log.warning(
+                "%s has no entry for the %s %r",
+                known.FILE.name,
+                self.name,
+                label,
+                location=(self.env.docname, self.lineno),
+                type="known",
+                subtype="missing",
+            )
             return made
         messages = []
 
@@ -141,21 +156,29 @@ class Table(SphinxDirective):
             chosen = alike(found[label] for label in ordered if found[label].degree == degree)
             if chosen:
                 body += heading(f"{known.DEGREES[degree]}: {degrees[degree]}")
-            body += [self.row([stated[label] for label in labels], entry, dated=len(days) > 1)
-                     for entry, labels in chosen.items()]
+            body += [
+                self.row([stated[label] for label in labels], entry, dated=len(days) > 1)
+                for entry, labels in chosen.items()
+            ]
         group += body
         when = f" All were searched for on {in_words(days.pop())}." if len(days) == 1 else ""
-        return [nodes.paragraph(text=f"Of {len(stated)} findings and proven statements: {counts}.{when}"),
-                nodes.table("", group, classes=["known-table", "colwidths-given"])]
+        return [
+            nodes.paragraph(text=f"Of {len(stated)} findings and proven statements: {counts}.{when}"),
+            nodes.table("", group, classes=["known-table", "colwidths-given"]),
+        ]
 
     def row(self, statements: list[known.Statement], entry: known.Known, *, dated: bool) -> nodes.row:
         """Write statements of which the same is said, each with a link, the degree, perhaps its day, the sentence."""
         titles = {(s.page, s.title): s for s in reversed(statements)}  # one statement may have several labels
-        what = nodes.container("", *(nodes.paragraph("", "", *self.parse(f"{s.title}. "), *self.link(s))
-                                     for s in reversed(titles.values())))
-        degree = nodes.container("", nodes.paragraph("", "", nodes.inline(
-            text=entry.degree, classes=["known-degree", slug(entry.degree)])),
-            *([nodes.paragraph(text=entry.date.isoformat(), classes=["known-day"])] if dated else []))
+        what = nodes.container(
+            "",
+            *(nodes.paragraph("", "", *self.parse(f"{s.title}. "), *self.link(s)) for s in reversed(titles.values())),
+        )
+        degree = nodes.container(
+            "",
+            nodes.paragraph("", "", nodes.inline(text=entry.degree, classes=["known-degree", slug(entry.degree)])),
+            *([nodes.paragraph(text=entry.date.isoformat(), classes=["known-day"])] if dated else []),
+        )
         return row([what, degree, nodes.paragraph("", "", *self.parse(entry.text))])
 
     def link(self, statement: known.Statement) -> list[nodes.Node]:

@@ -23,8 +23,11 @@ THEME = """(() => {
 })();"""
 ARTICLE = re.compile(r'<article class="bd-article"[^>]*>(.*)</article>', re.DOTALL)
 SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
-HEAD = re.compile(r'<link[^>]*rel="(?:stylesheet|icon|shortcut icon)"[^>]*>|<script>window\.MathJax.*?</script>|'
-                  r"<script[^>]*mathjax[^>]*></script>", re.DOTALL)
+HEAD = re.compile(
+    r'<link[^>]*rel="(?:stylesheet|icon|shortcut icon)"[^>]*>|<script>window\.MathJax.*?</script>|'
+    r"<script[^>]*mathjax[^>]*></script>",
+    re.DOTALL,
+)
 HEADING = re.compile(r"<h1>((?:(?!</h1>|<a class=\"headerlink).)*)", re.DOTALL)  # the last has the chapter's number
 IDS = re.compile(r'(?<![\w-])(id|for|aria-labelledby|aria-describedby|aria-controls)="([^"]+)"')
 LINKS = re.compile(r'(?<![\w-])(href|src)="([^"]*)"')
@@ -76,10 +79,14 @@ def write(folder: Path, pages: list[str], title: str) -> Path:
     head = "\n".join(HEAD.findall(texts[pages[0]])).replace('"../', '"')
     headings = {page: re.sub(r"<[^>]+>", "", HEADING.findall(text)[-1]) for page, text in texts.items()}
     contents = "".join(f'<li><a href="#{name(page)}">{headings[page].strip()}</a></li>' for page in pages)
-    parts = "\n".join(f'<section class="one-page" id="{name(page)}" aria-label="{html.escape(headings[page].strip())}">'
-                      f"{body(text, page, pages)}</section>" for page, text in texts.items())
+    parts = "\n".join(
+        f'<section class="one-page" id="{name(page)}" aria-label="{html.escape(headings[page].strip())}">'
+        f"{body(text, page, pages)}</section>"
+        for page, text in texts.items()
+    )
     path = folder / NAME
-    path.write_text(f"""<!DOCTYPE html>
+    path.write_text(
+        f"""<!DOCTYPE html>
 <html lang="en" data-theme="light"><head><meta charset="utf-8"/>
 <meta name="viewport" content="width=device-width, initial-scale=1"/><title>{html.escape(title)}: the whole book</title>
 <script>{THEME}</script>
@@ -90,7 +97,9 @@ def write(folder: Path, pages: list[str], title: str) -> Path:
 <ul class="numbered-by-chapter">{contents}</ul></nav>
 {parts}
 </main></body></html>
-""", encoding="utf-8")
+""",
+        encoding="utf-8",
+    )
     return path
 
 

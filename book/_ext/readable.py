@@ -124,8 +124,11 @@ def _page(env: BuildEnvironment, name: str) -> str:
 
 def _known(env: BuildEnvironment, labels: str) -> str:
     entries = {entry.label: entry for entry in known.entries()}
-    lines = [f"*{known.DEGREES[entry.degree]}.* {readable(entry.text, env, {})}"
-             for entry in map(entries.get, known.split(labels)) if entry]
+    lines = [
+        f"*{known.DEGREES[entry.degree]}.* {readable(entry.text, env, {})}"
+        for entry in map(entries.get, known.split(labels))
+        if entry
+    ]
     return " ".join(dict.fromkeys(lines))
 
 
@@ -133,8 +136,16 @@ def _as_it_is(_, target: str) -> str:
     return target
 
 
-REFERENCES = {"eq": _equation, "prf:ref": _statement, "numref": _figure, "ref": _section, "doc": _page,
-              "term": _as_it_is, "evidence": _as_it_is, "known": _known}
+REFERENCES = {
+    "eq": _equation,
+    "prf:ref": _statement,
+    "numref": _figure,
+    "ref": _section,
+    "doc": _page,
+    "term": _as_it_is,
+    "evidence": _as_it_is,
+    "known": _known,
+}
 
 
 def _number(env: BuildEnvironment, docname: str, label: str) -> str:
@@ -145,8 +156,11 @@ def _number(env: BuildEnvironment, docname: str, label: str) -> str:
 def cited(env: BuildEnvironment, keys: list[str], *, in_text: bool) -> str:
     """Write citations by author and year: ``Dong et al. (2021)`` in a sentence, ``(Dong et al. 2021)`` beside it."""
     entries = {citation.key: citation.entry for citation in env.get_domain("cite").citations}
-    pairs = [(_authors(entries[key]), entries[key].fields.get("year", "no date")) for key in map(str.strip, keys)
-             if key in entries]
+    pairs = [
+        (_authors(entries[key]), entries[key].fields.get("year", "no date"))
+        for key in map(str.strip, keys)
+        if key in entries
+    ]
     if in_text:
         return "; ".join(f"{who} ({year})" for who, year in pairs)
     return f"({'; '.join(f'{who} {year}' for who, year in pairs)})"

@@ -23,13 +23,40 @@ PACKAGE = "book/api"  # of its pages, whose names Sphinx's index has, only the s
 SENTENCE = 40  # characters of the shortest of them
 EMPTY = {"img", "br", "hr", "input", "meta", "link", "col", "wbr", "source"}
 FORMULA = re.compile(r"\\[(\[](.*?)\\[)\]]", re.DOTALL)
-COMMAND = re.compile(r"\\(?:mathbf|mathrm|mathsf|mathcal|text|operatorname|bar|hat|tilde|big|Big|left|right)\b"
-                     r"|\\[,;:!]|[{}\\]")
-SYMBOLS = {r"\ne": "≠", r"\neq": "≠", r"\le": "≤", r"\ge": "≥", r"\cdot": "·", r"\times": "×", r"\in": "∈",
-           r"\to": "→", r"\approx": "≈", r"\pm": "±", r"\infty": "∞", r"\top": "ᵀ", r"\sigma": "σ", r"\beta": "β",
-           r"\gamma": "γ", r"\kappa": "κ", r"\theta": "θ", r"\Delta": "Δ", r"\delta": "δ", r"\epsilon": "ε",
-           r"\varphi": "φ", r"\rho": "ρ", r"\lambda": "λ", r"\mu": "μ", r"\circ": "∘", r"\log": "log ",
-           r"\ln": "ln ", r"\mathbf 1": "1"}
+COMMAND = re.compile(
+    r"\\(?:mathbf|mathrm|mathsf|mathcal|text|operatorname|bar|hat|tilde|big|Big|left|right)\b"
+    r"|\\[,;:!]|[{}\\]"
+)
+SYMBOLS = {
+    r"\ne": "≠",
+    r"\neq": "≠",
+    r"\le": "≤",
+    r"\ge": "≥",
+    r"\cdot": "·",
+    r"\times": "×",
+    r"\in": "∈",
+    r"\to": "→",
+    r"\approx": "≈",
+    r"\pm": "±",
+    r"\infty": "∞",
+    r"\top": "ᵀ",
+    r"\sigma": "σ",
+    r"\beta": "β",
+    r"\gamma": "γ",
+    r"\kappa": "κ",
+    r"\theta": "θ",
+    r"\Delta": "Δ",
+    r"\delta": "δ",
+    r"\epsilon": "ε",
+    r"\varphi": "φ",
+    r"\rho": "ρ",
+    r"\lambda": "λ",
+    r"\mu": "μ",
+    r"\circ": "∘",
+    r"\log": "log ",
+    r"\ln": "ln ",
+    r"\mathbf 1": "1",
+}
 SYMBOL = re.compile("|".join(rf"{re.escape(name)}(?![a-zA-Z])" for name in sorted(SYMBOLS, key=len, reverse=True)))
 TWO_LINES = re.compile(r"\\(?:[dt]?frac|sum|prod|begin|under|over|binom|stackrel|int)")
 SHORT = 24  # characters of a formula that a line of text keeps
@@ -112,6 +139,7 @@ def readable(text: str) -> str:
     >>> readable(r"Where \(b_Q\ne0\) the term \(W_K^{\top}x_k^{\top}\) counts.")
     'Where b_Q≠0 the term W_Kᵀx_kᵀ counts.'
     """
+
     def formula(match: re.Match) -> str:
         written = match[1].replace(r"^{\top}", "ᵀ").replace(r"^\top", "ᵀ").replace(r"\T", "ᵀ").replace(r"\sqrt", "√")
         written = SYMBOL.sub(lambda symbol: SYMBOLS[symbol[0]], written)
@@ -127,8 +155,10 @@ def page(text: str, name: str) -> list:
     passages = Passages(article[1]).passages if article else []
     if name.startswith(PACKAGE):
         passages = [passage for passage in passages if len(passage[2]) >= SENTENCE and passage[2].endswith(".")]
-    sections = [[anchor, heading, [passage[2] for passage in group]]
-                for (anchor, heading), group in groupby(passages, key=lambda passage: passage[:2])]
+    sections = [
+        [anchor, heading, [passage[2] for passage in group]]
+        for (anchor, heading), group in groupby(passages, key=lambda passage: passage[:2])
+    ]
     title = readable(re.sub(r"<[^>]+>", "", HEADING.findall(text)[-1]))
     return [title, sections]
 

@@ -9,7 +9,9 @@ import re
 PIECE = re.compile(  # what is left alone, tag by tag, and the text between
     r"<(pre|code|script|style|svg|math)\b.*?</\1>"
     r'|<(span|div|dt) class="(?:math|pre|sig)\b.*?</\2>'
-    r'|(?P<glued><span class="pasted-text">\d{4,}</span>)|<[^>]*>|(?P<text>[^<]+)', re.DOTALL)
+    r'|(?P<glued><span class="pasted-text">\d{4,}</span>)|<[^>]*>|(?P<text>[^<]+)',
+    re.DOTALL,
+)
 PER_CENT = re.compile(r"(\d) ?%(?!\w)")
 JOINED = re.compile(r"\w(?:</\w+>)+$")  # a word before this text, as in "<em>GPT</em>-2"
 LONGEST_END = 60  # characters of a word's last letter with the tags that end after it
@@ -49,7 +51,7 @@ def _piece(match: re.Match) -> str:
         return re.sub(r"\d+", lambda number: f"{int(number[0]):,}", match[0])
     if match["text"] is None:
         return match[0]
-    before = match.string[max(0, match.start() - LONGEST_END):match.start()]
+    before = match.string[max(0, match.start() - LONGEST_END) : match.start()]
     if match["text"].startswith("-") and JOINED.search(before):  # a hyphen
         return "-" + _set(match["text"][1:])
     return _set(match["text"])
@@ -68,7 +70,7 @@ def _power(match: re.Match) -> str:
     factor, sign, power = match.groups()
     if power == "0":
         return factor
-    return f"{'' if factor == '1' else factor + chr(0xb7)}10<sup>{'' if sign == '+' else chr(0x2212)}{power}</sup>"
+    return f"{'' if factor == '1' else factor + chr(0xB7)}10<sup>{'' if sign == '+' else chr(0x2212)}{power}</sup>"
 
 
 def set_page(app, pagename, templatename, context, doctree):

@@ -28,8 +28,19 @@ def slug(outcome: str) -> str:
 
 def places(shown: str, docname: str) -> list[nodes.Node]:
     """Refer to the figures, sections and proofs, named by their labels, that show what decides a claim."""
-    links = [pending_xref("", nodes.inline(text=label), refdomain="", reftype=SHOWN, reftarget=label,
-                          refexplicit=False, refwarn=True, refdoc=docname) for label in shown.split()]
+    links = [
+        pending_xref(
+            "",
+            nodes.inline(text=label),
+            refdomain="",
+            reftype=SHOWN,
+            reftarget=label,
+            refexplicit=False,
+            refwarn=True,
+            refdoc=docname,
+        )
+        for label in shown.split()
+    ]
     return [node for link in links for node in (nodes.Text(", "), link)][1:]
 
 
@@ -75,9 +86,17 @@ def box(app, output: nodes.container) -> nodes.container:
     claim, name = ledger.claim_of(claim_id), anchor("verdict", claim_id)
     app.env.domaindata["std"]["anonlabels"][name] = (app.env.docname, name)
     head, says, ours, *rest = output.children
-    row = pending_xref("", nodes.inline(text="In the ledger"), refdomain="std", reftype="ref",
-                       reftarget=anchor("claim", claim_id), refexplicit=True, refwarn=False, refdoc=app.env.docname,
-                       classes=["to-ledger"])
+    row = pending_xref(
+        "",
+        nodes.inline(text="In the ledger"),
+        refdomain="std",
+        reftype="ref",
+        reftarget=anchor("claim", claim_id),
+        refexplicit=True,
+        refwarn=False,
+        refdoc=app.env.docname,
+        classes=["to-ledger"],
+    )
     head += [nodes.Text(" "), row]
     if claim.shown:
         ours += [nodes.Text(" ("), *places(claim.shown, app.env.docname), nodes.Text(")")]
@@ -87,7 +106,7 @@ def box(app, output: nodes.container) -> nodes.container:
 def _in_order(boxes: list[nodes.container]) -> list[nodes.Node]:
     boxes = sorted(boxes, key=lambda verdict: ORDER.index(verdict["outcome"]))
     expected = [verdict for verdict in boxes if verdict["outcome"] == "reproduced"]
-    rest = boxes[:len(boxes) - len(expected)]
+    rest = boxes[: len(boxes) - len(expected)]
     if not expected:
         return rest
     count = "One claim holds" if len(expected) == 1 else f"{len(expected)} claims hold"

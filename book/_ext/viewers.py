@@ -20,12 +20,22 @@ from analysis.core.files import write_atomically
 from book.publish import experiments, record_script, weights_script
 
 FOLDER = "play"
-SCRIPTS = {"sentence": ("transformer.js", "sentence.js"), "mixer": ("mixer.js",),
-           "atlas": ("atlas.js",), "dial": ("dial.js",), "switches": ("switches.js",),
-           "cone": ("cone.js",)}
+SCRIPTS = {
+    "sentence": ("transformer.js", "sentence.js"),
+    "mixer": ("mixer.js",),
+    "atlas": ("atlas.js",),
+    "dial": ("dial.js",),
+    "switches": ("switches.js",),
+    "cone": ("cone.js",),
+}
 MODELS = ("gpt2-mini", "neox-mini")
-RECORDS = {"mixer": "semi-bias-mixer", "atlas": "atlas-heads", "dial": "weighted-mean-sentence",
-           "switches": "bert-rank-switches", "cone": "bert-normality-directions"}
+RECORDS = {
+    "mixer": "semi-bias-mixer",
+    "atlas": "atlas-heads",
+    "dial": "weighted-mean-sentence",
+    "switches": "bert-rank-switches",
+    "cone": "bert-normality-directions",
+}
 DRAWN = "_build/.figures"
 
 
@@ -44,8 +54,10 @@ def place(name: str, start: dict) -> str:
     >>> place("sentence", {"head": 3})
     '<div class="play" id="play-sentence" data-play="sentence" data-start="{&quot;head&quot;: 3}" hidden></div>'
     """
-    return (f'<div class="play" id="play-{name}" data-play="{name}" data-start="{html.escape(json.dumps(start))}" '
-            "hidden></div>")
+    return (
+        f'<div class="play" id="play-{name}" data-play="{name}" data-start="{html.escape(json.dumps(start))}" '
+        "hidden></div>"
+    )
 
 
 class Viewer(SphinxDirective):
@@ -56,7 +68,7 @@ class Viewer(SphinxDirective):
 
     def run(self):
         """Draw the static picture and lay the viewer beside it."""
-        name, = self.arguments
+        (name,) = self.arguments
         if name not in SCRIPTS:
             raise self.error(f"there is no viewer {name!r}; known: {', '.join(SCRIPTS)}")
         if missing := [option for option in self.option_spec if not self.options.get(option)]:
@@ -66,8 +78,13 @@ class Viewer(SphinxDirective):
         start = draw(name, Path(self.env.srcdir) / DRAWN / label)
         caption = nodes.caption("", "", *self.inline(" ".join(self.content)))
         caption.source, caption.line = self.state_machine.get_source_and_line(self.lineno)
-        figure = nodes.figure("", nodes.image(uri=f"/{DRAWN}/{label}.svg", alt=self.options["alt"]),
-                              nodes.raw("", place(name, start), format="html"), caption, classes=["align-default"])
+        figure = nodes.figure(
+            "",
+            nodes.image(uri=f"/{DRAWN}/{label}.svg", alt=self.options["alt"]),
+            nodes.raw("", place(name, start), format="html"),
+            caption,
+            classes=["align-default"],
+        )
         figure["names"].append(label)
         self.state.document.note_explicit_target(figure, figure)
         return [figure]
@@ -82,8 +99,14 @@ def draw(name: str, path: Path) -> dict:
     """Draw the static picture of a viewer beside ``path``, as SVG and with its data; return its first state."""
     from analysis.plotting.data import bundle
 
-    drawn, start = {"sentence": sentence, "mixer": mixer, "atlas": atlas, "dial": dial, "switches": switches,
-                    "cone": cone}[name]()
+    drawn, start = {
+        "sentence": sentence,
+        "mixer": mixer,
+        "atlas": atlas,
+        "dial": dial,
+        "switches": switches,
+        "cone": cone,
+    }[name]()
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path.with_suffix(".svg"), format="svg", metadata={"Date": None})
     for ending, packed in bundle(drawn).items():

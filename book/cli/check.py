@@ -14,14 +14,20 @@ from book.publish import experiments, manifest
 def add_arguments(parser):
     """Take the records' names and a limit on the minutes of each."""
     parser.add_argument("names", nargs="*", metavar="EXPERIMENT", help="default: all that must have a record")
-    parser.add_argument("--longest", type=float, default=float("inf"), metavar="MINUTES",
-                        help="skip what takes longer than this on two cores")
+    parser.add_argument(
+        "--longest",
+        type=float,
+        default=float("inf"),
+        metavar="MINUTES",
+        help="skip what takes longer than this on two cores",
+    )
     parser.add_argument("--folder", type=Path, default=experiments.FOLDER, help="where the records are")
 
 
 def run(arguments) -> int:
     """Print one line a record; exit with 1 if any differs or is not whole."""
     from tqdm import tqdm
+
     if not arguments.longest >= 0:  # nor is nan
         raise ValueError(f"--longest must be minutes, 0 or more, got {arguments.longest}")
     ours = arguments.folder.resolve() == experiments.FOLDER.resolve()
@@ -37,8 +43,11 @@ def run(arguments) -> int:
 
 def _expected(folder: Path, ours: bool) -> list[str]:
     """Name what must have a record here: in the book's own folder, every experiment that awaits nothing."""
-    names = [name for name in experiments.modules()
-             if (folder / f"{name}.json").exists() or (ours and not experiments.find(name).awaits)]
+    names = [
+        name
+        for name in experiments.modules()
+        if (folder / f"{name}.json").exists() or (ours and not experiments.find(name).awaits)
+    ]
     if not names:
         raise FileNotFoundError(f"there is no record in {folder}: nothing was checked")
     return names

@@ -12,8 +12,13 @@ def add_arguments(parser):
     parser.add_argument("ids", nargs="*", metavar="ID", help="a document's letter (K, M, I, P, B) or ids such as K-15")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a claim shown has no verdict")
     parser.add_argument("--json", action="store_true", help="print the whole ledger as JSON, as the book publishes it")
-    parser.add_argument("--from", dest="folder", type=Path, default=ledger.ROOT / "tests" / "recorded",
-                        help="folder of chapters' recorded outputs")
+    parser.add_argument(
+        "--from",
+        dest="folder",
+        type=Path,
+        default=ledger.ROOT / "tests" / "recorded",
+        help="folder of chapters' recorded outputs",
+    )
 
 
 def run(arguments) -> int:
@@ -29,8 +34,10 @@ def run(arguments) -> int:
     asked = [i.upper() for i in arguments.ids]
     known = [c.id for c in ledger.claims()]
     if unknown := [i for i in asked if i not in known and i not in ledger.DOCUMENTS]:
-        raise LookupError(f"no claim {', '.join(unknown)}; give a document's letter "
-                          f"({', '.join(ledger.DOCUMENTS)}) or an id such as {known[0]}")
+        raise LookupError(
+            f"no claim {', '.join(unknown)}; give a document's letter "
+            f"({', '.join(ledger.DOCUMENTS)}) or an id such as {known[0]}"
+        )
     shown = [c for c in ledger.claims() if not asked or c.id in asked or c.id[0] in asked]
     for claim in shown:
         judged = verdicts.get(claim.id)

@@ -10,12 +10,20 @@ from book.publish import experiments, manifest
 
 def add_arguments(parser):
     """Take the experiments' names and the folder to write to."""
-    parser.add_argument("names", nargs="*", metavar="EXPERIMENT",
-                        help=f"'all' that can run here, or among: {', '.join(experiments.modules())}")
-    parser.add_argument("--folder", type=Path, default=experiments.FOLDER,
-                        help="where to write (default: book/records)")
-    parser.add_argument("--manifest", action="store_true",
-                        help="compute nothing; accept what is bundled, the records and the claims as they are now")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="EXPERIMENT",
+        help=f"'all' that can run here, or among: {', '.join(experiments.modules())}",
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=experiments.FOLDER, help="where to write (default: book/records)"
+    )
+    parser.add_argument(
+        "--manifest",
+        action="store_true",
+        help="compute nothing; accept what is bundled, the records and the claims as they are now",
+    )
 
 
 def run(arguments) -> int:
@@ -36,9 +44,13 @@ def _accept() -> int:
 
 def _record(arguments) -> int:
     from tqdm import tqdm
+
     every = map(experiments.find, experiments.modules())
-    specs = ([spec for spec in every if not spec.missing()] if arguments.names == ["all"] else
-             [experiments.find(name) for name in arguments.names])
+    specs = (
+        [spec for spec in every if not spec.missing()]
+        if arguments.names == ["all"]
+        else [experiments.find(name) for name in arguments.names]
+    )
     make_writable(arguments.folder)
     where, ours = device.choose(arguments.device), arguments.folder.resolve() == experiments.FOLDER.resolve()
     for spec in (bar := tqdm(specs, unit="experiment", disable=None)):

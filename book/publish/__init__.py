@@ -16,5 +16,20 @@ from book.publish.numbers import Numbers, glue_numbers
 from book.publish.stamp import stamp
 from book.publish.tables import table
 
-__all__ = ["Inputs", "Numbers", "Outcome", "choose_inputs", "claim", "conditional", "corrected", "glue_numbers",
-           "live_or_record", "not_reproduced", "not_testable", "reproduced", "stamp", "table", "verdicts"]
+__all__ = [
+    "Inputs",
+    "Numbers",
+    "Outcome",
+    "choose_inputs",
+    "claim",
+    "conditional",
+    "corrected",
+    "glue_numbers",
+    "live_or_record",
+    "not_reproduced",
+    "not_testable",
+    "reproduced",
+    "stamp",
+    "table",
+    "verdicts",
+]

@@ -24,11 +24,29 @@ MAKE_REPORTS = [sys.executable, "-m", "book.publish.reports"]
 def execute(names: list[str], *, compare: bool = False, again: bool = False, device: str = "") -> int:
     """Run the chapters under nbval, by default all; return pytest's exit status (no chapter at all is no failure)."""
     targets = [f"book/{name}.md" for name in names] or ["book"]
-    command = [sys.executable, "-m", "pytest", "--nbval" if compare else "--nbval-lax", "-q", "--no-header",
-               "-p", "no:cacheprovider", "-n", str(min(WORKERS, len(names) or WORKERS)), "--dist", "loadfile",
-               "--nbval-cell-timeout", "600", "--nbval-kernel-startup-timeout", "180",
-               "--nbval-sanitize-with", "tests/nbval.cfg", *(["--again"] if again else []),
-               *(["--book-device", device] if device else []), *targets]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--nbval" if compare else "--nbval-lax",
+        "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "-n",
+        str(min(WORKERS, len(names) or WORKERS)),
+        "--dist",
+        "loadfile",
+        "--nbval-cell-timeout",
+        "600",
+        "--nbval-kernel-startup-timeout",
+        "180",
+        "--nbval-sanitize-with",
+        "tests/nbval.cfg",
+        *(["--again"] if again else []),
+        *(["--book-device", device] if device else []),
+        *targets,
+    ]
     status = run_child(command, cwd=execution.ROOT).returncode
     return 0 if status == 5 else status
 
@@ -78,8 +96,9 @@ def prepare() -> None:
         subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=True, capture_output=True)
 
 
-def build(names: list[str], *, compare: bool = False, again: bool = False, measure: bool = False,
-          device: str = "") -> int:
+def build(
+    names: list[str], *, compare: bool = False, again: bool = False, measure: bool = False, device: str = ""
+) -> int:
     """Execute, then render; stop where something fails. Return the exit status.
 
     Parameters

@@ -110,13 +110,17 @@ class NoVerdict:
     inputs: str
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        return {"text/plain": f"{self.id} not here: {self._sentence(self.inputs)}",
-                "text/markdown": f"**{self.id} · not here.** {self._sentence(phrases.as_text(self.inputs))}"}
+        return {
+            "text/plain": f"{self.id} not here: {self._sentence(self.inputs)}",
+            "text/markdown": f"**{self.id} · not here.** {self._sentence(phrases.as_text(self.inputs))}",
+        }
 
     def _sentence(self, inputs: str) -> str:
         fails = "does not hold" if self.outcome.decided else "cannot be told"
-        return (f"The book's verdict is '{self.outcome.verdict}'. With {inputs} what it rests on {fails}; "
-                f"the same computation gives: {self.outcome.evidence}")
+        return (
+            f"The book's verdict is '{self.outcome.verdict}'. With {inputs} what it rests on {fails}; "
+            f"the same computation gives: {self.outcome.evidence}"
+        )
 
 
 def verdicts(study: ModuleType, measured: Any) -> None:
@@ -139,6 +143,8 @@ def verdicts(study: ModuleType, measured: Any) -> None:
         elif measured.inputs.departs:
             display(NoVerdict(function.claim_id, outcome, measured.inputs.describe()))
         else:
-            raise AssertionError(f"{function.claim_id}: the verdict {outcome.verdict!r} does not follow from the "
-                                 f"computation ({'condition false' if outcome.decided else 'undecided'}): "
-                                 f"{outcome.evidence}")
+            raise AssertionError(
+                f"{function.claim_id}: the verdict {outcome.verdict!r} does not follow from the "
+                f"computation ({'condition false' if outcome.decided else 'undecided'}): "
+                f"{outcome.evidence}"
+            )

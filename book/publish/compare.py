@@ -57,6 +57,7 @@ def pytest_collect_file(file_path, parent):
     if not _by_nbval(option) or file_path.suffix != ".md" or file_path.parent != BOOK:
         return None
     from myst_nb.core.read import is_myst_markdown_notebook
+
     with file_path.open(encoding="utf-8") as file:
         if not is_myst_markdown_notebook(file):
             return None
@@ -69,6 +70,7 @@ def on_a_gpu(device: str) -> bool:
     if device not in ("", "auto"):
         return device != "cpu"
     import torch
+
     return torch.cuda.is_available()
 
 
@@ -79,7 +81,7 @@ def settle(text: str, recorded: str) -> str:
         return text
     pieces, at = [], 0
     for mine, theirs in zip(numbers, targets, strict=True):
-        pieces += [text[at:mine.start()], theirs[0] if near(mine[0], theirs) else mine[0]]
+        pieces += [text[at : mine.start()], theirs[0] if near(mine[0], theirs) else mine[0]]
         at = mine.end()
     return "".join([*pieces, text[at:]])
 
@@ -118,6 +120,7 @@ class MystFile(IPyNbFile):
     def collect(self):
         """Yield one item per code cell, read with the reader of the book build: same cells, same cache key."""
         from myst_nb.core.read import read_myst_markdown_notebook
+
         self.nb = read_myst_markdown_notebook(self.path.read_text(encoding="utf-8"), path=str(self.path))
         self.digest = execution.digest(self.path.stem)
         device = self.config.option.book_device
@@ -228,8 +231,10 @@ class MystCell(IPyNbCell):
         """Compare the textual part only."""
         test, ref = textual(test), textual(ref)
         if test != ref and len(test) == len(ref) and on_a_gpu(self.config.option.book_device):
-            test = [json.loads(settle(json.dumps(mine, sort_keys=True), json.dumps(recorded, sort_keys=True)))
-                    for mine, recorded in zip(test, ref, strict=True)]
+            test = [
+                json.loads(settle(json.dumps(mine, sort_keys=True), json.dumps(recorded, sort_keys=True)))
+                for mine, recorded in zip(test, ref, strict=True)
+            ]
         return super().compare_outputs([as_node(o) for o in test], [as_node(o) for o in ref], skip_compare)
 
     def sanitize(self, s):

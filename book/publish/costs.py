@@ -20,8 +20,10 @@ from book.publish import execution
 
 FILE = execution.ROOT / "book" / "costs.json"
 MIB = 2**20
-DEVICE = ("(lambda i: (i.devices.describe(i.chosen_device()), i.devices.peak_memory(i.chosen_device())) if i "
-          "else ('cpu', 0))(__import__('sys').modules.get('book.publish.inputs'))")
+DEVICE = (
+    "(lambda i: (i.devices.describe(i.chosen_device()), i.devices.peak_memory(i.chosen_device())) if i "
+    "else ('cpu', 0))(__import__('sys').modules.get('book.publish.inputs'))"
+)
 
 
 def of_process(pid: int) -> dict | None:
@@ -39,15 +41,23 @@ def of_process(pid: int) -> dict | None:
         wall = time.time() - process.create_time()
     except (OSError, StopIteration, ValueError, psutil.Error):
         return None
-    return {"seconds": round(wall, 1), "cpu_seconds": round(times.user + times.system, 1),
-            "peak_mib": round(peak / MIB)}
+    return {
+        "seconds": round(wall, 1),
+        "cpu_seconds": round(times.user + times.system, 1),
+        "peak_mib": round(peak / MIB),
+    }
 
 
 def of_kernel(client, pid: int) -> dict | None:
     """Return :func:`of_process` of a kernel, with its device, and the memory of its GPU where it has one."""
     cost = of_process(pid)
-    answer = client.execute("", silent=True, store_history=False, user_expressions={"device": DEVICE}, reply=True,
-                            timeout=30)["content"].get("user_expressions", {}).get("device", {})
+    answer = (
+        client.execute(
+            "", silent=True, store_history=False, user_expressions={"device": DEVICE}, reply=True, timeout=30
+        )["content"]
+        .get("user_expressions", {})
+        .get("device", {})
+    )
     if cost is None or answer.get("status") != "ok":
         return None
     cost["device"], held = ast.literal_eval(answer["data"]["text/plain"])
@@ -121,5 +131,8 @@ def _together(kinds: dict, new: dict[str, dict], device: str) -> dict:
 
 def chapters() -> list[str]:
     """Return the pages of the table of contents that have cells, in order."""
-    return [page.removeprefix("book/") for page in execution.listed(execution.ROOT)
-            if execution.is_notebook(execution.ROOT / f"{page}.md")]
+    return [
+        page.removeprefix("book/")
+        for page in execution.listed(execution.ROOT)
+        if execution.is_notebook(execution.ROOT / f"{page}.md")
+    ]

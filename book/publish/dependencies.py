@@ -95,8 +95,11 @@ def experiments(root: Path) -> dict[str, Path]:
     An experiment is named after its place: ``semi_bias/gpt2.py`` is ``semi-bias-gpt2``, and what lies in ``shared``
     goes by the module's name alone.
     """
-    defining = [path for path in sorted((root / "book" / "studies").glob("*/*.py"))
-                if EXPERIMENT.search(path.read_text(encoding="utf-8"))]
+    defining = [
+        path
+        for path in sorted((root / "book" / "studies").glob("*/*.py"))
+        if EXPERIMENT.search(path.read_text(encoding="utf-8"))
+    ]
     return {_experiment_name(path): path for path in defining}
 
 

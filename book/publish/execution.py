@@ -160,8 +160,12 @@ def environment(private: Path | None = None) -> None:
         if name.startswith(ONE_FOLDER) and value:
             os.environ[name] = str((ROOT / Path(value).expanduser()).resolve())
     private = private or BUILD / ".private"
-    for name, folder in {"IPYTHONDIR": "ipython", "JUPYTER_CONFIG_DIR": "jupyter", "MPLCONFIGDIR": "matplotlib",
-                         "JUPYTER_DATA_DIR": "jupyter-data"}.items():
+    for name, folder in {
+        "IPYTHONDIR": "ipython",
+        "JUPYTER_CONFIG_DIR": "jupyter",
+        "MPLCONFIGDIR": "matplotlib",
+        "JUPYTER_DATA_DIR": "jupyter-data",
+    }.items():
         (private / folder).mkdir(parents=True, exist_ok=True)
         os.environ[name] = str(private / folder)
     os.environ["PYTHONPATH"] = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH")) if p)
@@ -188,7 +192,8 @@ def store(notebook, path: Path, cells: list[dict], key: str) -> None:
 
     with lock(BUILD / ".cache.lock"):
         get_cache(str(cache_path())).cache_notebook_bundle(
-            CacheBundleIn(notebook, str(path), data={"execution_seconds": 0.0}), check_validity=False, overwrite=True)
+            CacheBundleIn(notebook, str(path), data={"execution_seconds": 0.0}), check_validity=False, overwrite=True
+        )
         if (measured := unfinished_measurement(path.stem)).exists():
             executed_path().mkdir(parents=True, exist_ok=True)
             measured.replace(measured_path(path.stem))

@@ -37,9 +37,9 @@ def load(name: str) -> records.Record:
     return records.load(name, FOLDER)
 
 
-def live_or_record(name: str, inputs: Inputs, *, recompute: bool | None = None,
-                   elsewhere: Callable[[], records.Result] | None = None,
-                   ) -> tuple[records.Record | records.Result, str]:
+def live_or_record(
+    name: str, inputs: Inputs, *, recompute: bool | None = None, elsewhere: Callable[[], records.Result] | None = None
+) -> tuple[records.Record | records.Result, str]:
     """Give a chapter its recorded numbers, recomputing them first where the inputs are on this machine.
 
     An execution with another model or other texts shows the record as it is.
@@ -71,8 +71,10 @@ def live_or_record(name: str, inputs: Inputs, *, recompute: bool | None = None,
     if elsewhere is not None and inputs.other_model:
         return elsewhere(), f"Computed just now with {inputs.describe()}; the book shows {', '.join(spec.models)}."
     if inputs.departs:
-        return record, (f"Shown from the record {name} ({origin}): its numbers belong to the book's own inputs, "
-                        f"{', '.join(spec.models + spec.data) or 'computed from scratch'}, not to {inputs.describe()}.")
+        return record, (
+            f"Shown from the record {name} ({origin}): its numbers belong to the book's own inputs, "
+            f"{', '.join(spec.models + spec.data) or 'computed from scratch'}, not to {inputs.describe()}."
+        )
     if absent := spec.missing():
         return record, f"Shown from the record {name} ({origin}); recomputing it needs {', '.join(absent)}."
     if recompute is False or (recompute is None and spec.minutes > 0.5):

@@ -44,13 +44,22 @@ class Inputs:
         >>> Inputs("minilm", "minilm").describe()
         "the book's own inputs"
         """
-        parts = [f"the model {Path(self.model).name}" if self.other_model else "",
-                 f"the texts of {Path(self.texts).name}" if self.texts else ""]
+        parts = [
+            f"the model {Path(self.model).name}" if self.other_model else "",
+            f"the texts of {Path(self.texts).name}" if self.texts else "",
+        ]
         return " and ".join(filter(None, parts)) or "the book's own inputs"
 
 
-def choose_inputs(model: str = "", *, own: str = "", texts: str | None = None, device: str = "auto",
-                  families: Sequence[str] | None = None, whole: bool = True) -> Inputs:
+def choose_inputs(
+    model: str = "",
+    *,
+    own: str = "",
+    texts: str | None = None,
+    device: str = "auto",
+    families: Sequence[str] | None = None,
+    whole: bool = True,
+) -> Inputs:
     """Check what a chapter is to be executed with, before anything is computed.
 
     Parameters

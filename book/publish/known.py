@@ -89,6 +89,7 @@ def split(names: str) -> list[str]:
 def entries(path: Path = FILE) -> tuple[Known, ...]:
     """Read the entries, in order; refuse one that is not whole, and a label that comes twice."""
     import yaml
+
     try:
         known = tuple(Known(**row) for row in yaml.safe_load(path.read_text(encoding="utf-8")))
     except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
@@ -124,10 +125,15 @@ def pages() -> list[Path]:
 def statements(page: Path) -> Iterator[Statement]:
     """Find what a page states, in the order of the page; a proven statement without a label has an empty one."""
     text, conditions = page.read_text(encoding="utf-8"), findings(page.stem)
-    places = {(match.start(), 0): (label[1] if (label := LABEL.search(match[3])) else "", match[1], match[2])
-             for match in BLOCK.finditer(text)}
-    places |= {(match.start(), place): (label, "finding", conditions.get(label) or title(text, match.start()))
-              for match in FINDING.finditer(text) for place, label in enumerate(split(match[1]))}
+    places = {
+        (match.start(), 0): (label[1] if (label := LABEL.search(match[3])) else "", match[1], match[2])
+        for match in BLOCK.finditer(text)
+    }
+    places |= {
+        (match.start(), place): (label, "finding", conditions.get(label) or title(text, match.start()))
+        for match in FINDING.finditer(text)
+        for place, label in enumerate(split(match[1]))
+    }
     return (Statement(*places[place], page.stem) for place in sorted(places))
 
 
@@ -147,5 +153,8 @@ def findings(page: str) -> dict[str, str]:
     """Return the findings that the study of a page states: label to what they say."""
     path = ROOT / "book" / "studies" / page.replace("-", "_") / "findings.py"
     tree = ast.parse(path.read_text(encoding="utf-8")).body if path.exists() else []
-    return {f"{page}-{node.name.replace('_', '-')}": (ast.get_docstring(node) or "").split("\n\n")[0].rstrip(".")
-            for node in tree if isinstance(node, ast.FunctionDef) and [a.arg for a in node.args.args] == ["m"]}
+    return {
+        f"{page}-{node.name.replace('_', '-')}": (ast.get_docstring(node) or "").split("\n\n")[0].rstrip(".")
+        for node in tree
+        if isinstance(node, ast.FunctionDef) and [a.arg for a in node.args.args] == ["m"]
+    }

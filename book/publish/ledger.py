@@ -24,36 +24,65 @@ MEANINGS = {
     "not testable": "What the test needs cannot be had; the nearest test is shown.",
 }
 OUTCOMES = tuple(MEANINGS)
-DOCUMENTS = {"K": "GPT-2's attention biases", "M": "Attention as a weighted mean", "I": "Induction-head slides",
-             "P": "Patterns and messages", "B": "The geometry of BERT"}
-SOURCES = {"K": "kamoda-posenc", "M": "llmsbook-attention", "I": "umd-induction", "P": "mccormick2025patterns",
-           "B": "bonino2025geometry"}  # keys of book/references.bib
-PLACES = {"K": ("section", "the page's"), "M": ("section", "the chapter's"), "I": ("slide", "the slides'"),
-          "P": ("step", "the post's"), "B": ("section", "the paper's")}  # what a bare number and an element are called
+DOCUMENTS = {
+    "K": "GPT-2's attention biases",
+    "M": "Attention as a weighted mean",
+    "I": "Induction-head slides",
+    "P": "Patterns and messages",
+    "B": "The geometry of BERT",
+}
+SOURCES = {
+    "K": "kamoda-posenc",
+    "M": "llmsbook-attention",
+    "I": "umd-induction",
+    "P": "mccormick2025patterns",
+    "B": "bonino2025geometry",
+}  # keys of book/references.bib
+PLACES = {
+    "K": ("section", "the page's"),
+    "M": ("section", "the chapter's"),
+    "I": ("slide", "the slides'"),
+    "P": ("step", "the post's"),
+    "B": ("section", "the paper's"),
+}  # what a bare number and an element are called
 
 
 _TEXT, _OR_NONE = {"type": "string", "minLength": 1}, {"type": ["string", "null"]}
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "The claims of five documents about attention, with the verdicts of the book Attention, Taken Apart",
-    "type": "object", "additionalProperties": False, "required": ["documents", "outcomes", "claims"],
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["documents", "outcomes", "claims"],
     "properties": {
-        "documents": {"type": "object", "description": "A document's letter and its short name.",
-                      "additionalProperties": _TEXT},
-        "outcomes": {"type": "object", "description": "What a verdict can be, and what that means.",
-                     "additionalProperties": _TEXT},
-        "claims": {"type": "array", "description": "One entry a claim, in the order of the documents.", "items": {
-            "type": "object", "additionalProperties": False,
-            "required": ["id", "document", "place", "claim", "outcome", "evidence", "cell"],
-            "properties": {
-                "id": {"type": "string", "pattern": "^[A-Z]-[0-9]+$", "description": "Letter and number."},
-                "document": {"type": "string", "description": "The document's letter."},
-                "place": {**_TEXT, "description": "Where the document says it."},
-                "claim": {**_TEXT, "description": "What it says, in the book's words (MyST, with TeX in dollars)."},
-                "outcome": {**_OR_NONE, "description": "One of the outcomes; null where no cell has judged it."},
-                "evidence": {**_OR_NONE, "description": "The computed reason (MyST)."},
-                "cell": {**_OR_NONE, "description": "Page and anchor of the cell's output, relative to the book."},
-            }}},
+        "documents": {
+            "type": "object",
+            "description": "A document's letter and its short name.",
+            "additionalProperties": _TEXT,
+        },
+        "outcomes": {
+            "type": "object",
+            "description": "What a verdict can be, and what that means.",
+            "additionalProperties": _TEXT,
+        },
+        "claims": {
+            "type": "array",
+            "description": "One entry a claim, in the order of the documents.",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["id", "document", "place", "claim", "outcome", "evidence", "cell"],
+                "properties": {
+                    "id": {"type": "string", "pattern": "^[A-Z]-[0-9]+$", "description": "Letter and number."},
+                    "document": {"type": "string", "description": "The document's letter."},
+                    "place": {**_TEXT, "description": "Where the document says it."},
+                    "claim": {**_TEXT, "description": "What it says, in the book's words (MyST, with TeX in dollars)."},
+                    "outcome": {**_OR_NONE, "description": "One of the outcomes; null where no cell has judged it."},
+                    "evidence": {**_OR_NONE, "description": "The computed reason (MyST)."},
+                    "cell": {**_OR_NONE, "description": "Page and anchor of the cell's output, relative to the book."},
+                },
+            },
+        },
     },
 }
 """JSON schema of what :func:`publish` returns; it lies beside the published copy.
@@ -97,12 +126,18 @@ class Verdict:
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         text = f"{self.id} {self.outcome}: {self.evidence}"
-        return {"text/plain": text, "text/markdown": self._explained(claim_of(self.id)),
-                MIME: {k: v for k, v in asdict(self).items() if k != "chapter"}}
+        return {
+            "text/plain": text,
+            "text/markdown": self._explained(claim_of(self.id)),
+            MIME: {k: v for k, v in asdict(self).items() if k != "chapter"},
+        }
 
     def _explained(self, claim: Claim) -> str:
-        parts = [f"**{self.id} · {self.outcome}** · {place(claim)}", f"*The document says:* {breakable(claim.claim)}",
-                 f"*We found:* {as_math(self.evidence)}"]
+        parts = [
+            f"**{self.id} · {self.outcome}** · {place(claim)}",
+            f"*The document says:* {breakable(claim.claim)}",
+            f"*We found:* {as_math(self.evidence)}",
+        ]
         return "\n\n".join([*parts, f"*Why it matters:* {claim.matters}"] if claim.matters else parts)
 
 
@@ -131,6 +166,7 @@ def claim_of(claim_id: str) -> Claim:
 def claims(path: Path = FILE) -> tuple[Claim, ...]:
     """Read the claims, in order; refuse a file with a repeated id, an unknown field or document."""
     import yaml
+
     if not path.is_file():
         raise BadLedger(f"there is no {path}: run this in a checkout of the book, the package alone has no claims")
     try:
@@ -144,8 +180,10 @@ def claims(path: Path = FILE) -> tuple[Claim, ...]:
     if twice := sorted({i for i in ids if ids.count(i) > 1}):
         raise BadLedger(f"{path} lists {', '.join(twice)} more than once")
     if unknown := [i for i in ids if i[:1] not in DOCUMENTS]:
-        raise BadLedger(f"{path}: {unknown[0]} belongs to no known document ({', '.join(DOCUMENTS)}); a new one needs "
-                        "its letter in DOCUMENTS, SOURCES and PLACES of book/publish/ledger.py")
+        raise BadLedger(
+            f"{path}: {unknown[0]} belongs to no known document ({', '.join(DOCUMENTS)}); a new one needs "
+            "its letter in DOCUMENTS, SOURCES and PLACES of book/publish/ledger.py"
+        )
     return ledger
 
 
@@ -172,8 +210,12 @@ def _emitted(path: Path) -> list[Verdict]:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
         cells = body["cells"] if isinstance(body, dict) else body
-        return [Verdict(**out["data"][MIME], chapter=path.stem) for cell in cells for out in cell["outputs"]
-                if MIME in out.get("data", {})]
+        return [
+            Verdict(**out["data"][MIME], chapter=path.stem)
+            for cell in cells
+            for out in cell["outputs"]
+            if MIME in out.get("data", {})
+        ]
     except (ValueError, KeyError, TypeError) as error:
         raise BadLedger(f"{path} is not a whole file of recorded outputs: {error!r}") from None
 
@@ -184,8 +226,17 @@ def publish(verdicts: Mapping[str, Verdict]) -> dict:
     for claim in claims():
         judged = verdicts.get(claim.id)
         page = judged and f"book/{judged.chapter or claim.chapter}.html#verdict-{claim.id.lower()}"
-        rows.append({"id": claim.id, "document": claim.id[0], "place": claim.place, "claim": claim.claim,
-                     "outcome": judged and judged.outcome, "evidence": judged and judged.evidence, "cell": page})
+        rows.append(
+            {
+                "id": claim.id,
+                "document": claim.id[0],
+                "place": claim.place,
+                "claim": claim.claim,
+                "outcome": judged and judged.outcome,
+                "evidence": judged and judged.evidence,
+                "cell": page,
+            }
+        )
     return {"documents": dict(DOCUMENTS), "outcomes": dict(MEANINGS), "claims": rows}
 
 

@@ -70,8 +70,9 @@ def differences(root: Path = ROOT, only: Iterable[str] = ()) -> list[str]:
     paths = sorted(wanted.keys() | here.keys())
     if names := set(only):
         paths = [path for path in paths if path.startswith("book/records/") and Path(path).stem in names]
-    return [f"{path} {_matter(wanted.get(path), here.get(path))}" for path in paths
-            if wanted.get(path) != here.get(path)]
+    return [
+        f"{path} {_matter(wanted.get(path), here.get(path))}" for path in paths if wanted.get(path) != here.get(path)
+    ]
 
 
 def _matter(wanted: str | None, here: str | None) -> str:

@@ -6,8 +6,9 @@ import nbformat
 
 
 def _cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-    return [cell for cell in notebook.cells
-            if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])]
+    return [
+        cell for cell in notebook.cells if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])
+    ]
 
 
 def names(notebook: nbformat.NotebookNode) -> list[str]:
@@ -29,8 +30,10 @@ def inject(notebook: nbformat.NotebookNode, values: dict[str, str]) -> nbformat.
 
     known = names(notebook)
     if unknown := sorted(values.keys() - set(known)):
-        raise LookupError(f"the chapter has no parameter {', '.join(unknown)}, so setting it would have no effect; it "
-                          f"has {', '.join(known) or 'none'}")
+        raise LookupError(
+            f"the chapter has no parameter {', '.join(unknown)}, so setting it would have no effect; it "
+            f"has {', '.join(known) or 'none'}"
+        )
     return parameterize_notebook(_as_loaded(notebook), dict(values), kernel_name="python3", language="python")
 
 

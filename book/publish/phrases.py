@@ -99,8 +99,10 @@ def as_math(text: str) -> str:
     With $b_{K}$ = 0 $QK^{\\mathsf T}$ $W_{O,h}$ changes by $2\\cdot10^{-5}$, not by $10^{-12}$; see `W_Q`.
     """
     parts = _SET_ALREADY.split(text)  # what is odd is set already
-    parts[::2] = [_POWER_OF_TEN.sub(_power, _TRANSPOSED.sub(r"$\1^{\\mathsf T}$", _INDEXED.sub(_indexed, part)))
-                  for part in parts[::2]]
+    parts[::2] = [
+        _POWER_OF_TEN.sub(_power, _TRANSPOSED.sub(r"$\1^{\\mathsf T}$", _INDEXED.sub(_indexed, part)))
+        for part in parts[::2]
+    ]
     return "".join(parts)
 
 
@@ -114,23 +116,37 @@ def breakable(text: str, longest: int = 40) -> str:
     >>> print(breakable("$Y=WX$ is short; $O=W(XW_V+b_V)W_O+b_O=(WX)W_VW_O+b_O$ is not.", longest=30))
     $Y=WX$ is short; $O$ ${}=W(XW_V+b_V)W_O+b_O$ ${}=(WX)W_VW_O+b_O$ is not.
     """
-    return re.sub(r"\$([^$]+)\$", lambda formula: " ".join(
-        f"${'{}' if piece[0] in '=+' else ''}{piece}$" for piece in _pieces(formula[1], "=+", longest)), text)
+    return re.sub(
+        r"\$([^$]+)\$",
+        lambda formula: " ".join(
+            f"${'{}' if piece[0] in '=+' else ''}{piece}$" for piece in _pieces(formula[1], "=+", longest)
+        ),
+        text,
+    )
 
 
 def _pieces(formula: str, signs: str, longest: int) -> list[str]:
     """Cut a long formula before the first of the signs, and what is still long before the next."""
     if len(formula) <= longest or not signs:
         return [formula]
-    cuts = [m.start() for m in re.finditer(re.escape(signs[0]), formula) if m.start() and _outside(formula[:m.start()])]
-    return [piece for start, end in pairwise([0, *cuts, len(formula)])
-            for piece in _pieces(formula[start:end], signs[1:], longest)]
+    cuts = [
+        m.start() for m in re.finditer(re.escape(signs[0]), formula) if m.start() and _outside(formula[: m.start()])
+    ]
+    return [
+        piece
+        for start, end in pairwise([0, *cuts, len(formula)])
+        for piece in _pieces(formula[start:end], signs[1:], longest)
+    ]
 
 
 def _outside(start: str) -> bool:
     """Whether no bracket is open at the end of a formula's beginning."""
-    return (start.count("{") == start.count("}") and start.count(r"\left") == start.count(r"\right")
-            and start.count("(") == start.count(")") and start.count("[") == start.count("]"))
+    return (
+        start.count("{") == start.count("}")
+        and start.count(r"\left") == start.count(r"\right")
+        and start.count("(") == start.count(")")
+        and start.count("[") == start.count("]")
+    )
 
 
 def _power(match: re.Match) -> str:

@@ -22,8 +22,11 @@ def script(name: str) -> str:
         If an array has a dtype that ``Play.array`` does not read, or the script would be too heavy for a page.
     """
     record = records.load(name, experiments.FOLDER)
-    body = {"name": name, "values": {key: value.value for key, value in record.values.items()},
-            "arrays": {key: packed(array, key) for key, array in record.arrays.items()}}
+    body = {
+        "name": name,
+        "values": {key: value.value for key, value in record.values.items()},
+        "arrays": {key: packed(array, key) for key, array in record.arrays.items()},
+    }
     written = f"Play.models[{json.dumps(name)}] = {json.dumps(body, separators=(',', ':'))};\n"
     if (size := len(written)) > LIMIT:
         raise ValueError(f"the script of {name} would weigh {size:,} bytes, more than {LIMIT:,}")
@@ -39,5 +42,8 @@ def packed(array: np.ndarray, name: str = "array") -> dict[str, object]:
     if array.dtype.name not in DTYPES:
         raise ValueError(f"{name} must be one of {', '.join(DTYPES)}, got {array.dtype}")
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    return {"shape": list(array.shape), "dtype": array.dtype.name,
-            "data": base64.b64encode(little.tobytes()).decode("ascii")}
+    return {
+        "shape": list(array.shape),
+        "dtype": array.dtype.name,
+        "data": base64.b64encode(little.tobytes()).decode("ascii"),
+    }

@@ -27,6 +27,7 @@ def digest(name: str) -> str:
 
 def out_of_date() -> list[str]:
     """Name the models whose report is not of the present library and files."""
+
     def mark(name: str) -> str:
         path = MADE / f"{name}.digest"
         return path.read_text(encoding="utf-8") if path.exists() else ""

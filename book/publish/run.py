@@ -24,9 +24,20 @@ from analysis.core.processes import run_child
 from book.publish import execution, parameters, phrases
 
 BESIDE = ("notation", "glossary", "references")  # pages that a chapter refers to and that cost nothing
-COPIED = ("book/__init__.py", "book/_ext", "book/publish", "book/_templates", "book/assets", "book/references.bib",
-          "book/claims.yml", "book/known_elsewhere.yml", "_config.yml", "book/studies", "book/records",
-          "analysis")  # so that nothing is read from the book's own build
+COPIED = (
+    "book/__init__.py",
+    "book/_ext",
+    "book/publish",
+    "book/_templates",
+    "book/assets",
+    "book/references.bib",
+    "book/claims.yml",
+    "book/known_elsewhere.yml",
+    "_config.yml",
+    "book/studies",
+    "book/records",
+    "analysis",
+)  # so that nothing is read from the book's own build
 CELL_TIMEOUT = 3600
 UNFINISHED = ".unfinished-"
 
@@ -52,8 +63,9 @@ def execute(notebook, chapter: str, timeout: int = CELL_TIMEOUT) -> None:
     from book.publish import kernels
 
     NotebookClient.shutdown_kernel.default_value = "immediate"
-    number = {index: n for n, index in enumerate(
-        (i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"), 1)}
+    number = {
+        index: n for n, index in enumerate((i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"), 1)
+    }
     with tqdm(total=len(number), unit="cell", desc=chapter, disable=None) as bar:
         at = 0
 
@@ -67,17 +79,22 @@ def execute(notebook, chapter: str, timeout: int = CELL_TIMEOUT) -> None:
         def done(cell, cell_index, **_):
             bar.update(cell_index in number)
 
-        client = NotebookClient(notebook, timeout=timeout, kernel_name="python3", on_cell_start=begun,
-                                on_cell_executed=done, kernel_manager_class=kernels.AsyncKernelManager,
-                                extra_arguments=["--log-level=ERROR"],
-                                resources={"metadata": {"path": str(execution.ROOT / "book")}})
+        client = NotebookClient(
+            notebook,
+            timeout=timeout,
+            kernel_name="python3",
+            on_cell_start=begun,
+            on_cell_executed=done,
+            kernel_manager_class=kernels.AsyncKernelManager,
+            extra_arguments=["--log-level=ERROR"],
+            resources={"metadata": {"path": str(execution.ROOT / "book")}},
+        )
         try:
             wait_for(client)
         except CellExecutionError as error:
             raise Failed(f"{chapter}, cell {at} of {len(number)}: {reason(error)}") from None
         except (CellTimeoutError, DeadKernelError) as error:
-            raise Failed(f"{chapter}, cell {at} of {len(number)}: {str(error).strip().splitlines()[0]}"
-                         ) from None
+            raise Failed(f"{chapter}, cell {at} of {len(number)}: {str(error).strip().splitlines()[0]}") from None
 
 
 def wait_for(client) -> None:
@@ -112,9 +129,11 @@ def announce(notebook, values: dict[str, str]) -> None:
     """Say below the title what this page was executed with."""
     inputs = ", ".join(f"{name.lower()} {phrases.as_code(value)}" for name, value in values.items())
     inputs = inputs or "the book's own inputs"
-    note = (f"\n\n```{{admonition}} Executed apart from the book\n:class: important\nWith {inputs}. Sentences of the "
-            "text speak of the book's own model; numbers in them, figures and tables are of this execution, unless "
-            "the page says that they come from a record.\n```\n")
+    note = (
+        f"\n\n```{{admonition}} Executed apart from the book\n:class: important\nWith {inputs}. Sentences of the "
+        "text speak of the book's own model; numbers in them, figures and tables are of this execution, unless "
+        "the page says that they come from a record.\n```\n"
+    )
     first = notebook.cells[0]
     title, _, rest = first.source.partition("\n")
     first.source = title + note + rest
@@ -154,8 +173,12 @@ def project(folder: Path, notebook, chapter: str) -> Path:
 
 def render(folder: Path) -> Path:
     """Build the pages; references to other chapters have no target here, so warnings are not shown."""
-    process = run_child([sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", ".", "-q"],
-                     cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = run_child(
+        [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", ".", "-q"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     if process.returncode or not (folder / "_build" / "html" / "index.html").exists():
         raise Failed(f"the page could not be rendered: {(process.stderr or process.stdout).strip()[-2000:]}")
     return folder / "_build" / "html"
@@ -227,5 +250,6 @@ def execute_into(out: Path, notebook, chapter: str, values: dict[str, str], *, h
         replace(Path(work) / "executed.ipynb", out / f"{chapter}.ipynb")
         versions = {"python": platform.python_version(), **{p: metadata.version(p) for p in ("torch", "transformers")}}
         settings = {name.lower(): values.get(name) for name in ("MODEL", "TEXTS", "DEVICE")}
-        write_json(out / "run.json", {"chapter": chapter, **settings, "seconds": round(seconds, 1),
-                                      "versions": versions})
+        write_json(
+            out / "run.json", {"chapter": chapter, **settings, "seconds": round(seconds, 1), "versions": versions}
+        )

@@ -17,8 +17,13 @@ def commit() -> str:
     """Return the short commit of the checkout, with ``+`` where files differ from it; ``unknown`` outside one."""
     root = Path(__file__).parents[2]
     try:
-        head = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty=+", "--abbrev=9"],
-                              capture_output=True, text=True, check=True, timeout=10)
+        head = subprocess.run(
+            ["git", "-C", root, "describe", "--always", "--dirty=+", "--abbrev=9"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        )
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return head.stdout.strip()
@@ -30,8 +35,11 @@ def stamp(*models: Checkpoint, where: torch.device | None = None) -> str:
     The seconds are those of the page of costs, of the processor and from the start of the process, so that they do not
     depend on what else the machine does. Put it in the last cell, exempt from comparison.
     """
-    versions = ", ".join([f"Python {platform.python_version()}",
-                          *(f"{p} {metadata.version(p)}" for p in ("torch", "numpy"))])
+    versions = ", ".join(
+        [f"Python {platform.python_version()}", *(f"{p} {metadata.version(p)}" for p in ("torch", "numpy"))]
+    )
     labels = ", ".join(m.label() for m in models) or "no model"
-    return (f"Executed with commit {commit()}; {versions}; {device.describe(where or chosen_device())}; {labels}; "
-            f"{time.process_time():.0f} s of the processor.")
+    return (
+        f"Executed with commit {commit()}; {versions}; {device.describe(where or chosen_device())}; {labels}; "
+        f"{time.process_time():.0f} s of the processor."
+    )

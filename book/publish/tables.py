@@ -28,10 +28,14 @@ class Table:
 
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{in_html(text)}</th>' for text in self.header)
-        rows = (f'<tr><th scope="row">{in_html(name)}</th>{"".join(f"<td>{in_html(text)}</td>" for text in cells)}</tr>'
-                for name, *cells in self.rows)
-        return (f'<table class="dataframe"><caption>{in_html(self.caption)}</caption>\n<thead><tr>{head}</tr></thead>\n'
-                f"<tbody>\n{chr(10).join(rows)}\n</tbody></table>")
+        rows = (
+            f'<tr><th scope="row">{in_html(name)}</th>{"".join(f"<td>{in_html(text)}</td>" for text in cells)}</tr>'
+            for name, *cells in self.rows
+        )
+        return (
+            f'<table class="dataframe"><caption>{in_html(self.caption)}</caption>\n<thead><tr>{head}</tr></thead>\n'
+            f"<tbody>\n{chr(10).join(rows)}\n</tbody></table>"
+        )
 
     def __repr__(self) -> str:
         """Write the caption, and a line per row."""
@@ -71,8 +75,10 @@ def table(frame: "pd.DataFrame", caption: str, form: str | Mapping[str, str] = F
         raise ValueError("caption must say what the table shows; got an empty text")
     forms = dict.fromkeys(frame.columns, form) if isinstance(form, str) else dict(form)
     if unknown := set(forms) - set(frame.columns):
-        raise ValueError(f"form names columns that the frame does not have: {sorted(map(str, unknown))}; it has "
-                         f"{list(map(str, frame.columns))}")
+        raise ValueError(
+            f"form names columns that the frame does not have: {sorted(map(str, unknown))}; it has "
+            f"{list(map(str, frame.columns))}"
+        )
     columns = [[written(value, forms.get(name, FORM)) for value in frame[name]] for name in frame.columns]
     rows = zip(map(str, frame.index), *columns, strict=True)
     return Table(caption, (frame.index.name or "", *map(str, frame.columns)), tuple(rows))

@@ -15,14 +15,35 @@ BUNDLED = Path(analysis.__file__).parent / "bundled"
 LIMIT = 2_000_000
 """Bytes that a script may have."""
 NEEDED = {
-    "gpt2": {"width": "n_embd", "layers": "n_layer", "heads": "n_head", "vocabulary": "vocab_size",
-             "context": "n_positions", "epsilon": "layer_norm_epsilon"},
-    "gpt_neox": {"width": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads",
-                 "vocabulary": "vocab_size", "context": "max_position_embeddings", "epsilon": "layer_norm_eps"},
+    "gpt2": {
+        "width": "n_embd",
+        "layers": "n_layer",
+        "heads": "n_head",
+        "vocabulary": "vocab_size",
+        "context": "n_positions",
+        "epsilon": "layer_norm_epsilon",
+    },
+    "gpt_neox": {
+        "width": "hidden_size",
+        "layers": "num_hidden_layers",
+        "heads": "num_attention_heads",
+        "vocabulary": "vocab_size",
+        "context": "max_position_embeddings",
+        "epsilon": "layer_norm_eps",
+    },
 }
-NEOX = {"embed_in": "wte", "final_layer_norm": "ln_f", "layers": "h", "input_layernorm": "ln_1",
-        "post_attention_layernorm": "ln_2", "attention": "attn", "query_key_value": "c_attn", "dense": "c_proj",
-        "dense_h_to_4h": "c_fc", "dense_4h_to_h": "c_proj"}
+NEOX = {
+    "embed_in": "wte",
+    "final_layer_norm": "ln_f",
+    "layers": "h",
+    "input_layernorm": "ln_1",
+    "post_attention_layernorm": "ln_2",
+    "attention": "attn",
+    "query_key_value": "c_attn",
+    "dense": "c_proj",
+    "dense_h_to_4h": "c_fc",
+    "dense_4h_to_h": "c_proj",
+}
 """What GPT-2 calls the modules of a GPT-NeoX."""
 
 
@@ -39,6 +60,7 @@ def script(name: str, folder: Path = BUNDLED) -> str:
         page.
     """
     from safetensors.numpy import load_file
+
     config = json.loads((folder / name / "config.json").read_text(encoding="utf-8"))
     if config["model_type"] not in NEEDED:
         raise ValueError(f"{name} must be a GPT-2 or a GPT-NeoX for transformer.js, got {config['model_type']!r}")
@@ -53,9 +75,17 @@ def script(name: str, folder: Path = BUNDLED) -> str:
         tensors[key.removeprefix("transformer.")] = [start, values.size]
         parts.append(half(values, key))
         start += values.size
-    text = json.dumps({"name": name, "config": sizes, **tokenizer(folder / name), "tensors": tensors,
-                       "data": base64.b64encode(b"".join(part.tobytes() for part in parts)).decode("ascii")},
-                      separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(
+        {
+            "name": name,
+            "config": sizes,
+            **tokenizer(folder / name),
+            "tensors": tensors,
+            "data": base64.b64encode(b"".join(part.tobytes() for part in parts)).decode("ascii"),
+        },
+        separators=(",", ":"),
+        ensure_ascii=False,
+    )
     written = f"Play.models[{json.dumps(name)}] = {text};\n"
     if (size := len(written.encode())) > LIMIT:
         raise ValueError(f"the script of {name} would weigh {size:,} bytes, more than {LIMIT:,}")
@@ -65,8 +95,11 @@ def script(name: str, folder: Path = BUNDLED) -> str:
 def rotary(name: str, config: dict) -> dict[str, float]:
     """Return the base of a GPT-NeoX's angles; refuse what transformer.js does not compute."""
     angles = config["rope_parameters"]
-    if (angles["partial_rotary_factor"], angles["rope_type"]) != (1.0, "default") or config["hidden_act"] != "gelu" \
-            or not (config["use_parallel_residual"] and config["tie_word_embeddings"]):
+    if (
+        (angles["partial_rotary_factor"], angles["rope_type"]) != (1.0, "default")
+        or config["hidden_act"] != "gelu"
+        or not (config["use_parallel_residual"] and config["tie_word_embeddings"])
+    ):
         raise ValueError(f"{name} must turn all channels, have the exact GELU, parallel branches and one token table")
     return {"rotary": angles["rope_theta"]}
 

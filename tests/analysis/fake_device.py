@@ -37,8 +37,9 @@ class OnGPU(torch.Tensor):
     @staticmethod
     def __new__(cls, real):
         """Take shape, strides and dtype of a tensor on the CPU."""
-        made = torch.Tensor._make_wrapper_subclass(cls, real.shape, strides=real.stride(), dtype=real.dtype,
-                                                   storage_offset=real.storage_offset(), device=GPU)
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, real.shape, strides=real.stride(), dtype=real.dtype, storage_offset=real.storage_offset(), device=GPU
+        )
         made.held = real
         return made
 
@@ -77,12 +78,14 @@ class OnGPU(torch.Tensor):
         kwargs = dict(kwargs or {})
         name, given = func._schema.name.removeprefix("aten::"), tree_leaves((args, kwargs))
         here = any(isinstance(x, OnGPU) for x in given)
-        strange = [x for x in given if isinstance(x, torch.Tensor) and not isinstance(x, OnGPU)
-                   and (x.ndim or name in STRICT)]
+        strange = [
+            x for x in given if isinstance(x, torch.Tensor) and not isinstance(x, OnGPU) and (x.ndim or name in STRICT)
+        ]
         indices_only = name not in MIXES or (name.startswith(("index", "_index")) and not isinstance(args[0], OnGPU))
         if here and strange and indices_only:
-            raise AssertionError(f"{name} was given tensors on the GPU and on the CPU, here of shape "
-                                 f"{[tuple(x.shape) for x in strange]}")
+            raise AssertionError(
+                f"{name} was given tensors on the GPU and on the CPU, here of shape {[tuple(x.shape) for x in strange]}"
+            )
         whole = name in PRODUCTS and not (given[0].is_floating_point() or given[0].is_complex())
         if here and (whole or name.split(".")[0].lstrip("_") in LACKING):
             raise NotImplementedError(f"{name} of {given[0].dtype} is not there on the GPU")
@@ -147,9 +150,14 @@ def pretended(rounds_otherwise=False):
         def within():
             with _Dispatched(), _Called():
                 return function(*args, **options)
+
         return hand_in(pool, within)
 
-    with (_Dispatched(), _Called(), mock.patch.object(torch, "autocast", autocast),
-          mock.patch.object(ThreadPoolExecutor, "submit", submit),
-          mock.patch.object(OnGPU, "rounds_otherwise", rounds_otherwise)):
+    with (
+        _Dispatched(),
+        _Called(),
+        mock.patch.object(torch, "autocast", autocast),
+        mock.patch.object(ThreadPoolExecutor, "submit", submit),
+        mock.patch.object(OnGPU, "rounds_otherwise", rounds_otherwise),
+    ):
         yield

@@ -27,8 +27,16 @@ def run_together(work: Callable, processes: int, *arguments) -> None:
 
     def start(rank):
         torch.set_num_threads(1)  # sums of float32 differ by threads, and a forked pool of them may hang
-        os.environ.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes),
-                           "LOCAL_WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+        os.environ.update(
+            {
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "WORLD_SIZE": str(processes),
+                "LOCAL_WORLD_SIZE": str(processes),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+            }
+        )
         raise SystemExit(work(*arguments) or 0)
 
     children = [context.Process(target=start, args=(rank,)) for rank in range(processes)]

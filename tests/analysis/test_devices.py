@@ -43,8 +43,16 @@ def move(value, put=lambda tensor: OnGPU(tensor.clone())):
 
 def call_there(name, **how):
     """Make the call with its tensors on the GPU; generators stay on the CPU, which draws the same numbers."""
-    return numbers(call(name, **{argument: move(value, **how) for argument, value in CALLS[name].items()
-                                 if not isinstance(value, torch.Generator)}))
+    return numbers(
+        call(
+            name,
+            **{
+                argument: move(value, **how)
+                for argument, value in CALLS[name].items()
+                if not isinstance(value, torch.Generator)
+            },
+        )
+    )
 
 
 @pytest.mark.gpu
@@ -75,16 +83,32 @@ GIVES_NUMPY = {"representations.layer_profile.measure", "representations.layer_p
 
 LAYER = random_layer()
 OF_WEIGHTS = {
-    **{f: (f, LAYER) for f in (
-        folding.fold_values, folding.fold_value_bias, uniform.key_preference, score_terms.key_direction,
-        bilinear_form.bordered, qk_ov.constant_pattern, qk_ov.ov_matrix, qk_ov.qk_matrix, qk_ov.update_bias)},
+    **{
+        f: (f, LAYER)
+        for f in (
+            folding.fold_values,
+            folding.fold_value_bias,
+            uniform.key_preference,
+            score_terms.key_direction,
+            bilinear_form.bordered,
+            qk_ov.constant_pattern,
+            qk_ov.ov_matrix,
+            qk_ov.qk_matrix,
+            qk_ov.update_bias,
+        )
+    },
     **{f: (f, every.ONLY) for f in (attention_only.positional_qk_circuit, attention_only.full_ov_circuit)},
-    **{form: (lambda layer, x, form=form: cost.prepare(form, layer, causal=True)(x), LAYER, draw(5, 12))
-       for form in cost.FORMS},
-    "one-hot": (lambda layer: uniform.key_preference(
-        layer, uniform.one_hot_input(layer.model, device=layer.W_Q.device)), LAYER),
+    **{
+        form: (lambda layer, x, form=form: cost.prepare(form, layer, causal=True)(x), LAYER, draw(5, 12))
+        for form in cost.FORMS
+    },
+    "one-hot": (
+        lambda layer: uniform.key_preference(layer, uniform.one_hot_input(layer.model, device=layer.W_Q.device)),
+        LAYER,
+    ),
     "rotary": (lambda layer: qk_ov.rotary_qk_matrix(layer, 3), LAYER),
-    "fold norm": (folding.fold_layer_norm, every.LAYER, every.NORM), "hull": (uniform.layer_norm_output, every.NORM),
+    "fold norm": (folding.fold_layer_norm, every.LAYER, every.NORM),
+    "hull": (uniform.layer_norm_output, every.NORM),
     "fold output bias": (mlp.fold_output_bias, every.NORM, every.MLP),
     "fold layer": (mlp.fold_layer, every.STACK[0]),
     "built by hand": (induction.Layer.as_attention, induction.build(2, 3).first),
@@ -92,8 +116,9 @@ OF_WEIGHTS = {
 """What takes weights and no tensor, so that the calls above leave it out."""
 
 
-WEIGHTS_ALONE = pytest.mark.parametrize("case", OF_WEIGHTS.values(),
-                                        ids=[getattr(f, "__name__", f) for f in OF_WEIGHTS])
+WEIGHTS_ALONE = pytest.mark.parametrize(
+    "case", OF_WEIGHTS.values(), ids=[getattr(f, "__name__", f) for f in OF_WEIGHTS]
+)
 
 
 @pytest.mark.gpu
@@ -102,8 +127,9 @@ WEIGHTS_ALONE = pytest.mark.parametrize("case", OF_WEIGHTS.values(),
 @WEIGHTS_ALONE
 def test_a_true_gpu_makes_the_same_of_weights(case):
     function, *given = case
-    for mine, right in zip(numbers(function(*move(given, lambda tensor: tensor.cuda()))), numbers(function(*given)),
-                           strict=True):
+    for mine, right in zip(
+        numbers(function(*move(given, lambda tensor: tensor.cuda()))), numbers(function(*given)), strict=True
+    ):
         assert mine.is_cuda or mine.numel() == 1
         torch.testing.assert_close(mine.cpu(), right, **TOLERANCE)
 
@@ -130,20 +156,29 @@ def test_branches_that_the_calls_do_not_take():
             correlation.rank_correlation(OnGPU(torch.tensor([1.0, 2.0, 3.0, 5.0])), OnGPU(torch.full((4,), torch.inf)))
 
 
-@pytest.mark.parametrize("wrong", [
-    lambda x: x + torch.ones(3), lambda x: torch.cat([x, torch.ones(3)]), lambda x: x.numpy(),
-    lambda x: torch.ones(3)[x.long()], lambda x: x @ torch.ones(3), lambda x: x.add_(torch.ones(3)),
-    lambda x: torch.stack([x[0], torch.tensor(1.0)]), lambda x: torch.zeros(3).scatter_add_(0, x.long(), x),
-    lambda x: torch.randn(3, device=x.device, generator=torch.Generator()),
-])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: x + torch.ones(3),
+        lambda x: torch.cat([x, torch.ones(3)]),
+        lambda x: x.numpy(),
+        lambda x: torch.ones(3)[x.long()],
+        lambda x: x @ torch.ones(3),
+        lambda x: x.add_(torch.ones(3)),
+        lambda x: torch.stack([x[0], torch.tensor(1.0)]),
+        lambda x: torch.zeros(3).scatter_add_(0, x.long(), x),
+        lambda x: torch.randn(3, device=x.device, generator=torch.Generator()),
+    ],
+)
 def test_the_pretended_gpu_refuses_what_a_gpu_refuses(wrong):
     with pretended(), pytest.raises((AssertionError, TypeError), match=r"on the GPU"):
         wrong(OnGPU(torch.zeros(3)))
 
 
-@pytest.mark.parametrize("lacking", [
-    lambda x: x.long()[None] @ x.long()[:, None], lambda x: torch.histogram(x, 3), lambda x: x.long().dot(x.long()),
-])
+@pytest.mark.parametrize(
+    "lacking",
+    [lambda x: x.long()[None] @ x.long()[:, None], lambda x: torch.histogram(x, 3), lambda x: x.long().dot(x.long())],
+)
 def test_the_pretended_gpu_lacks_what_cuda_lacks(lacking):
     lacking(torch.zeros(3))
     with pretended(), pytest.raises(NotImplementedError, match="on the GPU"):

@@ -18,8 +18,10 @@ from analysis.transformer import attention
 from tests.analysis.test_every_function import CALLS, LAYER, ROOT, X, call, draw, in_precision
 
 STEP, MOVES = 1e-6, 1e-4
-NARROW = {("decomposition.folding.apply_folded", "attention"): "its rows must sum to 1, so they cannot move alone",
-          ("maps.entropy.entropy_at", "inverse_temperatures"): "one of them is 0, and none may be negative"}
+NARROW = {
+    ("decomposition.folding.apply_folded", "attention"): "its rows must sum to 1, so they cannot move alone",
+    ("maps.entropy.entropy_at", "inverse_temperatures"): "one of them is 0, and none may be negative",
+}
 """What cannot be moved by a small step in any direction."""
 LOOKS = {"maps.streaming.MapStatistics.attend", "statistics.exact_sums.Moments.add"}
 """What counts in its object, where a batch of calls would meet."""
@@ -63,8 +65,9 @@ def by_differences(name, argument):
     ends = []
     for step in (STEP, -STEP):
         seeds = itertools.count(7)
-        moved = map_tensors(CALLS[name][argument], lambda t, step=step, seeds=seeds: t + step * draw(
-            *t.shape, seed=next(seeds)))
+        moved = map_tensors(
+            CALLS[name][argument], lambda t, step=step, seeds=seeds: t + step * draw(*t.shape, seed=next(seeds))
+        )
         ends.append(floating(call(name, **{argument: moved})))
     return [(high.double() - low.double()) / (2 * STEP) for high, low in zip(*ends, strict=True)]
 
@@ -80,10 +83,14 @@ def by_autograd(name, argument):
 
     sums = []
     for part in floating(call(name, **{argument: map_tensors(CALLS[name][argument], make_leaf)})):
-        gradients = torch.autograd.grad(part[part.isfinite()].sum(), leaves, allow_unused=True, retain_graph=True
-                                        ) if part.requires_grad else None
-        sums.append(gradients and sum((g * d).sum() for g, d in zip(gradients, directions, strict=True)
-                                      if g is not None))
+        gradients = (
+            torch.autograd.grad(part[part.isfinite()].sum(), leaves, allow_unused=True, retain_graph=True)
+            if part.requires_grad
+            else None
+        )
+        sums.append(
+            gradients and sum((g * d).sum() for g, d in zip(gradients, directions, strict=True) if g is not None)
+        )
     return sums
 
 
@@ -110,8 +117,11 @@ def test_a_gradient_passes_through_or_is_refused_by_name(name, argument):
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", sorted({name for name, _ in arguments()}))
 def test_autocast_does_not_reach_in(name):
-    narrow = {key: in_precision(value, torch.float32) for key, value in CALLS[name].items()
-              if not isinstance(value, torch.Generator | np.random.Generator)}
+    narrow = {
+        key: in_precision(value, torch.float32)
+        for key, value in CALLS[name].items()
+        if not isinstance(value, torch.Generator | np.random.Generator)
+    }
     due = floating(call(name, **narrow))
     with torch.autocast("cpu", torch.bfloat16):
         seen = floating(call(name, **narrow))
@@ -120,8 +130,10 @@ def test_autocast_does_not_reach_in(name):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(("name", "argument"), [
-    case for case in arguments() if case[0] not in LOOKS and isinstance(CALLS[case[0]][case[1]], torch.Tensor)])
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [case for case in arguments() if case[0] not in LOOKS and isinstance(CALLS[case[0]][case[1]], torch.Tensor)],
+)
 def test_vmap_gives_the_numbers_of_a_loop_or_ends(name, argument):
     """Where the numbers decide what is computed, torch says that they cannot; nothing else is computed in silence."""
     tensor = CALLS[name][argument]
@@ -135,13 +147,17 @@ def test_vmap_gives_the_numbers_of_a_loop_or_ends(name, argument):
         torch.testing.assert_close(mine, torch.stack([right, right]), equal_nan=True)
 
 
-FORMULAS = {f"{module}.{function}" for module, functions in {
-    "decomposition.qk_ov": ("messages", "patterns"),
-    "decomposition.score_terms": ("score_terms", "semi_bias", "six_terms"),
-    "transformer.attention": ("attend", "compute_scores", "mask_future", "project", "softmax"),
-    "transformer.layernorm": ("layer_norm",),
-    "transformer.mlp": ("apply_mlp",),
-}.items() for function in functions}
+FORMULAS = {
+    f"{module}.{function}"
+    for module, functions in {
+        "decomposition.qk_ov": ("messages", "patterns"),
+        "decomposition.score_terms": ("score_terms", "semi_bias", "six_terms"),
+        "transformer.attention": ("attend", "compute_scores", "mask_future", "project", "softmax"),
+        "transformer.layernorm": ("layer_norm",),
+        "transformer.mlp": ("apply_mlp",),
+    }.items()
+    for function in functions
+}
 """Plain formulas, which vmap, meta tensors and compilation must be able to go through."""
 
 

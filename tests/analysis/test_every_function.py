@@ -48,9 +48,20 @@ INTERNAL = {
     "analysis.statistics.exact_sums.refuse_overflow": "is itself the check",
     "analysis.decomposition.rotary_border.change_gauge": "takes complex numbers, and refuses what does not fit",
     "analysis.decomposition.rotary_kernel.unpair_channels": "takes complex numbers, those of pair_channels",
-    **dict.fromkeys((f"analysis.transformer.general_attention.{name}" for name in (
-        "added_by_positions", "arrange", "meet", "project_rows", "queries_and_keys", "softmax_with_sinks")),
-        "called by general_scores and general_terms, which check the rows"),
+    **dict.fromkeys(
+        (
+            f"analysis.transformer.general_attention.{name}"
+            for name in (
+                "added_by_positions",
+                "arrange",
+                "meet",
+                "project_rows",
+                "queries_and_keys",
+                "softmax_with_sinks",
+            )
+        ),
+        "called by general_scores and general_terms, which check the rows",
+    ),
     "analysis.core.scaling.scale_to_one": "called by functions that check the tensor",
     "analysis.matrices.exact_rank.first_counterexample": "hands the matrices to the claim, and reads none",
     "analysis.matrices.singular_values.by_gram": "called by product_singular_values, which checks the factors",
@@ -66,14 +77,30 @@ def generator():
     return torch.Generator().manual_seed(0)
 
 
-LAYER = AttentionWeights(*(draw(*s, seed=i) for i, s in enumerate(
-    [(HEADS, MODEL, CHANNEL)] * 3 + [(HEADS, CHANNEL, MODEL)] + [(HEADS, CHANNEL)] * 3 + [(MODEL,)])))
+LAYER = AttentionWeights(
+    *(
+        draw(*s, seed=i)
+        for i, s in enumerate(
+            [(HEADS, MODEL, CHANNEL)] * 3 + [(HEADS, CHANNEL, MODEL)] + [(HEADS, CHANNEL)] * 3 + [(MODEL,)]
+        )
+    )
+)
 NORM = LayerNormWeights(draw(MODEL), draw(MODEL, seed=1))
 ROTARY = Rotary(torch.ones(1, dtype=torch.float64), CHANNEL)
-GENERAL = AttentionLayer(*(draw(*s, seed=i) for i, s in enumerate(
-    [(HEADS, MODEL, CHANNEL)] + [(1, MODEL, CHANNEL)] * 2 + [(HEADS, CHANNEL, MODEL), (HEADS, CHANNEL), (1, CHANNEL),
-     (1, CHANNEL), (MODEL,)])), scale=0.5, mask=Mask(causal=True), positions=ROTARY,
-    norms=(Norm(draw(MODEL), draw(MODEL, seed=1), 1e-5),))
+GENERAL = AttentionLayer(
+    *(
+        draw(*s, seed=i)
+        for i, s in enumerate(
+            [(HEADS, MODEL, CHANNEL)]
+            + [(1, MODEL, CHANNEL)] * 2
+            + [(HEADS, CHANNEL, MODEL), (HEADS, CHANNEL), (1, CHANNEL), (1, CHANNEL), (MODEL,)]
+        )
+    ),
+    scale=0.5,
+    mask=Mask(causal=True),
+    positions=ROTARY,
+    norms=(Norm(draw(MODEL), draw(MODEL, seed=1), 1e-5),),
+)
 MLP = MlpWeights(draw(MODEL, 8), draw(8), draw(8, MODEL), draw(MODEL))
 STACK = encoder.random_layers(2, HEADS, MODEL, generator=generator())
 X, Y = draw(POSITIONS, MODEL), draw(POSITIONS, MODEL, seed=1)
@@ -101,16 +128,22 @@ CALLS = {
     "decomposition.rotary_terms.rotary_terms": {"x": X, "weights": LAYER, "rotary": ROTARY},
     "decomposition.rotary_terms.split_channels": {"vectors": HEADWISE, "rotary": ROTARY},
     "decomposition.rotary_kernel.pair_channels": {"vectors": HEADWISE, "rotary": ROTARY},
-    "decomposition.rotary_kernel.Kernel.at": {"self": distance_kernel(LAYER.b_Q, LAYER.b_K, ROTARY),
-                                              "distances": draw(POSITIONS)},
+    "decomposition.rotary_kernel.Kernel.at": {
+        "self": distance_kernel(LAYER.b_Q, LAYER.b_K, ROTARY),
+        "distances": draw(POSITIONS),
+    },
     "decomposition.rotary_kernel.distance_kernel": {"b_Q": LAYER.b_Q, "b_K": LAYER.b_K, "rotary": ROTARY},
-    "transformer.rotary.rotate": {"rows": HEADWISE, "rotary": ROTARY,
-                                  "positions": torch.arange(POSITIONS, dtype=torch.float64)},
-    "transformer.position_scores.relative_bucket": {"distance": TOKENS, "buckets": 8, "longest": 16,
-                                                    "two_sided": True},
+    "transformer.rotary.rotate": {
+        "rows": HEADWISE,
+        "rotary": ROTARY,
+        "positions": torch.arange(POSITIONS, dtype=torch.float64),
+    },
+    "transformer.position_scores.relative_bucket": {"distance": TOKENS, "buckets": 8, "longest": 16, "two_sided": True},
     "transformer.position_scores.disentangled_scores": {
-        "queries": HEADWISE, "keys": HEADWISE, "positions": Disentangled(draw(1, 8, CHANNEL), draw(1, 8, CHANNEL), 4,
-                                                                         None, 8)},
+        "queries": HEADWISE,
+        "keys": HEADWISE,
+        "positions": Disentangled(draw(1, 8, CHANNEL), draw(1, 8, CHANNEL), 4, None, 8),
+    },
     "transformer.attention.project": {"x": X, "W": LAYER.W_Q, "b": LAYER.b_Q},
     "transformer.attention.mask_future": {"scores": SCORES},
     "transformer.attention.compute_scores": {"x": X, "weights": LAYER},
@@ -122,17 +155,24 @@ CALLS = {
     "maps.entropy.entropy_of_scores": {"scores": SCORES},
     "maps.entropy.count_visible_keys": {"scores": SCORES},
     "maps.entropy.score_range": {"scores": SCORES},
-    "maps.entropy.entropy_at": {"scores": SCORES,
-                                "inverse_temperatures": torch.tensor([0.0, 1.0], dtype=torch.float64)},
+    "maps.entropy.entropy_at": {
+        "scores": SCORES,
+        "inverse_temperatures": torch.tensor([0.0, 1.0], dtype=torch.float64),
+    },
     "decomposition.qk_ov.patterns": {"x": X, "weights": LAYER},
     "decomposition.qk_ov.messages": {"x": X, "weights": LAYER},
     "decomposition.qk_ov.match": {"patterns": draw(HEADS, POSITIONS, MODEL), "x": X, "channel": CHANNEL},
     "decomposition.qk_ov.deliver": {"attention": MAPS, "messages": draw(HEADS, POSITIONS, MODEL)},
     "decomposition.qk_ov.attend_by_patterns": {"x": X, "weights": LAYER},
-    "decomposition.qk_ov.change_gauge": {"weights": LAYER, "G": draw(HEADS, CHANNEL, CHANNEL),
-                                         "H": draw(HEADS, CHANNEL, CHANNEL)},
-    "transformer.positional_encodings.rotary_scores": {"x": draw(POSITIONS, 4), "weights": AttentionWeights(
-        *(draw(*s) for s in [(1, 4, 2)] * 3 + [(1, 2, 4)] + [(1, 2)] * 3 + [(4,)]))},
+    "decomposition.qk_ov.change_gauge": {
+        "weights": LAYER,
+        "G": draw(HEADS, CHANNEL, CHANNEL),
+        "H": draw(HEADS, CHANNEL, CHANNEL),
+    },
+    "transformer.positional_encodings.rotary_scores": {
+        "x": draw(POSITIONS, 4),
+        "weights": AttentionWeights(*(draw(*s) for s in [(1, 4, 2)] * 3 + [(1, 2, 4)] + [(1, 2)] * 3 + [(4,)])),
+    },
     "decomposition.bilinear_form.homogeneous": {"x": X},
     "decomposition.bilinear_form.split_blocks": {"matrix": draw(HEADS, 4, 4)},
     "decomposition.bilinear_form.move_origin": {"weights": LAYER, "origin": draw(MODEL)},
@@ -146,11 +186,18 @@ CALLS = {
     "maps.shapley.in_order": {"parts": PARTS, "order": (1, 0), "visible": KEEP},
     "maps.shapley.shapley": {"parts": PARTS, "visible": KEEP},
     "transformer.constructed_heads.embed": {"tokens": TOKENS, "vocab": VOCAB},
-    "transformer.constructed_heads.attention_map": {"layer": constructed_heads.uniform(VOCAB, POSITIONS),
-                                                    "tokens": TOKENS},
+    "transformer.constructed_heads.attention_map": {
+        "layer": constructed_heads.uniform(VOCAB, POSITIONS),
+        "tokens": TOKENS,
+    },
     "maps.distance.mean_total_variation": {"maps": MAPS, "others": MAPS},
-    "representations.normality_power.at_other_size": {"statistics": np.array([0.02, 0.06]), "size": 64, "other": 32,
-                                                      "rng": np.random.default_rng(0), "draws": 50},
+    "representations.normality_power.at_other_size": {
+        "statistics": np.array([0.02, 0.06]),
+        "size": 64,
+        "other": 32,
+        "rng": np.random.default_rng(0),
+        "draws": 50,
+    },
     "statistics.intervals.mean_interval": {"values": np.array([1.0, 2.0, 4.0])},
     "statistics.intervals.grouped_share_interval": {"hits": np.array([True, False, True]), "groups": ["a", "a", "b"]},
     "statistics.intervals.rotations": {"values": np.array([3.0, 0.0, 1.0]), "marked": np.array([True, False, False])},
@@ -158,8 +205,14 @@ CALLS = {
     "matrices.exact_rank.solution": {"A": np.array([[1, 2], [2, 5]]), "x": [1, 0]},
     "matrices.exact_rank.rank_change": {"A": np.array([[1, 2], [2, 4]]), "x": [1, 2], "y": [1, 2]},
     "transformer.activations.LayerActivations.only": {"self": PASSED[0], "keep": KEEP},
-    "maps.streaming.MapStatistics.attend": {"self": streaming.MapStatistics(1, HEADS, POSITIONS), "layer": 0,
-                                            "query": HEADWISE, "key": HEADWISE, "value": HEADWISE, "scale": 0.5},
+    "maps.streaming.MapStatistics.attend": {
+        "self": streaming.MapStatistics(1, HEADS, POSITIONS),
+        "layer": 0,
+        "query": HEADWISE,
+        "key": HEADWISE,
+        "value": HEADWISE,
+        "scale": 0.5,
+    },
     "statistics.exact_sums.Moments.add": {"self": exact_sums.Moments((POSITIONS, MODEL)), "values": X},
     "decomposition.score_terms.score_terms": {"x": X, "weights": LAYER},
     "decomposition.score_terms.semi_bias": {"y": X, "weights": LAYER},
@@ -168,13 +221,19 @@ CALLS = {
     "transformer.induction.embed": {"tokens": TOKENS, "head": HEAD},
     "transformer.induction.step": {"x": induction.embed(TOKENS, HEAD), "layer": HEAD.first},
     "transformer.induction.run": {"tokens": TOKENS, "head": HEAD},
-    "transformer.induction.predict_next": {"tokens": TOKENS, "vocab": VOCAB,
-                                           "similarity": torch.eye(VOCAB, dtype=torch.float64)},
+    "transformer.induction.predict_next": {
+        "tokens": TOKENS,
+        "vocab": VOCAB,
+        "similarity": torch.eye(VOCAB, dtype=torch.float64),
+    },
     "transformer.induction_scores.earlier_matches": {"tokens": TOKENS},
     "transformer.induction_scores.mean_of_successors": {"tokens": TOKENS, "vocab": VOCAB},
     "transformer.induction_scores.prefix_matching": {"attention": MAPS, "tokens": TOKENS},
-    "transformer.induction_scores.copying": {"attention": MAPS, "logits": draw(HEADS, POSITIONS, VOCAB),
-                                             "tokens": TOKENS},
+    "transformer.induction_scores.copying": {
+        "attention": MAPS,
+        "logits": draw(HEADS, POSITIONS, VOCAB),
+        "tokens": TOKENS,
+    },
     "representations.anisotropy.cone_index": {"rows": X, "keep": KEEP},
     "representations.anisotropy.alignment_ratio": {"rows": X, "keep": KEEP},
     "representations.anisotropy.unit": {"rows": X},
@@ -194,8 +253,13 @@ CALLS = {
     "decomposition.block_mixing.off_diagonal_share": {"coupling": draw(3, 3).abs()},
     "decomposition.block_mixing.interaction": {"function": square, "a": X, "b": Y, "blocks": 2, "pair": (0, 1)},
     "decomposition.block_mixing.additive_share": {"function": square, "rows": X, "blocks": 2, "generator": generator()},
-    "decomposition.block_mixing.expand_score": {"parts": draw(2, POSITIONS, MODEL), "W_Q": LAYER.W_Q[0],
-                                                "W_K": LAYER.W_K[0], "b_Q": LAYER.b_Q[0], "b_K": LAYER.b_K[0]},
+    "decomposition.block_mixing.expand_score": {
+        "parts": draw(2, POSITIONS, MODEL),
+        "W_Q": LAYER.W_Q[0],
+        "W_K": LAYER.W_K[0],
+        "b_Q": LAYER.b_Q[0],
+        "b_K": LAYER.b_K[0],
+    },
     "decomposition.block_mixing.vanishing": {"terms": draw(2, 2, 3, 3)},
     "maps.entropy.relative_entropy": {"attention": MAPS},
     "maps.entropy.histogram_entropy": {"attention": MAPS},
@@ -221,8 +285,10 @@ CALLS = {
     "matrices.rank.ranks_through_norm": {"x": X, "norm": NORM},
     "representations.rank_collapse.residual": {"x": X},
     "representations.rank_collapse.trace_residual": {"x": X, "layers": STACK, "switches": encoder.ALL_ON},
-    "representations.rank_collapse.cubic_rate": {"sizes": torch.tensor([0.1, 0.2], dtype=torch.float64),
-                                                 "residuals": torch.tensor([0.1, 0.3], dtype=torch.float64)},
+    "representations.rank_collapse.cubic_rate": {
+        "sizes": torch.tensor([0.1, 0.2], dtype=torch.float64),
+        "residuals": torch.tensor([0.1, 0.3], dtype=torch.float64),
+    },
     "representations.rank_collapse.scatter_around_mean": {"mean": draw(MODEL), "noise": X, "size": 0.5},
     "transformer.encoder.run_layer": {"x": X, "layer": STACK[0], "patched_attention": MAPS},
     "transformer.layernorm.normalise": {"rows": X},
@@ -251,8 +317,11 @@ CALLS = {
     "transformer.attention_only.k_composition": {"model": ONLY, "share": draw(HEADS)},
     "transformer.attention_only.composition_scores": {"W_O": LAYER.W_O, "W": LAYER.W_Q},
     "transformer.attention_only.top_1_accuracy": {"scores": SCORES},
-    "transformer.layernorm_scale.inverse_sigma": {"tokens": draw(VOCAB, MODEL), "positions": X,
-                                                  "frequency": draw(VOCAB).abs()},
+    "transformer.layernorm_scale.inverse_sigma": {
+        "tokens": draw(VOCAB, MODEL),
+        "positions": X,
+        "frequency": draw(VOCAB).abs(),
+    },
     "maps.locality.position_scores": {"p": X, "width": draw(POSITIONS).abs(), "folded": LAYER},
     "maps.locality.causal_attention": {"scores": SCORES},
     "maps.locality.nearest_mass": {"attention": MAPS},
@@ -270,16 +339,22 @@ CALLS = {
     "maps.gates.reader.read_gates": {"attention": LONG},
     "maps.gates.reader.shuffle_rows": {"attention": LONG, "generator": generator()},
 }
-ALONE = {("no axis", name) for name in ("representations.normality.p_value", "statistics.exact_sums.fixed",
-                                        "statistics.exact_sums.add")}
+ALONE = {
+    ("no axis", name)
+    for name in ("representations.normality.p_value", "statistics.exact_sums.fixed", "statistics.exact_sums.add")
+}
 """Take each number by itself, so one number will do."""
-NOTHING = {("no column", "representations.normality.without", "outliers"),
-           ("no column", "matrices.exact_rank.exact_rank", "matrix"),
-           ("no column", "matrices.exact_rank.solution", "A")}
+NOTHING = {
+    ("no column", "representations.normality.without", "outliers"),
+    ("no column", "matrices.exact_rank.exact_rank", "matrix"),
+    ("no column", "matrices.exact_rank.solution", "A"),
+}
 """Arguments that may be empty: what is left is a result from none, a rank of 0, no solution."""
-ROUNDED = {"decomposition.folding.apply_folded": "what it allows a row's sum to miss depends on the precision",
-           "matrices.rank.numerical_rank": "so does the tolerance that it returns",
-           "matrices.rank.ranks_through_norm": "so does the tolerance that it returns"}
+ROUNDED = {
+    "decomposition.folding.apply_folded": "what it allows a row's sum to miss depends on the precision",
+    "matrices.rank.numerical_rank": "so does the tolerance that it returns",
+    "matrices.rank.ranks_through_norm": "so does the tolerance that it returns",
+}
 
 
 def modules():
@@ -307,37 +382,55 @@ def public(owner, module):
 
 def takes_tensors():
     """Return the public functions of the mathematics with an array among their arguments, aliases resolved, by name."""
-    return {f"{module.removeprefix('analysis.')}.{name}": function for module, _ in modules()
-            for name, function in public(importlib.import_module(module), module)
-            if any(holds_array(hint) for argument, hint in typing.get_type_hints(function).items()
-                   if argument != "return")}
+    return {
+        f"{module.removeprefix('analysis.')}.{name}": function
+        for module, _ in modules()
+        for name, function in public(importlib.import_module(module), module)
+        if any(holds_array(hint) for argument, hint in typing.get_type_hints(function).items() if argument != "return")
+    }
 
 
 FUNCTIONS = takes_tensors()
 
 
 def test_every_function_has_a_call_here():
-    due = {name for name in FUNCTIONS
-           if not {f"analysis.{name}", f"analysis.{name}".rpartition(".")[0]} & INTERNAL.keys()}
+    due = {
+        name for name in FUNCTIONS if not {f"analysis.{name}", f"analysis.{name}".rpartition(".")[0]} & INTERNAL.keys()
+    }
     assert due - CALLS.keys() == set()
     needless = CALLS.keys() - due
     assert {name for name in needless if not name.startswith("representations.layer_profile.")} == set()
 
 
 def test_what_is_annotated_is_found():
-    assert {"maps.attribution.divergence", "matrices.symmetry.symmetric_signature",
-            "transformer.activations.LayerActivations.only",
-            "decomposition.bilinear_form.split_blocks"} <= FUNCTIONS.keys()
-    assert not {"decomposition.bilinear_form.bordered", "matrices.exact_rank.small_matrices",
-                "transformer.head_layout.block_of"} & FUNCTIONS.keys()
-    assert not [name for name, function in FUNCTIONS.items()
-                if set(inspect.signature(function).parameters) - set(typing.get_type_hints(function)) - {"self"}]
+    assert {
+        "maps.attribution.divergence",
+        "matrices.symmetry.symmetric_signature",
+        "transformer.activations.LayerActivations.only",
+        "decomposition.bilinear_form.split_blocks",
+    } <= FUNCTIONS.keys()
+    assert (
+        not {
+            "decomposition.bilinear_form.bordered",
+            "matrices.exact_rank.small_matrices",
+            "transformer.head_layout.block_of",
+        }
+        & FUNCTIONS.keys()
+    )
+    assert not [
+        name
+        for name, function in FUNCTIONS.items()
+        if set(inspect.signature(function).parameters) - set(typing.get_type_hints(function)) - {"self"}
+    ]
 
 
 def call(name, **spoilt):
     """Call a function as the table has it, but for the arguments given; randomness begins anew."""
-    given = {argument: generator() if isinstance(value, torch.Generator) else copy.deepcopy(value)
-             for argument, value in CALLS[name].items() if argument not in spoilt}
+    given = {
+        argument: generator() if isinstance(value, torch.Generator) else copy.deepcopy(value)
+        for argument, value in CALLS[name].items()
+        if argument not in spoilt
+    }
     return FUNCTIONS[name](**given | spoilt)
 
 
@@ -364,20 +457,32 @@ def spoil(tensor, how):
         spoilt = tensor.clone()
         spoilt.view(-1)[0] = torch.nan
         return spoilt
-    return {"no column": lambda: tensor[..., :0], "no axis": lambda: tensor.flatten()[0],
-            "no first": lambda: tensor[:0], "an axis less": lambda: tensor[0],
-            "no row": lambda: tensor[..., :0, :], "one row": lambda: tensor[(0,) * (tensor.ndim - 1)],
-            "whole": lambda: (3 * tensor).round().long(), "half": tensor.half,
-            "real": tensor.double, "complex": lambda: torch.complex(tensor, tensor), "list": tensor.tolist,
-            "wider": lambda: torch.cat([tensor, tensor[..., :1]], -1),
-            "higher": lambda: torch.cat([tensor, tensor[..., :1, :]], -2),
-            "deeper": lambda: torch.stack([tensor, tensor])}[how]()
+    return {
+        "no column": lambda: tensor[..., :0],
+        "no axis": lambda: tensor.flatten()[0],
+        "no first": lambda: tensor[:0],
+        "an axis less": lambda: tensor[0],
+        "no row": lambda: tensor[..., :0, :],
+        "one row": lambda: tensor[(0,) * (tensor.ndim - 1)],
+        "whole": lambda: (3 * tensor).round().long(),
+        "half": tensor.half,
+        "real": tensor.double,
+        "complex": lambda: torch.complex(tensor, tensor),
+        "list": tensor.tolist,
+        "wider": lambda: torch.cat([tensor, tensor[..., :1]], -1),
+        "higher": lambda: torch.cat([tensor, tensor[..., :1, :]], -2),
+        "deeper": lambda: torch.stack([tensor, tensor]),
+    }[how]()
 
 
 def spoilt_arguments(name):
     """Return each argument of a function's call with each way to spoil it."""
-    return [(name, argument, how) for argument, value in CALLS[name].items() for how in ways(value)
-            if (how, name) not in ALONE and (how, name, argument) not in NOTHING]
+    return [
+        (name, argument, how)
+        for argument, value in CALLS[name].items()
+        for how in ways(value)
+        if (how, name) not in ALONE and (how, name, argument) not in NOTHING
+    ]
 
 
 def ways(value):
@@ -445,8 +550,12 @@ def in_precision(value, dtype):
 
 def scaled_arguments(name):
     """Return each floating argument of a function's call with each size to scale it to."""
-    return [(name, argument, size) for size in (1e25, 1e-25) for argument, value in CALLS[name].items()
-            if isinstance(value, torch.Tensor) and value.is_floating_point()]
+    return [
+        (name, argument, size)
+        for size in (1e25, 1e-25)
+        for argument, value in CALLS[name].items()
+        if isinstance(value, torch.Tensor) and value.is_floating_point()
+    ]
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -457,8 +566,11 @@ def test_what_overflows_or_vanishes_becomes_no_other_number(name):
 
 
 def check_scaled_input(name, argument, size):
-    given = {key: in_precision(value, torch.float32) for key, value in CALLS[name].items()
-             if not isinstance(value, torch.Generator | np.random.Generator)}
+    given = {
+        key: in_precision(value, torch.float32)
+        for key, value in CALLS[name].items()
+        if not isinstance(value, torch.Generator | np.random.Generator)
+    }
     given[argument] = given[argument] * size
     try:
         found = numbers(call(name, **given))
@@ -472,8 +584,9 @@ def check_scaled_input(name, argument, size):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("weights", [LAYER, NORM, MLP, uniform.any_input(3)],
-                         ids=lambda weights: type(weights).__name__)
+@pytest.mark.parametrize(
+    "weights", [LAYER, NORM, MLP, uniform.any_input(3)], ids=lambda weights: type(weights).__name__
+)
 def test_weights_refuse_a_bad_field_by_name(weights):
     tensors = [field.name for field in fields(weights) if isinstance(getattr(weights, field.name), torch.Tensor)]
     for field, how in itertools.product(tensors, ["nan", "no column", "no axis", "whole", "half"]):

@@ -9,10 +9,27 @@ from safetensors.torch import save_file
 
 from analysis.core.weights import AttentionWeights
 
-GPT2 = {"model_type": "gpt2", "vocab_size": 31, "n_positions": 16, "n_embd": 12, "n_layer": 2, "n_head": 3,
-        "layer_norm_epsilon": 1e-5, "bos_token_id": 0, "eos_token_id": 0}
-BERT = {"model_type": "bert", "vocab_size": 31, "max_position_embeddings": 16, "hidden_size": 12,
-        "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20, "layer_norm_eps": 1e-12}
+GPT2 = {
+    "model_type": "gpt2",
+    "vocab_size": 31,
+    "n_positions": 16,
+    "n_embd": 12,
+    "n_layer": 2,
+    "n_head": 3,
+    "layer_norm_epsilon": 1e-5,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+}
+BERT = {
+    "model_type": "bert",
+    "vocab_size": 31,
+    "max_position_embeddings": 16,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "layer_norm_eps": 1e-12,
+}
 
 
 def random_layer(head=3, model=12, channel=4, seed=0):
@@ -30,6 +47,7 @@ def draw(*shape, seed=1):
 def write_model(folder: Path, config: dict = GPT2, seed: int = 0) -> Path:
     """Write a randomly initialised model of that configuration, every parameter non-zero."""
     from transformers import AutoModel, BertConfig, GPT2Config
+
     settings = (GPT2Config if config["model_type"] == "gpt2" else BertConfig)(**config)
     torch.manual_seed(seed)
     model = AutoModel.from_config(settings)
@@ -38,8 +56,11 @@ def write_model(folder: Path, config: dict = GPT2, seed: int = 0) -> Path:
             parameter.add_(torch.randn_like(parameter) * 0.3)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
-    save_file({k: v.contiguous() for k, v in model.state_dict().items()}, folder / "model.safetensors",
-              metadata={"format": "pt"})
+    save_file(
+        {k: v.contiguous() for k, v in model.state_dict().items()},
+        folder / "model.safetensors",
+        metadata={"format": "pt"},
+    )
     return folder
 
 

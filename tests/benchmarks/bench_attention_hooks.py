@@ -31,8 +31,10 @@ def test_promises(capsys):
 def report(layers, repeats):
     """Print what was measured beside what is promised; return how many promises are broken."""
     measured = cost.measure(layers, repeats)
-    print(f"{layers} layers, {cost.BATCH} x {cost.N} tokens, {torch.get_num_threads()} threads; "
-          f"plain forward {measured['plain_seconds']:.2f} s on a machine of {limits()}")
+    print(
+        f"{layers} layers, {cost.BATCH} x {cost.N} tokens, {torch.get_num_threads()} threads; "
+        f"plain forward {measured['plain_seconds']:.2f} s on a machine of {limits()}"
+    )
     broken = 0
     for name, (words, kind, limit) in PROMISES.items():
         fine = measured[name] <= limit if kind == "at most" else measured[name] >= limit

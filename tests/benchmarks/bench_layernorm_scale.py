@@ -26,8 +26,10 @@ def test_the_pairs_are_never_formed(say):
     machine, tables = limits(), FLOAT * MODEL * (TOKENS + POSITIONS) / 2**20
     limit = machine.seconds(multiply_adds=TOKENS * POSITIONS * MODEL)
     ratio = measured["one_by_one"] / measured["seconds"]
-    say(f"mean and percentiles of 1/sigma, {TOKENS:,} x {POSITIONS:,}: {measured['seconds']:.1f} s, "
+    say(
+        f"mean and percentiles of 1/sigma, {TOKENS:,} x {POSITIONS:,}: {measured['seconds']:.1f} s, "
         f"{measured['seconds'] / limit:.1f} times this machine's limit ({machine}); {measured['megabytes']:.0f} MB "
-        f"beyond the tables of {tables:.0f} MB; position by position {measured['one_by_one']:.0f} s; ratio {ratio:.0f}")
+        f"beyond the tables of {tables:.0f} MB; position by position {measured['one_by_one']:.0f} s; ratio {ratio:.0f}"
+    )
     assert ratio >= 20
     assert measured["megabytes"] + tables <= 350

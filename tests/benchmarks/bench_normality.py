@@ -18,9 +18,11 @@ def test_lilliefors_is_fast_and_exact(say):
     loop = best(lambda: [by_statsmodels(row)[0] for row in fifth], 2) * len(rows) / len(fifth)
     sorting = best(lambda: rows.sort(-1), 5)
     gap = np.abs(lilliefors(rows)[::5].numpy() - [by_statsmodels(row)[0] for row in fifth]).max()
-    say(f"lilliefors {ROWS:,} x {COLUMNS}: {1e3 * ours:.0f} ms; sorting the rows {1e3 * sorting:.0f} ms, "
+    say(
+        f"lilliefors {ROWS:,} x {COLUMNS}: {1e3 * ours:.0f} ms; sorting the rows {1e3 * sorting:.0f} ms, "
         f"ratio {ours / sorting:.1f}; statsmodels loop {1e3 * loop:.0f} ms, ratio {loop / ours:.0f}; "
-        f"largest difference {gap:.1e}")
+        f"largest difference {gap:.1e}"
+    )
     assert gap < 1e-12
     assert loop / ours >= 30
     assert ours / sorting <= 3

@@ -17,8 +17,12 @@ def draw(*shape, seed=0):
 @pytest.mark.parametrize(("rows", "least", "most"), [(1024, 5, None), (50257, 12, 8)])
 def test_the_semi_bias_never_computes_a_key(rows, least, most, say):
     """It takes a small part of the time of all keys, and a few times that of reading the table once."""
-    weights = AttentionWeights(*(draw(HEADS, MODEL, CHANNEL, seed=i) for i in range(3)), draw(HEADS, CHANNEL, MODEL),
-                               *(draw(HEADS, CHANNEL, seed=i) for i in range(3)), draw(MODEL))
+    weights = AttentionWeights(
+        *(draw(HEADS, MODEL, CHANNEL, seed=i) for i in range(3)),
+        draw(HEADS, CHANNEL, MODEL),
+        *(draw(HEADS, CHANNEL, seed=i) for i in range(3)),
+        draw(MODEL),
+    )
     joined, table = weights.W_K.transpose(0, 1).flatten(1), draw(rows, MODEL)
 
     def all_keys():
@@ -28,7 +32,9 @@ def test_the_semi_bias_never_computes_a_key(rows, least, most, say):
     torch.testing.assert_close(semi_bias(table, weights), all_keys(), rtol=1e-4, atol=1e-2)
     machine, ours, keys = limits(), best(lambda: semi_bias(table, weights)), best(all_keys, 3)
     limit = machine.seconds(rows * MODEL * FLOAT, rows * MODEL * HEADS)
-    say(f"semi-bias of {HEADS} heads x {rows:,}: {1e3 * ours:.2f} ms, {ours / limit:.1f} times this machine's limit "
-        f"({machine}); all keys first {1e3 * keys:.1f} ms; ratio {keys / ours:.0f}")
+    say(
+        f"semi-bias of {HEADS} heads x {rows:,}: {1e3 * ours:.2f} ms, {ours / limit:.1f} times this machine's limit "
+        f"({machine}); all keys first {1e3 * keys:.1f} ms; ratio {keys / ours:.0f}"
+    )
     assert keys / ours >= least
     assert most is None or ours / limit <= most

@@ -42,6 +42,7 @@ def factored_matrix_svd(A, B):
 def lens_name():
     try:
         import transformer_lens
+
         return f"TransformerLens {transformer_lens.__version__}"
     except ImportError:
         return "TransformerLens' way"
@@ -51,24 +52,28 @@ def test_spectra(factors, say):
     source, A, B = factors
     wide = A.double(), B.double()
     exact = singular_values.by_qr(A, B)
+
     def error(values):
         return ((values - exact) / exact).abs().max().item()
 
     some = A[:DENSE].double(), B[:DENSE].double()
     rows = {
-        "Gram matrices": (best(lambda: singular_values.product_singular_values(A, B), 15),
-                          error(singular_values.product_singular_values(A, B))),
+        "Gram matrices": (
+            best(lambda: singular_values.product_singular_values(A, B), 15),
+            error(singular_values.product_singular_values(A, B)),
+        ),
         "QR": (best(lambda: singular_values.by_qr(A, B), 1), 0.0),
         f"{lens_name()}, float32": (best(lambda: factored_matrix_svd(A, B), 3), error(factored_matrix_svd(A, B)[1])),
-        f"{lens_name()}, float64": (best(lambda: factored_matrix_svd(*wide), 1),
-                                    error(factored_matrix_svd(*wide)[1])),
+        f"{lens_name()}, float64": (best(lambda: factored_matrix_svd(*wide), 1), error(factored_matrix_svd(*wide)[1])),
         "dense SVD, float32": (best(lambda: torch.linalg.svdvals(A[:DENSE] @ B[:DENSE].mT), 1) * HEADS / DENSE, None),
     }
     ours, _, lens32, lens64, dense = (seconds for seconds, _ in rows.values())
     machine = limits()
-    limit = machine.seconds(multiply_adds=2 * HEADS * A.shape[1] * A.shape[2]**2)
-    lines = [f"spectra of W_Q W_K^T, {HEADS} heads of {source}, one thread, processor time; a float32 machine of "
-             f"{machine} forms the Gram matrices in {1e3 * limit:.1f} ms"]
+    limit = machine.seconds(multiply_adds=2 * HEADS * A.shape[1] * A.shape[2] ** 2)
+    lines = [
+        f"spectra of W_Q W_K^T, {HEADS} heads of {source}, one thread, processor time; a float32 machine of "
+        f"{machine} forms the Gram matrices in {1e3 * limit:.1f} ms"
+    ]
     for name, (seconds, largest) in rows.items():
         accuracy = "" if largest is None else f"  relative error {largest:.1e}"
         lines.append(f"  {name:38} {seconds * 1e3:9.1f} ms  {seconds / ours:7.1f} x{accuracy}")

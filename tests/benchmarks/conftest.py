@@ -17,7 +17,9 @@ def _one_thread(monkeypatch, unchecked):
 @pytest.fixture
 def say(capsys):
     """Print although pytest captures the output."""
+
     def printer(text):
         with capsys.disabled():
             print(f"\n{text}")
+
     return printer

@@ -40,14 +40,15 @@ def best(function, repeats: int = 15) -> float:
         start = time.process_time()
         function()
         seconds.append(time.process_time() - start)
-    return min(seconds[repeats > 1:])
+    return min(seconds[repeats > 1 :])
 
 
 def limits() -> Limits:
     """Measure how fast one thread sums a long vector and multiplies two matrices, in float32."""
     vector, matrix = torch.ones(READ), torch.ones(SIDE, SIDE)
-    return Limits(bytes_read=READ * FLOAT / best(vector.sum, 5),
-                  multiply_adds=SIDE**3 / best(lambda: matrix @ matrix, 5))
+    return Limits(
+        bytes_read=READ * FLOAT / best(vector.sum, 5), multiply_adds=SIDE**3 / best(lambda: matrix @ matrix, 5)
+    )
 
 
 def fresh_interpreter(code: str):

@@ -23,6 +23,7 @@ DENSE, ROWS = 6, 512
 
 def _random(*shape, seed=0):
     import torch
+
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
@@ -33,6 +34,7 @@ def _factors():
 def spectra_ours():
     """144 spectra by Gram matrices."""
     from analysis.matrices.singular_values import product_singular_values
+
     A, B = _factors()
     return lambda: product_singular_values(A, B)
 
@@ -40,6 +42,7 @@ def spectra_ours():
 def spectra_transformer_lens():
     """144 spectra by ``FactoredMatrix``, which gives singular vectors as well."""
     from transformer_lens import FactoredMatrix
+
     A, B = _factors()
     return lambda: FactoredMatrix(A, B.mT).svd()[1]
 
@@ -47,12 +50,14 @@ def spectra_transformer_lens():
 def spectra_torch():
     """Spectra of the products themselves, of a few heads."""
     import torch
+
     A, B = (factor[:DENSE] for factor in _factors())
     return lambda: torch.linalg.svdvals(A @ B.mT)[:, :CHANNEL]
 
 
 def _layer():
     from analysis.core.weights import AttentionWeights
+
     shapes = [(HEADS, MODEL, CHANNEL)] * 3 + [(HEADS, CHANNEL, MODEL)] + [(HEADS, CHANNEL)] * 3 + [(MODEL,)]
     return AttentionWeights(*(0.02 * _random(*shape, seed=i) for i, shape in enumerate(shapes)))
 
@@ -60,6 +65,7 @@ def _layer():
 def semi_bias_ours():
     """The semi-bias of a vocabulary: ``b_Q W_K^T`` first."""
     from analysis.decomposition.score_terms import semi_bias
+
     layer, tokens = _layer(), _random(VOCABULARY, MODEL, seed=9)
     return lambda: semi_bias(tokens, layer)
 
@@ -67,20 +73,29 @@ def semi_bias_ours():
 def semi_bias_keys_first():
     """The semi-bias by way of all keys of all heads: the approach of lm-detokenization, written anew."""
     import torch
+
     layer, tokens = _layer(), _random(VOCABULARY, MODEL, seed=9)
 
     def call():
         keys = torch.einsum("tm,hmc->htc", tokens, layer.W_K)
         return torch.einsum("hc,htc->ht", layer.b_Q, keys) / CHANNEL**0.5
+
     return call
 
 
 def _gpt2(attention):
     import torch
     import transformers
+
     torch.manual_seed(0)
-    config = transformers.GPT2Config(n_layer=LAYERS, vocab_size=1000, n_positions=POSITIONS, bos_token_id=0,
-                                     eos_token_id=0, attn_implementation=attention)
+    config = transformers.GPT2Config(
+        n_layer=LAYERS,
+        vocab_size=1000,
+        n_positions=POSITIONS,
+        bos_token_id=0,
+        eos_token_id=0,
+        attn_implementation=attention,
+    )
     model = transformers.GPT2LMHeadModel(config).eval().requires_grad_(False)
     for name, parameter in model.named_parameters():
         parameter.data *= 4 if name.endswith("c_attn.weight") else 1  # maps that are not uniform
@@ -89,6 +104,7 @@ def _gpt2(attention):
 
 def _entropy(maps):
     import torch
+
     return torch.stack([-torch.xlogy(layer, layer).sum(-1).mean((0, 2)) for layer in maps])
 
 
@@ -102,6 +118,7 @@ def maps_ours():
     """Entropy, column mass and diagonals of all maps while they go by."""
     from analysis.maps.streaming import MapStatistics
     from analysis.models import attention_hooks
+
     model, ids = _gpt2("sdpa")
 
     def call():
@@ -109,6 +126,7 @@ def maps_ours():
         with attention_hooks.with_attention(model, counted.attend):
             model.transformer(ids)
         return counted.entropy()
+
     return call
 
 
@@ -122,20 +140,24 @@ def maps_transformer_lens():
     """Entropy from a cache that holds the maps and nothing else."""
     import transformers
     from transformer_lens.model_bridge import TransformerBridge
+
     model, ids = _gpt2("eager")
     tokenizer = transformers.AutoTokenizer.from_pretrained(BUNDLED, local_files_only=True)  # else it asks the hub
     bridge = TransformerBridge.boot_transformers("gpt2", hf_model=model, tokenizer=tokenizer, device="cpu")
 
     def call():
-        _, cache = bridge.run_with_cache(ids, names_filter=lambda name: name.endswith("attn.hook_pattern"),
-                                         return_type=None)
+        _, cache = bridge.run_with_cache(
+            ids, names_filter=lambda name: name.endswith("attn.hook_pattern"), return_type=None
+        )
         return _entropy([cache[f"blocks.{layer}.attn.hook_pattern"] for layer in range(LAYERS)])
+
     return call
 
 
 def lilliefors_ours():
     """Lilliefors statistics of a layer's rows, all at once."""
     from analysis.representations.normality import lilliefors
+
     rows = _random(6144, MODEL)
     return lambda: lilliefors(rows)
 
@@ -144,6 +166,7 @@ def lilliefors_statsmodels():
     """The same, row by row, of some rows; each comes with its p-value."""
     import numpy as np
     from statsmodels.stats.diagnostic import lilliefors
+
     rows = _random(6144, MODEL)[:ROWS].double().numpy()
     return lambda: np.array([lilliefors(row)[0] for row in rows])
 
@@ -156,6 +179,7 @@ def viewer_ours():
     """A page that shows any map of a text; which gate each cell belongs to is given."""
     from analysis.maps.gates import GATES, read_gates
     from analysis.plotting.attention_viewer import AttentionViewer
+
     maps, tokens = _maps()
     gates = read_gates(maps)
     given = {"cells": gates.cells.numpy(), "scores": gates.scores.numpy()}
@@ -165,27 +189,43 @@ def viewer_ours():
 def viewer_bertviz():
     """BertViz's view of all heads of a layer."""
     from bertviz import head_view
+
     maps, tokens = _maps()
     return lambda: head_view([layer[None] for layer in maps], tokens, html_action="return").data
 
 
-SHAPES = {"gpt2": {"n_embd": 512, "n_head": 8, "n_layer": 4},
-          "gpt_neox": {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 4},
-          "llama": {"hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64,
-                    "num_hidden_layers": 4},
-          "qwen2": {"hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8, "num_hidden_layers": 4},
-          "opt": {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 4, "word_embed_proj_dim": 512}}
+SHAPES = {
+    "gpt2": {"n_embd": 512, "n_head": 8, "n_layer": 4},
+    "gpt_neox": {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 4},
+    "llama": {
+        "hidden_size": 512,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 8,
+        "head_dim": 64,
+        "num_hidden_layers": 4,
+    },
+    "qwen2": {"hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8, "num_hidden_layers": 4},
+    "opt": {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 4, "word_embed_proj_dim": 512},
+}
 """Families that this package and TransformerLens both read, with names that its bridge takes."""
-HUB_NAMES = {"gpt2": "gpt2", "gpt_neox": "EleutherAI/pythia-70m", "llama": "meta-llama/Llama-3.2-1B",
-             "qwen2": "Qwen/Qwen2-0.5B", "opt": "facebook/opt-125m"}
+HUB_NAMES = {
+    "gpt2": "gpt2",
+    "gpt_neox": "EleutherAI/pythia-70m",
+    "llama": "meta-llama/Llama-3.2-1B",
+    "qwen2": "Qwen/Qwen2-0.5B",
+    "opt": "facebook/opt-125m",
+}
 
 
 def _families():
     import transformers
 
     from analysis.models.families.tiny import tiny_configuration
-    return {name: transformers.AutoModelForCausalLM.from_config(tiny_configuration(name, **shape)).eval()
-            for name, shape in SHAPES.items()}
+
+    return {
+        name: transformers.AutoModelForCausalLM.from_config(tiny_configuration(name, **shape)).eval()
+        for name, shape in SHAPES.items()
+    }
 
 
 def families_ours():
@@ -193,11 +233,13 @@ def families_ours():
     import torch
 
     from analysis.models.families import from_module
+
     models = _families()
 
     def call():
         layers = [list(from_module(model)) for model in models.values()]
         return torch.stack([torch.stack([layer.W_Q for layer in stack]) for stack in layers])
+
     return call
 
 
@@ -206,21 +248,31 @@ def families_transformer_lens():
     import torch
     import transformers
     from transformer_lens.model_bridge import TransformerBridge
+
     tokenizer = transformers.AutoTokenizer.from_pretrained(BUNDLED, local_files_only=True)
-    bridges = [TransformerBridge.boot_transformers(HUB_NAMES[name], hf_model=model, tokenizer=tokenizer, device="cpu")
-               for name, model in _families().items()]
+    bridges = [
+        TransformerBridge.boot_transformers(HUB_NAMES[name], hf_model=model, tokenizer=tokenizer, device="cpu")
+        for name, model in _families().items()
+    ]
 
     def call():
         maps = [(bridge.W_Q, bridge.W_K, bridge.W_V, bridge.W_O) for bridge in bridges]
         return torch.stack([four[0] for four in maps])
+
     return call
 
 
-IMPORTS = {"ours": ("analysis.transformer.attention", "analysis.decomposition.score_terms",
-                    "analysis.matrices.singular_values"),
-           "transformers": ("transformers",),
-           "transformer_lens": ("transformer_lens", "transformer_lens.model_bridge"), "bertviz": ("bertviz",),
-           "statsmodels": ("statsmodels.stats.diagnostic",)}
+IMPORTS = {
+    "ours": (
+        "analysis.transformer.attention",
+        "analysis.decomposition.score_terms",
+        "analysis.matrices.singular_values",
+    ),
+    "transformers": ("transformers",),
+    "transformer_lens": ("transformer_lens", "transformer_lens.model_bridge"),
+    "bertviz": ("bertviz",),
+    "statsmodels": ("statsmodels.stats.diagnostic",),
+}
 SCALE = {("spectra", "torch"): 144 / DENSE, ("lilliefors", "statsmodels"): 6144 / ROWS}
 PACKAGES = ("torch", "transformers", "transformer-lens", "bertviz", "statsmodels")
 
@@ -251,6 +303,7 @@ def measure(task: str, way: str, what: str, out: str) -> dict:
         return {"seconds": time.process_time() - start, "megabytes": resident("VmHWM") - before}
     import numpy as np
     import torch
+
     torch.set_num_threads(1)
     torch.manual_seed(0)
     with torch.no_grad():

@@ -17,19 +17,31 @@ TESTS = {
 }
 
 
-@pytest.mark.parametrize(("within", "groups"), [
-    ("row_entropy", [["tests/b.py::quickest"], ["tests/a.py::quick", "tests/a.py::slow"]]),
-    ("other", [["tests/a.py::quick"]]),
-    ("never_entered", []),
-    (None, [["tests/b.py::elsewhere", "tests/b.py::quickest"], ["tests/a.py::quick", "tests/a.py::slow"]]),
-], ids=str)
+@pytest.mark.parametrize(
+    ("within", "groups"),
+    [
+        ("row_entropy", [["tests/b.py::quickest"], ["tests/a.py::quick", "tests/a.py::slow"]]),
+        ("other", [["tests/a.py::quick"]]),
+        ("never_entered", []),
+        (None, [["tests/b.py::elsewhere", "tests/b.py::quickest"], ["tests/a.py::quick", "tests/a.py::slow"]]),
+    ],
+    ids=str,
+)
 def test_the_tests_that_enter_the_function_are_run_the_quickest_first(within, groups):
     assert reach.groups_of(PATH, {"within": within}, TESTS) == groups
 
 
-@pytest.mark.parametrize(("name", "may"), [
-    ("analysis.maps.entropy", True), ("analysis.maps.entropy.row_entropy", True), ("analysis.maps", True),
-    ("tools.rooms", True), ("analysis.maps.entropy_of_nothing", False), ("analysis.matrices", False)])
+@pytest.mark.parametrize(
+    ("name", "may"),
+    [
+        ("analysis.maps.entropy", True),
+        ("analysis.maps.entropy.row_entropy", True),
+        ("analysis.maps", True),
+        ("tools.rooms", True),
+        ("analysis.maps.entropy_of_nothing", False),
+        ("analysis.matrices", False),
+    ],
+)
 def test_a_test_reaches_what_it_imports_and_what_holds_it(name, may):
     assert reach.may_reach({name}, "analysis.maps.entropy") is may
 
@@ -43,8 +55,9 @@ def never_end():
         pass
 
 
-@pytest.mark.parametrize(("work", "code"), [(lambda: 3, 3), (fail, 99), (never_end, None)],
-                         ids=["returns", "breaks", "takes too long"])
+@pytest.mark.parametrize(
+    ("work", "code"), [(lambda: 3, 3), (fail, 99), (never_end, None)], ids=["returns", "breaks", "takes too long"]
+)
 def test_a_child_says_how_it_ended(work, code):
     assert processes.fork(work, 1) == code
 
@@ -68,11 +81,18 @@ def test_survivors_are_reported_and_equivalent_ones_do_not_count(monkeypatch, tm
     known.write_text(json.dumps({f"{PATH}: {first}: a -> b": "It is the same."}), encoding="utf-8")
     monkeypatch.setattr(scores, "EQUIVALENT", known)
     sample = [{"source": name, "line": 1, "before": "a", "after": name} for name in "bcd"]
-    outcomes = dict(zip(map(scores.name_of, sample), (("survived", "survived"), ("killed", "survived"),
-                                                      ("killed", "killed")), strict=True))
+    outcomes = dict(
+        zip(
+            map(scores.name_of, sample),
+            (("survived", "survived"), ("killed", "survived"), ("killed", "killed")),
+            strict=True,
+        )
+    )
     results = {name: {"outcome": now, "first": first} for name, (now, first) in outcomes.items()}
     done = scores.report({PATH: {"mutants": 7, "sample": sample}}, results)
     assert done["modules"] == {PATH: {"mutants": 7, "drawn": 3, "equivalent": 1, "noticed_at_first": 1, "noticed": 2}}
     assert [(mutant["after"], mutant["outcome"], mutant["equivalent"]) for mutant in done["survivors"]] == [
-        ("b", "survived", "It is the same."), ("c", "killed", None)]
+        ("b", "survived", "It is the same."),
+        ("c", "killed", None),
+    ]
     assert (done["score_at_first"][0], done["score"]) == (0.5, 1.0)

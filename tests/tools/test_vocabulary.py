@@ -5,17 +5,33 @@ import pytest
 from tools import vocabulary
 
 
-@pytest.mark.parametrize("text", ["`hears`", "$hears$", "```python\nhears\n```",
-                                  "```{code-cell} ipython3\nhears = 1\n```", "“it hears”", "% a comment hears",
-                                  ":caption: hears"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`hears`",
+        "$hears$",
+        "```python\nhears\n```",
+        "```{code-cell} ipython3\nhears = 1\n```",
+        "“it hears”",
+        "% a comment hears",
+        ":caption: hears",
+    ],
+)
 def test_what_is_no_prose_is_left_out(text):
     assert list(vocabulary.unwanted(text, {"hears": "attend"})) == []
 
 
-@pytest.mark.parametrize("text", ["A row hears.", "```{note}\nA row hears.\n```", "% comment\nA row hears.",
-                                  "```{code-cell} ipython3\nx = 1\n```\n\nA row\nhears."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A row hears.",
+        "```{note}\nA row hears.\n```",
+        "% comment\nA row hears.",
+        "```{code-cell} ipython3\nx = 1\n```\n\nA row\nhears.",
+    ],
+)
 def test_prose_is_read_wherever_it_stands(text):
-    (line, word, remedy), = vocabulary.unwanted(text, {"hears": "attend"})
+    ((line, word, remedy),) = vocabulary.unwanted(text, {"hears": "attend"})
     assert text.splitlines()[line - 1].endswith("hears.")
     assert (word, remedy) == ("hears", "attend")
 

@@ -24,8 +24,11 @@ PICTURES = ("<Figure", "<BookFigure")
 def printed_and_shown(outputs: list[dict]) -> tuple[str, list[dict]]:
     """Return the printed text of a cell's outputs, and what was shown beside pictures."""
     data = [out["data"] for out in outputs if "data" in out]
-    shown = [{key: value for key, value in each.items() if key in execution.TEXTUAL} for each in data
-             if not str(each.get("text/plain")).startswith(PICTURES)]
+    shown = [
+        {key: value for key, value in each.items() if key in execution.TEXTUAL}
+        for each in data
+        if not str(each.get("text/plain")).startswith(PICTURES)
+    ]
     return "".join(out["text"] for out in outputs if out.get("name") == "stdout"), json.loads(json.dumps(shown))
 
 
@@ -42,10 +45,16 @@ def run(shell: InteractiveShell, source: str) -> list[dict]:
 def test_the_claims_of_the_stored_measurement(name):
     measured = test_claims.measurement(name)
     recorded = execution.read_cells(execution.RECORDED / f"{name.replace('_', '-')}.json")
-    verdicts = [data["application/vnd.analysis.verdict+json"] for cell in recorded
-                for data in printed_and_shown(cell["outputs"])[1] if "application/vnd.analysis.verdict+json" in data]
-    assert [{"id": claim_id, "outcome": (found := function(measured)).verdict, "evidence": found.evidence}
-            for claim_id, function in test_claims.functions(name).items()] == verdicts
+    verdicts = [
+        data["application/vnd.analysis.verdict+json"]
+        for cell in recorded
+        for data in printed_and_shown(cell["outputs"])[1]
+        if "application/vnd.analysis.verdict+json" in data
+    ]
+    assert [
+        {"id": claim_id, "outcome": (found := function(measured)).verdict, "evidence": found.evidence}
+        for claim_id, function in test_claims.functions(name).items()
+    ] == verdicts
 
 
 @pytest.mark.parametrize("page", PAGES)

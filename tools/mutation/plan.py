@@ -45,8 +45,9 @@ def drop_case(node: cst.If):
     return [node.with_changes(test=cst.Name("False"), whitespace_before_test=cst.SimpleWhitespace(" "))]
 
 
-OPERATORS = [pair for pair in mutation_operators
-             if pair[1] not in (operator_assignment, operator_arg_removal, operator_lambda)]
+OPERATORS = [
+    pair for pair in mutation_operators if pair[1] not in (operator_assignment, operator_arg_removal, operator_lambda)
+]
 OPERATORS += [(cst.Call, drop_argument), (cst.Expr, drop_call), (cst.If, drop_case)]
 
 
@@ -56,8 +57,11 @@ class BehaviourVisitor(MutationVisitor):
     def _skip_node_and_children(self, node):
         if isinstance(node, cst.FunctionDef):  # mutmut cannot wrap one that is decorated; here the source is replaced
             return False
-        return (isinstance(node, (cst.Raise, cst.SimpleString, cst.FormattedString, cst.ConcatenatedString))
-                or m.matches(node, DEVICE) or super()._skip_node_and_children(node))
+        return (
+            isinstance(node, (cst.Raise, cst.SimpleString, cst.FormattedString, cst.ConcatenatedString))
+            or m.matches(node, DEVICE)
+            or super()._skip_node_and_children(node)
+        )
 
 
 def counts(mutation) -> bool:
@@ -103,14 +107,16 @@ def draw(path: Path, least: int, seed: int) -> dict:
     random.Random(f"{seed}:{path.relative_to(rooms.ROOT).as_posix()}").shuffle(every)
     names = {function: name for name, function in functions(module.body)}
     sample = []
-    for mutation in every[:max(least, math.ceil(len(every) / SHARE))]:  # a larger sample begins with the smaller one
-        sample.append({
-            "line": places[mutation.original_node].start.line,
-            "within": names.get(mutation.contained_by_top_level_function),
-            "before": words(module, mutation.original_node),
-            "after": words(module, mutation.mutated_node),
-            "source": module.deep_replace(mutation.original_node, mutation.mutated_node).code,
-        })
+    for mutation in every[: max(least, math.ceil(len(every) / SHARE))]:  # a larger sample begins with the smaller one
+        sample.append(
+            {
+                "line": places[mutation.original_node].start.line,
+                "within": names.get(mutation.contained_by_top_level_function),
+                "before": words(module, mutation.original_node),
+                "after": words(module, mutation.mutated_node),
+                "source": module.deep_replace(mutation.original_node, mutation.mutated_node).code,
+            }
+        )
     return {"mutants": len(every), "sample": sample}
 
 

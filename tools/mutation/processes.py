@@ -19,8 +19,20 @@ import pytest
 from tools.rooms import ROOT
 
 FOLDER = ROOT / ".mutants"
-OPTIONS = ["-q", "-x", "--confcutdir=tests", "-p", "no:cacheprovider", "-p", "no:nbval", "-p", "no:xdist", "--tb=no",
-           "--doctest-modules", "--assert=plain"]  # pytest's own loader, which rewrites asserts, would read the file
+OPTIONS = [
+    "-q",
+    "-x",
+    "--confcutdir=tests",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:nbval",
+    "-p",
+    "no:xdist",
+    "--tb=no",
+    "--doctest-modules",
+    "--assert=plain",
+]  # pytest's own loader, which rewrites asserts, would read the file
 
 
 def run_tests(groups: list[list[str]], path: str = "", source: str = "", plugins=()) -> int:
@@ -40,8 +52,11 @@ def run_tests(groups: list[list[str]], path: str = "", source: str = "", plugins
         sys.dont_write_bytecode = True
         SourceFileLoader.get_data = get_data
     jaxtyping.install_import_hook("analysis", "beartype.beartype")  # doctests alone load no conftest
-    with (open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere),
-          contextlib.redirect_stderr(nowhere)):
+    with (
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
         codes = (int(pytest.main([*OPTIONS, *names], plugins=list(plugins))) for names in groups)
         code = next(filter(None, codes), 0)
     return code if served or not path else 99

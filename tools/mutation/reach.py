@@ -71,14 +71,17 @@ def survey(path: Path, known: dict) -> dict:
     """Return which functions each test of a file enters, and its seconds, as known or by running it."""
     digest, out = digest_of(path), FOLDER / "survey.tmp"
     if known.get("digest") != digest:
+
         def work():
             tracer = Tracer()
             code = run_tests([[path.relative_to(ROOT).as_posix()]], plugins=[tracer])
-            tests = {name: [sorted(entered | tracer.fixtures), seconds]
-                     for name, (entered, seconds) in tracer.tests.items()}
+            tests = {
+                name: [sorted(entered | tracer.fixtures), seconds] for name, (entered, seconds) in tracer.tests.items()
+            }
             modules = [name for name in sys.modules if not name.startswith(OWN)]
             out.write_text(json.dumps({"digest": digest, "tests": tests, "modules": modules}), encoding="utf-8")
             return 0 if code == 5 else code
+
         if fork(work, 3600) != 0:
             raise SystemExit(f"{path} fails without any mutant")
         known = json.loads(out.read_text(encoding="utf-8"))
@@ -104,8 +107,9 @@ def may_reach(names: set[str], module: str) -> bool:
 
     ``tools.rooms`` lists all modules, so a test that imports it may reach any of them.
     """
-    return "tools.rooms" in names or any(f"{name}.".startswith(f"{module}.") or f"{module}.".startswith(f"{name}.")
-                                         for name in names)
+    return "tools.rooms" in names or any(
+        f"{name}.".startswith(f"{module}.") or f"{module}.".startswith(f"{name}.") for name in names
+    )
 
 
 def files_of(plan) -> list[Path]:
@@ -120,6 +124,7 @@ def files_of(plan) -> list[Path]:
 def store_measurements():
     """Store what the tests of claims read, unless it lies there: a mutant must find it and never write it."""
     from tests.book.studies.test_claims import NAMES, measurement
+
     for name in NAMES:
         measurement(name)
     return 0
@@ -130,6 +135,7 @@ def groups_of(path: str, mutant: dict, tests: dict) -> list[list[str]]:
 
     What stands outside functions may be read by any test of a file in which one enters the module.
     """
+
     def file(name):
         return name.partition("::")[0]
 

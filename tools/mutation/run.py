@@ -64,8 +64,12 @@ def main():
         (FOLDER / "survey.json").write_text(json.dumps(surveys), encoding="utf-8")
     tests = {name: test for file in files for name, test in surveys[str(file)]["tests"].items()}
     state = hashlib.sha256("".join(surveys[str(file)]["digest"] for file in files).encode()).hexdigest()
-    jobs = [(turn, path, mutant) for path, module in modules.items() for turn, mutant in enumerate(module["sample"])
-            if not args.only or path in args.only]
+    jobs = [
+        (turn, path, mutant)
+        for path, module in modules.items()
+        for turn, mutant in enumerate(module["sample"])
+        if not args.only or path in args.only
+    ]
     for _, path, mutant in sorted(jobs, key=lambda job: (job[0], name_of(job[2]))):  # in turns of one a module, mixed
         name = name_of(mutant)
         known = results.get(name, {})

@@ -25,7 +25,7 @@ def interval(modules: dict, weights: list[float], noticed: str) -> list[float]:
     """
     trials = [m["drawn"] - m["equivalent"] for m in modules.values()]
     total = sum(w * n for w, n in zip(weights, trials, strict=True))
-    effective = total ** 2 / sum(w * w * n for w, n in zip(weights, trials, strict=True))
+    effective = total**2 / sum(w * w * n for w, n in zip(weights, trials, strict=True))
     right = effective * sum(w * m[noticed] for w, m in zip(weights, modules.values(), strict=True)) / total
     low = stats.beta.ppf(0.025, right, effective - right + 1) if right > 0 else 0
     high = stats.beta.ppf(0.975, right + 1, effective - right) if right < effective else 1
@@ -39,15 +39,26 @@ def report(plan: dict, results: dict) -> dict:
     for path, module in plan.items():
         tried = [(m, results[name_of(m)]) for m in module["sample"] if name_of(m) in results]
         lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
-        missed = [{"place": f"{path}:{m['line']}", "line": lines[m["line"] - 1].strip(),
-                   "before": m["before"], "after": m["after"], "outcome": result["outcome"]}
-                  for m, result in tried if result["first"] in MISSED]
+        missed = [
+            {
+                "place": f"{path}:{m['line']}",
+                "line": lines[m["line"] - 1].strip(),
+                "before": m["before"],
+                "after": m["after"],
+                "outcome": result["outcome"],
+            }
+            for m, result in tried
+            if result["first"] in MISSED
+        ]
         for mutant in missed:
             mutant["equivalent"] = equivalent.get(f"{path}: {mutant['line']}: {mutant['before']} -> {mutant['after']}")
-        modules[path] = {"mutants": module["mutants"], "drawn": len(tried),
-                         "equivalent": sum(mutant["equivalent"] is not None for mutant in missed),
-                         "noticed_at_first": len(tried) - len(missed),
-                         "noticed": len(tried) - sum(mutant["outcome"] in MISSED for mutant in missed)}
+        modules[path] = {
+            "mutants": module["mutants"],
+            "drawn": len(tried),
+            "equivalent": sum(mutant["equivalent"] is not None for mutant in missed),
+            "noticed_at_first": len(tried) - len(missed),
+            "noticed": len(tried) - sum(mutant["outcome"] in MISSED for mutant in missed),
+        }
         survivors += missed
     counted = {path: m for path, m in modules.items() if m["drawn"] > m["equivalent"]}
     sizes = [m["mutants"] / (m["drawn"] - m["equivalent"]) for m in counted.values()]
@@ -55,6 +66,10 @@ def report(plan: dict, results: dict) -> dict:
     for suffix, weights in (("", [1.0] * len(counted)), ("_by_size_of_module", sizes)) if counted else ():
         scores[f"score_at_first{suffix}"] = interval(counted, weights, "noticed_at_first")
         scores[f"score{suffix}"] = interval(counted, weights, "noticed")[0]  # once tests were written for it, no sample
-    return {"drawn": sum(m["drawn"] for m in modules.values()),
-            "equivalent": sum(m["equivalent"] for m in modules.values()),
-            **scores, "modules": modules, "survivors": survivors}
+    return {
+        "drawn": sum(m["drawn"] for m in modules.values()),
+        "equivalent": sum(m["equivalent"] for m in modules.values()),
+        **scores,
+        "modules": modules,
+        "survivors": survivors,
+    }

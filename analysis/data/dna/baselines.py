@@ -97,6 +97,7 @@ class KmerRegression:
     def fit(self, genes: Sequence[Gene]) -> "KmerRegression":
         """Build the vocabulary of the training words and fit one weight a word and class."""
         from sklearn.linear_model import LogisticRegression
+
         _refuse_empty(genes)
         unique = sorted({word for gene in genes for word in self._cut(gene)})
         self.words = {word: column for column, word in enumerate(unique)}
@@ -115,6 +116,7 @@ class KmerRegression:
 
     def _presence(self, genes: Sequence[Gene]):
         from scipy.sparse import csr_matrix
+
         columns, ends = [], [0]
         for gene in genes:
             columns += sorted({self.words[word] for word in self._cut(gene) if word in self.words})
@@ -156,9 +158,9 @@ class NearestLineage:
             members.setdefault((gene.lineage, gene.label), []).append(i)
         keys = sorted(members)
         self.labels = [label for _, label in keys]
-        self.consensus = np.stack([
-            LETTERS[np.stack([(rows[members[key]] == letter).sum(0) for letter in LETTERS]).argmax(0)]
-            for key in keys])
+        self.consensus = np.stack(
+            [LETTERS[np.stack([(rows[members[key]] == letter).sum(0) for letter in LETTERS]).argmax(0)] for key in keys]
+        )
         return self
 
     def predict(self, genes: Sequence[Gene]) -> list[str]:
@@ -173,7 +175,7 @@ class NearestLineage:
 
     def _rows(self, genes: Sequence[Gene]) -> np.ndarray:
         """Return letters as numbers, gaps at the end up to the longest of training; what is longer is cut."""
-        text = "".join(self._row(gene)[:self.width].ljust(self.width, GAP) for gene in genes)
+        text = "".join(self._row(gene)[: self.width].ljust(self.width, GAP) for gene in genes)
         return np.frombuffer(text.encode(), np.uint8).reshape(len(genes), self.width)
 
 

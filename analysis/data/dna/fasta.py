@@ -42,8 +42,14 @@ class Gene:
     aligned: str = ""
 
 
-def read_fasta(path: str | Path, labels: str | Path | None = None, *, longest: int | None = None,
-               shortest: int = 1, aligned: bool = False) -> list[Gene]:
+def read_fasta(
+    path: str | Path,
+    labels: str | Path | None = None,
+    *,
+    longest: int | None = None,
+    shortest: int = 1,
+    aligned: bool = False,
+) -> list[Gene]:
     """Read every record of a FASTA file.
 
     Parameters
@@ -76,8 +82,14 @@ def read_fasta(path: str | Path, labels: str | Path | None = None, *, longest: i
     return list(iterate_fasta(path, labels, longest=longest, shortest=shortest, aligned=aligned))
 
 
-def iterate_fasta(path: str | Path, labels: str | Path | None = None, *, longest: int | None = None,
-                  shortest: int = 1, aligned: bool = False) -> Iterator[Gene]:
+def iterate_fasta(
+    path: str | Path,
+    labels: str | Path | None = None,
+    *,
+    longest: int | None = None,
+    shortest: int = 1,
+    aligned: bool = False,
+) -> Iterator[Gene]:
     """Yield the records of a FASTA file as they are read; see :func:`read_fasta`."""
     table = _read_labels(labels) if labels is not None else None
     columns, seen = None, set()
@@ -90,8 +102,10 @@ def iterate_fasta(path: str | Path, labels: str | Path | None = None, *, longest
             raise BadSequence(f"{path}: record {gene.name!r} has {len(gene.bases)} bases, {shortest} are needed")
         columns = columns or (len(gene.aligned), gene.name)
         if len(gene.aligned) != columns[0]:
-            raise BadSequence(f"{path}: record {gene.name!r} has {len(gene.aligned)} columns, "
-                              f"{columns[1]!r} has {columns[0]}: not aligned")
+            raise BadSequence(
+                f"{path}: record {gene.name!r} has {len(gene.aligned)} columns, "
+                f"{columns[1]!r} has {columns[0]}: not aligned"
+            )
         if gene.name in seen:
             raise BadSequence(f"{path}: the name {gene.name!r} occurs twice")
         seen.add(gene.name)
@@ -132,8 +146,8 @@ class _Whole(io.RawIOBase):
     def readinto(self, buffer) -> int:
         if not self.beginning:
             return self.rest.readinto1(buffer)
-        part, self.beginning = self.beginning[:len(buffer)], self.beginning[len(buffer):]
-        buffer[:len(part)] = part
+        part, self.beginning = self.beginning[: len(buffer)], self.beginning[len(buffer) :]
+        buffer[: len(part)] = part
         return len(part)
 
 
@@ -149,8 +163,10 @@ def _lines(path: Path, source: str | Path) -> Iterator[str]:
             line = line if read else line.removeprefix(MARK)
             if not line.isascii():
                 wrong = next(i for i, letter in enumerate(line) if not letter.isascii())
-                raise BadSequence(f"{path}: not a whole FASTA file in plain or gzipped ASCII: byte {read + wrong + 1} "
-                                  f"is {ord(line[wrong]):#04x}")
+                raise BadSequence(
+                    f"{path}: not a whole FASTA file in plain or gzipped ASCII: byte {read + wrong + 1} "
+                    f"is {ord(line[wrong]):#04x}"
+                )
             yield line
             read += len(line)
             if read > FILE:
@@ -177,9 +193,11 @@ def _gene(path: Path, header: str, letters: str, table: dict[str, str] | None, a
     if not name or not bases:
         raise BadSequence(f"{path}: record {name or header!r} has no {'bases' if name else 'name'}")
     if wrong := sorted(set(bases) - IUPAC):
-        raise BadSequence(f"{path}: record {name!r} holds {wrong[0]!r} at base {bases.index(wrong[0]) + 1}; "
-                          f"allowed are {''.join(sorted(IUPAC))} (ungapped)"
-                          + ("; it looks like a protein" if PROTEIN & set(wrong) else ""))
+        raise BadSequence(
+            f"{path}: record {name!r} holds {wrong[0]!r} at base {bases.index(wrong[0]) + 1}; "
+            f"allowed are {''.join(sorted(IUPAC))} (ungapped)"
+            + ("; it looks like a protein" if PROTEIN & set(wrong) else "")
+        )
     if table is not None and name not in table:
         raise BadSequence(f"{path}: the table of labels has no row for {name!r}")
     label = table[name] if table is not None else said.get("class", "")

@@ -26,7 +26,7 @@ def kmers(bases: str, k: int = K, stride: int = STRIDE) -> list[str]:
         raise ValueError(f"k and stride must be positive, got {k} and {stride}")
     if len(bases) < k:
         raise ValueError(f"a sequence of {len(bases)} bases holds no {k}-mer")
-    return [bases[i:i + k] for i in range(0, len(bases) - k + 1, stride)]
+    return [bases[i : i + k] for i in range(0, len(bases) - k + 1, stride)]
 
 
 def longest(positions: int, k: int = K, stride: int = STRIDE) -> int:
@@ -77,6 +77,7 @@ def build_tokenizer(sequences: Iterable[str], positions: int = 512):
     """
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
+
     unique = sorted({word for bases in sequences for word in kmers(bases)})
     if not unique:
         raise ValueError("no sequence to build a vocabulary from")
@@ -84,13 +85,21 @@ def build_tokenizer(sequences: Iterable[str], positions: int = 512):
     core = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     core.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A", special_tokens=[("[CLS]", vocabulary["[CLS]"])])
+        single="[CLS] $A", special_tokens=[("[CLS]", vocabulary["[CLS]"])]
+    )
     return PreTrainedTokenizerFast(
-        tokenizer_object=core, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", mask_token="[MASK]",
-        model_max_length=positions, model_input_names=["input_ids", "attention_mask"])
+        tokenizer_object=core,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        mask_token="[MASK]",
+        model_max_length=positions,
+        model_input_names=["input_ids", "attention_mask"],
+    )
 
 
 def load_tokenizer(folder: str | Path):
     """Load a saved tokenizer."""
     from transformers import AutoTokenizer
+
     return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

@@ -17,8 +17,20 @@ STOPS = frozenset({"TAA", "TAG", "TGA"})
 CLASSES = ("Alpha", "Beta", "Gamma", "Delta", "Omicron", "GH/490R", "Lambda", "Mu")
 
 # Share of each kind of substitution; after the published spectra, C>T first, then G>T (rounded; not fitted here).
-SPECTRUM = {"CT": 0.42, "GT": 0.16, "AG": 0.11, "TC": 0.09, "GA": 0.08, "CA": 0.03, "AT": 0.03, "TA": 0.02,
-            "AC": 0.02, "TG": 0.02, "GC": 0.01, "CG": 0.01}
+SPECTRUM = {
+    "CT": 0.42,
+    "GT": 0.16,
+    "AG": 0.11,
+    "TC": 0.09,
+    "GA": 0.08,
+    "CA": 0.03,
+    "AT": 0.03,
+    "TA": 0.02,
+    "AC": 0.02,
+    "TG": 0.02,
+    "GC": 0.01,
+    "CG": 0.01,
+}
 _KINDS = tuple(SPECTRUM)
 _CUMULATIVE = np.cumsum(list(SPECTRUM.values())) / sum(SPECTRUM.values())
 
@@ -53,7 +65,7 @@ def read_backbones(folder: str | Path) -> list[Backbone]:
         return _from_fasta(folder)
     reference = read_fasta(folder / "reference_S.fasta")[0].bases
     published = {gene.name: gene.bases for gene in read_fasta(folder / "lineages_S.fasta.gz")}
-    head, *rows = ((folder / "lineages.tsv").read_text(encoding="utf-8").splitlines())
+    head, *rows = (folder / "lineages.tsv").read_text(encoding="utf-8").splitlines()
     table = [dict(zip(head.split("\t"), row.split("\t"))) for row in rows]
     if lacking := set(COLUMNS) - set(head.split("\t")):
         raise ValueError(f"{folder / 'lineages.tsv'} lacks the column {min(lacking)!r}")
@@ -99,8 +111,14 @@ def _align(reference: str, row: dict, inserted: dict[int, int]) -> str:
     return "".join(bases)
 
 
-def invent_backbones(seed: int = 0, *, codons: int = 1274, lineages: Sequence[int] = (4, 3, 9, 24, 24, 1, 2, 4),
-                     labels: Sequence[str] = CLASSES, gene: str | None = None) -> list[Backbone]:
+def invent_backbones(
+    seed: int = 0,
+    *,
+    codons: int = 1274,
+    lineages: Sequence[int] = (4, 3, 9, 24, 24, 1, 2, 4),
+    labels: Sequence[str] = CLASSES,
+    gene: str | None = None,
+) -> list[Backbone]:
     """Invent a gene and lineages of eight classes: random codons, class and lineage substitutions, deletions.
 
     Classes differ by 6 to 30 substitutions and up to three deletions of 3, 6 or 9 bases, so that lengths and
@@ -117,12 +135,14 @@ def invent_backbones(seed: int = 0, *, codons: int = 1274, lineages: Sequence[in
     backbones = []
     for label, count in zip(labels, lineages, strict=True):
         ancestor = _mutated(np.frombuffer(gene.encode(), np.uint8).copy(), int(rng.integers(6, 31)), rng)
-        gaps = [(3 * int(rng.integers(20, codons - 20)), 3 * int(rng.integers(1, 4)))
-                for _ in range(int(rng.integers(0, 4)))]
+        gaps = [
+            (3 * int(rng.integers(20, codons - 20)), 3 * int(rng.integers(1, 4)))
+            for _ in range(int(rng.integers(0, 4)))
+        ]
         for number in range(count):
             bases = _mutated(ancestor.copy(), int(rng.integers(0, 7)) if number else 0, rng)
             for place, width in gaps:
-                bases[place:place + width] = ord(GAP)
+                bases[place : place + width] = ord(GAP)
             backbones.append(Backbone(f"{label}.{number}", label, bases.tobytes().decode()))
     return backbones
 
@@ -135,7 +155,7 @@ def _mutated(bases: np.ndarray, count: int, rng: np.random.Generator) -> np.ndar
         if bases[site] != ord(kind[0]):
             continue
         start = site - site % 3
-        codon = bytearray(bases[start:start + 3])
+        codon = bytearray(bases[start : start + 3])
         codon[site - start] = ord(kind[1])
         if codon.decode() not in STOPS:
             bases[site] = ord(kind[1])
@@ -143,9 +163,17 @@ def _mutated(bases: np.ndarray, count: int, rng: np.random.Generator) -> np.ndar
     return bases
 
 
-def simulate(backbones: Sequence[Backbone], count: int, seed: int = 0, *, clades: int = 6, shared: float = 3.0,
-             private: float = 2.0, runs: float = 0.08, singles: float = 0.3,
-             ) -> Iterator[Gene]:
+def simulate(
+    backbones: Sequence[Backbone],
+    count: int,
+    seed: int = 0,
+    *,
+    clades: int = 6,
+    shared: float = 3.0,
+    private: float = 2.0,
+    runs: float = 0.08,
+    singles: float = 0.3,
+) -> Iterator[Gene]:
     """Yield ``count`` distinct sequences, the same number for each class as nearly as can be.
 
     Parameters
@@ -187,8 +215,14 @@ def simulate(backbones: Sequence[Backbone], count: int, seed: int = 0, *, clades
             continue
         seen.add(key)
         aligned = key.decode()
-        yield Gene(f"{backbone.name}/{clade}/{number}", aligned.replace(GAP, ""), backbone.label, backbone.name,
-                   f"{backbone.name}/{clade}", aligned)
+        yield Gene(
+            f"{backbone.name}/{clade}/{number}",
+            aligned.replace(GAP, ""),
+            backbone.label,
+            backbone.name,
+            f"{backbone.name}/{clade}",
+            aligned,
+        )
         number += 1
 
 
@@ -206,6 +240,6 @@ def _spoilt(bases: np.ndarray, runs: float, singles: float, rng: np.random.Gener
     """Replace bases by N as sequencing does: now and then a run, here and there a single one."""
     if rng.random() < runs:
         start = int(rng.integers(len(bases)))
-        bases[start:start + int(rng.integers(10, 201))] = ord("N")
+        bases[start : start + int(rng.integers(10, 201))] = ord("N")
     bases[rng.integers(len(bases), size=int(rng.poisson(singles)))] = ord("N")
     return bases

@@ -81,8 +81,9 @@ def mark_tokens(gene: Gene, columns: np.ndarray, k: int = K, stride: int = STRID
     [False, True, False]
     """
     if len(gene.aligned) != len(columns):
-        raise ValueError(f"columns must be {len(gene.aligned)}, those of the aligned sequence {gene.name!r}, "
-                         f"got {len(columns)}")
+        raise ValueError(
+            f"columns must be {len(gene.aligned)}, those of the aligned sequence {gene.name!r}, got {len(columns)}"
+        )
     place = np.flatnonzero(np.frombuffer(gene.aligned.encode(), np.uint8) != ord(GAP))
     before = np.concatenate([[0], np.cumsum(columns)])
     first = np.arange(0, len(place) - k + 1, stride)
@@ -99,7 +100,7 @@ def token_phases(gene: Gene, k: int = K, stride: int = STRIDE) -> np.ndarray:
     if (~gap).sum() != len(gene.bases):
         raise ValueError(f"the sequence {gene.name!r} must be aligned, with a base for each of its {len(gene.bases)}")
     before = np.cumsum(gap)[~gap]
-    return before[0:len(gene.bases) - k + 1:stride] % stride
+    return before[0 : len(gene.bases) - k + 1 : stride] % stride
 
 
 def word_counts(genes: Sequence[Gene]) -> dict[str, Counter]:
@@ -118,8 +119,11 @@ def word_counts(genes: Sequence[Gene]) -> dict[str, Counter]:
 
 def telling_words(counts: Mapping[str, Counter], share: float = 0.9, least: int = 10) -> set[str]:
     """Name the words that at least ``least`` sequences have, ``share`` or more of them of one class."""
-    return {word for word, by_class in counts.items()
-            if by_class.total() >= least and max(by_class.values()) >= share * by_class.total()}
+    return {
+        word
+        for word, by_class in counts.items()
+        if by_class.total() >= least and max(by_class.values()) >= share * by_class.total()
+    }
 
 
 def rare_words(counts: Mapping[str, Counter], most: int = 3) -> set[str]:

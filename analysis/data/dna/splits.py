@@ -19,8 +19,9 @@ class Split:
     test: np.ndarray
 
 
-def split(genes: Sequence[Gene], by: str = "sequence", seed: int = 0,
-          shares: tuple[float, float] = (0.1, 0.2)) -> Split:
+def split(
+    genes: Sequence[Gene], by: str = "sequence", seed: int = 0, shares: tuple[float, float] = (0.1, 0.2)
+) -> Split:
     """Part sequences so that no unit (sequence, clade or lineage) is in two parts, class by class.
 
     Parameters

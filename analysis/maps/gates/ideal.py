@@ -87,8 +87,7 @@ def forward(n: int, offset: int, *, dtype: torch.dtype = torch.float64) -> Map:
     return _point(closed(n, dtype=dtype), range(n - offset), range(offset, n))
 
 
-def cluster(n: int, queries: range, keys: range, *, causal: bool = False,
-            dtype: torch.dtype = torch.float64) -> Map:
+def cluster(n: int, queries: range, keys: range, *, causal: bool = False, dtype: torch.dtype = torch.float64) -> Map:
     r"""Build the cluster ``S_B``: ``queries`` attend evenly to ``keys``, each with weight :math:`1/k` (ledger B-55).
 
     ``k`` is the number of keys (with ``causal``: of keys that the query sees; rows that see none are uniform).
@@ -110,8 +109,9 @@ def cluster(n: int, queries: range, keys: range, *, causal: bool = False,
     return gate
 
 
-def inverse_directional(n: int, query: int, keys: Sequence[int], *, causal: bool = False,
-                        dtype: torch.dtype = torch.float64) -> Map:
+def inverse_directional(
+    n: int, query: int, keys: Sequence[int], *, causal: bool = False, dtype: torch.dtype = torch.float64
+) -> Map:
     r"""Build the inverse directional gate ``S_H``: one query attends evenly to a few ``keys`` (ledger B-68).
 
     It is the mean of the instance gates of those keys (ledger B-70).
@@ -169,8 +169,8 @@ def printed_block(n: int, i: int, j: int, k: int) -> Map:
     """
     _check(n, **{"i + k - 1": i + k - 1, "j + k - 1": j + k - 1, "i - 1": i - 1, "j - 1": j - 1})
     gate = closed(n)
-    gate[j - 1:j + k] = 0
-    gate[j - 1:j + k, i - 1:i + k] = 1 / k
+    gate[j - 1 : j + k] = 0
+    gate[j - 1 : j + k, i - 1 : i + k] = 1 / k
     return gate
 
 

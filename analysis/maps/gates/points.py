@@ -69,8 +69,7 @@ def standardise(maps: Tensor, free: Tensor, spread: Tensor, wide: Tensor, level:
     return deviates.masked_fill(~free, -math.inf), (most * (weight * error).sqrt()).exp()
 
 
-def find_points(deviates: Tensor, eligible: Tensor, level: float,
-                doubt: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
+def find_points(deviates: Tensor, eligible: Tensor, level: float, doubt: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
     r"""Find points, alone in their row (instances) or with others (inverse directional rows).
 
     With :math:`\lambda(z)` the number of cells above :math:`z` that chance puts into a row of :math:`n`
@@ -152,8 +151,10 @@ def log_rate(largest: Tensor, doubt: float | Tensor = 1.0, part: float | Tensor 
     levels = (descending.gather(-1, rank[:, None])[:, 0] for rank in ranks)
     share = torch.tensor(RATES, dtype=torch.float64) / n
     u_8, u_2, u_half = (value.item() for value in torch.special.ndtri(1 - share.clamp_max(0.9)))
-    t_8, t_2, t_half = (t.nan_to_num(0.0, neginf=0.0).clamp_min(u)[:, None, None]
-                        for t, u in zip(levels, (u_8, u_2, u_half), strict=True))
+    t_8, t_2, t_half = (
+        t.nan_to_num(0.0, neginf=0.0).clamp_min(u)[:, None, None]
+        for t, u in zip(levels, (u_8, u_2, u_half), strict=True)
+    )
     lower, upper = (t_2 - t_8).clamp_min(u_2 - u_8), (t_half - t_2).clamp_min(u_half - u_2)
     rho, kappa = lower / upper, (u_half - u_2) / (u_2 - u_8)
     b = (2 * (1 - rho * kappa) / (1 + rho**2 * kappa)).clamp_min(1e-6)

@@ -20,8 +20,17 @@ from torch import Tensor
 from analysis.core.checks import check_tensor
 from analysis.maps.gates import segmentation
 
-GATES = ("directional", "open", "backward", "forward", "cluster", "instance", "inverse directional", "closed",
-         "residual")
+GATES = (
+    "directional",
+    "open",
+    "backward",
+    "forward",
+    "cluster",
+    "instance",
+    "inverse directional",
+    "closed",
+    "residual",
+)
 """The order of ``GateReading.scores``; the first seven are patterns."""
 PATTERNS = GATES[:7]
 SHORTEST = 8  # positions; on shorter maps chance makes whole lines
@@ -103,8 +112,9 @@ class GateReading:
         return self.cells[index]
 
 
-def read_gates(attention: Float[Tensor, "*batch query key"], *, causal: bool = False,
-               level: float = 0.05) -> GateReading:
+def read_gates(
+    attention: Float[Tensor, "*batch query key"], *, causal: bool = False, level: float = 0.05
+) -> GateReading:
     r"""Read which gates make up each attention map.
 
     .. math::  S = \sum_c w_c S_c + \text{residual}, \qquad \sum_c w_c + w_{\text{res}} = 1
@@ -161,8 +171,9 @@ def read_gates(attention: Float[Tensor, "*batch query key"], *, causal: bool = F
     return GateReading(**{name: tensor.reshape((*batch, *tensor.shape[1:])) for name, tensor in merged.items()})
 
 
-def shuffle_rows(attention: Float[Tensor, "*batch query key"], generator: torch.Generator, *,
-                 causal: bool = False) -> Float[Tensor, "*batch query key"]:
+def shuffle_rows(
+    attention: Float[Tensor, "*batch query key"], generator: torch.Generator, *, causal: bool = False
+) -> Float[Tensor, "*batch query key"]:
     """Give each row's weights new places at random, among the keys it sees: the permutation null of ``read_gates``.
 
     What is read into such maps is what chance makes of weights of these sizes.
@@ -173,8 +184,9 @@ def shuffle_rows(attention: Float[Tensor, "*batch query key"], generator: torch.
     """
     check_tensor("attention", attention)
     if attention.ndim < 2 or not attention.is_floating_point():
-        raise ValueError(f"attention must be (..., query, key) of a floating type, got {tuple(attention.shape)} of "
-                         f"{attention.dtype}")
+        raise ValueError(
+            f"attention must be (..., query, key) of a floating type, got {tuple(attention.shape)} of {attention.dtype}"
+        )
     order = torch.rand(attention.shape, generator=generator).to(attention.device)
     if causal:
         order = order + torch.ones(attention.shape[-2:], device=attention.device).triu(1)  # what is not seen stays last
@@ -185,21 +197,30 @@ def _check(attention: Tensor, causal: bool, level: float) -> Tensor:
     """Refuse what is no batch of attention maps; return it in a precision to compute in."""
     if not isinstance(attention, Tensor) or not attention.is_floating_point():
         form = f"a tensor of {attention.dtype}" if isinstance(attention, Tensor) else type(attention).__name__
-        raise TypeError("attention must be a torch tensor of floating-point weights (torch.as_tensor makes one), "
-                        f"got {form}")
-    if attention.ndim < 2 or attention.shape[-1] != attention.shape[-2] or attention.shape[-1] < SHORTEST \
-            or attention.numel() == 0:
-        raise ValueError(f"attention must be (..., n, n) with n at least {SHORTEST} (on shorter maps no line can be "
-                         f"told from chance), got {tuple(attention.shape)}")
+        raise TypeError(
+            f"attention must be a torch tensor of floating-point weights (torch.as_tensor makes one), got {form}"
+        )
+    if (
+        attention.ndim < 2
+        or attention.shape[-1] != attention.shape[-2]
+        or attention.shape[-1] < SHORTEST
+        or attention.numel() == 0
+    ):
+        raise ValueError(
+            f"attention must be (..., n, n) with n at least {SHORTEST} (on shorter maps no line can be "
+            f"told from chance), got {tuple(attention.shape)}"
+        )
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level}")
     half = attention.dtype in (torch.float16, torch.bfloat16)
     attention = attention.float() if half else attention
     sums = attention.sum(-1, keepdim=True)
     if not torch.isfinite(sums).all() or (sums - 1).abs().max() > (0.02 if half else 1e-3) or attention.min() < 0:
-        raise ValueError("attention must be finite and non-negative with rows that sum to 1 "
-                         f"(row sums lie in {sums.min().item():.4g}..{sums.max().item():.4g}): "
-                         "cut padding off and give weights after the softmax")
+        raise ValueError(
+            "attention must be finite and non-negative with rows that sum to 1 "
+            f"(row sums lie in {sums.min().item():.4g}..{sums.max().item():.4g}): "
+            "cut padding off and give weights after the softmax"
+        )
     if causal and attention.triu(1).max() > 1e-6:
         raise ValueError("attention looks ahead (weight above the diagonal): read it with causal=False")
     return attention / sums if half else attention

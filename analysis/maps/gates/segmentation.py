@@ -109,8 +109,9 @@ def background(maps: Tensor, visible: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     upper, quarter = middle(weights > half, half), middle(weights < half, half)
     eighth = middle(weights < quarter, quarter)
     upper, half, quarter, eighth = (value.clamp_min(TINY).log() for value in (upper, half, quarter, eighth))
-    noise = torch.minimum(torch.minimum(half - quarter, upper - half) / QUARTER,
-                          (quarter - eighth) / (EIGHTH - QUARTER))
+    noise = torch.minimum(
+        torch.minimum(half - quarter, upper - half) / QUARTER, (quarter - eighth) / (EIGHTH - QUARTER)
+    )
     count = visible.sum(-1)[:, None].to(maps)
     own = noise / (1 - SMALL * count.clamp_min(6).rsqrt())
     noise = (count * own + POOL * own.median(-2, keepdim=True).values) / (count + POOL)
@@ -155,8 +156,7 @@ def divergence(share: Tensor, expected: Tensor) -> Tensor:
     return kullback_leibler(*(torch.stack([heads, 1 - heads], -1) for heads in (share, expected)))
 
 
-def find_blocks(hits: Tensor, counts: Tensor, visible: Tensor, level: float, need: float, *,
-                least_side: int) -> Tensor:
+def find_blocks(hits: Tensor, counts: Tensor, visible: Tensor, level: float, need: float, *, least_side: int) -> Tensor:
     """Find blocks among the hits of a smoothed map: large enough for chance, and not a band of long diagonals.
 
     Smoothing makes neighbours alike, so the evidence that its hits must give grows with ``ln(n)**2``, as on ``TUNING``.
@@ -207,8 +207,12 @@ def box_evidence(counts: Tensor, boxes: Tensor) -> Tensor:
     tensor([4.], dtype=torch.float64)
     """
     each, top, bottom, left, right = boxes
-    size, raised, expected = (counts[:, each, bottom, right] - counts[:, each, top, right]
-                              - counts[:, each, bottom, left] + counts[:, each, top, left])
+    size, raised, expected = (
+        counts[:, each, bottom, right]
+        - counts[:, each, top, right]
+        - counts[:, each, bottom, left]
+        + counts[:, each, top, left]
+    )
     share, expected = raised / size.clamp_min(1), expected / size.clamp_min(1)
     return torch.where(share > expected, size * divergence(share, expected), 0)
 
@@ -246,8 +250,15 @@ def divide(maps: Tensor, visible: Tensor, segments: Segmentation) -> dict[int, T
     by_column = torch.where(segments.column, rest * cross_share(rest, segments.column, segments.diagonal), 0)
     by_diagonal = torch.where(segments.diagonal, rest - by_column, 0)
     loose = torch.where(structure, 0, excess)
-    return {0: by_column, 1: by_diagonal, 4: in_block, 5: torch.where(segments.alone, rest, 0),
-            6: torch.where(segments.together, rest, 0), 7: ground, 8: loose}
+    return {
+        0: by_column,
+        1: by_diagonal,
+        4: in_block,
+        5: torch.where(segments.alone, rest, 0),
+        6: torch.where(segments.together, rest, 0),
+        7: ground,
+        8: loose,
+    }
 
 
 def tally(parts: dict[int, Tensor], visible: Tensor, segments: Segmentation) -> dict[str, Tensor]:
@@ -258,8 +269,19 @@ def tally(parts: dict[int, Tensor], visible: Tensor, segments: Segmentation) -> 
     n = visible.shape[-1]
     offsets = skew(parts[1]).sum(-2)[..., 1:-1]
     total = {gate: part.sum((-2, -1)) for gate, part in parts.items()}
-    scores = torch.stack([total[0], offsets[..., n - 1], offsets[..., :n - 1].sum(-1), offsets[..., n:].sum(-1),
-                          total[4], total[5], total[6], total[7]], -1)
+    scores = torch.stack(
+        [
+            total[0],
+            offsets[..., n - 1],
+            offsets[..., : n - 1].sum(-1),
+            offsets[..., n:].sum(-1),
+            total[4],
+            total[5],
+            total[6],
+            total[7],
+        ],
+        -1,
+    )
     scores = torch.cat([scores, (1 - scores.sum(-1, keepdim=True)).clamp_min(0)], -1)
 
     ahead = torch.arange(n, device=visible.device) - torch.arange(n, device=visible.device)[:, None]
@@ -270,10 +292,17 @@ def tally(parts: dict[int, Tensor], visible: Tensor, segments: Segmentation) -> 
         cells = torch.where(wins, line if gate == 1 else gate, cells)
         most = torch.where(wins, parts[gate], most)
     patterns = sum(parts[gate] for gate in (0, 1, 4, 5, 6)).sum(-1)
-    return {"scores": scores, "columns": parts[0].sum(-2), "offsets": offsets, "runs": segments.runs[..., 1:-1].long(),
-            "rows": parts[6].sum(-1), "clustered": parts[4].sum(-2), "residual": parts[8],
-            "cells": cells.masked_fill(~visible, -1),
-            "owned": (patterns > scale[:, 0] / 4).to(scores).mean(-1)}
+    return {
+        "scores": scores,
+        "columns": parts[0].sum(-2),
+        "offsets": offsets,
+        "runs": segments.runs[..., 1:-1].long(),
+        "rows": parts[6].sum(-1),
+        "clustered": parts[4].sum(-2),
+        "residual": parts[8],
+        "cells": cells.masked_fill(~visible, -1),
+        "owned": (patterns > scale[:, 0] / 4).to(scores).mean(-1),
+    }
 
 
 def cross_share(rest: Tensor, column: Tensor, diagonal: Tensor) -> Tensor:

@@ -30,14 +30,14 @@ def skew(cells: Tensor) -> Tensor:
     """
     *batch, n, _ = cells.shape
     sheared = cells.new_zeros(*batch, n * (2 * n + 1))
-    sheared[..., :2 * n * n].unflatten(-1, (n, 2 * n))[..., n:] = cells
+    sheared[..., : 2 * n * n].unflatten(-1, (n, 2 * n))[..., n:] = cells
     return sheared.unflatten(-1, (n, 2 * n + 1))
 
 
 def unskew(sheared: Tensor) -> Tensor:
     """Undo ``skew``."""
     n = sheared.shape[-2]
-    return sheared.flatten(-2)[..., :2 * n * n].unflatten(-1, (n, 2 * n))[..., n:]
+    return sheared.flatten(-2)[..., : 2 * n * n].unflatten(-1, (n, 2 * n))[..., n:]
 
 
 def run_ends(hits: Tensor, axis: int) -> tuple[Tensor, Tensor]:

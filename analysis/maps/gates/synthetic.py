@@ -54,7 +54,7 @@ def draw_noise(kind: str, n: int, rng: np.random.Generator) -> Float[np.ndarray,
         weights = np.exp(0.5 * normal + 0.3 * rng.standard_normal(n))
     elif kind == "smooth":
         padded = np.pad(normal, 1, mode="wrap")
-        mean = sum(padded[i:i + n, j:j + n] for i in range(3) for j in range(3)) / 3
+        mean = sum(padded[i : i + n, j : j + n] for i in range(3) for j in range(3)) / 3
         weights = np.exp(0.5 * mean)
     elif kind == "spikes":
         spikes = (rng.random((n, n)) < 3 / n) * rng.random((n, n))
@@ -81,22 +81,26 @@ def place(gate: str, n: int, rng: np.random.Generator) -> Float[np.ndarray, "que
     if gate == "directional" and rng.random() < 0.3:
         wide = int(rng.integers(2, max(3, n // 8) + 1))
         k = int(rng.integers(0, n - wide + 1))
-        shape[:, k:k + wide] = 1 / wide
+        shape[:, k : k + wide] = 1 / wide
     elif gate in ("directional", "open", "backward", "forward"):
         if rng.random() < 0.3:
             length = int(rng.integers(max(6, n // 3), n + 1))
             start = int(rng.integers(0, n - length + 1))
-            rows = rows[start:start + length]
+            rows = rows[start : start + length]
         offset = int(rng.integers(1, max(2, min(9, n // 8))))
-        keys = {"directional": np.full(len(rows), rng.integers(n)), "open": rows,
-                "backward": rows - offset, "forward": rows + offset}[gate]
+        keys = {
+            "directional": np.full(len(rows), rng.integers(n)),
+            "open": rows,
+            "backward": rows - offset,
+            "forward": rows + offset,
+        }[gate]
         inside = (keys >= 0) & (keys < n)
         shape[rows[inside], keys[inside]] = 1
     elif gate == "cluster":
         high = rng.integers(max(5, n // 10), n * 4 // 5 + 1)
         wide = rng.integers(max(5, n // 10), n // 2 + 1)
         q, k = rng.integers(0, n - high + 1), rng.integers(0, n - wide + 1)
-        shape[q:q + high, k:k + wide] = 1 / wide
+        shape[q : q + high, k : k + wide] = 1 / wide
     elif gate == "instance":
         for q in rng.choice(n, size=rng.integers(1, max(2, n // 16) + 1), replace=False):
             shape[q, rng.integers(n)] = 1

@@ -10,5 +10,14 @@ from analysis.models.families.row import Family
 from analysis.models.families.table import FAMILIES, REFUSED
 from analysis.models.files import MissingTensor
 
-__all__ = ["FAMILIES", "REFUSED", "AttentionLayers", "Family", "MissingTensor", "QueriesAndKeys", "families_of",
-           "from_checkpoint", "from_module"]
+__all__ = [
+    "FAMILIES",
+    "REFUSED",
+    "AttentionLayers",
+    "Family",
+    "MissingTensor",
+    "QueriesAndKeys",
+    "families_of",
+    "from_checkpoint",
+    "from_module",
+]

@@ -10,7 +10,7 @@ from analysis.models.families.row import Config, Family, Maps, NormName, QueryKe
 
 def gpt2_scale(config: Config, layer: int, channel: int) -> float:
     """Return GPT-2's scale: some divide by the layer's number too, and some do not divide by the root."""
-    root = channel ** -0.5 if config.scale_attn_weights else 1.0
+    root = channel**-0.5 if config.scale_attn_weights else 1.0
     return root / (layer + 1) if config.scale_attn_by_inverse_layer_idx else root
 
 
@@ -26,7 +26,7 @@ def alternating(config: Config, layer: int, channel: int) -> Mask:
 
 def mpt_scale(config: Config, layer: int, channel: int) -> float:
     """Return MPT's scale, an option of its attention."""
-    return config.attn_config.softmax_scale or channel ** -0.5
+    return config.attn_config.softmax_scale or channel**-0.5
 
 
 def mpt_positions(config: Config, layer: int, channel: int) -> Positions:
@@ -38,8 +38,9 @@ def mpt_positions(config: Config, layer: int, channel: int) -> Positions:
         If the option ``clip_qkv`` is set, or ALiBi is left out.
     """
     if config.attn_config.clip_qkv or not config.attn_config.alibi:
-        raise ValueError("MPT with attn_config.clip_qkv, or without ALiBi, is not read: cutting queries and keys off "
-                         "is not linear")
+        raise ValueError(
+            "MPT with attn_config.clip_qkv, or without ALiBi, is not read: cutting queries and keys off is not linear"
+        )
     return alibi(odd_first=True, exponent=lambda config: config.attn_config.alibi_bias_max)(config, layer, channel)
 
 
@@ -53,64 +54,212 @@ def falcon_groups(config: Config) -> int:
 SELF_ATTENTION = Maps(("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"))
 
 GPT2 = Family(
-    "GPT-2", ("gpt2",), "h.{}", Maps(("attn.c_attn",), "blocks", inputs_first=True), "attn.c_proj",
-    (NormName("ln_1", eps="layer_norm_epsilon"),), mask=plain_causal, scale=gpt2_scale, groups=None, tokens="wte",
-    places="wpe")
-IMAGE_GPT = replace(GPT2, name="ImageGPT", model_types=("imagegpt",),
-                    norms=(NormName("ln_1", kind="rms", eps="layer_norm_epsilon"),))
-GPT1 = replace(GPT2, name="GPT", model_types=("openai-gpt",),
-               norms=(NormName("ln_1", "sum", eps="layer_norm_epsilon"),), scale=Family.scale,
-               tokens="tokens_embed", places="positions_embed")
-GPT_BIGCODE = replace(GPT2, name="StarCoder (GPT-BigCode)", model_types=("gpt_bigcode",),
-                      maps=Maps(("attn.c_attn",), "blocks"), scale=Family.scale, groups=lambda config: 1,
-                      only={"multi_query": (True,), "scale_attn_weights": (True,)})
+    "GPT-2",
+    ("gpt2",),
+    "h.{}",
+    Maps(("attn.c_attn",), "blocks", inputs_first=True),
+    "attn.c_proj",
+    (NormName("ln_1", eps="layer_norm_epsilon"),),
+    mask=plain_causal,
+    scale=gpt2_scale,
+    groups=None,
+    tokens="wte",
+    places="wpe",
+)
+IMAGE_GPT = replace(
+    GPT2, name="ImageGPT", model_types=("imagegpt",), norms=(NormName("ln_1", kind="rms", eps="layer_norm_epsilon"),)
+)
+GPT1 = replace(
+    GPT2,
+    name="GPT",
+    model_types=("openai-gpt",),
+    norms=(NormName("ln_1", "sum", eps="layer_norm_epsilon"),),
+    scale=Family.scale,
+    tokens="tokens_embed",
+    places="positions_embed",
+)
+GPT_BIGCODE = replace(
+    GPT2,
+    name="StarCoder (GPT-BigCode)",
+    model_types=("gpt_bigcode",),
+    maps=Maps(("attn.c_attn",), "blocks"),
+    scale=Family.scale,
+    groups=lambda config: 1,
+    only={"multi_query": (True,), "scale_attn_weights": (True,)},
+)
 GPT_NEO = Family(
-    "GPT-Neo", ("gpt_neo",), "h.{}",
-    Maps(("attn.attention.q_proj", "attn.attention.k_proj", "attn.attention.v_proj")), "attn.attention.out_proj",
-    (NormName("ln_1", eps="layer_norm_epsilon"),), mask=alternating, scale=no_scale, groups=None, tokens="wte",
-    places="wpe")
+    "GPT-Neo",
+    ("gpt_neo",),
+    "h.{}",
+    Maps(("attn.attention.q_proj", "attn.attention.k_proj", "attn.attention.v_proj")),
+    "attn.attention.out_proj",
+    (NormName("ln_1", eps="layer_norm_epsilon"),),
+    mask=alternating,
+    scale=no_scale,
+    groups=None,
+    tokens="wte",
+    places="wpe",
+)
 OPT = Family(
-    "OPT", ("opt",), "decoder.layers.{}", SELF_ATTENTION, "self_attn.out_proj",
-    (NormName("self_attn_layer_norm", eps=1e-5),), mask=plain_causal, groups=None, tokens="decoder.embed_tokens",
-    places="decoder.embed_positions", first_place=2, only={"do_layer_norm_before": (True, None)})
-BIOGPT = replace(OPT, name="BioGPT", model_types=("biogpt",), layer="layers.{}", tokens="embed_tokens",
-                 places="embed_positions", only={})
+    "OPT",
+    ("opt",),
+    "decoder.layers.{}",
+    SELF_ATTENTION,
+    "self_attn.out_proj",
+    (NormName("self_attn_layer_norm", eps=1e-5),),
+    mask=plain_causal,
+    groups=None,
+    tokens="decoder.embed_tokens",
+    places="decoder.embed_positions",
+    first_place=2,
+    only={"do_layer_norm_before": (True, None)},
+)
+BIOGPT = replace(
+    OPT,
+    name="BioGPT",
+    model_types=("biogpt",),
+    layer="layers.{}",
+    tokens="embed_tokens",
+    places="embed_positions",
+    only={},
+)
 XGLM = replace(BIOGPT, name="XGLM", model_types=("xglm",), positions=stream("sinusoidal"), places=None)
 CTRL = Family(
-    "CTRL", ("ctrl",), "h.{}",
+    "CTRL",
+    ("ctrl",),
+    "h.{}",
     Maps(("multi_head_attention.Wq", "multi_head_attention.Wk", "multi_head_attention.Wv")),
-    "multi_head_attention.dense", (NormName("layernorm1", eps="layer_norm_epsilon"),), stream("sinusoidal"),
-    plain_causal, groups=None, tokens="w")
+    "multi_head_attention.dense",
+    (NormName("layernorm1", eps="layer_norm_epsilon"),),
+    stream("sinusoidal"),
+    plain_causal,
+    groups=None,
+    tokens="w",
+)
 BLOOM = Family(
-    "BLOOM", ("bloom",), "h.{}", Maps(("self_attention.query_key_value",), "heads"), "self_attention.dense",
-    (NormName("input_layernorm", eps="layer_norm_epsilon"),), alibi(), plain_causal, groups=None,
-    tokens="word_embeddings")
+    "BLOOM",
+    ("bloom",),
+    "h.{}",
+    Maps(("self_attention.query_key_value",), "heads"),
+    "self_attention.dense",
+    (NormName("input_layernorm", eps="layer_norm_epsilon"),),
+    alibi(),
+    plain_causal,
+    groups=None,
+    tokens="word_embeddings",
+)
 MPT = Family(
-    "MPT", ("mpt",), "blocks.{}", Maps(("attn.Wqkv",), "blocks"), "attn.out_proj",
-    (NormName("norm_1", eps="layer_norm_epsilon"),), mpt_positions, plain_causal, mpt_scale, groups=None, tokens="wte")
+    "MPT",
+    ("mpt",),
+    "blocks.{}",
+    Maps(("attn.Wqkv",), "blocks"),
+    "attn.out_proj",
+    (NormName("norm_1", eps="layer_norm_epsilon"),),
+    mpt_positions,
+    plain_causal,
+    mpt_scale,
+    groups=None,
+    tokens="wte",
+)
 GPT_NEOX = Family(
-    "GPT-NeoX, Pythia", ("gpt_neox",), "layers.{}", Maps(("attention.query_key_value",), "heads"), "attention.dense",
-    (NormName("input_layernorm"),), rotary(), plain_causal, groups=None, tokens="embed_in")
+    "GPT-NeoX, Pythia",
+    ("gpt_neox",),
+    "layers.{}",
+    Maps(("attention.query_key_value",), "heads"),
+    "attention.dense",
+    (NormName("input_layernorm"),),
+    rotary(),
+    plain_causal,
+    groups=None,
+    tokens="embed_in",
+)
 GPTJ = Family(
-    "GPT-J", ("gptj",), "h.{}", Maps(("attn.q_proj", "attn.k_proj", "attn.v_proj")), "attn.out_proj",
-    (NormName("ln_1", eps="layer_norm_epsilon"),), fixed_rotary("neighbours", "rotary_dim"), plain_causal, groups=None,
-    tokens="wte", rounded="The model stores its cosines and sines in float32.")
+    "GPT-J",
+    ("gptj",),
+    "h.{}",
+    Maps(("attn.q_proj", "attn.k_proj", "attn.v_proj")),
+    "attn.out_proj",
+    (NormName("ln_1", eps="layer_norm_epsilon"),),
+    fixed_rotary("neighbours", "rotary_dim"),
+    plain_causal,
+    groups=None,
+    tokens="wte",
+    rounded="The model stores its cosines and sines in float32.",
+)
 CODEGEN = replace(GPTJ, name="CodeGen", model_types=("codegen",), maps=Maps(("attn.qkv_proj",), "codegen"))
 FALCON = Family(
-    "Falcon", ("falcon",), "h.{}", Maps(("self_attention.query_key_value",), "groups"), "self_attention.dense",
-    (NormName("ln_attn|input_layernorm", eps="layer_norm_epsilon"),), rotary(), plain_causal, groups=falcon_groups,
-    tokens="word_embeddings", only={"alibi": (False,)})
+    "Falcon",
+    ("falcon",),
+    "h.{}",
+    Maps(("self_attention.query_key_value",), "groups"),
+    "self_attention.dense",
+    (NormName("ln_attn|input_layernorm", eps="layer_norm_epsilon"),),
+    rotary(),
+    plain_causal,
+    groups=falcon_groups,
+    tokens="word_embeddings",
+    only={"alibi": (False,)},
+)
 PHI = Family(
-    "Phi", ("phi",), "layers.{}", SELF_ATTENTION, "self_attn.dense", (NormName("input_layernorm"),), rotary(),
-    plain_causal, tokens="embed_tokens", only={"qk_layernorm": (False,)})
+    "Phi",
+    ("phi",),
+    "layers.{}",
+    SELF_ATTENTION,
+    "self_attn.dense",
+    (NormName("input_layernorm"),),
+    rotary(),
+    plain_causal,
+    tokens="embed_tokens",
+    only={"qk_layernorm": (False,)},
+)
 PHI3 = Family(
-    "Phi-3", ("phi3",), "layers.{}", Maps(("self_attn.qkv_proj",), "blocks"), "self_attn.o_proj",
-    (NormName("input_layernorm", kind="rms", eps="rms_norm_eps"),), rotary(), causal, tokens="embed_tokens")
+    "Phi-3",
+    ("phi3",),
+    "layers.{}",
+    Maps(("self_attn.qkv_proj",), "blocks"),
+    "self_attn.o_proj",
+    (NormName("input_layernorm", kind="rms", eps="rms_norm_eps"),),
+    rotary(),
+    causal,
+    tokens="embed_tokens",
+)
 PERSIMMON = Family(
-    "Persimmon", ("persimmon",), "layers.{}", Maps(("self_attn.query_key_value",), "heads"), "self_attn.dense",
-    (NormName("input_layernorm"),), rotary(), plain_causal, groups=None, tokens="embed_tokens",
-    qk_norm=QueryKeyNames("self_attn.q_layernorm", "self_attn.k_layernorm", "layer", "layer_norm_eps",
-                          when=lambda config, layer: config.qk_layernorm))
+    "Persimmon",
+    ("persimmon",),
+    "layers.{}",
+    Maps(("self_attn.query_key_value",), "heads"),
+    "self_attn.dense",
+    (NormName("input_layernorm"),),
+    rotary(),
+    plain_causal,
+    groups=None,
+    tokens="embed_tokens",
+    qk_norm=QueryKeyNames(
+        "self_attn.q_layernorm",
+        "self_attn.k_layernorm",
+        "layer",
+        "layer_norm_eps",
+        when=lambda config, layer: config.qk_layernorm,
+    ),
+)
 
-ROWS = (GPT2, GPT1, GPT_NEO, OPT, BIOGPT, XGLM, CTRL, GPT_BIGCODE, BLOOM, MPT, IMAGE_GPT, GPT_NEOX, GPTJ, CODEGEN,
-        FALCON, PHI, PHI3, PERSIMMON)
+ROWS = (
+    GPT2,
+    GPT1,
+    GPT_NEO,
+    OPT,
+    BIOGPT,
+    XGLM,
+    CTRL,
+    GPT_BIGCODE,
+    BLOOM,
+    MPT,
+    IMAGE_GPT,
+    GPT_NEOX,
+    GPTJ,
+    CODEGEN,
+    FALCON,
+    PHI,
+    PHI3,
+    PERSIMMON,
+)

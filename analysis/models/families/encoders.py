@@ -29,70 +29,201 @@ def deberta_scale(config: Config, layer: int, channel: int) -> float:
 
 
 BERT = Family(
-    "BERT", ("bert", "electra", "ernie", "rembert", "bert-generation", "layoutlm"), "encoder.layer.{}",
-    Maps(("attention.self.query", "attention.self.key", "attention.self.value")), "attention.output.dense",
-    (NormName("attention.output.LayerNorm", "sum"),), mask=causal_if_decoder, groups=None,
-    tokens="embeddings.word_embeddings", places="embeddings.position_embeddings",
+    "BERT",
+    ("bert", "electra", "ernie", "rembert", "bert-generation", "layoutlm"),
+    "encoder.layer.{}",
+    Maps(("attention.self.query", "attention.self.key", "attention.self.value")),
+    "attention.output.dense",
+    (NormName("attention.output.LayerNorm", "sum"),),
+    mask=causal_if_decoder,
+    groups=None,
+    tokens="embeddings.word_embeddings",
+    places="embeddings.position_embeddings",
     only={"position_embedding_type": ("absolute", None)},
-    older=(("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")))
-ROBERTA = replace(BERT, name="RoBERTa", model_types=("roberta", "xlm-roberta", "camembert", "data2vec-text"),
-                  first_place=2)
-PRE_NORM = replace(BERT, name="RoBERTa-PreLayerNorm", model_types=("roberta-prelayernorm",), first_place=2,
-                   norms=(NormName("attention.LayerNorm"),))
+    older=(("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")),
+)
+ROBERTA = replace(
+    BERT, name="RoBERTa", model_types=("roberta", "xlm-roberta", "camembert", "data2vec-text"), first_place=2
+)
+PRE_NORM = replace(
+    BERT,
+    name="RoBERTa-PreLayerNorm",
+    model_types=("roberta-prelayernorm",),
+    first_place=2,
+    norms=(NormName("attention.LayerNorm"),),
+)
 MEGATRON = replace(BERT, name="Megatron-BERT", model_types=("megatron-bert",), norms=(NormName("attention.ln"),))
-ROFORMER = replace(BERT, name="RoFormer", model_types=("roformer",), positions=fixed_rotary("neighbours", None),
-                   places=None, rounded="The model stores its cosines and sines in float32.")
-ESM = replace(BERT, name="ESM", model_types=("esm",), positions=esm_positions, only={"is_folding_model": (False,)},
-              norms=(NormName("attention.LayerNorm"),), first_place=2)
+ROFORMER = replace(
+    BERT,
+    name="RoFormer",
+    model_types=("roformer",),
+    positions=fixed_rotary("neighbours", None),
+    places=None,
+    rounded="The model stores its cosines and sines in float32.",
+)
+ESM = replace(
+    BERT,
+    name="ESM",
+    model_types=("esm",),
+    positions=esm_positions,
+    only={"is_folding_model": (False,)},
+    norms=(NormName("attention.LayerNorm"),),
+    first_place=2,
+)
 DISTILBERT = Family(
-    "DistilBERT", ("distilbert",), "transformer.layer.{}",
-    Maps(("attention.q_lin", "attention.k_lin", "attention.v_lin")), "attention.out_lin",
-    (NormName("sa_layer_norm", "sum", eps=1e-12),), groups=None, tokens="embeddings.word_embeddings",
-    places="embeddings.position_embeddings", older=BERT.older)
+    "DistilBERT",
+    ("distilbert",),
+    "transformer.layer.{}",
+    Maps(("attention.q_lin", "attention.k_lin", "attention.v_lin")),
+    "attention.out_lin",
+    (NormName("sa_layer_norm", "sum", eps=1e-12),),
+    groups=None,
+    tokens="embeddings.word_embeddings",
+    places="embeddings.position_embeddings",
+    older=BERT.older,
+)
 ALBERT = Family(
-    "ALBERT", ("albert",), "encoder.albert_layer_groups.{}.albert_layers.0",
-    Maps(("attention.query", "attention.key", "attention.value")), "attention.dense",
-    (NormName("attention.LayerNorm", "sum"),), groups=None, tokens="embeddings.word_embeddings",
-    places="embeddings.position_embeddings", only={"inner_group_num": (1,)}, older=BERT.older,
+    "ALBERT",
+    ("albert",),
+    "encoder.albert_layer_groups.{}.albert_layers.0",
+    Maps(("attention.query", "attention.key", "attention.value")),
+    "attention.dense",
+    (NormName("attention.LayerNorm", "sum"),),
+    groups=None,
+    tokens="embeddings.word_embeddings",
+    places="embeddings.position_embeddings",
+    only={"inner_group_num": (1,)},
+    older=BERT.older,
     number=lambda config, layer: layer * config.num_hidden_groups // config.num_hidden_layers,
-    notes="All layers of a group share their parameters.")
+    notes="All layers of a group share their parameters.",
+)
 MPNET = Family(
-    "MPNet", ("mpnet",), "encoder.layer.{}", Maps(("attention.attn.q", "attention.attn.k", "attention.attn.v")),
-    "attention.attn.o", (NormName("attention.LayerNorm", "sum"),), lambda *_: "mpnet", groups=None,
-    tokens="embeddings.word_embeddings", places="embeddings.position_embeddings", first_place=2)
+    "MPNet",
+    ("mpnet",),
+    "encoder.layer.{}",
+    Maps(("attention.attn.q", "attention.attn.k", "attention.attn.v")),
+    "attention.attn.o",
+    (NormName("attention.LayerNorm", "sum"),),
+    lambda *_: "mpnet",
+    groups=None,
+    tokens="embeddings.word_embeddings",
+    places="embeddings.position_embeddings",
+    first_place=2,
+)
 DEBERTA = Family(
-    "DeBERTa", ("deberta",), "encoder.layer.{}",
+    "DeBERTa",
+    ("deberta",),
+    "encoder.layer.{}",
     Maps(("attention.self.in_proj",), "heads", biases=("attention.self.q_bias", None, "attention.self.v_bias")),
-    "attention.output.dense", (NormName("attention.output.LayerNorm", "sum"),), lambda *_: "deberta",
-    scale=deberta_scale, groups=None, tokens="embeddings.word_embeddings", places="embeddings.position_embeddings",
-    only={"talking_head": (False, None)})
+    "attention.output.dense",
+    (NormName("attention.output.LayerNorm", "sum"),),
+    lambda *_: "deberta",
+    scale=deberta_scale,
+    groups=None,
+    tokens="embeddings.word_embeddings",
+    places="embeddings.position_embeddings",
+    only={"talking_head": (False, None)},
+)
 DEBERTA_V2 = replace(
-    DEBERTA, name="DeBERTa-v2, v3", model_types=("deberta-v2",),
+    DEBERTA,
+    name="DeBERTa-v2, v3",
+    model_types=("deberta-v2",),
     maps=Maps(("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj")),
-    positions=lambda *_: "deberta-v2", only={})
+    positions=lambda *_: "deberta-v2",
+    only={},
+)
 JINA = Family(
-    "Jina embeddings v3", ("jina_embeddings_v3",), "layers.{}", SELF_ATTENTION, "self_attn.o_proj",
-    (NormName("post_attention_layernorm", "sum"),), rotary(), sees_all, groups=None,
-    tokens="embeddings.word_embeddings")
+    "Jina embeddings v3",
+    ("jina_embeddings_v3",),
+    "layers.{}",
+    SELF_ATTENTION,
+    "self_attn.o_proj",
+    (NormName("post_attention_layernorm", "sum"),),
+    rotary(),
+    sees_all,
+    groups=None,
+    tokens="embeddings.word_embeddings",
+)
 NOMIC = replace(JINA, name="Nomic BERT", model_types=("nomic_bert",))
-JINA_FILES = replace(JINA, layer="encoder.layers.{}", maps=Maps(("mixer.Wqkv",), "blocks"), output="mixer.out_proj",
-                     norms=(NormName("norm1", "sum"),), files_only=True)
-NOMIC_FILES = replace(JINA_FILES, name="Nomic BERT", model_types=("nomic_bert",), maps=Maps(("attn.Wqkv",), "blocks"),
-                      output="attn.out_proj")
+JINA_FILES = replace(
+    JINA,
+    layer="encoder.layers.{}",
+    maps=Maps(("mixer.Wqkv",), "blocks"),
+    output="mixer.out_proj",
+    norms=(NormName("norm1", "sum"),),
+    files_only=True,
+)
+NOMIC_FILES = replace(
+    JINA_FILES,
+    name="Nomic BERT",
+    model_types=("nomic_bert",),
+    maps=Maps(("attn.Wqkv",), "blocks"),
+    output="attn.out_proj",
+)
 EUROBERT = Family(
-    "EuroBERT", ("eurobert",), "layers.{}", SELF_ATTENTION, "self_attn.o_proj",
-    (NormName("input_layernorm", kind="rms", eps="rms_norm_eps"),), rotary(), sees_all, tokens="embed_tokens")
+    "EuroBERT",
+    ("eurobert",),
+    "layers.{}",
+    SELF_ATTENTION,
+    "self_attn.o_proj",
+    (NormName("input_layernorm", kind="rms", eps="rms_norm_eps"),),
+    rotary(),
+    sees_all,
+    tokens="embed_tokens",
+)
 MODERNBERT = Family(
-    "ModernBERT", ("modernbert",), "layers.{}", Maps(("attn.Wqkv",), "blocks"), "attn.Wo",
-    (NormName("attn_norm", eps="norm_eps"),), rotary(), two_sided_window, groups=None,
-    tokens="embeddings.tok_embeddings", notes="The first layer has no norm.")
+    "ModernBERT",
+    ("modernbert",),
+    "layers.{}",
+    Maps(("attn.Wqkv",), "blocks"),
+    "attn.Wo",
+    (NormName("attn_norm", eps="norm_eps"),),
+    rotary(),
+    two_sided_window,
+    groups=None,
+    tokens="embeddings.tok_embeddings",
+    notes="The first layer has no norm.",
+)
 MODERNBERT_DECODER = replace(
-    MODERNBERT, name="ModernBERT decoder", model_types=("modernbert-decoder",),
-    maps=Maps(("attn.q_proj", "attn.k_proj", "attn.v_proj")), mask=causal)
+    MODERNBERT,
+    name="ModernBERT decoder",
+    model_types=("modernbert-decoder",),
+    maps=Maps(("attn.q_proj", "attn.k_proj", "attn.v_proj")),
+    mask=causal,
+)
 XLM = Family(
-    "XLM, FlauBERT", ("xlm", "flaubert"), "attentions.{}", Maps(("q_lin", "k_lin", "v_lin")), "out_lin",
-    (NormName("/layer_norm1.{}", "sum"),), groups=None, heads="n_heads", layers="n_layers", tokens="embeddings",
-    places="position_embeddings", only={"causal": (False,), "pre_norm": (False,)})
+    "XLM, FlauBERT",
+    ("xlm", "flaubert"),
+    "attentions.{}",
+    Maps(("q_lin", "k_lin", "v_lin")),
+    "out_lin",
+    (NormName("/layer_norm1.{}", "sum"),),
+    groups=None,
+    heads="n_heads",
+    layers="n_layers",
+    tokens="embeddings",
+    places="position_embeddings",
+    only={"causal": (False,), "pre_norm": (False,)},
+)
 
-ROWS = (BERT, ROBERTA, PRE_NORM, MEGATRON, ROFORMER, ESM, DISTILBERT, ALBERT, MPNET, DEBERTA, DEBERTA_V2, JINA,
-        JINA_FILES, NOMIC, NOMIC_FILES, EUROBERT, MODERNBERT, MODERNBERT_DECODER, XLM)
+ROWS = (
+    BERT,
+    ROBERTA,
+    PRE_NORM,
+    MEGATRON,
+    ROFORMER,
+    ESM,
+    DISTILBERT,
+    ALBERT,
+    MPNET,
+    DEBERTA,
+    DEBERTA_V2,
+    JINA,
+    JINA_FILES,
+    NOMIC,
+    NOMIC_FILES,
+    EUROBERT,
+    MODERNBERT,
+    MODERNBERT_DECODER,
+    XLM,
+)

@@ -112,6 +112,10 @@ def image_offsets(height: int, width: int) -> Int[Tensor, "place place"]:
 
 
 READERS: dict[str, Callable[..., Positions]] = {
-    "t5": t5_buckets, "mpnet": mpnet_buckets, "deberta": deberta_rows, "deberta-v2": deberta_v2_rows,
-    "beit": beit_tables}
+    "t5": t5_buckets,
+    "mpnet": mpnet_buckets,
+    "deberta": deberta_rows,
+    "deberta-v2": deberta_v2_rows,
+    "beit": beit_tables,
+}
 """By the name that a row's ``positions`` returns."""

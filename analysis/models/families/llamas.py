@@ -14,7 +14,7 @@ def multiplier(config: Config, layer: int, channel: int) -> float:
 
 def gemma_scale(config: Config, layer: int, channel: int) -> float:
     """Return the scale of Gemma 2 and 3: by a number of the configuration in the place of the head's width."""
-    return config.query_pre_attn_scalar ** -0.5
+    return config.query_pre_attn_scalar**-0.5
 
 
 def rotary_left_out(config: Config, layer: int) -> bool:
@@ -39,8 +39,16 @@ PER_HEAD = QueryKeyNames("self_attn.q_norm", "self_attn.k_norm")
 WHOLE = replace(PER_HEAD, whole=True)
 
 LLAMA = Family(
-    "Llama, Mistral, Mixtral", ("llama", "mistral", "mixtral", "ministral", "arcee", "cwm", "solar_open"), "layers.{}",
-    SELF_ATTENTION, "self_attn.o_proj", (RMS,), rotary(), causal, tokens="embed_tokens")
+    "Llama, Mistral, Mixtral",
+    ("llama", "mistral", "mixtral", "ministral", "arcee", "cwm", "solar_open"),
+    "layers.{}",
+    SELF_ATTENTION,
+    "self_attn.o_proj",
+    (RMS,),
+    rotary(),
+    causal,
+    tokens="embed_tokens",
+)
 
 
 def like_llama(name: str, *model_types: str, **fields) -> Family:
@@ -60,39 +68,68 @@ ROWS = (
     like_llama("StarCoder2", "starcoder2", norms=(replace(LAYER_NORM, eps="norm_epsilon"),)),
     like_llama("StableLM", "stablelm", norms=(LAYER_NORM,), only={"qk_layernorm": (False,)}),
     like_llama("GLM", "glm", positions=rotary("neighbours")),
-    like_llama("GLM-4", "glm4", positions=rotary("neighbours"),
-               norms=(RMS, replace(RMS_AFTER, path="post_self_attn_layernorm"))),
+    like_llama(
+        "GLM-4",
+        "glm4",
+        positions=rotary("neighbours"),
+        norms=(RMS, replace(RMS_AFTER, path="post_self_attn_layernorm")),
+    ),
     like_llama("GLM-4 MoE", "glm4_moe", qk_norm=replace(PER_HEAD, when=lambda config, layer: config.use_qk_norm)),
     like_llama("ERNIE 4.5", "ernie4_5", positions=rotary("neighbours")),
     like_llama("Helium", "helium", positions=rotary("neighbours")),
     like_llama("Gemma", "gemma", norms=(_gemma(RMS),)),
-    like_llama("Gemma 2", "gemma2", norms=(_gemma(RMS), _gemma(RMS_AFTER)), scale=gemma_scale,
-               soft_cap="attn_logit_softcapping"),
-    like_llama("Gemma 3", "gemma3_text", norms=(_gemma(RMS), _gemma(RMS_AFTER)), scale=gemma_scale,
-               qk_norm=replace(PER_HEAD, plus_one=True), soft_cap="attn_logit_softcapping"),
-    like_llama("VaultGemma", "vaultgemma", norms=(_gemma(RMS),), scale=gemma_scale,
-               soft_cap="attn_logit_softcapping"),
+    like_llama(
+        "Gemma 2",
+        "gemma2",
+        norms=(_gemma(RMS), _gemma(RMS_AFTER)),
+        scale=gemma_scale,
+        soft_cap="attn_logit_softcapping",
+    ),
+    like_llama(
+        "Gemma 3",
+        "gemma3_text",
+        norms=(_gemma(RMS), _gemma(RMS_AFTER)),
+        scale=gemma_scale,
+        qk_norm=replace(PER_HEAD, plus_one=True),
+        soft_cap="attn_logit_softcapping",
+    ),
+    like_llama("VaultGemma", "vaultgemma", norms=(_gemma(RMS),), scale=gemma_scale, soft_cap="attn_logit_softcapping"),
     like_llama("OLMo", "olmo", norms=(replace(LAYER_NORM, eps=1e-5, bare=True),), only={"clip_qkv": (None,)}),
     like_llama("OLMo 2 and 3", "olmo2", "olmo3", "flex_olmo", norms=(RMS_AFTER,), qk_norm=WHOLE),
     like_llama("OLMoE", "olmoe", qk_norm=WHOLE, only={"clip_qkv": (None,)}),
     like_llama("Granite", "granite", "granitemoe", scale=multiplier),
-    like_llama("Cohere", "cohere", positions=rotary("neighbours"), norms=(LAYER_NORM,),
-               only={"use_qk_norm": (False,)}),
+    like_llama("Cohere", "cohere", positions=rotary("neighbours"), norms=(LAYER_NORM,), only={"use_qk_norm": (False,)}),
     like_llama("Cohere 2", "cohere2", positions=rotary("neighbours", unless=full_attention), norms=(LAYER_NORM,)),
     like_llama("Nemotron", "nemotron", norms=(replace(LAYER_NORM, eps="norm_eps", plus_one=True),)),
-    like_llama("PhiMoE", "phimoe", norms=(replace(LAYER_NORM, eps="rms_norm_eps"),),
-               rounded="The model computes its frequencies anew in every run."),
-    like_llama("EXAONE 4", "exaone4", positions=rotary(unless=full_beside_windows), norms=(RMS_AFTER,),
-               qk_norm=PER_HEAD),
+    like_llama(
+        "PhiMoE",
+        "phimoe",
+        norms=(replace(LAYER_NORM, eps="rms_norm_eps"),),
+        rounded="The model computes its frequencies anew in every run.",
+    ),
+    like_llama(
+        "EXAONE 4", "exaone4", positions=rotary(unless=full_beside_windows), norms=(RMS_AFTER,), qk_norm=PER_HEAD
+    ),
     like_llama("Apertus", "apertus", norms=(replace(RMS, path="attention_layernorm"),), qk_norm=PER_HEAD),
     like_llama("SmolLM3", "smollm3", positions=rotary(unless=rotary_left_out)),
     like_llama("dots.1", "dots1", qk_norm=PER_HEAD),
     like_llama("MiniMax-M2", "minimax_m2", qk_norm=WHOLE),
-    like_llama("HunYuan", "hunyuan_v1_dense",
-               qk_norm=QueryKeyNames("self_attn.query_layernorm", "self_attn.key_layernorm", after_rotation=True)),
-    like_llama("Llama 4", "llama4_text", positions=rotary("neighbours", unless=rotary_left_out),
-               qk_norm=QueryKeyNames("self_attn.qk_norm", "self_attn.qk_norm", after_rotation=True,
-                                     when=lambda config, layer: config.use_qk_norm and config.no_rope_layers[layer]),
-               notes="Layers without positions scale their queries from position floor_scale (8,192) on."),
+    like_llama(
+        "HunYuan",
+        "hunyuan_v1_dense",
+        qk_norm=QueryKeyNames("self_attn.query_layernorm", "self_attn.key_layernorm", after_rotation=True),
+    ),
+    like_llama(
+        "Llama 4",
+        "llama4_text",
+        positions=rotary("neighbours", unless=rotary_left_out),
+        qk_norm=QueryKeyNames(
+            "self_attn.qk_norm",
+            "self_attn.qk_norm",
+            after_rotation=True,
+            when=lambda config, layer: config.use_qk_norm and config.no_rope_layers[layer],
+        ),
+        notes="Layers without positions scale their queries from position floor_scale (8,192) on.",
+    ),
     like_llama("gpt-oss", "gpt_oss", sinks="self_attn.sinks"),
 )

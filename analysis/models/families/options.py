@@ -17,8 +17,10 @@ def check_options(row: Family, config: Config, name: str) -> None:
     for option, values in {**EVERYWHERE, **row.only}.items():
         value = getattr(config, option, values[0])
         if value not in values and not (option == "quantization_config" and _spares_attention(row, value)):
-            raise ValueError(f"{name} has {option} = {value!r}, which changes what its attention computes; read here "
-                             f"are models with {' or '.join(map(repr, values[:1]))}")
+            raise ValueError(
+                f"{name} has {option} = {value!r}, which changes what its attention computes; read here "
+                f"are models with {' or '.join(map(repr, values[:1]))}"
+            )
 
 
 def _spares_attention(row: Family, quantization: object) -> bool:

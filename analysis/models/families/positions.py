@@ -47,8 +47,9 @@ def two_sided_window(config: Config, layer: int, channel: int) -> Mask:
     return Mask(causal=False, reach=config.sliding_window if slides else None)
 
 
-def rotary(pairing: str = "halves", *, unless: Choice | None = None,
-           share: Callable[[Config], float] | None = None) -> Callable[[Config, int, int], Positions]:
+def rotary(
+    pairing: str = "halves", *, unless: Choice | None = None, share: Callable[[Config], float] | None = None
+) -> Callable[[Config, int, int], Positions]:
     """Return a function for rows with rotary positions.
 
     Parameters
@@ -60,10 +61,12 @@ def rotary(pairing: str = "halves", *, unless: Choice | None = None,
     share
         Which part of a head is turned, where ``partial_rotary_factor`` does not say so.
     """
+
     def positions(config: Config, layer: int, channel: int) -> Positions:
         if unless and unless(config, layer):
             return StreamPositions("none")
         return read_rotary(config, layer, channel, pairing, share(config) if share else None)
+
     return positions
 
 
@@ -86,12 +89,15 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, share: f
         return StreamPositions("none")
     scaling, base = settings.get("rope_type", "default"), settings["rope_theta"]
     if scaling in ("dynamic", "longrope"):
-        raise ValueError(f"rotary positions of the kind {scaling!r} have other frequencies for longer texts: there is "
-                         "no one rotation to read")
+        raise ValueError(
+            f"rotary positions of the kind {scaling!r} have other frequencies for longer texts: there is "
+            "no one rotation to read"
+        )
     if scaling == "default":
         share = settings.get("partial_rotary_factor", 1.0) if share is None else share
         return Rotary(frequencies(int(channel * share), base), channel, pairing, float(base))
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
     scaled, factor = ROPE_INIT_FUNCTIONS[scaling](config, "cpu", layer_type=kind)
     return Rotary(scaled.double(), channel, pairing, float(base), scaling, float(factor))
 
@@ -101,8 +107,10 @@ def fixed_rotary(pairing: str, coordinates: str | None) -> Callable[[Config, int
 
     ``coordinates`` is what the configuration calls the number of coordinates that are turned; ``None``: all are.
     """
+
     def positions(config: Config, layer: int, channel: int) -> Rotary:
         return Rotary(frequencies(getattr(config, coordinates) if coordinates else channel, 10000.0), channel, pairing)
+
     return positions
 
 
@@ -113,10 +121,11 @@ def frequencies(coordinates: int, base: float) -> torch.Tensor:
     tensor([1.0000, 0.1000], dtype=torch.float64)
     """
     power = torch.arange(0, coordinates, 2, dtype=torch.int64).float() / coordinates
-    return (1.0 / (base ** power)).double()
+    return (1.0 / (base**power)).double()
 
 
-def alibi(*, odd_first: bool = False, exponent: Callable[[Config], float] = lambda config: 8.0,
-          ) -> Callable[[Config, int, int], Alibi]:
+def alibi(
+    *, odd_first: bool = False, exponent: Callable[[Config], float] = lambda config: 8.0
+) -> Callable[[Config, int, int], Alibi]:
     """Return a function for rows with ALiBi."""
     return lambda config, layer, channel: Alibi(config.num_attention_heads, float(exponent(config)), odd_first)

@@ -63,8 +63,9 @@ def count_groups(family: Family, config: Config) -> int | None:
     return family.groups(config) if family.groups else None
 
 
-def _separate(family: Family, tensors: Tensors, path: str, heads: int, groups: int, *,
-              count: int = 3) -> tuple[list, list]:
+def _separate(
+    family: Family, tensors: Tensors, path: str, heads: int, groups: int, *, count: int = 3
+) -> tuple[list, list]:
     """Return the first matrices ``(head channel, model)`` and their biases, ``None`` where there is none."""
     maps = family.maps
     matrices = [tensors.need(f"{path}.{name}.weight") for name in maps.names[:count]]
@@ -73,15 +74,18 @@ def _separate(family: Family, tensors: Tensors, path: str, heads: int, groups: i
     return [W.T if maps.inputs_first else W for W in matrices], biases
 
 
-def _fused(family: Family, tensors: Tensors, path: str, heads: int, groups: int, *, count: int = 3,
-           ) -> tuple[list, list]:
+def _fused(
+    family: Family, tensors: Tensors, path: str, heads: int, groups: int, *, count: int = 3
+) -> tuple[list, list]:
     """The same out of one matrix that holds all three."""
     maps = family.maps
     W, b = tensors.need(f"{path}.{maps.names[0]}.weight"), tensors.get(f"{path}.{maps.names[0]}.bias")
     W = W.T if maps.inputs_first else W
     if W.shape[0] % (heads + 2 * groups):
-        raise ValueError(f"{path}.{maps.names[0]} in {tensors.where} has {W.shape[0]} rows, no multiple of {heads} "
-                         f"queries and {groups} keys and values")
+        raise ValueError(
+            f"{path}.{maps.names[0]} in {tensors.where} has {W.shape[0]} rows, no multiple of {heads} "
+            f"queries and {groups} keys and values"
+        )
     matrices = SPLITS[maps.layout](W, heads, groups)[:count]
     if maps.biases:
         return list(matrices), [tensors.get(f"{path}.{name}") if name else None for name in maps.biases[:count]]

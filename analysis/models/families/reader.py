@@ -22,8 +22,17 @@ from analysis.models.families.table import FAMILIES, REFUSED
 from analysis.models.families.tensors import Tensors, file_tensors, module_tensors
 from analysis.models.files import MissingTensor, raw_config
 
-CALLERS = ("attn_implementation", "experts_implementation", "auto_map", "dtype", "torch_dtype", "return_dict",
-           "output_attentions", "output_hidden_states", "kernel_config")
+CALLERS = (
+    "attn_implementation",
+    "experts_implementation",
+    "auto_map",
+    "dtype",
+    "torch_dtype",
+    "return_dict",
+    "output_attentions",
+    "output_hidden_states",
+    "kernel_config",
+)
 """What a config.json may hold that is for the caller to choose, never for the folder."""
 
 
@@ -82,10 +91,15 @@ class AttentionLayers(Sequence):
         positions = moved(positions, fields["W_Q"].device)  # what a configuration says has no device of its own
         cap = getattr(self.config, family.soft_cap, None) if family.soft_cap else None
         return AttentionLayer(
-            **fields, scale=family.scale(self.config, layer, channel), mask=family.mask(self.config, layer, channel),
-            positions=positions, norms=self._norms(layer, fields["W_Q"]),
+            **fields,
+            scale=family.scale(self.config, layer, channel),
+            mask=family.mask(self.config, layer, channel),
+            positions=positions,
+            norms=self._norms(layer, fields["W_Q"]),
             qk_norm=self._qk_norm(layer, fields["W_Q"]),
-            sinks=self.tensors.need(f"{path}.{family.sinks}") if family.sinks else None, soft_cap=cap)
+            sinks=self.tensors.need(f"{path}.{family.sinks}") if family.sinks else None,
+            soft_cap=cap,
+        )
 
     def queries_and_keys(self, layer: int) -> QueriesAndKeys:
         """Read of a layer only what makes queries and keys before they are turned: no values, no output."""
@@ -96,10 +110,13 @@ class AttentionLayers(Sequence):
         positions = self.family.positions(self.config, layer, channel)
         norm = next((norm for norm in self._norms(layer, maps["W_Q"]) if norm.place == "input"), None)
         return QueriesAndKeys(
-            **maps, scale=self.family.scale(self.config, layer, channel), norm=norm,
+            **maps,
+            scale=self.family.scale(self.config, layer, channel),
+            norm=norm,
             positions=None if isinstance(positions, str) else moved(positions, maps["W_Q"].device),
             normalised=self._qk_norm(layer, maps["W_Q"]) is not None,
-            sinks=self.tensors.need(f"{path}.{self.family.sinks}") if self.family.sinks else None)
+            sinks=self.tensors.need(f"{path}.{self.family.sinks}") if self.family.sinks else None,
+        )
 
     def path(self, layer: int) -> str:
         """Return the name of a layer in the model, with what stands before it."""
@@ -123,8 +140,9 @@ class AttentionLayers(Sequence):
         paths = [f"{self._inside(layer)}.{path}" for path in norm.path.split("|")]
         return next((path for path in paths if self.tensors.find(f"{path}.weight")), paths[0])
 
-    def _norm(self, path: str, name: NormName | QueryKeyNames, like: Tensor, place: str = "input",
-              width: int | None = None) -> Norm | None:
+    def _norm(
+        self, path: str, name: NormName | QueryKeyNames, like: Tensor, place: str = "input", width: int | None = None
+    ) -> Norm | None:
         gain, bias = self.tensors.get(f"{path}.weight"), self.tensors.get(f"{path}.bias")
         eps = name.eps if isinstance(name.eps, float) else getattr(self.config, name.eps)
         if gain is None and isinstance(name, NormName) and not name.bare:
@@ -134,15 +152,23 @@ class AttentionLayers(Sequence):
         elif name.plus_one:
             gain = 1 + gain
         gain = gain.flatten()
-        return Norm(gain, torch.zeros_like(gain) if bias is None else bias.flatten(), float(eps), name.kind, place,
-                    bias is not None)
+        return Norm(
+            gain,
+            torch.zeros_like(gain) if bias is None else bias.flatten(),
+            float(eps),
+            name.kind,
+            place,
+            bias is not None,
+        )
 
     def _qk_norm(self, layer: int, W_Q: Tensor) -> QueryKeyNorm | None:
         names = self.family.qk_norm
         if names is None or (names.when and not names.when(self.config, layer)):
             return None
-        query, key = (self._norm(f"{self._inside(layer)}.{name}", names, W_Q, width=W_Q.shape[2])
-                      for name in (names.query, names.key))
+        query, key = (
+            self._norm(f"{self._inside(layer)}.{name}", names, W_Q, width=W_Q.shape[2])
+            for name in (names.query, names.key)
+        )
         return QueryKeyNorm(query, key, names.whole, names.after_rotation)
 
     def positions(self, layer: int = 0) -> Positions:
@@ -162,7 +188,7 @@ class AttentionLayers(Sequence):
             raise MissingTensor(f"{self.family.name} has no table of positions")
         table = self.tensors.get(f"{name}.weight")
         table = self.tensors.need(name) if table is None else table
-        return table.reshape(-1, table.shape[-1])[self.family.first_place:]
+        return table.reshape(-1, table.shape[-1])[self.family.first_place :]
 
     def token_rows(self) -> Float[Tensor, "vocab model"]:
         """Return the table of token embeddings, as it is stored.
@@ -200,8 +226,9 @@ def from_module(module: torch.nn.Module, stack: str | None = None) -> AttentionL
     return _choose(config, module_tensors(module), stack, type(module).__name__)
 
 
-def from_checkpoint(checkpoint: Checkpoint, stack: str | None = None,
-                    dtype: torch.dtype = torch.float32) -> AttentionLayers:
+def from_checkpoint(
+    checkpoint: Checkpoint, stack: str | None = None, dtype: torch.dtype = torch.float32
+) -> AttentionLayers:
     """Return the attention of a model in files; no model is built, and only the tensors of a layer are read.
 
     Parameters
@@ -233,20 +260,24 @@ def read_configuration(checkpoint: Checkpoint) -> Config:
         configuration of what config.json says.
     """
     from transformers import CONFIG_MAPPING
+
     if (checkpoint.folder / "adapter_config.json").exists():
         raise ValueError(f"{checkpoint.name} is an adapter of another model (adapter_config.json): merge the two first")
-    settings = {key: value for key, value in raw_config(checkpoint).items()
-                if key not in CALLERS and not key.startswith("_")}
+    settings = {
+        key: value for key, value in raw_config(checkpoint).items() if key not in CALLERS and not key.startswith("_")
+    }
     model_type = settings.get("model_type")
     if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
-        raise ValueError(f"{checkpoint.folder / 'config.json'} has model_type {model_type!r}, which transformers does "
-                         "not know")
+        raise ValueError(
+            f"{checkpoint.folder / 'config.json'} has model_type {model_type!r}, which transformers does not know"
+        )
     _refuse_unknown(model_type, checkpoint.name)
     try:
         return CONFIG_MAPPING[model_type].from_dict(settings)
     except Exception as error:  # the library's validators raise what they like
-        raise ValueError(f"{checkpoint.folder / 'config.json'} describes no {model_type}: "
-                         f"{' '.join(str(error).split())}") from None
+        raise ValueError(
+            f"{checkpoint.folder / 'config.json'} describes no {model_type}: {' '.join(str(error).split())}"
+        ) from None
 
 
 def families_of(model_type: str) -> tuple[Family, ...]:
@@ -265,8 +296,10 @@ def _refuse_unknown(model_type: str, name: str) -> None:
         return
     reason = REFUSED.get(model_type)
     known = ", ".join(dict.fromkeys(kind for row in FAMILIES for kind in row.model_types))
-    raise ValueError(f"{name} is of the family {model_type!r}" + (
-        f", which is not read: {reason}" if reason else f"; these are read: {known}"))
+    raise ValueError(
+        f"{name} is of the family {model_type!r}"
+        + (f", which is not read: {reason}" if reason else f"; these are read: {known}")
+    )
 
 
 def _choose(config: Config, tensors: Tensors, stack: str | None, name: str) -> AttentionLayers:
@@ -286,5 +319,7 @@ def _choose(config: Config, tensors: Tensors, stack: str | None, name: str) -> A
         if own is not None:
             check_options(row, section, name)
             return AttentionLayers(row, model_type, section, own)
-    raise MissingTensor(f"{name} is a {model_type} without the attention of its first layer: no "
-                        f"{rows[0].layer.format(0)}.{rows[0].output}.weight")
+    raise MissingTensor(
+        f"{name} is a {model_type} without the attention of its first layer: no "
+        f"{rows[0].layer.format(0)}.{rows[0].output}.weight"
+    )

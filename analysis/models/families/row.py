@@ -80,7 +80,7 @@ def stream(kind: str) -> Callable[[Config, int, int], StreamPositions]:
 
 def inverse_root(config: Config, layer: int, channel: int) -> float:
     """Return the scale of most families, ``1 / sqrt(channel)``."""
-    return channel ** -0.5
+    return channel**-0.5
 
 
 LEARNED = stream("learned")

@@ -64,8 +64,9 @@ class Tensors:
         """
         own = Tensors(self.names, self.fetch, self.where, family.older)
         for spelled in own.spellings(anchor):
-            prefixes = {name.removesuffix(spelled) for name in self.names
-                        if name == spelled or name.endswith("." + spelled)}
+            prefixes = {
+                name.removesuffix(spelled) for name in self.names if name == spelled or name.endswith("." + spelled)
+            }
             if len(prefixes) == 1:
                 own.prefix = prefixes.pop()
                 return own
@@ -81,5 +82,6 @@ def module_tensors(module: torch.nn.Module) -> Tensors:
 def file_tensors(checkpoint: Checkpoint, dtype: torch.dtype) -> Tensors:
     """Return the parameters in a checkpoint's files; each is read when it is asked for, and no other."""
     files = tensor_files(checkpoint)
-    return Tensors(frozenset(files), lambda name: read_tensor(files[name], name, dtype),
-                   f"{checkpoint.name} ({checkpoint.folder})")
+    return Tensors(
+        frozenset(files), lambda name: read_tensor(files[name], name, dtype), f"{checkpoint.name} ({checkpoint.folder})"
+    )

@@ -13,32 +13,94 @@ from torch import Tensor
 
 POSITIONS, TOKENS = 12, 40
 SIZES = {
-    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "intermediate_size": 24, "vocab_size": TOKENS, "max_position_embeddings": 64, "head_dim": 8, "bos_token_id": 0,
-    "eos_token_id": 0, "pad_token_id": 1, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "n_inner": 24,
-    "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "d_kv": 8, "d_ff": 24,
-    "num_layers": 2, "num_heads": 4, "ffn_dim": 24, "ff_dim": 24, "word_embed_proj_dim": 32, "embedding_size": 32,
-    "image_size": 8, "patch_size": 4, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 24, "max_seq_len": 64,
-    "sliding_window": 4, "num_local_experts": 2, "num_experts": 2, "num_experts_per_tok": 1,
-    "moe_intermediate_size": 8, "dff": 24, "emb_dim": 32}
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 24,
+    "vocab_size": TOKENS,
+    "max_position_embeddings": 64,
+    "head_dim": 8,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "pad_token_id": 1,
+    "n_embd": 32,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": 64,
+    "n_inner": 24,
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24,
+    "d_kv": 8,
+    "d_ff": 24,
+    "num_layers": 2,
+    "num_heads": 4,
+    "ffn_dim": 24,
+    "ff_dim": 24,
+    "word_embed_proj_dim": 32,
+    "embedding_size": 32,
+    "image_size": 8,
+    "patch_size": 4,
+    "dim": 32,
+    "n_layers": 2,
+    "n_heads": 4,
+    "hidden_dim": 24,
+    "max_seq_len": 64,
+    "sliding_window": 4,
+    "num_local_experts": 2,
+    "num_experts": 2,
+    "num_experts_per_tok": 1,
+    "moe_intermediate_size": 8,
+    "dff": 24,
+    "emb_dim": 32,
+}
 """What configurations call sizes; each takes those that it knows."""
-HALF = {name: size for name, size in SIZES.items() if name in (
-    "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")}
+HALF = {
+    name: size
+    for name, size in SIZES.items()
+    if name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+}
 SPEECH = {"num_mel_bins": 4, "max_source_positions": 16, "max_target_positions": 64}
-SOUND = {"conv_dim": (16, 16), "conv_stride": (4, 2), "conv_kernel": (8, 4), "num_feat_extract_layers": 2,
-         "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2, "mask_time_prob": 0.0}
-BOTH = {"text_config": HALF | {"vocab_size": TOKENS, "max_position_embeddings": 64, "bos_token_id": 0,
-                               "eos_token_id": 0},
-        "vision_config": HALF | {"image_size": 8, "patch_size": 4}}
+SOUND = {
+    "conv_dim": (16, 16),
+    "conv_stride": (4, 2),
+    "conv_kernel": (8, 4),
+    "num_feat_extract_layers": 2,
+    "num_conv_pos_embeddings": 4,
+    "num_conv_pos_embedding_groups": 2,
+    "mask_time_prob": 0.0,
+}
+BOTH = {
+    "text_config": HALF | {"vocab_size": TOKENS, "max_position_embeddings": 64, "bos_token_id": 0, "eos_token_id": 0},
+    "vision_config": HALF | {"image_size": 8, "patch_size": 4},
+}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": 4}, "gptj": {"rotary_dim": 4},
-    "codegen": {"rotary_dim": 4}, "imagegpt": {"vocab_size": TOKENS}, "xlm": {"emb_dim": 32},
-    "flaubert": {"emb_dim": 32}, "whisper": SPEECH, "speech_to_text": SPEECH | {"input_feat_per_channel": 4},
-    "wav2vec2": SOUND, "hubert": SOUND, "clip": BOTH, "siglip": BOTH, "deberta": {"relative_attention": True,
-        "max_relative_positions": 6, "pos_att_type": ["c2p", "p2c"]},
-    "deberta-v2": {"relative_attention": True, "position_buckets": 6, "max_relative_positions": 20,
-                   "pos_att_type": ["c2p", "p2c"], "share_att_key": True, "norm_rel_ebd": "layer_norm"},
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": 4},
+    "gptj": {"rotary_dim": 4},
+    "codegen": {"rotary_dim": 4},
+    "imagegpt": {"vocab_size": TOKENS},
+    "xlm": {"emb_dim": 32},
+    "flaubert": {"emb_dim": 32},
+    "whisper": SPEECH,
+    "speech_to_text": SPEECH | {"input_feat_per_channel": 4},
+    "wav2vec2": SOUND,
+    "hubert": SOUND,
+    "clip": BOTH,
+    "siglip": BOTH,
+    "deberta": {"relative_attention": True, "max_relative_positions": 6, "pos_att_type": ["c2p", "p2c"]},
+    "deberta-v2": {
+        "relative_attention": True,
+        "position_buckets": 6,
+        "max_relative_positions": 20,
+        "pos_att_type": ["c2p", "p2c"],
+        "share_att_key": True,
+        "norm_rel_ebd": "layer_norm",
+    },
     "esm": {"position_embedding_type": "rotary", "token_dropout": False},
     "gemma3_text": {"layer_types": ["sliding_attention", "full_attention"]},
     "gpt_oss": {"layer_types": ["sliding_attention", "full_attention"]},
@@ -51,14 +113,21 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "falcon": {"new_decoder_architecture": True, "num_kv_heads": 2},
     "audio-spectrogram-transformer": {"max_length": 8, "num_mel_bins": 8, "time_stride": 4, "frequency_stride": 4},
     "gemma2": {"layer_types": ["sliding_attention", "full_attention"], "attn_logit_softcapping": 2.0},
-    "dots1": {"n_routed_experts": 2, "n_shared_experts": 1}, "vit_mae": {"mask_ratio": 0.0},
+    "dots1": {"n_routed_experts": 2, "n_shared_experts": 1},
+    "vit_mae": {"mask_ratio": 0.0},
     "beit": {"use_relative_position_bias": True},
-    "albert": {"num_hidden_groups": 2}}
+    "albert": {"num_hidden_groups": 2},
+}
 """What a ``model_type`` needs beside them."""
 
 
-SOUNDS = {"whisper": (4, 32), "speech_to_text": (32, 4), "wav2vec2": (200,), "hubert": (200,),
-          "audio-spectrogram-transformer": (8, 8)}
+SOUNDS = {
+    "whisper": (4, 32),
+    "speech_to_text": (32, 4),
+    "wav2vec2": (200,),
+    "hubert": (200,),
+    "audio-spectrogram-transformer": (8, 8),
+}
 """The shape of one sound, for families that hear."""
 EAGER = {"attn_implementation": "eager", "experts_implementation": "eager"}
 BOTH_HALVES = ("clip", "siglip")
@@ -71,6 +140,7 @@ def tiny_configuration(model_type: str, **settings) -> Any:
     2
     """
     from transformers import CONFIG_MAPPING
+
     kind = CONFIG_MAPPING[model_type]
     own = SETTINGS.get(model_type, {}) | settings
     names = {option for parent in kind.__mro__ for option in getattr(parent, "__annotations__", {})}
@@ -86,6 +156,7 @@ def tiny_configuration(model_type: str, **settings) -> Any:
 def _quiet() -> Iterator[None]:
     """Leave out what the library says of sizes as small as these."""
     from transformers.utils import logging
+
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
@@ -103,12 +174,16 @@ def tiny_model(model_type: str, seed: int = 0, **settings) -> torch.nn.Module:
         Options of the configuration beside the sizes.
     """
     import transformers
+
     auto = getattr(transformers, "SiglipTextModel" if model_type == "siglip_text_model" else "AutoModel")
     with _quiet(), torch.random.fork_rng(devices=[]):
         configuration = tiny_configuration(model_type, **settings)
         torch.manual_seed(seed)
-        model = auto._from_config(configuration, **EAGER) if auto is not transformers.AutoModel else auto.from_config(
-            configuration, **EAGER)
+        model = (
+            auto._from_config(configuration, **EAGER)
+            if auto is not transformers.AutoModel
+            else auto.from_config(configuration, **EAGER)
+        )
         model = model.eval().requires_grad_(False)
         for name, parameter in model.named_parameters():  # biases and gains are drawn as constants
             if "embed_positions" not in name:  # may hold sines and cosines

@@ -13,7 +13,7 @@ def overview(weights: np.ndarray) -> Figure:
     for layer in range(layers):
         for head in range(heads):
             row, column = layer * (n + 1), head * (n + 1)
-            sheet[row:row + n, column:column + n] = np.sqrt(weights[layer, head])
+            sheet[row : row + n, column : column + n] = np.sqrt(weights[layer, head])
     fig, ax = style.new(size="tall")
     shown = ax.imshow(sheet, cmap=style.WEIGHT_CMAP, vmin=0, vmax=1)
     ax.set_xticks(np.arange(heads) * (n + 1) + n / 2, range(heads))

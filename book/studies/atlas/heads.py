@@ -27,9 +27,18 @@ SENTENCES = (
     "The cat that the dog chased ran up the tree, and the dog waited.",
     "If the key is not found, the default value is returned.",
     "She put the old book on the table near the old lamp.",
-    "A function that returns a function is a decorator.")
-CONSTRUCTED = ("equal weights", "the first token", "the last token", "the previous token", "equal tokens",
-               "late positions", "the token itself", "the next token")
+    "A function that returns a function is a decorator.",
+)
+CONSTRUCTED = (
+    "equal weights",
+    "the first token",
+    "the last token",
+    "the previous token",
+    "equal tokens",
+    "late positions",
+    "the token itself",
+    "the next token",
+)
 
 
 @dataclass(frozen=True)
@@ -68,8 +77,12 @@ def read(model: torch.nn.Module, tokenizer, text: str) -> Reading:
     layers = extraction.attention_layers(model)
     inputs = extraction.attention_inputs(model, [state[0] for state in out.hidden_states])
     weights = torch.stack([maps[0] for maps in out.attentions])
-    lengths = torch.stack([torch.einsum("hkc,hcm->hkm", project(x, layer.W_V, layer.b_V), layer.W_O).norm(dim=-1)
-                           for x, layer in zip(inputs, layers, strict=False)])
+    lengths = torch.stack(
+        [
+            torch.einsum("hkc,hcm->hkm", project(x, layer.W_V, layer.b_V), layer.W_O).norm(dim=-1)
+            for x, layer in zip(inputs, layers, strict=False)
+        ]
+    )
     causal = bool(weights.triu(1).max() == 0)
     content = torch.stack([content_share(x, layer, causal=causal) for x, layer in zip(inputs, layers, strict=False)])
     tokens = [tokenizer.decode([i]).strip() or "\u2423" for i in ids[0].tolist()]
@@ -105,12 +118,17 @@ def ideal_maps(ids: Tensor, *, causal: bool) -> Float[Tensor, "constructed query
     numbers = torch.unique(ids.cpu(), return_inverse=True)[1]
     vocab, n = int(numbers.max()) + 1, len(numbers)
     future = torch.ones(n, n).triu(1).bool() & causal
+
     def at(position: int):
         scores = torch.zeros(n, n, dtype=torch.float64)
         scores[:, position] = constructed.SHARP
         return softmax(scores.masked_fill(future, -torch.inf))
-    heads = (constructed.previous_token(vocab, n), constructed.matched_token(vocab, n),
-             constructed.position_bias(vocab, n))
+
+    heads = (
+        constructed.previous_token(vocab, n),
+        constructed.matched_token(vocab, n),
+        constructed.position_bias(vocab, n),
+    )
     built = [constructed.attention_map(head, numbers, causal=causal) for head in heads]
     even = constructed.attention_map(constructed.uniform(vocab, n), numbers, causal=causal)
     own, following = ideal.open_gate(n), even if causal else ideal.forward(n, 1)
@@ -121,21 +139,25 @@ def pack(readings: list[Reading], *, causal: bool) -> dict[str, np.ndarray]:
     """Put the sentences into arrays of the longest."""
     longest = max(len(reading.tokens) for reading in readings)
     read_as = [gates.read_gates(reading.weights, causal=causal) for reading in readings]
+
     def stack(tensors, dtype):
         blank = [torch.zeros(*t.shape[:2], *(longest for _ in t.shape[2:]), dtype=torch.float64) for t in tensors]
         for target, tensor in zip(blank, tensors, strict=True):
             target[tuple(slice(size) for size in tensor.shape)] = tensor.cpu().double()
         return torch.stack(blank).numpy().astype(dtype)
+
     entropy = [row_entropy(r.weights).mean(-1) / most(len(r.tokens), causal=causal) for r in readings]
     distances = torch.stack([reading.distances for reading in readings]).mean(0)
-    return {"weights": stack([(255 * r.weights.sqrt()).round() for r in readings], np.uint8),
-            "gates": stack([reading.cells + 1 for reading in read_as], np.uint8),
-            "lengths": stack([reading.lengths for reading in readings], np.float32),
-            "shares": torch.stack([reading.scores for reading in read_as]).mean(0).cpu().numpy().astype(np.float32),
-            "content": torch.stack([r.content for r in readings]).mean(0).cpu().numpy().astype(np.float32),
-            "entropy": torch.stack(entropy).mean(0).cpu().numpy().astype(np.float32),
-            "nearest": distances.argmin(-1).cpu().numpy().astype(np.uint8),
-            "distance": distances.amin(-1).cpu().numpy().astype(np.float32)}
+    return {
+        "weights": stack([(255 * r.weights.sqrt()).round() for r in readings], np.uint8),
+        "gates": stack([reading.cells + 1 for reading in read_as], np.uint8),
+        "lengths": stack([reading.lengths for reading in readings], np.float32),
+        "shares": torch.stack([reading.scores for reading in read_as]).mean(0).cpu().numpy().astype(np.float32),
+        "content": torch.stack([r.content for r in readings]).mean(0).cpu().numpy().astype(np.float32),
+        "entropy": torch.stack(entropy).mean(0).cpu().numpy().astype(np.float32),
+        "nearest": distances.argmin(-1).cpu().numpy().astype(np.uint8),
+        "distance": distances.amin(-1).cpu().numpy().astype(np.float32),
+    }
 
 
 def most(n: int, *, causal: bool) -> float:
@@ -155,10 +177,12 @@ def effects(model: torch.nn.Module, tokenizer) -> np.ndarray:
     """
     inputs = [tokenizer(text, return_tensors="pt").to(model.device) for text in SENTENCES]
     language = hasattr(model, "lm_head")
+
     def result():
         if language:
             return torch.stack([model(**i, labels=i["input_ids"]).loss for i in inputs])
         return torch.stack([model(**i).last_hidden_state.mean(1)[0] for i in inputs])
+
     whole, lost = result(), []
     for matrix, heads in output_matrices(model):
         for rows in matrix.chunk(heads):
@@ -175,9 +199,15 @@ def output_matrices(model: torch.nn.Module) -> list[tuple[Float[Tensor, "head*ch
     """Return each layer's ``W_O`` as the model multiplies with it, heads stacked by rows, and the number of heads."""
     if hasattr(model, "lm_head"):
         return [(block.attn.c_proj.weight.data, model.config.n_head) for block in model.transformer.h]
-    return [(layer.attention.output.dense.weight.data.T, model.config.num_attention_heads)
-            for layer in model.encoder.layer]
+    return [
+        (layer.attention.output.dense.weight.data.T, model.config.num_attention_heads) for layer in model.encoder.layer
+    ]
 
 
-EXPERIMENT = Experiment("Every head of MiniLM and gpt2-mini on four sentences, for the atlas of heads", compute,
-                        models=tuple(MODELS), minutes=0.3, seed=0)
+EXPERIMENT = Experiment(
+    "Every head of MiniLM and gpt2-mini on four sentences, for the atlas of heads",
+    compute,
+    models=tuple(MODELS),
+    minutes=0.3,
+    seed=0,
+)

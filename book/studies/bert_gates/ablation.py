@@ -31,8 +31,9 @@ class Ablate:
         if layer == self.layer:
             heads = torch.arange(value.shape[1], device=value.device)
             output[2 * heads, heads] = 0
-            output[2 * heads + 1, heads] = value[2 * heads + 1, heads].mean(-2, keepdim=True).expand(
-                -1, value.shape[-2], -1)
+            output[2 * heads + 1, heads] = (
+                value[2 * heads + 1, heads].mean(-2, keepdim=True).expand(-1, value.shape[-2], -1)
+            )
         return output
 
 
@@ -43,8 +44,9 @@ def effects(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> tuple
     """
     heads, found, whole = model.config.num_attention_heads, [], []
     for text in passages:
-        inputs = tokenizer(text, truncation=True, max_length=model.config.max_position_embeddings,
-                           return_tensors="pt").to(model.device)
+        inputs = tokenizer(
+            text, truncation=True, max_length=model.config.max_position_embeddings, return_tensors="pt"
+        ).to(model.device)
         copies = {name: tensor.expand(2 * heads + 1, -1) for name, tensor in inputs.items()}
         by_layer = []
         for layer in range(model.config.num_hidden_layers):
@@ -78,4 +80,8 @@ def compute(device: torch.device) -> Result:
 
 EXPERIMENT = Experiment(
     summary="effect of each head of MiniLM and of its control on the sentence embedding",
-    models=("minilm",), compute=compute, minutes=3, seed=SEED)
+    models=("minilm",),
+    compute=compute,
+    minutes=3,
+    seed=SEED,
+)

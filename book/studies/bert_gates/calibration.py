@@ -14,13 +14,29 @@ from analysis.surveys.map_counts import PRESENT, measure_lines
 from analysis.surveys.records import Experiment, Result
 
 SIZES, COUNT, SEED = (16, 64, 128), 200, 2027
-INDEPENDENT = ("even", "uneven", "very uneven", "spiky", "rows of different evenness", "causal, even", "causal, uneven",
-               "causal, very uneven")
+INDEPENDENT = (
+    "even",
+    "uneven",
+    "very uneven",
+    "spiky",
+    "rows of different evenness",
+    "causal, even",
+    "causal, uneven",
+    "causal, very uneven",
+)
 UNNAMED = ("sharp low rank", "band")
-DRAWN = {"column, weak": "directional", "diagonal, weak": "backward", "diagonal, strong": "backward",
-         "block": "cluster", "block, causal": "cluster", "points, even": "instance", "points, uneven": "instance",
-         "points, spiky": "instance", "rows of points, even": "inverse directional",
-         "rows of points, uneven": "inverse directional"}
+DRAWN = {
+    "column, weak": "directional",
+    "diagonal, weak": "backward",
+    "diagonal, strong": "backward",
+    "block": "cluster",
+    "block, causal": "cluster",
+    "points, even": "instance",
+    "points, uneven": "instance",
+    "points, spiky": "instance",
+    "rows of points, even": "inverse directional",
+    "rows of points, uneven": "inverse directional",
+}
 """Maps with a gate, and the gate. Weak lines have 0.15 of each row, strong ones 0.6; cells of a block are eight times
 as large as others; a point has 0.9 of its row, and four together have 0.2 each."""
 
@@ -47,8 +63,9 @@ def compute(device: torch.device) -> Result:
     return Result({}, arrays, dict.fromkeys(arrays, 0.05))
 
 
-def read_kind(kind: str, n: int, index: int,
-              device: torch.device) -> tuple[torch.Tensor, gates.GateReading, np.ndarray]:
+def read_kind(
+    kind: str, n: int, index: int, device: torch.device
+) -> tuple[torch.Tensor, gates.GateReading, np.ndarray]:
     """Draw the maps of a kind and read them; return maps, reading and the cells of the drawn gate."""
     maps, truth = draw_maps(kind, n, COUNT, np.random.default_rng([SEED, n, index]))
     attention = torch.as_tensor(maps).to(device)
@@ -64,7 +81,7 @@ def draw_maps(kind: str, n: int, count: int, rng: np.random.Generator) -> tuple[
     if kind == "band":
         weights = weights * np.exp(-abs(places - places[:, None]) / (n / 16))
     elif kind.startswith("block"):
-        truth[:, n // 2:3 * n // 4, n // 8:3 * n // 8] = True
+        truth[:, n // 2 : 3 * n // 4, n // 8 : 3 * n // 8] = True
         weights = np.where(truth, 8 * weights, weights)
     elif kind in DRAWN:
         if kind.startswith("column"):
@@ -73,7 +90,7 @@ def draw_maps(kind: str, n: int, count: int, rng: np.random.Generator) -> tuple[
             truth[:, places[2:], places[2:] - 2] = True
         else:
             keys = [n // 3] if kind.startswith("points") else [1, n // 3, n // 2, n - 2]
-            truth[:, ::n // 4, keys] = True
+            truth[:, :: n // 4, keys] = True
         strength = 0.9 if kind.startswith("points") else 0.8 if "points" in kind else 0.6 if "strong" in kind else 0.15
         inside = truth.sum(-1, keepdims=True)
         weights = weights * (1 - strength * (inside > 0)) + strength * truth / np.maximum(inside, 1)
@@ -96,5 +113,6 @@ def draw_rows(noise: str, n: int, count: int, rng: np.random.Generator) -> np.nd
     return np.exp(spread * rng.standard_normal((count, n, n)))
 
 
-EXPERIMENT = Experiment("The gate detector on independent rows, bands, and maps with a gate of every kind", compute,
-                        minutes=1, seed=SEED)
+EXPERIMENT = Experiment(
+    "The gate detector on independent rows, bands, and maps with a gate of every kind", compute, minutes=1, seed=SEED
+)

@@ -17,10 +17,12 @@ from book.studies.bert_gates.calibration import COUNT, DRAWN, INDEPENDENT, SIZES
 from book.studies.bert_gates.weighted import CLASSES, FIRST
 from book.studies.shared.documents import LADDER, Rungs, load_rungs
 
-PLACES = {**{name: ("first", k) for k, name in enumerate(FIRST)}, **{name: ("classes", k)
-                                                                    for k, name in enumerate(CLASSES)},
-          **{f"{gate}, by contribution": ("weighted gates", k) for k, gate in enumerate(gates.GATES)},
-          "length of first": ("length of first",)}
+PLACES = {
+    **{name: ("first", k) for k, name in enumerate(FIRST)},
+    **{name: ("classes", k) for k, name in enumerate(CLASSES)},
+    **{f"{gate}, by contribution": ("weighted gates", k) for k, gate in enumerate(gates.GATES)},
+    "length of first": ("length of first",),
+}
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,14 @@ class Removal:
 
     def table(self) -> pd.DataFrame:
         """Tabulate effects, mean over documents with intervals."""
-        return pd.DataFrame({
-            "share of the attention": {gate: f"{share:.1%}" for gate, share in self.shares.items()},
-            "without its cells": _bracketed(self.named), "without as much at random": _bracketed(self.random),
-            "difference": _bracketed(self.difference)}).rename_axis("gate")
+        return pd.DataFrame(
+            {
+                "share of the attention": {gate: f"{share:.1%}" for gate, share in self.shares.items()},
+                "without its cells": _bracketed(self.named),
+                "without as much at random": _bracketed(self.random),
+                "difference": _bracketed(self.difference),
+            }
+        ).rename_axis("gate")
 
 
 def _bracketed(spans: Mapping[str, Interval]) -> dict[str, str]:
@@ -72,7 +78,7 @@ class Calibration:
     @property
     def independent(self) -> Float[np.ndarray, "size kind pattern"]:
         """The alarms in maps of independent rows."""
-        return self.alarms[:, :len(INDEPENDENT)]
+        return self.alarms[:, : len(INDEPENDENT)]
 
     def rate(self, kind: int, pattern: int) -> Interval:
         """Return the rate of alarms in a kind of map, all sizes together, with its interval over maps."""
@@ -88,13 +94,17 @@ class Calibration:
 
     def rates(self) -> dict[str, list[Interval]]:
         """Return for each gate its rates in all kinds of independent rows."""
-        return {gate: [self.rate(k, pattern) for k in range(len(INDEPENDENT))]
-                for pattern, gate in enumerate(gates.PATTERNS)}
+        return {
+            gate: [self.rate(k, pattern) for k in range(len(INDEPENDENT))]
+            for pattern, gate in enumerate(gates.PATTERNS)
+        }
 
     def power_table(self) -> pd.DataFrame:
         """Tabulate how much of a drawn gate is named after it, in per cent of its cells, by size."""
-        rows = {kind: [gate, *(f"{100 * share:.0f}" for share in self.power[:, k])]
-                for k, (kind, gate) in enumerate(DRAWN.items())}
+        rows = {
+            kind: [gate, *(f"{100 * share:.0f}" for share in self.power[:, k])]
+            for k, (kind, gate) in enumerate(DRAWN.items())
+        }
         columns = ["gate", *(f"{n} positions" for n in SIZES)]
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("what is drawn")
 
@@ -148,8 +158,12 @@ def removal_numbers(removal: Removal) -> RemovalNumbers:
     """Write the effect of the columns, and name the gates whose cells matter less than as much at random."""
     columns, chance, more = (of["directional"] for of in (removal.named, removal.random, removal.difference))
     less = [gate for gate in gates.PATTERNS[:5] if removal.named[gate].value < removal.random[gate].value]
-    return RemovalNumbers(f"{columns.value:.2f} ({columns.format()})", f"{chance.value:.2f} ({chance.format()})",
-                          f"{more.value:.2f} ({more.format()})", enumerated(less))
+    return RemovalNumbers(
+        f"{columns.value:.2f} ({columns.format()})",
+        f"{chance.value:.2f} ({chance.format()})",
+        f"{more.value:.2f} ({more.format()})",
+        enumerated(less),
+    )
 
 
 def measure_calibration(inputs: Inputs) -> Calibration:
@@ -161,7 +175,7 @@ def measure_calibration(inputs: Inputs) -> Calibration:
 def measure_classifier(inputs: Inputs) -> Classifier:
     """Read the gates of every map of the classifier off the record of the case study."""
     scores = live_or_record("variant-measures", inputs, recompute=False)[0].array("gates")
-    there = scores[..., :len(gates.PATTERNS)] >= PRESENT
+    there = scores[..., : len(gates.PATTERNS)] >= PRESENT
     return Classifier(float(there.any(-1).mean()), float((there.sum(-1) >= 2).mean()), float(scores[..., 1:4].max()))
 
 
@@ -175,9 +189,14 @@ def class_table(carried: Rungs) -> pd.DataFrame:
 def sink_table(carried: Rungs) -> pd.DataFrame:
     """Tabulate by layer what the first token gets in all, for what reason, and what it contributes."""
     own, bare, centred, contributed = (carried[name].documents.mean(0) for name in FIRST)
-    rows = {"attention": own, "of it by the semi-bias": own - bare, "by what queries share besides": bare - centred,
-            "by content": centred, "share of what arrives": contributed,
-            "length of what it brings, over others": carried["length of first"].documents.mean(0)}
+    rows = {
+        "attention": own,
+        "of it by the semi-bias": own - bare,
+        "by what queries share besides": bare - centred,
+        "by content": centred,
+        "share of what arrives": contributed,
+        "length of what it brings, over others": carried["length of first"].documents.mean(0),
+    }
     table = pd.DataFrame(rows).T.map(lambda value: f"{value:.3f}").rename_axis("what the first token gets")
     return table.rename(columns=lambda layer: f"layer {layer}")
 
@@ -186,16 +205,27 @@ def carried_numbers(carried: Rungs, calibration: Calibration) -> CarriedNumbers:
     """Write the numbers."""
     own, bare, centred, contributed = (carried[name].documents.mean() for name in FIRST)
     lengths = carried["length of first"].documents.mean(0)
-    even, uneven, spiky = (calibration.power[1:, list(DRAWN).index(f"points, {noise}")].mean()
-                           for noise in ("even", "uneven", "spiky"))
+    even, uneven, spiky = (
+        calibration.power[1:, list(DRAWN).index(f"points, {noise}")].mean() for noise in ("even", "uneven", "spiky")
+    )
     independent = calibration.independent
     band = (*INDEPENDENT, *UNNAMED).index("band")
     bands = calibration.rate(band, gates.PATTERNS.index("cluster")).value
     return CarriedNumbers(
-        first_lengths=enumerated(lengths, ".2f"), first_attention=percent(own), first_contribution=percent(contributed),
+        first_lengths=enumerated(lengths, ".2f"),
+        first_attention=percent(own),
+        first_contribution=percent(contributed),
         columns_contribution=percent(carried["directional, by contribution"].documents.mean()),
-        sink_semi_bias=percent(own - bare), sink_common=percent(bare - centred), sink_content=percent(centred),
-        most_alarms=percent(independent.max(), 1), most_alarms_together=percent(independent.mean(0).max(), 1),
-        most_independent_share=percent(calibration.shares[:, :len(INDEPENDENT)].max(), 1),
-        bands_as_clusters=percent(bands), calibrated=enumerated([str(n) for n in SIZES]), calibration_maps=COUNT,
-        points_even=percent(even), points_uneven=percent(uneven), points_spiky=percent(spiky))
+        sink_semi_bias=percent(own - bare),
+        sink_common=percent(bare - centred),
+        sink_content=percent(centred),
+        most_alarms=percent(independent.max(), 1),
+        most_alarms_together=percent(independent.mean(0).max(), 1),
+        most_independent_share=percent(calibration.shares[:, : len(INDEPENDENT)].max(), 1),
+        bands_as_clusters=percent(bands),
+        calibrated=enumerated([str(n) for n in SIZES]),
+        calibration_maps=COUNT,
+        points_even=percent(even),
+        points_uneven=percent(uneven),
+        points_spiky=percent(spiky),
+    )

@@ -14,7 +14,7 @@ from book.studies.bert_gates.gate_census import CLOSED, GateCensus
 from book.studies.bert_gates.wording import number_phrase
 
 OWN_TEXTS, WORDS = 2, 100
-MOSTLY = 0.5        # a head is closed from this share of its maps on
+MOSTLY = 0.5  # a head is closed from this share of its maps on
 
 ByHead = Float[np.ndarray, "layer head"]
 
@@ -66,23 +66,31 @@ def measure_ablation(inputs: Inputs, census: GateCensus) -> tuple[Ablation, Abla
         effects, source = ablate_heads(inputs), "Computed just now."
     else:
         record, source = live_or_record("bert-gates-ablation", inputs)
-        effects = {which: {way: record.array(prefix + way).mean(0) for way in ("zero", "uniform")}
-                   for which, prefix in (("trained", ""), ("control", "control_"))}
+        effects = {
+            which: {way: record.array(prefix + way).mean(0) for way in ("zero", "uniform")}
+            for which, prefix in (("trained", ""), ("control", "control_"))
+        }
     closed = {which: scores[..., CLOSED] for which, scores in census.scores.items()}
     ablation = compare_closed_heads(source, closed, effects)
     phrases = {name: number_phrase(value, ".4f") for name, value in vars(ablation.medians).items()}
     return ablation, AblationNumbers(**phrases)
 
 
-def compare_closed_heads(source: str, closed: Mapping[str, ByHead],
-                         effects: Mapping[str, Mapping[str, ByHead]]) -> Ablation:
+def compare_closed_heads(
+    source: str, closed: Mapping[str, ByHead], effects: Mapping[str, Mapping[str, ByHead]]
+) -> Ablation:
     """Compare the trained model's closed heads with all others, and with the others of layer 0."""
     is_closed = closed["trained"] >= MOSTLY
     is_peer = ~is_closed
     is_peer[1:] = False
     groups = {"closed": is_closed, "other": ~is_closed, "peers": is_peer}
-    medians = Medians(**{f"{name}_{group}": median(effects["trained"][way][heads])
-                         for name, way in (("level", "uniform"), ("zero", "zero")) for group, heads in groups.items()})
+    medians = Medians(
+        **{
+            f"{name}_{group}": median(effects["trained"][way][heads])
+            for name, way in (("level", "uniform"), ("zero", "zero"))
+            for group, heads in groups.items()
+        }
+    )
     return Ablation(source, closed, effects, int(is_closed.sum()), int(is_closed[0].sum()), int(is_peer.sum()), medians)
 
 

@@ -11,10 +11,18 @@ from book.studies.shared.documents import Rungs, load_rungs
 
 PANELS = ("maps with a pattern", "maps with two or more", "columns", "diagonals", "clusters", "row entropy")
 GATE = {name: ("gates", gates.GATES.index(name)) for name in gates.GATES}
-PLACES = {"maps with a pattern": ("patterned",), "maps with two or more": ("composed",), "columns": GATE["directional"],
-          "open": GATE["open"], "backward": GATE["backward"], "forward": GATE["forward"], "clusters": GATE["cluster"],
-          "row entropy": ("entropy",), "first of columns": ("first of columns",),
-          **{f"columns, {way}": ("columns", place) for place, way in enumerate(QUERIES)}}
+PLACES = {
+    "maps with a pattern": ("patterned",),
+    "maps with two or more": ("composed",),
+    "columns": GATE["directional"],
+    "open": GATE["open"],
+    "backward": GATE["backward"],
+    "forward": GATE["forward"],
+    "clusters": GATE["cluster"],
+    "row entropy": ("entropy",),
+    "first of columns": ("first of columns",),
+    **{f"columns, {way}": ("columns", place) for place, way in enumerate(QUERIES)},
+}
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,7 @@ def measure_rungs(inputs: Inputs) -> Rungs:
 
 def ladder_numbers(rungs: Rungs) -> LadderNumbers:
     """Write the means; ``most`` is that of the highest rung."""
+
     def trained(name: str) -> str:
         return percent(rungs[name].documents.mean())
 
@@ -64,13 +73,27 @@ def ladder_numbers(rungs: Rungs) -> LadderNumbers:
         return percent(max(values.mean() for values in rungs[name].controls.values()), 1)
 
     kinds = {"sharp": SHARP, "large": LARGE, "permuted": PERMUTED}
-    counts = {f"{word}_{short}": rung(name, which) for short, which in kinds.items()
-              for word, name in (("patterned", "maps with a pattern"), ("composed", "maps with two or more"))}
+    counts = {
+        f"{word}_{short}": rung(name, which)
+        for short, which in kinds.items()
+        for word, name in (("patterned", "maps with a pattern"), ("composed", "maps with two or more"))
+    }
     return LadderNumbers(
-        patterned_trained=trained("maps with a pattern"), composed_trained=trained("maps with two or more"), **counts,
-        columns_trained_own=trained("columns, own"), columns_trained_none=trained("columns, none"),
-        columns_trained_centred=trained("columns, centred"), columns_sharp=rung("columns, own", SHARP),
-        columns_sharp_centred=rung("columns, centred", SHARP), columns_sharp_lent=rung("columns, trained", SHARP),
-        columns_permuted_own=rung("columns, own", PERMUTED), columns_permuted_none=rung("columns, none", PERMUTED),
-        diagonals_trained=trained("diagonals"), diagonals_most=most("diagonals"), clusters_trained=trained("clusters"),
-        clusters_most=most("clusters"), first_trained=trained("first of columns"), first_most=most("first of columns"))
+        patterned_trained=trained("maps with a pattern"),
+        composed_trained=trained("maps with two or more"),
+        **counts,
+        columns_trained_own=trained("columns, own"),
+        columns_trained_none=trained("columns, none"),
+        columns_trained_centred=trained("columns, centred"),
+        columns_sharp=rung("columns, own", SHARP),
+        columns_sharp_centred=rung("columns, centred", SHARP),
+        columns_sharp_lent=rung("columns, trained", SHARP),
+        columns_permuted_own=rung("columns, own", PERMUTED),
+        columns_permuted_none=rung("columns, none", PERMUTED),
+        diagonals_trained=trained("diagonals"),
+        diagonals_most=most("diagonals"),
+        clusters_trained=trained("clusters"),
+        clusters_most=most("clusters"),
+        first_trained=trained("first of columns"),
+        first_most=most("first of columns"),
+    )

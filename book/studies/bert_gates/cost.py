@@ -62,9 +62,12 @@ def measure(sizes: Sequence[int], repeats: int = 5) -> tuple[np.ndarray, np.ndar
 def compute(device: torch.device) -> Result:
     """Measure on the CPU, whatever device there is."""
     seconds, memory = measure(SIZES)
-    return Result(arrays={"sizes": np.array(SIZES), "seconds": seconds, "megabytes": memory},
-                  tolerances={"seconds": ANYTHING, "megabytes": ANYTHING})
+    return Result(
+        arrays={"sizes": np.array(SIZES), "seconds": seconds, "megabytes": memory},
+        tolerances={"seconds": ANYTHING, "megabytes": ANYTHING},
+    )
 
 
-EXPERIMENT = Experiment(summary="time and memory of the gate reader by size of the map",
-                        compute=compute, minutes=0.5, seed=SEED)
+EXPERIMENT = Experiment(
+    summary="time and memory of the gate reader by size of the map", compute=compute, minutes=0.5, seed=SEED
+)

@@ -30,8 +30,15 @@ def atlas(gates: Mapping[str, np.ndarray]) -> Figure:
     return figure
 
 
-def attention_map(attention: np.ndarray, tokens: Sequence[str] | None = None, *, cells: np.ndarray | None = None,
-                  order: Sequence[str] | None = None, title: str = "", limit: float | None = None) -> Figure:
+def attention_map(
+    attention: np.ndarray,
+    tokens: Sequence[str] | None = None,
+    *,
+    cells: np.ndarray | None = None,
+    order: Sequence[str] | None = None,
+    title: str = "",
+    limit: float | None = None,
+) -> Figure:
     """Draw one attention map: queries down, keys across; with ``cells`` a second panel names each cell's gate.
 
     Parameters
@@ -83,18 +90,29 @@ def attention_map(attention: np.ndarray, tokens: Sequence[str] | None = None, *,
 
 def draw_cells(panel, cells: np.ndarray, order: Sequence[str]) -> None:
     """Paint each cell in the colour of its gate; what a query may not see stays white."""
-    panel.imshow(np.ma.masked_less(cells, 0), cmap=gate_colours(order),
-                 norm=BoundaryNorm(np.arange(len(order) + 1) - 0.5, len(order)))
+    panel.imshow(
+        np.ma.masked_less(cells, 0),
+        cmap=gate_colours(order),
+        norm=BoundaryNorm(np.arange(len(order) + 1) - 0.5, len(order)),
+    )
 
 
 def name_gates(figure: Figure, names: Sequence[str]) -> None:
     """Put a legend of gates under a figure."""
-    figure.legend(handles=[Patch(color=style.GATES[name], label=name) for name in names],
-                  loc="outside lower center", ncols=min(len(names), 5))
+    figure.legend(
+        handles=[Patch(color=style.GATES[name], label=name) for name in names],
+        loc="outside lower center",
+        ncols=min(len(names), 5),
+    )
 
 
-def gallery(maps: Sequence[np.ndarray], cells: Sequence[np.ndarray], titles: Sequence[str],
-            order: Sequence[str], tokens: Sequence[str]) -> Figure:
+def gallery(
+    maps: Sequence[np.ndarray],
+    cells: Sequence[np.ndarray],
+    titles: Sequence[str],
+    order: Sequence[str],
+    tokens: Sequence[str],
+) -> Figure:
     """Draw heads: each map with the gate of each cell beside it; queries are named on the left."""
     figure, axes = style.new(len(maps) // 2, 4, size="page" if len(maps) > 6 else "tall")
     for i, (attention, gate, title) in enumerate(zip(maps, cells, titles, strict=True)):
@@ -120,8 +138,9 @@ def confusion(counts: np.ndarray, truth: Sequence[str], read: Sequence[str]) -> 
     axes.imshow(share, cmap=style.WEIGHT_CMAP, vmin=0, vmax=100)
     for (i, j), value in np.ndenumerate(share):
         if value >= 0.5:
-            axes.text(j, i, f"{value:.0f}", ha="center", va="center",
-                      color=style.COLOURS["ink"] if value > 60 else "white")
+            axes.text(
+                j, i, f"{value:.0f}", ha="center", va="center", color=style.COLOURS["ink"] if value > 60 else "white"
+            )
     axes.set_xticks(range(len(read)), read, rotation="vertical")
     axes.set_yticks(range(len(truth)), truth)
     axes.set(xlabel="named", ylabel="drawn")
@@ -135,14 +154,15 @@ def confusions(above: Mapping[str, np.ndarray], below: Mapping[str, np.ndarray])
         for panel, (title, counts) in zip(panels, tables.items(), strict=False):
             panel.imshow(counts / counts.sum(-1, keepdims=True), cmap=style.WEIGHT_CMAP, vmin=0, vmax=1)
             panel.set(title=title, xticks=[], yticks=[])
-        for panel in panels[len(tables):]:
+        for panel in panels[len(tables) :]:
             panel.set_visible(False)
         panels[0].set(xlabel="named", ylabel="drawn")
     return figure
 
 
-def reliability(sizes: Sequence[int], recall: Mapping[str, np.ndarray], shuffled: np.ndarray,
-                patterns: Sequence[str]) -> Figure:
+def reliability(
+    sizes: Sequence[int], recall: Mapping[str, np.ndarray], shuffled: np.ndarray, patterns: Sequence[str]
+) -> Figure:
     """Draw the share of drawn gates that are found in mixtures, and what is read into shuffled rows, by size of map."""
     figure, (left, right) = style.new(1, 2)
     for name, values in recall.items():
@@ -150,8 +170,13 @@ def reliability(sizes: Sequence[int], recall: Mapping[str, np.ndarray], shuffled
     left.set(xscale="log", xlabel="positions", ylabel="found (%)", ylim=(0, 103), title="gates in mixtures")
     for name, values in zip(patterns, shuffled.T, strict=True):
         right.plot(sizes, 100 * values, "o-", color=style.GATES[name], label=name)
-    right.set(xscale="log", xlabel="positions", ylabel="share of attention (%)", ylim=(0, None),
-              title="the same maps, rows shuffled")
+    right.set(
+        xscale="log",
+        xlabel="positions",
+        ylabel="share of attention (%)",
+        ylim=(0, None),
+        title="the same maps, rows shuffled",
+    )
     for panel in (left, right):
         panel.set_xticks(sizes, [str(n) for n in sizes])
         panel.minorticks_off()
@@ -159,8 +184,13 @@ def reliability(sizes: Sequence[int], recall: Mapping[str, np.ndarray], shuffled
     return figure
 
 
-def calibration(rates: Mapping[str, Sequence[Interval]], promised: float, power: Mapping[str, Sequence[float]],
-                gates: Mapping[str, str], sizes: Sequence[int]) -> Figure:
+def calibration(
+    rates: Mapping[str, Sequence[Interval]],
+    promised: float,
+    power: Mapping[str, Sequence[float]],
+    gates: Mapping[str, str],
+    sizes: Sequence[int],
+) -> Figure:
     """Draw false alarms beside what is promised, with intervals, and how much of a drawn gate is named.
 
     Parameters
@@ -178,22 +208,35 @@ def calibration(rates: Mapping[str, Sequence[Interval]], promised: float, power:
     for i, (name, spans) in enumerate(rates.items()):
         at = i + np.linspace(-0.35, 0.35, len(spans))
         low, value, high = (100 * np.array([getattr(s, end) for s in spans]) for end in ("low", "value", "high"))
-        left.errorbar(value, at, xerr=[value - low, high - value], fmt="o", color=style.GATES[name], markersize=3,
-                      linewidth=1)
+        left.errorbar(
+            value, at, xerr=[value - low, high - value], fmt="o", color=style.GATES[name], markersize=3, linewidth=1
+        )
     left.axvline(100 * promised, color=style.COLOURS["ink"], linestyle="--")
     left.set_yticks(range(len(rates)), rates)
-    left.set(xlabel="maps of independent rows with it (%)", xlim=(0, None), ylim=(len(rates) - 0.5, -0.5),
-             title="false alarms")
+    left.set(
+        xlabel="maps of independent rows with it (%)",
+        xlim=(0, None),
+        ylim=(len(rates) - 0.5, -0.5),
+        title="false alarms",
+    )
     for i, (kind, shares) in enumerate(power.items()):
         for j, share in enumerate(shares):
             size = 3 + 2 * j
-            right.plot(100 * share, i, "o", color=style.GATES[gates[kind]], markersize=size, fillstyle="none",
-                       label=f"{sizes[j]} positions" if i == 0 else None)
+            right.plot(
+                100 * share,
+                i,
+                "o",
+                color=style.GATES[gates[kind]],
+                markersize=size,
+                fillstyle="none",
+                label=f"{sizes[j]} positions" if i == 0 else None,
+            )
     right.set_yticks(range(len(power)), power)
     right.yaxis.tick_right()
     right.set(xlabel="cells named (%)", xlim=(-4, 104), ylim=(len(power) - 0.5, -0.5), title="drawn gates")
     right.legend(loc="upper left")
     return figure
+
 
 def census(scores: Mapping[str, np.ndarray], order: Sequence[str]) -> Figure:
     """Draw every head's mean shares as a stacked bar, layers side by side; one row of bars a model."""
@@ -218,14 +261,24 @@ def sinks(kinds: Sequence[str], shares: Mapping[str, np.ndarray], correlations: 
     width = 0.8 / len(shares)
     colours = [style.COLOURS[name] for name in ("muted", "trained", "highlight", "control")]
     for i, (name, values) in enumerate(shares.items()):
-        left.bar(np.arange(len(kinds)) + (i - (len(shares) - 1) / 2) * width, 100 * values, width, label=name,
-                 color=colours[i])
+        left.bar(
+            np.arange(len(kinds)) + (i - (len(shares) - 1) / 2) * width,
+            100 * values,
+            width,
+            label=name,
+            color=colours[i],
+        )
     left.set_xticks(range(len(kinds)), kinds)
     left.set(ylabel="share (%)")
     left.legend()
     for i, (name, values) in enumerate(correlations.items()):
-        right.plot(np.sort(values), np.linspace(0, 100, len(values)), drawstyle="steps-post", label=name,
-                   color=style.COLOURS["semi_bias" if i == 0 else "control"])
+        right.plot(
+            np.sort(values),
+            np.linspace(0, 100, len(values)),
+            drawstyle="steps-post",
+            label=name,
+            color=style.COLOURS["semi_bias" if i == 0 else "control"],
+        )
     right.set(xlabel="correlation with the key semi-bias", ylabel="heads at or below (%)", xlim=(-1, 1))
     right.legend(loc="upper left")
     return figure
@@ -236,10 +289,12 @@ def ablation(closed: Mapping[str, np.ndarray], effect: Mapping[str, Mapping[str,
     figure, axes = style.new(1, 2, sharex=True, sharey=True)
     for panel, way in zip(axes, ("zero", "uniform"), strict=True):
         for which in ("control", "trained"):
-            panel.plot(100 * closed[which].ravel(), effect[which][way].ravel(), "o", color=style.COLOURS[which],
-                       label=which)
-        panel.set(xlabel="closed share (%)", yscale="log",
-                  title={"zero": "head silenced", "uniform": "map made uniform"}[way])
+            panel.plot(
+                100 * closed[which].ravel(), effect[which][way].ravel(), "o", color=style.COLOURS[which], label=which
+            )
+        panel.set(
+            xlabel="closed share (%)", yscale="log", title={"zero": "head silenced", "uniform": "map made uniform"}[way]
+        )
     axes[0].set(ylabel="1 - cos of embeddings")
     axes[0].legend()
     return figure

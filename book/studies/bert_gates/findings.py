@@ -9,5 +9,8 @@ PROMISED = 0.05  # of the maps, the level of ``read_gates``
 def false_alarms_are_as_rare_as_promised(m: Measured) -> bool:
     """At every size, in every kind of independent rows, each gate has alarms in at most the promised share of maps."""
     rates = [span for spans in m.calibration.rates().values() for span in spans]
-    return bool(m.calibration.independent.max() <= PROMISED and max(span.high for span in rates) <= PROMISED
-                and len(rates) == len(INDEPENDENT) * m.calibration.alarms.shape[2])
+    return bool(
+        m.calibration.independent.max() <= PROMISED
+        and max(span.high for span in rates) <= PROMISED
+        and len(rates) == len(INDEPENDENT) * m.calibration.alarms.shape[2]
+    )

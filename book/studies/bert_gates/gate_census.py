@@ -18,12 +18,23 @@ from book.publish import Inputs, Numbers, live_or_record
 from book.studies.bert_gates.wording import interval_phrase, number_phrase, share_phrase
 
 UNBOUNDED = ("end_of_diagonal", "points_a_map")  # ratios that may exceed 1
-SHOWN = ("patterned", "composed", "both_of_either", "open_with_either", "in_company", "short_columns",
-         "short_verticals", "run_covers", "end_of_diagonal", "points_a_map", "weak_points")
+SHOWN = (
+    "patterned",
+    "composed",
+    "both_of_either",
+    "open_with_either",
+    "in_company",
+    "short_columns",
+    "short_verticals",
+    "run_covers",
+    "end_of_diagonal",
+    "points_a_map",
+    "weak_points",
+)
 COUNTS = ("maps", "either", "open_maps", "lines", "points", "bias_maps")
 OPEN, CLOSED = gates.GATES.index("open"), gates.GATES.index("closed")
 POINTS = slice(gates.GATES.index("instance"), gates.GATES.index("inverse directional") + 1)
-OWN_TEXTS = 8       # so many texts of a reader's are read
+OWN_TEXTS = 8  # so many texts of a reader's are read
 LENGTH_GROUPS = 3
 
 
@@ -168,10 +179,17 @@ def measure_census(inputs: Inputs) -> GateCensus:
     trained, control = bound_ratios(model_census(result, "")), model_census(result, "control_")
     spans, by_length = group_by_length(trained)
     return GateCensus(
-        source, trained, control,
+        source,
+        trained,
+        control,
         summary={name: trained.ratios[name] for name in SHOWN if trained.ratios[name].texts},
-        best=best_heads(trained), class_shares=share_by_class(trained, control), spans=spans, by_length=by_length,
-        token_kinds=KINDS, kind_shares=share_by_kind(trained, control))
+        best=best_heads(trained),
+        class_shares=share_by_class(trained, control),
+        spans=spans,
+        by_length=by_length,
+        token_kinds=KINDS,
+        kind_shares=share_by_kind(trained, control),
+    )
 
 
 def count_gates(inputs: Inputs) -> Result:
@@ -188,8 +206,9 @@ def count_gates(inputs: Inputs) -> Result:
 
 def model_census(result: Record | Result, prefix: str) -> ModelCensus:
     """Pick one model's part of a census."""
-    ratios = {name: ratio_of(result.values[prefix + name]) if prefix + name in result.values else Ratio()
-              for name in RATIOS}
+    ratios = {
+        name: ratio_of(result.values[prefix + name]) if prefix + name in result.values else Ratio() for name in RATIOS
+    }
     counts = {name: result[f"{prefix}count_{name}"] for name in COUNTS}
     names = ("scores", "score_deviation", "by_text", "lengths", "null", "null_names", "bias")
     return ModelCensus(ratios, counts, *(result.array(prefix + name) for name in names))
@@ -215,7 +234,7 @@ def bound_ratios(census: ModelCensus) -> ModelCensus:
 def best_heads(census: ModelCensus) -> dict[str, BestHead]:
     """Return for each gate but the residual the head in which it is strongest, with Student's interval over texts."""
     best, count = {}, len(census.lengths)
-    for i, name in enumerate(gates.GATES[:CLOSED + 1]):
+    for i, name in enumerate(gates.GATES[: CLOSED + 1]):
         layer, head = np.unravel_index(census.scores[..., i].argmax(), census.scores.shape[:2])
         mean, deviation = census.scores[layer, head, i], census.deviations[layer, head, i]
         half = stats.t.ppf(0.975, count - 1) * deviation / count**0.5
@@ -225,17 +244,23 @@ def best_heads(census: ModelCensus) -> dict[str, BestHead]:
 
 def share_by_class(trained: ModelCensus, control: ModelCensus) -> dict[str, list[float]]:
     """Return for each gate its share in the trained model and the control, as they are and with rows shuffled."""
-    return {name: [shares[..., i].mean() for shares in (trained.scores, trained.shuffled_shares,
-                                                        control.scores, control.shuffled_shares)]
-            for i, name in enumerate(gates.GATES)}
+    return {
+        name: [
+            shares[..., i].mean()
+            for shares in (trained.scores, trained.shuffled_shares, control.scores, control.shuffled_shares)
+        ]
+        for i, name in enumerate(gates.GATES)
+    }
 
 
 def group_by_length(census: ModelCensus) -> tuple[list[str], dict[str, list[Interval]]]:
     """Group the texts by length; with fewer texts than an interval needs in each group, into fewer groups."""
     groups = _length_groups(census)
     spans = [f"{census.lengths[group].min()} to {census.lengths[group].max()}" for group in groups]
-    return spans, {name: [bounded(mean_interval(census.by_text[group, i]), len(group)) for group in groups]
-                   for i, name in enumerate(gates.GATES)}
+    return spans, {
+        name: [bounded(mean_interval(census.by_text[group, i]), len(group)) for group in groups]
+        for i, name in enumerate(gates.GATES)
+    }
 
 
 def _length_groups(census: ModelCensus) -> list[np.ndarray]:
@@ -247,10 +272,16 @@ def _length_groups(census: ModelCensus) -> list[np.ndarray]:
 
 def share_by_kind(trained: ModelCensus, control: ModelCensus) -> dict[str, np.ndarray]:
     """Return, by kind of token, the shares of the tokens, of the attention and of the columns."""
-    series = {"tokens": (trained, "tokens"), "attention": (trained, "attention"), "on columns": (trained, "columns"),
-              "attention, control": (control, "attention")}
-    return {label: np.array([census.ratios[f"{part}_{kind}"].value for kind in KINDS])
-            for label, (census, part) in series.items()}
+    series = {
+        "tokens": (trained, "tokens"),
+        "attention": (trained, "attention"),
+        "on columns": (trained, "columns"),
+        "attention, control": (control, "attention"),
+    }
+    return {
+        label: np.array([census.ratios[f"{part}_{kind}"].value for kind in KINDS])
+        for label, (census, part) in series.items()
+    }
 
 
 def gallery(census: GateCensus, maps: np.ndarray, cells: np.ndarray) -> Gallery:
@@ -265,19 +296,39 @@ def census_numbers(census: GateCensus) -> CensusNumbers:
     trained, control, lengths = census.trained, census.control, census.trained.lengths
     null_maps = len(trained.shuffled_shares) * trained.follows.size
     longest = trained.by_text[(_length_groups(trained) or [slice(None)])[-1]]
-    shares = {"patterned": "patterned", "composed": "composed", "end": "end_of_diagonal", "both": "both_of_either",
-              "with_open": "open_with_either", "company": "in_company", "run": "run_covers", "short": "short_columns",
-              "verticals": "short_verticals", "weak": "weak_points", "residual": "residual", "quiet": "residual_quiet",
-              "near": "residual_near", "near_cells": "near_cells", "loud": "loud", "loud_below": "loud_below",
-              "first": "columns_first", "first_all": "attention_first", "first_tokens": "tokens_first",
-              "sep": "attention_separator", "top": "bias_top"}
+    shares = {
+        "patterned": "patterned",
+        "composed": "composed",
+        "end": "end_of_diagonal",
+        "both": "both_of_either",
+        "with_open": "open_with_either",
+        "company": "in_company",
+        "run": "run_covers",
+        "short": "short_columns",
+        "verticals": "short_verticals",
+        "weak": "weak_points",
+        "residual": "residual",
+        "quiet": "residual_quiet",
+        "near": "residual_near",
+        "near_cells": "near_cells",
+        "loud": "loud",
+        "loud_below": "loud_below",
+        "first": "columns_first",
+        "first_all": "attention_first",
+        "first_tokens": "tokens_first",
+        "sep": "attention_separator",
+        "top": "bias_top",
+    }
     return CensusNumbers(
-        texts=len(lengths), shortest=int(lengths.min()), longest=int(lengths.max()),
+        texts=len(lengths),
+        shortest=int(lengths.min()),
+        longest=int(lengths.max()),
         **{field: share_phrase(trained.ratios[name].value) for field, name in shares.items()},
         control_closed=share_phrase(control.scores[..., CLOSED].mean()),
         control_residual=share_phrase(control.ratios["residual"].value),
         null_instances=share_phrase(trained.shuffled_names[POINTS][0], 1),
-        null_rows=share_phrase(trained.shuffled_names[POINTS][1], 1), null_maps=null_maps,
+        null_rows=share_phrase(trained.shuffled_names[POINTS][1], 1),
+        null_maps=null_maps,
         null_rows_interval=interval_phrase(trained.shuffled_names[POINTS][1], null_maps),
         instance_longest=share_phrase(longest[:, gates.GATES.index("instance")].max(), 3),
         point_share=share_phrase(sum(census.class_shares[name][0] for name in gates.GATES[POINTS]), 2),
@@ -286,4 +337,5 @@ def census_numbers(census: GateCensus) -> CensusNumbers:
         points=number_phrase(trained.ratios["points_a_map"].value, ".2f"),
         follow=number_phrase(trained.ratios["bias_correlation"].value, ".2f"),
         stray=number_phrase(trained.ratios["bias_other"].value, "+.2f"),
-        chance=share_phrase(trained.ratios["bias_chance"].value, 1))
+        chance=share_phrase(trained.ratios["bias_chance"].value, 1),
+    )

@@ -28,7 +28,7 @@ def compute(device: torch.device) -> Result:
     tokenizer = pretrained.tokenizer(checkpoints.find("minilm"))
 
     def measure(network: torch.nn.Module, text: str, trained: torch.nn.Module) -> dict[str, np.ndarray]:
-        states, = extraction.hidden_states(network, tokenizer, [text], LONGEST)
+        (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
         layers, lent = extraction.attention_layers(network), extraction.query_biases(trained)
         by_layer = [read_layer(x, layer, bias) for x, layer, bias in zip(states, layers, lent)]
         return {name: np.stack([layer[name] for layer in by_layer]) for name in by_layer[0]}
@@ -39,20 +39,31 @@ def compute(device: torch.device) -> Result:
 def read_layer(x: Tensor, layer: AttentionWeights, lent: Tensor) -> dict[str, np.ndarray]:
     """Read one layer's maps: shares of the gates, shares of the maps with patterns, columns under each bias."""
     queries, keys = project(x, layer.W_Q, 0 * layer.b_Q), project(x, layer.W_K, layer.b_K)
-    ways = {"own": queries + layer.b_Q[:, None], "none": queries, "trained": queries + lent[:, None],
-            "centred": queries - queries.mean(1, keepdim=True)}
+    ways = {
+        "own": queries + layer.b_Q[:, None],
+        "none": queries,
+        "trained": queries + lent[:, None],
+        "centred": queries - queries.mean(1, keepdim=True),
+    }
     maps = {way: softmax(q @ keys.mT / layer.channel**0.5) for way, q in ways.items()}
     readings = {way: gates.read_gates(attention) for way, attention in maps.items()}
     own = readings["own"]
-    there = own.scores[:, :len(gates.PATTERNS)] >= PRESENT
+    there = own.scores[:, : len(gates.PATTERNS)] >= PRESENT
     columns = own.columns.sum(0)
-    return {"gates": own.scores.mean(0).numpy(force=True),
-            "patterned": there.any(-1).double().mean().numpy(force=True),
-            "composed": (there.sum(-1) >= 2).double().mean().numpy(force=True),
-            "first of columns": (columns[0] / columns.sum().clamp_min(1e-9)).numpy(force=True),
-            "entropy": relative_entropy(maps["own"]).mean().numpy(force=True),
-            "columns": np.array([readings[way].scores[:, DIRECTIONAL].mean().item() for way in QUERIES])}
+    return {
+        "gates": own.scores.mean(0).numpy(force=True),
+        "patterned": there.any(-1).double().mean().numpy(force=True),
+        "composed": (there.sum(-1) >= 2).double().mean().numpy(force=True),
+        "first of columns": (columns[0] / columns.sum().clamp_min(1e-9)).numpy(force=True),
+        "entropy": relative_entropy(maps["own"]).mean().numpy(force=True),
+        "columns": np.array([readings[way].scores[:, DIRECTIONAL].mean().item() for way in QUERIES]),
+    }
 
 
-EXPERIMENT = Experiment("Gates of MiniLM and of the ladder of its controls, and whether a query bias makes the columns",
-                        compute, models=("minilm",), minutes=4, seed=0)
+EXPERIMENT = Experiment(
+    "Gates of MiniLM and of the ladder of its controls, and whether a query bias makes the columns",
+    compute,
+    models=("minilm",),
+    minutes=4,
+    seed=0,
+)

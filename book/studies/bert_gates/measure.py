@@ -87,10 +87,26 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     rungs, carried, calibration = measure_rungs(inputs), measure_carried(inputs), measure_calibration(inputs)
     removal = measure_removal(inputs)
     return Measured(
-        inputs, measure_ideal_gates(), reader=reader, cost=cost, reader_numbers=reader_numbers, sentence=sentence,
-        census=census, gallery=gallery(census, sentence.maps, sentence.cells), census_numbers=census_numbers(census),
-        exchange=exchange, exchange_numbers=exchange_numbers, ablation=ablation, ablation_numbers=ablation_numbers,
-        rungs=rungs, ladder_numbers=ladder_numbers(rungs), carried=carried, removal=removal,
+        inputs,
+        measure_ideal_gates(),
+        reader=reader,
+        cost=cost,
+        reader_numbers=reader_numbers,
+        sentence=sentence,
+        census=census,
+        gallery=gallery(census, sentence.maps, sentence.cells),
+        census_numbers=census_numbers(census),
+        exchange=exchange,
+        exchange_numbers=exchange_numbers,
+        ablation=ablation,
+        ablation_numbers=ablation_numbers,
+        rungs=rungs,
+        ladder_numbers=ladder_numbers(rungs),
+        carried=carried,
+        removal=removal,
         removal_numbers=removal_numbers(removal),
-        calibration=calibration, classifier=measure_classifier(inputs),
-        carried_numbers=carried_numbers(carried, calibration), nearest=read_nearest(inputs))
+        calibration=calibration,
+        classifier=measure_classifier(inputs),
+        carried_numbers=carried_numbers(carried, calibration),
+        nearest=read_nearest(inputs),
+    )

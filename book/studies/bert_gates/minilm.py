@@ -29,4 +29,8 @@ def compute(device: torch.device) -> Result:
 
 EXPERIMENT = Experiment(
     summary="gates of every head of MiniLM and of its control over 48 passages",
-    models=("minilm",), compute=compute, minutes=3, seed=SEED)
+    models=("minilm",),
+    compute=compute,
+    minutes=3,
+    seed=SEED,
+)

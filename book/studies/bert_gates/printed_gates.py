@@ -71,8 +71,13 @@ def by_rules(n: int, cells: Cells) -> np.ndarray:
 def written(n: int, cells: Cells, entry: Fraction = Fraction(1)) -> np.ndarray:
     """Write a printed matrix out: the entry in the cells, 0 beside them, and 1/n in the other rows."""
     rows = {row for row, _ in cells}
-    return np.array([[entry if (r, c) in cells else Fraction(0) if r in rows else Fraction(1, n)
-                      for c in range(1, n + 1)] for r in range(1, n + 1)], dtype=object)
+    return np.array(
+        [
+            [entry if (r, c) in cells else Fraction(0) if r in rows else Fraction(1, n) for c in range(1, n + 1)]
+            for r in range(1, n + 1)
+        ],
+        dtype=object,
+    )
 
 
 def print_gates(n: int) -> Iterator[tuple[str, np.ndarray, Cells, dict[str, int]]]:
@@ -102,9 +107,9 @@ def expected_output(name: str, values: np.ndarray, labels: Mapping[str, int]) ->
     elif name == "open":
         output = values
     elif name == "backward":
-        output[labels["j"] - 1:] = values[:n - labels["j"] + 1]
+        output[labels["j"] - 1 :] = values[: n - labels["j"] + 1]
     elif name == "forward":
-        output[:n - labels["j"] + 1] = values[labels["j"] - 1:]
+        output[: n - labels["j"] + 1] = values[labels["j"] - 1 :]
     elif name == "instance":
         output[labels["j"] - 1] = values[labels["i"] - 1]
     return None if name == "cluster" else output
@@ -136,13 +141,22 @@ def measure_printed_gates() -> PrintedGates:
                 printed_lines += not np.array_equal(mean, gate)
         instances += count_wrong_compositions(n)
         other["inverse directional"] += count_other_side(n, values)
-    return PrintedGates(gates, against, {name: sorted(each) for name, each in ranks.items()}, sorted(back), wrong,
-                        other, lines, printed_lines, instances)
+    return PrintedGates(
+        gates,
+        against,
+        {name: sorted(each) for name, each in ranks.items()},
+        sorted(back),
+        wrong,
+        other,
+        lines,
+        printed_lines,
+        instances,
+    )
 
 
 def draw_values(n: int, channels: int = 3) -> np.ndarray:
     """Draw whole values, no two rows alike and none of them the mean of others."""
-    return np.random.default_rng(n).integers(-10**6, 10**6, (n, channels)).astype(object)
+    return np.random.default_rng(n).integers(-(10**6), 10**6, (n, channels)).astype(object)
 
 
 def inverse_gates(n: int, row: int = 1) -> Iterator[tuple[np.ndarray, Cells]]:
@@ -155,11 +169,16 @@ def inverse_gates(n: int, row: int = 1) -> Iterator[tuple[np.ndarray, Cells]]:
 
 def count_wrong_compositions(n: int) -> int:
     """Count the inverse directional gates that are not the mean of the instance gates of their cells."""
-    return sum(not np.array_equal(gate, sum(written(n, [cell]) for cell in cells) * Fraction(1, len(cells)))
-               for gate, cells in inverse_gates(n))
+    return sum(
+        not np.array_equal(gate, sum(written(n, [cell]) for cell in cells) * Fraction(1, len(cells)))
+        for gate, cells in inverse_gates(n)
+    )
 
 
 def count_other_side(n: int, values: np.ndarray) -> int:
     """Count instance gates in the row of an inverse directional one whose output is that of (4.16)."""
-    return sum(np.array_equal(written(n, [cell]).dot(values), gate.dot(values))
-               for gate, cells in inverse_gates(n) for cell in cells)
+    return sum(
+        np.array_equal(written(n, [cell]).dot(values), gate.dot(values))
+        for gate, cells in inverse_gates(n)
+        for cell in cells
+    )

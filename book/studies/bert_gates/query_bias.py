@@ -52,13 +52,15 @@ class Exchange:
         return attend(layer, query, key, value, scale=scale, causal=causal, lengths=lengths)
 
 
-def exchange(model: torch.nn.Module, tokenizer, passages: Sequence[str],
-             others: Mapping[str, Sequence[Tensor]]) -> np.ndarray:
+def exchange(
+    model: torch.nn.Module, tokenizer, passages: Sequence[str], others: Mapping[str, Sequence[Tensor]]
+) -> np.ndarray:
     """Read all maps of the passages under each query bias: ``(text, way, layer, head, gate)``."""
     found = []
     for text in passages:
-        inputs = tokenizer(text, truncation=True, max_length=model.config.max_position_embeddings,
-                           return_tensors="pt").to(model.device)
+        inputs = tokenizer(
+            text, truncation=True, max_length=model.config.max_position_embeddings, return_tensors="pt"
+        ).to(model.device)
         attention = Exchange(query_biases(model), others)
         with torch.no_grad(), attention_hooks.with_attention(model, attention):
             model(**inputs)
@@ -71,8 +73,9 @@ def survey(model: torch.nn.Module, control: torch.nn.Module, tokenizer, passages
     own = query_biases(model)
     seeded = torch.Generator().manual_seed(SEED)
     drawn = [torch.randn(b.shape, generator=seeded).to(b) for b in own]
-    turned = [torch.nn.functional.normalize(d, dim=-1) * b.norm(dim=-1, keepdim=True)
-              for b, d in zip(own, drawn, strict=True)]
+    turned = [
+        torch.nn.functional.normalize(d, dim=-1) * b.norm(dim=-1, keepdim=True) for b, d in zip(own, drawn, strict=True)
+    ]
     trained = exchange(model, tokenizer, passages, {"own": own, "none": [0 * b for b in own], "random": turned})
     lent = exchange(control, tokenizer, passages, {"own": query_biases(control), "lent": own})
     columns = trained[..., gates.GATES.index("directional")]
@@ -80,8 +83,9 @@ def survey(model: torch.nn.Module, control: torch.nn.Module, tokenizer, passages
     values = {"maps_mostly": Value(int(mostly.sum()), 20)}
     for i, way in enumerate(WAYS):
         values[f"columns_{way}"] = _value(columns[:, i].mean((1, 2)))
-        values[f"mostly_{way}"] = _value(np.array([c[m].mean() for c, m in zip(columns[:, i], mostly, strict=True)
-                                                   if m.any()]))
+        values[f"mostly_{way}"] = _value(
+            np.array([c[m].mean() for c, m in zip(columns[:, i], mostly, strict=True) if m.any()])
+        )
     for i, way in enumerate(CONTROL_WAYS):
         values[f"control_{way}"] = _value(lent[:, i, ..., gates.GATES.index("directional")].mean((1, 2)))
     arrays = {"scores": trained.mean(0), "control_scores": lent.mean(0)}
@@ -90,8 +94,9 @@ def survey(model: torch.nn.Module, control: torch.nn.Module, tokenizer, passages
 
 def _value(by_text: np.ndarray) -> Value:
     if len(by_text) < 2:  # a model without such maps, or one text with some
-        return Value(float(by_text.mean()) if len(by_text) else float("nan"), 0.01, float("nan"), float("nan"),
-                     n=len(by_text))
+        return Value(
+            float(by_text.mean()) if len(by_text) else float("nan"), 0.01, float("nan"), float("nan"), n=len(by_text)
+        )
     interval = mean_interval(by_text)
     return Value(round(interval.value, 9), 0.01, interval.low, interval.high, n=len(by_text))
 
@@ -105,4 +110,8 @@ def compute(device: torch.device) -> Result:
 
 EXPERIMENT = Experiment(
     summary="columns of MiniLM with its query biases, without them, and with others",
-    models=("minilm",), compute=compute, minutes=3, seed=SEED)
+    models=("minilm",),
+    compute=compute,
+    minutes=3,
+    seed=SEED,
+)

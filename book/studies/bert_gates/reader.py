@@ -18,8 +18,10 @@ def compute(device: torch.device) -> Result:
     """Read single gates, mixtures of two to four, and mixtures with their rows shuffled, over held-out noise."""
     sizes, noises, kinds = len(SIZES), len(HELD_OUT), len(gates.PATTERNS)
     confusion = np.zeros((sizes, noises, len(LABELS), len(gates.GATES)), np.float32)
-    mixed = {name: np.zeros((sizes, noises, kinds), np.float32) for name in
-             ("present", "found", "absent", "false", "error", "maps")}
+    mixed = {
+        name: np.zeros((sizes, noises, kinds), np.float32)
+        for name in ("present", "found", "absent", "false", "error", "maps")
+    }
     shuffled = np.zeros((sizes, len(TUNING) + noises, kinds), np.float32)
     for i, (n, count) in enumerate(SIZES.items()):
         for j, noise in enumerate(HELD_OUT):
@@ -28,8 +30,10 @@ def compute(device: torch.device) -> Result:
                 single = [draw(n, [label] if label != "closed" else [], noise, rng) for _ in range(count)]
                 for _, _, name in read_specimens(single, device=device):
                     confusion[i, j, LABELS.index(label), gates.GATES.index(name)] += 1
-            several = [draw(n, list(rng.choice(MIXED, size=rng.integers(2, 5), replace=False)), noise, rng)
-                       for _ in range(4 * count)]
+            several = [
+                draw(n, list(rng.choice(MIXED, size=rng.integers(2, 5), replace=False)), noise, rng)
+                for _ in range(4 * count)
+            ]
             for specimen, scores, _ in read_specimens(several, device=device):
                 truth, read = specimen.truth[:kinds], scores[:kinds]
                 mixed["present"][i, j] += truth >= 0.05
@@ -40,15 +44,21 @@ def compute(device: torch.device) -> Result:
                 mixed["maps"][i, j] += 1
         for j, noise in enumerate(TUNING + HELD_OUT):
             rng = np.random.default_rng([SEED, n, 100 + j])
-            maps = np.stack([draw(n, ["directional", "backward", "cluster"], noise, rng).attention
-                             for _ in range(max(2, count // 2))])
+            maps = np.stack(
+                [
+                    draw(n, ["directional", "backward", "cluster"], noise, rng).attention
+                    for _ in range(max(2, count // 2))
+                ]
+            )
             reading = gates.read_gates(torch.as_tensor(rng.permuted(maps, axis=-1)).to(device))
             shuffled[i, j] = reading.scores[:, :kinds].mean(0).cpu().numpy()
     lines = confusion[:, :, :4].sum((0, 1))
     right = (confusion[:, :, range(len(LABELS)), range(len(LABELS))]).sum((0, 1))
     right[-1] += confusion[:, :, -1, -1].sum()  # noise called residual: nothing was read into it
-    values = {"accuracy": Value(float(right.sum() / confusion.sum()), 0.01, n=int(confusion.sum())),
-              "lines_named": Value(float(np.trace(lines) / lines.sum()), 0.01, n=int(lines.sum()))}
+    values = {
+        "accuracy": Value(float(right.sum() / confusion.sum()), 0.01, n=int(confusion.sum())),
+        "lines_named": Value(float(np.trace(lines) / lines.sum()), 0.01, n=int(lines.sum())),
+    }
     for i, label in enumerate(LABELS):
         drawn = int(confusion[:, :, i].sum())
         values[f"named_{label}"] = Value(float(right[i] / drawn), 0.02, n=drawn)
@@ -58,5 +68,5 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    summary="the gate reader on held-out maps with known truth", compute=compute, minutes=3,
-    seed=SEED)
+    summary="the gate reader on held-out maps with known truth", compute=compute, minutes=3, seed=SEED
+)

@@ -71,20 +71,33 @@ def measure_reader(inputs: Inputs) -> tuple[ReaderQuality, ReadingCost, ReaderNu
     record, source = live_or_record("bert-gates-reader", inputs)
     confusion, shuffled = record.array("confusion"), record.array("shuffled")
     quality = ReaderQuality(
-        source, LABELS, tuple(SIZES), confusion.sum((0, 1)),
+        source,
+        LABELS,
+        tuple(SIZES),
+        confusion.sum((0, 1)),
         {f"n = {n}": counts for n, counts in zip(SIZES, confusion.sum(1), strict=True)},
-        dict(zip(HELD_OUT, confusion.sum(0), strict=True)), {label: record[f"named_{label}"] for label in LABELS},
-        recall_in_mixtures(record), false_alarms(record), shuffled.mean(1), read_causal_gates(inputs.device))
+        dict(zip(HELD_OUT, confusion.sum(0), strict=True)),
+        {label: record[f"named_{label}"] for label in LABELS},
+        recall_in_mixtures(record),
+        false_alarms(record),
+        shuffled.mean(1),
+        read_causal_gates(inputs.device),
+    )
     cost = measure_cost(inputs)
     numbers = ReaderNumbers(
         reader_maps=f"{confusion.sum() + record.array('mixed_maps')[..., 0].sum():,.0f}",
         lines_named=percent(record["lines_named"]),
-        **{f"named_{label.replace(' ', '_')}": percent(quality.accuracy[label])
-           for label in ("cluster", "instance", "inverse directional", "closed")},
+        **{
+            f"named_{label.replace(' ', '_')}": percent(quality.accuracy[label])
+            for label in ("cluster", "instance", "inverse directional", "closed")
+        },
         shuffled_most=percent(shuffled.mean((0, 1)).max(), 1),
         shuffled_most_at_a_size=percent(quality.shuffled_shares.max(), 1),
-        cost_small=round(cost.milliseconds[512]), cost_large=round(cost.milliseconds[2048] / 1e3, 1),
-        cost_ratio=round(cost.milliseconds[2048] / cost.milliseconds[512]), cost_mb=round(cost.megabytes[2048]))
+        cost_small=round(cost.milliseconds[512]),
+        cost_large=round(cost.milliseconds[2048] / 1e3, 1),
+        cost_ratio=round(cost.milliseconds[2048] / cost.milliseconds[512]),
+        cost_mb=round(cost.megabytes[2048]),
+    )
     return quality, cost, numbers
 
 
@@ -108,8 +121,11 @@ def read_causal_gates(device: torch.device) -> dict[str, tuple[int, int]]:
     generator, counts = np.random.default_rng(0), {}
     for gate in CAUSAL_GATES:
         present = [gate] if gate in gates.PATTERNS else []
-        specimens = [draw(CAUSAL_POSITIONS, present, noise, generator, causal=True)
-                     for noise in HELD_OUT for _ in range(CAUSAL_DRAWS)]
+        specimens = [
+            draw(CAUSAL_POSITIONS, present, noise, generator, causal=True)
+            for noise in HELD_OUT
+            for _ in range(CAUSAL_DRAWS)
+        ]
         whole = [specimen for specimen in specimens if specimen.truth[gates.GATES.index(gate)] >= PRESENT]
         names = [name for _, _, name in read_specimens(whole, causal=True, device=device)]
         right = (gate, "residual") if gate == "closed" else (gate,)
@@ -121,5 +137,8 @@ def measure_cost(inputs: Inputs) -> ReadingCost:
     """Take time and memory from their record."""
     record, source = live_or_record("bert-gates-cost", inputs, recompute=False)
     sizes = record.array("sizes").tolist()
-    return ReadingCost(source, dict(zip(sizes, 1e3 * record.array("seconds"), strict=True)),
-                       dict(zip(sizes, record.array("megabytes"), strict=True)))
+    return ReadingCost(
+        source,
+        dict(zip(sizes, 1e3 * record.array("seconds"), strict=True)),
+        dict(zip(sizes, record.array("megabytes"), strict=True)),
+    )

@@ -25,19 +25,26 @@ def compute(device: torch.device) -> Result:
     layers = extraction.encoder_layers(network)
     effects, shares = [], []
     for index, document in enumerate(load_documents(each=EACH)):
-        states, = extraction.hidden_states(network, tokenizer, [document.text], LONGEST)
+        (states,) = extraction.hidden_states(network, tokenizer, [document.text], LONGEST)
         own = states[-1].mean(0)
-        ended = [[run_without(states[0], layers, gate, torch.Generator().manual_seed(index) if at_random else None)
-                  for at_random in (False, True)] for gate in range(len(gates.GATES))]
-        effects.append([[1 - torch.cosine_similarity(rows.mean(0), own, dim=0).item() for rows, _ in ways]
-                        for ways in ended])
+        ended = [
+            [
+                run_without(states[0], layers, gate, torch.Generator().manual_seed(index) if at_random else None)
+                for at_random in (False, True)
+            ]
+            for gate in range(len(gates.GATES))
+        ]
+        effects.append(
+            [[1 - torch.cosine_similarity(rows.mean(0), own, dim=0).item() for rows, _ in ways] for ways in ended]
+        )
         shares.append([ways[0][1] for ways in ended])
     arrays = {"effect": np.array(effects, np.float32), "share": np.array(shares, np.float32)}
     return Result({}, arrays, {"effect": 5e-3, "share": 0.01})
 
 
-def run_without(x: Tensor, layers: list[EncoderLayer], gate: int,
-                generator: torch.Generator | None = None) -> tuple[Tensor, float]:
+def run_without(
+    x: Tensor, layers: list[EncoderLayer], gate: int, generator: torch.Generator | None = None
+) -> tuple[Tensor, float]:
     """Run all layers without the cells of one gate, or with a generator without as much at random places.
 
     Returns
@@ -79,5 +86,10 @@ def draw_as_much(maps: Tensor, share: Tensor, generator: torch.Generator) -> Ten
     return torch.zeros_like(maps, dtype=torch.bool).scatter(-1, order, before < share - 1e-6)
 
 
-EXPERIMENT = Experiment("MiniLM without the cells that the gate detector named, gate by gate", compute,
-                        models=("minilm",), minutes=2, seed=SEED)
+EXPERIMENT = Experiment(
+    "MiniLM without the cells that the gate detector named, gate by gate",
+    compute,
+    models=("minilm",),
+    minutes=2,
+    seed=SEED,
+)

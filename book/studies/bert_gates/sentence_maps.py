@@ -10,8 +10,10 @@ from analysis.maps import gates, streaming
 from analysis.models import attention_hooks, checkpoints, pretrained
 from book.publish import Inputs
 
-SENTENCE = ("The bank raised its rates, and the bank of the river rose too. When the water fell, "
-            "the old bridge stood where it had always stood.")
+SENTENCE = (
+    "The bank raised its rates, and the bank of the river rose too. When the water fell, "
+    "the old bridge stood where it had always stood."
+)
 NEARLY_ONE = 0.99
 
 
@@ -41,6 +43,12 @@ def measure_sentence(inputs: Inputs) -> SentenceMaps:
     maps = torch.stack(by_layer)
     reading = gates.read_gates(maps, causal=bool(maps.triu(1).max() == 0))
     return SentenceMaps(
-        checkpoint.name, SENTENCE, tokenizer.convert_ids_to_tokens(encoding["input_ids"][0]), maps.cpu().numpy(),
-        reading.cells.cpu().numpy(), reading.scores.cpu().numpy(), smallest_weight=maps.min().item(),
-        weights_for_each_near_one=(maps > NEARLY_ONE).double().mean().reciprocal().item())
+        checkpoint.name,
+        SENTENCE,
+        tokenizer.convert_ids_to_tokens(encoding["input_ids"][0]),
+        maps.cpu().numpy(),
+        reading.cells.cpu().numpy(),
+        reading.scores.cpu().numpy(),
+        smallest_weight=maps.min().item(),
+        weights_for_each_near_one=(maps > NEARLY_ONE).double().mean().reciprocal().item(),
+    )

@@ -7,7 +7,8 @@ from book.studies.bert_gates.bias_exchange import BiasExchange
 from book.studies.bert_gates.gate_census import GateCensus
 
 NAMES = {
-    "patterned": "maps with a pattern of 5 % or more", "composed": "maps with two patterns or more",
+    "patterned": "maps with a pattern of 5 % or more",
+    "composed": "maps with two patterns or more",
     "both_of_either": "of the maps with a sub- or super-diagonal, those with both",
     "open_with_either": "of the same maps, those with the main diagonal",
     "in_company": "of the same maps, those with one or the other",
@@ -34,17 +35,23 @@ def with_bounds(value: float, interval: Interval, form: str = ".2f") -> str:
 
 def strongest(of: GateCensus) -> pd.DataFrame:
     """Return for each gate the head in which it is strongest, and what it carries there."""
-    rows = {name: (best.layer, best.head, with_bounds(best.share.value, best.share, ".3f"))
-            for name, best in of.best.items()}
+    rows = {
+        name: (best.layer, best.head, with_bounds(best.share.value, best.share, ".3f"))
+        for name, best in of.best.items()
+    }
     columns = ["layer", "head", "share of its attention"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("gate")
 
 
 def summary(of: GateCensus) -> pd.DataFrame:
     """Return what the maps hold, as ratios of totals over texts, and the same for the control where it has any."""
-    rows = {NAMES[name]: (with_bounds(ratio.value, ratio.interval),
-                          f"{of.control.ratios[name].value:.2f}" if name in OF_BOTH else "")
-            for name, ratio in of.summary.items()}
+    rows = {
+        NAMES[name]: (
+            with_bounds(ratio.value, ratio.interval),
+            f"{of.control.ratios[name].value:.2f}" if name in OF_BOTH else "",
+        )
+        for name, ratio in of.summary.items()
+    }
     return pd.DataFrame.from_dict(rows, orient="index", columns=["trained", "control"]).rename_axis("what is measured")
 
 

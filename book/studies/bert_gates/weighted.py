@@ -27,7 +27,7 @@ def compute(device: torch.device) -> Result:
     tokenizer = pretrained.tokenizer(checkpoints.find("minilm"))
 
     def measure(network: torch.nn.Module, text: str, _: torch.nn.Module) -> dict[str, np.ndarray]:
-        states, = extraction.hidden_states(network, tokenizer, [text], LONGEST)
+        (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
         by_layer = [measure_layer(x, layer) for x, layer in zip(states, extraction.attention_layers(network))]
         return {name: np.stack([layer[name] for layer in by_layer]) for name in by_layer[0]}
 
@@ -37,16 +37,22 @@ def compute(device: torch.device) -> Result:
 def measure_layer(x: Tensor, layer: AttentionWeights) -> dict[str, np.ndarray]:
     """Measure one layer; the means are over heads."""
     queries, keys = project(x, layer.W_Q, 0 * layer.b_Q), project(x, layer.W_K, layer.b_K)
-    own, bare, centred = (softmax(q @ keys.mT / layer.channel**0.5) for q in (
-        queries + layer.b_Q[:, None], queries, queries - queries.mean(1, keepdim=True)))
+    own, bare, centred = (
+        softmax(q @ keys.mT / layer.channel**0.5)
+        for q in (queries + layer.b_Q[:, None], queries, queries - queries.mean(1, keepdim=True))
+    )
     lengths = (project(x, layer.W_V, layer.b_V) @ layer.W_O).norm(dim=-1)
     carried = own * lengths[:, None]
     carried = carried / carried.sum(-1, keepdim=True)
     first = torch.stack([maps[..., 0].mean() for maps in (own, bare, centred, carried)])
     scores, weighted = gates.read_gates(own).scores, gates.read_gates(carried).scores
     classes = torch.stack([(classify(scores) == k).double().mean() for k in range(len(CLASSES))])
-    measured = {"first": first, "weighted gates": weighted.mean(0), "classes": classes,
-                "length of first": (lengths[:, 0] / lengths[:, 1:].mean(1)).mean()}
+    measured = {
+        "first": first,
+        "weighted gates": weighted.mean(0),
+        "classes": classes,
+        "length of first": (lengths[:, 0] / lengths[:, 1:].mean(1)).mean(),
+    }
     return {name: value.numpy(force=True) for name, value in measured.items()}
 
 
@@ -64,5 +70,10 @@ def classify(scores: Tensor) -> Tensor:
     return torch.where(torch.stack([vertical, diagonal, block]).amax(0) >= PRESENT, kind, 4)
 
 
-EXPERIMENT = Experiment("What MiniLM's maps carry, its sink at the first token, and classes of maps, with controls",
-                        compute, models=("minilm",), minutes=2, seed=0)
+EXPERIMENT = Experiment(
+    "What MiniLM's maps carry, its sink at the first token, and classes of maps, with controls",
+    compute,
+    models=("minilm",),
+    minutes=2,
+    seed=0,
+)

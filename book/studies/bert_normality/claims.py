@@ -40,9 +40,16 @@ def rows_are_gaussian(m: Measured) -> Outcome:
         f"{classifier['first_failing'].max():.0%} at most in a classifier trained from random weights; with the "
         f"trained entries permuted up to {near.rung('first_failing', PERMUTED).max():.0%}. The test is of the "
         "distribution of one row's coordinates, not of multivariate normality.",
-        when=decided(few > 0.2 and near.layers["padded_first_failing"][:-1, 1].min() > 0.2
-                     and scaled < 0.15 and (coded < own).all()
-                     and trained[:, 1].min() > 0.5 and classifier["first_failing"].max() < 0.15, trained))
+        when=decided(
+            few > 0.2
+            and near.layers["padded_first_failing"][:-1, 1].min() > 0.2
+            and scaled < 0.15
+            and (coded < own).all()
+            and trained[:, 1].min() > 0.5
+            and classifier["first_failing"].max() < 0.15,
+            trained,
+        ),
+    )
 
 
 @claim("B-73")
@@ -51,7 +58,9 @@ def layer_norm_keeps_the_distribution(m: Measured) -> Outcome:
     return conditional(
         "Without gain and bias D is unchanged to 1e-12 (proposition). With them it changes by "
         f"{m.invariance.change:.3f} on average in layer 0, and failures go from {m.invariance.failing_before:.0%} to "
-        f"{m.invariance.failing_after:.0%}.", when=m.invariance.plain_error < 1e-12 and m.invariance.change > 0.005)
+        f"{m.invariance.failing_after:.0%}.",
+        when=m.invariance.plain_error < 1e-12 and m.invariance.change > 0.005,
+    )
 
 
 @claim("B-74")
@@ -64,8 +73,11 @@ def critical_value_is_that_of_the_rule(m: Measured) -> Outcome:
         f"0.886/sqrt(768) is {test.rule:.4f}; the 5 % point is {test.table:.4f} "
         f"(40,000 draws: {test.five_percent:.4f}), so 0.032 has a level of {test.level:.1%}. No value of table 1 "
         "as printed lies between the two; layer 3's 0.033, rounded, could.",
-        when=abs(test.five_percent - test.table) < 2e-4 and test.level > 0.053 and not between.any()
-        and near.tolist() == [2])
+        when=abs(test.five_percent - test.table) < 2e-4
+        and test.level > 0.053
+        and not between.any()
+        and near.tolist() == [2],
+    )
 
 
 @claim("B-75")
@@ -74,7 +86,8 @@ def sums_show_correlation(m: Measured) -> Outcome:
     return not_reproduced(
         "Sums of independent Gaussian and of independent uniform rows are not uniform either (p < 0.001 each): the "
         "shape of the sum does not show correlation, its length does.",
-        when=max(sample.p_uniform for sample in m.sums.independent.values()) < 1e-3)
+        when=max(sample.p_uniform for sample in m.sums.independent.values()) < 1e-3,
+    )
 
 
 @claim("B-76")
@@ -92,9 +105,15 @@ def sums_are_gaussian(m: Measured) -> Outcome:
         f"{classifier.max():.3f} at most (critical value {small:.3f}): it passes everywhere. In MiniLM on text it is "
         f"{trained[:-1, 0].min():.2f} or more in all layers but the last, and in no control of its ladder, mean over "
         f"seeds, more than {scaled:.3f}. The condition is how far training has moved the coordinates.",
-        when=decided(first.min() > 0.5 > others.max() and near.by_seed["D_sum"][:, :2].min() > near.critical
-                     and near.layers["D_sum"][2:, 0].max() < near.critical
-                     and trained[:-1, 1].min() > critical > scaled and classifier.max() < small, trained))
+        when=decided(
+            first.min() > 0.5 > others.max()
+            and near.by_seed["D_sum"][:, :2].min() > near.critical
+            and near.layers["D_sum"][2:, 0].max() < near.critical
+            and trained[:-1, 1].min() > critical > scaled
+            and classifier.max() < small,
+            trained,
+        ),
+    )
 
 
 @claim("B-78")
@@ -109,10 +128,17 @@ def extremes_make_rows_fail(m: Measured) -> Outcome:
         f"{near.shares('failing_kept')} fail by layer without them, in place of {near.shares('first_failing')}. In "
         f"MiniLM on text {still.min():.0%} to {still.max():.0%} of the sums still fail, and of the rows at least "
         f"{kept[:, 0].min():.0%}. So extremes are one cause, and decide some of the failures.",
-        when=decided(without.max() > 0.2 and without.min() < near.failing_sums[failing].min()
-                     and (near.layers["failing_kept"][:-1, 0] < near.layers["first_failing"][:-1, 0]).all()
-                     and near.layers["failing_kept"][:2, 1].min() > 0.1
-                     and (kept[:, 0] < rows).all() and kept[:, 1].min() > 0.3 and still.min() > 0.5, kept))
+        when=decided(
+            without.max() > 0.2
+            and without.min() < near.failing_sums[failing].min()
+            and (near.layers["failing_kept"][:-1, 0] < near.layers["first_failing"][:-1, 0]).all()
+            and near.layers["failing_kept"][:2, 1].min() > 0.1
+            and (kept[:, 0] < rows).all()
+            and kept[:, 1].min() > 0.3
+            and still.min() > 0.5,
+            kept,
+        ),
+    )
 
 
 @claim("B-79")
@@ -130,8 +156,15 @@ def cone_index_is_a_length(m: Measured) -> Outcome:
         f"({enumerated(near['resultant'], '.2f')} a row), as figure 10 rises throughout. In MiniLM on text the printed "
         f"form goes from {per_token[0]:.1f} to {per_token[-1]:.1f} a token, because the last layer writes shorter "
         f"rows, that of unit rows from {first:.2f} to {last:.2f}. Padding multiplies (5.1) by {ratio:.1f}.",
-        when=decided(m.released.index_error < 1e-9 and falls["resultant"] == 0 < falls["cone"]
-                     and rise["cone"].high < 0.2 and rise["resultant"].low > 0.6 and ratio > 2, *rise.values()))
+        when=decided(
+            m.released.index_error < 1e-9
+            and falls["resultant"] == 0 < falls["cone"]
+            and rise["cone"].high < 0.2
+            and rise["resultant"].low > 0.6
+            and ratio > 2,
+            *rise.values(),
+        ),
+    )
 
 
 @claim("B-80")
@@ -141,8 +174,10 @@ def cone_index_has_bounds(m: Measured) -> Outcome:
     return reproduced(
         "Identity to the pairwise products and mean cosine from the resultant length to 1e-12; bounds and invariances "
         "are proved above and tested.",
-        when=identities.square_error < 1e-12 and identities.cosine_error < 1e-12
-        and identities.index <= identities.bound)
+        when=identities.square_error < 1e-12
+        and identities.cosine_error < 1e-12
+        and identities.index <= identities.bound,
+    )
 
 
 @claim("B-81")
@@ -162,10 +197,16 @@ def cone_index_rises(m: Measured) -> Outcome:
         f"{classifier.control['cosine'][0]:.2f} to {classifier.control['cosine'][-1]:.2f}). In MiniLM on text the "
         f"printed form does not rise ({rise['cone'].value:+.2f}), and the mean cosine by {m.cone.climb['trained']:.2f} "
         f"only, by {min(family.values()):.2f} or more with weights as large, random or permuted.",
-        when=decided(min(near.rises("resultant")) > 0.95 > max(near.rises("cone")) and own[-1] > own[0] + 0.3
-                     and abs(start[1] - start[0]) < 0.1
-                     and np.diff(scaled)[0] > 0.3 and rise["cone"].high < 0.2
-                     and min(family.values()) > 2 * m.cone.climb["trained"], *rise.values()))
+        when=decided(
+            min(near.rises("resultant")) > 0.95 > max(near.rises("cone"))
+            and own[-1] > own[0] + 0.3
+            and abs(start[1] - start[0]) < 0.1
+            and np.diff(scaled)[0] > 0.3
+            and rise["cone"].high < 0.2
+            and min(family.values()) > 2 * m.cone.climb["trained"],
+            *rise.values(),
+        ),
+    )
 
 
 @claim("B-82")
@@ -185,10 +226,17 @@ def singular_values_rise(m: Measured) -> Outcome:
         f"{m.classifier.control['largest'][0]:.0f} to {m.classifier.control['largest'][-1]:.0f}). In MiniLM on text "
         f"the rank correlation with depth is {rise['trained'].value:+.2f} ({rise['control'].value:+.2f} in the random "
         f"control), but the last layer falls back in {dips:.0%} of the documents.",
-        when=decided(min(near.rises("largest")) > 0.9 and low > 2 * high
-                     and scaled[-1] > 1.5 * scaled[0]
-                     and permuted[-1] > 1.5 * permuted[0] and start[-1] < 1.5 * start[0]
-                     and classifier[-1] > 1.5 * classifier[0] and rise["trained"].low > 0.7, *rise.values()))
+        when=decided(
+            min(near.rises("largest")) > 0.9
+            and low > 2 * high
+            and scaled[-1] > 1.5 * scaled[0]
+            and permuted[-1] > 1.5 * permuted[0]
+            and start[-1] < 1.5 * start[0]
+            and classifier[-1] > 1.5 * classifier[0]
+            and rise["trained"].low > 0.7,
+            *rise.values(),
+        ),
+    )
 
 
 def _phrase(estimate: Interval) -> str:
@@ -219,13 +267,25 @@ def low_entropy_is_information(m: Measured) -> Outcome:
         f"sharp gates have next to none ({sharpest:.3f} at most) and faint noise has most ({faint:.1f} "
         f"of {np.log(BINS):.1f}), as the paper wants; but the closed gate, which it calls the maximum, has "
         f"{closed:.0f}, and strong noise {strong:.2f}, less than a cluster ({cluster:.2f}).",
-        when=decided(closed == 0 and sharpest < strong < cluster < faint and sharp
-                     and linked_layers == [0, len(effects.within) - 1] and linked.low > -0.25
-                     and m.silenced.zero.low > 0 and near.effect_within.min() < -0.3 and near.effect_within.max() > 0.3
-                     and near.effect_with_entropy > -0.25 and near.effect_with_depth > 0.3
-                     and deep["trained"].low > 0.5 and deep["control"].high < 0
-                     and max(effects.chance[0], effects.chance[-1]) < 0.02,
-                     *effects.within, linked, *deep.values()))
+        when=decided(
+            closed == 0
+            and sharpest < strong < cluster < faint
+            and sharp
+            and linked_layers == [0, len(effects.within) - 1]
+            and linked.low > -0.25
+            and m.silenced.zero.low > 0
+            and near.effect_within.min() < -0.3
+            and near.effect_within.max() > 0.3
+            and near.effect_with_entropy > -0.25
+            and near.effect_with_depth > 0.3
+            and deep["trained"].low > 0.5
+            and deep["control"].high < 0
+            and max(effects.chance[0], effects.chance[-1]) < 0.02,
+            *effects.within,
+            linked,
+            *deep.values(),
+        ),
+    )
 
 
 @claim("B-85")
@@ -245,11 +305,20 @@ def entropy_rises_with_depth(m: Measured) -> Outcome:
         f"same of their classifier: {keys[0]:.0f} in the first layer, {keys[2]:.0f} in the third, {keys[-1]:.0f} in "
         "the last. By the released code's entropy it is the other way round on our variant classifier: it falls with "
         f"depth in {falling} of {len(m.released.value_rises)} classes.",
-        when=decided(keys.argmin() == 2 and keys[-1] > keys[0] > keys[2] and falling > len(m.released.value_rises) / 2
-                     and (seeds.argmin(1) == 1).all() and (seeds[:, [0, 4, 5]].min(1) > seeds[:, 1:3].max(1)).all()
-                     and trained[0, 1] > trained[1:5, 2].max() and trained[-1, 1] > trained[1, 2]
-                     and near.rung("entropy", START).argmin() == 1
-                     and sharp[-1] > sharp[0] + 0.1 and 3 <= classifier.argmin() <= 8, trained))
+        when=decided(
+            keys.argmin() == 2
+            and keys[-1] > keys[0] > keys[2]
+            and falling > len(m.released.value_rises) / 2
+            and (seeds.argmin(1) == 1).all()
+            and (seeds[:, [0, 4, 5]].min(1) > seeds[:, 1:3].max(1)).all()
+            and trained[0, 1] > trained[1:5, 2].max()
+            and trained[-1, 1] > trained[1, 2]
+            and near.rung("entropy", START).argmin() == 1
+            and sharp[-1] > sharp[0] + 0.1
+            and 3 <= classifier.argmin() <= 8,
+            trained,
+        ),
+    )
 
 
 @claim("B-86")
@@ -266,7 +335,12 @@ def total_is_gaussian(m: Measured) -> Outcome:
         f"Trained from random weights D is {classifier:.3f} (critical value {m.classifier.critical:.3f}). MiniLM on "
         f"text passes in {(D['trained'] <= critical).mean():.0%} of the texts (D {D['trained'].mean():.3f}), its "
         f"random control in {(D['control'] <= critical).mean():.0%}.",
-        when=0 < passing < 1 and abs(near.mean_total).max() < 0.1 and near.control_D_total[START].min() > near.critical
-        and (random <= near.critical).all() and (D["trained"] > critical).all()
-        and (D["control"] <= critical).mean() > 0.9 and m.total.plain_mean["trained"] < 1e-5
-        and classifier < m.classifier.critical)
+        when=0 < passing < 1
+        and abs(near.mean_total).max() < 0.1
+        and near.control_D_total[START].min() > near.critical
+        and (random <= near.critical).all()
+        and (D["trained"] > critical).all()
+        and (D["control"] <= critical).mean() > 0.9
+        and m.total.plain_mean["trained"] < 1e-5
+        and classifier < m.classifier.critical,
+    )

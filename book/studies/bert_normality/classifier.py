@@ -27,6 +27,7 @@ def measure_classifier(inputs: Inputs) -> Classifier:
     """Read the record of the case study."""
     record, _ = live_or_record("variant-measures", inputs, recompute=False)
     width = parameters.config(checkpoints.find("variant-bert-mini")).model
-    trained, control = ({name: by_layer(record.array(prefix + name)).astype(float) for name in NAMES}
-                        for prefix in ("", "control_"))
+    trained, control = (
+        {name: by_layer(record.array(prefix + name)).astype(float) for name in NAMES} for prefix in ("", "control_")
+    )
     return Classifier(trained, control, critical_value(width))

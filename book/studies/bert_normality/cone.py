@@ -60,23 +60,34 @@ class Cone:
     @property
     def climb(self) -> dict[str, float]:
         """How much the mean cosine rises from the first layer to the last, by network."""
-        return {network: last - first for network, (first, last) in
-                ((network, forms["cosine"]) for network, forms in self.ends.items())}
+        return {
+            network: last - first
+            for network, (first, last) in ((network, forms["cosine"]) for network, forms in self.ends.items())
+        }
 
 
 def measure_cone(text: DrawnText, arrays: Arrays) -> Cone:
     """Check the identities, average the forms over texts, and look at the embeddings."""
-    forms = {name: {network: over_texts(values[name]) for network, values in arrays.items()}
-             for name in ("resultant", "cosine", "pad_resultant")}
+    forms = {
+        name: {network: over_texts(values[name]) for network, values in arrays.items()}
+        for name in ("resultant", "cosine", "pad_resultant")
+    }
     return Cone(
         identities=_check_identities(normalise(text.stations["trained"][text.middle].before_second.double())),
-        per_token={network: over_texts(values["cone"] / arrays["trained"]["tokens"][:, None])
-                   for network, values in arrays.items()},
-        resultant=forms["resultant"], cosine=forms["cosine"], resultant_padded=forms["pad_resultant"],
+        per_token={
+            network: over_texts(values["cone"] / arrays["trained"]["tokens"][:, None])
+            for network, values in arrays.items()
+        },
+        resultant=forms["resultant"],
+        cosine=forms["cosine"],
+        resultant_padded=forms["pad_resultant"],
         rise={network: {form: depth_correlation(values[form]) for form in FORMS} for network, values in arrays.items()},
-        ends={network: {form: (values[form][:, 0].mean(), values[form][:, -1].mean()) for form in FORMS}
-              for network, values in arrays.items()},
-        embeddings=_describe_embeddings(text))
+        ends={
+            network: {form: (values[form][:, 0].mean(), values[form][:, -1].mean()) for form in FORMS}
+            for network, values in arrays.items()
+        },
+        embeddings=_describe_embeddings(text),
+    )
 
 
 def _check_identities(rows: Float[Tensor, "position model"]) -> Identities:
@@ -88,18 +99,23 @@ def _check_identities(rows: Float[Tensor, "position model"]) -> Identities:
     return Identities(
         square_error=abs(index / by_pairs - 1).item(),
         cosine_error=abs(anisotropy.mean_pairwise_cosine(rows) - mean_cosine).item(),
-        index=index.item(), bound=count * width ** 0.5)
+        index=index.item(),
+        bound=count * width**0.5,
+    )
 
 
 def _describe_embeddings(text: DrawnText) -> dict[str, Embedding]:
     trained, control = text.networks["trained"], text.networks["control"]
-    return {"control": _describe(text.states["control"], control),
-            "control without token types": _describe(text.bare_states, text.bare),
-            "trained": _describe(text.states["trained"], trained)}
+    return {
+        "control": _describe(text.states["control"], control),
+        "control without token types": _describe(text.bare_states, text.bare),
+        "trained": _describe(text.states["trained"], trained),
+    }
 
 
 def _describe(states: Tensor, model: torch.nn.Module) -> Embedding:
     return Embedding(
         cosines=[anisotropy.mean_pairwise_cosine(rows).item() for rows in states],
         word_length=model.embeddings.word_embeddings.weight.norm(dim=1).mean().item(),
-        shared_length=model.embeddings.token_type_embeddings.weight[0].norm().item())
+        shared_length=model.embeddings.token_type_embeddings.weight[0].norm().item(),
+    )

@@ -8,10 +8,19 @@ from book.publish.phrases import first_to_last, percent
 from book.studies.shared.documents import Rungs, load_rungs
 
 PANELS = ("plain rows that fail", "mean cosine", "largest singular value", "row entropy")
-PLACES = {"rows that fail": ("first_failing",), "plain rows that fail": ("bare_failing",), "sum": ("D_sum",),
-          "total": ("D_total",), "mean cosine": ("cosine",), "cone index per token": ("cone",),
-          "plain index per token": ("cone_bare",), "resultant": ("resultant",),
-          "largest singular value": ("largest",), "stable rank": ("stable_rank",), "row entropy": ("entropy",)}
+PLACES = {
+    "rows that fail": ("first_failing",),
+    "plain rows that fail": ("bare_failing",),
+    "sum": ("D_sum",),
+    "total": ("D_total",),
+    "mean cosine": ("cosine",),
+    "cone index per token": ("cone",),
+    "plain index per token": ("cone_bare",),
+    "resultant": ("resultant",),
+    "largest singular value": ("largest",),
+    "stable rank": ("stable_rank",),
+    "row entropy": ("entropy",),
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,7 @@ def measure_rungs(inputs: Inputs) -> Rungs:
 
 def phrase_rungs(rungs: Rungs) -> ControlPhrases:
     """Write the means."""
+
     def share(name: str, rung: str) -> str:
         return percent(rungs[name].controls[rung].mean())
 
@@ -52,12 +62,17 @@ def phrase_rungs(rungs: Rungs) -> ControlPhrases:
     entropy = rungs["row entropy"]
     return ControlPhrases(
         plain_trained=percent(rungs["plain rows that fail"].documents.mean()),
-        plain_random=share("plain rows that fail", SHARP), plain_permuted=share("plain rows that fail", PERMUTED),
-        rows_permuted=share("rows that fail", PERMUTED), climb_trained=climb("mean cosine"),
-        climb_large=climb("mean cosine", LARGE), climb_permuted=climb("mean cosine", PERMUTED),
-        sigma_trained=climb("largest singular value"), sigma_large=climb("largest singular value", LARGE),
+        plain_random=share("plain rows that fail", SHARP),
+        plain_permuted=share("plain rows that fail", PERMUTED),
+        rows_permuted=share("rows that fail", PERMUTED),
+        climb_trained=climb("mean cosine"),
+        climb_large=climb("mean cosine", LARGE),
+        climb_permuted=climb("mean cosine", PERMUTED),
+        sigma_trained=climb("largest singular value"),
+        sigma_large=climb("largest singular value", LARGE),
         sigma_permuted=climb("largest singular value", PERMUTED),
         sigma_dip=percent((largest[:, -1] < largest[:, -2]).mean()),
         entropy_trained=f"{entropy.documents.mean(0).min():.2f}",
         entropy_sharp=f"{entropy.controls[SHARP].mean(0).min():.2f}",
-        entropy_permuted=f"{entropy.controls[PERMUTED].mean(0).min():.2f}")
+        entropy_permuted=f"{entropy.controls[PERMUTED].mean(0).min():.2f}",
+    )

@@ -38,8 +38,9 @@ class Directions:
 def directions(record: Record | Result) -> Directions:
     """Read what the static picture shows."""
     rows = record.array("rows")[0, 0].astype(np.float64)
-    return Directions(rows[list(STATES)], tuple("embeddings" if state == 0 else f"layer {state - 1}"
-                                                for state in STATES))
+    return Directions(
+        rows[list(STATES)], tuple("embeddings" if state == 0 else f"layer {state - 1}" for state in STATES)
+    )
 
 
 def compute(device: torch.device) -> Result:
@@ -47,8 +48,10 @@ def compute(device: torch.device) -> Result:
     checkpoint = checkpoints.find("minilm")
     tokenizer = pretrained.tokenizer(checkpoint)
     documents = load_documents(each=1)
-    tokens = [tokenizer.convert_ids_to_tokens(tokenizer(document.text, truncation=True, max_length=TOKENS)["input_ids"])
-              for document in documents]
+    tokens = [
+        tokenizer.convert_ids_to_tokens(tokenizer(document.text, truncation=True, max_length=TOKENS)["input_ids"])
+        for document in documents
+    ]
 
     def load(seed: int | None) -> torch.nn.Module:
         return pretrained.load(checkpoint, control_seed=seed, dtype=torch.float64, device=device)
@@ -62,8 +65,11 @@ def compute(device: torch.device) -> Result:
     trained = load(None)
     networks = [trained, *(control.network for control in make_controls(trained, load, seeds=[0]))]
     rows, index = zip(*(measure(network) for network in networks), strict=True)
-    values = {"networks": Value(json.dumps(NETWORKS)), "tokens": Value(json.dumps(tokens)),
-              "texts": Value(json.dumps([f"{document.kind}: {document.name}" for document in documents]))}
+    values = {
+        "networks": Value(json.dumps(NETWORKS)),
+        "tokens": Value(json.dumps(tokens)),
+        "texts": Value(json.dumps([f"{document.kind}: {document.name}" for document in documents])),
+    }
     arrays = {"rows": np.stack(rows), "index": np.stack(index)}
     return Result(values, arrays, {"rows": 5e-3, "index": 0.05})
 
@@ -102,5 +108,10 @@ def align(placed: Float[Tensor, "state position 3"]) -> Float[Tensor, "state pos
     return torch.stack(states)
 
 
-EXPERIMENT = Experiment("Rows of MiniLM and of its controls as directions in space, for the viewer of the cone",
-                        compute, models=("minilm",), minutes=0.2, seed=0)
+EXPERIMENT = Experiment(
+    "Rows of MiniLM and of its controls as directions in space, for the viewer of the cone",
+    compute,
+    models=("minilm",),
+    minutes=0.2,
+    seed=0,
+)

@@ -62,20 +62,31 @@ def run_networks(inputs: Inputs) -> DrawnText:
     checkpoint = checkpoints.find(inputs.model)
     tokenizer, passages = pretrained.tokenizer(checkpoint), texts.passages(source=inputs.texts)
     passage = passages[PASSAGE % len(passages)]
-    networks = {name: pretrained.load(checkpoint, control_seed=seed, device=inputs.device)
-                for name, seed in SEEDS.items()}
+    networks = {
+        name: pretrained.load(checkpoint, control_seed=seed, device=inputs.device) for name, seed in SEEDS.items()
+    }
     states = {name: extraction.hidden_states(model, tokenizer, [passage])[0] for name, model in networks.items()}
-    stations = {name: [run_layer(x, layer) for x, layer in zip(states[name], extraction.encoder_layers(model))]
-                for name, model in networks.items()}
+    stations = {
+        name: [run_layer(x, layer) for x, layer in zip(states[name], extraction.encoder_layers(model))]
+        for name, model in networks.items()
+    }
     bare = pretrained.load(checkpoint, control_seed=SEEDS["control"], device=inputs.device)
     bare.embeddings.token_type_embeddings.weight.zero_()
-    return DrawnText(checkpoint, networks, states, stations, by_depth(len(stations["trained"])), bare,
-                     extraction.hidden_states(bare, tokenizer, [passage])[0])
+    return DrawnText(
+        checkpoint,
+        networks,
+        states,
+        stations,
+        by_depth(len(stations["trained"])),
+        bare,
+        extraction.hidden_states(bare, tokenizer, [passage])[0],
+    )
 
 
 def describe(text: DrawnText) -> Subject:
     """Take from the run what the page shows of it."""
     tokens, width = text.states["trained"].shape[1:]
     trained = text.stations["trained"]
-    return Subject(text.checkpoint, width, tokens, trained[0].before_first, text.middle,
-                   trained[text.middle].before_second)
+    return Subject(
+        text.checkpoint, width, tokens, trained[0].before_first, text.middle, trained[text.middle].before_second
+    )

@@ -45,16 +45,19 @@ def sizes(rms: Mapping[str, np.ndarray], threshold: float) -> Figure:
     return style.many_marks(figure)
 
 
-def histograms(vectors: Mapping[str, tuple[str, np.ndarray]], statistic: Mapping[str, float], *,
-               rows: int = 1) -> Figure:
+def histograms(
+    vectors: Mapping[str, tuple[str, np.ndarray]], statistic: Mapping[str, float], *, rows: int = 1
+) -> Figure:
     """Draw standardised coordinates of vectors and the Gaussian: ``vectors`` maps a title to concept and values."""
-    figure, axes = style.new(rows, len(vectors) // rows, size="tall" if rows > 1 else "wide", sharex=True, sharey=True,
-                             squeeze=False)
+    figure, axes = style.new(
+        rows, len(vectors) // rows, size="tall" if rows > 1 else "wide", sharex=True, sharey=True, squeeze=False
+    )
     grid = np.linspace(-4.5, 4.5, 181)
     for panel, (title, (concept, values)) in zip(axes.flat, vectors.items(), strict=True):
         z = (values - values.mean()) / values.std(ddof=1)
-        panel.hist(np.clip(z, -4.5, 4.5), np.linspace(-4.5, 4.5, 46), density=True, color=style.COLOURS[concept],
-                   alpha=0.8)
+        panel.hist(
+            np.clip(z, -4.5, 4.5), np.linspace(-4.5, 4.5, 46), density=True, color=style.COLOURS[concept], alpha=0.8
+        )
         panel.plot(grid, norm.pdf(grid), color=style.COLOURS["ink"], linewidth=1)
         panel.set(title=f"{title}\nD = {statistic[title]:.3f}")
     for panel in axes[-1]:
@@ -71,8 +74,9 @@ def spectra(by_layer: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
     for panel, (layer, values) in zip(axes[0], by_layer.items(), strict=True):
         for which in ("control", "trained"):
             weights = np.full(values[which].size, 100 / values[which].size)
-            panel.hist(values[which].ravel(), edges, weights=weights, color=style.COLOURS[which], alpha=0.7,
-                       label=which)
+            panel.hist(
+                values[which].ravel(), edges, weights=weights, color=style.COLOURS[which], alpha=0.7, label=which
+            )
         panel.set(xlabel=r"singular value$\,/\sqrt{n}$", title=f"layer {layer}", yscale="log")
     axes[0, 0].set(ylabel="share of singular values (%)")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
@@ -88,12 +92,18 @@ def total(vectors: Mapping[str, np.ndarray], statistic: Mapping[str, float]) -> 
     grid = np.linspace(-4.5, 4.5, 181)
     for panel, (which, values) in zip(axes[:-1], vectors.items(), strict=True):
         z = (values - values.mean()) / values.std(ddof=1)
-        panel.hist(np.clip(z, -4.5, 4.5), np.linspace(-4.5, 4.5, 46), density=True, color=style.COLOURS[which],
-                   alpha=0.8)
+        panel.hist(
+            np.clip(z, -4.5, 4.5), np.linspace(-4.5, 4.5, 46), density=True, color=style.COLOURS[which], alpha=0.8
+        )
         panel.plot(grid, norm.pdf(grid), color=style.COLOURS["ink"], linewidth=1)
         panel.set(xlabel="standardised coordinate", title=f"{which}\nD = {statistic[which]:.3f}")
-        axes[-1].step([-4.5, *np.sort(z), 4.5], [0, *np.arange(1, len(z) + 1) / len(z), 1], where="post",
-                      color=style.COLOURS[which], label=which)
+        axes[-1].step(
+            [-4.5, *np.sort(z), 4.5],
+            [0, *np.arange(1, len(z) + 1) / len(z), 1],
+            where="post",
+            color=style.COLOURS[which],
+            label=which,
+        )
     axes[-1].plot(grid, norm.cdf(grid), color=style.COLOURS["ink"], linewidth=1, linestyle="--", label="Gaussian")
     axes[0].set(ylabel="density")
     axes[-1].set(xlabel="standardised coordinate", ylabel="share below", xlim=(-4.5, 4.5), title="distribution")
@@ -110,10 +120,24 @@ def effects(entropy: Mapping[str, np.ndarray], effect: Mapping[str, np.ndarray],
     figure, axes = style.new(1, 2, width_ratios=[2, 1])
     marks, shades = "osD^vPX*<>hd", colormaps[style.WEIGHT_CMAP]
     for level, (x, y, sinking) in enumerate(zip(entropy["trained"], effect["trained"], sink, strict=True)):
-        axes[0].scatter(x, y, marker=marks[level % len(marks)], s=26, label=f"layer {level}", edgecolor="none",
-                        color=shades(level / max(1, len(sink) - 1)))
-        axes[0].scatter(x[sinking], y[sinking], marker="o", s=90, facecolor="none", linewidth=1,
-                        edgecolor=style.COLOURS["highlight"])
+        axes[0].scatter(
+            x,
+            y,
+            marker=marks[level % len(marks)],
+            s=26,
+            label=f"layer {level}",
+            edgecolor="none",
+            color=shades(level / max(1, len(sink) - 1)),
+        )
+        axes[0].scatter(
+            x[sinking],
+            y[sinking],
+            marker="o",
+            s=90,
+            facecolor="none",
+            linewidth=1,
+            edgecolor=style.COLOURS["highlight"],
+        )
     axes[1].scatter(entropy["control"], effect["control"], s=18, color=style.COLOURS["control"], edgecolor="none")
     axes[0].set(title="trained", ylabel="turn of the sentence, 1 − cosine")
     axes[1].set(title="control")
@@ -136,36 +160,59 @@ def failing(shares: Mapping[str, np.ndarray]) -> Figure:
     ``shares`` maps ``"trained"``, ``"kept"``, ``"control"``, ``"plain"``, ``"plain kept"`` and ``"control plain"`` to
     ``(layer, 3)`` with the ends of intervals.
     """
-    return lines({
-        title: [Line(shares[names[0]], "trained", "trained"),
+    return lines(
+        {
+            title: [
+                Line(shares[names[0]], "trained", "trained"),
                 Line(shares[names[1]], "trained", "trained, outliers removed", "--"),
-                Line(shares[names[2]], "control", "control")]
-        for title, names in (("with gain and bias", ("trained", "kept", "control")),
-                             ("plain", ("plain", "plain kept", "control plain")))},
-        ["share of rows that fail", ""], level=(0.05, "5 %"))
+                Line(shares[names[2]], "control", "control"),
+            ]
+            for title, names in (
+                ("with gain and bias", ("trained", "kept", "control")),
+                ("plain", ("plain", "plain kept", "control plain")),
+            )
+        },
+        ["share of rows that fail", ""],
+        level=(0.05, "5 %"),
+    )
 
 
 def table_one(sums: Mapping[str, np.ndarray], paper: np.ndarray, critical: float) -> Figure:
     """Draw table 1: the statistic of the sum of the rows by layer, here ``(layer, 3)`` by kind, and the paper's."""
-    return lines({
-        "here": [Line(sums["trained"], "trained", "trained"), Line(sums["plain"], "token", "trained, plain", "--"),
-                 Line(sums["kept"], "positional", "trained, extremes removed", ":"),
-                 Line(sums["control"], "control", "control")],
-        "paper, table 1": [Line(paper, "record", "paper")]},
-        ["D of the sum", ""], level=([critical, 0.032], "critical value"))
+    return lines(
+        {
+            "here": [
+                Line(sums["trained"], "trained", "trained"),
+                Line(sums["plain"], "token", "trained, plain", "--"),
+                Line(sums["kept"], "positional", "trained, extremes removed", ":"),
+                Line(sums["control"], "control", "control"),
+            ],
+            "paper, table 1": [Line(paper, "record", "paper")],
+        },
+        ["D of the sum", ""],
+        level=([critical, 0.032], "critical value"),
+    )
 
 
-def padding(rows: Mapping[str, Mapping[str, np.ndarray]], sums: Mapping[str, Mapping[str, np.ndarray]],
-            critical: float) -> Figure:
+def padding(
+    rows: Mapping[str, Mapping[str, np.ndarray]], sums: Mapping[str, Mapping[str, np.ndarray]], critical: float
+) -> Figure:
     """Draw the share of rows that fail and the statistic of their sum, ``without`` padding and ``with`` it.
 
     ``rows`` and ``sums`` map a network to ``without`` and ``with``, each ``(layer, 3)`` with the ends of intervals.
     """
-    return lines({
-        title: [Line(values[network][which], network, network + more, dashes) for network in ("trained", "control")
-                for which, more, dashes in (("without", "", "-"), ("with", ", padding in", ":"))]
-        for title, values in (("rows after the first LayerNorm", rows), ("sum of the rows", sums))},
-        ["share that fails", "D"], level=([0.05, critical], "5 %, critical value"))
+    return lines(
+        {
+            title: [
+                Line(values[network][which], network, network + more, dashes)
+                for network in ("trained", "control")
+                for which, more, dashes in (("without", "", "-"), ("with", ", padding in", ":"))
+            ]
+            for title, values in (("rows after the first LayerNorm", rows), ("sum of the rows", sums))
+        },
+        ["share that fails", "D"],
+        level=([0.05, critical], "5 %, critical value"),
+    )
 
 
 def directions(rows: np.ndarray, titles: Sequence[str]) -> Figure:
@@ -191,21 +238,33 @@ def directions(rows: np.ndarray, titles: Sequence[str]) -> Figure:
     return figure
 
 
-def cone(per_token: Mapping[str, np.ndarray], resultant: Mapping[str, np.ndarray],
-         resultant_padded: Mapping[str, np.ndarray], cosine: Mapping[str, np.ndarray]) -> Figure:
+def cone(
+    per_token: Mapping[str, np.ndarray],
+    resultant: Mapping[str, np.ndarray],
+    resultant_padded: Mapping[str, np.ndarray],
+    cosine: Mapping[str, np.ndarray],
+) -> Figure:
     """Draw three forms of the cone index by layer; each maps a network to ``(layer, 3)`` with the ends of intervals."""
-    return lines({"cone index / n": _networks(per_token),
-                  "resultant length": _networks(resultant) + _networks(resultant_padded, ", padding in", ":"),
-                  "mean cosine": _networks(cosine)}, ["", "", ""])
+    return lines(
+        {
+            "cone index / n": _networks(per_token),
+            "resultant length": _networks(resultant) + _networks(resultant_padded, ", padding in", ":"),
+            "mean cosine": _networks(cosine),
+        },
+        ["", "", ""],
+    )
 
 
 def singular(largest: Mapping[str, np.ndarray], stable_rank: Mapping[str, np.ndarray]) -> Figure:
     """Draw the largest singular value of head outputs and their stable rank; arguments as for `cone`."""
-    return lines({"largest singular value": _networks(largest), "stable rank": _networks(stable_rank)},
-                 [r"$\sigma_1/\sqrt{n}$", r"$\sum\sigma_k^2/\sigma_1^2$"])
+    return lines(
+        {"largest singular value": _networks(largest), "stable rank": _networks(stable_rank)},
+        [r"$\sigma_1/\sqrt{n}$", r"$\sum\sigma_k^2/\sigma_1^2$"],
+    )
 
 
 def entropies(row: Mapping[str, np.ndarray], histogram: Mapping[str, np.ndarray]) -> Figure:
     """Draw figure 12 twice: the entropy of rows and that of the histogram of a map; arguments as for `cone`."""
-    return lines({"row entropy": _networks(row), "histogram entropy": _networks(histogram)},
-                 [r"share of $\ln n$", "nats"])
+    return lines(
+        {"row entropy": _networks(row), "histogram entropy": _networks(histogram)}, [r"share of $\ln n$", "nats"]
+    )

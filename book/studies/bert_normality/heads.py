@@ -86,8 +86,10 @@ class Effects:
     def sink_places(self) -> dict[int, list[int]]:
         """The places of the sink heads in their layer by effect, the largest first; by layer."""
         effect = self.effect["trained"].mean(0)
-        return {layer: sorted((1 + (-effect[layer]).argsort().argsort()[self.is_sink[layer]]).tolist())
-                for layer in np.flatnonzero(self.is_sink.any(1)).tolist()}
+        return {
+            layer: sorted((1 + (-effect[layer]).argsort().argsort()[self.is_sink[layer]]).tolist())
+            for layer in np.flatnonzero(self.is_sink.any(1)).tolist()
+        }
 
     def means(self, name: str) -> dict[str, Float[np.ndarray, "layer head"]]:
         """Return the mean over texts of ``effect`` or ``entropy``, by network."""
@@ -96,15 +98,17 @@ class Effects:
 
 def measure_spectra(text: DrawnText, arrays: Arrays) -> Spectra:
     """Take the singular values of head outputs, and average those of the survey over heads and texts."""
-    values = {network: layer_profile.singular_values(stations).cpu().numpy()
-              for network, stations in text.stations.items()}
+    values = {
+        network: layer_profile.singular_values(stations).cpu().numpy() for network, stations in text.stations.items()
+    }
     root = arrays["trained"]["tokens"][:, None] ** 0.5
     largest = {network: survey["largest"].mean(2) for network, survey in arrays.items()}
     return Spectra(
         drawn={layer: {network: by_layer[layer] for network, by_layer in values.items()} for layer in text.layers},
         largest={network: over_texts(mean / root) for network, mean in largest.items()},
         stable_rank={network: over_texts(survey["stable_rank"].mean(2)) for network, survey in arrays.items()},
-        rise={network: depth_correlation(mean) for network, mean in largest.items()})
+        rise={network: depth_correlation(mean) for network, mean in largest.items()},
+    )
 
 
 def measure_entropies(text: DrawnText, arrays: Arrays) -> Entropies:
@@ -114,22 +118,36 @@ def measure_entropies(text: DrawnText, arrays: Arrays) -> Entropies:
         ideal=_measure_ideal_gates(),
         row={network: over_texts(survey["entropy"].mean(2)) for network, survey in arrays.items()},
         histogram={network: over_texts(survey["histogram"].mean(2)) for network, survey in arrays.items()},
-        by_bins={bins: {network: [entropy.histogram_entropy(attention, bins).mean().item() for attention in by_layer]
-                        for network, by_layer in maps.items()} for bins in BINS},
-        distinct=min(len(head.unique()) / head.numel() for by_layer in maps.values() for head in by_layer[text.middle]))
+        by_bins={
+            bins: {
+                network: [entropy.histogram_entropy(attention, bins).mean().item() for attention in by_layer]
+                for network, by_layer in maps.items()
+            }
+            for bins in BINS
+        },
+        distinct=min(len(head.unique()) / head.numel() for by_layer in maps.values() for head in by_layer[text.middle]),
+    )
 
 
 def _measure_ideal_gates(size: int = 32, channels: int = 8) -> dict[str, Ideal]:
     """Take both entropies of ideal gates, and the stable rank of their product with random values."""
     noise = torch.randn(size, size, generator=torch.Generator().manual_seed(0)).double()
     values = torch.randn(1, size, channels, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    maps = {"closed (uniform)": gates.closed(size), "directional": gates.directional(size, 5),
-            "open (identity)": gates.open_gate(size), "backward": gates.backward(size, 1),
-            "random softmax": noise.softmax(-1)}
-    return {name: Ideal(entropy.relative_entropy(attention[None]).mean().item(),
-                        entropy.histogram_entropy(attention[None]).item(),
-                        anisotropy.head_output_spectrum(attention[None], values).stable_rank.item())
-            for name, attention in maps.items()}
+    maps = {
+        "closed (uniform)": gates.closed(size),
+        "directional": gates.directional(size, 5),
+        "open (identity)": gates.open_gate(size),
+        "backward": gates.backward(size, 1),
+        "random softmax": noise.softmax(-1),
+    }
+    return {
+        name: Ideal(
+            entropy.relative_entropy(attention[None]).mean().item(),
+            entropy.histogram_entropy(attention[None]).item(),
+            anisotropy.head_output_spectrum(attention[None], values).stable_rank.item(),
+        )
+        for name, attention in maps.items()
+    }
 
 
 def measure_effects(arrays: Arrays) -> Effects:
@@ -140,11 +158,14 @@ def measure_effects(arrays: Arrays) -> Effects:
     depth = [np.repeat(range(layers), heads)] * texts
     trained, maps = effect["trained"], sharpness["trained"]
     return Effects(
-        effect=effect, entropy=sharpness, sink=arrays["trained"]["effect_sink"].mean(0),
+        effect=effect,
+        entropy=sharpness,
+        sink=arrays["trained"]["effect_sink"].mean(0),
         with_entropy={network: rank_correlation(effect[network], sharpness[network]) for network in arrays},
         with_depth={network: rank_correlation(effect[network], depth) for network in arrays},
         within=[rank_correlation(trained[:, layer], maps[:, layer]) for layer in range(layers)],
-        chance=[share_by_chance(trained[:, layer], maps[:, layer]) for layer in range(layers)])
+        chance=[share_by_chance(trained[:, layer], maps[:, layer]) for layer in range(layers)],
+    )
 
 
 def share_by_chance(effect: Float[np.ndarray, "text head"], sharpness: Float[np.ndarray, "text head"]) -> float:

@@ -19,15 +19,25 @@ def compute(device: torch.device) -> Result:
 
     def measure(network: torch.nn.Module, text: str, _: torch.nn.Module) -> dict[str, np.ndarray]:
         layers = extraction.encoder_layers(network)
-        states, = extraction.hidden_states(network, tokenizer, [text])
+        (states,) = extraction.hidden_states(network, tokenizer, [text])
         profile = layer_profile.measure([run_layer(x, layer) for x, layer in zip(states, layers)])
         tokens = states.shape[1]
-        return {**{name: profile[name] for name in BY_LAYER}, "D_total": profile["D_total"],
-                **{name: profile[name].mean(1) for name in BY_HEAD}, "cone": profile["cone"] / tokens,
-                "cone_bare": profile["cone_bare"] / tokens, "largest": profile["largest"].mean(1) / tokens**0.5}
+        return {
+            **{name: profile[name] for name in BY_LAYER},
+            "D_total": profile["D_total"],
+            **{name: profile[name].mean(1) for name in BY_HEAD},
+            "cone": profile["cone"] / tokens,
+            "cone_bare": profile["cone_bare"] / tokens,
+            "largest": profile["largest"].mean(1) / tokens**0.5,
+        }
 
     return survey_documents(measure, each_of_controls=3, device=device, tolerance=0.02)
 
 
-EXPERIMENT = Experiment("Normality, cone index, singular values and entropy of MiniLM and the ladder of its controls",
-                        compute, models=("minilm",), minutes=3, seed=0)
+EXPERIMENT = Experiment(
+    "Normality, cone index, singular values and entropy of MiniLM and the ladder of its controls",
+    compute,
+    models=("minilm",),
+    minutes=3,
+    seed=0,
+)

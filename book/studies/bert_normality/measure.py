@@ -147,15 +147,29 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     padding, cone = measure_padding(arrays, threshold.critical), measure_cone(text, arrays)
     effects, rungs = measure_effects(arrays), measure_rungs(inputs)
     return Measured(
-        inputs=inputs, survey=survey, subject=subject, threshold=threshold,
-        invariance=measure_invariance(text, threshold.critical), rows=rows, sums=sums, padding=padding, cone=cone,
-        spectra=measure_spectra(text, arrays), entropies=measure_entropies(text, arrays), effects=effects,
-        total=measure_total(text, arrays), released=measure_released(text, inputs),
-        rungs=rungs, silenced=measure_silenced(inputs), classifier=measure_classifier(inputs),
+        inputs=inputs,
+        survey=survey,
+        subject=subject,
+        threshold=threshold,
+        invariance=measure_invariance(text, threshold.critical),
+        rows=rows,
+        sums=sums,
+        padding=padding,
+        cone=cone,
+        spectra=measure_spectra(text, arrays),
+        entropies=measure_entropies(text, arrays),
+        effects=effects,
+        total=measure_total(text, arrays),
+        released=measure_released(text, inputs),
+        rungs=rungs,
+        silenced=measure_silenced(inputs),
+        classifier=measure_classifier(inputs),
         nearest=read_nearest(inputs),
         control_phrases=phrase_rungs(rungs),
         row_phrases=_phrase_rows(threshold, rows, subject.width),
-        sum_phrases=_phrase_sums(sums, padding, cone), head_phrases=_phrase_heads(effects))
+        sum_phrases=_phrase_sums(sums, padding, cone),
+        head_phrases=_phrase_heads(effects),
+    )
 
 
 def _phrase_rows(threshold: Threshold, rows: Rows, width: int) -> RowPhrases:
@@ -165,21 +179,32 @@ def _phrase_rows(threshold: Threshold, rows: Rows, width: int) -> RowPhrases:
         name = kind.replace(" ", "_")
         shares |= {f"{name}_low": percent(means.min(), digits), f"{name}_high": percent(means.max(), digits)}
     return RowPhrases(
-        rule=f"{threshold.rule:.5f}", five=f"{threshold.table:.4f}", level=percent(threshold.level, 1),
-        critical=f"{threshold.critical:.4f}", dim=str(width), **shares)
+        rule=f"{threshold.rule:.5f}",
+        five=f"{threshold.table:.4f}",
+        level=percent(threshold.level, 1),
+        critical=f"{threshold.critical:.4f}",
+        dim=str(width),
+        **shares,
+    )
 
 
 def _phrase_sums(sums: Sums, padding: Padding, cone: Cone) -> SumPhrases:
     trained = sums.statistics["trained"][:, 0]
     return SumPhrases(
-        sum_low=f"{trained[:-1].min():.2f}", sum_last=f"{trained[-1]:.3f}",
+        sum_low=f"{trained[:-1].min():.2f}",
+        sum_last=f"{trained[-1]:.3f}",
         sum_plain_last=f"{sums.statistics['plain'][-1, 0]:.2f}",
-        sum_control=f"{sums.statistics['control'][:, 0].max():.3f}", silent=enumerated(sums.silent) or "none",
-        silent_share=percent(sums.silent_share), padded=str(padding.texts),
+        sum_control=f"{sums.statistics['control'][:, 0].max():.3f}",
+        silent=enumerated(sums.silent) or "none",
+        silent_share=percent(sums.silent_share),
+        padded=str(padding.texts),
         pad_last=f"{padding.sums['trained']['with'][-1, 0]:.3f}",
         pad_last_fails=percent(padding.last_sum_fails["trained"]["with"]),
-        pad=f"{padding.cone_ratio['trained']:.1f}", pad_control=f"{padding.cone_ratio['control']:.1f}",
-        climb=f"{cone.climb['trained']:.2f}", climb_control=f"{cone.climb['control']:.2f}")
+        pad=f"{padding.cone_ratio['trained']:.1f}",
+        pad_control=f"{padding.cone_ratio['control']:.1f}",
+        climb=f"{cone.climb['trained']:.2f}",
+        climb_control=f"{cone.climb['control']:.2f}",
+    )
 
 
 def _phrase_heads(effects: Effects) -> HeadPhrases:
@@ -188,9 +213,15 @@ def _phrase_heads(effects: Effects) -> HeadPhrases:
 
     places = (f"{enumerated(places)} (layer {layer})" for layer, places in effects.sink_places.items())
     return HeadPhrases(
-        linked_all=phrase(effects.with_entropy["trained"]), linked_deep=phrase(effects.with_depth["trained"]),
-        linked_deep_control=phrase(effects.with_depth["control"]), linked_first=phrase(effects.within[0]),
-        linked_last=phrase(effects.within[-1]), ablated=len(effects.effect["trained"]),
-        ablated_tokens=minilm.LONGEST_ABLATED, sinks=int(effects.is_sink.sum()),
-        heads=effects.is_sink.shape[1], sink_places="; ".join(places) or "none",
-        chance_ends=percent(max(effects.chance[0], effects.chance[-1]), 1))
+        linked_all=phrase(effects.with_entropy["trained"]),
+        linked_deep=phrase(effects.with_depth["trained"]),
+        linked_deep_control=phrase(effects.with_depth["control"]),
+        linked_first=phrase(effects.within[0]),
+        linked_last=phrase(effects.within[-1]),
+        ablated=len(effects.effect["trained"]),
+        ablated_tokens=minilm.LONGEST_ABLATED,
+        sinks=int(effects.is_sink.sum()),
+        heads=effects.is_sink.shape[1],
+        sink_places="; ".join(places) or "none",
+        chance_ends=percent(max(effects.chance[0], effects.chance[-1]), 1),
+    )

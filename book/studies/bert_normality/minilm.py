@@ -62,8 +62,9 @@ def measure_padded(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -
     layers, limit = extraction.encoder_layers(model), model.config.max_position_embeddings
     per_text = []
     for text in passages:
-        ids = tokenizer(text, truncation=True, padding="max_length", max_length=limit,
-                        return_tensors="pt").to(model.device)
+        ids = tokenizer(text, truncation=True, padding="max_length", max_length=limit, return_tensors="pt").to(
+            model.device
+        )
         keep = ids["attention_mask"][0].bool()
         with torch.no_grad():
             states = torch.cat(model(**ids, output_hidden_states=True).hidden_states)
@@ -84,8 +85,9 @@ def ablate(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> dict[s
     """
     layers = [layer.to(torch.float64) for layer in extraction.encoder_layers(model)]
     heads, longest = layers[0].attention.heads, min(LONGEST_ABLATED, model.config.max_position_embeddings)
-    found = {name: np.zeros((len(passages), len(layers), heads))
-             for name in ("effect", "effect_entropy", "effect_sink")}
+    found = {
+        name: np.zeros((len(passages), len(layers), heads)) for name in ("effect", "effect_entropy", "effect_sink")
+    }
     for i, read in enumerate(extraction.hidden_states(model, tokenizer, passages, longest)):
         states = encode(read[0].double(), layers)
         end = states[-1].mean(0)
@@ -97,7 +99,7 @@ def ablate(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> dict[s
                 edited = maps.clone()
                 edited[head] = 1 / maps.shape[-1]
                 x = run_layer(states[level], layer, patched_attention=edited).second
-                for later in layers[level + 1:]:
+                for later in layers[level + 1 :]:
                     x = run_layer(x, later).second
                 found["effect"][i, level, head] = float(1 - torch.cosine_similarity(x.mean(0), end, dim=0))
     return found
@@ -118,11 +120,16 @@ def _tolerance(name: str) -> float:
 def compute(device: torch.device) -> Result:
     """Survey MiniLM on the bundled passages."""
     arrays = survey("minilm", texts.passages(), device)
-    return Result(arrays={key: value.astype(np.float32) if value.dtype.kind == "f" else value
-                          for key, value in arrays.items()},
-                  tolerances={key: _tolerance(key) for key in arrays})
+    return Result(
+        arrays={key: value.astype(np.float32) if value.dtype.kind == "f" else value for key, value in arrays.items()},
+        tolerances={key: _tolerance(key) for key in arrays},
+    )
 
 
 EXPERIMENT = Experiment(
-    models=("minilm",), compute=compute, minutes=1.5, seed=0,
-    summary="Gaussian rows, cone index, singular values and entropy of MiniLM and its control on 48 passages")
+    models=("minilm",),
+    compute=compute,
+    minutes=1.5,
+    seed=0,
+    summary="Gaussian rows, cone index, singular values and entropy of MiniLM and its control on 48 passages",
+)

@@ -12,9 +12,15 @@ from book.studies.bert_normality.averages import over_texts
 from book.studies.shared.averages import by_layer
 from book.studies.shared.networks import Arrays
 
-MEANS = {"rows that fail": "first_failing", "plain rows that fail": "bare_failing", "D of the sum": "D_sum",
-         "D of the plain sum": "D_sum_bare", "mean cosine": "cosine", "stable rank": "stable_rank",
-         "entropy": "entropy"}
+MEANS = {
+    "rows that fail": "first_failing",
+    "plain rows that fail": "bare_failing",
+    "D of the sum": "D_sum",
+    "D of the plain sum": "D_sum_bare",
+    "mean cosine": "cosine",
+    "stable rank": "stable_rank",
+    "entropy": "entropy",
+}
 
 
 @dataclass(frozen=True)
@@ -41,15 +47,21 @@ def measure_padding(arrays: Arrays, critical: float) -> Padding:
     trained = arrays["trained"]
     count = len(trained["pad_rows"])
     return Padding(
-        texts=count, share=float(1 - trained["tokens"][:count].mean() / trained["pad_rows"].mean()),
+        texts=count,
+        share=float(1 - trained["tokens"][:count].mean() / trained["pad_rows"].mean()),
         rows={network: _both(values, "first_failing", over_texts) for network, values in arrays.items()},
         sums={network: _both(values, "D_sum", over_texts) for network, values in arrays.items()},
-        last_sum_fails={network: _both(values, "D_sum", partial(_share_above, critical))
-                        for network, values in arrays.items()},
-        means={title: {network: _both(values, name, by_layer) for network, values in arrays.items()}
-               for title, name in MEANS.items()},
-        cone_ratio={network: float((values["pad_cone"] / values["cone"][:count]).mean())
-                    for network, values in arrays.items()})
+        last_sum_fails={
+            network: _both(values, "D_sum", partial(_share_above, critical)) for network, values in arrays.items()
+        },
+        means={
+            title: {network: _both(values, name, by_layer) for network, values in arrays.items()}
+            for title, name in MEANS.items()
+        },
+        cone_ratio={
+            network: float((values["pad_cone"] / values["cone"][:count]).mean()) for network, values in arrays.items()
+        },
+    )
 
 
 def _share_above(critical: float, statistics: Float[np.ndarray, "text layer"]) -> float:
@@ -60,4 +72,4 @@ def _share_above(critical: float, statistics: Float[np.ndarray, "text layer"]) -
 def _both(values: Mapping[str, np.ndarray], name: str, average: Callable[[np.ndarray], Any]) -> dict[str, Any]:
     """Average a quantity of the padded texts without padding and with it."""
     padded = values[f"pad_{name}"]
-    return {"without": average(values[name][:len(padded)]), "with": average(padded)}
+    return {"without": average(values[name][: len(padded)]), "with": average(padded)}

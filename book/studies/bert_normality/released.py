@@ -43,17 +43,26 @@ class Released(Numbers):
 
 def measure_released(text: DrawnText, inputs: Inputs) -> Released:
     """Take the code's steps where their answer is known, and read what they give on the models at hand."""
-    minilm, classifier = (live_or_record(name, inputs, recompute=False)[0]
-                          for name in ("text-and-code-minilm", "text-and-code-classifier"))
+    minilm, classifier = (
+        live_or_record(name, inputs, recompute=False)[0]
+        for name in ("text-and-code-minilm", "text-and-code-classifier")
+    )
     rows = text.states["trained"][1:].double()
     expected = rows.shape[1] * anisotropy.resultant_length(rows)
     gates, noise = map_entropies.measure_gates(), map_entropies.measure_noise()
     value = classifier.array("trained/mean_value_entropy").mean(2)
     return Released(
-        closed=f"{gates['closed'].whole:.0f}", faint=f"{noise[min(noise)].whole:.1f}", tokens=code.TOKENS,
-        padding=code.ROWS - code.TOKENS, index_error=float((code.cone_index(rows) / expected - 1).abs().max()),
-        failing={kind: minilm.array(f"trained/{name}").mean(0)
-                 for kind, name in (("own", "failing"), ("coded", "code_failing"))},
-        gates=gates, noise=noise,
+        closed=f"{gates['closed'].whole:.0f}",
+        faint=f"{noise[min(noise)].whole:.1f}",
+        tokens=code.TOKENS,
+        padding=code.ROWS - code.TOKENS,
+        index_error=float((code.cone_index(rows) / expected - 1).abs().max()),
+        failing={
+            kind: minilm.array(f"trained/{name}").mean(0)
+            for kind, name in (("own", "failing"), ("coded", "code_failing"))
+        },
+        gates=gates,
+        noise=noise,
         value_rises=np.array([spearmanr(range(len(each)), each).statistic for each in value]),
-        minimal_keys=np.median(authors_outputs.load().minimal_keys, 1))
+        minimal_keys=np.median(authors_outputs.load().minimal_keys, 1),
+    )

@@ -17,9 +17,14 @@ PAPER_WIDTH, PAPER_THRESHOLD, DRAWS = 768, 0.032, 40_000
 PAPER = np.array([60, 52, 33, 40, 17, 15, 26, 17, 19, 14, 19, 15]) / 1000
 """Table 1 of the paper: the statistic of the sum of the rows, in each of its twelve layers."""
 ROUNDING = 0.0005  # how far a value of that table may be from what it was before it was rounded
-KINDS = {"trained": ("trained", "first_failing"), "plain": ("trained", "bare_failing"),
-         "kept": ("trained", "first_failing_kept"), "plain kept": ("trained", "bare_failing_kept"),
-         "control": ("control", "first_failing"), "control plain": ("control", "bare_failing")}
+KINDS = {
+    "trained": ("trained", "first_failing"),
+    "plain": ("trained", "bare_failing"),
+    "kept": ("trained", "first_failing_kept"),
+    "plain kept": ("trained", "bare_failing_kept"),
+    "control": ("control", "first_failing"),
+    "control plain": ("control", "bare_failing"),
+}
 
 
 @dataclass(frozen=True)
@@ -85,8 +90,13 @@ class Rows:
 def measure_threshold(width: int) -> Threshold:
     """Simulate the statistic of Gaussian samples."""
     simulated = normality.simulate_null(PAPER_WIDTH, DRAWS, np.random.default_rng(0))
-    return Threshold(simulated, normality.critical_value(PAPER_WIDTH), normality.critical_value(width),
-                     0.886 / PAPER_WIDTH ** 0.5, PAPER)
+    return Threshold(
+        simulated,
+        normality.critical_value(PAPER_WIDTH),
+        normality.critical_value(width),
+        0.886 / PAPER_WIDTH**0.5,
+        PAPER,
+    )
 
 
 def measure_invariance(text: DrawnText, critical: float) -> Invariance:
@@ -95,17 +105,27 @@ def measure_invariance(text: DrawnText, critical: float) -> Invariance:
     before = normality.lilliefors(stations.before_first.double())
     plain = normality.lilliefors(normalise(stations.before_first.double()))
     after = normality.lilliefors(stations.first)
-    return Invariance((plain - before).abs().max().item(), (after - before).abs().mean().item(),
-                      (before > critical).double().mean().item(), (after > critical).double().mean().item())
+    return Invariance(
+        (plain - before).abs().max().item(),
+        (after - before).abs().mean().item(),
+        (before > critical).double().mean().item(),
+        (after > critical).double().mean().item(),
+    )
 
 
 def measure_rows(text: DrawnText, arrays: Arrays, width: int) -> Rows:
     """Test the rows of the text that is drawn, and average the survey's shares over texts."""
-    statistics = {layer: {network: normality.lilliefors(stations[layer].first).cpu().numpy()
-                          for network, stations in text.stations.items()} for layer in text.layers}
+    statistics = {
+        layer: {
+            network: normality.lilliefors(stations[layer].first).cpu().numpy()
+            for network, stations in text.stations.items()
+        }
+        for layer in text.layers
+    }
     return Rows(
         statistics=statistics,
         failing={kind: over_texts(arrays[network][name]) for kind, (network, name) in KINDS.items()},
         longer=arrays["trained"]["tokens"] > width,
         sizes={network: values["bare_size"][-1] for network, values in arrays.items()},
-        most_outliers=int(arrays["trained"]["first_outliers"].max()))
+        most_outliers=int(arrays["trained"]["first_outliers"].max()),
+    )

@@ -36,10 +36,17 @@ def measure_silenced(inputs: Inputs) -> Silenced:
     effects = {way: record.array(way).mean(0) for way in ("zero", "uniform")}
     spans = {way: correlate_heads(effect.ravel(), entropy.ravel()) for way, effect in effects.items()}
     within = np.array([spearmanr(effect, level).statistic for effect, level in zip(effects["zero"], entropy)])
-    phrases = {f"{way}_phrase": f"{span.value:+.2f} [{span.low:+.2f}, {span.high:+.2f}]".replace("-", "−")
-               for way, span in spans.items()}
-    return Silenced(**spans, **phrases, within=within, within_low=f"{within.min():+.2f}".replace("-", "−"),
-                    within_high=f"{within.max():+.2f}".replace("-", "−"))
+    phrases = {
+        f"{way}_phrase": f"{span.value:+.2f} [{span.low:+.2f}, {span.high:+.2f}]".replace("-", "−")
+        for way, span in spans.items()
+    }
+    return Silenced(
+        **spans,
+        **phrases,
+        within=within,
+        within_low=f"{within.min():+.2f}".replace("-", "−"),
+        within_high=f"{within.max():+.2f}".replace("-", "−"),
+    )
 
 
 def correlate_heads(effect: Float[np.ndarray, " head"], entropy: Float[np.ndarray, " head"]) -> Interval:

@@ -15,8 +15,13 @@ from book.studies.bert_normality.averages import over_texts
 from book.studies.bert_normality.drawn import DrawnText
 from book.studies.shared.networks import Arrays
 
-KINDS = {"trained": ("trained", "D_sum"), "plain": ("trained", "D_sum_bare"), "unit rows": ("trained", "D_sum_unit"),
-         "kept": ("trained", "D_sum_kept"), "control": ("control", "D_sum")}
+KINDS = {
+    "trained": ("trained", "D_sum"),
+    "plain": ("trained", "D_sum_bare"),
+    "unit rows": ("trained", "D_sum_unit"),
+    "kept": ("trained", "D_sum_kept"),
+    "control": ("control", "D_sum"),
+}
 SILENT = 1e-6  # a gain below this lets nothing through
 
 
@@ -53,8 +58,10 @@ class Sums:
     @property
     def vector_statistics(self) -> dict[str, float]:
         """The statistic of each of the vectors."""
-        return {title: normality.lilliefors(torch.from_numpy(vector)[None]).item()
-                for title, (_, vector) in self.vectors.items()}
+        return {
+            title: normality.lilliefors(torch.from_numpy(vector)[None]).item()
+            for title, (_, vector) in self.vectors.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -83,15 +90,21 @@ def measure_sums(text: DrawnText, arrays: Arrays, critical: float) -> Sums:
         independent=_sum_independent(tokens, width),
         statistics={kind: over_texts(arrays[network][name]) for kind, (network, name) in KINDS.items()},
         failing={network: (values["D_sum"] > critical).mean(0) for network, values in arrays.items()},
-        dropped=trained["dropped"].mean(0), failing_kept=(trained["D_sum_kept"] > cut).mean(0),
-        vectors=_drawn_sums(text), silent=silent.tolist(), silent_share=(plain[silent].sum() / plain.sum()).item())
+        dropped=trained["dropped"].mean(0),
+        failing_kept=(trained["D_sum_kept"] > cut).mean(0),
+        vectors=_drawn_sums(text),
+        silent=silent.tolist(),
+        silent_share=(plain[silent].sum() / plain.sum()).item(),
+    )
 
 
 def _sum_independent(tokens: int, width: int) -> dict[str, Independent]:
     """Add up independent rows, and test whether the sum, stretched to lie between 0 and 1, is uniform."""
     generator, tests = np.random.default_rng(0), {}
-    for name, rows in (("Gaussian", generator.standard_normal((tokens, width))),
-                       ("uniform", generator.uniform(-1, 1, (tokens, width)))):
+    for name, rows in (
+        ("Gaussian", generator.standard_normal((tokens, width))),
+        ("uniform", generator.uniform(-1, 1, (tokens, width))),
+    ):
         total = torch.from_numpy(rows).sum(0)
         uniform = kstest((total - total.min()) / (total.max() - total.min()), "uniform")
         tests[name] = Independent(float(uniform.pvalue), normality.lilliefors(total[None]).item())
@@ -99,8 +112,10 @@ def _sum_independent(tokens: int, width: int) -> dict[str, Independent]:
 
 
 def _drawn_sums(text: DrawnText) -> dict[str, tuple[str, np.ndarray]]:
-    vectors = {f"layer {layer}": ("trained", text.stations["trained"][layer].second.sum(0).cpu().numpy())
-               for layer in text.layers}
+    vectors = {
+        f"layer {layer}": ("trained", text.stations["trained"][layer].second.sum(0).cpu().numpy())
+        for layer in text.layers
+    }
     return vectors | {"control": ("control", text.stations["control"][text.layers[-1]].second.sum(0).cpu().numpy())}
 
 
@@ -112,4 +127,5 @@ def measure_total(text: DrawnText, arrays: Arrays) -> Total:
         statistics={network: normality.lilliefors(vector).item() for network, vector in totals.items()},
         D={network: values["D_total"] for network, values in arrays.items()},
         D_padded={network: values["pad_D_total"] for network, values in arrays.items()},
-        plain_mean={network: float(np.abs(values["mean_total_bare"]).max()) for network, values in arrays.items()})
+        plain_mean={network: float(np.abs(values["mean_total_bare"]).max()) for network, values in arrays.items()},
+    )

@@ -12,11 +12,20 @@ from book.studies.bert_normality.heads import Effects, Ideal
 from book.studies.bert_normality.padding import Padding
 from book.studies.bert_normality.sums import Sums
 
-ROWS = {"trained": "trained", "plain": "trained, without gain and bias", "unit rows": "trained, rows of length 1",
-        "kept": "trained, less what stands out", "plain kept": "trained, without gain and bias, less what stands out",
-        "control": "control"}
-FORMS = {"cone": "index, rows as written", "cone_bare": "index, plain rows", "resultant": "resultant, unit rows",
-         "cosine": "mean cosine"}
+ROWS = {
+    "trained": "trained",
+    "plain": "trained, without gain and bias",
+    "unit rows": "trained, rows of length 1",
+    "kept": "trained, less what stands out",
+    "plain kept": "trained, without gain and bias, less what stands out",
+    "control": "control",
+}
+FORMS = {
+    "cone": "index, rows as written",
+    "cone_bare": "index, plain rows",
+    "resultant": "resultant, unit rows",
+    "cosine": "mean cosine",
+}
 
 
 def by_layer(values: Mapping[str, Float[np.ndarray, "layer 3"]]) -> pd.DataFrame:
@@ -33,16 +42,22 @@ def layers(frame: pd.DataFrame) -> pd.DataFrame:
 def lengths(trained: Mapping[str, np.ndarray], longer: Bool[np.ndarray, " text"], width: int) -> pd.DataFrame:
     """Return what depends on whether a text has more tokens than a row has coordinates, mean over layers."""
     quantities = {"rows that fail": "first_failing", "plain rows that fail": "bare_failing", "D of the sum": "D_sum"}
-    rows = {f"{name}, {those.sum()} texts": [trained[key][those].mean() if those.any() else np.nan
-                                             for key in quantities.values()]
-            for name, those in ((f"more than {width} tokens", longer), (f"{width} or fewer", ~longer))}
+    rows = {
+        f"{name}, {those.sum()} texts": [
+            trained[key][those].mean() if those.any() else np.nan for key in quantities.values()
+        ]
+        for name, those in ((f"more than {width} tokens", longer), (f"{width} or fewer", ~longer))
+    }
     return pd.DataFrame.from_dict(rows, orient="index", columns=[*quantities]).rename_axis("length")
 
 
 def sums(sums: Sums) -> pd.DataFrame:
     """Return which share of the texts has a sum that fails in a layer, with its extreme coordinates and without."""
-    rows = {**{f"share that fails, {network}": shares for network, shares in sums.failing.items()},
-            "extreme coordinates, trained": sums.dropped, "share that fails without these": sums.failing_kept}
+    rows = {
+        **{f"share that fails, {network}": shares for network, shares in sums.failing.items()},
+        "extreme coordinates, trained": sums.dropped,
+        "share that fails without these": sums.failing_kept,
+    }
     return layers(pd.DataFrame.from_dict(rows, orient="index")).rename_axis("sums of a layer's rows")
 
 
@@ -51,26 +66,37 @@ def outliers(trained: Mapping[str, np.ndarray]) -> pd.DataFrame:
     rows = {}
     for kind, name in (("first", "with gain and bias"), ("bare", "plain")):
         for layer, size in enumerate(trained[f"{kind}_size"]):
-            names = (-size).argsort()[:trained[f"{kind}_outliers"][layer]]
-            rows[f"{name}, layer {layer}"] = (", ".join(map(str, names)) or "none", trained[f"{kind}_kurtosis"][layer],
-                                              trained[f"{kind}_kurtosis_kept"][layer])
+            names = (-size).argsort()[: trained[f"{kind}_outliers"][layer]]
+            rows[f"{name}, layer {layer}"] = (
+                ", ".join(map(str, names)) or "none",
+                trained[f"{kind}_kurtosis"][layer],
+                trained[f"{kind}_kurtosis_kept"][layer],
+            )
     columns = ["coordinates", "kurtosis", "without them"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("rows")
 
 
 def padding(padding: Padding) -> pd.DataFrame:
     """Return what counting the rows of padding does to each quantity, in the first layer and in the last."""
-    rows = {f"{name}, {network}": [means[way][layer] for layer in (0, -1) for way in ("without", "with")]
-            for name, networks in padding.means.items() for network, means in networks.items()}
+    rows = {
+        f"{name}, {network}": [means[way][layer] for layer in (0, -1) for way in ("without", "with")]
+        for name, networks in padding.means.items()
+        for network, means in networks.items()
+    }
     columns = [f"{layer} layer, padding {way}" for layer in ("first", "last") for way in ("out", "in")]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("quantity")
 
 
 def cone(cone: Cone) -> pd.DataFrame:
     """Return the forms of the cone index at both ends and their rank correlation with depth, by network."""
-    rows = {f"{name}, {network}": (*(f"{end:,.0f}" if end > 10 else end for end in cone.ends[network][form]),
-                                   f"{rise[form].value:+.2f}")
-            for network, rise in cone.rise.items() for form, name in FORMS.items()}
+    rows = {
+        f"{name}, {network}": (
+            *(f"{end:,.0f}" if end > 10 else end for end in cone.ends[network][form]),
+            f"{rise[form].value:+.2f}",
+        )
+        for network, rise in cone.rise.items()
+        for form, name in FORMS.items()
+    }
     columns = ["first layer", "last layer", "with depth"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("form")
 
@@ -84,8 +110,11 @@ def ideal(gates: Mapping[str, Ideal]) -> pd.DataFrame:
 
 def bins(by_bins: Mapping[int, Mapping[str, list[float]]]) -> pd.DataFrame:
     """Return the entropy of the histogram of a map's values by the number of its bins, network and layer."""
-    rows = {f"{count:,} bins, {network}": values for count, networks in by_bins.items()
-            for network, values in networks.items()}
+    rows = {
+        f"{count:,} bins, {network}": values
+        for count, networks in by_bins.items()
+        for network, values in networks.items()
+    }
     return layers(pd.DataFrame.from_dict(rows, orient="index")).rename_axis("histogram")
 
 
@@ -94,9 +123,11 @@ def correlations(effects: Effects) -> pd.DataFrame:
     of: dict[str, Interval] = {
         **{f"entropy, all heads, {network}": r for network, r in effects.with_entropy.items()},
         **{f"depth, all heads, {network}": r for network, r in effects.with_depth.items()},
-        **{f"entropy, layer {layer}, trained": r for layer, r in enumerate(effects.within)}}
-    chance = dict(zip(list(of)[-len(effects.within):], effects.chance, strict=True))
-    rows = {name: (f"{r.value:+.2f}", f"{r.low:+.2f} to {r.high:+.2f}", chance.get(name, np.nan))
-            for name, r in of.items()}
+        **{f"entropy, layer {layer}, trained": r for layer, r in enumerate(effects.within)},
+    }
+    chance = dict(zip(list(of)[-len(effects.within) :], effects.chance, strict=True))
+    rows = {
+        name: (f"{r.value:+.2f}", f"{r.low:+.2f} to {r.high:+.2f}", chance.get(name, np.nan)) for name, r in of.items()
+    }
     columns = ["correlation", "95 % interval", "as far by chance"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("effect of a head with")

@@ -11,8 +11,10 @@ from book.studies.bert_rank.ladder import HIDDEN, WAYS
 from book.studies.shared.documents import DocumentLadder, Rungs, load_rungs
 
 PANELS = ("all", "no MLP", "linear MLP", "apart by GELU")
-PLACES = {**{way: ("residual", k) for k, way in enumerate(WAYS)}, **{name: ("hidden", k)
-                                                                   for k, name in enumerate(HIDDEN)}}
+PLACES = {
+    **{way: ("residual", k) for k, way in enumerate(WAYS)},
+    **{name: ("hidden", k) for k, name in enumerate(HIDDEN)},
+}
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,14 @@ def measure_rungs(inputs: Inputs) -> Rungs:
     before, after = rungs["residual before"], rungs["residual after"]
     rungs.measures["apart by GELU"] = DocumentLadder(
         after.documents - before.documents,
-        {rung: values - before.controls[rung] for rung, values in after.controls.items()})
+        {rung: values - before.controls[rung] for rung, values in after.controls.items()},
+    )
     return rungs
 
 
 def phrase_rungs(rungs: Rungs) -> LadderPhrases:
     """Write the residuals and the shares."""
+
     def end(way: str, rung: str | None = None) -> str:
         logs = rungs[way].documents if rung is None else rungs[way].controls[rung]
         return f"{10 ** logs[:, -1].mean():.2f}"
@@ -61,8 +65,18 @@ def phrase_rungs(rungs: Rungs) -> LadderPhrases:
         return percent(float(np.mean(layers.documents if rung is None else layers.controls[rung])))
 
     return LadderPhrases(
-        all_trained=end("all"), all_random=end("all", "random"), all_large=end("all", LARGE),
-        all_permuted=end("all", PERMUTED), no_mlp_large=end("no MLP", LARGE), linear_trained=end("linear MLP"),
-        linear_large=end("linear MLP", LARGE), linear_permuted=end("linear MLP", PERMUTED), below_trained=share(),
-        below_large=share(LARGE), below_permuted=share(PERMUTED), apart_trained=span("apart by GELU"),
-        apart_large=span("apart by GELU", LARGE), apart_permuted=span("apart by GELU", PERMUTED))
+        all_trained=end("all"),
+        all_random=end("all", "random"),
+        all_large=end("all", LARGE),
+        all_permuted=end("all", PERMUTED),
+        no_mlp_large=end("no MLP", LARGE),
+        linear_trained=end("linear MLP"),
+        linear_large=end("linear MLP", LARGE),
+        linear_permuted=end("linear MLP", PERMUTED),
+        below_trained=share(),
+        below_large=share(LARGE),
+        below_permuted=share(PERMUTED),
+        apart_trained=span("apart by GELU"),
+        apart_large=span("apart by GELU", LARGE),
+        apart_permuted=span("apart by GELU", PERMUTED),
+    )

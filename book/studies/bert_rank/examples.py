@@ -57,17 +57,29 @@ class CentredCases:
 
 def find_examples() -> Examples:
     """Walk through small matrices, smallest shapes first."""
-    lost, = first_counterexample(statements.layer_norm_keeps_rank, small_matrices([(1, 2), (2, 2), (3, 3)], (0, 1)))
-    gained, = first_counterexample(statements.rank_grows_by_less_than_one, small_matrices([(2, 2), (3, 3)], (0, 1, 2)))
-    A, x, y = first_counterexample(statements.printed_rule_for_updates,
-                                   *(small_matrices([(1, 1)], (0, 1)) for _ in range(3)))
-    pairs = [case for shape, entries in (((2, 2), (-1, 0, 1)), ((2, 3), (0, 1)))
-             for case in product(*(small_matrices([shape], entries) for _ in range(2)))]
+    (lost,) = first_counterexample(statements.layer_norm_keeps_rank, small_matrices([(1, 2), (2, 2), (3, 3)], (0, 1)))
+    (gained,) = first_counterexample(
+        statements.rank_grows_by_less_than_one, small_matrices([(2, 2), (3, 3)], (0, 1, 2))
+    )
+    A, x, y = first_counterexample(
+        statements.printed_rule_for_updates, *(small_matrices([(1, 1)], (0, 1)) for _ in range(3))
+    )
+    pairs = [
+        case
+        for shape, entries in (((2, 2), (-1, 0, 1)), ((2, 3), (0, 1)))
+        for case in product(*(small_matrices([shape], entries) for _ in range(2)))
+    ]
     return Examples(
-        lost=lost.tolist(), lost_ranks=(exact_rank(lost), exact_rank(statements.centred(lost))),
-        gained=gained.tolist(), gained_ranks=(exact_rank(gained), exact_rank(statements.centred_as_printed(gained))),
-        update=(A.tolist(), x.tolist(), y.tolist()), update_change=exact_rank(A + x @ y) - exact_rank(A),
-        pairs=len(pairs), pairs_failing=sum(not statements.rule_for_sums(*pair) for pair in pairs), **try_updates())
+        lost=lost.tolist(),
+        lost_ranks=(exact_rank(lost), exact_rank(statements.centred(lost))),
+        gained=gained.tolist(),
+        gained_ranks=(exact_rank(gained), exact_rank(statements.centred_as_printed(gained))),
+        update=(A.tolist(), x.tolist(), y.tolist()),
+        update_change=exact_rank(A + x @ y) - exact_rank(A),
+        pairs=len(pairs),
+        pairs_failing=sum(not statements.rule_for_sums(*pair) for pair in pairs),
+        **try_updates(),
+    )
 
 
 def try_updates() -> dict[str, int]:
@@ -75,9 +87,13 @@ def try_updates() -> dict[str, int]:
     triples = list(product(*(small_matrices([shape], (-1, 0, 1)) for shape in ((2, 2), (2, 1), (1, 2)))))
     wrong = [triple for triple in triples if not statements.printed_rule_for_updates(*triple)]
     changes = [exact_rank(A + x @ y) - exact_rank(A) for A, x, y in triples]
-    return {"triples": len(triples), "triples_failing": sum(not statements.rule_for_updates(*t) for t in triples),
-            "printed_failing": len(wrong), "falls_by_more": sum(change < -1 for change in changes),
-            "drops_outside": sum(exact_rank(A + x @ y) < exact_rank(A) for A, x, y in wrong)}
+    return {
+        "triples": len(triples),
+        "triples_failing": sum(not statements.rule_for_updates(*t) for t in triples),
+        "printed_failing": len(wrong),
+        "falls_by_more": sum(change < -1 for change in changes),
+        "drops_outside": sum(exact_rank(A + x @ y) < exact_rank(A) for A, x, y in wrong),
+    }
 
 
 def try_centring(shapes: Sequence[tuple[int, int]] = SHAPES, entries: Sequence[int] = (0, 1)) -> CentredCases:
@@ -96,6 +112,10 @@ def try_centring(shapes: Sequence[tuple[int, int]] = SHAPES, entries: Sequence[i
     inside, wide, change = np.array(cases).T
     held = inside.astype(bool)
     return CentredCases(
-        inside=int(held.sum()), outside=int((~held).sum()), wide=int((held & wide.astype(bool)).sum()),
-        losing=int((change[held] == -1).sum()), keeping=int((change[~held] == 0).sum()),
-        gaining=int((change > 0).sum()))
+        inside=int(held.sum()),
+        outside=int((~held).sum()),
+        wide=int((held & wide.astype(bool)).sum()),
+        losing=int((change[held] == -1).sum()),
+        keeping=int((change[~held] == 0).sum()),
+        gaining=int((change > 0).sum()),
+    )

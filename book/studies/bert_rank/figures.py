@@ -55,8 +55,15 @@ def _draw(panel: Axes, runs: Mapping[str, np.ndarray], skip: bool, every: int = 
         run = np.maximum(runs[name], FLOOR)
         low, high = np.quantile(run, [0.1, 0.9], axis=0)
         layer = np.arange(run.shape[1])
-        panel.semilogy(layer, np.exp(np.log(run).mean(0)), line, marker=marker, markevery=every,
-                       color=style.COLOURS[colour], label=label)
+        panel.semilogy(
+            layer,
+            np.exp(np.log(run).mean(0)),
+            line,
+            marker=marker,
+            markevery=every,
+            color=style.COLOURS[colour],
+            label=label,
+        )
         panel.fill_between(layer, low, high, facecolor=style.COLOURS[colour], edgecolor="none", alpha=0.12)
 
 
@@ -91,8 +98,12 @@ def beside_control(trained: Mapping[str, np.ndarray], control: Mapping[str, np.n
         alike = [run for name, run in control.items() if ("skip" in name) == skip]
         for run in alike:
             middle = np.exp(np.log(np.maximum(run, FLOOR)).mean(0))
-            panel.semilogy(np.arange(len(middle)), middle, color=style.COLOURS["control"],
-                           label="control, any parts" if run is alike[0] else None)
+            panel.semilogy(
+                np.arange(len(middle)),
+                middle,
+                color=style.COLOURS["control"],
+                label="control, any parts" if run is alike[0] else None,
+            )
         _draw(panel, trained, skip)
         panel.set(title=f"{'with' if skip else 'no'} skip connections", xlabel="layer")
     lowest = min(run.min() for name, run in trained.items() if "skip" in name)
@@ -122,10 +133,18 @@ def cubic(before: np.ndarray, after: Mapping[str, np.ndarray]) -> Figure:
     figure, panel = style.new(size="half")
     looks = (("ink", "o"), ("semi_bias", "^"), ("content", "s"), ("positional", "D"))
     for (label, found), (colour, marker) in zip(after.items(), looks, strict=False):
-        panel.loglog(before, np.exp(np.log(found).mean(0)), marker=marker, linestyle="", fillstyle="none",
-                     color=style.COLOURS[colour], label=label)
-    for found, power, line in zip((next(iter(after.values())), list(after.values())[-1]), (3, 1), (":", "--"),
-                                  strict=True):
+        panel.loglog(
+            before,
+            np.exp(np.log(found).mean(0)),
+            marker=marker,
+            linestyle="",
+            fillstyle="none",
+            color=style.COLOURS[colour],
+            label=label,
+        )
+    for found, power, line in zip(
+        (next(iter(after.values())), list(after.values())[-1]), (3, 1), (":", "--"), strict=True
+    ):
         guide = np.exp(np.log(found).mean(0))[0] * (before / before[0]) ** power
         panel.loglog(before, guide, line, color=style.COLOURS["muted"], label=f"slope {power}")
     panel.set(xlabel="residual before the layer", ylabel="after it", ylim=(before[-1] ** 3 / 1e4, 1))
@@ -149,8 +168,9 @@ def deep(runs: Mapping[float, Mapping[str, np.ndarray]], start: int = 24) -> Fig
         first = np.exp(np.log(np.maximum(next(iter(found.values())), FLOOR)).mean(0))
         layer = np.arange(start, len(first))
         guide = first[start] * (1 + gain**4) ** (-(layer - start) / 2)
-        panel.semilogy(layer[guide > FLOOR], guide[guide > FLOOR], ":", color=style.COLOURS["muted"],
-                       label="expected rate")
+        panel.semilogy(
+            layer[guide > FLOOR], guide[guide > FLOOR], ":", color=style.COLOURS["muted"], label="expected rate"
+        )
         panel.set(title=f"gain {gain}", xlabel="layer", ylim=(FLOOR / 3, 3))
     np.atleast_1d(axes)[0].set(ylabel="residual, with skip")
     figure.legend(*np.atleast_1d(axes)[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
@@ -178,10 +198,23 @@ def widths(runs: Mapping[str, np.ndarray], sizes: Sequence[int], layers: tuple[i
             middle = np.exp([b.value for b in bounds])
             spread = np.abs(np.exp([[b.low for b in bounds], [b.high for b in bounds]]) - middle)
             colour, line, marker = LOOKS[label]
-            panel.errorbar(np.array(sizes) * 1.03 ** (shift - 2), middle, spread, linestyle=line, marker=marker,
-                           color=style.COLOURS[colour], label=label)
-        panel.set(xscale="log", yscale="log", xticks=sizes, xticklabels=sizes, xlabel="width",
-                  title=f"after {layer} layers, {'with' if skip else 'no'} skip connections")
+            panel.errorbar(
+                np.array(sizes) * 1.03 ** (shift - 2),
+                middle,
+                spread,
+                linestyle=line,
+                marker=marker,
+                color=style.COLOURS[colour],
+                label=label,
+            )
+        panel.set(
+            xscale="log",
+            yscale="log",
+            xticks=sizes,
+            xticklabels=sizes,
+            xlabel="width",
+            title=f"after {layer} layers, {'with' if skip else 'no'} skip connections",
+        )
         panel.set_xticks([], minor=True)
     axes[0].set(ylabel="residual")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)

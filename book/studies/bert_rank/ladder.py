@@ -21,10 +21,12 @@ def compute(device: torch.device) -> Result:
 
     def measure(network: torch.nn.Module, text: str, _: torch.nn.Module) -> dict[str, np.ndarray]:
         layers = extraction.encoder_layers(network)
-        states, = extraction.hidden_states(network, tokenizer, [text], LONGEST)
+        (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
         traces = [trace_residual(states[0], layers, *way) for way in WAYS.values()]
-        return {"residual": torch.stack(traces, 1).clamp_min(1e-16).log10().numpy(force=True),
-                "hidden": np.stack([_hidden(x, layer) for x, layer in zip(states, layers)])}
+        return {
+            "residual": torch.stack(traces, 1).clamp_min(1e-16).log10().numpy(force=True),
+            "hidden": np.stack([_hidden(x, layer) for x, layer in zip(states, layers)]),
+        }
 
     return survey_documents(measure, each_of_controls=1, dtype=torch.float64, device=device)
 
@@ -34,5 +36,10 @@ def _hidden(x, layer) -> np.ndarray:
     return torch.stack([gelu(z).mean(), (z < 0).double().mean(), residual(z), residual(gelu(z))]).numpy(force=True)
 
 
-EXPERIMENT = Experiment("The residual of MiniLM with parts switched off, and of the ladder of its controls", compute,
-                        models=("minilm",), minutes=2, seed=0)
+EXPERIMENT = Experiment(
+    "The residual of MiniLM with parts switched off, and of the ladder of its controls",
+    compute,
+    models=("minilm",),
+    minutes=2,
+    seed=0,
+)

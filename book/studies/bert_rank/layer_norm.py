@@ -49,9 +49,13 @@ def measure_norm(network: torch.nn.Module, trained: Observed) -> Norm:
     return Norm(
         plain_error=largest(layer_norm_of_torch(x, [8], eps=0.0) - printed),
         affine_error=largest(layer_norm_of_torch(x, [8], gain, shift, eps=0.0) - (printed * gain + shift)),
-        **compare_with_library(network, trained), **measure_mean_matrices(g), only_row=row, opposite=opposite,
+        **compare_with_library(network, trained),
+        **measure_mean_matrices(g),
+        only_row=row,
+        opposite=opposite,
         ranks_down=[step.rank for step in rank.ranks_through_norm(row, opposite)],
-        constant_deviation=sigma(torch.ones(1, 8, dtype=torch.float64), eps=0.0).item())
+        constant_deviation=sigma(torch.ones(1, 8, dtype=torch.float64), eps=0.0).item(),
+    )
 
 
 def printed_layer_norm(x: Float[Tensor, "row model"]) -> Float[Tensor, "row model"]:
@@ -64,9 +68,12 @@ def compare_with_library(network: torch.nn.Module, trained: Observed) -> dict[st
     first, x, norm = network.encoder.layer[0].attention, trained.states[0][0], trained.layers[0].norm_attention
     concatenation = first.self(x[None])[0]
     written, read = first.output(concatenation, x[None])[0], x + attend(x, trained.attention[0]).output
-    return {"trained_gap": largest(layer_norm(read, norm) - printed_layer_norm(read)),
-            "read_gap": largest(written - layer_norm(read, norm)),
-            "concatenation_gap": largest(written - layer_norm(concatenation[0], norm)), "skipped": largest(x)}
+    return {
+        "trained_gap": largest(layer_norm(read, norm) - printed_layer_norm(read)),
+        "read_gap": largest(written - layer_norm(read, norm)),
+        "concatenation_gap": largest(written - layer_norm(concatenation[0], norm)),
+        "skipped": largest(x),
+    }
 
 
 def measure_mean_matrices(g: torch.Generator) -> dict:
@@ -80,10 +87,12 @@ def measure_mean_matrices(g: torch.Generator) -> dict:
     of_E, printed = (numerical_rank(torch.cat([m, mean], 1)).rank for m in (mean @ one.T, one @ mean.T))
     balanced = np.array([[1, -1]], dtype=object)
     written = layer_norm(wide, LayerNormWeights(ones, zeros, 1e-12))
-    return {"matrix_error": largest(D @ (wide - E @ ones[None]) - written),
-            "mean_spaces": (of_E, printed),
-            "with_means": (numerical_rank(square).rank, numerical_rank(torch.cat([square, mean], 1)).rank),
-            "zero_mean_rank": exact_rank(2 * balanced - statements.centred(balanced))}
+    return {
+        "matrix_error": largest(D @ (wide - E @ ones[None]) - written),
+        "mean_spaces": (of_E, printed),
+        "with_means": (numerical_rank(square).rank, numerical_rank(torch.cat([square, mean], 1)).rank),
+        "zero_mean_rank": exact_rank(2 * balanced - statements.centred(balanced)),
+    }
 
 
 def opposite_bias(row: Float[Tensor, "1 model"]) -> LayerNormWeights:

@@ -66,17 +66,31 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     """
     inputs = choose_inputs(model, own="minilm", texts=texts, device=device)
     checkpoint, where = checkpoints.find(inputs.model), inputs.device
-    networks = {which: pretrained.load(checkpoint, control_seed=seed, dtype=torch.float64, device=where)
-                for which, seed in SEEDS.items()}
+    networks = {
+        which: pretrained.load(checkpoint, control_seed=seed, dtype=torch.float64, device=where)
+        for which, seed in SEEDS.items()
+    }
     tokenizer, config = pretrained.tokenizer(checkpoint), parameters.config(checkpoint)
     ranks = measure_ranks(networks, tokenizer, texts_at_hand.passages(source=inputs.texts))
     passages = texts_at_hand.passages(count=COUNT, source=inputs.texts)
-    observed = {which: extraction.observe(network, tokenizer, passages, min(LONGEST, ranks.limit))
-                for which, network in networks.items()}
+    observed = {
+        which: extraction.observe(network, tokenizer, passages, min(LONGEST, ranks.limit))
+        for which, network in networks.items()
+    }
     stacks, trained = measure_stacks(where), measure_trained_stack(observed)
     one_layer, rungs = measure_one_layer(where), measure_rungs(inputs)
     return Measured(
-        inputs=inputs, checkpoint=checkpoint, ranks=ranks, stacks=stacks, trained=trained, one_layer=one_layer,
-        norm=measure_norm(networks["trained"], observed["trained"]), examples=find_examples(), centred=try_centring(),
-        activations=measure_activations(where), rungs=rungs, ladder_phrases=phrase_rungs(rungs),
-        prose=write_prose(ranks, stacks, trained, config.initializer_range))
+        inputs=inputs,
+        checkpoint=checkpoint,
+        ranks=ranks,
+        stacks=stacks,
+        trained=trained,
+        one_layer=one_layer,
+        norm=measure_norm(networks["trained"], observed["trained"]),
+        examples=find_examples(),
+        centred=try_centring(),
+        activations=measure_activations(where),
+        rungs=rungs,
+        ladder_phrases=phrase_rungs(rungs),
+        prose=write_prose(ranks, stacks, trained, config.initializer_range),
+    )

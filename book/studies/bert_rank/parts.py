@@ -14,5 +14,7 @@ WHOLE = "attention + skip + MLP + LayerNorm"
 def all_switches() -> list[Switches]:
     """Return every set of parts beside attention: with an MLP or none first, then with a linear one."""
     on = (False, True)
-    return [*(Switches(skip=s, mlp=m, layer_norm=n) for s, m, n in product(on, on, on)),
-            *(Switches(skip=s, layer_norm=n, linear=True) for s, n in product(on, on))]
+    return [
+        *(Switches(skip=s, mlp=m, layer_norm=n) for s, m, n in product(on, on, on)),
+        *(Switches(skip=s, layer_norm=n, linear=True) for s, n in product(on, on)),
+    ]

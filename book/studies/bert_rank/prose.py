@@ -58,22 +58,38 @@ def write_prose(ranks: Ranks, stacks: Stacks, trained: TrainedStack, std: float)
     slowest = min(typical(run, stacks.depth) for run in stacks.deep[0.55].values())
     final = trained.final
     return Prose(
-        cutoff=f"{max(c.cutoff for c in counts):.1e}", kept=f"{min(c.kept for c in counts):.0e}",
-        dropped_below=f"{DROPPED:.0e}", short_read=str(short.read.rank), short_centred=str(short.centred.rank),
-        long_read=str(long.read.rank), long_centred=str(long.centred.rank), long_bias=str(long.with_bias.rank),
-        worst_without=bound(stacks.worst_without_skip, 12), initial_gain=two(std * 768**0.5),
-        least_skip=two(stacks.least_with_skip), deep_skip=deep["attention + skip"],
-        deep_mlp=deep["attention + skip + MLP"], deep_linear=deep["attention + skip + linear MLP"],
-        deep_all=deep[WHOLE], hard_pure=two(typical(stacks.runs[2.0]["attention"], 6)),
-        hard_norm=f"{typical(stacks.runs[2.0]['attention + LayerNorm'], 6):.3f}", depth=stacks.depth,
-        long_most=bound(stacks.most_left, 3), rate_one=two(math.exp(stacks.rate[1.0].value)),
-        rate_expected=two(expected_factor(1.0)), slow_least=f"{math.floor(10 * slowest) / 10:.1f}",
-        trained_all=two(final["trained"][WHOLE]), control_all=two(final["control"][WHOLE]),
+        cutoff=f"{max(c.cutoff for c in counts):.1e}",
+        kept=f"{min(c.kept for c in counts):.0e}",
+        dropped_below=f"{DROPPED:.0e}",
+        short_read=str(short.read.rank),
+        short_centred=str(short.centred.rank),
+        long_read=str(long.read.rank),
+        long_centred=str(long.centred.rank),
+        long_bias=str(long.with_bias.rank),
+        worst_without=bound(stacks.worst_without_skip, 12),
+        initial_gain=two(std * 768**0.5),
+        least_skip=two(stacks.least_with_skip),
+        deep_skip=deep["attention + skip"],
+        deep_mlp=deep["attention + skip + MLP"],
+        deep_linear=deep["attention + skip + linear MLP"],
+        deep_all=deep[WHOLE],
+        hard_pure=two(typical(stacks.runs[2.0]["attention"], 6)),
+        hard_norm=f"{typical(stacks.runs[2.0]['attention + LayerNorm'], 6):.3f}",
+        depth=stacks.depth,
+        long_most=bound(stacks.most_left, 3),
+        rate_one=two(math.exp(stacks.rate[1.0].value)),
+        rate_expected=two(expected_factor(1.0)),
+        slow_least=f"{math.floor(10 * slowest) / 10:.1f}",
+        trained_all=two(final["trained"][WHOLE]),
+        control_all=two(final["control"][WHOLE]),
         trained_norm=two(final["trained"]["attention + skip + LayerNorm"]),
         trained_linear=two(final["trained"]["attention + skip + linear MLP + LayerNorm"]),
-        trained_none=bound(trained.most_without_skip, 9, "below ", "of "), dead_gains=ranks.dead_gains,
-        last_divided=str(ranks.last.divided.rank), last_gain=str(ranks.last.with_gain.rank),
-        last_bias=str(ranks.last.with_bias.rank))
+        trained_none=bound(trained.most_without_skip, 9, "below ", "of "),
+        dead_gains=ranks.dead_gains,
+        last_divided=str(ranks.last.divided.rank),
+        last_gain=str(ranks.last.with_gain.rank),
+        last_bias=str(ranks.last.with_bias.rank),
+    )
 
 
 def bound(size: float, digits: int, below: str = "", otherwise: str = "") -> str:
@@ -85,4 +101,4 @@ def bound(size: float, digits: int, below: str = "", otherwise: str = "") -> str
     ('10⁻¹²', '2e-03', 'below 10⁻⁹')
     """
     exponent = str(-digits).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{below}10{exponent}" if size < 10.0 ** -digits else f"{otherwise}{size:.0e}"
+    return f"{below}10{exponent}" if size < 10.0**-digits else f"{otherwise}{size:.0e}"

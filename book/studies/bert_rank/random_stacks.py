@@ -94,25 +94,35 @@ def measure_one_layer(device: torch.device) -> OneLayer:
     def slope(runs: Float[Tensor, "seed size"]) -> Interval:
         return mean_interval([rank_collapse.cubic_rate(sizes, run) for run in runs])
 
-    after = {"attention": residuals(PURE_ATTENTION), "then MLP": residuals(Switches(skip=False, layer_norm=False)),
-             "then LayerNorm": residuals(Switches(skip=False, mlp=False)), "with skip": residuals(WITH_SKIP)}
+    after = {
+        "attention": residuals(PURE_ATTENTION),
+        "then MLP": residuals(Switches(skip=False, layer_norm=False)),
+        "then LayerNorm": residuals(Switches(skip=False, mlp=False)),
+        "with skip": residuals(WITH_SKIP),
+    }
     eye, nothing = torch.eye(4, dtype=torch.float64), torch.zeros(1, 4, dtype=torch.float64)
     to_itself = AttentionWeights(2000 * eye[None], *3 * [eye[None]], *3 * [nothing], nothing[0])
     x = eye
     for _ in range(12):
         x = attend(x, to_itself).output
     return OneLayer(
-        sizes=sizes, after=after, slopes={name: slope(runs) for name, runs in after.items()},
+        sizes=sizes,
+        after=after,
+        slopes={name: slope(runs) for name, runs in after.items()},
         slope_by_gain={gain: slope(residuals(PURE_ATTENTION, gain)).value for gain in GAINS},
         log_factor={gain: mean_interval((residuals(WITH_SKIP, gain) / sizes)[:, -1].log().numpy()) for gain in GAINS},
-        to_itself=to_itself, kept_residual=residual(x).item(), kept_rank=numerical_rank(x).rank)
+        to_itself=to_itself,
+        kept_residual=residual(x).item(),
+        kept_rank=numerical_rank(x).rank,
+    )
 
 
-def residuals_after_a_layer(sizes: Float[Tensor, " size"], seed: int, switches: Switches, gain: float,
-                            device: torch.device) -> Float[Tensor, " size"]:
+def residuals_after_a_layer(
+    sizes: Float[Tensor, " size"], seed: int, switches: Switches, gain: float, device: torch.device
+) -> Float[Tensor, " size"]:
     """Place 32 rows at each distance from their mean, run one random layer and return their residuals."""
     g = torch.Generator().manual_seed(seed)
-    layer, = random_layers(1, 4, 64, gain=gain, generator=g)
+    (layer,) = random_layers(1, 4, 64, gain=gain, generator=g)
     common_row, noise = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((64,), (32, 64)))
     rows = [rank_collapse.scatter_around_mean(common_row, noise, float(size)).to(device) for size in sizes]
     return torch.stack([rank_collapse.trace_residual(x, [layer.to(device)], switches)[1] for x in rows]).cpu()
@@ -123,25 +133,50 @@ def measure_stacks(device: torch.device) -> Stacks:
     skips = [WITH_SKIP, Switches(layer_norm=False), Switches(layer_norm=False, linear=True), Switches()]
 
     def follow(gain: float, widths: Sequence[int], switches: Sequence[Switches], depth: int) -> Runs:
-        runs = torch.stack([rank_collapse.random_collapse(width, gain, seed, switches, depth=depth, device=device)
-                            for width in widths for seed in range(SEEDS)], dim=1)
+        runs = torch.stack(
+            [
+                rank_collapse.random_collapse(width, gain, seed, switches, depth=depth, device=device)
+                for width in widths
+                for seed in range(SEEDS)
+            ],
+            dim=1,
+        )
         return {s.describe(): run.cpu().numpy() for s, run in zip(switches, runs, strict=True)}
 
     deep = {gain: follow(gain, [DEEP_WIDTH], skips, DEEP) for gain in GAINS}
     late = {gain: np.log(runs["attention + skip"][:, [24, 36]]) for gain, runs in deep.items() if gain <= 1}
-    return Stacks(seeds=SEEDS, widths=WIDTHS, depth=DEEP, deep=deep,
-                  runs={gain: follow(gain, WIDTHS, all_switches(), 12) for gain in GAINS},
-                  rate={gain: mean_interval((logs[:, 1] - logs[:, 0]) / 12) for gain, logs in late.items()})
+    return Stacks(
+        seeds=SEEDS,
+        widths=WIDTHS,
+        depth=DEEP,
+        deep=deep,
+        runs={gain: follow(gain, WIDTHS, all_switches(), 12) for gain in GAINS},
+        rate={gain: mean_interval((logs[:, 1] - logs[:, 0]) / 12) for gain, logs in late.items()},
+    )
 
 
 def measure_activations(device: torch.device) -> Activations:
     """Compare GELU with z/2 and z in random stacks, and all of them with attention alone."""
-    cases = {"no skip, 3 layers": Switches(skip=False, layer_norm=False),
-             "skip, 6 layers": Switches(layer_norm=False), "all, 6 layers": Switches()}
+    cases = {
+        "no skip, 3 layers": Switches(skip=False, layer_norm=False),
+        "skip, 6 layers": Switches(layer_norm=False),
+        "all, 6 layers": Switches(),
+    }
 
     def follow(switches: Sequence[Switches], depth: int, activation: Callable[[Tensor], Tensor] = gelu) -> np.ndarray:
-        return torch.stack([rank_collapse.random_collapse(64, 1.0, seed, switches, depth=depth, activation=activation,
-                                                 device=device) for seed in range(SEEDS)], dim=1).cpu().numpy()
+        return (
+            torch.stack(
+                [
+                    rank_collapse.random_collapse(
+                        64, 1.0, seed, switches, depth=depth, activation=activation, device=device
+                    )
+                    for seed in range(SEEDS)
+                ],
+                dim=1,
+            )
+            .cpu()
+            .numpy()
+        )
 
     runs = {name: follow(list(cases.values()), 6, activation) for name, activation in ACTIVATIONS.items()}
     alone = typical(follow([PURE_ATTENTION], 3)[0], 3)

@@ -45,8 +45,11 @@ class Ranks:
     @property
     def lawful(self) -> bool:
         """Whether centring costs a rank exactly where the all-one row lies in the row space."""
-        return all(steps.centred.rank == steps.read.rank - (distance < 1e-7) for key, of_layers in self.through.items()
-                   for steps, distance in zip(of_layers, self.apart[key], strict=True))
+        return all(
+            steps.centred.rank == steps.read.rank - (distance < 1e-7)
+            for key, of_layers in self.through.items()
+            for steps, distance in zip(of_layers, self.apart[key], strict=True)
+        )
 
     def of(self, step: str, tokens: int, which: str = "trained") -> list[int]:
         """Return the different ranks after one step of the LayerNorms, over all layers."""
@@ -62,13 +65,14 @@ def measure_ranks(networks: Mapping[str, torch.nn.Module], tokenizer, passages: 
     config = networks["trained"].config
     width, limit = config.hidden_size, config.max_position_embeddings
     short = max(2, min(width // 3, limit // 2))
-    joined = " ".join(passages)[:20 * limit]
+    joined = " ".join(passages)[: 20 * limit]
     through, apart, reads = {}, {}, {}
     for (which, network), tokens in product(networks.items(), (short, limit)):
         o = extraction.observe(network, tokenizer, [joined], tokens)
         read = [o.rows(i) + attend(o.rows(i), layer.attention).output for i, layer in enumerate(o.layers)]
-        through[which, tokens] = [rank.ranks_through_norm(x, layer.norm_attention)
-                                  for x, layer in zip(read, o.layers, strict=True)]
+        through[which, tokens] = [
+            rank.ranks_through_norm(x, layer.norm_attention) for x, layer in zip(read, o.layers, strict=True)
+        ]
         apart[which, tokens] = [rank.distance_of_ones(x) for x in read]
         if which == "trained":
             reads[f"n = {len(read[0])}, d = {width}"] = read[0].cpu()

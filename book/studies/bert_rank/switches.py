@@ -54,8 +54,10 @@ def last_residuals(record: Record | Result) -> Settings:
     """Read the residuals after the last layer, those with the most parts first."""
     rows = [(place, switches) for place, switches in settings() if place[-1]][::-1]
     trained = np.array([record.array("trained")[place][-1] for place, _ in rows])
-    controls = {rung: np.stack([values[:, *place, -1] for place, _ in rows], 1)
-                for rung, values in zip(RUNGS, record.array("controls"), strict=True)}
+    controls = {
+        rung: np.stack([values[:, *place, -1] for place, _ in rows], 1)
+        for rung, values in zip(RUNGS, record.array("controls"), strict=True)
+    }
     names = tuple(switches.describe().replace("attention + ", "") for _, switches in rows)
     return Settings(names, Ladder(trained, controls))
 
@@ -75,15 +77,20 @@ def compute(device: torch.device) -> Result:
         return trace(reads, layers)
 
     trained = load(None)
-    arrays = {"trained": measure(trained), "controls": measure_controls(make_controls(trained, load), measure),
-              "stacks": np.stack([[trace_stack(gain, seed, device) for seed in SEEDS] for gain in GAINS])}
+    arrays = {
+        "trained": measure(trained),
+        "controls": measure_controls(make_controls(trained, load), measure),
+        "stacks": np.stack([[trace_stack(gain, seed, device) for seed in SEEDS] for gain in GAINS]),
+    }
     values = {"mlps": Value(json.dumps(MLPS)), "rungs": Value(json.dumps(RUNGS)), "gains": Value(json.dumps(GAINS))}
-    return Result(values, {name: array.astype(np.float32) for name, array in arrays.items()},
-                  dict.fromkeys(arrays, 1e-2))
+    return Result(
+        values, {name: array.astype(np.float32) for name, array in arrays.items()}, dict.fromkeys(arrays, 1e-2)
+    )
 
 
-def trace(reads: Sequence[Float[torch.Tensor, "position model"]], layers: Sequence[EncoderLayer],
-          ) -> Float[np.ndarray, "skip mlp norm gain state"]:
+def trace(
+    reads: Sequence[Float[torch.Tensor, "position model"]], layers: Sequence[EncoderLayer]
+) -> Float[np.ndarray, "skip mlp norm gain state"]:
     """Follow the residual of what each text's first layer reads, under every setting; mean of the logarithms."""
     stacks = [with_plain_gains(layers), layers]
     residuals = np.empty((*SHAPE, len(layers) + 1))
@@ -99,10 +106,13 @@ def trace(reads: Sequence[Float[torch.Tensor, "position model"]], layers: Sequen
 
 def with_plain_gains(layers: Sequence[EncoderLayer]) -> list[EncoderLayer]:
     """Return the layers with a gain of one in every LayerNorm; biases stay."""
+
     def plain(norm):
         return replace(norm, gain=torch.ones_like(norm.gain))
-    return [replace(layer, norm_attention=plain(layer.norm_attention), norm_mlp=plain(layer.norm_mlp))
-            for layer in layers]
+
+    return [
+        replace(layer, norm_attention=plain(layer.norm_attention), norm_mlp=plain(layer.norm_mlp)) for layer in layers
+    ]
 
 
 def trace_stack(gain: float, seed: int, device: torch.device) -> Float[np.ndarray, "skip mlp norm state"]:
@@ -112,5 +122,10 @@ def trace_stack(gain: float, seed: int, device: torch.device) -> Float[np.ndarra
     return traces.clamp_min(FLOOR).log10().numpy(force=True).reshape(*SHAPE[:-1], DEPTH + 1)
 
 
-EXPERIMENT = Experiment("The residual of MiniLM, its controls and random stacks under every setting of the switches",
-                        compute, models=("minilm",), minutes=1.5, seed=0)
+EXPERIMENT = Experiment(
+    "The residual of MiniLM, its controls and random stacks under every setting of the switches",
+    compute,
+    models=("minilm",),
+    minutes=1.5,
+    seed=0,
+)

@@ -38,16 +38,22 @@ class TrainedStack:
 
 def measure_trained_stack(observed: Mapping[str, Observed]) -> TrainedStack:
     """Switch parts of the model and its control off, and look at what GELU reads and writes."""
+
     def trace(o: Observed, switches: Switches, activation: Callable[[Tensor], Tensor] = gelu) -> np.ndarray:
         residuals = [rank_collapse.trace_residual(s[0], o.layers, switches, activation) for s in o.states]
         return torch.stack(residuals).cpu().numpy()
 
     return TrainedStack(
-        traced={which: {switches.describe(): trace(o, switches) for switches in all_switches()}
-                for which, o in observed.items()},
+        traced={
+            which: {switches.describe(): trace(o, switches) for switches in all_switches()}
+            for which, o in observed.items()
+        },
         hidden={which: measure_hidden_rows(o) for which, o in observed.items()},
-        ends={which: {name: typical(trace(o, Switches(), activation), -1) for name, activation in ACTIVATIONS.items()}
-              for which, o in observed.items()})
+        ends={
+            which: {name: typical(trace(o, Switches(), activation), -1) for name, activation in ACTIVATIONS.items()}
+            for which, o in observed.items()
+        },
+    )
 
 
 def measure_hidden_rows(o: Observed) -> Float[np.ndarray, "layer 4"]:

@@ -37,19 +37,29 @@ def measure_architecture(subjects: Models, layer: int) -> Architecture:
     first, states = trained.attention[layer], trained.states[0]
     own = encode(states[0], trained.layers)
     maps = network(tokens, output_attentions=True).attentions
-    attention_gaps = [(softmax(compute_scores(states[i], weights_of_layer)) - maps[i][0]).abs().max().item()
-                      for i, weights_of_layer in enumerate(trained.attention)]
+    attention_gaps = [
+        (softmax(compute_scores(states[i], weights_of_layer)) - maps[i][0]).abs().max().item()
+        for i, weights_of_layer in enumerate(trained.attention)
+    ]
     content = score_terms.score_terms(states[layer], first).content
     bare = (states[layer] @ first.W_Q).transpose(0, 1).flatten(1)  # (position, head channel)
     added = network.encoder.layer[layer].attention.self.query(states[layer]) - bare
     limit = network.config.max_position_embeddings
     return Architecture(
-        base=extraction.count_parameters(12, 12, 768), large=extraction.count_parameters(24, 16, 1024),
-        layers=len(trained.layers), width=first.model, tokens=tokens.shape[1], states=tuple(states.shape),
-        limit=limit, accepts_limit=extraction.accepts(network, limit),
+        base=extraction.count_parameters(12, 12, 768),
+        large=extraction.count_parameters(24, 16, 1024),
+        layers=len(trained.layers),
+        width=first.model,
+        tokens=tokens.shape[1],
+        states=tuple(states.shape),
+        limit=limit,
+        accepts_limit=extraction.accepts(network, limit),
         accepts_more=extraction.accepts(network, limit + 1),
         order_gap=max((ours - theirs).abs().max().item() for ours, theirs in zip(own, states, strict=True)),
-        attention_gap=max(attention_gaps), row_sum_error=max((t.sum(-1) - 1).abs().max().item() for t in maps),
+        attention_gap=max(attention_gaps),
+        row_sum_error=max((t.sum(-1) - 1).abs().max().item() for t in maps),
         shift_error=(softmax(content + 5) - softmax(content)).abs().max().item(),
-        channel=first.channel, added_to_queries=added.abs().max().item(),
-        added_unevenly=(added - added.mean(0)).abs().max().item())
+        channel=first.channel,
+        added_to_queries=added.abs().max().item(),
+        added_unevenly=(added - added.mean(0)).abs().max().item(),
+    )

@@ -38,17 +38,24 @@ class Asymmetry:
 
 def measure_asymmetry(subjects: Models) -> Asymmetry:
     """Measure the antisymmetric shares, and how many rows have a negative content score with themselves."""
+
     def shares(turn: Callable[[Tensor], Tensor]) -> dict[str, np.ndarray]:
         of_control = antisymmetric_shares(subjects.control, turn)["content alone"]
         return antisymmetric_shares(subjects.trained, turn) | {"control": of_control}
 
     def negative(o: Observed) -> float:
-        with_itself = [symmetry.score_variants(s[i], layer)["content alone"].diagonal(dim1=1, dim2=2)
-                       for s in o.states[:FEW] for i, layer in enumerate(o.attention)]
+        with_itself = [
+            symmetry.score_variants(s[i], layer)["content alone"].diagonal(dim1=1, dim2=2)
+            for s in o.states[:FEW]
+            for i, layer in enumerate(o.attention)
+        ]
         return mean([(scores < 0).double().mean() for scores in with_itself])
 
-    return Asymmetry(scores=shares(lambda scores: scores), attention=shares(softmax),
-                     negative={which: negative(o) for which, o in subjects.both.items()})
+    return Asymmetry(
+        scores=shares(lambda scores: scores),
+        attention=shares(softmax),
+        negative={which: negative(o) for which, o in subjects.both.items()},
+    )
 
 
 def antisymmetric_shares(o: Observed, turn: Callable[[Tensor], Tensor]) -> dict[str, Float[np.ndarray, " layer"]]:
@@ -56,6 +63,7 @@ def antisymmetric_shares(o: Observed, turn: Callable[[Tensor], Tensor]) -> dict[
     by_layer = []
     for i, layer in enumerate(o.attention):
         variants = [symmetry.score_variants(s[i], layer) for s in o.states[:FEW]]
-        by_layer.append({kind: mean([symmetry.asymmetry(turn(scores[kind])).mean() for scores in variants])
-                         for kind in KINDS})
+        by_layer.append(
+            {kind: mean([symmetry.asymmetry(turn(scores[kind])).mean() for scores in variants]) for kind in KINDS}
+        )
     return {kind: np.array([shares[kind] for shares in by_layer]) for kind in KINDS}

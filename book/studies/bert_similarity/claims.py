@@ -22,54 +22,68 @@ def three(values: Iterable[float], digits: int = 0) -> str:
 def published_sizes(m: Measured) -> Outcome:
     """BERT BASE has 110 M and LARGE 340 M parameters."""
     base, large = m.architecture.base, m.architecture.large
-    return reproduced(f"BERT BASE has {base / 1e6:.1f} M and LARGE {large / 1e6:.1f} M parameters: 110 M and 340 M to "
-                      "two digits.", when=(f"{base:.1e}", f"{large:.1e}") == ("1.1e+08", "3.4e+08"))
+    return reproduced(
+        f"BERT BASE has {base / 1e6:.1f} M and LARGE {large / 1e6:.1f} M parameters: 110 M and 340 M to two digits.",
+        when=(f"{base:.1e}", f"{large:.1e}") == ("1.1e+08", "3.4e+08"),
+    )
 
 
 @claim("B-02")
 def stack_of_states_of_one_width(m: Measured) -> Outcome:
     """The encoder stack reads up to 512 tokens and writes one state of width d for each."""
     a = m.architecture
-    return reproduced(f"One state of width {a.width} for each of {a.tokens} tokens after each of {a.layers} layers; "
-                      f"{a.limit} positions, and one more is refused.",
-                      when=a.states == (a.layers + 1, a.tokens, a.width) and a.limit == 512
-                      and a.accepts_limit and not a.accepts_more)
+    return reproduced(
+        f"One state of width {a.width} for each of {a.tokens} tokens after each of {a.layers} layers; "
+        f"{a.limit} positions, and one more is refused.",
+        when=a.states == (a.layers + 1, a.tokens, a.width)
+        and a.limit == 512
+        and a.accepts_limit
+        and not a.accepts_more,
+    )
 
 
 @claim("B-03")
 def fixed_positions(m: Measured) -> Outcome:
     """Positions are fixed sines and cosines, not trained."""
     p = m.positions
-    return corrected("The formulas are those of the original Transformer (all rows of one norm, off Toeplitz by "
-                     f"{p.sines_defect:.2f}). BERT has a trained table: norms from {p.learned_norms[0]:.2f} to "
-                     f"{p.learned_norms[1]:.2f}, off Toeplitz by {p.learned_defect:.2f}.",
-                     when=p.sines_defect < 1e-9 and p.sines_norm_spread < 1e-9 and p.learned_defect > 0.02)
+    return corrected(
+        "The formulas are those of the original Transformer (all rows of one norm, off Toeplitz by "
+        f"{p.sines_defect:.2f}). BERT has a trained table: norms from {p.learned_norms[0]:.2f} to "
+        f"{p.learned_norms[1]:.2f}, off Toeplitz by {p.learned_defect:.2f}.",
+        when=p.sines_defect < 1e-9 and p.sines_norm_spread < 1e-9 and p.learned_defect > 0.02,
+    )
 
 
 @claim("B-04")
 def order_of_operations(m: Measured) -> Outcome:
     """Each sub-layer is followed by its skip connection and then by LayerNorm."""
-    return reproduced("A forward pass written in this order equals the library's in every hidden state to 2e-5.",
-                      when=m.architecture.order_gap < 2e-5)
+    return reproduced(
+        "A forward pass written in this order equals the library's in every hidden state to 2e-5.",
+        when=m.architecture.order_gap < 2e-5,
+    )
 
 
 @claim("B-05")
 def blind_without_positions(m: Measured) -> Outcome:
     """Without positions the network cannot see order."""
     o = m.order
-    return reproduced("Without positions the outputs are permuted with the inputs, to 1e-5; with them they change by "
-                      f"{o.with_positions:.2f}. BERT has no causal mask; under one a layer without positions sees "
-                      f"order (its output changes by {o.causal:.2f}).",
-                      when=o.without_positions < 1e-5 and min(o.causal, o.with_positions) > 0.01)
+    return reproduced(
+        "Without positions the outputs are permuted with the inputs, to 1e-5; with them they change by "
+        f"{o.with_positions:.2f}. BERT has no causal mask; under one a layer without positions sees "
+        f"order (its output changes by {o.causal:.2f}).",
+        when=o.without_positions < 1e-5 and min(o.causal, o.with_positions) > 0.01,
+    )
 
 
 @claim("B-11")
 def size_of_the_biases(m: Measured) -> Outcome:
     """The biases of Q, K and V have the size of Q."""
     a = m.architecture
-    return corrected(f"W maps {a.width} to {a.channel} in each head (768 to 64 in BERT BASE). The bias has {a.channel} "
-                     "numbers; only 1 b^T has the size of Q.",
-                     when=a.added_unevenly < 1e-5 and a.added_to_queries > 1e-3)
+    return corrected(
+        f"W maps {a.width} to {a.channel} in each head (768 to 64 in BERT BASE). The bias has {a.channel} "
+        "numbers; only 1 b^T has the size of Q.",
+        when=a.added_unevenly < 1e-5 and a.added_to_queries > 1e-3,
+    )
 
 
 @claim("B-13")
@@ -79,13 +93,14 @@ def singular_values_above_one(m: Measured) -> Outcome:
     of_control, own = s.largest["control"].max(), [(each > 1).mean() for each in near]
     sharp = min(m.rungs[f"sigma above 1, {letter}"].controls[SHARP].mean() for letter in "QK")
     middle = [float(np.median(each)) for each in near]
-    return reproduced(f"{NEAREST}the largest singular value exceeds 1 in {three(own)} of the heads, and is largest for "
-                      f"Q and K (median {enumerated(middle, '.2f')}). So it is in MiniLM, {three(s.over['trained'])}, "
-                      f"whose weights they were. Trained from random weights in none (at most {classifier.max():.2f}), "
-                      f"nor in a random control ({of_control:.2f}). It is a matter of size: in random W_Q and W_K as "
-                      f"large as MiniLM's {sharp:.0%} exceed 1.",
-                      when=min(own) > 0.5 and min(middle[:2]) > middle[2] and of_control < 1 and classifier.max() < 1
-                      and sharp > 0.9)
+    return reproduced(
+        f"{NEAREST}the largest singular value exceeds 1 in {three(own)} of the heads, and is largest for "
+        f"Q and K (median {enumerated(middle, '.2f')}). So it is in MiniLM, {three(s.over['trained'])}, "
+        f"whose weights they were. Trained from random weights in none (at most {classifier.max():.2f}), "
+        f"nor in a random control ({of_control:.2f}). It is a matter of size: in random W_Q and W_K as "
+        f"large as MiniLM's {sharp:.0%} exceed 1.",
+        when=min(own) > 0.5 and min(middle[:2]) > middle[2] and of_control < 1 and classifier.max() < 1 and sharp > 0.9,
+    )
 
 
 @claim("B-14")
@@ -95,53 +110,71 @@ def frequent_amplification(m: Measured) -> Outcome:
     alone, joint = [share.value for share in s.alone["trained"]], s.joint["trained"]
     named, often = near[:, 0, 3], (near > 0.5).sum((1, 2))
     scaled = max(grown.max() for rung, grown in m.nearest.control_grown.items() if rung in RUNGS)
-    return conditional(f"{NEAREST}the head of figure 2 amplifies {three(named, 1)} of the rows, and over all heads "
-                       f"it is {three(near.mean((1, 2)))}: more than half of its rows are amplified by {often[0]} of "
-                       f"{near[0].size} heads for Q, by {often[1]} for K, by {often[2]} for V. So keys of some heads "
-                       f"are, values never. In MiniLM on text single heads amplify {three(alone, 1)}, in the "
-                       f"classifier trained from random weights none (at most by {m.classifier.growth:.2f}), in no "
-                       f"control more than {percent(scaled)}. All heads of a layer together amplify {three(joint)} in "
-                       "MiniLM.",
-                       when=named[1] > 0.5 > max(named[0], named[2]) and often[1] > often[0] > 0 == often[2]
-                       and max(alone) < 0.2 and m.classifier.growth < 1 and scaled < 0.2)
+    return conditional(
+        f"{NEAREST}the head of figure 2 amplifies {three(named, 1)} of the rows, and over all heads "
+        f"it is {three(near.mean((1, 2)))}: more than half of its rows are amplified by {often[0]} of "
+        f"{near[0].size} heads for Q, by {often[1]} for K, by {often[2]} for V. So keys of some heads "
+        f"are, values never. In MiniLM on text single heads amplify {three(alone, 1)}, in the "
+        f"classifier trained from random weights none (at most by {m.classifier.growth:.2f}), in no "
+        f"control more than {percent(scaled)}. All heads of a layer together amplify {three(joint)} in "
+        "MiniLM.",
+        when=named[1] > 0.5 > max(named[0], named[2])
+        and often[1] > often[0] > 0 == often[2]
+        and max(alone) < 0.2
+        and m.classifier.growth < 1
+        and scaled < 0.2,
+    )
 
 
 @claim("B-15")
 def direction_cone(m: Measured) -> Outcome:
     """There is a cone of directions that are stretched most."""
     half = ", ".join(f"{v:.2f} ({name})" for v, name in zip(m.cone.half, MAPS, strict=True))
-    return conditional("The cone can be defined once an aperture is chosen, and holds rows only where it is wide: "
-                       f"{percent(m.cone.narrow)} of them within 10 % of the largest stretch, half of them at the "
-                       f"apertures {half}.", when=m.cone.narrow == 0 and min(m.cone.half) > 0.5)
+    return conditional(
+        "The cone can be defined once an aperture is chosen, and holds rows only where it is wide: "
+        f"{percent(m.cone.narrow)} of them within 10 % of the largest stretch, half of them at the "
+        f"apertures {half}.",
+        when=m.cone.narrow == 0 and min(m.cone.half) > 0.5,
+    )
 
 
 @claim("B-16")
 def attention_formula(m: Measured) -> Outcome:
     """Attention is the softmax of QK^T over the root of d_k."""
-    return reproduced(f"Softmax of QK^T / sqrt({m.architecture.channel}) equals the library's attention in all layers "
-                      "to 1e-5; 64 is BERT BASE's channel.", when=m.architecture.attention_gap < 1e-5)
+    return reproduced(
+        f"Softmax of QK^T / sqrt({m.architecture.channel}) equals the library's attention in all layers "
+        "to 1e-5; 64 is BERT BASE's channel.",
+        when=m.architecture.attention_gap < 1e-5,
+    )
 
 
 @claim("B-17")
 def softmax_by_rows(m: Measured) -> Outcome:
     """The softmax works row by row."""
-    return reproduced("Rows sum to 1 within 1e-5 and do not change when a constant is added to a row of scores.",
-                      when=m.architecture.row_sum_error < 1e-5 and m.architecture.shift_error < 1e-5)
+    return reproduced(
+        "Rows sum to 1 within 1e-5 and do not change when a constant is added to a row of scores.",
+        when=m.architecture.row_sum_error < 1e-5 and m.architecture.shift_error < 1e-5,
+    )
 
 
 @claim("B-18")
 def four_terms(m: Measured) -> Outcome:
     """QK^T is the sum of four terms."""
-    return reproduced("The four terms add up to QK^T for random matrices of 512 x 768 x 64 to 1e-13, and on the "
-                      "trained model to 1e-4.", when=m.terms.random_error < 1e-13 and m.terms.model_error < 1e-4)
+    return reproduced(
+        "The four terms add up to QK^T for random matrices of 512 x 768 x 64 to 1e-13, and on the "
+        "trained model to 1e-4.",
+        when=m.terms.random_error < 1e-13 and m.terms.model_error < 1e-4,
+    )
 
 
 @claim("B-19")
 def two_terms_vanish(m: Measured) -> Outcome:
     """The two terms that are constant along each row vanish in the softmax."""
-    return reproduced("Without the two terms, and with b_K = 0, attention is the same to 1e-5; the trained |b_K| is "
-                      f"{m.terms.key_bias_ratio:.4f} of |b_Q|.",
-                      when=m.terms.dropped_gap < 1e-5 and max(w.value for w in m.terms.without_b_K) < 1e-5)
+    return reproduced(
+        "Without the two terms, and with b_K = 0, attention is the same to 1e-5; the trained |b_K| is "
+        f"{m.terms.key_bias_ratio:.4f} of |b_Q|.",
+        when=m.terms.dropped_gap < 1e-5 and max(w.value for w in m.terms.without_b_K) < 1e-5,
+    )
 
 
 @claim("B-20")
@@ -149,28 +182,34 @@ def semi_bias_remains(m: Measured) -> Outcome:
     """The term of the query bias with the keys remains."""
     moved, of_control = m.terms.without_b_Q, max(w.value for w in m.terms.control_without_b_Q)
     one_text = any(math.isnan(w.low) for w in moved)
-    return reproduced(f"Dropping the term moves {enumerated(percent(w.value) for w in moved)} of a row's attention in "
-                      f"layers 0 to {len(moved) - 1}; in the control, whose biases are zero, nothing.",
-                      when=None if one_text else min(w.low for w in moved) > 0.02 and of_control < 1e-6)
+    return reproduced(
+        f"Dropping the term moves {enumerated(percent(w.value) for w in moved)} of a row's attention in "
+        f"layers 0 to {len(moved) - 1}; in the control, whose biases are zero, nothing.",
+        when=None if one_text else min(w.low for w in moved) > 0.02 and of_control < 1e-6,
+    )
 
 
 @claim("B-21")
 def no_scalar_product(m: Measured) -> Outcome:
     """M is not positive semidefinite, hence no scalar product."""
     c, signs = m.form.channel, m.form.signs
-    return reproduced(f"The symmetric part has {c} positive and {c} negative eigenvalues in every head, so M is no "
-                      "scalar product. So it is in every head of the control: the theorem forces it on linearly "
-                      "independent factors.",
-                      when=signs["trained"] == signs["control"] == [(c, c)] and m.form.negative_if_equal == 0)
+    return reproduced(
+        f"The symmetric part has {c} positive and {c} negative eigenvalues in every head, so M is no "
+        "scalar product. So it is in every head of the control: the theorem forces it on linearly "
+        "independent factors.",
+        when=signs["trained"] == signs["control"] == [(c, c)] and m.form.negative_if_equal == 0,
+    )
 
 
 @claim("B-22")
 def low_rank(m: Measured) -> Outcome:
     """M is a factorisation of rank at most d_k."""
     f = m.form
-    return reproduced(f"The rank of M is {f.channel} = d_k in every head (smallest over largest singular value at "
-                      f"least {f.last_singular_value:.3f}).",
-                      when=f.last_singular_value > 1e-10 and f.next_singular_value < 1e-10)
+    return reproduced(
+        f"The rank of M is {f.channel} = d_k in every head (smallest over largest singular value at "
+        f"least {f.last_singular_value:.3f}).",
+        when=f.last_singular_value > 1e-10 and f.next_singular_value < 1e-10,
+    )
 
 
 @claim("B-23")
@@ -178,9 +217,11 @@ def norms_and_angles(m: Measured) -> Outcome:
     """The similarity depends on norms and angles, unlike the cosine."""
     r = m.lengths
     least, most = percent(min(r.moved)), percent(max(r.moved))
-    return reproduced("A row three times as long has three times the scores and the same cosines; with all rows at "
-                      f"one length {least} to {most} of the attention moves, by layer.",
-                      when=r.scaling_error < 1e-5 and r.cosine_error < 1e-5 and min(r.moved) > 0.01)
+    return reproduced(
+        "A row three times as long has three times the scores and the same cosines; with all rows at "
+        f"one length {least} to {most} of the attention moves, by layer.",
+        when=r.scaling_error < 1e-5 and r.cosine_error < 1e-5 and min(r.moved) > 0.01,
+    )
 
 
 @claim("B-24")
@@ -188,9 +229,12 @@ def cause_of_the_asymmetry(m: Measured) -> Outcome:
     """Attention is asymmetric because M is not a metric."""
     scores, attention = m.asymmetry.mean_scores, m.asymmetry.mean_attention
     content, symmetric = attention["content alone"], attention["symmetric part of M"]
-    return corrected("Scores are asymmetric because M is not symmetric: its symmetric part, just as indefinite, gives "
-                     f"symmetric scores, and takes attention's share from {content:.2f} to {symmetric:.2f} (content "
-                     f"alone; {attention['as trained']:.2f} as trained, with the semi-bias). What is left shows for a "
-                     f"positive form too ({attention['positive form']:.2f}): each row is normalised by itself.",
-                     when=scores["symmetric part of M"] < 1e-6 < scores["content alone"]
-                     and symmetric < content / 2 and attention["positive form"] > 1e-3)
+    return corrected(
+        "Scores are asymmetric because M is not symmetric: its symmetric part, just as indefinite, gives "
+        f"symmetric scores, and takes attention's share from {content:.2f} to {symmetric:.2f} (content "
+        f"alone; {attention['as trained']:.2f} as trained, with the semi-bias). What is left shows for a "
+        f"positive form too ({attention['positive form']:.2f}): each row is normalised by itself.",
+        when=scores["symmetric part of M"] < 1e-6 < scores["content alone"]
+        and symmetric < content / 2
+        and attention["positive form"] > 1e-3,
+    )

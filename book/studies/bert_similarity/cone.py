@@ -28,16 +28,29 @@ class Cone:
 def measure_cone(subjects: Models) -> Cone:
     """Measure how near rows come to the largest stretch, and how near random directions come by chance."""
     rng, apertures = np.random.default_rng(0), np.linspace(0, 1, 101)
-    place = {which: torch.cat([amplification.cone_positions(s, o.attention) for s in o.states], -1).flatten(1)
-             for which, o in subjects.both.items()}
-    place["isotropic"] = torch.stack([torch.cat([
-        amplification.isotropic_cone_positions(getattr(layer, f"W_{name}"), 500, rng)
-        for layer in subjects.trained.attention]) for name in amplification.MAPS]).flatten(1)
+    place = {
+        which: torch.cat([amplification.cone_positions(s, o.attention) for s in o.states], -1).flatten(1)
+        for which, o in subjects.both.items()
+    }
+    place["isotropic"] = torch.stack(
+        [
+            torch.cat(
+                [
+                    amplification.isotropic_cone_positions(getattr(layer, f"W_{name}"), 500, rng)
+                    for layer in subjects.trained.attention
+                ]
+            )
+            for name in amplification.MAPS
+        ]
+    ).flatten(1)
     trained = place["trained"]
     inside = [(p[:, None] >= 1 - apertures).mean(0) for p in trained.cpu().numpy()]
     return Cone(
-        apertures=apertures, positions={which: p.cpu().numpy() for which, p in place.items()},
+        apertures=apertures,
+        positions={which: p.cpu().numpy() for which, p in place.items()},
         middle={which: p.median(1).values.tolist() for which, p in place.items()},
-        best=trained.max(1).values.tolist(), pairs=trained.numel(),
+        best=trained.max(1).values.tolist(),
+        pairs=trained.numel(),
         narrow=share_interval(int((trained >= 0.9).sum()), trained.numel()).value,
-        half=[float(apertures[np.argmax(share >= 0.5)]) for share in inside])
+        half=[float(apertures[np.argmax(share >= 0.5)]) for share in inside],
+    )

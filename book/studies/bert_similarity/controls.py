@@ -15,14 +15,18 @@ from book.studies.bert_similarity.ladder import FORMS
 from book.studies.shared.documents import Rungs, load_rungs
 
 PANELS = ("rows amplified, Q", "antisymmetric share of M", "asymmetry of attention", "negative scores with itself")
-PLACES = {**{f"sigma above 1, {name}": ("sigma above 1", k) for k, name in enumerate(amplification.MAPS)},
-          **{f"rows amplified, {name}": ("amplified", k) for k, name in enumerate(amplification.MAPS)},
-          **{f"amplified jointly, {name}": ("amplified jointly", k) for k, name in enumerate(amplification.MAPS)},
-          **{f"cone, {name}": ("cone", k) for k, name in enumerate(amplification.MAPS)},
-          "asymmetry of attention": ("asymmetry of attention", FORMS.index("content alone")),
-          "symmetric form": ("asymmetry of attention", FORMS.index("symmetric part of M")),
-          "antisymmetric share of M": ("antisymmetric",), "negative scores with itself": ("negative",),
-          "moved without b_Q": ("moved",), "spread of lengths": ("lengths",)}
+PLACES = {
+    **{f"sigma above 1, {name}": ("sigma above 1", k) for k, name in enumerate(amplification.MAPS)},
+    **{f"rows amplified, {name}": ("amplified", k) for k, name in enumerate(amplification.MAPS)},
+    **{f"amplified jointly, {name}": ("amplified jointly", k) for k, name in enumerate(amplification.MAPS)},
+    **{f"cone, {name}": ("cone", k) for k, name in enumerate(amplification.MAPS)},
+    "asymmetry of attention": ("asymmetry of attention", FORMS.index("content alone")),
+    "symmetric form": ("asymmetry of attention", FORMS.index("symmetric part of M")),
+    "antisymmetric share of M": ("antisymmetric",),
+    "negative scores with itself": ("negative",),
+    "moved without b_Q": ("moved",),
+    "spread of lengths": ("lengths",),
+}
 
 
 @dataclass(frozen=True)
@@ -70,29 +74,38 @@ def measure_classifier(inputs: Inputs) -> Classifier:
     checkpoint = checkpoints.find("variant-bert-mini")
     layers = [parameters.attention_layer(checkpoint, i) for i in range(parameters.config(checkpoint).layers)]
     record, _ = live_or_record("variant-measures", inputs, recompute=False)
-    largest = torch.stack([torch.cat([singular_values.spectral_norm(getattr(layer, f"W_{name}")) for layer in layers])
-                           for name in amplification.MAPS])
+    largest = torch.stack(
+        [
+            torch.cat([singular_values.spectral_norm(getattr(layer, f"W_{name}")) for layer in layers])
+            for name in amplification.MAPS
+        ]
+    )
     return Classifier(largest, float(record.array("growth").max()))
 
 
 def phrase_rungs(rungs: Rungs) -> LadderPhrases:
     """Write the means."""
+
     def trained(name: str) -> float:
         return rungs[name].documents.mean()
 
     def rung(name: str, which: str) -> float:
         return rungs[name].controls[which].mean()
 
-    cone = {name: max(rungs[f"cone, {letter}"].controls[which].mean() for letter in "QK")
-            for name, which in (("sharp", SHARP), ("permuted", PERMUTED))}
+    cone = {
+        name: max(rungs[f"cone, {letter}"].controls[which].mean() for letter in "QK")
+        for name, which in (("sharp", SHARP), ("permuted", PERMUTED))
+    }
     both = [rungs[f"rows amplified, {letter}"] for letter in "QK"]
     return LadderPhrases(
         over_sharp=percent(min(rung(f"sigma above 1, {letter}", SHARP) for letter in "QK")),
         joint_sharp=percent(min(rung(f"amplified jointly, {letter}", SHARP) for letter in "QK")),
         amplified_trained=percent(max(each.documents.mean() for each in both), 1),
         amplified_most=percent(max(values.mean() for each in both for values in each.controls.values()), 1),
-        cone_trained=f"{max(trained('cone, Q'), trained('cone, K')):.2f}", cone_sharp=f"{cone['sharp']:.2f}",
-        cone_permuted=f"{cone['permuted']:.2f}", share_trained=f"{trained('antisymmetric share of M'):.2f}",
+        cone_trained=f"{max(trained('cone, Q'), trained('cone, K')):.2f}",
+        cone_sharp=f"{cone['sharp']:.2f}",
+        cone_permuted=f"{cone['permuted']:.2f}",
+        share_trained=f"{trained('antisymmetric share of M'):.2f}",
         share_sharp=f"{rung('antisymmetric share of M', SHARP):.2f}",
         share_permuted=f"{rung('antisymmetric share of M', PERMUTED):.2f}",
         attention_trained=f"{trained('asymmetry of attention'):.2f}",
@@ -103,4 +116,5 @@ def phrase_rungs(rungs: Rungs) -> LadderPhrases:
         negative_sharp=percent(rung("negative scores with itself", SHARP)),
         negative_permuted=percent(rung("negative scores with itself", PERMUTED)),
         moved_trained=percent(trained("moved without b_Q")),
-        moved_permuted=percent(rung("moved without b_Q", PERMUTED)))
+        moved_permuted=percent(rung("moved without b_Q", PERMUTED)),
+    )

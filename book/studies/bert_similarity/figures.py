@@ -22,8 +22,9 @@ def row_norms(norms: Mapping[str, np.ndarray]) -> Figure:
             colour, found = style.COLOURS[which], norms[which]
             weights = np.full(found.shape[1], 100 / found.shape[1])
             panel.hist(found[k], edges, weights=weights, color=colour, alpha=0.8, label=f"{name}, {which}")
-            panel.hist(found[0], edges, weights=weights, color=colour, histtype="step", linestyle="--",
-                       label=f"X, {which}")
+            panel.hist(
+                found[0], edges, weights=weights, color=colour, histtype="step", linestyle="--", label=f"X, {which}"
+            )
         panel.set(xlabel="norm of a row", title=f"rows of {name} beside rows of X")
     axes[0].set(ylabel="share of rows (%)")
     axes[0].legend()
@@ -41,12 +42,25 @@ def stretch(top: Mapping[str, np.ndarray], median: Mapping[str, np.ndarray], mea
         panel.plot([0.1, limit], [0.1, limit], color=style.COLOURS["muted"], linestyle=":", label="as promised")
         panel.axhline(1, color=style.COLOURS["ink"], label="no change")
         for which in ("control", "trained"):
-            panel.plot(top[which][k], median[which][k], "o", color=style.COLOURS[which], alpha=0.7,
-                       label=f"median row, {which}")
-        panel.plot(top["trained"][k], mean["trained"][k], "_", color=style.COLOURS["highlight"],
-                   label="mean over directions")
-        panel.set(xlabel=r"largest singular value $\sigma_1$", title=name, xscale="log", yscale="log",
-                  xlim=(0.4, limit), ylim=(0.08, limit))
+            panel.plot(
+                top[which][k],
+                median[which][k],
+                "o",
+                color=style.COLOURS[which],
+                alpha=0.7,
+                label=f"median row, {which}",
+            )
+        panel.plot(
+            top["trained"][k], mean["trained"][k], "_", color=style.COLOURS["highlight"], label="mean over directions"
+        )
+        panel.set(
+            xlabel=r"largest singular value $\sigma_1$",
+            title=name,
+            xscale="log",
+            yscale="log",
+            xlim=(0.4, limit),
+            ylim=(0.08, limit),
+        )
         for axis in (panel.xaxis, panel.yaxis):
             axis.set_major_formatter(lambda v, _: f"{v:g}")
             axis.set_minor_formatter(lambda v, _: f"{v:g}" if v in (0.5, 2.0, 5.0) else "")
@@ -61,8 +75,11 @@ def cone(epsilon: np.ndarray, shares: Mapping[str, np.ndarray]) -> Figure:
     ``shares`` maps ``"trained"``, ``"isotropic"`` and ``"control"`` to ``(map, aperture)``.
     """
     figure, axes = style.new(1, 3, sharey=True)
-    look = {"trained": ("trained", "-", "rows of texts"), "isotropic": ("uniform", "--", "random directions"),
-            "control": ("control", ":", "control: its rows, its weights")}
+    look = {
+        "trained": ("trained", "-", "rows of texts"),
+        "isotropic": ("uniform", "--", "random directions"),
+        "control": ("control", ":", "control: its rows, its weights"),
+    }
     for panel, name, k in zip(axes, MAPS, range(3), strict=True):
         for which, (colour, line, label) in look.items():
             panel.plot(epsilon, 100 * shares[which][k], line, color=style.COLOURS[colour], label=label)

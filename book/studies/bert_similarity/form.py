@@ -33,16 +33,23 @@ def measure_form(subjects: Models, drawn: DrawnHead) -> Form:
     shown = attention[drawn.layer]
     return Form(
         eigenvalues={which: f[drawn.layer].eigenvalues[drawn.head].cpu().numpy() for which, f in forms.items()},
-        signs={which: sorted({pair for f in of_layers for pair in zip(
-            f.positive.tolist(), f.negative.tolist(), strict=True)}) for which, of_layers in forms.items()},
-        antisymmetric={which: torch.stack([f.antisymmetric for f in of_layers]).cpu().numpy()
-                       for which, of_layers in forms.items()},
-        channel=shown.channel, last_singular_value=(values[..., -1] / values[..., 0]).min().item(),
+        signs={
+            which: sorted(
+                {pair for f in of_layers for pair in zip(f.positive.tolist(), f.negative.tolist(), strict=True)}
+            )
+            for which, of_layers in forms.items()
+        },
+        antisymmetric={
+            which: torch.stack([f.antisymmetric for f in of_layers]).cpu().numpy() for which, of_layers in forms.items()
+        },
+        channel=shown.channel,
+        last_singular_value=(values[..., -1] / values[..., 0]).min().item(),
         next_singular_value=singular_value_after(shown),
-        negative_if_equal=symmetry.symmetric_signature(shown.W_K, shown.W_K).negative.max().item())
+        negative_if_equal=symmetry.symmetric_signature(shown.W_K, shown.W_K).negative.max().item(),
+    )
 
 
 def singular_value_after(layer: AttentionWeights) -> float:
     """Return singular value d_k + 1 of M over its largest, for the head where it is largest; 0 if there is none."""
     values = torch.linalg.svdvals(layer.W_Q.double() @ layer.W_K.double().mT)
-    return (values[:, layer.channel:] / values[:, :1]).max().item() if values.shape[1] > layer.channel else 0.0
+    return (values[:, layer.channel :] / values[:, :1]).max().item() if values.shape[1] > layer.channel else 0.0

@@ -19,7 +19,7 @@ def compute(device: torch.device) -> Result:
     tokenizer = pretrained.tokenizer(checkpoints.find("minilm"))
 
     def measure(network: torch.nn.Module, text: str, _: torch.nn.Module) -> dict[str, np.ndarray]:
-        states, = extraction.hidden_states(network, tokenizer, [text], LONGEST)
+        (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
         layers = extraction.attention_layers(network)
         by_layer = [measure_layer(x, layer) for x, layer in zip(states, layers)]
         return {name: np.stack([layer[name] for layer in by_layer]) for name in by_layer[0]}
@@ -33,20 +33,32 @@ def measure_layer(x: torch.Tensor, layer) -> dict[str, np.ndarray]:
     place = amplification.cone_positions(x[None], [layer])[:, 0]
     sigma = torch.stack([singular_values.spectral_norm(getattr(layer, f"W_{name}")) for name in amplification.MAPS])
     variants = symmetry.score_variants(x, layer)
-    shares = torch.stack([torch.stack([symmetry.asymmetry(variants[form]).mean(),
-                                       symmetry.asymmetry(softmax(variants[form])).mean()]) for form in FORMS])
+    shares = torch.stack(
+        [
+            torch.stack([symmetry.asymmetry(variants[form]).mean(), symmetry.asymmetry(softmax(variants[form])).mean()])
+            for form in FORMS
+        ]
+    )
     itself = variants["content alone"].diagonal(dim1=1, dim2=2)
     form = symmetry.symmetric_signature(layer.W_Q, layer.W_K)
     moved = distance.attention_moved(x, layer, instead=symmetry.without(layer, "b_Q"))
     lengths = x.norm(dim=1)
     measured = {
-        "sigma above 1": (sigma > 1).double().mean(1), "sigma": sigma.double().median(1).values,
-        "amplified": (growth > 1).double().mean((1, 2)), "amplified jointly": (
-            growth.square().sum(1) > 1).double().mean(1), "cone": place.double().flatten(1).median(1).values,
-        "asymmetry": shares[:, 0], "asymmetry of attention": shares[:, 1], "negative": (itself < 0).double().mean(),
-        "antisymmetric": form.antisymmetric.mean(), "moved": moved.mean(), "lengths": lengths.std() / lengths.mean()}
+        "sigma above 1": (sigma > 1).double().mean(1),
+        "sigma": sigma.double().median(1).values,
+        "amplified": (growth > 1).double().mean((1, 2)),
+        "amplified jointly": (growth.square().sum(1) > 1).double().mean(1),
+        "cone": place.double().flatten(1).median(1).values,
+        "asymmetry": shares[:, 0],
+        "asymmetry of attention": shares[:, 1],
+        "negative": (itself < 0).double().mean(),
+        "antisymmetric": form.antisymmetric.mean(),
+        "moved": moved.mean(),
+        "lengths": lengths.std() / lengths.mean(),
+    }
     return {name: value.numpy(force=True) for name, value in measured.items()}
 
 
-EXPERIMENT = Experiment("What Q and K measure in MiniLM, and in the ladder of its controls", compute,
-                        models=("minilm",), minutes=2, seed=0)
+EXPERIMENT = Experiment(
+    "What Q and K measure in MiniLM, and in the ladder of its controls", compute, models=("minilm",), minutes=2, seed=0
+)

@@ -30,9 +30,19 @@ def measure_lengths(subjects: Models, layer: int) -> Lengths:
     before, after = (compute_scores(rows, bare)[:, 1, 2:] for rows in (x, longer))
     cosines, of_longer = (torch.nn.functional.cosine_similarity(rows[1:2], rows, dim=-1) for rows in (x, longer))
     return Lengths(
-        spread={which: [(o.rows(i).norm(dim=1).std() / o.rows(i).norm(dim=1).mean()).item()
-                        for i in range(len(o.layers))] for which, o in subjects.both.items()},
+        spread={
+            which: [(o.rows(i).norm(dim=1).std() / o.rows(i).norm(dim=1).mean()).item() for i in range(len(o.layers))]
+            for which, o in subjects.both.items()
+        },
         scaling_error=((after - 3 * before).norm() / (3 * before).norm()).item(),
         cosine_error=(cosines - of_longer).abs().max().item(),
-        moved=[mean([distance.attention_moved(s[i], weights_of_layer, rows=symmetry.equalise_norms(s[i])).mean()
-                     for s in trained.states]) for i, weights_of_layer in enumerate(trained.attention)])
+        moved=[
+            mean(
+                [
+                    distance.attention_moved(s[i], weights_of_layer, rows=symmetry.equalise_norms(s[i])).mean()
+                    for s in trained.states
+                ]
+            )
+            for i, weights_of_layer in enumerate(trained.attention)
+        ],
+    )

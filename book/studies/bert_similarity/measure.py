@@ -68,12 +68,26 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     subjects = observe_models(inputs)
     drawn = choose_head(subjects.trained)
     sections = {
-        "architecture": measure_architecture(subjects, drawn.layer), "positions": measure_positions(subjects),
-        "order": measure_order(subjects), "stretching": measure_stretching(subjects, drawn),
-        "cone": measure_cone(subjects), "terms": measure_terms(subjects, drawn.layer),
-        "form": measure_form(subjects, drawn), "asymmetry": measure_asymmetry(subjects),
-        "lengths": measure_lengths(subjects, drawn.layer)}
+        "architecture": measure_architecture(subjects, drawn.layer),
+        "positions": measure_positions(subjects),
+        "order": measure_order(subjects),
+        "stretching": measure_stretching(subjects, drawn),
+        "cone": measure_cone(subjects),
+        "terms": measure_terms(subjects, drawn.layer),
+        "form": measure_form(subjects, drawn),
+        "asymmetry": measure_asymmetry(subjects),
+        "lengths": measure_lengths(subjects, drawn.layer),
+    }
     prose = write_prose(**{name: sections[name] for name in ("stretching", "cone", "terms", "form", "asymmetry")})
     rungs, nearest = measure_rungs(inputs), read_nearest(inputs)
-    return Measured(inputs=inputs, checkpoint=subjects.checkpoint, drawn=drawn, **sections, prose=prose, rungs=rungs,
-                    classifier=measure_classifier(inputs), nearest=nearest, ladder_phrases=phrase_rungs(rungs))
+    return Measured(
+        inputs=inputs,
+        checkpoint=subjects.checkpoint,
+        drawn=drawn,
+        **sections,
+        prose=prose,
+        rungs=rungs,
+        classifier=measure_classifier(inputs),
+        nearest=nearest,
+        ladder_phrases=phrase_rungs(rungs),
+    )

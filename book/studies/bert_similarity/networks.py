@@ -53,5 +53,9 @@ def observe_models(inputs: Inputs) -> Models:
     longest = min(LONGEST, parameters.config(checkpoint).positions)
     network, fresh = (pretrained.load(checkpoint, control_seed=seed, device=inputs.device) for seed in SEEDS.values())
     tokens = tokenizer(passages[0], truncation=True, max_length=longest, return_tensors="pt")["input_ids"]
-    return Models(checkpoint, network, tokens.to(inputs.device),
-                  *(extraction.observe(loaded, tokenizer, passages, longest) for loaded in (network, fresh)))
+    return Models(
+        checkpoint,
+        network,
+        tokens.to(inputs.device),
+        *(extraction.observe(loaded, tokenizer, passages, longest) for loaded in (network, fresh)),
+    )

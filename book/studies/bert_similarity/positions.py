@@ -43,7 +43,8 @@ def measure_positions(subjects: Models) -> Positions:
         sines_norm_spread=sines.norm(dim=1).std().item(),
         sines_defect=positional_encodings.toeplitz_defect(sines @ sines.T),
         learned_norms=(norms.min().item(), norms.max().item()),
-        learned_defect=positional_encodings.toeplitz_defect(learned @ learned.T))
+        learned_defect=positional_encodings.toeplitz_defect(learned @ learned.T),
+    )
 
 
 def measure_order(subjects: Models) -> Order:

@@ -70,18 +70,30 @@ def write_prose(stretching: Stretching, cone: Cone, terms: Terms, form: Form, as
     alone = [share.value for share in stretching.alone["trained"]]
     more_symmetric = np.mean(antisymmetric["trained"] < antisymmetric["control"].min())
     return Prose(
-        **by_map("over", stretching.over["trained"], percent), **by_map("grown", alone, lambda v: percent(v, 1)),
-        **by_map("joint", stretching.joint["trained"], percent), furthest_V=two(stretching.furthest[2]),
-        pairs_V=f"{stretching.growth['trained'][2].numel():,}", amplified_V=f"{stretching.amplified_V:,}",
+        **by_map("over", stretching.over["trained"], percent),
+        **by_map("grown", alone, lambda v: percent(v, 1)),
+        **by_map("joint", stretching.joint["trained"], percent),
+        furthest_V=two(stretching.furthest[2]),
+        pairs_V=f"{stretching.growth['trained'][2].numel():,}",
+        amplified_V=f"{stretching.amplified_V:,}",
         heads_V=f"{int((sigma['trained'][2] > 1).sum())} of {sigma['trained'][2].size}",
-        top_control=two(sigma["control"].max()), **by_map("best", cone.best, two), **by_map("half", cone.half, two),
-        **by_map("middle", cone.middle["trained"], two), **by_map("chance", cone.middle["isotropic"], two),
-        drop_low=percent(min(moved)), drop_high=percent(max(moved)), symmetric=percent(more_symmetric),
-        share=two(medians["trained"]), share_control=two(medians["control"]),
-        channel=str(form.channel), skew_trained=two(attention["as trained"]),
-        skew_content=two(attention["content alone"]), skew_symmetric=two(attention["symmetric part of M"]),
+        top_control=two(sigma["control"].max()),
+        **by_map("best", cone.best, two),
+        **by_map("half", cone.half, two),
+        **by_map("middle", cone.middle["trained"], two),
+        **by_map("chance", cone.middle["isotropic"], two),
+        drop_low=percent(min(moved)),
+        drop_high=percent(max(moved)),
+        symmetric=percent(more_symmetric),
+        share=two(medians["trained"]),
+        share_control=two(medians["control"]),
+        channel=str(form.channel),
+        skew_trained=two(attention["as trained"]),
+        skew_content=two(attention["content alone"]),
+        skew_symmetric=two(attention["symmetric part of M"]),
         skew_positive=two(attention["positive form"]),
-        **{f"negative_{which}": percent(share) for which, share in asymmetry.negative.items()})
+        **{f"negative_{which}": percent(share) for which, share in asymmetry.negative.items()},
+    )
 
 
 def by_map(name: str, values: Sequence[float], form: Callable[[float], str]) -> dict[str, str]:

@@ -37,18 +37,26 @@ def measure_stretching(subjects: Models, drawn: DrawnHead) -> Stretching:
     both = subjects.both
     largest = {which: amplification.over_heads(singular_values.spectral_norm, o.attention) for which, o in both.items()}
     by_text = {which: [amplification.amplifications(s, o.attention) for s in o.states] for which, o in both.items()}
-    of_means = {which: amplification.over_heads(amplification.mean_amplification, o.attention)
-                for which, o in both.items()}
+    of_means = {
+        which: amplification.over_heads(amplification.mean_amplification, o.attention) for which, o in both.items()
+    }
     return Stretching(
-        norms={which: amplification.row_norms(o.rows(drawn.layer), o.attention[drawn.layer], drawn.head).cpu().numpy()
-               for which, o in both.items()},
+        norms={
+            which: amplification.row_norms(o.rows(drawn.layer), o.attention[drawn.layer], drawn.head).cpu().numpy()
+            for which, o in both.items()
+        },
         largest={which: sigma.flatten(1).cpu().numpy() for which, sigma in largest.items()},
         growth={which: torch.cat(growth, -1).flatten(1, 2).cpu() for which, growth in by_text.items()},
         mean_growth={which: growth.flatten(1).cpu().numpy() for which, growth in of_means.items()},
         over={which: (sigma > 1).double().mean((1, 2)).tolist() for which, sigma in largest.items()},
-        alone={which: [interval([(g[k] > 1).double().mean() for g in growth]) for k in range(3)]
-               for which, growth in by_text.items()},
-        joint={which: [mean([(g[k].square().sum(1) > 1).double().mean() for g in growth]) for k in range(3)]
-               for which, growth in by_text.items()},
+        alone={
+            which: [interval([(g[k] > 1).double().mean() for g in growth]) for k in range(3)]
+            for which, growth in by_text.items()
+        },
+        joint={
+            which: [mean([(g[k].square().sum(1) > 1).double().mean() for g in growth]) for k in range(3)]
+            for which, growth in by_text.items()
+        },
         furthest=[max(g[k].max().item() for g in by_text["trained"]) for k in range(3)],
-        amplified_V=int(sum((g[2] > 1).sum() for g in by_text["trained"])))
+        amplified_V=int(sum((g[2] > 1).sum() for g in by_text["trained"])),
+    )

@@ -36,18 +36,23 @@ def measure_terms(subjects: Models, layer: int) -> Terms:
     kept = softmax(terms.content + terms.semi_bias[..., None, :])
     size = {name: torch.cat([getattr(a, name) for a in trained.attention]).norm() for name in ("b_Q", "b_K")}
     return Terms(
-        random_error=four_term_error(x.device), model_error=(terms.total() - scores).abs().max().item(),
+        random_error=four_term_error(x.device),
+        model_error=(terms.total() - scores).abs().max().item(),
         dropped_gap=(kept - softmax(scores)).abs().max().item(),
-        without_b_K=attention_moved_without(trained, "b_K"), without_b_Q=attention_moved_without(trained, "b_Q"),
+        without_b_K=attention_moved_without(trained, "b_K"),
+        without_b_Q=attention_moved_without(trained, "b_Q"),
         control_without_b_Q=attention_moved_without(subjects.control, "b_Q"),
-        key_bias_ratio=(size["b_K"] / size["b_Q"]).item())
+        key_bias_ratio=(size["b_K"] / size["b_Q"]).item(),
+    )
 
 
 def four_term_error(device: torch.device) -> float:
     """Return the relative error of the four terms' sum for random matrices of the size of one head of BERT BASE."""
     g = torch.Generator().manual_seed(0)
-    X, W_Q, W_K, b_Q, b_K = (torch.randn(*shape, generator=g, dtype=torch.float64).to(device)
-                             for shape in ((512, 768), (1, 768, 64), (1, 768, 64), (1, 64), (1, 64)))
+    X, W_Q, W_K, b_Q, b_K = (
+        torch.randn(*shape, generator=g, dtype=torch.float64).to(device)
+        for shape in ((512, 768), (1, 768, 64), (1, 768, 64), (1, 64), (1, 64))
+    )
     unread = {"W_V": W_K, "b_V": b_K, "W_O": W_K.mT.contiguous(), "b_O": X[0]}
     head = AttentionWeights(W_Q=W_Q, W_K=W_K, b_Q=b_Q, b_K=b_K, **unread)
     scores = compute_scores(X, head)
@@ -56,6 +61,9 @@ def four_term_error(device: torch.device) -> float:
 
 def attention_moved_without(o: Observed, name: str) -> list[Interval]:
     """Return the share of a row's attention that moves without one of the biases, by layer."""
-    return [interval([distance.attention_moved(
-        s[i], layer, instead=symmetry.without(layer, name)).mean() for s in o.states])
-        for i, layer in enumerate(o.attention)]
+    return [
+        interval(
+            [distance.attention_moved(s[i], layer, instead=symmetry.without(layer, name)).mean() for s in o.states]
+        )
+        for i, layer in enumerate(o.attention)
+    ]

@@ -55,12 +55,16 @@ def measure_algebra() -> Algebra:
     printed = [printed_block_of(k, WIDTH, HEADS) for k in range(1, MODEL + 1)]
     Y, X, Z = draw(7, 5), draw(12, 5, 3, seed=1), draw(12, 3, 6, seed=2)
     return Algebra(
-        wrong_columns=columns, wrong_rows=rows, whole=sum(i.is_integer() for i, _ in printed),
+        wrong_columns=columns,
+        wrong_rows=rows,
+        whole=sum(i.is_integer() for i, _ in printed),
         zeros=sum(c == 0 for _, c in printed),
         product_error=largest_error(Y @ concatenate(X), concatenate(Y @ X)),
         sum_error=largest_error(concatenate(X) @ stack(Z), (X @ Z).sum(0)),
-        four_terms_error=_four_terms_error(), printed_context_error=_printed_context_error(),
-        mixture_error=_mixture_error())
+        four_terms_error=_four_terms_error(),
+        printed_context_error=_printed_context_error(),
+        mixture_error=_mixture_error(),
+    )
 
 
 def _count_wrong() -> tuple[int, int]:

@@ -13,17 +13,21 @@ from book.studies.bert_stream.ladder import POOLED, READ, STATIONS
 from book.studies.shared.documents import LADDER, DocumentLadder, Rungs, load_rungs
 
 PANELS = ("interaction of two blocks", "explained by a sum", "off the diagonal, MLP", "added by the MLP")
-PLACES = {**{station: ("cosine", k) for k, station in enumerate(STATIONS)},
-          "explained by a sum": ("pooled", POOLED.index("additive")),
-          "explained by a linear map": ("pooled", POOLED.index("linear")),
-          "interaction of two blocks": ("pooled", POOLED.index("interaction")),
-          "off the diagonal, W_O": ("pooled", POOLED.index("coupling of W_O")),
-          "off the diagonal, MLP": ("pooled", POOLED.index("coupling of the MLP")),
-          **{pair: ("read", k) for k, pair in enumerate(READ)}}
-READ_NAMES = {("heads", "x"): "head outputs from the layer's input",
-              ("heads", "second"): "head outputs from the layer's output",
-              ("heads", "x and second"): "head outputs from both",
-              ("first", "second"): "the MLP's input from the layer's output"}
+PLACES = {
+    **{station: ("cosine", k) for k, station in enumerate(STATIONS)},
+    "explained by a sum": ("pooled", POOLED.index("additive")),
+    "explained by a linear map": ("pooled", POOLED.index("linear")),
+    "interaction of two blocks": ("pooled", POOLED.index("interaction")),
+    "off the diagonal, W_O": ("pooled", POOLED.index("coupling of W_O")),
+    "off the diagonal, MLP": ("pooled", POOLED.index("coupling of the MLP")),
+    **{pair: ("read", k) for k, pair in enumerate(READ)},
+}
+READ_NAMES = {
+    ("heads", "x"): "head outputs from the layer's input",
+    ("heads", "second"): "head outputs from the layer's output",
+    ("heads", "x and second"): "head outputs from both",
+    ("first", "second"): "the MLP's input from the layer's output",
+}
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,8 @@ def measure_rungs(inputs: Inputs) -> Rungs:
     without, written = rungs["second without the MLP"], rungs["second LayerNorm"]
     rungs.measures["added by the MLP"] = DocumentLadder(
         written.documents - without.documents,
-        {rung: values - without.controls[rung] for rung, values in written.controls.items()})
+        {rung: values - without.controls[rung] for rung, values in written.controls.items()},
+    )
     return rungs
 
 
@@ -78,12 +83,18 @@ def measure_anisotropy(rungs: Rungs) -> Anisotropy:
     """Split what the second half of a layer does to the mean cosine between its LayerNorm and its MLP."""
     first, norm, written, plain_first, plain_second = (rungs[name].documents for name in STATIONS[1:])
     by_mlp = written - norm
-    return Anisotropy(*((after - before).mean(0) for before, after in (
-        (first, written), (first, norm), (norm, written), (plain_first, plain_second))), (by_mlp > 0).mean(0))
+    return Anisotropy(
+        *(
+            (after - before).mean(0)
+            for before, after in ((first, written), (first, norm), (norm, written), (plain_first, plain_second))
+        ),
+        (by_mlp > 0).mean(0),
+    )
 
 
 def phrase_rungs(rungs: Rungs, anisotropy: Anisotropy) -> LadderPhrases:
     """Write the ranges."""
+
     def signed(values: np.ndarray) -> str:
         return enumerated(values, "+.2f").replace("-", "\u2212")
 
@@ -96,8 +107,14 @@ def phrase_rungs(rungs: Rungs, anisotropy: Anisotropy) -> LadderPhrases:
     interaction, additive, mixed = (rungs[name].documents.mean(0) for name in PANELS[:3])
     top = int(anisotropy.mlp.argmax())
     return LadderPhrases(
-        plain=signed(anisotropy.plain), rising_layer=str(top),
-        rising_share=percent(anisotropy.mlp_rises[top]), interaction_trained=span(interaction),
-        interaction_large=span(control(PANELS[0], LARGE)), interaction_permuted=span(control(PANELS[0], PERMUTED)),
-        sum_trained=span(additive), sum_large=span(control(PANELS[1], LARGE)), mlp_mixed_trained=span(mixed),
-        mlp_mixed_large=span(control(PANELS[2], LARGE)))
+        plain=signed(anisotropy.plain),
+        rising_layer=str(top),
+        rising_share=percent(anisotropy.mlp_rises[top]),
+        interaction_trained=span(interaction),
+        interaction_large=span(control(PANELS[0], LARGE)),
+        interaction_permuted=span(control(PANELS[0], PERMUTED)),
+        sum_trained=span(additive),
+        sum_large=span(control(PANELS[1], LARGE)),
+        mlp_mixed_trained=span(mixed),
+        mlp_mixed_large=span(control(PANELS[2], LARGE)),
+    )

@@ -48,12 +48,12 @@ def compute(device: torch.device) -> Result:
     for name in means[0]:
         values = np.stack([one[name].mean(0) for one in means])
         arrays[name + CONTROLS] = values.reshape(len(SEEDS), len(LADDER), *values.shape[1:]).swapaxes(0, 1)
-    return Result({}, {name: values.astype(np.float32) for name, values in arrays.items()},
-                  dict.fromkeys(arrays, 0.02))
+    return Result({}, {name: values.astype(np.float32) for name, values in arrays.items()}, dict.fromkeys(arrays, 0.02))
 
 
-def measure_network(network: torch.nn.Module, tokenizer, *, each: int | None = None, by_kind: bool = False,
-                    ) -> dict[str, np.ndarray]:
+def measure_network(
+    network: torch.nn.Module, tokenizer, *, each: int | None = None, by_kind: bool = False
+) -> dict[str, np.ndarray]:
     """Measure one network.
 
     Returns
@@ -72,19 +72,28 @@ def measure_network(network: torch.nn.Module, tokenizer, *, each: int | None = N
         groups, peak = [of_texts, *(_by_kind(of_texts) if by_kind else ())], _peak(layers[level - 1], layer)
         pooled.append([[*_pool(group, layer.to(torch.float64)), peak] for group in groups])
     read = [_read_back(of_texts) for of_texts in by_layer]
-    return {"cosine": np.array(cosines).swapaxes(0, 1), "pooled": np.array(pooled).swapaxes(0, 1),
-            "read": np.array(read)[None]}
+    return {
+        "cosine": np.array(cosines).swapaxes(0, 1),
+        "pooled": np.array(pooled).swapaxes(0, 1),
+        "read": np.array(read)[None],
+    }
 
 
 def _by_kind(of_texts: Sequence[LayerActivations]) -> list[Sequence[LayerActivations]]:
     each = len(of_texts) // len(KINDS)
-    return [of_texts[k * each:(k + 1) * each] for k in range(len(KINDS))]
+    return [of_texts[k * each : (k + 1) * each] for k in range(len(KINDS))]
 
 
 def _cosines(passed: LayerActivations, layer: EncoderLayer) -> list[float]:
     """Return the mean cosine of two rows after each step in ``STATIONS``; without an MLP its output is 0."""
-    rows = (passed.x, passed.first, layer_norm(passed.first, layer.norm_mlp), passed.second,
-            normalise(passed.before_first), normalise(passed.before_second))
+    rows = (
+        passed.x,
+        passed.first,
+        layer_norm(passed.first, layer.norm_mlp),
+        passed.second,
+        normalise(passed.before_first),
+        normalise(passed.before_second),
+    )
     return [mean_pairwise_cosine(r).item() for r in rows]
 
 
@@ -98,10 +107,10 @@ def _pool(of_texts: Sequence[LayerActivations], layer: EncoderLayer) -> list[flo
     def function(row: Tensor) -> Tensor:
         return apply_mlp(row, mlp)
 
-    fit, test = picked[:len(picked) // 2], picked[len(picked) // 2:]
+    fit, test = picked[: len(picked) // 2], picked[len(picked) // 2 :]
     linear = explained(fit_ridge(first[fit], function(first[fit]), first[test], 1e-3), function(first[test])).item()
     additive = additive_share(function, first[picked[:SAMPLES]], heads, seeded)
-    a, b = first[picked[:SAMPLES // 2]], first[picked[SAMPLES // 2:SAMPLES]]
+    a, b = first[picked[: SAMPLES // 2]], first[picked[SAMPLES // 2 : SAMPLES]]
     mixed = []
     for _ in range(PAIRS):
         i, j = torch.randperm(heads, generator=seeded)[:2].tolist()
@@ -112,12 +121,18 @@ def _pool(of_texts: Sequence[LayerActivations], layer: EncoderLayer) -> list[flo
     W_O, b_O = stack(layer.attention.W_O), layer.attention.b_O
     joined, through = torch.zeros(2, heads, heads, dtype=torch.float64, device=x.device)
     for i in picked[:POINTS].tolist():
-        joined += block_coupling(lambda row, i=i: layer_norm(row @ W_O + b_O + x[i], layer.norm_attention),
-                                 rows["heads"][i][None], heads)
-        through += block_coupling(lambda row: layer_norm(row + function(row[None])[0], layer.norm_mlp),
-                                  first[i][None], heads)
-    return [additive, linear, float(np.mean(mixed)), *(off_diagonal_share(total / total.sum())
-                                                       for total in (joined, through))]
+        joined += block_coupling(
+            lambda row, i=i: layer_norm(row @ W_O + b_O + x[i], layer.norm_attention), rows["heads"][i][None], heads
+        )
+        through += block_coupling(
+            lambda row: layer_norm(row + function(row[None])[0], layer.norm_mlp), first[i][None], heads
+        )
+    return [
+        additive,
+        linear,
+        float(np.mean(mixed)),
+        *(off_diagonal_share(total / total.sum()) for total in (joined, through)),
+    ]
 
 
 def _peak(before: EncoderLayer, layer: EncoderLayer) -> float:
@@ -130,11 +145,19 @@ def _read_back(of_texts: Sequence[LayerActivations]) -> list[float]:
     """Read ``READ`` back on every third document, fitted on the others."""
     rows = {name: [getattr(p, name).double() for p in of_texts] for name in ("x", "heads", "first", "second")}
     rows["x and second"] = [torch.cat(both, 1) for both in zip(rows["x"], rows["second"])]
-    fit, test = ({name: torch.cat([x for i, x in enumerate(texts) if (i % 3 == 0) == held_out])
-                  for name, texts in rows.items()} for held_out in (False, True))
-    return [explained(fit_ridge(fit[station], fit[what], test[station], RIDGE), test[what]).item()
-            for what, station in READ]
+    fit, test = (
+        {name: torch.cat([x for i, x in enumerate(texts) if (i % 3 == 0) == held_out]) for name, texts in rows.items()}
+        for held_out in (False, True)
+    )
+    return [
+        explained(fit_ridge(fit[station], fit[what], test[station], RIDGE), test[what]).item() for what, station in READ
+    ]
 
 
-EXPERIMENT = Experiment("What a layer of MiniLM mixes, and what the layers of the ladder of its controls mix", compute,
-                        models=("minilm",), minutes=8, seed=0)
+EXPERIMENT = Experiment(
+    "What a layer of MiniLM mixes, and what the layers of the ladder of its controls mix",
+    compute,
+    models=("minilm",),
+    minutes=8,
+    seed=0,
+)

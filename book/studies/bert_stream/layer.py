@@ -63,7 +63,8 @@ def measure_heads(subject: Subject, trained: Network) -> Heads:
     return Heads(
         errors={name: largest_error(getattr(stations, name), output) for name, output in modules.items()},
         without_output=relative_error(stations.heads, stations.attention_output),
-        one_map=relative_error(one_map, stations.heads))
+        one_map=relative_error(one_map, stations.heads),
+    )
 
 
 def _outputs_of_modules(layer: torch.nn.Module, rows: Tensor) -> dict[str, Tensor]:
@@ -73,8 +74,10 @@ def _outputs_of_modules(layer: torch.nn.Module, rows: Tensor) -> dict[str, Tenso
     def keep(name: str, module: torch.nn.Module, inputs: tuple, output: Tensor | tuple) -> None:
         outputs[name] = (output[0] if isinstance(output, tuple) else output)[0].double()
 
-    hooks = [layer.attention.self.register_forward_hook(partial(keep, "heads")),
-             layer.attention.output.dense.register_forward_hook(partial(keep, "attention_output"))]
+    hooks = [
+        layer.attention.self.register_forward_hook(partial(keep, "heads")),
+        layer.attention.output.dense.register_forward_hook(partial(keep, "attention_output")),
+    ]
     with torch.no_grad():
         layer(rows.to(layer.output.dense.weight.dtype)[None])
     for hook in hooks:
@@ -95,11 +98,14 @@ def measure_normalisation(subject: Subject, networks: Mapping[str, Network]) -> 
         additivity_error=relative_error(plain + normalise(others), normalise(rows + others)),
         largest_row_sum=plain.sum(1).abs().max().item(),
         length_error=(plain.square().sum(1) - subject.width).abs().max().item(),
-        negative=(plain < 0).double().mean().item(), negative_written=(written < 0).double().mean().item(),
+        negative=(plain < 0).double().mean().item(),
+        negative_written=(written < 0).double().mean().item(),
         written_sums=(written.sum(1).min().item(), written.sum(1).max().item()),
         change={name: _mean_change(network.stations) for name, network in networks.items()},
         other_rows=largest_error(layer_norm(moved, norm)[0], layer_norm(rows, norm)[0]),
-        jacobian_error=jacobian_error, third_singular=third_singular)
+        jacobian_error=jacobian_error,
+        third_singular=third_singular,
+    )
 
 
 def _written_out(rows: Tensor, norm: LayerNormWeights) -> Tensor:
@@ -109,8 +115,9 @@ def _written_out(rows: Tensor, norm: LayerNormWeights) -> Tensor:
 
 
 def _mean_change(by_layer: list[list[LayerActivations]]) -> float:
-    return float(np.mean([relative_error(stations.first, stations.before_first)
-                          for texts in by_layer for stations in texts]))
+    return float(
+        np.mean([relative_error(stations.first, stations.before_first) for texts in by_layer for stations in texts])
+    )
 
 
 def _compare_jacobian(row: Tensor, norm: LayerNormWeights) -> tuple[float, float]:

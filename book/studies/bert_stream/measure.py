@@ -7,13 +7,7 @@ from book.publish import Inputs, Numbers, choose_inputs
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_stream import minilm
 from book.studies.bert_stream.algebra import Algebra, measure_algebra
-from book.studies.bert_stream.controls import (
-    Anisotropy,
-    LadderPhrases,
-    measure_anisotropy,
-    measure_rungs,
-    phrase_rungs,
-)
+from book.studies.bert_stream.controls import Anisotropy, LadderPhrases, measure_anisotropy, measure_rungs, phrase_rungs
 from book.studies.bert_stream.layer import Heads, Normalisation, measure_heads, measure_normalisation
 from book.studies.bert_stream.networks import Subject, run_networks
 from book.studies.bert_stream.perceptron import (
@@ -140,15 +134,30 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     rungs = measure_rungs(inputs)
     anisotropy = measure_anisotropy(rungs)
     return Measured(
-        inputs=inputs, survey=survey, subject=subject, algebra=measure_algebra(),
-        heads=measure_heads(subject, networks["trained"]), normalisation=measure_normalisation(subject, networks),
-        coupling=coupling, perceptron=measure_perceptron(subject, networks), sums=sums,
-        biases=measure_biases(subject, networks["trained"]), order=measure_order(subject), read_back=read_back,
-        composition=measure_composition(subject, networks), expansion=measure_expansion(subject),
-        real_rows=measure_real_rows(subject, networks["trained"]), patterns=measure_patterns(arrays),
-        mixing_phrases=_phrase_mixing(coupling), sum_phrases=_phrase_sums(sums),
-        read_back_phrases=_phrase_read_back(read_back), rungs=rungs, anisotropy=anisotropy,
-        ladder_phrases=phrase_rungs(rungs, anisotropy), nearest=read_nearest(inputs))
+        inputs=inputs,
+        survey=survey,
+        subject=subject,
+        algebra=measure_algebra(),
+        heads=measure_heads(subject, networks["trained"]),
+        normalisation=measure_normalisation(subject, networks),
+        coupling=coupling,
+        perceptron=measure_perceptron(subject, networks),
+        sums=sums,
+        biases=measure_biases(subject, networks["trained"]),
+        order=measure_order(subject),
+        read_back=read_back,
+        composition=measure_composition(subject, networks),
+        expansion=measure_expansion(subject),
+        real_rows=measure_real_rows(subject, networks["trained"]),
+        patterns=measure_patterns(arrays),
+        mixing_phrases=_phrase_mixing(coupling),
+        sum_phrases=_phrase_sums(sums),
+        read_back_phrases=_phrase_read_back(read_back),
+        rungs=rungs,
+        anisotropy=anisotropy,
+        ladder_phrases=phrase_rungs(rungs, anisotropy),
+        nearest=read_nearest(inputs),
+    )
 
 
 def _phrase_mixing(coupling: Coupling) -> MixingPhrases:
@@ -156,25 +165,39 @@ def _phrase_mixing(coupling: Coupling) -> MixingPhrases:
     alone = coupling.off_diagonal("trained", "MLP")
     trained, control = (coupling.off_diagonal(network, "MLP, skip and LN") for network in ("trained", "control"))
     return MixingPhrases(
-        ln=percent(coupling.off_diagonal("trained", "LN").max(), 1), wo_low=percent(joined.min(), 1),
-        wo_high=percent(joined.max(), 1), mixed=percent(coupling.mixed, 1), mlp_alone_low=percent(alone.min()),
-        mlp_alone_high=percent(alone.max()), mlp_trained_low=percent(trained.min()),
-        mlp_trained_high=percent(trained.max()), mlp_control_low=percent(control.min()),
-        mlp_control_high=percent(control.max()))
+        ln=percent(coupling.off_diagonal("trained", "LN").max(), 1),
+        wo_low=percent(joined.min(), 1),
+        wo_high=percent(joined.max(), 1),
+        mixed=percent(coupling.mixed, 1),
+        mlp_alone_low=percent(alone.min()),
+        mlp_alone_high=percent(alone.max()),
+        mlp_trained_low=percent(trained.min()),
+        mlp_trained_high=percent(trained.max()),
+        mlp_control_low=percent(control.min()),
+        mlp_control_high=percent(control.max()),
+    )
 
 
 def _phrase_sums(sums: Sums) -> SumPhrases:
     additive, error = sums.additive["trained"], sums.product_error["trained"]
     return SumPhrases(
-        additive_low=percent(additive.min()), additive_high=percent(additive.max()),
-        control_additive=percent(sums.additive["control"].mean()), product_low=f"{error.min():.1f}",
-        product_high=f"{error.max():.1f}", rise=f"{sums.rise.mean():.2f}", fall=f"{sums.fall().mean():.2f}")
+        additive_low=percent(additive.min()),
+        additive_high=percent(additive.max()),
+        control_additive=percent(sums.additive["control"].mean()),
+        product_low=f"{error.min():.1f}",
+        product_high=f"{error.max():.1f}",
+        rise=f"{sums.rise.mean():.2f}",
+        fall=f"{sums.fall().mean():.2f}",
+    )
 
 
 def _phrase_read_back(read_back: ReadBack) -> ReadBackPhrases:
     told, added, better = read_back.band("heads", "x")[:, 0], read_back.added(), read_back.input_better
     return ReadBackPhrases(
-        input_low=percent(told.min()), input_high=percent(told.max()),
+        input_low=percent(told.min()),
+        input_high=percent(told.max()),
         input_better=f"layer {enumerated(better)}" if len(better) else "no layer",
-        added_low=percent(added.min()), added_high=percent(added.max()),
-        added_control_low=percent(read_back.added("control").min()))
+        added_low=percent(added.min()),
+        added_high=percent(added.max()),
+        added_control_low=percent(read_back.added("control").min()),
+    )

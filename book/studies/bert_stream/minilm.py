@@ -27,8 +27,16 @@ POINTS, SAMPLES, PAIRS = 4, 1500, 12
 READ_TEXTS, READ_TOKENS = 12, 128
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 COUPLINGS = ("skip", "LN", "W_O", "W_O and LN", "MLP", "MLP and skip", "MLP, skip and LN")
-READ_BACK = (("heads", "attention_output"), ("heads", "first"), ("heads", "second"), ("first", "mlp_output"),
-             ("first", "second"), ("first", "shuffled"), ("heads", "x"), ("heads", "x and second"))
+READ_BACK = (
+    ("heads", "attention_output"),
+    ("heads", "first"),
+    ("heads", "second"),
+    ("first", "mlp_output"),
+    ("first", "second"),
+    ("first", "shuffled"),
+    ("heads", "x"),
+    ("heads", "x and second"),
+)
 """What is read back from which station; ``x`` is what the layer read, of which its heads are functions."""
 
 
@@ -48,8 +56,10 @@ def survey(name: str, passages: Sequence[str], device: torch.device | str = "cpu
     for prefix, seed in (("", None), ("control_", 0)):
         model = pretrained.load(checkpoint, control_seed=seed, device=device)
         states = extraction.hidden_states(model, tokenizer, passages)
-        by_layer = [measure_layer([text[level] for text in states], layer, seed=level)
-                    for level, layer in enumerate(extraction.encoder_layers(model))]
+        by_layer = [
+            measure_layer([text[level] for text in states], layer, seed=level)
+            for level, layer in enumerate(extraction.encoder_layers(model))
+        ]
         found.update({prefix + key: np.stack([layer[key] for layer in by_layer]) for key in by_layer[0]})
         short = [text[:, :READ_TOKENS] for text in states[:READ_TEXTS]]
         found[prefix + "residual"] = _read(model, short)
@@ -60,10 +70,16 @@ def measure_layer(read: Sequence[Tensor], layer: EncoderLayer, seed: int) -> dic
     """Measure one layer on what it read, one tensor a text."""
     passed = [run_layer(x, layer) for x in read]
     exact, generator = layer.to(torch.float64), torch.Generator().manual_seed(seed)
-    rows = {station: torch.cat([getattr(p, station) for p in passed]).double()
-            for station in ("x", "heads", "attention_output", "first", "mlp_output", "second")}
-    measured = {"coupling": _couple(rows, exact, generator), **_measure_mlp(rows, exact, generator),
-                "read_back": _read_back(passed, rows, layer.attention.heads, generator), "cosine": _align(passed)}
+    rows = {
+        station: torch.cat([getattr(p, station) for p in passed]).double()
+        for station in ("x", "heads", "attention_output", "first", "mlp_output", "second")
+    }
+    measured = {
+        "coupling": _couple(rows, exact, generator),
+        **_measure_mlp(rows, exact, generator),
+        "read_back": _read_back(passed, rows, layer.attention.heads, generator),
+        "cosine": _align(passed),
+    }
     return {key: np.asarray(value) for key, value in measured.items()}
 
 
@@ -72,16 +88,25 @@ def _couple(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.Gener
     heads, W_O = layer.attention.heads, head_layout.stack(layer.attention.W_O)
     picked = torch.randperm(len(rows["x"]), generator=generator)[:POINTS].tolist()
     total = [torch.zeros(heads, heads, dtype=torch.float64, device=W_O.device) for _ in COUPLINGS]
+
     def added(row):
         return apply_mlp(row[None], layer.mlp)[0]
+
     for i in picked:
         x, y, z = rows["x"][i], rows["heads"][i][None], rows["first"][i][None]
+
         def through_W_O(row, x=x):
             return row @ W_O + layer.attention.b_O + x
-        maps = ((lambda row, x=x: row + x, y), (lambda row, x=x: layer_norm(row + x, layer.norm_attention), y),
-                (through_W_O, y), (lambda row, f=through_W_O: layer_norm(f(row), layer.norm_attention), y),
-                (added, z), (lambda row: row + added(row), z),
-                (lambda row: layer_norm(row + added(row), layer.norm_mlp), z))
+
+        maps = (
+            (lambda row, x=x: row + x, y),
+            (lambda row, x=x: layer_norm(row + x, layer.norm_attention), y),
+            (through_W_O, y),
+            (lambda row, f=through_W_O: layer_norm(f(row), layer.norm_attention), y),
+            (added, z),
+            (lambda row: row + added(row), z),
+            (lambda row: layer_norm(row + added(row), layer.norm_mlp), z),
+        )
         for k, (function, at) in enumerate(maps):
             total[k] += block_mixing.block_coupling(function, at, heads)
     return torch.stack([t / t.sum() for t in total]).cpu().numpy()
@@ -90,8 +115,10 @@ def _couple(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.Gener
 def _measure_mlp(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.Generator) -> dict[str, float]:
     """Hold the MLP to what (5.14) makes of it: the product of its matrices, sums over blocks, linear maps."""
     x, y, mlp, heads = rows["first"], rows["mlp_output"], layer.mlp, layer.attention.heads
+
     def function(row):
         return apply_mlp(row, mlp)
+
     product = mlp.W_in @ mlp.W_out
     constant = mlp.b_in @ mlp.W_out + mlp.b_out
     picked = x[torch.randperm(len(x), generator=generator)[:SAMPLES]]
@@ -117,8 +144,9 @@ def _measure_mlp(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.
     }
 
 
-def _read_back(passed: Sequence[LayerActivations], rows: dict[str, Tensor], heads: int,
-               generator: torch.Generator) -> np.ndarray:
+def _read_back(
+    passed: Sequence[LayerActivations], rows: dict[str, Tensor], heads: int, generator: torch.Generator
+) -> np.ndarray:
     """Read blocks back by ridge regression: share explained on unseen texts, (pair, block), pairs as ``READ_BACK``.
 
     Every third text is held out, every third of the others chooses the ridge.
@@ -126,13 +154,17 @@ def _read_back(passed: Sequence[LayerActivations], rows: dict[str, Tensor], head
     text = torch.cat([torch.full((len(p.x),), i, device=p.x.device) for i, p in enumerate(passed)])
     test, choose = text % 3 == 0, text % 9 == 1
     train = ~test & ~choose
-    rows = rows | {"shuffled": rows["second"][torch.randperm(len(text), generator=generator)],
-                   "x and second": torch.cat([rows["x"], rows["second"]], -1)}
+    rows = rows | {
+        "shuffled": rows["second"][torch.randperm(len(text), generator=generator)],
+        "x and second": torch.cat([rows["x"], rows["second"]], -1),
+    }
     found = []
     for what, station in READ_BACK:
         x, y = rows[station], rows[what]
+
         def quality(ridge, x=x, y=y):
             return explained(fit_ridge(x[train], y[train], x[choose], ridge), y[choose])
+
         best = max(RIDGES, key=quality)
         predicted = head_layout.split(fit_ridge(x[~test], y[~test], x[test], best), heads)
         found.append([explained(p, q).item() for p, q in zip(predicted, head_layout.split(y[test], heads))])
@@ -141,8 +173,12 @@ def _read_back(passed: Sequence[LayerActivations], rows: dict[str, Tensor], head
 
 def _align(passed: Sequence[LayerActivations]) -> np.ndarray:
     """Return the mean pairwise cosine (text, activation): read, after LayerNorm 1, added by the MLP, written."""
-    return np.array([[anisotropy.mean_pairwise_cosine(rows).item() for rows in (p.x, p.first, p.mlp_output, p.second)]
-                     for p in passed])
+    return np.array(
+        [
+            [anisotropy.mean_pairwise_cosine(rows).item() for rows in (p.x, p.first, p.mlp_output, p.second)]
+            for p in passed
+        ]
+    )
 
 
 def _read(model: torch.nn.Module, states: Sequence[Tensor]) -> np.ndarray:
@@ -162,10 +198,16 @@ def _tolerance(name: str) -> float:
 def compute(device: torch.device) -> Result:
     """Survey MiniLM on the bundled passages."""
     arrays = survey("minilm", texts.passages(), device)
-    return Result(arrays={key: value.astype(np.float32) for key, value in arrays.items()},
-                  tolerances={key: _tolerance(key) for key in arrays})
+    return Result(
+        arrays={key: value.astype(np.float32) for key, value in arrays.items()},
+        tolerances={key: _tolerance(key) for key in arrays},
+    )
 
 
 EXPERIMENT = Experiment(
-    models=("minilm",), compute=compute, minutes=2.5, seed=0,
-    summary="Couplings of blocks, interactions in the perceptron and what can be read back, MiniLM and its control")
+    models=("minilm",),
+    compute=compute,
+    minutes=2.5,
+    seed=0,
+    summary="Couplings of blocks, interactions in the perceptron and what can be read back, MiniLM and its control",
+)

@@ -56,16 +56,28 @@ def run_networks(inputs: Inputs) -> tuple[Subject, dict[str, Network]]:
     """Run the trained model and its control on the texts, and choose the layer that is looked at."""
     checkpoint = checkpoints.find(inputs.model)
     passages = texts.passages(count=COUNT, source=inputs.texts)
-    networks = {name: _run(pretrained.load(checkpoint, control_seed=seed, device=inputs.device),
-                           pretrained.tokenizer(checkpoint), passages) for name, seed in SEEDS.items()}
+    networks = {
+        name: _run(
+            pretrained.load(checkpoint, control_seed=seed, device=inputs.device),
+            pretrained.tokenizer(checkpoint),
+            passages,
+        )
+        for name, seed in SEEDS.items()
+    }
     trained = networks["trained"]
     level = by_depth(len(trained.layers))[-2]
     layer = trained.layers[level]
     return Subject(
-        checkpoint=checkpoint, depth=len(trained.layers), heads=layer.attention.heads, width=layer.attention.model,
-        level=level, layer=layer, after=trained.layers[level + 1].attention,
+        checkpoint=checkpoint,
+        depth=len(trained.layers),
+        heads=layer.attention.heads,
+        width=layer.attention.model,
+        level=level,
+        layer=layer,
+        after=trained.layers[level + 1].attention,
         before_first=torch.cat([stations.before_first for stations in trained.stations[level]]),
-        first=torch.cat([stations.first for stations in trained.stations[level]])), networks
+        first=torch.cat([stations.first for stations in trained.stations[level]]),
+    ), networks
 
 
 def _run(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> Network:

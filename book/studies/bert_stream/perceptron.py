@@ -75,7 +75,9 @@ def measure_biases(subject: Subject, trained: Network) -> Biases:
     folded = sentences(trained, [fold_layer(layer) for layer in layers])
     return Biases(
         variation=((arriving - arriving.mean(0)).norm() / arriving.norm()).item(),
-        zeroed_cosine=cosine_similarity(zeroed, own).mean().item(), fold_error=largest_error(folded, own))
+        zeroed_cosine=cosine_similarity(zeroed, own).mean().item(),
+        fold_error=largest_error(folded, own),
+    )
 
 
 def _without_output_bias(layer: EncoderLayer) -> EncoderLayer:
@@ -92,4 +94,5 @@ def measure_order(subject: Subject) -> Order:
     return Order(
         renumbered_error=largest_error(apply_mlp(permuted, renumbered), output),
         permuted_change=relative_error(apply_mlp(permuted, mlp), output),
-        inverse_error=largest_error(x @ mlp.W_in @ torch.linalg.pinv(mlp.W_in), x))
+        inverse_error=largest_error(x @ mlp.W_in @ torch.linalg.pinv(mlp.W_in), x),
+    )

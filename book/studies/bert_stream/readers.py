@@ -5,8 +5,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def fit_ridge(x: Float[Tensor, "row input"], y: Float[Tensor, "row output"], new: Float[Tensor, "other input"],
-              ridge: float) -> Float[Tensor, "other output"]:
+def fit_ridge(
+    x: Float[Tensor, "row input"], y: Float[Tensor, "row output"], new: Float[Tensor, "other input"], ridge: float
+) -> Float[Tensor, "other output"]:
     """Predict y at new rows by ridge regression; the ridge is in units of the mean squared column of x.
 
     Examples

@@ -68,9 +68,15 @@ class RealRows:
 
 def measure_composition(subject: Subject, networks: Mapping[str, Network]) -> Composition:
     """Score the composition of heads in successive layers, and measure the update of every head."""
-    scores = {name: torch.stack([composition_scores(layer.attention.W_O, after.attention.W_Q)
-                                 for layer, after in zip(network.layers, network.layers[1:])])
-              for name, network in networks.items()}
+    scores = {
+        name: torch.stack(
+            [
+                composition_scores(layer.attention.W_O, after.attention.W_Q)
+                for layer, after in zip(network.layers, network.layers[1:])
+            ]
+        )
+        for name, network in networks.items()
+    }
     stations = networks["trained"].stations[subject.level][0]
     updates = split(stations.heads, subject.heads) @ subject.layer.attention.W_O
     return Composition(scores, updates.norm(dim=-1).mean(1).cpu().numpy())
@@ -92,22 +98,28 @@ def measure_expansion(subject: Subject) -> Expansion:
     context = sum(a @ W_Q @ W_K.T @ b.T for a in blocks for b in blocks)
     constant = vanishing(terms)
     return Expansion(
-        parts=parts, terms=constant.numel(), vanishing=int(constant.sum()),
+        parts=parts,
+        terms=constant.numel(),
+        vanishing=int(constant.sum()),
         sum_error=relative_error(terms.sum((0, 1)), (rows @ W_Q + b_Q) @ (rows @ W_K + b_K).T),
-        context_error=relative_error(terms[:heads, :heads].sum((0, 1)), context))
+        context_error=relative_error(terms[:heads, :heads].sum((0, 1)), context),
+    )
 
 
 def measure_real_rows(subject: Subject, trained: Network) -> RealRows:
     """Multiply out the score of the rows that the next layer really reads, those of the first text."""
     stations = trained.stations[subject.level][0]
     parts = _parts_of_output(stations, subject)
-    terms = expand_score(parts, *first_head(subject.after)) / subject.after.channel ** 0.5
+    terms = expand_score(parts, *first_head(subject.after)) / subject.after.channel**0.5
     scores = terms.sum((0, 1))
     without = softmax((scores - terms[:, 3].sum(0))[None])
     return RealRows(
-        parts=parts, sum_error=largest_error(parts.sum(0), stations.second),
-        deviations=terms.std(-1).mean(-1).cpu().numpy(), vanishing=vanishing(terms).cpu().numpy(),
-        moved=total_variation(softmax(scores[None]), without).mean().item())
+        parts=parts,
+        sum_error=largest_error(parts.sum(0), stations.second),
+        deviations=terms.std(-1).mean(-1).cpu().numpy(),
+        vanishing=vanishing(terms).cpu().numpy(),
+        moved=total_variation(softmax(scores[None]), without).mean().item(),
+    )
 
 
 def _parts_of_output(stations: LayerActivations, subject: Subject) -> Tensor:

@@ -11,8 +11,14 @@ from analysis.plotting.layers import over_units
 from book.studies.bert_stream.minilm import COUPLINGS, READ_BACK
 from book.studies.shared.networks import Arrays
 
-DRAWN = {"skip": "skip", "LN": "LN", "$W_O$": "W_O", "$W_O$, LN": "W_O and LN", "MLP": "MLP",
-         "MLP, skip, LN": "MLP, skip and LN"}  # titles of panels, and what they are called in the survey
+DRAWN = {
+    "skip": "skip",
+    "LN": "LN",
+    "$W_O$": "W_O",
+    "$W_O$, LN": "W_O and LN",
+    "MLP": "MLP",
+    "MLP, skip, LN": "MLP, skip and LN",
+}  # titles of panels, and what they are called in the survey
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,10 @@ class Coupling:
 
     def panels(self, level: int) -> dict[str, dict[str, np.ndarray]]:
         """Return the matrices of one layer that are drawn, by network and title."""
-        return {network: {title: blocks[level, self.names.index(name)] for title, name in DRAWN.items()}
-                for network, blocks in self.blocks.items()}
+        return {
+            network: {title: blocks[level, self.names.index(name)] for title, name in DRAWN.items()}
+            for network, blocks in self.blocks.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -110,15 +118,20 @@ def measure_coupling(arrays: Arrays) -> Coupling:
 def measure_sums(arrays: Arrays) -> Sums:
     """Take what concerns the MLP as a sum, and the mean cosines of rows, out of the survey."""
     names = ("product_error", "interaction", "additive", "linear", "additive_linear")
-    return Sums(**{name: {network: values[name] for network, values in arrays.items()} for name in names},
-                cosine={network: np.array([over_units(layer) for layer in values["cosine"]])
-                        for network, values in arrays.items()})
+    return Sums(
+        **{name: {network: values[name] for network, values in arrays.items()} for name in names},
+        cosine={
+            network: np.array([over_units(layer) for layer in values["cosine"]]) for network, values in arrays.items()
+        },
+    )
 
 
 def measure_read_back(arrays: Arrays) -> ReadBack:
     """Take what can be read back out of the survey."""
-    return ReadBack({network: values["read_back"] for network, values in arrays.items()},
-                    float(arrays["trained"]["least_singular"].min()))
+    return ReadBack(
+        {network: values["read_back"] for network, values in arrays.items()},
+        float(arrays["trained"]["least_singular"].min()),
+    )
 
 
 def measure_patterns(arrays: Arrays) -> Patterns:

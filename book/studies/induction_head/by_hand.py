@@ -19,8 +19,8 @@ from book.studies.shared.errors import largest
 
 VOCAB = len(walkthrough.VOCABULARY)
 TOKENS = walkthrough.encode(walkthrough.SEQUENCE)
-LONG = 300           # positions of the longer sequence on which layer 1 is looked at
-MATCHES = 50.0       # nats: half of the slides' 100, above which a score of layer 2 says "the same token"
+LONG = 300  # positions of the longer sequence on which layer 1 is looked at
+MATCHES = 50.0  # nats: half of the slides' 100, above which a score of layer 2 says "the same token"
 
 
 @dataclass(frozen=True)
@@ -72,25 +72,42 @@ def measure_by_hand() -> ByHand:
     cells = {name: int(differs.sum()) for name, differs in at_their_word.items()}
     pairs, mistaken_keys = count_mistaken_pairs()
     return ByHand(
-        wrong_cells=sum(cells.values()), cells=cells,
-        matrices={f"${name}_{number}$": getattr(layer, name).numpy()
-                  for number, layer in ((1, head.first), (2, head.second)) for name in "AVW"},
-        compared=tuple(compare_tables(printed, (first, second))), first=first, second=second,
+        wrong_cells=sum(cells.values()),
+        cells=cells,
+        matrices={
+            f"${name}_{number}$": getattr(layer, name).numpy()
+            for number, layer in ((1, head.first), (2, head.second))
+            for name in "AVW"
+        },
+        compared=tuple(compare_tables(printed, (first, second))),
+        first=first,
+        second=second,
         errors=model_errors(head, first) | matrix_errors(head) | output_errors(head, first, second),
         one_back=(one_step_back(first), one_step_back(run_long())),
-        counts={"pairs": pairs, "passthrough rows": count_passthrough_rows(head, first, second),
-                "rows stored otherwise than printed": count_rows_stored_otherwise(head, first),
-                "rows that gather a stored token": count_rows_gathering(first, second)},
-        mistaken_keys=mistaken_keys)
+        counts={
+            "pairs": pairs,
+            "passthrough rows": count_passthrough_rows(head, first, second),
+            "rows stored otherwise than printed": count_rows_stored_otherwise(head, first),
+            "rows that gather a stored token": count_rows_gathering(first, second),
+        },
+        mistaken_keys=mistaken_keys,
+    )
 
 
 def compare_tables(printed: Mapping[str, Tensor], steps: tuple[induction.Step, induction.Step]) -> list[Compared]:
     """Put each printed table beside the recomputed one, rounded to four decimals."""
     computed = [table for step in steps for table in (step.scores, step.attention, step.output)]
     wide = [f"E_{c}" for c in range(VOCAB)] + [f"P_{c}" for c in range(VOCAB)]
-    return [Compared(name, walkthrough.SEQUENCE, wide if table.shape[1] == len(wide) else list(walkthrough.SEQUENCE),
-                     printed[name].numpy(), table.round(decimals=4).numpy())
-            for name, table in zip(readings.TABLES, computed, strict=True)]
+    return [
+        Compared(
+            name,
+            walkthrough.SEQUENCE,
+            wide if table.shape[1] == len(wide) else list(walkthrough.SEQUENCE),
+            printed[name].numpy(),
+            table.round(decimals=4).numpy(),
+        )
+        for name, table in zip(readings.TABLES, computed, strict=True)
+    ]
 
 
 def gap_to_attention(x: Float[Tensor, "position model"], layer: induction.Layer) -> float:
@@ -103,9 +120,11 @@ def model_errors(head: induction.InductionHead, first: induction.Step) -> dict[s
     """Compare the input and the two layers with what the slides define."""
     x = induction.embed(TOKENS, head)
     each_token = induction.embed(torch.arange(VOCAB), head)[:, :VOCAB]
-    return {"embedding": largest(each_token - torch.eye(VOCAB)),
-            "input": largest(x - walkthrough.printed_embeddings()),
-            "attention": max(gap_to_attention(x, head.first), gap_to_attention(first.output, head.second))}
+    return {
+        "embedding": largest(each_token - torch.eye(VOCAB)),
+        "input": largest(x - walkthrough.printed_embeddings()),
+        "attention": max(gap_to_attention(x, head.first), gap_to_attention(first.output, head.second)),
+    }
 
 
 def matrix_errors(head: induction.InductionHead) -> dict[str, float]:
@@ -114,11 +133,13 @@ def matrix_errors(head: induction.InductionHead) -> dict[str, float]:
     token, other, nothing = rows[:, :VOCAB], rows[:, VOCAB:], torch.zeros(4, VOCAB)
     block, A_1 = head.first.A[VOCAB:, VOCAB:], head.first.A.clone()
     A_1[VOCAB:, VOCAB:] = 0
-    return {"A_1 in the position block": largest(block - walkthrough.printed()["scores 1"]),
-            "A_1 elsewhere": largest(A_1),
-            "V_1": largest(rows @ head.first.V.T - torch.cat([nothing, token], 1)),
-            "W_1": largest(rows @ head.first.W.T - torch.cat([token, nothing], 1)),
-            "A_2": largest(rows @ head.second.A @ rows.T - 100 * token @ other.T)}
+    return {
+        "A_1 in the position block": largest(block - walkthrough.printed()["scores 1"]),
+        "A_1 elsewhere": largest(A_1),
+        "V_1": largest(rows @ head.first.V.T - torch.cat([nothing, token], 1)),
+        "W_1": largest(rows @ head.first.W.T - torch.cat([token, nothing], 1)),
+        "A_2": largest(rows @ head.second.A @ rows.T - 100 * token @ other.T),
+    }
 
 
 def output_errors(head: induction.InductionHead, first: induction.Step, second: induction.Step) -> dict[str, float]:
@@ -129,14 +150,16 @@ def output_errors(head: induction.InductionHead, first: induction.Step, second: 
     gathered = second.attention @ first.output
     copied = second.output[[3, 5]].amax(1)
     unseen, equal = [1, 2, 4], uniform_causal(len(TOKENS))
-    return {"first weights": largest(first.attention - one_back),
-            "stored token": largest(stored[1:] - current[:-1]),
-            "output without a passthrough": largest(second.output - gathered @ head.second.V.T),
-            "copied at a gain of 100": largest(copied - 100),
-            "weights of unseen rows": largest((second.attention - equal)[unseen]),
-            "outputs of unseen rows": largest((second.output[:, :VOCAB] - 100 * equal @ current)[unseen]),
-            "written stored tokens": largest(second.output[:, VOCAB:]),
-            "written current tokens": largest(second.output[:, :VOCAB] - 100 * gathered[:, :VOCAB])}
+    return {
+        "first weights": largest(first.attention - one_back),
+        "stored token": largest(stored[1:] - current[:-1]),
+        "output without a passthrough": largest(second.output - gathered @ head.second.V.T),
+        "copied at a gain of 100": largest(copied - 100),
+        "weights of unseen rows": largest((second.attention - equal)[unseen]),
+        "outputs of unseen rows": largest((second.output[:, :VOCAB] - 100 * equal @ current)[unseen]),
+        "written stored tokens": largest(second.output[:, VOCAB:]),
+        "written current tokens": largest(second.output[:, :VOCAB] - 100 * gathered[:, :VOCAB]),
+    }
 
 
 def count_passthrough_rows(head: induction.InductionHead, first: induction.Step, second: induction.Step) -> int:

@@ -12,8 +12,10 @@ from analysis.plotting import style
 
 CELL = "padding: 0.15em 0.5em; text-align: right"
 CAPTION = "caption-side: top; text-align: left; color: inherit; white-space: nowrap"
-PAIR = ("display: flex; flex-wrap: wrap; gap: 1rem 2rem; align-items: flex-start; overflow-x: auto; font-size: 0.85em; "
-        "margin-bottom: 1.2rem")
+PAIR = (
+    "display: flex; flex-wrap: wrap; gap: 1rem 2rem; align-items: flex-start; overflow-x: auto; font-size: 0.85em; "
+    "margin-bottom: 1.2rem"
+)
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,10 @@ class Compared:
     @property
     def differing(self) -> list[tuple[str, str, float, float]]:
         """Return row, column, printed and computed value of each cell that differs by more than rounding."""
-        return [(f"{self.rows[i]} {i}", self.columns[j], self.printed[i, j], self.computed[i, j])
-                for i, j in np.argwhere(np.abs(self.printed - self.computed) > 1e-9)]
+        return [
+            (f"{self.rows[i]} {i}", self.columns[j], self.printed[i, j], self.computed[i, j])
+            for i, j in np.argwhere(np.abs(self.printed - self.computed) > 1e-9)
+        ]
 
     def __repr__(self) -> str:
         cells = "; ".join(f"row {r}, column {c}: printed {p:g}, computed {v:g}" for r, c, p, v in self.differing)
@@ -41,8 +45,9 @@ class Compared:
     def _repr_html_(self) -> str:
         count = len(self.differing)
         said = ("no cell differs", "1 cell differs, marked", f"{count} cells differ, marked")[min(count, 2)]
-        both = (self._table(f"{self.title}, printed", self.printed, False)
-                + self._table(f"{self.title}, recomputed: {said}", self.computed, True))
+        both = self._table(f"{self.title}, printed", self.printed, False) + self._table(
+            f"{self.title}, recomputed: {said}", self.computed, True
+        )
         return f'<div style="{PAIR}">{both}</div>'
 
     def _table(self, caption: str, values: np.ndarray, mark: bool) -> str:
@@ -51,8 +56,10 @@ class Compared:
         for i, row in enumerate(values):
             cells = "".join(f'<td style="{CELL}">{self._cell(i, j, mark)}</td>' for j in range(len(row)))
             body += f'<tr><th scope="row">{escape(self.rows[i])} <small>{i}</small></th>{cells}</tr>'
-        return (f'<table><caption style="{CAPTION}">{escape(caption)}</caption>'
-                f'<thead><tr><th scope="col">token</th>{head}</tr></thead><tbody>{body}</tbody></table>')
+        return (
+            f'<table><caption style="{CAPTION}">{escape(caption)}</caption>'
+            f'<thead><tr><th scope="col">token</th>{head}</tr></thead><tbody>{body}</tbody></table>'
+        )
 
     def _cell(self, i: int, j: int, mark: bool) -> str:
         value = (self.computed if mark else self.printed)[i, j]
@@ -69,8 +76,13 @@ def matrices(named: Mapping[str, np.ndarray]) -> Figure:
         half = len(matrix) / 2 - 0.5
         panel.axhline(half, color=style.COLOURS["muted"])
         panel.axvline(half, color=style.COLOURS["muted"])
-        panel.set(title=name, xticks=[half / 2, half * 3 / 2], yticks=[half / 2, half * 3 / 2],
-                  xticklabels=["token", "position"], yticklabels=["token", "position"])
+        panel.set(
+            title=name,
+            xticks=[half / 2, half * 3 / 2],
+            yticks=[half / 2, half * 3 / 2],
+            xticklabels=["token", "position"],
+            yticklabels=["token", "position"],
+        )
         figure.colorbar(image, ax=panel, ticks=sorted({matrix.min(), 0.0, matrix.max()}))
     return figure
 
@@ -86,12 +98,13 @@ def attention_rows(rows: Mapping[str, tuple[Sequence[str], np.ndarray, np.ndarra
     return figure
 
 
-def sharpness(beta: np.ndarray, curves: Mapping[int, np.ndarray],
-              measured: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> Figure:
+def sharpness(
+    beta: np.ndarray, curves: Mapping[int, np.ndarray], measured: Mapping[int, tuple[np.ndarray, np.ndarray]]
+) -> Figure:
     """Draw the attention that one match gets: closed form as lines, one per number of keys, measured as points."""
     figure, panel = style.new(size="wide")
     for keys, mass in curves.items():
-        line, = panel.plot(beta, mass, label=f"{keys:,} keys")
+        (line,) = panel.plot(beta, mass, label=f"{keys:,} keys")
         panel.plot(*measured[keys], "o", color=line.get_color())
     panel.set(xlabel=r"sharpness $\beta$ (nats)", ylabel="attention to the one match", ylim=(0, 1.02))
     panel.legend(loc="lower right")

@@ -35,5 +35,12 @@ def measure(device: str = "auto") -> Measured:
         Where the trained transformer and the long sequences are computed; the slides' six rows stay on the CPU.
     """
     inputs = choose_inputs(device=device)
-    return Measured(inputs, measure_by_hand(), search_readings(), measure_prediction(),
-                    measure_sharpness(inputs.device), read_training(inputs), measure_trained(inputs.device))
+    return Measured(
+        inputs,
+        measure_by_hand(),
+        search_readings(),
+        measure_prediction(),
+        measure_sharpness(inputs.device),
+        read_training(inputs),
+        measure_trained(inputs.device),
+    )

@@ -17,4 +17,7 @@ def compute(device: torch.device) -> Result:
 
 EXPERIMENT = Experiment(
     summary="attention-only transformers on repeated random tokens: seeds 3 and 4",
-    compute=compute, minutes=6.0, seed=SEEDS[0])
+    compute=compute,
+    minutes=6.0,
+    seed=SEEDS[0],
+)

@@ -17,8 +17,8 @@ from book.studies.induction_head.by_hand import MATCHES, VOCAB, largest
 
 CASES = {"one match": "! a b c a", "two matches": "! a b a c a", "unseen": "! a b a c", "first token again": "! a b !"}
 SEQUENCES, LENGTH = 200, 12
-SHARPNESS = (0.5, 3.0, 100.0)                       # nats: of layer 2, for tokens that it has not seen
-UNEVEN = torch.tensor([0, 1, 2, 1, 2, 2, 1, 1])     # more positions than tokens; the first token does not come again
+SHARPNESS = (0.5, 3.0, 100.0)  # nats: of layer 2, for tokens that it has not seen
+UNEVEN = torch.tensor([0, 1, 2, 1, 2, 2, 1, 1])  # more positions than tokens; the first token does not come again
 
 Row = Float[Tensor, " vocab"]
 
@@ -73,15 +73,24 @@ def measure_prediction() -> Prediction:
     alike = torch.eye(VOCAB)
     alike[1, 2] = alike[2, 1] = 0.9
     return Prediction(
-        cases={name: last_row(text) for name, text in CASES.items()}, sequences=sequences,
-        rows=unseen.numel(), unseen=int(unseen.sum()),
-        errors={"seen": largest(gaps[:, 1:][~unseen]), "unseen": largest(gaps[:, 1:][unseen]),
-                "uniform": gap_to_uniform(),
-                "uneven": largest(predict_next(UNEVEN, 3) - mean_of_successors(UNEVEN, 3))},
+        cases={name: last_row(text) for name, text in CASES.items()},
+        sequences=sequences,
+        rows=unseen.numel(),
+        unseen=int(unseen.sum()),
+        errors={
+            "seen": largest(gaps[:, 1:][~unseen]),
+            "unseen": largest(gaps[:, 1:][unseen]),
+            "uniform": gap_to_uniform(),
+            "uneven": largest(predict_next(UNEVEN, 3) - mean_of_successors(UNEVEN, 3)),
+        },
         copied=tuple(walkthrough.VOCABULARY[slides[row].argmax()] for row in (3, 5)),
-        two_matches=predict_last(CASES["two matches"]), skipping=predict_last("! a c d b a", offset=2),
-        similar=predict_last("! a c d b", similarity=alike), context=predict_last("! a b c d b e a b"),
-        uneven_width=induction.build(3, len(UNEVEN)).first.A.shape[0], crowded_weight=least_crowded_weight())
+        two_matches=predict_last(CASES["two matches"]),
+        skipping=predict_last("! a c d b a", offset=2),
+        similar=predict_last("! a c d b", similarity=alike),
+        context=predict_last("! a b c d b e a b"),
+        uneven_width=induction.build(3, len(UNEVEN)).first.A.shape[0],
+        crowded_weight=least_crowded_weight(),
+    )
 
 
 def predict_last(text: str, **options: object) -> Row:

@@ -53,8 +53,11 @@ class ReadingSearch(Numbers):
 
     def fewest_cells(self, **choices: object) -> int:
         """Return how many cells differ at least, over all readings that make these choices."""
-        return min(cells for reading, cells in self.counted.items()
-                   if all(getattr(reading, name) == choice for name, choice in choices.items()))
+        return min(
+            cells
+            for reading, cells in self.counted.items()
+            if all(getattr(reading, name) == choice for name, choice in choices.items())
+        )
 
 
 def nearest_with(counted: Mapping[Reading, int], departures: int) -> Reading:
@@ -65,11 +68,19 @@ def nearest_with(counted: Mapping[Reading, int], departures: int) -> Reading:
 def search_readings() -> ReadingSearch:
     """Compute the six tables under every reading, and count the cells that the printed ones contradict."""
     printed = walkthrough.printed()
-    counted = {reading: sum(int(cells.sum()) for cells in readings.differing(
-        readings.tables(TOKENS, VOCAB, reading), printed).values()) for reading in readings.every()}
+    counted = {
+        reading: sum(
+            int(cells.sum()) for cells in readings.differing(readings.tables(TOKENS, VOCAB, reading), printed).values()
+        )
+        for reading in readings.every()
+    }
     of_softmax = {reading: cells for reading, cells in counted.items() if reading.attention == "softmax"}
     survivors = [reading for reading, cells in counted.items() if cells == 0]
     return ReadingSearch(
-        f"{len(counted):,}", counted[nearest_with(counted, departures=2)],
-        counted[nearest_with(of_softmax, departures=2)], len(survivors),
-        sum(reading.attention != "softmax" for reading in survivors), counted)
+        f"{len(counted):,}",
+        counted[nearest_with(counted, departures=2)],
+        counted[nearest_with(of_softmax, departures=2)],
+        len(survivors),
+        sum(reading.attention != "softmax" for reading in survivors),
+        counted,
+    )

@@ -66,8 +66,10 @@ class Reading:
     def __post_init__(self):
         for field in fields(self):
             if getattr(self, field.name) not in get_args(field.type):
-                raise ValueError(f"{field.name} must be one of {', '.join(map(repr, get_args(field.type)))}, "
-                                 f"got {getattr(self, field.name)!r}")
+                raise ValueError(
+                    f"{field.name} must be one of {', '.join(map(repr, get_args(field.type)))}, "
+                    f"got {getattr(self, field.name)!r}"
+                )
 
     def departures(self) -> dict[str, object]:
         """Return what differs from the equations taken at their word."""
@@ -84,9 +86,14 @@ def every() -> list[Reading]:
     """
     choices = [get_args(f.type) for f in fields(Reading)]
     readings = (Reading(*values) for values in product(*choices))
-    return sorted((reading for reading in readings if reading.attention == "softmax"
-                   or (reading.normaliser, reading.weak) == ("s <= i", "kept")),
-                  key=lambda reading: len(reading.departures()))
+    return sorted(
+        (
+            reading
+            for reading in readings
+            if reading.attention == "softmax" or (reading.normaliser, reading.weak) == ("s <= i", "kept")
+        ),
+        key=lambda reading: len(reading.departures()),
+    )
 
 
 def tables(tokens: Int[Tensor, " position"], vocab: int, reading: Reading) -> dict[str, Float[Tensor, "row column"]]:
@@ -215,8 +222,11 @@ def search(tokens: Int[Tensor, " position"], vocab: int, printed: Mapping[str, T
         return name in printed and bool(differing({name: table}, {name: printed[name]})[name].any())
 
     starts = {gain: _start(tokens, vocab, gain) for gain in (1, 100)}
-    return [reading for reading in every()  # most are ruled out by the first tables, so the others are not computed
-            if not any(contradicted(*each) for each in _one_by_one(*starts[reading.gain], reading))]
+    return [
+        reading
+        for reading in every()  # most are ruled out by the first tables, so the others are not computed
+        if not any(contradicted(*each) for each in _one_by_one(*starts[reading.gain], reading))
+    ]
 
 
 def classes(tokens: Int[Tensor, " position"], vocab: int, readings: Iterable[Reading]) -> list[list[Reading]]:
@@ -243,6 +253,7 @@ def sequences(length: int, vocab: int) -> Iterable[tuple[int, ...]]:
             return
         for token in range(min(max(start, default=-1) + 2, vocab)):
             yield from extend((*start, token))
+
     return extend(())
 
 

@@ -11,8 +11,8 @@ from analysis.transformer import induction
 from book.publish import Numbers
 
 KEYS = (8, 64, 512)
-SEPARATE = 64        # keys of the head whose layers are sharp to different degrees
-BETAS = np.arange(13.0)      # nats: where the whole head is measured
+SEPARATE = 64  # keys of the head whose layers are sharp to different degrees
+BETAS = np.arange(13.0)  # nats: where the whole head is measured
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,16 @@ def measure_sharpness(device: torch.device) -> Sharpness:
     betas = np.linspace(0, 12, 121, dtype=np.float32)
     measured = {keys: np.array([attention_to_match(beta, keys, device) for beta in BETAS]) for keys in KEYS}
     return Sharpness(
-        induction.required_sharpness(0.999, 10**6), math.log(torch.finfo(torch.float32).max),
-        SEPARATE, induction.required_sharpness(0.9, SEPARATE), least_first_sharpness(SEPARATE, device), betas,
-        {keys: closed_form(betas, keys) for keys in KEYS}, {keys: (BETAS, measured[keys]) for keys in KEYS},
-        {keys: abs(measured[keys] - closed_form(BETAS, keys)) for keys in KEYS})
+        induction.required_sharpness(0.999, 10**6),
+        math.log(torch.finfo(torch.float32).max),
+        SEPARATE,
+        induction.required_sharpness(0.9, SEPARATE),
+        least_first_sharpness(SEPARATE, device),
+        betas,
+        {keys: closed_form(betas, keys) for keys in KEYS},
+        {keys: (BETAS, measured[keys]) for keys in KEYS},
+        {keys: abs(measured[keys] - closed_form(BETAS, keys)) for keys in KEYS},
+    )
 
 
 def closed_form(betas: np.ndarray, keys: int) -> list[float]:
@@ -66,8 +72,9 @@ def closed_form(betas: np.ndarray, keys: int) -> list[float]:
 def least_first_sharpness(keys: int, device: torch.device) -> float:
     """Return the least sharpness of layer 1 that costs the match less than a hundredth of nine tenths, or so."""
     second = induction.required_sharpness(0.9, keys)
-    return next(beta for beta in np.arange(0, 12, 0.1)
-                if attention_to_match(second, keys, device, first=float(beta)) > 0.89)
+    return next(
+        beta for beta in np.arange(0, 12, 0.1) if attention_to_match(second, keys, device, first=float(beta)) > 0.89
+    )
 
 
 def attention_to_match(beta: float, keys: int, device: torch.device, first: float | None = None) -> float:

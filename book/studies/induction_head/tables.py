@@ -13,9 +13,17 @@ from book.studies.induction_head.readings import Reading
 from book.studies.induction_head.trained import Run, Trained
 
 VOCAB = len(walkthrough.VOCABULARY)
-CHOICES = {"scores": "scores", "shown": "scores shown", "normaliser": "softmax over", "empty": "an empty row gets",
-           "weak": "weights of at most one half", "summed": "output sums over", "gain": "gain of V_2",
-           "rounding": "tables rounded to", "attention": "attention"}  # by field of a reading
+CHOICES = {
+    "scores": "scores",
+    "shown": "scores shown",
+    "normaliser": "softmax over",
+    "empty": "an empty row gets",
+    "weak": "weights of at most one half",
+    "summed": "output sums over",
+    "gain": "gain of V_2",
+    "rounding": "tables rounded to",
+    "attention": "attention",
+}  # by field of a reading
 CLOSE = 0.01  # a weight that differs by less counts as that of the closed form
 
 
@@ -34,8 +42,9 @@ def outputs(of: Sequence[Reading], tokens: Int[Tensor, " position"]) -> pd.DataF
     """Return what the rows from 1 on write of the first three tokens, by reading."""
     written = [readings.tables(tokens, VOCAB, reading)["output 2"][1:, :3].int().tolist() for reading in of]
     names = [f"row {row + 1}, {walkthrough.VOCABULARY[token]}" for row, token in enumerate(tokens[1:].tolist())]
-    return pd.DataFrame([[" ".join(map(str, row)) for row in rows] for rows in written], index=_numbered(of),
-                        columns=names)
+    return pd.DataFrame(
+        [[" ".join(map(str, row)) for row in rows] for rows in written], index=_numbered(of), columns=names
+    )
 
 
 def sharpness(differences: Mapping[int, Float[np.ndarray, " sharpness"]]) -> pd.DataFrame:
@@ -43,8 +52,11 @@ def sharpness(differences: Mapping[int, Float[np.ndarray, " sharpness"]]) -> pd.
     rows = {}
     for keys, gaps in differences.items():
         largest = [float(max(gaps[beta:])) for beta in range(len(gaps))]
-        rows[f"{keys:,}"] = (required_sharpness(0.5, keys), f"{largest[0]:.3f}",
-                           next(beta for beta, gap in enumerate(largest) if gap < CLOSE))
+        rows[f"{keys:,}"] = (
+            required_sharpness(0.5, keys),
+            f"{largest[0]:.3f}",
+            next(beta for beta, gap in enumerate(largest) if gap < CLOSE),
+        )
     columns = ["β for half of the weight", "largest difference", f"β from which it is below {CLOSE}"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("keys")
 
@@ -53,28 +65,50 @@ def runs(of: Mapping[str, Run]) -> pd.DataFrame:
     """Return the end of each training run."""
     rows = {}
     for name, run in sorted(of.items(), key=_single_layer_last):
-        rows[name] = (f"step {run.formed}" if run.formed >= 0 else "never", run.repeated, run.new, run.prefix,
-                      run.copying, ", ".join(f"{share:.2f}" for share in run.looking_back))
-    return pd.DataFrame.from_dict(rows, orient="index", columns=[
-        "induction head formed", "loss on repeats", "loss on new tokens", "prefix matching", "copying",
-        "attention to the previous token"]).rename_axis("run")
+        rows[name] = (
+            f"step {run.formed}" if run.formed >= 0 else "never",
+            run.repeated,
+            run.new,
+            run.prefix,
+            run.copying,
+            ", ".join(f"{share:.2f}" for share in run.looking_back),
+        )
+    return pd.DataFrame.from_dict(
+        rows,
+        orient="index",
+        columns=[
+            "induction head formed",
+            "loss on repeats",
+            "loss on new tokens",
+            "prefix matching",
+            "copying",
+            "attention to the previous token",
+        ],
+    ).rename_axis("run")
 
 
 def _single_layer_last(item: tuple[str, Run]) -> tuple[bool, str]:
     return not item[0].startswith("seed"), item[0]
 
 
-def circuits(trained: Trained, diagonal: Sequence[float], copies: Sequence[float],
-             together: Sequence[float]) -> pd.DataFrame:
+def circuits(
+    trained: Trained, diagonal: Sequence[float], copies: Sequence[float], together: Sequence[float]
+) -> pd.DataFrame:
     """Return the shares of rows and tokens in which a circuit does what the built one does; pairs: trained, control."""
-    rows = {f"A_1: largest score one step back, {name}": tuple(shares)
-            for name, shares in trained.circuits.one_back.items()}
-    for what, (of_model, of_control) in {"A_2: largest score on the diagonal": diagonal,
-                                         "V_2: own logit raised most": copies,
-                                         "V_2: the same, all four heads": together}.items():
+    rows = {
+        f"A_1: largest score one step back, {name}": tuple(shares) for name, shares in trained.circuits.one_back.items()
+    }
+    for what, (of_model, of_control) in {
+        "A_2: largest score on the diagonal": diagonal,
+        "V_2: own logit raised most": copies,
+        "V_2: the same, all four heads": together,
+    }.items():
         rows[what] = (of_model, None, of_control)
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["trained", "second head", "control"],
-                                  ).astype(float).rename_axis("circuit")
+    return (
+        pd.DataFrame.from_dict(rows, orient="index", columns=["trained", "second head", "control"])
+        .astype(float)
+        .rename_axis("circuit")
+    )
 
 
 def hidden(trained: Trained) -> pd.DataFrame:

@@ -15,8 +15,10 @@ from analysis.transformer import attention_only, induction, induction_scores
 from analysis.transformer.attention_only import AttentionOnly
 from book.publish import Inputs, Numbers, live_or_record
 
-RUNS = {"induction-head-training": ("seed-0", "seed-1", "seed-2", "one-layer"),
-        "induction-head-more-seeds": ("seed-3", "seed-4")}
+RUNS = {
+    "induction-head-training": ("seed-0", "seed-1", "seed-2", "one-layer"),
+    "induction-head-more-seeds": ("seed-3", "seed-4"),
+}
 TRACES = ("step", "new", "repeated", "previous", "prefix", "copying")
 
 
@@ -72,13 +74,26 @@ def read_training(inputs: Inputs) -> Training:
     source = " ".join(sentence for _, sentence in records.values())
     of_run = {name: records[record][0] for record, names in RUNS.items() for name in names}
     traces = {name: {key: record.array(f"{name}/{key}") for key in TRACES} for name, record in of_run.items()}
-    runs = {name: Run(*(record[f"{name}/{key}"] for key in ("formed", "new", "repeated", "prefix")),
-                      traces[name]["copying"][-1, -1].max(), tuple(traces[name]["previous"][-1, 0]))
-            for name, record in of_run.items()}
+    runs = {
+        name: Run(
+            *(record[f"{name}/{key}"] for key in ("formed", "new", "repeated", "prefix")),
+            traces[name]["copying"][-1, -1].max(),
+            tuple(traces[name]["previous"][-1, 0]),
+        )
+        for name, record in of_run.items()
+    }
     seeds = [run for name, run in runs.items() if name.startswith("seed")]
-    return Training(sum(run.formed > 0 for run in seeds), len(seeds), runs["one-layer"].repeated,
-                    runs["seed-0"].repeated, min(run.repeated for run in seeds), max(run.repeated for run in seeds),
-                    source, runs, traces)
+    return Training(
+        sum(run.formed > 0 for run in seeds),
+        len(seeds),
+        runs["one-layer"].repeated,
+        runs["seed-0"].repeated,
+        min(run.repeated for run in seeds),
+        max(run.repeated for run in seeds),
+        source,
+        runs,
+        traces,
+    )
 
 
 @dataclass(frozen=True)
@@ -171,16 +186,26 @@ def measure_trained(device: torch.device) -> Trained:
     heads = find_heads(models, {"trained": plain(model), "control": plain(control)}, sequences)
     losses = ablate_heads(model, sequences, repeated, heads)
     return Trained(
-        parameters=f"{card['parameters']:,}", shortest=config.shortest, longest=config.longest, length=config.length,
-        early_rows=config.longest - 1, all_rows=config.length - 1, log_distinct=log_distinct(sequences, repeated),
+        parameters=f"{card['parameters']:,}",
+        shortest=config.shortest,
+        longest=config.longest,
+        length=config.length,
+        early_rows=config.longest - 1,
+        all_rows=config.length - 1,
+        log_distinct=log_distinct(sequences, repeated),
         whole=split_loss(model, sequences, repeated)[1],
-        least_without=min(losses[f"without 1.{head}"] for head in range(config.heads)), heads=heads,
+        least_without=min(losses[f"without 1.{head}"] for head in range(config.heads)),
+        heads=heads,
         circuits=measure_circuits(heads, config, hide_layer_0(plain(model), sequences, heads.matcher)),
-        ablation=Ablation(losses, math.log(config.vocab)))
+        ablation=Ablation(losses, math.log(config.vocab)),
+    )
 
 
-def find_heads(models: Mapping[str, AttentionOnly], on_device: Mapping[str, AttentionOnly],
-               sequences: Int[Tensor, "batch position"]) -> Heads:
+def find_heads(
+    models: Mapping[str, AttentionOnly],
+    on_device: Mapping[str, AttentionOnly],
+    sequences: Int[Tensor, "batch position"],
+) -> Heads:
     """Score all heads, and find those that look back and the one that matches."""
     scores = {}
     for name, model in on_device.items():
@@ -203,20 +228,32 @@ def measure_circuits(heads: Heads, config: training.Config, hidden: Mapping[str,
     built, (first, second), matcher = induction.build(config.vocab, config.length), heads.back, heads.matcher
     half = slice(config.vocab, config.vocab + config.length)
     position = {name: attention_only.positional_qk_circuit(model) for name, model in heads.models.items()}
-    match = {name: attention_only.k_composition(model, heads.scores[name].previous[0])
-             for name, model in heads.models.items()}
+    match = {
+        name: attention_only.k_composition(model, heads.scores[name].previous[0])
+        for name, model in heads.models.items()
+    }
     looking = [position["trained"][first], position["trained"][second], position["control"][first]]
     longest = config.longest
     return Circuits(
-        positions={"$A_1$ by hand": causal_softmax(built.first.A[half, half]),
-                   **{name: causal_softmax(scores) for name, scores in
-                      zip((f"head 0.{first}", f"head 0.{second}", "untrained"), looking, strict=True)}},
-        matches={"$A_2$ by hand": built.second.A[: config.vocab, config.vocab: 2 * config.vocab].numpy(),
-                 f"head 1.{matcher}": match["trained"][matcher].numpy(),
-                 "all four heads": match["trained"].sum(0).numpy(), "untrained": match["control"][matcher].numpy()},
-        one_back={f"rows 1 to {longest - 1}": [one_back_early(scores, longest) for scores in looking],
-                  f"rows from {longest}": [one_back_late(scores, longest) for scores in looking]},
-        hidden=hidden)
+        positions={
+            "$A_1$ by hand": causal_softmax(built.first.A[half, half]),
+            **{
+                name: causal_softmax(scores)
+                for name, scores in zip((f"head 0.{first}", f"head 0.{second}", "untrained"), looking, strict=True)
+            },
+        },
+        matches={
+            "$A_2$ by hand": built.second.A[: config.vocab, config.vocab : 2 * config.vocab].numpy(),
+            f"head 1.{matcher}": match["trained"][matcher].numpy(),
+            "all four heads": match["trained"].sum(0).numpy(),
+            "untrained": match["control"][matcher].numpy(),
+        },
+        one_back={
+            f"rows 1 to {longest - 1}": [one_back_early(scores, longest) for scores in looking],
+            f"rows from {longest}": [one_back_late(scores, longest) for scores in looking],
+        },
+        hidden=hidden,
+    )
 
 
 def causal_softmax(scores: Float[Tensor, "query key"]) -> Float[np.ndarray, "query key"]:
@@ -235,28 +272,37 @@ def one_back_late(scores: Float[Tensor, "query key"], longest: int) -> float:
     return sum(int(scores[row, : row + 1].argmax() == row - 1) for row in rows) / len(rows)
 
 
-def hide_layer_0(model: AttentionOnly, sequences: Int[Tensor, "batch position"],
-                 matcher: int) -> dict[str, float]:
+def hide_layer_0(model: AttentionOnly, sequences: Int[Tensor, "batch position"], matcher: int) -> dict[str, float]:
     """Return prefix matching of the matching head, with layer 0 hidden from nothing, its queries or its keys."""
     run = attention_only.run(model, sequences)
     readings = {"nothing": (1, 1), "queries": (0, 1), "keys": (1, 0)}
-    attention = {part: attention_only.attention_reading(model, run, queries=queries, keys=keys)
-                 for part, (queries, keys) in readings.items()}
-    return {part: induction_scores.prefix_matching(maps, sequences).mean(0)[matcher].item()
-            for part, maps in attention.items()}
+    attention = {
+        part: attention_only.attention_reading(model, run, queries=queries, keys=keys)
+        for part, (queries, keys) in readings.items()
+    }
+    return {
+        part: induction_scores.prefix_matching(maps, sequences).mean(0)[matcher].item()
+        for part, maps in attention.items()
+    }
 
 
-def ablate_heads(model: training.Transformer, sequences: Int[Tensor, "batch position"],
-                 repeated: Bool[Tensor, "batch next"], heads: Heads) -> dict[str, float]:
+def ablate_heads(
+    model: training.Transformer,
+    sequences: Int[Tensor, "batch position"],
+    repeated: Bool[Tensor, "batch next"],
+    heads: Heads,
+) -> dict[str, float]:
     """Return the loss on repeated tokens with some heads set to zero, by what is left out."""
     config, (first, second), matcher = model.config, heads.back, heads.matcher
     every = range(config.heads)
     left_out = {f"without {layer}.{head}": [(layer, head)] for layer in (0, 1) for head in every}
-    left_out |= {f"without 0.{first} and 0.{second}": [(0, first), (0, second)],
-                 "without the other two of layer 0": [(0, head) for head in every if head not in heads.back],
-                 "without layer 0": [(0, head) for head in every],
-                 f"layer 1: only 1.{matcher}": [(1, head) for head in every if head != matcher],
-                 "without layer 1": [(1, head) for head in every]}
+    left_out |= {
+        f"without 0.{first} and 0.{second}": [(0, first), (0, second)],
+        "without the other two of layer 0": [(0, head) for head in every if head not in heads.back],
+        "without layer 0": [(0, head) for head in every],
+        f"layer 1: only 1.{matcher}": [(1, head) for head in every if head != matcher],
+        "without layer 1": [(1, head) for head in every],
+    }
     losses = {}
     for name, places in left_out.items():
         factors = torch.ones(config.layers, config.heads, device=sequences.device)

@@ -29,8 +29,9 @@ def formed_at(steps: np.ndarray, prefix: np.ndarray) -> int:
 def compute(device: torch.device) -> Result:
     """Train all four."""
     config = attention_only.Config()
-    return train_runs({f"seed-{seed}": (config, seed) for seed in SEEDS}
-                      | {"one-layer": (replace(config, layers=1), 0)}, device)
+    return train_runs(
+        {f"seed-{seed}": (config, seed) for seed in SEEDS} | {"one-layer": (replace(config, layers=1), 0)}, device
+    )
 
 
 def train_runs(runs: Mapping[str, tuple[attention_only.Config, int]], device: torch.device) -> Result:
@@ -39,8 +40,9 @@ def train_runs(runs: Mapping[str, tuple[attention_only.Config, int]], device: to
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(os.environ.get("INDUCTION_RUNS", scratch))
         for name, (sizes, seed) in runs.items():
-            _, run = attention_only.train(folder / name, seed=seed, device=str(device), probe=make_probe(sizes),
-                                          config=sizes, name=name)
+            _, run = attention_only.train(
+                folder / name, seed=seed, device=str(device), probe=make_probe(sizes), config=sizes, name=name
+            )
             trace = run.trace
             arrays |= {f"{name}/{key}": value for key, value in trace.items()}
             tolerances |= {f"{name}/{key}": 5.0 if key in ("new", "repeated") else 1.0 for key in trace}
@@ -53,4 +55,7 @@ def train_runs(runs: Mapping[str, tuple[attention_only.Config, int]], device: to
 
 EXPERIMENT = Experiment(
     summary="attention-only transformers on repeated random tokens: losses and head scores over training",
-    compute=compute, minutes=12.0, seed=0)
+    compute=compute,
+    minutes=12.0,
+    seed=0,
+)

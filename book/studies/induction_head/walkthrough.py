@@ -85,8 +85,9 @@ def printed_embeddings() -> Float[Tensor, "position model"]:
 
 
 def _read(text: str) -> Float[Tensor, "row column"]:
-    return torch.tensor([[float(cell) for cell in line.split()] for line in text.strip().splitlines()],
-                        dtype=torch.float64)
+    return torch.tensor(
+        [[float(cell) for cell in line.split()] for line in text.strip().splitlines()], dtype=torch.float64
+    )
 
 
 def encode(symbols: str | tuple[str, ...], vocabulary: tuple[str, ...] = VOCABULARY) -> Int[Tensor, " position"]:

@@ -51,7 +51,7 @@ def measure(text: str = TEXT) -> Sentence:
     weights = parameters.attention_layer(checkpoint, 0, torch.float64)
     tokens, positions = (read(checkpoint, torch.float64) for read in (parameters.tokens, parameters.positions))
     ln = parameters.layer_norm(checkpoint, "attention", 0, torch.float64)
-    terms = score_terms(layer_norm(tokens[ids] + positions[:len(ids)], ln), weights)
+    terms = score_terms(layer_norm(tokens[ids] + positions[: len(ids)], ln), weights)
     head = int(terms.semi_bias.std(1).argmax())
     future = torch.ones(len(ids), len(ids)).triu(1).bool()
     attention = softmax(terms.total()[head].masked_fill(future, -math.inf))
@@ -60,8 +60,15 @@ def measure(text: str = TEXT) -> Sentence:
     late = len(ids) * 2 // 3
     query = late + int(attention.tril(-1)[late:].amax(1).argmax())
     key = int(attention.tril(-1)[query].argmax())
-    return Sentence(text, tuple(tokenizer.decode([i]).strip() for i in ids), head, query, key,
-                    {name: _centred(_seen(part, future)) for name, part in parts.items()}, _seen(attention, future))
+    return Sentence(
+        text,
+        tuple(tokenizer.decode([i]).strip() for i in ids),
+        head,
+        query,
+        key,
+        {name: _centred(_seen(part, future)) for name, part in parts.items()},
+        _seen(attention, future),
+    )
 
 
 def _seen(part: Tensor, future: Tensor) -> np.ndarray:

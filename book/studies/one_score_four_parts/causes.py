@@ -86,11 +86,17 @@ def measure_rungs(inputs: Inputs) -> Rungs:
     overall = controls[..., content].sum(-1) / controls[..., 0].sum(-1)
     random, scaled, permuted = (f"{100 * of_rung.min():.0f} to {100 * of_rung.max():.0f} %" for of_rung in overall)
     return Rungs(
-        {"divergence": Ladder(trained[:, 0], dict(zip(RUNGS, controls[..., 0], strict=True))),
-         "content's share": Ladder(share, dict(zip(RUNGS, shares, strict=True)))},
-        rung_trained=percent(trained[:, content].sum() / trained[:, 0].sum()), rung_random=random, rung_scaled=scaled,
-        rung_permuted=permuted, rung_scaled_last=percent(shares[RUNGS.index("random, as large"), :, -1].mean()),
-        rung_trained_last=percent(share[-1]))
+        {
+            "divergence": Ladder(trained[:, 0], dict(zip(RUNGS, controls[..., 0], strict=True))),
+            "content's share": Ladder(share, dict(zip(RUNGS, shares, strict=True))),
+        },
+        rung_trained=percent(trained[:, content].sum() / trained[:, 0].sum()),
+        rung_random=random,
+        rung_scaled=scaled,
+        rung_permuted=permuted,
+        rung_scaled_last=percent(shares[RUNGS.index("random, as large"), :, -1].mean()),
+        rung_trained_last=percent(share[-1]),
+    )
 
 
 def correlate(effect: Float[np.ndarray, "layer head"], heads: HeadShares, part: int) -> Effect:
@@ -98,31 +104,45 @@ def correlate(effect: Float[np.ndarray, "layer head"], heads: HeadShares, part: 
     size = torch.tensor(np.abs(effect).ravel()).double()
     nats = torch.tensor(heads.parts[:, part]).double()
     depth = torch.arange(len(effect)).repeat_interleave(effect.shape[1]).double()
-    return Effect(rank_correlation(size, nats), rank_correlation(size, nats / torch.tensor(heads.divergence)),
-                  partial_rank_correlation(size, nats, depth), rank_correlation(size, depth).value)
+    return Effect(
+        rank_correlation(size, nats),
+        rank_correlation(size, nats / torch.tensor(heads.divergence)),
+        partial_rank_correlation(size, nats, depth),
+        rank_correlation(size, depth).value,
+    )
 
 
 def measure_causes(heads: Mapping[str, HeadShares], inputs: Inputs) -> Causes:
     """Read the record of the changes, and set it beside the shares."""
     record, _ = live_or_record("one-score-four-parts-interventions", inputs, recompute=False)
     sizes = {name: record.array(name) for name in ("minilm", "gpt2-mini")}
-    effects = {name: {way: correlate(table[WAYS.index(way)], heads[name], part) for way, part in TESTED.items()}
-               for name, table in sizes.items()}
+    effects = {
+        name: {way: correlate(table[WAYS.index(way)], heads[name], part) for way, part in TESTED.items()}
+        for name, table in sizes.items()
+    }
     content, semi = (effects["minilm"][way] for way in TESTED)
     by_way = dict(zip(WAYS, np.abs(sizes["minilm"]), strict=True))
     medians = {way: float(np.median(table)) for way, table in by_way.items()}
     return Causes(
-        sizes, effects,
-        cause_content=_two_digits(content.nats.value), cause_content_low=_two_digits(content.nats.low),
-        cause_content_high=_two_digits(content.nats.high), cause_content_share=_two_digits(content.share.value),
-        cause_content_depth=_two_digits(content.at_equal_depth), cause_semi=_two_digits(semi.nats.value),
-        cause_semi_low=_two_digits(semi.nats.low), cause_semi_high=_two_digits(semi.nats.high),
+        sizes,
+        effects,
+        cause_content=_two_digits(content.nats.value),
+        cause_content_low=_two_digits(content.nats.low),
+        cause_content_high=_two_digits(content.nats.high),
+        cause_content_share=_two_digits(content.share.value),
+        cause_content_depth=_two_digits(content.at_equal_depth),
+        cause_semi=_two_digits(semi.nats.value),
+        cause_semi_low=_two_digits(semi.nats.low),
+        cause_semi_high=_two_digits(semi.nats.high),
         cause_semi_depth=_two_digits(semi.at_equal_depth),
         cause_mini_content=effects["gpt2-mini"]["mean query"].nats.value,
         cause_mini_semi=effects["gpt2-mini"]["no query bias"].nats.value,
         constant_heads=int((by_way["mean query"] >= LARGE * by_way["uniform"]).sum()),
         papa_heads=int((by_way["constant map"] >= LARGE * by_way["uniform"]).sum()),
-        query_median=medians["mean query"], papa_median=medians["constant map"], uniform_median=medians["uniform"])
+        query_median=medians["mean query"],
+        papa_median=medians["constant map"],
+        uniform_median=medians["uniform"],
+    )
 
 
 def _two_digits(correlation: float) -> float:

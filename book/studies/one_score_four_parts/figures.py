@@ -8,9 +8,18 @@ from matplotlib.figure import Figure
 
 from analysis.plotting import style
 
-COLOURS = {"content": "content", "common": "uniform", "semi-bias": "semi_bias", "token on token": "content",
-           "token on position": "token", "position on token": "muted", "position on position": "positional",
-           "semi-bias of tokens": "semi_bias", "semi-bias of positions": "record", "row constants": "row_constant"}
+COLOURS = {
+    "content": "content",
+    "common": "uniform",
+    "semi-bias": "semi_bias",
+    "token on token": "content",
+    "token on position": "token",
+    "position on token": "muted",
+    "position on position": "positional",
+    "semi-bias of tokens": "semi_bias",
+    "semi-bias of positions": "record",
+    "row constants": "row_constant",
+}
 MANY = 50  # bars that an SVG draws one by one
 
 
@@ -22,21 +31,31 @@ def path(t: np.ndarray, slopes: Mapping[str, np.ndarray], title: str = "") -> Fi
         ax.plot(t, slope, color=colour, label=f"{name}: {np.trapezoid(slope, t):.2f} nats")
         ax.fill_between(t, 0, slope, color=colour, alpha=0.15, linewidth=0)
     ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
-    ax.set(xlabel="t, from uniform (0) to the head's own attention (1)", ylabel="nats per unit of t", xlim=(0, 1),
-           title=title)
+    ax.set(
+        xlabel="t, from uniform (0) to the head's own attention (1)",
+        ylabel="nats per unit of t",
+        xlim=(0, 1),
+        title=title,
+    )
     ax.legend()
     return fig
 
 
-def atlas(columns: Mapping[str, Sequence[np.ndarray]], rows: Sequence[str],
-          labels: Mapping[str, Sequence[str]]) -> Figure:
+def atlas(
+    columns: Mapping[str, Sequence[np.ndarray]], rows: Sequence[str], labels: Mapping[str, Sequence[str]]
+) -> Figure:
     """Draw maps, one row per prototype and one column per model, each on its own scale and with its label."""
     fig, axes = style.new(len(rows), len(columns), size="page", squeeze=False)
     for j, (title, maps) in enumerate(columns.items()):
         for i, found in enumerate(maps):
             ax = axes[i, j]
-            ax.imshow(found, cmap=style.WEIGHT_CMAP, vmin=0, vmax=max(float(np.quantile(found, 0.99)), 2 / len(found)),
-                      interpolation="antialiased")
+            ax.imshow(
+                found,
+                cmap=style.WEIGHT_CMAP,
+                vmin=0,
+                vmax=max(float(np.quantile(found, 0.99)), 2 / len(found)),
+                interpolation="antialiased",
+            )
             ax.set(xticks=[], yticks=[])
             ax.spines[:].set_visible(False)  # a column may lie at the edge
             label = labels[title][i] if title in labels else ""
@@ -56,8 +75,12 @@ def distances(families: Sequence[str], models: Mapping[str, tuple[np.ndarray, np
         ax.plot(at, trained, "o", color=colour, label=name)
         ax.plot(at, control, "o", color=colour, markerfacecolor="none")
     ax.plot([], [], "o", color=style.COLOURS["control"], markerfacecolor="none", label="control")
-    ax.set(xticks=range(len(families)), xticklabels=[_named(f) for f in families],
-           ylabel="distance of the nearest head", ylim=(0, 1.02))
+    ax.set(
+        xticks=range(len(families)),
+        xticklabels=[_named(f) for f in families],
+        ylabel="distance of the nearest head",
+        ylim=(0, 1.02),
+    )
     fig.legend(loc="outside upper center", ncols=len(models) + 1)
     return fig
 
@@ -88,8 +111,16 @@ def _stack(ax, table: np.ndarray, names: Sequence[str]) -> None:
         base = np.zeros(len(table))
         for k, name in enumerate(names):
             part = np.clip(sign * table[:, k], 0, None)
-            ax.bar(at, sign * part, bottom=sign * base, color=style.COLOURS[COLOURS[name]], width=0.85,
-                   label=name if sign == 1 else None, linewidth=0, rasterized=len(table) > MANY)
+            ax.bar(
+                at,
+                sign * part,
+                bottom=sign * base,
+                color=style.COLOURS[COLOURS[name]],
+                width=0.85,
+                label=name if sign == 1 else None,
+                linewidth=0,
+                rasterized=len(table) > MANY,
+            )
             base += part
     ax.axhline(0, color=style.COLOURS["ink"], linewidth=0.6)
 

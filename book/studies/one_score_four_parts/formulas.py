@@ -67,16 +67,18 @@ def coarse_map(attention: np.ndarray, most: int = POSITIONS) -> Map:
     """
     attention, size = np.asarray(attention, dtype=float), min(most, len(attention))
     step = max(1, len(attention) // most)
-    blocks = attention[:size * step, :size * step].reshape(size, step, size, step)
+    blocks = attention[: size * step, : size * step].reshape(size, step, size, step)
     return blocks.sum(3).mean(1).round(4)
 
 
-def measure_distances(gpt2: Record | Result, surveys: Mapping[str, Survey],
-                      controls: Mapping[str, Survey]) -> dict[str, Distances]:
+def measure_distances(
+    gpt2: Record | Result, surveys: Mapping[str, Survey], controls: Mapping[str, Survey]
+) -> dict[str, Distances]:
     """Return each model's distances to the formulas, GPT-2's positions first."""
     recorded = Distances(gpt2.array("distance").min(0), gpt2.array("control_distance").min(0))
-    return {GPT2: recorded} | {name: Distances(surveys[name].distance.min((0, 1)), controls[name].distance.min((0, 1)))
-                               for name in surveys}
+    return {GPT2: recorded} | {
+        name: Distances(surveys[name].distance.min((0, 1)), controls[name].distance.min((0, 1))) for name in surveys
+    }
 
 
 def measure_atlas(tokens: Int[Tensor, " position"], gpt2: Record | Result, surveys: Mapping[str, Survey]) -> Atlas:

@@ -32,7 +32,7 @@ def read(ck: checkpoints.Checkpoint, *, control: bool = False, device: torch.dev
         ln = parameters.layer_norm(ck, "attention", 0, torch.float64)
     layer, ln, p = layer.to(device), ln.to(device), p.to(device)
     width = sigma(p, ln.eps)
-    width = (width**2 + width.median()**2).sqrt()
+    width = (width**2 + width.median() ** 2).sqrt()
     return fold_layer_norm(layer, ln), (p / width[:, None])[:POSITIONS]
 
 
@@ -44,8 +44,11 @@ def compute(device) -> Result:
         maps = attend(x, layer, causal=True).attention
         whole, parts, _, _, gap = split_layer([x], layer, True)
         values[f"{prefix}gap"] = Value(gap, tolerance=1e-9)
-        arrays |= {f"{prefix}divergence": whole, f"{prefix}parts": parts,
-                   f"{prefix}distance": distances(maps, torch.arange(len(x), device=device), causal=True).cpu().numpy()}
+        arrays |= {
+            f"{prefix}divergence": whole,
+            f"{prefix}parts": parts,
+            f"{prefix}distance": distances(maps, torch.arange(len(x), device=device), causal=True).cpu().numpy(),
+        }
         nearest = arrays[f"{prefix}distance"].argmin(0)
         if not prefix:
             arrays["maps"] = maps[nearest, :SHOWN, :SHOWN].to(torch.float16).cpu().numpy()
@@ -54,5 +57,10 @@ def compute(device) -> Result:
     return Result(values, {name: np.asarray(a) for name, a in arrays.items()}, tolerances)
 
 
-EXPERIMENT = Experiment("GPT-2's first layer, positions alone: nearest prototypes, parts' shares",
-                        compute, models=("gpt2",), minutes=0.2, seed=0)
+EXPERIMENT = Experiment(
+    "GPT-2's first layer, positions alone: nearest prototypes, parts' shares",
+    compute,
+    models=("gpt2",),
+    minutes=0.2,
+    seed=0,
+)

@@ -43,8 +43,13 @@ class Observe:
 class Change:
     """Attention in which copy ``way * heads + h`` of a text has head ``h`` of one layer changed; the last is left."""
 
-    def __init__(self, layer: int, query: Float[Tensor, "head channel"], bias: Float[Tensor, "head channel"],
-                 constant: Float[Tensor, "head query key"]):
+    def __init__(
+        self,
+        layer: int,
+        query: Float[Tensor, "head channel"],
+        bias: Float[Tensor, "head channel"],
+        constant: Float[Tensor, "head query key"],
+    ):
         """Take the mean query, the query bias and the mean map of each head of the layer."""
         self.layer, self.query, self.bias, self.constant = layer, query, bias, constant
 
@@ -128,5 +133,10 @@ def compute(device: torch.device) -> Result:
     return Result({}, arrays, dict.fromkeys(arrays, 1e-4))
 
 
-EXPERIMENT = Experiment("What MiniLM and gpt2-mini lose with one head's queries, query bias or map made constant",
-                        compute, models=MODELS, minutes=1.0, seed=0)
+EXPERIMENT = Experiment(
+    "What MiniLM and gpt2-mini lose with one head's queries, query bias or map made constant",
+    compute,
+    models=MODELS,
+    minutes=1.0,
+    seed=0,
+)

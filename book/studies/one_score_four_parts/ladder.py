@@ -19,10 +19,13 @@ def compute(device: torch.device) -> Result:
     checkpoint = checkpoints.find("minilm")
     texts = [ids.to(device) for ids in inputs(checkpoint)[:TEXTS]]
     trained = pretrained.load(checkpoint, dtype=torch.float64, device=device)
+
     def draw(seed):
         return pretrained.load(checkpoint, control_seed=seed, dtype=torch.float64, device=device)
+
     def measure(network):
         return nats(network, texts)
+
     arrays = {"trained": measure(trained), "controls": measure_controls(make_controls(trained, draw), measure)}
     return Result({}, arrays, dict.fromkeys(arrays, 1e-4))
 
@@ -39,5 +42,10 @@ def nats(network: torch.nn.Module, texts: list[torch.Tensor]) -> Float[np.ndarra
     return np.array(rows)
 
 
-EXPERIMENT = Experiment("What content, common part and semi-bias explain in MiniLM and in its controls", compute,
-                        models=("minilm",), minutes=2.0, seed=0)
+EXPERIMENT = Experiment(
+    "What content, common part and semi-bias explain in MiniLM and in its controls",
+    compute,
+    models=("minilm",),
+    minutes=2.0,
+    seed=0,
+)

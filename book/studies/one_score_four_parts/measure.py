@@ -170,49 +170,65 @@ def measure_nearest(distances: Mapping[str, Distances], minilm: Survey, gpt2: Re
     constant_head = gpt2.array("distance")[:, list(parts.FAMILIES).index("constant")].argmin()
     matched = min(distances[name].of("matched")[0] for name in distances if name != GPT2)
     return Nearest(
-        prev_minilm=percent(previous), prev_control=percent(previous_control), prev_head=f"{layer}.{head}",
+        prev_minilm=percent(previous),
+        prev_control=percent(previous_control),
+        prev_head=f"{layer}.{head}",
         matched=f"{matched:.2f}",
-        const_gpt2=f"{constant:.2f}", const_gpt2_control=f"{constant_control:.2f}",
+        const_gpt2=f"{constant:.2f}",
+        const_gpt2_control=f"{constant_control:.2f}",
         const_gpt2_head=f"0.{constant_head}",
-        both_gpt2=f"{both:.2f}", both_control=f"{both_control:.2f}")
+        both_gpt2=f"{both:.2f}",
+        both_control=f"{both_control:.2f}",
+    )
 
 
 def measure_positions(heads: HeadShares) -> Positions:
     """Collect what the text says of GPT-2's positions."""
     semi_bias = heads.parts[:, SEMI_BIAS]
     lead = int(semi_bias.argmax())
-    return Positions(far_heads=enumerated(np.flatnonzero(heads.divergence > 0.5)),
-                     early=percent(semi_bias[lead] / heads.divergence[lead]),
-                     against=" and ".join(map(str, np.flatnonzero(semi_bias < -0.1))))
+    return Positions(
+        far_heads=enumerated(np.flatnonzero(heads.divergence > 0.5)),
+        early=percent(semi_bias[lead] / heads.divergence[lead]),
+        against=" and ".join(map(str, np.flatnonzero(semi_bias < -0.1))),
+    )
 
 
 def measure_other_chapters() -> OtherChapters:
     """Read the numbers of other chapters' records."""
     bias, seeds = experiments.load("bert-gates-query-bias"), experiments.load("variant-seeds")
     follow = np.mean([seeds[f"exchanged_deletions_{seed}"] for seed in range(SEEDS)])
-    return OtherChapters(columns_own=percent(bias["columns_own"]), columns_none=percent(bias["columns_none"]),
-                         columns_random=percent(bias["columns_random"]), follow=percent(float(follow)))
+    return OtherChapters(
+        columns_own=percent(bias["columns_own"]),
+        columns_none=percent(bias["columns_none"]),
+        columns_random=percent(bias["columns_random"]),
+        follow=percent(float(follow)),
+    )
 
 
-def measure_heads(gpt2: Record | Result, surveys: Mapping[str, Survey],
-                  controls: Mapping[str, Survey]) -> dict[str, HeadShares]:
+def measure_heads(
+    gpt2: Record | Result, surveys: Mapping[str, Survey], controls: Mapping[str, Survey]
+) -> dict[str, HeadShares]:
     """Return the shares in all heads of all models, GPT-2's positions first."""
-    recorded = HeadShares(gpt2.array("divergence"), shares.heads_of(gpt2.array("parts")),
-                          gpt2.array("control_divergence"))
+    recorded = HeadShares(
+        gpt2.array("divergence"), shares.heads_of(gpt2.array("parts")), gpt2.array("control_divergence")
+    )
     return {GPT2: recorded} | {name: shares.measure_heads(surveys[name], controls[name]) for name in surveys}
 
 
-def panels(heads: Mapping[str, HeadShares], controls: Mapping[str, Survey], mini_seeds: MiniSeeds,
-           ) -> dict[str, Float[np.ndarray, "head part"]]:
+def panels(
+    heads: Mapping[str, HeadShares], controls: Mapping[str, Survey], mini_seeds: MiniSeeds
+) -> dict[str, Float[np.ndarray, "head part"]]:
     """Return what is drawn of the parts in all heads: every model, of gpt2-mini all seeds; the control of MiniLM."""
     titles = {GPT2: f"{GPT2}, layer 0", MODELS[0]: f"{MODELS[0]}, seeds 0 to {mini_seeds.count - 1}"}
     drawn = {name: table.parts for name, table in heads.items()} | {MODELS[0]: mini_seeds.parts}
     return {titles.get(name, name): of_heads for name, of_heads in drawn.items()} | {
-        "control of minilm": shares.heads_of(controls["minilm"].parts)}
+        "control of minilm": shares.heads_of(controls["minilm"].parts)
+    }
 
 
-def measure_shares(gpt2: Record | Result, surveys: Mapping[str, Survey], controls: Mapping[str, Survey],
-                   mini_seeds: MiniSeeds) -> Shares:
+def measure_shares(
+    gpt2: Record | Result, surveys: Mapping[str, Survey], controls: Mapping[str, Survey], mini_seeds: MiniSeeds
+) -> Shares:
     """Measure what each part explains: by model, by text, by layer, and over tokens and positions."""
     heads = measure_heads(gpt2, surveys, controls)
     texts = {name: shares.measure_texts(survey) for name, survey in surveys.items()}
@@ -220,10 +236,17 @@ def measure_shares(gpt2: Record | Result, surveys: Mapping[str, Survey], control
     layers = shares.measure_layers(surveys["minilm"])
     numbers = {name: shares.model_numbers(heads[name], texts[name], first[name]) for name in MODELS}
     return Shares(
-        heads=heads, panels=panels(heads, controls, mini_seeds), texts=texts, layers=layers, first_layers=first,
+        heads=heads,
+        panels=panels(heads, controls, mini_seeds),
+        texts=texts,
+        layers=layers,
+        first_layers=first,
         minilm=MiniLMNumbers(**numbers["minilm"], **shares.minilm_numbers(surveys["minilm"], layers)),
-        gpt2_mini=GPT2MiniNumbers(**numbers["gpt2-mini"]), variant=VariantNumbers(**numbers["variant-bert-mini"]),
-        mixed=shares.mixed_terms(first), positions=measure_positions(heads[GPT2]))
+        gpt2_mini=GPT2MiniNumbers(**numbers["gpt2-mini"]),
+        variant=VariantNumbers(**numbers["variant-bert-mini"]),
+        mixed=shares.mixed_terms(first),
+        positions=measure_positions(heads[GPT2]),
+    )
 
 
 def measure(model: str = MODELS[0], texts: str | None = None, device: str = "auto") -> Measured:
@@ -242,17 +265,27 @@ def measure(model: str = MODELS[0], texts: str | None = None, device: str = "aut
     gpt2, source = live_or_record("one-score-four-parts-gpt2", inputs)
     models, options = labelled(model), {"source": inputs.texts, "device": inputs.device}
     surveys = {label: parts.survey(checkpoints.find(name), **options) for label, name in models.items()}
-    controls = {label: parts.survey(checkpoints.find(name), control_seed=0, **options)
-                for label, name in models.items()}
+    controls = {
+        label: parts.survey(checkpoints.find(name), control_seed=0, **options) for label, name in models.items()
+    }
     tokens, distances = formulas.random_tokens(), formulas.measure_distances(gpt2, surveys, controls)
     one_text = shares.measure_one_text("minilm", surveys["minilm"], inputs)
     mini_seeds = measure_mini_seeds(inputs)
     measured_shares = measure_shares(gpt2, surveys, controls, mini_seeds)
     return Measured(
-        inputs=inputs, models=tuple(models.values()), sources=(source,), exactness=measure_exactness(surveys, controls),
-        tokens=tokens, atlas=formulas.measure_atlas(tokens, gpt2, surveys), distances=distances,
-        nearest=measure_nearest(distances, surveys["minilm"], gpt2), shares=measured_shares,
-        one_text=one_text, splits=shares.other_splits(one_text),
-        causes=measure_causes(measured_shares.heads, inputs), rungs=measure_rungs(inputs),
+        inputs=inputs,
+        models=tuple(models.values()),
+        sources=(source,),
+        exactness=measure_exactness(surveys, controls),
+        tokens=tokens,
+        atlas=formulas.measure_atlas(tokens, gpt2, surveys),
+        distances=distances,
+        nearest=measure_nearest(distances, surveys["minilm"], gpt2),
+        shares=measured_shares,
+        one_text=one_text,
+        splits=shares.other_splits(one_text),
+        causes=measure_causes(measured_shares.heads, inputs),
+        rungs=measure_rungs(inputs),
         mini_seeds=mini_seeds,
-        other_chapters=measure_other_chapters())
+        other_chapters=measure_other_chapters(),
+    )

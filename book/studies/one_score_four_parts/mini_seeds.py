@@ -58,24 +58,38 @@ def measure_mini_seeds(inputs: Inputs) -> MiniSeeds:
     """Read the record of the several seeds."""
     record, _ = live_or_record("one-score-four-parts-seeds", inputs, recompute=False)
     divergence, parts, first = (record.array(name) for name in ("divergence", "parts", "first"))
-    seeds = [HeadShares(whole.ravel(), shares.heads_of(own), np.zeros(whole.size))
-             for whole, own in zip(divergence, parts, strict=True)]
+    seeds = [
+        HeadShares(whole.ravel(), shares.heads_of(own), np.zeros(whole.size))
+        for whole, own in zip(divergence, parts, strict=True)
+    ]
     by_part = [span([100 * seed.share(k) for seed in seeds]).phrase(".0f") + " %" for k in range(len(PARTS))]
     rest = {part: [seed.parts.sum(1) - seed.parts[:, part] for seed in seeds] for part in (CONTENT, SEMI_BIAS)}
     pairs = {part: list(zip(seeds, rest[part], strict=True)) for part in rest}
-    causes = {way: span([correlate(effects[WAYS.index(way)], seed, part).nats.value
-                         for effects, seed in zip(record.array("effects"), seeds, strict=True)])
-              for way, part in TESTED.items()}
+    causes = {
+        way: span(
+            [
+                correlate(effects[WAYS.index(way)], seed, part).nats.value
+                for effects, seed in zip(record.array("effects"), seeds, strict=True)
+            ]
+        )
+        for way, part in TESTED.items()
+    }
     of_positions = first[..., SIX.index("p")].mean(1) / divergence[:, 0].mean(1)
     return MiniSeeds(
-        np.concatenate([seed.parts for seed in seeds]), causes, len(seeds), len(seeds[0].parts), *by_part,
-        semi_majority=span([int((seed.parts[:, SEMI_BIAS] > other).sum())
-                            for seed, other in pairs[SEMI_BIAS]]).phrase("d"),
-        content_minority=span([int((other > seed.parts[:, CONTENT]).sum())
-                               for seed, other in pairs[CONTENT]]).phrase("d"),
+        np.concatenate([seed.parts for seed in seeds]),
+        causes,
+        len(seeds),
+        len(seeds[0].parts),
+        *by_part,
+        semi_majority=span([int((seed.parts[:, SEMI_BIAS] > other).sum()) for seed, other in pairs[SEMI_BIAS]]).phrase(
+            "d"
+        ),
+        content_minority=span([int((other > seed.parts[:, CONTENT]).sum()) for seed, other in pairs[CONTENT]]).phrase(
+            "d"
+        ),
         p=f"{percent(of_positions.min())} to {percent(of_positions.max())}",
-        **{f"cause_{name}": causes[way].phrase(".2f")
-           for name, way in zip(("content", "semi"), TESTED, strict=True)})
+        **{f"cause_{name}": causes[way].phrase(".2f") for name, way in zip(("content", "semi"), TESTED, strict=True)},
+    )
 
 
 def span(values) -> Span:

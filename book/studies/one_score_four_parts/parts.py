@@ -23,8 +23,14 @@ from analysis.transformer import constructed_heads
 from analysis.transformer.attention import mask_future, softmax
 
 FAMILIES = {
-    "uniform": "uniform", "constant": "constant pattern", "previous": "previous token",
-    "matched": "matched token", "T^p": "T^p", "T^pp": "T^pp", "both": "T^p and T^pp"}
+    "uniform": "uniform",
+    "constant": "constant pattern",
+    "previous": "previous token",
+    "matched": "matched token",
+    "T^p": "T^p",
+    "T^pp": "T^pp",
+    "both": "T^p and T^pp",
+}
 SLOPES, PERIODS = (1.0, 0.1), (8, 16, 64)
 SIX = ("ee", "ep", "pe", "pp", "e", "p")
 PASSAGES, TOKENS, ROWS = 8, 64, 64
@@ -69,25 +75,31 @@ def members(tokens: Tensor, *, causal: bool) -> dict[str, Tensor]:
     """
     _, tokens = torch.unique(tokens, return_inverse=True)
     size = int(tokens.max()) + 1, len(tokens)
-    favourites = dict.fromkeys((int(tokens[0]), int(tokens[-1]), int(tokens.bincount().argmax()))[:1 if causal else 3])
+    favourites = dict.fromkeys((int(tokens[0]), int(tokens[-1]), int(tokens.bincount().argmax()))[: 1 if causal else 3])
     periods = [p for p in PERIODS if p <= len(tokens)] or [PERIODS[0]]
     built = {
         "uniform": [constructed_heads.uniform(*size)],
         "constant": [constructed_heads.constant_pattern(*size, t) for t in favourites],
-        "previous": [constructed_heads.previous_token(*size)], "matched": [constructed_heads.matched_token(*size)],
+        "previous": [constructed_heads.previous_token(*size)],
+        "matched": [constructed_heads.matched_token(*size)],
         "T^p": [constructed_heads.position_bias(*size, slope) for slope in SLOPES],
         "T^pp": [constructed_heads.position_match(*size, period) for period in periods],
-        "both": [constructed_heads.position_both(*size, SLOPES[1], period) for period in periods]}
-    return {name: torch.stack([constructed_heads.attention_map(layer.to(tokens.device), tokens, causal=causal)
-                               for layer in its])
-            for name, its in built.items()}
+        "both": [constructed_heads.position_both(*size, SLOPES[1], period) for period in periods],
+    }
+    return {
+        name: torch.stack(
+            [constructed_heads.attention_map(layer.to(tokens.device), tokens, causal=causal) for layer in its]
+        )
+        for name, its in built.items()
+    }
 
 
 def distances(maps: Tensor, tokens: Tensor, *, causal: bool) -> Tensor:
     """Return the distance of each map to the nearest member of each family, ``(..., family)``, on the chosen rows."""
     found, rows = members(tokens, causal=causal), _rows(tokens)
-    return torch.stack([distance.mean_total_variation(maps[..., rows, :], found[name][:, rows]).amin(-1)
-                        for name in FAMILIES], -1)
+    return torch.stack(
+        [distance.mean_total_variation(maps[..., rows, :], found[name][:, rows]).amin(-1) for name in FAMILIES], -1
+    )
 
 
 def inputs(checkpoint: Checkpoint, source: str | Path | None = None) -> list[Tensor]:
@@ -99,20 +111,30 @@ def inputs(checkpoint: Checkpoint, source: str | Path | None = None) -> list[Ten
     if (checkpoint.folder / "report.json").exists():
         from analysis.data.dna.kmers import kmers, load_tokenizer, words
         from analysis.data.dna.simulate import invent_backbones
+
         lines = {b.label: b.aligned.replace("-", "") for b in invent_backbones(0)}
         tokenizer = load_tokenizer(checkpoint.folder)
-        return [torch.tensor(tokenizer(words(lines[label]))["input_ids"][:1 + len(kmers(lines[label]))])
-                for label in ("Omicron",)]
+        return [
+            torch.tensor(tokenizer(words(lines[label]))["input_ids"][: 1 + len(kmers(lines[label]))])
+            for label in ("Omicron",)
+        ]
     config = parameters.config(checkpoint)
     longest = min(TOKENS, config.positions)
-    found = [torch.tensor(tokenizer(text, truncation=True, max_length=longest)["input_ids"])
-             for text in texts.passages(count=PASSAGES, source=source)]
+    found = [
+        torch.tensor(tokenizer(text, truncation=True, max_length=longest)["input_ids"])
+        for text in texts.passages(count=PASSAGES, source=source)
+    ]
     return [ids for ids in found if len(ids) > 1]
 
 
 @torch.no_grad()
-def survey(checkpoint: Checkpoint, *, control_seed: int | None = None, source: str | Path | None = None,
-           device: torch.device | str = "cpu") -> Survey:
+def survey(
+    checkpoint: Checkpoint,
+    *,
+    control_seed: int | None = None,
+    source: str | Path | None = None,
+    device: torch.device | str = "cpu",
+) -> Survey:
     """Measure a model, or its control, on the bundled passages or on those of ``source``."""
     model = pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
     layers, causal = extraction.attention_layers(model), extraction.config_of(model).causal
@@ -131,8 +153,19 @@ def survey(checkpoint: Checkpoint, *, control_seed: int | None = None, source: s
     gap = max(found[-1] for found in by_layer)
     whole, parts, zero, by_text = (np.stack([found[k] for found in by_layer]) for k in range(4))
     origins = np.stack([mean_input([xs[i] for xs in read]).cpu().numpy() for i in range(len(layers))])
-    return Survey(error, gap, whole, parts, zero, by_text, origins, torch.stack(first).mean(0).cpu().numpy(),
-                  torch.stack(far).mean(0).cpu().numpy(), kept.float().cpu().numpy(), causal)
+    return Survey(
+        error,
+        gap,
+        whole,
+        parts,
+        zero,
+        by_text,
+        origins,
+        torch.stack(first).mean(0).cpu().numpy(),
+        torch.stack(far).mean(0).cpu().numpy(),
+        kept.float().cpu().numpy(),
+        causal,
+    )
 
 
 def identity_error(x: Tensor, layer: AttentionWeights, attention: Tensor) -> float:
@@ -162,8 +195,9 @@ def mean_input(xs: Sequence[Tensor]) -> Tensor:
     return torch.cat(list(xs)).mean(0)
 
 
-def split_layer(xs: Sequence[Tensor], layer: AttentionWeights, causal: bool,
-                ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+def split_layer(
+    xs: Sequence[Tensor], layer: AttentionWeights, causal: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
     """Split one layer's divergence on several texts.
 
     Returns the whole, the parts about the mean input and about 0, the former text by text, and the largest gap.
@@ -203,14 +237,18 @@ def compare_splits(x: Tensor, layer: AttentionWeights, origin: Tensor, causal: b
     """
     rows = _rows(x)
     parts, seen = bilinear_form.score_parts(x, layer, origin, queries=x[rows])[:3], visible(rows, len(x), causal)
-    found = {"path": attribution.attribute_divergence(parts, seen).parts,
-             "in order": shapley.in_order(parts, (0, 1, 2), seen),
-             "reverse order": shapley.in_order(parts, (2, 1, 0), seen),
-             "mean of orders": shapley.shapley(parts, seen),
-             "drop one": shapley.drop_one(parts, seen)}
+    found = {
+        "path": attribution.attribute_divergence(parts, seen).parts,
+        "in order": shapley.in_order(parts, (0, 1, 2), seen),
+        "reverse order": shapley.in_order(parts, (2, 1, 0), seen),
+        "mean of orders": shapley.shapley(parts, seen),
+        "drop one": shapley.drop_one(parts, seen),
+    }
     halves = torch.cat([parts[1:], parts[:1] / 2, parts[:1] / 2])  # content cut in two
-    for name, split in (("path, content cut", lambda p: attribution.attribute_divergence(p, seen).parts),
-                        ("mean of orders, content cut", lambda p: shapley.shapley(p, seen))):
+    for name, split in (
+        ("path, content cut", lambda p: attribution.attribute_divergence(p, seen).parts),
+        ("mean of orders, content cut", lambda p: shapley.shapley(p, seen)),
+    ):
         common, semi, *content = split(halves)
         found[name] = torch.stack([sum(content), common, semi])
     return {name: table.mean(-1).cpu().numpy() for name, table in found.items()}

@@ -19,9 +19,18 @@ def compute(device: torch.device) -> Result:
 def measure(checkpoint: checkpoints.Checkpoint, device: torch.device) -> dict[str, np.ndarray]:
     """Measure one seed."""
     survey = parts.survey(checkpoint, device=device)
-    return {"divergence": survey.divergence, "parts": survey.parts, "first": survey.first,
-            "effects": interventions.measure(checkpoint, device)}
+    return {
+        "divergence": survey.divergence,
+        "parts": survey.parts,
+        "first": survey.first,
+        "effects": interventions.measure(checkpoint, device),
+    }
 
 
-EXPERIMENT = Experiment("What the parts of the score explain in several seeds of gpt2-mini, and what their loss says",
-                        compute, models=("gpt2-mini",), minutes=25.0, seed=SEEDS[-1])
+EXPERIMENT = Experiment(
+    "What the parts of the score explain in several seeds of gpt2-mini, and what their loss says",
+    compute,
+    models=("gpt2-mini",),
+    minutes=25.0,
+    seed=SEEDS[-1],
+)

@@ -154,19 +154,19 @@ def measure_heads(survey: Survey, control: Survey) -> HeadShares:
 
 def heads_of(parts: np.ndarray) -> Float[np.ndarray, "head part"]:
     """Return the three parts that reach the attention, heads in order of layers."""
-    return parts[..., :len(PARTS)].reshape(-1, len(PARTS))
+    return parts[..., : len(PARTS)].reshape(-1, len(PARTS))
 
 
 def measure_texts(survey: Survey) -> TextShares:
     """Return the shares of the parts, and the heads with less content than the rest, text by text."""
-    parts = survey.by_text[..., :len(PARTS)]  # (layer, text, head, part)
+    parts = survey.by_text[..., : len(PARTS)]  # (layer, text, head, part)
     shares = parts.sum((0, 2)) / parts.sum((0, 2, 3))[:, None]
     return TextShares(shares, (parts[..., 1:].sum(-1) > parts[..., CONTENT]).sum((0, 2)).astype(float))
 
 
 def measure_layers(survey: Survey) -> Float[np.ndarray, "layer part"]:
     """Return the shares of the parts layer by layer."""
-    parts = survey.parts[..., :len(PARTS)].sum(1)
+    parts = survey.parts[..., : len(PARTS)].sum(1)
     return parts / parts.sum(1, keepdims=True)
 
 
@@ -181,28 +181,39 @@ def model_numbers(heads: HeadShares, texts: TextShares, first: FirstLayer) -> di
     """Return the fields of :class:`ModelNumbers`."""
     rest = {part: heads.parts.sum(1) - heads.parts[:, part] for part in (CONTENT, SEMI_BIAS)}
     content, common, semi = (percent(heads.share(part)) for part in range(len(PARTS)))
-    return {"heads": len(heads.parts), "divergence": f"{heads.divergence.mean():.2f}",
-            "control": f"{heads.control.mean():.3f}", "content": content, "common": common, "semi": semi,
-            "content_interval": interval_text(100 * texts.shares[:, CONTENT], ".0f", " %"),
-            "semi_majority": int((heads.parts[:, SEMI_BIAS] > rest[SEMI_BIAS]).sum()),
-            "content_minority": int((rest[CONTENT] > heads.parts[:, CONTENT]).sum()),
-            "content_minority_interval": interval_text(texts.content_minority, ".1f"),
-            **{term: percent(share) for term, share in zip(SIX, first.shares) if term in ("ee", "pp", "e", "p")}}
+    return {
+        "heads": len(heads.parts),
+        "divergence": f"{heads.divergence.mean():.2f}",
+        "control": f"{heads.control.mean():.3f}",
+        "content": content,
+        "common": common,
+        "semi": semi,
+        "content_interval": interval_text(100 * texts.shares[:, CONTENT], ".0f", " %"),
+        "semi_majority": int((heads.parts[:, SEMI_BIAS] > rest[SEMI_BIAS]).sum()),
+        "content_minority": int((rest[CONTENT] > heads.parts[:, CONTENT]).sum()),
+        "content_minority_interval": interval_text(texts.content_minority, ".1f"),
+        **{term: percent(share) for term, share in zip(SIX, first.shares) if term in ("ee", "pp", "e", "p")},
+    }
 
 
 def minilm_numbers(survey: Survey, layers: Float[np.ndarray, "layer part"]) -> dict[str, str]:
     """Return the fields that MiniLM has beyond the other models."""
     content = layers[:, CONTENT]
-    return {"content_0": percent(content[0]), "content_low": percent(content[1:].min()),
-            "content_high": percent(content[1:].max()),
-            "zero": percent(survey.from_zero[..., CONTENT].sum() / survey.divergence.sum())}
+    return {
+        "content_0": percent(content[0]),
+        "content_low": percent(content[1:].min()),
+        "content_high": percent(content[1:].max()),
+        "zero": percent(survey.from_zero[..., CONTENT].sum() / survey.divergence.sum()),
+    }
 
 
 def mixed_terms(layers: Mapping[str, FirstLayer]) -> MixedTerms:
     """Return how much the mixed terms get, over all models."""
-    return MixedTerms(mixed=percent(max(layer.shares[1:3].sum() for layer in layers.values())),
-                      mixed_low=percent(min(layer.mixed.min() for layer in layers.values())),
-                      mixed_high=percent(max(layer.mixed.max() for layer in layers.values())))
+    return MixedTerms(
+        mixed=percent(max(layer.shares[1:3].sum() for layer in layers.values())),
+        mixed_low=percent(min(layer.mixed.min() for layer in layers.values())),
+        mixed_high=percent(max(layer.mixed.max() for layer in layers.values())),
+    )
 
 
 @torch.no_grad()
@@ -215,7 +226,7 @@ def measure_one_text(name: str, survey: Survey, inputs: Inputs) -> OneText:
     layers, origins = extraction.attention_layers(model), torch.tensor(survey.origins, device=inputs.device)
     semi_bias = survey.parts[..., SEMI_BIAS]
     layer, head = (int(index) for index in np.unravel_index(semi_bias.argmax(), semi_bias.shape))
-    by_part = bilinear_form.score_parts(states[layer], layers[layer], origins[layer])[:len(PARTS), head]
+    by_part = bilinear_form.score_parts(states[layer], layers[layer], origins[layer])[: len(PARTS), head]
     tables = [parts.compare_splits(*of_layer, causal=False) for of_layer in zip(states, layers, origins)]
     splits = {split: np.stack([table[split].mean(1) for table in tables]) for split in tables[0]}
     return OneText(layer, head, by_part.cpu(), splits)
@@ -232,7 +243,12 @@ def other_splits(text: OneText) -> OtherSplits:
         return percent(text.splits[split][1, part] / whole[1])
 
     return OtherSplits(
-        drop_sum=percent(text.splits["drop one"].sum() / whole.sum()), path_one=share("path", CONTENT),
-        first=share("in order", CONTENT), first_1=share_1("in order", CONTENT),
-        last=share("reverse order", CONTENT), last_1=share_1("reverse order", CONTENT),
-        semi_first=share("reverse order", SEMI_BIAS), semi_last=share("in order", SEMI_BIAS))
+        drop_sum=percent(text.splits["drop one"].sum() / whole.sum()),
+        path_one=share("path", CONTENT),
+        first=share("in order", CONTENT),
+        first_1=share_1("in order", CONTENT),
+        last=share("reverse order", CONTENT),
+        last_1=share_1("reverse order", CONTENT),
+        semi_first=share("reverse order", SEMI_BIAS),
+        semi_last=share("in order", SEMI_BIAS),
+    )

@@ -10,23 +10,32 @@ from analysis.statistics.intervals import FEWEST, mean_interval
 from book.studies.one_score_four_parts.causes import Effect
 from book.studies.one_score_four_parts.shares import CONTENT, PARTS, FirstLayer, HeadShares, TextShares
 
-SIX_NAMED = ("token on token", "token on position", "position on token", "position on position",
-             "semi-bias of tokens", "semi-bias of positions")  # in the order of parts.SIX
+SIX_NAMED = (
+    "token on token",
+    "token on position",
+    "position on token",
+    "position on position",
+    "semi-bias of tokens",
+    "semi-bias of positions",
+)  # in the order of parts.SIX
 CHANGES = {"mean query": "mean query, content", "no query bias": "no query bias, semi-bias"}
 SUMMING = ("path", "in order", "reverse order", "mean of orders")
 
 
 def gates(read: Mapping[str, Sequence[Mapping[str, float]]]) -> pd.DataFrame:
     """Return the gates of each formula's map with their shares, without a mask and with one."""
-    rows = {name: [", ".join(f"{gate} {share:.2f}" for gate, share in of_map.items()) for of_map in maps]
-            for name, maps in read.items()}
+    rows = {
+        name: [", ".join(f"{gate} {share:.2f}" for gate, share in of_map.items()) for of_map in maps]
+        for name, maps in read.items()
+    }
     return pd.DataFrame.from_dict(rows, orient="index", columns=["without a mask", "causal"]).rename_axis("head")
 
 
 def models(heads: Mapping[str, HeadShares]) -> pd.DataFrame:
     """Return the mean divergence of each model's heads, what the parts contribute, and the control's divergence."""
-    rows = {name: (table.divergence.mean(), *table.parts.mean(0), table.control.mean())
-            for name, table in heads.items()}
+    rows = {
+        name: (table.divergence.mean(), *table.parts.mean(0), table.control.mean()) for name, table in heads.items()
+    }
     return pd.DataFrame.from_dict(rows, orient="index", columns=["divergence", *PARTS, "control"]).rename_axis("model")
 
 
@@ -36,7 +45,8 @@ def texts(of: Mapping[str, TextShares]) -> pd.DataFrame:
     for name, table in of.items():
         if len(table.shares) >= FEWEST:
             rows[name] = [_interval(shares, ".2f") for shares in table.shares.T] + [
-                _interval(table.content_minority, ".1f")]
+                _interval(table.content_minority, ".1f")
+            ]
     columns = [*PARTS, "heads with less content"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("model")
 
@@ -74,8 +84,11 @@ def splits(of: Mapping[str, Float[np.ndarray, "layer part"]]) -> pd.DataFrame:
 
 def effects(of: Mapping[str, Mapping[str, Effect]]) -> pd.DataFrame:
     """Return how the effect of each change goes with the part that it takes away, over the heads of each model."""
-    rows = {f"{model}, {CHANGES[change]}": (effect.nats.value, effect.share.value, effect.at_equal_depth,
-                                            effect.with_depth)
-            for model, changes in of.items() for change, effect in changes.items()}
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["nats", "share", "nats, layer taken out", "layer"],
-                                  ).rename_axis("model, change and part")
+    rows = {
+        f"{model}, {CHANGES[change]}": (effect.nats.value, effect.share.value, effect.at_equal_depth, effect.with_depth)
+        for model, changes in of.items()
+        for change, effect in changes.items()
+    }
+    return pd.DataFrame.from_dict(
+        rows, orient="index", columns=["nats", "share", "nats, layer taken out", "layer"]
+    ).rename_axis("model, change and part")

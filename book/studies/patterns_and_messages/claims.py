@@ -18,22 +18,28 @@ def told(*readings: np.ndarray) -> bool:
 @claim("P-01")
 def concatenation_is_the_layer(m: Measured) -> Outcome:
     """Multi-head attention is the concatenation of its heads times W_O."""
-    return reproduced("Concatenated heads times W_O equal BertSelfAttention with its projection to 1e-12 (no biases).",
-                      when=m.bias_free.errors["concatenation"] < ROUNDING)
+    return reproduced(
+        "Concatenated heads times W_O equal BertSelfAttention with its projection to 1e-12 (no biases).",
+        when=m.bias_free.errors["concatenation"] < ROUNDING,
+    )
 
 
 @claim("P-02")
 def head_projects_three_inputs(m: Measured) -> Outcome:
     """A head is the attention of three projected inputs."""
-    return reproduced("Three different inputs with one projection each give torch's MultiheadAttention to 1e-12.",
-                      when=m.bias_free.errors["cross-attention"] < ROUNDING)
+    return reproduced(
+        "Three different inputs with one projection each give torch's MultiheadAttention to 1e-12.",
+        when=m.bias_free.errors["cross-attention"] < ROUNDING,
+    )
 
 
 @claim("P-03")
 def scaled_dot_product(m: Measured) -> Outcome:
     """Attention is softmax(Q K^T / sqrt(d_k)) V."""
-    return reproduced("softmax(QK^T / sqrt(c)) V equals torch's scaled_dot_product_attention to 1e-12.",
-                      when=m.bias_free.errors["torch's attention"] < ROUNDING)
+    return reproduced(
+        "softmax(QK^T / sqrt(c)) V equals torch's scaled_dot_product_attention to 1e-12.",
+        when=m.bias_free.errors["torch's attention"] < ROUNDING,
+    )
 
 
 @claim("P-04")
@@ -43,14 +49,17 @@ def sum_replaces_concatenation(m: Measured) -> Outcome:
         "The sum over heads of head W_O_h equals the concatenation to 1e-12, also in GPT-2's twelve layers with "
         "biases.",
         when=m.bias_free.errors["sum and concatenation"] < ROUNDING
-        and m.equality.gpt2["sum over heads"].max() < ROUNDING)
+        and m.equality.gpt2["sum over heads"].max() < ROUNDING,
+    )
 
 
 @claim("P-05")
 def no_concatenation_needed(m: Measured) -> Outcome:
     """Attention needs no concatenation."""
-    return reproduced("The module's output comes out to 1e-12 with no tensor that holds two heads side by side.",
-                      when=m.bias_free.errors["sum over heads"] < ROUNDING)
+    return reproduced(
+        "The module's output comes out to 1e-12 with no tensor that holds two heads side by side.",
+        when=m.bias_free.errors["sum over heads"] < ROUNDING,
+    )
 
 
 @claim("P-06")
@@ -59,14 +68,17 @@ def one_input_for_three(m: Measured) -> Outcome:
     return reproduced(
         "In self-attention, which the post goes on with, the three inputs are one, and the module's output comes out "
         "to 1e-12. With three different inputs the form with one X would be another function.",
-        when=m.bias_free.errors["concatenation"] < ROUNDING)
+        when=m.bias_free.errors["concatenation"] < ROUNDING,
+    )
 
 
 @claim("P-07")
 def values_move_out(m: Measured) -> Outcome:
     """The values, X W_V W_O, can be moved out of the attention."""
-    return reproduced("X W_V W_O taken before the attention gives the module's output to 1e-12.",
-                      when=m.bias_free.errors["values first"] < ROUNDING)
+    return reproduced(
+        "X W_V W_O taken before the attention gives the module's output to 1e-12.",
+        when=m.bias_free.errors["values first"] < ROUNDING,
+    )
 
 
 @claim("P-08")
@@ -74,7 +86,9 @@ def scores_of_a_head(m: Measured) -> Outcome:
     """The scores are softmax(X W_Q (X W_K)^T / sqrt(d_k))."""
     return reproduced(
         "softmax(X W_Q (X W_K)^T / sqrt(c)) equals the module's attention to 1e-12; these are scores in the post's "
-        "sense, after the softmax.", when=m.bias_free.errors["attention"] < ROUNDING)
+        "sense, after the softmax.",
+        when=m.bias_free.errors["attention"] < ROUNDING,
+    )
 
 
 @claim("P-09")
@@ -85,14 +99,17 @@ def message_matrix_has_low_rank(m: Measured) -> Outcome:
     return reproduced(
         f"Rank exactly c in random heads; in GPT-2's 144 heads 64 values above {smallest:.3f} of the largest. Any "
         "matrix of that rank splits so, not uniquely.",
-        when=(m.gauge.message_ranks == m.layer.channel).all() and smallest > 1e-3)
+        when=(m.gauge.message_ranks == m.layer.channel).all() and smallest > 1e-3,
+    )
 
 
 @claim("P-10")
 def row_is_a_message(m: Measured) -> Outcome:
     """The messages are X W_M, one per row."""
-    return reproduced("Row j of X W_M depends on row j of X alone, and equals the factored message to 1e-12.",
-                      when=m.bias_free.errors["messages"] < ROUNDING and m.bias_free.other_messages < ROUNDING)
+    return reproduced(
+        "Row j of X W_M depends on row j of X alone, and equals the factored message to 1e-12.",
+        when=m.bias_free.errors["messages"] < ROUNDING and m.bias_free.other_messages < ROUNDING,
+    )
 
 
 @claim("P-11")
@@ -103,7 +120,8 @@ def scores_set_the_influence(m: Measured) -> Outcome:
         "What a message adds is its score times the message, so for one message the score decides. Between messages "
         f"their lengths count too: in {m.readings.model} the largest weight has the longest weighted message in "
         f"{m.readings.influence} of the rows, by head.",
-        when=m.rewriting["output"] < ROUNDING and 0.5 < trained.max() < 0.99 if told(trained) else None)
+        when=m.rewriting["output"] < ROUNDING and 0.5 < trained.max() < 0.99 if told(trained) else None,
+    )
 
 
 @claim("P-16")
@@ -114,7 +132,8 @@ def row_is_the_pattern_sought(m: Measured) -> Outcome:
         f"By inner product, plus a part that all queries share: it makes {m.readings.constant_range} of the variance "
         f"of {m.readings.model}'s scores, by head; so a row says what its query seeks in some heads, and in others "
         f"what any query does. Angle and score choose the same key in {angle.min():.0%} of the rows or more.",
-        when=constant.max() > 0.5 > constant.min() and angle.min() > 0.85 if told(constant, angle) else None)
+        when=constant.max() > 0.5 > constant.min() and angle.min() > 0.85 if told(constant, angle) else None,
+    )
 
 
 @claim("P-12")
@@ -122,7 +141,9 @@ def sum_of_weighted_messages(m: Measured) -> Outcome:
     """The layer is the sum of scores times messages."""
     return reproduced(
         "The sum of attention times messages is the module without biases, as the post has it, to 1e-12; with biases "
-        "b_O and b_V W_O are added once (P-21).", when=m.bias_free.errors["sum of messages"] < ROUNDING)
+        "b_O and b_V W_O are added once (P-21).",
+        when=m.bias_free.errors["sum of messages"] < ROUNDING,
+    )
 
 
 @claim("P-13")
@@ -131,8 +152,10 @@ def pattern_matrix_merges_factors(m: Measured) -> Outcome:
     return reproduced(
         f"Rank c; a random gauge changes W_Q by {m.gauge.moved:.1f} of its size and W_P, W_M, b_P and the output by "
         "less than 1e-12.",
-        when=(m.gauge.pattern_ranks == m.layer.channel).all() and m.gauge.moved > 0.1
-        and max(m.gauge.unchanged.values()) < ROUNDING)
+        when=(m.gauge.pattern_ranks == m.layer.channel).all()
+        and m.gauge.moved > 0.1
+        and max(m.gauge.unchanged.values()) < ROUNDING,
+    )
 
 
 @claim("P-14")
@@ -140,7 +163,9 @@ def patterns_are_projected_inputs(m: Measured) -> Outcome:
     """The patterns are X W_P."""
     return reproduced(
         "X W_P are the patterns of the module without biases, as the post has it, to 1e-12; with biases a constant "
-        "part is added (P-21).", when=m.bias_free.errors["patterns"] < ROUNDING)
+        "part is added (P-21).",
+        when=m.bias_free.errors["patterns"] < ROUNDING,
+    )
 
 
 @claim("P-15")
@@ -148,7 +173,8 @@ def logits_are_matches(m: Measured) -> Outcome:
     """The logits are P X^T."""
     return reproduced(
         "P X^T equals QK^T of the module without biases, as the post has it, to 1e-12; for biases see P-21.",
-        when=m.bias_free.errors["scores"] < ROUNDING)
+        when=m.bias_free.errors["scores"] < ROUNDING,
+    )
 
 
 @claim("P-17")
@@ -161,8 +187,10 @@ def model_space_is_more_interpretable(m: Measured) -> Outcome:
         f"{spaces.nearest_to_pattern:.0%} of the rows; in the head's own space it is the one nearest to the query in "
         f"{spaces.nearest_to_query:.0%}, and in {spaces.nearest_to_turned_query:.0%} with other factors of the same "
         "layer.",
-        when=None if math.isnan(spaces.nearest_to_query)
-        else spaces.nearest_to_pattern > max(spaces.nearest_to_query, spaces.nearest_to_turned_query))
+        when=None
+        if math.isnan(spaces.nearest_to_query)
+        else spaces.nearest_to_pattern > max(spaces.nearest_to_query, spaces.nearest_to_turned_query),
+    )
 
 
 @claim("P-18")
@@ -175,8 +203,12 @@ def first_list_uses_an_undefined_name(m: Measured) -> Outcome:
         f"{', '.join(printed.unused)}, which it does not use; in the second nothing is missing. With patterns in the "
         f"place of P its lines give BertSelfAttention to 1e-12; with messages or X they are off by {others:.0%} or "
         "more.",
-        when=printed.undefined == ("P",) and printed.unused == ("patterns",)
-        and printed.stand_ins["patterns"] < ROUNDING and others > 0.1 and printed.second < ROUNDING)
+        when=printed.undefined == ("P",)
+        and printed.unused == ("patterns",)
+        and printed.stand_ins["patterns"] < ROUNDING
+        and others > 0.1
+        and printed.second < ROUNDING,
+    )
 
 
 @claim("P-19")
@@ -186,15 +218,18 @@ def second_list_is_consistent(m: Measured) -> Outcome:
     return reproduced(
         "All four lines run as written give BertSelfAttention without biases to 1e-12. On GPT-2's real layers, with "
         f"biases and a mask, they are off by {printed.min():.0%} to {printed.max():.0%} of the output (P-21).",
-        when=m.lists.second < ROUNDING)
+        when=m.lists.second < ROUNDING,
+    )
 
 
 @claim("P-20")
 def root_of_the_heads_width_is_kept(m: Measured) -> Outcome:
     """The divisor stays sqrt(d_k), although patterns have d coordinates."""
     wrong = m.equality.gpt2["root of the stream's width"]
-    return reproduced(f"With sqrt(d) in its place GPT-2's outputs change by {wrong.min():.0%} to {wrong.max():.0%}.",
-                      when=wrong.min() > 0.05 and m.rewriting["output"] < ROUNDING)
+    return reproduced(
+        f"With sqrt(d) in its place GPT-2's outputs change by {wrong.min():.0%} to {wrong.max():.0%}.",
+        when=wrong.min() > 0.05 and m.rewriting["output"] < ROUNDING,
+    )
 
 
 @claim("P-21")
@@ -206,9 +241,12 @@ def forms_are_equivalent(m: Measured) -> Outcome:
         "Exact with the constant pattern, output bias, mask and the normalised stream as X (1e-12 in GPT-2 and BERT "
         f"modules). With rotary embeddings one W_P is off by {rotary['one W_P']:.2f} in attention, one per offset is "
         "exact, and b_K matters.",
-        when=max(gaps) < ROUNDING and rotary["rotary form"] < 1e-5 and min(rotary["no b_K"], rotary["one W_P"]) > 0.01
+        when=max(gaps) < ROUNDING
+        and rotary["rotary form"] < 1e-5
+        and min(rotary["no b_K"], rotary["one W_P"]) > 0.01
         and min(gpt2[form].min() for form in ("no constant pattern", "no b_V W_O", "as printed")) > 0.01
-        and gpt2["no mask"].min() > 0.1)
+        and gpt2["no mask"].min() > 0.1,
+    )
 
 
 @claim("P-22")
@@ -220,4 +258,5 @@ def merged_form_costs_more(m: Measured) -> Outcome:
         f"{ratios['parameters']:.1f} times the parameters, but half the cache; cheaper for heads wider than "
         "$(d+n)/(2d+n)$ of the stream.",
         when=min(ratios["short"], ratios["long"]) > 1 > ratios["wide head"]
-        and all(count.counted == count.formula and count.error < ROUNDING for count in m.costs.counts.values()))
+        and all(count.counted == count.formula and count.error < ROUNDING for count in m.costs.counts.values()),
+    )

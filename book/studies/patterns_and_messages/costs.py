@@ -29,8 +29,11 @@ def compute(device) -> Result:
             x = torch.randn(n, MODEL, generator=g).to(device)
             seconds[row, column] = min(_timed(run, x, device) for _ in range(4))
             counts[row, column] = cost.cost(form, n, MODEL, HEAD, CHANNEL).sequence
-    return Result({"threads": Value(torch.get_num_threads(), tolerance=ANYTHING)},
-                  {"lengths": np.array(LENGTHS), "seconds": seconds, "multiply_adds": counts}, {"seconds": ANYTHING})
+    return Result(
+        {"threads": Value(torch.get_num_threads(), tolerance=ANYTHING)},
+        {"lengths": np.array(LENGTHS), "seconds": seconds, "multiply_adds": counts},
+        {"seconds": ANYTHING},
+    )
 
 
 def _timed(run, x, device) -> float:
@@ -41,5 +44,6 @@ def _timed(run, x, device) -> float:
     return time.perf_counter() - start
 
 
-EXPERIMENT = Experiment("Seconds of the factored, merged and input-cached forms of one layer", compute,
-                        minutes=0.6, seed=0)
+EXPERIMENT = Experiment(
+    "Seconds of the factored, merged and input-cached forms of one layer", compute, minutes=0.6, seed=0
+)

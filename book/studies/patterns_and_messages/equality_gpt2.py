@@ -23,9 +23,13 @@ def compute(device) -> Result:
         x = layer_norm(p + p.std() * noise, norm)[None]
         found.append(gaps("gpt2", parameters.attention_layer(checkpoint, i, torch.float64).to(device), x))
     arrays = {name: np.array([f[name] for f in found]) for name in found[0]}
-    return Result({"layers": Value(layers), "positions": Value(POSITIONS)}, arrays,
-                  {name: 1e-9 if array.max() < 1e-9 else 1e-6 for name, array in arrays.items()})
+    return Result(
+        {"layers": Value(layers), "positions": Value(POSITIONS)},
+        arrays,
+        {name: 1e-9 if array.max() < 1e-9 else 1e-6 for name, array in arrays.items()},
+    )
 
 
-EXPERIMENT = Experiment("Patterns, messages and folded values against GPT2Attention", compute,
-                        models=("gpt2",), minutes=0.3, seed=0)
+EXPERIMENT = Experiment(
+    "Patterns, messages and folded values against GPT2Attention", compute, models=("gpt2",), minutes=0.3, seed=0
+)

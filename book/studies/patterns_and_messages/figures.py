@@ -14,10 +14,14 @@ def parts(varying: np.ndarray, constant: np.ndarray, head: str) -> Figure:
     """Draw ``(query, key)`` scores of one head: from the varying part of the pattern, the shared part, their sum."""
     fig, axes = style.new(1, 3, size="wide", sharey=True)
     limit = float(np.abs(np.stack([varying, constant])).max())
-    for ax, (title, scores) in zip(axes, {f"varying part, {head}": varying, "shared part": constant,
-                                          "sum": varying + constant}.items(), strict=True):
-        shown = ax.imshow(np.where(np.tri(len(scores)), scores, np.nan), cmap=style.SCORE_CMAP,
-                          norm=style.centred(scores, limit))
+    for ax, (title, scores) in zip(
+        axes,
+        {f"varying part, {head}": varying, "shared part": constant, "sum": varying + constant}.items(),
+        strict=True,
+    ):
+        shown = ax.imshow(
+            np.where(np.tri(len(scores)), scores, np.nan), cmap=style.SCORE_CMAP, norm=style.centred(scores, limit)
+        )
         ax.set(title=title, xlabel="key")
     axes[0].set_ylabel("query")
     fig.colorbar(shown, ax=axes, label="score (nats), row mean 0", shrink=0.8)
@@ -60,12 +64,17 @@ def sizes(varying: np.ndarray, constant: np.ndarray, control: np.ndarray) -> Fig
     first[:2] = True
     equal = [constant.min(), constant.max()]
     ax.plot(equal, equal, color=style.COLOURS["muted"])
-    ax.axvspan(control.min(), control.max(), color=style.COLOURS["control"], alpha=0.5,
-               label="control (constant pattern 0)")
+    ax.axvspan(
+        control.min(), control.max(), color=style.COLOURS["control"], alpha=0.5, label="control (constant pattern 0)"
+    )
     for mask, name, colour in ((first, "layers 0 and 1", "semi_bias"), (~first, "layers 2 to 11", "content")):
         ax.plot(varying[mask], constant[mask], "o", color=style.COLOURS[colour], alpha=0.7, label=name)
-    ax.set(xlabel="varying part: spread of scores (nats)", xscale="log", yscale="log",
-           ylabel="effective constant pattern:\nspread of scores (nats)")
+    ax.set(
+        xlabel="varying part: spread of scores (nats)",
+        xscale="log",
+        yscale="log",
+        ylabel="effective constant pattern:\nspread of scores (nats)",
+    )
     for axis in (ax.xaxis, ax.yaxis):  # both span little more than a decade: plain numbers, which do not collide
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(FormatStrFormatter("%g"))
@@ -84,8 +93,12 @@ def rotary(offsets: np.ndarray, distance: np.ndarray, remainder: np.ndarray) -> 
     return fig
 
 
-def costs(lengths: np.ndarray, counts: Mapping[str, Mapping[str, np.ndarray]], measured: np.ndarray,
-          seconds: Mapping[str, np.ndarray]) -> Figure:
+def costs(
+    lengths: np.ndarray,
+    counts: Mapping[str, Mapping[str, np.ndarray]],
+    measured: np.ndarray,
+    seconds: Mapping[str, np.ndarray],
+) -> Figure:
     """Draw counted costs over the length, one panel per quantity, and measured seconds in the last."""
     fig, axes = style.new(1, len(counts) + 1, size="wide")
     colours = dict(zip(seconds, ("content", "semi_bias", "positional"), strict=True))

@@ -50,17 +50,32 @@ def measure_costs(layer: AttentionWeights, x: Residual, inputs: Inputs) -> Costs
     record, _ = publish.live_or_record("patterns-and-messages-costs", inputs, recompute=False)
     seconds = dict(zip(cost.FORMS, record.array("seconds"), strict=True))
     lengths = np.unique(np.logspace(0, 5, 40).astype(int))
-    curves = {title: {form: np.array([getattr(cost.cost(form, int(n), **GPT2_SIZE), quantity) for n in lengths])
-                      for form in cost.FORMS}
-              for title, quantity in (("multiply-adds", "sequence"), ("cache (numbers)", "cache"))}
+    curves = {
+        title: {
+            form: np.array([getattr(cost.cost(form, int(n), **GPT2_SIZE), quantity) for n in lengths])
+            for form in cost.FORMS
+        }
+        for title, quantity in (("multiply-adds", "sequence"), ("cache (numbers)", "cache"))
+    }
     merged, factored = (cost.cost(form, 1, **GPT2_SIZE) for form in ("merged", "factored"))
-    ratios = {"short": merged_ratio(1), "long": merged_ratio(10**6), "wide head": merged_ratio(64, head=1, channel=768),
-              "parameters": merged.parameters / factored.parameters}
-    return Costs(merged_short=f"{ratios['short']:.1f}", merged_long=f"{ratios['long']:.1f}",
-                 merged_counted=f"{merged_ratio(1024):.1f}",
-                 merged_measured=f"{seconds['merged'][-1] / seconds['factored'][-1]:.1f}",
-                 counts={form: count(form, layer, x[:1]) for form in cost.FORMS}, ratios=ratios, lengths=lengths,
-                 curves=curves, timed_lengths=record.array("lengths"), seconds=seconds)
+    ratios = {
+        "short": merged_ratio(1),
+        "long": merged_ratio(10**6),
+        "wide head": merged_ratio(64, head=1, channel=768),
+        "parameters": merged.parameters / factored.parameters,
+    }
+    return Costs(
+        merged_short=f"{ratios['short']:.1f}",
+        merged_long=f"{ratios['long']:.1f}",
+        merged_counted=f"{merged_ratio(1024):.1f}",
+        merged_measured=f"{seconds['merged'][-1] / seconds['factored'][-1]:.1f}",
+        counts={form: count(form, layer, x[:1]) for form in cost.FORMS},
+        ratios=ratios,
+        lengths=lengths,
+        curves=curves,
+        timed_lengths=record.array("lengths"),
+        seconds=seconds,
+    )
 
 
 def merged_ratio(n: int, model: int = 768, head: int = 12, channel: int = 64) -> float:

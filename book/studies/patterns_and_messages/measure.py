@@ -64,9 +64,19 @@ def measure(model: str = OWN_MODEL, texts: str | None = None, device: str = "aut
     heads, heads_source = measure_spectra(inputs)
     left_out = equality.gpt2["no constant pattern"]
     return Measured(
-        inputs=inputs, layer=layer, x=x, rewriting=measure_rewriting(layer, x), equality=equality,
-        no_constant=f"{left_out.min():.0%} to {left_out.max():.0%}", bias_free=measure_bias_free(bias_free, x),
-        lists=run_printed_lists(bias_free, x), gauge=measure_gauge(layer, x), readings=measure_readings(inputs),
+        inputs=inputs,
+        layer=layer,
+        x=x,
+        rewriting=measure_rewriting(layer, x),
+        equality=equality,
+        no_constant=f"{left_out.min():.0%} to {left_out.max():.0%}",
+        bias_free=measure_bias_free(bias_free, x),
+        lists=run_printed_lists(bias_free, x),
+        gauge=measure_gauge(layer, x),
+        readings=measure_readings(inputs),
         spaces=measure_spaces(inputs),
-        spectra=heads, rotary=measure_rotary(layer, x), costs=measure_costs(layer, x, inputs),
-        sources={"equality": equality_source, "spectra": heads_source})
+        spectra=heads,
+        rotary=measure_rotary(layer, x),
+        costs=measure_costs(layer, x, inputs),
+        sources={"equality": equality_source, "spectra": heads_source},
+    )

@@ -63,20 +63,28 @@ def measure_readings(inputs: Inputs) -> Readings:
     """Read the patterns of a whole model on text, and of its control."""
     checkpoint = checkpoints.find(inputs.model)
     which = {"source": inputs.texts, "device": inputs.device}
-    trained, control = ({name: values.cpu().numpy() for name, values in
-                         readings.readings(checkpoint, control_seed=seed, **which).items()}
-                        for seed in (None, 0))
+    trained, control = (
+        {
+            name: values.cpu().numpy()
+            for name, values in readings.readings(checkpoint, control_seed=seed, **which).items()
+        }
+        for seed in (None, 0)
+    )
     constant, influence = trained["constant"], trained["influence"]
     layer, head = divmod(int(np.abs(constant - 0.5).argmin()), constant.shape[1])
     weights, rows = next(readings.layers(checkpoint, **which))[layer]
     varying, common, semi_bias = (part[head].cpu().numpy() for part in readings.parts(rows, weights))
     return Readings(
-        model=Path(inputs.model).name, constant_range=f"{constant.min():.0%} to {constant.max():.0%}",
+        model=Path(inputs.model).name,
+        constant_range=f"{constant.min():.0%} to {constant.max():.0%}",
         constant_control=f"{control['constant'].max():.0%}",
         query_bias_range=f"{100 * trained['query bias'].min():.0f} to {100 * trained['query bias'].max():.0f} %",
         influence=f"{influence.min():.0%} to {influence.max():.0%}",
-        influence_control=f"{control['influence'].mean():.0%}", trained=trained, control=control,
-        example=Example(layer, head, varying, common + semi_bias))
+        influence_control=f"{control['influence'].mean():.0%}",
+        trained=trained,
+        control=control,
+        example=Example(layer, head, varying, common + semi_bias),
+    )
 
 
 def measure_spaces(inputs: Inputs) -> Spaces:
@@ -85,10 +93,12 @@ def measure_spaces(inputs: Inputs) -> Spaces:
     for passage in readings.layers(checkpoints.find(inputs.model), source=inputs.texts, device=inputs.device):
         for weights, x in passage:
             G = draw(weights.heads, weights.channel, weights.channel, seed=5, device=inputs.device)
-            best = mask_future(compute_scores(x, weights)).argmax(-1)[:, readings.SEEN:]
-            nearest = {"pattern": nearest_rows(qk_ov.patterns(x, weights), x),
-                       "query": nearest_to_queries(x, weights),
-                       "query, other factors": nearest_to_queries(x, qk_ov.change_gauge(weights, G))}
+            best = mask_future(compute_scores(x, weights)).argmax(-1)[:, readings.SEEN :]
+            nearest = {
+                "pattern": nearest_rows(qk_ov.patterns(x, weights), x),
+                "query": nearest_to_queries(x, weights),
+                "query, other factors": nearest_to_queries(x, qk_ov.change_gauge(weights, G)),
+            }
             for space, keys in nearest.items():
                 hits[space].append((keys == best).flatten())
     return Spaces(*(torch.cat(hits[space]).double().mean().item() for space in hits))
@@ -102,4 +112,4 @@ def nearest_to_queries(x: Residual, weights: AttentionWeights) -> Tensor:
 def nearest_rows(rows: Tensor, keys: Tensor) -> Tensor:
     """Return which of the keys that it may see is at the smallest angle to each row; the first rows are left out."""
     unit_rows, unit_keys = (tensor / tensor.norm(dim=-1, keepdim=True) for tensor in (rows, keys))
-    return mask_future(unit_rows @ unit_keys.mT).argmax(-1)[:, readings.SEEN:]
+    return mask_future(unit_rows @ unit_keys.mT).argmax(-1)[:, readings.SEEN :]

@@ -15,8 +15,12 @@ from book.studies.shared.equality import relative_gap
 
 # The post's names, with root for the root of d_k; in the order in which the lines can be computed.
 RESULT = "MultiHead"
-FIRST_LIST = {"patterns": "X @ W_P", "messages": "X @ W_M", "scores": "softmax(P @ X.mT / root)",
-              RESULT: "(scores @ messages).sum(1)"}
+FIRST_LIST = {
+    "patterns": "X @ W_P",
+    "messages": "X @ W_M",
+    "scores": "softmax(P @ X.mT / root)",
+    RESULT: "(scores @ messages).sum(1)",
+}
 SECOND_LIST = {"P": "X @ W_P", "M": "X @ W_M", "scores": "softmax(P @ X.mT / root)", RESULT: "(scores @ M).sum(1)"}
 
 
@@ -36,17 +40,27 @@ class PrintedLists:
 
 def run_printed_lists(layer: AttentionWeights, x: Residual) -> PrintedLists:
     """Run both lists on a layer without biases; the first with each of its matrices for the name that it lacks."""
-    names = {"X": x[:, None], "W_P": qk_ov.qk_matrix(layer), "W_M": qk_ov.ov_matrix(layer),
-             "softmax": softmax, "root": layer.channel**0.5}
+    names = {
+        "X": x[:, None],
+        "W_P": qk_ov.qk_matrix(layer),
+        "W_M": qk_ov.ov_matrix(layer),
+        "softmax": softmax,
+        "root": layer.channel**0.5,
+    }
     output = attention_module("bert", layer)(x)[0]
     used = {node.id for line in FIRST_LIST.values() for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Name)}
     undefined = tuple(sorted(used - set(FIRST_LIST) - set(names)))
     unused = tuple(name for name in FIRST_LIST if name not in used | {RESULT})
     matrices = {name: FIRST_LIST[name] for name in ("patterns", "messages")}
-    stand_ins = {name: run({**matrices, **dict.fromkeys(undefined, name), **FIRST_LIST}, names)
-                 for name in (*matrices, "X")}
-    return PrintedLists(undefined, unused, {name: relative_gap(result, output) for name, result in stand_ins.items()},
-                        relative_gap(run(SECOND_LIST, names), output))
+    stand_ins = {
+        name: run({**matrices, **dict.fromkeys(undefined, name), **FIRST_LIST}, names) for name in (*matrices, "X")
+    }
+    return PrintedLists(
+        undefined,
+        unused,
+        {name: relative_gap(result, output) for name, result in stand_ins.items()},
+        relative_gap(run(SECOND_LIST, names), output),
+    )
 
 
 def run(lines: Mapping[str, str], names: Mapping[str, object]) -> Tensor:

@@ -18,8 +18,13 @@ SEEN = 8  # rows that see fewer keys are left out
 
 
 def layers(
-    checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 8, tokens: int = 64,
-    source: str | None = None, device: torch.device | str = "cpu",
+    checkpoint: Checkpoint,
+    *,
+    control_seed: int | None = None,
+    passages: int = 8,
+    tokens: int = 64,
+    source: str | None = None,
+    device: torch.device | str = "cpu",
 ) -> Iterator[list[tuple[AttentionWeights, Float[Tensor, "position model"]]]]:
     """Run a GPT-2 on passages; yield, for each, every layer's weights with what it reads, in float64.
 
@@ -41,8 +46,10 @@ def parts(x: Float[Tensor, "position model"], weights: AttentionWeights) -> tupl
     """
     whole, query_bias = qk_ov.patterns(x, weights), qk_ov.constant_pattern(weights)[:, None]
     constant = whole.mean(-2, keepdim=True)
-    each = (qk_ov.match(part.expand_as(whole), x, weights.channel)
-            for part in (whole - constant, constant - query_bias, query_bias))
+    each = (
+        qk_ov.match(part.expand_as(whole), x, weights.channel)
+        for part in (whole - constant, constant - query_bias, query_bias)
+    )
     visible = x.new_ones(len(x), len(x)).tril()
     return tuple((s - (s * visible).sum(-1, keepdim=True) / visible.sum(-1, keepdim=True)) * visible for s in each)
 
@@ -63,8 +70,10 @@ def readings(checkpoint: Checkpoint, **which) -> dict[str, Float[Tensor, "layer 
     sums = []
     for passage in layers(checkpoint, **which):
         sums.append([_read(x, w) for w, x in passage])
-    return {name: torch.stack([torch.stack([layer[name] for layer in passage]) for passage in sums]).mean(0)
-            for name in sums[0][0]}
+    return {
+        name: torch.stack([torch.stack([layer[name] for layer in passage]) for passage in sums]).mean(0)
+        for name in sums[0][0]
+    }
 
 
 def _read(x, w) -> dict[str, Tensor]:
@@ -76,8 +85,12 @@ def _read(x, w) -> dict[str, Tensor]:
     lengths = attention * qk_ov.messages(x, w).norm(dim=-1)[:, None]
     each = [part[:, SEEN:] for part in parts(x, w)]
     varying, _, query_bias = ((part * sum(each)).sum((-2, -1)) / sum(each).square().sum((-2, -1)) for part in each)
-    return {"angle": _same(angles, scores), "influence": _same(lengths, attention),
-            "constant": 1 - varying, "query bias": query_bias}
+    return {
+        "angle": _same(angles, scores),
+        "influence": _same(lengths, attention),
+        "constant": 1 - varying,
+        "query bias": query_bias,
+    }
 
 
 def _same(one: Tensor, other: Tensor) -> Tensor:

@@ -62,8 +62,10 @@ def measure_rewriting(layer: AttentionWeights, x: Residual) -> dict[str, float]:
     ours = qk_ov.attend_by_patterns(x, layer, causal=True).output
     constant_patterns = qk_ov.constant_pattern(layer)[:, None].expand(len(x), -1, -1, -1)
     constant = qk_ov.match(constant_patterns, x, layer.channel)[:, :, 0]
-    return {"output": relative_gap(ours, attention_module("gpt2", layer)(x)[0]),
-            "semi-bias": relative_gap(constant, semi_bias(x, layer))}
+    return {
+        "output": relative_gap(ours, attention_module("gpt2", layer)(x)[0]),
+        "semi-bias": relative_gap(constant, semi_bias(x, layer)),
+    }
 
 
 def measure_equality(layer: AttentionWeights, x: Residual, inputs: Inputs) -> tuple[Equality, str]:
@@ -75,8 +77,7 @@ def measure_equality(layer: AttentionWeights, x: Residual, inputs: Inputs) -> tu
 
 def measure_bias_free(layer: AttentionWeights, x: Residual) -> BiasFree:
     """Take the document's steps one by one, on a layer without biases that sees all keys."""
-    Q, K, V = (project(x, W, b) for W, b in
-               ((layer.W_Q, layer.b_Q), (layer.W_K, layer.b_K), (layer.W_V, layer.b_V)))
+    Q, K, V = (project(x, W, b) for W, b in ((layer.W_Q, layer.b_Q), (layer.W_K, layer.b_K), (layer.W_V, layer.b_V)))
     root = layer.channel**0.5
     output, attention = attention_module("bert", layer)(x)
     per_head = torch.nn.functional.scaled_dot_product_attention(Q, K, V)
@@ -99,8 +100,11 @@ def measure_bias_free(layer: AttentionWeights, x: Residual) -> BiasFree:
     changed = x.clone()
     changed[:, 0] += 1
     moved = (changed[:, None] @ W_M - wide @ W_M).abs()
-    return BiasFree({name: relative_gap(*pair) for name, pair in pairs.items()} | {"cross-attention": cross},
-                    one_input, moved[:, :, 1:].max().item())
+    return BiasFree(
+        {name: relative_gap(*pair) for name, pair in pairs.items()} | {"cross-attention": cross},
+        one_input,
+        moved[:, :, 1:].max().item(),
+    )
 
 
 def measure_cross_attention(layer: AttentionWeights) -> tuple[float, float]:
@@ -114,8 +118,10 @@ def measure_cross_attention(layer: AttentionWeights) -> tuple[float, float]:
         module.out_proj.weight.copy_(layer.W_O.reshape(12, 12).T)
         output = module(queries, keys, values)[0]
     sought = qk_ov.patterns(queries, layer)
-    forms = (qk_ov.deliver(softmax(qk_ov.match(sought, k, layer.channel)), qk_ov.messages(v, layer)).sum(1)
-             for k, v in ((keys, values), (queries, queries)))
+    forms = (
+        qk_ov.deliver(softmax(qk_ov.match(sought, k, layer.channel)), qk_ov.messages(v, layer)).sum(1)
+        for k, v in ((keys, values), (queries, queries))
+    )
     error, one_input = (relative_gap(form, output) for form in forms)
     return error, one_input
 
@@ -130,6 +136,11 @@ def measure_gauge(layer: AttentionWeights, x: Residual) -> Gauge:
         "b_P": (qk_ov.constant_pattern(turned), qk_ov.constant_pattern(layer)),
         "output": (attend(x, turned).output, attend(x, layer).output),
     }
-    return Gauge(G, F, relative_gap(turned.W_Q, layer.W_Q), {name: relative_gap(*pair) for name, pair in pairs.items()},
-                 torch.linalg.matrix_rank(qk_ov.qk_matrix(layer)).cpu().numpy(),
-                 torch.linalg.matrix_rank(qk_ov.ov_matrix(layer)).cpu().numpy())
+    return Gauge(
+        G,
+        F,
+        relative_gap(turned.W_Q, layer.W_Q),
+        {name: relative_gap(*pair) for name, pair in pairs.items()},
+        torch.linalg.matrix_rank(qk_ov.qk_matrix(layer)).cpu().numpy(),
+        torch.linalg.matrix_rank(qk_ov.ov_matrix(layer)).cpu().numpy(),
+    )

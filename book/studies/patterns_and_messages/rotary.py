@@ -43,10 +43,18 @@ def measure_rotary(layer: AttentionWeights, x: Residual, longest: int = 128) -> 
     distance = ((W_P - W_P[0]).norm(dim=(2, 3)) / W_P[0].norm(dim=(1, 2))).cpu().numpy()
     remainder = qk_ov.rotary_remainder(longest + 1, 64).numpy()
     _, llama = attention_module("llama", layer)(x)
-    maps = {"rotary form": positional_encodings.rotary_scores(x, layer),
-            "no b_K": positional_encodings.rotary_scores(x, replace(layer, b_K=0 * layer.b_K)),
-            "one W_P": qk_ov.match(qk_ov.patterns(x, layer), x, layer.channel)}
+    maps = {
+        "rotary form": positional_encodings.rotary_scores(x, layer),
+        "no b_K": positional_encodings.rotary_scores(x, replace(layer, b_K=0 * layer.b_K)),
+        "one W_P": qk_ov.match(qk_ov.patterns(x, layer), x, layer.channel),
+    }
     errors = {name: (softmax(mask_future(scores)) - llama).abs().max().item() for name, scores in maps.items()}
-    return Rotary(rotary_one=f"{distance[1].mean():.2f}", rotary_best=percent(remainder[0] ** 2),
-                  rotary_tenth=str(int((remainder >= 0.1).sum()) + 1), offsets=np.arange(longest + 1),
-                  distance=distance, remainder=remainder[remainder > TOO_SMALL_TO_DRAW], errors=errors)
+    return Rotary(
+        rotary_one=f"{distance[1].mean():.2f}",
+        rotary_best=percent(remainder[0] ** 2),
+        rotary_tenth=str(int((remainder >= 0.1).sum()) + 1),
+        offsets=np.arange(longest + 1),
+        distance=distance,
+        remainder=remainder[remainder > TOO_SMALL_TO_DRAW],
+        errors=errors,
+    )

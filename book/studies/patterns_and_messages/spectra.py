@@ -56,21 +56,38 @@ class Spectra(Numbers):
 def measure_spectra(inputs: Inputs) -> tuple[Spectra, str]:
     """Read the recorded singular values of GPT-2's heads and the sizes of the two parts of their patterns."""
     record, source = publish.live_or_record("patterns-and-messages-spectra-gpt2", inputs)
-    values = {f"{prefix}{name}": record.array(f"{prefix}{name}").reshape(-1, 64)
-              for name in ("pattern", "message", "augmented") for prefix in ("", "control_")}
+    values = {
+        f"{prefix}{name}": record.array(f"{prefix}{name}").reshape(-1, 64)
+        for name in ("pattern", "message", "augmented")
+        for prefix in ("", "control_")
+    }
     ranks = {name: singular_values.effective_rank(torch.from_numpy(array)).numpy() for name, array in values.items()}
     varying, constant, query_bias = (record.array(name) for name in ("varying", "constant", "query_bias"))
     raw, controls = query_bias / varying, {name: record.array(f"ladder_{name}_rank") for name in ("pattern", "message")}
-    ladder = {f"{name} W_{name[0].upper()}": Ladder(
-        np.median(ranks[name].reshape(varying.shape), 1),
-        dict(zip(RUNGS, np.median(controls[name], -1), strict=True))) for name in controls}
-    return Spectra(**phrase_ranks(values, ranks), **phrase_ratios(constant / varying, ranks["pattern"]),
-                   raw_largest=f"{raw.max():.1f}", raw_above=str(int((raw > 1).sum())),
-                   raw_first=str(int((raw[1] > 1).sum())), query_bias=query_bias, ladder=ladder,
-                   pattern_below=count_below(ladder["pattern W_P"]), message_below=count_below(ladder["message W_M"]),
-                   ladder_lowest=f"{min(table.min() for table in controls.values()):.1f}",
-                   values=values, ranks=ranks, varying=varying, constant=constant,
-                   control_varying=record.array("control_varying")), source
+    ladder = {
+        f"{name} W_{name[0].upper()}": Ladder(
+            np.median(ranks[name].reshape(varying.shape), 1),
+            dict(zip(RUNGS, np.median(controls[name], -1), strict=True)),
+        )
+        for name in controls
+    }
+    return Spectra(
+        **phrase_ranks(values, ranks),
+        **phrase_ratios(constant / varying, ranks["pattern"]),
+        raw_largest=f"{raw.max():.1f}",
+        raw_above=str(int((raw > 1).sum())),
+        raw_first=str(int((raw[1] > 1).sum())),
+        query_bias=query_bias,
+        ladder=ladder,
+        pattern_below=count_below(ladder["pattern W_P"]),
+        message_below=count_below(ladder["message W_M"]),
+        ladder_lowest=f"{min(table.min() for table in controls.values()):.1f}",
+        values=values,
+        ranks=ranks,
+        varying=varying,
+        constant=constant,
+        control_varying=record.array("control_varying"),
+    ), source
 
 
 def count_below(ladder: Ladder) -> str:
@@ -84,19 +101,29 @@ def phrase_ranks(values: Mapping[str, np.ndarray], ranks: Mapping[str, np.ndarra
     smallest = min((values[name][:, -1] / values[name][:, 0]).min() for name in ("pattern", "message"))
     layer, head = divmod(int(ranks["message"].argmin()), 12)
     grown = values["augmented"][:, 0] / values["pattern"][:, 0] - 1
-    return {"smallest": f"{smallest:.4f}", "rank_control": f"{np.median(ranks['control_pattern']):.1f}",
-            "rank_pattern": f"{np.median(ranks['pattern']):.1f}", "rank_lowest": f"{ranks['pattern'].min():.1f}",
-            "message_lowest": f"{ranks['message'].min():.1f}", "message_head": f"{head} of layer {layer}",
-            "grown": f"{grown.max():.0%}"}
+    return {
+        "smallest": f"{smallest:.4f}",
+        "rank_control": f"{np.median(ranks['control_pattern']):.1f}",
+        "rank_pattern": f"{np.median(ranks['pattern']):.1f}",
+        "rank_lowest": f"{ranks['pattern'].min():.1f}",
+        "message_lowest": f"{ranks['message'].min():.1f}",
+        "message_head": f"{head} of layer {layer}",
+        "grown": f"{grown.max():.0%}",
+    }
 
 
 def phrase_ratios(ratio: Float[np.ndarray, "layer head"], ranks: Float[np.ndarray, " heads"]) -> dict[str, str]:
     """Write down how large the constant part is over the varying one, and whether such patterns are narrow."""
     narrow = np.argsort(ranks)[:7]
-    return {"ratio_largest": f"{ratio.max():.1f}", "ratio_median": f"{np.median(ratio):.2f}",
-            "ratio_above": str(int((ratio > 1).sum())), "ratio_first": str(int((ratio[1] > 1).sum())),
-            "linked": f"{spearmanr(ratio.ravel(), ranks).statistic:+.2f}", "narrow_rank": f"{ranks[narrow].max():.1f}",
-            "narrow": _all_or(int((ratio.ravel()[narrow] > 1).sum()), len(narrow))}
+    return {
+        "ratio_largest": f"{ratio.max():.1f}",
+        "ratio_median": f"{np.median(ratio):.2f}",
+        "ratio_above": str(int((ratio > 1).sum())),
+        "ratio_first": str(int((ratio[1] > 1).sum())),
+        "linked": f"{spearmanr(ratio.ravel(), ranks).statistic:+.2f}",
+        "narrow_rank": f"{ranks[narrow].max():.1f}",
+        "narrow": _all_or(int((ratio.ravel()[narrow] > 1).sum()), len(narrow)),
+    }
 
 
 def _all_or(number: int, of: int) -> str:

@@ -16,20 +16,27 @@ from book.studies.shared.ladder import measure_controls
 
 def measure(layers, norms) -> dict[str, np.ndarray]:
     """Return ``(layer, head, channel)`` singular values and ``(layer, head)`` sizes for a stack of layers."""
-    W_Q, W_K, W_V, W_O, b_Q, b_K = (torch.stack([getattr(layer, name) for layer in layers])
-                                    for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K"))
+    W_Q, W_K, W_V, W_O, b_Q, b_K = (
+        torch.stack([getattr(layer, name) for layer in layers]) for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K")
+    )
     sizes = [uniform.key_preference(layer, uniform.layer_norm_output(norm)) for layer, norm in zip(layers, norms)]
-    raw = [uniform.key_preference(layer, uniform.layer_norm_output(replace(norm, bias=0 * norm.bias)))
-           for layer, norm in zip(layers, norms)]
-    return {name: array.double().cpu().numpy() for name, array in {
-        "pattern": singular_values.product_singular_values(W_Q, W_K),
-        "message": singular_values.product_singular_values(W_V, W_O.mT),
-        "augmented": singular_values.product_singular_values(
-            singular_values.augment(W_Q, b_Q), singular_values.augment(W_K, b_K)),
-        "varying": torch.stack([s.content for s in sizes]),
-        "constant": torch.stack([s.constant for s in sizes]),
-        "query_bias": torch.stack([s.constant for s in raw]),
-    }.items()}
+    raw = [
+        uniform.key_preference(layer, uniform.layer_norm_output(replace(norm, bias=0 * norm.bias)))
+        for layer, norm in zip(layers, norms)
+    ]
+    return {
+        name: array.double().cpu().numpy()
+        for name, array in {
+            "pattern": singular_values.product_singular_values(W_Q, W_K),
+            "message": singular_values.product_singular_values(W_V, W_O.mT),
+            "augmented": singular_values.product_singular_values(
+                singular_values.augment(W_Q, b_Q), singular_values.augment(W_K, b_K)
+            ),
+            "varying": torch.stack([s.content for s in sizes]),
+            "constant": torch.stack([s.constant for s in sizes]),
+            "query_bias": torch.stack([s.constant for s in raw]),
+        }.items()
+    }
 
 
 def compute(device) -> Result:
@@ -38,30 +45,45 @@ def compute(device) -> Result:
     config = parameters.config(checkpoint)
     ids = range(config.layers)
     plain = LayerNormWeights(torch.ones(config.model), torch.zeros(config.model), config.eps)
-    trained = measure([parameters.attention_layer(checkpoint, i).to(device) for i in ids],
-                      [parameters.layer_norm(checkpoint, "attention", i).to(device) for i in ids])
+    trained = measure(
+        [parameters.attention_layer(checkpoint, i).to(device) for i in ids],
+        [parameters.layer_norm(checkpoint, "attention", i).to(device) for i in ids],
+    )
     drawn = [parameters.random_attention_layer(config, i).to(device) for i in ids]
     control = measure(drawn, [plain.to(device)] * len(drawn))
     arrays = {**trained, **{f"control_{name}": array for name, array in control.items()}, **ladder(checkpoint, device)}
     arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
-    return Result({"heads": Value(trained["varying"].size)}, arrays,
-                  {name: 1e-5 * float(np.abs(array).max()) for name, array in arrays.items()})
+    return Result(
+        {"heads": Value(trained["varying"].size)},
+        arrays,
+        {name: 1e-5 * float(np.abs(array).max()) for name, array in arrays.items()},
+    )
 
 
 def ladder(checkpoint: checkpoints.Checkpoint, device) -> dict[str, np.ndarray]:
     """Return the effective ranks of the controls' patterns and messages, ``(rung, seed, layer, head)``."""
     config = parameters.config(checkpoint)
+
     def draw(seed):
         return [parameters.random_attention_layer(config, i, seed).to(device) for i in range(config.layers)]
+
     trained = [parameters.attention_layer(checkpoint, i).to(device) for i in range(config.layers)]
+
     def ranks(network):
-        W_Q, W_K, W_V, W_O = (torch.stack([getattr(layer, name) for layer in network])
-                              for name in ("W_Q", "W_K", "W_V", "W_O"))
+        W_Q, W_K, W_V, W_O = (
+            torch.stack([getattr(layer, name) for layer in network]) for name in ("W_Q", "W_K", "W_V", "W_O")
+        )
         values = torch.stack([singular_values.product_singular_values(*pair) for pair in ((W_Q, W_K), (W_V, W_O.mT))])
         return singular_values.effective_rank(values).cpu().numpy()
+
     stacked = measure_controls(make_controls(trained, draw), ranks)
     return {"ladder_pattern_rank": stacked[:, :, 0], "ladder_message_rank": stacked[:, :, 1]}
 
 
-EXPERIMENT = Experiment("Spectra and sizes of the patterns and messages of GPT-2's 144 heads",
-                        compute, models=("gpt2",), minutes=0.1, seed=0)
+EXPERIMENT = Experiment(
+    "Spectra and sizes of the patterns and messages of GPT-2's 144 heads",
+    compute,
+    models=("gpt2",),
+    minutes=0.1,
+    seed=0,
+)

@@ -8,10 +8,21 @@ from analysis.surveys.records import Record, Result
 from book.publish import Numbers, choose_inputs, live_or_record
 from book.studies.peers.packages import TASKS
 
-TASK_NAMES = {"spectra": "144 spectra", "semi_bias": "semi-bias of a vocabulary", "maps": "entropy of all maps",
-              "lilliefors": "6,144 Lilliefors statistics", "viewer": "a map to look at", "import": "import"}
-WAY_NAMES = {"ours": "this package", "transformer_lens": "TransformerLens", "torch": "products, then torch",
-             "keys_first": "all keys first", "none": "no statistics at all"}
+TASK_NAMES = {
+    "spectra": "144 spectra",
+    "semi_bias": "semi-bias of a vocabulary",
+    "maps": "entropy of all maps",
+    "lilliefors": "6,144 Lilliefors statistics",
+    "viewer": "a map to look at",
+    "import": "import",
+}
+WAY_NAMES = {
+    "ours": "this package",
+    "transformer_lens": "TransformerLens",
+    "torch": "products, then torch",
+    "keys_first": "all keys first",
+    "none": "no statistics at all",
+}
 
 
 @dataclass(frozen=True)
@@ -63,17 +74,26 @@ def measure() -> Measured:
     """Read the record."""
     record, source = live_or_record("peers-packages", choose_inputs(), recompute=False)
     return Measured(
-        spectra_lens=times(record, "spectra", "transformer_lens"), spectra_dense=times(record, "spectra", "torch"),
-        keys=times(record, "semi_bias", "keys_first"), loop=times(record, "lilliefors", "statsmodels"),
-        maps_lens=times(record, "maps", "transformer_lens"), maps_plain=times(record, "maps", "transformers"),
+        spectra_lens=times(record, "spectra", "transformer_lens"),
+        spectra_dense=times(record, "spectra", "torch"),
+        keys=times(record, "semi_bias", "keys_first"),
+        loop=times(record, "lilliefors", "statsmodels"),
+        maps_lens=times(record, "maps", "transformer_lens"),
+        maps_plain=times(record, "maps", "transformers"),
         streamed=f"{record['maps/ours/seconds'] / record['maps/none/seconds']:.2f}",
-        maps_mb=megabytes(record, "maps", "ours"), none_mb=megabytes(record, "maps", "none"),
-        plain_mb=megabytes(record, "maps", "transformers"), lens_mb=megabytes(record, "maps", "transformer_lens"),
-        keys_mb=megabytes(record, "semi_bias", "keys_first"), semi_mb=megabytes(record, "semi_bias", "ours"),
+        maps_mb=megabytes(record, "maps", "ours"),
+        none_mb=megabytes(record, "maps", "none"),
+        plain_mb=megabytes(record, "maps", "transformers"),
+        lens_mb=megabytes(record, "maps", "transformer_lens"),
+        keys_mb=megabytes(record, "semi_bias", "keys_first"),
+        semi_mb=megabytes(record, "semi_bias", "ours"),
         hosts=str(record["viewer/bertviz/hosts"]),
-        viewer_kb=kilobytes(record, "ours"), bertviz_kb=kilobytes(record, "bertviz"),
+        viewer_kb=kilobytes(record, "ours"),
+        bertviz_kb=kilobytes(record, "bertviz"),
         differ=f"{max(value for name, value in numbers(record).items() if name.endswith('difference')):.0e}",
-        rows=tuple(table_rows(record)), provenance=(source, versions(record)))
+        rows=tuple(table_rows(record)),
+        provenance=(source, versions(record)),
+    )
 
 
 def numbers(record: Record | Result) -> Mapping[str, float]:
@@ -100,12 +120,22 @@ def kilobytes(record: Record | Result, way: str) -> str:
 def table_rows(record: Record | Result) -> list[Row]:
     """Return the lines of the table; this package's comes first in each task."""
     measured = numbers(record)
-    return [Row(TASK_NAMES[task], WAY_NAMES.get(way, way),
-                measured.get(f"{task}/{way}/seconds"), measured.get(f"{task}/{way}/megabytes"))
-            for task, ways in TASKS.items() for way in ways]
+    return [
+        Row(
+            TASK_NAMES[task],
+            WAY_NAMES.get(way, way),
+            measured.get(f"{task}/{way}/seconds"),
+            measured.get(f"{task}/{way}/megabytes"),
+        )
+        for task, ways in TASKS.items()
+        for way in ways
+    ]
 
 
 def versions(record: Record | Result) -> str:
     """Name the versions that were measured."""
-    return "; ".join(f"{name.removeprefix('version/')} {version}" for name, version in numbers(record).items()
-                     if name.startswith("version/"))
+    return "; ".join(
+        f"{name.removeprefix('version/')} {version}"
+        for name, version in numbers(record).items()
+        if name.startswith("version/")
+    )

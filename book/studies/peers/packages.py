@@ -41,12 +41,23 @@ def python() -> Path:
 
 def measure_way(task: str, way: str, what: str, out: Path) -> dict:
     """Measure one way in a process of the peers' environment, on one thread and without a network."""
-    settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "WANDB_MODE": "offline",
-                "TOKENIZERS_PARALLELISM": "false"}
+    settings = {
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "WANDB_MODE": "offline",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
     if what == "memory":  # give blocks back as soon as they are free, so that only what is held counts
         settings["MALLOC_MMAP_THRESHOLD_"] = "65536"
-    ran = subprocess.run([python(), "-P", WAYS, task, way, what, out], cwd=ROOT,
-                         capture_output=True, text=True, check=False, env=os.environ | settings)
+    ran = subprocess.run(
+        [python(), "-P", WAYS, task, way, what, out],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | settings,
+    )
     if ran.returncode:
         raise RuntimeError(f"{task} in the way of {way} failed: {ran.stderr.strip()[-2000:]}")
     return json.loads(ran.stdout.splitlines()[-1])
@@ -55,7 +66,7 @@ def measure_way(task: str, way: str, what: str, out: Path) -> dict:
 def _agreement(task: str, way: str, folder: Path) -> float:
     """Return how far a way's numbers lie from ours, as a share of the largest; it may have computed fewer rows."""
     ours, theirs = (np.load(folder / f"{task}-{name}.npy", allow_pickle=False) for name in (TASKS[task][0], way))
-    gap = float(np.abs(theirs - ours[:len(theirs)]).max() / np.abs(ours).max())
+    gap = float(np.abs(theirs - ours[: len(theirs)]).max() / np.abs(ours).max())
     if gap > AGREE[task]:
         raise AssertionError(f"{task}: {way} differs from ours by {gap:.1e} of the largest number: one is wrong")
     return gap
@@ -76,17 +87,23 @@ def measure(say=lambda line: None) -> tuple[dict[tuple[str, str], dict], dict[st
                     numbers["difference"] = _agreement(task, way, folder)
                 versions = numbers.pop("versions")
                 found[task, way] = numbers
-                say(f"{task:10} {way:17} " + "  ".join(f"{name} {value:.3g}" for name, value in numbers.items()
-                                                       if name != "versions"))
+                say(
+                    f"{task:10} {way:17} "
+                    + "  ".join(f"{name} {value:.3g}" for name, value in numbers.items() if name != "versions")
+                )
     return found, versions
 
 
 def compute(device) -> Result:
     """Measure on the CPU, whatever the device."""
     found, versions = measure()
-    values = {f"{task}/{way}/{name}": Value(_digits(value), AGREE[task] if name == "difference" else ANYTHING,
-                                            unit=UNITS.get(name, ""))
-              for (task, way), numbers in found.items() for name, value in numbers.items()}
+    values = {
+        f"{task}/{way}/{name}": Value(
+            _digits(value), AGREE[task] if name == "difference" else ANYTHING, unit=UNITS.get(name, "")
+        )
+        for (task, way), numbers in found.items()
+        for name, value in numbers.items()
+    }
     return Result(values | {f"version/{name}": Value(version) for name, version in versions.items()})
 
 
@@ -105,5 +122,10 @@ class PeerExperiment(Experiment):
         return super().missing() + absent
 
 
-EXPERIMENT = PeerExperiment("Time, memory and agreement beside TransformerLens, the approach of lm-detokenization, "
-                    "BertViz, statsmodels and plain transformers", compute, minutes=5, seed=0)
+EXPERIMENT = PeerExperiment(
+    "Time, memory and agreement beside TransformerLens, the approach of lm-detokenization, "
+    "BertViz, statsmodels and plain transformers",
+    compute,
+    minutes=5,
+    seed=0,
+)

@@ -39,17 +39,27 @@ class Emergence(Numbers):
 def measure_emergence(trace: Mapping[str, np.ndarray], rotary: Rotary) -> Emergence:
     """Read the growth of the kernels off a trace."""
     step, held_out = trace["step"], trace["held_out"]
-    by_step = {source: np.stack([ranges(curves(trace, source, rotary, step=i)) for i in range(len(step))])
-               for source in ("bias", "mean")}
+    by_step = {
+        source: np.stack([ranges(curves(trace, source, rotary, step=i)) for i in range(len(step))])
+        for source in ("bias", "mean")
+    }
     sizes = {source: np.median(values, -1) for source, values in by_step.items()}
     half = {"bias": half_size(sizes["bias"][:, 0]), "mean": half_size(sizes["mean"][:, -1])}
     early = int(np.flatnonzero(step <= 400)[-1])
     return Emergence(
-        step, held_out, sizes, trace["held_out_no_query_bias"] - held_out, trace["held_out_no_key_bias"] - held_out,
-        half_bias=int(step[half["bias"]]), half_mean_last=int(step[half["mean"]]),
-        half_bias_loss=float(held_out[half["bias"]]), half_mean_last_loss=float(held_out[half["mean"]]),
-        early_range=float(by_step["bias"][early].max()), early_step=int(step[early]),
-        start_mean=float(sizes["mean"][0, 0]))
+        step,
+        held_out,
+        sizes,
+        trace["held_out_no_query_bias"] - held_out,
+        trace["held_out_no_key_bias"] - held_out,
+        half_bias=int(step[half["bias"]]),
+        half_mean_last=int(step[half["mean"]]),
+        half_bias_loss=float(held_out[half["bias"]]),
+        half_mean_last_loss=float(held_out[half["mean"]]),
+        early_range=float(by_step["bias"][early].max()),
+        early_step=int(step[early]),
+        start_mean=float(sizes["mean"][0, 0]),
+    )
 
 
 def half_size(values: Float[np.ndarray, " time"]) -> int:

@@ -20,8 +20,12 @@ from book.studies.shared.equality import draw, random_layer, relative_gap
 EXACT, SINGLE = 1e-12, 1e-6
 """Bounds of errors in float64, and where the module computes its softmax in float32."""
 HEADS, CHANNEL, POSITIONS = 4, 16, 12
-MODULES = {"GPT-NeoX, a quarter turned": ("gpt_neox", 4), "GPT-NeoX, all turned": ("gpt_neox", 16),
-           "Phi, half turned": ("phi", 8), "Qwen2, all turned": ("qwen2", 16)}
+MODULES = {
+    "GPT-NeoX, a quarter turned": ("gpt_neox", 4),
+    "GPT-NeoX, all turned": ("gpt_neox", 16),
+    "Phi, half turned": ("phi", 8),
+    "Qwen2, all turned": ("qwen2", 16),
+}
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,10 @@ def measure_exactness() -> Exactness:
     total, place = terms.sum(), torch.arange(POSITIONS, dtype=torch.float64)
     kernel = distance_kernel(layer.b_Q, layer.b_K, rotary).at(place)
     border, extended = rotary_border(layer, rotary), homogeneous(x)[0]
-    last = torch.stack([torch.einsum("m,hmn,n->h", extended[-1], border.at(POSITIONS - 1 - j), extended[j])
-                        for j in range(POSITIONS)], -1)
+    last = torch.stack(
+        [torch.einsum("m,hmn,n->h", extended[-1], border.at(POSITIONS - 1 - j), extended[j]) for j in range(POSITIONS)],
+        -1,
+    )
     factors = torch.complex(draw(HEADS, 2, seed=2), draw(HEADS, 2, seed=3))
     other = change_gauge(layer, rotary, factors, draw(HEADS, CHANNEL - 4, CHANNEL - 4, seed=4))
     visible = torch.ones(POSITIONS, POSITIONS, dtype=torch.bool).tril()
@@ -64,9 +70,14 @@ def measure_exactness() -> Exactness:
     cancelling = (rest.query_side + rest.kernel)[None]
     shares = attribute_divergence(torch.cat([stack_parts(terms) * 1.0, cancelling, -cancelling]), visible).parts
     return Exactness(
-        errors, relative_gap(kernel, terms.kernel[0, :, :, 0]), relative_gap(last, total[0, :, -1]),
-        relative_gap(rotary_terms(x, other, rotary).sum(), total), {case: key_bias_effect(case) for case in CASES},
-        rest_share=float(shares[4].abs().max()), turned_share=float(shares[2:4].abs().max()))
+        errors,
+        relative_gap(kernel, terms.kernel[0, :, :, 0]),
+        relative_gap(last, total[0, :, -1]),
+        relative_gap(rotary_terms(x, other, rotary).sum(), total),
+        {case: key_bias_effect(case) for case in CASES},
+        rest_share=float(shares[4].abs().max()),
+        turned_share=float(shares[2:4].abs().max()),
+    )
 
 
 def cancels(effect: Effect) -> bool:
@@ -76,4 +87,3 @@ def cancels(effect: Effect) -> bool:
 
 def _turn(coordinates: int) -> Rotary:
     return Rotary(rotary_frequencies(coordinates), CHANNEL)
-

@@ -13,8 +13,11 @@ from analysis.plotting.ladder import share_legend
 TITLES = {"bias": "biases alone", "bias_folded": "with the LayerNorm's bias", "mean": "with the mean input"}
 PARTS = {"content": "content", "semi_bias": "semi-bias", "query_side": "query side", "kernel": "kernel"}
 COLOURS = (style.COLOURS["content"], style.COLOURS["semi_bias"], style.COLOURS["token"], style.COLOURS["positional"])
-VARIANTS = {"neox-mini": style.COLOURS["content"], "neox-mini-partial": style.COLOURS["positional"],
-            "neox-mini-unbiased": style.COLOURS["semi_bias"]}
+VARIANTS = {
+    "neox-mini": style.COLOURS["content"],
+    "neox-mini-partial": style.COLOURS["positional"],
+    "neox-mini-unbiased": style.COLOURS["semi_bias"],
+}
 COUNTED = ("counted from 0", "counted from the mean input")
 MARKERS = {"neox-mini": "o", "neox-mini-partial": "s", "neox-mini-unbiased": "^"}
 DOTS = ((style.COLOURS["content"], "o"), (style.COLOURS["semi_bias"], "^"), (style.COLOURS["ink"], "x"))
@@ -39,8 +42,9 @@ def kernels(curves: Mapping[str, Float[np.ndarray, "layer head distance"]]) -> F
     return figure
 
 
-def seed_kernels(of_runs: Mapping[str, Sequence[Float[np.ndarray, "layer head distance"]]],
-                 runs: Sequence[tuple[str, int]]) -> Figure:
+def seed_kernels(
+    of_runs: Mapping[str, Sequence[Float[np.ndarray, "layer head distance"]]], runs: Sequence[tuple[str, int]]
+) -> Figure:
     """Draw every head's kernel of every run: a row for what it is made of, a column for each variant."""
     figure, axes = style.new(len(of_runs), len(VARIANTS), size="tall", sharex=True, sharey="row")
     for row, (source, by_run) in zip(axes, of_runs.items(), strict=True):
@@ -65,10 +69,12 @@ def spectra(of: Mapping[str, tuple[np.ndarray, np.ndarray]], frequencies: Float[
     for row, (source, (amplitude, phase)) in zip(axes, of.items(), strict=True):
         names = [f"{layer}.{head}" for layer in range(amplitude.shape[0]) for head in range(amplitude.shape[1])]
         for panel, values, cmap, limits, label in (
-                (row[0], amplitude, style.WEIGHT_CMAP, (0, amplitude.max()), "amplitude, nats"),
-                (row[1], phase, "twilight", (-np.pi, np.pi), "phase, radians")):
-            image = panel.imshow(values.reshape(len(names), -1), cmap=cmap, vmin=limits[0], vmax=limits[1],
-                                 aspect="auto")
+            (row[0], amplitude, style.WEIGHT_CMAP, (0, amplitude.max()), "amplitude, nats"),
+            (row[1], phase, "twilight", (-np.pi, np.pi), "phase, radians"),
+        ):
+            image = panel.imshow(
+                values.reshape(len(names), -1), cmap=cmap, vmin=limits[0], vmax=limits[1], aspect="auto"
+            )
             figure.colorbar(image, ax=panel)
             panel.set_title(f"{label}, {TITLES[source]}")
         row[0].set_yticks(range(len(names)), names)
@@ -83,8 +89,10 @@ def maps(parts: Float[np.ndarray, "part query key"]) -> Figure:
     """Draw the four parts of one head's scores on one text, each less the mean of what a row sees, on one scale."""
     figure, axes = style.new(1, len(parts), size="wide", sharey=True)
     visible = np.tri(parts.shape[-1], dtype=bool)
-    centred = [np.where(visible, part - (part * visible).sum(1, keepdims=True) / visible.sum(1, keepdims=True), np.nan)
-               for part in parts]
+    centred = [
+        np.where(visible, part - (part * visible).sum(1, keepdims=True) / visible.sum(1, keepdims=True), np.nan)
+        for part in parts
+    ]
     limit = float(np.nanmax(np.abs(centred)))
     for panel, part, title in zip(axes, centred, PARTS.values(), strict=True):
         image = panel.imshow(part, cmap=style.SCORE_CMAP, norm=style.centred(part, limit))
@@ -94,14 +102,18 @@ def maps(parts: Float[np.ndarray, "part query key"]) -> Figure:
     return figure
 
 
-def emergence(step: Int[np.ndarray, " time"], held_out: Float[np.ndarray, " time"],
-              sizes: Mapping[str, Float[np.ndarray, "time layer"]], rises: Mapping[str, np.ndarray]) -> Figure:
+def emergence(
+    step: Int[np.ndarray, " time"],
+    held_out: Float[np.ndarray, " time"],
+    sizes: Mapping[str, Float[np.ndarray, "time layer"]],
+    rises: Mapping[str, np.ndarray],
+) -> Figure:
     """Draw the loss, the kernels' ranges, and the rise of the loss without the biases, over the steps of training."""
     figure, axes = style.new(1, 3, size="wide")
     axes[0].plot(step, held_out, color=style.COLOURS["ink"])
     axes[0].set(ylabel="held-out loss, nats per token")
     for source, colour in (("bias", style.COLOURS["content"]), ("mean", style.COLOURS["semi_bias"])):
-        for layer, dashes in enumerate(style.SEEDS[:sizes[source].shape[1]]):
+        for layer, dashes in enumerate(style.SEEDS[: sizes[source].shape[1]]):
             axes[1].plot(step, sizes[source][:, layer], dashes, color=colour, label=f"{TITLES[source]}, layer {layer}")
     axes[1].set(ylabel="range of the median kernel, nats", yscale="symlog")
     axes[1].set_yscale("symlog", linthresh=0.1)
@@ -116,8 +128,12 @@ def emergence(step: Int[np.ndarray, " time"], held_out: Float[np.ndarray, " time
     return figure
 
 
-def rises(of: Float[np.ndarray, "run counted way"], runs: Sequence[tuple[str, int]], ways: Sequence[str],
-          learned: Float[np.ndarray, "counted way"]) -> Figure:
+def rises(
+    of: Float[np.ndarray, "run counted way"],
+    runs: Sequence[tuple[str, int]],
+    ways: Sequence[str],
+    learned: Float[np.ndarray, "counted way"],
+) -> Figure:
     """Draw by how much the loss of every run rises without a part: counted from 0, and from the mean input.
 
     ``learned`` is the same of a model with learned positions.
@@ -137,8 +153,9 @@ def rises(of: Float[np.ndarray, "run counted way"], runs: Sequence[tuple[str, in
     return figure
 
 
-def by_head(previous: Mapping[str, tuple[np.ndarray, np.ndarray]], rise: Mapping[str, tuple[np.ndarray, np.ndarray]],
-            ) -> Figure:
+def by_head(
+    previous: Mapping[str, tuple[np.ndarray, np.ndarray]], rise: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> Figure:
     """Draw what leaving out one head's kernel does, a dot for each head, by the head's attention to the previous key.
 
     Each mapping holds, by what is left out, the attention of all heads and what is drawn over it: that attention
@@ -185,8 +202,13 @@ def _widen(panel: Axes, axis: str, factor: float) -> None:
     getattr(panel, f"set_{axis}lim")(low, high * factor)
 
 
-def lengths(longer: Float[np.ndarray, "run length measure"], stretched: Float[np.ndarray, "run scaling measure"],
-            runs: Sequence[tuple[str, int]], at: Sequence[int], scalings: Sequence[str]) -> Figure:
+def lengths(
+    longer: Float[np.ndarray, "run length measure"],
+    stretched: Float[np.ndarray, "run scaling measure"],
+    runs: Sequence[tuple[str, int]],
+    at: Sequence[int],
+    scalings: Sequence[str],
+) -> Figure:
     """Draw the loss by the length of the window, and at one length with other frequencies."""
     figure, axes = style.new(1, 2, size="wide", sharey=True)
     for (name, seed), by_length, by_scaling in zip(runs, longer[..., 0], stretched[..., 0], strict=True):
@@ -202,8 +224,9 @@ def lengths(longer: Float[np.ndarray, "run length measure"], stretched: Float[np
     return figure
 
 
-def redrawn(longer: Mapping[str, Float[np.ndarray, "layer head distance"]], layer: int, head: int,
-            trained: int) -> Figure:
+def redrawn(
+    longer: Mapping[str, Float[np.ndarray, "layer head distance"]], layer: int, head: int, trained: int
+) -> Figure:
     """Draw one head's kernel beyond the trained length, with the frequencies of several schemes."""
     figure, panel = style.new(size="wide")
     for (name, values), colour in zip(longer.items(), (style.COLOURS["ink"], *COLOURS), strict=False):

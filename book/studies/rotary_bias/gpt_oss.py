@@ -14,5 +14,6 @@ def compute(device: torch.device) -> Result:
     return survey_models(MODELS)
 
 
-EXPERIMENT = Experiment("The kernels and the sinks of gpt-oss-20b", compute, models=MODELS,
-                        minutes=3.0, awaits="the weights of gpt-oss")
+EXPERIMENT = Experiment(
+    "The kernels and the sinks of gpt-oss-20b", compute, models=MODELS, minutes=3.0, awaits="the weights of gpt-oss"
+)

@@ -64,15 +64,21 @@ class Heads(Numbers):
     def previous_panel(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return the attention to the previous position with a head's kernel and without it, by what is left out."""
         own, gpt2 = self.previous[list(self.biased)], self.gpt2
-        return {NAMES[0]: (own, self.without_bias[list(self.biased)]), NAMES[1]: (self.previous, self.without_mean),
-                NAMES[2]: (gpt2["previous"], gpt2["without_mean"])}
+        return {
+            NAMES[0]: (own, self.without_bias[list(self.biased)]),
+            NAMES[1]: (self.previous, self.without_mean),
+            NAMES[2]: (gpt2["previous"], gpt2["without_mean"]),
+        }
 
     @property
     def rise_panel(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return that attention with the rise of the loss, by what is left out."""
         own, gpt2 = self.previous[list(self.biased)], self.gpt2
-        return {NAMES[0]: (own, self.rise_bias[list(self.biased)]), NAMES[1]: (self.previous, self.rise_mean),
-                NAMES[2]: (gpt2["previous"], gpt2["rise_mean"])}
+        return {
+            NAMES[0]: (own, self.rise_bias[list(self.biased)]),
+            NAMES[1]: (self.previous, self.rise_mean),
+            NAMES[2]: (gpt2["previous"], gpt2["rise_mean"]),
+        }
 
 
 def measure_heads(record: Record) -> Heads:
@@ -86,26 +92,45 @@ def measure_heads(record: Record) -> Heads:
     later = int(previous[0, -1].argmax())
     after = record.array("previous_after_mean")[0, 0, :, -1, later]  # without a head of layer 0, by that head
     costly = np.unravel_index(rise_mean[0].argmax(), rise_mean.shape[1:])
-    control = {"previous": gpt2[WHOLE], "without_bias": record.array("gpt2_previous_bias")[NO_KERNEL],
-               "without_mean": gpt2[NO_KERNEL], "rise_bias": record.array("gpt2_by_head_bias"),
-               "rise_mean": record.array("gpt2_by_head_mean")}
+    control = {
+        "previous": gpt2[WHOLE],
+        "without_bias": record.array("gpt2_previous_bias")[NO_KERNEL],
+        "without_mean": gpt2[NO_KERNEL],
+        "rise_bias": record.array("gpt2_by_head_bias"),
+        "rise_mean": record.array("gpt2_by_head_mean"),
+    }
     biased = tuple(seeds_of("neox-mini") + seeds_of("neox-mini-partial"))
     return Heads(
-        previous, without_bias, without_mean, rise_bias, rise_mean, control, biased, previous_head=f"{layer}.{head}",
-        previous_best=float(previous[0, layer, head]), previous_no_kernel=float(without_bias[0, layer, head]),
+        previous,
+        without_bias,
+        without_mean,
+        rise_bias,
+        rise_mean,
+        control,
+        biased,
+        previous_head=f"{layer}.{head}",
+        previous_best=float(previous[0, layer, head]),
+        previous_no_kernel=float(without_bias[0, layer, head]),
         previous_no_mean_kernel=float(without_mean[0, layer, head]),
-        previous_content=float(mean[0, CONTENT, layer, head]), strong_heads=int(strong.sum()),
+        previous_content=float(mean[0, CONTENT, layer, head]),
+        strong_heads=int(strong.sum()),
         strong_last=int(strong[:, -1].sum()),
         strong_place=_place(int(strong.sum()), int(strong[:, -1].sum())),
         strong_left_bias=int((without_bias[strong] >= STRONG).sum()),
         strong_left_mean=int((without_mean[strong] >= STRONG).sum()),
-        strong_drop_low=float(drop.min()), strong_drop_high=float(drop.max()),
-        gpt2_strong=int(gpt2_strong.sum()), gpt2_strong_left=int((gpt2[NO_KERNEL][gpt2_strong] >= STRONG).sum()),
+        strong_drop_low=float(drop.min()),
+        strong_drop_high=float(drop.max()),
+        gpt2_strong=int(gpt2_strong.sum()),
+        gpt2_strong_left=int((gpt2[NO_KERNEL][gpt2_strong] >= STRONG).sum()),
         gpt2_best=float(gpt2[WHOLE].max()),
         gpt2_rise_head=float(max(abs(control["rise_bias"]).max(), abs(control["rise_mean"]).max())),
-        head_rise_bias_high=float(rise_bias.max()), head_rise_mean_high=float(rise_mean.max()),
-        head_rise_mean_name=f"{costly[0]}.{costly[1]}", later_head=f"1.{later}",
-        later_best=float(previous[0, -1, later]), later_least=float(after.min()))
+        head_rise_bias_high=float(rise_bias.max()),
+        head_rise_mean_high=float(rise_mean.max()),
+        head_rise_mean_name=f"{costly[0]}.{costly[1]}",
+        later_head=f"1.{later}",
+        later_best=float(previous[0, -1, later]),
+        later_least=float(after.min()),
+    )
 
 
 def _place(heads: int, last: int) -> str:

@@ -74,8 +74,9 @@ def kernel_of(trace: Mapping[str, np.ndarray], source: str, layer: int, rotary: 
     return distance_kernel(query, key, moved(rotary, "cpu"))
 
 
-def curves(trace: Mapping[str, np.ndarray], source: str, rotary: Rotary, *, length: int = DISTANCES,
-           step: int = -1) -> Curves:
+def curves(
+    trace: Mapping[str, np.ndarray], source: str, rotary: Rotary, *, length: int = DISTANCES, step: int = -1
+) -> Curves:
     """Return the kernels of every layer over distance, less their mean over the trained distances."""
     distances = torch.arange(length, dtype=torch.float64)
     layers = range(trace["query_bias"].shape[1])
@@ -108,11 +109,20 @@ def measure_kernels(trace: Mapping[str, np.ndarray], rotary: Rotary) -> Kernels:
     layers = range(trace["query_bias"].shape[1])
     mean = [kernel_of(trace, "mean", layer, rotary) for layer in layers]
     peak = np.stack([values.argmax(-1) for values in of.values()])
-    chance = near_by_chance({"amplitude": np.stack([k.amplitude.numpy() for k in mean]),
-                             "frequencies": rotary.frequencies.double().numpy(force=True)})
+    chance = near_by_chance(
+        {
+            "amplitude": np.stack([k.amplitude.numpy() for k in mean]),
+            "frequencies": rotary.frequencies.double().numpy(force=True),
+        }
+    )
     factor = LONG / DISTANCES
-    scaled = dict(zip(SCHEMES, (rotary, interpolate_positions(rotary, factor), ntk_aware(rotary, factor),
-                                yarn(rotary, factor, DISTANCES)), strict=True))
+    scaled = dict(
+        zip(
+            SCHEMES,
+            (rotary, interpolate_positions(rotary, factor), ntk_aware(rotary, factor), yarn(rotary, factor, DISTANCES)),
+            strict=True,
+        )
+    )
     slopes = torch.stack([k.slope(slower_than=SLOW) for k in mean]).numpy()
     weight = np.stack([k.amplitude.numpy() for k in mean]).sum((0, 1))
     troughs, fast = of["mean"][-1].argmin(-1), mean[-1].preferred()[:, 0]
@@ -120,18 +130,31 @@ def measure_kernels(trace: Mapping[str, np.ndarray], rotary: Rotary) -> Kernels:
     largest = longer[SCHEMES[0]].reshape(-1, LONG)[int(ranges(of["mean"]).argmax())]
     later = DISTANCES + int(largest[DISTANCES:].argmax())
     return Kernels(
-        of, {source: _spectrum(trace, source, rotary) for source in SPECTRA},
-        rotary.frequencies.double().numpy(force=True), longer, peak,
-        heads=peak[0].size, range_bias=float(ranges(of["bias"]).max()),
-        range_folded=float(ranges(of["bias_folded"]).max()), range_mean=float(ranges(of["mean"]).max()),
+        of,
+        {source: _spectrum(trace, source, rotary) for source in SPECTRA},
+        rotary.frequencies.double().numpy(force=True),
+        longer,
+        peak,
+        heads=peak[0].size,
+        range_bias=float(ranges(of["bias"]).max()),
+        range_folded=float(ranges(of["bias_folded"]).max()),
+        range_mean=float(ranges(of["mean"]).max()),
         range_mean_low=float(ranges(of["mean"])[-1].min()),
-        near_bias=int((peak[0] <= NEAR).sum()), near_mean=int((peak[-1] <= NEAR).sum()),
-        near_chance=float(chance.mean()), near_chance_high=int(chance.max()),
-        trough_low=int(troughs.min()), trough_high=int(troughs.max()),
+        near_bias=int((peak[0] <= NEAR).sum()),
+        near_mean=int((peak[-1] <= NEAR).sum()),
+        near_chance=float(chance.mean()),
+        near_chance_high=int(chance.max()),
+        trough_low=int(troughs.min()),
+        trough_high=int(troughs.max()),
         slowest_turn=math.pi / float(rotary.frequencies[int(weight.argmax())]),
-        slope_steep=float(-slopes.min()), slope_flat=float(-slopes.max()),
-        first_peak=float(largest[:NEAR + 1].max()), later_peak=float(largest[later]), later_distance=later,
-        fast_low=float(fast.min()), fast_high=float(fast.max()))
+        slope_steep=float(-slopes.min()),
+        slope_flat=float(-slopes.max()),
+        first_peak=float(largest[: NEAR + 1].max()),
+        later_peak=float(largest[later]),
+        later_distance=later,
+        fast_low=float(fast.min()),
+        fast_high=float(fast.max()),
+    )
 
 
 def _spectrum(trace: Mapping[str, np.ndarray], source: str, rotary: Rotary) -> Spectrum:

@@ -23,14 +23,7 @@ from analysis.surveys.rotary_probe import make_probe
 from analysis.training import gpt2_mini, neox_mini
 from book.studies.rotary_bias.kernels import SLOW, SOURCES, curves, kernel_of, ranges
 from book.studies.rotary_bias.parts import WAYS, Scores, evaluate
-from book.studies.rotary_bias.run_measures import (
-    SHARE_TOKENS,
-    SHARE_WINDOWS,
-    Biases,
-    choose_windows,
-    load,
-    lose_parts,
-)
+from book.studies.rotary_bias.run_measures import SHARE_TOKENS, SHARE_WINDOWS, Biases, choose_windows, load, lose_parts
 from book.studies.rotary_bias.shares import biases_of, split_attention
 
 NAME = "neox-mini"
@@ -54,6 +47,7 @@ def compute(device: torch.device) -> Result:
 
 def make_rungs(trained: nn.Module) -> Iterator[Control]:
     """Yield the controls of a trained GPT-NeoX, with biases on the rungs on which it has some of the trained size."""
+
     def initialise(seed: int) -> nn.Module:
         drawn = neox_mini.make_model(neox_mini.VARIANTS[NAME], trained.config.vocab_size, seed)
         drawn.set_attn_implementation("eager")
@@ -112,10 +106,15 @@ def measure_network(network: nn.Module, windows: Tensor) -> dict[str, np.ndarray
     slopes = [kernel_of(trace, "mean", layer, rotary).slope(slower_than=SLOW).numpy() for layer in layers]
     without = np.array([lose_parts(network, windows, biases, rotary) for biases in both.values()])
     split = split_attention(network, windows[:SHARE_WINDOWS, :SHARE_TOKENS], both, rotary)
-    return {"range": np.stack([ranges(values) for values in over_distance]), "slope": np.stack(slopes),
-            "peak": np.stack([values.argmax(-1) for values in over_distance]), "loss": without[0, 0],
-            "rise": without - without[:, :1], "shares": split.means(),
-            "previous": np.stack([_previous(network, windows, biases, rotary) for biases in both.values()])}
+    return {
+        "range": np.stack([ranges(values) for values in over_distance]),
+        "slope": np.stack(slopes),
+        "peak": np.stack([values.argmax(-1) for values in over_distance]),
+        "loss": without[0, 0],
+        "rise": without - without[:, :1],
+        "shares": split.means(),
+        "previous": np.stack([_previous(network, windows, biases, rotary) for biases in both.values()]),
+    }
 
 
 def _previous(network: nn.Module, windows: Tensor, biases: Biases, rotary: Rotary) -> np.ndarray:
@@ -158,5 +157,6 @@ def spread_kernel(kernel: Kernel, positions: int) -> Tensor:
     return values[:, distance + positions - 1]
 
 
-EXPERIMENT = Experiment("What biases and mean input do in neox-mini and in its controls", compute, models=(NAME,),
-                        minutes=4.0, seed=0)
+EXPERIMENT = Experiment(
+    "What biases and mean input do in neox-mini and in its controls", compute, models=(NAME,), minutes=4.0, seed=0
+)

@@ -52,10 +52,21 @@ def measure(device: str = "auto") -> Measured:
     rotary = from_module(model).positions(0)
     kernels = measure_kernels(trace, rotary)
     head = divmod(int(ranges(kernels.curves[SOURCES[-1]]).argmax()), gpt2_mini.HEADS)
-    shares = measure_shares(model, load_tokenizer(checkpoint), passages(count=TEXTS), trace, rotary=rotary, head=head,
-                            tokens=TOKENS)
+    shares = measure_shares(
+        model, load_tokenizer(checkpoint), passages(count=TEXTS), trace, rotary=rotary, head=head, tokens=TOKENS
+    )
     seeds, record, sentence = measure_seeds(inputs)
     rungs, ladder_sentence = measure_rungs(inputs)
-    return Measured(inputs, (sentence, ladder_sentence), measure_exactness(), kernels, measure_emergence(trace, rotary),
-                    shares, seeds, measure_heads(record), measure_seed_kernels(record), rungs,
-                    loss=card["held_out_loss"])
+    return Measured(
+        inputs,
+        (sentence, ladder_sentence),
+        measure_exactness(),
+        kernels,
+        measure_emergence(trace, rotary),
+        shares,
+        seeds,
+        measure_heads(record),
+        measure_seed_kernels(record),
+        rungs,
+        loss=card["held_out_loss"],
+    )

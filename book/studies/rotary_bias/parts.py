@@ -14,9 +14,14 @@ from analysis.transformer.attention import mask_future
 from analysis.transformer.rotary import rotate
 
 WAYS: Mapping[str, tuple[str, ...]] = {
-    "whole": (), "no semi-bias": ("semi_bias",), "no query side": ("query_side",), "no kernel": ("kernel",),
-    "no query bias": ("semi_bias", "kernel"), "no key bias": ("query_side", "kernel"),
-    "content only": ("semi_bias", "query_side", "kernel")}
+    "whole": (),
+    "no semi-bias": ("semi_bias",),
+    "no query side": ("query_side",),
+    "no kernel": ("kernel",),
+    "no query bias": ("semi_bias", "kernel"),
+    "no key bias": ("query_side", "kernel"),
+    "content only": ("semi_bias", "query_side", "kernel"),
+}
 """What is left out of every score, by the name of what remains or goes."""
 
 
@@ -72,8 +77,11 @@ class Scores:
     def _parts(self, layer: int, query: Tensor, key: Tensor, scale: float) -> dict[str, Tensor]:
         b_Q, b_K = (self._turn(bias.to(query), query.shape[-2]) for bias in self.biases[layer])
         bare_query, bare_key = query - b_Q, key - b_K
-        return {"semi_bias": scale * b_Q @ bare_key.mT, "query_side": scale * bare_query @ b_K.mT,
-                "kernel": (scale * b_Q @ b_K.mT)[None]}
+        return {
+            "semi_bias": scale * b_Q @ bare_key.mT,
+            "query_side": scale * bare_query @ b_K.mT,
+            "kernel": (scale * b_Q @ b_K.mT)[None],
+        }
 
     def _turn(self, bias: Tensor, positions: int) -> Tensor:
         rows = bias[:, None].expand(-1, positions, -1)
@@ -88,15 +96,19 @@ class Scores:
         self.previous[layer] = self.previous.get(layer, 0) + torch.stack(masses)
         self.rows[layer] = self.rows.get(layer, 0) + whole.shape[0] * (whole.shape[-1] - 1)
 
-
     def previous_attention(self) -> Float[Tensor, "way layer head"]:
         """Return the mean attention to the previous position of what was watched."""
         return torch.stack([self.previous[layer] / self.rows[layer] for layer in sorted(self.rows)], 1).cpu()
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, windows: Int[Tensor, "window position"], scores: Callable[..., Tensor] | None = None, *,
-             batch: int = 16) -> tuple[float, float]:
+def evaluate(
+    model: nn.Module,
+    windows: Int[Tensor, "window position"],
+    scores: Callable[..., Tensor] | None = None,
+    *,
+    batch: int = 16,
+) -> tuple[float, float]:
     """Return the loss in nats per token and the share of tokens guessed right, with other attention where it is given.
 
     Windows hold one token more than the model reads.

@@ -14,5 +14,10 @@ def compute(device: torch.device) -> Result:
     return survey_models(MODELS)
 
 
-EXPERIMENT = Experiment("The kernels of Phi-2, which turns a part of each head", compute, models=MODELS,
-                        minutes=3.0, awaits="the weights of Phi-2")
+EXPERIMENT = Experiment(
+    "The kernels of Phi-2, which turns a part of each head",
+    compute,
+    models=MODELS,
+    minutes=3.0,
+    awaits="the weights of Phi-2",
+)

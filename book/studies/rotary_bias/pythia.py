@@ -16,9 +16,17 @@ def compute(device: torch.device) -> Result:
     """Survey every step."""
     surveys = [survey_model(name) for name in MODELS]
     arrays = {name: np.stack([survey[name] for survey in surveys]).astype(np.float32) for name in surveys[0]}
-    return Result({"range": Value(float(arrays["range"][-1].max()), 1e-3, unit="nats")},
-                  {"step": np.array(STEPS), **arrays}, dict.fromkeys(arrays, 1e-3))
+    return Result(
+        {"range": Value(float(arrays["range"][-1].max()), 1e-3, unit="nats")},
+        {"step": np.array(STEPS), **arrays},
+        dict.fromkeys(arrays, 1e-3),
+    )
 
 
-EXPERIMENT = Experiment("The kernels of Pythia-160M at every checkpoint of its training", compute, models=MODELS,
-                        minutes=15.0, awaits="the checkpoints of Pythia")
+EXPERIMENT = Experiment(
+    "The kernels of Pythia-160M at every checkpoint of its training",
+    compute,
+    models=MODELS,
+    minutes=15.0,
+    awaits="the checkpoints of Pythia",
+)

@@ -14,5 +14,10 @@ def compute(device: torch.device) -> Result:
     return survey_models(MODELS)
 
 
-EXPERIMENT = Experiment("The kernels of Qwen2.5, which has biases, and of Qwen3, which has none", compute,
-                        models=MODELS, minutes=6.0, awaits="the weights of Qwen2.5 and Qwen3")
+EXPERIMENT = Experiment(
+    "The kernels of Qwen2.5, which has biases, and of Qwen3, which has none",
+    compute,
+    models=MODELS,
+    minutes=6.0,
+    awaits="the weights of Qwen2.5 and Qwen3",
+)

@@ -24,8 +24,15 @@ LONG_TOKENS, HEAD_WINDOWS = 16 * 1024 + 1, 16
 SHARE_WINDOWS, SHARE_TOKENS = 8, 64
 SCALINGS = ("as trained", "linear", "NTK", "YaRN")
 Biases = Sequence[tuple[Tensor, Tensor]]
-TRACED = ("held_out", "held_out_no_query_bias", "held_out_no_key_bias", "query_bias", "key_bias", "query_mean",
-          "key_mean")
+TRACED = (
+    "held_out",
+    "held_out_no_query_bias",
+    "held_out_no_key_bias",
+    "query_bias",
+    "key_bias",
+    "query_mean",
+    "key_mean",
+)
 
 
 def measure_run(folder: Path, corpus: gpt2_mini.Corpus, device: torch.device) -> dict[str, np.ndarray]:
@@ -44,14 +51,16 @@ def measure_run(folder: Path, corpus: gpt2_mini.Corpus, device: torch.device) ->
     rows = windows[:SHARE_WINDOWS, :SHARE_TOKENS]
     measured["shares"] = split_attention(model, rows, both, rotary).means()
     measured["longer"] = np.array([evaluate(model, cut(long, length), batch=4) for length in LENGTHS])
-    measured["stretched"] = np.array([evaluate(_stretch(model, rotary, scaling), cut(long, STRETCHED), batch=4)
-                                      for scaling in SCALINGS])
+    measured["stretched"] = np.array(
+        [evaluate(_stretch(model, rotary, scaling), cut(long, STRETCHED), batch=4) for scaling in SCALINGS]
+    )
     return measured
 
 
 def load(folder: Path, device: torch.device) -> nn.Module:
     """Load a model that was trained here, with attention that can be replaced."""
     from transformers import GPTNeoXForCausalLM
+
     with pretrained.quiet_library():
         model = GPTNeoXForCausalLM.from_pretrained(folder, local_files_only=True, attn_implementation="eager")
     return model.eval().requires_grad_(False).to(device)
@@ -59,7 +68,7 @@ def load(folder: Path, device: torch.device) -> nn.Module:
 
 def choose_windows(windows: Tensor) -> Tensor:
     """Return :data:`HEAD_WINDOWS` of the held-out windows, spread evenly, for what is measured head by head."""
-    return windows[::len(windows) // HEAD_WINDOWS]
+    return windows[:: len(windows) // HEAD_WINDOWS]
 
 
 def lose_parts(model: nn.Module, windows: Tensor, biases: Biases, rotary: Rotary | None) -> list[float]:
@@ -99,9 +108,12 @@ def lose_pieces(model: nn.Module, windows: Tensor, biases: Biases, rotary: Rotar
 
 def _stretch(model: nn.Module, rotary: Rotary, scaling: str) -> nn.Module:
     """Give the model's rotation other frequencies, in place."""
-    changed = {"as trained": lambda: rotary, "linear": lambda: interpolate_positions(rotary, STRETCH),
-               "NTK": lambda: ntk_aware(rotary, STRETCH) if len(rotary.frequencies) > 1 else rotary,
-               "YaRN": lambda: yarn(rotary, STRETCH, gpt2_mini.CONTEXT)}[scaling]()
+    changed = {
+        "as trained": lambda: rotary,
+        "linear": lambda: interpolate_positions(rotary, STRETCH),
+        "NTK": lambda: ntk_aware(rotary, STRETCH) if len(rotary.frequencies) > 1 else rotary,
+        "YaRN": lambda: yarn(rotary, STRETCH, gpt2_mini.CONTEXT),
+    }[scaling]()
     embedding = model.gpt_neox.rotary_emb
     embedding.inv_freq.copy_(changed.frequencies.to(embedding.inv_freq))
     embedding.attention_scaling = changed.attention_factor
@@ -111,8 +123,10 @@ def _stretch(model: nn.Module, rotary: Rotary, scaling: str) -> nn.Module:
 def measure_gpt2(corpus: gpt2_mini.Corpus, device: torch.device) -> dict[str, np.ndarray]:
     """Leave parts out of gpt2-mini, whose positions are learned: two of them cancel."""
     model = pretrained.load(checkpoints.find("gpt2-mini"), task="lm", device=device)
-    both = {"bias": [(layer.b_Q, layer.b_K) for layer in from_module(model)],
-            "mean": mean_query_and_key(model, corpus.windows)}
+    both = {
+        "bias": [(layer.b_Q, layer.b_K) for layer in from_module(model)],
+        "mean": mean_query_and_key(model, corpus.windows),
+    }
     few, measured = choose_windows(corpus.windows), {}
     measured["gpt2_without"] = np.array([lose_parts(model, corpus.windows, biases, None) for biases in both.values()])
     for kind, biases in both.items():

@@ -91,8 +91,10 @@ class Rungs(Numbers):
 def measure_rungs(inputs: Inputs) -> tuple[Rungs, str]:
     """Read the record of the ladder."""
     record, sentence = live_or_record("rotary-bias-ladder", inputs)
-    trained, control = ({name.removeprefix(kind): value for name, value in record.arrays.items()
-                         if name.startswith(kind)} for kind in ("trained_", "control_"))
+    trained, control = (
+        {name.removeprefix(kind): value for name, value in record.arrays.items() if name.startswith(kind)}
+        for kind in ("trained_", "control_")
+    )
     phases, rise, controls = record.array("rise_random_phases"), trained["rise"], control["rise"]
     bias, mean, kernel = 0, len(SOURCES) - 1, list(WAYS).index("no kernel")
     numbers: dict[str, float | int] = {}
@@ -116,23 +118,35 @@ def measure_rungs(inputs: Inputs) -> tuple[Rungs, str]:
     spread("nearest", count(_peaks(control, NEAREST)[..., bias, :, :]))
     numbers["slope_down"] = int(count(trained["slope"] < 0))
     numbers["slope_down_random_high"] = int(count(control["slope"] < 0).max())
-    shares, of_controls = (mean_shares(values)[..., COUNTED.index("mean"), 1, PARTS.index("kernel")]
-                           for values in (trained["shares"], control["shares"]))
+    shares, of_controls = (
+        mean_shares(values)[..., COUNTED.index("mean"), 1, PARTS.index("kernel")]
+        for values in (trained["shares"], control["shares"])
+    )
     numbers["kernel_share"] = float(shares)
     spread("kernel_share", of_controls)
     spread("loss", control["loss"])
     spread("previous", control["previous"][..., 0, 0, :, :].max((-2, -1)))
     fields = Rungs.__dataclass_fields__
-    kept = {name: value.item() if isinstance(value, np.generic) else value for name, value in numbers.items()
-            if name in fields}
+    kept = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in numbers.items()
+        if name in fields
+    }
     return Rungs(
-        *_ladders(trained, control), **_whole_numbers(trained, control),
-        fall_control_high=float(-controls.min()), range_most=float(control["range"][..., mean, :, :].max()),
-        rise_mean_kernel=float(rise[1, kernel]), rise_control_high=float(controls.max()),
-        phases_mean_low=float(phases[:, 1].min()), phases_mean_high=float(phases[:, 1].max()),
-        phases_bias_low=float(phases[:, 0].min()), phases_bias_high=float(phases[:, 0].max()),
+        *_ladders(trained, control),
+        **_whole_numbers(trained, control),
+        fall_control_high=float(-controls.min()),
+        range_most=float(control["range"][..., mean, :, :].max()),
+        rise_mean_kernel=float(rise[1, kernel]),
+        rise_control_high=float(controls.max()),
+        phases_mean_low=float(phases[:, 1].min()),
+        phases_mean_high=float(phases[:, 1].max()),
+        phases_bias_low=float(phases[:, 0].min()),
+        phases_bias_high=float(phases[:, 0].max()),
         nearest=int(nearest.sum()),
-        previous_best=float(trained["previous"][0, 0].max()), **kept), sentence
+        previous_best=float(trained["previous"][0, 0].max()),
+        **kept,
+    ), sentence
 
 
 def _peaks(of: Mapping[str, np.ndarray], nearest: int) -> np.ndarray:
@@ -140,14 +154,15 @@ def _peaks(of: Mapping[str, np.ndarray], nearest: int) -> np.ndarray:
     return (of["peak"] <= nearest) & (of["range"] > 0)
 
 
-def whole_shares(shares: Float[np.ndarray, "*model counted layer head part"],
-                 ) -> Float[np.ndarray, "*model counted part"]:
+def whole_shares(
+    shares: Float[np.ndarray, "*model counted layer head part"],
+) -> Float[np.ndarray, "*model counted part"]:
     """Return what each of the four parts explains of the divergence of all heads of a model together.
 
     >>> whole_shares(np.ones((2, 2, 8, 5))).round(2).tolist()[0]
     [0.25, 0.25, 0.25, 0.25]
     """
-    share = shares[..., :len(PARTS)].sum((-3, -2))
+    share = shares[..., : len(PARTS)].sum((-3, -2))
     return share / share.sum(-1, keepdims=True)
 
 
@@ -158,8 +173,11 @@ def _whole_numbers(trained: Mapping[str, np.ndarray], control: Mapping[str, np.n
     for name, part in (("semi", "semi_bias"), ("side", "query_side")):
         at = COUNTED.index("bias"), PARTS.index(part)
         biased = others[[LARGE, PERMUTED], :, *at]
-        numbers |= {f"own_{name}": float(own[at]), f"own_{name}_low": float(biased.min()),
-                    f"own_{name}_high": float(biased.max())}
+        numbers |= {
+            f"own_{name}": float(own[at]),
+            f"own_{name}_low": float(biased.min()),
+            f"own_{name}_high": float(biased.max()),
+        }
     at = COUNTED.index("mean"), PARTS.index("kernel")
     return numbers | {"own_kernel": float(own[at]), "own_kernel_high": float(others[..., *at].max())}
 
@@ -175,11 +193,14 @@ def _ladders(trained: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray
     def ladder(own: np.ndarray, others: np.ndarray) -> Ladder:
         return Ladder(own, dict(zip(RUNGS, others, strict=True)))
 
-    sizes = {"size": ladder(rows(np.median(trained["range"], -1)), rows(np.median(control["range"], -1))),
-             "near keys": ladder(rows(_peaks(trained, NEAR).sum(-1)), rows(_peaks(control, NEAR).sum(-1)))}
+    sizes = {
+        "size": ladder(rows(np.median(trained["range"], -1)), rows(np.median(control["range"], -1))),
+        "near keys": ladder(rows(_peaks(trained, NEAR).sum(-1)), rows(_peaks(control, NEAR).sum(-1))),
+    }
     ways = [list(WAYS).index(way) for way in LEFT_OUT]
-    parts = tuple(f"{part.replace('_', '-' if part == 'semi_bias' else ' ')}, {name}" for _, name in sources
-                  for part in PARTS[1:])
+    parts = tuple(
+        f"{part.replace('_', '-' if part == 'semi_bias' else ' ')}, {name}" for _, name in sources for part in PARTS[1:]
+    )
 
     def whole(values: np.ndarray) -> np.ndarray:
         share = whole_shares(values)
@@ -188,6 +209,8 @@ def _ladders(trained: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray
     def left_out(values: np.ndarray) -> np.ndarray:
         return values[..., ways].reshape(*values.shape[:-2], -1)
 
-    effects = {"worth to the loss": ladder(left_out(trained["rise"]), left_out(control["rise"])),
-               "share of the attention": ladder(whole(trained["shares"]), whole(control["shares"]))}
+    effects = {
+        "worth to the loss": ladder(left_out(trained["rise"]), left_out(control["rise"])),
+        "share of the attention": ladder(whole(trained["shares"]), whole(control["shares"])),
+    }
     return sizes, names, effects, parts

@@ -67,27 +67,43 @@ def measure_seed_kernels(record: Record) -> SeedKernels:
     """Read the kernels at the end of every training."""
     traces = [{name: record.array(name)[k] for name in TRACED} for k in range(len(RUNS))]
     turns = [rotary_of(name) for name, _ in RUNS]
-    of = {source: tuple(curves(trace, source, rotary) for trace, rotary in zip(traces, turns, strict=True))
-          for source in SHOWN}
+    of = {
+        source: tuple(curves(trace, source, rotary) for trace, rotary in zip(traces, turns, strict=True))
+        for source in SHOWN
+    }
     size = {source: np.stack([ranges(values) for values in of[source]]) for source in SHOWN}
     near = np.array([int((values.argmax(-1) <= NEAR).sum()) for values in of["mean"]])
     high = np.array([_chance(trace, rotary) for trace, rotary in zip(traces, turns, strict=True)])
     biased = seeds_of("neox-mini") + seeds_of("neox-mini-partial")
     largest = {source: size[source].max((1, 2)) for source in SHOWN}
-    half = {source: [_half_step(traces[k], record.array("step"), turns[k], source, layer) for k in biased]
-            for source, layer in (("bias", 0), ("mean", -1))}
-    rest = {kind: _rest_length([traces[k][f"key_{kind}"][-1] for k in seeds_of("neox-mini-partial")])
-            for kind in SHOWN}
+    half = {
+        source: [_half_step(traces[k], record.array("step"), turns[k], source, layer) for k in biased]
+        for source, layer in (("bias", 0), ("mean", -1))
+    }
+    rest = {kind: _rest_length([traces[k][f"key_{kind}"][-1] for k in seeds_of("neox-mini-partial")]) for kind in SHOWN}
     return SeedKernels(
-        of, near, high, size, near_low=int(near.min()), near_most=int(near.max()), near_chance_most=int(high.max()),
-        bias_range_low=float(largest["bias"][biased].min()), bias_range_high=float(largest["bias"][biased].max()),
-        mean_range_low=float(largest["mean"].min()), mean_range_high=float(largest["mean"].max()),
+        of,
+        near,
+        high,
+        size,
+        near_low=int(near.min()),
+        near_most=int(near.max()),
+        near_chance_most=int(high.max()),
+        bias_range_low=float(largest["bias"][biased].min()),
+        bias_range_high=float(largest["bias"][biased].max()),
+        mean_range_low=float(largest["mean"].min()),
+        mean_range_high=float(largest["mean"].max()),
         full_range_high=float(largest["mean"][seeds_of("neox-mini")].max()),
         partial_range_high=float(largest["mean"][seeds_of("neox-mini-partial")].max()),
         last_range_low=float(size["mean"][:, -1].min()),
-        biased_runs=len(biased), half_bias_low=min(half["bias"]), half_bias_high=max(half["bias"]),
-        half_mean_low=min(half["mean"]), half_mean_high=max(half["mean"]),
-        rest_bias=rest["bias"], rest_mean=rest["mean"])
+        biased_runs=len(biased),
+        half_bias_low=min(half["bias"]),
+        half_bias_high=max(half["bias"]),
+        half_mean_low=min(half["mean"]),
+        half_mean_high=max(half["mean"]),
+        rest_bias=rest["bias"],
+        rest_mean=rest["mean"],
+    )
 
 
 def _half_step(trace: Mapping[str, np.ndarray], steps: np.ndarray, rotary: Rotary, source: str, layer: int) -> int:
@@ -104,6 +120,7 @@ def _rest_length(keys: Sequence[np.ndarray]) -> float:
 
 def _chance(trace: Mapping[str, np.ndarray], rotary: Rotary) -> int:
     amplitude = [kernel_of(trace, "mean", layer, rotary).amplitude for layer in range(trace["query_mean"].shape[1])]
-    drawn = near_by_chance({"amplitude": torch.stack(amplitude).numpy(),
-                            "frequencies": rotary.frequencies.double().numpy()})
+    drawn = near_by_chance(
+        {"amplitude": torch.stack(amplitude).numpy(), "frequencies": rotary.frequencies.double().numpy()}
+    )
     return int(drawn.max())

@@ -15,13 +15,17 @@ from book.studies.rotary_bias.shares import COUNTED, PARTS
 
 WHOLE = list(WAYS).index("whole")
 SPREADS = {
-    "rise_query": ("neox-mini", "bias", "no query bias"), "rise_key": ("neox-mini", "bias", "no key bias"),
-    "rise_kernel": ("neox-mini", "bias", "no kernel"), "rise_side": ("neox-mini", "bias", "no query side"),
-    "mean_semi": ("neox-mini", "mean", "no semi-bias"), "mean_side": ("neox-mini", "mean", "no query side"),
+    "rise_query": ("neox-mini", "bias", "no query bias"),
+    "rise_key": ("neox-mini", "bias", "no key bias"),
+    "rise_kernel": ("neox-mini", "bias", "no kernel"),
+    "rise_side": ("neox-mini", "bias", "no query side"),
+    "mean_semi": ("neox-mini", "mean", "no semi-bias"),
+    "mean_side": ("neox-mini", "mean", "no query side"),
     "mean_kernel": ("neox-mini", "mean", "no kernel"),
     "unbiased_kernel": ("neox-mini-unbiased", "mean", "no kernel"),
     "partial_kernel": ("neox-mini-partial", "mean", "no kernel"),
-    "partial_key": ("neox-mini-partial", "bias", "no key bias")}
+    "partial_key": ("neox-mini-partial", "bias", "no key bias"),
+}
 """Names of numbers on the page: the rise of which variant's loss without what, counted from where."""
 
 
@@ -93,8 +97,8 @@ def measure_seeds(inputs: Inputs) -> tuple[Seeds, Record, str]:
     """Read the record of the trainings; nothing is trained for a page."""
     record, sentence = live_or_record("rotary-bias-trainings", inputs, recompute=False)
     without, longer, gpt2 = (record.array(name) for name in ("without", "longer", "gpt2_without"))
-    rise = without - without[..., WHOLE:WHOLE + 1]
-    piece = record.array("without_piece") - without[..., WHOLE:WHOLE + 1]
+    rise = without - without[..., WHOLE : WHOLE + 1]
+    piece = record.array("without_piece") - without[..., WHOLE : WHOLE + 1]
     full, part, bare = (seeds_of(name) for name in ("neox-mini", "neox-mini-partial", "neox-mini-unbiased"))
     stretched = record.array("stretched")[..., 0]
     gain = stretched[:, SCALINGS.index("as trained")] - stretched[:, SCALINGS.index("YaRN")]
@@ -106,14 +110,34 @@ def measure_seeds(inputs: Inputs) -> tuple[Seeds, Record, str]:
     for name, runs in (("biased", full), ("unbiased", bare), ("partial", part)):
         numbers |= {f"longer_{name}_low": float(grow[runs].min()), f"longer_{name}_high": float(grow[runs].max())}
     turned, loss = piece[part, COUNTED.index("mean"), 0], record.array("held_out")[:, -1]
-    return Seeds(
-        RUNS, loss, rise, piece, record.array("shares"), longer, record.array("stretched"),
-        gpt2 - gpt2[:, WHOLE:WHOLE + 1], run_count=len(RUNS), seeds=len(full), partial_seeds=len(part),
-        unbiased_seeds=len(bare), loss_low=float(loss.min()), loss_high=float(loss.max()), **numbers,
-        turned_piece_low=float(turned.min()), turned_piece_high=float(turned.max()),
-        gpt2_query=float(gpt2[0, list(WAYS).index("no query bias")] - gpt2[0, WHOLE]),
-        losses_at_first_low=float(longer[:, 0, 0].min()), losses_at_first_high=float(longer[:, 0, 0].max()),
-        yarn_gain_low=float(gain.min()), yarn_gain_high=float(gain.max())), record, sentence
+    return (
+        Seeds(
+            RUNS,
+            loss,
+            rise,
+            piece,
+            record.array("shares"),
+            longer,
+            record.array("stretched"),
+            gpt2 - gpt2[:, WHOLE : WHOLE + 1],
+            run_count=len(RUNS),
+            seeds=len(full),
+            partial_seeds=len(part),
+            unbiased_seeds=len(bare),
+            loss_low=float(loss.min()),
+            loss_high=float(loss.max()),
+            **numbers,
+            turned_piece_low=float(turned.min()),
+            turned_piece_high=float(turned.max()),
+            gpt2_query=float(gpt2[0, list(WAYS).index("no query bias")] - gpt2[0, WHOLE]),
+            losses_at_first_low=float(longer[:, 0, 0].min()),
+            losses_at_first_high=float(longer[:, 0, 0].max()),
+            yarn_gain_low=float(gain.min()),
+            yarn_gain_high=float(gain.max()),
+        ),
+        record,
+        sentence,
+    )
 
 
 def mean_shares(shares: Float[np.ndarray, "*run layer head part"]) -> Float[np.ndarray, "*run layer part"]:
@@ -122,7 +146,7 @@ def mean_shares(shares: Float[np.ndarray, "*run layer head part"]) -> Float[np.n
     >>> mean_shares(np.ones((1, 2, 2, 8, 5))).round(2).tolist()[0][0][0]
     [0.25, 0.25, 0.25, 0.25]
     """
-    by_layer = shares[..., :len(PARTS)].sum(-2)
+    by_layer = shares[..., : len(PARTS)].sum(-2)
     return by_layer / by_layer.sum(-1, keepdims=True)
 
 

@@ -55,14 +55,18 @@ class SplitRows:
         bare_query, bare_key = query - turned[0], key - turned[1] - rest[:, None]
         kernel = (turned[0] @ turned[1].mT)[None].expand(*query.shape[:-1], -1)
         constant = (query @ rest[:, :, None]).expand(*query.shape[:-1], query.shape[-2])
-        return scale * torch.stack([bare_query @ bare_key.mT, turned[0] @ bare_key.mT, bare_query @ turned[1].mT,
-                                    kernel, constant])
+        return scale * torch.stack(
+            [bare_query @ bare_key.mT, turned[0] @ bare_key.mT, bare_query @ turned[1].mT, kernel, constant]
+        )
 
     def means(self) -> Float[np.ndarray, "counted layer head part"]:
         """Return the mean share of each part per row in nats, the last part being :data:`REST`."""
         layers = range(1 + max(layer for _, layer in self.shares))
-        return torch.stack([torch.stack([self.shares[kind, i].mT / self.rows for i in layers])
-                            for kind in self.biases]).cpu().numpy()
+        return (
+            torch.stack([torch.stack([self.shares[kind, i].mT / self.rows for i in layers]) for kind in self.biases])
+            .cpu()
+            .numpy()
+        )
 
 
 @dataclass(frozen=True)
@@ -90,8 +94,9 @@ class Shares(Numbers):
 
 
 @torch.no_grad()
-def split_attention(model: nn.Module, rows: Iterable[Tensor], biases: Mapping[str, Sequence[tuple[Tensor, Tensor]]],
-                    rotary: Rotary) -> SplitRows:
+def split_attention(
+    model: nn.Module, rows: Iterable[Tensor], biases: Mapping[str, Sequence[tuple[Tensor, Tensor]]], rotary: Rotary
+) -> SplitRows:
     """Run the model on each row of token ids and split the attention of every head."""
     split = SplitRows(biases, rotary)
     with attention_hooks.with_attention(model, split):
@@ -102,25 +107,46 @@ def split_attention(model: nn.Module, rows: Iterable[Tensor], biases: Mapping[st
 
 def biases_of(trace: Mapping[str, np.ndarray]) -> dict[str, list[tuple[Tensor, Tensor]]]:
     """Return query and key vector of every layer at the end of a trace, by what parts are counted from."""
-    return {kind: [(torch.from_numpy(query), torch.from_numpy(key))
-                   for query, key in zip(trace[f"query_{kind}"][-1], trace[f"key_{kind}"][-1], strict=True)]
-            for kind in COUNTED}
+    return {
+        kind: [
+            (torch.from_numpy(query), torch.from_numpy(key))
+            for query, key in zip(trace[f"query_{kind}"][-1], trace[f"key_{kind}"][-1], strict=True)
+        ]
+        for kind in COUNTED
+    }
 
 
-def measure_shares(model: nn.Module, tokenizer, texts: Sequence[str], trace: Mapping[str, np.ndarray], *,
-                   rotary: Rotary, head: tuple[int, int], tokens: int = 48, shown: int = 24) -> Shares:
+def measure_shares(
+    model: nn.Module,
+    tokenizer,
+    texts: Sequence[str],
+    trace: Mapping[str, np.ndarray],
+    *,
+    rotary: Rotary,
+    head: tuple[int, int],
+    tokens: int = 48,
+    shown: int = 24,
+) -> Shares:
     """Split the attention of every head on the texts, cut after so many tokens."""
     texts_ids = [tokenizer(text, truncation=True, max_length=tokens)["input_ids"] for text in texts]
     split = split_attention(model, map(torch.tensor, texts_ids), biases_of(trace), rotary)
-    shares = dict(zip(COUNTED, split.means()[..., :len(PARTS)], strict=True))
+    shares = dict(zip(COUNTED, split.means()[..., : len(PARTS)], strict=True))
     whole = {kind: values.sum((0, 1)) / values.sum() for kind, values in shares.items()}
     names = tuple(tokenizer.decode([i]).replace("\n", "\\n") for i in texts_ids[0][:shown])
     last = shares["mean"][-1].sum(0)
-    maps = split.maps[head[0]][:len(PARTS), head[1], :shown, :shown].cpu().numpy()
+    maps = split.maps[head[0]][: len(PARTS), head[1], :shown, :shown].cpu().numpy()
     return Shares(
-        shares, maps, f"{head[0]}.{head[1]}", names,
-        kernel_share_bias=float(whole["bias"][3]), kernel_share_mean=float(whole["mean"][3]),
-        content_share_bias=float(whole["bias"][0]), content_share_mean=float(whole["mean"][0]),
-        query_share_bias=float(whole["bias"][2]), query_share_mean=float(whole["mean"][2]),
-        semi_share_bias=float(whole["bias"][1]), semi_share_mean=float(whole["mean"][1]),
-        kernel_share_last=float(last[3] / last.sum()))
+        shares,
+        maps,
+        f"{head[0]}.{head[1]}",
+        names,
+        kernel_share_bias=float(whole["bias"][3]),
+        kernel_share_mean=float(whole["mean"][3]),
+        content_share_bias=float(whole["bias"][0]),
+        content_share_mean=float(whole["mean"][0]),
+        query_share_bias=float(whole["bias"][2]),
+        query_share_mean=float(whole["mean"][2]),
+        semi_share_bias=float(whole["bias"][1]),
+        semi_share_mean=float(whole["mean"][1]),
+        kernel_share_last=float(last[3] / last.sum()),
+    )

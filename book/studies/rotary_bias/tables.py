@@ -13,12 +13,15 @@ from book.studies.rotary_bias.seeds import mean_shares
 from book.studies.rotary_bias.shares import PARTS
 
 KEY_BIAS = {
-    "gpt2": ("GPT-2, learned positions", "b_K"), "bloom": ("BLOOM, ALiBi", "b_K"),
+    "gpt2": ("GPT-2, learned positions", "b_K"),
+    "bloom": ("BLOOM, ALiBi", "b_K"),
     "gpt_neox, rest": ("GPT-NeoX, a quarter turned", "b_K where it is not turned"),
     "gpt_neox, turned": ("GPT-NeoX, a quarter turned", "b_K where it is turned"),
-    "qwen2": ("Qwen2, all turned", "b_K"), "qwen2, no rotation": ("Qwen2, turned by 0", "b_K"),
+    "qwen2": ("Qwen2, all turned", "b_K"),
+    "qwen2, no rotation": ("Qwen2, turned by 0", "b_K"),
     "qwen3, no rotation": ("Qwen3, normalised, turned by 0", "b_K"),
-    "gpt_oss, no rotation": ("gpt-oss, with sinks, turned by 0", "b_K")}
+    "gpt_oss, no rotation": ("gpt-oss, with sinks, turned by 0", "b_K"),
+}
 """A module and what is set to 0 in it, by the names of `analysis.models.key_bias`."""
 
 

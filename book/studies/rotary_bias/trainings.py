@@ -25,8 +25,10 @@ def compute(device: torch.device) -> Result:
     arrays = {key: np.stack([measured[key] for measured in by_run]).astype(np.float32) for key in by_run[0]}
     arrays["step"] = by_run[0]["step"].astype(np.int64)
     arrays |= measure_gpt2(corpus, device)
-    values = {f"loss {name} {seed}": Value(float(arrays["held_out"][k, -1]), tolerance=0.05, unit="nats per token")
-              for k, (name, seed) in enumerate(RUNS)}
+    values = {
+        f"loss {name} {seed}": Value(float(arrays["held_out"][k, -1]), tolerance=0.05, unit="nats per token")
+        for k, (name, seed) in enumerate(RUNS)
+    }
     return Result(values, arrays, dict.fromkeys(arrays.keys() - {"step"}, 20.0))
 
 
@@ -39,5 +41,9 @@ def train(name: str, seed: int, corpus: gpt2_mini.Corpus, device: torch.device) 
 
 
 EXPERIMENT = Experiment(
-    models=("gpt2-mini",), compute=compute, minutes=90.0, seed=0,
-    summary="How query and key bias grow in neox-mini and its variants, and what the models lose without their parts")
+    models=("gpt2-mini",),
+    compute=compute,
+    minutes=90.0,
+    seed=0,
+    summary="How query and key bias grow in neox-mini and its variants, and what the models lose without their parts",
+)

@@ -85,16 +85,20 @@ class SharedDirection(Numbers):
     cosine_others: float  # the median of all other pairs
 
 
-def measure_losses(gpt2: Record | Result, language_model: nn.Module, windows: Int[Tensor, "window position"],
-                   inputs: Inputs) -> Losses:
+def measure_losses(
+    gpt2: Record | Result, language_model: nn.Module, windows: Int[Tensor, "window position"], inputs: Inputs
+) -> Losses:
     """Take biases away from gpt2-mini, and compare the times of the two orders of multiplication."""
     loss = first_layer.loss_without(language_model, windows)
     if abs(first_layer.loss_without(language_model, windows, "b_K", (0, 1)) - loss) >= 1e-10:
         raise AssertionError("the loss without b_K differs, while the page says that it stays the same to 1e-10")
     times, _ = live_or_record("peers-packages", inputs, recompute=False)
-    return Losses(loss, first_layer.loss_without(language_model, windows, "b_Q", (0,)) - loss,
-                  gpt2["error_no_query_bias"],
-                  times["semi_bias/keys_first/seconds"] / times["semi_bias/ours/seconds"])
+    return Losses(
+        loss,
+        first_layer.loss_without(language_model, windows, "b_Q", (0,)) - loss,
+        gpt2["error_no_query_bias"],
+        times["semi_bias/keys_first/seconds"] / times["semi_bias/ours/seconds"],
+    )
 
 
 def measure_chance(gpt2: Record | Result, tilt: Tilt, control: FirstLayer) -> Chance:
@@ -103,17 +107,25 @@ def measure_chance(gpt2: Record | Result, tilt: Tilt, control: FirstLayer) -> Ch
     ladder, random_share = np.median(gpt2.array("ladder_effective_std")[:, :, 0], -1), gpt2.array("random_share")
     rising = (gpt2.array("ladder_effective_rho")[-1, :, 0] > 0).sum(-1)
     return Chance(
-        gpt2.array("rho"), quantiles,
+        gpt2.array("rho"),
+        quantiles,
         control=f"{float(semi_bias(control.positions, control.weights).abs().max()):.0f}",
         ramp=float(np.median(gpt2.array("direction_share")[:, 2])),
-        ramp_null=float(random_share[0].max()), ramp_null_high=float(random_share[1].max()),
-        ladder_spread=ladder, ladder_spread_high=float(ladder.max()),
+        ramp_null=float(random_share[0].max()),
+        ramp_null_high=float(random_share[1].max()),
+        ladder_spread=ladder,
+        ladder_spread_high=float(ladder.max()),
         trained_spread=float(np.median(gpt2.array("effective_std")[0])),
-        permuted_low=int(rising.min()), permuted_high=int(rising.max()),
-        null_low=float(quantiles[1].min()), null_high=float(quantiles[1].max()),
-        null_share_low=float(share.min()), null_share_high=float(share.max()),
+        permuted_low=int(rising.min()),
+        permuted_high=int(rising.max()),
+        null_low=float(quantiles[1].min()),
+        null_high=float(quantiles[1].max()),
+        null_share_low=float(share.min()),
+        null_share_high=float(share.max()),
         sign_p=sign_probability(tilt.rising, tilt.heads),
-        spread_low=float(spread.min()), spread_high=float(spread.max()))
+        spread_low=float(spread.min()),
+        spread_high=float(spread.max()),
+    )
 
 
 def measure_sizes(gpt2: Record | Result, mini: FirstLayer, windows: Int[Tensor, "window position"]) -> Sizes:
@@ -122,12 +134,19 @@ def measure_sizes(gpt2: Record | Result, mini: FirstLayer, windows: Int[Tensor, 
     norms = {name: gpt2.array(field) for name, field in names.items()}
     x = layer_norm(mini.tokens[windows[:, :-1]] + mini.positions, replace(mini.ln, bias=0 * mini.ln.bias))
     queries = project(x, mini.weights.W_Q, 0 * mini.weights.b_Q)
-    own = {"b_Q": mini.weights.b_Q.norm(dim=1), "effective b_Q": mini.folded.b_Q.norm(dim=1),
-           "query without biases": queries.norm(dim=-1).transpose(0, 1).flatten(1).median(1).values}
+    own = {
+        "b_Q": mini.weights.b_Q.norm(dim=1),
+        "effective b_Q": mini.folded.b_Q.norm(dim=1),
+        "query without biases": queries.norm(dim=-1).transpose(0, 1).flatten(1).median(1).values,
+    }
     plain, effective = (norms[name] / norms["query without biases"] for name in ("b_Q", "effective b_Q"))
-    return Sizes({"GPT-2": norms, "gpt2-mini": {name: values.cpu().numpy() for name, values in own.items()}},
-                 size_low=float(plain.min()), size_high=float(plain.max()),
-                 effective_low=float(effective.min()), effective_high=float(effective.max()))
+    return Sizes(
+        {"GPT-2": norms, "gpt2-mini": {name: values.cpu().numpy() for name, values in own.items()}},
+        size_low=float(plain.min()),
+        size_high=float(plain.max()),
+        effective_low=float(effective.min()),
+        effective_high=float(effective.max()),
+    )
 
 
 def measure_shared_direction(gpt2: Record | Result, local: tuple[int, ...]) -> SharedDirection:
@@ -139,9 +158,12 @@ def measure_shared_direction(gpt2: Record | Result, local: tuple[int, ...]) -> S
     others = pairs - chosen or pairs
     of_local = [cosines[pair] for pair in chosen]
     return SharedDirection(
-        cosines, cosine_low=float(min(of_local)), cosine_high=float(max(of_local)),
+        cosines,
+        cosine_low=float(min(of_local)),
+        cosine_high=float(max(of_local)),
         cosine_null=float(max(random[1][pair] for pair in chosen)),
-        cosine_others=float(np.median([cosines[pair] for pair in others])))
+        cosine_others=float(np.median([cosines[pair] for pair in others])),
+    )
 
 
 def sign_probability(count: int, heads: int) -> float:

@@ -40,5 +40,6 @@ def arxiv_month(identifier: str) -> tuple[int, int]:
 def find_citation() -> Citation:
     """Look up the identifier of the work that the document cites, and the year that the document prints."""
     printed = next(claim.claim for claim in ledger.claims() if claim.id == "K-26")
-    return Citation(parse_file(str(BIBLIOGRAPHY)).entries["lad2024stages"].fields["eprint"],
-                    int(re.search(r"\d{4}", printed)[0]))
+    return Citation(
+        parse_file(str(BIBLIOGRAPHY)).entries["lad2024stages"].fields["eprint"], int(re.search(r"\d{4}", printed)[0])
+    )

@@ -48,5 +48,9 @@ def settled(steps: np.ndarray, rho: np.ndarray, above: float = 0.5) -> int:
 
 
 EXPERIMENT = Experiment(
-    models=("gpt2-mini",), compute=compute, minutes=25.0, seed=SEEDS[-1],
-    summary="The semi-bias of seeds of gpt2-mini, head by head: at 60 steps of training, at its end, in controls")
+    models=("gpt2-mini",),
+    compute=compute,
+    minutes=25.0,
+    seed=SEEDS[-1],
+    summary="The semi-bias of seeds of gpt2-mini, head by head: at 60 steps of training, at its end, in controls",
+)

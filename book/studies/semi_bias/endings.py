@@ -50,11 +50,16 @@ def measure(folder: Path, frequency: torch.Tensor, device: torch.device | str = 
     windows = gpt2_mini.windows(ids, first_layer.WINDOWS).to(device)
     model = pretrained.load(checkpoint, task="lm", dtype=torch.float64, device=device)
     norm, scores = layer.tokens.norm(dim=1), semi_bias(layer.tokens, layer.weights)
-    tokens = [[rank_correlation(norm, head).value for head in scores],
-              [partial_rank_correlation(norm, head, frequency.to(norm)) for head in scores]]
-    return {"tilt": tilt(layer), "overlap": overlap_with_text(layer, windows[:TEXTS, :-1])[0].cpu().numpy(),
-            "tokens": np.array(tokens),
-            "losses": np.array([first_layer.loss_without(model, windows, part) for part in (None, "b_Q")])}
+    tokens = [
+        [rank_correlation(norm, head).value for head in scores],
+        [partial_rank_correlation(norm, head, frequency.to(norm)) for head in scores],
+    ]
+    return {
+        "tilt": tilt(layer),
+        "overlap": overlap_with_text(layer, windows[:TEXTS, :-1])[0].cpu().numpy(),
+        "tokens": np.array(tokens),
+        "losses": np.array([first_layer.loss_without(model, windows, part) for part in (None, "b_Q")]),
+    }
 
 
 def measure_ladder(folder: Path, device: torch.device | str = "cpu") -> np.ndarray:

@@ -23,8 +23,13 @@ def position_table(table: np.ndarray, every: int, axes_scores: np.ndarray, share
         ``(position, axis)``, of which the first three are drawn; ``share`` is their part of the variance.
     """
     fig, (left, right) = style.new(1, 2, size="wide", width_ratios=[1.25, 1])
-    shown = left.imshow(table, aspect="auto", cmap=style.SCORE_CMAP, norm=style.centred(table),
-                        extent=(0, table.shape[1], len(table) * every, 0))
+    shown = left.imshow(
+        table,
+        aspect="auto",
+        cmap=style.SCORE_CMAP,
+        norm=style.centred(table),
+        extent=(0, table.shape[1], len(table) * every, 0),
+    )
     left.set(xlabel="channel of the stream", ylabel="position")
     fig.colorbar(shown, ax=left, label="entry of P", extend="both")
     names = ("content", "record", "positional")
@@ -43,8 +48,13 @@ def maps(scores: dict[str, np.ndarray], size: str = "tall", xlabel: str = "posit
     fig, rows = style.new(len(scores), 1, size=size, sharex=True, squeeze=False)
     for ax, (title, values) in zip(rows[:, 0], scores.items(), strict=True):
         norm = style.centred(values, float(np.quantile(np.abs(values), 0.9)))
-        shown = ax.imshow(values, aspect="auto", cmap=style.SCORE_CMAP, norm=norm,
-                          extent=(-0.5, values.shape[1] - 0.5, len(values) - 0.5, -0.5))
+        shown = ax.imshow(
+            values,
+            aspect="auto",
+            cmap=style.SCORE_CMAP,
+            norm=norm,
+            extent=(-0.5, values.shape[1] - 0.5, len(values) - 0.5, -0.5),
+        )
         ax.set_title(title, loc="left")
         ax.set(ylabel="head", yticks=range(0, len(values), 1 if len(values) < 10 else 2))
         fig.colorbar(shown, ax=ax, label="nats", pad=0.01, aspect=12, extend="both")
@@ -63,19 +73,32 @@ def curves(scores: np.ndarray, odd: tuple[int, ...], lowest: Mapping[int, int]) 
     ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
     others = [h for h in range(len(scores)) if h not in odd]
     for head in others:
-        ax.plot(scaled[head], color=style.COLOURS["semi_bias"], alpha=0.45, linewidth=1,
-                label=f"the other {len(others)} heads" if head == others[0] else None)
+        ax.plot(
+            scaled[head],
+            color=style.COLOURS["semi_bias"],
+            alpha=0.45,
+            linewidth=1,
+            label=f"the other {len(others)} heads" if head == others[0] else None,
+        )
     for head, colour in zip(odd, ("content", "positional", "token"), strict=False):
         ax.plot(scaled[head], color=style.COLOURS[colour], label=f"head {head}")
-    ax.plot(list(lowest.values()), [scaled[head, position] for head, position in lowest.items()], "o", markersize=4,
-            color=style.COLOURS["ink"], label="lowest point", zorder=3)
+    ax.plot(
+        list(lowest.values()),
+        [scaled[head, position] for head, position in lowest.items()],
+        "o",
+        markersize=4,
+        color=style.COLOURS["ink"],
+        label="lowest point",
+        zorder=3,
+    )
     ax.set(xlabel="position of the key", ylabel="semi-bias, standardised", ylim=(-2.4, 3.4))
     ax.legend(loc="upper center", ncols=4)
     return fig
 
 
-def locality(mass: np.ndarray, uniform: float, control: np.ndarray | None = None,
-             xlabel: str = "mass on the nearest 50 keys") -> Figure:
+def locality(
+    mass: np.ndarray, uniform: float, control: np.ndarray | None = None, xlabel: str = "mass on the nearest 50 keys"
+) -> Figure:
     """Draw for every head how near three position-only attentions look: ``mass (part, head)`` and equal weights."""
     panels = [("trained", mass)] + ([] if control is None else [("control", control)])
     fig, axes = style.new(1, len(panels), size="wide", sharey=True, squeeze=False)
@@ -130,8 +153,14 @@ def peaks(distance: np.ndarray) -> Figure:
     fig, rows = style.new(3, 1, size="tall", sharex=True)
     heads, queries = distance.shape[1:]
     for ax, part, values in zip(rows, PARTS, distance, strict=True):
-        shown = ax.imshow(values, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=queries,
-                          extent=(-0.5, queries - 0.5, heads - 0.5, -0.5))
+        shown = ax.imshow(
+            values,
+            aspect="auto",
+            cmap=style.WEIGHT_CMAP,
+            vmin=0,
+            vmax=queries,
+            extent=(-0.5, queries - 0.5, heads - 0.5, -0.5),
+        )
         ax.set_title(f"${part}$", loc="left")
         ax.set(ylabel="head", yticks=range(0, heads, 1 if heads < 10 else 2))
     rows[-1].set_xlabel("position of the query")
@@ -144,8 +173,9 @@ def null(observed: np.ndarray, quantiles: np.ndarray) -> Figure:
     fig, ax = style.new(size="wide")
     heads = np.arange(len(observed))
     low, middle, high = quantiles
-    ax.vlines(heads, low, high, color=style.COLOURS["control"], linewidth=5, alpha=0.5,
-              label="random $b_Q$, 90 % of draws")
+    ax.vlines(
+        heads, low, high, color=style.COLOURS["control"], linewidth=5, alpha=0.5, label="random $b_Q$, 90 % of draws"
+    )
     ax.plot(heads, middle, "_", color=style.COLOURS["ink"], markersize=9, label="their median")
     for sign, marker, name in ((1, "^", "later keys score higher"), (-1, "v", "earlier keys score higher")):
         here = np.sign(observed) == sign
@@ -228,8 +258,9 @@ def emergence(step: np.ndarray, loss: np.ndarray, rho: np.ndarray, size: np.ndar
     panels[0].plot(at, loss.T, color=style.COLOURS["ink"], linewidth=1)
     for ax, values in zip(panels[1:], (rho, size), strict=True):
         heads = values.transpose(1, 0, 2).reshape(len(step), -1)
-        ax.fill_between(at[1:], heads[1:].min(1), heads[1:].max(1), color=style.COLOURS["semi_bias"], alpha=0.2,
-                        linewidth=0)
+        ax.fill_between(
+            at[1:], heads[1:].min(1), heads[1:].max(1), color=style.COLOURS["semi_bias"], alpha=0.2, linewidth=0
+        )
         ax.plot(at[1:], np.median(values, 2).T[1:], color=style.COLOURS["semi_bias"], linewidth=1)
     panels[0].set_ylabel("held-out loss,\nnats per token")
     panels[1].axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
@@ -270,8 +301,14 @@ def token_correlations(plain: np.ndarray, given: np.ndarray, null: np.ndarray) -
     heads = np.arange(plain.shape[1])
     ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
     ax.vlines(heads, *null, color=style.COLOURS["control"], linewidth=7, alpha=0.3, label="random $b_Q$, 90 % of draws")
-    ax.errorbar(heads - 0.1, plain[0], yerr=np.abs(plain[1:] - plain[0]), fmt="o", color=style.COLOURS["semi_bias"],
-                label="norm and semi-bias, 95 %")
+    ax.errorbar(
+        heads - 0.1,
+        plain[0],
+        yerr=np.abs(plain[1:] - plain[0]),
+        fmt="o",
+        color=style.COLOURS["semi_bias"],
+        label="norm and semi-bias, 95 %",
+    )
     ax.plot(heads + 0.1, given, "D", color=style.COLOURS["token"], label="at equal frequency")
     ax.set(xlabel="head", ylabel="rank correlation", xticks=heads, ylim=(-1.02, 1.02))
     fig.legend(loc="outside upper center", ncols=3)

@@ -46,9 +46,12 @@ class FirstLayer:
 def read(checkpoint: Checkpoint, layer: int = 0, *, device: torch.device | str = "cpu") -> FirstLayer:
     """Read the first layer of a GPT-2, or a deeper one with the same positions and tokens."""
     tokens = parameters.tokens(checkpoint, torch.float64).to(device) if parameters.has_tokens(checkpoint) else None
-    return FirstLayer(parameters.attention_layer(checkpoint, layer, torch.float64).to(device),
-                      parameters.layer_norm(checkpoint, "attention", layer, torch.float64).to(device),
-                      parameters.positions(checkpoint, torch.float64).to(device), tokens)
+    return FirstLayer(
+        parameters.attention_layer(checkpoint, layer, torch.float64).to(device),
+        parameters.layer_norm(checkpoint, "attention", layer, torch.float64).to(device),
+        parameters.positions(checkpoint, torch.float64).to(device),
+        tokens,
+    )
 
 
 def control(checkpoint: Checkpoint, seed: int = 0, *, device: torch.device | str = "cpu") -> FirstLayer:
@@ -95,11 +98,15 @@ def equality(e: Tensor, p: Tensor, layer: AttentionWeights, ln: LayerNormWeights
     output, attention = _run_module(x, layer)
     due, terms = compute_scores(x, layer), score_terms(x, layer)
     two = (terms.content + terms.semi_bias[..., None, :]).masked_fill(ours.attention == 0, -math.inf)
-    pairs = {"attention": (ours.attention, attention), "output": (ours.output, output),
-             "four_terms": (terms.total(), due), "two_terms": (softmax(two), attention),
-             "two_terms_unscaled": (softmax(math.sqrt(layer.channel) * two), attention),
-             "six_terms": (six_terms(e, p, layer, ln).total(), due),
-             "value_folded": (_run_module(x, fold_value_bias(layer))[0], output)}
+    pairs = {
+        "attention": (ours.attention, attention),
+        "output": (ours.output, output),
+        "four_terms": (terms.total(), due),
+        "two_terms": (softmax(two), attention),
+        "two_terms_unscaled": (softmax(math.sqrt(layer.channel) * two), attention),
+        "six_terms": (six_terms(e, p, layer, ln).total(), due),
+        "value_folded": (_run_module(x, fold_value_bias(layer))[0], output),
+    }
     no_key_bias = replace(layer, b_K=torch.zeros_like(layer.b_K))
     pairs["no_key_bias"] = (_run_module(x, no_key_bias)[0], output)
     pairs["no_query_bias"] = (_run_module(x, replace(no_key_bias, b_Q=torch.zeros_like(layer.b_Q)))[0], output)
@@ -116,16 +123,21 @@ def _run_module(x: Tensor, layer: AttentionWeights) -> tuple[Tensor, Tensor]:
 def _misprints(x: Tensor, layer: AttentionWeights, attention: Tensor) -> dict[str, Tensor]:
     """Return what the printed lines compute: ``v_h(x_i)``, ``b_V`` inside a sum over keys, ``b_VO`` over heads."""
     values = project(x, layer.W_V, layer.b_V)
+
     def out(heads):
         return torch.einsum("hqc,hcm->qm", heads, layer.W_O) + layer.b_O
+
     plain = attention @ (values - layer.b_V[:, None])
     keys = torch.arange(1, len(x) + 1, dtype=x.dtype, device=x.device)[None, :, None]
     bias = update_bias(layer)
     bare = replace(layer, b_V=torch.zeros_like(layer.b_V), b_O=torch.zeros_like(layer.b_O))
     content = attend(x, bare, causal=True).output
-    return {"value_at_query": out(attention.sum(-1, keepdim=True) * values),
-            "bias_in_sum_over_keys": out(plain + keys * layer.b_V[:, None]),
-            "bias_in_sum_over_heads": content + layer.heads * bias, "bias_outside": content + bias}
+    return {
+        "value_at_query": out(attention.sum(-1, keepdim=True) * values),
+        "bias_in_sum_over_keys": out(plain + keys * layer.b_V[:, None]),
+        "bias_in_sum_over_heads": content + layer.heads * bias,
+        "bias_outside": content + bias,
+    }
 
 
 def map_error(positions: Float[Tensor, "position model"], layer: AttentionWeights) -> float:
@@ -140,10 +152,12 @@ def map_error(positions: Float[Tensor, "position model"], layer: AttentionWeight
     return float((semi_bias(positions, layer) - by_head).abs().max() / by_head.abs().max())
 
 
-def loss_without(model: nn.Module, windows: Int[Tensor, "window position"], part: str | None = None,
-                 layers: tuple[int, ...] = (0,)) -> float:
+def loss_without(
+    model: nn.Module, windows: Int[Tensor, "window position"], part: str | None = None, layers: tuple[int, ...] = (0,)
+) -> float:
     """Return a GPT-2 language model's loss in nats per token once ``b_Q``, ``b_K`` or ``b_V`` of some layers is 0."""
     from copy import deepcopy
+
     model = deepcopy(model)
     for layer in layers if part else ():
         bias = model.transformer.h[layer].attn.c_attn.bias

@@ -36,14 +36,20 @@ def compute(device: torch.device) -> Result:
 
 def measure(ck: checkpoints.Checkpoint, device: torch.device) -> Result:
     """Measure the semi-bias of every head: raw, folded, divided by sigma; locality, nulls, all layers, equality."""
-    layers = [parameters.attention_layer(ck, i, dtype=torch.float64).to(device)
-              for i in range(parameters.config(ck).layers)]
+    layers = [
+        parameters.attention_layer(ck, i, dtype=torch.float64).to(device) for i in range(parameters.config(ck).layers)
+    ]
     norms = [parameters.layer_norm(ck, "attention", i, dtype=torch.float64).to(device) for i in range(len(layers))]
     p = parameters.positions(ck, dtype=torch.float64).to(device)
     folded, width = fold_layer_norm(layers[0], norms[0]), sigma(p, norms[0].eps)
-    arrays = {"sigma_p": width, "norm_p": p.norm(dim=1), "semi_raw": semi_bias(p, layers[0]),
-              "semi_folded": semi_bias(p, folded), "semi_sigma": semi_bias(p / width[:, None], folded),
-              "semi_query_bias": semi_bias(p, replace(folded, b_Q=layers[0].b_Q))}
+    arrays = {
+        "sigma_p": width,
+        "norm_p": p.norm(dim=1),
+        "semi_raw": semi_bias(p, layers[0]),
+        "semi_folded": semi_bias(p, folded),
+        "semi_sigma": semi_bias(p / width[:, None], folded),
+        "semi_query_bias": semi_bias(p, replace(folded, b_Q=layers[0].b_Q)),
+    }
     arrays |= _table(p) | _locality(p, width, folded) | _null(p / width[:, None], folded)
     arrays |= _sizes(p, layers[0], norms[0], folded) | _directions(p, layers[0], folded)
     arrays |= _layers(p, layers, norms) | _ladder(ck, p, layers, norms)
@@ -65,8 +71,13 @@ def _table(p) -> dict:
     U, S, _ = torch.linalg.svd(centred, full_matrices=False)
     scores = U[:, :6] * S[:6]
     signs = torch.sign(scores[-100:].sum(0))
-    return {"table_steps": steps, "table_limit": limit[None], "pc_share": (S**2 / (S**2).sum())[:32],
-            "pc_scores": scores * signs, "pc_recency": recency((scores * signs).T)}
+    return {
+        "table_steps": steps,
+        "table_limit": limit[None],
+        "pc_share": (S**2 / (S**2).sum())[:32],
+        "pc_scores": scores * signs,
+        "pc_recency": recency((scores * signs).T),
+    }
 
 
 def near(positions: int) -> int:
@@ -77,15 +88,19 @@ def near(positions: int) -> int:
 def _locality(p, width, folded) -> dict:
     found, curves = [], []
     for times in WIDTHS:
-        own, both = position_scores(p, (width**2 + (times * width.median())**2).sqrt(), folded)
+        own, both = position_scores(p, (width**2 + (times * width.median()) ** 2).sqrt(), folded)
         found.append(position_only(own, both, (3, near(len(p))), first=near(len(p))))
         if times == 1.0:
             sums = (own, both, own[:, None] + both)
             asking = [q for q in CURVE_QUERIES if q < len(p)]
             curves = torch.stack([nearest_mass(causal_attention(s), near(len(p)))[:, asking] for s in sums])
             peak = found[-1].peak.to(torch.int16)
-    return {"mass": torch.stack([f.mass for f in found]), "uniform": found[0].uniform, "peak": peak,
-            "mass_curve": curves}
+    return {
+        "mass": torch.stack([f.mass for f in found]),
+        "uniform": found[0].uniform,
+        "peak": peak,
+        "mass_curve": curves,
+    }
 
 
 def _null(y, folded) -> dict:
@@ -101,10 +116,14 @@ def _null(y, folded) -> dict:
         rho.append(recency(drawn))
         spread.append(drawn.std(1))
     rho, spread = torch.stack(rho), torch.stack(spread)
-    return {"rho": recency(observed), "null_quantiles": rho.abs().quantile(
-                torch.tensor([0.05, 0.5, 0.95], dtype=torch.float64, device=rho.device), dim=1),
-            "null_share": (rho.abs() >= recency(observed).abs()[:, None]).double().mean(1),
-            "spread_ratio": observed.std(1) / spread.median(1).values}
+    return {
+        "rho": recency(observed),
+        "null_quantiles": rho.abs().quantile(
+            torch.tensor([0.05, 0.5, 0.95], dtype=torch.float64, device=rho.device), dim=1
+        ),
+        "null_share": (rho.abs() >= recency(observed).abs()[:, None]).double().mean(1),
+        "spread_ratio": observed.std(1) / spread.median(1).values,
+    }
 
 
 def _layers(p, layers, norms) -> dict:
@@ -118,23 +137,32 @@ def _effective(p, layers: list[AttentionWeights], norms) -> dict:
 
     The lead is over the mean of the other positions. The untrained last position is left out.
     """
-    scores = torch.stack([semi_bias(p / sigma(p, norm.eps)[:, None], fold_layer_norm(layer, norm))
-                          for layer, norm in zip(layers, norms)])[..., :-1]
-    return {"effective_rho": recency(scores), "effective_std": scores.std(-1),
-            "first_lead": scores[..., 0] - scores[..., 1:].mean(-1),
-            "first_beaten_by": (scores[..., 1:] > scores[..., :1]).sum(-1).to(torch.int16)}
+    scores = torch.stack(
+        [semi_bias(p / sigma(p, norm.eps)[:, None], fold_layer_norm(layer, norm)) for layer, norm in zip(layers, norms)]
+    )[..., :-1]
+    return {
+        "effective_rho": recency(scores),
+        "effective_std": scores.std(-1),
+        "first_lead": scores[..., 0] - scores[..., 1:].mean(-1),
+        "first_beaten_by": (scores[..., 1:] > scores[..., :1]).sum(-1).to(torch.int16),
+    }
 
 
 def _ladder(ck, p, layers, norms) -> dict:
     """Measure the same on the controls, ``(rung, seed, layer, head)``; their LayerNorms are the trained ones."""
     config = parameters.config(ck)
+
     def draw(seed):
-        return [parameters.random_attention_layer(config, i, seed, torch.float64).to(p.device)
-                for i in range(len(layers))]
+        return [
+            parameters.random_attention_layer(config, i, seed, torch.float64).to(p.device) for i in range(len(layers))
+        ]
+
     names = ("effective_rho", "effective_std", "first_lead")
+
     def measured(network):
         effective = _effective(p, network, norms)
         return np.stack([effective[name].cpu().numpy() for name in names])
+
     stacked = measure_controls(make_controls(layers, draw), measured)
     return {f"ladder_{name}": torch.from_numpy(stacked[:, :, k]) for k, name in enumerate(names)}
 
@@ -143,8 +171,12 @@ def _sizes(p, layer, ln, folded) -> dict:
     """Return the sizes of b_Q and of the effective b_Q, and of the query without either, its input being LN(p)."""
     y = p / sigma(p, ln.eps)[:, None]
     queries = project(y, folded.W_Q, torch.zeros_like(layer.b_Q))
-    return {"size_b": layer.b_Q.norm(dim=1), "size_b_folded": folded.b_Q.norm(dim=1),
-            "size_ln_bias": (folded.b_Q - layer.b_Q).norm(dim=1), "size_query": queries.norm(dim=-1).median(1).values}
+    return {
+        "size_b": layer.b_Q.norm(dim=1),
+        "size_b_folded": folded.b_Q.norm(dim=1),
+        "size_ln_bias": (folded.b_Q - layer.b_Q).norm(dim=1),
+        "size_query": queries.norm(dim=-1).median(1).values,
+    }
 
 
 def _directions(p, layer, folded) -> dict:
@@ -161,9 +193,12 @@ def _directions(p, layer, folded) -> dict:
     drawn = drawn / drawn.norm(dim=-1, keepdim=True)
     levels = torch.tensor([0.5, 0.95], dtype=torch.float64, device=p.device)
     cosines = torch.einsum("nhm,ngm->nhg", drawn, drawn).abs()
-    return {"direction_share": unit.matmul(axes.T).square(), "direction_cosines": unit @ unit.T,
-            "random_share": (drawn @ axes[2]).square().quantile(levels, dim=0),
-            "random_cosines": cosines.quantile(levels, dim=0)}
+    return {
+        "direction_share": unit.matmul(axes.T).square(),
+        "direction_cosines": unit @ unit.T,
+        "random_share": (drawn @ axes[2]).square().quantile(levels, dim=0),
+        "random_cosines": cosines.quantile(levels, dim=0),
+    }
 
 
 def _equality(p, layer, ln) -> dict[str, Value]:
@@ -178,6 +213,11 @@ def _equality(p, layer, ln) -> dict[str, Value]:
     return {f"error_{name}": Value(gap, tolerance=1e-12 if gap < 1e-11 else 1e-9) for name, gap in errors.items()}
 
 
-EXPERIMENT = Experiment(summary="GPT-2's semi-bias over its positions: layer 0, the "
-                        "attention positions alone would give, nulls, every layer and its controls, equality",
-                        compute=compute, models=("gpt2",), minutes=0.2, seed=0)
+EXPERIMENT = Experiment(
+    summary="GPT-2's semi-bias over its positions: layer 0, the "
+    "attention positions alone would give, nulls, every layer and its controls, equality",
+    compute=compute,
+    models=("gpt2",),
+    minutes=0.2,
+    seed=0,
+)

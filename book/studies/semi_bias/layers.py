@@ -44,23 +44,37 @@ class Layers(Numbers):
     cos_1: float
 
 
-def measure_layers(gpt2: Record | Result, mini: FirstLayer, language_model: nn.Module,
-                   windows: Int[Tensor, "window position"]) -> Layers:
+def measure_layers(
+    gpt2: Record | Result, mini: FirstLayer, language_model: nn.Module, windows: Int[Tensor, "window position"]
+) -> Layers:
     """Feed raw positions to every layer of GPT-2; measure what is left of the position in gpt2-mini's states."""
     spread, lead = gpt2.array("effective_std"), gpt2.array("first_lead")
     medians, ahead = np.median(spread, axis=1), (lead > 0).sum(1)
     controls = (gpt2.array("ladder_first_lead") > 0).sum(-1)
     later = ahead[LATER:] if len(ahead) > LATER else ahead
-    late_controls = controls[..., -len(later):].sum(-1)
+    late_controls = controls[..., -len(later) :].sum(-1)
     states = language_model.transformer(windows[:, :-1], output_hidden_states=True).hidden_states[:2]
     shares = [position_share(state) for state in states]
     cosines = [_cosine_with_positions(state, mini.positions) for state in states]
-    return Layers(gpt2.array("effective_rho"), spread, lead, ahead, dict(zip(RUNGS, controls, strict=True)),
-                  float(medians[0]), float(medians[min(6, len(medians) - 1)]),
-                  ahead_low=int(later.min()), ahead_all=int(later.sum()), deep_heads=len(later) * lead.shape[1],
-                  ahead_control_low=int(late_controls.min()), ahead_control_high=int(late_controls.max()),
-                  top_all=int((gpt2.array("first_beaten_by")[-len(later):] == 0).sum()),
-                  share_0=shares[0], share_1=shares[1], cos_0=cosines[0], cos_1=cosines[1])
+    return Layers(
+        gpt2.array("effective_rho"),
+        spread,
+        lead,
+        ahead,
+        dict(zip(RUNGS, controls, strict=True)),
+        float(medians[0]),
+        float(medians[min(6, len(medians) - 1)]),
+        ahead_low=int(later.min()),
+        ahead_all=int(later.sum()),
+        deep_heads=len(later) * lead.shape[1],
+        ahead_control_low=int(late_controls.min()),
+        ahead_control_high=int(late_controls.max()),
+        top_all=int((gpt2.array("first_beaten_by")[-len(later) :] == 0).sum()),
+        share_0=shares[0],
+        share_1=shares[1],
+        cos_0=cosines[0],
+        cos_1=cosines[1],
+    )
 
 
 def _cosine_with_positions(state: Float[Tensor, "window position model"], p: Float[Tensor, "position model"]) -> float:

@@ -66,21 +66,34 @@ class MiniLocality(Numbers):
 def measure_locality(gpt2: Record | Result, tilt: Tilt, inputs: Inputs) -> Locality:
     """Say how near the attention of GPT-2's positions alone lies."""
     mass, uniform, peaks = gpt2.array("mass"), gpt2.array("uniform"), gpt2.array("peak")
-    median_distance = np.median(peaks[:, :, tilt.marks.half:-1], axis=2)
+    median_distance = np.median(peaks[:, :, tilt.marks.half : -1], axis=2)
     steady = steady_heads(tilt)
     if median_distance[2][steady].max() > 0 and not inputs.departs:
         raise AssertionError("a head's largest weight is not on the query itself, while the page says that it is")
     far = [head for head in steady if median_distance[1][head] > tilt.marks.early] or list(range(tilt.heads))
-    nearby = (peaks[:, :, tilt.marks.third:-1] <= NEARBY).mean(2)
+    nearby = (peaks[:, :, tilt.marks.third : -1] <= NEARBY).mean(2)
     near_sum = mass[1, 0, 2]
     local = tuple(head for head in range(tilt.heads) if near_sum[head] > 1 / 3)
     return Locality(
-        mass, uniform, (3, near(tilt.raw.shape[1])), peaks, local,
-        alias=len(far), period=float(np.median(median_distance[1][far])), alias_low=float(nearby[1][far].min()),
-        alias_high=float(nearby[1][far].max()), alias_sum_low=float(nearby[2][far].min()),
-        mass_p=float(np.median(mass[1, 1, 0])), mass_u=float(uniform[1]), mass_sum=float(np.median(mass[1, 1, 2])),
-        mass_w0=float(np.median(mass[0, 1, 2])), mass_w2=float(np.median(mass[2, 1, 2])),
-        near_p=float(np.median(mass[1, 0, 0])), near_sum=float(np.median(near_sum)), near_heads=name_heads(local))
+        mass,
+        uniform,
+        (3, near(tilt.raw.shape[1])),
+        peaks,
+        local,
+        alias=len(far),
+        period=float(np.median(median_distance[1][far])),
+        alias_low=float(nearby[1][far].min()),
+        alias_high=float(nearby[1][far].max()),
+        alias_sum_low=float(nearby[2][far].min()),
+        mass_p=float(np.median(mass[1, 1, 0])),
+        mass_u=float(uniform[1]),
+        mass_sum=float(np.median(mass[1, 1, 2])),
+        mass_w0=float(np.median(mass[0, 1, 2])),
+        mass_w2=float(np.median(mass[2, 1, 2])),
+        near_p=float(np.median(mass[1, 0, 0])),
+        near_sum=float(np.median(near_sum)),
+        near_heads=name_heads(local),
+    )
 
 
 def name_heads(heads: tuple[int, ...]) -> str:
@@ -102,23 +115,30 @@ def measure_mini_locality(mini: FirstLayer, windows: Int[Tensor, "window positio
     mean_width = (mini.sigma_p**2 + sigma(mini.tokens, 0.0).square().mean()).sqrt()
     inverse = inverse_sigma(mini.tokens, mini.positions, mini.ln.eps).mean
     return MiniLocality(
-        approx=float((mean_width * inverse - 1).abs().max()), mini_heads=len(own), mini_u=float(trained.uniform[1]),
-        overlap=overlap.cpu().numpy(), overlap_positions=float(overlap.median()), overlap_low=float(overlap.min()),
-        overlap_high=float(overlap.max()), overlap_uniform=float(of_uniform.median()))
+        approx=float((mean_width * inverse - 1).abs().max()),
+        mini_heads=len(own),
+        mini_u=float(trained.uniform[1]),
+        overlap=overlap.cpu().numpy(),
+        overlap_positions=float(overlap.median()),
+        overlap_low=float(overlap.min()),
+        overlap_high=float(overlap.max()),
+        overlap_uniform=float(of_uniform.median()),
+    )
 
 
-def overlap_with_text(layer: FirstLayer, tokens: Int[Tensor, "text position"],
-                      ) -> tuple[Float[Tensor, " head"], Float[Tensor, " head"]]:
+def overlap_with_text(
+    layer: FirstLayer, tokens: Int[Tensor, "text position"]
+) -> tuple[Float[Tensor, " head"], Float[Tensor, " head"]]:
     """Return how much of the attention on text lies where positions alone put it, and where equal weights do.
 
     One less the total variation of the two, mean over texts and over queries from the larger reach on.
     """
     width = 1 / inverse_sigma(layer.tokens, layer.positions, layer.ln.eps).mean
     own, both = position_scores(layer.positions, width, layer.folded)
-    expected = causal_attention(own[:, None] + both)[:, NEAREST[1]:]
-    uniform = causal_attention(torch.zeros_like(both))[:, NEAREST[1]:]
+    expected = causal_attention(own[:, None] + both)[:, NEAREST[1] :]
+    uniform = causal_attention(torch.zeros_like(both))[:, NEAREST[1] :]
     x = layer_norm(layer.tokens[tokens] + layer.positions, layer.ln)
-    maps = attend(x, layer.weights, causal=True).attention[:, :, NEAREST[1]:]
+    maps = attend(x, layer.weights, causal=True).attention[:, :, NEAREST[1] :]
     return tuple(1 - (maps - other).abs().sum(-1).mean((0, -1)) / 2 for other in (expected, uniform))
 
 

@@ -106,8 +106,7 @@ def measure(model: str = "gpt2", texts: str | None = None, device: str = "auto")
     """
     inputs = choose_inputs(model, own="gpt2", texts=texts, device=device, whole=False)
     shown, mini_checkpoint = checkpoints.find(model), checkpoints.find("gpt2-mini")
-    gpt2, source = live_or_record("semi-bias-gpt2", inputs,
-                                  elsewhere=partial(measure_gpt2, shown, inputs.device))
+    gpt2, source = live_or_record("semi-bias-gpt2", inputs, elsewhere=partial(measure_gpt2, shown, inputs.device))
     mini = first_layer.read(mini_checkpoint, device=inputs.device)
     control = first_layer.control(mini_checkpoint, device=inputs.device)
     language_model = pretrained.load(mini_checkpoint, task="lm", dtype=torch.float64, device=inputs.device)
@@ -117,15 +116,28 @@ def measure(model: str = "gpt2", texts: str | None = None, device: str = "auto")
     locality = measure_locality(gpt2, tilt, inputs)
     local = locality.local_heads
     return Measured(
-        inputs=inputs, sources=(source,), checkpoints=(mini_checkpoint, shown), mini=mini,
-        errors=measure_errors(gpt2, mini, sentence.ids), sentence=sentence, citation=find_citation(),
-        table=measure_table(gpt2), tilt=tilt, rise=measure_rise(gpt2, tilt, local),
-        first_key=measure_first_key(gpt2, tilt), losses=measure_losses(gpt2, language_model, windows, inputs),
-        chance=measure_chance(gpt2, tilt, control), sizes=measure_sizes(gpt2, mini, windows),
-        shared_direction=measure_shared_direction(gpt2, local), locality=locality,
+        inputs=inputs,
+        sources=(source,),
+        checkpoints=(mini_checkpoint, shown),
+        mini=mini,
+        errors=measure_errors(gpt2, mini, sentence.ids),
+        sentence=sentence,
+        citation=find_citation(),
+        table=measure_table(gpt2),
+        tilt=tilt,
+        rise=measure_rise(gpt2, tilt, local),
+        first_key=measure_first_key(gpt2, tilt),
+        losses=measure_losses(gpt2, language_model, windows, inputs),
+        chance=measure_chance(gpt2, tilt, control),
+        sizes=measure_sizes(gpt2, mini, windows),
+        shared_direction=measure_shared_direction(gpt2, local),
+        locality=locality,
         mini_locality=measure_mini_locality(mini, windows[:8]),
-        layers=measure_layers(gpt2, mini, language_model, windows), tokens=measure_tokens(mini, shown, inputs),
-        emergence=measure_emergence(inputs), endings=measure_endings(inputs))
+        layers=measure_layers(gpt2, mini, language_model, windows),
+        tokens=measure_tokens(mini, shown, inputs),
+        emergence=measure_emergence(inputs),
+        endings=measure_endings(inputs),
+    )
 
 
 def held_out_windows(checkpoint: Checkpoint, inputs: Inputs) -> Int[Tensor, "window position"]:
@@ -137,7 +149,7 @@ def held_out_windows(checkpoint: Checkpoint, inputs: Inputs) -> Int[Tensor, "win
 
 def measure_errors(gpt2: Record | Result, mini: FirstLayer, ids: Int[Tensor, " token"]) -> dict[str, dict[str, float]]:
     """Hold the rewriting to the transformers module: GPT-2 by its record, gpt2-mini on the sentence."""
-    embedded, p = mini.tokens[ids], mini.positions[:len(ids)]
+    embedded, p = mini.tokens[ids], mini.positions[: len(ids)]
     errors = first_layer.equality(embedded, p, mini.weights, mini.ln)
     errors["map"] = first_layer.map_error(mini.positions, mini.weights)
     return {"gpt2-mini": errors, "GPT-2": {name: gpt2[f"error_{name}"] for name in errors}}

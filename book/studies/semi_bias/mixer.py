@@ -42,10 +42,12 @@ def mixtures(record: Record | Result) -> Mixtures:
     width = record.array("sigma").astype(np.float64)
     shrink = width / np.sqrt(width**2 + np.median(width) ** 2)
     left, right = (record.array(name)[HEAD].astype(np.float64) for name in ("left", "right"))
-    pairs = ((left[QUERY] @ right.T) * shrink * shrink[QUERY])[:QUERY + 1]
-    ramp = (record.array("own")[HEAD] * shrink)[:QUERY + 1]
-    weights = {name: softmax(torch.from_numpy(scores)).numpy()
-               for name, scores in {r"$T^{pp}$ alone": pairs, r"$T^p + T^{pp}$": ramp + pairs}.items()}
+    pairs = ((left[QUERY] @ right.T) * shrink * shrink[QUERY])[: QUERY + 1]
+    ramp = (record.array("own")[HEAD] * shrink)[: QUERY + 1]
+    weights = {
+        name: softmax(torch.from_numpy(scores)).numpy()
+        for name, scores in {r"$T^{pp}$ alone": pairs, r"$T^p + T^{pp}$": ramp + pairs}.items()
+    }
     return Mixtures(weights, record.array("curve"), QUERY, int(next(iter(weights.values())).argmax()))
 
 
@@ -63,16 +65,19 @@ def compute(device: torch.device) -> Result:
     scores = (both * shrink[:, None] * shrink, product * shrink[:, None] * shrink)
     maps = [causal_attention(s + (own * shrink)[:, None]) for s in scores]
     seen = torch.ones(len(p), len(p), dtype=torch.bool, device=device).tril()
-    values = {"score_error": Value(float((scores[0] - scores[1])[:, seen].abs().max()), 0.02, unit="nats"),
-              "total_variation": Value(float((maps[0] - maps[1]).abs().sum(-1).max() / 2), 0.005),
-              "period": Value(period(curve(p)), 0.01, unit="positions")}
+    values = {
+        "score_error": Value(float((scores[0] - scores[1])[:, seen].abs().max()), 0.02, unit="nats"),
+        "total_variation": Value(float((maps[0] - maps[1]).abs().sum(-1).max() / 2), 0.005),
+        "period": Value(period(curve(p)), 0.01, unit="positions"),
+    }
     arrays = {"left": left, "right": right, "own": own.float(), "sigma": width.float(), "curve": curve(p).float()}
     packed = {name: array.cpu().numpy() for name, array in arrays.items()}
     return Result(values, packed, {name: 2e-2 * float(np.abs(array).max()) for name, array in packed.items()})
 
 
-def factors(y: Float[Tensor, "position model"], layer: AttentionWeights, rank: int = RANK,
-            ) -> tuple[Float[Tensor, "head position rank"], Float[Tensor, "head position rank"]]:
+def factors(
+    y: Float[Tensor, "position model"], layer: AttentionWeights, rank: int = RANK
+) -> tuple[Float[Tensor, "head position rank"], Float[Tensor, "head position rank"]]:
     """Return the factors whose product is nearest to ``y W_Q W_K^T y^T / sqrt(c)``, among those of this rank.
 
     Each pair of columns has the sign that makes the left one's sum positive.
@@ -114,5 +119,10 @@ def period(points: Float[Tensor, "position 3"]) -> float:
     return float(2 * math.pi / abs(np.median(np.diff(angle))))
 
 
-EXPERIMENT = Experiment(summary="GPT-2's first layer for the score mixer: T^p, and T^pp as a product of narrow factors",
-                        compute=compute, models=("gpt2",), minutes=0.1, seed=0)
+EXPERIMENT = Experiment(
+    summary="GPT-2's first layer for the score mixer: T^p, and T^pp as a product of narrow factors",
+    compute=compute,
+    models=("gpt2",),
+    minutes=0.1,
+    seed=0,
+)

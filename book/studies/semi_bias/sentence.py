@@ -53,24 +53,37 @@ def measure_sentence(checkpoint: Checkpoint, mini: FirstLayer) -> Sentence:
     """Take the scores of one sentence apart, and hold the document's equations to them."""
     tokenizer = pretrained.tokenizer(checkpoint)
     ids = torch.tensor(tokenizer.encode(SENTENCE), device=mini.positions.device)
-    embedded, p = mini.tokens[ids], mini.positions[:len(ids)]
+    embedded, p = mini.tokens[ids], mini.positions[: len(ids)]
     x = layer_norm(embedded + p, mini.ln)
     parts, six = score_terms(x, mini.weights), six_terms(embedded, p, mini.weights, mini.ln)
     total = compute_scores(x, mini.weights)
     head = int(parts.semi_bias.std(1).argmax())
-    shown = {"scores": total[head], "content": parts.content[head], "semi-bias": parts.semi_bias[head][None],
-             "row constants": (parts.query_constant[head] + parts.constant[head])[:, None],
-             "semi-bias of positions": six.p[head][None], "semi-bias of tokens": six.e[head][None]}
-    return Sentence(ids, tuple(tokenizer.decode([i]).strip() for i in ids.tolist()),
-                    {name: part.cpu().numpy() for name, part in shown.items()},
-                    measure_identities(x, parts, checkpoint, mini.weights))
+    shown = {
+        "scores": total[head],
+        "content": parts.content[head],
+        "semi-bias": parts.semi_bias[head][None],
+        "row constants": (parts.query_constant[head] + parts.constant[head])[:, None],
+        "semi-bias of positions": six.p[head][None],
+        "semi-bias of tokens": six.e[head][None],
+    }
+    return Sentence(
+        ids,
+        tuple(tokenizer.decode([i]).strip() for i in ids.tolist()),
+        {name: part.cpu().numpy() for name, part in shown.items()},
+        measure_identities(x, parts, checkpoint, mini.weights),
+    )
 
 
-def measure_identities(x: Float[Tensor, "position model"], parts: ScoreTerms, checkpoint: Checkpoint,
-                       layer: AttentionWeights) -> Identities:
+def measure_identities(
+    x: Float[Tensor, "position model"], parts: ScoreTerms, checkpoint: Checkpoint, layer: AttentionWeights
+) -> Identities:
     """Compute both sides of the document's equations, its matrices cut from the parameters as they were stored."""
-    stored = [tensor.to(x.device) for tensor in parameters.read(
-        checkpoint, "h.0.attn.c_attn.weight", "h.0.attn.c_attn.bias", "h.0.attn.c_proj.weight", dtype=torch.float64)]
+    stored = [
+        tensor.to(x.device)
+        for tensor in parameters.read(
+            checkpoint, "h.0.attn.c_attn.weight", "h.0.attn.c_attn.bias", "h.0.attn.c_proj.weight", dtype=torch.float64
+        )
+    ]
     W_QKV, b_QKV, W_O = stored
     ours, scores = attend(x, layer, causal=True), compute_scores(x, layer)
     heads = torch.einsum("hqk,hkc->qhc", ours.attention, project(x, layer.W_V, layer.b_V)).flatten(1)
@@ -89,7 +102,8 @@ def measure_identities(x: Float[Tensor, "position model"], parts: ScoreTerms, ch
         content_without_biases=_relative_error(plain_scores(x, layer), parts.content),
         content_with_biases=_relative_error(scores, parts.content),
         content_asymmetry=float((parts.content - parts.content.mT).norm() / parts.content.norm()),
-        query_bias_across_queries=float(column_constants.std(1).max() / scores.std()))
+        query_bias_across_queries=float(column_constants.std(1).max() / scores.std()),
+    )
 
 
 def plain_scores(x: Float[Tensor, "position model"], layer: AttentionWeights) -> Float[Tensor, "head query key"]:

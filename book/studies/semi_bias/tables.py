@@ -4,10 +4,16 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-LABELS = {"attention": "attention of the four parts", "output": "output of the four parts",
-          "four_terms": "scores as four parts", "two_terms": "attention of content and semi-bias alone",
-          "six_terms": "scores as six terms", "value_folded": "output with the value bias folded",
-          "no_key_bias": "module without b_K", "bias_outside": "output with the value bias outside all sums"}
+LABELS = {
+    "attention": "attention of the four parts",
+    "output": "output of the four parts",
+    "four_terms": "scores as four parts",
+    "two_terms": "attention of content and semi-bias alone",
+    "six_terms": "scores as six terms",
+    "value_folded": "output with the value bias folded",
+    "no_key_bias": "module without b_K",
+    "bias_outside": "output with the value bias outside all sums",
+}
 
 
 def errors(of: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:

@@ -143,10 +143,16 @@ def measure_rise(gpt2: Record | Result, tilt: Tilt, local: tuple[int, ...]) -> R
     shares = ((rise - from_query_bias) / rise).numpy()
     others = [head for head in steady_heads(tilt) if head not in local] or list(range(tilt.heads))
     local = local or tuple(range(tilt.heads))
-    return Rise(from_query_bias.numpy(), (rise - from_query_bias).numpy(),
-                beta_local_low=float(shares[list(local)].min()), beta_local_high=float(shares[list(local)].max()),
-                beta_other_low=float(shares[others].min()), beta_other_high=float(shares[others].max()),
-                beta_odd=float(shares[tilt.odd]), beta_weak=float(shares[tilt.weak]))
+    return Rise(
+        from_query_bias.numpy(),
+        (rise - from_query_bias).numpy(),
+        beta_local_low=float(shares[list(local)].min()),
+        beta_local_high=float(shares[list(local)].max()),
+        beta_other_low=float(shares[others].min()),
+        beta_other_high=float(shares[others].max()),
+        beta_odd=float(shares[tilt.odd]),
+        beta_weak=float(shares[tilt.weak]),
+    )
 
 
 def steady_heads(tilt: Tilt) -> list[int]:
@@ -158,9 +164,16 @@ def measure_first_key(gpt2: Record | Result, tilt: Tilt) -> FirstKey:
     """Find up to which query position 0 has the largest T^p of all visible keys."""
     none, typical, wide = (last_query_of_first_key(_at_width(gpt2, "semi_folded", times)) for times in (0, 1, 2))
     steady = steady_heads(tilt)
-    return FirstKey(typical, none, wide, first_low=int(typical[steady].min()), first_high=int(typical[steady].max()),
-                    first_weak=int(typical[tilt.weak]), first_wide_low=int(wide[steady].min()),
-                    first_wide_high=int(wide[steady].max()))
+    return FirstKey(
+        typical,
+        none,
+        wide,
+        first_low=int(typical[steady].min()),
+        first_high=int(typical[steady].max()),
+        first_weak=int(typical[tilt.weak]),
+        first_wide_low=int(wide[steady].min()),
+        first_wide_high=int(wide[steady].max()),
+    )
 
 
 def last_query_of_first_key(scores: Float[torch.Tensor, "head key"]) -> Int[np.ndarray, " head"]:
@@ -183,39 +196,67 @@ def _at_typical_width(gpt2: Record | Result, name: str) -> Float[torch.Tensor, "
 def _at_width(gpt2: Record | Result, name: str, times: float) -> Float[torch.Tensor, "head position"]:
     """Return scores over sigma, tokens being so many times as wide as a position, in an unknown direction."""
     sigma_p = torch.tensor(gpt2.array("sigma_p"))
-    return torch.tensor(gpt2.array(name)) / (sigma_p**2 + (times * sigma_p.median())**2).sqrt()
+    return torch.tensor(gpt2.array(name)) / (sigma_p**2 + (times * sigma_p.median()) ** 2).sqrt()
 
 
 def measure_table(gpt2: Record | Result) -> PositionTable:
     """Describe GPT-2's table of positions."""
     steps, shares, norms = gpt2.array("table_steps"), gpt2.array("pc_share"), gpt2.array("norm_p")
     return PositionTable(
-        every_8th=steps / 127.0 * float(gpt2.array("table_limit")[0]), components=gpt2.array("pc_scores"),
-        shares=shares, places=len(norms), width=steps.shape[1], pc3=float(shares[:3].sum()),
-        pc_ramp=float(gpt2.array("pc_recency")[2]), norm_last=float(norms[-1]), norm_median=float(np.median(norms)))
+        every_8th=steps / 127.0 * float(gpt2.array("table_limit")[0]),
+        components=gpt2.array("pc_scores"),
+        shares=shares,
+        places=len(norms),
+        width=steps.shape[1],
+        pc3=float(shares[:3].sum()),
+        pc_ramp=float(gpt2.array("pc_recency")[2]),
+        norm_last=float(norms[-1]),
+        norm_median=float(np.median(norms)),
+    )
 
 
 def measure_tilt(gpt2: Record | Result) -> Tilt:
     """Say how the semi-bias of GPT-2's positions rises along the sequence, and where it does not."""
     raw, folded, over_sigma = (torch.tensor(gpt2.array(f"semi_{name}")) for name in ("raw", "folded", "sigma"))
     rho_raw, rho, heads, places = recency(raw), recency(over_sigma), *raw.shape
-    marks = (Marks(50, 100, 350, 500, 1000) if places > 1000
-             else Marks(places // 20, places // 10, places // 3, places // 2, places - 2))
+    marks = (
+        Marks(50, 100, 350, 500, 1000)
+        if places > 1000
+        else Marks(places // 20, places // 10, places // 3, places // 2, places - 2)
+    )
     rising = [h for h in range(heads) if rho[h] > 0] or list(range(heads))
     falling = [h for h in range(heads) if rho[h] < 0] or [int(rho.argmin())]
     typical, wide = (_at_width(gpt2, "semi_folded", times) for times in (1, 2))
-    ratio = (typical[:, marks.apart:-1] - typical[:, :-1 - marks.apart]).exp().median(1).values
+    ratio = (typical[:, marks.apart : -1] - typical[:, : -1 - marks.apart]).exp().median(1).values
     slope = (typical[:, marks.late] - typical[:, marks.early]) / (marks.late - marks.early)
     turns, wide_turns = over_sigma[rising, :-1].argmin(1), wide[rising, :-1].argmin(1)
     odd, steepest = falling[0], int(slope.argmax())
     return Tilt(
-        raw.numpy(), folded.numpy(), over_sigma.numpy(), marks, tuple(rising), tuple(falling), turns.numpy(),
-        rising=int((rho > 0).sum()), heads=heads, odd=odd, weak=rising[int(ratio[rising].argmin())],
-        rho_low=float(rho_raw[rising].min()), rho_sigma_low=float(rho[rising].min()), rho_odd=float(rho_raw[odd]),
-        odd_first=float(over_sigma[odd, 0]), odd_50=float(over_sigma[odd, marks.apart]),
-        ratio_50=float(ratio.median()), ratio_50_low=float(ratio[rising].min()),
+        raw.numpy(),
+        folded.numpy(),
+        over_sigma.numpy(),
+        marks,
+        tuple(rising),
+        tuple(falling),
+        turns.numpy(),
+        rising=int((rho > 0).sum()),
+        heads=heads,
+        odd=odd,
+        weak=rising[int(ratio[rising].argmin())],
+        rho_low=float(rho_raw[rising].min()),
+        rho_sigma_low=float(rho[rising].min()),
+        rho_odd=float(rho_raw[odd]),
+        odd_first=float(over_sigma[odd, 0]),
+        odd_50=float(over_sigma[odd, marks.apart]),
+        ratio_50=float(ratio.median()),
+        ratio_50_low=float(ratio[rising].min()),
         ratio_50_high=float(ratio[rising].max()),
-        doubling=float((np.log(2) / slope[rising]).median()), doubling_3=float(np.log(2) / slope[steepest]),
-        steepest=steepest, far=round(float(((marks.late - marks.early) * slope[rising]).exp().median()), -2),
-        turn_low=int(turns.min()), turn_high=int(turns.max()),
-        turn_wide_low=int(wide_turns.min()), turn_wide_high=int(wide_turns.max()))
+        doubling=float((np.log(2) / slope[rising]).median()),
+        doubling_3=float(np.log(2) / slope[steepest]),
+        steepest=steepest,
+        far=round(float(((marks.late - marks.early) * slope[rising]).exp().median()), -2),
+        turn_low=int(turns.min()),
+        turn_high=int(turns.max()),
+        turn_wide_low=int(wide_turns.min()),
+        turn_wide_high=int(wide_turns.max()),
+    )

@@ -17,10 +17,19 @@ def compute(device: torch.device) -> Result:
     ck = checkpoints.find("gpt2-mini")
     ids = pretrained.tokenizer(ck).backend_tokenizer.encode(texts.corpus()).ids
     counts = np.bincount(ids, minlength=len(parameters.tokens(ck)))
-    return Result({"tokens": Value(len(ids), tolerance=0.1 * len(ids), unit="tokens"),
-                   "never": Value(int((counts == 0).sum()), tolerance=100, n=len(counts), unit="tokens")},
-                  {"per_million": (1e6 * counts / len(ids)).astype(np.float32)}, {"per_million": 2e3})
+    return Result(
+        {
+            "tokens": Value(len(ids), tolerance=0.1 * len(ids), unit="tokens"),
+            "never": Value(int((counts == 0).sum()), tolerance=100, n=len(counts), unit="tokens"),
+        },
+        {"per_million": (1e6 * counts / len(ids)).astype(np.float32)},
+        {"per_million": 2e3},
+    )
 
 
-EXPERIMENT = Experiment(models=("gpt2-mini",), compute=compute, minutes=0.6,
-                        summary="How often each token of gpt2-mini occurs in its training text")
+EXPERIMENT = Experiment(
+    models=("gpt2-mini",),
+    compute=compute,
+    minutes=0.6,
+    summary="How often each token of gpt2-mini occurs in its training text",
+)

@@ -84,15 +84,27 @@ def measure_tokens(mini: FirstLayer, shown: Checkpoint, inputs: Inputs) -> Token
     widths = sigma(mini.tokens + mini.positions[TOKEN_POSITION])
     exact = [rank_correlation(norm, head).value for head in semi_bias(mini.tokens / widths[:, None], mini.folded)]
     return Tokens(
-        frequency, correlations, at_equal_frequency, null_range, _scatter_of_tokens(shown, inputs),
-        tok_positive=int((correlations[1] > 0).sum()), tok_low=float(correlations[0].min()),
-        tok_high=float(correlations[0].max()), tok_median=float(np.median(correlations[0])),
-        tok_partial_median=float(np.median(at_equal_frequency)), tok_partial_low=float(at_equal_frequency.min()),
-        tok_partial_high=float(at_equal_frequency.max()), tok_partial_positive=int((at_equal_frequency > 0).sum()),
+        frequency,
+        correlations,
+        at_equal_frequency,
+        null_range,
+        _scatter_of_tokens(shown, inputs),
+        tok_positive=int((correlations[1] > 0).sum()),
+        tok_low=float(correlations[0].min()),
+        tok_high=float(correlations[0].max()),
+        tok_median=float(np.median(correlations[0])),
+        tok_partial_median=float(np.median(at_equal_frequency)),
+        tok_partial_low=float(at_equal_frequency.min()),
+        tok_partial_high=float(at_equal_frequency.max()),
+        tok_partial_positive=int((at_equal_frequency > 0).sum()),
         tok_flipped=int((correlations[0] * at_equal_frequency < 0).sum()),
         tok_freq=rank_correlation(norm, frequency).value,
-        tok_outside=int((~inside).sum()), tok_never=counted["never"], tok_exact_low=min(exact),
-        tok_exact_high=max(exact), tok_exact_positive=sum(rho > 0 for rho in exact))
+        tok_outside=int((~inside).sum()),
+        tok_never=counted["never"],
+        tok_exact_low=min(exact),
+        tok_exact_high=max(exact),
+        tok_exact_positive=sum(rho > 0 for rho in exact),
+    )
 
 
 def _random_correlations(mini: FirstLayer, norm: Float[Tensor, " token"]) -> Float[np.ndarray, "2 head"]:

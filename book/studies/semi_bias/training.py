@@ -90,11 +90,23 @@ def measure_emergence(inputs: Inputs) -> Emergence:
     medians = np.median(spread, -1)
     half = (medians > medians[:, -1:] / 2).argmax(1)
     return Emergence(
-        step, loss, rho, spread, em_seeds=len(SEEDS), em_step_low=min(appears), em_step_high=max(appears),
-        em_loss=float(loss[0, step == appears[0]][0]), em_half_low=int(step[half.min()]),
-        em_half_high=int(step[half.max()]), em_half_loss=float(loss[0, half[0]]), em_last=int(step[-1]),
-        em_last_loss=float(loss[0, -1]), em_last_loss_low=float(loss[:, -1].min()),
-        em_last_loss_high=float(loss[:, -1].max()), em_first_loss=float(loss[0, 0]))
+        step,
+        loss,
+        rho,
+        spread,
+        em_seeds=len(SEEDS),
+        em_step_low=min(appears),
+        em_step_high=max(appears),
+        em_loss=float(loss[0, step == appears[0]][0]),
+        em_half_low=int(step[half.min()]),
+        em_half_high=int(step[half.max()]),
+        em_half_loss=float(loss[0, half[0]]),
+        em_last=int(step[-1]),
+        em_last_loss=float(loss[0, -1]),
+        em_last_loss_low=float(loss[:, -1].min()),
+        em_last_loss_high=float(loss[:, -1].max()),
+        em_first_loss=float(loss[0, 0]),
+    )
 
 
 def measure_endings(inputs: Inputs) -> Endings:
@@ -106,13 +118,24 @@ def measure_endings(inputs: Inputs) -> Endings:
     positive, partial = (tokens > 0).sum(-1).T
     medians, overlap = np.median(tilt, -1), np.median(record.array("overlap"), -1)
     return Endings(
-        tilt, dict(zip(RUNGS, controls, strict=True)), end_heads=tilt[:, rho].size,
-        end_rising=int((tilt[:, rho] > 0).sum()), end_rho=float(tilt[:, rho].min()),
-        **ends("sum", medians[:, both]), **ends("p", medians[:, alone]), **ends("spread", medians[:, spread]),
-        end_control_spread=float(controls[:, :, spread].max()), end_control_sum=float(controls[:, :, both].max()),
-        end_control_steady=int((controls[:, :, rho] > STEADY).sum()), end_control_heads=controls[:, :, rho].size,
-        **ends("overlap", overlap), **ends("loss", losses[:, 0]), **ends("bq", losses[:, 1] - losses[:, 0]),
-        **ends("positive", positive), **ends("partial", partial))
+        tilt,
+        dict(zip(RUNGS, controls, strict=True)),
+        end_heads=tilt[:, rho].size,
+        end_rising=int((tilt[:, rho] > 0).sum()),
+        end_rho=float(tilt[:, rho].min()),
+        **ends("sum", medians[:, both]),
+        **ends("p", medians[:, alone]),
+        **ends("spread", medians[:, spread]),
+        end_control_spread=float(controls[:, :, spread].max()),
+        end_control_sum=float(controls[:, :, both].max()),
+        end_control_steady=int((controls[:, :, rho] > STEADY).sum()),
+        end_control_heads=controls[:, :, rho].size,
+        **ends("overlap", overlap),
+        **ends("loss", losses[:, 0]),
+        **ends("bq", losses[:, 1] - losses[:, 0]),
+        **ends("positive", positive),
+        **ends("partial", partial),
+    )
 
 
 def ends(name: str, values: np.ndarray) -> dict[str, float | int]:

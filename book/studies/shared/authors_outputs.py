@@ -42,7 +42,13 @@ def load(path: Path = PATH) -> AuthorsOutputs:
     settings, keys, cone = (entries[name] for name in ("settings", "minimal_keys", "softmax_cone"))
     return AuthorsOutputs(
         **{name: settings[name] for name in ("start", "batch", "epochs", "rate", "warmup_share", "rows")},
-        claimed_f1=entries["claimed_f1"]["value"], minimal_keys=np.array(keys["medians"], float),
-        minimal_key_sequences=keys["sequences"], lowest_cone=cone["lowest"], cone_sequences=cone["sequences"],
-        in_highest_bin=cone["in_highest_bin"], singular_values=entries["singular_values"]["counts"],
-        top_count=entries["word_counts"]["top"], plateaus=tuple(entries["word_counts"]["plateaus"]))
+        claimed_f1=entries["claimed_f1"]["value"],
+        minimal_keys=np.array(keys["medians"], float),
+        minimal_key_sequences=keys["sequences"],
+        lowest_cone=cone["lowest"],
+        cone_sequences=cone["sequences"],
+        in_highest_bin=cone["in_highest_bin"],
+        singular_values=entries["singular_values"]["counts"],
+        top_count=entries["word_counts"]["top"],
+        plateaus=tuple(entries["word_counts"]["plateaus"]),
+    )

@@ -40,7 +40,7 @@ def over_heads(values: np.ndarray, leading: int) -> np.ndarray:
     >>> over_heads(np.ones((2, 6, 12)), 1).shape, over_heads(np.ones((5, 2, 6)), 2).shape
     ((2, 6), (5, 2, 6))
     """
-    return values.reshape(*values.shape[:leading + 1], -1).mean(-1)
+    return values.reshape(*values.shape[: leading + 1], -1).mean(-1)
 
 
 def by_layer(values: np.ndarray, axis: int = 1) -> Float[np.ndarray, " layer"]:

@@ -20,9 +20,15 @@ CONTROLS = " of controls"  # ends the name of an array that holds the controls
 Arrays = dict[str, np.ndarray]
 
 
-def survey_documents(measure: Callable[[torch.nn.Module, str, torch.nn.Module], Arrays], *, each: int | None = None,
-                     each_of_controls: int | None = None, dtype: torch.dtype = torch.float32,
-                     device: torch.device | str = "cpu", tolerance: float = 1e-3) -> Result:
+def survey_documents(
+    measure: Callable[[torch.nn.Module, str, torch.nn.Module], Arrays],
+    *,
+    each: int | None = None,
+    each_of_controls: int | None = None,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+    tolerance: float = 1e-3,
+) -> Result:
     """Measure MiniLM on every document, and each of its controls in the mean over the same or fewer documents.
 
     Parameters
@@ -55,8 +61,9 @@ def survey_documents(measure: Callable[[torch.nn.Module, str, torch.nn.Module], 
         means.append({name: values.mean(0) for name, values in by_text.items()})
     for name, values in _stack(means).items():
         arrays[name + CONTROLS] = values.reshape(len(SEEDS), len(LADDER), *values.shape[1:]).swapaxes(0, 1)
-    return Result({}, {name: values.astype(np.float32) for name, values in arrays.items()},
-                  dict.fromkeys(arrays, tolerance))
+    return Result(
+        {}, {name: values.astype(np.float32) for name, values in arrays.items()}, dict.fromkeys(arrays, tolerance)
+    )
 
 
 def _stack(measured: Sequence[Arrays]) -> Arrays:
@@ -72,8 +79,10 @@ class DocumentLadder:
 
     def __add__(self, other: "DocumentLadder") -> "DocumentLadder":
         """Return the ladder of the sum of two measures."""
-        return DocumentLadder(self.documents + other.documents,
-                              {rung: values + other.controls[rung] for rung, values in self.controls.items()})
+        return DocumentLadder(
+            self.documents + other.documents,
+            {rung: values + other.controls[rung] for rung, values in self.controls.items()},
+        )
 
     @property
     def interval(self) -> Float[np.ndarray, "layer 3"]:
@@ -141,5 +150,7 @@ def read_ladder(result: Record | Result, name: str, *places: int) -> DocumentLad
     """Read one measure off a survey; ``places`` choose along axes behind the layers."""
     documents, controls = result.array(name), result.array(name + CONTROLS)
     chosen = (..., *places)
-    return DocumentLadder(documents[chosen].astype(float),
-                          {rung: values[chosen].astype(float) for rung, values in zip(LADDER, controls, strict=True)})
+    return DocumentLadder(
+        documents[chosen].astype(float),
+        {rung: values[chosen].astype(float) for rung, values in zip(LADDER, controls, strict=True)},
+    )

@@ -58,18 +58,27 @@ def gaps(family: str, layer: AttentionWeights, x: Residual) -> dict[str, float]:
         "no constant pattern": qk_ov.attend_by_patterns(x, replace(layer, b_Q=zero["b_Q"]), causal=causal).output,
         "no b_V W_O": qk_ov.attend_by_patterns(x, replace(layer, b_V=zero["b_V"]), causal=causal).output,
         "root of the stream's width": qk_ov.deliver(wrong_root, M).sum(-3) + qk_ov.update_bias(layer),
-        "as printed": qk_ov.deliver(softmax(qk_ov.match(P - qk_ov.constant_pattern(layer)[:, None], x, layer.channel)),
-                                    M).sum(-3),
+        "as printed": qk_ov.deliver(
+            softmax(qk_ov.match(P - qk_ov.constant_pattern(layer)[:, None], x, layer.channel)), M
+        ).sum(-3),
         "no mask" if causal else "future masked": attend(x, layer, causal=not causal).output,
         "one mean attention for all heads": folding.apply_folded(
-            attention.mean(-3, keepdim=True).expand_as(attention), x, folding.fold_values(layer)),
+            attention.mean(-3, keepdim=True).expand_as(attention), x, folding.fold_values(layer)
+        ),
     }
     return {name: relative_gap(form, output) for name, form in forms.items()}
 
 
-def log_maps(checkpoint: Checkpoint, *, control_seed: int | None = None, passages: int = 16, tokens: int = 64,
-             source: str | None = None, device: torch.device | str = "cpu",
-             network: torch.nn.Module | None = None) -> Iterator[torch.Tensor]:
+def log_maps(
+    checkpoint: Checkpoint,
+    *,
+    control_seed: int | None = None,
+    passages: int = 16,
+    tokens: int = 64,
+    source: str | None = None,
+    device: torch.device | str = "cpu",
+    network: torch.nn.Module | None = None,
+) -> Iterator[torch.Tensor]:
     """Run a whole model on passages, cut after ``tokens`` tokens; yield ``(layer, head, query, key)``.
 
     Logarithms of attention are scores less a constant of the row, which no softmax sees. In float64, so that no weight

@@ -41,6 +41,7 @@ def find_run(seed: int, device: torch.device | str = "cpu") -> Path:
 def _expect(place: Path, seed: int) -> Path:
     card, _ = gpt2_mini.read_trace(place)
     if (card["seed"], card["steps"]) != (seed, gpt2_mini.STEPS):
-        raise ValueError(f"{place} holds seed {card['seed']} after {card['steps']} steps, not seed {seed} after "
-                         f"{gpt2_mini.STEPS}")
+        raise ValueError(
+            f"{place} holds seed {card['seed']} after {card['steps']} steps, not seed {seed} after {gpt2_mini.STEPS}"
+        )
     return place

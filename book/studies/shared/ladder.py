@@ -8,8 +8,9 @@ from jaxtyping import Float
 from analysis.models.controls import RUNGS, Control
 
 
-def measure_controls(controls: Iterable[Control], measure: Callable[..., np.ndarray],
-                     ) -> Float[np.ndarray, "rung seed *measure"]:
+def measure_controls(
+    controls: Iterable[Control], measure: Callable[..., np.ndarray]
+) -> Float[np.ndarray, "rung seed *measure"]:
     """Measure each control's network, by rung in the order of ``RUNGS`` and by seed.
 
     Examples

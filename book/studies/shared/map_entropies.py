@@ -25,16 +25,24 @@ class MapEntropies(NamedTuple):
 
 def measure_map(attention: Float[Tensor, "query key"]) -> MapEntropies:
     """Take the entropies of one map; the code's layout keeps all tokens but the last, [SEP]."""
-    blanked = code.blank_from(attention[:code.TOKENS, :code.TOKENS], code.TOKENS - 1)
-    return MapEntropies(code.value_entropy(attention).item(), code.value_entropy(blanked).item(),
-                        entropy.relative_entropy(attention[None]).mean().item())
+    blanked = code.blank_from(attention[: code.TOKENS, : code.TOKENS], code.TOKENS - 1)
+    return MapEntropies(
+        code.value_entropy(attention).item(),
+        code.value_entropy(blanked).item(),
+        entropy.relative_entropy(attention[None]).mean().item(),
+    )
 
 
 def make_gates(n: int = code.ROWS) -> dict[str, Float[Tensor, "query key"]]:
     """Return the ideal gates of so many rows, by name."""
-    return {"closed": gates.closed(n), "directional": gates.directional(n, 5), "open": gates.open_gate(n),
-            "backward": gates.backward(n, 1), "instance": gates.instance(n, 7, 2),
-            "cluster": gates.cluster(n, CLUSTER, CLUSTER)}
+    return {
+        "closed": gates.closed(n),
+        "directional": gates.directional(n, 5),
+        "open": gates.open_gate(n),
+        "backward": gates.backward(n, 1),
+        "instance": gates.instance(n, 7, 2),
+        "cluster": gates.cluster(n, CLUSTER, CLUSTER),
+    }
 
 
 def draw_noise(deviation: float, n: int = code.ROWS) -> Float[Tensor, "query key"]:

@@ -30,8 +30,22 @@ from book.studies.shared.variant_fine_tuned import COUNTED, READ, RECIPE, SEEDS
 
 NEAREST = "In the nearest model, a text model fine-tuned on simulated genes, "
 """What evidence about it begins with."""
-BY_LAYER = ("first_failing", "bare_failing", "failing_kept", "padded_first_failing", "D_sum", "sum_kept", "cone",
-            "padded_cone", "cone_bare", "cosine", "resultant", "entropy", "largest", "stable_rank")
+BY_LAYER = (
+    "first_failing",
+    "bare_failing",
+    "failing_kept",
+    "padded_first_failing",
+    "D_sum",
+    "sum_kept",
+    "cone",
+    "padded_cone",
+    "cone_bare",
+    "cosine",
+    "resultant",
+    "entropy",
+    "largest",
+    "stable_rank",
+)
 """Measures that have one number per layer and sequence; of those by head, the mean over heads."""
 COUNTS = {name: parts for name, parts in RATIOS.items() if set(parts) <= set(COUNTED)}
 """Ratios of what was counted on maps, by the names of the census."""
@@ -116,8 +130,13 @@ class Nearest(Numbers):
 
     def panels(self) -> dict[str, tuple[Ladder, Float[np.ndarray, "seed layer"]]]:
         """Return what the figure of the classifier draws: by title, a ladder and the start."""
-        titles = {"rows that fail": "first_failing", "D of the sum": "D_sum", "mean cosine": "cosine",
-                  "largest value": "largest", "row entropy": "entropy"}
+        titles = {
+            "rows that fail": "first_failing",
+            "D of the sum": "D_sum",
+            "mean cosine": "cosine",
+            "largest value": "largest",
+            "row entropy": "entropy",
+        }
         drawn = {title: (self.ladder(name), self.controls[name][START]) for title, name in titles.items()}
         carried = {rung: values[..., SHOWN].sum(-1).mean(-1) for rung, values in self.control_gates.items()}
         gates = Ladder(self.gates[..., SHOWN].sum(-1).mean(-1), {rung: carried[rung] for rung in RUNGS})
@@ -175,20 +194,34 @@ def summarise(record: Record) -> Nearest:
     layers = _by_layer(record, own, by_rung)
     total, gates, grown = own("D_total")[:, 0], own("gates"), own("grown").mean(0)
     return Nearest(
-        **layers, **_effects(record), **_counts(record, own, by_rung),
+        **layers,
+        **_effects(record),
+        **_counts(record, own, by_rung),
         **_phrases(record, own, by_rung, layers["by_seed"]),
-        gates=gates.mean(0), control_gates={rung: values.mean(1) for rung, values in by_rung("gates").items()},
-        company=measure_company(gates), failing_sums=(own("D_sum") > critical).mean(0),
+        gates=gates.mean(0),
+        control_gates={rung: values.mean(1) for rung, values in by_rung("gates").items()},
+        company=measure_company(gates),
+        failing_sums=(own("D_sum") > critical).mean(0),
         failing_sums_kept=(own("sum_kept") > 1).mean(0),
         control_failing_sums={rung: (values > critical).mean(1) for rung, values in by_rung("D_sum").items()},
-        D_total=total, mean_total=own("mean_total")[:, 0],
+        D_total=total,
+        mean_total=own("mean_total")[:, 0],
         control_D_total={rung: values[..., 0] for rung, values in by_rung("D_total").items()},
-        grown=grown, amplified=_of_maps(grown.mean((1, 2))), amplified_named=_of_maps(grown[:, 0, 3]),
+        grown=grown,
+        amplified=_of_maps(grown.mean((1, 2))),
+        amplified_named=_of_maps(grown[:, 0, 3]),
         control_grown={rung: values.mean((0, 1)) for rung, values in by_rung("grown").items()},
-        largest_weights=record.array("maps").mean(0), control_largest_weights=by_rung("maps"),
-        diagonal=own("diagonal"), critical=critical, trainings=len(SEEDS), sequences=len(total),
-        total_passes=int((total <= critical).sum()), updates=RECIPE.steps, batch=RECIPE.batch,
-        rate=f"{RECIPE.rate:.1e}".replace("e-0", "e-"))
+        largest_weights=record.array("maps").mean(0),
+        control_largest_weights=by_rung("maps"),
+        diagonal=own("diagonal"),
+        critical=critical,
+        trainings=len(SEEDS),
+        sequences=len(total),
+        total_passes=int((total <= critical).sum()),
+        updates=RECIPE.steps,
+        batch=RECIPE.batch,
+        rate=f"{RECIPE.rate:.1e}".replace("e-0", "e-"),
+    )
 
 
 def _of_maps(shares: Float[np.ndarray, " map"]) -> str:
@@ -200,12 +233,17 @@ def _by_layer(record: Record, own, by_rung) -> dict:
     """Average what has one number per layer, and take the MLP's part of the mean cosine."""
     before, without = np.moveaxis(record.array("mlp_cosine").astype(float), -1, 0)
     after = record.array("cosine").astype(float)
-    return {"layers": {name: np.array([mean_interval(column) for column in over_heads(own(name), 1).T])
-                       for name in BY_LAYER},
-            "by_seed": {name: over_heads(record.array(name), 2).mean(1) for name in BY_LAYER},
-            "controls": {name: {rung: over_heads(values, 2).mean(1) for rung, values in by_rung(name).items()}
-                         for name in BY_LAYER},
-            "by_mlp": (after - without).mean(1), "by_norm": (without - before).mean(1)}
+    return {
+        "layers": {
+            name: np.array([mean_interval(column) for column in over_heads(own(name), 1).T]) for name in BY_LAYER
+        },
+        "by_seed": {name: over_heads(record.array(name), 2).mean(1) for name in BY_LAYER},
+        "controls": {
+            name: {rung: over_heads(values, 2).mean(1) for rung, values in by_rung(name).items()} for name in BY_LAYER
+        },
+        "by_mlp": (after - without).mean(1),
+        "by_norm": (without - before).mean(1),
+    }
 
 
 def _effects(record: Record) -> dict:
@@ -214,9 +252,11 @@ def _effects(record: Record) -> dict:
     effects = record.array("effects").mean((0, 1))
     entropy = record.array("entropy")[:, places].mean((0, 1))
     depth = np.indices(effects.shape)[0].ravel()
-    return {"effect_with_entropy": float(spearmanr(effects.ravel(), entropy.ravel()).statistic),
-            "effect_with_depth": float(spearmanr(effects.ravel(), depth).statistic),
-            "effect_within": np.array([spearmanr(*both).statistic for both in zip(effects, entropy)])}
+    return {
+        "effect_with_entropy": float(spearmanr(effects.ravel(), entropy.ravel()).statistic),
+        "effect_with_depth": float(spearmanr(effects.ravel(), depth).statistic),
+        "effect_within": np.array([spearmanr(*both).statistic for both in zip(effects, entropy)]),
+    }
 
 
 def _counts(record: Record, own, by_rung) -> dict:
@@ -226,20 +266,31 @@ def _counts(record: Record, own, by_rung) -> dict:
     places = {name: [COUNTED.index(part) for part in parts] for name, parts in COUNTS.items()}
     ratios = {name: ratio_interval(counts[:, part], counts[:, whole]) for name, (part, whole) in places.items()}
     start = {name: _divide(controls[START].sum((1, 2)), *both) for name, both in places.items()}
-    return {"ratios": ratios, **_count_phrases(ratios, start),
-            "ratios_by_seed": {name: _divide(by_seed, *both) for name, both in places.items()},
-            "control_ratios": {rung: {name: _divide(values.sum((1, 2)), *both) for name, both in places.items()}
-                               for rung, values in controls.items()},
-            "counts": {name: int(counts[:, k].sum().round()) for k, name in enumerate(COUNTED)}}
+    return {
+        "ratios": ratios,
+        **_count_phrases(ratios, start),
+        "ratios_by_seed": {name: _divide(by_seed, *both) for name, both in places.items()},
+        "control_ratios": {
+            rung: {name: _divide(values.sum((1, 2)), *both) for name, both in places.items()}
+            for rung, values in controls.items()
+        },
+        "counts": {name: int(counts[:, k].sum().round()) for k, name in enumerate(COUNTED)},
+    }
 
 
 def _count_phrases(ratios: Mapping[str, Interval], start: Mapping[str, np.ndarray]) -> dict[str, str]:
     """Write the ratios that the page on gates names."""
-    names = {"composed": "composed", "with_diagonal": "open_with_either", "in_company": "in_company",
-             "run": "run_covers", "short_verticals": "short_verticals"}
+    names = {
+        "composed": "composed",
+        "with_diagonal": "open_with_either",
+        "in_company": "in_company",
+        "run": "run_covers",
+        "short_verticals": "short_verticals",
+    }
     return {name: percent(ratios[field].value) for name, field in names.items()} | {
         "composed_start": percent(start["composed"].mean()),
-        "end_of_diagonal": f"{ratios['end_of_diagonal'].value:.1f}"}
+        "end_of_diagonal": f"{ratios['end_of_diagonal'].value:.1f}",
+    }
 
 
 def _divide(totals: Float[np.ndarray, "draw count"], part: int, whole: int) -> Float[np.ndarray, " draw"]:
@@ -250,17 +301,22 @@ def _divide(totals: Float[np.ndarray, "draw count"], part: int, whole: int) -> F
 
 def _phrases(record: Record, own, by_rung, by_seed: Mapping[str, np.ndarray]) -> dict[str, str]:
     """Write how well the trainings do, one after another, and what the page on normality says by layer."""
+
     def each(name: str, digits: int = 0) -> str:
         return ", ".join(percent(record[f"{name}_{seed}"], digits) for seed in SEEDS)
 
-    return {"apart_failing": percent(furthest_apart(by_seed["first_failing"])),
-            "apart_cosine": f"{furthest_apart(by_seed['cosine']):.2f}",
-            "test_right": each("whole_test", 1), "follow": each("exchanged_deletions"),
-            "bases": each("exchanged_bases"), "failing_rows": enumerated(100 * own("first_failing").mean(0), ".0f"),
-            "cosine_ends": first_to_last(own("cosine").mean(0)),
-            "start_cosine_ends": first_to_last(by_rung("cosine")[START].mean((0, 1))),
-            "largest_by_layer": enumerated(own("largest").mean((0, 2)), ".0f"),
-            "entropy_by_layer": enumerated(own("entropy").mean((0, 2)), ".2f")}
+    return {
+        "apart_failing": percent(furthest_apart(by_seed["first_failing"])),
+        "apart_cosine": f"{furthest_apart(by_seed['cosine']):.2f}",
+        "test_right": each("whole_test", 1),
+        "follow": each("exchanged_deletions"),
+        "bases": each("exchanged_bases"),
+        "failing_rows": enumerated(100 * own("first_failing").mean(0), ".0f"),
+        "cosine_ends": first_to_last(own("cosine").mean(0)),
+        "start_cosine_ends": first_to_last(by_rung("cosine")[START].mean((0, 1))),
+        "largest_by_layer": enumerated(own("largest").mean((0, 2)), ".0f"),
+        "entropy_by_layer": enumerated(own("entropy").mean((0, 2)), ".2f"),
+    }
 
 
 def furthest_apart(by_seed: Float[np.ndarray, "seed layer"]) -> float:
@@ -276,7 +332,7 @@ def furthest_apart(by_seed: Float[np.ndarray, "seed layer"]) -> float:
 
 def measure_company(gates: Float[np.ndarray, "sequence layer head gate"]) -> Interval:
     """Return the share of maps with a cluster that hold another pattern as well, mean over sequences."""
-    held = gates[..., :len(PATTERNS)] >= CARRIES
+    held = gates[..., : len(PATTERNS)] >= CARRIES
     cluster = held[..., GATES.index("cluster")]
     others = np.delete(held, GATES.index("cluster"), -1).any(-1)
     return mean_interval([one[has].mean() for one, has in zip(others, cluster, strict=True)])
@@ -284,9 +340,11 @@ def measure_company(gates: Float[np.ndarray, "sequence layer head gate"]) -> Int
 
 def _readers(record: Record):
     """Return readers of an array: of all sequences of all trainings, and of the start and the controls by rung."""
+
     def own(name: str) -> np.ndarray:
         return np.concatenate(record.array(name)).astype(float)
 
     def by_rung(name: str) -> dict[str, np.ndarray]:
         return {START: record.array(f"start_{name}")} | dict(zip(RUNGS, record.array(f"ladder_{name}"), strict=True))
+
     return own, by_rung

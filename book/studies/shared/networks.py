@@ -53,5 +53,7 @@ def by_network(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarr
     {'trained': {'cosine': array([0.])}, 'control': {'cosine': array([1.])}}
     """
     control = {name.removeprefix(CONTROL): values for name, values in arrays.items() if name.startswith(CONTROL)}
-    return {"trained": {name: values for name, values in arrays.items() if not name.startswith(CONTROL)},
-            "control": control}
+    return {
+        "trained": {name: values for name, values in arrays.items() if not name.startswith(CONTROL)},
+        "control": control,
+    }

@@ -117,8 +117,9 @@ def value_entropy(maps: Float[Tensor, "*batch query key"], bins: int = BINS) -> 
     return torch.special.entr(counts / entries.shape[-1]).sum(-1)
 
 
-def blank_from(maps: Float[Tensor, "*batch query key"], end: int,
-               size: int = ROWS) -> Float[Tensor, "*batch size size"]:
+def blank_from(
+    maps: Float[Tensor, "*batch query key"], end: int, size: int = ROWS
+) -> Float[Tensor, "*batch size size"]:
     """Lay maps into the upper left corner of a square of zeros, up to and without position ``end``.
 
     ``end`` is where [SEP] stands: its row and column, and those of the padding after it, are zeros in the code's maps.
@@ -156,8 +157,6 @@ def padded_words(bases: str) -> list[str]:
     (425, 424)
     """
     return kmers(bases + "N" * (-len(bases) % K))
-
-
 
 
 def split_sizes(sequences: int) -> tuple[int, int, int]:

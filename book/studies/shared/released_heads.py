@@ -29,8 +29,12 @@ def compare_slices(model: torch.nn.Module) -> Slices:
     heads = amplification.over_heads(spectral_norm, layers).cpu().numpy()
     columns = amplification.over_heads(spectral_norm, [code.with_stored_blocks(each) for each in layers]).cpu().numpy()
     pairs = [(own.ravel(), column.ravel()) for own, column in zip(heads, columns)]
-    return Slices(heads, columns, np.array([pearsonr(*pair).statistic for pair in pairs]),
-                  np.array([spearmanr(*pair).statistic for pair in pairs]))
+    return Slices(
+        heads,
+        columns,
+        np.array([pearsonr(*pair).statistic for pair in pairs]),
+        np.array([spearmanr(*pair).statistic for pair in pairs]),
+    )
 
 
 def correlate_outputs(record: Record | Result, network: str) -> float:

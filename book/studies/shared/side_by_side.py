@@ -22,8 +22,11 @@ from book.studies.shared.averages import by_layer
 from book.studies.shared.documents import CONTROLS, LADDER
 
 Layers = Float[np.ndarray, " layer"]
-MODELS = {"fine-tuned": "MiniLM, fine-tuned on genes", "scratch": "classifier from random weights",
-          "text": "MiniLM on text"}
+MODELS = {
+    "fine-tuned": "MiniLM, fine-tuned on genes",
+    "scratch": "classifier from random weights",
+    "text": "MiniLM on text",
+}
 BY_HEAD = ("gates", "largest", "entropy")
 """Arrays with an axis of heads behind that of the layers; the survey of texts has averaged over it."""
 
@@ -74,16 +77,22 @@ def over_critical(values: Layers, critical: float) -> str:
 
 
 MEASURES = (
-    Measure("Fig. 3 to 7", "attention that the detector reads as gates (even attention is none), mean over layers",
-            "gates", percentage),
+    Measure(
+        "Fig. 3 to 7",
+        "attention that the detector reads as gates (even attention is none), mean over layers",
+        "gates",
+        percentage,
+    ),
     Measure("Fig. 8", "rows that are not Gaussian, mean over layers", "first_failing", percentage),
-    Measure("Fig. 9, Table 1", "D of a layer's sum over its critical value, first to last layer", "D_sum",
-            over_critical),
+    Measure(
+        "Fig. 9, Table 1", "D of a layer's sum over its critical value, first to last layer", "D_sum", over_critical
+    ),
     Measure("Fig. 10", "cone index, last layer over first", "cone", growth),
     Measure("Fig. 10", "mean cosine of two rows, first to last layer", "cosine", ends),
     Measure("Fig. 11", "largest singular value of a head's output, last layer over first", "largest", growth),
     Measure("Fig. 12", "entropy of rows over its largest, first to last layer", "entropy", ends),
-    Measure("Fig. 13", "D of the sum over all layers over its critical value", "D_total", over_critical))
+    Measure("Fig. 13", "D of the sum over all layers over its critical value", "D_total", over_critical),
+)
 
 
 @dataclass(frozen=True)
@@ -101,7 +110,7 @@ class Model:
             return None
         values = read(array).astype(float)
         if array == "gates":  # shares that sum to one: the patterns come first, even attention and the rest after them
-            values = values[..., :len(PATTERNS)].sum(-1)
+            values = values[..., : len(PATTERNS)].sum(-1)
         heads = int(array in BY_HEAD and self.model != "text")
         return by_layer(values, values.ndim - 1 - heads)
 
@@ -109,25 +118,47 @@ class Model:
 def read_models() -> dict[str, Model]:
     """Open the records of the three models."""
     load = experiments.load
-    tuned, scratch, rows, gates = (load(name) for name in ("variant-fine-tuned", "variant-measures",
-                                                           "bert-normality-ladder", "bert-gates-ladder"))
+    tuned, scratch, rows, gates = (
+        load(name) for name in ("variant-fine-tuned", "variant-measures", "bert-normality-ladder", "bert-gates-ladder")
+    )
     width = {name: parameters.config(checkpoints.find(name)).model for name in ("minilm", "variant-bert-mini")}
+
     def on_text(name: str) -> Record:
         return gates if name == "gates" else rows
+
     return {
-        "fine-tuned": Model("fine-tuned", width["minilm"], {"trained": tuned.array} | {
-            rung: lambda name, k=k: tuned.array(f"ladder_{name}")[k] for k, rung in enumerate(RUNGS)}),
-        "scratch": Model("scratch", width["variant-bert-mini"], dict.fromkeys(NETWORKS) | {
-            "trained": scratch.array, "random": lambda name: scratch.array(f"control_{name}")}),
-        "text": Model("text", width["minilm"], {"trained": lambda name: on_text(name).array(name)} | {
-            rung: lambda name, rung=rung: on_text(name).array(name + CONTROLS)[LADDER.index(rung)] for rung in RUNGS})}
+        "fine-tuned": Model(
+            "fine-tuned",
+            width["minilm"],
+            {"trained": tuned.array}
+            | {rung: lambda name, k=k: tuned.array(f"ladder_{name}")[k] for k, rung in enumerate(RUNGS)},
+        ),
+        "scratch": Model(
+            "scratch",
+            width["variant-bert-mini"],
+            dict.fromkeys(NETWORKS)
+            | {"trained": scratch.array, "random": lambda name: scratch.array(f"control_{name}")},
+        ),
+        "text": Model(
+            "text",
+            width["minilm"],
+            {"trained": lambda name: on_text(name).array(name)}
+            | {
+                rung: lambda name, rung=rung: on_text(name).array(name + CONTROLS)[LADDER.index(rung)] for rung in RUNGS
+            },
+        ),
+    }
 
 
 def compare() -> list[tuple[Measure, dict[str, list[str]]]]:
     """Return, for each measure and each model, what is written for the trained network and for its controls."""
     models = read_models()
+
     def cell(measure: Measure, model: Model, network: str) -> str:
         values = model.layers(network, measure.array)
         return "\u2013" if values is None else measure.write(values, critical_value(model.width))
-    return [(measure, {name: [cell(measure, model, network) for network in NETWORKS]
-                       for name, model in models.items()}) for measure in MEASURES]
+
+    return [
+        (measure, {name: [cell(measure, model, network) for network in NETWORKS] for name, model in models.items()})
+        for measure in MEASURES
+    ]

@@ -73,8 +73,10 @@ def by_split(genes: Sequence[Gene]) -> tuple[dict[str, Value], dict]:
         groups = unit_names(test, by)
         known = {word for gene in train for word in kmers(gene.bases)}
         unknown = np.mean([np.mean([word not in known for word in kmers(gene.bases)]) for gene in test])
-        values |= {f"units/{by}": Value(len(set(groups)), n=len(test)),
-                   f"unknown/{by}": Value(float(unknown), tolerance=1e-9, n=len(test))}
+        values |= {
+            f"units/{by}": Value(len(set(groups)), n=len(test)),
+            f"unknown/{by}": Value(float(unknown), tolerance=1e-9, n=len(test)),
+        }
         for name in BASELINES:
             one = fitted(name, train, validation)
             values[f"{name}/{by}"] = score(name, hits(one, test), groups)
@@ -142,15 +144,21 @@ def lengths_and_phases(genes: Sequence[Gene]) -> dict[str, np.ndarray]:
     """Count each class's lengths, and take the phases along the gene that are most frequent in it."""
     classes = sorted({gene.label for gene in genes})
     lengths = sorted({len(gene.bases) for gene in genes})
-    counts = np.array([[sum(g.label == label and len(g.bases) == n for g in genes) for n in lengths]
-                       for label in classes])
+    counts = np.array(
+        [[sum(g.label == label and len(g.bases) == n for g in genes) for n in lengths] for label in classes]
+    )
     tracks = []
     for label in classes:
-        rows, often = np.unique([phases(gene.aligned) for gene in genes if gene.label == label], axis=0,
-                                return_counts=True)
+        rows, often = np.unique(
+            [phases(gene.aligned) for gene in genes if gene.label == label], axis=0, return_counts=True
+        )
         tracks.append(rows[often.argmax()])
-    return {"classes": np.array(classes), "lengths": np.array(lengths), "length_counts": counts,
-            "phases": np.array(tracks).astype(np.uint8)}
+    return {
+        "classes": np.array(classes),
+        "lengths": np.array(lengths),
+        "length_counts": counts,
+        "phases": np.array(tracks).astype(np.uint8),
+    }
 
 
 def measure(backbones: Sequence[Backbone], count: int = SEQUENCES) -> tuple[Result, dict]:
@@ -160,9 +168,12 @@ def measure(backbones: Sequence[Backbone], count: int = SEQUENCES) -> tuple[Resu
     fill = fill_letters([backbone.aligned for backbone in backbones])
     values |= by_evidence(backbones, count) | by_exchange(kept, parts_of(genes, "sequence")[2], fill)
     sizes = by_size(genes)
-    values |= {"sequences": Value(len(genes)), "backbones": Value(len(backbones)),
-               "distinct_backbones": Value(len({backbone.aligned for backbone in backbones})),
-               "kmers/one-a-class": Value(float(sizes[:, 0].mean()), tolerance=0.1, n=DRAWS)}
+    values |= {
+        "sequences": Value(len(genes)),
+        "backbones": Value(len(backbones)),
+        "distinct_backbones": Value(len({backbone.aligned for backbone in backbones})),
+        "kmers/one-a-class": Value(float(sizes[:, 0].mean()), tolerance=0.1, n=DRAWS),
+    }
     arrays = {"size": np.array(SIZES), "size_accuracy": sizes, **lengths_and_phases(genes)}
     return Result(values, arrays, {"size_accuracy": 0.1}), kept
 
@@ -173,6 +184,9 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    compute=compute, minutes=0.3, seed=SEED,
+    compute=compute,
+    minutes=0.3,
+    seed=SEED,
     summary="Simple classifiers beside the variant classifier, and what the phase of the words gives away: invented "
-            "gene")
+    "gene",
+)

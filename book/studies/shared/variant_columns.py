@@ -38,10 +38,14 @@ def marks(data: Data, genes: Sequence[Gene]) -> list[dict[str, np.ndarray]]:
     found = []
     for gene in genes:
         cut = kmers(gene.bases)
-        found.append({"site": sites.mark_tokens(gene, defining[gene.label]),
-                      "any site": sites.mark_tokens(gene, np.logical_or.reduce(list(defining.values()))),
-                      "telling": np.array([word in telling for word in cut]),
-                      "rare": np.array([word in rare or word not in counts for word in cut])})
+        found.append(
+            {
+                "site": sites.mark_tokens(gene, defining[gene.label]),
+                "any site": sites.mark_tokens(gene, np.logical_or.reduce(list(defining.values()))),
+                "telling": np.array([word in telling for word in cut]),
+                "rare": np.array([word in rare or word not in counts for word in cut]),
+            }
+        )
     return found
 
 
@@ -59,8 +63,9 @@ def _most_frequent(rows: Sequence[str]) -> str:
     return letters[np.stack([(table == letter).sum(0) for letter in letters]).argmax(0)].tobytes().decode()
 
 
-def summarise(data: Data, genes: Sequence[Gene], measured: Sequence[Mapping[str, np.ndarray]],
-              prefix: str = "") -> dict[str, Value]:
+def summarise(
+    data: Data, genes: Sequence[Gene], measured: Sequence[Mapping[str, np.ndarray]], prefix: str = ""
+) -> dict[str, Value]:
     """Say how much more attention marked k-mers get than all, over layers and heads, and how much chance gives them.
 
     For each mark and mass three values: the mean over sequences of the ratio with its interval, and the bounds between
@@ -76,8 +81,11 @@ def summarise(data: Data, genes: Sequence[Gene], measured: Sequence[Mapping[str,
         if len(on_class) > 1:
             values[f"{prefix}{mass}_on_class"] = _value(mean_interval(on_class), len(on_class), 0.01)
         for kind in MARKS:
-            turned = [rotations(weights[1:], m[kind]) for weights, m in zip(by_token, marked)
-                      if m[kind].any() and weights[1:].sum() > 0]
+            turned = [
+                rotations(weights[1:], m[kind])
+                for weights, m in zip(by_token, marked)
+                if m[kind].any() and weights[1:].sum() > 0
+            ]
             if len(turned) < 2:
                 continue
             name = f"{prefix}{mass}_{kind.replace(' ', '_')}"
@@ -87,8 +95,9 @@ def summarise(data: Data, genes: Sequence[Gene], measured: Sequence[Mapping[str,
                 values[f"{name}_chance_{bound}"] = Value(float(np.quantile(chance, share)), 0.05, n=DRAWS)
     if not prefix:
         for kind in MARKS:
-            values[f"tokens_{kind.replace(' ', '_')}"] = Value(float(np.mean([m[kind].mean() for m in marked])), 1e-9,
-                                                               n=len(genes))
+            values[f"tokens_{kind.replace(' ', '_')}"] = Value(
+                float(np.mean([m[kind].mean() for m in marked])), 1e-9, n=len(genes)
+            )
     return values
 
 
@@ -96,17 +105,16 @@ def _value(interval, n: int, tolerance: float) -> Value:
     return Value(interval.value, tolerance, interval.low, interval.high, n)
 
 
-def profiles(data: Data, genes: Sequence[Gene], measured: Sequence[Mapping[str, np.ndarray]],
-             ) -> dict[str, np.ndarray]:
+def profiles(data: Data, genes: Sequence[Gene], measured: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Return the masses along the first sequences, ``(sequence, mass, key)``, and their marks; filled up with zeros."""
     longest = max(len(kmers(gene.bases)) for gene in genes)
     mass = np.zeros((len(genes), len(MASSES), longest), np.float32)
     marked = np.zeros((len(genes), len(MARKS), longest), bool)
     for i, (one, found) in enumerate(zip(measured, marks(data, genes))):
         for j, name in enumerate(MASSES):
-            mass[i, j, :one[name].shape[1] - 1] = one[name].mean(0)[1:]
+            mass[i, j, : one[name].shape[1] - 1] = one[name].mean(0)[1:]
         for j, kind in enumerate(MARKS):
-            marked[i, j, :len(found[kind])] = found[kind]
+            marked[i, j, : len(found[kind])] = found[kind]
     return {"profile": mass, "profile_marks": marked}
 
 

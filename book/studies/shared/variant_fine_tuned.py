@@ -32,8 +32,20 @@ from book.studies.shared import variant_measures, variant_runs, variant_seeds
 from book.studies.shared.ladder import measure_controls
 
 RECIPE = dna_classifier.Recipe(
-    "variant-minilm", layers=6, heads=12, width=384, hidden=1536, dropout=0.1, initial=0.02, sequences=2800, batch=4,
-    steps=500, rate=1.5e-4, warmup=50, start="minilm")
+    "variant-minilm",
+    layers=6,
+    heads=12,
+    width=384,
+    hidden=1536,
+    dropout=0.1,
+    initial=0.02,
+    sequences=2800,
+    batch=4,
+    steps=500,
+    rate=1.5e-4,
+    warmup=50,
+    start="minilm",
+)
 """MiniLM under the k-mers of the simulated genes, as the authors took bert-base-cased.
 
 The rate is that of ``MINI`` divided by the ratio of the widths, as in ``BASE``. Attention has no dropout, which would
@@ -44,11 +56,37 @@ READ = ("GH/490R", "Omicron")
 """Classes measured in the start and in the controls, and where heads are made uniform; the second has shifted words."""
 LAST = 12
 """The tokens at the end of a diagonal: "the last dozen"."""
-KEPT = (*(name for name in variant_seeds.KEPT if not name.startswith("padded") and name != "gates"), "bare_failing",
-        "cosine_bare", "resultant", "mean_total", "padded_cone", "padded_cosine", "padded_first_failing")
-COUNTED = ("maps", "patterned", "composed", "either", "either_open", "both", "company", "open_maps", "diagonal",
-           "diagonal_end", "lines", "run_share", "points", "points_weak", "point_mass", "directional_mass",
-           "directional_short", "vertical_mass", "vertical_short")
+KEPT = (
+    *(name for name in variant_seeds.KEPT if not name.startswith("padded") and name != "gates"),
+    "bare_failing",
+    "cosine_bare",
+    "resultant",
+    "mean_total",
+    "padded_cone",
+    "padded_cosine",
+    "padded_first_failing",
+)
+COUNTED = (
+    "maps",
+    "patterned",
+    "composed",
+    "either",
+    "either_open",
+    "both",
+    "company",
+    "open_maps",
+    "diagonal",
+    "diagonal_end",
+    "lines",
+    "run_share",
+    "points",
+    "points_weak",
+    "point_mass",
+    "directional_mass",
+    "directional_short",
+    "vertical_mass",
+    "vertical_short",
+)
 """What is counted on the maps of a layer, by its name in :mod:`analysis.surveys.map_counts`."""
 
 
@@ -64,11 +102,16 @@ def measure(model: nn.Module, data: dna_classifier.Data, genes: Sequence[Gene]) 
     arrays = {name: measured[name] for name in KEPT} | {"maps": variant_measures.largest_values(model)}
     passed = [variant_measures.pass_all(model, data.encode([gene]))[0] for gene in genes]
     layers = extraction.encoder_layers(model)
-    return arrays | stack(read_maps(stations) for stations in passed) | {
-        "diagonal": np.stack([diagonals(stations) for stations in passed]),
-        "failing_kept": fail_without_extremes(passed),
-        "sum_kept": np.stack([sum_without_extremes(stations) for stations in passed]),
-        "mlp_cosine": np.stack([mlp_cosines(stations, layers) for stations in passed])}
+    return (
+        arrays
+        | stack(read_maps(stations) for stations in passed)
+        | {
+            "diagonal": np.stack([diagonals(stations) for stations in passed]),
+            "failing_kept": fail_without_extremes(passed),
+            "sum_kept": np.stack([sum_without_extremes(stations) for stations in passed]),
+            "mlp_cosine": np.stack([mlp_cosines(stations, layers) for stations in passed]),
+        }
+    )
 
 
 @torch.no_grad()
@@ -95,12 +138,17 @@ def sum_without_extremes(stations: Sequence[LayerActivations]) -> Float[np.ndarr
     return np.array(ratios, np.float32)
 
 
-def mlp_cosines(stations: Sequence[LayerActivations],
-                layers: Sequence[EncoderLayer]) -> Float[np.ndarray, "layer step"]:
+def mlp_cosines(
+    stations: Sequence[LayerActivations], layers: Sequence[EncoderLayer]
+) -> Float[np.ndarray, "layer step"]:
     """Return the mean cosine of two rows after the first LayerNorm, and after the second with an MLP that writes 0."""
-    return np.array([[float(mean_pairwise_cosine(rows)) for rows in
-                      (passed.first, layer_norm(passed.first, layer.norm_mlp))]
-                     for passed, layer in zip(stations, layers, strict=True)], np.float32)
+    return np.array(
+        [
+            [float(mean_pairwise_cosine(rows)) for rows in (passed.first, layer_norm(passed.first, layer.norm_mlp))]
+            for passed, layer in zip(stations, layers, strict=True)
+        ],
+        np.float32,
+    )
 
 
 def diagonals(stations: Sequence[LayerActivations]) -> Float[np.ndarray, "layer head part"]:
@@ -116,8 +164,9 @@ def fail_without_extremes(passed: Sequence[Sequence[LayerActivations]]) -> Float
 
 
 @torch.no_grad()
-def level_heads(model: nn.Module, data: dna_classifier.Data, genes: Sequence[Gene],
-                ) -> Float[np.ndarray, "sequence layer head"]:
+def level_heads(
+    model: nn.Module, data: dna_classifier.Data, genes: Sequence[Gene]
+) -> Float[np.ndarray, "sequence layer head"]:
     """Make one head after another uniform; return how far the logits move, as a share of their deviation.
 
     Logits are less their mean over classes, which the softmax does not see.
@@ -132,7 +181,7 @@ def _level(model: nn.Module, stations: Sequence[LayerActivations]) -> np.ndarray
         edited = stations[level].attention.clone()
         edited[head] = 1 / edited.shape[-1]
         x = run_layer(stations[level].x, layers[level], patched_attention=edited).second
-        for later in layers[level + 1:]:
+        for later in layers[level + 1 :]:
             x = run_layer(x, later).second
         effects[level, head] = float((_logits(model, x) - own).norm() / own.norm())
     return effects
@@ -167,15 +216,17 @@ def of_classes(data: dna_classifier.Data) -> list[Gene]:
 def compute(device: torch.device) -> Result:
     """Put seeds, starts and controls side by side; arrays of the last two after ``start_`` and ``ladder_``."""
     values, trained = {}, []
-    folders = [variant_runs.find_run(f"minilm-{seed}", seed, recipe=RECIPE, device=device, watch=False)
-               for seed in SEEDS]
+    folders = [
+        variant_runs.find_run(f"minilm-{seed}", seed, recipe=RECIPE, device=device, watch=False) for seed in SEEDS
+    ]
     for seed, folder in zip(SEEDS, folders, strict=True):
         of_seed, arrays = measure_seed(folder, seed, device)
         values |= {f"{name}_{seed}": value for name, value in of_seed.items()}
         trained.append(arrays)
     run = variant_measures.open_run(folders[0], device=device)
-    arrays = stack(trained) | {f"start_{name}": array for name, array in
-                               stack(measure_starts(run.data, device)).items()}
+    arrays = stack(trained) | {
+        f"start_{name}": array for name, array in stack(measure_starts(run.data, device)).items()
+    }
     arrays |= {f"ladder_{name}": array for name, array in measure_ladder(run, device).items()}
     return Result(values, arrays, {name: tolerance(name) for name in arrays})
 
@@ -190,7 +241,8 @@ def measure_ladder(run: variant_measures.Run, device: torch.device) -> dict[str,
         return np.array(len(collected) - 1)
 
     places = measure_controls(
-        make_controls(run.model, lambda seed: make_model(run.data, seed, start=False).to(device)), note)
+        make_controls(run.model, lambda seed: make_model(run.data, seed, start=False).to(device)), note
+    )
     return {name: np.stack([np.stack([collected[i][name] for i in rung]) for rung in places]) for name in collected[0]}
 
 
@@ -203,11 +255,21 @@ def stack(measured) -> dict[str, np.ndarray]:
 def tolerance(name: str) -> float:
     """Say how far an array may differ on another machine."""
     name = name.removeprefix("start_").removeprefix("ladder_")
-    special = {"confusion": 2, "failing_kept": 0.03, "bare_failing": 0.03, "effects": 0.05, "counts": 3,
-               "sum_kept": 0.1}
+    special = {
+        "confusion": 2,
+        "failing_kept": 0.03,
+        "bare_failing": 0.03,
+        "effects": 0.05,
+        "counts": 3,
+        "sum_kept": 0.1,
+    }
     return special.get(name, variant_measures.tolerance(name))
 
 
 EXPERIMENT = Experiment(
-    models=("minilm",), compute=compute, minutes=20, seed=SEEDS[-1],
-    summary="MiniLM's body under fresh k-mers, fine-tuned on the simulated genes; start and controls in five seeds")
+    models=("minilm",),
+    compute=compute,
+    minutes=20,
+    seed=SEEDS[-1],
+    summary="MiniLM's body under fresh k-mers, fine-tuned on the simulated genes; start and controls in five seeds",
+)

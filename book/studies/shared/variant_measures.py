@@ -28,8 +28,23 @@ from book.studies.shared import variant_columns
 
 PER_CLASS, MOST, SEED, WORKERS = 2, 160, 0, 2
 PADDED = ("first_failing", "D_sum", "D_total", "cone", "resultant", "cosine", "entropy")
-KEPT = ("first_failing", "bare_failing", "D_sum", "D_sum_bare", "D_total", "mean_total", "cone", "cone_bare",
-        "resultant", "cosine", "cosine_bare", "largest", "stable_rank", "entropy", "histogram")
+KEPT = (
+    "first_failing",
+    "bare_failing",
+    "D_sum",
+    "D_sum_bare",
+    "D_total",
+    "mean_total",
+    "cone",
+    "cone_bare",
+    "resultant",
+    "cosine",
+    "cosine_bare",
+    "largest",
+    "stable_rank",
+    "entropy",
+    "histogram",
+)
 
 
 @dataclass(frozen=True)
@@ -43,8 +58,9 @@ class Run:
 
     def control(self, seed: int = SEED) -> nn.Module:
         """Return the same architecture with random weights, where the model lies."""
-        return pretrained.load(checkpoints.find(str(self.folder)), control_seed=seed, task="classifier",
-                           device=self.model.device)
+        return pretrained.load(
+            checkpoints.find(str(self.folder)), control_seed=seed, task="classifier", device=self.model.device
+        )
 
 
 def open_run(folder: str | Path, backbones: Path | None = None, device: torch.device | str = "cpu") -> Run:
@@ -64,8 +80,10 @@ def open_run(folder: str | Path, backbones: Path | None = None, device: torch.de
     card = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     data = dna_classifier.make_data(dna_classifier.Recipe(**card["recipe"]), card["seed"], backbones)
     if load_tokenizer(folder).get_vocab() != data.tokenizer.get_vocab():
-        raise ValueError(f"{folder}: the data made again from its report.json ({data.origin}) have another vocabulary "
-                         f"than its tokenizer ({card['origin']})")
+        raise ValueError(
+            f"{folder}: the data made again from its report.json ({data.origin}) have another vocabulary "
+            f"than its tokenizer ({card['origin']})"
+        )
     return Run(pretrained.load(checkpoints.find(str(folder)), task="classifier", device=device), data, card, folder)
 
 
@@ -115,9 +133,13 @@ def measure(model: nn.Module, inputs: dict[str, Tensor], *, read: bool = True) -
     growth = amplification.amplifications(rows, [layer.attention for layer in extraction.encoder_layers(model)])
     maps = [s.attention[:, :n, :n] for s in passed]
     probabilities = model.classifier(model.bert.pooler(passed[-1].second[None])).softmax(-1)[0]
-    measured = {"growth": growth.mean(-1), "grown": (growth > 1).double().mean(-1), "probabilities": probabilities,
-                "received": torch.stack([a.mean((0, 1)) for a in maps]),
-                "class_row": torch.stack([a[:, 0].mean(0) for a in maps])}
+    measured = {
+        "growth": growth.mean(-1),
+        "grown": (growth > 1).double().mean(-1),
+        "probabilities": probabilities,
+        "received": torch.stack([a.mean((0, 1)) for a in maps]),
+        "class_row": torch.stack([a[:, 0].mean(0) for a in maps]),
+    }
     if read:
         scores, columns = read_layers(maps)
         measured |= {"gates": scores, "columns": columns}
@@ -126,6 +148,7 @@ def measure(model: nn.Module, inputs: dict[str, Tensor], *, read: bool = True) -
 
 def read_layers(maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Read the gates of all layers: shares ``(layer, head, gate)``, columns ``(layer, key)``, means over heads."""
+
     def one(attention: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
             reading = gates.read_gates(attention)
@@ -147,8 +170,14 @@ def largest_values(model: nn.Module) -> np.ndarray:
     return amplification.over_heads(singular_values.spectral_norm, layers).cpu().numpy().astype(np.float32)
 
 
-def survey(model: nn.Module, data: dna_classifier.Data, genes: Sequence[Gene], *, read: Sequence[bool] | bool = True,
-           pad_to: int | None = dna_classifier.POSITIONS) -> list[dict[str, np.ndarray]]:
+def survey(
+    model: nn.Module,
+    data: dna_classifier.Data,
+    genes: Sequence[Gene],
+    *,
+    read: Sequence[bool] | bool = True,
+    pad_to: int | None = dna_classifier.POSITIONS,
+) -> list[dict[str, np.ndarray]]:
     """Measure a classifier on sequences, one after another; ``read`` says for which of them gates are read."""
     some = [read] * len(genes) if isinstance(read, bool) else read
     return [measure(model, data.encode([gene], pad_to), read=each) for gene, each in zip(genes, some, strict=True)]
@@ -164,8 +193,9 @@ def correct(data: dna_classifier.Data, indices: np.ndarray, probabilities: np.nd
     """
     chosen = []
     for number, label in enumerate(data.labels):
-        right = [int(i) for i, p in zip(indices, probabilities)
-                 if data.genes[i].label == label and p.argmax() == number]
+        right = [
+            int(i) for i, p in zip(indices, probabilities) if data.genes[i].label == label and p.argmax() == number
+        ]
         if len(right) < per_class:
             raise ValueError(f"only {len(right)} sequences of {label} are correctly classified, {per_class} are needed")
         chosen += right[:per_class]
@@ -182,8 +212,9 @@ def choose(run: Run, per_class: int, most: int | None = None) -> list[Gene]:
 def stack(measured: Sequence[dict[str, np.ndarray]], prefix: str = "") -> dict[str, np.ndarray]:
     """Stack what was measured, sequences first; per-key arrays, which differ in length, are left to others."""
     names = [name for name in measured[0] if name not in ("received", "class_row", "columns", "probabilities")]
-    return {prefix + name: np.stack([one[name] for one in measured if name in one]).astype(np.float32)
-            for name in names}
+    return {
+        prefix + name: np.stack([one[name] for one in measured if name in one]).astype(np.float32) for name in names
+    }
 
 
 def tolerance(name: str) -> float:
@@ -197,8 +228,12 @@ def tolerance(name: str) -> float:
 
 
 def measure_run(
-        run: Run, per_class: int, *, most: int | None = None, control: bool = True,
-        pad_to: int | None = dna_classifier.POSITIONS,
+    run: Run,
+    per_class: int,
+    *,
+    most: int | None = None,
+    control: bool = True,
+    pad_to: int | None = dna_classifier.POSITIONS,
 ) -> tuple[dict[str, np.ndarray], dict[str, Value], list[Gene]]:
     """Measure a classifier and its control on correctly classified sequences; the control's gates on one a class.
 
@@ -234,5 +269,9 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    models=("variant-bert-mini",), compute=compute, minutes=8, seed=SEED,
-    summary="Figures 2 to 13 and table 1 on 16 sequences that the variant classifier names rightly, control beside")
+    models=("variant-bert-mini",),
+    compute=compute,
+    minutes=8,
+    seed=SEED,
+    summary="Figures 2 to 13 and table 1 on 16 sequences that the variant classifier names rightly, control beside",
+)

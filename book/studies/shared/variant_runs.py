@@ -29,8 +29,15 @@ FRESH = 48
 SETS = ("test", "new clades", "far clades", "only substitutions", "only deletions")
 
 
-def find_run(name: str, seed: int = 0, *, recipe: dna_classifier.Recipe = dna_classifier.MINI,
-             folder: Path | None = None, device: torch.device | str = "cpu", watch: bool = True) -> Path:
+def find_run(
+    name: str,
+    seed: int = 0,
+    *,
+    recipe: dna_classifier.Recipe = dna_classifier.MINI,
+    folder: Path | None = None,
+    device: torch.device | str = "cpu",
+    watch: bool = True,
+) -> Path:
     """Return the folder of a trained classifier, ``ANALYSIS_RUNS/name`` or ``runs/name``; train it if there is none.
 
     Parameters
@@ -54,8 +61,11 @@ def find_run(name: str, seed: int = 0, *, recipe: dna_classifier.Recipe = dna_cl
         if (place / "report.json").exists():
             return _expect(place, recipe, seed)
     data = dna_classifier.make_data(recipe, seed, folder)
-    probe = {"probe": dna_probe.make_probe(data), "probe_at": dna_probe.at(recipe.steps)} if watch else {
-        "probe_at": range(0, recipe.steps, -(-recipe.steps // LOOKS))}
+    probe = (
+        {"probe": dna_probe.make_probe(data), "probe_at": dna_probe.at(recipe.steps)}
+        if watch
+        else {"probe_at": range(0, recipe.steps, -(-recipe.steps // LOOKS))}
+    )
     dna_classifier.train(recipe, places[-1], seed=seed, device=device, data=data, **probe)
     return places[-1]
 
@@ -67,8 +77,9 @@ def _expect(place: Path, recipe: dna_classifier.Recipe, seed: int) -> Path:
     return place
 
 
-def make_sets(data: dna_classifier.Data, backbones: Sequence[Backbone], seed: int,
-              fresh: int = FRESH) -> dict[str, list[Gene]]:
+def make_sets(
+    data: dna_classifier.Data, backbones: Sequence[Backbone], seed: int, fresh: int = FRESH
+) -> dict[str, list[Gene]]:
     """Make what a classifier is asked about, by the names of :data:`SETS`.
 
     *Test* sequences are of clades that training saw. *New clades* are of the same lineages with other substitutions,
@@ -92,8 +103,9 @@ def thin(genes: Sequence[Gene], most: int) -> list[Gene]:
     return [genes[i] for i in np.unique(np.linspace(0, len(genes), min(most, len(genes)), endpoint=False).astype(int))]
 
 
-def follow(model: torch.nn.Module, data: dna_classifier.Data, backbones: Sequence[Backbone],
-           most: int = FRESH) -> dict[str, Value]:
+def follow(
+    model: torch.nn.Module, data: dna_classifier.Data, backbones: Sequence[Backbone], most: int = FRESH
+) -> dict[str, Value]:
     """Give test sequences the deletions of another class, as for the baselines, and say whom the classifier follows.
 
     Returns

@@ -16,8 +16,23 @@ from analysis.surveys.records import Experiment, Result, Value
 from book.studies.shared import variant_columns, variant_measures, variant_runs
 
 SEEDS = (0, 1, 2)
-KEPT = ("first_failing", "D_sum", "D_total", "cone", "cone_bare", "cosine", "largest", "stable_rank", "entropy",
-        "growth", "grown", "gates", "padded_cone", "padded_cosine", "padded_D_sum")
+KEPT = (
+    "first_failing",
+    "D_sum",
+    "D_total",
+    "cone",
+    "cone_bare",
+    "cosine",
+    "largest",
+    "stable_rank",
+    "entropy",
+    "growth",
+    "grown",
+    "gates",
+    "padded_cone",
+    "padded_cosine",
+    "padded_D_sum",
+)
 MOST = 96
 TRACED = ("loss", "step", "validation", "cone", "resultant", "entropy", "gates")
 
@@ -27,8 +42,9 @@ def one(seed: int, device: torch.device) -> tuple[dict[str, Value], dict[str, np
     return measure_folder(variant_runs.find_run(f"seed{seed}", seed, device=device), seed, device)
 
 
-def measure_folder(folder: Path, seed: int,
-                   device: torch.device | str = "cpu") -> tuple[dict[str, Value], dict[str, np.ndarray]]:
+def measure_folder(
+    folder: Path, seed: int, device: torch.device | str = "cpu"
+) -> tuple[dict[str, Value], dict[str, np.ndarray]]:
     """Evaluate and measure a trained classifier on the sets of that seed."""
     run = variant_measures.open_run(folder, device=device)
     values, counts = score_run(run, seed)
@@ -68,8 +84,10 @@ def compute(device: torch.device) -> Result:
 def tolerances(arrays: Iterable[str]) -> dict[str, float]:
     """Say how far each array may differ on another machine."""
     special = {"confusion": 2, "enriched": 0.3}
-    return {name: 1e-3 if name.startswith("trace_") else special.get(name, variant_measures.tolerance(name))
-            for name in arrays}
+    return {
+        name: 1e-3 if name.startswith("trace_") else special.get(name, variant_measures.tolerance(name))
+        for name in arrays
+    }
 
 
 def accuracy_value(counts: np.ndarray) -> Value:
@@ -79,5 +97,9 @@ def accuracy_value(counts: np.ndarray) -> Value:
 
 
 EXPERIMENT = Experiment(
-    models=("variant-bert-mini",), compute=compute, minutes=30, seed=SEEDS[-1],
-    summary="Three seeds of the variant classifier: accuracy by split, training, the measures on 8 sequences")
+    models=("variant-bert-mini",),
+    compute=compute,
+    minutes=30,
+    seed=SEEDS[-1],
+    summary="Three seeds of the variant classifier: accuracy by split, training, the measures on 8 sequences",
+)

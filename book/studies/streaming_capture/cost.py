@@ -31,6 +31,7 @@ ANYTHING = 1e9
 def base(layers: int = LAYERS) -> tuple[torch.nn.Module, torch.Tensor]:
     """Make a random model of BERT BASE's width, and tokens for it."""
     import transformers
+
     torch.manual_seed(0)
     config = transformers.BertConfig(num_hidden_layers=layers)
     made = transformers.BertModel(config, add_pooling_layer=False).eval().requires_grad_(False)
@@ -118,8 +119,12 @@ def distance(counted: streaming.MapStatistics, exact: tuple[torch.Tensor, ...]) 
     """Return the largest difference of the statistics of one layer from exact ones, which are sums over the batch."""
     entropy, diagonal, column, row = (total / BATCH for total in exact)
     cells = N - torch.arange(-N + 1, N).abs()
-    pairs = ((counted.entropy_by_query(), entropy), (counted.diagonal_profile(), diagonal / cells),
-             (counted.column_mass(), column), (counted.row_mass(), row))
+    pairs = (
+        (counted.entropy_by_query(), entropy),
+        (counted.diagonal_profile(), diagonal / cells),
+        (counted.column_mass(), column),
+        (counted.row_mass(), row),
+    )
     return max((mine[0] - due).abs().max().item() for mine, due in pairs)
 
 
@@ -131,10 +136,12 @@ def _clock(call, *arguments):
 
 def peak(which: str, layers: int) -> float:
     """Return the most memory (MB) that a process of its own has resident for one forward pass."""
-    script = ("from book.studies.streaming_capture import cost as c\n"
-              f"c.{which}(*c.base({layers}))\nprint(c.most_resident())")
-    ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True,
-                         cwd=Path(__file__).parents[3])
+    script = (
+        f"from book.studies.streaming_capture import cost as c\nc.{which}(*c.base({layers}))\nprint(c.most_resident())"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=Path(__file__).parents[3]
+    )
     return float(ran.stdout.split()[-1])
 
 
@@ -148,9 +155,15 @@ def measure(layers: int = LAYERS, repeats: int = REPEATS) -> dict[str, float]:
     seconds, output_gap = whole_model(layers, repeats)
     single, gap = one_layer(max(repeats, 5))
     best = {name: min(values) for name, values in (seconds | single).items()}
-    return {"time": best["streamed"] / best["plain"], "memory": peak("streamed", layers) - peak("plain", layers),
-            "vectorised": best["vectorised"] / best["extra"], "naive": best["naive"] / best["extra"],
-            "error": gap, "output_error": output_gap, "plain_seconds": best["plain"]}
+    return {
+        "time": best["streamed"] / best["plain"],
+        "memory": peak("streamed", layers) - peak("plain", layers),
+        "vectorised": best["vectorised"] / best["extra"],
+        "naive": best["naive"] / best["extra"],
+        "error": gap,
+        "output_error": output_gap,
+        "plain_seconds": best["plain"],
+    }
 
 
 def compute(device) -> Result:
@@ -158,10 +171,13 @@ def compute(device) -> Result:
     found = measure()
     units = {"memory": "MB", "plain_seconds": "s"}
     tolerances = {"error": 1e-6, "output_error": 1e-4, "memory": 30}
-    values = {name: Value(round(value, 10), tolerances.get(name, ANYTHING), unit=units.get(name, ""))
-              for name, value in found.items()}
+    values = {
+        name: Value(round(value, 10), tolerances.get(name, ANYTHING), unit=units.get(name, ""))
+        for name, value in found.items()
+    }
     return Result({**values, "threads": Value(torch.get_num_threads(), ANYTHING)})
 
 
-EXPERIMENT = Experiment("Time, memory and exactness of statistics taken while a BERT BASE shape runs",
-                        compute, minutes=3, seed=0)
+EXPERIMENT = Experiment(
+    "Time, memory and exactness of statistics taken while a BERT BASE shape runs", compute, minutes=3, seed=0
+)

@@ -47,8 +47,9 @@ def peak_rate(dtype: torch.dtype, device: torch.device, size: int = PRODUCT) -> 
     return 2 * size**3 / min(seconds_of(device, lambda: a @ b) for _ in range(10))
 
 
-def read(model: torch.nn.Module, batches: Iterator[torch.Tensor],
-         statistics: streaming.MapStatistics | None = None) -> None:
+def read(
+    model: torch.nn.Module, batches: Iterator[torch.Tensor], statistics: streaming.MapStatistics | None = None
+) -> None:
     """Run the model over all batches, and let the statistics, where there are any, be its attention."""
     attend = statistics.attend if statistics else None
     with torch.no_grad(), attention_hooks.with_attention(model, attend):
@@ -56,8 +57,15 @@ def read(model: torch.nn.Module, batches: Iterator[torch.Tensor],
             model(ids)
 
 
-def measure(dtype: torch.dtype, device: torch.device, *, sequences: int = SEQUENCES, layers: int = cost.LAYERS,
-            repeats: int = REPEATS, product: int = PRODUCT) -> dict[str, float]:
+def measure(
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    sequences: int = SEQUENCES,
+    layers: int = cost.LAYERS,
+    repeats: int = REPEATS,
+    product: int = PRODUCT,
+) -> dict[str, float]:
     """Measure both ways in one precision: seconds, sequences per second, share of the peak, and memory in MB."""
     model, _ = cost.base(layers)
     model = model.to(device, dtype)
@@ -75,17 +83,22 @@ def measure(dtype: torch.dtype, device: torch.device, *, sequences: int = SEQUEN
             memory[way] = peak_memory(device) / 1e6
     work = sequences * operations(layers, config.hidden_size, config.intermediate_size, n)
     rate, best = peak_rate(dtype, device, product), {way: min(times) for way, times in seconds.items()}
-    return {**{f"{way}_seconds": s for way, s in best.items()},
-            **{f"{way}_rate": sequences / s for way, s in best.items()},
-            **{f"{way}_share": work / s / rate for way, s in best.items()},
-            "time": best["streamed"] / best["plain"], "memory": memory["streamed"] - memory["plain"], "peak": rate}
+    return {
+        **{f"{way}_seconds": s for way, s in best.items()},
+        **{f"{way}_rate": sequences / s for way, s in best.items()},
+        **{f"{way}_share": work / s / rate for way, s in best.items()},
+        "time": best["streamed"] / best["plain"],
+        "memory": memory["streamed"] - memory["plain"],
+        "peak": rate,
+    }
 
 
 def distance(device: torch.device) -> float:
     """Return the largest difference of a layer's statistics, taken on the device, from those of float64 maps."""
     generator = torch.Generator().manual_seed(0)
-    query, key, value = (torch.randn(cost.BATCH, cost.HEADS, cost.N, cost.CHANNEL, generator=generator)
-                         for _ in range(3))
+    query, key, value = (
+        torch.randn(cost.BATCH, cost.HEADS, cost.N, cost.CHANNEL, generator=generator) for _ in range(3)
+    )
     maps = (query.double() @ key.double().transpose(-1, -2) / cost.CHANNEL**0.5).softmax(-1)
     statistics = streaming.MapStatistics(1, cost.HEADS, cost.N, device)
     statistics.attend(0, *(part.to(device) for part in (query, key, value)), scale=cost.CHANNEL**-0.5)
@@ -96,12 +109,22 @@ def distance(device: torch.device) -> float:
 def compute(device: torch.device) -> Result:
     """Measure in single and in half precision; both ways compute in it but for the maps, which are single."""
     units = {"seconds": "s", "rate": "sequences per second", "memory": "MB", "peak": "operations per second"}
-    values = {f"{name}_{key}": Value(float(f"{value:.6g}"), cost.ANYTHING if key != "peak" else 1e18,
-                                     unit=units.get(key.rpartition("_")[2], ""))
-              for name, dtype in DTYPES.items() for key, value in measure(dtype, device).items()}
-    return Result({**values, "error": Value(distance(device), 1e-6), "sequences": Value(SEQUENCES),
-                   "batch": Value(BATCH)})
+    values = {
+        f"{name}_{key}": Value(
+            float(f"{value:.6g}"), cost.ANYTHING if key != "peak" else 1e18, unit=units.get(key.rpartition("_")[2], "")
+        )
+        for name, dtype in DTYPES.items()
+        for key, value in measure(dtype, device).items()
+    }
+    return Result(
+        {**values, "error": Value(distance(device), 1e-6), "sequences": Value(SEQUENCES), "batch": Value(BATCH)}
+    )
 
 
-EXPERIMENT = Experiment("Time, memory and exactness of statistics taken while a BERT BASE shape runs on a GPU",
-                        compute, minutes=1, seed=0, needs_gpu=True)
+EXPERIMENT = Experiment(
+    "Time, memory and exactness of statistics taken while a BERT BASE shape runs on a GPU",
+    compute,
+    minutes=1,
+    seed=0,
+    needs_gpu=True,
+)

@@ -23,11 +23,13 @@ class Cost:
         return self.value <= self.limit if self.kind == "at most" else self.value >= self.limit
 
 
-LIMITS = {"time": ("forward pass with statistics, over one without", "at most", 1.15),
-          "memory": ("memory on top, MB", "at most", 400),
-          "vectorised": ("stored maps, whole-tensor formulas, over streaming", "at least", 4),
-          "naive": ("stored maps, one by one, over streaming", "at least", 30),
-          "error": ("largest difference from float64", "at most", 1e-6)}
+LIMITS = {
+    "time": ("forward pass with statistics, over one without", "at most", 1.15),
+    "memory": ("memory on top, MB", "at most", 400),
+    "vectorised": ("stored maps, whole-tensor formulas, over streaming", "at least", 4),
+    "naive": ("stored maps, one by one, over streaming", "at least", 30),
+    "error": ("largest difference from float64", "at most", 1e-6),
+}
 
 
 @dataclass(frozen=True)
@@ -80,16 +82,33 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     costs = {name: Cost(subject, record[name], kind, limit) for name, (subject, kind, limit) in LIMITS.items()}
     gpu, gpu_source = read_gpu(inputs)
     return Measured(
-        inputs=inputs, sources=(source, gpu_source), gpu=gpu, costs=costs, share=percent(record["time"] - 1),
-        memory=f"{record['memory']:.0f} MB", faster=f"{record['vectorised']:.0f}",
-        much_faster=f"{record['naive']:.0f}", threads=record["threads"])
+        inputs=inputs,
+        sources=(source, gpu_source),
+        gpu=gpu,
+        costs=costs,
+        share=percent(record["time"] - 1),
+        memory=f"{record['memory']:.0f} MB",
+        faster=f"{record['vectorised']:.0f}",
+        much_faster=f"{record['naive']:.0f}",
+        threads=record["threads"],
+    )
 
 
 def read_gpu(inputs: Inputs) -> tuple[Gpu, str]:
     """Read what streaming costs on a GPU, and where that is from."""
     record, source = live_or_record("streaming-capture-gpu-cost", inputs, recompute=False)
     columns = ("seconds", "rate", "share")
-    ways = {f"{way}, {dtype}": {column: record[f"{dtype}_{way}_{column}"] for column in columns}
-            for dtype in DTYPES for way in ("plain", "streamed")}
-    return Gpu(machine=record.provenance["device"], sequences=record["sequences"], batch=record["batch"],
-               error=record["error"], single=record["float32_time"], half=record["bfloat16_time"], ways=ways), source
+    ways = {
+        f"{way}, {dtype}": {column: record[f"{dtype}_{way}_{column}"] for column in columns}
+        for dtype in DTYPES
+        for way in ("plain", "streamed")
+    }
+    return Gpu(
+        machine=record.provenance["device"],
+        sequences=record["sequences"],
+        batch=record["batch"],
+        error=record["error"],
+        single=record["float32_time"],
+        half=record["bfloat16_time"],
+        ways=ways,
+    ), source

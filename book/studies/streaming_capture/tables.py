@@ -16,7 +16,14 @@ def costs(of: Mapping[str, Cost]) -> pd.DataFrame:
 
 def on_a_gpu(gpu: Gpu) -> pd.DataFrame:
     """Return seconds, sequences per second and the share of the GPU's rate for matrix products, way by way."""
-    return pd.DataFrame.from_dict({
-        way: {"seconds": cost["seconds"], "sequences per second": round(cost["rate"]),
-              "share of the peak": percent(cost["share"])}
-        for way, cost in gpu.ways.items()}, orient="index").rename_axis("forward pass")
+    return pd.DataFrame.from_dict(
+        {
+            way: {
+                "seconds": cost["seconds"],
+                "sequences per second": round(cost["rate"]),
+                "share of the peak": percent(cost["share"]),
+            }
+            for way, cost in gpu.ways.items()
+        },
+        orient="index",
+    ).rename_axis("forward pass")

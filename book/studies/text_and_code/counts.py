@@ -90,10 +90,18 @@ def measure_sizes(record: Recorded) -> Sizes:
     training, validation, tested = computed
     updates, warmup = code.count_updates(training)
     return Sizes(
-        sequences=int(by_class.sum()), training=training, validation=validation, tested=tested, updates=updates,
-        warmup=warmup, printed_updates=code.EPOCHS * PAPER_TRAINING // code.BATCH,
-        majority=percent(by_class.max() / by_class.sum(), 1), by_class=by_class, computed=computed,
-        recorded=tuple(record.array("parts").tolist()))
+        sequences=int(by_class.sum()),
+        training=training,
+        validation=validation,
+        tested=tested,
+        updates=updates,
+        warmup=warmup,
+        printed_updates=code.EPOCHS * PAPER_TRAINING // code.BATCH,
+        majority=percent(by_class.max() / by_class.sum(), 1),
+        by_class=by_class,
+        computed=computed,
+        recorded=tuple(record.array("parts").tolist()),
+    )
 
 
 def measure_words(record: Recorded) -> Words:
@@ -103,10 +111,16 @@ def measure_words(record: Recorded) -> Words:
     model = code.build_classifier(code.BASE_VOCABULARY + added, len(record.array("by_class")))
     parameters = sum(each.numel() for each in model.parameters())
     return Words(
-        bare_words=len(kmers("A" * GENE_BASES)), padded_words=words, tokens=words + 2,
-        padding_rows=code.ROWS - words - 2, added=added, with_n=percent(record["words_with_n"] / added, 1),
-        parameters=f"{parameters / 1e6:.1f}", fresh=f"{added * model.config.hidden_size / 1e6:.1f}",
-        parameter_count=parameters)
+        bare_words=len(kmers("A" * GENE_BASES)),
+        padded_words=words,
+        tokens=words + 2,
+        padding_rows=code.ROWS - words - 2,
+        added=added,
+        with_n=percent(record["words_with_n"] / added, 1),
+        parameters=f"{parameters / 1e6:.1f}",
+        fresh=f"{added * model.config.hidden_size / 1e6:.1f}",
+        parameter_count=parameters,
+    )
 
 
 def measure_frames(record: Recorded, authors: AuthorsOutputs, data: Data) -> Frames:
@@ -119,11 +133,21 @@ def measure_frames(record: Recorded, authors: AuthorsOutputs, data: Data) -> Fra
     shares = record.array("frame_shares")
     copied, inserted = (record[name] / record[f"{name}_possible"] for name in ("copied", "inserted"))
     return Frames(
-        zero=percent(shares[0]), placed=record["placed"], uncodonic=percent(record["uncodonic"]),
-        own_uncodonic=percent(counted["uncodonic"].value, 1), copied=percent(copied, 1),
-        inserted=percent(inserted, 1), copied_times=f"{copied / inserted:.0f}", top=authors.top_count,
-        plateau_sum=sum(authors.plateaus), groups=len(authors.plateaus), shares=shares,
-        own_shares=arrays["frame_shares"], reference=record.array("reference_frames"), plateaus=authors.plateaus)
+        zero=percent(shares[0]),
+        placed=record["placed"],
+        uncodonic=percent(record["uncodonic"]),
+        own_uncodonic=percent(counted["uncodonic"].value, 1),
+        copied=percent(copied, 1),
+        inserted=percent(inserted, 1),
+        copied_times=f"{copied / inserted:.0f}",
+        top=authors.top_count,
+        plateau_sum=sum(authors.plateaus),
+        groups=len(authors.plateaus),
+        shares=shares,
+        own_shares=arrays["frame_shares"],
+        reference=record.array("reference_frames"),
+        plateaus=authors.plateaus,
+    )
 
 
 def consensus(genes: Sequence[Gene]) -> str:

@@ -14,12 +14,21 @@ from book.studies.text_and_code.heads import MAPS, Picture
 from book.studies.text_and_code.layers import FORMS
 from book.studies.text_and_code.outputs import UNIFORM
 
-FAULT_COLOURS = {"no bias": "content", "no mask": "positional", "next layer's input": "token",
-                 "stored columns": "record", "all four": "highlight"}
+FAULT_COLOURS = {
+    "no bias": "content",
+    "no mask": "positional",
+    "next layer's input": "token",
+    "stored columns": "record",
+    "all four": "highlight",
+}
 KIND_COLOURS = dict(zip(MAPS, ("content", "highlight", "positional"), strict=True))
 FORM_LOOKS = dict(zip(FORMS, (("content", "-"), ("content", ":"), ("highlight", "-"), ("highlight", ":")), strict=True))
-RUNG_LOOKS = {"trained": ("trained", "-"), "random": ("control", "-"), "random, as large": ("control", "--"),
-              "permuted": ("control", ":")}
+RUNG_LOOKS = {
+    "trained": ("trained", "-"),
+    "random": ("control", "-"),
+    "random, as large": ("control", "--"),
+    "permuted": ("control", ":"),
+}
 NETWORK_LOOKS = {"BERT's": ("trained", "-"), "the code's": ("highlight", "-")}
 
 
@@ -46,8 +55,15 @@ def slices(by_model: Mapping[str, Slices]) -> Figure:
     figure, axes = style.new(1, len(by_model), squeeze=False)
     for panel, (title, values) in zip(axes[0], by_model.items(), strict=True):
         for kind, heads, columns in zip(MAPS, values.heads, values.columns, strict=True):
-            panel.plot(heads.ravel(), columns.ravel(), "o", markersize=3, alpha=0.6,
-                       color=style.COLOURS[KIND_COLOURS[kind]], label=f"$W_{kind}$")
+            panel.plot(
+                heads.ravel(),
+                columns.ravel(),
+                "o",
+                markersize=3,
+                alpha=0.6,
+                color=style.COLOURS[KIND_COLOURS[kind]],
+                label=f"$W_{kind}$",
+            )
         both = np.concatenate([values.heads.ravel(), values.columns.ravel()])
         ends = both.min(), both.max()
         panel.plot(ends, ends, ":", color=style.COLOURS["ink"])
@@ -74,10 +90,17 @@ def entropies(ideal: Mapping[str, MapEntropies], noise: Mapping[float, MapEntrop
     cases = {**ideal, **{f"noise, {deviation:g}": values for deviation, values in noise.items()}}
     figure, axes = style.new(1, 2, sharey=True)
     at = np.arange(len(cases))
-    for offset, field, concept, label in ((-0.2, "whole", "highlight", "whole map"),
-                                          (0.2, "blanked", "record", "with blanked rows and columns")):
-        axes[0].barh(at + offset, [getattr(values, field) for values in cases.values()], 0.4,
-                     color=style.COLOURS[concept], label=label)
+    for offset, field, concept, label in (
+        (-0.2, "whole", "highlight", "whole map"),
+        (0.2, "blanked", "record", "with blanked rows and columns"),
+    ):
+        axes[0].barh(
+            at + offset,
+            [getattr(values, field) for values in cases.values()],
+            0.4,
+            color=style.COLOURS[concept],
+            label=label,
+        )
     axes[1].barh(at, [values.rows for values in cases.values()], 0.6, color=style.COLOURS["content"], label="rows")
     for panel, fields in ((axes[0], ("whole", "blanked")), (axes[1], ("rows",))):
         for place, values in zip(at, cases.values(), strict=True):
@@ -93,8 +116,10 @@ def entropies(ideal: Mapping[str, MapEntropies], noise: Mapping[float, MapEntrop
 def entropy_by_layer(value: Mapping[str, np.ndarray], row: Mapping[str, np.ndarray]) -> Figure:
     """Draw both entropies of the classifier's class means by layer, with intervals over classes."""
     looks = {"trained": ("trained", "-"), "random": ("control", "-")}
-    panels = {title: [Line(over_units(values), *_look(looks, name)) for name, values in of.items()]
-              for title, of in (("the code's entropy, nats", value), (r"row entropy over $\ln n$", row))}
+    panels = {
+        title: [Line(over_units(values), *_look(looks, name)) for name, values in of.items()]
+        for title, of in (("the code's entropy, nats", value), (r"row entropy over $\ln n$", row))
+    }
     figure = lines(panels, ["", ""])
     least = min(over_units(values).min() for values in row.values())
     figure.axes[1].set_ylim(least - 0.01, 1.005)  # all rows of the classifier are nearly uniform
@@ -103,21 +128,26 @@ def entropy_by_layer(value: Mapping[str, np.ndarray], row: Mapping[str, np.ndarr
 
 def failing(by_network: Mapping[str, Mapping[str, Float[np.ndarray, "passage layer"]]]) -> Figure:
     """Draw the shares of rows that fail after BERT's first LayerNorm and after the code's, in per cent."""
-    panels = {name: [Line(100 * values.mean(0), *_look(NETWORK_LOOKS, kind)) for kind, values in kinds.items()]
-              for name, kinds in by_network.items()}
+    panels = {
+        name: [Line(100 * values.mean(0), *_look(NETWORK_LOOKS, kind)) for kind, values in kinds.items()]
+        for name, kinds in by_network.items()
+    }
     return lines(panels, ["% of rows that fail", *[""] * (len(panels) - 1)], level=(5.0, "chance"))
 
 
-def minimal_keys(recorded: Float[np.ndarray, "layer head"],
-                 keys: Mapping[str, Float[np.ndarray, "seed layer"]]) -> Figure:
+def minimal_keys(
+    recorded: Float[np.ndarray, "layer head"], keys: Mapping[str, Float[np.ndarray, "seed layer"]]
+) -> Figure:
     """Draw the recorded minimal keys beside ours: medians, with the range over heads or seeds; the scales differ."""
+
     def ranged(values: np.ndarray) -> np.ndarray:
         return np.stack([np.median(values, 1), values.min(1), values.max(1)], 1)
 
     here = [Line(ranged(values.T), *_look(RUNG_LOOKS, name)) for name, values in keys.items()]
     theirs = [Line(ranged(recorded), "record", "the authors' classifier")]
-    figure = lines({"recorded": theirs, "here": here}, ["keys that hold 0.90 of a row", ""],
-                   level=(float(UNIFORM), "uniform"))
+    figure = lines(
+        {"recorded": theirs, "here": here}, ["keys that hold 0.90 of a row", ""], level=(float(UNIFORM), "uniform")
+    )
     for panel, ends in zip(figure.axes, ((300, 470), (440, 465)), strict=True):
         panel.set_ylim(*ends)
     return figure

@@ -37,8 +37,11 @@ def unit_rows_rise_where_rows_do_not(m: Measured) -> bool:
 def closed_gate_has_no_entropy(m: Measured) -> bool:
     """By the code's entropy the closed gate has nothing and faint noise has most."""
     ideal, noise = m.entropies.ideal, m.entropies.noise
-    return bool(ideal["closed"].whole == 0 and max(noise, key=lambda deviation: noise[deviation].whole) == min(noise)
-                and ideal["closed"].rows > 1 - 1e-9)
+    return bool(
+        ideal["closed"].whole == 0
+        and max(noise, key=lambda deviation: noise[deviation].whole) == min(noise)
+        and ideal["closed"].rows > 1 - 1e-9
+    )
 
 
 def codes_entropy_falls_with_depth(m: Measured) -> bool:
@@ -76,5 +79,7 @@ def outputs_are_a_softmax(m: Measured) -> bool:
 def only_the_trained_classifier_closes(m: Measured) -> bool:
     """The trained classifier ends as the authors' does, at nearly uniform rows; no control of any rung does."""
     controls = max(m.closing.keys[rung].max() for rung in RUNGS)
-    return bool(m.closing.keys["trained"][0, -1] > UNIFORM - NEAR_UNIFORM > controls
-                and m.closing.cones["trained"][0] > 511.9 > max(m.closing.cones[rung].max() for rung in RUNGS))
+    return bool(
+        m.closing.keys["trained"][0, -1] > UNIFORM - NEAR_UNIFORM > controls
+        and m.closing.cones["trained"][0] > 511.9 > max(m.closing.cones[rung].max() for rung in RUNGS)
+    )

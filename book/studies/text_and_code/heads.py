@@ -63,23 +63,38 @@ class Heads(Numbers):
 def measure_heads(networks: Networks, drawn: survey.Passage, minilm: Recorded, classifier: Recorded) -> Heads:
     """Compare the code's heads with the model's, on a text model and on the variant classifier."""
     slices = {name: compare_slices(model) for name, model in networks.items()}
-    sources = {"text model": (minilm, "trained"), "classifier": (classifier, "trained"),
-               "control": (classifier, "random")}
+    sources = {
+        "text model": (minilm, "trained"),
+        "classifier": (classifier, "trained"),
+        "control": (classifier, "random"),
+    }
     distances = {name: split_faults(record.array(f"{network}/distance")) for name, (record, network) in sources.items()}
-    grown, coded = ({name: record.array(f"{network}/{kind}").mean((0, 3))
-                     for name, (record, network) in sources.items()} for kind in ("grown", "code_grown"))
+    grown, coded = (
+        {name: record.array(f"{network}/{kind}").mean((0, 3)) for name, (record, network) in sources.items()}
+        for kind in ("grown", "code_grown")
+    )
     alike = {name: record.array(f"{network}/alike").mean((0, 2)) for name, (record, network) in sources.items()}
     outputs = {name: correlate_outputs(record, network) for name, (record, network) in sources.items()}
     text = grown["text model"]
     return Heads(
-        minilm_distance=_range(distances["text model"]), classifier_distance=_range(distances["classifier"]),
-        control_distance=_range(distances["control"]), minilm_alike=f"{abs(alike['text model']).max():.2f}",
+        minilm_distance=_range(distances["text model"]),
+        classifier_distance=_range(distances["classifier"]),
+        control_distance=_range(distances["control"]),
+        minilm_alike=f"{abs(alike['text model']).max():.2f}",
         classifier_ranks=enumerated(slices["classifier"].rank_correlation, "+.2f"),
         minilm_ranks=enumerated(slices["text model"].rank_correlation, "+.2f"),
-        grown_queries=percent(text[0].max()), grown_keys=percent(text[1].max()),
-        minilm_outputs=f"{outputs['text model']:+.2f}", classifier_outputs=f"{outputs['classifier']:+.2f}",
-        picture=draw(drawn), slices=slices, distances=distances, alike=alike, grown=grown, coded_grown=coded,
-        outputs=outputs)
+        grown_queries=percent(text[0].max()),
+        grown_keys=percent(text[1].max()),
+        minilm_outputs=f"{outputs['text model']:+.2f}",
+        classifier_outputs=f"{outputs['classifier']:+.2f}",
+        picture=draw(drawn),
+        slices=slices,
+        distances=distances,
+        alike=alike,
+        grown=grown,
+        coded_grown=coded,
+        outputs=outputs,
+    )
 
 
 def split_faults(distance: Float[np.ndarray, "passage fault layer head"]) -> dict[str, np.ndarray]:

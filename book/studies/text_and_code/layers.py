@@ -15,8 +15,12 @@ from book.publish.phrases import first_to_last
 from book.studies.shared import released_code as code
 
 Recorded = Record | Result
-FORMS = {"(5.1), tokens": "cone", "(5.1), padding in": "padded_cone", "unit rows, tokens": "code_cone",
-         "unit rows, padding in": "padded_code_cone"}
+FORMS = {
+    "(5.1), tokens": "cone",
+    "(5.1), padding in": "padded_cone",
+    "unit rows, tokens": "code_cone",
+    "unit rows, padding in": "padded_code_cone",
+}
 """The forms of the index as the page calls them, with their names in the records; the last one is the code's."""
 
 
@@ -59,8 +63,12 @@ class FirstRows(Numbers):
 
 def sources(minilm: Recorded, classifier: Recorded) -> dict[str, tuple[Recorded, str]]:
     """Name the networks that both parts show, with their records."""
-    return {"text model": (minilm, "trained"), "text model, random": (minilm, "random"),
-            "classifier": (classifier, "trained"), "classifier, random": (classifier, "random")}
+    return {
+        "text model": (minilm, "trained"),
+        "text model, random": (minilm, "random"),
+        "classifier": (classifier, "trained"),
+        "classifier, random": (classifier, "random"),
+    }
 
 
 def rise(values: Float[np.ndarray, "passage state"]) -> float:
@@ -71,8 +79,10 @@ def rise(values: Float[np.ndarray, "passage state"]) -> float:
 
 def measure_cone(minilm: Recorded, classifier: Recorded) -> Cone:
     """Compare the forms of the cone index."""
-    forms = {name: {form: record.array(f"{network}/{measure}") for form, measure in FORMS.items()}
-             for name, (record, network) in sources(minilm, classifier).items()}
+    forms = {
+        name: {form: record.array(f"{network}/{measure}") for form, measure in FORMS.items()}
+        for name, (record, network) in sources(minilm, classifier).items()
+    }
     by_class = classifier.array("classes/padded_code_cone")
     rises = {name: {form: rise(values) for form, values in of_network.items()} for name, of_network in forms.items()}
     printed, coded = "(5.1), tokens", "unit rows, padding in"
@@ -82,8 +92,11 @@ def measure_cone(minilm: Recorded, classifier: Recorded) -> Cone:
         classifier_code=_ends(forms["classifier"][coded], ".0f"),
         control_code=_ends(forms["classifier, random"][coded], ".0f"),
         by_class_rise=f"{min(rise(each[None]) for each in by_class):.2f}",
-        forms=forms, rises=rises, by_class=by_class,
-        rungs={rung: classifier.array(f"{rung}/padded_code_cone")[:, [0, -1]] for rung in ("trained", *RUNGS)})
+        forms=forms,
+        rises=rises,
+        by_class=by_class,
+        rungs={rung: classifier.array(f"{rung}/padded_code_cone")[:, [0, -1]] for rung in ("trained", *RUNGS)},
+    )
 
 
 def _rows(minilm: Recorded) -> Float[np.ndarray, " passage"]:
@@ -97,9 +110,13 @@ def _ends(values: Float[np.ndarray, "passage state"], form: str) -> str:
 
 def measure_first_rows(minilm: Recorded, classifier: Recorded) -> FirstRows:
     """Compare the shares of rows that fail after the true first LayerNorm and after the code's."""
-    failing = {name: {kind: record.array(f"{network}/{measure}")
-                      for kind, measure in (("BERT's", "failing"), ("the code's", "code_failing"))}
-               for name, (record, network) in sources(minilm, classifier).items()}
+    failing = {
+        name: {
+            kind: record.array(f"{network}/{measure}")
+            for kind, measure in (("BERT's", "failing"), ("the code's", "code_failing"))
+        }
+        for name, (record, network) in sources(minilm, classifier).items()
+    }
 
     def spread(name: str, kind: str) -> str:
         mean = failing[name][kind].mean(0)
@@ -107,7 +124,11 @@ def measure_first_rows(minilm: Recorded, classifier: Recorded) -> FirstRows:
 
     own, coded = "BERT's", "the code's"
     return FirstRows(
-        minilm_own=spread("text model", own), minilm_code=spread("text model", coded),
-        classifier_own=spread("classifier", own), classifier_code=spread("classifier", coded),
-        control_own=spread("classifier, random", own), control_code=spread("classifier, random", coded),
-        failing=failing)
+        minilm_own=spread("text model", own),
+        minilm_code=spread("text model", coded),
+        classifier_own=spread("classifier", own),
+        classifier_code=spread("classifier", coded),
+        control_own=spread("classifier, random", own),
+        control_code=spread("classifier, random", coded),
+        failing=failing,
+    )

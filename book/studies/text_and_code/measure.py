@@ -61,10 +61,17 @@ def measure(model: str = "minilm", device: str = "auto") -> Measured:
     run = variant_measures.open_run(checkpoints.find(classifier.MODEL).folder, device=inputs.device)
     authors = authors_outputs.load()
     return Measured(
-        inputs, checkpoint, (first, second, third),
+        inputs,
+        checkpoint,
+        (first, second, third),
         heads=measure_heads({"text model": trained, "classifier": run.model}, drawn, text, of_classifier),
-        cone=measure_cone(text, of_classifier), entropies=measure_entropies(text, of_classifier),
-        drawn=measure_drawn(text, of_classifier), rows=measure_first_rows(text, of_classifier),
-        sizes=measure_sizes(repository), words=measure_words(repository),
-        frames=measure_frames(repository, authors, run.data), logits=measure_logits(repository, authors),
-        closing=measure_closing(repository, authors, text, of_classifier))
+        cone=measure_cone(text, of_classifier),
+        entropies=measure_entropies(text, of_classifier),
+        drawn=measure_drawn(text, of_classifier),
+        rows=measure_first_rows(text, of_classifier),
+        sizes=measure_sizes(repository),
+        words=measure_words(repository),
+        frames=measure_frames(repository, authors, run.data),
+        logits=measure_logits(repository, authors),
+        closing=measure_closing(repository, authors, text, of_classifier),
+    )

@@ -28,11 +28,15 @@ def survey_texts(name: str, passages: Sequence[str], device: torch.device | str 
     trained = pretrained.load(checkpoint, device=device)
     coded = [encode(checkpoint, text) for text in passages]
     longest = max(coded, key=lambda each: each["input_ids"].shape[1])
-    found = {"trained": [_measure(trained, each) for each in coded],
-             "random": [_measure(pretrained.load(checkpoint, control_seed=seed, device=device), longest)
-                        for seed in SEEDS]}
-    return {f"{network}/{measure}": values for network, measured in found.items()
-            for measure, values in stacked(measured).items()}
+    found = {
+        "trained": [_measure(trained, each) for each in coded],
+        "random": [_measure(pretrained.load(checkpoint, control_seed=seed, device=device), longest) for seed in SEEDS],
+    }
+    return {
+        f"{network}/{measure}": values
+        for network, measured in found.items()
+        for measure, values in stacked(measured).items()
+    }
 
 
 def encode(checkpoint: Checkpoint, text: str) -> dict[str, Tensor]:
@@ -46,14 +50,21 @@ def pad(coded: Mapping[str, Tensor], padding_id: int) -> dict[str, Tensor]:
     """Add padding until a text has the share of padding that a gene has in the authors' layout."""
     rows = round(coded["input_ids"].shape[1] * ROWS / TOKENS)
     missing = (0, rows - coded["input_ids"].shape[1])
-    return {"input_ids": functional.pad(coded["input_ids"], missing, value=padding_id),
-            "attention_mask": functional.pad(coded["attention_mask"], missing)}
+    return {
+        "input_ids": functional.pad(coded["input_ids"], missing, value=padding_id),
+        "attention_mask": functional.pad(coded["attention_mask"], missing),
+    }
 
 
 def _measure(model: torch.nn.Module, coded: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
     passage = survey.run(model, coded["input_ids"], coded["attention_mask"])
-    return (survey.compare_attention(passage) | survey.measure_rows(passage) | survey.measure_maps(passage)
-            | survey.measure_ranks(passage) | {"tokens": np.array(int(passage.keep.sum()))})
+    return (
+        survey.compare_attention(passage)
+        | survey.measure_rows(passage)
+        | survey.measure_maps(passage)
+        | survey.measure_ranks(passage)
+        | {"tokens": np.array(int(passage.keep.sum()))}
+    )
 
 
 def survey_model(name: str, device: torch.device | str = "cpu") -> Result:
@@ -68,5 +79,9 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    models=(MODEL,), compute=compute, minutes=2, seed=0,
-    summary="MiniLM on six passages in the forms that the released code of the paper computes, five controls beside")
+    models=(MODEL,),
+    compute=compute,
+    minutes=2,
+    seed=0,
+    summary="MiniLM on six passages in the forms that the released code of the paper computes, five controls beside",
+)

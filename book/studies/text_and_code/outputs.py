@@ -74,12 +74,20 @@ def measure_logits(record: Recorded, authors: AuthorsOutputs) -> Logits:
     whole = share_interval(right, rows)
     intervals = [share_interval(int(confusion[i, i]), count) for i, count in enumerate(BLOCKS)]
     return Logits(
-        rows=rows, right=right, errors=rows - right, accuracy=percent(whole.value, 1),
+        rows=rows,
+        right=right,
+        errors=rows - right,
+        accuracy=percent(whole.value, 1),
         interval=f"{100 * whole.low:.1f} to {100 * whole.high:.1f} %",
-        confident=int((record.array("error_confidence") > CONFIDENT).sum()), softmax_error=record["softmax_error"],
-        claimed_f1=f"{authors.claimed_f1:.2f} %", confusion=confusion,
-        by_class={name: (int(confusion[i, i]), count, share.low, share.high)
-                  for i, (name, count, share) in enumerate(zip(CLASSES, BLOCKS, intervals))})
+        confident=int((record.array("error_confidence") > CONFIDENT).sum()),
+        softmax_error=record["softmax_error"],
+        claimed_f1=f"{authors.claimed_f1:.2f} %",
+        confusion=confusion,
+        by_class={
+            name: (int(confusion[i, i]), count, share.low, share.high)
+            for i, (name, count, share) in enumerate(zip(CLASSES, BLOCKS, intervals))
+        },
+    )
 
 
 def measure_closing(record: Recorded, authors: AuthorsOutputs, minilm: Recorded, classifier: Recorded) -> Closing:
@@ -91,26 +99,41 @@ def measure_closing(record: Recorded, authors: AuthorsOutputs, minilm: Recorded,
     values = {name: classifier.array(f"{name}/singular_values")[:, CONE_LAYER] for name in networks}
     last = {name: f"{of[:, -1].min():.0f} to {of[:, -1].max():.0f}" for name, of in keys.items()}
     return Closing(
-        first=f"{theirs[0]:.0f}", lowest=f"{theirs.min():.0f}", lowest_layer=int(theirs.argmin()),
+        first=f"{theirs[0]:.0f}",
+        lowest=f"{theirs.min():.0f}",
+        lowest_layer=int(theirs.argmin()),
         last=f"{theirs[-1]:.0f}",
-        here_first=f"{keys['trained'][0, 0]:.0f}", here_last=f"{keys['trained'][0, -1]:.0f}",
-        control_last=last["random"], scaled_last=last["random, as large"], permuted_last=last["permuted"],
-        here_cone=f"{cones['trained'][0]:.3f}", control_cone=_span(cones["random"], ".1f"),
-        here_values=int(values["trained"][0]), control_values=_span(values["random"], ".0f"),
-        recorded_keys=authors.minimal_keys, keys=keys,
-        own_keys=np.median(classifier.array("trained/own_minimal_keys"), 2)[0], cones=cones, values=values,
-        ranks=compare_ranks(record, minilm, classifier))
+        here_first=f"{keys['trained'][0, 0]:.0f}",
+        here_last=f"{keys['trained'][0, -1]:.0f}",
+        control_last=last["random"],
+        scaled_last=last["random, as large"],
+        permuted_last=last["permuted"],
+        here_cone=f"{cones['trained'][0]:.3f}",
+        control_cone=_span(cones["random"], ".1f"),
+        here_values=int(values["trained"][0]),
+        control_values=_span(values["random"], ".0f"),
+        recorded_keys=authors.minimal_keys,
+        keys=keys,
+        own_keys=np.median(classifier.array("trained/own_minimal_keys"), 2)[0],
+        cones=cones,
+        values=values,
+        ranks=compare_ranks(record, minilm, classifier),
+    )
 
 
 def compare_ranks(record: Recorded, minilm: Recorded, classifier: Recorded) -> dict[str, dict[str, tuple[int, int]]]:
     """Return the least and the most rank of recomputed S and S V, by source and quantity."""
     theirs = {name: record.array(f"rank_{name}") for name in ("maps", "outputs")}
     sources = {"authors' base model": theirs}
-    for name, (of, network) in {"text model": (minilm, "trained"), "classifier": (classifier, "trained"),
-                                "classifier, random": (classifier, "random")}.items():
+    for name, (of, network) in {
+        "text model": (minilm, "trained"),
+        "classifier": (classifier, "trained"),
+        "classifier, random": (classifier, "random"),
+    }.items():
         sources[name] = {kind: of.array(f"{network}/rank_{kind}") for kind in ("maps", "outputs")}
-    return {name: {kind: (int(ranks.min()), int(ranks.max())) for kind, ranks in of.items()}
-            for name, of in sources.items()}
+    return {
+        name: {kind: (int(ranks.min()), int(ranks.max())) for kind, ranks in of.items()} for name, of in sources.items()
+    }
 
 
 def _span(values: Float[np.ndarray, " seed"], form: str) -> str:

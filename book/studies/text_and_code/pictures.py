@@ -15,6 +15,8 @@ from book.studies.shared import released_code as code
 from book.studies.shared.map_entropies import MapEntropies
 
 Recorded = Record | Result
+
+
 @dataclass(frozen=True)
 class Entropies(Numbers):
     """The code's entropy of ideal gates and of noise, and of the classifier's class means beside the rows' entropy.
@@ -70,17 +72,30 @@ class Drawn(Numbers):
 def measure_entropies(minilm: Recorded, classifier: Recorded) -> Entropies:
     """Take the code's entropy where the answer is known, and on the models at hand."""
     ideal, noisy = map_entropies.measure_gates(), map_entropies.measure_noise()
-    value, row = ({name: classifier.array(f"{name}/mean_{kind}_entropy").mean(2) for name in ("trained", "random")}
-                  for kind in ("value", "row"))
+    value, row = (
+        {name: classifier.array(f"{name}/mean_{kind}_entropy").mean(2) for name in ("trained", "random")}
+        for kind in ("value", "row")
+    )
     value_rises, row_rises = (depth_correlations(of["trained"]) for of in (value, row))
     sharp = [ideal[name].whole for name in ("directional", "open", "backward", "instance")]
     return Entropies(
-        closed=f"{ideal['closed'].whole:.2f}", closed_blanked=f"{ideal['closed'].blanked:.2f}",
-        faint=f"{noisy[0.01].whole:.2f}", faint_blanked=f"{noisy[0.01].blanked:.2f}",
-        sharpest=f"{min(sharp):.4f} to {max(sharp):.3f}", most=f"{np.log(code.BINS):.2f}",
-        falling=int((value_rises < 0).sum()), classes=len(value_rises), ideal=ideal, noise=noisy, value=value, row=row,
-        value_rises=value_rises, row_rises=row_rises, text_value=minilm.array("trained/value_entropy").mean(2),
-        text_row=minilm.array("trained/row_entropy").mean(2))
+        closed=f"{ideal['closed'].whole:.2f}",
+        closed_blanked=f"{ideal['closed'].blanked:.2f}",
+        faint=f"{noisy[0.01].whole:.2f}",
+        faint_blanked=f"{noisy[0.01].blanked:.2f}",
+        sharpest=f"{min(sharp):.4f} to {max(sharp):.3f}",
+        most=f"{np.log(code.BINS):.2f}",
+        falling=int((value_rises < 0).sum()),
+        classes=len(value_rises),
+        ideal=ideal,
+        noise=noisy,
+        value=value,
+        row=row,
+        value_rises=value_rises,
+        row_rises=row_rises,
+        text_value=minilm.array("trained/value_entropy").mean(2),
+        text_row=minilm.array("trained/row_entropy").mean(2),
+    )
 
 
 def depth_correlations(values: Float[np.ndarray, "class layer"]) -> Float[np.ndarray, " class"]:
@@ -90,16 +105,32 @@ def depth_correlations(values: Float[np.ndarray, "class layer"]) -> Float[np.nda
 
 def measure_drawn(minilm: Recorded, classifier: Recorded) -> Drawn:
     """Say how much of the attention the code's pictures would show."""
-    seen = {"text model": minilm.array("trained/seen").mean(2), "classifier": classifier.array("trained/seen").mean(2),
-            "classifier, random": classifier.array("random/seen").mean(2)}
-    mean_seen, empty = ({name: classifier.array(f"{name}/mean_{kind}").mean(2) for name in ("trained", "random")}
-                        for kind in ("seen", "empty"))
+    seen = {
+        "text model": minilm.array("trained/seen").mean(2),
+        "classifier": classifier.array("trained/seen").mean(2),
+        "classifier, random": classifier.array("random/seen").mean(2),
+    }
+    mean_seen, empty = (
+        {name: classifier.array(f"{name}/mean_{kind}").mean(2) for name in ("trained", "random")}
+        for kind in ("seen", "empty")
+    )
     separator, words = minilm.array("trained/last").mean(0), classifier.array("words")
     even = 1 / code.TOKENS
     return Drawn(
-        even=f"{even:.4f}", times_even=f"{code.HIDDEN_BELOW / even:.1f}",
-        classifier_seen=percent(mean_seen["trained"].mean(), 1), text_seen=percent(seen["text model"].mean()),
-        empty_share=percent(empty["trained"].mean()), control_empty=percent(empty["random"].mean()),
-        sep=percent(separator.mean(), 1), most_sep=percent(separator.max()), fewest_words=int(words.min()),
-        most_words=int(words.max()), spread_in_a_class=int(np.ptp(words, 1).max()),
-        seen=seen, mean_seen=mean_seen, empty=empty, separator=separator, words=words)
+        even=f"{even:.4f}",
+        times_even=f"{code.HIDDEN_BELOW / even:.1f}",
+        classifier_seen=percent(mean_seen["trained"].mean(), 1),
+        text_seen=percent(seen["text model"].mean()),
+        empty_share=percent(empty["trained"].mean()),
+        control_empty=percent(empty["random"].mean()),
+        sep=percent(separator.mean(), 1),
+        most_sep=percent(separator.max()),
+        fewest_words=int(words.min()),
+        most_words=int(words.max()),
+        spread_in_a_class=int(np.ptp(words, 1).max()),
+        seen=seen,
+        mean_seen=mean_seen,
+        empty=empty,
+        separator=separator,
+        words=words,
+    )

@@ -38,8 +38,9 @@ BASES = "ACGTN"
 
 def show(folder: Path, commit: str, path: str) -> str:
     """Return a file of the repository as of a commit."""
-    return subprocess.run(["git", "-C", folder, "show", f"{commit}:{path}"], capture_output=True, check=True,
-                          encoding="utf-8").stdout
+    return subprocess.run(
+        ["git", "-C", folder, "show", f"{commit}:{path}"], capture_output=True, check=True, encoding="utf-8"
+    ).stdout
 
 
 def cell_texts(notebook: str, number: int) -> str:
@@ -60,16 +61,22 @@ def tally(logits: Float[np.ndarray, "row class"], blocks: Sequence[int]) -> Int[
     return counts
 
 
-def summarise_logits(logits: Float[np.ndarray, "row class"], outputs: Float[np.ndarray, "row class"],
-                     blocks: Sequence[int] = BLOCKS) -> tuple[dict[str, Value], dict[str, np.ndarray]]:
+def summarise_logits(
+    logits: Float[np.ndarray, "row class"], outputs: Float[np.ndarray, "row class"], blocks: Sequence[int] = BLOCKS
+) -> tuple[dict[str, Value], dict[str, np.ndarray]]:
     """Return the confusion table, the errors' confidence, and how far the outputs are from the logits' softmax."""
     due = np.repeat(range(len(blocks)), blocks)
     probabilities = torch.from_numpy(logits).softmax(-1).numpy()
     wrong = logits.argmax(1) != due
-    return ({"logits_rows": Value(len(logits)), "logits_right": Value(int((~wrong).sum())),
-             "softmax_error": Value(float(np.abs(probabilities - outputs).max())),
-             "mean_confidence": Value(float(probabilities.max(1).mean()))},
-            {"confusion": tally(logits, blocks), "error_confidence": np.sort(probabilities[wrong].max(1))})
+    return (
+        {
+            "logits_rows": Value(len(logits)),
+            "logits_right": Value(int((~wrong).sum())),
+            "softmax_error": Value(float(np.abs(probabilities - outputs).max())),
+            "mean_confidence": Value(float(probabilities.max(1).mean())),
+        },
+        {"confusion": tally(logits, blocks), "error_confidence": np.sort(probabilities[wrong].max(1))},
+    )
 
 
 def read_ranks(text: str, title: str) -> Int[np.ndarray, "layer head"]:
@@ -95,15 +102,21 @@ def count_frames(words: Iterable[str], gene: str) -> tuple[dict[str, Value], dic
     """
     words = [word.upper() for word in words]
     known = set(words)
-    cut = [[gene[i:i + K] for i in range(frame, len(gene) - K + 1, STRIDE)] for frame in range(STRIDE)]
+    cut = [[gene[i : i + K] for i in range(frame, len(gene) - K + 1, STRIDE)] for frame in range(STRIDE)]
     reference = np.array([[len(of_frame), sum(word in known for word in of_frame)] for of_frame in cut])
     clean = [word for word in words if "N" not in word]
     places = nearest_places(clean, gene)
     frames = np.bincount(places[places >= 0] % STRIDE, minlength=STRIDE)
     shares = frames / frames.sum()
-    return ({"words": Value(len(words)), "words_with_n": Value(len(words) - len(clean)),
-             "placed": Value(int(frames.sum())), "uncodonic": Value(float(1 - shares[::3].sum()))},
-            {"reference_frames": reference, "frame_shares": shares})
+    return (
+        {
+            "words": Value(len(words)),
+            "words_with_n": Value(len(words) - len(clean)),
+            "placed": Value(int(frames.sum())),
+            "uncodonic": Value(float(1 - shares[::3].sum())),
+        },
+        {"reference_frames": reference, "frame_shares": shares},
+    )
 
 
 def nearest_places(words: Sequence[str], gene: str, near: int = NEAR) -> Int[np.ndarray, " word"]:
@@ -114,6 +127,7 @@ def nearest_places(words: Sequence[str], gene: str, near: int = NEAR) -> Int[np.
     >>> nearest_places(["ACGTACGTACGA"], "TTTACGTACGTACGTTT")
     array([3])
     """
+
     def code(text: str) -> np.ndarray:
         return np.array([BASES.index(base) for base in text], np.int8)
 
@@ -134,18 +148,22 @@ def count_copies(words: Iterable[str], gene: str) -> dict[str, Value]:
     """
     known, copied, inserted = {word.upper() for word in words}, set(), set()
     for start in range(1, len(gene) - K):
-        window = gene[start:start + K - 1]
-        frames = gene[start:start + K], gene[start - 1:start + K - 1]
+        window = gene[start : start + K - 1]
+        frames = gene[start : start + K], gene[start - 1 : start + K - 1]
         for i in range(1, K - 2):
             if window[i] in (window[i - 1], window[i + 1]):
                 continue
             for base in "ACGT":
-                word = window[:i + 1] + base + window[i + 1:]
+                word = window[: i + 1] + base + window[i + 1 :]
                 if min(sum(map(str.__ne__, word, frame)) for frame in frames) > NEAR:
                     (copied if base == window[i] else inserted).add(word)
     inserted -= copied
-    return {"copied_possible": Value(len(copied)), "copied": Value(len(copied & known)),
-            "inserted_possible": Value(len(inserted)), "inserted": Value(len(inserted & known))}
+    return {
+        "copied_possible": Value(len(copied)),
+        "copied": Value(len(copied & known)),
+        "inserted_possible": Value(len(inserted)),
+        "inserted": Value(len(inserted & known)),
+    }
 
 
 def read_counts(notebook: str) -> dict[str, np.ndarray]:
@@ -159,21 +177,34 @@ def read_counts(notebook: str) -> dict[str, np.ndarray]:
 def compute(device: torch.device) -> Result:
     """Read the repository."""
     folder = records.data_folder(NAME)
-    logits, outputs = (read_table(show(folder, HEAD, f"{OUTPUTS}/CLS_{name}.csv"))
-                       for name in ("pre_softmax", "final_output"))
+    logits, outputs = (
+        read_table(show(folder, HEAD, f"{OUTPUTS}/CLS_{name}.csv")) for name in ("pre_softmax", "final_output")
+    )
     values, arrays = summarise_logits(logits, outputs)
     words = json.loads(show(folder, HEAD, "models/added_tokens.json"))
     gene = "".join(show(folder, HEAD, "datasets/reference.fasta").splitlines()[1:]).upper()[GENE]
     counted, frames = count_frames(words, gene)
     ranks = cell_texts(show(folder, FIRST, NOTEBOOK), 82)
-    values |= counted | count_copies(words, gene) | {
-        "vocabulary": Value(len(show(folder, HEAD, "models/vocab.txt").splitlines())),
-        "first_id": Value(min(words.values())), "last_id": Value(max(words.values()))}
-    arrays |= frames | read_counts(show(folder, LAST, NOTEBOOK)) | {
-        f"rank_{name}": read_ranks(ranks, title) for name, title in RANKS.items()}
+    values |= (
+        counted
+        | count_copies(words, gene)
+        | {
+            "vocabulary": Value(len(show(folder, HEAD, "models/vocab.txt").splitlines())),
+            "first_id": Value(min(words.values())),
+            "last_id": Value(max(words.values())),
+        }
+    )
+    arrays |= (
+        frames
+        | read_counts(show(folder, LAST, NOTEBOOK))
+        | {f"rank_{name}": read_ranks(ranks, title) for name, title in RANKS.items()}
+    )
     return Result(values, arrays, {"error_confidence": 1e-6, "frame_shares": 1e-9})
 
 
 EXPERIMENT = Experiment(
-    data=(NAME,), compute=compute, minutes=0.3,
-    summary="Numbers derived from the authors' public repository (GPL-3.0): logits, vocabulary, ranks and counts")
+    data=(NAME,),
+    compute=compute,
+    minutes=0.3,
+    summary="Numbers derived from the authors' public repository (GPL-3.0): logits, vocabulary, ranks and counts",
+)

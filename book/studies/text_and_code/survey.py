@@ -70,11 +70,13 @@ def attend_as_coded(x: Residual, weights: AttentionWeights) -> Attention:
 def attend_with_fault(fault: str, passage: Passage, layer: int) -> Attention:
     """Return a layer's attention with one of the code's differences, or with all."""
     weights, keep, states = passage.layers[layer].attention, passage.keep, passage.states
-    return {"no bias": lambda: attend(states[layer], code.without_biases(weights), keep),
-            "no mask": lambda: attend(states[layer], weights),
-            "next layer's input": lambda: attend(states[layer + 1], weights, keep),
-            "stored columns": lambda: attend(states[layer], code.with_stored_blocks(weights, biased=True), keep),
-            "all four": lambda: attend_as_coded(states[layer + 1], weights)}[fault]()
+    return {
+        "no bias": lambda: attend(states[layer], code.without_biases(weights), keep),
+        "no mask": lambda: attend(states[layer], weights),
+        "next layer's input": lambda: attend(states[layer + 1], weights, keep),
+        "stored columns": lambda: attend(states[layer], code.with_stored_blocks(weights, biased=True), keep),
+        "all four": lambda: attend_as_coded(states[layer + 1], weights),
+    }[fault]()
 
 
 def total_variation(maps: Attention, others: Attention) -> Float[Tensor, " head"]:
@@ -110,8 +112,13 @@ def compare_attention(passage: Passage) -> dict[str, np.ndarray]:
         values = project(passage.states[layer + 1], weights.W_V, weights.b_V)
         code_largest.append(anisotropy.head_output_spectrum(faulty["all four"], values).largest)
         largest.append(anisotropy.head_output_spectrum(own[..., :n], passage.stations[layer].values[:, :n]).largest)
-    return _arrays(distance=torch.stack(distance, 1), alike=torch.stack(alike), largest=torch.stack(largest),
-                   code_largest=torch.stack(code_largest), **count_grown_rows(passage))
+    return _arrays(
+        distance=torch.stack(distance, 1),
+        alike=torch.stack(alike),
+        largest=torch.stack(largest),
+        code_largest=torch.stack(code_largest),
+        **count_grown_rows(passage),
+    )
 
 
 def count_grown_rows(passage: Passage) -> dict[str, Tensor]:
@@ -119,8 +126,10 @@ def count_grown_rows(passage: Passage) -> dict[str, Tensor]:
     rows = torch.stack(passage.states)[:, passage.keep]
     own = [layer.attention for layer in passage.layers]
     blocks = [code.with_stored_blocks(weights) for weights in own]
-    return {"grown": (amplification.amplifications(rows, own) > 1).double().mean(-1),
-            "code_grown": (amplification.amplifications(rows[1:], blocks) > 1).double().mean(-1)}
+    return {
+        "grown": (amplification.amplifications(rows, own) > 1).double().mean(-1),
+        "code_grown": (amplification.amplifications(rows[1:], blocks) > 1).double().mean(-1),
+    }
 
 
 @torch.no_grad()
@@ -138,10 +147,16 @@ def measure_rows(passage: Passage) -> dict[str, np.ndarray]:
     coded = torch.stack([_first_rows(passage, layer) for layer in range(len(passage.layers))])
     critical = normality.critical_value(states.shape[-1])
     failing, code_failing = ((normality.lilliefors(rows) > critical).double() for rows in (own, coded))
-    return _arrays(cone=anisotropy.cone_index(states[:, keep]), padded_cone=anisotropy.cone_index(states),
-                   code_cone=code.cone_index(states[:, keep]), padded_code_cone=code.cone_index(states),
-                   failing=failing[:, keep].mean(1), padded_failing=failing.mean(1),
-                   code_failing=code_failing[:, keep].mean(1), padded_code_failing=code_failing.mean(1))
+    return _arrays(
+        cone=anisotropy.cone_index(states[:, keep]),
+        padded_cone=anisotropy.cone_index(states),
+        code_cone=code.cone_index(states[:, keep]),
+        padded_code_cone=code.cone_index(states),
+        failing=failing[:, keep].mean(1),
+        padded_failing=failing.mean(1),
+        code_failing=code_failing[:, keep].mean(1),
+        padded_code_failing=code_failing.mean(1),
+    )
 
 
 def _first_rows(passage: Passage, layer: int) -> Residual:
@@ -166,9 +181,16 @@ def measure_maps(passage: Passage) -> dict[str, np.ndarray]:
     for each in passage.stations:
         maps = each.attention[:, :n, :n]
         blanked = code.blank_from(maps, n - 1, len(passage.keep))
-        found.append(torch.stack([
-            entropy.relative_entropy(maps).mean(-1), code.value_entropy(blanked), maps[..., -1].mean(-1),
-            (blanked * (blanked >= code.HIDDEN_BELOW)).sum((-2, -1)) / n]))
+        found.append(
+            torch.stack(
+                [
+                    entropy.relative_entropy(maps).mean(-1),
+                    code.value_entropy(blanked),
+                    maps[..., -1].mean(-1),
+                    (blanked * (blanked >= code.HIDDEN_BELOW)).sum((-2, -1)) / n,
+                ]
+            )
+        )
     return _arrays(**dict(zip(("row_entropy", "value_entropy", "last", "seen"), torch.stack(found, 1))))
 
 
@@ -192,8 +214,12 @@ def measure_coded_maps(passage: Passage) -> dict[str, np.ndarray]:
         first = attend_as_coded(station.x, weights)[0]
         cones.append(code.cone_index(first))
         counts.append((singular_values(first) >= NEARLY_ZERO).sum())
-    return _arrays(minimal_keys=torch.stack(keys), own_minimal_keys=torch.stack(own_keys),
-                   softmax_cone=torch.stack(cones), singular_values=torch.stack(counts).float())
+    return _arrays(
+        minimal_keys=torch.stack(keys),
+        own_minimal_keys=torch.stack(own_keys),
+        softmax_cone=torch.stack(cones),
+        singular_values=torch.stack(counts).float(),
+    )
 
 
 @torch.no_grad()
@@ -212,8 +238,11 @@ def measure_ranks(passage: Passage) -> dict[str, np.ndarray]:
         values = project(station.second, weights.W_V, weights.b_V)[::EVERY]
         maps.append(rank(attention))
         outputs.append(rank(attention @ values))
-    return _arrays(rank_maps=torch.stack(maps), rank_outputs=torch.stack(outputs),
-                   rank_layers=rank(torch.stack([each.second for each in passage.stations])))
+    return _arrays(
+        rank_maps=torch.stack(maps),
+        rank_outputs=torch.stack(outputs),
+        rank_layers=rank(torch.stack([each.second for each in passage.stations])),
+    )
 
 
 def singular_values(matrix: Float[Tensor, "*batch row column"]) -> Float[Tensor, "*batch value"]:

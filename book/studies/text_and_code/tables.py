@@ -13,8 +13,9 @@ PRODUCTS = {"maps": "S", "outputs": "S V"}
 
 def distances(of: Mapping[str, Mapping[str, Float[ndarray, "passage layer"]]]) -> pd.DataFrame:
     """Return how far the code's maps lie from the model's, by what differs (rows) and network (columns)."""
-    columns = {network: {fault: float(values.mean()) for fault, values in faults.items()}
-               for network, faults in of.items()}
+    columns = {
+        network: {fault: float(values.mean()) for fault, values in faults.items()} for network, faults in of.items()
+    }
     return pd.DataFrame(columns).rename_axis("what differs")
 
 
@@ -34,13 +35,17 @@ def counts(sizes: Sizes, words: Words) -> pd.DataFrame:
 
 def logits(by_class: Mapping[str, tuple[int, int, float, float]]) -> pd.DataFrame:
     """Return how many recorded sequences of each class are right, with 95 % intervals of the share."""
-    rows = {name: (f"{right} of {count}", f"{100 * low:.1f} to {100 * high:.1f} %")
-            for name, (right, count, low, high) in by_class.items()}
+    rows = {
+        name: (f"{right} of {count}", f"{100 * low:.1f} to {100 * high:.1f} %")
+        for name, (right, count, low, high) in by_class.items()
+    }
     return pd.DataFrame.from_dict(rows, orient="index", columns=["right", "95 % interval"]).rename_axis("class")
 
 
 def ranks(of: Mapping[str, Mapping[str, tuple[int, int]]]) -> pd.DataFrame:
     """Return the lowest and the highest rank of each product, by source."""
-    rows = {source: {f"rank of {PRODUCTS[name]}": f"{least} to {most}" for name, (least, most) in products.items()}
-            for source, products in of.items()}
+    rows = {
+        source: {f"rank of {PRODUCTS[name]}": f"{least} to {most}" for name, (least, most) in products.items()}
+        for source, products in of.items()
+    }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("source")

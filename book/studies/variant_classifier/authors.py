@@ -45,11 +45,17 @@ def measure_authors(passage: Passage, inputs: Inputs) -> Authors:
     training = code.split_sizes(int(by_class.sum()))[0]
     model = code.build_classifier(code.BASE_VOCABULARY + repository["words"], len(by_class))
     return Authors(
-        padding=code.ROWS - code.TOKENS, start=settings.start, rate=f"{settings.rate:.0e}".replace("e-0", "e-"),
-        parameters=f"{sum(each.numel() for each in model.parameters()) / 1e6:.1f}", training=training,
-        epochs=settings.epochs, recipe=describe(model, settings.batch, *code.count_updates(training)),
+        padding=code.ROWS - code.TOKENS,
+        start=settings.start,
+        rate=f"{settings.rate:.0e}".replace("e-0", "e-"),
+        parameters=f"{sum(each.numel() for each in model.parameters()) / 1e6:.1f}",
+        training=training,
+        epochs=settings.epochs,
+        recipe=describe(model, settings.batch, *code.count_updates(training)),
         slices=compare_slices(passage.run.model).rank_correlation,
-        head_outputs=correlate_outputs(classifier, "trained"), softmax_error=repository["softmax_error"])
+        head_outputs=correlate_outputs(classifier, "trained"),
+        softmax_error=repository["softmax_error"],
+    )
 
 
 def read(name: str, inputs: Inputs) -> Record:

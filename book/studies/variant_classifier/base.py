@@ -22,8 +22,9 @@ TOLD = ("steps", "seconds", "ms_per_step", "vocabulary", "parameters", "final_lo
 """What is taken from the card as it is."""
 
 
-def measure_folder(folder: Path, backbones: Path | None = None, device: torch.device | str = "cpu", *,
-                   pad_to: int = POSITIONS) -> Result:
+def measure_folder(
+    folder: Path, backbones: Path | None = None, device: torch.device | str = "cpu", *, pad_to: int = POSITIONS
+) -> Result:
     """Measure a trained classifier's folder; its accuracies are those of its card, with exact intervals.
 
     ``backbones`` is what its sequences were simulated around, as for ``dna_classifier.make_data``.
@@ -36,8 +37,11 @@ def measure_folder(folder: Path, backbones: Path | None = None, device: torch.de
         share = share_interval(round(card[name] * len(part)), len(part))
         values[name] = Value(card[name], 1e-9, share.low, share.high, len(part))
     values |= {name: Value(card[name]) for name in TOLD if card[name] is not None}
-    values |= {"training_sequences": Value(len(parts.train)), "batch": Value(card["recipe"]["batch"]),
-               "origin": Value(card["origin"])}
+    values |= {
+        "training_sequences": Value(len(parts.train)),
+        "batch": Value(card["recipe"]["batch"]),
+        "origin": Value(card["origin"]),
+    }
     return Result(values, arrays, {name: variant_measures.tolerance(name) for name in arrays})
 
 
@@ -47,5 +51,9 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    models=("variant-bert-base",), compute=compute, minutes=5, awaits="a training that keeps what it learned",
-    summary="The variant classifier at the size of BERT_BASE: accuracy, and the measures on 8 sequences")
+    models=("variant-bert-base",),
+    compute=compute,
+    minutes=5,
+    awaits="a training that keeps what it learned",
+    summary="The variant classifier at the size of BERT_BASE: accuracy, and the measures on 8 sequences",
+)

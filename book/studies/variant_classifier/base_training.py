@@ -70,7 +70,7 @@ def last_right(steps: Int[np.ndarray, " look"], validation: Float[np.ndarray, " 
     9
     """
     after = steps[steps >= learned]
-    return max((int(step) for step in after[:_first(validation[steps >= learned] < 1, len(after))]), default=learned)
+    return max((int(step) for step in after[: _first(validation[steps >= learned] < 1, len(after))]), default=learned)
 
 
 def _first(where: np.ndarray, otherwise: int) -> int:
@@ -87,8 +87,11 @@ def compute(device: torch.device) -> Result:
     pieces = np.array_split(losses, PIECES)
     learned, lost = course(losses)
     values = {name: Value(card[name], ANYTHING) for name in ("steps", "seconds", "ms_per_step", "test", "parameters")}
-    values |= {"learned": Value(learned, ANYTHING), "lost": Value(lost, ANYTHING),
-               "end_loss": Value(float(pieces[-1].mean()), ANYTHING)}
+    values |= {
+        "learned": Value(learned, ANYTHING),
+        "lost": Value(lost, ANYTHING),
+        "end_loss": Value(float(pieces[-1].mean()), ANYTHING),
+    }
     arrays = {"losses": np.array([[piece.mean(), piece.max()] for piece in pieces]).T, **looks}
     return Result(values, arrays, dict.fromkeys(arrays, ANYTHING))
 
@@ -98,13 +101,28 @@ def read_base_training(inputs: Inputs, classes: int) -> tuple[BaseTraining, str]
     record, sentence = live_or_record("variant-classifier-base-training", inputs, recompute=False)
     steps, validation, cone = (record.array(name) for name in ("step", "validation", "resultant"))
     return BaseTraining(
-        updates=record["steps"], minutes=f"{record['seconds'] / 60:.1f}", milliseconds=f"{record['ms_per_step']:.0f}",
-        machine=record.provenance["device"], learned=record["learned"], lost=record["lost"],
-        last_right=last_right(steps, validation, record["learned"]), end_loss=record["end_loss"],
+        updates=record["steps"],
+        minutes=f"{record['seconds'] / 60:.1f}",
+        milliseconds=f"{record['ms_per_step']:.0f}",
+        machine=record.provenance["device"],
+        learned=record["learned"],
+        lost=record["lost"],
+        last_right=last_right(steps, validation, record["learned"]),
+        end_loss=record["end_loss"],
         guess_loss=float(np.log(classes)),
-        test=percent(record["test"]), resultant=f"{cone[-1].min():.2f}", losses=record.array("losses"), steps=steps,
-        validation=validation, cone=cone), sentence
+        test=percent(record["test"]),
+        resultant=f"{cone[-1].min():.2f}",
+        losses=record.array("losses"),
+        steps=steps,
+        validation=validation,
+        cone=cone,
+    ), sentence
 
 
-EXPERIMENT = Experiment("The course of the one training of the variant classifier at the size of BERT_BASE", compute,
-                        models=("variant-bert-base",), minutes=0.1, seed=0)
+EXPERIMENT = Experiment(
+    "The course of the one training of the variant classifier at the size of BERT_BASE",
+    compute,
+    models=("variant-bert-base",),
+    minutes=0.1,
+    seed=0,
+)

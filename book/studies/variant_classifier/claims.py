@@ -14,8 +14,10 @@ from book.studies.variant_classifier.maps import PAPER_WIDTH
 from book.studies.variant_classifier.measure import Measured
 
 EPOCHS, BATCH = 2, 4
-NEAREST = ("Needs the authors' weights, which are published by link and could not be reached from here. In the nearest "
-           "model, a text model fine-tuned on simulated genes, ")
+NEAREST = (
+    "Needs the authors' weights, which are published by link and could not be reached from here. In the nearest "
+    "model, a text model fine-tuned on simulated genes, "
+)
 PAPER_THRESHOLD = 0.032
 """The critical value of table 1, as the paper has it."""
 HEADS = 144
@@ -35,11 +37,18 @@ def recipe_is_bert_base(m: Measured) -> Outcome:
         f"are {base.steps:,} updates, {base.warmup:,} of them a warm-up, at a rate of {authors.rate}. Our recipe "
         "variant-bert-base has the same sizes and begins with random weights; this page measures a smaller one: "
         f"width {m.recipe.width}, no dropout, {m.recipe.steps} updates.",
-        when=all((each.layers, each.heads, each.width, each.feed_forward, each.positions) == (12, 12, 768, 3072, 512)
-                 and each.dropout == (0.1,) and each.gelu_error < 1e-6 and each.batch == BATCH
-                 for each in (base, m.full_size))
-        and authors.epochs == EPOCHS and base.steps == EPOCHS * (authors.training // BATCH) and base.warmup > 0
-        and m.recipe.dropout == 0)
+        when=all(
+            (each.layers, each.heads, each.width, each.feed_forward, each.positions) == (12, 12, 768, 3072, 512)
+            and each.dropout == (0.1,)
+            and each.gelu_error < 1e-6
+            and each.batch == BATCH
+            for each in (base, m.full_size)
+        )
+        and authors.epochs == EPOCHS
+        and base.steps == EPOCHS * (authors.training // BATCH)
+        and base.warmup > 0
+        and m.recipe.dropout == 0,
+    )
 
 
 @claim("B-10")
@@ -50,8 +59,12 @@ def head_reads_the_class_token(m: Measured) -> Outcome:
         "The library's logits equal tanh([CLS] W + b) W' + b' to 1e-4; [CLS] stands first, one output a class. Its "
         "loss is minus the logarithm of their softmax, and our predictions are this softmax, both to 1e-4. The "
         f"authors' recorded outputs are the softmax of their recorded logits to {m.authors.softmax_error:.0e}.",
-        when=m.authors.softmax_error < 1e-6 and max(head.logits, head.loss, head.probabilities) < 1e-4
-        and head.class_token_first and head.hidden_units == m.example.width and head.outputs == len(m.classes))
+        when=m.authors.softmax_error < 1e-6
+        and max(head.logits, head.loss, head.probabilities) < 1e-4
+        and head.class_token_first
+        and head.hidden_units == m.example.width
+        and head.outputs == len(m.classes),
+    )
 
 
 @claim("B-12")
@@ -70,8 +83,11 @@ def keys_have_the_largest_weights(m: Measured) -> Outcome:
         "our heads the two go together at rank correlations "
         f"{enumerated(m.authors.slices, '+.2f')} for Q, K and V. The public weights of bert-base-cased would tell "
         "which of them has the numbers.",
-        when=abs(m.authors.slices).max() < 0.3 and (most < weights.paper).all() and not order[0, 3]
-        and order.sum() < order.size / 2)
+        when=abs(m.authors.slices).max() < 0.3
+        and (most < weights.paper).all()
+        and not order[0, 3]
+        and order.sum() < order.size / 2,
+    )
 
 
 @claim("B-42")
@@ -87,8 +103,12 @@ def head_of_figure_3_is_directional(m: Measured) -> Outcome:
         f"in the named head {', '.join(map(percent, head.carried))}, rank {enumerated(head.ranks)} of {HEADS}. "
         "Directional gates are learned; which head has them is an accident. (The released script draws means over a "
         "class, [SEP] blanked.)",
-        when=near.max() > 0.5 and rank > near.size // 10 and most.max((1, 2)).min() > 0.3 and control.max() < 0.05
-        and min(head.ranks) > TENTH)
+        when=near.max() > 0.5
+        and rank > near.size // 10
+        and most.max((1, 2)).min() > 0.3
+        and control.max() < 0.05
+        and min(head.ranks) > TENTH,
+    )
 
 
 def place(scores: np.ndarray, head: tuple[int, int]) -> int:
@@ -110,7 +130,8 @@ def head_of_figure_4_is_open(m: Measured) -> Outcome:
         f"paper names {percent(near[head.head], 2)}. Trained from random weights it is {percent(diagonal.max(), 2)} "
         f"at most over three seeds, in the named head {percent(head.carried.max(), 4)}; in no control more than "
         f"{percent(control.max(), 4)}. No classifier here has an open gate.",
-        when=diagonal.max() < 0.05 and near.max() < 0.2)
+        when=diagonal.max() < 0.05 and near.max() < 0.2,
+    )
 
 
 @claim("B-58")
@@ -128,9 +149,13 @@ def clusters_come_with_other_gates(m: Measured) -> Outcome:
         f"weights {', '.join(map(with_interval, company))} do, about half. There clusters depend on deletions that "
         f"shift words: {phases.hold} of the maps hold one in classes whose phase changes, {phases.hold_still} in the "
         "others, and in the controls none.",
-        when=near.low > 0.5 and cluster[head.head] > 0.05 and m.nearest.clusters_at_start
-        and gates.control_maps[..., :len(PATTERNS)].max() < 0.05 and fewest.low > 0.05
-        and (phases.holding_unchanged < 0.25 * phases.holding_changed).all())
+        when=near.low > 0.5
+        and cluster[head.head] > 0.05
+        and m.nearest.clusters_at_start
+        and gates.control_maps[..., : len(PATTERNS)].max() < 0.05
+        and fewest.low > 0.05
+        and (phases.holding_unchanged < 0.25 * phases.holding_changed).all(),
+    )
 
 
 @claim("B-77")
@@ -148,9 +173,11 @@ def first_layers_fail_and_last_ones_pass(m: Measured) -> Outcome:
         f"{', '.join(map(percent, table.failing))} of the sums of the first four layers fail in three seeds, where the "
         f"paper's shapes would give {percent(table.expected_failing)} at that width.",
         when=all(np.array_equal(np.flatnonzero(m.table.paper > threshold), range(FIRST)) for threshold in thresholds)
-        and near.layers["D_sum"][:third, 1].min() > near.critical and near.failing_sums[third:].max() < 0.5
+        and near.layers["D_sum"][:third, 1].min() > near.critical
+        and near.failing_sums[third:].max() < 0.5
         and near.layers["D_sum"][third:, 0].max() < near.critical
-        and table.failing.max() < table.expected_failing)
+        and table.failing.max() < table.expected_failing,
+    )
 
 
 @claim("B-83")
@@ -169,11 +196,13 @@ def largest_singular_value_rises_with_depth(m: Measured) -> Outcome:
         f"Each histogram is one value: the stable rank falls to {near.layers['stable_rank'][-1, 0]:.2f}. By the "
         "released code the histograms are of another product, with other columns and no mask: over our heads its "
         f"largest value goes with that of S V at a rank correlation of {m.authors.head_outputs:+.2f}.",
-        when=m.authors.head_outputs < 0.7 and near.rise("largest") > 0.8
+        when=m.authors.head_outputs < 0.7
+        and near.rise("largest") > 0.8
         and near.layers["largest"][-1, 1] > near.layers["largest"][0, 2]
         and all(heads[0] < heads[1:].min() for heads in largest["trained"])
         and min(factor.low for factor in trained) > max(factor.high for factor in control)
-        and stable["trained"].max() < 1.2)
+        and stable["trained"].max() < 1.2,
+    )
 
 
 def _ranges(by_seed: np.ndarray) -> str:

@@ -77,8 +77,9 @@ class Columns(Numbers):
     by_class: Mapping[str, ClassSites]
 
 
-def measure_columns(recorded: Recorded, classes: Sequence[str], unchanged: Bool[np.ndarray, " class"],
-                    tokens: int) -> Columns:
+def measure_columns(
+    recorded: Recorded, classes: Sequence[str], unchanged: Bool[np.ndarray, " class"], tokens: int
+) -> Columns:
     """Say what columns point to; ``unchanged`` marks the two classes that no shift of the words gives away."""
     measures, drawn = recorded.measures, [classes.index(label) for label in READ]
     class_token, by_mark = share_on_class_token(recorded), {mark: compare_mark(recorded, mark) for mark in MARKS}
@@ -89,26 +90,40 @@ def measure_columns(recorded: Recorded, classes: Sequence[str], unchanged: Bool[
     gh_mass, mu_mass = ((profile * marked).sum(1) / profile.sum(1))[unchanged]
     site = by_mark["site"].seeds
     return Columns(
-        on_class=percent(own.value, 1), on_class_times=f"{own.value * tokens:.0f}",
+        on_class=percent(own.value, 1),
+        on_class_times=f"{own.value * tokens:.0f}",
         on_class_range=f"{100 * own.low:.1f} to {100 * own.high:.1f} %",
-        site=f"{site[0].value:.1f}", site_range=f"{site[0].low:.1f} to {site[0].high:.1f}",
+        site=f"{site[0].value:.1f}",
+        site_range=f"{site[0].low:.1f} to {site[0].high:.1f}",
         site_other=" and ".join(f"{value.value:.1f}" for value in site[1:]),
         site_rest=f"{np.mean([sites.times for sites in by_class.values()], where=~unchanged):.1f}",
         site_beyond=" and ".join(label for label, sites in by_class.items() if sites.times > sites.high),
-        gh=f"{gh:.1f}", mu=f"{mu:.1f}", gh_mass=percent(gh_mass), mu_mass=percent(mu_mass), class_token=class_token,
-        drawn=READ, profiles={"trained": profile[drawn], "control": recorded.controls.array("profile")[SEEDS[0]]},
-        site_marks=marked[drawn], marks=MARKS,
-        enriched={title: {"trained": enrich(measures, mass), "control": enrich(measures, f"control_{mass}")}
-                  for mass, title in MASSES.items()},
-        by_mark=by_mark, by_class=by_class)
+        gh=f"{gh:.1f}",
+        mu=f"{mu:.1f}",
+        gh_mass=percent(gh_mass),
+        mu_mass=percent(mu_mass),
+        class_token=class_token,
+        drawn=READ,
+        profiles={"trained": profile[drawn], "control": recorded.controls.array("profile")[SEEDS[0]]},
+        site_marks=marked[drawn],
+        marks=MARKS,
+        enriched={
+            title: {"trained": enrich(measures, mass), "control": enrich(measures, f"control_{mass}")}
+            for mass, title in MASSES.items()
+        },
+        by_mark=by_mark,
+        by_class=by_class,
+    )
 
 
 def share_on_class_token(recorded: Recorded) -> dict[str, Value]:
     """Return the share of what columns carry that is on [CLS], by classifier."""
-    return {"bundled": recorded.measures.values["columns_on_class"],
-            **{f"seed {seed}": recorded.seeds.values[f"columns_on_class_{seed}"] for seed in SEEDS[1:]},
-            "real lineages": recorded.real.values["columns_on_class"],
-            "control": recorded.measures.values["control_columns_on_class"]}
+    return {
+        "bundled": recorded.measures.values["columns_on_class"],
+        **{f"seed {seed}": recorded.seeds.values[f"columns_on_class_{seed}"] for seed in SEEDS[1:]},
+        "real lineages": recorded.real.values["columns_on_class"],
+        "control": recorded.measures.values["control_columns_on_class"],
+    }
 
 
 def enrich(record: Record, mass: str) -> list[Enriched]:
@@ -130,8 +145,9 @@ def compare_mark(recorded: Recorded, mark: str) -> Marked:
     mark = mark.replace(" ", "_")
     name, measures = f"columns_{mark}", recorded.measures
     others = (recorded.seeds.values[f"{name}_{seed}"] for seed in SEEDS[1:])
-    return Marked((measures.values[name], *others), measures[f"tokens_{mark}"], chance(measures, name),
-                  recorded.real[name])
+    return Marked(
+        (measures.values[name], *others), measures[f"tokens_{mark}"], chance(measures, name), recorded.real[name]
+    )
 
 
 def compare_classes(recorded: Recorded, classes: Sequence[str]) -> dict[str, ClassSites]:
@@ -139,5 +155,7 @@ def compare_classes(recorded: Recorded, classes: Sequence[str]) -> dict[str, Cla
     ratios = by_sequence(recorded.measures.array("profile"), recorded.measures.array("profile_marks"))[:, SITE]
     others = recorded.seeds.array("enriched")[1:, :, SITE, 0].T
     control = dict(zip(READ, recorded.controls.array("enriched")[SEEDS[0], :, SITE, 0]))
-    return {label: ClassSites(*ratio, of_others, control.get(label))
-            for label, ratio, of_others in zip(classes, ratios, others)}
+    return {
+        label: ClassSites(*ratio, of_others, control.get(label))
+        for label, ratio, of_others in zip(classes, ratios, others)
+    }

@@ -19,10 +19,15 @@ MANY = 60
 KEPT = tuple(name for name in variant_seeds.KEPT if name != "gates")
 
 
-def untrained(seed: int, recipe: dna_classifier.Recipe = dna_classifier.MINI, data: dna_classifier.Data | None = None,
-              device: torch.device | str = "cpu") -> variant_measures.Run:
+def untrained(
+    seed: int,
+    recipe: dna_classifier.Recipe = dna_classifier.MINI,
+    data: dna_classifier.Data | None = None,
+    device: torch.device | str = "cpu",
+) -> variant_measures.Run:
     """Return a classifier as its training begins: the seed's own sequences, vocabulary and initial weights."""
     from transformers import BertForSequenceClassification
+
     data = data or dna_classifier.make_data(recipe, seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -39,8 +44,9 @@ def firsts(data: dna_classifier.Data) -> list:
     return [found[label] for label in data.labels]
 
 
-def one(seed: int, run: variant_measures.Run | None = None,
-        device: torch.device | str = "cpu") -> dict[str, np.ndarray]:
+def one(
+    seed: int, run: variant_measures.Run | None = None, device: torch.device | str = "cpu"
+) -> dict[str, np.ndarray]:
     """Measure the untrained model of one seed: that run, or one made anew on the device.
 
     Returns
@@ -64,8 +70,12 @@ def one(seed: int, run: variant_measures.Run | None = None,
 
 
 @torch.no_grad()
-def many_sums(count: int, data: dna_classifier.Data, recipe: dna_classifier.Recipe = dna_classifier.MINI,
-              device: torch.device | str = "cpu") -> np.ndarray:
+def many_sums(
+    count: int,
+    data: dna_classifier.Data,
+    recipe: dna_classifier.Recipe = dna_classifier.MINI,
+    device: torch.device | str = "cpu",
+) -> np.ndarray:
     """Return table 1 for many untrained models: D of the sum of one sequence's rows, ``(model, layer)``."""
     coded, found = data.encode(firsts(data)[-1:], device=device), []
     for seed in range(count):
@@ -87,5 +97,8 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    compute=compute, minutes=6, seed=variant_seeds.SEEDS[-1],
-    summary="The three seeds of the variant classifier before training: the measures on 8 sequences each")
+    compute=compute,
+    minutes=6,
+    seed=variant_seeds.SEEDS[-1],
+    summary="The three seeds of the variant classifier before training: the measures on 8 sequences each",
+)

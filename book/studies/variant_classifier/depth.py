@@ -18,7 +18,7 @@ from book.studies.variant_classifier.maps import PAPER_WIDTH
 from book.studies.variant_classifier.recorded import SEEDS, Pair, Recorded
 from book.studies.variant_classifier.sequence import SPECTRA_OF
 
-PAPER_TABLE = (.060, .052, .033, .040, .017, .015, .026, .017, .019, .014, .019, .015)
+PAPER_TABLE = (0.060, 0.052, 0.033, 0.040, 0.017, 0.015, 0.026, 0.017, 0.019, 0.014, 0.019, 0.015)
 """Table 1: the Lilliefors statistic of the sum of the rows, by layer."""
 FIRST, LAST = 4, 4
 """The layers that fail the test in table 1, and the layers at the end that the first one is compared with."""
@@ -140,13 +140,19 @@ def measure_rows(recorded: Recorded) -> Rows:
     failing, measures = recorded.pair("first_failing"), recorded.measures
     control = 100 * failing.control.mean((0, 1))
     top = 100 * failing.trained[..., -3:].mean((1, 2))
-    names = {"control, seed 0": "control_first_failing", "trained, seed 0": "first_failing",
-             "plain rows": "bare_failing", "padding in": "padded_first_failing"}
+    names = {
+        "control, seed 0": "control_first_failing",
+        "trained, seed 0": "first_failing",
+        "plain rows": "bare_failing",
+        "padding in": "padded_first_failing",
+    }
     return Rows(
-        control_failing=f"{control.min():.1f} to {control.max():.1f} %", top_failing=enumerated(top, ".1f") + " %",
+        control_failing=f"{control.min():.1f} to {control.max():.1f} %",
+        top_failing=enumerated(top, ".1f") + " %",
         real_failing=" and ".join(map(percent, recorded.real.array("first_failing")[:, -2:].mean(0))),
         failing=Pair(*(100 * shares for shares in failing)),
-        seed_0={label: 100 * measures.array(name) for label, name in names.items()})
+        seed_0={label: 100 * measures.array(name) for label, name in names.items()},
+    )
 
 
 def measure_table(recorded: Recorded, width: int) -> Table:
@@ -154,25 +160,32 @@ def measure_table(recorded: Recorded, width: int) -> Table:
     statistics, totals, measures = recorded.pair("D_sum"), recorded.pair("D_total"), recorded.measures
     first = compare_first_layers(statistics.trained, recorded.controls.array("many_D_sum"), width)
     return Table(
-        due=f"{first.expected / first.error:.1f}", gap=f"{first.difference.mean() / first.error:+.1f}",
-        statistics=statistics, paper=np.array(PAPER_TABLE),
+        due=f"{first.expected / first.error:.1f}",
+        gap=f"{first.difference.mean() / first.error:+.1f}",
+        statistics=statistics,
+        paper=np.array(PAPER_TABLE),
         first_layers=first,
         totals={"trained": totals.trained, "control": totals.control, "padding in": measures.array("padded_D_total")},
-        total_means={name: measures.array(f"{prefix}mean_total")
-                     for name, prefix in (("trained", ""), ("control", "control_"))})
+        total_means={
+            name: measures.array(f"{prefix}mean_total") for name, prefix in (("trained", ""), ("control", "control_"))
+        },
+    )
 
 
-def compare_first_layers(statistics: Float[np.ndarray, "seed sequence layer"],
-                         untrained: Float[np.ndarray, "model layer"], width: int) -> FirstLayers:
+def compare_first_layers(
+    statistics: Float[np.ndarray, "seed sequence layer"], untrained: Float[np.ndarray, "model layer"], width: int
+) -> FirstLayers:
     """Compare the first layers with the others: here, in untrained models, and as the paper's shapes would be."""
     expected = normality_power.at_other_size(PAPER_TABLE, PAPER_WIDTH, width, np.random.default_rng(0))
     critical = normality.critical_value(width)
     return FirstLayers(
-        difference=first_less_others(statistics).mean(1), expected=float(first_less_others(expected.mean)),
+        difference=first_less_others(statistics).mean(1),
+        expected=float(first_less_others(expected.mean)),
         error=float(first_less_others(untrained).std(ddof=1) / np.sqrt(len(statistics))),
         failing=(statistics > critical)[..., :FIRST].mean((1, 2)),
         expected_failing=float(expected.failing[:FIRST].mean()),
-        chance=float((untrained > critical)[:, :FIRST].mean()))
+        chance=float((untrained > critical)[:, :FIRST].mean()),
+    )
 
 
 def first_less_others(statistics: Float[np.ndarray, "*batch layer"]) -> Float[np.ndarray, "*batch"]:
@@ -188,37 +201,51 @@ def measure_depth(recorded: Recorded, n: int) -> Depth:
     top = cosine.trained[:, :, -1].mean(1)
     layers, heads = zip(*SPECTRA_OF)
     return Depth(
-        cone_first=f"{trained[0]:,.0f}", cone_last=f"{trained[-1]:,.0f}", control_first=f"{control[0]:,.0f}",
-        control_last=f"{control[-1]:,.0f}", cosine_last=f"{top[0]:.2f}",
+        cone_first=f"{trained[0]:,.0f}",
+        cone_last=f"{trained[-1]:,.0f}",
+        control_first=f"{control[0]:,.0f}",
+        control_last=f"{control[-1]:,.0f}",
+        cosine_last=f"{top[0]:.2f}",
         cosine_others=" and ".join(f"{value:.2f}" for value in top[1:]),
         sharpest=enumerated(entropy.trained.mean((1, 3)).argmin(1)),
         cone={"cone index": cone, "plain rows": recorded.pair("cone_bare"), "mean cosine": cosine},
         padding=add_padding(recorded),
-        spectra={"largest value": Pair(*(values.mean(3) / np.sqrt(n) for values in largest)),
-                 "stable rank": Pair(*(values.mean(3) for values in stable)),
-                 "missing entropy": Pair(*(100 * (1 - values.mean(3)) for values in entropy))},
-        rises={name: {model: measure_rise(values) for model, values in recorded.pair(name)._asdict().items()}
-               for name in ("cone", "cosine", "largest")},
-        largest={model: values[:, :, layers, heads].mean(1) / np.sqrt(n)
-                 for model, values in largest._asdict().items()},
-        stable_rank={model: values.mean((1, 3)) for model, values in stable._asdict().items()})
+        spectra={
+            "largest value": Pair(*(values.mean(3) / np.sqrt(n) for values in largest)),
+            "stable rank": Pair(*(values.mean(3) for values in stable)),
+            "missing entropy": Pair(*(100 * (1 - values.mean(3)) for values in entropy)),
+        },
+        rises={
+            name: {model: measure_rise(values) for model, values in recorded.pair(name)._asdict().items()}
+            for name in ("cone", "cosine", "largest")
+        },
+        largest={
+            model: values[:, :, layers, heads].mean(1) / np.sqrt(n) for model, values in largest._asdict().items()
+        },
+        stable_rank={model: values.mean((1, 3)) for model, values in stable._asdict().items()},
+    )
 
 
 def add_padding(recorded: Recorded) -> dict[str, Pair]:
     """Return what three measures gain when the rows of padding are counted: the cone index in per cent."""
-    bare, padded = ({name: recorded.pair(prefix + name) for name in ("cone", "cosine", "D_sum")}
-                    for prefix in ("", "padded_"))
-    return {"cone index": Pair(*(100 * (more / less - 1) for more, less in zip(padded["cone"], bare["cone"]))),
-            "mean cosine": Pair(*map(np.subtract, padded["cosine"], bare["cosine"])),
-            "D of the sum": Pair(*map(np.subtract, padded["D_sum"], bare["D_sum"]))}
+    bare, padded = (
+        {name: recorded.pair(prefix + name) for name in ("cone", "cosine", "D_sum")} for prefix in ("", "padded_")
+    )
+    return {
+        "cone index": Pair(*(100 * (more / less - 1) for more, less in zip(padded["cone"], bare["cone"]))),
+        "mean cosine": Pair(*map(np.subtract, padded["cosine"], bare["cosine"])),
+        "D of the sum": Pair(*map(np.subtract, padded["D_sum"], bare["D_sum"])),
+    }
 
 
 def measure_rise(values: Float[np.ndarray, "seed sequence layer *head"]) -> Rise:
     """Return the rank correlation with depth and the last four layers over the first, means over sequences by seed."""
     by_layer = values.reshape(*values.shape[:3], -1).mean(3)
     depth = range(by_layer.shape[2])
-    return Rise(tuple(mean_interval([spearmanr(depth, row).statistic for row in seed]) for seed in by_layer),
-                tuple(mean_interval(seed[:, -LAST:].mean(1) / seed[:, 0]) for seed in by_layer))
+    return Rise(
+        tuple(mean_interval([spearmanr(depth, row).statistic for row in seed]) for seed in by_layer),
+        tuple(mean_interval(seed[:, -LAST:].mean(1) / seed[:, 0]) for seed in by_layer),
+    )
 
 
 def measure_emergence(recorded: Recorded, classes: int) -> Emergence:
@@ -228,29 +255,43 @@ def measure_emergence(recorded: Recorded, classes: int) -> Emergence:
     top = resultant[:, :, -1]
     closed = accuracy[range(len(top)), top.argmax(1)]
     return Emergence(
-        when_closed=enumerated(100 * closed, ".0f") + " %", guess=percent(1 / classes, 1),
+        when_closed=enumerated(100 * closed, ".0f") + " %",
+        guess=percent(1 / classes, 1),
         steps=seeds.array("trace_step"),
         by_layer={"resultant length": resultant, "row entropy": seeds.array("trace_entropy")},
         gates={name: gates[..., GATES.index(name)] for name in ("directional", "cluster")},
-        top_resultant=top, mass=gates[..., :len(PATTERNS)].sum(-1).mean(-1), accuracy=accuracy)
+        top_resultant=top,
+        mass=gates[..., : len(PATTERNS)].sum(-1).mean(-1),
+        accuracy=accuracy,
+    )
 
 
 def measure_real(recorded: Recorded) -> RealLineages:
     """Compare the classifier that was trained around real lineages with those of the invented gene."""
     real, cosine, entropy = recorded.real, recorded.pair("cosine"), recorded.pair("entropy")
-    models = {"real lineages": (real.array("cosine"), real.array("entropy")),
-              **{f"invented, seed {seed}": (cosine.trained[seed], entropy.trained[seed]) for seed in SEEDS},
-              "seed 0, control": (cosine.control[SEEDS[0]], entropy.control[SEEDS[0]])}
-    by_layer = {name: {"cosine": of_cosine.mean(0), "entropy": of_entropy.mean((0, 2))}
-                for name, (of_cosine, of_entropy) in models.items()}
+    models = {
+        "real lineages": (real.array("cosine"), real.array("entropy")),
+        **{f"invented, seed {seed}": (cosine.trained[seed], entropy.trained[seed]) for seed in SEEDS},
+        "seed 0, control": (cosine.control[SEEDS[0]], entropy.control[SEEDS[0]]),
+    }
+    by_layer = {
+        name: {"cosine": of_cosine.mean(0), "entropy": of_entropy.mean((0, 2))}
+        for name, (of_cosine, of_entropy) in models.items()
+    }
     lowest = [by_layer[name]["entropy"].min() for name in list(by_layer)[:-1]]
-    seeds_any = [recorded.measures["columns_any_site"],
-                 *(recorded.seeds[f"columns_any_site_{seed}"] for seed in SEEDS[1:])]
+    seeds_any = [
+        recorded.measures["columns_any_site"],
+        *(recorded.seeds[f"columns_any_site_{seed}"] for seed in SEEDS[1:]),
+    ]
     any_site = real.values["columns_any_site"]
     return RealLineages(
-        real_sharpest=str(by_layer["real lineages"]["entropy"].argmin()), real_lowest=f"{lowest[0]:.2f}",
-        seeds_lowest=enumerated(lowest[1:], ".2f"), real_any=f"{any_site.value:.1f}",
+        real_sharpest=str(by_layer["real lineages"]["entropy"].argmin()),
+        real_lowest=f"{lowest[0]:.2f}",
+        seeds_lowest=enumerated(lowest[1:], ".2f"),
+        real_any=f"{any_site.value:.1f}",
         real_any_range=f"{any_site.low:.1f} to {any_site.high:.1f}",
-        seeds_any=f"{enumerated(seeds_any[:-1], '.1f')} and {seeds_any[-1]:.1f}", by_layer=by_layer,
+        seeds_any=f"{enumerated(seeds_any[:-1], '.1f')} and {seeds_any[-1]:.1f}",
+        by_layer=by_layer,
         any_site=any_site,
-        chance=(real["columns_any_site_chance_low"], real["columns_any_site_chance_high"]))
+        chance=(real["columns_any_site_chance_low"], real["columns_any_site_chance_high"]),
+    )

@@ -12,8 +12,12 @@ from analysis.plotting.layers import Line, lines, over_seeds, over_units
 
 PRETRAINING = {"pre-trained": ("trained", "-"), "control": ("control", "-"), "before the classes": ("muted", ":")}
 """Concept and dashes of the curves beside the three seeds without pre-training."""
-FAILING = {"control, seed 0": ("control", "-"), "trained, seed 0": ("trained", "-"), "plain rows": ("trained", ":"),
-           "padding in": ("trained", "--")}
+FAILING = {
+    "control, seed 0": ("control", "-"),
+    "trained, seed 0": ("trained", "-"),
+    "plain rows": ("trained", ":"),
+    "padding in": ("trained", "--"),
+}
 """Concept and dashes of the curves of one seed: rows as they are, without gain and bias, and with padding."""
 
 
@@ -30,13 +34,15 @@ def leak(classes: Sequence[str], phases: np.ndarray, lengths: Sequence[int], cou
     right.set(xlabel="bases", title="length of the sequence")
     for (i, j), share in np.ndenumerate(shares):
         if share >= 1:
-            right.text(j, i, f"{share:.0f}", ha="center", va="center",
-                       color=style.COLOURS["ink"] if share > 60 else "white")
+            right.text(
+                j, i, f"{share:.0f}", ha="center", va="center", color=style.COLOURS["ink"] if share > 60 else "white"
+            )
     return style.many_marks(figure)
 
 
-def accuracies(rows: Mapping[str, Sequence[tuple[float, float, float]]], groups: Sequence[str],
-               highlight: Sequence[str] = ()) -> Figure:
+def accuracies(
+    rows: Mapping[str, Sequence[tuple[float, float, float]]], groups: Sequence[str], highlight: Sequence[str] = ()
+) -> Figure:
     """Draw accuracies with intervals: a line a classifier, a mark a group; highlighted ones in the trained colour."""
     figure, axes = style.new(size="wide")
     markers = "osD^vP"
@@ -45,8 +51,7 @@ def accuracies(rows: Mapping[str, Sequence[tuple[float, float, float]]], groups:
         for j, (value, low, high) in enumerate(values):
             y = i + (j - (len(values) - 1) / 2) * 0.22
             axes.plot([100 * low, 100 * high], [y, y], color=style.COLOURS[concept])
-            axes.plot(100 * value, y, markers[j], color=style.COLOURS[concept],
-                      label=groups[j] if i == 0 else None)
+            axes.plot(100 * value, y, markers[j], color=style.COLOURS[concept], label=groups[j] if i == 0 else None)
     axes.set_yticks(range(len(rows)), list(rows))
     axes.invert_yaxis()
     axes.set(xlabel="accuracy (%)", xlim=(0, 102))
@@ -58,9 +63,14 @@ def training(losses: np.ndarray, steps: np.ndarray, validation: np.ndarray) -> F
     """Draw the loss (mean of 10 batches) and the validation accuracy over training, one line per seed."""
     figure, (left, right) = style.new(1, 2)
     for seed, (loss, step, share) in enumerate(zip(losses, steps, validation, strict=True)):
-        smooth = loss[:len(loss) // 10 * 10].reshape(-1, 10).mean(1)
-        left.plot(np.arange(5, 10 * len(smooth), 10), smooth, style.SEEDS[seed % 3], color=style.COLOURS["trained"],
-                  label=f"seed {seed}")
+        smooth = loss[: len(loss) // 10 * 10].reshape(-1, 10).mean(1)
+        left.plot(
+            np.arange(5, 10 * len(smooth), 10),
+            smooth,
+            style.SEEDS[seed % 3],
+            color=style.COLOURS["trained"],
+            label=f"seed {seed}",
+        )
         right.plot(step, 100 * share, style.SEEDS[seed % 3], marker="o", color=style.COLOURS["trained"])
     left.axhline(np.log(8), color=style.COLOURS["muted"], label="ln 8, chance")
     right.axhline(100 / 8, color=style.COLOURS["muted"])
@@ -77,8 +87,9 @@ def full_size(losses: np.ndarray, updates: int, steps: np.ndarray, shares: Mappi
     for values, name, dash in zip(losses, ("mean", "largest"), ("-", ":"), strict=True):
         left.semilogy(middle, values, dash, color=style.COLOURS["trained"], label=f"{name} loss")
     left.axhline(np.log(8), color=style.COLOURS["muted"], label="ln 8, chance")
-    for (name, values), (concept, dash) in zip(shares.items(), (("trained", "-"), ("ink", "--"), ("ink", ":")),
-                                               strict=True):
+    for (name, values), (concept, dash) in zip(
+        shares.items(), (("trained", "-"), ("ink", "--"), ("ink", ":")), strict=True
+    ):
         right.plot(steps, values, dash, marker="o", color=style.COLOURS[concept], label=name)
     left.set(xlabel="updates", ylabel="loss (nats)")
     right.set(xlabel="updates", ylabel="share, or length", ylim=(0, 1.05))
@@ -93,8 +104,14 @@ def percentages(tables: Mapping[str, np.ndarray], columns: Sequence[str], rows: 
     for panel, (title, table) in zip(axes[0], tables.items(), strict=True):
         panel.imshow(100 * table, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=100)
         for (i, j), share in np.ndenumerate(table):
-            panel.text(j, i, f"{100 * share:.0f}", ha="center", va="center",
-                       color=style.COLOURS["ink"] if share > 0.6 else "white")
+            panel.text(
+                j,
+                i,
+                f"{100 * share:.0f}",
+                ha="center",
+                va="center",
+                color=style.COLOURS["ink"] if share > 0.6 else "white",
+            )
         panel.set_xticks(range(len(columns)), columns, rotation="vertical")
         panel.set_yticks(range(len(rows)), rows)
         panel.set(title=title)
@@ -126,7 +143,7 @@ def along_gene(profiles: Mapping[str, np.ndarray], marks: np.ndarray, titles: Se
     figure, axes = style.new(len(titles), 1, size="tall", sharex=True)
     rows = zip(profiles["trained"], profiles["control"], marks, titles, strict=True)
     for panel, (weights, untrained, marked, title) in zip(axes, rows, strict=True):
-        _strip(panel, weights, marked[:len(weights)])
+        _strip(panel, weights, marked[: len(weights)])
         panel.plot(100 * untrained, color=style.COLOURS["ink"], linewidth=0.8, label="control, all k-mers")
         panel.set_title(title, loc="left")
     axes[-1].set(xlabel="k-mer along the gene")
@@ -137,16 +154,24 @@ def along_gene(profiles: Mapping[str, np.ndarray], marks: np.ndarray, titles: Se
 
 def _strip(panel, weights: np.ndarray, marked: np.ndarray) -> None:
     keys = np.arange(len(weights))
-    panel.vlines(keys[~marked], 0, 100 * weights[~marked], color=style.COLOURS["muted"], linewidth=0.8,
-                 label="other k-mers")
-    panel.vlines(keys[marked], 0, 100 * weights[marked], color=style.COLOURS["highlight"], linewidth=1.2,
-                 label="covers a site of its class")
+    panel.vlines(
+        keys[~marked], 0, 100 * weights[~marked], color=style.COLOURS["muted"], linewidth=0.8, label="other k-mers"
+    )
+    panel.vlines(
+        keys[marked],
+        0,
+        100 * weights[marked],
+        color=style.COLOURS["highlight"],
+        linewidth=1.2,
+        label="covers a site of its class",
+    )
     panel.plot(keys[marked], np.zeros(marked.sum()), "|", color=style.COLOURS["highlight"], clip_on=False)
     panel.set(ylim=(0, None), xlim=(0, len(weights)))
 
 
-def enrichment(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float, float, float, float]]]],
-               kinds: Sequence[str]) -> Figure:
+def enrichment(
+    panels: Mapping[str, Mapping[str, Sequence[tuple[float, float, float, float, float]]]], kinds: Sequence[str]
+) -> Figure:
     """Draw by how much marked k-mers get more attention than all, with what turned marks get by chance.
 
     ``panels`` maps a title to concept to, for each kind of mark, ratio, its interval, and the bounds of chance.
@@ -157,8 +182,15 @@ def enrichment(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float, fl
         for j, (concept, rows) in enumerate(by_concept.items()):
             for i, (ratio, low, high, least, most) in enumerate(rows):
                 y = i + (j - (len(by_concept) - 1) / 2) * 0.36
-                panel.plot([least, most], [y, y], color=style.COLOURS["uniform"], linewidth=7, alpha=0.5,
-                           solid_capstyle="butt", label="95 % of turned marks" if i == j == 0 else None)
+                panel.plot(
+                    [least, most],
+                    [y, y],
+                    color=style.COLOURS["uniform"],
+                    linewidth=7,
+                    alpha=0.5,
+                    solid_capstyle="butt",
+                    label="95 % of turned marks" if i == j == 0 else None,
+                )
                 panel.plot([low, high], [y, y], color=style.COLOURS[concept])
                 panel.plot(ratio, y, "o", color=style.COLOURS[concept], label=concept if i == 0 else None)
         panel.set(title=title, xlabel="times the mean k-mer")
@@ -174,8 +206,9 @@ def singular_values(values: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     for panel, (title, by_model) in zip(axes, values.items(), strict=True):
         for which, marker in (("control", "s"), ("trained", "o")):
             falling = np.sort(by_model[which])[::-1]
-            panel.plot(np.arange(1, len(falling) + 1), falling, marker, markersize=4, color=style.COLOURS[which],
-                       label=which)
+            panel.plot(
+                np.arange(1, len(falling) + 1), falling, marker, markersize=4, color=style.COLOURS[which], label=which
+            )
         panel.set(title=title, xlabel="largest first", yscale="log")
     axes[0].set(ylabel=r"singular value / $\sqrt{n}$")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
@@ -193,13 +226,23 @@ def emergence(steps: np.ndarray, panels: Mapping[str, np.ndarray], gates: Mappin
     for panel, (title, values) in zip(axes[:-1], panels.items(), strict=True):
         for seed, curves in enumerate(values):
             for layer, shade in zip(some, shades, strict=True):
-                panel.plot(steps[seed], curves[:, layer], style.SEEDS[seed % 3], color=shade,
-                           label=f"layer {layer}" if seed == 0 else None)
+                panel.plot(
+                    steps[seed],
+                    curves[:, layer],
+                    style.SEEDS[seed % 3],
+                    color=shade,
+                    label=f"layer {layer}" if seed == 0 else None,
+                )
         panel.set(title=title, xlabel="updates")
     for name, shares in gates.items():
         for seed, curve in enumerate(shares.mean(2)):
-            axes[-1].plot(steps[seed], 100 * curve, style.SEEDS[seed % 3], color=style.GATES[name],
-                          label=name if seed == 0 else None)
+            axes[-1].plot(
+                steps[seed],
+                100 * curve,
+                style.SEEDS[seed % 3],
+                color=style.GATES[name],
+                label=name if seed == 0 else None,
+            )
     axes[-1].set(title="gates (%)", xlabel="updates")
     handles = axes[0].get_legend_handles_labels()[0] + axes[-1].get_legend_handles_labels()[0]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
@@ -212,8 +255,13 @@ def pretraining(panels: Mapping[str, Mapping[str, np.ndarray]], ylabels: Sequenc
     Each curve is ``(sequence, layer)``, or ``(layer,)`` where there is only one value; the models are those of
     :data:`PRETRAINING` and ``seed 0``, ``seed 1``, ..., which look the same and have one label.
     """
-    return lines({title: [_pretraining_line(name, values) for name, values in curves.items()]
-                  for title, curves in panels.items()}, list(ylabels))
+    return lines(
+        {
+            title: [_pretraining_line(name, values) for name, values in curves.items()]
+            for title, curves in panels.items()
+        },
+        list(ylabels),
+    )
 
 
 def _pretraining_line(name: str, values: np.ndarray) -> Line:
@@ -228,8 +276,11 @@ def failing_rows(trained: np.ndarray, control: np.ndarray, one_seed: Mapping[str
     ``trained`` and ``control`` are ``(seed, sequence, layer)``, the arrays of ``one_seed`` are ``(sequence, layer)``.
     """
     variants = [Line(over_units(values), FAILING[name][0], name, FAILING[name][1]) for name, values in one_seed.items()]
-    return lines({"three seeds": over_seeds(trained, control), "seed 0": variants}, ["rows that fail (%)", ""],
-                 level=(5.0, "level of the test"))
+    return lines(
+        {"three seeds": over_seeds(trained, control), "seed 0": variants},
+        ["rows that fail (%)", ""],
+        level=(5.0, "level of the test"),
+    )
 
 
 def nearest(panels: Mapping[str, tuple[Ladder, np.ndarray]], levels: Mapping[str, float], fine_tuned: str) -> Figure:

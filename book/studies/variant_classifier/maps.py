@@ -22,9 +22,13 @@ from book.studies.variant_classifier.sequence import Passage
 PAPER_LARGEST = (1.72, 2.68, 0.98)
 """Largest singular values of W_Q, W_K and W_V in head 3 of layer 0, as the paper has them."""
 PAPER_WIDTH, PAPER_HEAD_WIDTH, PAPER_DEVIATION = 768, 64, 0.02
-PAPER_HEADS = {"directional": (3, (3, 8), ("directional",)), "open": (4, (1, 3), ("open",)),
-               "contextual": (5, (6, 9), ("backward", "forward")), "clusters": (6, (1, 0), ("cluster",)),
-               "several": (7, (5, 1), PATTERNS)}
+PAPER_HEADS = {
+    "directional": (3, (3, 8), ("directional",)),
+    "open": (4, (1, 3), ("open",)),
+    "contextual": (5, (6, 9), ("backward", "forward")),
+    "clusters": (6, (1, 0), ("cluster",)),
+    "several": (7, (5, 1), PATTERNS),
+}
 """The paper's figures 3 to 7: number, layer and head counted from 0, and the gates that the head is drawn for."""
 DRAWN = ("directional", "cluster", "closed")
 CARRIES = 0.05
@@ -156,12 +160,18 @@ def measure_weights(recorded: Recorded, passage: Passage) -> Weights:
     return Weights(
         random_sigma=f"{sigma:.2f}",
         most_grown=enumerated(100 * (over_random["trained"].max((1, 2, 3)) - 1), ".0f") + " %",
-        least=enumerated(v_least["trained"]), least_control=enumerated(v_least["control"]),
-        largest=largest, over_random=over_random, paper=np.array(PAPER_LARGEST) / sigma,
+        least=enumerated(v_least["trained"]),
+        least_control=enumerated(v_least["control"]),
+        largest=largest,
+        over_random=over_random,
+        paper=np.array(PAPER_LARGEST) / sigma,
         paper_order={name: ((k > q) & (q > v)).sum((1, 2)) for name, (q, k, v) in over_random.items()},
-        v_least=v_least, grown=recorded.pair("grown"),
-        growth={f"rows of {name}": Pair(*(values[:, :, i].mean(3) for values in growth))
-                for i, name in enumerate("QKV")})
+        v_least=v_least,
+        grown=recorded.pair("grown"),
+        growth={
+            f"rows of {name}": Pair(*(values[:, :, i].mean(3) for values in growth)) for i, name in enumerate("QKV")
+        },
+    )
 
 
 def measure_gates(recorded: Recorded, passage: Passage) -> Gates:
@@ -172,20 +182,32 @@ def measure_gates(recorded: Recorded, passage: Passage) -> Gates:
     heads = {kind: measure_head_of_paper(by_seed, control, *named) for kind, named in PAPER_HEADS.items()}
     clustered = (gates.trained[..., GATES.index("cluster")] >= CARRIES).any((2, 3)).sum(1)
     return Gates(
-        open=percent(by_seed[..., GATES.index("open")].max(), 2), open_ranks=enumerated(heads["open"].ranks),
-        open_named=f"{100 * heads['open'].carried.max():.1g} %", clustered=enumerated(clustered),
-        census={**{f"seed {seed}": shares for seed, shares in enumerate(by_seed)},
-                "control": measures.array("control_gates").mean(0)},
+        open=percent(by_seed[..., GATES.index("open")].max(), 2),
+        open_ranks=enumerated(heads["open"].ranks),
+        open_named=f"{100 * heads['open'].carried.max():.1g} %",
+        clustered=enumerated(clustered),
+        census={
+            **{f"seed {seed}": shares for seed, shares in enumerate(by_seed)},
+            "control": measures.array("control_gates").mean(0),
+        },
         shares={gate: Pair(*(100 * shares[..., GATES.index(gate)].mean(3) for shares in gates)) for gate in DRAWN},
-        by_seed=by_seed, control=control,
+        by_seed=by_seed,
+        control=control,
         control_maps=np.concatenate([*gates.control, measures.array("control_gates")]),
-        heads=heads, mixtures=tuple(measure_mixture(shares) for shares in gates.trained),
-        clustered_sequences=clustered, gallery=measure_gallery(by_seed[0], passage))
+        heads=heads,
+        mixtures=tuple(measure_mixture(shares) for shares in gates.trained),
+        clustered_sequences=clustered,
+        gallery=measure_gallery(by_seed[0], passage),
+    )
 
 
-def measure_head_of_paper(by_seed: Float[np.ndarray, "seed layer head gate"],
-                          control: Float[np.ndarray, "layer head gate"], figure: int, head: tuple[int, int],
-                          gates: tuple[str, ...]) -> NamedHead:
+def measure_head_of_paper(
+    by_seed: Float[np.ndarray, "seed layer head gate"],
+    control: Float[np.ndarray, "layer head gate"],
+    figure: int,
+    head: tuple[int, int],
+    gates: tuple[str, ...],
+) -> NamedHead:
     """Say what some gates carry in a head that the paper names, and where that stands among all heads."""
     parts = [GATES.index(gate) for gate in gates]
     carried = by_seed[..., parts].sum(-1)
@@ -195,12 +217,15 @@ def measure_head_of_paper(by_seed: Float[np.ndarray, "seed layer head gate"],
 
 def measure_mixture(shares: Float[np.ndarray, "sequence layer head gate"]) -> Mixture:
     """Count the maps of a seed that hold gates; only sequences are counted as independent."""
-    held = shares[..., :len(PATTERNS)] >= CARRIES
+    held = shares[..., : len(PATTERNS)] >= CARRIES
     cluster = held[..., GATES.index("cluster")]
     others = np.delete(held, GATES.index("cluster"), -1).any(-1)
     sequences = np.indices(cluster.shape)[0]
-    return Mixture(share_of_maps(held.any(-1), sequences), share_of_maps(cluster, sequences),
-                   share_of_maps(others[cluster], sequences[cluster]))
+    return Mixture(
+        share_of_maps(held.any(-1), sequences),
+        share_of_maps(cluster, sequences),
+        share_of_maps(others[cluster], sequences[cluster]),
+    )
 
 
 def share_of_maps(hits: Bool[np.ndarray, "..."], sequences: Int[np.ndarray, "..."]) -> Interval:
@@ -210,10 +235,14 @@ def share_of_maps(hits: Bool[np.ndarray, "..."], sequences: Int[np.ndarray, "...
 
 def measure_gallery(shares: Float[np.ndarray, "layer head gate"], passage: Passage) -> Gallery:
     """Read the maps in which each kind of gate is strongest; no head is shown twice, and the first before training."""
-    patterns = shares[..., :len(PATTERNS)]
-    strength = {"directional": shares[..., GATES.index("directional")], "open": shares[..., GATES.index("open")],
-                "contextual": shares[..., GATES.index("backward")] + shares[..., GATES.index("forward")],
-                "cluster": shares[..., GATES.index("cluster")], "several": np.sort(patterns, -1)[..., -2]}
+    patterns = shares[..., : len(PATTERNS)]
+    strength = {
+        "directional": shares[..., GATES.index("directional")],
+        "open": shares[..., GATES.index("open")],
+        "contextual": shares[..., GATES.index("backward")] + shares[..., GATES.index("forward")],
+        "cluster": shares[..., GATES.index("cluster")],
+        "several": np.sort(patterns, -1)[..., -2],
+    }
     n, places, shown = passage.tokens, [], np.zeros(shares.shape[:2], bool)
     for kind, scores in strength.items():
         layer, head = (int(index) for index in np.unravel_index(np.where(shown, -1, scores).argmax(), scores.shape))
@@ -222,8 +251,10 @@ def measure_gallery(shares: Float[np.ndarray, "layer head gate"], passage: Passa
     places.append(("control", "control", *places[0][2:]))
     stacked = torch.stack([passage.stations[name][layer].attention[head, :n, :n] for _, name, layer, head in places])
     limits = np.quantile(stacked.cpu().numpy(), 0.99, axis=(1, 2)) * n
-    titles = [f"{kind}, {layer}.{head}: to {limit:.1f}/n"
-              for (kind, _, layer, head), limit in zip(places, limits, strict=True)]
+    titles = [
+        f"{kind}, {layer}.{head}: to {limit:.1f}/n"
+        for (kind, _, layer, head), limit in zip(places, limits, strict=True)
+    ]
     return Gallery(stacked.cpu().numpy(), read_gates(stacked).cells.cpu().numpy(), titles)
 
 
@@ -236,8 +267,14 @@ def measure_phases(recorded: Recorded, passage: Passage) -> Phases:
     holding = (clusters >= CARRIES).mean((2, 3))
     changed, still = holding[:, ~unchanged].mean(1), holding[:, unchanged].mean(1)
     return Phases(
-        hold=enumerated(100 * changed, ".0f") + " %", hold_still=enumerated(100 * still, ".0f") + " %",
+        hold=enumerated(100 * changed, ".0f") + " %",
+        hold_still=enumerated(100 * still, ".0f") + " %",
         shifted=f"{percent(tallest[~unchanged].min())} to {percent(tallest[~unchanged].max())}",
-        unshifted=percent(tallest[unchanged].max()), pairs=live["pairs"], within=live["within"],
-        control=recorded.controls.array("within")[SEEDS[0]], clusters=clusters.mean((2, 3)),
-        holding_changed=changed, holding_unchanged=still)
+        unshifted=percent(tallest[unchanged].max()),
+        pairs=live["pairs"],
+        within=live["within"],
+        control=recorded.controls.array("within")[SEEDS[0]],
+        clusters=clusters.mean((2, 3)),
+        holding_changed=changed,
+        holding_unchanged=still,
+    )

@@ -23,14 +23,7 @@ from book.studies.variant_classifier.depth import (
     measure_rows,
     measure_table,
 )
-from book.studies.variant_classifier.maps import (
-    Gates,
-    Phases,
-    Weights,
-    measure_gates,
-    measure_phases,
-    measure_weights,
-)
+from book.studies.variant_classifier.maps import Gates, Phases, Weights, measure_gates, measure_phases, measure_weights
 from book.studies.variant_classifier.models import Models, compare_models
 from book.studies.variant_classifier.recipe import Recipe, measure_recipe
 from book.studies.variant_classifier.recorded import read_records
@@ -80,12 +73,25 @@ def measure(device: str = "auto") -> Measured:
     base, base_source = read_base_training(inputs, len(classes))
     example, phases = measure_example(passage), measure_phases(recorded, passage)
     return Measured(
-        inputs, checkpoint, (*recorded.sources, base_source), classes, dna_classifier.MINI,
-        full_size=measure_recipe(dna_classifier.BASE, run.data), base=base,
-        example=example, head=measure_head(passage),
-        weights=measure_weights(recorded, passage), gates=measure_gates(recorded, passage), phases=phases,
+        inputs,
+        checkpoint,
+        (*recorded.sources, base_source),
+        classes,
+        dna_classifier.MINI,
+        full_size=measure_recipe(dna_classifier.BASE, run.data),
+        base=base,
+        example=example,
+        head=measure_head(passage),
+        weights=measure_weights(recorded, passage),
+        gates=measure_gates(recorded, passage),
+        phases=phases,
         columns=measure_columns(recorded, classes, phases.unchanged, example.n),
-        rows=measure_rows(recorded), table=measure_table(recorded, example.width),
-        depth=measure_depth(recorded, example.n), emergence=measure_emergence(recorded, len(classes)),
-        real=measure_real(recorded), authors=measure_authors(passage, inputs),
-        nearest=nearest, models=compare_models(nearest, recorded, inputs, example.n))
+        rows=measure_rows(recorded),
+        table=measure_table(recorded, example.width),
+        depth=measure_depth(recorded, example.n),
+        emergence=measure_emergence(recorded, len(classes)),
+        real=measure_real(recorded),
+        authors=measure_authors(passage, inputs),
+        nearest=nearest,
+        models=compare_models(nearest, recorded, inputs, example.n),
+    )

@@ -14,8 +14,13 @@ from book.studies.shared.nearest_classifier import START, Nearest
 from book.studies.shared.variant_fine_tuned import RECIPE
 from book.studies.variant_classifier.recorded import Recorded
 
-MEASURES = {"rows that fail": "first_failing", "sums that fail": "D_sum", "mean cosine": "cosine",
-            "largest value": "largest", "row entropy": "entropy"}
+MEASURES = {
+    "rows that fail": "first_failing",
+    "sums that fail": "D_sum",
+    "mean cosine": "cosine",
+    "largest value": "largest",
+    "row entropy": "entropy",
+}
 """By their names on the page: figure 8, figure 9 and table 1, figure 10, figure 11, figure 12."""
 MINILM = "bert-normality-minilm"
 
@@ -33,12 +38,17 @@ def compare_models(nearest: Nearest, recorded: Recorded, inputs: Inputs, words: 
     ``words`` counts the rows of a sequence, which differ by less than one in a hundred from class to class.
     """
     own = {name: nearest.layers[field][:, 0] for name, field in MEASURES.items()} | {
-        "sums that fail": nearest.failing_sums}
+        "sums that fail": nearest.failing_sums
+    }
     start = {name: nearest.controls[field][START].mean(0) for name, field in MEASURES.items()} | {
-        "sums that fail": nearest.control_failing_sums[START].mean(0)}
+        "sums that fail": nearest.control_failing_sums[START].mean(0)
+    }
     scratch = {name: recorded.pair(field).trained for name, field in MEASURES.items()}
-    pairs = {"fine-tuned, MiniLM's body": scaled(own, words), "its start": scaled(start, words),
-             "from random weights, three seeds": scaled(average(scratch, 2), words)}
+    pairs = {
+        "fine-tuned, MiniLM's body": scaled(own, words),
+        "its start": scaled(start, words),
+        "from random weights, three seeds": scaled(average(scratch, 2), words),
+    }
     return Models(pairs | {"MiniLM on text": measure_minilm(inputs)})
 
 
@@ -50,8 +60,10 @@ def scaled(measures: Mapping[str, np.ndarray], rows: float) -> dict[str, np.ndar
 def average(measures: Mapping[str, np.ndarray], leading: int) -> dict[str, np.ndarray]:
     """Average over seeds, sequences and heads; of the sums of rows, count those that fail."""
     failing = measures["sums that fail"] > normality.critical_value(dna_classifier.MINI.width)
-    return {name: over_heads(failing if name == "sums that fail" else values, leading).mean((0, 1))
-            for name, values in measures.items()}
+    return {
+        name: over_heads(failing if name == "sums that fail" else values, leading).mean((0, 1))
+        for name, values in measures.items()
+    }
 
 
 def measure_minilm(inputs: Inputs) -> dict[str, np.ndarray]:

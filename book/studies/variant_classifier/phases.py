@@ -52,6 +52,6 @@ def survey(model: torch.nn.Module, data: Data, genes: Sequence[Gene]) -> dict[st
         phase = sites.token_phases(gene)
         passed, keep = variant_measures.pass_all(model, data.encode([gene]))
         maps = torch.stack([s.attention[:, keep][:, :, keep][:, 1:, 1:] for s in passed])
-        within.append(kept_within(maps, phase[:maps.shape[-1]]).cpu().numpy())
+        within.append(kept_within(maps, phase[: maps.shape[-1]]).cpu().numpy())
         pairs.append(float((phase[:, None] == phase).mean()))
     return {"within": np.array(within, np.float32), "pairs": np.array(pairs, np.float32)}

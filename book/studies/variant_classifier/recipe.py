@@ -43,8 +43,14 @@ def describe(model: nn.Module, batch: int, steps: int, warmup: int) -> Recipe:
     x = torch.linspace(-4, 4, 81)
     gelu_error = (layer.intermediate.intermediate_act_fn(x) - x * torch.special.ndtr(x)).abs().max()
     return Recipe(
-        layers=len(model.bert.encoder.layer), heads=layer.attention.self.num_attention_heads,
-        width=layer.attention.self.query.in_features, feed_forward=layer.intermediate.dense.out_features,
+        layers=len(model.bert.encoder.layer),
+        heads=layer.attention.self.num_attention_heads,
+        width=layer.attention.self.query.in_features,
+        feed_forward=layer.intermediate.dense.out_features,
         positions=model.bert.embeddings.position_embeddings.num_embeddings,
         dropout=tuple(sorted({module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)})),
-        gelu_error=float(gelu_error), batch=batch, steps=steps, warmup=warmup)
+        gelu_error=float(gelu_error),
+        batch=batch,
+        steps=steps,
+        warmup=warmup,
+    )

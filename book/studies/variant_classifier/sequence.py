@@ -91,8 +91,9 @@ def pass_example(run: variant_measures.Run, device: torch.device) -> Passage:
     coded = run.data.encode([gene], dna_classifier.POSITIONS, device)
     models = {"trained": run.model, "control": run.control()}
     passed = {name: variant_measures.pass_all(model, coded) for name, model in models.items()}
-    return Passage(run, gene, coded, models, {name: stations for name, (stations, _) in passed.items()},
-                   passed["trained"][1])
+    return Passage(
+        run, gene, coded, models, {name: stations for name, (stations, _) in passed.items()}, passed["trained"][1]
+    )
 
 
 def measure_example(passage: Passage) -> Example:
@@ -100,11 +101,19 @@ def measure_example(passage: Passage) -> Example:
     norms = row_norms(passage)
     inputs = norms["trained"][0]
     return Example(
-        n=passage.tokens, width=passage.run.model.config.hidden_size, gene=passage.gene,
-        tokens=("[CLS]", *kmers(passage.gene.bases)), keep=passage.keep.cpu().numpy(),
-        probabilities=predict(passage).numpy(), norms=norms, row_statistics=row_statistics(passage),
-        **sum_rows(passage), singular_values=singular_values(passage), input_norm=float(np.median(inputs)),
-        input_spread=float(np.ptp(inputs) / np.median(inputs)))
+        n=passage.tokens,
+        width=passage.run.model.config.hidden_size,
+        gene=passage.gene,
+        tokens=("[CLS]", *kmers(passage.gene.bases)),
+        keep=passage.keep.cpu().numpy(),
+        probabilities=predict(passage).numpy(),
+        norms=norms,
+        row_statistics=row_statistics(passage),
+        **sum_rows(passage),
+        singular_values=singular_values(passage),
+        input_norm=float(np.median(inputs)),
+        input_spread=float(np.ptp(inputs) / np.median(inputs)),
+    )
 
 
 def predict(passage: Passage) -> Float[Tensor, " class"]:
@@ -117,7 +126,7 @@ def row_norms(passage: Passage) -> dict[str, np.ndarray]:
     layer, head = NORMS_OF
     norms = {}
     for name, model in passage.models.items():
-        rows = passage.stations[name][layer].x[:passage.tokens]
+        rows = passage.stations[name][layer].x[: passage.tokens]
         attention = extraction.encoder_layers(model)[layer].attention
         norms[name] = amplification.row_norms(rows, attention, head).cpu().numpy()
     return norms
@@ -125,25 +134,36 @@ def row_norms(passage: Passage) -> dict[str, np.ndarray]:
 
 def row_statistics(passage: Passage) -> dict[int, dict[str, np.ndarray]]:
     """Return figure 8: the Lilliefors statistics of the rows, by layer and model."""
-    statistics = {name: layer_profile.row_statistics(stations, passage.keep)["first"].cpu().numpy()
-                  for name, stations in passage.stations.items()}
+    statistics = {
+        name: layer_profile.row_statistics(stations, passage.keep)["first"].cpu().numpy()
+        for name, stations in passage.stations.items()
+    }
     return {layer: {name: by_layer[layer] for name, by_layer in statistics.items()} for layer in ROWS_OF}
 
 
 def sum_rows(passage: Passage) -> dict[str, dict]:
     """Return figures 9 and 13: the sums of the rows of three layers, by title, and those of all layers, by model."""
     sums = {name: layer_profile.sums(stations, passage.keep) for name, stations in passage.stations.items()}
-    return {"sums": {f"{name}, layer {layer}": (name, of_model["second"][layer].cpu().numpy())
-                     for name, of_model in sums.items() for layer in SUMS_OF},
-            "totals": {name: of_model["total"].cpu().numpy() for name, of_model in sums.items()}}
+    return {
+        "sums": {
+            f"{name}, layer {layer}": (name, of_model["second"][layer].cpu().numpy())
+            for name, of_model in sums.items()
+            for layer in SUMS_OF
+        },
+        "totals": {name: of_model["total"].cpu().numpy() for name, of_model in sums.items()},
+    }
 
 
 def singular_values(passage: Passage) -> dict[str, dict[str, np.ndarray]]:
     """Return figure 11: the singular values of the outputs of three heads, by title and model."""
-    values = {name: layer_profile.singular_values(stations, passage.keep).cpu().numpy()
-              for name, stations in passage.stations.items()}
-    return {f"layer {layer}, head {head}": {name: of_model[layer, head] for name, of_model in values.items()}
-            for layer, head in SPECTRA_OF}
+    values = {
+        name: layer_profile.singular_values(stations, passage.keep).cpu().numpy()
+        for name, stations in passage.stations.items()
+    }
+    return {
+        f"layer {layer}, head {head}": {name: of_model[layer, head] for name, of_model in values.items()}
+        for layer, head in SPECTRA_OF
+    }
 
 
 @torch.no_grad()
@@ -160,4 +180,6 @@ def measure_head(passage: Passage) -> Head:
         loss=float((output.loss + log_softmax[data.labels.index(passage.gene.label)]).abs()),
         probabilities=float((predict(passage).to(log_softmax.device) - log_softmax.exp()).abs().max()),
         class_token_first=coded["input_ids"][0, 0].item() == data.tokenizer.cls_token_id,
-        hidden_units=model.bert.pooler.dense.out_features, outputs=output.logits.shape[-1])
+        hidden_units=model.bert.pooler.dense.out_features,
+        outputs=output.logits.shape[-1],
+    )

@@ -28,19 +28,25 @@ def models(measured: Models) -> pd.DataFrame:
 def weights(measured: Weights) -> pd.DataFrame:
     """Return the largest singular values in the head of figure 2, and how they stand to those of random weights."""
     rows = {}
-    for name, own, over, paper in zip("QKV", measured.largest["trained"], measured.over_random["trained"],
-                                      measured.paper, strict=True):
-        rows[f"W_{name}"] = {"three seeds": enumerated(own[:, 0, 3], ".2f"),
-                             "over random": enumerated(over[:, 0, 3], ".2f"),
-                             "all heads": f"{over.min():.2f} to {over.max():.2f}", PAPER: f"{paper:.2f}"}
+    for name, own, over, paper in zip(
+        "QKV", measured.largest["trained"], measured.over_random["trained"], measured.paper, strict=True
+    ):
+        rows[f"W_{name}"] = {
+            "three seeds": enumerated(own[:, 0, 3], ".2f"),
+            "over random": enumerated(over[:, 0, 3], ".2f"),
+            "all heads": f"{over.min():.2f} to {over.max():.2f}",
+            PAPER: f"{paper:.2f}",
+        }
     return _framed(rows, "head 0.3")
 
 
 def orders(measured: Weights) -> pd.DataFrame:
     """Return in how many of 144 heads the singular values stand as the paper's do, and in how many V has the least."""
     kinds = {"K > Q > V": measured.paper_order, "V least": measured.v_least}
-    return _framed({kind: {name: enumerated(counts) for name, counts in heads.items()}
-                    for kind, heads in kinds.items()}, "heads of 144")
+    return _framed(
+        {kind: {name: enumerated(counts) for name, counts in heads.items()} for kind, heads in kinds.items()},
+        "heads of 144",
+    )
 
 
 def strongest(measured: Gates) -> pd.DataFrame:
@@ -59,17 +65,28 @@ def _head(scores: np.ndarray) -> str:
 
 def named_heads(measured: Gates) -> pd.DataFrame:
     """Return what the heads carry that the paper's figures 3 to 7 name, and their ranks among 144."""
-    rows = {f"figure {each.figure}, {kind}": {
-        "head": "{}.{}".format(*each.head), "carries, by seed": enumerated(each.carried, ".4f"),
-        "control": f"{each.control:.4f}", "rank": enumerated(each.ranks)} for kind, each in measured.heads.items()}
+    rows = {
+        f"figure {each.figure}, {kind}": {
+            "head": "{}.{}".format(*each.head),
+            "carries, by seed": enumerated(each.carried, ".4f"),
+            "control": f"{each.control:.4f}",
+            "rank": enumerated(each.ranks),
+        }
+        for kind, each in measured.heads.items()
+    }
     return _framed(rows, "the paper's")
 
 
 def mixtures(measured: Gates) -> pd.DataFrame:
     """Return the shares of maps that hold a gate, a cluster, and with a cluster another gate, with intervals."""
     names = ("with any gate", "with a cluster", "of these, with another gate")
-    return _framed({f"seed {seed}": dict(zip(names, map(with_interval, mixture), strict=True))
-                    for seed, mixture in enumerate(measured.mixtures)}, "maps")
+    return _framed(
+        {
+            f"seed {seed}": dict(zip(names, map(with_interval, mixture), strict=True))
+            for seed, mixture in enumerate(measured.mixtures)
+        },
+        "maps",
+    )
 
 
 def phases(measured: Phases, classes: Iterable[str]) -> pd.DataFrame:
@@ -77,18 +94,27 @@ def phases(measured: Phases, classes: Iterable[str]) -> pd.DataFrame:
     rows = {}
     for i, label in enumerate(classes):
         within, control = measured.within[i], measured.control[i]
-        rows[label] = {"pairs of one phase": f"{measured.pairs[i]:.2f}",
-                       "attention within it": f"{within.min():.2f} to {within.max():.2f}",
-                       "control": f"{control.min():.2f} to {control.max():.2f}",
-                       "clusters, % by seed": enumerated(100 * measured.clusters[:, i], ".1f")}
+        rows[label] = {
+            "pairs of one phase": f"{measured.pairs[i]:.2f}",
+            "attention within it": f"{within.min():.2f} to {within.max():.2f}",
+            "control": f"{control.min():.2f} to {control.max():.2f}",
+            "clusters, % by seed": enumerated(100 * measured.clusters[:, i], ".1f"),
+        }
     return _framed(rows, "class")
 
 
 def class_token(measured: Columns) -> pd.DataFrame:
     """Return the share of what columns carry that stands on [CLS], by classifier."""
-    return _framed({name: {"share on [CLS]": percent(share.value, 2),
-                           "interval": f"{100 * max(share.low, 0):.2f} to {100 * share.high:.2f} %"}
-                    for name, share in measured.class_token.items()}, "classifier")
+    return _framed(
+        {
+            name: {
+                "share on [CLS]": percent(share.value, 2),
+                "interval": f"{100 * max(share.low, 0):.2f} to {100 * share.high:.2f} %",
+            }
+            for name, share in measured.class_token.items()
+        },
+        "classifier",
+    )
 
 
 def marked_words(measured: Columns) -> pd.DataFrame:
@@ -96,26 +122,38 @@ def marked_words(measured: Columns) -> pd.DataFrame:
     rows = {}
     for mark, words in measured.by_mark.items():
         seeds = {f"seed {seed}": with_interval(value) for seed, value in enumerate(words.seeds)}
-        rows[mark] = seeds | {"of the words": f"{words.tokens:.1%}", "real lineages": f"{words.real:.2f}",
-                              "chance": f"{words.chance[0]:.2f} to {words.chance[1]:.2f}"}
+        rows[mark] = seeds | {
+            "of the words": f"{words.tokens:.1%}",
+            "real lineages": f"{words.real:.2f}",
+            "chance": f"{words.chance[0]:.2f} to {words.chance[1]:.2f}",
+        }
     return _framed(rows, "words")
 
 
 def class_sites(measured: Columns) -> pd.DataFrame:
     """Return the same for the sites of each class."""
-    rows = {label: {"seed 0": sites.times, "chance": f"{sites.low:.2f} to {sites.high:.2f}",
-                    "other seeds": enumerated(sites.others, ".2f"),
-                    "control": "" if sites.control is None else f"{sites.control:.2f}"}
-            for label, sites in measured.by_class.items()}
+    rows = {
+        label: {
+            "seed 0": sites.times,
+            "chance": f"{sites.low:.2f} to {sites.high:.2f}",
+            "other seeds": enumerated(sites.others, ".2f"),
+            "control": "" if sites.control is None else f"{sites.control:.2f}",
+        }
+        for label, sites in measured.by_class.items()
+    }
     return _framed(rows, "class")
 
 
 def rises(measured: Depth) -> pd.DataFrame:
     """Return how three measures rise with depth: rank correlations, and the last layers over the first."""
-    rows = {f"{measure}, {model}": {
-        "rank correlation": enumerated((each.value for each in rise.correlation), "+.2f"),
-        "last four layers over the first": ", ".join(map(with_interval, rise.factor))}
-        for measure, by_model in measured.rises.items() for model, rise in by_model.items()}
+    rows = {
+        f"{measure}, {model}": {
+            "rank correlation": enumerated((each.value for each in rise.correlation), "+.2f"),
+            "last four layers over the first": ", ".join(map(with_interval, rise.factor)),
+        }
+        for measure, by_model in measured.rises.items()
+        for model, rise in by_model.items()
+    }
     return _framed(rows, "three seeds")
 
 
@@ -125,8 +163,11 @@ def padding(measured: Depth) -> pd.DataFrame:
     for i, model in enumerate(("trained", "control")):
         cone, cosine, D = (pair[i] for pair in measured.padding.values())
         turned, shaped = (np.abs(added).mean(1).max() for added in (cosine, D))
-        rows[model] = {"cone index": f"{cone.mean():.0f} % more", "mean cosine, at most": f"{turned:.3f}",
-                       "D of the sum, at most": f"{shaped:.3f}"}
+        rows[model] = {
+            "cone index": f"{cone.mean():.0f} % more",
+            "mean cosine, at most": f"{turned:.3f}",
+            "D of the sum, at most": f"{shaped:.3f}",
+        }
     return _framed(rows, "model")
 
 
@@ -137,9 +178,12 @@ def emergence(measured: Emergence) -> pd.DataFrame:
         tops, mass, accuracy = measured.top_resultant[seed], measured.mass[seed], measured.accuracy[seed]
         closed = tops.argmax()
         rows[f"seed {seed}"] = {
-            "largest resultant": f"{tops[closed]:.3f}", "at update": int(step[closed]),
-            "right then": percent(accuracy[closed]), "gates of 5 % from": int(step[(mass > 0.05).argmax()]),
-            "right on half from": int(step[(accuracy > 0.5).argmax()])}
+            "largest resultant": f"{tops[closed]:.3f}",
+            "at update": int(step[closed]),
+            "right then": percent(accuracy[closed]),
+            "gates of 5 % from": int(step[(mass > 0.05).argmax()]),
+            "right on half from": int(step[(accuracy > 0.5).argmax()]),
+        }
     return _framed(rows, "training")
 
 

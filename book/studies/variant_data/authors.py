@@ -43,7 +43,15 @@ def measure_authors(record: Record) -> Authors:
     words, right, rows = len(code.padded_words("A" * bases)), record["logits_right"], record["logits_rows"]
     share = share_interval(right, rows)
     return Authors(
-        accuracy=percent(share.value, 1), interval=f"{100 * share.low:.1f} to {100 * share.high:.1f} %", right=right,
-        rows=rows, words=words, tokens=words + 2, padding_rows=POSITIONS - words - 2,
-        computed=code.split_sizes(int(by_class.sum())), recorded=tuple(record.array("parts").tolist()),
-        test_by_class=np.rint(code.TEST_SHARE * by_class).astype(int), recorded_test=record.array("tested_by_class"))
+        accuracy=percent(share.value, 1),
+        interval=f"{100 * share.low:.1f} to {100 * share.high:.1f} %",
+        right=right,
+        rows=rows,
+        words=words,
+        tokens=words + 2,
+        padding_rows=POSITIONS - words - 2,
+        computed=code.split_sizes(int(by_class.sum())),
+        recorded=tuple(record.array("parts").tolist()),
+        test_by_class=np.rint(code.TEST_SHARE * by_class).astype(int),
+        recorded_test=record.array("tested_by_class"),
+    )

@@ -35,10 +35,13 @@ def on_open(classifiers: dict, genes: Sequence[Gene], train: Sequence[Gene]) -> 
     groups = [gene.lineage for gene in genes]
     known = {word for gene in train for word in kmers(gene.bases)}
     unknown = np.mean([np.mean([word not in known for word in kmers(gene.bases)]) for gene in genes])
-    return {"open/sequences": Value(len(genes)), "open/lineages": Value(len(set(groups))),
-            "open/classes": Value(len({gene.label for gene in genes})),
-            "open/unknown": Value(float(unknown), tolerance=1e-9, n=len(genes)),
-            **{f"{name}/open": score(name, hits(one, genes), groups) for name, one in classifiers.items()}}
+    return {
+        "open/sequences": Value(len(genes)),
+        "open/lineages": Value(len(set(groups))),
+        "open/classes": Value(len({gene.label for gene in genes})),
+        "open/unknown": Value(float(unknown), tolerance=1e-9, n=len(genes)),
+        **{f"{name}/open": score(name, hits(one, genes), groups) for name, one in classifiers.items()},
+    }
 
 
 def compute(device: torch.device) -> Result:
@@ -51,5 +54,9 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    compute=compute, data=(DATA,), minutes=0.6, seed=SEED,
-    summary="Simple classifiers beside the variant classifier, around 510 real lineages and on 89 real sequences")
+    compute=compute,
+    data=(DATA,),
+    minutes=0.6,
+    seed=SEED,
+    summary="Simple classifiers beside the variant classifier, around 510 real lineages and on 89 real sequences",
+)

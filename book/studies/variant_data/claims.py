@@ -19,9 +19,12 @@ def parts_are_stratified_four_to_one(m: Measured) -> Outcome:
         f"validated on and {tested:,} tested. A fifth, rounded up, and 8 % of the rest, rounded up, are exactly the "
         "numbers that the authors' notebook printed, and a fifth of every class, rounded, is its test part, class by "
         f"class. {PAPER_TRAINING:,} + {PAPER_TEST:,} = {PAPER_SEQUENCES:,}; 'distinct' means distinct within a class.",
-        when=m.authors.computed == m.authors.recorded and training + validation == PAPER_TRAINING != training
-        and tested == PAPER_TEST and PAPER_TRAINING + PAPER_TEST == PAPER_SEQUENCES
-        and np.array_equal(m.authors.test_by_class, m.authors.recorded_test))
+        when=m.authors.computed == m.authors.recorded
+        and training + validation == PAPER_TRAINING != training
+        and tested == PAPER_TEST
+        and PAPER_TRAINING + PAPER_TEST == PAPER_SEQUENCES
+        and np.array_equal(m.authors.test_by_class, m.authors.recorded_test),
+    )
 
 
 @claim("B-07")
@@ -33,7 +36,9 @@ def gene_is_cut_into_overlapping_words(m: Measured) -> Outcome:
         f"{authors.words}, with [CLS] and [SEP] {authors.tokens} tokens and {authors.padding_rows} rows of padding; "
         "with us both are left out.",
         when=words == (m.corpus.reference_bases - K) // STRIDE + 1 == authors.words - 1
-        and authors.tokens + authors.padding_rows == m.corpus.positions and m.corpus.words_rejoin)
+        and authors.tokens + authors.padding_rows == m.corpus.positions
+        and m.corpus.words_rejoin,
+    )
 
 
 @claim("B-09")
@@ -49,6 +54,10 @@ def accuracy_is_very_high(m: Measured) -> Outcome:
         f"of the sequences of new ones, and {m.real.open_right} of {m.real.deposited.n} that were deposited. It is no "
         f"evidence of depth: a logistic regression on words names as many, length alone {m.partings.length}, and with "
         f"the deletions of another class the classifier names that class in {m.evidence.follow}.",
-        when=m.authors.right > 0.97 * m.authors.rows and min(m.training.test_share.value, apart, real.bert) > 0.98
-        and m.real.deposited.value > 0.95 and m.evidence.exchanged["deletions"].bert.min() > 0.5 and simple > 0.98
-        and own[0].length > 0.6)
+        when=m.authors.right > 0.97 * m.authors.rows
+        and min(m.training.test_share.value, apart, real.bert) > 0.98
+        and m.real.deposited.value > 0.95
+        and m.evidence.exchanged["deletions"].bert.min() > 0.5
+        and simple > 0.98
+        and own[0].length > 0.6,
+    )

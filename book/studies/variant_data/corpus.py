@@ -43,10 +43,18 @@ def measure_corpus(data: Data, device: torch.device) -> Corpus:
     words = coded["attention_mask"].bool() & (coded["input_ids"] != data.tokenizer.cls_token_id)
     bases = GENE[1] - GENE[0] + 1
     return Corpus(
-        classes=data.labels, sequences=len(data.genes), training=len(parts.train), validation=len(parts.validation),
-        test=len(parts.test), vocabulary=len(data.tokenizer), reference_bases=bases,
-        reference_words=len(kmers("A" * bases)), words_rejoin=words_rejoin(data.genes[0].bases), positions=POSITIONS,
-        guess_by_position=position_entropy(coded["input_ids"], words))
+        classes=data.labels,
+        sequences=len(data.genes),
+        training=len(parts.train),
+        validation=len(parts.validation),
+        test=len(parts.test),
+        vocabulary=len(data.tokenizer),
+        reference_bases=bases,
+        reference_words=len(kmers("A" * bases)),
+        words_rejoin=words_rejoin(data.genes[0].bases),
+        positions=POSITIONS,
+        guess_by_position=position_entropy(coded["input_ids"], words),
+    )
 
 
 def words_rejoin(bases: str) -> bool:

@@ -52,13 +52,20 @@ def measure_evidence(records: Mapping[str, Record], classes: Sequence[str]) -> E
     by_lineage = splits.array("confusion")[splits.array("parts").tolist().index("lineage")]
     follow = exchanged["deletions"].bert
     return Evidence(
-        deletions_alone=percent(alone[~still].mean()), deletions_still=percent(alone[still].mean()),
-        follow=f"{percent(follow.min())} to {percent(follow.max())}", sets=variant_runs.SETS,
-        accuracies={"invented gene": accuracies,
-                    "real lineages": accuracy_by_class(records["real"].array("confusion"))},
+        deletions_alone=percent(alone[~still].mean()),
+        deletions_still=percent(alone[still].mean()),
+        follow=f"{percent(follow.min())} to {percent(follow.max())}",
+        sets=variant_runs.SETS,
+        accuracies={
+            "invented gene": accuracies,
+            "real lineages": accuracy_by_class(records["real"].array("confusion")),
+        },
         exchanged=exchanged,
-        confusions={"by lineage": row_shares(by_lineage),
-                    "only substitutions": row_shares(confusion[variant_runs.SETS.index("only substitutions")])})
+        confusions={
+            "by lineage": row_shares(by_lineage),
+            "only substitutions": row_shares(confusion[variant_runs.SETS.index("only substitutions")]),
+        },
+    )
 
 
 def exchange(seeds: Record, baselines: Record, part: str) -> Exchange:

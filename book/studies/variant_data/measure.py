@@ -14,10 +14,16 @@ from book.studies.variant_data.real_lineages import RealLineages, measure_real
 from book.studies.variant_data.trainings import Pretraining, Training, measure_pretraining, measure_training
 
 MODEL = "variant-bert-mini"
-RECORDS = {"baselines": "variant-baselines", "seeds": "variant-seeds", "real": "variant-data-real",
-           "splits": "variant-data-splits", "pretraining": "variant-data-pretraining",
-           "baselines-real": "variant-data-baselines-real", "real-splits": "variant-data-real-splits",
-           "measures": "variant-measures"}
+RECORDS = {
+    "baselines": "variant-baselines",
+    "seeds": "variant-seeds",
+    "real": "variant-data-real",
+    "splits": "variant-data-splits",
+    "pretraining": "variant-data-pretraining",
+    "baselines-real": "variant-data-baselines-real",
+    "real-splits": "variant-data-real-splits",
+    "measures": "variant-measures",
+}
 NAMED = tuple(RECORDS)[:5]
 """The records whose provenance the page prints; the others were made in the same runs."""
 
@@ -47,7 +53,9 @@ def measure(device: str = "auto") -> Measured:
     records = {name: record for name, (record, _) in shown.items()}
     data = variant_measures.open_run(checkpoint.folder, device=inputs.device).data
     return Measured(
-        inputs, checkpoint, tuple(shown[name][1] for name in NAMED),
+        inputs,
+        checkpoint,
+        tuple(shown[name][1] for name in NAMED),
         corpus=measure_corpus(data, inputs.device),
         authors=measure_authors(live_or_record("text-and-code-repository", inputs, recompute=False)[0]),
         leak=measure_leak(records["baselines"]),
@@ -55,4 +63,5 @@ def measure(device: str = "auto") -> Measured:
         training=measure_training(records["seeds"]),
         evidence=measure_evidence(records, data.labels),
         pretraining=measure_pretraining(records, len(data.labels)),
-        real=measure_real(records))
+        real=measure_real(records),
+    )

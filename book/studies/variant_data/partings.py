@@ -11,8 +11,15 @@ from analysis.surveys.records import Record, Value
 from book.publish import Numbers
 from book.publish.phrases import percent
 
-CLASSIFIERS = {"majority": "majority", "length": "length", "phase": "phase", "nearest": "nearest lineage",
-               "kmers": "words", "kmers-gapped": "words, gaps kept", "bert": "BERT"}
+CLASSIFIERS = {
+    "majority": "majority",
+    "length": "length",
+    "phase": "phase",
+    "nearest": "nearest lineage",
+    "kmers": "words",
+    "kmers-gapped": "words, gaps kept",
+    "bert": "BERT",
+}
 """The classifiers by their names in the records, as the page calls them."""
 Shares = Mapping[str, float]
 
@@ -64,18 +71,29 @@ class Partings(Numbers):
 
 def measure_leak(baselines: Record) -> Leak:
     """Return the phases and the lengths of each class."""
-    return Leak(baselines.array("classes").tolist(), baselines.array("phases"), baselines.array("lengths").tolist(),
-                baselines.array("length_counts"))
+    return Leak(
+        baselines.array("classes").tolist(),
+        baselines.array("phases"),
+        baselines.array("lengths").tolist(),
+        baselines.array("length_counts"),
+    )
 
 
 def measure_partings(splits: Record, baselines: Record) -> Partings:
     """Compare BERT with simple classifiers on the same parts, kept apart in three ways."""
     table = tabulate(splits)
-    accuracies = {shown: [interval(splits.values[f"{name}/{row.kept_apart}"]) for row in table]
-                  for name, shown in CLASSIFIERS.items()}
-    return Partings(length=percent(table[0].length), phase=percent(table[0].phase), table=table,
-                    accuracies=accuracies, exchanged=exchanged_by_parting(splits),
-                    one_per_class=f"{baselines['kmers/one-a-class']:.3f}")
+    accuracies = {
+        shown: [interval(splits.values[f"{name}/{row.kept_apart}"]) for row in table]
+        for name, shown in CLASSIFIERS.items()
+    }
+    return Partings(
+        length=percent(table[0].length),
+        phase=percent(table[0].phase),
+        table=table,
+        accuracies=accuracies,
+        exchanged=exchanged_by_parting(splits),
+        one_per_class=f"{baselines['kmers/one-a-class']:.3f}",
+    )
 
 
 def tabulate(splits: Record) -> tuple[Parting, ...]:
@@ -84,8 +102,11 @@ def tabulate(splits: Record) -> tuple[Parting, ...]:
     rows = []
     for kept_apart in splits.array("parts").tolist():
         training, units, bert, *simple = (splits.values[f"{name}/{kept_apart}"] for name in names)
-        rows.append(Parting(kept_apart, training.value, bert.n, units.value, bert.value, bert.low,
-                            *(each.value for each in simple)))
+        rows.append(
+            Parting(
+                kept_apart, training.value, bert.n, units.value, bert.value, bert.low, *(each.value for each in simple)
+            )
+        )
     return tuple(rows)
 
 
@@ -96,5 +117,7 @@ def interval(value: Value) -> tuple[float, float, float]:
 
 def exchanged_by_parting(splits: Record) -> dict[str, Shares]:
     """Say how often the class of the bases and that of the deletions is named, by what is kept apart."""
-    return {kept_apart: {part: splits.values[f"exchanged_{part}/{kept_apart}"].value for part in ("bases", "deletions")}
-            for kept_apart in splits.array("parts").tolist()}
+    return {
+        kept_apart: {part: splits.values[f"exchanged_{part}/{kept_apart}"].value for part in ("bases", "deletions")}
+        for kept_apart in splits.array("parts").tolist()
+    }

@@ -25,11 +25,17 @@ def compute(device: torch.device) -> Result:
     with np.load(folder / "trace.npz", allow_pickle=False) as trace:
         arrays["pretrain_loss"] = trace["pretrain_loss"].astype(np.float32)
     vocabulary = variant_measures.open_run(folder).card["vocabulary"]
-    values |= {"updates": Value(UPDATES), "vocabulary": Value(vocabulary),
-               "pretrain_loss": Value(float(arrays["pretrain_loss"][-20:].mean()), 0.05, unit="nats")}
+    values |= {
+        "updates": Value(UPDATES),
+        "vocabulary": Value(vocabulary),
+        "pretrain_loss": Value(float(arrays["pretrain_loss"][-20:].mean()), 0.05, unit="nats"),
+    }
     return Result(values, arrays, seeds.tolerances(arrays) | {"pretrain_loss": 1e-2})
 
 
 EXPERIMENT = Experiment(
-    compute=compute, minutes=12, seed=0,
-    summary="The variant classifier after a masked-k-mer pre-training: accuracy, training, gates and the measures")
+    compute=compute,
+    minutes=12,
+    seed=0,
+    summary="The variant classifier after a masked-k-mer pre-training: accuracy, training, gates and the measures",
+)

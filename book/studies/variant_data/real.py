@@ -27,8 +27,7 @@ def compute(device: torch.device) -> Result:
     run = variant_measures.open_run(trained, folder, device)
     backbones = read_backbones(folder)
     counts = variant_runs.confuse_all(run.model, run.data, variant_runs.make_sets(run.data, backbones, 0, FRESH))
-    values = {name.replace(" ", "_"): seeds.accuracy_value(table)
-              for name, table in zip(variant_runs.SETS, counts)}
+    values = {name.replace(" ", "_"): seeds.accuracy_value(table) for name, table in zip(variant_runs.SETS, counts)}
     size = len(run.data.parts.test)
     whole = share_interval(round(run.card["test"] * size), size)
     values["whole_test"] = Value(whole.value, 0.01, whole.low, whole.high, size)
@@ -39,8 +38,9 @@ def compute(device: torch.device) -> Result:
     unknown = [unknown_share(run.data.tokenizer, gene.bases) for gene in genes]
     values["open_unknown"] = Value(float(np.mean(unknown)), 1e-6, float(min(unknown)), float(max(unknown)), len(genes))
     simulated = [unknown_share(run.data.tokenizer, run.data.genes[i].bases) for i in run.data.parts.test]
-    values["test_unknown"] = Value(float(np.mean(simulated)), 1e-6, float(min(simulated)), float(max(simulated)),
-                                   len(simulated))
+    values["test_unknown"] = Value(
+        float(np.mean(simulated)), 1e-6, float(min(simulated)), float(max(simulated)), len(simulated)
+    )
     measured, found, _ = variant_measures.measure_run(run, 1, most=variant_measures.MOST, control=False)
     arrays = {name: measured[name] for name in seeds.KEPT}
     tolerances = {name: variant_measures.tolerance(name) for name in arrays}
@@ -49,5 +49,9 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    data=("sars-cov-2",), compute=compute, minutes=15, seed=0,
-    summary="Trained around 510 real lineages: accuracy by split and on 89 real sequences, and the measures")
+    data=("sars-cov-2",),
+    compute=compute,
+    minutes=15,
+    seed=0,
+    summary="Trained around 510 real lineages: accuracy by split and on 89 real sequences, and the measures",
+)

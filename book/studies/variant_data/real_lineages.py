@@ -31,10 +31,15 @@ def measure_real(records: Mapping[str, Record]) -> RealLineages:
     real, splits, baselines = records["real"], records["real-splits"], records["baselines-real"]
     by_lineage, deposited, exchanged = splits.values["bert/lineage"], real.values["open"], exchanged_by_parting(splits)
     return RealLineages(
-        open_right=round(deposited.value * deposited.n), real_units=splits["units/lineage"],
-        real_lineage=percent(by_lineage.value, 1), real_least=percent(by_lineage.low, 1),
+        open_right=round(deposited.value * deposited.n),
+        real_units=splits["units/lineage"],
+        real_lineage=percent(by_lineage.value, 1),
+        real_least=percent(by_lineage.low, 1),
         real_follow=" and ".join(percent(share["deletions"]) for share in exchanged.values()),
         real_rest=" and ".join(percent(1 - sum(share.values())) for share in exchanged.values()),
-        test=real.values["whole_test"], deposited=deposited,
+        test=real.values["whole_test"],
+        deposited=deposited,
         simple={name: baselines[f"{name}/open"] for name in ("kmers", "nearest", "length")},
-        table=tabulate(splits), exchanged=exchanged)
+        table=tabulate(splits),
+        exchanged=exchanged,
+    )

@@ -19,5 +19,9 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    data=("sars-cov-2",), compute=compute, minutes=25, seed=0,
-    summary="Trained around 510 real lineages, parted by sequence and by lineage, baselines on the same parts")
+    data=("sars-cov-2",),
+    compute=compute,
+    minutes=25,
+    seed=0,
+    summary="Trained around 510 real lineages, parted by sequence and by lineage, baselines on the same parts",
+)

@@ -22,15 +22,25 @@ def partings(table: Sequence[Parting]) -> pd.DataFrame:
 def seeds(training: Training) -> pd.DataFrame:
     """Return the accuracies of each seed on its whole validation and test part."""
     rows = zip(training.validation, training.test, strict=True)
-    return _numbered([{"validation": valid.value, "of": valid.n, "test": whole.value, "of ": whole.n,
-                       "at least": whole.low} for valid, whole in rows], "seed")
+    return _numbered(
+        [
+            {"validation": valid.value, "of": valid.n, "test": whole.value, "of ": whole.n, "at least": whole.low}
+            for valid, whole in rows
+        ],
+        "seed",
+    )
 
 
 def exchanged(evidence: Evidence) -> pd.DataFrame:
     """Return how often the class of the bases and that of the deletions is named, by classifier."""
-    rows = {f"the {what}": {**{f"BERT, seed {seed}": value for seed, value in enumerate(share.bert)},
-                            "words": share.words, "words, gaps kept": share.words_gapped}
-            for what, share in evidence.exchanged.items()}
+    rows = {
+        f"the {what}": {
+            **{f"BERT, seed {seed}": value for seed, value in enumerate(share.bert)},
+            "words": share.words,
+            "words, gaps kept": share.words_gapped,
+        }
+        for what, share in evidence.exchanged.items()
+    }
     return pd.DataFrame(rows).T.rename_axis("names the class of")
 
 
@@ -42,19 +52,25 @@ def swapped(by_parting: Mapping[str, Shares]) -> pd.DataFrame:
 
 def largest_gates(pretraining: Pretraining) -> pd.DataFrame:
     """Return the largest share of a head that each gate carries, in per cent, by model."""
-    shares = {model: 100 * values[..., :len(GATES)].reshape(-1, len(GATES)).max(0)
-              for model, values in pretraining.gates.items()}
+    shares = {
+        model: 100 * values[..., : len(GATES)].reshape(-1, len(GATES)).max(0)
+        for model, values in pretraining.gates.items()
+    }
     return pd.DataFrame(shares, index=pd.Index(GATES, name="gate"))
 
 
 def deposited(real: RealLineages) -> pd.DataFrame:
     """Return the accuracies of the classifier of real lineages, and of simple ones on deposited sequences."""
+
     def row(value: Value) -> dict[str, float]:
         return {"right": value.value, "low": value.low, "high": value.high}
+
     simple = {"kmers": "words", "nearest": "nearest lineage", "length": "length"}
-    rows = {f"BERT, simulated test sequences ({real.test.n})": row(real.test),
-            f"BERT, deposited sequences ({real.deposited.n})": row(real.deposited),
-            **{f"{simple[name]}, deposited": {"right": share} for name, share in real.simple.items()}}
+    rows = {
+        f"BERT, simulated test sequences ({real.test.n})": row(real.test),
+        f"BERT, deposited sequences ({real.deposited.n})": row(real.deposited),
+        **{f"{simple[name]}, deposited": {"right": share} for name, share in real.simple.items()},
+    }
     return pd.DataFrame(rows).T.rename_axis("classifier")
 
 

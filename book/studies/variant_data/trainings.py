@@ -50,13 +50,20 @@ class Pretraining(Numbers):
 
 def measure_training(seeds: Record) -> Training:
     """Return the training of three seeds; their accuracy is that over all their test sequences."""
-    validation, test = (tuple(seeds.values[f"whole_{part}_{seed}"] for seed in range(3))
-                        for part in ("validation", "test"))
+    validation, test = (
+        tuple(seeds.values[f"whole_{part}_{seed}"] for seed in range(3)) for part in ("validation", "test")
+    )
     count = sum(each.n for each in test)
     share = sum(each.value * each.n for each in test) / count
-    return Training(whole_test=percent(share, 1), losses=seeds.array("trace_loss"), steps=seeds.array("trace_step"),
-                    validation_curves=seeds.array("trace_validation"), validation=validation, test=test,
-                    test_share=Value(share, n=count))
+    return Training(
+        whole_test=percent(share, 1),
+        losses=seeds.array("trace_loss"),
+        steps=seeds.array("trace_step"),
+        validation_curves=seeds.array("trace_validation"),
+        validation=validation,
+        test=test,
+        test_share=Value(share, n=count),
+    )
 
 
 def measure_pretraining(records: Mapping[str, Record], classes: int) -> Pretraining:
@@ -66,22 +73,31 @@ def measure_pretraining(records: Mapping[str, Record], classes: int) -> Pretrain
     before = pretrained.array("trace_gates")[0][:, directional]
     top = seeds.array("gates")[:, :, -1, :, directional]
     return Pretraining(
-        updates=pretrained["updates"], hidden=percent(SHARE), before=percent(before.mean(), 1),
+        updates=pretrained["updates"],
+        hidden=percent(SHARE),
+        before=percent(before.mean(), 1),
         before_control=percent(controls.array("control_gates")[..., directional].mean(), 1),
         top=percent(pretrained.array("gates")[:, -1, :, directional].mean()),
         top_seeds=", ".join(percent(shares.mean()) for shares in top),
-        loss=pretrained.array("pretrain_loss"), test=pretrained.values["whole_test"],
+        loss=pretrained.array("pretrain_loss"),
+        test=pretrained.values["whole_test"],
         exchanged={part: pretrained[f"exchanged_{part}"] for part in ("bases", "deletions")},
         curves=compare_layers(records, classes),
-        gates={"pre-trained": pretrained.array("gates").mean(0)[None], "three seeds, not": seeds.array("gates").mean(1),
-               "control": controls.array("control_gates").mean(0)[None]})
+        gates={
+            "pre-trained": pretrained.array("gates").mean(0)[None],
+            "three seeds, not": seeds.array("gates").mean(1),
+            "control": controls.array("control_gates").mean(0)[None],
+        },
+    )
 
 
 def compare_layers(records: Mapping[str, Record], classes: int) -> dict[str, dict[str, np.ndarray]]:
     """Return gate shares and the entropy that rows lack, by layer, of all models: a panel each, in per cent."""
     gates, entropy = (average_heads(records, measured, classes) for measured in ("gates", "entropy"))
-    panels = {name: {model: 100 * shares[..., GATES.index(name)] for model, shares in gates.items()}
-              for name in ("directional", "cluster")}
+    panels = {
+        name: {model: 100 * shares[..., GATES.index(name)] for model, shares in gates.items()}
+        for name in ("directional", "cluster")
+    }
     return panels | {"missing entropy": {model: 100 * (1 - relative) for model, relative in entropy.items()}}
 
 
@@ -91,8 +107,12 @@ def average_heads(records: Mapping[str, Record], measured: str, classes: int) ->
     Of the pre-trained encoder before the classes only the mean over sequences was recorded, ``(layer, ...)``.
     """
     pretrained, control = records["pretraining"], records["measures"].array(f"control_{measured}")
-    by_head = {"pre-trained": pretrained.array(measured),
-               **{f"seed {seed}": values for seed, values in enumerate(records["seeds"].array(measured))},
-               "control": control[::len(control) // classes]}  # the first sequence of each class
-    return {**{model: values.mean(2) for model, values in by_head.items()},
-            "before the classes": pretrained.array(f"trace_{measured}")[0]}
+    by_head = {
+        "pre-trained": pretrained.array(measured),
+        **{f"seed {seed}": values for seed, values in enumerate(records["seeds"].array(measured))},
+        "control": control[:: len(control) // classes],
+    }  # the first sequence of each class
+    return {
+        **{model: values.mean(2) for model, values in by_head.items()},
+        "before the classes": pretrained.array(f"trace_{measured}")[0],
+    }

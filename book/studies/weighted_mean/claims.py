@@ -25,29 +25,36 @@ def weighted_mean_of_values(m: Measured) -> Outcome:
     return corrected(
         "Weights of a random layer are positive and sum to 1 over the position itself and those before it; what is "
         "averaged are values, inputs after a map that can be moved out of the mean.",
-        when=m.random.visible.min() > 0 and m.random.future.max() == 0 and m.random.errors["row sums"] < ROUNDING
-        and max(gap["weighted inputs, folded"] for gap in m.folding.random.values()) < ROUNDING)
+        when=m.random.visible.min() > 0
+        and m.random.future.max() == 0
+        and m.random.errors["row sums"] < ROUNDING
+        and max(gap["weighted inputs, folded"] for gap in m.folding.random.values()) < ROUNDING,
+    )
 
 
 @claim("M-02")
 def mean_is_sum_over_count(m: Measured) -> Outcome:
     """The mean of the rows is their sum over N."""
-    return reproduced("The mean of the rows equals the sum over N on random input.",
-                      when=m.random.errors["mean"] < 1e-15)
+    return reproduced(
+        "The mean of the rows equals the sum over N on random input.", when=m.random.errors["mean"] < 1e-15
+    )
 
 
 @claim("M-03")
 def word_is_three_one_hot_rows(m: Measured) -> Outcome:
     """The word 'bab' becomes three one-hot rows."""
-    return reproduced("One-hot rows of b, a, b in the alphabet a, b and one more letter.",
-                      when=np.array_equal(m.word.rows, PRINTED_ROWS))
+    return reproduced(
+        "One-hot rows of b, a, b in the alphabet a, b and one more letter.",
+        when=np.array_equal(m.word.rows, PRINTED_ROWS),
+    )
 
 
 @claim("M-04")
 def mean_counts_letters(m: Measured) -> Outcome:
     """The mean of the rows of 'bab' holds the frequencies of its letters."""
-    return reproduced("The mean of the three rows is (1/3, 2/3, 0).",
-                      when=differ(m.word.rows.mean(0), PRINTED_MEAN) < 1e-15)
+    return reproduced(
+        "The mean of the three rows is (1/3, 2/3, 0).", when=differ(m.word.rows.mean(0), PRINTED_MEAN) < 1e-15
+    )
 
 
 @claim("M-05")
@@ -58,24 +65,29 @@ def uniform_weights_are_possible(m: Measured) -> Outcome:
     return reproduced(
         f"GPT2Attention with W_Q = W_K = 0 gives 1/i exactly; {count} of the {len(cases)} cases above are uniform, and "
         "they are those whose two sizes vanish.",
-        when=m.mean_layer.attention_error < ROUNDING and 0 < count < len(cases)
-        and all((max(case.content, case.constant) < 1e-9) == case.uniform for case in cases))
+        when=m.mean_layer.attention_error < ROUNDING
+        and 0 < count < len(cases)
+        and all((max(case.content, case.constant) < 1e-9) == case.uniform for case in cases),
+    )
 
 
 @claim("M-06")
 def shape_is_kept(m: Measured) -> Outcome:
     """Attention returns as many rows of the same width as it reads: a mean for each prefix, not one in all."""
     shape_in, shape_out = m.mean_layer.shapes
-    return reproduced("Shape in equals shape out, on the example, on random layers and in the module.",
-                      when=shape_in == shape_out and m.word.product.shape == m.word.rows.shape
-                      and m.mean_layer.rows_apart > 1e-3)
+    return reproduced(
+        "Shape in equals shape out, on the example, on random layers and in the module.",
+        when=shape_in == shape_out and m.word.product.shape == m.word.rows.shape and m.mean_layer.rows_apart > 1e-3,
+    )
 
 
 @claim("M-07")
 def rows_are_running_means(m: Measured) -> Outcome:
     """Row i of the output is the mean of the first i rows."""
-    return reproduced("Running means and the triangular product agree to 1e-12 on random input.",
-                      when=m.random.errors["running means"] < ROUNDING)
+    return reproduced(
+        "Running means and the triangular product agree to 1e-12 on random input.",
+        when=m.random.errors["running means"] < ROUNDING,
+    )
 
 
 @claim("M-08")
@@ -94,15 +106,18 @@ def weights_are_as_printed(m: Measured) -> Outcome:
 def last_row_is_the_mean(m: Measured) -> Outcome:
     """The last row of the weights gives the mean of all rows, each with weight 1/N."""
     last = m.word.weights[-1]
-    return reproduced("The last row times X is the mean of X, each weight 1/3.",
-                      when=differ(last @ m.word.rows, m.word.rows.mean(0)) < 1e-15 and (last == 1 / 3).all())
+    return reproduced(
+        "The last row times X is the mean of X, each weight 1/3.",
+        when=differ(last @ m.word.rows, m.word.rows.mean(0)) < 1e-15 and (last == 1 / 3).all(),
+    )
 
 
 @claim("M-11")
 def product_equals_loop(m: Measured) -> Outcome:
     """The output is the product of the weights with the inputs."""
-    return reproduced("WX equals the loop over prefixes on random input.",
-                      when=m.random.errors["loop over prefixes"] < ROUNDING)
+    return reproduced(
+        "WX equals the loop over prefixes on random input.", when=m.random.errors["loop over prefixes"] < ROUNDING
+    )
 
 
 @claim("M-12")
@@ -112,22 +127,27 @@ def rows_sum_to_one(m: Measured) -> Outcome:
     return reproduced(
         "To 1e-12 after the softmax, which is how the document's weights are computed. Outside of that it fails: with "
         f"a tenth of the weights dropped, rows sum to {least:.2f} to {most:.2f}.",
-        when=m.random.errors["row sums"] < ROUNDING)
+        when=m.random.errors["row sums"] < ROUNDING,
+    )
 
 
 @claim("M-13")
 def first_listing_runs(m: Measured) -> Outcome:
     """The first listing computes the weights and the output."""
-    return reproduced("The numpy expression gives the printed W, and W X the printed Y.",
-                      when=differ(m.word.listing_weights, PRINTED_WEIGHTS) < 1e-15
-                      and differ(m.word.listing_product, PRINTED_PRODUCT) < 1e-15)
+    return reproduced(
+        "The numpy expression gives the printed W, and W X the printed Y.",
+        when=differ(m.word.listing_weights, PRINTED_WEIGHTS) < 1e-15
+        and differ(m.word.listing_product, PRINTED_PRODUCT) < 1e-15,
+    )
 
 
 @claim("M-14")
 def values_have_a_bias(m: Measured) -> Outcome:
     """The values are X W_V + b_V."""
-    return reproduced("Values X W_V + b_V, head by head, reproduce the module's output with M-15.",
-                      when=m.folding.random["gpt2"]["sum over heads"] < ROUNDING)
+    return reproduced(
+        "Values X W_V + b_V, head by head, reproduce the module's output with M-15.",
+        when=m.folding.random["gpt2"]["sum over heads"] < ROUNDING,
+    )
 
 
 @claim("M-15")
@@ -137,7 +157,8 @@ def output_is_projected_mean(m: Measured) -> Outcome:
     return reproduced(
         "The modules' output with one head, to 1e-12; with several it is the sum over heads of (A_h V_h) W_O_h (random "
         "layers and GPT-2).",
-        when=max(*gaps, m.folding.gpt2["sum over heads"].max(), m.random.errors["sum over heads"]) < ROUNDING)
+        when=max(*gaps, m.folding.gpt2["sum over heads"].max(), m.random.errors["sum over heads"]) < ROUNDING,
+    )
 
 
 @claim("M-16")
@@ -147,14 +168,18 @@ def many_have_no_output_projection(m: Measured) -> Outcome:
     return not_testable(
         "That would need a census of implementations. The nearest is one library: in transformers "
         f"{counts['transformers']}, {counts['none']} of {counts['modules']} attention modules has none; "
-        f"{counts['beside']} keep it in another class.", when=counts["none"] < 0.01 * counts["modules"])
+        f"{counts['beside']} keep it in another class.",
+        when=counts["none"] < 0.01 * counts["modules"],
+    )
 
 
 @claim("M-17")
 def output_projection_follows_concatenation(m: Measured) -> Outcome:
     """The output projection serves after the concatenation of the heads."""
-    return reproduced("Concatenation times the stacked W_O equals the sum over heads to 1e-12.",
-                      when=m.random.errors["concatenation"] < ROUNDING)
+    return reproduced(
+        "Concatenation times the stacked W_O equals the sum over heads to 1e-12.",
+        when=m.random.errors["concatenation"] < ROUNDING,
+    )
 
 
 @claim("M-18")
@@ -164,14 +189,17 @@ def chain_of_equalities(m: Measured) -> Outcome:
     return reproduced(
         "For the document's one head, to 1e-12. With several each needs its own W: one averaged W misses GPT-2's "
         f"output by {missed:.0%} or more.",
-        when=max(gap[ONE_MAP] for gap in m.folding.one_head.values()) < ROUNDING)
+        when=max(gap[ONE_MAP] for gap in m.folding.one_head.values()) < ROUNDING,
+    )
 
 
 @claim("M-19")
 def output_from_weighted_inputs(m: Measured) -> Outcome:
     """The output can be written in terms of the weighted inputs."""
-    return reproduced("Output from weighted inputs equals the modules (random GPT-2 and BERT, twelve real layers) to "
-                      "1e-12.", when=m.folding.rewriting_error() < ROUNDING)
+    return reproduced(
+        "Output from weighted inputs equals the modules (random GPT-2 and BERT, twelve real layers) to 1e-12.",
+        when=m.folding.rewriting_error() < ROUNDING,
+    )
 
 
 @claim("M-20")
@@ -180,14 +208,17 @@ def weighted_bias_is_the_bias(m: Measured) -> Outcome:
     return reproduced(
         "With rows that sum to 1 the folded forms equal the modules to 1e-12. The condition is needed: with dropped "
         f"weights they are off by {m.dropout.error:.2f}, by exactly the missing term.",
-        when=m.folding.rewriting_error() < ROUNDING and m.dropout.error > 0.01 and m.dropout.repaired < ROUNDING)
+        when=m.folding.rewriting_error() < ROUNDING and m.dropout.error > 0.01 and m.dropout.repaired < ROUNDING,
+    )
 
 
 @claim("M-21")
 def weighting_inputs_or_values(m: Measured) -> Outcome:
     """Weighting the transformed inputs is the same as weighting the original inputs."""
-    return reproduced("Weighting inputs then mapping equals mapping then weighting, to 1e-12, head by head.",
-                      when=m.random.errors["weighted inputs"] < ROUNDING)
+    return reproduced(
+        "Weighting inputs then mapping equals mapping then weighting, to 1e-12, head by head.",
+        when=m.random.errors["weighted inputs"] < ROUNDING,
+    )
 
 
 @claim("M-22")
@@ -195,7 +226,9 @@ def value_bias_is_not_needed(m: Measured) -> Outcome:
     """The value bias can be folded into the output bias."""
     return reproduced(
         "The modules with b_V = 0 and b_O = b_VO give the same output to 1e-12, with one head and with several, where "
-        "b_VO sums over heads. It is the theorem of K-09.", when=m.folding.rewriting_error() < ROUNDING)
+        "b_VO sums over heads. It is the theorem of K-09.",
+        when=m.folding.rewriting_error() < ROUNDING,
+    )
 
 
 @claim("M-23")
@@ -204,7 +237,8 @@ def folding_saves_multiplications(m: Measured) -> Outcome:
     return reproduced(
         f"For the document's head of full width merging multiplies the work by {m.merging.one_head:g}; for twelve "
         f"heads it would by {m.merging.twelve_heads:g}, and folding b_V alone saves additions only.",
-        when=m.merging.one_head < 1)
+        when=m.merging.one_head < 1,
+    )
 
 
 @claim("M-24")
@@ -213,11 +247,15 @@ def layer_can_be_a_mean(m: Measured) -> Outcome:
     return reproduced(
         "The output of GPT2Attention is the running means to 1e-12, with the document's head of full width and with "
         f"three of a third; two of these reach rank {m.mean_layer.narrow_rank} of 12 only. The stream behind the layer "
-        "adds the input.", when=max(m.mean_layer.error, m.mean_layer.one_head_error) < ROUNDING)
+        "adds the input.",
+        when=max(m.mean_layer.error, m.mean_layer.one_head_error) < ROUNDING,
+    )
 
 
 @claim("M-25")
 def second_listing_runs(m: Measured) -> Outcome:
     """The second listing, with VO = I and bo = 0, returns the running means."""
-    return reproduced("With VO = I and bo = 0 the expression returns the running means; with bo = 1 it does not.",
-                      when=differ(m.word.folded, PRINTED_PRODUCT) < 1e-15 < differ(m.word.shifted, PRINTED_PRODUCT))
+    return reproduced(
+        "With VO = I and bo = 0 the expression returns the running means; with bo = 1 it does not.",
+        when=differ(m.word.folded, PRINTED_PRODUCT) < 1e-15 < differ(m.word.shifted, PRINTED_PRODUCT),
+    )

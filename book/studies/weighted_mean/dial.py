@@ -60,8 +60,10 @@ def measure_dial(models: tuple[str, ...], inputs: Inputs) -> tuple[Dial, str]:
     dials = record.array("dials")
     one = dials.tolist().index(1.0)
     trained, control = (entropies_on_text(models, dials, inputs, seed) for seed in (None, 0))
-    rows = {f"gpt2 layer 0, {label}": record.array(name)[one]
-            for label, name in (("positions", "positions"), ("stand-ins", "stand_ins"))}
+    rows = {
+        f"gpt2 layer 0, {label}": record.array(name)[one]
+        for label, name in (("positions", "positions"), ("stand-ins", "stand_ins"))
+    }
     controls = dict.fromkeys(rows, record.array("control")[one])
     for name in models:
         for layer in (0, trained[name].shape[1] - 1):
@@ -72,11 +74,20 @@ def measure_dial(models: tuple[str, ...], inputs: Inputs) -> tuple[Dial, str]:
     panels |= {f"{name}, text": trained[name][:, 0] for name in models}
     panel_controls |= {f"{name}, text": control[name][:, 0] for name in models}
     spectra, _ = publish.live_or_record("patterns-and-messages-spectra-gpt2", inputs, recompute=False)
-    return Dial(models=" and ".join(models), half=f"{entropy_lost(0.5):.3f}", previous=previous_token_share(inputs),
-                **phrase_shares(rows, controls, record.array("stand_ins_self")), dials=dials, panels=panels,
-                panel_controls=panel_controls, rows=rows, controls=controls,
-                key_counts=np.arange(2, record["positions"] + 1),
-                control_varying=spectra.array("control_varying")[0], **measure_ladder(inputs)), source
+    return Dial(
+        models=" and ".join(models),
+        half=f"{entropy_lost(0.5):.3f}",
+        previous=previous_token_share(inputs),
+        **phrase_shares(rows, controls, record.array("stand_ins_self")),
+        dials=dials,
+        panels=panels,
+        panel_controls=panel_controls,
+        rows=rows,
+        controls=controls,
+        key_counts=np.arange(2, record["positions"] + 1),
+        control_varying=spectra.array("control_varying")[0],
+        **measure_ladder(inputs),
+    ), source
 
 
 def measure_ladder(inputs: Inputs) -> dict[str, object]:
@@ -86,19 +97,30 @@ def measure_ladder(inputs: Inputs) -> dict[str, object]:
     trained, controls = ({name: record.array(f"{name}{end}") for name in names} for end in ("", "-controls"))
     seeds, _ = publish.live_or_record("weighted-mean-seeds", inputs, recompute=False)
     means = {name: trained[name].mean(-1) for name in names} | {
-        LADDER_MODELS[0]: spread(seeds.array("shares").mean(-1))}
+        LADDER_MODELS[0]: spread(seeds.array("shares").mean(-1))
+    }
     ladders = {name: Ladder(means[name], dict(zip(RUNGS, controls[name].mean(-1), strict=True))) for name in names}
-    sharper = {rung: sum(int((ladder.controls[rung].mean(0) <= ladder.middle).sum()) for ladder in ladders.values())
-               for rung in RUNGS}
-    of_trained, of_scaled = ([np.ptp(heads, axis=-1).ravel() for heads in tables]
-                             for tables in (trained.values(), (table[1] for table in controls.values())))
+    sharper = {
+        rung: sum(int((ladder.controls[rung].mean(0) <= ladder.middle).sum()) for ladder in ladders.values())
+        for rung in RUNGS
+    }
+    of_trained, of_scaled = (
+        [np.ptp(heads, axis=-1).ravel() for heads in tables]
+        for tables in (trained.values(), (table[1] for table in controls.values()))
+    )
     whole = seeds.array("shares").mean((1, 2))
-    return {"ladder": ladders, "seeds": len(whole), "seeds_low": float(whole.min()), "seeds_high": float(whole.max()),
-            "ladder_rows": sum(len(ladder.trained) for ladder in ladders.values()),
-            "ladder_scaled": sharper["random, as large"], "ladder_permuted": sharper["permuted"],
-            "ladder_sharper": " and ".join(name_sharper(ladders)),
-            "spread_trained": float(np.median(np.concatenate(of_trained))),
-            "spread_scaled": float(np.median(np.concatenate(of_scaled)))}
+    return {
+        "ladder": ladders,
+        "seeds": len(whole),
+        "seeds_low": float(whole.min()),
+        "seeds_high": float(whole.max()),
+        "ladder_rows": sum(len(ladder.trained) for ladder in ladders.values()),
+        "ladder_scaled": sharper["random, as large"],
+        "ladder_permuted": sharper["permuted"],
+        "ladder_sharper": " and ".join(name_sharper(ladders)),
+        "spread_trained": float(np.median(np.concatenate(of_trained))),
+        "spread_scaled": float(np.median(np.concatenate(of_scaled))),
+    }
 
 
 def name_sharper(ladders: Mapping[str, Ladder]) -> list[str]:
@@ -108,9 +130,14 @@ def name_sharper(ladders: Mapping[str, Ladder]) -> list[str]:
     >>> name_sharper({"minilm": one})
     ["minilm's layer 1 (0.700 against 0.900)"]
     """
-    return [f"{name}'s layer {layer} ({control:.3f} against {trained:.3f})" for name, ladder in ladders.items()
-            for layer, (trained, control) in enumerate(zip(
-                ladder.middle, ladder.controls["random, as large"].mean(0), strict=True)) if control <= trained]
+    return [
+        f"{name}'s layer {layer} ({control:.3f} against {trained:.3f})"
+        for name, ladder in ladders.items()
+        for layer, (trained, control) in enumerate(
+            zip(ladder.middle, ladder.controls["random, as large"].mean(0), strict=True)
+        )
+        if control <= trained
+    ]
 
 
 def entropy_lost(spread: float) -> float:
@@ -118,11 +145,23 @@ def entropy_lost(spread: float) -> float:
     return spread**2 / 8
 
 
-def entropies_on_text(models: tuple[str, ...], dials: np.ndarray, inputs: Inputs,
-                      control_seed: int | None) -> dict[str, Float[np.ndarray, "dial layer head"]]:
+def entropies_on_text(
+    models: tuple[str, ...], dials: np.ndarray, inputs: Inputs, control_seed: int | None
+) -> dict[str, Float[np.ndarray, "dial layer head"]]:
     """Run whole models, or their controls, on text."""
-    return {name: entropy_shares(checkpoints.find(name), tuple(dials.tolist()), passages=PASSAGES, source=inputs.texts,
-                                 control_seed=control_seed, device=inputs.device).cpu().numpy() for name in models}
+    return {
+        name: entropy_shares(
+            checkpoints.find(name),
+            tuple(dials.tolist()),
+            passages=PASSAGES,
+            source=inputs.texts,
+            control_seed=control_seed,
+            device=inputs.device,
+        )
+        .cpu()
+        .numpy()
+        for name in models
+    }
 
 
 def previous_token_share(inputs: Inputs) -> str:
@@ -132,13 +171,18 @@ def previous_token_share(inputs: Inputs) -> str:
     return f"{100 * min(shares):.1f} %"
 
 
-def phrase_shares(rows: Mapping[str, np.ndarray], controls: Mapping[str, np.ndarray],
-                  own_weight: Float[np.ndarray, " head"]) -> dict[str, str]:
+def phrase_shares(
+    rows: Mapping[str, np.ndarray], controls: Mapping[str, np.ndarray], own_weight: Float[np.ndarray, " head"]
+) -> dict[str, str]:
     """Write down the extremes over all heads, and the head of GPT-2's first layer that its input moves most."""
     positions, stand_ins = list(rows.values())[:2]
     swing = np.abs(positions - stand_ins)
     head = int(swing.argmax())
-    return {"control": f"{min(row.min() for row in controls.values()):.3f}",
-            "sharpest": f"{min(row.min() for row in rows.values()):.3f}",
-            "flattest": f"{max(row.max() for row in rows.values()):.2f}",
-            "swing": f"{swing.max():.2f}", "swing_head": str(head), "swing_self": f"{own_weight[head]:.0%}"}
+    return {
+        "control": f"{min(row.min() for row in controls.values()):.3f}",
+        "sharpest": f"{min(row.min() for row in rows.values()):.3f}",
+        "flattest": f"{max(row.max() for row in rows.values()):.2f}",
+        "swing": f"{swing.max():.2f}",
+        "swing_head": str(head),
+        "swing_self": f"{own_weight[head]:.0%}",
+    }

@@ -13,16 +13,32 @@ from analysis.plotting.ladder import Ladder, draw_points, share_legend
 def product(W: np.ndarray, X: np.ndarray, Y: np.ndarray, columns: str) -> Figure:
     """Draw ``W X = Y`` as three tables of fractions, shaded from 0 to 1; ``columns`` names the tokens."""
     fig, axes = style.new(1, 3, size="wide")
-    panels = [("weights W", W, "key", "query"), ("inputs X", X, "token", "position"),
-              ("output W X", Y, "token", "query")]
+    panels = [
+        ("weights W", W, "key", "query"),
+        ("inputs X", X, "token", "position"),
+        ("output W X", Y, "token", "query"),
+    ]
     for ax, (title, table, across, down) in zip(axes, panels, strict=True):
         ax.imshow(table, cmap=style.WEIGHT_CMAP, vmin=0, vmax=1)
         for (row, column), value in np.ndenumerate(table):
-            ax.text(column, row, str(Fraction(float(value)).limit_denominator(100)), ha="center", va="center",
-                    color=style.COLOURS["ink"] if value > 0.45 else "white")
+            ax.text(
+                column,
+                row,
+                str(Fraction(float(value)).limit_denominator(100)),
+                ha="center",
+                va="center",
+                color=style.COLOURS["ink"] if value > 0.45 else "white",
+            )
         names = list(columns) if across == "token" else [str(i + 1) for i in range(table.shape[1])]
-        ax.set(title=title, xlabel=across, ylabel=down, xticks=range(table.shape[1]), xticklabels=names,
-               yticks=range(table.shape[0]), yticklabels=[str(i + 1) for i in range(table.shape[0])])
+        ax.set(
+            title=title,
+            xlabel=across,
+            ylabel=down,
+            xticks=range(table.shape[1]),
+            xticklabels=names,
+            yticks=range(table.shape[0]),
+            yticklabels=[str(i + 1) for i in range(table.shape[0])],
+        )
     return fig
 
 
@@ -65,8 +81,13 @@ def placed(rows: Mapping[str, np.ndarray], controls: Mapping[str, np.ndarray]) -
     for y, (name, shares) in enumerate(rows.items()):
         ax.plot(shares, np.full(len(shares), -y + 0.16), "o", color=style.COLOURS["trained"], alpha=0.75)
         ax.plot(controls[name], np.full(len(controls[name]), -y - 0.16), "o", color=style.COLOURS["control"])
-    ax.set(yticks=[-y for y in range(len(rows))], yticklabels=list(rows), xlim=(0, 1.02), ylim=(0.5 - len(rows), 0.5),
-           xlabel="entropy of a row over log of its keys (0: all on one key, 1: uniform)")
+    ax.set(
+        yticks=[-y for y in range(len(rows))],
+        yticklabels=list(rows),
+        xlim=(0, 1.02),
+        ylim=(0.5 - len(rows), 0.5),
+        xlabel="entropy of a row over log of its keys (0: all on one key, 1: uniform)",
+    )
     _legend(ax, {"trained head": "trained", "control head": "control"}, mark="o", loc="lower left")
     return fig
 
@@ -93,8 +114,11 @@ def ladder(models: Mapping[str, Ladder]) -> Figure:
     heights = [len(of_model.trained) for of_model in models.values()]
     fig, axes = style.new(len(models), 1, size="tall", sharex=True, height_ratios=heights)
     for ax, (name, of_model) in zip(axes, models.items(), strict=True):
-        rows = (["layer 0, positions", "layer 0, stand-ins"] if name == "gpt2"
-                else [f"layer {layer}" for layer in range(len(of_model.trained))])
+        rows = (
+            ["layer 0, positions", "layer 0, stand-ins"]
+            if name == "gpt2"
+            else [f"layer {layer}" for layer in range(len(of_model.trained))]
+        )
         draw_points(ax, of_model, rows)
         ax.set_title(name, loc="left")
     axes[-1].set(xlabel="entropy over log i", xlim=(0, 1.03))

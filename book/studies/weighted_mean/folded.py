@@ -29,8 +29,10 @@ class Folding:
 
     def rewriting_error(self) -> float:
         """Return the largest error of the two folded forms, in the random layers of both families and in GPT-2."""
-        return max([gap[form] for gap in self.random.values() for form in REWRITINGS]
-                   + [self.gpt2[form].max() for form in REWRITINGS])
+        return max(
+            [gap[form] for gap in self.random.values() for form in REWRITINGS]
+            + [self.gpt2[form].max() for form in REWRITINGS]
+        )
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,11 @@ def measure_folding(layer: AttentionWeights, inputs: Inputs) -> tuple[Folding, s
     x, narrow = draw(2, 9, 12, device=inputs.device), draw(2, 9, 8, device=inputs.device)
     wide_head = random_layer(1, 8, 8).to(inputs.device)
     names = gaps("gpt2", layer, x)
-    return Folding(random={family: gaps(family, layer, x) for family in ("gpt2", "bert")},
-                   one_head={family: gaps(family, wide_head, narrow) for family in ("gpt2", "bert")},
-                   gpt2={name: record.array(name) for name in names}), source
+    return Folding(
+        random={family: gaps(family, layer, x) for family in ("gpt2", "bert")},
+        one_head={family: gaps(family, wide_head, narrow) for family in ("gpt2", "bert")},
+        gpt2={name: record.array(name) for name in names},
+    ), source
 
 
 def measure_dropout(layer: AttentionWeights, x: Residual) -> Dropout:

@@ -43,9 +43,13 @@ def compute(device) -> Result:
     arrays = {}
     for name, (x, w) in inputs.items():
         arrays[name], arrays[f"{name}_self"] = (a.cpu().numpy() for a in curves(x, w))
-    return Result({"positions": Value(POSITIONS), "draws": Value(DRAWS), "spread": Value(float(positions.std()), 1e-6)},
-                  {"dials": DIALS.numpy(), **arrays}, {"dials": 1e-6, **dict.fromkeys(arrays, 1e-6)})
+    return Result(
+        {"positions": Value(POSITIONS), "draws": Value(DRAWS), "spread": Value(float(positions.std()), 1e-6)},
+        {"dials": DIALS.numpy(), **arrays},
+        {"dials": 1e-6, **dict.fromkeys(arrays, 1e-6)},
+    )
 
 
-EXPERIMENT = Experiment("GPT-2's first-layer heads between uniform and sharp attention", compute,
-                        models=("gpt2",), minutes=0.3, seed=0)
+EXPERIMENT = Experiment(
+    "GPT-2's first-layer heads between uniform and sharp attention", compute, models=("gpt2",), minutes=0.3, seed=0
+)

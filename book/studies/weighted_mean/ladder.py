@@ -35,10 +35,13 @@ def of_model(name: str, device: torch.device) -> tuple[np.ndarray, np.ndarray]:
     """Run a whole model and its controls on text."""
     checkpoint = checkpoints.find(name)
     trained = pretrained.load(checkpoint, dtype=torch.float64, device=device)
+
     def draw(seed):
         return pretrained.load(checkpoint, control_seed=seed, dtype=torch.float64, device=device)
+
     def share(network):
         return entropy_shares(checkpoint, passages=PASSAGES, network=network, device=device)[0].cpu().numpy()
+
     return share(trained), measure_controls(make_controls(trained, draw), share)
 
 
@@ -51,10 +54,13 @@ def of_gpt2(device: torch.device) -> tuple[np.ndarray, np.ndarray]:
     norm = parameters.layer_norm(checkpoint, "attention", 0, torch.float64)
     inputs = [layer_norm(x, norm).to(device) for x in (positions[None], positions + positions.std() * noise)]
     trained = parameters.attention_layer(checkpoint, 0, torch.float64).to(device)
+
     def draw(seed):
         return parameters.random_attention_layer(config, 0, seed, torch.float64).to(device)
+
     def share(layer):
         return np.stack([_share_of_entropy(x, layer) for x in inputs])
+
     return share(trained), measure_controls(make_controls(trained, draw), share)
 
 
@@ -64,5 +70,10 @@ def _share_of_entropy(x, layer) -> np.ndarray:
     return shares[..., 1:].mean((0, -1)).cpu().numpy()
 
 
-EXPERIMENT = Experiment("How far from uniform attention the controls of three models are", compute,
-                        models=("gpt2", *MODELS), minutes=1.5, seed=0)
+EXPERIMENT = Experiment(
+    "How far from uniform attention the controls of three models are",
+    compute,
+    models=("gpt2", *MODELS),
+    minutes=1.5,
+    seed=0,
+)

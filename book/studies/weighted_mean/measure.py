@@ -7,14 +7,7 @@ from book import publish
 from book.publish import Inputs, Numbers
 from book.studies.shared.equality import draw, random_layer
 from book.studies.weighted_mean.dial import Dial, measure_dial
-from book.studies.weighted_mean.folded import (
-    Dropout,
-    Folding,
-    Merging,
-    measure_dropout,
-    measure_folding,
-    merging_ratio,
-)
+from book.studies.weighted_mean.folded import Dropout, Folding, Merging, measure_dropout, measure_folding, merging_ratio
 from book.studies.weighted_mean.prefixes import RandomLayer, Word, measure_random_layer, measure_word
 from book.studies.weighted_mean.uniform_layers import Case, MeanLayer, measure_cases, measure_mean_layer
 
@@ -61,15 +54,25 @@ def measure(model: str = OWN_MODEL, texts: str | None = None, device: str = "aut
     folding, folding_source = measure_folding(layer, inputs)
     dial, dial_source = measure_dial(models, inputs)
     return Measured(
-        inputs=inputs, models=models, word=measure_word(), random=measure_random_layer(layer, x), folding=folding,
-        dropout=measure_dropout(layer, x), cases=measure_cases(layer, x), mean_layer=measure_mean_layer(x),
-        merging=Merging(merging_ratio(768, 1), merging_ratio(768, 12)), dial=dial, survey=measure_survey(inputs),
-        sources={"folding": folding_source, "dial": dial_source})
+        inputs=inputs,
+        models=models,
+        word=measure_word(),
+        random=measure_random_layer(layer, x),
+        folding=folding,
+        dropout=measure_dropout(layer, x),
+        cases=measure_cases(layer, x),
+        mean_layer=measure_mean_layer(x),
+        merging=Merging(merging_ratio(768, 1), merging_ratio(768, 12)),
+        dial=dial,
+        survey=measure_survey(inputs),
+        sources={"folding": folding_source, "dial": dial_source},
+    )
 
 
 def measure_survey(inputs: Inputs) -> Survey:
     """Read the recorded survey of the attention modules in the transformers library."""
     record, _ = publish.live_or_record("weighted-mean-output-projections", inputs, recompute=False)
     counts = {name: record[name] for name in ("modules", "files", "own", "beside", "none", "without", "transformers")}
-    return Survey("one" if counts["none"] == 1 else str(counts["none"]), str(counts["beside"]),
-                  counts["without"], counts)
+    return Survey(
+        "one" if counts["none"] == 1 else str(counts["none"]), str(counts["beside"]), counts["without"], counts
+    )

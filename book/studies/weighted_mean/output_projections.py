@@ -17,8 +17,9 @@ LINEAR = re.compile(r"\b(\w*Linear\w*|Conv1D|Conv[12]d|Parameter|ConvDropoutLaye
 FUSED = re.compile(r"qkv|query_key_value|c_attn|^in_proj|^Wqkv$|^W_pack$|^att_proj$", re.I)
 QUERY = re.compile(r"^(q|wq|w_q|to_q|.*query.*|q_.*|.*_q|.*q_proj.*|.*q_lin.*)$", re.I)
 VALUE = re.compile(r"^(v|wv|w_v|to_v|.*value.*|v_.*|.*_v|kv_.*|.*_kv|.*v_proj.*|.*v_lin.*)$", re.I)
-OUT = re.compile(r"^(o|wo|to_out|dense|proj|post(_proj)?|(final_)?linear|.*out.*|o_.*|.*_o|c_proj|.*projection.*)$",
-                 re.I)
+OUT = re.compile(
+    r"^(o|wo|to_out|dense|proj|post(_proj)?|(final_)?linear|.*out.*|o_.*|.*_o|c_proj|.*projection.*)$", re.I
+)
 HOLDABLE = re.compile(r"Attention|Projection")
 
 
@@ -28,7 +29,7 @@ def made(class_: ast.ClassDef, lines: list[str]) -> dict[str, str]:
     assigned = [n for n in ast.walk(init) if isinstance(n, ast.Assign)] if init else []
     parts: dict[str, str] = {}
     for node in assigned:
-        source = " ".join(lines[node.lineno - 1:node.end_lineno])
+        source = " ".join(lines[node.lineno - 1 : node.end_lineno])
         for t in node.targets:
             if isinstance(t, ast.Attribute) and isinstance(t.value, ast.Name) and t.value.id == "self":
                 parts[t.attr] = f"{parts.get(t.attr, '')} {source}"
@@ -76,11 +77,15 @@ def compute(device) -> Result:
     found = [(f.parent.name, name, where) for f in files for name, where in judge(f.read_text(encoding="utf-8"))]
     without = sorted(f"{folder}.{name}" for folder, name, where in found if where == "none")
     counts = {w: Value(sum(where == w for *_, where in found), n=len(found)) for w in ("own", "beside", "none")}
-    return Result({
-        **counts, "modules": Value(len(found)), "files": Value(len(files)), "without": Value(", ".join(without)),
-        "transformers": Value(metadata.version("transformers")),
-    })
+    return Result(
+        {
+            **counts,
+            "modules": Value(len(found)),
+            "files": Value(len(files)),
+            "without": Value(", ".join(without)),
+            "transformers": Value(metadata.version("transformers")),
+        }
+    )
 
 
-EXPERIMENT = Experiment("Which attention modules of transformers have an output projection",
-                        compute, minutes=0.6)
+EXPERIMENT = Experiment("Which attention modules of transformers have an output projection", compute, minutes=0.6)

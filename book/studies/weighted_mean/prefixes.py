@@ -52,7 +52,7 @@ def measure_word(word: str = "bab", alphabet: str = "abc") -> Word:
     rows = np.eye(len(alphabet))[[alphabet.index(letter) for letter in word]]
     weights = uniform.uniform_causal(len(word)).numpy()
     positions, letters = rows.shape
-    listing = np.tri(positions) * (1. / np.arange(1, positions + 1)).reshape(-1, 1)
+    listing = np.tri(positions) * (1.0 / np.arange(1, positions + 1)).reshape(-1, 1)
     folded, shifted = (listing @ rows @ np.identity(letters) + bo for bo in (np.zeros(letters), np.ones(letters)))
     return Word(rows, weights, weights @ rows, listing, listing @ rows, folded, shifted)
 
@@ -70,7 +70,7 @@ def measure_random_layer(layer: AttentionWeights, x: Residual) -> RandomLayer:
         "row sums": (A.sum(-1), torch.ones_like(A[..., 0])),
         "mean": (x.mean(0), sum(x) / len(x)),
         "running means": (W @ x, uniform.cumulative_means(x)),
-        "loop over prefixes": (W @ x, torch.stack([x[:i + 1].mean(0) for i in range(len(x))])),
+        "loop over prefixes": (W @ x, torch.stack([x[: i + 1].mean(0) for i in range(len(x))])),
         "sum over heads": (summed, run.output),
         "concatenation": (stacked, run.output),
         "weighted inputs": (mapped, heads),

@@ -53,8 +53,10 @@ def compute(device: torch.device) -> Result:
         tokenizer = pretrained.tokenizer(checkpoint)
         ids = tokenizer(TEXT, return_tensors="pt")["input_ids"].to(device)
         values[f"{name}_tokens"] = Value(json.dumps([tokenizer.decode([i]).strip() for i in ids[0].tolist()]))
+
         def load(seed, checkpoint=checkpoint, task=task):
             return pretrained.load(checkpoint, task=task, control_seed=seed, dtype=torch.float64, device=device)
+
         trained = load(None)
         networks = [trained, *(control.network for control in make_controls(trained, load, seeds=[0]))]
         scores, products = zip(*(read(network, ids) for network in networks), strict=True)
@@ -63,16 +65,21 @@ def compute(device: torch.device) -> Result:
 
 
 @torch.no_grad()
-def read(model: torch.nn.Module, ids: Tensor) -> tuple[Float[np.ndarray, "layer head query key"],
-                                                       Float[np.ndarray, "layer head key key"]]:
+def read(
+    model: torch.nn.Module, ids: Tensor
+) -> tuple[Float[np.ndarray, "layer head query key"], Float[np.ndarray, "layer head key key"]]:
     """Run a model; return the scores, and the products of the values' rows, each head's largest being 1."""
     out = model(ids, output_hidden_states=True, output_attentions=True)
     layers = extraction.attention_layers(model)
     inputs = extraction.attention_inputs(model, [state[0] for state in out.hidden_states])
     logs = torch.stack(out.attentions)[:, 0].log()
     scores = (logs - logs.amax(-1, keepdim=True)).clamp_min(-MARGIN)
-    products = torch.stack([multiply_values(torch.einsum("hkc,hcm->hkm", project(x, layer.W_V, layer.b_V), layer.W_O))
-                            for x, layer in zip(inputs, layers, strict=False)])
+    products = torch.stack(
+        [
+            multiply_values(torch.einsum("hkc,hcm->hkm", project(x, layer.W_V, layer.b_V), layer.W_O))
+            for x, layer in zip(inputs, layers, strict=False)
+        ]
+    )
     return tuple(tensor.half().cpu().numpy() for tensor in (scores, products))
 
 
@@ -88,5 +95,10 @@ def multiply_values(rows: Float[Tensor, "head key model"]) -> Float[Tensor, "hea
     return products / products.amax((1, 2), keepdim=True)
 
 
-EXPERIMENT = Experiment(summary="Heads of two models and of their controls on the dial, for the viewer",
-                        compute=compute, models=tuple(MODELS), minutes=0.2, seed=0)
+EXPERIMENT = Experiment(
+    summary="Heads of two models and of their controls on the dial, for the viewer",
+    compute=compute,
+    models=tuple(MODELS),
+    minutes=0.2,
+    seed=0,
+)

@@ -19,12 +19,16 @@ def folding_errors(folding: Folding) -> pd.DataFrame:
 def uniform_cases(cases: Mapping[str, Case]) -> pd.DataFrame:
     """Return of each layer its two sizes, in nats, and how far its causal weights are from ``1 / i``."""
     rows = [(case.content, case.constant, case.distance) for case in cases.values()]
-    return pd.DataFrame(rows, index=pd.Index(cases, name="layer"),
-                        columns=["size of the content", "size of the semi-bias", "distance from 1/i"])
+    return pd.DataFrame(
+        rows,
+        index=pd.Index(cases, name="layer"),
+        columns=["size of the content", "size of the semi-bias", "distance from 1/i"],
+    )
 
 
 def projections(counts: Mapping[str, int | str]) -> pd.DataFrame:
     """Return how many attention modules have their output projection where."""
     places = {"in the module": "own", "in a class beside it": "beside", "nowhere": "none"}
-    return pd.DataFrame({"modules": [counts[key] for key in places.values()]},
-                        index=pd.Index(places, name="the output projection is"))
+    return pd.DataFrame(
+        {"modules": [counts[key] for key in places.values()]}, index=pd.Index(places, name="the output projection is")
+    )

@@ -69,14 +69,16 @@ def measure_cases(layer: AttentionWeights, x: Residual) -> dict[str, Case]:
         "queries and keys orthogonal": measure_case(orthogonal, x),
         "W_Q zero, b_Q not": measure_case(replace(layer, W_Q=zero), x),
         "equal rows in W_K, any input": measure_case(equal_rows, x),
-        "equal rows in W_K, one-hot input": measure_case(
-            equal_rows, one_hot, uniform.one_hot_input(12, device=where)),
+        "equal rows in W_K, one-hot input": measure_case(equal_rows, one_hot, uniform.one_hot_input(12, device=where)),
         "equal rows in W_K, LayerNorm of unit gain": measure_case(
-            equal_rows, layer_norm(x, flat), uniform.layer_norm_output(flat)),
+            equal_rows, layer_norm(x, flat), uniform.layer_norm_output(flat)
+        ),
         "rows of W_K over gain, LayerNorm": measure_case(
-            over_gain, layer_norm(x, norm), uniform.layer_norm_output(norm)),
+            over_gain, layer_norm(x, norm), uniform.layer_norm_output(norm)
+        ),
         "equal rows in W_Q, LayerNorm, bias": measure_case(
-            replace(layer, W_Q=zero + 1, b_Q=no_bias), layer_norm(x, flat), uniform.layer_norm_output(flat)),
+            replace(layer, W_Q=zero + 1, b_Q=no_bias), layer_norm(x, flat), uniform.layer_norm_output(flat)
+        ),
     }
 
 
@@ -96,9 +98,12 @@ def measure_mean_layer(x: Residual) -> MeanLayer:
     one_hot = torch.eye(12, dtype=torch.float64, device=x.device)
     stream = one_hot + run(one_hot[None])[0][0]
     return MeanLayer(
-        layer=layer, error=(output - uniform.cumulative_means(x)).abs().max().item(),
+        layer=layer,
+        error=(output - uniform.cumulative_means(x)).abs().max().item(),
         one_head_error=(one_head[0] - uniform.cumulative_means(x)).abs().max().item(),
         attention_error=(attention - uniform.uniform_causal(len(x)).to(x.device)).abs().max().item(),
         own_share=(stream.diagonal() / stream.sum(-1)).cpu().numpy(),
-        shapes=(tuple(x.shape), tuple(output.shape)), rows_apart=torch.pdist(output).min().item(),
-        narrow_rank=int(torch.linalg.matrix_rank(folding.fold_values(random_layer(2, 12, 4)).W_VO.sum(0))))
+        shapes=(tuple(x.shape), tuple(output.shape)),
+        rows_apart=torch.pdist(output).min().item(),
+        narrow_rank=int(torch.linalg.matrix_rank(folding.fold_values(random_layer(2, 12, 4)).W_VO.sum(0))),
+    )

@@ -10,8 +10,10 @@ EXACT, ROUNDED, SINGLE = 1e-12, 1e-6, 1e-5
 
 def attention_is_the_models_own(m: Measured) -> bool:
     """The attention computed from the adapter's tensors is that of the modules of transformers, in every family."""
-    return all(max(row.in_double, row.padded or 0.0) < (ROUNDED if row.rounded else EXACT)
-               and row.as_it_is < SINGLE for row in m.rows)
+    return all(
+        max(row.in_double, row.padded or 0.0) < (ROUNDED if row.rounded else EXACT) and row.as_it_is < SINGLE
+        for row in m.rows
+    )
 
 
 def key_bias_cancels_where_it_should(m: Measured) -> bool:

@@ -93,8 +93,15 @@ def measure() -> Measured:
     families = [row for row in FAMILIES if not row.files_only]
     rows = tuple(compare(row) for row in families)
     model_types = {model_type for row in families for model_type in row.model_types}
-    return Measured(choose_inputs(device="cpu"), len({row.name for row in families}), len(model_types), len(rows),
-                    len(REFUSED), dict(REFUSED), rows)
+    return Measured(
+        choose_inputs(device="cpu"),
+        len({row.name for row in families}),
+        len(model_types),
+        len(rows),
+        len(REFUSED),
+        dict(REFUSED),
+        rows,
+    )
 
 
 def compare(family: Family) -> Row:
@@ -103,17 +110,26 @@ def compare(family: Family) -> Row:
     layers, inputs = from_module(model, family.stack), tiny_inputs(model)
     double = agreement(model, layers, inputs, in_double=True)
     every = tuple(layers)
-    return Row(family.name, family.stack, bool(family.rounded), every, tuple(map(try_biases, every)),
-               agreement(model, layers, inputs).attention,
-               max(double.attention, double.output, double.norm), pad(model, layers, inputs))
+    return Row(
+        family.name,
+        family.stack,
+        bool(family.rounded),
+        every,
+        tuple(map(try_biases, every)),
+        agreement(model, layers, inputs).attention,
+        max(double.attention, double.output, double.norm),
+        pad(model, layers, inputs),
+    )
 
 
 def try_biases(layer: AttentionLayer) -> Biases:
     """Add a bias to the keys of a layer, and fold that of its values."""
     length = layer.positions.table.shape[-1] if isinstance(layer.positions, ScoreTable) else LENGTH
     generator = torch.Generator().manual_seed(0)
-    x, bias = (torch.randn(*shape, generator=generator, dtype=torch.float64)
-               for shape in ((length, layer.model), layer.b_K.shape))
+    x, bias = (
+        torch.randn(*shape, generator=generator, dtype=torch.float64)
+        for shape in ((length, layer.model), layer.b_K.shape)
+    )
     ours = attend_generally(x, layer)
 
     def moved(coordinates: slice) -> float:

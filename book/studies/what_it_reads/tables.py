@@ -16,10 +16,19 @@ NOTHING = "–"
 
 def families(rows: tuple[Row, ...]) -> pd.DataFrame:
     """Return the table of families: what each has, and the errors measured."""
-    lines = [{"positions": positions(row.layers), "biases": row.layers[0].biases or "none",
-              "norm": norms(row.layers), "besides": besides(row.layers), "exact": exact(row),
-              "error": f"{row.in_double:.0e}", "padded": NOTHING if row.padded is None else f"{row.padded:.0e}",
-              "as it runs": f"{row.as_it_is:.0e}"} for row in rows]
+    lines = [
+        {
+            "positions": positions(row.layers),
+            "biases": row.layers[0].biases or "none",
+            "norm": norms(row.layers),
+            "besides": besides(row.layers),
+            "exact": exact(row),
+            "error": f"{row.in_double:.0e}",
+            "padded": NOTHING if row.padded is None else f"{row.padded:.0e}",
+            "as it runs": f"{row.as_it_is:.0e}",
+        }
+        for row in rows
+    ]
     return pd.DataFrame(lines, index=pd.Index([name(row) for row in rows], name="family"))
 
 
@@ -50,9 +59,14 @@ def norms(layers: tuple[AttentionLayer, ...]) -> str:
 
 def besides(layers: tuple[AttentionLayer, ...]) -> str:
     """Say what else is inside the attention: groups, windows, norms of queries and keys, caps, sinks."""
-    words = {"grouped queries": lambda layer: layer.groups < layer.heads, "window": lambda layer: layer.mask.reach,
-             "blocks": lambda layer: layer.mask.chunk, "QK-norm": lambda layer: layer.qk_norm,
-             "soft cap": lambda layer: layer.soft_cap, "sinks": lambda layer: layer.sinks is not None}
+    words = {
+        "grouped queries": lambda layer: layer.groups < layer.heads,
+        "window": lambda layer: layer.mask.reach,
+        "blocks": lambda layer: layer.mask.chunk,
+        "QK-norm": lambda layer: layer.qk_norm,
+        "soft cap": lambda layer: layer.soft_cap,
+        "sinks": lambda layer: layer.sinks is not None,
+    }
     return ", ".join(word for word, applies in words.items() if any(map(applies, layers))) or NOTHING
 
 
@@ -68,8 +82,13 @@ def _exact(layer: AttentionLayer, biases: Biases) -> str:
     elif biases.unturned is not None and biases.unturned < EXACT:
         words = [f"{1 - layer.positions.coordinates / layer.channel:.0%} of b_K cancels"]
     words.append("b_V folds" if biases.value is not None and biases.value < EXACT else "b_V does not fold")
-    return "; ".join([*words, *["parts add up before the cap"] * bool(layer.soft_cap),
-                      *["parts are divided by norms"] * bool(layer.qk_norm)])
+    return "; ".join(
+        [
+            *words,
+            *["parts add up before the cap"] * bool(layer.soft_cap),
+            *["parts are divided by norms"] * bool(layer.qk_norm),
+        ]
+    )
 
 
 def refusals(reasons: Mapping[str, str]) -> pd.DataFrame:
@@ -77,5 +96,7 @@ def refusals(reasons: Mapping[str, str]) -> pd.DataFrame:
     models: dict[str, list[str]] = {}
     for model_type, reason in reasons.items():
         models.setdefault(reason, []).append(model_type)
-    return pd.DataFrame({"models": [", ".join(names) for names in models.values()]},
-                        index=pd.Index([reason[0].upper() + reason[1:] for reason in models], name="reason"))
+    return pd.DataFrame(
+        {"models": [", ".join(names) for names in models.values()]},
+        index=pd.Index([reason[0].upper() + reason[1:] for reason in models], name="reason"),
+    )

@@ -11,8 +11,10 @@ from analysis.cli import census
 from analysis.core.files import MARK, claim_folder
 from tests.analysis import tiny
 
-WORDS = ("several words that are enough for a map of attention to be read here\n\n"
-         "and as many other words of another text that can be read as well as that")
+WORDS = (
+    "several words that are enough for a map of attention to be read here\n\n"
+    "and as many other words of another text that can be read as well as that"
+)
 
 
 @pytest.fixture
@@ -39,14 +41,17 @@ def read(path: str) -> dict:
 
 def test_a_control_is_named_and_described_as_one(model, capsys):
     assert take() == take("--control", "3") == 0
-    assert capsys.readouterr().out.split() == ["runs/census-tiny/census-tiny.json",
-                                               "runs/census-tiny-control-3/census-tiny-control-3.json"]
-    trained, control = map(read, ("runs/census-tiny/census-tiny.json",
-                                  "runs/census-tiny-control-3/census-tiny-control-3.json"))
+    assert capsys.readouterr().out.split() == [
+        "runs/census-tiny/census-tiny.json",
+        "runs/census-tiny-control-3/census-tiny-control-3.json",
+    ]
+    trained, control = map(
+        read, ("runs/census-tiny/census-tiny.json", "runs/census-tiny-control-3/census-tiny-control-3.json")
+    )
     assert trained["summary"] == "gates of tiny on 2 texts"
     assert control["summary"] == "gates of random weights (seed 3) in the form of tiny on 2 texts"
     assert list(trained["provenance"]["models"][0]["sha256"]) == ["model.safetensors"]
-    about, = control["provenance"]["models"]
+    (about,) = control["provenance"]["models"]
     assert (about["weights"], list(about["sha256"])) == ("random initialisation, seed 3", ["config.json"])
     assert control["provenance"]["seed"] == 3
     assert trained["values"] != control["values"]
@@ -55,8 +60,10 @@ def test_a_control_is_named_and_described_as_one(model, capsys):
 def test_provenance_holds_the_command_the_texts_and_the_seconds_of_all_sittings(model, monkeypatch):
     assert take("--control", "3", "--name", "mine", "--folder", "my results") == 0
     about = read("my results/mine.json")["provenance"]
-    assert about["command"] == ("python -m analysis census --model tiny --texts texts.txt --device cpu --control 3 "
-                                "--name mine --folder 'my results'")
+    assert about["command"] == (
+        "python -m analysis census --model tiny --texts texts.txt --device cpu --control 3 "
+        "--name mine --folder 'my results'"
+    )
     assert about["texts"]["count"] == 2
     assert about["texts"]["from"] == "texts.txt"
     (model.parent / "texts.txt").write_text(WORDS.replace("several", "diverse"))
@@ -79,7 +86,8 @@ def test_the_folder_is_ours_and_has_one_writer(model, capsys):
     assert "another census is writing into held" in capsys.readouterr().err
     assert take("--folder", "shared") == take("--folder", "shared", "--control", "0") == 0
     assert sorted(path.name for path in Path("shared").iterdir()) == sorted(
-        [MARK, *(f"census-tiny{of}.{kind}" for of in ("", "-control-0") for kind in ("json", "npz"))])
+        [MARK, *(f"census-tiny{of}.{kind}" for of in ("", "-control-0") for kind in ("json", "npz"))]
+    )
 
 
 def test_how_far_it_is_is_shown_on_a_terminal(model, capsys, monkeypatch):
@@ -88,15 +96,18 @@ def test_how_far_it_is_is_shown_on_a_terminal(model, capsys, monkeypatch):
     assert "2/2" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    (["--control", "99999999999999999999"], "--control must be 0 to 2**63 - 1"),
-    (["--control", "-1"], "--control must be 0 to 2**63 - 1"),
-    (["--name", "../up"], "--name must be letters"),
-    (["--name", ".hidden"], "--name must be letters"),
-    (["--name", "x" * 200], "at most 100"),
-    (["--count", "0"], "count must be at least 1"),
-    (["--model", "variant-bert-base"], "give its folder, or measure variant-bert-mini"),
-])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--control", "99999999999999999999"], "--control must be 0 to 2**63 - 1"),
+        (["--control", "-1"], "--control must be 0 to 2**63 - 1"),
+        (["--name", "../up"], "--name must be letters"),
+        (["--name", ".hidden"], "--name must be letters"),
+        (["--name", "x" * 200], "at most 100"),
+        (["--count", "0"], "count must be at least 1"),
+        (["--model", "variant-bert-base"], "give its folder, or measure variant-bert-mini"),
+    ],
+)
 def test_what_cannot_be_is_refused_and_leaves_nothing(model, options, message, capsys):
     assert take(*options) == 2
     said = capsys.readouterr()
@@ -105,11 +116,14 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(model, options, message, c
     assert not Path("runs").exists()
 
 
-@pytest.mark.parametrize(("variables", "message"), [
-    ({"RANK": "x"}, "the variable RANK must be a whole number, as torchrun sets it, got 'x'"),
-    ({"WORLD_SIZE": "2"}, "MASTER_ADDR and MASTER_PORT is not set: start the processes with torchrun"),
-    ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK must be below WORLD_SIZE, got 2 and 2"),
-])
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"RANK": "x"}, "the variable RANK must be a whole number, as torchrun sets it, got 'x'"),
+        ({"WORLD_SIZE": "2"}, "MASTER_ADDR and MASTER_PORT is not set: start the processes with torchrun"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK must be below WORLD_SIZE, got 2 and 2"),
+    ],
+)
 def test_variables_that_torchrun_would_not_set_are_refused(model, variables, message, capsys, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -120,6 +134,7 @@ def test_variables_that_torchrun_would_not_set_are_refused(model, variables, mes
 def test_the_command_of_several_processes_is_that_of_torchrun():
     line = "python -m analysis census --texts 'python x'"
     assert census.Processes().command(line) == line
-    assert census.Processes(0, 2, 0, 2).command(line) == ("torchrun --nproc-per-node 2 -m analysis census --texts "
-                                                          "'python x'")
+    assert census.Processes(0, 2, 0, 2).command(line) == (
+        "torchrun --nproc-per-node 2 -m analysis census --texts 'python x'"
+    )
     assert census.Processes(0, 8, 0, 4).command(line).startswith("torchrun --nnodes 2 --nproc-per-node 4 -m analysis")

@@ -79,6 +79,7 @@ def test_what_makes_a_missing_model_is_said(monkeypatch, tmp_path):
 
 def test_a_classifier_without_its_pooler_is_refused(variant_folder, tmp_path):
     from safetensors.torch import load_file, save_file
+
     (tmp_path / "config.json").write_bytes((variant_folder / "config.json").read_bytes())
     kept = {k: v for k, v in load_file(variant_folder / "model.safetensors").items() if "pooler" not in k}
     save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
@@ -156,15 +157,18 @@ def test_unknown_share_counts_words():
     assert kmers.unread_share(blank, "ACGTACGTACGTACGTACGTA") == 0.5
 
 
-@pytest.mark.parametrize(("text", "reason"), [
-    (">x\nACGJ\n", "'J' at base 4"),
-    (">x\n\n", "'x' has no bases"),
-    (">x\nACGTACGTACGT\n>x\nACGTACGTACGT\n", "occurs twice"),
-    (">x\nACGT\n", "has 4 bases, 12 are needed"),
-    (">x\n" + "A" * 4611 + "\n", "4611 bases, 4610 fit the model"),
-    ("", "no FASTA record"),
-    (">x\n" + "MFVFLVLLPLVSSQ" * 9 + "\n", "looks like a protein"),
-])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (">x\nACGJ\n", "'J' at base 4"),
+        (">x\n\n", "'x' has no bases"),
+        (">x\nACGTACGTACGT\n>x\nACGTACGTACGT\n", "occurs twice"),
+        (">x\nACGT\n", "has 4 bases, 12 are needed"),
+        (">x\n" + "A" * 4611 + "\n", "4611 bases, 4610 fit the model"),
+        ("", "no FASTA record"),
+        (">x\n" + "MFVFLVLLPLVSSQ" * 9 + "\n", "looks like a protein"),
+    ],
+)
 def test_bad_files_get_one_line(variant_folder, tmp_path, capsys, text, reason):
     (tmp_path / "bad.fasta").write_text(text)
     assert main(["classify", str(tmp_path / "bad.fasta"), "--model", str(variant_folder)]) == 2
@@ -187,9 +191,13 @@ def test_other_models_and_missing_files_are_refused(fasta, variant_folder, capsy
 
 @pytest.mark.slow
 def test_as_a_user_runs_it(variant_folder, fasta):
-    done = subprocess.run([sys.executable, "-m", "analysis", "classify", str(fasta[0]), "--model",
-                           str(variant_folder), "--tsv"], capture_output=True, text=True, check=True,
-                          cwd=Path(__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-m", "analysis", "classify", str(fasta[0]), "--model", str(variant_folder), "--tsv"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
     assert done.stdout.startswith("name\tclass\tunknown\t")
     assert done.stderr == ""
 
@@ -205,6 +213,7 @@ def small(monkeypatch):
 
 def _short(seed):
     from analysis.data.dna.simulate import invent_backbones
+
     return invent_backbones(seed, codons=60)
 
 
@@ -227,21 +236,37 @@ def test_train_around_backbones_of_ones_own(small, tmp_path, capsys):
     lines = (f">{b.name} class={b.label}\n{b.aligned}\n" for b in _short(4))
     (tmp_path / "own.fasta").write_text("".join(lines))
     out = tmp_path / "run"
-    assert main(["train", "variant-bert-mini", "--steps", "2", "--out", str(out),
-                 "--backbones", str(tmp_path / "own.fasta")]) == 0
+    assert (
+        main(
+            [
+                "train",
+                "variant-bert-mini",
+                "--steps",
+                "2",
+                "--out",
+                str(out),
+                "--backbones",
+                str(tmp_path / "own.fasta"),
+            ]
+        )
+        == 0
+    )
     assert "(own.fasta)" in json.loads((out / "report.json").read_text())["origin"]
 
 
-@pytest.mark.parametrize(("more", "reason"), [
-    (["variant-bert-mini", "--seed", str(2**70)], "--seed must be 0 to 2**40 - 1"),
-    (["variant-bert-mini", "--seed", "-1"], "--seed must be 0 to 2**40 - 1"),
-    (["variant-bert-mini", "--steps", "0"], "steps must be at least 1"),
-    (["variant-bert-mini", "--backbones", "nowhere"], "nowhere"),
-    (["gpt2-mini", "--backbones", "nowhere"], "--backbones is no setting of gpt2-mini"),
-    (["induction", "--pretrain", "3"], "--pretrain is no setting of induction"),
-    (["variant-bert-mini", "--batch", "0"], "batch must be at least 1, got 0"),
-    (["variant-bert-mini", "--pretrain", "-1"], "pretrain_steps at least 0, got 4 and -1"),
-])
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (["variant-bert-mini", "--seed", str(2**70)], "--seed must be 0 to 2**40 - 1"),
+        (["variant-bert-mini", "--seed", "-1"], "--seed must be 0 to 2**40 - 1"),
+        (["variant-bert-mini", "--steps", "0"], "steps must be at least 1"),
+        (["variant-bert-mini", "--backbones", "nowhere"], "nowhere"),
+        (["gpt2-mini", "--backbones", "nowhere"], "--backbones is no setting of gpt2-mini"),
+        (["induction", "--pretrain", "3"], "--pretrain is no setting of induction"),
+        (["variant-bert-mini", "--batch", "0"], "batch must be at least 1, got 0"),
+        (["variant-bert-mini", "--pretrain", "-1"], "pretrain_steps at least 0, got 4 and -1"),
+    ],
+)
 def test_train_refuses_in_one_line(small, tmp_path, capsys, more, reason):
     assert main(["train", *more, "--out", str(tmp_path)]) == 2
     said = capsys.readouterr().err
@@ -281,10 +306,15 @@ def test_a_diverging_run_ends_in_one_line(small, tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "model.safetensors").exists()
 
 
-PIPED = {"stdin": "cat {} | {} -", "gzipped stdin": "gzip -c {} | {} -", "pipe": "cat {} | {} /dev/stdin",
-         "slow": "(head -c 1 {0}; tail -c +2 {0}) | {1} -"}
-NAMES = ("import sys; from analysis.data.dna.fasta import read_fasta as read; print(*[g.name for g in "
-         "read(sys.argv[1])])")
+PIPED = {
+    "stdin": "cat {} | {} -",
+    "gzipped stdin": "gzip -c {} | {} -",
+    "pipe": "cat {} | {} /dev/stdin",
+    "slow": "(head -c 1 {0}; tail -c +2 {0}) | {1} -",
+}
+NAMES = (
+    "import sys; from analysis.data.dna.fasta import read_fasta as read; print(*[g.name for g in read(sys.argv[1])])"
+)
 
 
 @pytest.mark.parametrize("way", PIPED)
@@ -315,8 +345,9 @@ def test_how_far_it_is_is_shown_while_it_reads_and_while_it_classifies(variant_f
 
 
 @pytest.mark.parametrize("positions", [0, "512"])
-def test_a_classifier_that_does_not_say_how_long_a_text_may_be_is_refused(variant_folder, fasta, capsys, tmp_path,
-                                                                          positions):
+def test_a_classifier_that_does_not_say_how_long_a_text_may_be_is_refused(
+    variant_folder, fasta, capsys, tmp_path, positions
+):
     folder = shutil.copytree(variant_folder, tmp_path / "copy")
     settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps(settings | {"max_position_embeddings": positions}))

@@ -45,10 +45,13 @@ def test_list_names_models_and_licences(monkeypatch, capsys):
     assert "not here; gpt2-mini takes its place" in lines["gpt2"]
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["list", "--device", "meta"], "device must be 'auto', 'cpu', 'cuda' or 'cuda:N'"),
-    (["list", "--sources", "shelf"], "sources must be among"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["list", "--device", "meta"], "device must be 'auto', 'cpu', 'cuda' or 'cuda:N'"),
+        (["list", "--sources", "shelf"], "sources must be among"),
+    ],
+)
 def test_what_would_pass_in_silence_is_refused(arguments, message, capsys, monkeypatch):
     monkeypatch.setenv("ANALYSIS_SOURCES", "")  # restored afterwards: the command line sets it
     assert main(arguments) == 2
@@ -72,8 +75,13 @@ def test_the_device_is_the_named_one_or_cuda_where_there_is_one(monkeypatch):
         device.choose("cuda")
 
 
-DEVICES = {"cuda": "torch sees 0 CUDA devices", "cuda:7": "torch sees 0 CUDA devices",
-           "cuda:256": "torch sees 0 CUDA devices", "nonsense": "device must be", "cpu:1": "device must be"}
+DEVICES = {
+    "cuda": "torch sees 0 CUDA devices",
+    "cuda:7": "torch sees 0 CUDA devices",
+    "cuda:256": "torch sees 0 CUDA devices",
+    "nonsense": "device must be",
+    "cpu:1": "device must be",
+}
 
 
 @pytest.mark.parametrize("command", NAMES)
@@ -88,10 +96,17 @@ def test_every_command_refuses_a_device_that_is_not_here(command, name, capsys, 
     assert said.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [
-    ["census"], ["classify", "genes.fasta"], ["train", "induction"], ["train", "gpt2-mini"],
-    ["train", "variant-bert-mini"],
-], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["census"],
+        ["classify", "genes.fasta"],
+        ["train", "induction"],
+        ["train", "gpt2-mini"],
+        ["train", "variant-bert-mini"],
+    ],
+    ids=" ".join,
+)
 def test_the_device_reaches_the_computation(arguments, capsys, monkeypatch, tmp_path):
     def compute(*_, device, **__):
         raise ValueError(f"computed on {device}")
@@ -126,27 +141,46 @@ for number, (package, argv, library) in enumerate({cases!r}):
 @pytest.mark.slow
 def test_a_library_that_is_not_installed_ends_in_one_line_that_names_its_extra(tmp_path):
     (tmp_path / "genes.fasta").write_text(f">a\n{'ACGT' * 30}\n")
-    cases = [("analysis", ["census", "--folder", "new"], "transformers"),
-             ("analysis", ["classify", "genes.fasta"], "safetensors"),
-             ("analysis", ["train", "induction", "--steps", "1", "--out", "run"], "tqdm"),
-             ("book", ["claims"], "yaml"), ("book", ["list"], "nbformat")]
-    done = subprocess.run([sys.executable, "-c", WITHOUT.format(cases=cases)], cwd=tmp_path, capture_output=True,
-                          text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    cases = [
+        ("analysis", ["census", "--folder", "new"], "transformers"),
+        ("analysis", ["classify", "genes.fasta"], "safetensors"),
+        ("analysis", ["train", "induction", "--steps", "1", "--out", "run"], "tqdm"),
+        ("book", ["claims"], "yaml"),
+        ("book", ["list"], "nbformat"),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(cases=cases)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
     assert done.stdout.split() == ["2"] * len(cases), done.stderr
     for number, (package, _, library) in enumerate(cases):
         extra = "models" if package == "analysis" else "book"
         assert (tmp_path / f"{number}.txt").read_text() == (
-            f'error: {library} is not installed: pip install "attention-taken-apart[{extra}]"\n')
+            f'error: {library} is not installed: pip install "attention-taken-apart[{extra}]"\n'
+        )
 
 
-@pytest.mark.parametrize(("error", "line"), [
-    (ModuleNotFoundError("No module named 'huggingface_hub.errors'", name="huggingface_hub.errors"),
-     'huggingface_hub is not installed: pip install "attention-taken-apart[models]"'),
-    (ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib"),
-     'matplotlib is not installed: pip install "attention-taken-apart[figures]"'),
-    (ModuleNotFoundError("No module named 'no_such'", name="no_such"),
-     'no_such is not installed: pip install "attention-taken-apart[book]"'),
-])
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            ModuleNotFoundError("No module named 'huggingface_hub.errors'", name="huggingface_hub.errors"),
+            'huggingface_hub is not installed: pip install "attention-taken-apart[models]"',
+        ),
+        (
+            ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib"),
+            'matplotlib is not installed: pip install "attention-taken-apart[figures]"',
+        ),
+        (
+            ModuleNotFoundError("No module named 'no_such'", name="no_such"),
+            'no_such is not installed: pip install "attention-taken-apart[book]"',
+        ),
+    ],
+)
 def test_the_extra_is_the_one_whose_requirements_name_the_library(error, line):
     assert cli.name_missing_library(error, "book") == line
 
@@ -158,16 +192,19 @@ def test_a_missing_module_of_the_project_itself_is_a_fault_and_shows_its_traceba
 
 
 def test_import_needs_no_transformers_and_no_network():
-    code = ("import socket, sys; socket.socket.connect = None; "
-            "import analysis, analysis.transformer.attention, analysis.transformer.layernorm, "
-            "analysis.models.checkpoints, analysis.models.parameters; "
-            "print(sorted({'transformers', 'matplotlib', 'huggingface_hub', 'scipy'} & set(sys.modules)))")
+    code = (
+        "import socket, sys; socket.socket.connect = None; "
+        "import analysis, analysis.transformer.attention, analysis.transformer.layernorm, "
+        "analysis.models.checkpoints, analysis.models.parameters; "
+        "print(sorted({'transformers', 'matplotlib', 'huggingface_hub', 'scipy'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 @pytest.fixture
 def toy(monkeypatch, tmp_path):
     """Train a toy that writes one file, in an empty folder."""
+
     def write(out, **options):
         (out / "model.safetensors").write_text("of the toy")
         return {"seed": options.get("seed", 0)}
@@ -196,8 +233,12 @@ def test_an_empty_value_is_refused_for_every_option_of_every_command(package, pr
     package = import_module(f"{package}.cli")
     top = cli.build_parser(package, prog, "")
     commands = next(action for action in top._actions if action.dest == "command").choices
-    options = [(name, action.option_strings[-1]) for name, command in commands.items() for action in command._actions
-               if action.option_strings and action.nargs != 0]
+    options = [
+        (name, action.option_strings[-1])
+        for name, command in commands.items()
+        for action in command._actions
+        if action.option_strings and action.nargs != 0
+    ]
     assert len(options) > 2 * len(commands)
     for name, option in options:
         for words in ([option, ""], [option, " "], [f"{option}="], [f"{option}= "]):
@@ -211,20 +252,25 @@ def test_values_with_an_equals_sign_or_a_dash_are_no_empty_values():
     cli.refuse_empty(["run", "gates", "--model=a=", "-", "--", "b=", "--no-html"])
 
 
-@pytest.mark.parametrize(("error", "line"), [
-    (FileNotFoundError(2, "No such file or directory", "a.fasta"), "a.fasta: No such file or directory"),
-    (OSError(28, "No space left on device"), "No space left on device"),
-    (PermissionError("cannot write to /x: Read-only file system"), "cannot write to /x: Read-only file system"),
-    (ValueError("a sentence of ours"), "a sentence of ours"),
-    (MemoryError(), "MemoryError"),
-])
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "a.fasta"), "a.fasta: No such file or directory"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (PermissionError("cannot write to /x: Read-only file system"), "cannot write to /x: Read-only file system"),
+        (ValueError("a sentence of ours"), "a sentence of ours"),
+        (MemoryError(), "MemoryError"),
+    ],
+)
 def test_what_went_wrong_is_said_in_a_line(error, line):
     assert cli.explain(error) == line
 
 
 def test_sentences_of_other_libraries_name_their_kind_and_the_line_that_met_them(monkeypatch, capsys):
-    for fault, kind in ((lambda: {}["layers"], "KeyError: 'layers'"),
-                        (lambda: json.loads("{"), "JSONDecodeError: Expecting property name")):
+    for fault, kind in (
+        (lambda: {}["layers"], "KeyError: 'layers'"),
+        (lambda: json.loads("{"), "JSONDecodeError: Expecting property name"),
+    ):
         monkeypatch.setattr(checkpoints, "find", lambda name, fault=fault: fault())
         assert main(["classify", "genes.fasta"]) == 2
         said = capsys.readouterr().err
@@ -241,8 +287,13 @@ def test_the_home_folder_is_meant_by_a_tilde_that_the_shell_left(toy, tmp_path, 
 
 def test_a_name_that_the_output_cannot_write_ends_no_command(tmp_path):
     printing = write_command(tmp_path, "print('\\udcff \\u2192')")
-    done = subprocess.run([sys.executable, printing], capture_output=True, text=True, check=False,
-                          env=os.environ | {"PYTHONIOENCODING": "latin-1", "PYTHONPATH": os.getcwd()})
+    done = subprocess.run(
+        [sys.executable, printing],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONIOENCODING": "latin-1", "PYTHONPATH": os.getcwd()},
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "\\udcff \\u2192\n", "")
 
 

@@ -10,8 +10,10 @@ import pytest
 from analysis.core import files
 from analysis.core.files import MARK, Refused, claim_folder, write_atomically, write_json, write_together
 
-HOLD = ("import sys; from analysis.core.files import claim_folder\n"
-        "with claim_folder(sys.argv[1], 'run'): print('held', flush=True); sys.stdin.read()")
+HOLD = (
+    "import sys; from analysis.core.files import claim_folder\n"
+    "with claim_folder(sys.argv[1], 'run'): print('held', flush=True); sys.stdin.read()"
+)
 ROOT = Path(__file__).parents[3]
 
 
@@ -32,8 +34,10 @@ def test_what_was_not_written_here_stays_and_is_named(tmp_path):
     for name in ("index.html", "about.html", "images", "style.css", ".htaccess"):
         (tmp_path / name).write_text(name)
     before = contents(tmp_path)
-    with pytest.raises(Refused, match=r"not written here: \.htaccess, about\.html, images and 2 more\. Give"), \
-            claim_folder(tmp_path, "run"):
+    with (
+        pytest.raises(Refused, match=r"not written here: \.htaccess, about\.html, images and 2 more\. Give"),
+        claim_folder(tmp_path, "run"),
+    ):
         pytest.fail("was claimed")
     assert contents(tmp_path) == before
 
@@ -90,8 +94,9 @@ def test_a_folder_that_got_nothing_is_left_as_it_was(tmp_path, existed):
 
 
 def test_a_second_writer_is_refused_while_the_first_one_holds_the_folder(tmp_path):
-    with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], cwd=ROOT, text=True, stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE) as first:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as first:
         assert first.stdout.readline() == "held\n"
         with pytest.raises(Refused, match="another run is writing into"), claim_folder(tmp_path, "run"):
             pytest.fail("was claimed")

@@ -16,8 +16,10 @@ from analysis import cli
 from analysis.core.processes import Terminated, interrupt_on_signals, run_child
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
-TIDY = ("import signal, sys, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\ntry:\n"
-        "    print('up', flush=True); time.sleep(60)\nexcept KeyboardInterrupt:\n    sys.exit(5)")
+TIDY = (
+    "import signal, sys, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\ntry:\n"
+    "    print('up', flush=True); time.sleep(60)\nexcept KeyboardInterrupt:\n    sys.exit(5)"
+)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -78,8 +80,10 @@ def test_a_child_that_ends_by_itself_gives_its_output():
     assert (done.returncode, done.stdout) == (3, "out\n")
 
 
-@pytest.mark.parametrize(("raised", "status", "line"), [
-    (KeyboardInterrupt(), 130, "interrupted\n"), (Terminated(signal.SIGTERM), 143, "ended by SIGTERM\n")])
+@pytest.mark.parametrize(
+    ("raised", "status", "line"),
+    [(KeyboardInterrupt(), 130, "interrupted\n"), (Terminated(signal.SIGTERM), 143, "ended by SIGTERM\n")],
+)
 def test_the_exit_status_says_what_ended_a_command(raised, status, line, monkeypatch, capsys):
     def end(arguments):
         raise raised
@@ -118,8 +122,13 @@ sys.exit(cli.main(commands, "", "", ["one"]))
 def test_sigterm_ends_a_command_with_143(tmp_path):
     waits = "import time; print('up', flush=True); [time.sleep(0.05) for _ in range(1200)]"  # a long wait may miss it
     program = write_command(tmp_path, waits)
-    with subprocess.Popen([sys.executable, program], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          env=os.environ | {"PYTHONPATH": os.getcwd()}) as process:
+    with subprocess.Popen(
+        [sys.executable, program],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.getcwd()},
+    ) as process:
         assert process.stdout.readline() == "up\n"
         began = time.monotonic()
         process.terminate()
@@ -129,10 +138,17 @@ def test_sigterm_ends_a_command_with_143(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-@pytest.mark.parametrize(("ending", "status", "errors"), [
-    ("> /dev/full", 2, "error: standard output: No space left on device\n"), (">&-", 0, ""), ("| true", 0, "")])
+@pytest.mark.parametrize(
+    ("ending", "status", "errors"),
+    [("> /dev/full", 2, "error: standard output: No space left on device\n"), (">&-", 0, ""), ("| true", 0, "")],
+)
 def test_an_output_that_is_full_or_closed_ends_in_a_line(ending, status, errors, tmp_path):
     printing = write_command(tmp_path, "print('much')")
-    done = subprocess.run(["sh", "-c", f"{sys.executable} {printing} {ending}"], capture_output=True, text=True,
-                          check=False, env=os.environ | {"PYTHONPATH": os.getcwd(), "PYTHONUNBUFFERED": ""})
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} {printing} {ending}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": os.getcwd(), "PYTHONUNBUFFERED": ""},
+    )
     assert (done.returncode, done.stderr) == (status, errors)

@@ -30,7 +30,7 @@ def gene(aligned, label="", lineage="", name=""):
 
 
 def changed(at, to, text=BASES):
-    return text[:at] + to + text[at + len(to):]
+    return text[:at] + to + text[at + len(to) :]
 
 
 def test_phases_by_hand():
@@ -87,8 +87,12 @@ def test_placing_finds_the_gaps_and_passes_over_ambiguity():
 def test_lookup_by_phase_knows_nothing_of_bases():
     train = [gene(changed(20, "---"), "Mu"), gene(changed(40, "---"), "Beta"), gene(BASES, "Beta")]
     other = "".join(np.random.default_rng(4).choice(list("ACGT"), 90))
-    asked = [gene(changed(21, "---", other)), gene(changed(40, "---", other)), gene(changed(30, "-" * 9, other)),
-             gene(changed(60, "---", other))]
+    asked = [
+        gene(changed(21, "---", other)),
+        gene(changed(40, "---", other)),
+        gene(changed(30, "-" * 9, other)),
+        gene(changed(60, "---", other)),
+    ]
     assert Lookup(by_phase).fit(train).predict(asked) == ["Mu", "Beta", "Beta", "Beta"]  # the last: never seen
     assert Lookup(by_length).fit(train).predict(asked) == ["Beta", "Beta", "Beta", "Beta"]
     assert Lookup(by_nothing).fit(train[:1]).predict(asked) == ["Mu"] * 4
@@ -139,8 +143,12 @@ def test_words_with_ambiguity_codes_are_words_of_their_own():
 
 
 def test_nearest_lineage_takes_the_consensus_and_passes_over_ambiguity():
-    train = [gene(changed(3, "A"), "Mu", "m", "1"), gene(changed(3, "A"), "Mu", "m", "2"),
-             gene(changed(3, "N"), "Mu", "m", "3"), gene(changed(3, "C", changed(60, "GG")), "Beta", "b")]
+    train = [
+        gene(changed(3, "A"), "Mu", "m", "1"),
+        gene(changed(3, "A"), "Mu", "m", "2"),
+        gene(changed(3, "N"), "Mu", "m", "3"),
+        gene(changed(3, "C", changed(60, "GG")), "Beta", "b"),
+    ]
     fitted = NearestLineage().fit(train)
     assert fitted.consensus[fitted.labels.index("Mu")].tobytes().decode() == changed(3, "A")
     beta = changed(3, "C", changed(60, "GG"))

@@ -23,7 +23,7 @@ def test_the_readme_names_every_document_and_the_digest():
 
 
 def test_the_technical_documents_are_of_topics_that_no_model_was_trained_on():
-    held_out = list(texts.topics())[::texts.HOLD_OUT]
+    held_out = list(texts.topics())[:: texts.HOLD_OUT]
     for document in documents.load_documents("technical prose"):
         assert document.name.rsplit(", ", 1)[1] in held_out
 

@@ -22,6 +22,7 @@ def answers(text):
     def opener(address, timeout):
         asked.append(address)
         return io.BytesIO(text.encode())
+
     return opener, asked
 
 
@@ -37,14 +38,17 @@ def test_the_network_is_asked_only_where_that_is_allowed(monkeypatch, gene):
     assert all("NC_045512.2&seq_start=21563&seq_stop=25384" in address for address in asked)
 
 
-@pytest.mark.parametrize("spoil", [
-    lambda gene: gene[:-3],  # no stop, too short
-    lambda gene: gene[:300] + "TAA" + gene[303:],  # a stop on the way
-    lambda gene: gene[:300] + "N" + gene[301:],  # not all known
-    lambda gene: gene + "\n>another\n" + gene,  # two records
-    lambda gene: "GCT" + gene[3:],  # no start
-    lambda gene: gene[:-3] + "GCT",  # no stop at all
-])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda gene: gene[:-3],  # no stop, too short
+        lambda gene: gene[:300] + "TAA" + gene[303:],  # a stop on the way
+        lambda gene: gene[:300] + "N" + gene[301:],  # not all known
+        lambda gene: gene + "\n>another\n" + gene,  # two records
+        lambda gene: "GCT" + gene[3:],  # no start
+        lambda gene: gene[:-3] + "GCT",  # no stop at all
+    ],
+)
 def test_what_is_not_the_gene_is_refused(gene, spoil):
     with pytest.raises(ValueError, match="is not the spike gene"):
         reference.fetch_reference(True, opener=answers(f">r\n{spoil(gene)}\n")[0])

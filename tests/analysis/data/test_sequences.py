@@ -35,14 +35,17 @@ def test_labels_from_a_table(tmp_path):
         read_fasta(path, write(tmp_path / "c.tsv", "class\tname\nBeta\tz\n"))
 
 
-@pytest.mark.parametrize(("table", "reason"), [
-    ("name\tclass\nx\tBeta\nx\tMu\n", "two rows for 'x'"),
-    ("name\tclass\nx\tBeta\nx more\tBeta\n", "two rows for 'x'"),  # a name ends at the first blank
-    ("name\tclass\n\tBeta\n", "row 2 of the table of labels lacks"),
-    ("name\tclass\nx\t \n", "row 2 of the table of labels lacks"),
-    ("name\tclass\nx\n", "row 2 of the table of labels lacks"),
-    ("name,class\nx,Beta\n", "needs the columns"),
-])
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ("name\tclass\nx\tBeta\nx\tMu\n", "two rows for 'x'"),
+        ("name\tclass\nx\tBeta\nx more\tBeta\n", "two rows for 'x'"),  # a name ends at the first blank
+        ("name\tclass\n\tBeta\n", "row 2 of the table of labels lacks"),
+        ("name\tclass\nx\t \n", "row 2 of the table of labels lacks"),
+        ("name\tclass\nx\n", "row 2 of the table of labels lacks"),
+        ("name,class\nx,Beta\n", "needs the columns"),
+    ],
+)
 def test_refuses_tables_of_labels(tmp_path, table, reason):
     with pytest.raises(BadSequence, match=reason):
         read_fasta(write(tmp_path / "a.fasta", ">x\nACGT\n"), write(tmp_path / "a.tsv", table))
@@ -57,31 +60,35 @@ def test_tables_as_other_programs_save_them(tmp_path):
         read_fasta(path, tmp_path / "b.tsv")
 
 
-@pytest.mark.parametrize("text", [
-    ">x\r\nAC\r\nGT\r\n", ">x\rAC\rGT", "\ufeff>x\nacgt\n", "\n\n> x\nAC GT\n\n", ">x\nACGU"])
+@pytest.mark.parametrize(
+    "text", [">x\r\nAC\r\nGT\r\n", ">x\rAC\rGT", "\ufeff>x\nacgt\n", "\n\n> x\nAC GT\n\n", ">x\nACGU"]
+)
 @pytest.mark.parametrize("packed", [False, True])
 def test_reads_what_other_programs_write(tmp_path, text, packed):
     assert [(g.name, g.bases) for g in read_fasta(write(tmp_path / "a.fasta", text, packed))] == [("x", "ACGT")]
 
 
-@pytest.mark.parametrize(("text", "reason"), [
-    ("", "no FASTA record"),
-    ("ACGT\n", "does not begin with '>'"),
-    (">x\n>y\nACGT\n", "'x' has no bases"),
-    (">\nACGT\n", "has no name"),
-    (">x\nACGT\n>x\nACGA\n", "'x' occurs twice"),
-    (">x\nACGJ\n", "'J' at base 4"),
-    (">x\nAC-T\n", "'-' at base 3"),
-    (">x\n" + "A" * 30 + "\n", "30 bases, 20 fit"),
-    (">x\nAé\n", "in plain or gzipped ASCII: byte 5 is 0xc3"),
-    (">x\nMFVFLVLL\n", "'F' at base 2.*looks like a protein"),
-    (">x\nACGT*\n", "looks like a protein"),
-    (">x class=Mu class=Beta\nACGT\n", "'x' gives two classes"),
-    (">x\x1b[31m\nACGT\n", "a name that cannot be printed"),
-    (">x\n1 ACGT\n", "'1' at base 1"),
-    (">x\nAC\0GT\n", "at base 3"),
-    ("; a comment\n>x\nACGT\n", "does not begin with '>'"),
-])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "no FASTA record"),
+        ("ACGT\n", "does not begin with '>'"),
+        (">x\n>y\nACGT\n", "'x' has no bases"),
+        (">\nACGT\n", "has no name"),
+        (">x\nACGT\n>x\nACGA\n", "'x' occurs twice"),
+        (">x\nACGJ\n", "'J' at base 4"),
+        (">x\nAC-T\n", "'-' at base 3"),
+        (">x\n" + "A" * 30 + "\n", "30 bases, 20 fit"),
+        (">x\nAé\n", "in plain or gzipped ASCII: byte 5 is 0xc3"),
+        (">x\nMFVFLVLL\n", "'F' at base 2.*looks like a protein"),
+        (">x\nACGT*\n", "looks like a protein"),
+        (">x class=Mu class=Beta\nACGT\n", "'x' gives two classes"),
+        (">x\x1b[31m\nACGT\n", "a name that cannot be printed"),
+        (">x\n1 ACGT\n", "'1' at base 1"),
+        (">x\nAC\0GT\n", "at base 3"),
+        ("; a comment\n>x\nACGT\n", "does not begin with '>'"),
+    ],
+)
 def test_refuses(tmp_path, text, reason):
     with pytest.raises(BadSequence, match=reason):
         read_fasta(write(tmp_path / "bad.fasta", text), longest=20)
@@ -178,7 +185,7 @@ def genes():
 def test_simulated_sequences_are_open_reading_frames(genes):
     for gene in genes:
         assert len(gene.bases) % 3 == 0
-        codons = [gene.bases[i:i + 3] for i in range(0, len(gene.bases), 3)]
+        codons = [gene.bases[i : i + 3] for i in range(0, len(gene.bases), 3)]
         assert not simulate.STOPS & set(codons[:-1])
         assert len(gene.aligned) == 3822
         assert gene.aligned.replace(fasta.GAP, "") == gene.bases
@@ -225,10 +232,13 @@ def test_no_unit_is_in_two_parts_and_every_class_is_in_each(genes, by):
     assert sorted(everything) == list(range(len(genes)))
     for part in (parts.train, parts.validation, parts.test):
         assert {genes[i].label for i in part} == set(simulate.CLASSES)
-    big = {g.label for g in genes} - {label for label in simulate.CLASSES
-                                     if len({g.lineage for g in genes if g.label == label}) < 3}
-    units = [{getattr(genes[i], by if by != "sequence" else "name") for i in part if genes[i].label in big}
-             for part in (parts.train, parts.validation, parts.test)]
+    big = {g.label for g in genes} - {
+        label for label in simulate.CLASSES if len({g.lineage for g in genes if g.label == label}) < 3
+    }
+    units = [
+        {getattr(genes[i], by if by != "sequence" else "name") for i in part if genes[i].label in big}
+        for part in (parts.train, parts.validation, parts.test)
+    ]
     for one, other in itertools.combinations(units, 2):
         assert not one & other
 
@@ -255,7 +265,7 @@ def test_no_damage_to_a_packed_file_ends_in_anything_but_a_refusal(tmp_path):
     refused = 0
     for place in range(2, len(good)):
         path = tmp_path / "damaged.fasta.gz"
-        path.write_bytes(good[:place] + bytes([good[place] ^ 0x55]) + good[place + 1:])
+        path.write_bytes(good[:place] + bytes([good[place] ^ 0x55]) + good[place + 1 :])
         try:
             read_fasta(path)  # a changed date or flag harms nothing
         except BadSequence:

@@ -81,8 +81,13 @@ def write_folder(folder, rows=ROWS, columns=simulate.COLUMNS):
     (folder / "lineages_S.fasta.gz").write_bytes(gzip.compress(fasta.encode()))
     lines = ["\t".join(columns)]
     for name, (label, substitutions, deletions, insertions, _) in rows.items():
-        cells = {"class": label, "lineage": name, "substitutions": substitutions, "deletions": deletions,
-                 "insertions": insertions}
+        cells = {
+            "class": label,
+            "lineage": name,
+            "substitutions": substitutions,
+            "deletions": deletions,
+            "insertions": insertions,
+        }
         lines.append("\t".join(cells[column] for column in columns))
     (folder / "lineages.tsv").write_text("\n".join(lines) + "\n")
     return folder

@@ -8,8 +8,12 @@ from analysis.data.dna.fasta import Gene
 from analysis.data.dna.simulate import Backbone, invent_backbones
 from analysis.statistics.intervals import rotations
 
-LINEAGES = [Backbone("a1", "A", "AAAAAA"), Backbone("b1", "B", "AACAAA"), Backbone("b2", "B", "AACAAG"),
-            Backbone("c1", "C", "AAAA-A")]
+LINEAGES = [
+    Backbone("a1", "A", "AAAAAA"),
+    Backbone("b1", "B", "AACAAA"),
+    Backbone("b2", "B", "AACAAG"),
+    Backbone("c1", "C", "AAAA-A"),
+]
 
 
 def test_defining_columns_are_those_that_the_whole_class_has():
@@ -76,8 +80,9 @@ def test_rotations_against_a_loop():
     assert rotations(values, marked).mean() == pytest.approx(1)  # every place is marked equally often
 
 
-@pytest.mark.parametrize(("values", "marked"), [
-    ([1.0, 2.0], [True]), ([1.0, 2.0], [False, False]), ([0.0, 0.0], [True, False])])
+@pytest.mark.parametrize(
+    ("values", "marked"), [([1.0, 2.0], [True]), ([1.0, 2.0], [False, False]), ([0.0, 0.0], [True, False])]
+)
 def test_rotations_refuse(values, marked):
     with pytest.raises(ValueError, match="values must have a mark each"):
         rotations(values, marked)

@@ -53,7 +53,7 @@ def test_nothing_held_out_is_trained_on(tmp_path, monkeypatch):
     paragraphs = trained.split("\n\n")
     assert len(paragraphs) == len(set(paragraphs))
     assert not set(paragraphs) & set(held_out.split("\n\n"))
-    sentence = "The simple form, \"assert expression\", is equivalent to"
+    sentence = 'The simple form, "assert expression", is equivalent to'
     assert sentence in held_out
     assert sentence not in trained
 
@@ -73,9 +73,10 @@ def test_a_users_file_is_cut_at_blank_lines_else_into_lines(tmp_path):
     assert texts.passages(source=tmp_path) == ["One\nline.", "Two.", "Three.", "Four."]
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (b"", "is empty"), (b" \n\n ", "is empty"), (b"\xff\xfe\x00", "cannot be read as UTF-8"), (b"a\0b", "not text"),
-])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "is empty"), (b" \n\n ", "is empty"), (b"\xff\xfe\x00", "cannot be read as UTF-8"), (b"a\0b", "not text")],
+)
 def test_a_file_that_is_no_text_is_refused_by_name(tmp_path, content, message):
     (tmp_path / "bad.txt").write_bytes(content)
     with pytest.raises(ValueError, match=f"bad.txt.*{message}"):

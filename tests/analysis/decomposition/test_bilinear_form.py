@@ -43,6 +43,7 @@ def test_the_last_column_does_not_reach_the_attention_and_the_last_row_does():
 
     def attention(matrix):
         return softmax(torch.einsum("qi,hij,kj->hqk", one, matrix, one))
+
     column, row = B.clone(), B.clone()
     column[:, :, -1], row[:, -1, :-1] = 0, 0
     torch.testing.assert_close(attention(column), attention(B), **CLOSE)
@@ -56,8 +57,9 @@ def test_moving_the_origin_moves_content_into_the_semi_bias():
     torch.testing.assert_close(compute_scores(x - origin, moved), compute_scores(x, w), **CLOSE)
     before, after = (bilinear_form.split_blocks(bilinear_form.bordered(weights)) for weights in (w, moved))
     assert torch.equal(before.content, after.content)
-    torch.testing.assert_close(after.semi_bias, before.semi_bias + torch.einsum("i,hij->hj", origin, before.content),
-                               **CLOSE)
+    torch.testing.assert_close(
+        after.semi_bias, before.semi_bias + torch.einsum("i,hij->hj", origin, before.content), **CLOSE
+    )
 
 
 @pytest.mark.parametrize("origin", [None, draw(7, seed=3)])

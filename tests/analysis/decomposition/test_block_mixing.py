@@ -20,8 +20,12 @@ def draw(*shape, seed=0):
 
 
 def mlp_of(model=12, hidden=30, seed=0):
-    return MlpWeights(draw(model, hidden, seed=seed), draw(hidden, seed=seed + 1),
-                      draw(hidden, model, seed=seed + 2), draw(model, seed=seed + 3))
+    return MlpWeights(
+        draw(model, hidden, seed=seed),
+        draw(hidden, seed=seed + 1),
+        draw(hidden, model, seed=seed + 2),
+        draw(model, seed=seed + 3),
+    )
 
 
 @pytest.mark.parametrize(("blocks", "width"), [(12, 64), (5, 3), (1, 4), (3, 1)])
@@ -68,19 +72,28 @@ def test_relative_entropy_counts_only_the_keys_that_can_be_heard():
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("function", [entropy.relative_entropy, entropy.histogram_entropy])
-@pytest.mark.parametrize(("attention", "message"), [
-    (torch.zeros(1, 4, 4), "zeros alone"), (torch.stack([torch.eye(3), torch.zeros(3, 3)]), "zeros alone"),
-    (-torch.eye(3)[None], "negative"), (torch.full((1, 3, 3), float("nan")), "not finite"),
-    (torch.eye(3)[None].half(), "float32 or float64"), (torch.eye(3), "attention must be"),
-    (torch.zeros(1, 0, 0), "none of them empty")])
+@pytest.mark.parametrize(
+    ("attention", "message"),
+    [
+        (torch.zeros(1, 4, 4), "zeros alone"),
+        (torch.stack([torch.eye(3), torch.zeros(3, 3)]), "zeros alone"),
+        (-torch.eye(3)[None], "negative"),
+        (torch.full((1, 3, 3), float("nan")), "not finite"),
+        (torch.eye(3)[None].half(), "float32 or float64"),
+        (torch.eye(3), "attention must be"),
+        (torch.zeros(1, 0, 0), "none of them empty"),
+    ],
+)
 def test_entropies_refuse_what_is_no_map(function, attention, message):
     with pytest.raises(ValueError, match=message):
         function(attention)
 
 
 def test_the_additive_share_is_drawn_from_the_generator_alone():
-    shares = [block_mixing.additive_share(lambda x: x * x.flip(-1), draw(50, 4), 2, torch.Generator().manual_seed(seed))
-              for seed in (1, 1, 2)]
+    shares = [
+        block_mixing.additive_share(lambda x: x * x.flip(-1), draw(50, 4), 2, torch.Generator().manual_seed(seed))
+        for seed in (1, 1, 2)
+    ]
     assert shares[0] == shares[1] != shares[2]
 
 
@@ -138,8 +151,9 @@ def test_a_relu_unit_is_closed_at_zero():
 
 def test_output_bias_folds_into_the_layer_norm_before():
     layer = random_layers(1, 3, 12, generator=torch.Generator().manual_seed(0))[0]
-    layer = EncoderLayer(layer.attention, LayerNormWeights(draw(12, seed=8), draw(12, seed=9)), mlp_of(),
-                         layer.norm_mlp)
+    layer = EncoderLayer(
+        layer.attention, LayerNormWeights(draw(12, seed=8), draw(12, seed=9)), mlp_of(), layer.norm_mlp
+    )
     folded, x = fold_layer(layer), draw(6, 12)
     assert not folded.mlp.b_out.any()
     torch.testing.assert_close(encode_layer(x, folded), encode_layer(x, layer))
@@ -170,8 +184,10 @@ def test_layer_norm_couples_blocks_by_a_matrix_of_rank_two():
 def test_interaction_is_zero_for_sums_over_blocks_and_not_for_the_mlp():
     a, b, mlp = draw(50, 12), draw(50, 12, seed=1), mlp_of()
     W = draw(12, 12, seed=4)
+
     def additive(x):
         return (head_layout.split(x, 4).tanh() @ W.reshape(4, 3, 12)).sum(0)
+
     assert block_mixing.interaction(additive, a, b, 4, (1, 3)).abs().max() < 1e-12
     mixed = block_mixing.interaction(lambda x: apply_mlp(x, mlp, torch.relu), a, b, 4, (1, 3))
     assert mixed.norm() > 0.1 * apply_mlp(a, mlp, torch.relu).norm()
@@ -188,9 +204,12 @@ def test_interaction_is_zero_for_sums_over_blocks_and_not_for_the_mlp():
 def test_blocks_refuse_what_has_none():
     x, same = draw(4, 12), lambda rows: rows
     for blocks in (0, -3, 5):
-        for call in (lambda b: head_layout.split(x, b), lambda b: block_mixing.block_coupling(same, x, b),
-                     lambda b: block_mixing.interaction(same, x, x, b, (0, 1)),
-                     lambda b: block_mixing.additive_share(same, x, b, torch.Generator())):
+        for call in (
+            lambda b: head_layout.split(x, b),
+            lambda b: block_mixing.block_coupling(same, x, b),
+            lambda b: block_mixing.interaction(same, x, x, b, (0, 1)),
+            lambda b: block_mixing.additive_share(same, x, b, torch.Generator()),
+        ):
             with pytest.raises(ValueError, match="blocks must divide"):
                 call(blocks)
     for join in (head_layout.concatenate, head_layout.stack):
@@ -200,8 +219,13 @@ def test_blocks_refuse_what_has_none():
             join(draw(0, 2, 3))
         with pytest.raises(TypeError, match="blocks must be a tensor"):
             join([x, x])
-    for bad, message in ((x.half(), "float32 or float64"), (x * float("nan"), "not finite"), (x[0], "must be"),
-                         (x[:0], "none of them empty"), (x.numpy(), "must be a tensor")):
+    for bad, message in (
+        (x.half(), "float32 or float64"),
+        (x * float("nan"), "not finite"),
+        (x[0], "must be"),
+        (x[:0], "none of them empty"),
+        (x.numpy(), "must be a tensor"),
+    ):
         with pytest.raises((TypeError, ValueError), match=message):
             head_layout.split(bad, 3)
         with pytest.raises((TypeError, ValueError), match=message):
@@ -226,8 +250,13 @@ def test_interactions_and_shares_refuse_what_has_none():
     for factor in (float("nan"), 1e200):
         with pytest.raises(ValueError, match="not finite"):
             block_mixing.additive_share(lambda rows, factor=factor: rows * factor, x, 3, generator)
-    for coupling, message in ((torch.zeros(3, 3), "not 0"), (-torch.eye(3), "negative"), (torch.ones(2, 3), "square"),
-                              (torch.full((2, 2), float("nan")), "not finite"), (torch.ones(2, 2).half(), "float32")):
+    for coupling, message in (
+        (torch.zeros(3, 3), "not 0"),
+        (-torch.eye(3), "negative"),
+        (torch.ones(2, 3), "square"),
+        (torch.full((2, 2), float("nan")), "not finite"),
+        (torch.ones(2, 2).half(), "float32"),
+    ):
         with pytest.raises(ValueError, match=message):
             block_mixing.off_diagonal_share(coupling)
     assert block_mixing.off_diagonal_share(torch.full((4, 4), 3e38)) == pytest.approx(0.75)
@@ -248,20 +277,29 @@ def test_small_terms_that_vary_do_not_vanish_beside_nothing():
 @pytest.mark.usefixtures("unchecked")
 def test_expansions_refuse_what_does_not_fit():
     good = [draw(2, 3, 4), draw(4, 2), draw(4, 2), draw(2), draw(2)]
-    for place, bad, message in ((0, good[0] * float("nan"), "not finite"), (0, good[0][0], "parts must be"),
-                                (0, good[0].float(), "W_Q must be"), (1, draw(5, 2), "W_Q must be"),
-                                (2, draw(4, 3), "W_K must be"), (3, draw(1), "b_Q must be"),
-                                (4, draw(2).float(), "b_K must be")):
+    for place, bad, message in (
+        (0, good[0] * float("nan"), "not finite"),
+        (0, good[0][0], "parts must be"),
+        (0, good[0].float(), "W_Q must be"),
+        (1, draw(5, 2), "W_Q must be"),
+        (2, draw(4, 3), "W_K must be"),
+        (3, draw(1), "b_Q must be"),
+        (4, draw(2).float(), "b_K must be"),
+    ):
         with pytest.raises(ValueError, match=message):
-            block_mixing.expand_score(*[*good[:place], bad, *good[place + 1:]])
+            block_mixing.expand_score(*[*good[:place], bad, *good[place + 1 :]])
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_masks_refuse_what_the_perceptron_cannot_read():
     mlp = mlp_of()
-    for x, message in ((draw(2, 12) * float("nan"), "not finite"), (draw(2, 11), "to fit"),
-                       (draw(2, 12).float(), "to fit"), (draw(2, 12).half(), "float32"),
-                       (draw(2, 12).numpy(), "must be a tensor")):
+    for x, message in (
+        (draw(2, 12) * float("nan"), "not finite"),
+        (draw(2, 11), "to fit"),
+        (draw(2, 12).float(), "to fit"),
+        (draw(2, 12).half(), "float32"),
+        (draw(2, 12).numpy(), "must be a tensor"),
+    ):
         for activation in ("relu", "gelu"):
             with pytest.raises((TypeError, ValueError), match=message):
                 activation_mask(x, mlp, activation)
@@ -297,6 +335,7 @@ def test_a_small_function_is_no_constant():
     def share(size):
         generator = torch.Generator().manual_seed(0)
         return block_mixing.additive_share(lambda x: size * x.sum(-1, keepdim=True), draw(50, 4), 2, generator)
+
     assert share(1e-3) == pytest.approx(share(1.0))
 
 

@@ -61,8 +61,9 @@ def test_leaving_out_a_part_is_seen():
     P = qk_ov.patterns(x, layer)
     wrong_root = softmax(qk_ov.match(P, x, layer.model))
     assert (due - no_constant).abs().max() > 1e-3
-    assert (due - qk_ov.deliver(wrong_root, qk_ov.messages(x, layer)).sum(0)
-            - qk_ov.update_bias(layer)).abs().max() > 1e-3
+    assert (
+        due - qk_ov.deliver(wrong_root, qk_ov.messages(x, layer)).sum(0) - qk_ov.update_bias(layer)
+    ).abs().max() > 1e-3
 
 
 def test_gauge_changes_factors_and_nothing_else():
@@ -150,8 +151,9 @@ def test_a_step_costs_what_the_longer_sequence_adds_with_everything_cached():
     # one query against n keys: the projections of one position and two passes over the cache
     n, model, head, channel = 7, 12, 3, 4
     layer, x = random_layer(head, model, channel), draw(n, model)
-    keys, values = (torch.einsum("nd,hdc->hnc", x, W) + b[:, None]
-                    for W, b in ((layer.W_K, layer.b_K), (layer.W_V, layer.b_V)))
+    keys, values = (
+        torch.einsum("nd,hdc->hnc", x, W) + b[:, None] for W, b in ((layer.W_K, layer.b_K), (layer.W_V, layer.b_V))
+    )
     due = attend(x, layer, causal=True).output[-1]
     with FlopCounterMode(display=False) as counter:
         last = x[-1:].expand(head, 1, model)
@@ -188,8 +190,7 @@ def test_a_step_of_the_input_cached_form_and_what_each_form_caches():
 def test_parameters_are_those_of_the_layer():
     layer = random_layer()
     assert cost.cost("factored", 5, 12, 3, 4).parameters == sum(v.numel() for v in vars(layer).values())
-    merged = (qk_ov.qk_matrix(layer), qk_ov.constant_pattern(layer), qk_ov.ov_matrix(layer),
-              qk_ov.update_bias(layer))
+    merged = (qk_ov.qk_matrix(layer), qk_ov.constant_pattern(layer), qk_ov.ov_matrix(layer), qk_ov.update_bias(layer))
     assert cost.cost("merged", 5, 12, 3, 4).parameters == sum(v.numel() for v in merged)
 
 
@@ -197,8 +198,10 @@ def test_merging_pays_only_for_heads_wider_than_half_the_stream():
     for head in (1, 2, 3, 8):
         for channel in range(1, 25):
             for n in (1, 10, 1000):
-                cheaper = (cost.cost("merged", n, 24, head, channel).sequence
-                           < cost.cost("factored", n, 24, head, channel).sequence)
+                cheaper = (
+                    cost.cost("merged", n, 24, head, channel).sequence
+                    < cost.cost("factored", n, 24, head, channel).sequence
+                )
                 assert cheaper == (channel * (2 * 24 + n) > 24 * (24 + n))
 
 
@@ -219,20 +222,23 @@ def test_refusals():
         qk_ov.patterns(draw(2, 3), random_layer())
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda: qk_ov.match(draw(3, 7, 12), draw(7, 11), 4), "share the model axis"),
-    (lambda: qk_ov.match(draw(3, 7, 12), draw(7, 12), math.nan), "width of a head"),
-    (lambda: qk_ov.deliver(draw(3, 7, 7), draw(2, 7, 12)), "share heads and keys"),
-    (lambda: qk_ov.deliver(draw(3, 7, 7), draw(3, 6, 12)), "share heads and keys"),
-    (lambda: qk_ov.change_gauge(random_layer(), draw(4, 4)), "G must be \\(3, 4, 4\\)"),
-    (lambda: qk_ov.change_gauge(random_layer(), None, draw(3, 5, 5)), "H must be \\(3, 4, 4\\)"),
-    (lambda: qk_ov.change_gauge(random_layer(), draw(3, 4, 4).float()), "torch.float64 on cpu to fit"),
-    (lambda: qk_ov.change_gauge(random_layer(), math.nan * draw(3, 4, 4)), "G holds entries that are not finite"),
-    (lambda: qk_ov.change_gauge(random_layer(), 0 * draw(3, 4, 4)), "G must be invertible"),
-    (lambda: positional_encodings.rotation(1.0, 0), "channel must be even"),
-    (lambda: positional_encodings.rotation(math.nan, 2), "offset must be finite"),
-    (lambda: positional_encodings.rotation(1.0, 4, -2.0), "base positive"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: qk_ov.match(draw(3, 7, 12), draw(7, 11), 4), "share the model axis"),
+        (lambda: qk_ov.match(draw(3, 7, 12), draw(7, 12), math.nan), "width of a head"),
+        (lambda: qk_ov.deliver(draw(3, 7, 7), draw(2, 7, 12)), "share heads and keys"),
+        (lambda: qk_ov.deliver(draw(3, 7, 7), draw(3, 6, 12)), "share heads and keys"),
+        (lambda: qk_ov.change_gauge(random_layer(), draw(4, 4)), "G must be \\(3, 4, 4\\)"),
+        (lambda: qk_ov.change_gauge(random_layer(), None, draw(3, 5, 5)), "H must be \\(3, 4, 4\\)"),
+        (lambda: qk_ov.change_gauge(random_layer(), draw(3, 4, 4).float()), "torch.float64 on cpu to fit"),
+        (lambda: qk_ov.change_gauge(random_layer(), math.nan * draw(3, 4, 4)), "G holds entries that are not finite"),
+        (lambda: qk_ov.change_gauge(random_layer(), 0 * draw(3, 4, 4)), "G must be invertible"),
+        (lambda: positional_encodings.rotation(1.0, 0), "channel must be even"),
+        (lambda: positional_encodings.rotation(math.nan, 2), "offset must be finite"),
+        (lambda: positional_encodings.rotation(1.0, 4, -2.0), "base positive"),
+    ],
+)
 @pytest.mark.usefixtures("unchecked")
 def test_more_refusals(call, message):
     with pytest.raises(ValueError, match=message):
@@ -242,7 +248,9 @@ def test_more_refusals(call, message):
 @pytest.mark.parametrize("form", cost.FORMS)
 def test_parameters_are_those_of_the_tensors_that_a_form_keeps(form):
     model, head, channel = 7, 3, 2
-    kept = {"factored": [(head, model, channel)] * 3 + [(head, channel)] * 3 + [(head, channel, model), (model,)],
-            "merged": [(head, model, model)] * 2 + [(head, model), (model,)],
-            "input-cached": [(head, model, channel)] * 3 + [(head, channel)] * 3 + [(head, channel, model), (model,)]}
+    kept = {
+        "factored": [(head, model, channel)] * 3 + [(head, channel)] * 3 + [(head, channel, model), (model,)],
+        "merged": [(head, model, model)] * 2 + [(head, model), (model,)],
+        "input-cached": [(head, model, channel)] * 3 + [(head, channel)] * 3 + [(head, channel, model), (model,)],
+    }
     assert cost.cost(form, 5, model, head, channel).parameters == sum(math.prod(shape) for shape in kept[form])

@@ -43,8 +43,10 @@ def turn(coordinates: int, pairing: str = "halves", factor: float = 1.0) -> Rota
     return Rotary(rotary_frequencies(coordinates), CHANNEL, pairing, attention_factor=factor)
 
 
-@pytest.mark.parametrize(("family", "coordinates", "factor"), [
-    ("gpt_neox", 4, 1.0), ("gpt_neox", 16, 1.0), ("phi", 8, 1.0), ("qwen2", 16, 1.0), ("qwen2", 16, 1.1)])
+@pytest.mark.parametrize(
+    ("family", "coordinates", "factor"),
+    [("gpt_neox", 4, 1.0), ("gpt_neox", 16, 1.0), ("phi", 8, 1.0), ("qwen2", 16, 1.0), ("qwen2", 16, 1.1)],
+)
 def test_four_parts_sum_to_the_scores_of_the_modules(family, coordinates, factor, layer, x):
     rotary = turn(coordinates, factor=factor)
     scores = rotary_module_scores(family, layer, rotary, x)
@@ -57,8 +59,9 @@ def test_four_parts_sum_to_the_scores_of_the_modules(family, coordinates, factor
 
 
 def test_grouped_keys_are_repeated_keys(layer, x):
-    grouped = replace(layer, **{name: getattr(layer, name)[::2].repeat_interleave(2, 0)
-                                for name in ("W_K", "b_K", "W_V", "b_V")})
+    grouped = replace(
+        layer, **{name: getattr(layer, name)[::2].repeat_interleave(2, 0) for name in ("W_K", "b_K", "W_V", "b_V")}
+    )
     scores = rotary_module_scores("qwen2", grouped, turn(16), x, groups=2)
     assert (rotary_terms(x, grouped, turn(16)).sum() - scores).abs().max() < 1e-12
 
@@ -129,18 +132,21 @@ def test_a_gauge_changes_weights_and_no_score(pairing, layer, x):
     other = change_gauge(layer, rotary, factors, matrix)
     assert (other.b_Q - layer.b_Q).abs().max() > 0.1
     assert torch.allclose(other.W_Q[..., 4:], layer.W_Q[..., 4:] @ matrix), "what is not turned has its own matrix"
-    assert torch.allclose(stack_parts(rotary_terms(x, other, rotary)), stack_parts(rotary_terms(x, layer, rotary)),
-                          atol=1e-10)
-    mixed = replace(layer, W_Q=layer.W_Q.flip(-1), W_K=layer.W_K.flip(-1), b_Q=layer.b_Q.flip(-1),
-                    b_K=layer.b_K.flip(-1))  # a permutation, which does not commute with the rotation
+    assert torch.allclose(
+        stack_parts(rotary_terms(x, other, rotary)), stack_parts(rotary_terms(x, layer, rotary)), atol=1e-10
+    )
+    mixed = replace(
+        layer, W_Q=layer.W_Q.flip(-1), W_K=layer.W_K.flip(-1), b_Q=layer.b_Q.flip(-1), b_K=layer.b_K.flip(-1)
+    )  # a permutation, which does not commute with the rotation
     assert (rotary_terms(x, mixed, rotary).sum() - rotary_terms(x, layer, rotary).sum()).abs().max() > 0.1
 
 
 def test_pairs_are_written_back(layer):
     for pairing in ("halves", "neighbours"):
         rotary = turn(4, pairing)
-        assert torch.equal(unpair_channels(pair_channels(layer.b_Q, rotary), rotary),
-                           split_channels(layer.b_Q, rotary)[0])
+        assert torch.equal(
+            unpair_channels(pair_channels(layer.b_Q, rotary), rotary), split_channels(layer.b_Q, rotary)[0]
+        )
 
 
 def test_where_the_key_bias_cancels_in_the_modules_of_transformers():
@@ -155,8 +161,12 @@ def test_where_the_key_bias_cancels_in_the_modules_of_transformers():
 
 def test_what_does_not_fit_is_refused(layer, x):
     narrow = Rotary(rotary_frequencies(4), 8)
-    for call in (lambda: rotary_terms(x, layer, narrow), lambda: rotary_border(layer, narrow),
-                 lambda: split_channels(layer.b_K, narrow), lambda: distance_kernel(layer.b_Q, layer.b_K, narrow)):
+    for call in (
+        lambda: rotary_terms(x, layer, narrow),
+        lambda: rotary_border(layer, narrow),
+        lambda: split_channels(layer.b_K, narrow),
+        lambda: distance_kernel(layer.b_Q, layer.b_K, narrow),
+    ):
         with pytest.raises(ValueError, match="rotary must turn heads of width 16"):
             call()
     with pytest.raises(ValueError, match="factors must be complex"):

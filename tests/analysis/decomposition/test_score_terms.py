@@ -15,17 +15,29 @@ from analysis.transformer.attention import attend, compute_scores, project
 from analysis.transformer.layernorm import layer_norm, sigma
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
-shapes = st.fixed_dictionaries({"head": st.integers(1, 4), "model": st.integers(2, 9), "channel": st.integers(1, 5),
-                                "position": st.integers(1, 7), "seed": st.integers(0, 10**6)})
+shapes = st.fixed_dictionaries(
+    {
+        "head": st.integers(1, 4),
+        "model": st.integers(2, 9),
+        "channel": st.integers(1, 5),
+        "position": st.integers(1, 7),
+        "seed": st.integers(0, 10**6),
+    }
+)
 
 
 def draw(*, head=3, model=8, channel=4, position=6, seed=0, batch=()):
     g = torch.Generator().manual_seed(seed)
+
     def normal(*shape):
         return torch.randn(*shape, generator=g, dtype=torch.float64)
+
     weights = AttentionWeights(
-        *(normal(head, model, channel) for _ in range(3)), normal(head, channel, model),
-        *(normal(head, channel) for _ in range(3)), normal(model))
+        *(normal(head, model, channel) for _ in range(3)),
+        normal(head, channel, model),
+        *(normal(head, channel) for _ in range(3)),
+        normal(model),
+    )
     ln = LayerNormWeights(normal(model), normal(model))
     return weights, ln, normal(*batch, position, model), normal(position, model)
 

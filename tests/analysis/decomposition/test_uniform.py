@@ -78,14 +78,17 @@ ZERO = torch.zeros(3, 12, 4, dtype=torch.float64)
 NONE = torch.zeros(3, 4, dtype=torch.float64)
 
 
-@pytest.mark.parametrize(("change", "expected"), [
-    ({"W_K": ZERO}, True),
-    ({"W_Q": ZERO}, False),
-    ({"W_Q": ZERO, "b_Q": NONE}, True),
-    ({"W_Q": ZERO, "b_Q": NONE, "b_K": 100 * draw(3, 4)}, True),
-    ({"b_Q": NONE, "b_K": NONE}, False),
-    ({}, False),
-])
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"W_K": ZERO}, True),
+        ({"W_Q": ZERO}, False),
+        ({"W_Q": ZERO, "b_Q": NONE}, True),
+        ({"W_Q": ZERO, "b_Q": NONE, "b_K": 100 * draw(3, 4)}, True),
+        ({"b_Q": NONE, "b_K": NONE}, False),
+        ({}, False),
+    ],
+)
 def test_which_weights_are_uniform(change, expected):
     layer = replace(random_layer(), **change)
     found = uniform.key_preference(layer)
@@ -207,14 +210,22 @@ def test_refusals():
         uniform.key_preference(random_layer(), uniform.any_input(5))
 
 
-@pytest.mark.parametrize(("row", "message"), [
-    ([math.nan, 0.0], "nan or plus infinity"), ([math.inf, 0.0], "nan or plus infinity"),
-    ([-math.inf, -math.inf], "at least one key"), ([], "none of them empty"),
-])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([math.nan, 0.0], "nan or plus infinity"),
+        ([math.inf, 0.0], "nan or plus infinity"),
+        ([-math.inf, -math.inf], "at least one key"),
+        ([], "none of them empty"),
+    ],
+)
 def test_scores_without_a_softmax_are_refused(row, message):
     scores = torch.tensor([[row]], dtype=torch.float64)
-    for function in (entropy.entropy_of_scores, entropy.score_range,
-                     lambda s: entropy.entropy_at(s, torch.tensor([0.0, 1.0]))):
+    for function in (
+        entropy.entropy_of_scores,
+        entropy.score_range,
+        lambda s: entropy.entropy_at(s, torch.tensor([0.0, 1.0])),
+    ):
         with pytest.raises(ValueError, match=message):
             function(scores)
 
@@ -224,29 +235,37 @@ def test_one_row_alone_has_an_entropy():
     assert entropy.entropy_of_scores(torch.zeros(4)) == pytest.approx(math.log(4))
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda: uniform.uniform_causal(2.5), "n must be a whole number"),
-    (lambda: uniform.uniform_causal(3, torch.int64), "dtype must be a floating type"),
-    (lambda: uniform.mean_layer(4, -2, -2), "must be at least 1"),
-    (lambda: entropy.entropy_of_scores(torch.zeros(1, 1, 4, dtype=torch.int64)), "must be in float32 or float64"),
-    (lambda: entropy.entropy_at(torch.zeros(1, 1, 4), torch.tensor([])), "none of them empty"),
-    (lambda: entropy.entropy_at(torch.zeros(1, 1, 4), torch.tensor(1.0)), "none of them empty"),
-    (lambda: uniform.Hull(draw(12), draw(3, 11)), "directions must be"),
-    (lambda: uniform.Hull(draw(12) * math.nan, draw(3, 12)), "origin holds entries"),
-    (lambda: uniform.key_preference(random_layer(), uniform.any_input(12, torch.float32)), "hull must be"),
-    (lambda: folding.missing_bias(draw(2, 7, 7), random_layer()), "attention must be"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: uniform.uniform_causal(2.5), "n must be a whole number"),
+        (lambda: uniform.uniform_causal(3, torch.int64), "dtype must be a floating type"),
+        (lambda: uniform.mean_layer(4, -2, -2), "must be at least 1"),
+        (lambda: entropy.entropy_of_scores(torch.zeros(1, 1, 4, dtype=torch.int64)), "must be in float32 or float64"),
+        (lambda: entropy.entropy_at(torch.zeros(1, 1, 4), torch.tensor([])), "none of them empty"),
+        (lambda: entropy.entropy_at(torch.zeros(1, 1, 4), torch.tensor(1.0)), "none of them empty"),
+        (lambda: uniform.Hull(draw(12), draw(3, 11)), "directions must be"),
+        (lambda: uniform.Hull(draw(12) * math.nan, draw(3, 12)), "origin holds entries"),
+        (lambda: uniform.key_preference(random_layer(), uniform.any_input(12, torch.float32)), "hull must be"),
+        (lambda: folding.missing_bias(draw(2, 7, 7), random_layer()), "attention must be"),
+    ],
+)
 @pytest.mark.usefixtures("unchecked")
 def test_more_refusals(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 
 
-@pytest.mark.parametrize(("attention", "x", "message"), [
-    ((3, 7, 7), (6, 12), "one key for each row"), ((3, 7, 6), (7, 12), "one key for each row"),
-    ((2, 7, 7), (7, 12), "one key for each row"),
-    ((3, 0, 0), (0, 12), "none of them empty"), ((3, 7, 7), (7, 11), "x must be"),
-])
+@pytest.mark.parametrize(
+    ("attention", "x", "message"),
+    [
+        ((3, 7, 7), (6, 12), "one key for each row"),
+        ((3, 7, 6), (7, 12), "one key for each row"),
+        ((2, 7, 7), (7, 12), "one key for each row"),
+        ((3, 0, 0), (0, 12), "none of them empty"),
+        ((3, 7, 7), (7, 11), "x must be"),
+    ],
+)
 def test_apply_folded_refuses_what_does_not_fit(attention, x, message):
     with pytest.raises(ValueError, match=message):
         folding.apply_folded(draw(*attention).softmax(-1), draw(*x), folding.fold_values(random_layer()))

@@ -105,8 +105,14 @@ def hard_rows():
     crowd = torch.zeros(1000, dtype=torch.float64)
     crowd[0], crowd[1] = 500, 499
     scales = torch.tensor([0.0, -1e-3, -0.1, -1, -10, -100, -1000], dtype=torch.float64)
-    return {"far": torch.tensor([0.0, 800.0]).double(), "crowd": crowd, "scales": scales,
-            "ladder": torch.linspace(0, 700, 29).double(), "small": draw(7, scale=1e-8), "normal": draw(60, scale=20.0)}
+    return {
+        "far": torch.tensor([0.0, 800.0]).double(),
+        "crowd": crowd,
+        "scales": scales,
+        "ladder": torch.linspace(0, 700, 29).double(),
+        "small": draw(7, scale=1e-8),
+        "normal": draw(60, scale=20.0),
+    }
 
 
 @pytest.mark.parametrize("name", hard_rows())
@@ -170,9 +176,11 @@ def test_the_derivative_on_the_path():
     parts = draw(3, 8, scale=2.0)
     s = parts.sum(0)
     for k in range(3):
+
         def slope(t, k=k):
             p = (t * s).softmax(-1)
             return float(t * (p @ (s * parts[k]) - (p @ s) * (p @ parts[k])))
+
         due = integrate.quad(slope, 0, 1, epsabs=1e-12)[0]
         assert abs(float(attribution.attribute_divergence(parts).parts[k]) - due) < 1e-11
 
@@ -213,9 +221,16 @@ def test_parts_may_be_negative():
 LARGE = torch.tensor([1e8, 2.0, -1e8])[:, None, None] * torch.tensor([[0.0, 1.0]])  # in float32 1e8 + 2 is 1e8
 
 
-@pytest.mark.parametrize("split", [
-    shapley.drop_one, shapley.shapley, lambda p: shapley.in_order(p, (0, 1, 2)),
-    lambda p: attribution.attribution_density(p, 0.5), lambda p: attribution.attribute_divergence(p).parts])
+@pytest.mark.parametrize(
+    "split",
+    [
+        shapley.drop_one,
+        shapley.shapley,
+        lambda p: shapley.in_order(p, (0, 1, 2)),
+        lambda p: attribution.attribution_density(p, 0.5),
+        lambda p: attribution.attribute_divergence(p).parts,
+    ],
+)
 def test_sums_of_large_parts_do_not_depend_on_the_dtype(split):
     found = split(LARGE)
     assert found.dtype == torch.float32
@@ -244,10 +259,13 @@ def test_masked_keys_may_overflow():
     parts = torch.tensor([[[0.0, 1.0, 3e38]], [[0.0, 2.0, 3e38]]])
     seen = torch.tensor([True, True, False])
     for large in (parts, torch.where(seen, parts, 1.7e308 * torch.ones(3, dtype=torch.float64))):
-        for split in (shapley.drop_one, shapley.shapley,
-                      lambda p, v: attribution.attribution_density(p, 0.5, v),
-                      lambda p, v: shapley.in_order(p, (1, 0), v),
-                      lambda p, v: attribution.attribute_divergence(p, v).parts):
+        for split in (
+            shapley.drop_one,
+            shapley.shapley,
+            lambda p, v: attribution.attribution_density(p, 0.5, v),
+            lambda p, v: shapley.in_order(p, (1, 0), v),
+            lambda p, v: attribution.attribute_divergence(p, v).parts,
+        ):
             found = split(large, seen)
             torch.testing.assert_close(found, split(large[..., :2], seen[:2]))
             assert torch.isfinite(found).all()
@@ -260,9 +278,16 @@ def test_a_point_beyond_the_path_is_refused(t):
         attribution.attribution_density(torch.zeros(2, 1, 3), t)
 
 
-@pytest.mark.parametrize("split", [attribution.attribute_divergence, shapley.drop_one, shapley.shapley,
-                                   lambda p, v: shapley.in_order(p, (0, 1, 2), v),
-                                   lambda p, v: attribution.attribution_density(p, 0.5, v)])
+@pytest.mark.parametrize(
+    "split",
+    [
+        attribution.attribute_divergence,
+        shapley.drop_one,
+        shapley.shapley,
+        lambda p, v: shapley.in_order(p, (0, 1, 2), v),
+        lambda p, v: attribution.attribution_density(p, 0.5, v),
+    ],
+)
 def test_a_mask_has_no_axis_of_parts(split):
     with pytest.raises(ValueError, match="fit"):
         split(torch.zeros(3, 2, 2), torch.ones(3, 2, 2, dtype=torch.bool))
@@ -279,8 +304,12 @@ def test_parts_that_ask_for_gradients_are_refused():
 
 BAD = {
     "nan": (torch.tensor([[[0.0, math.nan]]]), None, ValueError, "nan"),
-    "minus infinity": (torch.tensor([[[0.0, -math.inf]]]), None, ValueError,
-                       "visible marks the keys that a row may not see, not -inf"),
+    "minus infinity": (
+        torch.tensor([[[0.0, -math.inf]]]),
+        None,
+        ValueError,
+        "visible marks the keys that a row may not see, not -inf",
+    ),
     "infinity": (torch.tensor([[[0.0, math.inf]]]), None, ValueError, "infinity"),
     "no key": (torch.zeros(1, 2, 0), None, ValueError, "one key"),
     "no part": (torch.zeros(0, 2, 3), None, ValueError, "one part"),
@@ -295,7 +324,11 @@ BAD = {
     "row without key": (torch.zeros(1, 2, 2), torch.tensor([[True, True], [False, False]]), ValueError, "without any"),
     "overflow of the sum": (torch.full((2, 1, 2), 1e308, dtype=torch.float64), None, ValueError, "too large"),
     "overflow of the range of parts that cancel": (
-        torch.tensor([[[-1e308, 1e308]], [[1e308, -1e308]]], dtype=torch.float64), None, ValueError, "too far"),
+        torch.tensor([[[-1e308, 1e308]], [[1e308, -1e308]]], dtype=torch.float64),
+        None,
+        ValueError,
+        "too far",
+    ),
     "overflow of the range": (torch.tensor([[[-1e308, 1e308]]], dtype=torch.float64), None, ValueError, "too far"),
 }
 

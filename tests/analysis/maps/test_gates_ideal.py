@@ -20,8 +20,16 @@ GATES = {
     "inverse directional": ideal.inverse_directional(N, 3, [0, 5, 8]),
     "closed": ideal.closed(N),
 }
-RANKS = {"directional": 1, "open": 9, "backward": 8, "forward": 8, "cluster": 2, "instance": 2,
-         "inverse directional": 2, "closed": 1}
+RANKS = {
+    "directional": 1,
+    "open": 9,
+    "backward": 8,
+    "forward": 8,
+    "cluster": 2,
+    "instance": 2,
+    "inverse directional": 2,
+    "closed": 1,
+}
 
 
 @pytest.fixture
@@ -91,8 +99,13 @@ def test_of_one_token_the_closed_gate_is_the_only_map():
 
 
 def test_causal_gates_never_see_the_future():
-    for gate in (ideal.closed(N, causal=True), ideal.directional(N, 3, causal=True), ideal.backward(N, 2, causal=True),
-                 ideal.cluster(N, range(2, 6), range(1, 4), causal=True), ideal.instance(N, 5, 1, causal=True)):
+    for gate in (
+        ideal.closed(N, causal=True),
+        ideal.directional(N, 3, causal=True),
+        ideal.backward(N, 2, causal=True),
+        ideal.cluster(N, range(2, 6), range(1, 4), causal=True),
+        ideal.instance(N, 5, 1, causal=True),
+    ):
         assert torch.equal(gate, gate.tril())
         assert torch.allclose(gate.sum(-1), torch.ones(N, dtype=gate.dtype))
 
@@ -115,17 +128,20 @@ def test_printed_block_rows_do_not_sum_to_one():
     assert torch.allclose(proper[inside] * 5 / 4, block[inside])
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: ideal.closed(0), "n must be"),
-    (lambda: ideal.directional(4, 4), "column must lie in 0..3, got 4"),
-    (lambda: ideal.backward(4, 0), "offset must lie in 1..3"),
-    (lambda: ideal.forward(4, 4), "offset must lie in 1..3"),
-    (lambda: ideal.cluster(4, range(0), range(2)), "queries must be a non-empty range"),
-    (lambda: ideal.cluster(4, range(2), range(5)), "keys must be a non-empty range"),
-    (lambda: ideal.inverse_directional(4, 0, [1, 1]), "distinct"),
-    (lambda: ideal.instance(4, 0, 2, causal=True), "cannot see"),
-    (lambda: ideal.printed_ends("4.6", 4, 2), "equation must be one of"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ideal.closed(0), "n must be"),
+        (lambda: ideal.directional(4, 4), "column must lie in 0..3, got 4"),
+        (lambda: ideal.backward(4, 0), "offset must lie in 1..3"),
+        (lambda: ideal.forward(4, 4), "offset must lie in 1..3"),
+        (lambda: ideal.cluster(4, range(0), range(2)), "queries must be a non-empty range"),
+        (lambda: ideal.cluster(4, range(2), range(5)), "keys must be a non-empty range"),
+        (lambda: ideal.inverse_directional(4, 0, [1, 1]), "distinct"),
+        (lambda: ideal.instance(4, 0, 2, causal=True), "cannot see"),
+        (lambda: ideal.printed_ends("4.6", 4, 2), "equation must be one of"),
+    ],
+)
 def test_refusals(call, words):
     with pytest.raises(ValueError, match=words):
         call()

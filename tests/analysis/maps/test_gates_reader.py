@@ -26,11 +26,15 @@ def cases(n):
         "open": (ideal.open_gate(n), shares(open=1)),
         "backward": (ideal.backward(n, 3), shares(backward=(n - 3) / n, closed=3 / n)),
         "forward": (ideal.forward(n, 2), shares(forward=(n - 2) / n, closed=2 / n)),
-        "cluster": (ideal.cluster(n, range(1, 1 + third), range(4, 4 + third)),
-                    shares(cluster=third / n, closed=1 - third / n)),
+        "cluster": (
+            ideal.cluster(n, range(1, 1 + third), range(4, 4 + third)),
+            shares(cluster=third / n, closed=1 - third / n),
+        ),
         "instance": (ideal.instance(n, 2, 9), shares(instance=1 / n, closed=1 - 1 / n)),
-        "inverse directional": (ideal.inverse_directional(n, 5, [0, 7]),
-                                shares(inverse_directional=1 / n, closed=1 - 1 / n)),
+        "inverse directional": (
+            ideal.inverse_directional(n, 5, [0, 7]),
+            shares(inverse_directional=1 / n, closed=1 - 1 / n),
+        ),
         "closed": (ideal.closed(n), shares(closed=1)),
     }
 
@@ -112,15 +116,16 @@ def stamped(n, shape, noise, rng, strength=0.6):
 
 
 @pytest.mark.parametrize("noise", ["flat", "lognormal", "popular"])
-@pytest.mark.parametrize(("n", "width"), [(16, 3), (16, 4), (32, 8), (32, 16), (64, 5), (64, 32), (512, 64),
-                                          (512, 256)])
+@pytest.mark.parametrize(
+    ("n", "width"), [(16, 3), (16, 4), (32, 8), (32, 16), (64, 5), (64, 32), (512, 64), (512, 256)]
+)
 def test_columns_of_any_width_are_columns_in_noise(n, width, noise):
     rng = np.random.default_rng([n, width])
     start = n // 3
     shape = ideal.cluster(n, range(n), range(start, start + width))
     reading = read_gates(stamped(n, shape, noise, rng))
     assert reading.score("directional") == pytest.approx(0.6, abs=0.07)
-    assert reading.columns[start:start + width].sum() > 0.5
+    assert reading.columns[start : start + width].sum() > 0.5
     assert reading.scores[1:5].sum() < 0.03  # no diagonals, no clusters
     assert reading.score("residual") < 0.2
 
@@ -150,7 +155,7 @@ def test_from_nine_tenths_of_the_height_on_a_cluster_is_columns():
 def stamped_flat_clusters(n):
     strength = np.linspace(0.3, 0.9, n)[np.random.default_rng(0).permutation(n)][:, None]
     shape = np.zeros((n, n))
-    shape[5:n - 20, 4:4 + n // 4] = 4 / n
+    shape[5 : n - 20, 4 : 4 + n // 4] = 4 / n
     return torch.as_tensor(strength * shape + (1 - strength * shape.sum(1, keepdims=True)) / n)
 
 
@@ -210,8 +215,12 @@ def test_reversal_swaps_backward_and_forward_only():
 def test_renaming_tokens_moves_columns_and_rows_with_them():
     """A permutation of the tokens keeps what does not depend on neighbours: columns, the diagonal, points, rows."""
     n = 60
-    mixed = (ideal.directional(n, 11) + ideal.open_gate(n) + ideal.instance(n, 20, 31)
-             + ideal.inverse_directional(n, 40, [2, 3, 50])) / 4
+    mixed = (
+        ideal.directional(n, 11)
+        + ideal.open_gate(n)
+        + ideal.instance(n, 20, 31)
+        + ideal.inverse_directional(n, 40, [2, 3, 50])
+    ) / 4
     order = torch.randperm(n, generator=torch.Generator().manual_seed(3))
     before, after = read_gates(mixed), read_gates(mixed[order][:, order])
     assert torch.allclose(before.scores, after.scores, atol=1e-12)
@@ -232,8 +241,13 @@ def test_queries_and_keys_are_not_confused():
 def test_shuffled_rows_show_no_lines_and_no_blocks(n):
     """The permutation null: the same weights at random places of their rows."""
     rng = np.random.default_rng(5)
-    maps = np.stack([synthetic.draw(n, ("directional", "backward", "cluster"), noise, rng).attention
-                     for noise in synthetic.TUNING for _ in range(256 // n)])
+    maps = np.stack(
+        [
+            synthetic.draw(n, ("directional", "backward", "cluster"), noise, rng).attention
+            for noise in synthetic.TUNING
+            for _ in range(256 // n)
+        ]
+    )
     reading = read_gates(torch.as_tensor(rng.permuted(maps, axis=-1)))
     assert (reading.scores[:, :4] > 0).any(-1).double().mean() <= 0.2  # a level of 5 % for each kind
     assert reading.scores[:, :4].max() < 0.02
@@ -300,8 +314,9 @@ def test_shuffled_rows_keep_their_weights(causal):
     assert torch.equal(shuffled.sort(-1).values, maps.sort(-1).values)
     assert not torch.equal(shuffled, maps)
     assert not causal or shuffled.triu(1).max() == 0
-    places = torch.stack([shuffle_rows(maps, torch.Generator().manual_seed(i), causal=causal)[19].argmax()
-                          for i in range(400)])
+    places = torch.stack(
+        [shuffle_rows(maps, torch.Generator().manual_seed(i), causal=causal)[19].argmax() for i in range(400)]
+    )
     assert 200 < places.float().std() ** 2 * 12 < 600  # anywhere in the row, alike: 20**2 / 12
     assert read_gates(shuffled, causal=causal).scores[..., :4].max() == 0
 
@@ -319,8 +334,12 @@ def test_half_precision_is_read_in_single(dtype):
 
 def test_the_shortest_map_that_is_read():
     n = reader.SHORTEST
-    for name, gate in (("directional", ideal.directional(n, 2)), ("open", ideal.open_gate(n)),
-                       ("backward", ideal.backward(n, 1)), ("instance", ideal.instance(n, 1, 6))):
+    for name, gate in (
+        ("directional", ideal.directional(n, 2)),
+        ("open", ideal.open_gate(n)),
+        ("backward", ideal.backward(n, 1)),
+        ("instance", ideal.instance(n, 1, 6)),
+    ):
         assert read_gates(gate).names() == [name]
 
 
@@ -353,9 +372,13 @@ def test_finds_a_gate_in_noise(gate, noise):
 
 def test_causal_maps():
     n = 40
-    every = {"directional": ideal.directional(n, 0, causal=True), "open": ideal.open_gate(n),
-             "backward": ideal.backward(n, 1, causal=True), "closed": ideal.closed(n, causal=True),
-             "cluster": ideal.cluster(n, range(20, 30), range(5, 15), causal=True)}
+    every = {
+        "directional": ideal.directional(n, 0, causal=True),
+        "open": ideal.open_gate(n),
+        "backward": ideal.backward(n, 1, causal=True),
+        "closed": ideal.closed(n, causal=True),
+        "cluster": ideal.cluster(n, range(20, 30), range(5, 15), causal=True),
+    }
     for name, gate in every.items():
         reading = read_gates(gate, causal=True)
         share = {"cluster": 10 / 39}.get(name, 1)
@@ -418,26 +441,36 @@ def test_the_gpu_gives_the_same_reading():
     assert torch.allclose(reading.scores.cpu(), read_gates(maps).scores, atol=1e-9)
 
 
-@pytest.mark.parametrize(("attention", "arguments", "words"), [
-    (torch.ones(3, 4, 5) / 5, {}, r"must be \(..., n, n\)"),
-    (ideal.closed(7), {}, "n at least 8"),
-    (torch.ones(9), {}, "n at least 8"),
-    (torch.tensor(1.0), {}, "n at least 8"),
-    (torch.ones(0, 9, 9), {}, "n at least 8"),
-    (ideal.closed(8) * 2, {}, "rows that sum to 1"),
-    (ideal.closed(8) * float("nan"), {}, "finite"),
-    (ideal.closed(8), {"causal": True}, "looks ahead"),
-    (ideal.closed(8), {"level": 0.0}, "level must lie between"),
-])
+@pytest.mark.parametrize(
+    ("attention", "arguments", "words"),
+    [
+        (torch.ones(3, 4, 5) / 5, {}, r"must be \(..., n, n\)"),
+        (ideal.closed(7), {}, "n at least 8"),
+        (torch.ones(9), {}, "n at least 8"),
+        (torch.tensor(1.0), {}, "n at least 8"),
+        (torch.ones(0, 9, 9), {}, "n at least 8"),
+        (ideal.closed(8) * 2, {}, "rows that sum to 1"),
+        (ideal.closed(8) * float("nan"), {}, "finite"),
+        (ideal.closed(8), {"causal": True}, "looks ahead"),
+        (ideal.closed(8), {"level": 0.0}, "level must lie between"),
+    ],
+)
 def test_refusals(attention, arguments, words, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
     with pytest.raises(ValueError, match=words):
         read_gates(attention, **arguments)
 
 
-@pytest.mark.parametrize(("attention", "given"), [
-    (np.eye(8), "ndarray"), (torch.eye(8, dtype=torch.long), "torch.int64"), (torch.eye(8).bool(), "torch.bool"),
-    (torch.eye(8, dtype=torch.complex64), "torch.complex64"), ([[1.0]], "list")])
+@pytest.mark.parametrize(
+    ("attention", "given"),
+    [
+        (np.eye(8), "ndarray"),
+        (torch.eye(8, dtype=torch.long), "torch.int64"),
+        (torch.eye(8).bool(), "torch.bool"),
+        (torch.eye(8, dtype=torch.complex64), "torch.complex64"),
+        ([[1.0]], "list"),
+    ],
+)
 def test_what_is_no_tensor_of_weights_is_refused(attention, given, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     with pytest.raises(TypeError, match=f"floating-point weights.*got.*{given}"):
@@ -464,8 +497,11 @@ def test_blocks_of_causal_maps_are_exact_where_they_can_be_told_from_chance(n):
         queries = range(first, min(n, first + int(rng.integers(max(5, n // 5), n // 2))))
         keys = range(start, min(start + width, first))
         share, cells = len(keys) / (first + 1), len(queries) * len(keys)
-        if (share > 0.75 or cells * math.log(1 / share) < 1.2 * math.log(n) ** 2 * math.log(20)
-                or len(queries) >= 0.9 * (n - keys[-1])):
+        if (
+            share > 0.75
+            or cells * math.log(1 / share) < 1.2 * math.log(n) ** 2 * math.log(20)
+            or len(queries) >= 0.9 * (n - keys[-1])
+        ):
             continue
         gate = ideal.cluster(n, queries, keys, causal=True)
         reading = read_gates(gate, causal=True)
@@ -482,7 +518,7 @@ def test_a_column_of_a_causal_block_over_nine_tenths_of_its_rows_is_a_column():
 def test_early_rows_of_causal_maps_have_no_points():
     weights = ideal.closed(40, causal=True)
     for query in (10, 30):
-        weights[query, :query + 1] *= 0.2
+        weights[query, : query + 1] *= 0.2
         weights[query, 4] += 0.8
     reading = read_gates(weights, causal=True)
     assert reading.points() == [(30, 4)]
@@ -491,7 +527,7 @@ def test_early_rows_of_causal_maps_have_no_points():
 @pytest.mark.parametrize(("query", "points"), [(14, []), (15, [(15, 4)])])
 def test_a_row_has_points_from_sixteen_keys_on(query, points):
     weights = ideal.closed(40, causal=True)
-    weights[query, :query + 1] *= 0.2
+    weights[query, : query + 1] *= 0.2
     weights[query, 4] += 0.8
     assert read_gates(weights, causal=True).points() == points
 
@@ -565,7 +601,7 @@ def test_placed_blocks_have_every_size_and_reach_every_edge():
 def test_a_band_of_diagonals_over_twice_as_long_as_wide_is_no_block(length, found):
     hits = torch.zeros(1, 16, 16, dtype=torch.bool)
     for i in range(3, 3 + length):
-        hits[0, i, i:i + 2] = True
+        hits[0, i, i : i + 2] = True
     seen = torch.ones(16, 16, dtype=torch.bool)
     counts = segmentation.tabulate(hits, seen)
     assert segmentation.find_blocks(hits, counts, seen, 16.0**2, 0.0, least_side=1).any() == found
@@ -574,7 +610,7 @@ def test_a_band_of_diagonals_over_twice_as_long_as_wide_is_no_block(length, foun
 @pytest.mark.parametrize(("cells", "found"), [(16, True), (15, False)])
 def test_a_column_is_persistent_from_a_third_of_its_rows(cells, found):
     hits = torch.zeros(1, 48, 48, dtype=torch.bool)
-    hits[0, 0:3 * cells:3, 7] = True
+    hits[0, 0 : 3 * cells : 3, 7] = True
     line, _ = segmentation.find_lines(hits, torch.ones(48, 48, dtype=torch.bool), 0.05)
     assert (line == (hits & found)).all()
 
@@ -640,7 +676,8 @@ def test_a_box_has_its_own_evidence():
     due = 3 * segmentation.divergence(torch.tensor(1.0), torch.tensor((1 / 3 + 2 * 2 / 4) / 3))
     assert segmentation.box_evidence(counts, box).item() == pytest.approx(due.item(), rel=1e-5)
     assert segmentation.box_evidence(counts, torch.tensor([0, 4, 6, 0, 2])[:, None]).item() == pytest.approx(
-        4 * segmentation.divergence(torch.tensor(1 / 4), torch.tensor(1 / 6)).item(), rel=1e-5)
+        4 * segmentation.divergence(torch.tensor(1 / 4), torch.tensor(1 / 6)).item(), rel=1e-5
+    )
 
 
 def independent_rows(kind, n, count, seed):
@@ -695,6 +732,8 @@ def test_levels_of_a_causal_map_are_those_of_the_cells_that_are_seen():
     z = torch.randn(1, 64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     half = z.masked_fill(torch.ones(64, 64).triu(1).bool(), -math.inf)
     at = torch.full((1, 64, 12), 3.0, dtype=torch.float64)
-    rate = [points.log_rate(largest.topk(12).values, largest.topk(12).values / at, share)[0, 0, 0].item()
-            for largest, share in ((z, 1.0), (half.clamp_min(-9), 65 / 128))]
+    rate = [
+        points.log_rate(largest.topk(12).values, largest.topk(12).values / at, share)[0, 0, 0].item()
+        for largest, share in ((z, 1.0), (half.clamp_min(-9), 65 / 128))
+    ]
     assert rate[0] == pytest.approx(rate[1], abs=0.5)  # the same noise has the same tail

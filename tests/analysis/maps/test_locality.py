@@ -55,7 +55,7 @@ def test_locality_statistics_against_loops():
     for reach in (1, 3, 20):
         mass = nearest_mass(attention, reach)
         for h, q in np.ndindex(2, 9):
-            assert math.isclose(mass[h, q], attention[h, q, max(0, q - reach + 1): q + 1].sum(), rel_tol=1e-6)
+            assert math.isclose(mass[h, q], attention[h, q, max(0, q - reach + 1) : q + 1].sum(), rel_tol=1e-6)
     expected = [[q - int(attention[h, q].argmax()) for q in range(9)] for h in range(2)]
     assert peak_distance(attention).tolist() == expected
     assert peak_distance(attention[:, 5:]).tolist() == [row[5:] for row in expected]

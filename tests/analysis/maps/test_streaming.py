@@ -55,7 +55,7 @@ def test_equals_stored_maps(n, rows, causal, monkeypatch):
     assert torch.allclose(statistics.entropy_by_query()[1, :, :n], entropy.mean(0), atol=1e-8)
     assert torch.allclose(statistics.column_mass()[1, :, :n], maps.sum(-2).mean(0), atol=1e-8)
     assert torch.allclose(statistics.row_mass()[..., :n], torch.ones(LAYERS, HEADS, n, dtype=torch.float64), atol=1e-8)
-    profile = statistics.diagonal_profile()[1, :, POSITIONS - n:POSITIONS + n - 1]
+    profile = statistics.diagonal_profile()[1, :, POSITIONS - n : POSITIONS + n - 1]
     assert torch.allclose(profile, diagonal.mean(0), atol=1e-8)
     assert statistics.sequences()[n] == 2
 
@@ -201,7 +201,9 @@ def assert_a_sum_depends_on_no_other_map(device):
     lengths, whole, single = [14, 9, 14, 5, 9, 9, 14], *(MapStatistics(1, HEADS, POSITIONS, device) for _ in range(2))
     output = whole.attend(0, query, key, value, scale=0.5, lengths=lengths)
     for b in reversed(range(7)):
-        one = single.attend(0, *(part[b:b + 1] for part in (query, key, value)), scale=0.5, lengths=lengths[b:b + 1])
+        one = single.attend(
+            0, *(part[b : b + 1] for part in (query, key, value)), scale=0.5, lengths=lengths[b : b + 1]
+        )
         assert torch.equal(one[0], output[b])
     assert all(torch.equal(whole.state[name], single.state[name]) for name in whole.state)
 
@@ -344,19 +346,33 @@ def test_gradients_are_refused_where_they_are_asked_for():
         assert not statistics.attend(0, query, key, value, scale=0.5).requires_grad
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"lengths": [9, 2.5]}, "whole numbers"), ({"lengths": [9, torch.nan]}, "whole"),
-    ({"lengths": [9]}, "lengths must be 2"), ({"lengths": [9, 0]}, "from 1 to 9"), ({"lengths": [9, 10]}, "to 9"),
-    ({"heads": 1}, "exactly 3"), ({"layer": 1}, "below 1"), ({"layer": -1}, "below 1"), ({"scale": torch.inf}, "scale"),
-    ({"n": 0}, "position"), ({"dtype": torch.long}, "floating dtype")])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lengths": [9, 2.5]}, "whole numbers"),
+        ({"lengths": [9, torch.nan]}, "whole"),
+        ({"lengths": [9]}, "lengths must be 2"),
+        ({"lengths": [9, 0]}, "from 1 to 9"),
+        ({"lengths": [9, 10]}, "to 9"),
+        ({"heads": 1}, "exactly 3"),
+        ({"layer": 1}, "below 1"),
+        ({"layer": -1}, "below 1"),
+        ({"scale": torch.inf}, "scale"),
+        ({"n": 0}, "position"),
+        ({"dtype": torch.long}, "floating dtype"),
+    ],
+)
 def test_what_does_not_fit_is_refused_before_anything_is_counted(change, message, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
-    query, key, value = (part[:, :change.get("heads", HEADS)].to(change.get("dtype", torch.float64))
-                         for part in draw(change.get("n", 9)))
+    query, key, value = (
+        part[:, : change.get("heads", HEADS)].to(change.get("dtype", torch.float64))
+        for part in draw(change.get("n", 9))
+    )
     statistics = MapStatistics(1, HEADS, POSITIONS)
     with pytest.raises(ValueError, match=message):
-        statistics.attend(change.get("layer", 0), query, key, value, scale=change.get("scale", 0.5),
-                          lengths=change.get("lengths"))
+        statistics.attend(
+            change.get("layer", 0), query, key, value, scale=change.get("scale", 0.5), lengths=change.get("lengths")
+        )
     assert all((total == 0).all() for total in statistics.state.values())
 
 
@@ -383,7 +399,7 @@ def test_fixed_point_refuses_what_has_none():
     for number in (torch.nan, torch.inf, -torch.inf, 2.0**31, -1e30):
         with pytest.raises(ValueError, match="must be finite and below"):
             streaming.fixed(torch.tensor([0.0, number]))
-    assert streaming.fixed(torch.tensor(-0.25)).item() == -2**30
+    assert streaming.fixed(torch.tensor(-0.25)).item() == -(2**30)
     moments = Moments((2,))
     for bad in (torch.tensor([0.0, torch.nan]), torch.tensor([0.0, 5e4])):  # the square of 50,000 is beyond
         with pytest.raises(ValueError, match="below 2147483648"):

@@ -24,7 +24,8 @@ def test_fractions_are_exact_where_floats_are_not():
 def test_search_finds_the_smallest_in_order_and_none_where_there_is_none():
     def walk():
         return exact_rank.small_matrices([(1, 1), (2, 2)], (0, 1))
-    found, = exact_rank.first_counterexample(lambda m: exact_rank.exact_rank(m) < 2, walk())
+
+    (found,) = exact_rank.first_counterexample(lambda m: exact_rank.exact_rank(m) < 2, walk())
     assert found.tolist() == [[0, 1], [1, 0]]
     assert exact_rank.first_counterexample(lambda m: exact_rank.exact_rank(m) < 3, walk()) is None
     left, right = exact_rank.small_matrices([(1, 1)], (1, 2)), exact_rank.small_matrices([(1, 1)], (-2,))
@@ -51,8 +52,9 @@ def test_solutions_solve(rows, u):
     assert (A @ np.array(found, dtype=object) == A @ np.array(u, dtype=object)).all()
 
 
-@pytest.mark.parametrize("bad", [[1, 2], 3, [[1.5]], [[float("nan")]], [["1"]], [[[1]]], np.ones((2, 2)),
-                                 [[1], [1, 2]]])
+@pytest.mark.parametrize(
+    "bad", [[1, 2], 3, [[1.5]], [[float("nan")]], [["1"]], [[[1]]], np.ones((2, 2)), [[1], [1, 2]]]
+)
 def test_what_is_no_matrix_of_whole_numbers_is_refused(bad, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
     with pytest.raises(ValueError, match=r"matrix|inhomogeneous"):

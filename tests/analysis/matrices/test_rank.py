@@ -118,17 +118,36 @@ def test_residual_is_traced_through_every_state():
     torch.testing.assert_close(traced[-1], rank_collapse.residual(encode(x, layers)[-1]))
 
 
-ODD = {"nan": torch.full((3, 3), torch.nan), "inf": torch.full((3, 3), torch.inf), "empty": torch.zeros(0, 3),
-       "no column": torch.zeros(3, 0), "scalar": torch.tensor(1.0), "row": torch.ones(3), "whole": torch.eye(3).long(),
-       "half": torch.eye(3).half(), "numpy": np.eye(3), "complex": torch.eye(3).to(torch.complex64), "list": [[1.0]]}
+ODD = {
+    "nan": torch.full((3, 3), torch.nan),
+    "inf": torch.full((3, 3), torch.inf),
+    "empty": torch.zeros(0, 3),
+    "no column": torch.zeros(3, 0),
+    "scalar": torch.tensor(1.0),
+    "row": torch.ones(3),
+    "whole": torch.eye(3).long(),
+    "half": torch.eye(3).half(),
+    "numpy": np.eye(3),
+    "complex": torch.eye(3).to(torch.complex64),
+    "list": [[1.0]],
+}
 NORM = LayerNormWeights(torch.ones(3), torch.zeros(3))
 
 
-@pytest.mark.parametrize("function", [
-    rank.numerical_rank, rank.distance_of_ones, rank.centred_rank, rank_collapse.residual,
-    lambda x: rank.ranks_through_norm(x, NORM), lambda x: rank_collapse.scatter_around_mean(torch.ones(3), x, 0.5),
-    lambda x: rank_collapse.trace_residual(
-        x, random_layers(1, 1, 3, dtype=torch.float32, generator=torch.Generator()), ALL_ON)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        rank.numerical_rank,
+        rank.distance_of_ones,
+        rank.centred_rank,
+        rank_collapse.residual,
+        lambda x: rank.ranks_through_norm(x, NORM),
+        lambda x: rank_collapse.scatter_around_mean(torch.ones(3), x, 0.5),
+        lambda x: rank_collapse.trace_residual(
+            x, random_layers(1, 1, 3, dtype=torch.float32, generator=torch.Generator()), ALL_ON
+        ),
+    ],
+)
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_matrices_are_refused_by_name(function, odd, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
@@ -148,8 +167,13 @@ def test_odd_arguments_are_refused(monkeypatch):
         rank.ranks_through_norm(torch.ones(2, 3), LayerNormWeights(torch.ones(3), torch.zeros(3), eps=0.0))
     with pytest.raises(ValueError, match="fit the LayerNorm"):
         rank.ranks_through_norm(torch.ones(2, 3).double(), NORM)
-    for mean, noise in ((torch.ones(4), three), (torch.ones(3).double(), three), (torch.zeros(3), three),
-                        (torch.ones(3), torch.ones(2, 3)), (torch.ones(3), three[:1])):
+    for mean, noise in (
+        (torch.ones(4), three),
+        (torch.ones(3).double(), three),
+        (torch.zeros(3), three),
+        (torch.ones(3), torch.ones(2, 3)),
+        (torch.ones(3), three[:1]),
+    ):
         with pytest.raises(ValueError, match=r"(mean|noise) must"):
             rank_collapse.scatter_around_mean(mean, noise, 0.5)
     with pytest.raises(ValueError, match="size"):
@@ -162,8 +186,11 @@ def test_odd_arguments_are_refused(monkeypatch):
         rank_collapse.cubic_rate(torch.tensor([0.1, 0.1]), sizes)
 
 
-any_matrix = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=5),
-                        elements=st.floats(-1e300, 1e300, allow_subnormal=False))
+any_matrix = hnp.arrays(
+    np.float64,
+    hnp.array_shapes(min_dims=2, max_dims=2, max_side=5),
+    elements=st.floats(-1e300, 1e300, allow_subnormal=False),
+)
 
 
 @settings(max_examples=100, deadline=None)

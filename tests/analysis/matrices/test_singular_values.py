@@ -73,8 +73,12 @@ def test_rank_deficient_and_zero_factors():
 
 def test_gauge_leaves_the_values():
     A, B, G = draw(2, 30, 5), draw(2, 30, 5, seed=2), draw(2, 5, 5, seed=3)
-    torch.testing.assert_close(singular_values.product_singular_values(A @ G, B @ torch.linalg.inv(G).mT),
-                               singular_values.product_singular_values(A, B), rtol=1e-9, atol=0)
+    torch.testing.assert_close(
+        singular_values.product_singular_values(A @ G, B @ torch.linalg.inv(G).mT),
+        singular_values.product_singular_values(A, B),
+        rtol=1e-9,
+        atol=0,
+    )
 
 
 def test_augmented_product_is_the_whole_score():
@@ -98,19 +102,29 @@ def test_refusals():
         singular_values.product_singular_values(bad, draw(1, 9, 5))
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda: singular_values.product_singular_values(draw(3), draw(3)), "A must be"),
-    (lambda: singular_values.product_singular_values(draw(2, 5, 0), draw(2, 5, 0)), "none of them empty"),
-    (lambda: singular_values.product_singular_values(draw(5, 3), draw(4, 3).half()), "B must be in float32 or float64"),
-    (lambda: singular_values.product_singular_values(draw(5, 3) + 1j, draw(4, 3)), "A must hold real numbers"),
-    (lambda: singular_values.product_singular_values(draw(5, 3), draw(4, 3), accuracy=float("nan")),
-     "accuracy must be"),
-    (lambda: singular_values.augment(draw(5, 3), draw(4)), "b must be .* to fit W"),
-    (lambda: singular_values.augment(draw(2, 5, 3), draw(3)), "b must be .* to fit W"),
-    (lambda: singular_values.effective_rank(torch.tensor([1.0, float("nan")])),
-     "values holds entries that are not finite"),
-    (lambda: singular_values.effective_rank(torch.zeros(0)), "none of them empty"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: singular_values.product_singular_values(draw(3), draw(3)), "A must be"),
+        (lambda: singular_values.product_singular_values(draw(2, 5, 0), draw(2, 5, 0)), "none of them empty"),
+        (
+            lambda: singular_values.product_singular_values(draw(5, 3), draw(4, 3).half()),
+            "B must be in float32 or float64",
+        ),
+        (lambda: singular_values.product_singular_values(draw(5, 3) + 1j, draw(4, 3)), "A must hold real numbers"),
+        (
+            lambda: singular_values.product_singular_values(draw(5, 3), draw(4, 3), accuracy=float("nan")),
+            "accuracy must be",
+        ),
+        (lambda: singular_values.augment(draw(5, 3), draw(4)), "b must be .* to fit W"),
+        (lambda: singular_values.augment(draw(2, 5, 3), draw(3)), "b must be .* to fit W"),
+        (
+            lambda: singular_values.effective_rank(torch.tensor([1.0, float("nan")])),
+            "values holds entries that are not finite",
+        ),
+        (lambda: singular_values.effective_rank(torch.zeros(0)), "none of them empty"),
+    ],
+)
 @pytest.mark.usefixtures("unchecked")
 def test_more_refusals(call, message):
     with pytest.raises(ValueError, match=message):

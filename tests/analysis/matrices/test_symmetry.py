@@ -151,8 +151,9 @@ def test_tables_over_maps_layers_and_heads_hold_the_single_measures():
     top = amplification.over_heads(lambda W: singular_values.singular_values(W)[:, 0], layers)
     torch.testing.assert_close(top[2, 0], singular_values.singular_values(layers[0].W_V)[:, 0])
     torch.testing.assert_close(top, amplification.over_heads(singular_values.spectral_norm, layers))
-    torch.testing.assert_close(amplification.cone_positions(states, layers)[2, 1],
-                               amplification.cone_position(states[1], layers[1].W_V))
+    torch.testing.assert_close(
+        amplification.cone_positions(states, layers)[2, 1], amplification.cone_position(states[1], layers[1].W_V)
+    )
     torch.testing.assert_close(amplification.amplifications(states[:1], [layers[0]]), table[:, :1])
     norms = amplification.row_norms(states[1], biased, head=2)
     torch.testing.assert_close(norms[0], states[1].norm(dim=1))
@@ -196,21 +197,37 @@ def test_key_bias_moves_no_attention_and_query_bias_does(layer):
     torch.testing.assert_close(symmetry.equalise_norms(x).norm(dim=1), x.norm(dim=1).mean().expand(6))
 
 
-ODD = {"nan": torch.full((3, 4, 4), torch.nan), "empty": torch.zeros(3, 0, 0), "scalar": torch.tensor(1.0),
-       "whole": torch.ones(3, 4, 4).long(), "half": torch.ones(3, 4, 4).half(), "numpy": np.ones((3, 4, 4))}
+ODD = {
+    "nan": torch.full((3, 4, 4), torch.nan),
+    "empty": torch.zeros(3, 0, 0),
+    "scalar": torch.tensor(1.0),
+    "whole": torch.ones(3, 4, 4).long(),
+    "half": torch.ones(3, 4, 4).half(),
+    "numpy": np.ones((3, 4, 4)),
+}
 MAP = torch.ones(3, 4, 2)
 
 
-@pytest.mark.parametrize("function", [
-    lambda v: symmetry.symmetric_signature(v, v), symmetry.equalise_norms, lambda v: distance.total_variation(v, v),
-    symmetry.asymmetry, singular_values.singular_values, singular_values.spectral_norm,
-    amplification.mean_amplification, lambda v: amplification.amplification(v, MAP),
-    lambda v: amplification.cone_position(v, MAP),
-    lambda v: amplification.cone_position(torch.ones(3, 4), v), lambda v: amplification.in_cone(v, MAP, 0.1),
-    lambda v: amplification.isotropic_cone_positions(v, 5, np.random.default_rng(0)),
-    lambda v: amplification.row_norms(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention, 0),
-    lambda v: symmetry.score_variants(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention),
-    lambda v: distance.attention_moved(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda v: symmetry.symmetric_signature(v, v),
+        symmetry.equalise_norms,
+        lambda v: distance.total_variation(v, v),
+        symmetry.asymmetry,
+        singular_values.singular_values,
+        singular_values.spectral_norm,
+        amplification.mean_amplification,
+        lambda v: amplification.amplification(v, MAP),
+        lambda v: amplification.cone_position(v, MAP),
+        lambda v: amplification.cone_position(torch.ones(3, 4), v),
+        lambda v: amplification.in_cone(v, MAP, 0.1),
+        lambda v: amplification.isotropic_cone_positions(v, 5, np.random.default_rng(0)),
+        lambda v: amplification.row_norms(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention, 0),
+        lambda v: symmetry.score_variants(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention),
+        lambda v: distance.attention_moved(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention),
+    ],
+)
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_input_is_refused_by_name(function, odd, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
@@ -245,8 +262,10 @@ def test_arguments_that_do_not_fit_are_refused(layer, monkeypatch):
             amplification.amplifications(states, [weights, weights])
     nothing = weights.W_Q.clone()
     nothing[1] = 0
-    for call in (lambda: amplification.cone_position(x, nothing),
-                 lambda: amplification.isotropic_cone_positions(nothing, 5, np.random.default_rng(0))):
+    for call in (
+        lambda: amplification.cone_position(x, nothing),
+        lambda: amplification.isotropic_cone_positions(nothing, 5, np.random.default_rng(0)),
+    ):
         with pytest.raises(ValueError, match="W is zero in head 1"):
             call()
     with pytest.raises(ValueError, match="samples"):
@@ -277,8 +296,10 @@ def test_asymmetry_does_not_depend_on_the_size_of_the_numbers():
 
 
 def test_texts_of_a_batch_are_levelled_each_by_itself():
-    x = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(4), dtype=torch.float64) * torch.tensor(
-        [1.0, 10.0, 100.0])[:, None, None]
+    x = (
+        torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+        * torch.tensor([1.0, 10.0, 100.0])[:, None, None]
+    )
     torch.testing.assert_close(symmetry.equalise_norms(x), torch.stack([symmetry.equalise_norms(text) for text in x]))
 
 

@@ -9,10 +9,17 @@ import transformers
 from analysis.maps import streaming
 from analysis.models import attention_hooks
 
-BERT = transformers.BertConfig(vocab_size=50, hidden_size=24, num_hidden_layers=3, num_attention_heads=2,
-                               intermediate_size=32, max_position_embeddings=20)
-GPT2 = transformers.GPT2Config(vocab_size=50, n_embd=24, n_layer=3, n_head=2, n_positions=20, bos_token_id=0,
-                               eos_token_id=0)
+BERT = transformers.BertConfig(
+    vocab_size=50,
+    hidden_size=24,
+    num_hidden_layers=3,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=20,
+)
+GPT2 = transformers.GPT2Config(
+    vocab_size=50, n_embd=24, n_layer=3, n_head=2, n_positions=20, bos_token_id=0, eos_token_id=0
+)
 
 
 @pytest.fixture(params=["bert", "gpt2"])
@@ -43,8 +50,11 @@ def test_statistics_equal_those_of_the_eager_maps(model):
 def test_maps_and_states_go_by_layer_by_layer(model):
     eager = model(IDS, output_attentions=True, output_hidden_states=True)
     maps, states = [], []
-    with attention_hooks.with_attention(model, streaming.visit_maps(lambda layer, m: maps.append((layer, m))),
-                         hidden=lambda layer, h: states.append((layer, h))):
+    with attention_hooks.with_attention(
+        model,
+        streaming.visit_maps(lambda layer, m: maps.append((layer, m))),
+        hidden=lambda layer, h: states.append((layer, h)),
+    ):
         model(IDS)
     assert [layer for layer, _ in maps] == [0, 1, 2] == [layer for layer, _ in states]
     for (_, seen), due in zip(maps, eager.attentions, strict=True):
@@ -110,8 +120,13 @@ def test_keeping_the_heap_whole_is_harmless():
 def test_read_mask_tells_full_from_causal_and_finds_the_lengths():
     full = torch.ones(2, 1, 6, 6, dtype=torch.bool)
     padded = full & (torch.arange(6) < torch.tensor([6, 4])[:, None, None, None])
-    for keep, due in ((full, (False, None)), (full.tril(), (True, None)), (padded, (False, [6, 4])),
-                      (padded.tril(), (True, [6, 4])), (padded & padded.mT, (False, [6, 4]))):
+    for keep, due in (
+        (full, (False, None)),
+        (full.tril(), (True, None)),
+        (padded, (False, [6, 4])),
+        (padded.tril(), (True, [6, 4])),
+        (padded & padded.mT, (False, [6, 4])),
+    ):
         assert attention_hooks.read_mask(keep) == due
         for least in (-torch.inf, torch.finfo(torch.float32).min):
             assert attention_hooks.read_mask(torch.zeros(keep.shape).masked_fill(~keep, least)) == due
@@ -123,11 +138,21 @@ one_hidden = torch.ones(6, 6, dtype=torch.bool)
 one_hidden[3, 1] = False
 
 
-@pytest.mark.parametrize(("keep", "message"), [
-    (window, "sliding windows"), (window.tril(), "sliding windows"), (blocks, "packed"), (blocks.tril(), "packed"),
-    (one_hidden, "neither full nor causal"), (torch.ones(6, 6).triu().bool(), "neither full nor causal"),
-    (torch.arange(6).expand(6, 6) > 1, "on the right"), (torch.zeros(6, 6, dtype=torch.bool), "must have a token"),
-    (torch.full((6, 6), -0.5), "a bias"), (torch.full((6, 6), torch.nan), "a bias")])
+@pytest.mark.parametrize(
+    ("keep", "message"),
+    [
+        (window, "sliding windows"),
+        (window.tril(), "sliding windows"),
+        (blocks, "packed"),
+        (blocks.tril(), "packed"),
+        (one_hidden, "neither full nor causal"),
+        (torch.ones(6, 6).triu().bool(), "neither full nor causal"),
+        (torch.arange(6).expand(6, 6) > 1, "on the right"),
+        (torch.zeros(6, 6, dtype=torch.bool), "must have a token"),
+        (torch.full((6, 6), -0.5), "a bias"),
+        (torch.full((6, 6), torch.nan), "a bias"),
+    ],
+)
 def test_masks_that_are_not_padding_are_refused(keep, message):
     with pytest.raises(ValueError, match=message):
         attention_hooks.read_mask(keep[None, None])
@@ -138,9 +163,20 @@ def test_masks_that_are_not_padding_are_refused(keep, message):
 
 def local(window):
     return transformers.ModernBertConfig(
-        vocab_size=50, hidden_size=24, num_hidden_layers=3, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=20, local_attention=window, global_attn_every_n_layers=3, pad_token_id=0,
-        bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2)
+        vocab_size=50,
+        hidden_size=24,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=20,
+        local_attention=window,
+        global_attn_every_n_layers=3,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        cls_token_id=1,
+        sep_token_id=2,
+    )
 
 
 def test_a_model_with_local_layers_is_refused_unless_its_window_holds_everything():
@@ -186,8 +222,14 @@ def test_attention_that_adds_to_its_scores_is_refused():
 
 
 def test_a_model_outside_the_registry_is_refused():
-    config = transformers.DebertaV2Config(vocab_size=50, hidden_size=24, num_hidden_layers=2, num_attention_heads=2,
-                                          intermediate_size=32, max_position_embeddings=20)
+    config = transformers.DebertaV2Config(
+        vocab_size=50,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=20,
+    )
     model = transformers.DebertaV2Model(config).eval()
     attend = streaming.visit_maps(fail)
     with pytest.raises(ValueError, match="by itself"), attention_hooks.with_attention(model, attend):

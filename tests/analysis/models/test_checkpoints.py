@@ -123,12 +123,15 @@ def test_listed_sums_are_checked(tmp_path):
     assert find(str(folder)).name == "mine"
 
 
-@pytest.mark.parametrize(("spoil", "message"), [
-    (lambda folder: (folder / "config.json").write_text("{}"), "config.json is missing or not the file"),
-    (lambda folder: (folder / "more.safetensors").unlink(), "more.safetensors is missing"),
-    (lambda folder: (folder / "SHA256SUMS").write_text("0123\n"), "SHA256SUMS is no list of sums"),
-    (lambda folder: (folder / "SHA256SUMS").write_bytes(b"\xff\xfe"), "SHA256SUMS is no list of sums"),
-])
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda folder: (folder / "config.json").write_text("{}"), "config.json is missing or not the file"),
+        (lambda folder: (folder / "more.safetensors").unlink(), "more.safetensors is missing"),
+        (lambda folder: (folder / "SHA256SUMS").write_text("0123\n"), "SHA256SUMS is no list of sums"),
+        (lambda folder: (folder / "SHA256SUMS").write_bytes(b"\xff\xfe"), "SHA256SUMS is no list of sums"),
+    ],
+)
 def test_whatever_is_listed_must_be_there_unchanged(tmp_path, spoil, message):
     folder = write_model(tmp_path / "mine")
     (folder / "more.safetensors").write_bytes((folder / "model.safetensors").read_bytes())

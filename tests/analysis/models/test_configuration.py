@@ -27,10 +27,17 @@ def run(model):
     return model(ids, output_attentions=True, output_hidden_states=True)
 
 
-@pytest.mark.parametrize("options", [
-    {"scale_attn_by_inverse_layer_idx": True}, {"scale_attn_weights": False},
-    {"scale_attn_by_inverse_layer_idx": True, "scale_attn_weights": False}, {"reorder_and_upcast_attn": True},
-    {"layer_norm_epsilon": 0.1}, {"n_inner": 7, "activation_function": "relu"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scale_attn_by_inverse_layer_idx": True},
+        {"scale_attn_weights": False},
+        {"scale_attn_by_inverse_layer_idx": True, "scale_attn_weights": False},
+        {"reorder_and_upcast_attn": True},
+        {"layer_norm_epsilon": 0.1},
+        {"n_inner": 7, "activation_function": "relu"},
+    ],
+)
 def test_options_of_gpt2_that_change_the_mathematics_are_honoured(tmp_path, options):
     checkpoint = find("tiny", folder=write_model(tmp_path / "tiny", GPT2 | options))
     model = pretrained.load(checkpoint, dtype=torch.float64)
@@ -48,22 +55,44 @@ def test_options_of_gpt2_that_change_the_mathematics_are_honoured(tmp_path, opti
     assert torch.equal(extraction.query_biases(model)[1], raw)  # what is added to queries carries no factor
 
 
-@pytest.mark.parametrize(("config", "option", "value"), [
-    (BERT, "is_decoder", True), (BERT, "position_embedding_type", "relative_key_query"),
-    (BERT, "add_cross_attention", True), (BERT, "is_causal", True), (GPT2, "add_cross_attention", True),
-    (GPT2, "is_causal", False), (GPT2, "pruned_heads", {"0": [1]}), (GPT2, "sliding_window", 4),
-    (GPT2, "quantization_config", {"quant_method": "gptq"}), (BERT, "is_encoder_decoder", True)])
+@pytest.mark.parametrize(
+    ("config", "option", "value"),
+    [
+        (BERT, "is_decoder", True),
+        (BERT, "position_embedding_type", "relative_key_query"),
+        (BERT, "add_cross_attention", True),
+        (BERT, "is_causal", True),
+        (GPT2, "add_cross_attention", True),
+        (GPT2, "is_causal", False),
+        (GPT2, "pruned_heads", {"0": [1]}),
+        (GPT2, "sliding_window", 4),
+        (GPT2, "quantization_config", {"quant_method": "gptq"}),
+        (BERT, "is_encoder_decoder", True),
+    ],
+)
 def test_options_that_are_not_honoured_are_refused_by_name(tmp_path, config, option, value):
     folder = write_model(tmp_path / "tiny", config)
     checkpoint = change(folder, **{option: value})
-    for read in (parameters.config, lambda c: parameters.attention_layer(c, 0), pretrained.load,
-                 lambda c: pretrained.load(c, control_seed=0)):
+    for read in (
+        parameters.config,
+        lambda c: parameters.attention_layer(c, 0),
+        pretrained.load,
+        lambda c: pretrained.load(c, control_seed=0),
+    ):
         with pytest.raises(ValueError, match=f"has {option} = .*changes what a layer computes"):
             read(checkpoint)
 
 
-@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal",
-                                 "_experts_implementation_internal", "experts_implementation"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "attn_implementation",
+        "_attn_implementation",
+        "_attn_implementation_internal",
+        "_experts_implementation_internal",
+        "experts_implementation",
+    ],
+)
 @pytest.mark.parametrize("seed", [None, 0])
 def test_a_folder_does_not_choose_the_attention(tmp_path, monkeypatch, key, seed):
     """A hub kernel named by config.json would be fetched and run; nothing is ever asked for."""
@@ -89,22 +118,33 @@ def test_an_adapter_is_refused(tmp_path):
         pretrained.load(find("tiny", folder=folder))
 
 
-@pytest.mark.parametrize(("settings", "message"), [
-    ({"n_layer": "2"}, "n_layer as a positive whole number, got '2'"),
-    ({"n_layer": True}, "n_layer as a positive whole number, got True"), ({"n_layer": 0}, "got 0"),
-    ({"n_head": 2.0}, "n_head .* got 2.0"), ({"vocab_size": -1}, "vocab_size"), ({"n_positions": "16"}, "n_positions"),
-    ({"n_inner": "48"}, "n_inner"), ({"n_inner": 0}, "n_inner"),
-    ({"layer_norm_epsilon": "1e-5"}, "layer_norm_epsilon as a finite number, not negative, got '1e-5'"),
-    ({"layer_norm_epsilon": float("nan")}, "layer_norm_epsilon"), ({"layer_norm_epsilon": -1}, "layer_norm_epsilon"),
-    ({"initializer_range": [0.02]}, "initializer_range"), ({"activation_function": 3}, "must name activation_function"),
-    ({"scale_attn_weights": "no"}, "scale_attn_weights as true or false, got 'no'"),
-    ({"scale_attn_by_inverse_layer_idx": 1}, "as true or false, got 1"),
-    ({"n_layer": 2_000}, r"lacks 1998 .*|lacks \d+ tensors of the whole model of 2000 layers"),
-    ({"n_embd": 12, "vocab_size": 30}, r"'wte.weight' of tiny must be \(30, 12\) .* got \(31, 12\)"),
-    ({"n_positions": 17}, r"'wpe.weight'"), ({"n_inner": 47}, "c_fc"),
-])
-def test_sizes_that_are_none_or_not_those_of_the_files_are_refused_before_anything_is_built(tmp_path, monkeypatch,
-                                                                                         settings, message):
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_layer": "2"}, "n_layer as a positive whole number, got '2'"),
+        ({"n_layer": True}, "n_layer as a positive whole number, got True"),
+        ({"n_layer": 0}, "got 0"),
+        ({"n_head": 2.0}, "n_head .* got 2.0"),
+        ({"vocab_size": -1}, "vocab_size"),
+        ({"n_positions": "16"}, "n_positions"),
+        ({"n_inner": "48"}, "n_inner"),
+        ({"n_inner": 0}, "n_inner"),
+        ({"layer_norm_epsilon": "1e-5"}, "layer_norm_epsilon as a finite number, not negative, got '1e-5'"),
+        ({"layer_norm_epsilon": float("nan")}, "layer_norm_epsilon"),
+        ({"layer_norm_epsilon": -1}, "layer_norm_epsilon"),
+        ({"initializer_range": [0.02]}, "initializer_range"),
+        ({"activation_function": 3}, "must name activation_function"),
+        ({"scale_attn_weights": "no"}, "scale_attn_weights as true or false, got 'no'"),
+        ({"scale_attn_by_inverse_layer_idx": 1}, "as true or false, got 1"),
+        ({"n_layer": 2_000}, r"lacks 1998 .*|lacks \d+ tensors of the whole model of 2000 layers"),
+        ({"n_embd": 12, "vocab_size": 30}, r"'wte.weight' of tiny must be \(30, 12\) .* got \(31, 12\)"),
+        ({"n_positions": 17}, r"'wpe.weight'"),
+        ({"n_inner": 47}, "c_fc"),
+    ],
+)
+def test_sizes_that_are_none_or_not_those_of_the_files_are_refused_before_anything_is_built(
+    tmp_path, monkeypatch, settings, message
+):
     def build(*_, **__):
         raise AssertionError("a model was built")
 
@@ -120,8 +160,11 @@ def test_sizes_that_are_none_or_not_those_of_the_files_are_refused_before_anythi
 
 def test_a_model_that_does_not_fit_is_refused_with_the_memory_needed_and_there(tmp_path, monkeypatch):
     checkpoint = change(write_model(tmp_path / "tiny"), n_layer=100_000, n_embd=12_288, n_head=96)
-    with pytest.raises(MemoryError, match=r"tiny with 100000 layers of width 12288.* needs 724,\d\d\d\.\d GB of "
-                                          r"memory, on cpu there are \d[\d,.]* GB"):
+    with pytest.raises(
+        MemoryError,
+        match=r"tiny with 100000 layers of width 12288.* needs 724,\d\d\d\.\d GB of "
+        r"memory, on cpu there are \d[\d,.]* GB",
+    ):
         pretrained.load(checkpoint, control_seed=0)
     with pytest.raises(MemoryError, match="attention layer of width 1200000 needs"):
         parameters.random_attention_layer(replace(parameters.config(checkpoint), model=1_200_000))
@@ -164,6 +207,7 @@ def test_a_family_more_is_one_entry(tmp_path, monkeypatch):
     entry = replace(BERT_FAMILY, name="roberta", model_types=("roberta",), prefixes=("", "roberta."))
     monkeypatch.setattr(configuration, "FAMILIES", (*configuration.FAMILIES, entry))
     from transformers import RobertaConfig, RobertaForMaskedLM
+
     settings = {**BERT, "model_type": "roberta", "max_position_embeddings": 20, "pad_token_id": 1}
     torch.manual_seed(0)
     whole = RobertaForMaskedLM._from_config(RobertaConfig(**settings), attn_implementation="eager").double().eval()
@@ -174,8 +218,10 @@ def test_a_family_more_is_one_entry(tmp_path, monkeypatch):
     model = pretrained.load(checkpoint, dtype=torch.float64)
     result = run(model)
     for layer, attention in enumerate(result.attentions):
-        for weights in (parameters.attention_layer(checkpoint, layer, torch.float64),
-                        extraction.attention_layer(whole, layer)):
+        for weights in (
+            parameters.attention_layer(checkpoint, layer, torch.float64),
+            extraction.attention_layer(whole, layer),
+        ):
             ours = softmax(compute_scores(result.hidden_states[layer], weights))
             torch.testing.assert_close(ours, attention, rtol=0, atol=1e-6)
 

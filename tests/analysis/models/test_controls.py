@@ -25,8 +25,13 @@ def test_a_module_climbs_all_rungs(checkpoint):
 
     def initialise(seed):
         return pretrained.load(checkpoint, control_seed=seed)
-    ladder = {rung: layer_of(model) for rung, _, model in controls.make_controls(
-        trained, initialise, rungs=(*controls.RUNGS, controls.SHARP), seeds=[3])}
+
+    ladder = {
+        rung: layer_of(model)
+        for rung, _, model in controls.make_controls(
+            trained, initialise, rungs=(*controls.RUNGS, controls.SHARP), seeds=[3]
+        )
+    }
     own, random = layer_of(trained), layer_of(initialise(3))
     torch.testing.assert_close(ladder["random"].W_Q, random.W_Q, rtol=0, atol=0)
     torch.testing.assert_close(norms(ladder["random, as large"]), norms(own))
@@ -49,8 +54,8 @@ def test_weights_of_layers_climb_as_modules_do():
     trained = [random_layer(seed=seed) for seed in range(2)]
 
     def initialise(seed):
-        return [random_layer(seed=10 * seed + k + 5)
-                for k in range(len(trained))]
+        return [random_layer(seed=10 * seed + k + 5) for k in range(len(trained))]
+
     ladder = list(controls.make_controls(trained, initialise, rungs=(*controls.RUNGS, controls.SHARP), seeds=[0, 1]))
     assert [control.seed for control in ladder] == [0] * 4 + [1] * 4
     for rung, seed, layers in ladder:
@@ -82,14 +87,21 @@ def test_a_module_of_no_family_is_scaled_and_permuted_too():
     assert torch.equal(permuted.bias, trained.bias)
 
 
-@pytest.mark.parametrize(("name", "options"), [
-    ("GPTNeoX", {}), ("Qwen2", {"num_key_value_heads": 2}),
-    ("Falcon", {"new_decoder_architecture": True, "num_kv_heads": 2}), ("Phi3", {"num_key_value_heads": 2}),
-    ("CodeGen", {"n_embd": 64, "n_head": 4, "n_layer": 2, "rotary_dim": 8})])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("GPTNeoX", {}),
+        ("Qwen2", {"num_key_value_heads": 2}),
+        ("Falcon", {"new_decoder_architecture": True, "num_kv_heads": 2}),
+        ("Phi3", {"num_key_value_heads": 2}),
+        ("CodeGen", {"n_embd": 64, "n_head": 4, "n_layer": 2, "rotary_dim": 8}),
+    ],
+)
 def test_queries_keys_and_values_of_any_family_are_scaled_and_permuted_each_for_itself(name, options):
     import transformers
 
     from analysis.models.families import from_module
+
     sizes = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
     sizes = {} if name == "CodeGen" else sizes
     config = getattr(transformers, f"{name}Config")(vocab_size=32, pad_token_id=0, **sizes, **options)

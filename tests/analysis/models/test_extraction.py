@@ -10,9 +10,17 @@ from analysis.transformer.encoder import Switches, encode
 
 def tiny(heads=3, layers=2, seed=0):
     from transformers import BertConfig, BertModel
+
     torch.manual_seed(seed)
-    config = BertConfig(vocab_size=50, hidden_size=12, num_hidden_layers=layers, num_attention_heads=heads,
-                        intermediate_size=20, max_position_embeddings=16, attn_implementation="eager")
+    config = BertConfig(
+        vocab_size=50,
+        hidden_size=12,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=20,
+        max_position_embeddings=16,
+        attn_implementation="eager",
+    )
     model = BertModel(config, add_pooling_layer=False).double().eval()
     for parameter in model.parameters():  # biases and gains are trivial at initialisation: make every part count
         torch.nn.init.normal_(parameter, std=0.5)

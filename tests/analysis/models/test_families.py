@@ -22,8 +22,7 @@ from analysis.transformer.general_attention import (
     queries_and_keys,
 )
 
-EVERY = [(row.name, model_type, row.stack) for row in FAMILIES for model_type in row.model_types
-         if not row.files_only]
+EVERY = [(row.name, model_type, row.stack) for row in FAMILIES for model_type in row.model_types if not row.files_only]
 IDS = [f"{model_type} {stack}".strip() for _, model_type, stack in EVERY]
 
 
@@ -72,8 +71,12 @@ def test_parts_add_up_and_folds_change_nothing(case):
             torch.testing.assert_close(attend_generally(x, folded).output, output, rtol=1e-10, atol=1e-10)
         if norm := layer.norm():
             bare, rows = fold_input_norm(layer), torch.randn_like(x)
-            torch.testing.assert_close(attend_generally(apply_norm(rows, bare.norm()), bare).output,
-                                       attend_generally(apply_norm(rows, norm), layer).output, rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(
+                attend_generally(apply_norm(rows, bare.norm()), bare).output,
+                attend_generally(apply_norm(rows, norm), layer).output,
+                rtol=1e-9,
+                atol=1e-9,
+            )
         if not layer.reasons():
             plain = attend(x, layer.plain(), causal=True) if layer.mask.causal else attend(x, layer.plain())
             if layer.mask.reach is None:
@@ -101,6 +104,7 @@ def assert_same(one, other):
 
 def test_a_head_on_the_model_and_a_prefix_before_its_names_make_no_difference(tmp_path):
     import transformers
+
     base = tiny_model("llama")
     whole = transformers.LlamaForCausalLM(base.config).double()
     whole.model.load_state_dict(base.state_dict())
@@ -113,8 +117,9 @@ def test_only_the_tensors_of_the_layer_are_read(tmp_path, monkeypatch):
     tiny_model("llama").save_pretrained(tmp_path)
     layers = from_checkpoint(find("tiny", folder=tmp_path))
     names = []
-    monkeypatch.setattr(layers.tensors, "fetch", lambda name, fetch=layers.tensors.fetch: names.append(name) or
-                        fetch(name))
+    monkeypatch.setattr(
+        layers.tensors, "fetch", lambda name, fetch=layers.tensors.fetch: names.append(name) or fetch(name)
+    )
     assert isinstance(layers[1], AttentionLayer)
     assert names
     assert all("layers.1." in name and "mlp" not in name for name in names)
@@ -123,16 +128,30 @@ def test_only_the_tensors_of_the_layer_are_read(tmp_path, monkeypatch):
 @pytest.mark.parametrize("model_type", ["qwen3", "bert"])
 def test_a_layer_is_moved_with_its_norms(model_type):
     layer = from_module(tiny_model(model_type))[0]
-    tensors = [value for part in (layer.to(torch.float16), *layer.to(torch.float16).norms)
-               for value in vars(part).values() if isinstance(value, torch.Tensor)]
+    tensors = [
+        value
+        for part in (layer.to(torch.float16), *layer.to(torch.float16).norms)
+        for value in vars(part).values()
+        if isinstance(value, torch.Tensor)
+    ]
     assert len(tensors) >= 10
     assert {value.dtype for value in tensors} == {torch.float16}
 
 
-@pytest.mark.parametrize("scaling", [
-    {"rope_type": "linear", "factor": 2.0}, {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
-     "high_freq_factor": 4.0, "original_max_position_embeddings": 32},
-    {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}])
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {"rope_type": "linear", "factor": 2.0},
+        {
+            "rope_type": "llama3",
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32,
+        },
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16},
+    ],
+)
 def test_frequencies_scaled_for_longer_texts(scaling):
     model = tiny_model("llama", rope_parameters=scaling | {"rope_theta": 500.0})
     layers = from_module(model)
@@ -146,25 +165,42 @@ def test_frequencies_that_depend_on_the_text_are_refused():
         from_module(model)[0]
 
 
-@pytest.mark.parametrize(("model_type", "settings"), [
-    ("gpt_neox", {"rope_parameters": {"rope_theta": 100.0, "rope_type": "default", "partial_rotary_factor": 0.5}}),
-    ("falcon", {"new_decoder_architecture": False, "multi_query": True, "bias": True}),
-    ("falcon", {"new_decoder_architecture": False, "multi_query": False, "num_kv_heads": 4}),
-    ("bloom", {"n_head": 6, "hidden_size": 48}),
-    ("mpt", {"n_heads": 6, "d_model": 48}), ("gpt2", {"scale_attn_by_inverse_layer_idx": True}),
-    ("bert", {"is_decoder": True}), ("mistral", {"sliding_window": 3}), ("llama", {"attention_bias": True}),
-    ("deberta-v2", {"pos_att_type": ["c2p"]}), ("deberta-v2", {"relative_attention": False}),
-    ("beit", {"use_shared_relative_position_bias": True}), ("esm", {"position_embedding_type": "absolute"}),
-    ("gpt2", {"n_head": 8}), ("albert", {"num_hidden_groups": 1}), ("qwen3", {"attention_bias": True})])
+@pytest.mark.parametrize(
+    ("model_type", "settings"),
+    [
+        ("gpt_neox", {"rope_parameters": {"rope_theta": 100.0, "rope_type": "default", "partial_rotary_factor": 0.5}}),
+        ("falcon", {"new_decoder_architecture": False, "multi_query": True, "bias": True}),
+        ("falcon", {"new_decoder_architecture": False, "multi_query": False, "num_kv_heads": 4}),
+        ("bloom", {"n_head": 6, "hidden_size": 48}),
+        ("mpt", {"n_heads": 6, "d_model": 48}),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}),
+        ("bert", {"is_decoder": True}),
+        ("mistral", {"sliding_window": 3}),
+        ("llama", {"attention_bias": True}),
+        ("deberta-v2", {"pos_att_type": ["c2p"]}),
+        ("deberta-v2", {"relative_attention": False}),
+        ("beit", {"use_shared_relative_position_bias": True}),
+        ("esm", {"position_embedding_type": "absolute"}),
+        ("gpt2", {"n_head": 8}),
+        ("albert", {"num_hidden_groups": 1}),
+        ("qwen3", {"attention_bias": True}),
+    ],
+)
 def test_options_that_change_the_attention_are_followed(model_type, settings):
     model = tiny_model(model_type, **settings)
     error = agreement(model, from_module(model), tiny_inputs(model), in_double=True)
     assert max(error.attention, error.output, error.norm) < 1e-12
 
 
-@pytest.mark.parametrize(("model_type", "settings", "message"), [
-    ("opt", {"do_layer_norm_before": False}, "do_layer_norm_before"), ("olmo", {"clip_qkv": 5.0}, "clip_qkv"),
-    ("phi", {"qk_layernorm": True}, "qk_layernorm"), ("falcon", {"alibi": True}, "alibi")])
+@pytest.mark.parametrize(
+    ("model_type", "settings", "message"),
+    [
+        ("opt", {"do_layer_norm_before": False}, "do_layer_norm_before"),
+        ("olmo", {"clip_qkv": 5.0}, "clip_qkv"),
+        ("phi", {"qk_layernorm": True}, "qk_layernorm"),
+        ("falcon", {"alibi": True}, "alibi"),
+    ],
+)
 def test_options_that_are_not_read_are_refused_by_name(model_type, settings, message):
     with pytest.raises(ValueError, match=message):
         from_module(tiny_model(model_type, **settings))
@@ -208,9 +244,11 @@ def test_what_the_identities_cannot_say_is_refused_or_carried():
 
 def changed(layers, change):
     """Return the same layers, each of them changed."""
+
     class Changed(type(layers)):
         def __getitem__(self, layer):
             return change(layers[layer])
+
     return Changed(layers.family, layers.model_type, layers.config, layers.tensors)
 
 
@@ -219,11 +257,18 @@ def other_pairing(layer):
     return replace(layer, positions=replace(layer.positions, pairing="neighbours"))
 
 
-@pytest.mark.parametrize(("model_type", "change"), [
-    ("llama", other_pairing), ("llama", lambda layer: replace(layer, W_K=layer.W_K.flip(0))),
-    ("gpt_oss", lambda layer: replace(layer, sinks=None)), ("gemma2", lambda layer: replace(layer, soft_cap=None)),
-    ("qwen3", lambda layer: replace(layer, qk_norm=None)), ("gpt_neo", lambda layer: replace(layer, scale=0.5)),
-    ("gpt2", lambda layer: replace(layer, b_Q=0 * layer.b_Q))])
+@pytest.mark.parametrize(
+    ("model_type", "change"),
+    [
+        ("llama", other_pairing),
+        ("llama", lambda layer: replace(layer, W_K=layer.W_K.flip(0))),
+        ("gpt_oss", lambda layer: replace(layer, sinks=None)),
+        ("gemma2", lambda layer: replace(layer, soft_cap=None)),
+        ("qwen3", lambda layer: replace(layer, qk_norm=None)),
+        ("gpt_neo", lambda layer: replace(layer, scale=0.5)),
+        ("gpt2", lambda layer: replace(layer, b_Q=0 * layer.b_Q)),
+    ],
+)
 def test_the_comparison_notices_what_is_wrong(model_type, change):
     model = tiny_model(model_type)
     assert agreement(model, changed(from_module(model), change), tiny_inputs(model)).attention > 1e-3

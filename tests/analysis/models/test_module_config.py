@@ -26,10 +26,29 @@ def folder(request, tmp_path):
     return write_model(tmp_path / "tiny", request.param)
 
 
-NO_MATHEMATICS = ("hidden_dropout_prob", "attn_pdrop", "resid_pdrop", "attention_probs_dropout_prob", "use_cache",
-                  "bos_token_id", "eos_token_id", "layer_types", "rope_parameters", "per_layer_config", "dtype",
-                  "architectures", "chunk_size_feed_forward", "problem_type", "use_return_dict", "sub_configs",
-                  "summary_type", "transformers_version", "output_attentions", "return_dict", "_name_or_path")
+NO_MATHEMATICS = (
+    "hidden_dropout_prob",
+    "attn_pdrop",
+    "resid_pdrop",
+    "attention_probs_dropout_prob",
+    "use_cache",
+    "bos_token_id",
+    "eos_token_id",
+    "layer_types",
+    "rope_parameters",
+    "per_layer_config",
+    "dtype",
+    "architectures",
+    "chunk_size_feed_forward",
+    "problem_type",
+    "use_return_dict",
+    "sub_configs",
+    "summary_type",
+    "transformers_version",
+    "output_attentions",
+    "return_dict",
+    "_name_or_path",
+)
 
 
 @pytest.mark.parametrize("value", [None, "x", [], {}, -1, True])
@@ -43,21 +62,33 @@ def test_what_does_not_change_the_mathematics_does_not_reach_the_library(folder,
 
 def test_null_is_what_a_config_may_leave_out(folder):
     without = json.loads((folder / "config.json").read_text())
-    optional = {"gpt2": ("layer_norm_epsilon", "n_inner", "initializer_range"),
-                "bert": ("layer_norm_eps", "type_vocab_size", "initializer_range")}[without["model_type"]]
+    optional = {
+        "gpt2": ("layer_norm_epsilon", "n_inner", "initializer_range"),
+        "bert": ("layer_norm_eps", "type_vocab_size", "initializer_range"),
+    }[without["model_type"]]
     model = pretrained.load(write_config(folder, **dict.fromkeys(optional)))
     (folder / "config.json").write_text(json.dumps({key: without[key] for key in without if key not in optional}))
     assert model.config.to_dict() == pretrained.load(find("tiny", folder=folder)).config.to_dict()
 
 
-@pytest.mark.parametrize(("settings", "message"), [
-    ({"pad_token_id": 31}, r"pad_token_id as a token, 0..30, or null, got 31"), ({"pad_token_id": "0"}, "got '0'"),
-    ({"pad_token_id": True}, "got True"), ({"tie_word_embeddings": None}, "as true or false, got None"),
-    ({"id2label": {}}, "id2label as an object"), ({"id2label": [1]}, "id2label as an object"),
-    ({"id2label": {"0": "a", "2": "b"}}, "id2label as an object"), ({"id2label": {"0": 5}}, "id2label as an object"),
-    ({"id2label": {"0": "\x1b[2J"}}, "printable letters"), ({"id2label": {"0": "a", "1": "a"}}, "only 1 of the names"),
-    ({"id2label": {"0": "a"}, "num_labels": 3}, "num_labels as 3, and names 1"), ({"num_labels": 0}, "got 0"),
-    ({"num_labels": 10**30}, "at most 100000")])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pad_token_id": 31}, r"pad_token_id as a token, 0..30, or null, got 31"),
+        ({"pad_token_id": "0"}, "got '0'"),
+        ({"pad_token_id": True}, "got True"),
+        ({"tie_word_embeddings": None}, "as true or false, got None"),
+        ({"id2label": {}}, "id2label as an object"),
+        ({"id2label": [1]}, "id2label as an object"),
+        ({"id2label": {"0": "a", "2": "b"}}, "id2label as an object"),
+        ({"id2label": {"0": 5}}, "id2label as an object"),
+        ({"id2label": {"0": "\x1b[2J"}}, "printable letters"),
+        ({"id2label": {"0": "a", "1": "a"}}, "only 1 of the names"),
+        ({"id2label": {"0": "a"}, "num_labels": 3}, "num_labels as 3, and names 1"),
+        ({"num_labels": 0}, "got 0"),
+        ({"num_labels": 10**30}, "at most 100000"),
+    ],
+)
 def test_values_of_another_kind_are_refused_in_a_sentence(folder, settings, message):
     checkpoint = write_config(folder, **settings)
     for seed in (None, 0):
@@ -72,18 +103,28 @@ def test_an_activation_that_the_library_lacks_is_refused(folder):
 
 
 def test_the_options_that_matter_reach_the_library():
-    settings = GPT2 | {"n_inner": 7, "activation_function": "relu", "layer_norm_epsilon": 0.1, "pad_token_id": 3,
-                       "scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True, "initializer_range": 0.5,
-                       "tie_word_embeddings": False, "id2label": {"1": "b", "0": "a"}}
+    settings = GPT2 | {
+        "n_inner": 7,
+        "activation_function": "relu",
+        "layer_norm_epsilon": 0.1,
+        "pad_token_id": 3,
+        "scale_attn_weights": False,
+        "scale_attn_by_inverse_layer_idx": True,
+        "initializer_range": 0.5,
+        "tie_word_embeddings": False,
+        "id2label": {"1": "b", "0": "a"},
+    }
     made = module_config(read_config(settings), settings)
     assert {key: getattr(made, key) for key in settings if key not in ("id2label", "bos_token_id", "eos_token_id")} == {
-        key: settings[key] for key in settings if key not in ("id2label", "bos_token_id", "eos_token_id")}
+        key: settings[key] for key in settings if key not in ("id2label", "bos_token_id", "eos_token_id")
+    }
     assert (made.id2label, made.label2id, made.num_labels) == ({0: "a", 1: "b"}, {"a": 0, "b": 1}, 2)
     assert class_names({}) == ["LABEL_0", "LABEL_1"]
 
 
 def test_a_head_that_does_not_fit_its_classes_is_refused(tmp_path):
     from transformers import BertConfig, BertForSequenceClassification
+
     BertForSequenceClassification(BertConfig(**BERT, num_labels=3)).save_pretrained(tmp_path)
     assert pretrained.load(write_config(tmp_path, id2label={"0": "a", "1": "b", "2": "c"}), task="classifier")
     with pytest.raises(ValueError, match=r"'classifier.weight' of tiny must be \(2, 12\) .* got \(3, 12\)"):
@@ -131,6 +172,7 @@ def test_a_model_with_a_number_that_is_not_finite_is_not_run(folder, value):
 def with_tokenizer(folder):
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
+
     words = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 30}, unk_token="[UNK]"))
     PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]").save_pretrained(folder)
     return folder
@@ -143,13 +185,18 @@ def change(path, **settings):
 WORDS = {"type": "WordLevel", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]"}
 
 
-@pytest.mark.parametrize(("name", "settings", "message"), [
-    ("tokenizer.json", {"model": WORDS | {"vocab": {"[UNK]": 0, "a": 31}}}, "up to 31, and the model has 31 rows"),
-    ("tokenizer.json", {"model": WORDS | {"vocab": {"a": 1}}}, "cannot be read: .*Missing"),
-    ("tokenizer.json", {"model": None}, "cannot be read"), ("tokenizer.json", {"added_tokens": 5}, "cannot be read"),
-    ("tokenizer_config.json", {"model_max_length": "x"}, "cannot be read"),
-    ("tokenizer_config.json", {"model_max_length": -5}, "cannot be read"),
-    ("tokenizer_config.json", {"unk_token": 5}, "cannot be read")])
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("tokenizer.json", {"model": WORDS | {"vocab": {"[UNK]": 0, "a": 31}}}, "up to 31, and the model has 31 rows"),
+        ("tokenizer.json", {"model": WORDS | {"vocab": {"a": 1}}}, "cannot be read: .*Missing"),
+        ("tokenizer.json", {"model": None}, "cannot be read"),
+        ("tokenizer.json", {"added_tokens": 5}, "cannot be read"),
+        ("tokenizer_config.json", {"model_max_length": "x"}, "cannot be read"),
+        ("tokenizer_config.json", {"model_max_length": -5}, "cannot be read"),
+        ("tokenizer_config.json", {"unk_token": 5}, "cannot be read"),
+    ],
+)
 def test_a_tokenizer_that_cannot_be_used_is_refused(with_tokenizer, name, settings, message):
     words = pretrained.tokenizer(find("tiny", folder=with_tokenizer))
     assert words("b").input_ids == [30]
@@ -160,9 +207,15 @@ def test_a_tokenizer_that_cannot_be_used_is_refused(with_tokenizer, name, settin
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"])
-@pytest.mark.parametrize(("content", "message"), [
-    (b"", "is not JSON"), (b"null", "must hold a JSON object, got NoneType"), (b"[" * 100_000, "is not JSON"),
-    (b"\xff\xfe", "is not text in UTF-8")])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is not JSON"),
+        (b"null", "must hold a JSON object, got NoneType"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"\xff\xfe", "is not text in UTF-8"),
+    ],
+)
 def test_a_file_that_is_no_json_object_is_refused_by_name(with_tokenizer, name, content, message):
     (with_tokenizer / name).write_bytes(content)
     with pytest.raises(ValueError, match=f"{name} {message}"):

@@ -104,11 +104,14 @@ def test_truncated_file_is_refused(tmp_path):
         pretrained.load(find("cut", folder=folder))
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"n_embd": None}, r"config\.json must give n_embd as a positive whole number, got None"),
-    ({"n_head": 5}, r"n_embd \d+ is no multiple of n_head 5"),
-    ({"n_embd": 24}, r"tensor 'h\.0\.attn\.c_attn\.weight' of odd must be \(24, 72\) as config\.json has it"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_embd": None}, r"config\.json must give n_embd as a positive whole number, got None"),
+        ({"n_head": 5}, r"n_embd \d+ is no multiple of n_head 5"),
+        ({"n_embd": 24}, r"tensor 'h\.0\.attn\.c_attn\.weight' of odd must be \(24, 72\) as config\.json has it"),
+    ],
+)
 def test_a_configuration_that_does_not_fit_is_refused(tmp_path, change, message):
     folder = write_model(tmp_path / "odd")
     given = json.loads((folder / "config.json").read_text())
@@ -123,8 +126,10 @@ def test_a_configuration_that_does_not_fit_is_refused(tmp_path, change, message)
 def test_a_bert_with_the_older_names_of_gain_and_bias_is_read(tmp_path):
     folder = write_model(tmp_path / "older", BERT)
     new = parameters.layer_norm(find("older", folder=folder), "attention")
-    older = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
-             for name, value in load_file(folder / "model.safetensors").items()}
+    older = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
+        for name, value in load_file(folder / "model.safetensors").items()
+    }
     save_file(older, folder / "model.safetensors", metadata={"format": "pt"})
     found = find("older", folder=folder)
     assert parameters.has(found, "embeddings.LayerNorm.weight")

@@ -34,8 +34,12 @@ def test_random_modules(family, head, model):
     assert gap(folded, output) < 1e-11
     moved, _ = attention_module(family, fold_value_bias(layer))(x)
     assert gap(moved, output) < 1e-11
-    regauged, _ = attention_module(family, qk_ov.change_gauge(
-        layer, draw(head, model // head, model // head), draw(head, model // head, model // head, seed=2)))(x)
+    regauged, _ = attention_module(
+        family,
+        qk_ov.change_gauge(
+            layer, draw(head, model // head, model // head), draw(head, model // head, model // head, seed=2)
+        ),
+    )(x)
     assert gap(regauged, output) < 1e-8
 
 
@@ -102,8 +106,15 @@ def test_refusals():
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bert", "llama"])
-@pytest.mark.parametrize(("x", "message"), [(draw(9, 12), r"\(batch, position, 12\)"), (draw(1, 9, 11), "batch, "),
-                                            (draw(1, 0, 12), "at least one"), (draw(1, 9, 12).float(), "convert one")])
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (draw(9, 12), r"\(batch, position, 12\)"),
+        (draw(1, 9, 11), "batch, "),
+        (draw(1, 0, 12), "at least one"),
+        (draw(1, 9, 12).float(), "convert one"),
+    ],
+)
 @pytest.mark.usefixtures("unchecked")
 def test_modules_refuse_inputs_that_do_not_fit(family, x, message):
     with pytest.raises(ValueError, match=message):

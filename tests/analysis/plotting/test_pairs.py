@@ -59,8 +59,10 @@ def test_a_scatter_of_tokens_has_the_title_of_its_head():
 
 
 def test_stacked_panels_have_legends_of_their_own():
-    curves = {"above": [Line(np.array([0.2, 0.4]), "trained", "a", "--")],
-              "below": [Line(np.array([[0.5, 0.4, 0.6]] * 3), "control", "b"), Line(np.ones(3), "trained", "c")]}
+    curves = {
+        "above": [Line(np.array([0.2, 0.4]), "trained", "a", "--")],
+        "below": [Line(np.array([[0.5, 0.4, 0.6]] * 3), "control", "b"), Line(np.ones(3), "trained", "c")],
+    }
     figure = layers.stacked(curves, "share")
     above, below = figure.axes
     assert [text.get_text() for text in below.get_legend().get_texts()] == ["b", "c"]

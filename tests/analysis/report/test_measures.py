@@ -45,8 +45,9 @@ def test_entropy_is_that_of_the_models_own_maps(seen):
     visible = torch.arange(1, n + 1) if causal else torch.full((n,), n)
     rows = torch.special.entr(maps).sum(-1)[..., visible > 1] / visible[visible > 1].log()
     np.testing.assert_allclose(observed.mean("heads")[..., OF_HEADS.index("entropy")], rows.mean(-1), atol=1e-5)
-    np.testing.assert_allclose(observed.mean("heads")[..., OF_HEADS.index("previous")],
-                               maps.diagonal(-1, -2, -1).mean(-1), atol=1e-5)
+    np.testing.assert_allclose(
+        observed.mean("heads")[..., OF_HEADS.index("previous")], maps.diagonal(-1, -2, -1).mean(-1), atol=1e-5
+    )
 
 
 def test_parts_are_those_of_the_chapter_on_one_score(seen):
@@ -69,10 +70,12 @@ def test_parts_counted_from_the_mean_are_those_of_the_mean_query_and_key(seen):
     states = model(ids, output_hidden_states=True).hidden_states
     for layer, x in enumerate(extraction.attention_inputs(model, [state[0] for state in states])):
         weights, n = extraction.attention_layer(model, layer).to(torch.float64), ids.shape[-1]
-        query, key = (torch.einsum("pm,hmc->hpc", x.double(), W) + b[:, None]
-                      for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K)))
-        common = query.mean(-2, keepdim=True) @ key.mT / query.shape[-1]**0.5  # what all queries share
-        rest = query @ key.mT / query.shape[-1]**0.5 - common
+        query, key = (
+            torch.einsum("pm,hmc->hpc", x.double(), W) + b[:, None]
+            for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K))
+        )
+        common = query.mean(-2, keepdim=True) @ key.mT / query.shape[-1] ** 0.5  # what all queries share
+        rest = query @ key.mT / query.shape[-1] ** 0.5 - common
         visible = torch.ones(n, n, dtype=torch.bool)
         visible = visible.tril() if model.config.model_type == "gpt2" else visible
         expected = attribute_divergence(torch.stack([rest, common.expand_as(rest)]), visible).parts.sum(-1).T
@@ -93,9 +96,21 @@ def layer(positions=None, bias=0.0, **options):
     b_Q, b_K, b_V = torch.randn(3, 2, 4, generator=generator, dtype=torch.float64)
     norm = Norm(torch.ones(6, dtype=torch.float64), torch.full((6,), bias, dtype=torch.float64), 1e-5)
     positions = {} if positions is None else {"positions": positions}
-    return AttentionLayer(W_Q, W_K, W_V, torch.randn(2, 4, 6, generator=generator, dtype=torch.float64), b_Q, b_K, b_V,
-                          torch.zeros(6, dtype=torch.float64), 0.5, Mask(causal=True), norms=(norm,), **positions,
-                          **options)
+    return AttentionLayer(
+        W_Q,
+        W_K,
+        W_V,
+        torch.randn(2, 4, 6, generator=generator, dtype=torch.float64),
+        b_Q,
+        b_K,
+        b_V,
+        torch.zeros(6, dtype=torch.float64),
+        0.5,
+        Mask(causal=True),
+        norms=(norm,),
+        **positions,
+        **options,
+    )
 
 
 def test_the_norms_bias_is_carried_through_the_matrices():
@@ -123,8 +138,13 @@ def test_the_kernel_is_what_the_score_of_the_two_biases_does_with_distance():
 
 def test_the_spread_of_the_semi_bias_does_not_depend_on_the_factorisation():
     weights, factor = layer(), torch.randn(4, 4, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    other = dataclasses.replace(weights, W_Q=weights.W_Q @ factor, b_Q=weights.b_Q @ factor,
-                                W_K=weights.W_K @ factor.inverse().T, b_K=weights.b_K @ factor.inverse().T)
+    other = dataclasses.replace(
+        weights,
+        W_Q=weights.W_Q @ factor,
+        b_Q=weights.b_Q @ factor,
+        W_K=weights.W_K @ factor.inverse().T,
+        b_K=weights.b_K @ factor.inverse().T,
+    )
     own, moved = measure_layer(weights), measure_layer(other)
     np.testing.assert_allclose(own.spread, moved.spread, rtol=1e-9)
     assert np.abs(own.biases[0] / own.sizes[0] - moved.biases[0] / moved.sizes[0]).max() > 0.01
@@ -141,10 +161,11 @@ def test_the_spread_of_the_semi_bias_is_that_of_rows_as_the_norm_scales_them():
 
 def test_a_table_of_spreads_is_named_only_where_it_is():
     measured = measure_layer(layer())
-    sections = [_biases(Measurement({}, [one]))
-                for one in (measured, dataclasses.replace(measured, spread=None))]
+    sections = [_biases(Measurement({}, [one])) for one in (measured, dataclasses.replace(measured, spread=None))]
     assert [("is in the table" in section.caption, bool(section.rows)) for section in sections] == [
-        (True, True), (False, False)]
+        (True, True),
+        (False, False),
+    ]
 
 
 def test_alibi_is_a_line_and_learned_positions_have_no_kernel():

@@ -17,8 +17,10 @@ from analysis.report import controls, making, measurement, sections
 from analysis.report.origin_sections import make_parts, make_positions
 from analysis.report.page import Section, render
 
-TEXTS = "\n\n".join(f"Text {number}: every row of an attention map sums to one, whatever the scores of the row are."
-                    for number in range(3))
+TEXTS = "\n\n".join(
+    f"Text {number}: every row of an attention map sums to one, whatever the scores of the row are."
+    for number in range(3)
+)
 
 
 def run(*words: str) -> int:
@@ -58,8 +60,16 @@ def test_a_report_of_gpt2_mini(whole):
     assert set(numbers["controls"]) == {"random", "random, as large", "permuted"}
     gates = np.array(numbers["trained"]["gates"]) / 3
     np.testing.assert_allclose(gates.sum(-1), 1, atol=1e-4)
-    for title in ("Biases", "Preferred positions", "Parts of the score", "Gates", "Sinks", "Entropy",
-                  "Rows of the stream", "Heads worth a look"):
+    for title in (
+        "Biases",
+        "Preferred positions",
+        "Parts of the score",
+        "Gates",
+        "Sinks",
+        "Entropy",
+        "Rows of the stream",
+        "Heads worth a look",
+    ):
         assert f">{title}</h2>" in page
     assert sorted(p.name for p in whole.iterdir() if not p.name.startswith(".")) == ["index.html", "report.json"]
     assert not list(whole.glob(".unfinished*"))
@@ -103,11 +113,21 @@ FAMILIES = {
 def save_random(folder, kind: str, **options) -> None:
     """Write a random model as transformers does, with the tokenizer of gpt2-mini."""
     import transformers
+
     source = checkpoints.find("gpt2-mini").folder
     tokenizer = transformers.AutoTokenizer.from_pretrained(source)
-    config = getattr(transformers, kind)(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2,
-                                         num_attention_heads=4, intermediate_size=32, max_position_embeddings=64,
-                                         bos_token_id=0, eos_token_id=0, pad_token_id=0, **options)
+    config = getattr(transformers, kind)(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        bos_token_id=0,
+        eos_token_id=0,
+        pad_token_id=0,
+        **options,
+    )
     torch.manual_seed(0)
     model = transformers.AutoModel.from_config(config)
     for name, parameter in model.named_parameters():
@@ -155,6 +175,7 @@ def test_a_model_without_biases_has_the_kernel_of_its_mean_input_and_no_empty_fi
 
     from transformers import LlamaModel
     from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
     checkpoint = checkpoints.find(str(tmp_path / "llama"))
     tokenizer = making.load_tokenizer(checkpoint)
     model = LlamaModel.from_pretrained(checkpoint.folder).eval()
@@ -177,8 +198,12 @@ def test_a_model_without_biases_has_the_kernel_of_its_mean_input_and_no_empty_fi
 
 def test_a_model_of_images_is_read_and_not_run(tmp_path):
     from transformers import ViTConfig, ViTModel
-    ViTModel(ViTConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=8,
-                       patch_size=4)).save_pretrained(tmp_path / "vit")
+
+    ViTModel(
+        ViTConfig(
+            hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=8, patch_size=4
+        )
+    ).save_pretrained(tmp_path / "vit")
     run(str(tmp_path / "vit"), "--out", str(tmp_path / "out"))
     page, numbers = written(tmp_path / "out")
     assert numbers["trained"] is None
@@ -190,19 +215,24 @@ def test_a_model_of_images_is_read_and_not_run(tmp_path):
 def test_parameters_alone_are_enough_where_only_they_are_there(tmp_path, texts):
     save_random(tmp_path / "whole", "LlamaConfig")
     from safetensors.torch import load_file, save_file
+
     tensors = load_file(tmp_path / "whole" / "model.safetensors")
     part = tmp_path / "part"
     part.mkdir()
     shutil.copy(tmp_path / "whole" / "config.json", part)
     shutil.copy(tmp_path / "whole" / "tokenizer.json", part)
-    save_file({name: tensor for name, tensor in tensors.items() if "mlp" not in name}, part / "model.safetensors",
-              metadata={"format": "pt"})
+    save_file(
+        {name: tensor for name, tensor in tensors.items() if "mlp" not in name},
+        part / "model.safetensors",
+        metadata={"format": "pt"},
+    )
     run(str(part), "--texts", texts, "--out", str(tmp_path / "out"))
     assert "lack" in written(tmp_path / "out")[1]["not_run"]
 
 
 def test_a_model_that_does_not_fit_is_read_layer_by_layer(tmp_path, texts, monkeypatch):
     from analysis.models import memory
+
     save_random(tmp_path / "llama", "LlamaConfig")
     monkeypatch.setattr(memory, "available_memory", lambda device="cpu": 1000)
     run(str(tmp_path / "llama"), "--texts", texts, "--out", str(tmp_path / "out"))

@@ -32,8 +32,12 @@ def test_invariances():
     rows = draw(2, 12, 8) + 0.5
     turn = torch.linalg.qr(draw(8, 8, seed=1)).Q
     order = torch.randperm(12)
-    for form in (anisotropy.cone_index, anisotropy.alignment_ratio, anisotropy.resultant_length,
-                 anisotropy.mean_pairwise_cosine):
+    for form in (
+        anisotropy.cone_index,
+        anisotropy.alignment_ratio,
+        anisotropy.resultant_length,
+        anisotropy.mean_pairwise_cosine,
+    ):
         torch.testing.assert_close(form(rows @ turn), form(rows))
         torch.testing.assert_close(form(rows[:, order]), form(rows))
     torch.testing.assert_close(anisotropy.cone_index(3 * rows), 3 * anisotropy.cone_index(rows))
@@ -55,7 +59,8 @@ def test_mean_pairwise_cosine_is_the_mean_over_pairs():
 def test_resultant_length_equals_scipy():
     rows = draw(20, 6) + 0.2
     assert anisotropy.resultant_length(rows).item() == pytest.approx(
-        directional_stats(rows.numpy()).mean_resultant_length, rel=1e-12)
+        directional_stats(rows.numpy()).mean_resultant_length, rel=1e-12
+    )
 
 
 def test_length_changes_the_resultant_of_random_directions_but_not_their_mean_cosine():
@@ -70,8 +75,12 @@ def test_padding_is_left_out():
     rows = draw(9, 4)
     padded = torch.cat([rows, torch.full((5, 4), 7.0).double()])
     keep = torch.arange(14) < 9
-    for form in (anisotropy.cone_index, anisotropy.alignment_ratio, anisotropy.resultant_length,
-                 anisotropy.mean_pairwise_cosine):
+    for form in (
+        anisotropy.cone_index,
+        anisotropy.alignment_ratio,
+        anisotropy.resultant_length,
+        anisotropy.mean_pairwise_cosine,
+    ):
         torch.testing.assert_close(form(padded, keep), form(rows))
         assert not torch.allclose(form(padded), form(rows))
 
@@ -81,8 +90,12 @@ def test_what_stands_in_padding_never_matters(filling):
     rows = draw(9, 4)
     padded = torch.cat([rows, torch.full((5, 4), filling, dtype=torch.float64)])
     keep = torch.arange(14) < 9
-    for form in (anisotropy.cone_index, anisotropy.alignment_ratio, anisotropy.resultant_length,
-                 anisotropy.mean_pairwise_cosine):
+    for form in (
+        anisotropy.cone_index,
+        anisotropy.alignment_ratio,
+        anisotropy.resultant_length,
+        anisotropy.mean_pairwise_cosine,
+    ):
         torch.testing.assert_close(form(padded, keep), form(rows))
 
 
@@ -94,8 +107,9 @@ def test_lengths_neither_overflow_nor_underflow(factor):
     for form in (anisotropy.alignment_ratio, anisotropy.resultant_length, anisotropy.mean_pairwise_cosine):
         torch.testing.assert_close(form(scaled), form(rows), atol=1e-5, **loose)
     torch.testing.assert_close(anisotropy.unit(scaled), anisotropy.unit(rows), atol=1e-5, **loose)
-    torch.testing.assert_close(anisotropy.cone_index(scaled).double(), anisotropy.cone_index(rows).double() * factor,
-                               atol=0, **loose)
+    torch.testing.assert_close(
+        anisotropy.cone_index(scaled).double(), anisotropy.cone_index(rows).double() * factor, atol=0, **loose
+    )
     assert not anisotropy.unit(torch.zeros(2, 3)).any()
 
 
@@ -118,15 +132,27 @@ def test_head_output_spectrum_equals_dense_svd():
 
 @pytest.mark.usefixtures("unchecked")
 def test_refusals():
-    forms = (anisotropy.cone_index, anisotropy.alignment_ratio, anisotropy.resultant_length,
-             anisotropy.mean_pairwise_cosine)
+    forms = (
+        anisotropy.cone_index,
+        anisotropy.alignment_ratio,
+        anisotropy.resultant_length,
+        anisotropy.mean_pairwise_cosine,
+    )
     for form in forms:
-        for keep in (torch.tensor([1.0, 0.0]), torch.tensor([1, 0]), np.array([True, False]),
-                     torch.ones(3, dtype=torch.bool), torch.tensor(True)):
+        for keep in (
+            torch.tensor([1.0, 0.0]),
+            torch.tensor([1, 0]),
+            np.array([True, False]),
+            torch.ones(3, dtype=torch.bool),
+            torch.tensor(True),
+        ):
             with pytest.raises(ValueError, match="keep must be a bool"):
                 form(torch.ones(2, 3), keep)
-        for rows, message in ((torch.ones(2, 3).half(), "float32 or float64"), (np.ones((2, 3)), "must be a tensor"),
-                              (torch.tensor([[1.0, math.nan], [1.0, 2.0]]), "not finite")):
+        for rows, message in (
+            (torch.ones(2, 3).half(), "float32 or float64"),
+            (np.ones((2, 3)), "must be a tensor"),
+            (torch.tensor([[1.0, math.nan], [1.0, 2.0]]), "not finite"),
+        ):
             with pytest.raises((TypeError, ValueError), match=message):
                 form(rows)
     with pytest.raises(ValueError, match="too large to be summed"):
@@ -134,9 +160,13 @@ def test_refusals():
     with pytest.raises(ValueError, match="nothing but zeros"):
         anisotropy.alignment_ratio(torch.zeros(4, 3))
     good, values = torch.full((2, 3, 3), 1 / 3), torch.ones(2, 3, 4)
-    for attention, v, message in ((good[0], values, "attention must be"), (good[:1], values, "values must be"),
-                                  (good, values[:, :2], "to fit attention"),
-                                  (good, values.half(), "float32 or float64"), (good * math.nan, values, "not finite")):
+    for attention, v, message in (
+        (good[0], values, "attention must be"),
+        (good[:1], values, "values must be"),
+        (good, values[:, :2], "to fit attention"),
+        (good, values.half(), "float32 or float64"),
+        (good * math.nan, values, "not finite"),
+    ):
         with pytest.raises(ValueError, match=message):
             anisotropy.head_output_spectrum(attention, v)
     with pytest.raises(ValueError, match="none of them empty"):

@@ -93,7 +93,8 @@ def test_numbers_are_those_of_their_definitions():
             assert found[f"D_sum{name}"][layer] == pytest.approx(d)
         v = unit.sum(0)
         assert found["D_sum_unit"][layer] == pytest.approx(
-            stats.kstest(v, "norm", args=(v.mean(), v.std(ddof=1))).statistic)
+            stats.kstest(v, "norm", args=(v.mean(), v.std(ddof=1))).statistic
+        )
         lengths = np.linalg.norm(second, axis=1)
         assert found["ratio"][layer] == pytest.approx(np.linalg.norm(second.sum(0)) / lengths.sum())
         np.testing.assert_allclose(found["histogram"][layer], entropy.histogram_entropy(s.attention, 256))

@@ -21,8 +21,13 @@ def draw(*shape, seed=0, dtype=torch.float64):
 @pytest.mark.parametrize("n", [4, 5, 17, 64, 768, 3000])
 @pytest.mark.parametrize("shape", ["gaussian", "heavy", "skewed", "ties", "far from zero"])
 def test_equals_statsmodels(n, shape):
-    rows = {"gaussian": draw(20, n), "heavy": draw(20, n) ** 3, "skewed": draw(20, n).exp(),
-            "ties": (2 * draw(20, n)).round() + 0.01 * torch.eye(20, n), "far from zero": 30 + draw(20, n)}[shape]
+    rows = {
+        "gaussian": draw(20, n),
+        "heavy": draw(20, n) ** 3,
+        "skewed": draw(20, n).exp(),
+        "ties": (2 * draw(20, n)).round() + 0.01 * torch.eye(20, n),
+        "far from zero": 30 + draw(20, n),
+    }[shape]
     due = [by_statsmodels(row)[0] for row in rows.numpy()]
     np.testing.assert_allclose(normality.lilliefors(rows).numpy(), due, rtol=0, atol=1e-12)
 
@@ -166,21 +171,37 @@ def test_float32_near_its_limits():
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("function", [normality.lilliefors, normality.excess_kurtosis, normality.outlier_dimensions,
-                                      normality.standardise])
-@pytest.mark.parametrize(("rows", "message"), [
-    (np.zeros((2, 9)), "must be a tensor"), (torch.randn(2, 9).bfloat16(), "float32 or float64"),
-    (torch.randn(2, 9).half(), "float32 or float64"), (torch.arange(18).reshape(2, 9), "float32 or float64"),
-    (torch.tensor(1.0), "must be"), (torch.full((2, 9), 0.1), "without spread"),
-    (torch.full((2, 9), 1e-200).double(), "without spread"), (torch.full((1, 9), math.nan), "not finite")])
+@pytest.mark.parametrize(
+    "function", [normality.lilliefors, normality.excess_kurtosis, normality.outlier_dimensions, normality.standardise]
+)
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.zeros((2, 9)), "must be a tensor"),
+        (torch.randn(2, 9).bfloat16(), "float32 or float64"),
+        (torch.randn(2, 9).half(), "float32 or float64"),
+        (torch.arange(18).reshape(2, 9), "float32 or float64"),
+        (torch.tensor(1.0), "must be"),
+        (torch.full((2, 9), 0.1), "without spread"),
+        (torch.full((2, 9), 1e-200).double(), "without spread"),
+        (torch.full((1, 9), math.nan), "not finite"),
+    ],
+)
 def test_refuses_what_is_no_sample(function, rows, message):
     with pytest.raises((TypeError, ValueError), match=message):
         function(rows)
 
 
-@pytest.mark.parametrize(("rows", "message"), [
-    (torch.zeros(3), "at least 4"), (torch.full((2, 9), 0.1), "without spread"), (torch.zeros(2, 9), "without spread"),
-    (torch.tensor([[0.0, 1, 2, math.nan]]), "not finite"), (torch.tensor([[0.0, 1, 2, math.inf]]), "not finite")])
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (torch.zeros(3), "at least 4"),
+        (torch.full((2, 9), 0.1), "without spread"),
+        (torch.zeros(2, 9), "without spread"),
+        (torch.tensor([[0.0, 1, 2, math.nan]]), "not finite"),
+        (torch.tensor([[0.0, 1, 2, math.inf]]), "not finite"),
+    ],
+)
 def test_refuses_rows_that_have_no_statistic(rows, message):
     with pytest.raises(ValueError, match=message):
         normality.lilliefors(rows)

@@ -46,8 +46,14 @@ def test_scores_are_those_of_the_eager_maps(minilm, taken):
 
 def test_numbers_hang_together(taken):
     for name, (part, whole) in census.RATIOS.items():
-        if name not in ("points_a_map", "points_a_row", "rows_a_map", "bias_correlation", "bias_other",
-                        "end_of_diagonal"):
+        if name not in (
+            "points_a_map",
+            "points_a_row",
+            "rows_a_map",
+            "bias_correlation",
+            "bias_other",
+            "end_of_diagonal",
+        ):
             assert 0 <= taken.number(part).sum() <= taken.number(whole).sum() * (1 + 1e-6), name
     attention = sum(taken.number(f"attention_{kind}") for kind in census.KINDS)
     assert np.allclose(attention, taken.number("maps"), atol=1e-3)
@@ -137,8 +143,14 @@ def test_token_kinds(minilm):
 
 @pytest.mark.slow
 def test_a_census_and_its_studies_run_where_the_models_lie(minilm):
-    settings = BertConfig(num_hidden_layers=2, num_attention_heads=3, hidden_size=24, intermediate_size=48,
-                          max_position_embeddings=32, initializer_range=0.4)
+    settings = BertConfig(
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        hidden_size=24,
+        intermediate_size=48,
+        max_position_embeddings=32,
+        initializer_range=0.4,
+    )
 
     def one(seed):
         with torch.random.fork_rng():
@@ -159,7 +171,8 @@ def test_a_census_and_its_studies_run_where_the_models_lie(minilm):
     assert all(isinstance(total, OnGPU) for total in taken.state.values())
     for mine, right in zip(found, due, strict=True):
         assert {n: v.value for n, v in mine.values.items()} == pytest.approx(
-            {n: v.value for n, v in right.values.items()}, rel=1e-3, abs=1e-4, nan_ok=True)
+            {n: v.value for n, v in right.values.items()}, rel=1e-3, abs=1e-4, nan_ok=True
+        )
         for name, array in right.arrays.items():
             np.testing.assert_allclose(mine.arrays[name], array, atol=1e-3, err_msg=name)
     np.testing.assert_allclose(moved, effects, atol=1e-5)
@@ -193,8 +206,11 @@ def test_two_processes_write_the_record_of_one(tmp_path):
     written = []
     for processes in (1, 2):
         folder = tmp_path / str(processes)
-        run_together(main, processes, ["census", "--model", "minilm", "--texts", str(file), "--device", "cpu",
-                                       "--folder", str(folder)])
+        run_together(
+            main,
+            processes,
+            ["census", "--model", "minilm", "--texts", str(file), "--device", "cpu", "--folder", str(folder)],
+        )
         body = json.loads((folder / "census-minilm.json").read_text())
         with np.load(folder / "census-minilm.npz") as arrays:
             written.append((body["values"], {name: arrays[name] for name in arrays.files}))
@@ -247,8 +263,12 @@ def test_an_interrupted_census_goes_on_to_the_same_bits(minilm, taken, tmp_path)
 def test_the_identity_of_a_census_knows_what_is_counted():
     due = census_state.identity({"name": "a"}, ["x"], (0, 1), None)
     assert due == census_state.identity({"name": "a"}, ["x"], (0, 1), None)
-    others = [({"name": "b"}, ["x"], (0, 1), None), ({"name": "a"}, ["y"], (0, 1), None),
-              ({"name": "a"}, ["x"], (0, 2), None), ({"name": "a"}, ["x"], (0, 1), 3)]
+    others = [
+        ({"name": "b"}, ["x"], (0, 1), None),
+        ({"name": "a"}, ["y"], (0, 1), None),
+        ({"name": "a"}, ["x"], (0, 2), None),
+        ({"name": "a"}, ["x"], (0, 1), 3),
+    ]
     assert len({due, *(census_state.identity(*other) for other in others)}) == 5
 
 

@@ -17,6 +17,7 @@ RECIPE = dna_classifier.shortened(dna_classifier.TINY, sequences=160)
 @pytest.fixture(scope="module")
 def data():
     from analysis.data.dna.simulate import invent_backbones
+
     return dna_classifier.make_data(RECIPE, backbones=invent_backbones(0, codons=60))
 
 
@@ -64,8 +65,13 @@ def test_probe_leaves_model_and_threads_alone(data, model):
 
 
 def test_probe_in_training(data, tmp_path):
-    dna_classifier.train(RECIPE.__class__(**{**RECIPE.__dict__, "steps": 4, "warmup": 1}), tmp_path, data=data,
-                   probe=make_probe(data), probe_at=(0, 4))
+    dna_classifier.train(
+        RECIPE.__class__(**{**RECIPE.__dict__, "steps": 4, "warmup": 1}),
+        tmp_path,
+        data=data,
+        probe=make_probe(data),
+        probe_at=(0, 4),
+    )
     trace = np.load(tmp_path / "trace.npz")
     assert trace["gates"].shape == (2, RECIPE.layers, len(gates.GATES))
     np.testing.assert_allclose(trace["gates"].sum(-1), 1, atol=1e-5)

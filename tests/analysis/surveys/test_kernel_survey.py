@@ -10,14 +10,14 @@ import torch
 
 from analysis.surveys.kernel_survey import survey_kernels, survey_model
 
-SIZES = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2,
-         "vocab_size": 32}
+SIZES = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 32}
 GROUPED = {**SIZES, "num_key_value_heads": 2, "head_dim": 16}
 
 
 def save(folder, name, *, seed=0, dtype=torch.float32, **options):
     """Write a random model with biases into a folder, as transformers saves it."""
     import transformers
+
     config = getattr(transformers, f"{name}Config")(**options)
     torch.manual_seed(seed)
     model = transformers.AutoModelForCausalLM.from_config(config)
@@ -34,9 +34,9 @@ def expected(b_Q, b_K, frequencies, distances):
     half, rows = len(frequencies), []
     for distance in distances:
         cos, sin = np.cos(distance * frequencies), np.sin(distance * frequencies)
-        a, b = b_Q[:, :half], b_Q[:, half:2 * half]
+        a, b = b_Q[:, :half], b_Q[:, half : 2 * half]
         turned = np.concatenate([a * cos - b * sin, b * cos + a * sin], 1)
-        rows.append((turned * b_K[:, :2 * half]).sum(1) / np.sqrt(b_Q.shape[1]))
+        rows.append((turned * b_K[:, : 2 * half]).sum(1) / np.sqrt(b_Q.shape[1]))
     return np.stack(rows, 1)
 
 
@@ -103,15 +103,26 @@ def test_the_bias_of_the_norm_before_the_layer_is_folded_in(tmp_path):
 
 def test_only_what_makes_queries_and_keys_is_read_and_one_layer_at_a_time(tmp_path, monkeypatch):
     from analysis.models.families import tensors
-    sizes = {"hidden_size": 64, "intermediate_size": 512, "num_attention_heads": 4, "num_key_value_heads": 1,
-             "num_hidden_layers": 6, "vocab_size": 4000}
+
+    sizes = {
+        "hidden_size": 64,
+        "intermediate_size": 512,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 1,
+        "num_hidden_layers": 6,
+        "vocab_size": 4000,
+    }
     save(tmp_path, "Qwen2", **sizes)
     names, read = [], tensors.read_tensor
     monkeypatch.setattr(tensors, "read_tensor", lambda path, name, dtype: names.append(name) or read(path, name, dtype))
     survey_model(tmp_path)
     assert {name.split(".", 3)[3] for name in names} == {
-        "self_attn.q_proj.weight", "self_attn.q_proj.bias", "self_attn.k_proj.weight", "self_attn.k_proj.bias",
-        "input_layernorm.weight"}
+        "self_attn.q_proj.weight",
+        "self_attn.q_proj.bias",
+        "self_attn.k_proj.weight",
+        "self_attn.k_proj.bias",
+        "input_layernorm.weight",
+    }
     assert [int(name.split(".")[2]) for name in names] == sorted(int(name.split(".")[2]) for name in names)
 
 
@@ -128,12 +139,22 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 
 def test_a_model_far_larger_than_a_layer_is_read_in_the_memory_of_a_layer(tmp_path):
     save(tmp_path / "small", "Qwen2", **GROUPED)
-    sizes = {**GROUPED, "head_dim": 128, "hidden_size": 512, "intermediate_size": 4096, "num_hidden_layers": 4,
-             "vocab_size": 100_000}
+    sizes = {
+        **GROUPED,
+        "head_dim": 128,
+        "hidden_size": 512,
+        "intermediate_size": 4096,
+        "num_hidden_layers": 4,
+        "vocab_size": 100_000,
+    }
     save(tmp_path / "large", "Qwen2", **sizes, dtype=torch.bfloat16)
     size = sum(path.stat().st_size for path in (tmp_path / "large").glob("*.safetensors"))
-    run = subprocess.run([sys.executable, "-c", MEMORY, tmp_path / "small", tmp_path / "large"], check=True,
-                         capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", MEMORY, tmp_path / "small", tmp_path / "large"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert size > 200e6
     assert int(run.stdout) < 40e6
 

@@ -17,8 +17,12 @@ from book.publish.inputs import Inputs
 
 def make(value=1.0, table=(1.0, 2.0), **kwargs):
     def compute(device):
-        return Result({"mean": Value(value, tolerance=0.1, n=3), "name": Value("a")},
-                      {"table": np.array(table), "counts": np.array([1, 2])}, {"table": 0.01})
+        return Result(
+            {"mean": Value(value, tolerance=0.1, n=3), "name": Value("a")},
+            {"table": np.array(table), "counts": np.array([1, 2])},
+            {"table": 0.01},
+        )
+
     return Experiment("a toy", compute, name="toy", **kwargs)
 
 
@@ -61,11 +65,14 @@ def test_a_tolerance_has_no_room_beyond_itself():
     assert records._array_differs("table", next_to_one, one, 2.0**-31)
 
 
-@pytest.mark.parametrize("edit", [
-    lambda text: text.replace('"value": 1.0', '"value": 1.05'),
-    lambda text: text.replace('"tolerance": 0.1', '"tolerance": 9'),
-    lambda text: text[:-20],
-])
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: text.replace('"value": 1.0', '"value": 1.05'),
+        lambda text: text.replace('"tolerance": 0.1', '"tolerance": 9'),
+        lambda text: text[:-20],
+    ],
+)
 def test_an_edited_record_is_refused(folder, edit):
     path = folder / "toy.json"
     path.write_text(edit(path.read_text()))
@@ -84,12 +91,20 @@ def test_edited_or_missing_arrays_are_refused(folder):
         records.load("other", folder)
 
 
-@pytest.mark.parametrize("spoil", [
-    lambda body: body.pop("values"), lambda body: body.pop("arrays"), lambda body: body.pop("provenance"),
-    lambda body: body.pop("arrays_sha256"), lambda body: body.update(values=[1]),
-    lambda body: body["values"]["mean"].update(unknown=1), lambda body: body["values"]["mean"].pop("value"),
-    lambda body: body["arrays"].update(more={"tolerance": 0.0}), lambda body: body["arrays"]["table"].clear(),
-])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda body: body.pop("values"),
+        lambda body: body.pop("arrays"),
+        lambda body: body.pop("provenance"),
+        lambda body: body.pop("arrays_sha256"),
+        lambda body: body.update(values=[1]),
+        lambda body: body["values"]["mean"].update(unknown=1),
+        lambda body: body["values"]["mean"].pop("value"),
+        lambda body: body["arrays"].update(more={"tolerance": 0.0}),
+        lambda body: body["arrays"]["table"].clear(),
+    ],
+)
 def test_a_right_seal_makes_no_record(folder, spoil):
     body = json.loads((folder / "toy.json").read_text())
     spoil(body)
@@ -146,8 +161,10 @@ def test_missing_inputs_are_named(tmp_path, monkeypatch):
 
 def test_unwritable_folder_is_refused_before_computing(tmp_path):
     (tmp_path / "file").write_text("")
+
     def never(device):
         pytest.fail("computed before the folder was checked")
+
     with pytest.raises(PermissionError, match="cannot write"):
         records.write(Experiment("", never, name="toy"), torch.device("cpu"), tmp_path / "file")
 
@@ -155,6 +172,7 @@ def test_unwritable_folder_is_refused_before_computing(tmp_path):
 def test_a_failing_experiment_leaves_nothing(tmp_path):
     def broken(device):
         raise RuntimeError("boom")
+
     with pytest.raises(RuntimeError):
         records.write(Experiment("", broken, name="toy"), torch.device("cpu"), tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -24,8 +24,13 @@ def sequences_in(text: str, arrays: dict[str, np.ndarray]) -> list[str]:
 
 
 def test_the_records_of_the_case_study_are_among_them():
-    assert {"variant-measures", "variant-seeds", "variant-classifier-controls", "variant-data-real",
-            "variant-baselines"} <= set(NAMES)
+    assert {
+        "variant-measures",
+        "variant-seeds",
+        "variant-classifier-controls",
+        "variant-data-real",
+        "variant-baselines",
+    } <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -36,11 +41,14 @@ def test_no_sequence_is_in_a_record(name):
         assert sequences_in(text, dict(arrays)) == []
 
 
-@pytest.mark.parametrize(("text", "arrays"), [
-    ('{"word": "ACGTACGTACGT"}', {}),
-    ("", {"names": np.array(["Alpha", "ACG-TT"])}),
-    ("", {"coded": np.frombuffer(b"ACGTACGTAC", np.uint8)}),
-    ("", {"coded": np.array([[65.0, 67.0, 71.0], [84.0] * 3, [78.0] * 3])}),
-])
+@pytest.mark.parametrize(
+    ("text", "arrays"),
+    [
+        ('{"word": "ACGTACGTACGT"}', {}),
+        ("", {"names": np.array(["Alpha", "ACG-TT"])}),
+        ("", {"coded": np.frombuffer(b"ACGTACGTAC", np.uint8)}),
+        ("", {"coded": np.array([[65.0, 67.0, 71.0], [84.0] * 3, [78.0] * 3])}),
+    ],
+)
 def test_a_sequence_would_be_found(text, arrays):
     assert sequences_in(text, arrays)

@@ -12,13 +12,16 @@ def toy(last):
     return Experiment("a toy", lambda device: Result({}, {"table": np.array([1.0, last])}, {"table": 0.01}), name="toy")
 
 
-@pytest.mark.parametrize(("result", "message"), [
-    (Result({"mean": Value(float("nan"))}), "value of mean is nan"),
-    (Result({"mean": Value(1.0, tolerance=float("inf"))}), "tolerance of mean is inf"),
-    (Result({}, {"table": np.ones(2)}, {"table": float("nan")}), "tolerance of array table"),
-    (Result({}, {"table": np.ones(2)}, {"tabel": 0.1}), "tolerance of array tabel"),
-    (Result({}, {"table": np.array([None, "a"])}), "array table has dtype object"),
-])
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (Result({"mean": Value(float("nan"))}), "value of mean is nan"),
+        (Result({"mean": Value(1.0, tolerance=float("inf"))}), "tolerance of mean is inf"),
+        (Result({}, {"table": np.ones(2)}, {"table": float("nan")}), "tolerance of array table"),
+        (Result({}, {"table": np.ones(2)}, {"tabel": 0.1}), "tolerance of array tabel"),
+        (Result({}, {"table": np.array([None, "a"])}), "array table has dtype object"),
+    ],
+)
 def test_what_a_record_cannot_hold_is_named(tmp_path, result, message):
     with pytest.raises(ValueError, match=message):
         records.write(Experiment("a toy", lambda device: result, name="toy"), torch.device("cpu"), tmp_path)

@@ -53,11 +53,15 @@ def test_base_is_the_papers_architecture():
 
 def test_attention_outside_autocast_is_the_same_attention(variant_data):
     from transformers import BertForSequenceClassification
+
     models = []
     for kind in ("eager", register_float32_attention()):
         torch.manual_seed(0)
-        models.append(BertForSequenceClassification._from_config(
-            dna_classifier.configure(dna_classifier.TINY, variant_data), attn_implementation=kind).eval())
+        models.append(
+            BertForSequenceClassification._from_config(
+                dna_classifier.configure(dna_classifier.TINY, variant_data), attn_implementation=kind
+            ).eval()
+        )
     coded = variant_data.encode(variant_data.genes[:4], pad_to=32)
     assert not coded["attention_mask"].all()  # padding must be masked
     torch.testing.assert_close(models[0](**coded).logits, models[1](**coded).logits, atol=1e-6, rtol=0)

@@ -132,8 +132,13 @@ def test_vectors_have_no_weight_decay_and_patterns_set_rates():
     model = make_model()
     seen = {id(p): (g["lr"], g["weight_decay"]) for g in loop._groups(model, settings) for p in g["params"]}
     assert {name: seen[id(p)] for name, p in model.named_parameters()} == {
-        "0.weight": (1.0, 0.1), "0.bias": (1.0, 0.0), "2.weight": (1.0, 0.0), "2.bias": (1.0, 0.0),
-        "4.weight": (0.5, 0.1), "4.bias": (0.5, 0.0)}
+        "0.weight": (1.0, 0.1),
+        "0.bias": (1.0, 0.0),
+        "2.weight": (1.0, 0.0),
+        "2.bias": (1.0, 0.0),
+        "4.weight": (0.5, 0.1),
+        "4.bias": (0.5, 0.0),
+    }
 
 
 def test_schedules():

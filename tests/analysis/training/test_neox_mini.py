@@ -41,6 +41,7 @@ def test_biases_begin_at_nought_and_are_learned(trained):
 
 def test_the_probe_reads_the_model(trained):
     from transformers import AutoModelForCausalLM
+
     model = AutoModelForCausalLM.from_pretrained(trained[0]).eval()
     _, trace = gpt2_mini.read_trace(trained[0])
     layer = model.gpt_neox.layers[1]
@@ -68,14 +69,17 @@ def test_variants_differ_in_one_thing_each():
     models = {name: neox_mini.make_model(variant) for name, variant in neox_mini.VARIANTS.items()}
     turned = {name: model.gpt_neox.layers[0].attention.rotary_ndims for name, model in models.items()}
     assert turned == {"neox-mini": 16, "neox-mini-partial": 4, "neox-mini-unbiased": 16}
-    free = {name: any(p.requires_grad for key, p in model.named_parameters() if key.endswith("bias"))
-            for name, model in models.items()}
+    free = {
+        name: any(p.requires_grad for key, p in model.named_parameters() if key.endswith("bias"))
+        for name, model in models.items()
+    }
     assert free == {"neox-mini": True, "neox-mini-partial": True, "neox-mini-unbiased": False}
 
 
 def test_a_model_without_biases_keeps_none(tmp_path):
     neox_mini.train(tmp_path, "neox-mini-unbiased", steps=2, device="cpu", corpus=TINY)
     from safetensors.torch import load_file
+
     biases = {name: value for name, value in load_file(tmp_path / "model.safetensors").items() if "bias" in name}
     assert biases
     assert all((value == 0).all() for value in biases.values())

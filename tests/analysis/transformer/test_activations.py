@@ -26,8 +26,10 @@ def test_stations_are_those_of_the_encoder(layer):
 
 
 def test_biases_count(layer):
-    biases = {name: torch.randn(getattr(layer.attention, name).shape, dtype=torch.float64)
-              for name in ("b_Q", "b_K", "b_V", "b_O")}
+    biases = {
+        name: torch.randn(getattr(layer.attention, name).shape, dtype=torch.float64)
+        for name in ("b_Q", "b_K", "b_V", "b_O")
+    }
     layer, x = replace(layer, attention=replace(layer.attention, **biases)), torch.randn(7, 12, dtype=torch.float64)
     torch.testing.assert_close(run_layer(x, layer).attention_output, attend(x, layer.attention).output)
     torch.testing.assert_close(run_layer(x, layer).second, encode_layer(x, layer))
@@ -52,12 +54,23 @@ def test_no_query_attends_to_what_is_not_kept(layer):
     assert not padded.attention[..., 5:].any()
     torch.testing.assert_close(padded.attention.sum(-1), torch.ones(3, 7).double())
     torch.testing.assert_close(padded.second[:5], plain.second)
-    for name in ("x", "attention", "values", "heads", "attention_output", "before_first", "first", "mlp_output",
-                 "before_second", "second"):
+    for name in (
+        "x",
+        "attention",
+        "values",
+        "heads",
+        "attention_output",
+        "before_first",
+        "first",
+        "mlp_output",
+        "before_second",
+        "second",
+    ):
         torch.testing.assert_close(getattr(padded.only(keep), name), getattr(plain, name))
     torch.testing.assert_close(run_layer(torch.stack([x, 2 * x]), layer, keep=keep).second[0], padded.second)
-    torch.testing.assert_close(run_layer(x, layer, keep=torch.ones(7, dtype=torch.bool)).second,
-                               run_layer(x, layer).second)
+    torch.testing.assert_close(
+        run_layer(x, layer, keep=torch.ones(7, dtype=torch.bool)).second, run_layer(x, layer).second
+    )
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -12,11 +12,20 @@ from analysis.transformer.layernorm import layer_norm
 
 def random_layer(head=3, model=12, channel=4, seed=0, dtype=torch.float64):
     g = torch.Generator().manual_seed(seed)
+
     def draw(*shape):
         return torch.randn(*shape, generator=g, dtype=dtype)
+
     return AttentionWeights(
-        draw(head, model, channel), draw(head, model, channel), draw(head, model, channel),
-        draw(head, channel, model), draw(head, channel), draw(head, channel), draw(head, channel), draw(model))
+        draw(head, model, channel),
+        draw(head, model, channel),
+        draw(head, model, channel),
+        draw(head, channel, model),
+        draw(head, channel),
+        draw(head, channel),
+        draw(head, channel),
+        draw(model),
+    )
 
 
 @pytest.mark.parametrize("causal", [False, True])

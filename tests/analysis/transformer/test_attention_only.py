@@ -100,22 +100,29 @@ def test_tokens_of_any_whole_type_are_numbers_and_no_mask():
         assert torch.equal(attention_only.run(model, tokens.to(dtype)).logits, attention_only.run(model, tokens).logits)
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda m: attention_only.run(m, torch.tensor([0, 1])), r"\(batch, position\)"),
-    (lambda m: attention_only.run(m, torch.tensor([[0, -1]])), r"in 0\.\.10"),
-    (lambda m: attention_only.run(m, torch.tensor([[0, 11]])), r"in 0\.\.10"),
-    (lambda m: attention_only.positional_qk_circuit(m, 2), "layer must lie"),
-    (lambda m: attention_only.full_ov_circuit(m, -1), "layer must"),
-    (lambda m: attention_only.k_composition(m, torch.ones(2).double()), r"share must be \(3,\)"),
-    (lambda m: attention_only.attention_reading(m, attention_only.run(m, torch.tensor([[0, 1]])), queries=-1, keys=0),
-     "queries"),
-    (lambda m: attention_only.AttentionOnly(m.W_E, m.W_P[:, 1:], m.layers, m.W_U), "W_P must be"),
-    (lambda m: attention_only.AttentionOnly(m.W_E, m.W_P, m.layers, m.W_U.T), "W_U must be"),
-    (lambda m: attention_only.top_1_accuracy(torch.zeros(3, 3), -1), "offset must lie"),
-    (lambda m: attention_only.top_1_accuracy(torch.zeros(3, 3), 3), "offset must lie"),
-    (lambda m: attention_only.top_1_accuracy(torch.zeros(2, 3)), "scores must be square"),
-    (lambda m: attention_only.top_1_accuracy(torch.full((3, 3), torch.nan)), "hold nan"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: attention_only.run(m, torch.tensor([0, 1])), r"\(batch, position\)"),
+        (lambda m: attention_only.run(m, torch.tensor([[0, -1]])), r"in 0\.\.10"),
+        (lambda m: attention_only.run(m, torch.tensor([[0, 11]])), r"in 0\.\.10"),
+        (lambda m: attention_only.positional_qk_circuit(m, 2), "layer must lie"),
+        (lambda m: attention_only.full_ov_circuit(m, -1), "layer must"),
+        (lambda m: attention_only.k_composition(m, torch.ones(2).double()), r"share must be \(3,\)"),
+        (
+            lambda m: attention_only.attention_reading(
+                m, attention_only.run(m, torch.tensor([[0, 1]])), queries=-1, keys=0
+            ),
+            "queries",
+        ),
+        (lambda m: attention_only.AttentionOnly(m.W_E, m.W_P[:, 1:], m.layers, m.W_U), "W_P must be"),
+        (lambda m: attention_only.AttentionOnly(m.W_E, m.W_P, m.layers, m.W_U.T), "W_U must be"),
+        (lambda m: attention_only.top_1_accuracy(torch.zeros(3, 3), -1), "offset must lie"),
+        (lambda m: attention_only.top_1_accuracy(torch.zeros(3, 3), 3), "offset must lie"),
+        (lambda m: attention_only.top_1_accuracy(torch.zeros(2, 3)), "scores must be square"),
+        (lambda m: attention_only.top_1_accuracy(torch.full((3, 3), torch.nan)), "hold nan"),
+    ],
+)
 @pytest.mark.usefixtures("unchecked")
 def test_circuits_refuse(call, message):
     with pytest.raises(ValueError, match=message):

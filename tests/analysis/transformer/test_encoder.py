@@ -31,12 +31,14 @@ def test_order_of_rows_is_not_seen(stack):
 def test_layer_is_torchs_own_post_ln_layer(stack):
     layers, x = stack
     layer = layers[0]
-    theirs = torch.nn.TransformerEncoderLayer(8, 2, 32, dropout=0, activation="gelu", batch_first=True,
-                                              layer_norm_eps=1e-12, dtype=torch.float64).eval()
+    theirs = torch.nn.TransformerEncoderLayer(
+        8, 2, 32, dropout=0, activation="gelu", batch_first=True, layer_norm_eps=1e-12, dtype=torch.float64
+    ).eval()
     a = layer.attention
     with torch.no_grad():
-        theirs.self_attn.in_proj_weight.copy_(torch.cat([W.permute(0, 2, 1).reshape(8, 8)
-                                                         for W in (a.W_Q, a.W_K, a.W_V)]))
+        theirs.self_attn.in_proj_weight.copy_(
+            torch.cat([W.permute(0, 2, 1).reshape(8, 8) for W in (a.W_Q, a.W_K, a.W_V)])
+        )
         theirs.self_attn.in_proj_bias.zero_()
         theirs.self_attn.out_proj.weight.copy_(a.W_O.reshape(8, 8).T)
         theirs.self_attn.out_proj.bias.zero_()
@@ -50,13 +52,23 @@ def test_switches_take_parts_out(stack):
     layers, x = stack
     first = layers[0]
     torch.testing.assert_close(encode(x, [first], PURE_ATTENTION)[-1], attend(x, first.attention).output)
-    torch.testing.assert_close(encode(x, [first], replace(PURE_ATTENTION, skip=True))[-1],
-                               x + attend(x, first.attention).output)
+    torch.testing.assert_close(
+        encode(x, [first], replace(PURE_ATTENTION, skip=True))[-1], x + attend(x, first.attention).output
+    )
     doubled = encode(2 * x, [first], Switches(skip=False, layer_norm=False, linear=True))[-1]
     y = attend(2 * x, first.attention).output
     torch.testing.assert_close(doubled, y @ first.mlp.W_in @ first.mlp.W_out)
-    outputs = [encode(x, layers, s)[-1] for s in (ALL_ON, PURE_ATTENTION, Switches(skip=False), Switches(mlp=False),
-                                                  Switches(layer_norm=False), Switches(linear=True))]
+    outputs = [
+        encode(x, layers, s)[-1]
+        for s in (
+            ALL_ON,
+            PURE_ATTENTION,
+            Switches(skip=False),
+            Switches(mlp=False),
+            Switches(layer_norm=False),
+            Switches(linear=True),
+        )
+    ]
     assert all((a - b).abs().max() > 1e-3 for i, a in enumerate(outputs) for b in outputs[:i])
 
 
@@ -87,17 +99,28 @@ def test_refusals(stack, monkeypatch):
         MlpWeights(torch.ones(2, 4), torch.ones(4), torch.ones(4, 2), torch.ones(3))
     with pytest.raises(ValueError, match="W_in holds"):
         MlpWeights(torch.full((2, 4), torch.nan), torch.ones(4), torch.ones(4, 2), torch.ones(2))
-    odd = [({"depth": 1, "heads": 0, "model": 8}, "heads"), ({"depth": 1, "heads": 1, "model": 0}, "model"),
-           ({"depth": 1, "heads": 1, "model": 8, "hidden": 0}, "hidden")]
-    odd += [({"depth": 1, "heads": 1, "model": 8, name: value}, name) for name in ("gain", "std")
-            for value in (float("nan"), float("inf"), -1.0)]
+    odd = [
+        ({"depth": 1, "heads": 0, "model": 8}, "heads"),
+        ({"depth": 1, "heads": 1, "model": 0}, "model"),
+        ({"depth": 1, "heads": 1, "model": 8, "hidden": 0}, "hidden"),
+    ]
+    odd += [
+        ({"depth": 1, "heads": 1, "model": 8, name: value}, name)
+        for name in ("gain", "std")
+        for value in (float("nan"), float("inf"), -1.0)
+    ]
     for arguments, name in odd:
         with pytest.raises(ValueError, match=name):
             random_layers(**arguments, generator=torch.Generator())
     layers = stack[0]
-    for bad, message in ((x.float(), r"x is torch\.float32 .* convert one"), (x * torch.nan, "x holds"),
-                         (x.half(), "x must be in"), (x[:, :5], "to fit the weights"), (x[:0], "x must be"),
-                         (x.numpy(), "x must be a tensor")):
+    for bad, message in (
+        (x.float(), r"x is torch\.float32 .* convert one"),
+        (x * torch.nan, "x holds"),
+        (x.half(), "x must be in"),
+        (x[:, :5], "to fit the weights"),
+        (x[:0], "x must be"),
+        (x.numpy(), "x must be a tensor"),
+    ):
         with pytest.raises((ValueError, TypeError), match=message):
             encode(bad, layers)
     with pytest.raises(ValueError, match="to fit the MLP"):

@@ -8,15 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.transformer.attention import attend
-from analysis.transformer.induction import (
-    build,
-    embed,
-    predict_next,
-    required_sharpness,
-    run,
-    step,
-    target_mass,
-)
+from analysis.transformer.induction import build, embed, predict_next, required_sharpness, run, step, target_mass
 from analysis.transformer.induction_scores import copying, earlier_matches, mean_of_successors, prefix_matching
 
 TOKENS = st.lists(st.integers(0, 4), min_size=1, max_size=9).map(torch.tensor)
@@ -31,8 +23,11 @@ def test_the_six_matrices_entry_by_entry():
     due = {"A": torch.block_diag(zero, previous), "V": lower_left, "W": torch.block_diag(eye, zero)}
     for name, matrix in due.items():
         torch.testing.assert_close(getattr(head.first, name), matrix, **EXACT)
-    due = {"A": torch.cat([torch.cat([zero, 7 * eye], 1), torch.zeros(3, 6, dtype=torch.float64)]),
-           "V": torch.block_diag(5 * eye, zero), "W": torch.zeros(6, 6, dtype=torch.float64)}
+    due = {
+        "A": torch.cat([torch.cat([zero, 7 * eye], 1), torch.zeros(3, 6, dtype=torch.float64)]),
+        "V": torch.block_diag(5 * eye, zero),
+        "W": torch.zeros(6, 6, dtype=torch.float64),
+    }
     for name, matrix in due.items():
         torch.testing.assert_close(getattr(head.second, name), matrix, **EXACT)
 
@@ -67,7 +62,7 @@ def test_copies_the_mean_of_all_successors_and_else_the_mean_of_all(tokens, offs
     for i in range(offset, len(tokens)):
         heard = [j for j in range(offset, i + 1) if tokens[j - offset] == tokens[i]]
         if any((tokens[: j + 1] == tokens[i]).any() for j in range(min(offset, i + 1))):
-            continue    # the first rows have no key n back and store a mean: tested below
+            continue  # the first rows have no key n back and store a mean: tested below
         torch.testing.assert_close(second[i], one_hot[heard or slice(0, i + 1)].mean(0), rtol=0, atol=1e-9)
 
 
@@ -82,7 +77,7 @@ def test_the_mean_of_successors_by_hand():
 
 @given(TOKENS, st.integers(1, 3))
 def test_prediction_is_the_mean_of_successors_and_takes_the_options_of_the_builder(tokens, offset):
-    tokens = torch.cat([torch.tensor([5]), tokens])    # a first token that does not come again
+    tokens = torch.cat([torch.tensor([5]), tokens])  # a first token that does not come again
     torch.testing.assert_close(predict_next(tokens, 6), mean_of_successors(tokens, 6), **EXACT)
     offset = min(offset, len(tokens))
     mixed = torch.eye(6, dtype=torch.float64) + 0.1
@@ -160,23 +155,29 @@ def test_copying_is_one_for_pure_copying_and_zero_for_suppression():
 
 def test_earlier_matches_by_hand():
     due = torch.zeros(5, 5)
-    due[2, 1] = due[3, 2] = due[4, 1] = due[4, 3] = 1     # 0 1 0 1 0
+    due[2, 1] = due[3, 2] = due[4, 1] = due[4, 3] = 1  # 0 1 0 1 0
     torch.testing.assert_close(earlier_matches(torch.tensor([0, 1, 0, 1, 0])), due)
     assert earlier_matches(torch.tensor([0, 1]), offset=5).sum() == 0
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ({"vocab": 0, "length": 3}, "vocab and length"), ({"vocab": 3, "length": 3, "offset": 4}, "offset must be"),
-    ({"vocab": 3, "length": 3, "beta": math.inf}, "must be finite"),
-    ({"vocab": 3, "length": 3, "similarity": torch.eye(2)}, "similarity must be"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"vocab": 0, "length": 3}, "vocab and length"),
+        ({"vocab": 3, "length": 3, "offset": 4}, "offset must be"),
+        ({"vocab": 3, "length": 3, "beta": math.inf}, "must be finite"),
+        ({"vocab": 3, "length": 3, "similarity": torch.eye(2)}, "similarity must be"),
+    ],
+)
 def test_build_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
         build(**arguments)
 
 
-@pytest.mark.parametrize(("tokens", "message"), [([], "at least one"), ([0, 0, 0, 0], "number 1 to 3"),
-                                                 ([3], r"in 0\.\.2"), ([-1], r"in 0\.\.2")])
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [([], "at least one"), ([0, 0, 0, 0], "number 1 to 3"), ([3], r"in 0\.\.2"), ([-1], r"in 0\.\.2")],
+)
 def test_embed_refuses(tokens, message):
     with pytest.raises(ValueError, match=message):
         embed(torch.tensor(tokens, dtype=torch.long), build(3, 3))
@@ -192,24 +193,32 @@ def test_refuses_impossible_counts():
         required_sharpness(0.5, 3, 3)
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda: build(2.5, 3), "whole numbers"), (lambda: build(2, 3, dtype=torch.int64), "floating type"),
-    (lambda: build(2, 3, beta=1e39, dtype=torch.float32), "finite in torch.float32"),
-    (lambda: build(2, 2, similarity=torch.full((2, 2), math.nan)), "similarity holds"),
-    (lambda: embed(torch.tensor([[0, 1]]), build(2, 3)), r"\(position,\)"),
-    (lambda: embed(torch.tensor([0.0, 1.0]), build(2, 3)), "whole numbers"),
-    (lambda: embed(torch.tensor([True, False]), build(2, 3)), "whole numbers"),
-    (lambda: step(torch.zeros(3, 4, dtype=torch.float64), build(2, 3).first), r"x must be \(3, 5\)"),
-    (lambda: step(torch.zeros(0, 5, dtype=torch.float64), build(2, 3).first), "none of them empty"),
-    (lambda: step(torch.zeros(3, 5), build(2, 3).first), "torch.float64 on cpu to fit the layer"),
-    (lambda: target_mass(math.nan, 3, 3), "beta must be a number"),
-    (lambda: earlier_matches(torch.tensor([0, 0]), 0), "offset must be at least 1"),
-    (lambda: prefix_matching(torch.ones(1, 4, 4), torch.tensor([0, 1, 0])),
-     r"tokens must be \(4,\) .* to fit attention"),
-    (lambda: copying(torch.ones(1, 2, 2), torch.ones(1, 2, 4), torch.tensor([0])),
-     r"tokens must be \(2,\) .* to fit attention"),
-    (lambda: copying(torch.ones(1, 2, 2), torch.ones(1, 2, 4), torch.tensor([0, 4])), r"in 0\.\.3"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: build(2.5, 3), "whole numbers"),
+        (lambda: build(2, 3, dtype=torch.int64), "floating type"),
+        (lambda: build(2, 3, beta=1e39, dtype=torch.float32), "finite in torch.float32"),
+        (lambda: build(2, 2, similarity=torch.full((2, 2), math.nan)), "similarity holds"),
+        (lambda: embed(torch.tensor([[0, 1]]), build(2, 3)), r"\(position,\)"),
+        (lambda: embed(torch.tensor([0.0, 1.0]), build(2, 3)), "whole numbers"),
+        (lambda: embed(torch.tensor([True, False]), build(2, 3)), "whole numbers"),
+        (lambda: step(torch.zeros(3, 4, dtype=torch.float64), build(2, 3).first), r"x must be \(3, 5\)"),
+        (lambda: step(torch.zeros(0, 5, dtype=torch.float64), build(2, 3).first), "none of them empty"),
+        (lambda: step(torch.zeros(3, 5), build(2, 3).first), "torch.float64 on cpu to fit the layer"),
+        (lambda: target_mass(math.nan, 3, 3), "beta must be a number"),
+        (lambda: earlier_matches(torch.tensor([0, 0]), 0), "offset must be at least 1"),
+        (
+            lambda: prefix_matching(torch.ones(1, 4, 4), torch.tensor([0, 1, 0])),
+            r"tokens must be \(4,\) .* to fit attention",
+        ),
+        (
+            lambda: copying(torch.ones(1, 2, 2), torch.ones(1, 2, 4), torch.tensor([0])),
+            r"tokens must be \(2,\) .* to fit attention",
+        ),
+        (lambda: copying(torch.ones(1, 2, 2), torch.ones(1, 2, 4), torch.tensor([0, 4])), r"in 0\.\.3"),
+    ],
+)
 @pytest.mark.usefixtures("unchecked")
 def test_more_refusals(call, message):
     with pytest.raises(ValueError, match=message):

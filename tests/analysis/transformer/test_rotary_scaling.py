@@ -4,21 +4,17 @@ import pytest
 import torch
 
 from analysis.core.positions import Rotary
-from analysis.transformer.rotary_scaling import (
-    change_base,
-    interpolate_positions,
-    ntk_aware,
-    rotary_frequencies,
-    yarn,
-)
+from analysis.transformer.rotary_scaling import change_base, interpolate_positions, ntk_aware, rotary_frequencies, yarn
 
 
 def library(kind: str, coordinates: int, length: int, **more):
     from transformers import LlamaConfig
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
     parameters = {"rope_type": kind, "rope_theta": 10000.0, **more}
-    config = LlamaConfig(hidden_size=coordinates, num_attention_heads=1, max_position_embeddings=length,
-                         rope_parameters=parameters)
+    config = LlamaConfig(
+        hidden_size=coordinates, num_attention_heads=1, max_position_embeddings=length, rope_parameters=parameters
+    )
     return ROPE_INIT_FUNCTIONS[kind](config, "cpu")
 
 
@@ -49,8 +45,13 @@ def test_the_base_of_ntk_is_that_of_transformers_at_a_length(rotary):
 def _dynamic(coordinates: int, length: int, factor: float):
     from transformers import LlamaConfig
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-    config = LlamaConfig(hidden_size=coordinates, num_attention_heads=1, max_position_embeddings=length,
-                         rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 1.0})
+
+    config = LlamaConfig(
+        hidden_size=coordinates,
+        num_attention_heads=1,
+        max_position_embeddings=length,
+        rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 1.0},
+    )
     return ROPE_INIT_FUNCTIONS["dynamic"](config, "cpu", seq_len=int(factor * length))
 
 
@@ -64,14 +65,23 @@ def test_a_factor_of_one_changes_nothing(rotary):
         assert same.attention_factor == 1
 
 
-@pytest.mark.parametrize("call", [
-    lambda: rotary_frequencies(3), lambda: rotary_frequencies(4, 0.0),
-    lambda: interpolate_positions(Rotary(torch.ones(2), 4), 0.0), lambda: ntk_aware(Rotary(torch.ones(1), 4), 2.0)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rotary_frequencies(3),
+        lambda: rotary_frequencies(4, 0.0),
+        lambda: interpolate_positions(Rotary(torch.ones(2), 4), 0.0),
+        lambda: ntk_aware(Rotary(torch.ones(1), 4), 2.0),
+    ],
+)
 def test_what_makes_no_sense_is_refused(call):
     with pytest.raises(ValueError, match="must"):
         call()
 
 
 def test_yarn_leaves_the_attention_alone_where_positions_are_not_stretched(rotary):
-    assert yarn(rotary, 0.5, 128).attention_factor == library(
-        "yarn", rotary.channel, 64, factor=0.5, original_max_position_embeddings=128)[1] == 1
+    assert (
+        yarn(rotary, 0.5, 128).attention_factor
+        == library("yarn", rotary.channel, 64, factor=0.5, original_max_position_embeddings=128)[1]
+        == 1
+    )

@@ -44,8 +44,10 @@ def test_unknown_names_exit_with_2_and_one_line(capsys):
 
 
 def test_what_would_pass_in_silence_is_refused(tmp_path, capsys):
-    for arguments, message in ((["check", "--folder", str(tmp_path)], "nothing was checked"),
-                               (["claims", "--from", str(tmp_path / "nowhere")], "must be a folder")):
+    for arguments, message in (
+        (["check", "--folder", str(tmp_path)], "nothing was checked"),
+        (["claims", "--from", str(tmp_path / "nowhere")], "must be a folder"),
+    ):
         assert main(arguments) == 2
         said = capsys.readouterr()
         assert said.out == ""
@@ -63,8 +65,13 @@ def test_every_command_refuses_a_device_that_is_not_here(command, capsys, monkey
 
 
 def test_a_reader_that_leaves_early_is_no_error():
-    done = subprocess.run(["sh", "-c", f"{sys.executable} -m book claims | head -n 1"], cwd=ROOT, capture_output=True,
-                          text=True, check=True)
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m book claims | head -n 1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.startswith("K-01")
     assert done.stderr == ""
 
@@ -131,11 +138,19 @@ def test_a_resealed_record_a_deleted_one_and_a_new_one_fail(own, capsys):
     assert check() == 0
 
 
-@pytest.mark.parametrize("error", [checkpoints.Tampered("the model was changed"), KeyError("layers"),
-                                   RuntimeError("shapes differ"), OSError(5, "Input/output error")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        checkpoints.Tampered("the model was changed"),
+        KeyError("layers"),
+        RuntimeError("shapes differ"),
+        OSError(5, "Input/output error"),
+    ],
+)
 def test_whatever_one_record_meets_the_next_is_checked(own, error, capsys, monkeypatch):
-    monkeypatch.setattr(records.Experiment, "missing",
-                        lambda spec: (_ for _ in ()).throw(error) if spec.name == "toy" else [])
+    monkeypatch.setattr(
+        records.Experiment, "missing", lambda spec: (_ for _ in ()).throw(error) if spec.name == "toy" else []
+    )
     assert check() == 1
     said = capsys.readouterr().out.splitlines()
     assert said[1].startswith("FAIL toy: ")
@@ -182,8 +197,7 @@ def test_record_and_check_compute_on_the_device(toy, tmp_path):
 
 
 def test_claims_counts_what_is_open(tmp_path, capsys):
-    output = {"output_type": "display_data",
-              "data": {MIME: {"id": "K-01", "outcome": "reproduced", "evidence": "e"}}}
+    output = {"output_type": "display_data", "data": {MIME: {"id": "K-01", "outcome": "reproduced", "evidence": "e"}}}
     (tmp_path / "semi-bias.json").write_text(json.dumps([{"source": "", "outputs": [output]}]))
     assert main(["claims", "K", "--from", str(tmp_path)]) == 0
     assert "1 of 30 claims have a verdict" in capsys.readouterr().out

@@ -6,8 +6,13 @@ import pytest
 
 from tests.book.pages.book_pages import BROWSERS, HTML, PAGES, chromium
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-             "--disable-dev-shm-usage"]
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-dev-shm-usage",
+]
 
 
 def pytest_generate_tests(metafunc):
@@ -33,6 +38,7 @@ def browser():
     if executable is None:
         pytest.skip(f"no Chromium: set CHROMIUM, or install one of {', '.join(BROWSERS)}")
     from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
         yield running
@@ -44,6 +50,7 @@ def record(request):
     """Load the record of the viewer that a module of tests names."""
     from book._ext import viewers
     from book.publish import experiments
+
     return experiments.load(viewers.RECORDS[request.module.VIEWER])
 
 
@@ -53,6 +60,7 @@ def page_file(request, record, tmp_path_factory):
     from book._ext import viewers
     from book.publish import record_script
     from tests.book.pages import play_pages
+
     viewer = request.module.VIEWER
     file = play_pages.write(tmp_path_factory.mktemp(viewer), viewer, request.module.start(record))
     name = viewers.RECORDS[viewer]
@@ -64,6 +72,7 @@ def page_file(request, record, tmp_path_factory):
 def visit(browser, page_file):
     """Open that page at a phone's width, once for all tests of the module."""
     from tests.book.pages import play_pages
+
     tab = play_pages.Tab(browser, play_pages.PHONE)
     yield tab.open(page_file)
     tab.close()

@@ -19,10 +19,13 @@ def write(folder: Path, name: str, start: dict, *, before: str = "") -> Path:
     shutil.copytree(ASSETS / "play", folder / "play", dirs_exist_ok=True)
     scripts = "".join(f'<script src="{script}" defer></script>' for script in viewers.scripts(name))
     path = folder / f"{name}.html"
-    path.write_text(f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>
+    path.write_text(
+        f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>
 <meta name="viewport" content="width=device-width,initial-scale=1"><link rel="stylesheet" href="play/play.css">{scripts}
 </head><body><main class="bd-article"><h1>{name}</h1>{before}<figure id="fig-{name}"><img src="{PIXEL}" alt="static">
-{viewers.place(name, start)}<figcaption>The caption.</figcaption></figure></main></body></html>""", encoding="utf-8")
+{viewers.place(name, start)}<figcaption>The caption.</figcaption></figure></main></body></html>""",
+        encoding="utf-8",
+    )
     return path
 
 
@@ -43,7 +46,8 @@ def check_phone_paper_and_axe(page) -> None:
 def slide(page, label: str, value: float) -> None:
     """Move a slider as a reader does."""
     page.get_by_label(label, exact=True).evaluate(
-        "(range, x) => { range.value = x; range.dispatchEvent(new Event('input')); }", value)
+        "(range, x) => { range.value = x; range.dispatchEvent(new Event('input')); }", value
+    )
 
 
 class Tab:

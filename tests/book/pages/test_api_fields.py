@@ -4,18 +4,37 @@ import re
 
 from sphinx.application import Sphinx
 
-CONFIG = {"extensions": ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "book._ext.api_pages"], "html_theme": "basic",
-          "source_suffix": {".rst": "restructuredtext"}, "root_doc": "index", "autodoc_typehints": "description",
-          "napoleon_use_ivar": True, "napoleon_google_docstring": False, "suppress_warnings": ["app"]}
+CONFIG = {
+    "extensions": ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "book._ext.api_pages"],
+    "html_theme": "basic",
+    "source_suffix": {".rst": "restructuredtext"},
+    "root_doc": "index",
+    "autodoc_typehints": "description",
+    "napoleon_use_ivar": True,
+    "napoleon_google_docstring": False,
+    "suppress_warnings": ["app"],
+}
 
 
 def test_a_class_lists_its_fields_once(tmp_path):
-    (tmp_path / "index.rst").write_text("All\n===\n\n.. autoclass:: analysis.core.attention_layer.AttentionLayer\n\n"
-                                        ".. autoclass:: analysis.models.configuration.Family\n   :members:\n\n"
-                                        ".. autoclass:: analysis.plotting.ladder.Ladder\n   :members:\n\n"
-                                        ".. autofunction:: analysis.core.scaling.scale_to_one\n", encoding="utf-8")
-    Sphinx(str(tmp_path), None, str(tmp_path / "html"), str(tmp_path / "trees"), "html", confoverrides=CONFIG,
-           status=None, warning=None, freshenv=True).build()
+    (tmp_path / "index.rst").write_text(
+        "All\n===\n\n.. autoclass:: analysis.core.attention_layer.AttentionLayer\n\n"
+        ".. autoclass:: analysis.models.configuration.Family\n   :members:\n\n"
+        ".. autoclass:: analysis.plotting.ladder.Ladder\n   :members:\n\n"
+        ".. autofunction:: analysis.core.scaling.scale_to_one\n",
+        encoding="utf-8",
+    )
+    Sphinx(
+        str(tmp_path),
+        None,
+        str(tmp_path / "html"),
+        str(tmp_path / "trees"),
+        "html",
+        confoverrides=CONFIG,
+        status=None,
+        warning=None,
+        freshenv=True,
+    ).build()
     page = (tmp_path / "html" / "index.html").read_text(encoding="utf-8")
     layer, family, ladder, function = re.split(r'(?=<dl class="py (?:function|class))', page)[1:]
     assert "hidden_per_model" in family

@@ -12,16 +12,31 @@ from book.studies.shared import side_by_side
 from tests.book.pages.test_claims_page import build, verdicts  # noqa: F401 (a fixture)
 
 
-@pytest.mark.parametrize(("claim", "names"), [
-    ("B-14", ["Fig. 2"]), ("B-77", ["Table 1"]), ("B-03", ["(2.1)", "(2.2)"]), ("B-13", []),
-    ("B-29", ["statement 3.2.1", "(3.6)", "(3.7)"]), ("K-20", ["Fig. 1"]), ("K-07", ["line 3"])])
+@pytest.mark.parametrize(
+    ("claim", "names"),
+    [
+        ("B-14", ["Fig. 2"]),
+        ("B-77", ["Table 1"]),
+        ("B-03", ["(2.1)", "(2.2)"]),
+        ("B-13", []),
+        ("B-29", ["statement 3.2.1", "(3.6)", "(3.7)"]),
+        ("K-20", ["Fig. 1"]),
+        ("K-07", ["line 3"]),
+    ],
+)
 def test_elements_are_read_from_the_place(claim, names):
     assert at_a_glance.elements(ledger.claim_of(claim)) == names
 
 
 def test_figures_come_first_and_numbers_count():
     assert at_a_glance.in_order(["(3.10)", "Fig. 10", "line 3", "(3.9)", "Table 1", "Fig. 9"]) == [
-        "Fig. 9", "Fig. 10", "Table 1", "(3.9)", "(3.10)", "line 3"]
+        "Fig. 9",
+        "Fig. 10",
+        "Table 1",
+        "(3.9)",
+        "(3.10)",
+        "line 3",
+    ]
 
 
 def test_every_figure_of_the_paper_that_is_judged_has_a_row(html):
@@ -31,9 +46,18 @@ def test_every_figure_of_the_paper_that_is_judged_has_a_row(html):
             assert f"#verdict-{claim.id.lower()}" in page
 
 
-@pytest.mark.parametrize(("claim", "words"), [
-    ("B-13", "section 3.1"), ("B-72", "section 5.1, the paper's Fig. 8"), ("B-03", "the paper's (2.1),(2.2)"),
-    ("K-07", "the page's line 3"), ("P-09", "step 3"), ("B-77", "the paper's Table 1"), ("M-15", "tech 2")])
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        ("B-13", "section 3.1"),
+        ("B-72", "section 5.1, the paper's Fig. 8"),
+        ("B-03", "the paper's (2.1),(2.2)"),
+        ("K-07", "the page's line 3"),
+        ("P-09", "step 3"),
+        ("B-77", "the paper's Table 1"),
+        ("M-15", "tech 2"),
+    ],
+)
 def test_a_place_cannot_be_taken_for_ours(claim, words):
     assert ledger.place(ledger.claim_of(claim)) == words
 
@@ -60,5 +84,5 @@ def test_three_models_stand_beside_their_controls():
     assert by_measure["entropy"]["fine-tuned"][2] == f"{large[0]:.2f} to {large[-1]:.2f}"
     total = scratch.array("control_D_total").mean() / normality.critical_value(192)
     assert by_measure["D_total"]["scratch"][1:] == [f"{total:.1f}", "\u2013", "\u2013"]
-    gates = tuned.array("gates")[..., GATES.index("directional"):GATES.index("closed")].sum(-1).mean()
+    gates = tuned.array("gates")[..., GATES.index("directional") : GATES.index("closed")].sum(-1).mean()
     assert by_measure["gates"]["fine-tuned"][0] == f"{100 * gates:.0f} %"

@@ -17,8 +17,15 @@ from tests.book.pages.book_pages import HTML, PAGES, PHONE, TYPESET
 from tests.book.pages.test_narrow import small_labels
 
 pytestmark = pytest.mark.browser
-MADE = ["search", "genindex", "prf-prf", "py-modindex", "_modules/index", "_modules/analysis/maps/streaming",
-        "one-page"]
+MADE = [
+    "search",
+    "genindex",
+    "prf-prf",
+    "py-modindex",
+    "_modules/index",
+    "_modules/analysis/maps/streaming",
+    "one-page",
+]
 WHOLE = "one-page"  # the chapters again, whose contents are checked page by page
 SERVED = ["book/intro", "search"]  # what a server gives beside the files: an address of its own
 EVERY_TEXT = "book/semi-bias"  # the page that is checked with its formulas, and the contrast of each of its texts
@@ -29,9 +36,19 @@ ONE_OF_A_KIND = "book/api-core"  # of the pages that autodoc writes
 STRUCTURE_OF_ITS_KIND = f"rules: {json.dumps({r: {'enabled': False} for r in ('color-contrast', *OF_THE_TEMPLATE)})}"
 CAN_BE_SCROLLED = "runOnly: ['scrollable-region-focusable']"
 OF_A_DOCUMENT = (  # what the page of all chapters may break although each of them is whole; for ids see test_html.py
-    "bypass", "document-title", "heading-order", "html-has-lang", "label", "landmark-main-is-top-level",
-    "landmark-no-duplicate-main", "landmark-one-main", "landmark-unique", "list", "meta-viewport",
-    "page-has-heading-one")
+    "bypass",
+    "document-title",
+    "heading-order",
+    "html-has-lang",
+    "label",
+    "landmark-main-is-top-level",
+    "landmark-no-duplicate-main",
+    "landmark-one-main",
+    "landmark-unique",
+    "list",
+    "meta-viewport",
+    "page-has-heading-one",
+)
 STRUCTURE_OF_WHOLE = f"runOnly: {json.dumps(OF_A_DOCUMENT)}"
 DESK = {"width": 1280, "height": 1000}
 MEASURE = """() => ({
@@ -148,8 +165,7 @@ def findings(tab, rules: str = "", within: str = "document") -> list[str]:
     """Return all findings of axe, those of the theme as well."""
     options = f"{{resultTypes: ['violations'], preload: false, {rules}}}"
     violations = tab.evaluate(f"async () => (await axe.run({within}, {options})).violations")
-    return [f"{v['impact']} {v['id']} ({len(v['nodes'])}): {v['nodes'][0]['html'][:160]}"
-            for v in violations]
+    return [f"{v['impact']} {v['id']} ({len(v['nodes'])}): {v['nodes'][0]['html'][:160]}" for v in violations]
 
 
 @contextmanager
@@ -268,9 +284,17 @@ def search(opened, words: str):
     return tab
 
 
-FOUND_ON = {"participation ratio": "glossary", "stable rank": "glossary", "total variation": "glossary",
-            "Toeplitz": "bert-similarity", "QK circuit": "glossary", "OV circuit": "glossary",
-            "attention sink": "glossary", "previous-token head": "glossary", "attention entropy": "bert-normality"}
+FOUND_ON = {
+    "participation ratio": "glossary",
+    "stable rank": "glossary",
+    "total variation": "glossary",
+    "Toeplitz": "bert-similarity",
+    "QK circuit": "glossary",
+    "OV circuit": "glossary",
+    "attention sink": "glossary",
+    "previous-token head": "glossary",
+    "attention entropy": "bert-normality",
+}
 SEARCH_AGAIN = """words => {
   document.querySelector('#search-results').replaceChildren();
   Search.performSearch(words);
@@ -287,8 +311,9 @@ def test_the_search_knows_standard_names_and_words_that_every_object_of_the_lang
     assert not tab.errors
 
 
-@pytest.mark.parametrize(("address", "chosen"), [
-    ("document=K&verdict=Not+reproduced", ("k", "not-reproduced")), ("document=Z", ("", ""))])
+@pytest.mark.parametrize(
+    ("address", "chosen"), [("document=K&verdict=Not+reproduced", ("k", "not-reproduced")), ("document=Z", ("", ""))]
+)
 def test_the_address_of_the_claims_chooses_a_document_and_a_verdict(opened, address, chosen):
     tab = opened(f"book/claims.html?{address}")
     form = tab.locator("form.claims-filter")
@@ -331,8 +356,13 @@ def test_pale_text_is_found(blank):
     assert any("color-contrast" in finding for finding in findings(blank))
 
 
-@pytest.mark.parametrize("page_source", ["<main><h1>A</h1><p>one</p><p>two</p><p>three</p><p>four</p><div style="
-                                         "'background:#333'><p>black on grey</p></div></main>"])
+@pytest.mark.parametrize(
+    "page_source",
+    [
+        "<main><h1>A</h1><p>one</p><p>two</p><p>three</p><p>four</p><div style="
+        "'background:#333'><p>black on grey</p></div></main>"
+    ],
+)
 def test_one_pale_text_among_many_is_found(blank):
     blank.evaluate(AXE_SCRIPT)
     kinds = blank.evaluate(EXAMPLES, [3, []])
@@ -346,10 +376,14 @@ def test_one_pale_text_among_many_is_found(blank):
     assert blank.locator("[data-example]").count() == 0
 
 
-@pytest.mark.parametrize(("page_source", "finding"), [
-    ("<label for='none'>A</label><input id='a'>", "label"),
-    ("<h1>One</h1><h3>Three</h3>", "heading-order"),
-    ("<section aria-label='A'></section><section aria-label='A'></section>", "landmark-unique")])
+@pytest.mark.parametrize(
+    ("page_source", "finding"),
+    [
+        ("<label for='none'>A</label><input id='a'>", "label"),
+        ("<h1>One</h1><h3>Three</h3>", "heading-order"),
+        ("<section aria-label='A'></section><section aria-label='A'></section>", "landmark-unique"),
+    ],
+)
 def test_what_joined_chapters_may_break_is_found(blank, finding):
     blank.evaluate(AXE_SCRIPT)
     assert any(f" {finding} " in found for found in findings(blank, STRUCTURE_OF_WHOLE))
@@ -362,8 +396,13 @@ def test_a_file_that_is_missing_and_a_host_outside_are_noticed(visit, tmp_path):
     assert any("none.js" in error for error in opened.errors)
 
 
-@pytest.mark.parametrize("page_source", ["<article class='bd-article'><div class='cell_output'><pre>short</pre>"
-                                         "<pre style='width:50px; overflow-x:auto'>a long line</pre></div></article>"])
+@pytest.mark.parametrize(
+    "page_source",
+    [
+        "<article class='bd-article'><div class='cell_output'><pre>short</pre>"
+        "<pre style='width:50px; overflow-x:auto'>a long line</pre></div></article>"
+    ],
+)
 def test_output_that_scrolls_is_found(blank):
     assert blank.evaluate(SCROLLED) == ["a long line"]
 

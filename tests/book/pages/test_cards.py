@@ -41,7 +41,7 @@ def test_the_built_page_has_a_card_with_the_counts(html, letter):
 
 def test_chapters_stand_in_the_order_of_the_book(html):
     text = (html / "book" / "intro.html").read_text(encoding="utf-8")
-    card = text[text.index("The geometry of BERT"):].split("Here: ")[1].split("</p>")[0]
+    card = text[text.index("The geometry of BERT") :].split("Here: ")[1].split("</p>")[0]
     chapters = re.findall(r'href="([\w-]+)\.html"', card)
     pages = [page.split("/")[-1] for page in execution.listed(ledger.ROOT)]
     assert chapters == sorted(chapters, key=pages.index)

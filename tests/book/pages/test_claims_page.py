@@ -14,11 +14,22 @@ from book.publish import execution, ledger
 
 PAGE = "# The claims\n\n```{claims-counts}\n```\n\n```{claims-filter}\n```\n\n```{claims-table} K\n```\n"
 LABEL = re.compile(r"^\((\S+)\)=$|^:label: (\S+)$|^ *name: (\S+)$|^\$\$ \((\S+)\)$", re.MULTILINE)
-CONFIG = {"source_suffix": {".md": "myst-nb"},  # Sphinx keeps in its defaults what other tests have set
-          "extensions": ["myst_nb", "book._ext.verdicts", "book._ext.claims_table",
-                         "book._ext.claims_published", "book._ext.at_a_glance"], "nb_execution_mode": "off",
-          "myst_enable_extensions": ["dollarmath"], "root_doc": "book/claims", "html_theme": "basic",
-          "nb_render_markdown_format": "myst", "suppress_warnings": ["mystnb.unknown_mime_type"]}
+CONFIG = {
+    "source_suffix": {".md": "myst-nb"},  # Sphinx keeps in its defaults what other tests have set
+    "extensions": [
+        "myst_nb",
+        "book._ext.verdicts",
+        "book._ext.claims_table",
+        "book._ext.claims_published",
+        "book._ext.at_a_glance",
+    ],
+    "nb_execution_mode": "off",
+    "myst_enable_extensions": ["dollarmath"],
+    "root_doc": "book/claims",
+    "html_theme": "basic",
+    "nb_render_markdown_format": "myst",
+    "suppress_warnings": ["mystnb.unknown_mime_type"],
+}
 
 
 def emitted(verdict: ledger.Verdict) -> dict:
@@ -28,17 +39,33 @@ def emitted(verdict: ledger.Verdict) -> dict:
 @pytest.fixture
 def build(tmp_path, monkeypatch):
     """Return a function that builds a book of a chapter with the given verdicts, and gives page and warnings."""
-    def build(verdicts: list[ledger.Verdict], chapters: tuple[str, ...] = ("semi-bias",),
-              awaited: tuple[str, ...] = (), finding: str = "K-15") -> tuple[str, str]:
+
+    def build(
+        verdicts: list[ledger.Verdict],
+        chapters: tuple[str, ...] = ("semi-bias",),
+        awaited: tuple[str, ...] = (),
+        finding: str = "K-15",
+    ) -> tuple[str, str]:
         folder = tmp_path / "executed"
-        cells = [{"cell_type": "code", "metadata": {}, "execution_count": 1, "source": "x",
-                  "outputs": [emitted(v) for v in verdicts]}]
+        cells = [
+            {
+                "cell_type": "code",
+                "metadata": {},
+                "execution_count": 1,
+                "source": "x",
+                "outputs": [emitted(v) for v in verdicts],
+            }
+        ]
         write_json(folder / "semi-bias.json", {"digest": "one", "cells": cells})
         monkeypatch.setattr(execution, "executed_path", lambda: folder)
         source = tmp_path / "source"
         (source / "book").mkdir(parents=True, exist_ok=True)
-        notebook = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [
-            {"cell_type": "markdown", "metadata": {}, "source": "# Semi-bias"}, *cells]}
+        notebook = {
+            "nbformat": 4,
+            "nbformat_minor": 4,
+            "metadata": {},
+            "cells": [{"cell_type": "markdown", "metadata": {}, "source": "# Semi-bias"}, *cells],
+        }
         (source / "book" / "claims.md").write_text(PAGE)
         (source / "book" / "findings.md").write_text("# Findings\n\nWe found: {evidence}`" + finding + "`\n")
         (source / "book" / "glance.md").write_text(build.extra)
@@ -46,13 +73,22 @@ def build(tmp_path, monkeypatch):
             (source / "book" / f"{name}.ipynb").write_text(json.dumps(notebook))
         warnings = tmp_path / "warnings"
         with warnings.open("w") as stream:
-            app = Sphinx(str(source), None, str(tmp_path / "html"), str(tmp_path / "doctrees"), "html",
-                         confoverrides={**CONFIG, "claims_awaited": list(awaited)}, status=None, warning=stream,
-                         freshenv=True)
+            app = Sphinx(
+                str(source),
+                None,
+                str(tmp_path / "html"),
+                str(tmp_path / "doctrees"),
+                "html",
+                confoverrides={**CONFIG, "claims_awaited": list(awaited)},
+                status=None,
+                warning=stream,
+                freshenv=True,
+            )
             app.build()
         pages = {p.stem: p.read_text() for p in (tmp_path / "html" / "book").glob("*.html")}
         build.findings, build.pages = pages["findings"], pages
         return pages["claims"], pages.get("semi-bias", ""), warnings.read_text()
+
     build.extra = "# Nothing\n"
     return build
 
@@ -90,7 +126,7 @@ def test_a_verdict_is_shown_with_its_evidence_and_a_link_to_its_cell(build):
 
 def test_the_counts_add_up(build):
     claims, *_ = build(verdicts())
-    rows = re.findall(r"<tr.*?</tr>", claims[:claims.index("</table>")], re.DOTALL)
+    rows = re.findall(r"<tr.*?</tr>", claims[: claims.index("</table>")], re.DOTALL)
     numbers = [[int(n) for n in re.findall(r"<p>(\d+)</p>", row)] for row in rows[1:]]
     k, total = numbers[0], numbers[-1]
     assert k == [0, 30, 0, 0, 0, 0, 30]
@@ -115,9 +151,19 @@ def test_two_verdicts_on_one_claim_fail(build):
 
 
 def test_every_claim_has_a_chapter_of_the_plan():
-    planned = {"semi-bias", "weighted-mean", "patterns-and-messages", "induction-head", "bert-similarity", "bert-rank",
-               "bert-gates", "bert-normality", "bert-stream", "variant-data",
-               "variant-classifier"}
+    planned = {
+        "semi-bias",
+        "weighted-mean",
+        "patterns-and-messages",
+        "induction-head",
+        "bert-similarity",
+        "bert-rank",
+        "bert-gates",
+        "bert-normality",
+        "bert-stream",
+        "variant-data",
+        "variant-classifier",
+    }
     assert {c.chapter for c in ledger.claims()} == planned
     assert len(ledger.claims()) == 215
 

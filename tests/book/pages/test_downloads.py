@@ -33,8 +33,10 @@ def test_a_figure_gives_svg_png_and_numbers(notebook):
 
 
 def test_links_stand_below_the_figure_that_has_data(notebook, tmp_path):
-    body = ('<figure id="fig-one"><img/><figcaption><p>A</p></figcaption></figure>'
-            '<figure id="fig-two"><img/><figcaption><p>B</p></figcaption></figure>')
+    body = (
+        '<figure id="fig-one"><img/><figcaption><p>A</p></figcaption></figure>'
+        '<figure id="fig-two"><img/><figcaption><p>B</p></figcaption></figure>'
+    )
     made = downloads.below_figures(body, downloads.figures(notebook), "../", tmp_path)
     first, second = made.split("</figure>")[:2]
     assert first.count("<a href=") == 3
@@ -86,8 +88,11 @@ def test_every_numbered_picture_of_a_chapter_has_its_numbers(page, html):
     if not page.startswith("book/") or page == "book/intro":
         return
     text = (html / f"{page}.html").read_text(encoding="utf-8")
-    without = [f[:80] for f in text.split("<figure")[1:] if "<img" in f.split("</figure>")[0] and ".npz" not in f.split(
-        "</figure>")[0]]
+    without = [
+        f[:80]
+        for f in text.split("<figure")[1:]
+        if "<img" in f.split("</figure>")[0] and ".npz" not in f.split("</figure>")[0]
+    ]
     assert not without
 
 

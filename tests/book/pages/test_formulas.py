@@ -17,7 +17,8 @@ SIZE = "parseFloat(getComputedStyle(document.querySelector('mjx-container')).fon
 def test_a_wide_formula_is_set_smaller(browser, tmp_path, width, least, most):
     (tmp_path / "page.html").write_text(
         PAGE.format(width=width) + f"<script>{(ROOT / 'book/assets/formulas.js').read_text(encoding='utf-8')}</script>",
-        encoding="utf-8")
+        encoding="utf-8",
+    )
     tab = browser.new_page(viewport={"width": 416, "height": 300})
     tab.goto((tmp_path / "page.html").as_uri(), wait_until="load")
     tab.wait_for_function(f"{least} - 0.01 <= {SIZE} && {SIZE} <= {most} + 0.01", timeout=5000)

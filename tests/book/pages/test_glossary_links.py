@@ -28,10 +28,21 @@ def made(tmp_path_factory) -> str:
     source = tmp_path_factory.mktemp("source")
     (source / "index.md").write_text(CHAPTER)
     (source / "glossary.md").write_text(GLOSSARY)
-    app = Sphinx(str(source), None, str(source / "_html"), str(source / "_doctrees"), "html", status=None, warning=None,
-                 confoverrides={"extensions": ["myst_parser", "book._ext.glossary_links"], "html_theme": "basic",
-                                "source_suffix": {".md": "markdown"},  # another test may have had its own
-                                "myst_enable_extensions": ["dollarmath"]})
+    app = Sphinx(
+        str(source),
+        None,
+        str(source / "_html"),
+        str(source / "_doctrees"),
+        "html",
+        status=None,
+        warning=None,
+        confoverrides={
+            "extensions": ["myst_parser", "book._ext.glossary_links"],
+            "html_theme": "basic",
+            "source_suffix": {".md": "markdown"},  # another test may have had its own
+            "myst_enable_extensions": ["dollarmath"],
+        },
+    )
     app.build()
     return (source / "_html" / "index.html").read_text()
 

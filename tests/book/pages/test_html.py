@@ -12,10 +12,27 @@ import pytest
 
 from tests.book.pages.book_pages import PAGES
 
-LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src",
-         "embed": "src", "object": "data"}
-LOADED_LINKS = {"stylesheet", "preload", "icon", "shortcut icon", "modulepreload", "manifest", "preconnect",
-                "dns-prefetch", "apple-touch-icon"}
+LOADS = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+    "audio": "src",
+    "embed": "src",
+    "object": "data",
+}
+LOADED_LINKS = {
+    "stylesheet",
+    "preload",
+    "icon",
+    "shortcut icon",
+    "modulepreload",
+    "manifest",
+    "preconnect",
+    "dns-prefetch",
+    "apple-touch-icon",
+}
 
 
 class Page(HTMLParser):
@@ -65,8 +82,9 @@ def broken(path: Path) -> list[str]:
             continue
         target = (path.parent / unquote(address.path)).resolve() if address.path else path
         anchors = parse(target).ids if target.suffix == ".html" and target.exists() else None
-        if not target.exists() or (address.fragment and anchors is not None
-                                   and unquote(address.fragment) not in anchors):
+        if not target.exists() or (
+            address.fragment and anchors is not None and unquote(address.fragment) not in anchors
+        ):
             found.append(reference)
     return found
 
@@ -81,8 +99,10 @@ def test_ids_are_unique(html):
 
 
 def test_nothing_is_loaded_from_outside(html):
-    outside = {path.name: [a for a in parse(path).loads if urlsplit(a).scheme in {"http", "https"}
-                           or a.startswith("//")] for path in built(html)}
+    outside = {
+        path.name: [a for a in parse(path).loads if urlsplit(a).scheme in {"http", "https"} or a.startswith("//")]
+        for path in built(html)
+    }
     assert not {name: addresses for name, addresses in outside.items() if addresses}
 
 
@@ -110,11 +130,14 @@ def test_no_page_is_heavy(html):
 
 def test_the_search_finds_formulas_and_statements_by_name(html):
     text = (html / "searchindex.js").read_text(encoding="utf-8")
-    titles = json.loads(text[text.index("{"):text.rindex("}") + 1])["alltitles"]
+    titles = json.loads(text[text.index("{") : text.rindex("}") + 1])["alltitles"]
     found = {title.removeprefix(" (").removesuffix(")") for title in titles}
-    named = {match[1].strip() for path in sorted((html.parents[1] / "book").glob("*.md"))
-             if (html / "book" / f"{path.stem}.html").exists()
-             for match in re.finditer(r"\{prf:(?!proof|ref)\w+\} *(\S.*)", path.read_text(encoding="utf-8"))}
+    named = {
+        match[1].strip()
+        for path in sorted((html.parents[1] / "book").glob("*.md"))
+        if (html / "book" / f"{path.stem}.html").exists()
+        for match in re.finditer(r"\{prf:(?!proof|ref)\w+\} *(\S.*)", path.read_text(encoding="utf-8"))
+    }
     assert len(named) > 20
     assert not {name for name in named if "$" not in name} - found
 
@@ -122,11 +145,13 @@ def test_the_search_finds_formulas_and_statements_by_name(html):
 def test_stamps_have_the_seconds_of_the_page_of_costs(html):
     table = (html / "book" / "costs.html").read_text(encoding="utf-8")
     rows = re.findall(r'href="([\w-]+)\.html"[^\n]*\n?<td><p>([\d.]+|not measured)</p></td>', table)
-    stamps = {path.stem: re.search(r"; (\d+) s of the processor\.", path.read_text(encoding="utf-8"))
-              for path in (html / "book").glob("*.html")}
+    stamps = {
+        path.stem: re.search(r"; (\d+) s of the processor\.", path.read_text(encoding="utf-8"))
+        for path in (html / "book").glob("*.html")
+    }
     stamped = {name: (int(stamps[name][1]), float(seconds)) for name, seconds in rows if stamps[name]}
     assert len(stamped) > 15
-    assert not {name: pair for name, pair in stamped.items() if not .8 * pair[1] - 2 <= pair[0] <= pair[1] + 1}
+    assert not {name: pair for name, pair in stamped.items() if not 0.8 * pair[1] - 2 <= pair[0] <= pair[1] + 1}
 
 
 def test_mathjax_lies_beside_the_pages(html):
@@ -150,8 +175,11 @@ def test_no_page_names_this_machine(page, html):
     assert root not in text
 
 
-ENTRY = re.compile(r'<dl class="py (?:function|class|exception)">\s*'
-                   r'<dt class="sig[^"]*" id="(analysis\.[\w.]+)\.\w+">(.*?)</dt>', re.DOTALL)
+ENTRY = re.compile(
+    r'<dl class="py (?:function|class|exception)">\s*'
+    r'<dt class="sig[^"]*" id="(analysis\.[\w.]+)\.\w+">(.*?)</dt>',
+    re.DOTALL,
+)
 
 
 @pytest.mark.parametrize("package", [page for page in PAGES if page.startswith("book/api-")])

@@ -13,8 +13,15 @@ ROOT = Path(__file__).parents[3]
 FRAGMENT = ROOT / "book" / "assets" / "induction-viewer.html"
 LOCAL = ("file:", "data:", "blob:", "about:")
 BUILT = ROOT / "_build" / "html" / "book" / "induction-head.html"
-STEPS = ("Embeddings", "Layer 1 scores", "Layer 1 weights", "Layer 1 output", "Layer 2 scores", "Layer 2 weights",
-         "Layer 2 output")
+STEPS = (
+    "Embeddings",
+    "Layer 1 scores",
+    "Layer 1 weights",
+    "Layer 1 output",
+    "Layer 2 scores",
+    "Layer 2 weights",
+    "Layer 2 output",
+)
 CELLS = """() => [...document.querySelectorAll('#iv-table tbody tr')].map(
   r => [...r.querySelectorAll('td')].map(c => Number(c.dataset.value)))"""
 
@@ -52,8 +59,15 @@ def computed(tokens, vocab, beta, gain, offset):
     tokens = torch.tensor(tokens)
     head = build(vocab, len(tokens), beta=beta, gain=gain, offset=offset)
     first, second = run(tokens, head)
-    return [embed(tokens, head), first.scores, first.attention, first.output, second.scores, second.attention,
-            second.output]
+    return [
+        embed(tokens, head),
+        first.scores,
+        first.attention,
+        first.output,
+        second.scores,
+        second.attention,
+        second.output,
+    ]
 
 
 TYPED = [
@@ -71,7 +85,7 @@ def test_a_typed_sequence_gives_the_numbers_of_the_package(tab, typed, tokens, v
     tab.fill("#iv-beta", str(beta))
     tab.fill("#iv-gain", str(gain))
     tab.fill("#iv-offset", str(offset))
-    offset = min(offset, len(tokens))    # the package refuses to look back further; all scores are equal either way
+    offset = min(offset, len(tokens))  # the package refuses to look back further; all scores are equal either way
     for name, due in zip(STEPS, computed(tokens, vocab, beta, gain, offset), strict=True):
         tab.get_by_role("button", name=name).click()
         shown = torch.tensor(tab.evaluate(CELLS), dtype=torch.float64)
@@ -81,7 +95,8 @@ def test_a_typed_sequence_gives_the_numbers_of_the_package(tab, typed, tokens, v
 @pytest.mark.parametrize(("place", "beta"), [(0, 0.0), (1, 0.12), (15, 1.0), (30, 10.0), (60, 1000.0)])
 def test_the_slider_sets_the_sharpness_and_the_numbers_are_those_of_the_package(tab, place, beta):
     tab.locator("#iv-slide").evaluate(
-        "(range, x) => { range.value = x; range.dispatchEvent(new Event('input')); }", place)
+        "(range, x) => { range.value = x; range.dispatchEvent(new Event('input')); }", place
+    )
     assert float(tab.input_value("#iv-beta")) == beta
     assert tab.get_attribute("#iv-slide", "aria-valuetext") == str(beta).removesuffix(".0")
     for name, due in zip(STEPS, computed([0, 1, 2, 1, 3, 2], 6, beta, 1.0, 1), strict=True):
@@ -151,11 +166,16 @@ def test_the_keyboard_walks_through_all_steps(tab):
     assert "Layer 2 scores" in tab.inner_text("#iv-say")
 
 
-@pytest.mark.parametrize(("field", "value", "message"), [
-    ("#iv-sequence", " ", "at least one"), ("#iv-sequence", "a " * 17, "up to 16"),
-    ("#iv-beta", "-1", "sharpness must"),
-    ("#iv-offset", "1.5", "whole number"), ("#iv-gain", "", "gain must"),
-])
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("#iv-sequence", " ", "at least one"),
+        ("#iv-sequence", "a " * 17, "up to 16"),
+        ("#iv-beta", "-1", "sharpness must"),
+        ("#iv-offset", "1.5", "whole number"),
+        ("#iv-gain", "", "gain must"),
+    ],
+)
 def test_what_cannot_be_computed_is_said_and_the_last_table_stays(tab, field, value, message):
     before = tab.inner_text("#iv-table")
     tab.fill(field, value)

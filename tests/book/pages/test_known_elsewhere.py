@@ -9,10 +9,17 @@ from sphinx.application import Sphinx
 from book.publish import known
 
 SUFFIX = {".md": "markdown"}  # Sphinx keeps in its defaults what the applications of other tests have set
-CONFIG = {"extensions": ["myst_parser", "sphinxcontrib.bibtex", "book._ext.known_elsewhere"], "source_suffix": SUFFIX,
-          "bibtex_bibfiles": ["book/references.bib"], "bibtex_reference_style": "author_year", "root_doc": "book/index",
-          "html_theme": "basic", "myst_enable_extensions": ["dollarmath"], "numfig": True,
-          "suppress_warnings": ["app"]}  # docutils remembers what the Sphinx of another test registered
+CONFIG = {
+    "extensions": ["myst_parser", "sphinxcontrib.bibtex", "book._ext.known_elsewhere"],
+    "source_suffix": SUFFIX,
+    "bibtex_bibfiles": ["book/references.bib"],
+    "bibtex_reference_style": "author_year",
+    "root_doc": "book/index",
+    "html_theme": "basic",
+    "myst_enable_extensions": ["dollarmath"],
+    "numfig": True,
+    "suppress_warnings": ["app"],
+}  # docutils remembers what the Sphinx of another test registered
 SOURCE = "@misc{doe2020,\n  author = {Doe, Jane},\n  title = {On rows},\n  year = {2020}\n}\n"
 INDEX = """# All
 
@@ -40,11 +47,16 @@ ENTRIES = """
 @pytest.fixture
 def build(tmp_path, monkeypatch):
     """Return a function that builds a book of two pages, and gives both and the warnings."""
+
     def build(index: str = INDEX, other: str = OTHER) -> tuple[str, str, str]:
         folder = tmp_path / "book"
         folder.mkdir(exist_ok=True)
-        for name, text in (("index.md", index), ("other.md", other), ("references.bib", SOURCE),
-                           ("known_elsewhere.yml", ENTRIES)):
+        for name, text in (
+            ("index.md", index),
+            ("other.md", other),
+            ("references.bib", SOURCE),
+            ("known_elsewhere.yml", ENTRIES),
+        ):
             (folder / name).write_text(text, encoding="utf-8")
         (tmp_path / "_toc.yml").write_text("root: book/index\nchapters:\n- file: book/other\n", encoding="utf-8")
         monkeypatch.setattr(known, "ROOT", tmp_path)
@@ -52,10 +64,20 @@ def build(tmp_path, monkeypatch):
         monkeypatch.setattr(known.entries.__wrapped__, "__defaults__", (folder / "known_elsewhere.yml",))
         known.entries.cache_clear()
         with (tmp_path / "warnings").open("w") as stream:
-            Sphinx(str(tmp_path), None, str(tmp_path / "html"), str(tmp_path / "doctrees"), "html",
-                   confoverrides=CONFIG, status=None, warning=stream, freshenv=True).build()
+            Sphinx(
+                str(tmp_path),
+                None,
+                str(tmp_path / "html"),
+                str(tmp_path / "doctrees"),
+                "html",
+                confoverrides=CONFIG,
+                status=None,
+                warning=stream,
+                freshenv=True,
+            ).build()
         pages = (tmp_path / "html" / "book" / name for name in ("index.html", "other.html"))
         return *(page.read_text(encoding="utf-8") for page in pages), (tmp_path / "warnings").read_text()
+
     yield build
     known.entries.cache_clear()
 
@@ -80,7 +102,7 @@ def test_what_a_page_has_said_it_does_not_say_again(build):
     assert plain(items).count("Nobody.") == 1
     assert 'href="#f-two"' in items
     assert plain(items).endswith("Not found elsewhere. As above .")
-    row, = (row for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL) if "Nobody." in row)
+    (row,) = (row for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL) if "Nobody." in row)
     assert all(f"#{label}" in row for label in ("f-two", "f-three"))
     assert "WARNING" not in warnings
 
@@ -97,8 +119,13 @@ def test_the_table_lists_what_was_not_found_first_and_links_to_all(build):
     table = re.search(r"<table.*?</table>", index, re.DOTALL)[0]
     rows = re.findall(r"<tr.*?</tr>", table, re.DOTALL)[1:]
     assert [plain(row).split(".")[0] for row in rows] == [
-        "Not found elsewhere: 2", "Rows \\(x\\) fall", "Partly known elsewhere: 1", "A name", "Known elsewhere: 1",
-        "Rows \\(x\\) fall"]
+        "Not found elsewhere: 2",
+        "Rows \\(x\\) fall",
+        "Partly known elsewhere: 1",
+        "A name",
+        "Known elsewhere: 1",
+        "Rows \\(x\\) fall",
+    ]
     assert 'href="#f-two"' in rows[1]
     assert 'href="#f-one"' in rows[5]
     assert 'href="other.html#thm"' in rows[3]

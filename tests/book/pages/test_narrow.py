@@ -29,8 +29,11 @@ def small_labels(tab, html) -> dict[str, float]:
     for theme in ("light", "dark"):
         tab.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
         shown += [(name, width) for name, width in tab.evaluate(WIDTHS) if name.endswith(".svg")]
-    return {name: round(label, 2) for name, width in shown
-            if (label := smallest_label((html / "_images" / name).read_text(encoding="utf-8"), width)) < frames.LABEL}
+    return {
+        name: round(label, 2)
+        for name, width in shown
+        if (label := smallest_label((html / "_images" / name).read_text(encoding="utf-8"), width)) < frames.LABEL
+    }
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +93,10 @@ def test_a_figure_gets_its_frame_and_a_viewers_picture_does_not(tmp_path):
     (tmp_path / "drawn.svg").write_text('<svg width="600pt"><g transform="scale(0.06 -0.06)"></svg>')
     picture = '<figure id="f">\n<img alt="x" src="../_images/a.svg" />\n'
     app = type("App", (), {"srcdir": tmp_path, "builder": type("B", (), {"images": {"drawn.svg": "a.svg"}})})
-    context = {"body": f"{picture}<figcaption></figcaption></figure>{picture}<div class=\"play\"></div></figure>"}
+    context = {"body": f'{picture}<figcaption></figcaption></figure>{picture}<div class="play"></div></figure>'}
     frames.frame(app, "p", "t", context, None)
-    assert context["body"].startswith('<figure id="f">\n<div class="figure-frame"><img style="--least: 900px" alt="x" '
-                                      'src="../_images/a.svg" /></div>\n<figcaption>')
+    assert context["body"].startswith(
+        '<figure id="f">\n<div class="figure-frame"><img style="--least: 900px" alt="x" '
+        'src="../_images/a.svg" /></div>\n<figcaption>'
+    )
     assert context["body"].count("figure-frame") == 1

@@ -5,13 +5,15 @@ import pytest
 from book._ext import one_page
 from tests.book.pages.book_pages import PAGES
 
-FIRST = ('<html><head><link rel="stylesheet" href="../_static/a.css"/></head><body><h1>One</h1>'
-         '<article class="bd-article" role="main">'
-         '<h1><span class="section-number">7. </span>One<a class="headerlink" href="#one">#</a></h1>'
-         '<p id="same">x <a href="#same">here</a> '
-         '<a href="two.html#same">there</a> <a href="two.html">two</a> <a href="api.html#f">f</a> '
-         '<a href="https://x.org/a#b">out</a><img src="../_images/p.svg" alt=""/><script>run()</script></p>'
-         "</article></body></html>")
+FIRST = (
+    '<html><head><link rel="stylesheet" href="../_static/a.css"/></head><body><h1>One</h1>'
+    '<article class="bd-article" role="main">'
+    '<h1><span class="section-number">7. </span>One<a class="headerlink" href="#one">#</a></h1>'
+    '<p id="same">x <a href="#same">here</a> '
+    '<a href="two.html#same">there</a> <a href="two.html">two</a> <a href="api.html#f">f</a> '
+    '<a href="https://x.org/a#b">out</a><img src="../_images/p.svg" alt=""/><script>run()</script></p>'
+    "</article></body></html>"
+)
 SECOND = '<html><body><article class="bd-article"><h1>Two</h1><p id="same">y</p></article></body></html>'
 
 
@@ -23,10 +25,23 @@ def made(tmp_path) -> str:
     return one_page.write(tmp_path, ["book/one", "book/two", "book/api"], "A & B").read_text()
 
 
-@pytest.mark.parametrize("part", [
-    'id="one--same"', 'id="two--same"', 'href="#one--same"', 'href="#two--same"', 'href="#page-two"',
-    'href="book/api.html#f"', 'href="https://x.org/a#b"', 'src="_images/p.svg"', 'href="_static/a.css"',
-    "A &amp; B: the whole book", '<body class="one-page"><main ', "</main></body>"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        'id="one--same"',
+        'id="two--same"',
+        'href="#one--same"',
+        'href="#two--same"',
+        'href="#page-two"',
+        'href="book/api.html#f"',
+        'href="https://x.org/a#b"',
+        'src="_images/p.svg"',
+        'href="_static/a.css"',
+        "A &amp; B: the whole book",
+        '<body class="one-page"><main ',
+        "</main></body>",
+    ],
+)
 def test_ids_and_addresses_are_those_of_the_one_page(made, part):
     assert part in made
 

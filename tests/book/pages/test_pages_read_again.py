@@ -7,11 +7,20 @@ from analysis.core.files import write_json
 from book._ext import book_ext
 from book.publish import execution
 
-CONFIG = {"source_suffix": {".md": "myst-nb"},  # Sphinx keeps in its defaults what other tests have set
-          "extensions": ["myst_nb", "book._ext.book_ext", "book._ext.claims_table"], "root_doc": "book/one",
-          "html_theme": "basic", "nb_execution_mode": "off", "claims_awaited": []}
-PAGES = {"one": "# One\n", "two": "# Two\n", "claims": "# Claims\n\n```{claims-counts}\n```\n",
-         "findings": "# Findings\n\n{evidence}`K-15`\n"}
+CONFIG = {
+    "source_suffix": {".md": "myst-nb"},  # Sphinx keeps in its defaults what other tests have set
+    "extensions": ["myst_nb", "book._ext.book_ext", "book._ext.claims_table"],
+    "root_doc": "book/one",
+    "html_theme": "basic",
+    "nb_execution_mode": "off",
+    "claims_awaited": [],
+}
+PAGES = {
+    "one": "# One\n",
+    "two": "# Two\n",
+    "claims": "# Claims\n\n```{claims-counts}\n```\n",
+    "findings": "# Findings\n\n{evidence}`K-15`\n",
+}
 EXECUTED = {"one", "two"}
 
 
@@ -34,8 +43,16 @@ def read(tmp_path, monkeypatch):
 
     def read() -> set[str]:
         names = set()
-        app = Sphinx(str(source), None, str(tmp_path / "html"), str(tmp_path / "doctrees"), "html", status=None,
-                     warning=None, confoverrides=CONFIG)
+        app = Sphinx(
+            str(source),
+            None,
+            str(tmp_path / "html"),
+            str(tmp_path / "doctrees"),
+            "html",
+            status=None,
+            warning=None,
+            confoverrides=CONFIG,
+        )
         app.connect("source-read", lambda app, docname, content: names.add(docname.removeprefix("book/")))
         app.build()
         return names

@@ -36,10 +36,12 @@ def test_weights_and_values_are_the_models(fresh, name):
     fresh.get_by_label("Sentence").select_option("1")
     assert fresh.locator(".play-word").all_inner_texts() == reading.tokens
     layers, count, n, _ = reading.weights.shape
-    shown = np.array(fresh.evaluate(f"""() => {{ const {{ weight, moved }} = document.querySelector('.play').numbers;
+    shown = np.array(
+        fresh.evaluate(f"""() => {{ const {{ weight, moved }} = document.querySelector('.play').numbers;
       const range = n => [...Array(n).keys()];
       return range({layers}).map(l => range({count}).map(h => range({n}).map(
-        i => [range({n}).map(j => weight(l, h, i, j)), moved(l, h, i)]))); }}"""))
+        i => [range({n}).map(j => weight(l, h, i, j)), moved(l, h, i)]))); }}""")
+    )
     np.testing.assert_allclose(shown[..., 0, :], reading.weights, atol=0.004)
     moved = reading.weights * reading.lengths[:, :, None]
     np.testing.assert_allclose(shown[..., 1, :], moved / moved.sum(-1, keepdim=True), atol=0.03)
@@ -49,9 +51,11 @@ def test_a_head_silenced_by_hand_loses_what_the_record_says(record):
     checkpoint = checkpoints.find("gpt2-mini")
     model, tokenizer = pretrained.load(checkpoint, task="lm"), pretrained.tokenizer(checkpoint)
     inputs = [tokenizer(text, return_tensors="pt")["input_ids"] for text in heads.SENTENCES]
+
     def loss():
         with torch.no_grad():
             return np.mean([float(model(i, labels=i).loss) for i in inputs])
+
     whole = loss()
     values = slice(2 * 128 + 3 * 16, 2 * 128 + 4 * 16)
     model.transformer.h[1].attn.c_attn.weight.data[:, values] = 0
@@ -67,8 +71,9 @@ def test_what_the_table_says_is_the_record(fresh, record):
     assert content == f"{100 * record.array('minilm_content')[1, 4]:.0f} %"
     nearest = heads.CONSTRUCTED[record.array("minilm_nearest")[1, 4]]
     assert rows["nearest constructed head"].startswith(nearest)
-    shares = {name: share for name, share in zip(GATES, record.array("minilm_shares")[1, 4], strict=True)
-              if share >= 0.005}
+    shares = {
+        name: share for name, share in zip(GATES, record.array("minilm_shares")[1, 4], strict=True) if share >= 0.005
+    }
     assert len([name for name in rows if name.endswith("gate")]) == len(shares)
 
 
@@ -104,7 +109,7 @@ def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, 
     fresh.get_by_label("Sentence").select_option("3")
     address = fresh.locator(".play-link").evaluate("link => link.href")
     tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?"):])
+    page = tab.open(page_file, address[address.index("?") :])
     assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
     assert page.get_by_label("weights times values").is_checked()
     tab.open(page_file, "?atlas.model=constructor&atlas.layer=99&atlas.head=-1&atlas.sentence=7&atlas.look=x")

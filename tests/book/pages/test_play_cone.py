@@ -40,7 +40,7 @@ def measure(page, *which):
 def test_what_is_measured_is_the_models(fresh):
     checkpoint, document = checkpoints.find("minilm"), load_documents(each=1)[3]
     model, tokenizer = pretrained.load(checkpoint, dtype=torch.float64), pretrained.tokenizer(checkpoint)
-    states, = extraction.hidden_states(model, tokenizer, [document.text], directions.TOKENS)
+    (states,) = extraction.hidden_states(model, tokenizer, [document.text], directions.TOKENS)
     for layer, rows in enumerate(states):
         shown, unit = measure(fresh, 0, 3, layer), anisotropy.unit(rows)
         assert shown["index"] == pytest.approx(float(anisotropy.cone_index(rows)), rel=1e-4)
@@ -72,8 +72,10 @@ def test_the_index_follows_the_layer(fresh, record):
 
 def test_a_row_is_drawn_at_its_true_angle_or_flat(fresh):
     point = measure(fresh)["points"][5]
+
     def place():
         return fresh.evaluate("p => document.querySelector('.play').numbers.placed(p)", point)
+
     assert np.linalg.norm(place()) == pytest.approx(1)
     assert place()[0] == point[0]
     fresh.get_by_label("flat projection", exact=True).check(force=True)
@@ -117,7 +119,7 @@ def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, 
     play_pages.slide(fresh, "Row", 7)
     address = fresh.locator(".play-link").evaluate("link => link.href")
     tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?"):])
+    page = tab.open(page_file, address[address.index("?") :])
     assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
     assert page.inner_text(".play table") == fresh.inner_text(".play table")
     tab.open(page_file, "?cone.network=9&cone.text=-1&cone.layer=x&cone.row=99&cone.look=constructor&cone.yaw=999")

@@ -31,8 +31,11 @@ def fresh(visit):
 
 
 def numbers(page, t):
-    return page.evaluate("""t => { const n = document.querySelector('.play').numbers;
-      return { weights: Array.from(n.weights(t)), share: n.share(t), ...n.distances(t) }; }""", t)
+    return page.evaluate(
+        """t => { const n = document.querySelector('.play').numbers;
+      return { weights: Array.from(n.weights(t)), share: n.share(t), ...n.distances(t) }; }""",
+        t,
+    )
 
 
 class Model:
@@ -110,7 +113,7 @@ def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, 
     fresh.get_by_label("Dial t").evaluate("r => { r.value = 1.6; r.dispatchEvent(new Event('input')); }")
     address = fresh.locator(".play-link").evaluate("link => link.href")
     tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?"):])
+    page = tab.open(page_file, address[address.index("?") :])
     assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
     assert page.get_by_label("permuted", exact=True).is_checked()
     tab.open(page_file, "?dial.model=constructor&dial.t=-1&dial.layer=99&dial.head=x&dial.network=7")

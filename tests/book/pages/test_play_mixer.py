@@ -32,13 +32,23 @@ def python(record, head, query, *, Tp=1.0, Tpp=1.0, width=1.0, sharpness=1.0):
     return causal_attention(torch.from_numpy(sharpness * scores)[None])[0, query].numpy()
 
 
-MIXES = [(3, 700, {"Tp": 0}), (3, 700, {}), (0, 0, {}), (5, 1022, {"width": 0}),
-         (11, 350, {"sharpness": 2, "Tpp": 0.5}), (7, 512, {"width": 2.5, "Tp": 1.5})]
+MIXES = [
+    (3, 700, {"Tp": 0}),
+    (3, 700, {}),
+    (0, 0, {}),
+    (5, 1022, {"width": 0}),
+    (11, 350, {"sharpness": 2, "Tpp": 0.5}),
+    (7, 512, {"width": 2.5, "Tp": 1.5}),
+]
 
 
 def test_the_weights_are_those_of_python(fresh, record):
-    labels = {"Tp": "T\u1d56, semi-bias", "Tpp": "T\u1d56\u1d56, pairs", "width": "Token width",
-              "sharpness": "Sharpness"}
+    labels = {
+        "Tp": "T\u1d56, semi-bias",
+        "Tpp": "T\u1d56\u1d56, pairs",
+        "width": "Token width",
+        "sharpness": "Sharpness",
+    }
     for head, query, mix in MIXES:
         fresh.get_by_label(f"Head {head}", exact=True).check(force=True)
         for key, label in labels.items():
@@ -65,8 +75,10 @@ def test_the_alias_appears_and_goes(fresh, record):
 
 
 def test_without_the_mask_later_keys_get_weight(fresh):
-    sums = "(([i]) => { const w = document.querySelector('.play').scores(3, i).weights; return [w.slice(i + 1)" \
-           ".reduce((a, b) => a + b, 0), w.reduce((a, b) => a + b, 0)]; })"
+    sums = (
+        "(([i]) => { const w = document.querySelector('.play').scores(3, i).weights; return [w.slice(i + 1)"
+        ".reduce((a, b) => a + b, 0), w.reduce((a, b) => a + b, 0)]; })"
+    )
     assert fresh.evaluate(sums, [300])[0] == 0
     fresh.get_by_label("only keys up to the query").uncheck()
     later, every = fresh.evaluate(sums, [300])
@@ -89,7 +101,7 @@ def test_a_link_gives_the_state_back(browser, page_file, fresh):
     fresh.get_by_label("Head 9", exact=True).check(force=True)
     address = fresh.locator(".play-link").evaluate("link => link.href")
     tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?"):])
+    page = tab.open(page_file, address[address.index("?") :])
     assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
     tab.open(page_file, "?mixer.head=99&mixer.query=-5&mixer.width=x&mixer.constructor=1")
     assert page.inner_text(".play-said").startswith("Query 700 in head 3")

@@ -24,10 +24,17 @@ from tests.book.pages import play_pages
 pytestmark = pytest.mark.browser
 TOLERANCE = 1e-2  # nats, of scores from half-precision weights
 SENTENCES = (
-    intro.sentence.TEXT, "The function returns a list of the names.", "If x is None, a TypeError is raised.",
-    "for i in range(10):\n    print(i, i ** 2)", "It's what they've said: we'd rather not.", "a a a a a a a a",
-    "Gr\u00fc\u00dfe aus K\u00f6ln \U0001f600\u00a0!", "  two  blanks\tand a tab \n\n", "zyx 12345 3.14 __init__",
-    "The class attribute is looked up in the dictionary of the class, and then in those of its base classes.")
+    intro.sentence.TEXT,
+    "The function returns a list of the names.",
+    "If x is None, a TypeError is raised.",
+    "for i in range(10):\n    print(i, i ** 2)",
+    "It's what they've said: we'd rather not.",
+    "a a a a a a a a",
+    "Gr\u00fc\u00dfe aus K\u00f6ln \U0001f600\u00a0!",
+    "  two  blanks\tand a tab \n\n",
+    "zyx 12345 3.14 __init__",
+    "The class attribute is looked up in the dictionary of the class, and then in those of its base classes.",
+)
 RUN = """async ([text, off, name]) => {
   const model = await Play.model(name || "gpt2-mini"), ids = model.tokenizer.encode(text);
   const out = model.run(ids, new Set(off));
@@ -78,7 +85,7 @@ class Reference:
     def run(self, text, off):
         inside = self.model.transformer
         ids = self.tokenizer.encode(text)
-        e, p = inside.wte.weight[ids], inside.wpe.weight[:len(ids)] * ("positions" not in off)
+        e, p = inside.wte.weight[ids], inside.wpe.weight[: len(ids)] * ("positions" not in off)
         stream, maps, terms = e + p, [], []
         future = torch.ones(len(ids), len(ids)).triu(1).bool()
         for n, block in enumerate(inside.h):
@@ -86,8 +93,11 @@ class Reference:
             x = layer_norm(stream, ln)
             scores = compute_scores(x, weights)
             six = six_terms(e, p, weights, ln) if n == 0 else None
-            scores = scores - (six.p[:, None] if n == 0 and "T^p" in off else 0) - (
-                six.pp if n == 0 and "T^pp" in off else 0)
+            scores = (
+                scores
+                - (six.p[:, None] if n == 0 and "T^p" in off else 0)
+                - (six.pp if n == 0 and "T^pp" in off else 0)
+            )
             maps.append(scores)
             terms.append(score_terms(x, weights))
             attention = softmax(scores.masked_fill(future, -torch.inf))
@@ -108,8 +118,11 @@ def test_the_reference_is_the_model(reference):
     torch.testing.assert_close(following, due, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("off", [(), ("b_Q", "b_V"), ("positions", "b_K"), ("T^p",), ("T^pp",), ("T^p", "T^pp", "b_Q")],
-                         ids=lambda off: " ".join(off) or "whole")
+@pytest.mark.parametrize(
+    "off",
+    [(), ("b_Q", "b_V"), ("positions", "b_K"), ("T^p",), ("T^pp",), ("T^p", "T^pp", "b_Q")],
+    ids=lambda off: " ".join(off) or "whole",
+)
 def test_scores_parts_and_predictions_are_those_of_python(opened, reference, off):
     for text in SENTENCES[:2] if off else SENTENCES:
         page = opened.evaluate(RUN, [text, list(off)])
@@ -180,8 +193,9 @@ def test_the_key_bias_changes_nothing_and_every_other_switch_the_prediction(fres
 
 def test_the_value_bias_leaves_the_weights_of_the_first_layer(opened):
     whole, without = (opened.evaluate(RUN, [SENTENCES[0], off]) for off in ([], ["b_V"]))
-    first, second = ([np.array([head["weights"] for head in run["heads"][layer]]) for run in (whole, without)]
-                     for layer in (0, 1))
+    first, second = (
+        [np.array([head["weights"] for head in run["heads"][layer]]) for run in (whole, without)] for layer in (0, 1)
+    )
     assert (first[0] == first[1]).all()
     assert np.abs(second[0] - second[1]).max() > 1e-3
 
@@ -209,7 +223,7 @@ def test_what_is_said_are_the_numbers_of_the_cell(fresh, reference):
     due = terms[0].content[h, i, j], terms[0].semi_bias[h, j], maps[0][h, i, j]
     words = fresh.inner_text(".play-said").replace("\u2212", "-").replace(" nats", "")
     said = [float(words.split(name)[1].split()[0].strip(";+=")) for name in ("content", "semi-bias", "score")]
-    assert np.allclose(said, due, atol=TOLERANCE + .005)
+    assert np.allclose(said, due, atol=TOLERANCE + 0.005)
 
 
 def test_the_keyboard_walks_over_map_heads_and_words(fresh):
@@ -236,7 +250,7 @@ def test_a_link_gives_the_state_back(browser, page_file, fresh):
     fresh.click(".play-link")
     assert fresh.url == address
     tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?"):])
+    page = tab.open(page_file, address[address.index("?") :])
     assert page.input_value(".play-top input") == "The name & the value"
     assert page.get_by_label("Layer 1, head 5").is_checked()
     assert "Off: b_Q" in page.inner_text(".play-effect")
@@ -245,8 +259,11 @@ def test_a_link_gives_the_state_back(browser, page_file, fresh):
 
 def test_a_wrong_link_starts_all_the_same(browser, page_file):
     tab = play_pages.Tab(browser)
-    for wrong in ({"layer": "9", "head": "-1", "query": "x", "off": "b_X", "part": "constructor"}, {"text": ""},
-                  {"query": "47", "key": "40"}):
+    for wrong in (
+        {"layer": "9", "head": "-1", "query": "x", "off": "b_X", "part": "constructor"},
+        {"text": ""},
+        {"query": "47", "key": "40"},
+    ):
         page = tab.open(page_file, "?" + urlencode({f"sentence.{key}": value for key, value in wrong.items()}))
         assert page.locator(".play-word").count() > 0, wrong
     tab.close()
@@ -277,8 +294,9 @@ def test_without_scripts_the_picture_stays(browser, page_file):
 def test_the_model_is_loaded_when_the_viewer_comes_into_view(browser, page_file):
     tab = play_pages.Tab(browser)
     tab.page.goto((page_file.parent / "below" / page_file.name).as_uri(), wait_until="load")
-    tab.page.wait_for_function("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame("
-                               "() => done(true))))")
+    tab.page.wait_for_function(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+    )
     assert not [url for url in tab.requests if url.endswith("gpt2-mini.js")]
     tab.page.locator("figure").scroll_into_view_if_needed()
     tab.page.locator(".play[data-ready]").wait_for()

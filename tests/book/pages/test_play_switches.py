@@ -53,8 +53,10 @@ def test_every_setting_shows_the_residuals_of_the_record(fresh, record):
         np.testing.assert_array_equal(runs(fresh, of="random", **state), record.array("stacks")[:, :, *place[:3]])
 
 
-@pytest.mark.parametrize(("place", "parts"), [
-    ((0, 1, 1, 1), Switches(skip=False, linear=True)), ((1, 0, 0, 0), Switches(mlp=False, layer_norm=False))])
+@pytest.mark.parametrize(
+    ("place", "parts"),
+    [((0, 1, 1, 1), Switches(skip=False, linear=True)), ((1, 0, 0, 0), Switches(mlp=False, layer_norm=False))],
+)
 def test_the_record_is_the_model(record, place, parts):
     checkpoint, texts = checkpoints.find("minilm"), [document.text for document in load_documents(each=1)]
     model, tokenizer = pretrained.load(checkpoint, dtype=torch.float64), pretrained.tokenizer(checkpoint)
@@ -116,7 +118,7 @@ def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, 
     fresh.get_by_label(BOXES["gain"]).uncheck()
     address = fresh.locator(".play-link").evaluate("link => link.href")
     tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?"):])
+    page = tab.open(page_file, address[address.index("?") :])
     assert said(page) == "Residual by layer: attention + skip + LayerNorm with gains of one"
     assert page.inner_text(".play table") == fresh.inner_text(".play table")
     tab.open(page_file, "?switches.of=constructor&switches.skip=2&switches.mlp=9&switches.norm=&switches.gain=-1")

@@ -39,8 +39,11 @@ def test_a_figure_is_enlarged_by_a_tap_and_by_the_keyboard(tab):
 
 @browser_only
 def test_every_figure_has_its_button(tab):
-    assert tab.locator("figure figcaption button.enlarge").count() == tab.locator(
-        "figure:not(:has(> .play)) img").count() > 0
+    assert (
+        tab.locator("figure figcaption button.enlarge").count()
+        == tab.locator("figure:not(:has(> .play)) img").count()
+        > 0
+    )
 
 
 @browser_only
@@ -48,8 +51,7 @@ def test_a_word_of_the_glossary_shows_its_definition(tab):
     word = tab.locator("a.to-glossary[title]").first
     assert len(word.get_attribute("title")) > 20
     word.focus()
-    assert word.get_attribute("title") in tab.evaluate(
-        "getComputedStyle(document.activeElement, '::after').content")
+    assert word.get_attribute("title") in tab.evaluate("getComputedStyle(document.activeElement, '::after').content")
 
 
 def test_a_definition_is_shortened_between_words():
@@ -61,8 +63,12 @@ def test_a_definition_is_shortened_between_words():
 
 def test_links_to_a_term_take_its_definition():
     app = type("App", (), {"env": type("Env", (), {"definitions": {"term-key": "What is attended to."}})})
-    page = nodes.paragraph("", "", nodes.reference("", "key", refuri="glossary.html#term-key"),
-                           nodes.reference("", "else", refuri="glossary.html#else"))
+    page = nodes.paragraph(
+        "",
+        "",
+        nodes.reference("", "key", refuri="glossary.html#term-key"),
+        nodes.reference("", "else", refuri="glossary.html#else"),
+    )
     previews.give_titles(app, page, "book/page")
     assert [link.get("reftitle") for link in page.findall(nodes.reference)] == ["What is attended to.", None]
 
@@ -71,8 +77,11 @@ def test_links_to_a_term_take_its_definition():
 def test_an_address_that_is_none_leads_back(browser, html):
     tab = browser.new_page()
     tab.route("**/*", lambda route: route.fulfill(body=(html / "404.html").read_bytes(), content_type="text/html"))
-    for address, first in (("book/none.html", "index.html"), ("en/book/none.html", "en/index.html"),
-                           ("none.html", "index.html")):
+    for address, first in (
+        ("book/none.html", "index.html"),
+        ("en/book/none.html", "en/index.html"),
+        ("none.html", "index.html"),
+    ):
         tab.goto(f"http://book.test/{address}")
         link = tab.locator("a", has_text="the first page")
         assert link.evaluate("link => link.href") == f"http://book.test/{first}"

@@ -22,9 +22,17 @@ globalThis.stopwords = [];
 globalThis._ready = () => {};
 globalThis.Stemmer = class { stemWord(word) { return word; } };
 """
-INDEX = {"docnames": ["a", "b"], "filenames": ["a.md", "b.md"], "titles": ["A", "B"], "alltitles": {},
-         "indexentries": {}, "objects": {}, "objnames": {}, "terms": {"head": [0, 1], "constructor-like": 1},
-         "titleterms": {"gate": 0}}
+INDEX = {
+    "docnames": ["a", "b"],
+    "filenames": ["a.md", "b.md"],
+    "titles": ["A", "B"],
+    "alltitles": {},
+    "indexentries": {},
+    "objects": {},
+    "objnames": {},
+    "terms": {"head": [0, 1], "constructor-like": 1},
+    "titleterms": {"gate": 0},
+}
 FORM = """
 const form = { elements: {
   document: { value: "?", options: ["", "k", "b"].map(value => ({ value })) },
@@ -44,22 +52,44 @@ def run(*parts: str):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(("word", "pages"), [("constructor", ["b"]), ("__proto__", []), ("valueof", []),
-                                             ("hasownproperty", []), ("head", ["a", "b"]), ("gate", ["a"]),
-                                             ("hea", ["a", "b"])])
+@pytest.mark.parametrize(
+    ("word", "pages"),
+    [
+        ("constructor", ["b"]),
+        ("__proto__", []),
+        ("valueof", []),
+        ("hasownproperty", []),
+        ("head", ["a", "b"]),
+        ("gate", ["a"]),
+        ("hea", ["a", "b"]),
+    ],
+)
 def test_any_word_can_be_searched_for(word, pages):
-    found = run(PAGE, SEARCH_TOOLS.read_text(), (ASSETS / "search-page.js").read_text(),
-                f"Search.setIndex({json.dumps(INDEX)});",
-                f"const found = Search.performTermsSearch(new Set([{json.dumps(word)}]), new Set());",
-                "console.log(JSON.stringify(found.map(result => result[0])));")
+    found = run(
+        PAGE,
+        SEARCH_TOOLS.read_text(),
+        (ASSETS / "search-page.js").read_text(),
+        f"Search.setIndex({json.dumps(INDEX)});",
+        f"const found = Search.performTermsSearch(new Set([{json.dumps(word)}]), new Set());",
+        "console.log(JSON.stringify(found.map(result => result[0])));",
+    )
     assert sorted(found) == pages
 
 
-@pytest.mark.parametrize(("address", "chosen"), [
-    ("", ["", "", ""]), ("?document=K", ["k", "", ""]), ("?document=k&words=(3.4)", ["k", "", "(3.4)"]),
-    ("?verdict=Not+reproduced", ["", "not-reproduced", ""]), ("?document=Z&verdict=true", ["", "", ""]),
-])
+@pytest.mark.parametrize(
+    ("address", "chosen"),
+    [
+        ("", ["", "", ""]),
+        ("?document=K", ["k", "", ""]),
+        ("?document=k&words=(3.4)", ["k", "", "(3.4)"]),
+        ("?verdict=Not+reproduced", ["", "not-reproduced", ""]),
+        ("?document=Z&verdict=true", ["", "", ""]),
+    ],
+)
 def test_the_address_fills_the_filter(address, chosen):
-    assert chosen == run(FORM, f"globalThis.location = {{ search: {json.dumps(address)}, pathname: '', hash: '' }};",
-                         (ASSETS / "claims-filter.js").read_text(),
-                         "console.log(JSON.stringify(Object.values(form.elements).map(field => field.value)));")
+    assert chosen == run(
+        FORM,
+        f"globalThis.location = {{ search: {json.dumps(address)}, pathname: '', hash: '' }};",
+        (ASSETS / "claims-filter.js").read_text(),
+        "console.log(JSON.stringify(Object.values(form.elements).map(field => field.value)));",
+    )

@@ -23,11 +23,15 @@ ASKED = {  # and a page that is to be among the first three results
     "normalization tests": "bert-normality.html",
     "attention sinks on the first token": "bert-gates.html",
 }
-FIRST = {"Exercise 3.1": "exercises.html", "semi-bias": "glossary.html#term-semi-bias",
-         "AttentionWeights": "api-core.html#analysis.core.weights.AttentionWeights",
-         "false alarms rate gates detector": "bert-gates.html#",
-         "participation ratio": "glossary.html", "K-07": "semi-bias.html#verdict-k-07",
-         "mean_total_variation": "api-maps.html#analysis.maps.distance.mean_total_variation"}
+FIRST = {
+    "Exercise 3.1": "exercises.html",
+    "semi-bias": "glossary.html#term-semi-bias",
+    "AttentionWeights": "api-core.html#analysis.core.weights.AttentionWeights",
+    "false alarms rate gates detector": "bert-gates.html#",
+    "participation ratio": "glossary.html",
+    "K-07": "semi-bias.html#verdict-k-07",
+    "mean_total_variation": "api-maps.html#analysis.maps.distance.mean_total_variation",
+}
 AGAIN = """words => {
   document.querySelector('#search-results').replaceChildren();
   Search.performSearch(words);
@@ -113,5 +117,9 @@ def test_passages_stand_in_their_section_and_a_row_is_one():
       <section id="b"><h2>Two</h2><table><tr id="r"><td><p>left</p></td><td>right</td></tr></table></section>
       <dl><dt id="t">word</dt><dd><p>What it means.</p></dd></dl></section>"""
     assert search_texts.Passages(article).passages == [
-        ("a", "One", "First b_Q text."), ("f", "One", "Of a figure."), ("a", "One", "After it, b_K."),
-        ("r", "Two", "left right"), ("t", "One", "word: What it means.")]
+        ("a", "One", "First b_Q text."),
+        ("f", "One", "Of a figure."),
+        ("a", "One", "After it, b_K."),
+        ("r", "Two", "left right"),
+        ("t", "One", "word: What it means."),
+    ]

@@ -7,7 +7,8 @@ MATH = '<span class="math notranslate nohighlight">\\(x\\)</span>'
 
 def test_a_formula_keeps_its_comma_and_a_number_its_sign():
     assert keep_together(f"if {MATH}, then 5 % of {MATH} more") == (
-        f'if <span class="nobreak">{MATH},</span> then 5\u00a0% of {MATH} more')
+        f'if <span class="nobreak">{MATH},</span> then 5\u00a0% of {MATH} more'
+    )
 
 
 def test_code_is_left_alone():

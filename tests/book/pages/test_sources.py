@@ -21,8 +21,24 @@ LONGEST_FUNCTION = 8
 LONGEST_BRIEF = 110  # words
 PARAMETERS = {"MODEL", "TEXTS", "DEVICE"}
 OUT_OF_SIGHT = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
-STYLED = {"figsize", "dpi", "fontsize", "fontname", "fontfamily", "labelsize", "color", "c", "colors", "facecolor",
-          "edgecolor", "ecolor", "markerfacecolor", "markeredgecolor", "cmap", "palette"}
+STYLED = {
+    "figsize",
+    "dpi",
+    "fontsize",
+    "fontname",
+    "fontfamily",
+    "labelsize",
+    "color",
+    "c",
+    "colors",
+    "facecolor",
+    "edgecolor",
+    "ecolor",
+    "markerfacecolor",
+    "markeredgecolor",
+    "cmap",
+    "palette",
+}
 FREE = {"none", "auto", "inherit"}
 HEX = re.compile(r"#(?:[0-9a-fA-F]{3}){1,2}\b")
 
@@ -32,12 +48,16 @@ NOT_PROSE = re.compile(
     r"\$\$.*?\$\$|\\begin\{(\w+\*?)\}.*?\\end\{\1\}|(?<![\\$])\$[^$]+\$"  # math
     r"|\{[\w:.+-]+\}`[^`]*`|(?<!`)(`{1,2})(?!`)[^`]+\2"  # roles, inline code
     r"|\]\([^)]*\)|<https?://[^>]*>|https?://\S+"
-    r"|^\([\w-]+\)=\s*$|^:\w+:[^\n]*$|<!--.*?-->", re.DOTALL | re.MULTILINE)
+    r"|^\([\w-]+\)=\s*$|^:\w+:[^\n]*$|<!--.*?-->",
+    re.DOTALL | re.MULTILINE,
+)
 NUMBER_LIST = r"\(?\d+(?:\.\d+)+\)?(?:(?:,| and| to| or|–|-)\s*\(?\d+(?:\.\d+)+\)?)*"
 REFERENCE = re.compile(
     rf"(?:[Ee]quations?|[Ee]qs?\.|[Ss]ections?|[Cc]hapters?|§+|[Pp]rop(?:ositions?|s?\.)|[Tt]h(?:eorems?|ms?\.?)"
     rf"|[Ff]ig(?:ures?|s?\.)|[Tt]ables?|[Ll]emmas?|[Cc]orollar(?:y|ies)|[Dd]efinitions?|arXiv:?|Python|CUDA|[Vv]ersions?"
-    rf"|Apache|CC BY(?:-SA)?)\s+{NUMBER_LIST}|\(\d+\.\d+\)|^#+ .*$", re.MULTILINE)
+    rf"|Apache|CC BY(?:-SA)?)\s+{NUMBER_LIST}|\(\d+\.\d+\)|^#+ .*$",
+    re.MULTILINE,
+)
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\w*\.\d)")
 ALLOW = re.compile(r"^%\s*allow-number:\s*\S")
 
@@ -87,8 +107,10 @@ def literal_styles(code: str) -> list[str]:
         if isinstance(node, ast.keyword) and node.arg in STYLED:
             literals = [n for n in ast.walk(node.value) if isinstance(n, ast.Constant)]
             named = isinstance(node.value, ast.Constant | ast.Tuple | ast.List)
-            if named and any(isinstance(n.value, str | int | float) and not isinstance(n.value, bool)
-                             and n.value not in FREE for n in literals):
+            if named and any(
+                isinstance(n.value, str | int | float) and not isinstance(n.value, bool) and n.value not in FREE
+                for n in literals
+            ):
                 found.append(f"line {node.value.lineno}: {node.arg}={ast.unparse(node.value)}")
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and HEX.fullmatch(node.value):
             found.append(f"line {node.lineno}: {node.value}")
@@ -106,8 +128,15 @@ class TestChapter:
             options = cell.metadata.get("mystnb", {})
             if "figure" in options or "image" in options:
                 figure = options.get("figure", {})
-                lacks = [key for key, value in {"caption": figure.get("caption"), "name": figure.get("name"),
-                                                "alt": options.get("image", {}).get("alt")}.items() if not value]
+                lacks = [
+                    key
+                    for key, value in {
+                        "caption": figure.get("caption"),
+                        "name": figure.get("name"),
+                        "alt": options.get("image", {}).get("alt"),
+                    }.items()
+                    if not value
+                ]
                 assert not lacks, f"{path.name}, cell {n}: the figure lacks {', '.join(lacks)}"
 
     def test_visible_cells_are_short(self, path):
@@ -140,8 +169,9 @@ def brief(text: str) -> tuple[list[str], int]:
     return re.findall(r"^\* \*\*(.*?)\.\*\*", found[1], re.MULTILINE), len(words) - words.count("*")
 
 
-@pytest.mark.parametrize("path", [path for path in chapters() if "*In brief.*\n\n" in path.read_text(encoding="utf-8")],
-                         ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in chapters() if "*In brief.*\n\n" in path.read_text(encoding="utf-8")], ids=lambda p: p.stem
+)
 def test_in_brief_is_a_claim_a_finding_and_how_sure_we_are(path):
     """A claim without an owner is that of the document, which is cited with it."""
     text = path.read_text(encoding="utf-8")
@@ -152,11 +182,18 @@ def test_in_brief_is_a_claim_a_finding_and_how_sure_we_are(path):
     assert words <= LONGEST_BRIEF, f"{path.name}: {words} words, at most {LONGEST_BRIEF}"
 
 
-@pytest.mark.parametrize(("text", "points", "words"), [
-    ("*In brief.* One paragraph.\n\n", [], 0),
-    ("*In brief.*\n\n* **Claim.** In {glue:text}`a-b:.2f` of $n + 1$.\n* **Finding.** It {doc}`holds so <x>`.\n\n",
-     ["Claim", "Finding"], 9),
-])
+@pytest.mark.parametrize(
+    ("text", "points", "words"),
+    [
+        ("*In brief.* One paragraph.\n\n", [], 0),
+        (
+            "*In brief.*\n\n* **Claim.** In {glue:text}`a-b:.2f` of $n + 1$.\n"
+            "* **Finding.** It {doc}`holds so <x>`.\n\n",
+            ["Claim", "Finding"],
+            9,
+        ),
+    ],
+)
 def test_the_points_of_a_brief_are_read(text, points, words):
     assert brief(text) == (points, words)
 
@@ -174,23 +211,35 @@ def code_lines(cells: list) -> int:
 def glue_code(code: str) -> list[str]:
     """Return the places where code hands numbers to the text one by one."""
     tree = ast.walk(ast.parse(code))
-    return [f"line {node.lineno}" for node in tree
-            if (isinstance(node, ast.alias) and node.name == "glue")
-            or (isinstance(node, ast.FunctionDef) and node.name == "put")
-            or (isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("glue", "put"))]
+    return [
+        f"line {node.lineno}"
+        for node in tree
+        if (isinstance(node, ast.alias) and node.name == "glue")
+        or (isinstance(node, ast.FunctionDef) and node.name == "put")
+        or (isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("glue", "put"))
+    ]
 
 
 def functions_too_long(code: str) -> list[str]:
     """Return the names of functions of more than eight lines."""
-    return [node.name for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)
-            and node.end_lineno - node.lineno + 1 > LONGEST_FUNCTION]
+    return [
+        node.name
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno + 1 > LONGEST_FUNCTION
+    ]
 
 
 def no_plain_parameters(code: str) -> list[str]:
     """Return the statements of a parameters cell that are more than a constant given to a known parameter."""
-    return [ast.unparse(node) for node in ast.parse(code).body
-            if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-                    and {ast.unparse(target) for target in node.targets} <= PARAMETERS)]
+    return [
+        ast.unparse(node)
+        for node in ast.parse(code).body
+        if not (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Constant)
+            and {ast.unparse(target) for target in node.targets} <= PARAMETERS
+        )
+    ]
 
 
 @pytest.mark.parametrize("path", [path for path in chapters() if code_cells(path)], ids=lambda p: p.stem)
@@ -205,8 +254,11 @@ class TestPageWithAStudy:
         assert "verdict(" not in path.read_text(encoding="utf-8")
 
     def test_no_lambda(self, path):
-        found = [n for n, cell in enumerate(code_cells(path))
-                 if any(isinstance(node, ast.Lambda) for node in ast.walk(ast.parse(cell.source)))]
+        found = [
+            n
+            for n, cell in enumerate(code_cells(path))
+            if any(isinstance(node, ast.Lambda) for node in ast.walk(ast.parse(cell.source)))
+        ]
         assert not found, f"{path.name}: a lambda in cells {found}"
 
     def test_functions_are_short(self, path):
@@ -214,8 +266,13 @@ class TestPageWithAStudy:
         assert not found, f"{path.name}: more than {LONGEST_FUNCTION} lines in {', '.join(found)}"
 
     def test_no_visible_line_wraps(self, path):
-        found = [line for cell in code_cells(path) if not hidden(cell) for line in cell.source.splitlines()
-                 if len(line) > LONGEST_LINE]
+        found = [
+            line
+            for cell in code_cells(path)
+            if not hidden(cell)
+            for line in cell.source.splitlines()
+            if len(line) > LONGEST_LINE
+        ]
         assert not found, f"{path.name}: more than {LONGEST_LINE} characters in {found}"
 
     def test_most_of_the_code_is_shown(self, path):
@@ -230,18 +287,34 @@ class TestPageWithAStudy:
         assert not found, f"{path.name}: no plain assignment of {', '.join(sorted(PARAMETERS))}: {found}"
 
 
-@pytest.mark.parametrize(("code", "count"), [
-    ("from myst_nb import glue", 1), ("glue('a', 1)", 1), ("import myst_nb as m; m.glue('a', 1)", 1),
-    ("def put(x): pass", 1), ("put(a=1)", 1), ("publish.glue_numbers(m)", 0), ("x.put_along(1)", 0),
-])
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("from myst_nb import glue", 1),
+        ("glue('a', 1)", 1),
+        ("import myst_nb as m; m.glue('a', 1)", 1),
+        ("def put(x): pass", 1),
+        ("put(a=1)", 1),
+        ("publish.glue_numbers(m)", 0),
+        ("x.put_along(1)", 0),
+    ],
+)
 def test_glue_code_is_found(code, count):
     assert len(glue_code(code)) == count
 
 
-@pytest.mark.parametrize(("code", "count"), [
-    ("MODEL = 'gpt2'  # any\nTEXTS = None\nDEVICE = 'auto'", 0), ("SEED = 1", 1), ("MODEL = choose('a')", 1),
-    ("import os", 1), ("MODEL = TEXTS = None", 0), ("MODEL: str = 'a'", 1), ("DEVICE = 'a' + 'b'", 1),
-])
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("MODEL = 'gpt2'  # any\nTEXTS = None\nDEVICE = 'auto'", 0),
+        ("SEED = 1", 1),
+        ("MODEL = choose('a')", 1),
+        ("import os", 1),
+        ("MODEL = TEXTS = None", 0),
+        ("MODEL: str = 'a'", 1),
+        ("DEVICE = 'a' + 'b'", 1),
+    ],
+)
 def test_what_is_no_plain_parameter_is_found(code, count):
     assert len(no_plain_parameters(code)) == count
 
@@ -287,14 +360,18 @@ def models_taken() -> dict[str, bool]:
     """Return, for each chapter of the table in reproduce.md, whether it says that the chapter takes a model."""
     table = (ROOT / "book" / "reproduce.md").read_text(encoding="utf-8").split("| chapter | models it takes |")[1]
     rows = [row.split("|")[1:3] for row in table.split("\n\n")[0].splitlines()[2:]]
-    taken = {name: not words.strip().startswith("no") for names, words in rows
-             for name in re.findall(r"`([\w-]+)`", names)}
+    taken = {
+        name: not words.strip().startswith("no") for names, words in rows for name in re.findall(r"`([\w-]+)`", names)
+    }
     return taken | {path.stem: True for path in chapters() if path.stem.startswith("bert-")}
 
 
 def test_the_table_of_models_has_every_chapter_and_says_which_take_one():
-    takes = {path.stem: bool(re.search(r"^MODEL = ", path.read_text(encoding="utf-8"), re.MULTILINE))
-             for path in chapters() if code_cells(path)}
+    takes = {
+        path.stem: bool(re.search(r"^MODEL = ", path.read_text(encoding="utf-8"), re.MULTILINE))
+        for path in chapters()
+        if code_cells(path)
+    }
     assert models_taken() == takes
 
 
@@ -336,14 +413,22 @@ def test_figure_functions_leave_style_to_the_style(path):
 
 def test_references_can_be_read():
     from pybtex.database import parse_file
+
     assert len(parse_file(str(ROOT / "book" / "references.bib")).entries) > 10
 
 
 def test_no_two_references_read_alike_where_they_are_cited():
     from pybtex.database import parse_file
+
     entries = parse_file(str(ROOT / "book" / "references.bib")).entries.values()
-    named = Counter((*(" ".join(person.last_names) for person in entry.persons["author"][:2]),
-                     len(entry.persons["author"]) > 2, entry.fields["year"]) for entry in entries)
+    named = Counter(
+        (
+            *(" ".join(person.last_names) for person in entry.persons["author"][:2]),
+            len(entry.persons["author"]) > 2,
+            entry.fields["year"],
+        )
+        for entry in entries
+    )
     assert not [name for name, count in named.items() if count > 1]
 
 
@@ -356,26 +441,37 @@ def test_every_record_of_outputs_has_its_chapter():
     assert recorded == {path.stem for path in chapters() if notebook(path)}
 
 
-@pytest.mark.parametrize(("text", "typed"), [
-    ("The median is 0.53 nats.", ["0.53"]),
-    ("The median is {glue:text}`m:.2f` nats, in $0.5$ and `0.7`.", []),
-    ("As equation (3.4) and Proposition 3.2.2 say; see (4.5), Eqs. 3.1, 3.2 and 3.3, or Section 2.1.", []),
-    ("% allow-number: the document's own figure\nThey print 1.72.", []),
-    ("% allow-number: here only\nThey print 1.72.\n\nWe find 1.71.", ["1.71"]),
-    ("```{prf:proposition} Name\n:label: p\nIt is 0.25.\n```", ["0.25"]),
-    ("```python\nx = 0.25\n```\n\n$$\na = 0.25\n$$ (eq)\n", []),
-    ("It costs 1.5 s. Then 3 more.", ["1.5"]),
-    ("Python 3.11, arXiv 2406.19384, [page](https://x.org/v1.2/a).", []),
-])
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("The median is 0.53 nats.", ["0.53"]),
+        ("The median is {glue:text}`m:.2f` nats, in $0.5$ and `0.7`.", []),
+        ("As equation (3.4) and Proposition 3.2.2 say; see (4.5), Eqs. 3.1, 3.2 and 3.3, or Section 2.1.", []),
+        ("% allow-number: the document's own figure\nThey print 1.72.", []),
+        ("% allow-number: here only\nThey print 1.72.\n\nWe find 1.71.", ["1.71"]),
+        ("```{prf:proposition} Name\n:label: p\nIt is 0.25.\n```", ["0.25"]),
+        ("```python\nx = 0.25\n```\n\n$$\na = 0.25\n$$ (eq)\n", []),
+        ("It costs 1.5 s. Then 3 more.", ["1.5"]),
+        ("Python 3.11, arXiv 2406.19384, [page](https://x.org/v1.2/a).", []),
+    ],
+)
 def test_typed_decimals_are_told_from_other_numbers(text, typed):
     assert typed_decimals(text) == typed
 
 
-@pytest.mark.parametrize(("code", "count"), [
-    ("ax.plot(x, color='red')", 1), ("ax.plot(x, color=style.COLOURS['content'])", 0),
-    ("plt.subplots(figsize=(3, 4))", 1), ("ax.set_title('a', fontsize=9)", 1), ("ax.fill(x, facecolor='none')", 0),
-    ("ink = '#40004b'", 1), ("plt.rcParams['font.size'] = 3", 1), ("imshow(x, cmap='viridis')", 1),
-])
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("ax.plot(x, color='red')", 1),
+        ("ax.plot(x, color=style.COLOURS['content'])", 0),
+        ("plt.subplots(figsize=(3, 4))", 1),
+        ("ax.set_title('a', fontsize=9)", 1),
+        ("ax.fill(x, facecolor='none')", 0),
+        ("ink = '#40004b'", 1),
+        ("plt.rcParams['font.size'] = 3", 1),
+        ("imshow(x, cmap='viridis')", 1),
+    ],
+)
 def test_literal_styles_are_found(code, count):
     assert len(literal_styles(code)) == count
 

@@ -155,17 +155,20 @@ def test_what_fails_to_execute_is_not_rendered(book):
     assert book.reports == []
 
 
-@pytest.mark.parametrize(("options", "expected"), [
-    ({"names": ["notation", "bert-gates"]}, ["--again", "book/notation.md", "book/bert-gates.md"]),
-    ({"names": [], "device": "cuda"}, ["--book-device", "cuda", "book"]),
-    ({"names": [], "measure": True}, ["book"]),
-    ({"names": [], "measure": True, "again": True}, ["--again", "book"]),
-])
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"names": ["notation", "bert-gates"]}, ["--again", "book/notation.md", "book/bert-gates.md"]),
+        ({"names": [], "device": "cuda"}, ["--book-device", "cuda", "book"]),
+        ({"names": [], "measure": True}, ["book"]),
+        ({"names": [], "measure": True, "again": True}, ["--again", "book"]),
+    ],
+)
 def test_chapters_by_name_another_device_and_costs_make_no_page(book, monkeypatch, options, expected):
     monkeypatch.setattr(build.costs, "record", lambda: ["notation"])
     assert build.build(**options) == 0
     (command,) = book.calls
-    assert command[-len(expected):] == expected
+    assert command[-len(expected) :] == expected
 
 
 def test_costs_are_recorded_only_on_demand_and_of_a_whole_execution(book, monkeypatch):
@@ -179,11 +182,27 @@ def test_the_command_line_hands_everything_on(monkeypatch):
     received = []
     monkeypatch.setattr(build, "build", lambda names, **options: received.append((names, options)) or 3)
     assert main(["build"]) == 3
-    assert main(["build", "--chapter", "notation", "--chapter", "gates", "--compare", "--again", "--costs",
-                 "--device", "cpu"]) == 3
+    assert (
+        main(
+            [
+                "build",
+                "--chapter",
+                "notation",
+                "--chapter",
+                "gates",
+                "--compare",
+                "--again",
+                "--costs",
+                "--device",
+                "cpu",
+            ]
+        )
+        == 3
+    )
     assert received == [
         ([], {"compare": False, "again": False, "measure": False, "device": ""}),
-        (["notation", "bert-gates"], {"compare": True, "again": True, "measure": True, "device": "cpu"})]
+        (["notation", "bert-gates"], {"compare": True, "again": True, "measure": True, "device": "cpu"}),
+    ]
 
 
 def test_an_unknown_chapter_is_refused_by_name(monkeypatch, capsys):

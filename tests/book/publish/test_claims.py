@@ -13,8 +13,13 @@ from book.publish.claims import NoVerdict, claim, claim_functions, verdicts
 from book.publish.inputs import Inputs
 from book.publish.ledger import BadLedger, Verdict
 
-KINDS = {"reproduced": claims.reproduced, "corrected": claims.corrected, "conditional": claims.conditional,
-         "not reproduced": claims.not_reproduced, "not testable": claims.not_testable}
+KINDS = {
+    "reproduced": claims.reproduced,
+    "corrected": claims.corrected,
+    "conditional": claims.conditional,
+    "not reproduced": claims.not_reproduced,
+    "not testable": claims.not_testable,
+}
 OWN, OTHER = Inputs("gpt2", "gpt2"), Inputs("/somewhere/my-model", "gpt2")
 UNDECIDED = [None, math.nan, np.float64("nan"), np.float32("nan"), torch.tensor(math.nan)]
 
@@ -105,8 +110,10 @@ def test_the_claims_of_a_package_are_those_of_its_modules_in_the_order_of_its_im
 @pytest.mark.parametrize("inputs", [OWN, OTHER], ids=["own", "other"])
 def test_a_condition_that_holds_is_a_verdict(study, displayed, inputs):
     verdicts(study, Measured(inputs, 0.5))
-    assert displayed == [Verdict("K-14", "reproduced", "The difference is 0.5."),
-                         Verdict("K-15", "corrected", "It changes 3 of 4.")]
+    assert displayed == [
+        Verdict("K-14", "reproduced", "The difference is 0.5."),
+        Verdict("K-15", "corrected", "It changes 3 of 4."),
+    ]
 
 
 @pytest.mark.parametrize(("error", "reason"), [(2.0, "condition false"), (None, "undecided")])
@@ -123,8 +130,9 @@ def test_with_other_inputs_it_is_a_note_and_the_page_goes_on(study, displayed, e
     assert isinstance(note, NoVerdict)
     assert isinstance(verdict, Verdict)
     shown = note._repr_mimebundle_()
-    assert shown["text/plain"].startswith("K-14 not here: The book's verdict is 'reproduced'. With the model my-model "
-                                          f"what it rests on {words}")
+    assert shown["text/plain"].startswith(
+        f"K-14 not here: The book's verdict is 'reproduced'. With the model my-model what it rests on {words}"
+    )
     assert shown["text/markdown"].startswith("**K-14 · not here.**")
     assert f"The difference is {error}." in shown["text/plain"]
 
@@ -133,6 +141,7 @@ def test_a_note_is_not_collected_as_a_verdict(tmp_path):
     import json
 
     from book.publish import ledger
+
     note = NoVerdict("K-14", claims.reproduced("It is 3.", when=False), OTHER.describe())
     output = {"output_type": "display_data", "data": note._repr_mimebundle_()}
     (tmp_path / "one.json").write_text(json.dumps([{"source": "", "outputs": [output]}]))

@@ -37,8 +37,10 @@ def test_a_kernel_is_asked_where_it_computed(gpu):
     try:
         client.wait_for_ready(timeout=60)
         if gpu:  # a GPU that holds 3 MiB, as far as analysis.core.device can tell
-            client.execute_interactive("from analysis.core import device as d; from book.publish import inputs\n"
-                                       "d.describe = lambda _: 'Some GPU'; d.peak_memory = lambda _: 3 * 2**20")
+            client.execute_interactive(
+                "from analysis.core import device as d; from book.publish import inputs\n"
+                "d.describe = lambda _: 'Some GPU'; d.peak_memory = lambda _: 3 * 2**20"
+            )
         cost = costs.of_kernel(client, manager.provisioner.pid)
     finally:
         client.stop_channels()

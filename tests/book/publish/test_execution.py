@@ -29,7 +29,9 @@ jupytext:
 kernelspec: {display_name: Python 3, language: python, name: python3}
 ---
 """
-CHAPTER = HEADER + """
+CHAPTER = (
+    HEADER
+    + """
 # Tiny
 
 ```{code-cell} ipython3
@@ -56,6 +58,7 @@ assert IPKernelApp.instance().transport == "ipc", "at ports, two chapters that s
 print(time.time_ns())
 ```
 """
+)
 FORMULA = '"""One formula."""\n\n\ndef double(x):\n    return 2 * x\n'
 LEAVES_A_MEASUREMENT = """
 ```{code-cell} ipython3
@@ -99,8 +102,14 @@ def environment() -> dict[str, str]:
 
 
 def run(book: Path, *options: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "pytest", *PYTEST, *options, "book"], cwd=book, env=environment(),
-                          capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *PYTEST, *options, "book"],
+        cwd=book,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -181,7 +190,7 @@ def test_a_changed_cell_fails_until_it_is_recorded(book):
 @pytest.mark.slow
 def test_a_removed_cell_fails(book):
     text = (book / "book" / "tiny.md").read_text()
-    (book / "book" / "tiny.md").write_text(text[:text.index("```{code-cell} ipython3\n:tags: [nbval")])
+    (book / "book" / "tiny.md").write_text(text[: text.index("```{code-cell} ipython3\n:tags: [nbval")])
     result = run(book, "--nbval")
     assert result.returncode == 1
     assert "1 cells more" in result.stdout
@@ -224,8 +233,11 @@ def test_cells_are_those_of_the_present_digest_or_none(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_measurement_is_left_by_a_whole_run_alone(book):
     measured = executed(book).with_suffix(".measured")
-    edit(book / "book" / "tiny.md", "\n```{code-cell} ipython3\n:tags: [nbval", LEAVES_A_MEASUREMENT + (
-        "\n```{code-cell} ipython3\n:tags: [nbval"))
+    edit(
+        book / "book" / "tiny.md",
+        "\n```{code-cell} ipython3\n:tags: [nbval",
+        LEAVES_A_MEASUREMENT + ("\n```{code-cell} ipython3\n:tags: [nbval"),
+    )
     assert run(book, "--nbval-lax").returncode == 0
     assert pickle.loads(measured.read_bytes()) == 6
     edit(book / "book" / "tiny.md", "keep(double(3))", "keep(double(4))")
@@ -236,7 +248,9 @@ def test_a_measurement_is_left_by_a_whole_run_alone(book):
     assert pickle.loads(measured.read_bytes()) == 6, "that of a failed run is nobody's"
 
 
-STUDIED = HEADER + """
+STUDIED = (
+    HEADER
+    + """
 ```{code-cell} ipython3
 ---
 mystnb:
@@ -246,9 +260,13 @@ from analysis.formula import double
 from book.studies import tiny as study
 ```
 """
+)
 SOURCES = {
     "book/tiny.md": STUDIED,
-    "book/__init__.py": "", "book/studies/__init__.py": "", "analysis/__init__.py": "", "analysis/maps/__init__.py": "",
+    "book/__init__.py": "",
+    "book/studies/__init__.py": "",
+    "analysis/__init__.py": "",
+    "analysis/maps/__init__.py": "",
     "analysis/formula.py": FORMULA,
     "analysis/maps/entropy.py": "import torch\n",
     "analysis/maps/distance.py": "",
@@ -260,18 +278,41 @@ SOURCES = {
     "book/studies/tiny/unused.py": "",
     "book/studies/shared/shared_run.py": "EXPERIMENT = 2\n",
     "book/studies/other/run.py": "EXPERIMENT = 3\n",
-    "book/records/tiny-long-run.json": "", "book/records/tiny-long-run.npz": "",
+    "book/records/tiny-long-run.json": "",
+    "book/records/tiny-long-run.npz": "",
     "book/records/other-run.json": "",
-    "analysis/bundled/m/model.safetensors": "", "requirements.txt": "", "book/claims.yml": "",
+    "analysis/bundled/m/model.safetensors": "",
+    "requirements.txt": "",
+    "book/claims.yml": "",
 }
-WITHIN_REACH = ["analysis/formula.py", "analysis/__init__.py", "analysis/maps/__init__.py", "analysis/maps/entropy.py",
-                "analysis/maps/book.mplstyle", "book/studies/tiny/__init__.py", "book/studies/tiny/measure.py",
-                "book/studies/tiny/long_run.py", "analysis/sharpness.py", "book/studies/shared/shared_run.py",
-                "book/records/tiny-long-run.json", "book/records/tiny-long-run.npz",
-                "analysis/bundled/m/model.safetensors", "requirements.txt", "book/claims.yml"]
-OUT_OF_REACH = ["analysis/maps/distance.py", "book/studies/tiny/unused.py", "book/studies/other/run.py",
-                "book/records/other-run.json", "book/tiny.md", "book/other.md", "README.md", "analysis/new.py",
-                "analysis/bundled/m/__pycache__/code.pyc"]
+WITHIN_REACH = [
+    "analysis/formula.py",
+    "analysis/__init__.py",
+    "analysis/maps/__init__.py",
+    "analysis/maps/entropy.py",
+    "analysis/maps/book.mplstyle",
+    "book/studies/tiny/__init__.py",
+    "book/studies/tiny/measure.py",
+    "book/studies/tiny/long_run.py",
+    "analysis/sharpness.py",
+    "book/studies/shared/shared_run.py",
+    "book/records/tiny-long-run.json",
+    "book/records/tiny-long-run.npz",
+    "analysis/bundled/m/model.safetensors",
+    "requirements.txt",
+    "book/claims.yml",
+]
+OUT_OF_REACH = [
+    "analysis/maps/distance.py",
+    "book/studies/tiny/unused.py",
+    "book/studies/other/run.py",
+    "book/records/other-run.json",
+    "book/tiny.md",
+    "book/other.md",
+    "README.md",
+    "analysis/new.py",
+    "analysis/bundled/m/__pycache__/code.pyc",
+]
 
 
 @pytest.fixture
@@ -318,7 +359,7 @@ def test_a_chapter_is_out_of_date_where_its_cells_or_their_sources_changed(sourc
     monkeypatch.setattr(execution, "ROOT", sources)
     monkeypatch.setattr(execution, "BUILD", sources / "_build")
     monkeypatch.setattr(execution, "digest", lambda page, digest=execution.digest: digest(page, sources))
-    page, cell = sources / "book" / "tiny.md", STUDIED[STUDIED.index("from analysis"):].removesuffix("\n```\n")
+    page, cell = sources / "book" / "tiny.md", STUDIED[STUDIED.index("from analysis") :].removesuffix("\n```\n")
     (sources / "book" / "words.md").write_text("# No cells")
     assert execution.out_of_date() == ["tiny"]
     write_json(execution.executed_path("tiny"), {"digest": execution.digest("tiny"), "cells": [{"source": cell}]})
@@ -357,9 +398,15 @@ def test_other_weights_of_the_same_size_change_the_digest(variable, sources, mon
 
 @pytest.mark.parametrize("name", ["_ext/claims.py", "_templates/layout.html", "publish/ledger.py"])
 def test_what_makes_pages_of_executions_changes_the_machinery_and_what_executes_does_not(tmp_path, name):
-    for path, text in {"__init__.py": "", "_ext/__init__.py": "", "publish/__init__.py": "", "publish/ledger.py": "",
-                       "publish/run.py": "", "_templates/layout.html": "",
-                       "_ext/claims.py": "from book.publish import ledger\n"}.items():
+    for path, text in {
+        "__init__.py": "",
+        "_ext/__init__.py": "",
+        "publish/__init__.py": "",
+        "publish/ledger.py": "",
+        "publish/run.py": "",
+        "_templates/layout.html": "",
+        "_ext/claims.py": "from book.publish import ledger\n",
+    }.items():
         (tmp_path / "book" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "book" / path).write_text(text)
     before = execution.machinery(tmp_path)
@@ -422,24 +469,40 @@ def test_a_lock_makes_the_second_wait(tmp_path):
 
 
 def test_every_part_of_the_stack_is_pinned_exactly():
-    lines = [line for name in ("requirements.txt", "requirements-test.txt")
-             for line in (ROOT / name).read_text().split("\n")]
+    lines = [
+        line for name in ("requirements.txt", "requirements-test.txt") for line in (ROOT / name).read_text().split("\n")
+    ]
     loose = [line for line in lines if line.strip() and not re.fullmatch(r"[\w.\[\]-]+==[\w.+]+", line.strip())]
     assert not loose
 
 
 def start(book: Path, *options: str) -> subprocess.Popen:
     # what `make test &` starts is deaf to SIGINT
-    listening = ("import signal, sys, pytest; signal.signal(signal.SIGINT, signal.default_int_handler); "
-                 "sys.exit(pytest.main(sys.argv[1:]))")
-    return subprocess.Popen([sys.executable, "-c", listening, *PYTEST, *options, "book"], cwd=book, env=environment(),
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    listening = (
+        "import signal, sys, pytest; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", listening, *PYTEST, *options, "book"],
+        cwd=book,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 @pytest.mark.slow
 def test_an_interrupted_execution_keeps_what_was_finished_and_nothing_half(book, tmp_path):
-    slow = (book / "book" / "tiny.md").read_text().replace("# Tiny", "# Slow").replace(
-        "import time\n", f"import time, pathlib\npathlib.Path({str(tmp_path / 'begun')!r}).touch()\ntime.sleep(600)\n")
+    slow = (
+        (book / "book" / "tiny.md")
+        .read_text()
+        .replace("# Tiny", "# Slow")
+        .replace(
+            "import time\n",
+            f"import time, pathlib\npathlib.Path({str(tmp_path / 'begun')!r}).touch()\ntime.sleep(600)\n",
+        )
+    )
     (book / "book" / "unfinished.md").write_text(slow)
     shutil.rmtree(book / "_build")
     running = start(book, "--nbval-lax", "--nbval-cell-timeout", "900")
@@ -469,15 +532,20 @@ def test_two_executions_at_once_do_not_harm_each_other(book):
     assert run(book, "--nbval").returncode == 0
 
 
-@pytest.mark.parametrize(("text", "recorded", "settled"), [
-    ("mass 0.4813, rank 3", "mass 0.4812, rank 3", "mass 0.4812, rank 3"),
-    ("mass 0.4814", "mass 0.4812", "mass 0.4812"),   # less than a thousandth
-    ("mass 0.4819", "mass 0.4812", "mass 0.4819"),
-    ("gap 1.2e-07, off by 0.3 %", "gap 1.1e-07, off by 0.2 %", "gap 1.1e-07, off by 0.2 %"),
-    ("gap 1.4e-07", "gap 1.1e-07", "gap 1.4e-07"),
-    ("rank 4", "rank 3", "rank 4"), ("True 0.5", "False 0.5", "True 0.5"), ("0.5 0.5", "0.5", "0.5 0.5"),
-    ("-0.1", "0.1", "-0.1"),
-])
+@pytest.mark.parametrize(
+    ("text", "recorded", "settled"),
+    [
+        ("mass 0.4813, rank 3", "mass 0.4812, rank 3", "mass 0.4812, rank 3"),
+        ("mass 0.4814", "mass 0.4812", "mass 0.4812"),  # less than a thousandth
+        ("mass 0.4819", "mass 0.4812", "mass 0.4819"),
+        ("gap 1.2e-07, off by 0.3 %", "gap 1.1e-07, off by 0.2 %", "gap 1.1e-07, off by 0.2 %"),
+        ("gap 1.4e-07", "gap 1.1e-07", "gap 1.4e-07"),
+        ("rank 4", "rank 3", "rank 4"),
+        ("True 0.5", "False 0.5", "True 0.5"),
+        ("0.5 0.5", "0.5", "0.5 0.5"),
+        ("-0.1", "0.1", "-0.1"),
+    ],
+)
 def test_on_a_gpu_a_number_may_differ_in_its_last_digit_or_by_a_thousandth(text, recorded, settled):
     assert compare.settle(text, recorded) == settled
 
@@ -511,8 +579,10 @@ def test_what_an_execution_cost_is_kept_beside_its_outputs(recorded):
 
 
 def test_what_only_the_tests_need_is_pinned_apart():
-    book, alone = ({line.split("==")[0] for line in (ROOT / name).read_text().split()}
-                   for name in ("requirements.txt", "requirements-test.txt"))
+    book, alone = (
+        {line.split("==")[0] for line in (ROOT / name).read_text().split()}
+        for name in ("requirements.txt", "requirements-test.txt")
+    )
     assert not book & alone
     assert {"statsmodels", "hypothesis", "beartype"} <= alone
     files = [*(ROOT / "analysis").rglob("*.py"), *(ROOT / "book").rglob("*.py"), *(ROOT / "book").glob("*.md")]

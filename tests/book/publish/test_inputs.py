@@ -71,8 +71,10 @@ def test_a_model_of_another_family_is_refused_with_the_reason(tmp_path):
     assert choose_inputs(other, own="minilm", device="cpu", families=BOTH).model == other
 
 
-@pytest.mark.parametrize(("config", "without"), [(GPT2, "wte.weight"), (GPT2, "h.0.mlp.c_fc.weight"),
-                                                 (BERT, "embeddings.word_embeddings.weight")])
+@pytest.mark.parametrize(
+    ("config", "without"),
+    [(GPT2, "wte.weight"), (GPT2, "h.0.mlp.c_fc.weight"), (BERT, "embeddings.word_embeddings.weight")],
+)
 def test_a_model_without_its_tokens_or_mlps_is_refused_where_it_must_run(tmp_path, config, without):
     folder = write_model(tmp_path / "part", config)
     assert choose_inputs(str(folder), own="minilm", device="cpu", families=BOTH).other_model
@@ -132,11 +134,14 @@ def test_a_record_is_recomputed_on_the_device_of_the_execution(recorded):
     assert devices == [torch.device("meta")]
 
 
-@pytest.mark.parametrize(("changes", "recompute", "sentence"), [
-    ({"models": (), "data": (), "minutes": 3}, None, "repeats it"),
-    ({"models": (), "data": (), "minutes": 0.1}, False, "repeats it"),
-    ({"models": ("no-such",), "minutes": 0.1}, None, "recomputing it needs model no-such"),
-])
+@pytest.mark.parametrize(
+    ("changes", "recompute", "sentence"),
+    [
+        ({"models": (), "data": (), "minutes": 3}, None, "repeats it"),
+        ({"models": (), "data": (), "minutes": 0.1}, False, "repeats it"),
+        ({"models": ("no-such",), "minutes": 0.1}, None, "recomputing it needs model no-such"),
+    ],
+)
 def test_a_record_is_shown_where_it_takes_long_or_lacks_its_inputs(recorded, changes, recompute, sentence):
     recorded(**changes)
     _, source = experiments.live_or_record("weighted-mean-gpt2", Inputs("gpt2", "gpt2"), recompute=recompute)

@@ -18,15 +18,20 @@ WHOLE = {"label": "a", "degree": "known", "sentence": "Shown by {cite:t}`b`.", "
 def written(tmp_path, *rows: dict):
     """Write entries into a file."""
     path = tmp_path / "known.yml"
-    path.write_text("\n".join("- {" + ", ".join(f'{k}: {v if k == "date" else repr(v)}' for k, v in row.items()) + "}"
-                              for row in rows), encoding="utf-8")
+    path.write_text(
+        "\n".join(
+            "- {" + ", ".join(f"{k}: {v if k == 'date' else repr(v)}" for k, v in row.items()) + "}" for row in rows
+        ),
+        encoding="utf-8",
+    )
     return path
 
 
 def newest() -> date:
     """Return the day that no search can be later than: today, or that of the last commit if the clock is behind."""
-    said = subprocess.run(["git", "log", "-1", "--format=%cs"], cwd=known.ROOT, capture_output=True, text=True,
-                          check=False).stdout.strip()
+    said = subprocess.run(
+        ["git", "log", "-1", "--format=%cs"], cwd=known.ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
     return max(date.today(), date.fromisoformat(said) if said else date.min)
 
 
@@ -79,15 +84,18 @@ def test_every_source_of_the_bibliography_is_cited():
     assert set(BIBLIOGRAPHY) == cited
 
 
-@pytest.mark.parametrize(("change", "reason"), [
-    ({"degree": "perhaps"}, "none of known, partly, not found"),
-    ({"sentence": "Shown by somebody."}, "must cite who knew it"),
-    ({"degree": "partly", "sentence": "Partly."}, "must cite who knew it"),
-    ({"degree": "not found"}, "must say what was searched"),
-    ({"sentence": ""}, "has no sentence"),
-    ({"date": "'yesterday'"}, "a date that is no date"),
-    ({"note": "more"}, "unexpected keyword argument 'note'"),
-])
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"degree": "perhaps"}, "none of known, partly, not found"),
+        ({"sentence": "Shown by somebody."}, "must cite who knew it"),
+        ({"degree": "partly", "sentence": "Partly."}, "must cite who knew it"),
+        ({"degree": "not found"}, "must say what was searched"),
+        ({"sentence": ""}, "has no sentence"),
+        ({"date": "'yesterday'"}, "a date that is no date"),
+        ({"note": "more"}, "unexpected keyword argument 'note'"),
+    ],
+)
 def test_an_entry_that_is_not_whole_is_refused(tmp_path, change, reason):
     with pytest.raises(known.BadEntries, match=reason):
         known.entries(written(tmp_path, WHOLE | change))
@@ -102,18 +110,24 @@ def test_a_date_and_a_label_are_needed_and_a_label_comes_once(tmp_path):
 
 
 def test_nothing_found_needs_no_source_but_a_search(tmp_path):
-    entry, = known.entries(written(tmp_path, WHOLE | {"degree": "not found", "sentence": "No.", "searched": "all."}))
+    (entry,) = known.entries(written(tmp_path, WHOLE | {"degree": "not found", "sentence": "No.", "searched": "all."}))
     assert entry.keys == ()
 
 
 def test_statements_are_read_in_the_order_of_the_page(tmp_path):
     page = tmp_path / "random-scores.md"
-    page.write_text("# A\n\n1. **First $x$.** So.\n   {known}`f-one, f-two`\n\n````{prf:theorem} Long\n:class: a\n"
-                    ":label: thm\nTrue.\n````\n\n```{prf:lemma}\nNo label.\n```\n\n"
-                    "```{prf:definition} D\n:label: d\n```\n", encoding="utf-8")
+    page.write_text(
+        "# A\n\n1. **First $x$.** So.\n   {known}`f-one, f-two`\n\n````{prf:theorem} Long\n:class: a\n"
+        ":label: thm\nTrue.\n````\n\n```{prf:lemma}\nNo label.\n```\n\n"
+        "```{prf:definition} D\n:label: d\n```\n",
+        encoding="utf-8",
+    )
     assert [(s.label, s.kind, s.title) for s in known.statements(page)] == [
-        ("f-one", "finding", "First $x$"), ("f-two", "finding", "First $x$"), ("thm", "theorem", "Long"),
-        ("", "lemma", "")]
+        ("f-one", "finding", "First $x$"),
+        ("f-two", "finding", "First $x$"),
+        ("thm", "theorem", "Long"),
+        ("", "lemma", ""),
+    ]
 
 
 def test_a_section_of_findings_ends_at_the_next_heading():

@@ -9,8 +9,9 @@ from book.publish.ledger import MIME, BadLedger
 
 
 def recorded(folder, chapter, *rows):
-    outputs = [{"output_type": "display_data", "data": {MIME: dict(zip(("id", "outcome", "evidence"), row))}}
-               for row in rows]
+    outputs = [
+        {"output_type": "display_data", "data": {MIME: dict(zip(("id", "outcome", "evidence"), row))}} for row in rows
+    ]
     (folder / f"{chapter}.json").write_text(json.dumps([{"source": "", "outputs": outputs}]))
 
 
@@ -44,19 +45,26 @@ def test_collect(tmp_path):
         ledger.collect(tmp_path)
 
 
-@pytest.mark.parametrize(("emitted", "message"), [
-    ([1], "not a whole file"), ({"outcome": "reproduced"}, "not a whole file"), (None, "not a whole file"),
-    ({"id": "Z-9", "outcome": "reproduced", "evidence": "e"}, "Z-9 'reproduced', which is no claim"),
-    ({"id": "K-01", "outcome": "splendid", "evidence": "e"}, "K-01 'splendid', which is no claim or no outcome"),
-])
+@pytest.mark.parametrize(
+    ("emitted", "message"),
+    [
+        ([1], "not a whole file"),
+        ({"outcome": "reproduced"}, "not a whole file"),
+        (None, "not a whole file"),
+        ({"id": "Z-9", "outcome": "reproduced", "evidence": "e"}, "Z-9 'reproduced', which is no claim"),
+        ({"id": "K-01", "outcome": "splendid", "evidence": "e"}, "K-01 'splendid', which is no claim or no outcome"),
+    ],
+)
 def test_what_is_no_verdict_is_refused(tmp_path, emitted, message):
     (tmp_path / "one.json").write_text(json.dumps([{"outputs": [{"data": {ledger.MIME: emitted}}]}]))
     with pytest.raises(BadLedger, match=message):
         ledger.collect(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"- {id: 5, document: d, place: p, claim: c, chapter: x}",
-                                     b"", b"- null", b"- [", b"a: 1"])
+@pytest.mark.parametrize(
+    "content",
+    [b"\xff\xfe\x00", b"- {id: 5, document: d, place: p, claim: c, chapter: x}", b"", b"- null", b"- [", b"a: 1"],
+)
 def test_what_is_no_list_of_claims_is_refused(tmp_path, content):
     (tmp_path / "claims.yml").write_bytes(content)
     with pytest.raises(BadLedger, match=r"claims\.yml"):

@@ -40,9 +40,15 @@ def make(request, tmp_path):
         log.write_text("")
         clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
         command = ["make", f"SHELL={shutil.which(request.param)}", f"PYTHON={python}", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False,
-                              env=clean | {"LOG": str(log)} | variables,
-                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # deaf in `make test &`
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=clean | {"LOG": str(log)} | variables,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # deaf in `make test &`
         return done.returncode, done.stdout + done.stderr, log.read_text()
 
     return run
@@ -122,9 +128,9 @@ def test_a_python_without_venv_gets_the_name_of_the_package(make, tmp_path):
 
 
 def test_values_reach_the_command_as_they_were_typed(make):
-    status, _, calls = make("chapter", "C=gates", "MODEL=my bert", "TEXTS=Anna's \"own\" texts.txt")
+    status, _, calls = make("chapter", "C=gates", "MODEL=my bert", 'TEXTS=Anna\'s "own" texts.txt')
     assert status == 0
-    assert calls.endswith("-m book run gates --model my bert --texts Anna's \"own\" texts.txt\n")
+    assert calls.endswith('-m book run gates --model my bert --texts Anna\'s "own" texts.txt\n')
 
 
 def test_a_chapter_without_other_inputs_is_executed_in_the_book(make):
@@ -132,9 +138,15 @@ def test_a_chapter_without_other_inputs_is_executed_in_the_book(make):
     assert "Name the chapter" in make("chapter")[1]
 
 
-@pytest.mark.parametrize(("fails", "stages"), [
-    ("", ["compare", "render", "unit", "pages"]), (".*--compare", ["compare"]),
-    ("-m book build", ["compare", "render", "unit"]), (".*--doctest-modules.*", ["compare", "render", "unit"])])
+@pytest.mark.parametrize(
+    ("fails", "stages"),
+    [
+        ("", ["compare", "render", "unit", "pages"]),
+        (".*--compare", ["compare"]),
+        ("-m book build", ["compare", "render", "unit"]),
+        (".*--doctest-modules.*", ["compare", "render", "unit"]),
+    ],
+)
 def test_pages_are_rendered_beside_the_unit_tests_and_tested_if_both_succeed(make, tmp_path, fails, stages):
     make("book")
     (venv(tmp_path) / "bin" / "lint-imports").symlink_to("python")

@@ -6,9 +6,14 @@ import pytest
 
 from book.publish import manifest
 
-FILES = {"analysis/bundled/a/model.safetensors": "weights", "analysis/bundled/a/SHA256SUMS": "sums",
-         "analysis/bundled/texts/passages.jsonl": "{}", "book/records/toy.json": "{}", "book/records/toy.npz": "zip",
-         "book/claims.yml": "- id: K-01"}
+FILES = {
+    "analysis/bundled/a/model.safetensors": "weights",
+    "analysis/bundled/a/SHA256SUMS": "sums",
+    "analysis/bundled/texts/passages.jsonl": "{}",
+    "book/records/toy.json": "{}",
+    "book/records/toy.npz": "zip",
+    "book/claims.yml": "- id: K-01",
+}
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from myst_nb.core.read import read_myst_markdown_notebook
 from book.publish import parameters
 from tests.book.publish.test_execution import HEADER
 
-CHAPTER = HEADER + """
+CHAPTER = (
+    HEADER
+    + """
 # Tiny
 
 ```{code-cell} ipython3
@@ -27,6 +29,7 @@ DEVICE = "auto"
 print(MODEL, DEVICE)
 ```
 """
+)
 
 
 @pytest.fixture
@@ -45,7 +48,8 @@ def test_values_are_set_in_a_cell_of_their_own_after_the_tagged_one(notebook):
     injected = parameters.inject(notebook, {"MODEL": "my \"own\" 'model'", "DEVICE": "cpu"})
     assert notebook == before, "the notebook itself was changed"
     assert [cell.source for cell in injected.cells if cell.cell_type == "code"][:2] == [
-        cell.source for cell in notebook.cells if cell.cell_type == "code"][:2]
+        cell.source for cell in notebook.cells if cell.cell_type == "code"
+    ][:2]
     new = injected.cells[3]
     assert new.metadata["tags"] == ["injected-parameters"]
     variables = {}
@@ -55,10 +59,13 @@ def test_values_are_set_in_a_cell_of_their_own_after_the_tagged_one(notebook):
     nbformat.validate(injected)
 
 
-@pytest.mark.parametrize(("values", "message"), [
-    ({"WIDTH": "3"}, "no parameter WIDTH, .* it has MODEL, TEXTS, DEVICE"),
-    ({"MODEL": "x", "SEED": "1", "DEPTH": "2"}, "no parameter DEPTH, SEED, so setting it would have no effect"),
-])
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"WIDTH": "3"}, "no parameter WIDTH, .* it has MODEL, TEXTS, DEVICE"),
+        ({"MODEL": "x", "SEED": "1", "DEPTH": "2"}, "no parameter DEPTH, SEED, so setting it would have no effect"),
+    ],
+)
 def test_a_parameter_that_the_chapter_has_not_is_refused_by_name(notebook, values, message):
     with pytest.raises(LookupError, match=message):
         parameters.inject(notebook, values)

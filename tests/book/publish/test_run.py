@@ -18,7 +18,9 @@ from book.publish import execution
 from book.publish import run as runs
 from tests.book.publish.test_execution import HEADER, ROOT, edit, environment, recorded  # noqa: F401
 
-CHAPTER = HEADER + """
+CHAPTER = (
+    HEADER
+    + """
 # Tiny
 
 ```{code-cell} ipython3
@@ -37,14 +39,19 @@ from analysis.formula import double
 print(double(21))
 ```
 """
-RUN = ("import json, sys; from pathlib import Path; from book.publish import run\n"
-       "run.run('my-tiny', Path(sys.argv[1]), json.loads(sys.argv[2]), html=False)")
+)
+RUN = (
+    "import json, sys; from pathlib import Path; from book.publish import run\n"
+    "run.run('my-tiny', Path(sys.argv[1]), json.loads(sys.argv[2]), html=False)"
+)
 
 # what `make test &` starts is deaf to SIGINT
-ENDED = ("import json, signal, sys; from pathlib import Path\n"
-         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-         "from analysis.core.processes import interrupt_on_signals; from book.publish import run\n"
-         "with interrupt_on_signals(): run.run('my-tiny', Path(sys.argv[1]), {}, html=False)")
+ENDED = (
+    "import json, signal, sys; from pathlib import Path\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from analysis.core.processes import interrupt_on_signals; from book.publish import run\n"
+    "with interrupt_on_signals(): run.run('my-tiny', Path(sys.argv[1]), {}, html=False)"
+)
 SLEEPS = """
 import os, pathlib, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
@@ -62,13 +69,22 @@ def book(recorded, tmp_path) -> Path:  # noqa: F811
 
 
 def execute(book: Path, out: Path, **values: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-c", RUN, str(out), json.dumps(values)], cwd=book, env=environment(),
-                          capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", RUN, str(out), json.dumps(values)],
+        cwd=book,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def contents(book: Path) -> dict[str, str]:
-    return {str(p.relative_to(book)): hashlib.sha256(p.read_bytes()).hexdigest()
-            for p in sorted(book.rglob("*")) if p.is_file() and "__pycache__" not in p.parts}
+    return {
+        str(p.relative_to(book)): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in sorted(book.rglob("*"))
+        if p.is_file() and "__pycache__" not in p.parts
+    }
 
 
 def printed(notebook: Path) -> list[str]:
@@ -86,7 +102,11 @@ def test_a_chapter_is_executed_with_its_parameters_and_the_book_is_not_touched(b
     assert printed(out / "my-tiny.ipynb") == ["/my/model /my/texts.txt\n", "42\n"]
     settings = json.loads((out / "run.json").read_text())
     assert (settings["chapter"], settings["model"], settings["texts"], settings["device"]) == (
-        "my-tiny", "/my/model", "/my/texts.txt", None)
+        "my-tiny",
+        "/my/model",
+        "/my/texts.txt",
+        None,
+    )
     assert {"python", "torch"} <= set(settings["versions"])
 
 
@@ -108,8 +128,9 @@ def test_a_cell_that_raises_is_named_and_what_was_there_before_stays(book, tmp_p
     assert result.returncode == 1
     assert "Failed: my-tiny, cell 4 of 4: TypeError" in result.stderr
     (out / MARK).unlink()
-    assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(("my-tiny.ipynb", "run.json"),
-                                                                                   "of an earlier run")
+    assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(
+        ("my-tiny.ipynb", "run.json"), "of an earlier run"
+    )
 
 
 def test_a_parameter_that_the_chapter_has_not_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
@@ -122,8 +143,14 @@ def test_a_parameter_that_the_chapter_has_not_is_refused_and_nothing_is_written(
 @pytest.mark.slow
 def test_the_page_is_rendered_apart_from_the_book_and_says_so(tmp_path):
     before = contents(ROOT / "book")
-    result = subprocess.run([sys.executable, "-m", "book", "run", "notation", "--device", "cpu", "--out",
-                             str(tmp_path)], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-m", "book", "run", "notation", "--device", "cpu", "--out", str(tmp_path)],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == f"Open {tmp_path / 'html' / 'index.html'}"
     assert contents(ROOT / "book") == before
@@ -157,18 +184,21 @@ def test_a_chapter_is_found_by_its_first_or_last_words(tmp_path, monkeypatch):
         execution.chapter("words")
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    (["notation", "--model", "minilm"], "the chapter has no parameter MODEL"),
-    (["notation", "--texts", __file__], "the chapter has no parameter TEXTS"),
-    (["induction-head", "--texts", __file__], "the chapter has no parameter TEXTS"),
-    (["bert-gates", "--model", "no-such"], "unknown model 'no-such'"),
-    (["bert-gates", "--texts", "/no/such.txt"], "no text at /no/such.txt"),
-    (["bert-gates", "--out", str(ROOT / "book" / "here")], "lies in the book itself"),
-    (["bert-gates", "--out", str(ROOT / "_build")], "lies in the book itself"),
-    (["bert-gates", "--out", str(ROOT / "tests" / "new")], "lies in the book itself"),
-    (["bert-gates", "--device", "tpu"], "device must be"),
-    (["glossary"], "there is no chapter 'glossary'"),
-])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["notation", "--model", "minilm"], "the chapter has no parameter MODEL"),
+        (["notation", "--texts", __file__], "the chapter has no parameter TEXTS"),
+        (["induction-head", "--texts", __file__], "the chapter has no parameter TEXTS"),
+        (["bert-gates", "--model", "no-such"], "unknown model 'no-such'"),
+        (["bert-gates", "--texts", "/no/such.txt"], "no text at /no/such.txt"),
+        (["bert-gates", "--out", str(ROOT / "book" / "here")], "lies in the book itself"),
+        (["bert-gates", "--out", str(ROOT / "_build")], "lies in the book itself"),
+        (["bert-gates", "--out", str(ROOT / "tests" / "new")], "lies in the book itself"),
+        (["bert-gates", "--device", "tpu"], "device must be"),
+        (["glossary"], "there is no chapter 'glossary'"),
+    ],
+)
 def test_what_cannot_be_is_refused_before_anything_runs(options, message, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(runs, "execute", lambda *_, **__: pytest.fail("was executed"))
@@ -183,9 +213,16 @@ def test_paths_and_the_device_reach_the_chapter_as_parameters(monkeypatch, tmp_p
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.txt").write_text("some words")
     assert main(["run", "gates", "--model", "minilm", "--texts", "mine.txt", "--device", "cpu", "--no-html"]) == 0
-    assert received == [(("bert-gates", tmp_path / "runs" / "bert-gates",
-                          {"MODEL": "minilm", "TEXTS": str(tmp_path / "mine.txt"), "DEVICE": "cpu"}),
-                         {"html": False})]
+    assert received == [
+        (
+            (
+                "bert-gates",
+                tmp_path / "runs" / "bert-gates",
+                {"MODEL": "minilm", "TEXTS": str(tmp_path / "mine.txt"), "DEVICE": "cpu"},
+            ),
+            {"html": False},
+        )
+    ]
 
 
 def is_running(pid: int) -> bool:
@@ -201,8 +238,9 @@ def is_running(pid: int) -> bool:
 def test_a_signal_ends_the_kernel_and_what_it_started_and_leaves_nothing(book, tmp_path, number):
     edit(book / "book" / "my-tiny.md", "print(MODEL, TEXTS)", SLEEPS)
     pids, out = book / "pids", tmp_path / "out"
-    with subprocess.Popen([sys.executable, "-c", ENDED, str(out)], cwd=book, env=environment(), text=True,
-                          stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDED, str(out)], cwd=book, env=environment(), text=True, stderr=subprocess.PIPE
+    ) as process:
         while not pids.exists() or len(pids.read_text().split()) < 2:
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.05)
@@ -221,6 +259,7 @@ def test_a_signal_ends_the_kernel_and_what_it_started_and_leaves_nothing(book, t
 @pytest.fixture
 def instant(monkeypatch):
     """Execute and render nothing."""
+
     def render(folder: Path) -> Path:
         (folder / "_build").mkdir(parents=True)
         (folder / "_build" / "index.html").write_text("new")

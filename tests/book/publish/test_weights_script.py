@@ -10,7 +10,7 @@ from book.publish import weights_script
 
 
 def read(text: str) -> dict:
-    return json.loads(text[text.index("{"):text.rindex("}") + 1])
+    return json.loads(text[text.index("{") : text.rindex("}") + 1])
 
 
 def test_the_script_holds_every_parameter_once_and_is_light():

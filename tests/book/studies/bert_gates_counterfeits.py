@@ -32,21 +32,21 @@ COUNTERFEITS = {
     "B-43": {"ideal.printed.wrong_outputs.open": 1},
     "B-44": {"ideal.open.output_rank": 4},
     "B-45": {"nearest.ratios.end_of_diagonal": lambda ratio: ratio._replace(low=0.5)},
-    "B-47": {"ideal.backward.last_column": one_less},     # n - j, as printed
+    "B-47": {"ideal.backward.last_column": one_less},  # n - j, as printed
     "B-48": {"ideal.backward.output_error": 1e-3},
     "B-49": {"ideal.backward.ranks": one_rank_less},
-    "B-50": {"ideal.printed.points_back": [0]},           # j, as printed
+    "B-50": {"ideal.printed.points_back": [0]},  # j, as printed
     "B-51": {"nearest.ratios.run_covers": lambda ratio: ratio._replace(high=0.96)},
     "B-52": {"ideal.forward.last_row": one_less},
     "B-53": {"ideal.forward.flip_error": 1e-3},
     "B-54": {"nearest.ratios.open_with_either": lambda ratio: ratio._replace(high=0.55)},
-    "B-55": {"ideal.block.printed_row_sums": ones_instead},    # as they would be if 1/k were right
+    "B-55": {"ideal.block.printed_row_sums": ones_instead},  # as they would be if 1/k were right
     "B-56": {"ideal.block.output_error": 1e-3},
     "B-57": {"ideal.printed.lines": 1},
     "B-59": {"ideal.printed.against_rules.instance": 1},
     "B-60": {"ideal.instance.swapped_difference": 0.0},
     "B-61": {"nearest.ratios_by_seed.points_a_map": one_more},
-    "B-62": {"ideal.closed.other_entropy": 2.5},          # more than ln 12
+    "B-62": {"ideal.closed.other_entropy": 2.5},  # more than ln 12
     "B-63": {"ideal.printed.other_side.closed": 1},
     "B-64": {"ablation.medians.level_closed": doubled},
     "B-65": {"ideal.mixture.plain_row_sum": 1.0},

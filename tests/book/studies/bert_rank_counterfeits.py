@@ -5,11 +5,13 @@ from dataclasses import replace
 
 def with_rank(step, change, which=0):
     """Change one rank in the last layer of one of the four pairs of a model and an input."""
+
     def forge(through):
         key = list(through)[which]
         *others, last = through[key]
         count = getattr(last, step)
         return {**through, key: [*others, last._replace(**{step: replace(count, rank=count.rank + change)})]}
+
     return forge
 
 
@@ -36,7 +38,7 @@ COUNTERFEITS = {
     "B-31": {"norm.constant_deviation": 1.0},
     "B-32": {"norm.mean_spaces": (1, 1)},
     "B-33": {"centred.gaining": 1},
-    "B-34": {"examples.printed_failing": 0},      # as if the printed condition were enough
+    "B-34": {"examples.printed_failing": 0},  # as if the printed condition were enough
     "B-35": {"ranks.through": with_rank("centred", -1, TRAINED_LONG)},
     "B-36": {"centred.keeping": one_less},
     "B-37": {"ranks.last": lambda steps: steps._replace(with_gain=steps.divided)},

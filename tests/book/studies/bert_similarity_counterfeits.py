@@ -3,7 +3,7 @@
 
 def with_one_head_apart(signs):
     """Let one trained head have one negative eigenvalue less."""
-    (positive, negative), = signs["trained"]
+    ((positive, negative),) = signs["trained"]
     return {**signs, "trained": [(positive, negative - 1), (positive, negative)]}
 
 

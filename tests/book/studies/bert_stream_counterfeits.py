@@ -7,10 +7,12 @@ WRONG = 1e-3  # an error far beyond rounding, and small beside what it is an err
 
 def one_layer(value, layer=0):
     """Return a change that gives one layer another value."""
+
     def change(values):
         changed = values.copy()
         changed[layer] = value
         return changed
+
     return change
 
 

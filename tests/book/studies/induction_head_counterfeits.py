@@ -5,10 +5,13 @@ import torch
 
 def agreeing(**choices):
     """Return a change of the counted cells: one reading that makes these choices prints every table."""
+
     def change(counted):
-        chosen = next(reading for reading in counted
-                      if all(getattr(reading, name) == choice for name, choice in choices.items()))
+        chosen = next(
+            reading for reading in counted if all(getattr(reading, name) == choice for name, choice in choices.items())
+        )
         return counted | {chosen: 0}
+
     return change
 
 
@@ -18,7 +21,6 @@ def one_more(value):
 
 def one_less(value):
     return value - 1
-
 
 
 COUNTERFEITS = {

@@ -19,16 +19,36 @@ SMALLER = {"SEEDS": 2, "WIDTHS": (8, 16), "DEEP": 40, "DEEP_WIDTH": 8}  # random
 
 def write_bert(path, depth, heads):
     """Write a random BERT with a tokenizer of letters."""
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_lowercase,
-             *(f"##{letter}" for letter in string.ascii_lowercase), *string.digits, *".,;:"]
-    tiny.write_model(path, tiny.BERT | {"vocab_size": len(words), "hidden_size": 12 * heads, "num_hidden_layers": depth,
-                                        "num_attention_heads": heads, "max_position_embeddings": 20})
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *string.ascii_lowercase,
+        *(f"##{letter}" for letter in string.ascii_lowercase),
+        *string.digits,
+        *".,;:",
+    ]
+    tiny.write_model(
+        path,
+        tiny.BERT
+        | {
+            "vocab_size": len(words),
+            "hidden_size": 12 * heads,
+            "num_hidden_layers": depth,
+            "num_attention_heads": heads,
+            "max_position_embeddings": 20,
+        },
+    )
     (path / "vocab.txt").write_text("\n".join(words))
     (path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
 
 
-@pytest.fixture(params=[(1, 1, ["a cat. sat on 2 mats"]), (3, 2, ["one two", "three, four", "five; six 7"])],
-                ids=["one layer, head and text", "several"])
+@pytest.fixture(
+    params=[(1, 1, ["a cat. sat on 2 mats"]), (3, 2, ["one two", "three, four", "five; six 7"])],
+    ids=["one layer, head and text", "several"],
+)
 def parameters(request, tmp_path, monkeypatch):
     """What an execution with a reader's model and texts injects after the cell of parameters."""
     depth, heads, texts = request.param
@@ -57,6 +77,9 @@ def test_runs_for_another_bert(chapter, parameters, capsys):
     printed = capsys.readouterr().out
     assert "my-bert" in printed
     claims = list(claim_functions(variables["study"].claims))
-    assert all(f"{function.claim_id} not here" in printed or f"{function.claim_id} {judged}" in printed
-               for function in claims for judged in [function(variables["m"]).verdict])
+    assert all(
+        f"{function.claim_id} not here" in printed or f"{function.claim_id} {judged}" in printed
+        for function in claims
+        for judged in [function(variables["m"]).verdict]
+    )
     assert "With the model my-bert and the texts of texts.txt" in printed

@@ -22,8 +22,15 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "my-bert"
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = BertModel(BertConfig(num_hidden_layers=LAYERS, num_attention_heads=HEADS, hidden_size=24,
-                                     intermediate_size=48, max_position_embeddings=40))
+        model = BertModel(
+            BertConfig(
+                num_hidden_layers=LAYERS,
+                num_attention_heads=HEADS,
+                hidden_size=24,
+                intermediate_size=48,
+                max_position_embeddings=40,
+            )
+        )
     model.save_pretrained(path)
     pretrained.tokenizer(checkpoints.find("minilm")).save_pretrained(path)
     return str(path)

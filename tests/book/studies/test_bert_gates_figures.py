@@ -24,6 +24,7 @@ N, TOKENS = 12, ["[CLS]", *(f"<w{i}>" for i in range(10)), "[SEP]"]
 def maps():
     """Two layers of two heads, each a pure gate."""
     import torch
+
     attention = torch.stack([gates.backward(N, 1), gates.directional(N, 3), gates.closed(N), gates.open_gate(N)])
     attention = attention.reshape(2, 2, N, N)
     return attention.numpy(), gates.read_gates(attention)
@@ -32,8 +33,15 @@ def maps():
 @pytest.fixture(scope="module")
 def viewer(maps):
     attention, reading = maps
-    return AttentionViewer(attention, TOKENS, cells=reading.cells.numpy(), scores=reading.scores.numpy(),
-                           order=gates.GATES, start=(0, 1, 5, 3), label='Map "of" a test')
+    return AttentionViewer(
+        attention,
+        TOKENS,
+        cells=reading.cells.numpy(),
+        scores=reading.scores.numpy(),
+        order=gates.GATES,
+        start=(0, 1, 5, 3),
+        label='Map "of" a test',
+    )
 
 
 def test_examples():
@@ -64,8 +72,9 @@ def test_refusals(maps):
         AttentionViewer(attention, TOKENS, **(good | {"cells": good["cells"][0]}))
     wide = np.full((12, 12, 60, 60), 1 / 60)
     with pytest.raises(ValueError, match="choose a shorter text"):
-        AttentionViewer(wide, ["w"] * 60, cells=np.zeros(wide.shape, int), scores=np.zeros((12, 12, 9)),
-                        order=gates.GATES)
+        AttentionViewer(
+            wide, ["w"] * 60, cells=np.zeros(wide.shape, int), scores=np.zeros((12, 12, 9)), order=gates.GATES
+        )
     with pytest.raises(ValueError, match="one map"):
         figures.attention_map(attention[0])
     with pytest.raises(ValueError, match="tokens must be 12"):
@@ -154,8 +163,13 @@ def test_reliability_shows_every_pattern_that_was_shuffled():
 
 def test_the_calibration_shows_every_rate_and_every_power():
     spans = [Interval(0.01 * k, 0.005 * k, 0.02 * k) for k in range(1, 4)]
-    figure = figures.calibration({"open": spans, "cluster": spans}, 0.05, {"block": [0.2, 0.9], "diagonal": [1, 1]},
-                                 {"block": "cluster", "diagonal": "open"}, (16, 64))
+    figure = figures.calibration(
+        {"open": spans, "cluster": spans},
+        0.05,
+        {"block": [0.2, 0.9], "diagonal": [1, 1]},
+        {"block": "cluster", "diagonal": "open"},
+        (16, 64),
+    )
     left, right = figure.axes
     assert sorted(np.concatenate([box.lines[0].get_xdata() for box in left.containers])) == [1, 1, 2, 2, 3, 3]
     assert [line.get_xdata() for line in left.lines if line.get_linestyle() == "--"] == [[5, 5]]
@@ -178,6 +192,16 @@ def test_sets_of_texts_stand_beside_their_own_shares():
     spans = table["columns"][table.index.str.startswith("of these")]
     assert len(spans) == 3
     assert spans.is_monotonic_decreasing
-    assert table.iloc[-1].tolist() == pytest.approx([100 * m.rungs["columns"].documents.mean(), *(
-        100 * ladder.documents.mean() for ladder in (m.carried["as trained"], m.rungs["maps with a pattern"],
-                                                     m.rungs["maps with two or more"]))])
+    assert table.iloc[-1].tolist() == pytest.approx(
+        [
+            100 * m.rungs["columns"].documents.mean(),
+            *(
+                100 * ladder.documents.mean()
+                for ladder in (
+                    m.carried["as trained"],
+                    m.rungs["maps with a pattern"],
+                    m.rungs["maps with two or more"],
+                )
+            ),
+        ]
+    )

@@ -19,8 +19,15 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("tiny-bert")
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        BertModel(BertConfig(num_hidden_layers=2, num_attention_heads=3, hidden_size=24, intermediate_size=48,
-                             max_position_embeddings=48)).save_pretrained(path)
+        BertModel(
+            BertConfig(
+                num_hidden_layers=2,
+                num_attention_heads=3,
+                hidden_size=24,
+                intermediate_size=48,
+                max_position_embeddings=48,
+            )
+        ).save_pretrained(path)
     pretrained.tokenizer(checkpoints.find("minilm")).save_pretrained(path)
     return str(path)
 
@@ -34,8 +41,9 @@ def test_a_head_that_is_made_uniform_is_judged_by_the_maps_it_had(folder, monkey
     for i, states in enumerate(short):
         for level, layer in enumerate(extraction.encoder_layers(model)):
             maps = run_layer(states[level], layer).attention
-            np.testing.assert_allclose(found["effect_entropy"][i, level], entropy.relative_entropy(maps).mean(-1),
-                                       atol=1e-5)
+            np.testing.assert_allclose(
+                found["effect_entropy"][i, level], entropy.relative_entropy(maps).mean(-1), atol=1e-5
+            )
             np.testing.assert_allclose(found["effect_sink"][i, level], maps[..., [0, -1]].sum(-1).mean(-1), atol=1e-5)
     assert np.abs(found["effect_sink"] - found["sink"]).min() > 1e-3  # of the whole texts it is another
 
@@ -55,8 +63,9 @@ def test_normality_survey_measures_every_text_layer_and_head(folder):
             if key in ("cone", "D_sum"):
                 assert (np.abs(padded[short] - plain[short]).max(1) > 1e-3).all()
         assert all(np.isfinite(v).all() for v in found.values())
-    np.testing.assert_allclose(found["resultant_bare"] * found["tokens"][:, None] * 24**0.5, found["cone_bare"],
-                               rtol=1e-4)  # rows of one length: both forms are the same
+    np.testing.assert_allclose(
+        found["resultant_bare"] * found["tokens"][:, None] * 24**0.5, found["cone_bare"], rtol=1e-4
+    )  # rows of one length: both forms are the same
 
 
 def test_stream_survey_finds_what_the_architecture_forces(folder, monkeypatch):
@@ -67,7 +76,7 @@ def test_stream_survey_finds_what_the_architecture_forces(folder, monkeypatch):
         np.testing.assert_allclose(coupling.sum((2, 3)), 1, rtol=1e-6)
         off = 1 - np.trace(coupling, axis1=2, axis2=3)
         assert off[:, 0].max() < 1e-9  # a skip connection keeps blocks apart
-        assert off[:, 2].min() > 0.5   # W_O does not
+        assert off[:, 2].min() > 0.5  # W_O does not
         assert found[prefix + "read_back"].shape == (2, 8, 3)
         assert found[prefix + "additive_linear"] == pytest.approx(1, abs=0.2)
 

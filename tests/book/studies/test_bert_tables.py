@@ -30,8 +30,9 @@ def test_the_control_has_a_value_where_it_has_something_to_measure():
 
 def test_columns_with_exchanged_biases_stand_in_their_row_and_column():
     value = gate_census.Ratio(0.25, 0.2, 0.3, 5)
-    table = gates.exchanged(SimpleNamespace(columns={"columns_own": value, "mostly_none": gate_census.Ratio(),
-                                                     "control_lent": value}))
+    table = gates.exchanged(
+        SimpleNamespace(columns={"columns_own": value, "mostly_none": gate_census.Ratio(), "control_lent": value})
+    )
     assert table.loc["all maps", "own b_Q"] == "0.250 (0.200 to 0.300)"
     assert table.loc["maps at least 30 % directional", "without b_Q"] == "no such map"
     assert table.loc["the random control", "the trained b_Q"] == "0.250 (0.200 to 0.300)"

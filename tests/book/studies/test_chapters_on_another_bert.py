@@ -25,8 +25,15 @@ def inputs(tmp_path, monkeypatch):
     """Return the parameters of a page: another model, and three texts."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = BertModel(BertConfig(num_hidden_layers=LAYERS, num_attention_heads=HEADS, hidden_size=24,
-                                     intermediate_size=48, max_position_embeddings=40))
+        model = BertModel(
+            BertConfig(
+                num_hidden_layers=LAYERS,
+                num_attention_heads=HEADS,
+                hidden_size=24,
+                intermediate_size=48,
+                max_position_embeddings=40,
+            )
+        )
         for parameter in model.parameters():  # gains and biases are trivial at initialisation
             torch.nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=0.3)
     model.save_pretrained(tmp_path / "another")

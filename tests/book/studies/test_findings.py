@@ -20,8 +20,11 @@ NAMES = sorted(path.parent.name for path in FOLDER.glob("*/findings.py"))
 
 def findings(name: str) -> dict:
     module = import_module(f"book.studies.{name}.findings")
-    return {key: value for key, value in vars(module).items()
-            if getattr(value, "__module__", None) == module.__name__ and list(signature(value).parameters) == ["m"]}
+    return {
+        key: value
+        for key, value in vars(module).items()
+        if getattr(value, "__module__", None) == module.__name__ and list(signature(value).parameters) == ["m"]
+    }
 
 
 def counterfeit(name: str) -> dict:

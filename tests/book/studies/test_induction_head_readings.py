@@ -31,8 +31,11 @@ def test_the_equations_at_their_word_contradict_four_tables():
 def test_default_reading_is_the_hand_built_head():
     first, second = induction.run(TOKENS, induction.build(6, 6))
     tables = computed()
-    for name, table in zip(TABLES, [first.scores, first.attention, first.output, second.scores, second.attention,
-                                    second.output], strict=True):
+    for name, table in zip(
+        TABLES,
+        [first.scores, first.attention, first.output, second.scores, second.attention, second.output],
+        strict=True,
+    ):
         assert (tables[name] - table).abs().max() <= 0.05 + 1e-12, name
 
 
@@ -41,8 +44,11 @@ def test_the_search_finds_four_simplest_readings_and_they_print_every_table(foun
     simplest = [r for r in found if len(r.departures()) == fewest]
     assert fewest == 3
     assert {(r.weak, r.summed, r.gain, r.rounding) for r in simplest} == {
-        ("kept", "j < i", 1, "whole, halves to even"), ("kept", "j <= i, i > 0", 1, "whole, halves to even"),
-        ("dropped", "j < i", 1, "tenths"), ("dropped", "j <= i, i > 0", 1, "tenths")}
+        ("kept", "j < i", 1, "whole, halves to even"),
+        ("kept", "j <= i, i > 0", 1, "whole, halves to even"),
+        ("dropped", "j < i", 1, "tenths"),
+        ("dropped", "j <= i, i > 0", 1, "tenths"),
+    }
     for reading in found:
         assert sum(count(readings.tables(TOKENS, 6, reading)).values()) == 0
         assert reading.gain == 1
@@ -83,11 +89,16 @@ def test_an_input_of_three_tokens_tells_the_simplest_apart(found):
     assert len(readings.classes(TOKENS, 6, simplest)) == 1
 
 
-@pytest.mark.parametrize(("choices", "contradicted"), [
-    ({"scores": "y_j A y_j"}, "scores 1"), ({"scores": "y_j A y_i"}, "scores 1"),
-    ({"shown": "after the mask"}, "scores 1"),
-    ({"normaliser": "all s"}, "weights 1"), ({"normaliser": "s < i"}, "weights 1"),
-])
+@pytest.mark.parametrize(
+    ("choices", "contradicted"),
+    [
+        ({"scores": "y_j A y_j"}, "scores 1"),
+        ({"scores": "y_j A y_i"}, "scores 1"),
+        ({"shown": "after the mask"}, "scores 1"),
+        ({"normaliser": "all s"}, "weights 1"),
+        ({"normaliser": "s < i"}, "weights 1"),
+    ],
+)
 def test_what_rules_a_choice_out(choices, contradicted):
     base = {"summed": "j < i", "gain": 1, "rounding": "whole, halves to even"}
     assert sum(count(computed(**base)).values()) == 0
@@ -96,8 +107,12 @@ def test_what_rules_a_choice_out(choices, contradicted):
 
 def test_weights_of_each_normaliser_by_hand():
     scores = torch.zeros(2, 2, dtype=torch.float64)
-    due = {"s <= i": [[1, 0], [0.5, 0.5]], "all s": [[0.5, 0], [0.5, 0.5]], "s < i": [[0, 0], [1, 0]],
-           "all s, then s <= i": [[1, 0], [0.5, 0.5]]}
+    due = {
+        "s <= i": [[1, 0], [0.5, 0.5]],
+        "all s": [[0.5, 0], [0.5, 0.5]],
+        "s < i": [[0, 0], [1, 0]],
+        "all s, then s <= i": [[1, 0], [0.5, 0.5]],
+    }
     for normaliser, rows in due.items():
         weights = readings.weigh(scores, Reading(normaliser=normaliser))
         torch.testing.assert_close(weights, torch.tensor(rows, dtype=torch.float64), rtol=0, atol=1e-8)
@@ -106,7 +121,7 @@ def test_weights_of_each_normaliser_by_hand():
 
 
 def test_sequences_are_all_up_to_renaming():
-    assert [len(list(readings.sequences(n, 6))) for n in range(1, 6)] == [1, 2, 5, 15, 52]    # Bell numbers
+    assert [len(list(readings.sequences(n, 6))) for n in range(1, 6)] == [1, 2, 5, 15, 52]  # Bell numbers
 
 
 def test_refusals():
@@ -127,12 +142,16 @@ def test_a_cell_that_is_not_a_number_differs():
     assert readings.differing(tables, nothing)["weights 1"].all()
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda: Reading(normaliser="s"), "normaliser must be one of"), (lambda: Reading(gain=3), "gain must be one of"),
-    (lambda: readings.differing({}, PRINTED), "computed has no table"),
-    (lambda: list(readings.sequences(-1, 3)), "length must not be negative"),
-    (lambda: readings.tell_apart(readings.every()[:2], 2, 0), "longest must be"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Reading(normaliser="s"), "normaliser must be one of"),
+        (lambda: Reading(gain=3), "gain must be one of"),
+        (lambda: readings.differing({}, PRINTED), "computed has no table"),
+        (lambda: list(readings.sequences(-1, 3)), "length must not be negative"),
+        (lambda: readings.tell_apart(readings.every()[:2], 2, 0), "longest must be"),
+    ],
+)
 @pytest.mark.usefixtures("unchecked")
 def test_more_refusals(call, message):
     with pytest.raises(ValueError, match=message):

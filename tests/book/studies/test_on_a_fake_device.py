@@ -106,8 +106,10 @@ def test_a_loss_without_a_bias_is_that_of_the_cpu():
 
 def test_probes_look_where_the_model_is():
     config = attention_only.Config(model=24, length=40, longest=16)
-    watched = [(induction_probe.make_probe(config), lambda: attention_only.Transformer(config)),
-               (semi_bias_probe.semi_bias_probe, lambda: pretrained.load(checkpoints.find("gpt2-mini"), task="lm"))]
+    watched = [
+        (induction_probe.make_probe(config), lambda: attention_only.Transformer(config)),
+        (semi_bias_probe.semi_bias_probe, lambda: pretrained.load(checkpoints.find("gpt2-mini"), task="lm")),
+    ]
     for probe, model in watched:
         due = probe(0, model())
         with only_there():

@@ -20,8 +20,11 @@ def surveys():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "PASSAGES", 2)
         patch.setattr(parts, "TOKENS", 20)
-        return {(name, seed): parts.survey(checkpoints.find(name), control_seed=seed)
-                for name in ("gpt2-mini", "minilm") for seed in (None, 0)}
+        return {
+            (name, seed): parts.survey(checkpoints.find(name), control_seed=seed)
+            for name in ("gpt2-mini", "minilm")
+            for seed in (None, 0)
+        }
 
 
 def test_identity_and_split_are_exact(surveys):
@@ -43,8 +46,10 @@ def test_parts_are_means_over_texts_about_one_origin(surveys):
             with pytest.MonkeyPatch.context() as patch, torch.no_grad():
                 patch.setattr(parts, "PASSAGES", 2)
                 patch.setattr(parts, "TOKENS", 20)
-                last = [model(ids[None], output_hidden_states=True).hidden_states[5][0]
-                        for ids in parts.inputs(checkpoints.find(name))]
+                last = [
+                    model(ids[None], output_hidden_states=True).hidden_states[5][0]
+                    for ids in parts.inputs(checkpoints.find(name))
+                ]
             np.testing.assert_allclose(found.origins[5], torch.cat(last).mean(0), rtol=1e-9, atol=1e-12)
 
 
@@ -67,8 +72,15 @@ def another(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bert")
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = BertModel(BertConfig(num_hidden_layers=2, num_attention_heads=3, hidden_size=24, intermediate_size=48,
-                                     max_position_embeddings=20))
+        model = BertModel(
+            BertConfig(
+                num_hidden_layers=2,
+                num_attention_heads=3,
+                hidden_size=24,
+                intermediate_size=48,
+                max_position_embeddings=20,
+            )
+        )
         for parameter in model.parameters():  # biases are 0 at initialisation
             torch.nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=0.5)
     model.save_pretrained(folder)

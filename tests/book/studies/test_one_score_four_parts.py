@@ -12,8 +12,9 @@ from book.studies.one_score_four_parts import formulas, shares
 from book.studies.one_score_four_parts.measure import MODELS, bound, labelled, measure_positions
 from book.studies.one_score_four_parts.shares import FirstLayer, HeadShares, OneText, TextShares
 
-HEADS = HeadShares(np.array([2.0, 2.0, 4.0]), np.array([[2.0, 1, -1], [0.5, 0, 1.5], [2.0, 1.5, 0.5]]),
-                   np.array([0.01, 0.02, 0.03]))
+HEADS = HeadShares(
+    np.array([2.0, 2.0, 4.0]), np.array([[2.0, 1, -1], [0.5, 0, 1.5], [2.0, 1.5, 0.5]]), np.array([0.01, 0.02, 0.03])
+)
 LAYER = FirstLayer(np.array([1.0, 3.0]), np.array([[1.0, 0.2, -0.3, 0, 0.1, 0], [1.0, 0.3, 0.6, 1.0, 0, 0.1]]))
 
 
@@ -25,8 +26,10 @@ def head():
 
 def test_gates_of_a_formula_are_all_that_must_be_there_and_no_other(head):
     layer, tokens = head
-    read = [study.gate_shares(constructed_heads.attention_map(layer, tokens, causal=causal), causal=causal)
-            for causal in (False, True)]
+    read = [
+        study.gate_shares(constructed_heads.attention_map(layer, tokens, causal=causal), causal=causal)
+        for causal in (False, True)
+    ]
     assert study.findings.gates_are(read, [{"backward"}] * 2)
     assert not study.findings.gates_are(read, [{"backward"}, {"backward", "open"}])
     assert not study.findings.gates_are([read[0], {**read[1], "forward": 0.11}], [{"backward"}] * 2)
@@ -100,8 +103,12 @@ def test_mixed_terms_are_those_of_token_against_position():
 
 
 def test_other_splits_are_shares_of_the_path():
-    splits = {"path": np.array([[2.0, 1, 1], [1.0, 2, 3]]), "in order": np.array([[3.0, 1, 0], [3.0, 1, 2]]),
-              "reverse order": np.array([[1.0, 1, 2], [0.0, 3, 3]]), "drop one": np.array([[1.0, 1, 0], [1.0, 1, 1]])}
+    splits = {
+        "path": np.array([[2.0, 1, 1], [1.0, 2, 3]]),
+        "in order": np.array([[3.0, 1, 0], [3.0, 1, 2]]),
+        "reverse order": np.array([[1.0, 1, 2], [0.0, 3, 3]]),
+        "drop one": np.array([[1.0, 1, 0], [1.0, 1, 1]]),
+    }
     other = shares.other_splits(OneText(0, 0, torch.zeros(3, 1, 1), splits))
     assert (other.path_one, other.drop_sum) == ("30 %", "50 %")
     assert (other.first, other.first_1, other.last, other.last_1) == ("60 %", "50 %", "10 %", "0 %")

@@ -18,8 +18,11 @@ def test_texts_that_are_too_short_leave_verdicts_open(tmp_path):
     (tmp_path / "own.txt").write_text("Two words.\n\nOne.")
     inputs = Inputs("gpt2-mini", "gpt2-mini", texts=str(tmp_path / "own.txt"))
     m = SimpleNamespace(readings=measure_readings(inputs), spaces=measure_spaces(inputs))
-    for function in (claims.scores_set_the_influence, claims.row_is_the_pattern_sought,
-                     claims.model_space_is_more_interpretable):
+    for function in (
+        claims.scores_set_the_influence,
+        claims.row_is_the_pattern_sought,
+        claims.model_space_is_more_interpretable,
+    ):
         assert not function(m).decided
 
 
@@ -27,8 +30,13 @@ def test_the_second_list_is_the_layer_and_the_first_does_not_run():
     layer, x = random_layer(2, 6, 3), draw(1, 5, 6)
     zero = {name: 0 * getattr(layer, name) for name in ("b_Q", "b_K", "b_V", "b_O")}
     layer = type(layer)(**{**vars(layer), **zero})
-    names = {"X": x[:, None], "W_P": qk_ov.qk_matrix(layer), "W_M": qk_ov.ov_matrix(layer),
-             "softmax": softmax, "root": 3**0.5}
+    names = {
+        "X": x[:, None],
+        "W_P": qk_ov.qk_matrix(layer),
+        "W_M": qk_ov.ov_matrix(layer),
+        "softmax": softmax,
+        "root": 3**0.5,
+    }
     torch.testing.assert_close(run(SECOND_LIST, names), attend(x, layer).output, rtol=1e-12, atol=1e-12)
     with pytest.raises(NameError, match="'P' is not defined"):
         run(FIRST_LIST, names)

@@ -11,8 +11,11 @@ from book.studies.peers import packages
 def asked(monkeypatch):
     """Let no process run; note what would have been measured, and give a number for it."""
     noted, record = [], experiments.load("peers-packages")
-    versions = {name.removeprefix("version/"): value.value for name, value in record.values.items()
-                if name.startswith("version/")}
+    versions = {
+        name.removeprefix("version/"): value.value
+        for name, value in record.values.items()
+        if name.startswith("version/")
+    }
 
     def run(task, way, what, out):
         noted.append((task, way, what))
@@ -20,6 +23,7 @@ def asked(monkeypatch):
             return {"megabytes": 1.0, "versions": versions}
         more = {"bytes": 1, "hosts": 0} if task == "viewer" else {"megabytes": 1.0} if task == "import" else {}
         return {"seconds": 1.0, "versions": versions} | more
+
     monkeypatch.setattr(packages, "measure_way", run)
     monkeypatch.setattr(packages, "_agreement", lambda *_: 0.0)
     return noted

@@ -9,10 +9,15 @@ from analysis.maps import gates
 from book.studies.bert_gates import printed_gates
 from book.studies.bert_gates.printed_gates import by_rules, expected_output, print_gates, written
 
-BUILD = {"directional": lambda n, i: gates.directional(n, i - 1), "open": gates.open_gate,
-         "backward": lambda n, j: gates.backward(n, j - 1), "forward": lambda n, j: gates.forward(n, j - 1),
-         "cluster": lambda n, i, j, k: gates.cluster(n, range(j - 1, j + k), range(i - 1, i + k)),
-         "instance": lambda n, i, j: gates.instance(n, j - 1, i - 1), "closed": gates.closed}
+BUILD = {
+    "directional": lambda n, i: gates.directional(n, i - 1),
+    "open": gates.open_gate,
+    "backward": lambda n, j: gates.backward(n, j - 1),
+    "forward": lambda n, j: gates.forward(n, j - 1),
+    "cluster": lambda n, i, j, k: gates.cluster(n, range(j - 1, j + k), range(i - 1, i + k)),
+    "instance": lambda n, i, j: gates.instance(n, j - 1, i - 1),
+    "closed": gates.closed,
+}
 
 
 @pytest.mark.parametrize("n", [2, 5])

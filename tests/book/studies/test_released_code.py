@@ -36,7 +36,7 @@ def test_the_blocks_are_columns_of_the_stored_weight():
     stored = draw(6, 6)
     blocks = code.stored_blocks(as_heads(stored, 3))
     for head in range(3):
-        torch.testing.assert_close(blocks[head], stored[:, 2 * head:2 * head + 2])
+        torch.testing.assert_close(blocks[head], stored[:, 2 * head : 2 * head + 2])
 
 
 def test_the_blocks_are_the_heads_where_the_weight_is_symmetric():
@@ -149,7 +149,7 @@ def test_the_rank_is_numpys_in_single_precision():
 
 def test_frames_of_a_vocabulary_that_was_cut_from_the_gene_itself():
     gene = "".join(np.random.default_rng(0).choice(list("ACGT"), 600))
-    cut = [gene[i:i + 12] for i in range(0, len(gene) - 11, 9)]
+    cut = [gene[i : i + 12] for i in range(0, len(gene) - 11, 9)]
     values, arrays = repository.count_frames([word.lower() for word in cut], gene)
     assert values["words"].value == values["placed"].value == len(cut)
     assert values["uncodonic"].value == 0
@@ -159,9 +159,13 @@ def test_frames_of_a_vocabulary_that_was_cut_from_the_gene_itself():
 
 def test_a_word_with_a_copied_base_is_counted_as_one():
     gene = "".join(np.random.default_rng(1).choice(list("ACGT"), 300))
-    start = next(i for i in range(50, 200) if gene[i + 5] not in (gene[i + 4], gene[i + 6])
-                 and repository.count_copies([gene[i:i + 6] + gene[i + 5:i + 11]], gene)["copied"].value)
-    copied = gene[start:start + 6] + gene[start + 5:start + 11]
+    start = next(
+        i
+        for i in range(50, 200)
+        if gene[i + 5] not in (gene[i + 4], gene[i + 6])
+        and repository.count_copies([gene[i : i + 6] + gene[i + 5 : i + 11]], gene)["copied"].value
+    )
+    copied = gene[start : start + 6] + gene[start + 5 : start + 11]
     counts = repository.count_copies([copied], gene)
     assert (counts["copied"].value, counts["inserted"].value) == (1, 0)
 
@@ -172,6 +176,7 @@ def test_a_confusion_table_counts_blocks_of_rows():
 
 
 def test_printed_ranks_are_read_by_their_title():
-    text = ("Rank of matrix V\n====\n  L1  64.00  63.00\n  L2  64.00  64.00\n"
-            "Rank of each layer output Y\n L1 512.00 1.00\n")
+    text = (
+        "Rank of matrix V\n====\n  L1  64.00  63.00\n  L2  64.00  64.00\nRank of each layer output Y\n L1 512.00 1.00\n"
+    )
     assert repository.read_ranks(text, "matrix V").tolist() == [[64, 63], [64, 64]]

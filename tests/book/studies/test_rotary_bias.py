@@ -60,8 +60,15 @@ def test_without_the_parts_of_a_bias_it_is_the_model_without_that_bias(part, mod
 
 def test_one_head_is_not_all_heads(model, windows):
     one = evaluate(model, windows, scores(model, "no kernel", head=(1, 3)))[0]
-    assert len({round(value, 6) for value in (evaluate(model, windows)[0], one,
-                                              evaluate(model, windows, scores(model, "no kernel"))[0])}) == 3
+    assert (
+        len(
+            {
+                round(value, 6)
+                for value in (evaluate(model, windows)[0], one, evaluate(model, windows, scores(model, "no kernel"))[0])
+            }
+        )
+        == 3
+    )
 
 
 def test_attention_to_the_previous_position_is_the_models(model, windows):
@@ -75,8 +82,10 @@ def test_attention_to_the_previous_position_is_the_models(model, windows):
 
 def test_what_takes_the_place_of_a_part_is_what_is_there_then(model, windows):
     layers = from_module(model)
-    own = [rungs.spread_kernel(distance_kernel(layer.b_Q.double(), layer.b_K.double(), layers.positions(i)), 12)
-           for i, layer in enumerate(layers)]
+    own = [
+        rungs.spread_kernel(distance_kernel(layer.b_Q.double(), layer.b_K.double(), layers.positions(i)), 12)
+        for i, layer in enumerate(layers)
+    ]
     again = evaluate(model, windows, scores(model, "no kernel", instead=own))[0]
     assert again == pytest.approx(evaluate(model, windows)[0], abs=1e-5)
     nothing = [torch.zeros_like(kernel) for kernel in own]
@@ -162,10 +171,11 @@ def test_random_phases_keep_amplitudes():
 
 def test_the_mean_query_of_a_model_without_rotation_is_that_of_its_inputs():
     from transformers import GPT2Config, GPT2LMHeadModel
+
     torch.manual_seed(0)
     gpt2 = GPT2LMHeadModel(GPT2Config(n_embd=16, n_head=2, n_layer=1, vocab_size=40, n_positions=16)).eval()
     ids = torch.randint(40, (3, 13))
-    (query, key), = mean_query_and_key(gpt2, ids)
+    ((query, key),) = mean_query_and_key(gpt2, ids)
     inputs = []
     gpt2.transformer.h[0].attn.c_attn.register_forward_hook(lambda module, args, out: inputs.append(out))
     gpt2(ids[:, :-1])
@@ -194,6 +204,7 @@ def hub(tmp_path, monkeypatch):
         hub_id, _, branch = name.partition("@")
         save(tmp_path / name, kind, **sizes)
         write_hub_cache(cache, hub_id, tmp_path / name, hashlib.sha1(name.encode()).hexdigest(), branch or "main")
+
     return fill
 
 

@@ -25,8 +25,9 @@ def measured(tmp_path_factory):
 
 
 def test_another_gpt2_is_measured(measured):
-    assert measured.sources == ("Computed just now with the model another and the texts of own.txt; "
-                                "the book shows gpt2.",)
+    assert measured.sources == (
+        "Computed just now with the model another and the texts of own.txt; the book shows gpt2.",
+    )
     assert measured.tilt.raw.shape == (HEADS, POSITIONS)
     assert max(max(errors.values()) for errors in measured.exact_errors.values()) < 1e-12
     assert len(measured.tokens.gpt2.titles) == HEADS
@@ -44,7 +45,10 @@ def test_another_gpt2_gets_verdicts_or_notes_and_no_errors(measured, monkeypatch
     monkeypatch.setattr("IPython.display.display", shown.append)
     publish.verdicts(study, measured)
     assert {result.id: type(result) for result in shown if result.id in ("K-15", "K-19", "K-24")} == {
-        "K-15": Verdict, "K-19": NoVerdict, "K-24": NoVerdict}
+        "K-15": Verdict,
+        "K-19": NoVerdict,
+        "K-24": NoVerdict,
+    }
     assert len(shown) == 30
 
 
@@ -58,8 +62,9 @@ def test_the_month_is_in_the_identifier():
     assert Citation("0704.0001", 2006).dated == (2007, 4)
 
 
-@pytest.mark.parametrize(("heads", "names"), [((3, 4, 7), "3, 4 and 7"), ((0, 2), "0 and 2"), ((5,), "5"),
-                                              ((), "no head")])
+@pytest.mark.parametrize(
+    ("heads", "names"), [((3, 4, 7), "3, 4 and 7"), ((0, 2), "0 and 2"), ((5,), "5"), ((), "no head")]
+)
 def test_heads_are_named(heads, names):
     assert name_heads(heads) == names
 

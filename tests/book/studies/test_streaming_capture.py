@@ -9,8 +9,10 @@ from book.studies.streaming_capture import cost, gpu_cost
 from book.studies.streaming_capture.measure import LIMITS, Cost
 
 
-@pytest.mark.parametrize(("kind", "value", "within"), [("at most", 3.9, True), ("at most", 4.1, False),
-                                                       ("at least", 4.1, True), ("at least", 3.9, False)])
+@pytest.mark.parametrize(
+    ("kind", "value", "within"),
+    [("at most", 3.9, True), ("at most", 4.1, False), ("at least", 4.1, True), ("at least", 3.9, False)],
+)
 def test_a_promise_is_kept_on_one_side_of_its_limit(kind, value, within):
     assert Cost("", value, kind, 4).within_limit is within
     assert Cost("", 4, kind, 4).within_limit
@@ -53,6 +55,7 @@ def test_both_ways_are_measured_with_their_work(monkeypatch):
 
 def test_the_work_is_that_of_the_matrix_products():
     from torch.utils.flop_counter import FlopCounterMode
+
     model, _ = cost.base(2)
     model.set_attn_implementation("eager")  # fused attention is not counted on a CPU
     with FlopCounterMode(display=False) as counter, torch.no_grad():

@@ -49,8 +49,11 @@ def test_curves_of_seeds_pair_each_control_with_its_seed():
     trained, control = RNG.random((2, 5, 3)), RNG.random((2, 4, 3))
     curves = layers.over_seeds(trained, control)
     assert [(c.concept, c.label, c.dashes) for c in curves] == [
-        ("control", "control, seed 0", "-"), ("trained", "trained, seed 0", "-"),
-        ("control", "control, seed 1", "--"), ("trained", "trained, seed 1", "--")]
+        ("control", "control, seed 0", "-"),
+        ("trained", "trained, seed 0", "-"),
+        ("control", "control, seed 1", "--"),
+        ("trained", "trained, seed 1", "--"),
+    ]
     assert curves[3].values[:, 0] == pytest.approx(trained[1].mean(0))
     assert (curves[0].values[:, 1] < control[0].mean(0)).all()
     figure = layers.lines({"one": curves, "two": curves[:2]}, ["", ""], level=(0.5, "level"))
@@ -78,14 +81,24 @@ def test_emergence_draws_seeds_and_layers():
 
 
 def test_pretraining_gives_the_seeds_one_label_and_what_is_one_value_no_interval():
-    curves = {"pre-trained": RNG.random((4, 3)), "seed 0": RNG.random((4, 3)), "seed 1": RNG.random((4, 3)),
-              "control": RNG.random((4, 3)), "before the classes": RNG.random(3)}
+    curves = {
+        "pre-trained": RNG.random((4, 3)),
+        "seed 0": RNG.random((4, 3)),
+        "seed 1": RNG.random((4, 3)),
+        "control": RNG.random((4, 3)),
+        "before the classes": RNG.random(3),
+    }
     figure = figures.pretraining({"directional": curves, "cluster": curves}, ["%", ""])
     drawn = figure.axes[0].lines
     assert [line.get_ydata().tolist() for line in drawn] == [
-        pytest.approx(values.mean(0) if values.ndim == 2 else values) for values in curves.values()]
+        pytest.approx(values.mean(0) if values.ndim == 2 else values) for values in curves.values()
+    ]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-        "pre-trained", "three seeds, not", "control", "before the classes"]
+        "pre-trained",
+        "three seeds, not",
+        "control",
+        "before the classes",
+    ]
     assert drawn[1].get_color() == drawn[2].get_color() != drawn[0].get_color()
 
 
@@ -93,11 +106,15 @@ def test_failing_rows_are_drawn_by_seed_and_by_variant():
     trained, control = RNG.random((2, 4, 3)), RNG.random((2, 4, 3))
     figure = figures.failing_rows(trained, control, {"trained, seed 0": trained[0], "plain rows": control[0]})
     seeds, variants = figure.axes
-    assert [line.get_label() for line in seeds.lines] == ["control, seed 0", "trained, seed 0", "control, seed 1",
-                                                          "trained, seed 1", "level of the test"]
+    assert [line.get_label() for line in seeds.lines] == [
+        "control, seed 0",
+        "trained, seed 0",
+        "control, seed 1",
+        "trained, seed 1",
+        "level of the test",
+    ]
     assert variants.lines[1].get_ydata() == pytest.approx(control[0].mean(0))
-    assert (variants.lines[1].get_color(), variants.lines[1].get_linestyle()) == (
-        figures.style.COLOURS["trained"], ":")
+    assert (variants.lines[1].get_color(), variants.lines[1].get_linestyle()) == (figures.style.COLOURS["trained"], ":")
 
 
 def test_training_norms_values_and_tables():
@@ -108,6 +125,10 @@ def test_training_norms_values_and_tables():
     assert [axes.get_title() for axes in figures.norms(rows).axes] == [f"rows of {kind}" for kind in "QKV"]
     table = figures.percentages({"one": np.eye(2)}, ["A", "B"], ["test", "new"])
     assert [text.get_text() for text in table.axes[0].texts] == ["100", "0", "0", "100"]
-    values = figures.singular_values({"head": {"trained": np.array([1.0, 3.0, 2.0]), "control": np.ones(3)}, "other": {
-        "trained": np.ones(5), "control": np.ones(5)}})
+    values = figures.singular_values(
+        {
+            "head": {"trained": np.array([1.0, 3.0, 2.0]), "control": np.ones(3)},
+            "other": {"trained": np.ones(5), "control": np.ones(5)},
+        }
+    )
     assert [line.get_ydata().tolist() for line in values.axes[0].lines] == [[1, 1, 1], [3, 2, 1]]

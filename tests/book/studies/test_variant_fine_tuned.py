@@ -86,5 +86,6 @@ def test_without_an_mlp_the_second_layernorm_reads_the_first(model, stations):
     first = stations[0].first
     assert cosines[0, 0] == pytest.approx(float(mean_pairwise_cosine(first)), abs=1e-6)
     by_torch = torch.nn.functional.layer_norm(
-        first, first.shape[-1:], layers[0].norm_mlp.gain, layers[0].norm_mlp.bias, layers[0].norm_mlp.eps)
+        first, first.shape[-1:], layers[0].norm_mlp.gain, layers[0].norm_mlp.bias, layers[0].norm_mlp.eps
+    )
     assert cosines[0, 1] == pytest.approx(float(mean_pairwise_cosine(by_torch)), abs=1e-5)

@@ -131,8 +131,10 @@ def test_marked_columns_are_found_enriched(run):
     marked = variant_columns.marks(run.data, genes)
 
     def masses(kind, weight):
-        return [{mass: np.concatenate([[0.5], 1 + weight * m[kind]])[None] for mass in variant_columns.MASSES}
-                for m in marked]
+        return [
+            {mass: np.concatenate([[0.5], 1 + weight * m[kind]])[None] for mass in variant_columns.MASSES}
+            for m in marked
+        ]
 
     values = variant_columns.summarise(run.data, genes, masses("site", 9.0))
     assert values["columns_site"].value > values["columns_site_chance_high"].value > 1
@@ -225,14 +227,18 @@ def test_real_lineages_are_kept_apart_with_their_own_recipe(run, variant_folder,
     asked, opened = [], []
     monkeypatch.setattr(real_splits, "data_folder", lambda name: tmp_path)
     monkeypatch.setattr(real_splits, "read_backbones", lambda folder: BACKBONES)
-    monkeypatch.setattr(splits.variant_runs, "find_run",
-                        lambda name, **options: asked.append((name, options)) or variant_folder)
-    monkeypatch.setattr(splits.variant_measures, "open_run",
-                        lambda folder, lineages, device: opened.append((lineages, device)) or run)
+    monkeypatch.setattr(
+        splits.variant_runs, "find_run", lambda name, **options: asked.append((name, options)) or variant_folder
+    )
+    monkeypatch.setattr(
+        splits.variant_measures, "open_run", lambda folder, lineages, device: opened.append((lineages, device)) or run
+    )
     found = real_splits.compute(torch.device("cpu"))
     assert found.arrays["parts"].tolist() == ["sequence", "lineage"]
     assert [(name, options["recipe"].by, options["recipe"].steps, options["folder"]) for name, options in asked] == [
-        ("real", "sequence", 700, tmp_path), ("real-by-lineage", "lineage", 700, tmp_path)]
+        ("real", "sequence", 700, tmp_path),
+        ("real-by-lineage", "lineage", 700, tmp_path),
+    ]
     assert opened == [(tmp_path, torch.device("cpu"))] * 2
 
 
@@ -242,8 +248,7 @@ def test_the_pre_trained_one_is_measured_like_the_others(run, variant_folder, mo
         np.savez(folder / "trace.npz", pretrain_loss=np.r_[np.full(9, 5.0), np.full(20, 3.0)], **trace)
     asked, measured = [], []
     monkeypatch.setattr(pretraining.variant_runs, "find_run", lambda *a, **k: asked.append(k) or folder)
-    monkeypatch.setattr(seeds, "measure_folder",
-                        lambda *given: measured.append(given) or ({}, {"gates": np.ones(3)}))
+    monkeypatch.setattr(seeds, "measure_folder", lambda *given: measured.append(given) or ({}, {"gates": np.ones(3)}))
     found = pretraining.compute(GPU)
     assert measured == [(folder, 0, GPU)]
     assert asked[0]["recipe"] == replace(dna_classifier.MINI, pretrain_steps=pretraining.UPDATES)

@@ -31,8 +31,13 @@ NO_MODEL = torch.nn.Module()  # where what it predicts is given
 def traced(tmp_path_factory, variant_data):
     """A folder with the trace that a seed's folder has."""
     out = tmp_path_factory.mktemp("traced")
-    dna_classifier.train(dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=12, batch=8, warmup=2), out,
-                   data=variant_data, probe=dna_probe.make_probe(variant_data), probe_at=(0, 6))
+    dna_classifier.train(
+        dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=12, batch=8, warmup=2),
+        out,
+        data=variant_data,
+        probe=dna_probe.make_probe(variant_data),
+        probe_at=(0, 6),
+    )
     return out
 
 
@@ -53,6 +58,7 @@ def small(monkeypatch, variant_data):
 
 # --- marks
 
+
 def gene(name, aligned, label, lineage):
     return Gene(name, aligned.replace(GAP, ""), label, lineage, aligned=aligned)
 
@@ -62,8 +68,12 @@ def marked():
     """Three classes of two lineages on 39 columns: B has a substitution, C a deletion; four words a sequence."""
     plain = ("ACGTTGCATCCA" * 4)[:39]
     rows = {"A": plain, "B": plain[:14] + "T" + plain[15:], "C": plain[:22] + "---" + plain[25:]}
-    genes = [gene(f"{label}{lineage}{i}", row, label, f"{label}{lineage}")
-             for label, row in rows.items() for lineage in (1, 2) for i in range(6)]
+    genes = [
+        gene(f"{label}{lineage}{i}", row, label, f"{label}{lineage}")
+        for label, row in rows.items()
+        for lineage in (1, 2)
+        for i in range(6)
+    ]
     odd = rows["A"][:1] + "TTTT" + rows["A"][5:]  # a private change: a rare word
     genes.append(gene("odd", odd, "A", "A1"))
     everything = np.arange(len(genes))
@@ -73,11 +83,17 @@ def marked():
 def test_marks_are_where_classes_differ(marked):
     plain, b, c, odd = variant_columns.marks(marked, [marked.genes[i] for i in (0, 12, 24, -1)])
     assert {kind: m.tolist() for kind, m in b.items()} == {
-        "site": [False, True, False, False], "any site": [False, True, True, False],  # words from 9 and 18 on
-        "telling": [False, True, False, False], "rare": [False] * 4}
+        "site": [False, True, False, False],
+        "any site": [False, True, True, False],  # words from 9 and 18 on
+        "telling": [False, True, False, False],
+        "rare": [False] * 4,
+    }
     assert {kind: m.tolist() for kind, m in c.items()} == {
-        "site": [False, False, True], "any site": [False, True, True], "telling": [False, False, True],
-        "rare": [False] * 3}
+        "site": [False, False, True],
+        "any site": [False, True, True],
+        "telling": [False, False, True],
+        "rare": [False] * 3,
+    }
     assert not plain["site"].any()
     assert plain["any site"].tolist() == [False, True, True, False]
     assert not plain["telling"].any()  # what A has, another class has as well
@@ -94,11 +110,19 @@ def test_marks_rest_on_the_training_part_alone(marked):
 
 
 def test_a_consensus_is_the_commonest_letter_and_never_n():
-    rows = [("x", "A", "one", "AC-T"), ("y", "A", "one", "AC-N"), ("z", "A", "one", "GCTN"), ("w", "A", "two", "TTTT"),
-            ("v", "B", "one", "GGGG")]
+    rows = [
+        ("x", "A", "one", "AC-T"),
+        ("y", "A", "one", "AC-N"),
+        ("z", "A", "one", "GCTN"),
+        ("w", "A", "two", "TTTT"),
+        ("v", "B", "one", "GGGG"),
+    ]
     found = variant_columns.consensuses([gene(name, aligned, label, lineage) for name, label, lineage, aligned in rows])
     assert [(b.label, b.name, b.aligned) for b in found] == [
-        ("A", "one", "AC-T"), ("A", "two", "TTTT"), ("B", "one", "GGGG")]
+        ("A", "one", "AC-T"),
+        ("A", "two", "TTTT"),
+        ("B", "one", "GGGG"),
+    ]
 
 
 def test_consensuses_of_simulated_sequences_are_their_backbones(variant_data):
@@ -112,6 +136,7 @@ def test_consensuses_of_simulated_sequences_are_their_backbones(variant_data):
 
 # --- counting
 
+
 def test_accuracy_is_the_diagonals_share():
     value = variant_seeds.accuracy_value(np.array([[3, 1], [0, 4]]))
     assert (value.value, value.n) == (7 / 8, 8)
@@ -120,15 +145,21 @@ def test_accuracy_is_the_diagonals_share():
 
 def test_confusions_have_the_truth_in_rows(monkeypatch, variant_data):
     genes = [variant_data.genes[i] for i in variant_data.parts.test[:16]]
-    monkeypatch.setattr(variant_runs.dna_classifier, "predict", lambda model, tokenizer, sequences: torch.eye(8)[
-        [2] * len(sequences)])
+    monkeypatch.setattr(
+        variant_runs.dna_classifier, "predict", lambda model, tokenizer, sequences: torch.eye(8)[[2] * len(sequences)]
+    )
     table = variant_runs.confuse(NO_MODEL, variant_data, genes)
     often = Counter(g.label for g in genes)
     assert table[:, 2].tolist() == [often[label] for label in variant_data.labels]
     assert table.sum() == 16
-    sets = {name: genes[:k + 1] for k, name in enumerate(variant_runs.SETS)}
+    sets = {name: genes[: k + 1] for k, name in enumerate(variant_runs.SETS)}
     assert variant_runs.confuse_all(NO_MODEL, variant_data, dict(reversed(sets.items()))).sum((1, 2)).tolist() == [
-        1, 2, 3, 4, 5]
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
 
 
 @pytest.mark.parametrize(("reads", "due"), [("bases", (1, 0)), ("deletions", (0, 1)), ("neither", (0, 0))])
@@ -137,13 +168,23 @@ def test_whom_a_classifier_follows_is_counted_exactly(monkeypatch, variant_data,
 
     def seen(genes, fill, *_):
         made = [(replace(g, bases=g.bases + "A" * i), "Mu" if g.label != "Mu" else "Beta") for i, g in enumerate(genes)]
-        class_of.update({"bases": {g.bases: g.label for g, _ in made}, "deletions": {g.bases: d for g, d in made},
-                         "neither": {g.bases: "Lambda" if g.label == "Gamma" else "Gamma" for g, _ in made}})
+        class_of.update(
+            {
+                "bases": {g.bases: g.label for g, _ in made},
+                "deletions": {g.bases: d for g, d in made},
+                "neither": {g.bases: "Lambda" if g.label == "Gamma" else "Gamma" for g, _ in made},
+            }
+        )
         return [pair for pair in made if pair[0].label != "Lambda"]
 
     monkeypatch.setattr(variant_runs, "exchanged", seen)
-    monkeypatch.setattr(variant_runs.dna_classifier, "predict", lambda model, tokenizer, sequences: torch.eye(8)[
-        [variant_data.labels.index(class_of[reads][bases]) for bases in sequences]])
+    monkeypatch.setattr(
+        variant_runs.dna_classifier,
+        "predict",
+        lambda model, tokenizer, sequences: torch.eye(8)[
+            [variant_data.labels.index(class_of[reads][bases]) for bases in sequences]
+        ],
+    )
     found = variant_runs.follow(NO_MODEL, variant_data, BACKBONES, 24)
     assert (found["exchanged_bases"].value, found["exchanged_deletions"].value) == due
     assert found["exchanged_bases"].n < 24
@@ -163,6 +204,7 @@ def test_far_clades_are_further_from_their_lineage(variant_data):
 
 
 # --- seeds and real lineages, end to end on two layers
+
 
 def test_one_seed_is_evaluated_and_measured(small, traced, monkeypatch):
     monkeypatch.setattr(variant_runs, "find_run", lambda name, seed, device: traced)
@@ -186,8 +228,11 @@ def test_one_seed_is_evaluated_and_measured(small, traced, monkeypatch):
 def test_seeds_stand_side_by_side(monkeypatch):
     def one(seed, device):
         return {"test": variant_seeds.accuracy_value(np.eye(2, dtype=int) * (seed + 1))}, {
-            "cone": np.full((8, 2), seed), "confusion": np.full((5, 2, 2), seed), "enriched": np.full((8, 4, 3), seed),
-            "trace_loss": np.full(4, seed)}
+            "cone": np.full((8, 2), seed),
+            "confusion": np.full((5, 2, 2), seed),
+            "enriched": np.full((8, 4, 3), seed),
+            "trace_loss": np.full(4, seed),
+        }
 
     monkeypatch.setattr(variant_seeds, "one", one)
     found = variant_seeds.compute(torch.device("cpu"))
@@ -202,8 +247,9 @@ def test_real_lineages_are_counted_with_what_was_deposited(small, traced, monkey
     wrong = known[0].bases[:-12] + "TTTTTTTTTTTT"  # named Mu, whatever it is
     records = [(g.name, g.bases, g.label) for g in known] + [("strange", wrong, "Alpha")]
     (tmp_path / "open_sequences.tsv").write_text("name\tclass\n" + "".join(f"{n}\t{c}\n" for n, _, c in records))
-    (tmp_path / "open_sequences_S.fasta.gz").write_bytes(gzip.compress(
-        "".join(f">{n}\n{b}\n" for n, b, _ in records).encode()))
+    (tmp_path / "open_sequences_S.fasta.gz").write_bytes(
+        gzip.compress("".join(f">{n}\n{b}\n" for n, b, _ in records).encode())
+    )
     monkeypatch.setattr(real, "data_folder", lambda name: tmp_path)
     monkeypatch.setattr(real, "read_backbones", lambda folder: BACKBONES)
     monkeypatch.setattr(real, "FRESH", 16)
@@ -225,6 +271,7 @@ def test_real_lineages_are_counted_with_what_was_deposited(small, traced, monkey
 
 # --- controls and phases
 
+
 def test_untrained_models_are_those_that_training_began_with(small, traced):
     control = controls.untrained(0, dna_classifier.shortened(dna_classifier.TINY, sequences=160))
     due = variant_measures.open_run(traced).control(0)
@@ -239,8 +286,10 @@ def test_controls_are_measured_class_by_class(small):
     found = controls.one(0, run)
     first = controls.firsts(run.data)
     assert [g.label for g in first] == list(run.data.labels)
-    assert [g.name for g in first] == [next(run.data.genes[i].name for i in run.data.parts.test
-                                            if run.data.genes[i].label == label) for label in run.data.labels]
+    assert [g.name for g in first] == [
+        next(run.data.genes[i].name for i in run.data.parts.test if run.data.genes[i].label == label)
+        for label in run.data.labels
+    ]
     assert found["cone"].shape == (8, 2)
     assert found["gates"].shape[0] == found["profile"].shape[0] == len(controls.READ)
     again = variant_measures.survey(run.model, run.data, [first[3]], pad_to=None)[0]
@@ -254,8 +303,12 @@ def test_controls_are_measured_class_by_class(small):
 
 
 def test_controls_and_seeds_are_measured_on_the_device(small, traced, monkeypatch):
-    whole, firsts, correct, passes = (controls.untrained, controls.firsts, variant_measures.correct,
-                                      variant_measures.pass_all)
+    whole, firsts, correct, passes = (
+        controls.untrained,
+        controls.firsts,
+        variant_measures.correct,
+        variant_measures.pass_all,
+    )
     used = []
 
     def untrained(seed, _=None, data=None, device="cpu"):
@@ -266,12 +319,16 @@ def test_controls_and_seeds_are_measured_on_the_device(small, traced, monkeypatc
         used.append(model.device)
         return passes(model, inputs)
 
-    for module, name, few in ((controls, "untrained", untrained), (controls, "MANY", 2),
-                              (variant_seeds, "SEEDS", (0,)), (controls, "READ", ("Alpha",)),
-                              (controls, "firsts", lambda data: firsts(data)[:2]),
-                              (variant_measures, "correct", lambda *given: correct(*given)[:2]),
-                              (variant_measures, "pass_all", pass_all),
-                              (variant_runs, "find_run", lambda *_, device: used.append(device) or traced)):
+    for module, name, few in (
+        (controls, "untrained", untrained),
+        (controls, "MANY", 2),
+        (variant_seeds, "SEEDS", (0,)),
+        (controls, "READ", ("Alpha",)),
+        (controls, "firsts", lambda data: firsts(data)[:2]),
+        (variant_measures, "correct", lambda *given: correct(*given)[:2]),
+        (variant_measures, "pass_all", pass_all),
+        (variant_runs, "find_run", lambda *_, device: used.append(device) or traced),
+    ):
         monkeypatch.setattr(module, name, few)
 
     def computed(device):
@@ -293,8 +350,11 @@ def test_attention_within_a_phase(small):
     found = phases.survey(run.model, run.data, [shifted])
     phase = sites.token_phases(shifted)
     with torch.no_grad():
-        maps = run.model(**{k: v for k, v in run.data.encode([shifted]).items() if k != "labels"},
-                         output_attentions=True).attentions[1][0, 1].numpy()[1:, 1:]
+        maps = (
+            run.model(**{k: v for k, v in run.data.encode([shifted]).items() if k != "labels"}, output_attentions=True)
+            .attentions[1][0, 1]
+            .numpy()[1:, 1:]
+        )
     due = sum(maps[i, j] for i in range(len(maps)) for j in range(len(maps)) if phase[i] == phase[j]) / maps.sum()
     assert found["within"][0, 1, 1] == pytest.approx(due, rel=1e-4)
     assert found["pairs"][0] == pytest.approx(np.mean([a == b for a in phase for b in phase]))

@@ -46,13 +46,16 @@ def test_compiling_that_fails_is_said_and_the_run_goes_on(variant_data, monkeypa
     def broken(model, **how):
         def call(**batch):
             raise RuntimeError("no compiler\nat all")
+
         return call
+
     monkeypatch.setattr("tqdm.auto.tqdm.write", said.append)
     monkeypatch.setattr(torch, "compile", broken)
 
     class Model(torch.nn.Module):
         def forward(self, x):
             return type("Output", (), {"loss": x.sum()})()
+
     loss = timing.compiled_loss(Model(), torch.device("cpu"))
     assert loss(Model(), {"x": torch.ones(3)}) == 3
     assert said == ["the model is not compiled: no compiler"]
@@ -64,6 +67,7 @@ def test_a_failure_after_the_first_step_is_no_failure_to_compile(monkeypatch):
             if x.sum() > 3:
                 raise RuntimeError("out of memory")
             return type("Output", (), {"loss": x.sum()})()
+
     monkeypatch.setattr(torch, "compile", lambda model, **how: model)
     loss = timing.compiled_loss(Model(), torch.device("cpu"))
     loss(Model(), {"x": torch.ones(3)})
@@ -116,6 +120,7 @@ def test_pretraining_lowers_its_loss_and_resumes_to_the_bit(tmp_path, variant_da
             raise KeyboardInterrupt
         stop.steps = steps + 1
         return update(*given)
+
     stop.steps = 0
     monkeypatch.setattr(loop, "train", lambda *a, **k: train(*a, **{**k, "save_every": 0.0}))
     monkeypatch.setattr(loop, "_update", stop)
@@ -137,6 +142,7 @@ def test_the_classifier_starts_from_what_was_pretrained(tmp_path, variant_data, 
             seen["encoder"] = model.bert.encoder.layer[1].output.dense.weight.detach().clone()
             raise KeyboardInterrupt
         return train(model, batch, loss, settings, out, **more)
+
     train = loop.train
     monkeypatch.setattr(loop, "train", stop)
     with pytest.raises(KeyboardInterrupt):
@@ -148,7 +154,7 @@ def test_the_classifier_starts_from_what_was_pretrained(tmp_path, variant_data, 
 def test_other_batches_keep_the_epochs():
     wide = dna_classifier.rebatched(dna_classifier.BASE, 32)
     assert wide.steps * wide.batch == pytest.approx(dna_classifier.BASE.steps * dna_classifier.BASE.batch, rel=1e-3)
-    assert wide.rate == pytest.approx(dna_classifier.BASE.rate * 8 ** 0.5)
+    assert wide.rate == pytest.approx(dna_classifier.BASE.rate * 8**0.5)
     with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
         dna_classifier.rebatched(dna_classifier.BASE, 0)
 
@@ -157,6 +163,7 @@ def test_base_has_the_papers_number_of_training_sequences():
     from analysis.data.dna.fasta import Gene
     from analysis.data.dna.simulate import CLASSES
     from analysis.data.dna.splits import split
+
     genes = [Gene(str(i), "A", CLASSES[i % 8]) for i in range(dna_classifier.BASE.sequences)]
     assert len(split(genes, dna_classifier.BASE.by, 0).train) == pytest.approx(39_522, abs=8)
 
@@ -176,18 +183,25 @@ def short_base(monkeypatch):
     """Make the large recipe one of two layers and a short gene, three steps of which teach nothing."""
     from book.studies.shared import variant_measures
     from book.studies.variant_classifier import base
+
     monkeypatch.setattr(base, "measure_folder", partial(base.measure_folder, pad_to=32))
     monkeypatch.setenv("ANALYSIS_FOLDER_VARIANT_BERT_BASE", "")
     monkeypatch.setattr(dna_classifier, "BASE", dna_classifier.shortened(SMALL, steps=3, pad_to=32))
     monkeypatch.setattr(dna_classifier, "invent_backbones", lambda seed: invent_backbones(seed, codons=60))
-    monkeypatch.setattr(variant_measures, "correct", lambda data, test, *_: [
-        next(int(i) for i in data.parts.train if data.genes[i].label == label) for label in data.labels])
+    monkeypatch.setattr(
+        variant_measures,
+        "correct",
+        lambda data, test, *_: [
+            next(int(i) for i in data.parts.train if data.genes[i].label == label) for label in data.labels
+        ],
+    )
 
 
 def test_the_record_is_made_of_a_trained_folder(short_base, tmp_path, monkeypatch):
     from analysis.__main__ import main
     from analysis.surveys import records
     from book.publish import experiments
+
     assert main(["train", "variant-bert-base", "--batch", "8", "--out", str(tmp_path / "run"), "--device", "cpu"]) == 0
     card = json.loads((tmp_path / "run" / "report.json").read_text())
     assert card["recipe"]["batch"] == 8
@@ -205,10 +219,13 @@ def test_the_record_is_made_of_a_trained_folder(short_base, tmp_path, monkeypatc
 def test_the_large_one_around_ones_own_lineages_is_measured_with_them(short_base, tmp_path):
     from analysis.__main__ import main
     from book.studies.variant_classifier import base
+
     own = tmp_path / "own.fasta"
     own.write_text("".join(f">{b.name} class={b.label}\n{b.aligned}\n" for b in invent_backbones(3, codons=60)))
-    assert main(["train", "variant-bert-base", "--backbones", str(own), "--out", str(tmp_path / "run"),
-                 "--device", "cpu"]) == 0
+    assert (
+        main(["train", "variant-bert-base", "--backbones", str(own), "--out", str(tmp_path / "run"), "--device", "cpu"])
+        == 0
+    )
     assert base.measure_folder(tmp_path / "run", own)["origin"] == "real lineages (own.fasta)"
 
 

@@ -14,11 +14,14 @@ def test_own_beside_none():
     assert verdicts(("AAttention", f"{QKV}; self.o_proj = nn.Linear(d, d)")) == {"AAttention": "own"}
     assert verdicts(("ASelfAttention", QKV)) == {"ASelfAttention": "none"}
     assert verdicts(("ASelfAttention", QKV), ("ASelfOutput", "self.dense = nn.Linear(d, d)")) == {
-        "ASelfAttention": "beside"}
+        "ASelfAttention": "beside"
+    }
     assert verdicts(("ASelfAttention", QKV), ("ABlock", "self.a = ASelfAttention(d); self.proj = nn.Linear(d, d)")) == {
-        "ASelfAttention": "beside"}
+        "ASelfAttention": "beside"
+    }
     assert verdicts(("ASelfAttention", QKV), ("ABlock", "self.a = ASelfAttention(d); self.proj = nn.Dropout(d)")) == {
-        "ASelfAttention": "none"}
+        "ASelfAttention": "none"
+    }
 
 
 def test_what_is_no_attention_with_values_is_left_out():

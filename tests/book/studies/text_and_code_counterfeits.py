@@ -54,8 +54,9 @@ def closing_in_one_seed(keys):
 FINDINGS = {
     "stored_columns_are_other_maps": {"heads.distances.text model.all four": near_the_models_map_in_one_layer},
     "stored_columns_have_other_values": {"heads.slices.classifier": with_queries_that_go_together},
-    "missing_biases_alone_change_little_in_the_classifier":
-        {"heads.distances.classifier.no bias": with_a_bias_that_matters},
+    "missing_biases_alone_change_little_in_the_classifier": {
+        "heads.distances.classifier.no bias": with_a_bias_that_matters
+    },
     "unit_rows_rise_where_rows_do_not": {"cone.forms.text model.unit rows, tokens": falling_at_the_end},
     "closed_gate_has_no_entropy": {"entropies.ideal.closed": with_some_entropy},
     "codes_entropy_falls_with_depth": {"entropies.falling": 4},

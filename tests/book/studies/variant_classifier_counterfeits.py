@@ -1,6 +1,5 @@
 """Counterfeits of the measurement of the chapter on the variant classifier."""
 
-
 from analysis.maps.gates import GATES
 from analysis.statistics.intervals import Interval
 

@@ -15,5 +15,7 @@ def key_bias_counts_in_the_first(rows):
     return (replace(first, biases=moved), *others)
 
 
-FINDINGS = {"attention_is_the_models_own": {"rows": one_family_off},
-            "key_bias_cancels_where_it_should": {"rows": key_bias_counts_in_the_first}}
+FINDINGS = {
+    "attention_is_the_models_own": {"rows": one_family_off},
+    "key_bias_cancels_where_it_should": {"rows": key_bias_counts_in_the_first},
+}

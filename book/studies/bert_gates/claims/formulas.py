@@ -6,8 +6,8 @@ from book.publish import Outcome, claim, conditional, corrected, reproduced
 from book.studies.bert_gates.ideal_gates.lines import LONG_CHANNELS, LONG_POSITIONS
 from book.studies.bert_gates.measure import Measured
 
-EXACT = 1e-12       # errors of sums and products of a few numbers in float64
-APART = 1e-3        # two outputs that are not the same differ by more
+EXACT = 1e-12  # errors of sums and products of a few numbers in float64
+APART = 1e-3  # two outputs that are not the same differ by more
 
 
 @claim("B-38")
@@ -19,7 +19,8 @@ def entries_follow_the_rules(m: Measured) -> Outcome:
         f"Made by the rules from the cells of its pattern alone, each of the {printed.all - printed.gates['cluster']} "
         "gates of 2 to 6 positions is the printed one, in whole fractions. The exception is the printed cluster, all "
         f"{printed.against_rules['cluster']} of them: its $k+1$ entries of a row are $1/k$, against the rule (B-55).",
-        when=not any(others.values()) and printed.against_rules["cluster"] == printed.gates["cluster"] > 0)
+        when=not any(others.values()) and printed.against_rules["cluster"] == printed.gates["cluster"] > 0,
+    )
 
 
 @claim("B-39")
@@ -29,25 +30,31 @@ def vertical_gate_is_an_outer_product(m: Measured) -> Outcome:
     return reproduced(
         f"All {printed.gates['directional']} printed ones of 2 to 6 positions have rank 1 and copy one value, exactly; "
         r"the outer product $\mathbf 1e_i^\mathsf T$ has entropy 0 in every row.",
-        when=printed.ranks["directional"] == [1] and printed.wrong_outputs["directional"] == 0
-        and column.form_error < EXACT and column.entropy == 0)
+        when=printed.ranks["directional"] == [1]
+        and printed.wrong_outputs["directional"] == 0
+        and column.form_error < EXACT
+        and column.entropy == 0,
+    )
 
 
 @claim("B-40")
 def vertical_gate_repeats_one_value(m: Measured) -> Outcome:
     """The output of the vertical gate is 1 (v^i)^T, of rank 1."""
     column = m.ideal.column
-    return reproduced("$SV$ repeats one value; rank 1 for a random $V$.",
-                      when=column.output_error < EXACT and column.output_rank == 1)
+    return reproduced(
+        "$SV$ repeats one value; rank 1 for a random $V$.", when=column.output_error < EXACT and column.output_rank == 1
+    )
 
 
 @claim("B-43")
 def open_gate_changes_nothing(m: Measured) -> Outcome:
     """The open gate is the identity, and its output is V."""
     printed = m.ideal.printed
-    return reproduced("The printed $S$, for 2 to 6 positions, hands out $V$ itself for whole values, exactly; for 12 "
-                      "positions and random values to 1e-12.",
-                      when=printed.wrong_outputs["open"] == 0 and m.ideal.open.output_error < EXACT)
+    return reproduced(
+        "The printed $S$, for 2 to 6 positions, hands out $V$ itself for whole values, exactly; for 12 "
+        "positions and random values to 1e-12.",
+        when=printed.wrong_outputs["open"] == 0 and m.ideal.open.output_error < EXACT,
+    )
 
 
 @claim("B-44")
@@ -56,7 +63,8 @@ def open_gate_has_full_rank(m: Measured) -> Outcome:
     gate = m.ideal.open
     return reproduced(
         f"Rank {gate.rank} of {m.ideal.positions}, entropy 0 in every row, rank of $V$ kept.",
-        when=gate.rank == m.ideal.positions and gate.entropy == 0 and gate.output_rank == gate.values_rank)
+        when=gate.rank == m.ideal.positions and gate.entropy == 0 and gate.output_rank == gate.values_rank,
+    )
 
 
 @claim("B-47")
@@ -66,14 +74,16 @@ def sub_diagonal_ends_a_column_later(m: Measured) -> Outcome:
     return corrected(
         "The last 1 stands in column $n-j+1$; from $(j,1)$ to the printed $(n,n-j)$ there is no diagonal, for any $j$.",
         when=(back.rows_down != back.columns_right).all()
-        and (back.last_column == m.ideal.positions - back.j + 1).all())
+        and (back.last_column == m.ideal.positions - back.j + 1).all(),
+    )
 
 
 @claim("B-48")
 def sub_diagonal_moves_values_down(m: Measured) -> Outcome:
     """The output of the sub-diagonal gate is j-1 mean rows, then v^1 to v^{n-(j-1)}."""
-    return reproduced("$j-1$ mean rows, then the first $n-j+1$ values, for every $j$.",
-                      when=m.ideal.backward.output_error < EXACT)
+    return reproduced(
+        "$j-1$ mean rows, then the first $n-j+1$ values, for every $j$.", when=m.ideal.backward.output_error < EXACT
+    )
 
 
 @claim("B-49")
@@ -84,8 +94,10 @@ def sub_diagonal_lowers_the_rank_of_few_rows_only(m: Measured) -> Outcome:
         f"The rank of $S$ is $n-j+2$, so $n$ for $j=2$ (ranks {back.ranks[:3].tolist()}, $n={n}$). The rank of $SV$ "
         f"falls below that of $V$ only if fewer independent rows are left than $V$ has dimensions: "
         f"with {LONG_POSITIONS} rows in {LONG_CHANNELS} it stays {back.long_output_rank}.",
-        when=(back.ranks == n - back.j + 2).all() and back.long_output_rank == LONG_CHANNELS
-        and back.few_rows_rank == 3 < values_rank)
+        when=(back.ranks == n - back.j + 2).all()
+        and back.long_output_rank == LONG_CHANNELS
+        and back.few_rows_rank == 3 < values_rank,
+    )
 
 
 @claim("B-50")
@@ -96,7 +108,8 @@ def sub_diagonal_points_back_by_one_less(m: Measured) -> Outcome:
         f"By $j-1$, in every row of the pattern of all {printed.gates['backward']} printed gates of 2 to 6 positions: "
         "the first 1 stands in row $j$ and column 1. The printed output, $v^1$ in row $j$, says the same and comes out "
         "exactly.",
-        when=printed.points_back == [-1] and printed.wrong_outputs["backward"] == 0)
+        when=printed.points_back == [-1] and printed.wrong_outputs["backward"] == 0,
+    )
 
 
 @claim("B-52")
@@ -104,9 +117,12 @@ def super_diagonal_ends_in_another_row(m: Measured) -> Outcome:
     """The last pattern row of the super-diagonal gate is row j."""
     ahead = m.ideal.forward
     fits = ahead.rows_down == ahead.columns_right
-    return corrected("The last pattern row is $n-j+1$; the printed label $j$ fits a diagonal only if $2j=n+1$.",
-                     when=(ahead.last_row == ahead.n - ahead.j + 1).all()
-                     and (fits == (2 * ahead.j == ahead.n + 1)).all() and fits.any())
+    return corrected(
+        "The last pattern row is $n-j+1$; the printed label $j$ fits a diagonal only if $2j=n+1$.",
+        when=(ahead.last_row == ahead.n - ahead.j + 1).all()
+        and (fits == (2 * ahead.j == ahead.n + 1)).all()
+        and fits.any(),
+    )
 
 
 @claim("B-53")
@@ -116,7 +132,8 @@ def super_diagonal_moves_values_up(m: Measured) -> Outcome:
     return reproduced(
         r"$v^j,\dots,v^n$, then $j-1$ mean rows, for every $j$; reversing both axes turns it into the "
         "sub-diagonal gate.",
-        when=ahead.output_error < EXACT and ahead.flip_error < EXACT)
+        when=ahead.output_error < EXACT and ahead.flip_error < EXACT,
+    )
 
 
 @claim("B-55")
@@ -126,7 +143,8 @@ def block_has_one_column_more(m: Measured) -> Outcome:
     return corrected(
         f"Columns $i$ to $i+k$ are $k+1$; with entries $1/k$ a row sums to {block.printed_row_sums[0]:.2f} for "
         f"$k={block.k}$. The entries must be $1/(k+1)$.",
-        when=np.allclose(block.printed_row_sums, (block.k + 1) / block.k) and block.rescaled_error < EXACT)
+        when=np.allclose(block.printed_row_sums, (block.k + 1) / block.k) and block.rescaled_error < EXACT,
+    )
 
 
 @claim("B-56")
@@ -136,7 +154,8 @@ def block_rows_are_means(m: Measured) -> Outcome:
     return corrected(
         r"With entries $1/(k+1)$ block rows are the mean of $v^i,\dots,v^{i+k}$, all others the mean of all values; as "
         "printed they are $(k+1)/k$ times it.",
-        when=block.output_error < EXACT and block.printed_output_error < EXACT)
+        when=block.output_error < EXACT and block.printed_output_error < EXACT,
+    )
 
 
 @claim("B-57")
@@ -146,8 +165,10 @@ def cluster_is_short_vertical_lines(m: Measured) -> Outcome:
     return reproduced(
         f"All {printed.gates['cluster']} clusters of 2 to 6 positions are, exactly, the mean of their short vertical "
         "lines, each as high as the block. With the printed entries $1/k$ (B-55) none is.",
-        when=printed.lines == 0 and printed.printed_lines == printed.gates["cluster"]
-        and m.ideal.block.lines_error < EXACT)
+        when=printed.lines == 0
+        and printed.printed_lines == printed.gates["cluster"]
+        and m.ideal.block.lines_error < EXACT,
+    )
 
 
 @claim("B-59")
@@ -158,8 +179,11 @@ def instance_gate_has_one_sharp_row(m: Measured) -> Outcome:
         f"All {printed.gates['instance']} printed ones of 2 to 6 positions are what the rules make of one cell, and "
         f"have rank 2. Entropy is 0 in {point.rows_without_entropy} row of {m.ideal.positions} and "
         r"$\ln n$ in the others.",
-        when=printed.against_rules["instance"] == 0 and printed.ranks["instance"] == [2]
-        and point.rows_without_entropy == 1 and point.rows_of_largest_entropy == m.ideal.positions - 1)
+        when=printed.against_rules["instance"] == 0
+        and printed.ranks["instance"] == [2]
+        and point.rows_without_entropy == 1
+        and point.rows_of_largest_entropy == m.ideal.positions - 1,
+    )
 
 
 @claim("B-60")
@@ -169,15 +193,18 @@ def instance_sentence_swaps_the_indices(m: Measured) -> Outcome:
     return corrected(
         "The formula holds: row $j$ is $v^i$, the rest means. The sentence swaps the indices: the place is $j$, the "
         "components are those of $v^i$.",
-        when=point.output_error < EXACT and point.swapped_difference > APART)
+        when=point.output_error < EXACT and point.swapped_difference > APART,
+    )
 
 
 @claim("B-62")
 def closed_gate_has_the_largest_entropy(m: Measured) -> Outcome:
     """The closed gate is uniform and has the largest entropy."""
     closed = m.ideal.closed
-    return reproduced(r"Every row has entropy $\ln n$, the largest possible.",
-                      when=closed.entropy_error < EXACT and closed.other_entropy < np.log(m.ideal.positions))
+    return reproduced(
+        r"Every row has entropy $\ln n$, the largest possible.",
+        when=closed.entropy_error < EXACT and closed.other_entropy < np.log(m.ideal.positions),
+    )
 
 
 @claim("B-63")
@@ -188,18 +215,21 @@ def closed_output_is_the_mean(m: Measured) -> Outcome:
         "The right side is the output of $S_{ME}$, exactly. Of the left side as printed, $S_PV$, it is so for "
         f"{printed.other_side['closed']} of {printed.gates['instance']} gates of 2 to 6 positions.",
         when=printed.wrong_outputs["closed"] == printed.other_side["closed"] == 0
-        and m.ideal.closed.output_error < EXACT and m.ideal.closed.instance_difference > APART)
+        and m.ideal.closed.output_error < EXACT
+        and m.ideal.closed.instance_difference > APART,
+    )
 
 
 @claim("B-65")
 def outputs_of_mixtures_add(m: Measured) -> Outcome:
     """The output is linear, so overlapping patterns can be treated one by one."""
     mixture = m.ideal.mixture
-    return conditional("The output is the sum of the outputs where the parts have convex weights in every row. A plain "
-                       f"sum of gates is no map: rows of the identity and a column add up to "
-                       f"{mixture.plain_row_sum:.0f}.",
-                       when=mixture.output_error < EXACT and mixture.row_sum_error < EXACT
-                       and mixture.plain_row_sum > 1 + APART)
+    return conditional(
+        "The output is the sum of the outputs where the parts have convex weights in every row. A plain "
+        f"sum of gates is no map: rows of the identity and a column add up to "
+        f"{mixture.plain_row_sum:.0f}.",
+        when=mixture.output_error < EXACT and mixture.row_sum_error < EXACT and mixture.plain_row_sum > 1 + APART,
+    )
 
 
 @claim("B-66")
@@ -209,8 +239,10 @@ def decomposition_is_a_convention(m: Measured) -> Outcome:
     return conditional(
         "Outputs add, but the parts are a convention: $S_{ME}$ is the mean of $n$ directional gates, any map a "
         "mixture of them; and entropy exceeds that of the parts.",
-        when=mixture.closed_of_columns_error < EXACT and mixture.mixture_of_columns_error < EXACT
-        and mixture.entropy_gain > -EXACT)
+        when=mixture.closed_of_columns_error < EXACT
+        and mixture.mixture_of_columns_error < EXACT
+        and mixture.entropy_gain > -EXACT,
+    )
 
 
 @claim("B-68")
@@ -220,8 +252,11 @@ def inverse_gate_has_one_row_of_few_entries(m: Measured) -> Outcome:
     return corrected(
         r"One row with $|\mathcal K|$ entries $1/|\mathcal K|$, all others uniform. (4.15) leaves the entries "
         f"open; with 1, as in the instance gate, the row sums to {inverse.ones_row_sum:.0f}.",
-        when=inverse.entries == 3 and inverse.row_sum_error < EXACT and inverse.other_rows_error < EXACT
-        and inverse.ones_row_sum > 1 + APART)
+        when=inverse.entries == 3
+        and inverse.row_sum_error < EXACT
+        and inverse.other_rows_error < EXACT
+        and inverse.ones_row_sum > 1 + APART,
+    )
 
 
 @claim("B-69")
@@ -232,8 +267,10 @@ def inverse_output_is_a_mean_of_few(m: Measured) -> Outcome:
         r"Row $j$ of $S_HV$ is the mean over $\mathcal K$. The left side is printed $S_PV$, whose row is "
         "one value and never the mean: "
         f"{printed.other_side['inverse directional']} times, over all sets of two keys or more of up to 6 positions.",
-        when=inverse.output_error < EXACT and inverse.instance_difference > APART
-        and printed.other_side["inverse directional"] == 0)
+        when=inverse.output_error < EXACT
+        and inverse.instance_difference > APART
+        and printed.other_side["inverse directional"] == 0,
+    )
 
 
 @claim("B-70")
@@ -243,7 +280,8 @@ def inverse_gate_is_a_mean_of_instances(m: Measured) -> Outcome:
     return reproduced(
         r"$S_H$ is the mean of its $|\mathcal K|$ instance gates, exactly, for all sets of keys of up to 6 positions, "
         r"and equals $S_P$ for $|\mathcal K|=1$. A plain sum of them would be no map (B-65).",
-        when=printed.instances == 0 and inverse.instances_error < EXACT and inverse.one_key_error < EXACT)
+        when=printed.instances == 0 and inverse.instances_error < EXACT and inverse.one_key_error < EXACT,
+    )
 
 
 @claim("B-71")
@@ -255,4 +293,5 @@ def entries_are_0_and_1_in_the_limit(m: Measured) -> Outcome:
         f"In the limit only: cells off the pattern hold {least:.2f}, {middle:.2f}, {most:.3f} for scores times 1, 10, "
         f"100. In the sentence's maps one weight in {sentence.weights_for_each_near_one:,.0f} exceeds 0.99, and none "
         "is 0.",
-        when=(softmax.off_pattern <= softmax.bounds + EXACT).all() and sentence.smallest_weight > 0)
+        when=(softmax.off_pattern <= softmax.bounds + EXACT).all() and sentence.smallest_weight > 0,
+    )

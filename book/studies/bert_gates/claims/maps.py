@@ -18,8 +18,9 @@ def too_few_texts(census: GateCensus, *names: str) -> str:
     """Say which of the ratios have too few texts for an interval; empty where all have enough."""
     few = {name: ratio for name in names if (ratio := census.trained.ratios[name]).texts < FEWEST}
     shares = {name: "" if np.isnan(ratio.value) else f"{ratio.value:.0%} " for name, ratio in few.items()}
-    ratios = ", ".join(f"{name} {shares[name]}({ratio.texts} of {len(census.trained.lengths)} texts)"
-                       for name, ratio in few.items())
+    ratios = ", ".join(
+        f"{name} {shares[name]}({ratio.texts} of {len(census.trained.lengths)} texts)" for name, ratio in few.items()
+    )
     return f"Too few texts to tell, an interval needs {FEWEST}: {ratios}." if few else ""
 
 
@@ -44,8 +45,10 @@ def vertical_lines_are_mostly_long(m: Measured) -> Outcome:
         f"{verticals.value:.0%} ({verticals.low:.0%} to {verticals.high:.0%}). Random weights show neither; with "
         f"queries and keys as large they have columns ({sharp['columns']:.0%} of the attention), and next to no "
         f"clusters ({sharp['clusters']:.1%}).",
-        when=max(each.high for each in near) < 0.5 and max(columns.high, verticals.high) < 0.5
-        and sharp["columns"] > 0.1 > 10 * sharp["clusters"] / 2)
+        when=max(each.high for each in near) < 0.5
+        and max(columns.high, verticals.high) < 0.5
+        and sharp["columns"] > 0.1 > 10 * sharp["clusters"] / 2,
+    )
 
 
 @claim("B-45")
@@ -61,8 +64,10 @@ def diagonals_do_not_break_at_their_end(m: Measured) -> Outcome:
         f"to {weight.high:.1f}). In MiniLM on text ({counts['open_maps']} of {counts['maps']}) it is {end.value:.0%} "
         f"({end.low:.0%} to {end.high:.0%}): no interruption. No control has such maps, nor has the classifier trained "
         "from random weights.",
-        when=min(weight.low, end.low) > 0.6 and m.classifier.diagonals < PRESENT
-        and all(near.control_gates[rung][..., gates.GATES.index("open")].max() < PRESENT for rung in RUNGS))
+        when=min(weight.low, end.low) > 0.6
+        and m.classifier.diagonals < PRESENT
+        and all(near.control_gates[rung][..., gates.GATES.index("open")].max() < PRESENT for rung in RUNGS),
+    )
 
 
 @claim("B-51")
@@ -78,7 +83,9 @@ def sub_diagonals_are_shorter_than_their_line(m: Measured) -> Outcome:
         f"{m.calibration.covered.min():.0%}. The classifier trained from random weights has no such lines, nor have "
         "the controls.",
         when=max(near.ratios["run_covers"].high, run.high) < 0.95 < m.calibration.covered.min()
-        and m.census.control.counts["lines"] == 0 and m.classifier.diagonals < PRESENT)
+        and m.census.control.counts["lines"] == 0
+        and m.classifier.diagonals < PRESENT,
+    )
 
 
 @claim("B-54")
@@ -97,7 +104,10 @@ def sub_and_super_diagonals_come_with_each_other(m: Measured) -> Outcome:
         "have none.",
         when=near.ratios["in_company"].low > 0.5 > near.ratios["open_with_either"].high
         and near.ratios_by_seed["in_company"].min() > 0.5 > near.ratios_by_seed["open_with_either"].max()
-        and company.high < 0.5 and m.census.control.counts["either"] == 0 and m.classifier.diagonals < PRESENT)
+        and company.high < 0.5
+        and m.census.control.counts["either"] == 0
+        and m.classifier.diagonals < PRESENT,
+    )
 
 
 @claim("B-61")
@@ -115,7 +125,8 @@ def points_are_of_little_weight_and_rare(m: Measured) -> Outcome:
         f"{near_ratio(m.nearest, 'weak_points')} of them hold less than half of their row, in MiniLM {weak.value:.0%}. "
         "Fainter points cannot be told from chance.",
         when=max(by_seed.max(), near["points_a_map"].high, on_a_map.high) < 0.5
-        and max(mass.value, near["point_mass"].value) < 0.001)
+        and max(mass.value, near["point_mass"].value) < 0.001,
+    )
 
 
 @claim("B-64")
@@ -129,8 +140,10 @@ def closed_heads_are_not_idle(m: Measured) -> Outcome:
         f"levelling other heads of layer 0 ({median.level_peers:.4f}), where all closed heads are. The head is not "
         f"idle: silencing moves it by {median.zero_closed:.4f} (its peers {median.zero_peers:.4f}). Its mean is used.",
         when=ablation.closed_in_first_layer == ablation.closed_heads
-        and median.zero_closed > 2 * median.level_closed and median.zero_closed > 0.5 * median.zero_peers
-        and control["uniform"].max() < 0.1 * control["zero"].min())
+        and median.zero_closed > 2 * median.level_closed
+        and median.zero_closed > 0.5 * median.zero_peers
+        and control["uniform"].max() < 0.1 * control["zero"].min(),
+    )
 
 
 @claim("B-67")
@@ -148,5 +161,7 @@ def most_maps_are_compositions(m: Measured) -> Outcome:
         f"{max(most, *(own[rung].max() for rung in RUNGS)):.0%}. In the classifier trained from random weights the "
         f"most common case is one pattern: {m.classifier.composed:.0%} of its maps hold two or more, "
         f"{m.classifier.patterned:.0%} one or more.",
-        when=near.ratios["composed"].low > 0.5 and near.ratios_by_seed["composed"].min() > 0.5 < composed.low
-        and max(most, *(own[rung].max() for rung in RUNGS)) < 0.5)
+        when=near.ratios["composed"].low > 0.5
+        and near.ratios_by_seed["composed"].min() > 0.5 < composed.low
+        and max(most, *(own[rung].max() for rung in RUNGS)) < 0.5,
+    )

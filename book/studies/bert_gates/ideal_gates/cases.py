@@ -9,10 +9,10 @@ from torch import Tensor
 from analysis.maps import gates
 
 POSITIONS, CHANNELS = 12, 5
-COLUMN = 4                                  # the key of the directional gate
-QUERY, KEYS = 7, (0, 2, 9)                  # the row of the instance and inverse directional gates, and its keys
+COLUMN = 4  # the key of the directional gate
+QUERY, KEYS = 7, (0, 2, 9)  # the row of the instance and inverse directional gates, and its keys
 BLOCK_QUERIES, BLOCK_KEYS = range(1, 6), range(2, 7)
-BLOCK_K = 4                                 # the paper's k: it prints 1/k into k + 1 columns
+BLOCK_K = 4  # the paper's k: it prints 1/k into k + 1 columns
 
 Values = Float[Tensor, "position channel"]
 

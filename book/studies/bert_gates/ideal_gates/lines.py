@@ -12,7 +12,7 @@ from analysis.maps.entropy import row_entropy
 from book.studies.bert_gates.ideal_gates.cases import COLUMN, POSITIONS, Values, column_gate, rank
 from book.studies.shared.errors import largest
 
-SHIFTS = range(2, POSITIONS)                # the paper's j: the distance to the diagonal, plus one
+SHIFTS = range(2, POSITIONS)  # the paper's j: the distance to the diagonal, plus one
 LONG_POSITIONS, LONG_CHANNELS, LONG_SHIFT = 512, 64, 10
 
 
@@ -54,8 +54,8 @@ class Backward:
     rows_down: Int[np.ndarray, " gate"]
     columns_right: Int[np.ndarray, " gate"]
     output_error: float
-    few_rows_rank: int      # of the output with the largest j
-    long_output_rank: int   # of the output with 512 positions in 64 channels
+    few_rows_rank: int  # of the output with the largest j
+    long_output_rank: int  # of the output with 512 positions in 64 channels
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Forward:
     rows_down: Int[np.ndarray, " gate"]
     columns_right: Int[np.ndarray, " gate"]
     output_error: float
-    flip_error: float       # between the gate turned by half a turn and the sub-diagonal one
+    flip_error: float  # between the gate turned by half a turn and the sub-diagonal one
 
 
 def measure_column(values: Values) -> Column:
@@ -76,33 +76,38 @@ def measure_column(values: Values) -> Column:
     gate = column_gate()
     outer = torch.ones(POSITIONS, 1, dtype=torch.float64) @ torch.eye(POSITIONS, dtype=torch.float64)[COLUMN, None]
     output = gate @ values
-    return Column(largest(gate - outer), rank(gate), largest(row_entropy(gate)),
-                  largest(output - values[COLUMN]), rank(output))
+    return Column(
+        largest(gate - outer), rank(gate), largest(row_entropy(gate)), largest(output - values[COLUMN]), rank(output)
+    )
 
 
 def measure_open(values: Values) -> Open:
     """Compare the output of the open gate with the values."""
     gate = gates.open_gate(POSITIONS)
-    return Open(largest(gate @ values - values), rank(gate), largest(row_entropy(gate)),
-                rank(gate @ values), rank(values))
+    return Open(
+        largest(gate @ values - values), rank(gate), largest(row_entropy(gate)), rank(gate @ values), rank(values)
+    )
 
 
 def measure_backward(values: Values) -> Backward:
     """Follow the sub-diagonal gates of all ``j`` and their printed ends."""
     n, mean = POSITIONS, values.mean(0)
     by_j = {j: gates.backward(n, j - 1) for j in SHIFTS}
-    distances = [torch.arange(j - 1, n) - gate[j - 1:].argmax(-1) for j, gate in by_j.items()]
+    distances = [torch.arange(j - 1, n) - gate[j - 1 :].argmax(-1) for j, gate in by_j.items()]
     down, right = printed_steps("4.5", [(n, j) for j in SHIFTS])
-    outputs = {j: torch.cat([mean.expand(j - 1, -1), values[:n - j + 1]]) for j in SHIFTS}
+    outputs = {j: torch.cat([mean.expand(j - 1, -1), values[: n - j + 1]]) for j in SHIFTS}
     return Backward(
         j=np.array(SHIFTS),
         ranks=np.array([rank(gate) for gate in by_j.values()]),
         nearest=np.array([int(distance.min()) for distance in distances]),
         farthest=np.array([int(distance.max()) for distance in distances]),
         last_column=np.array([int(gate[-1].argmax()) + 1 for gate in by_j.values()]),
-        rows_down=down, columns_right=right,
+        rows_down=down,
+        columns_right=right,
         output_error=max(largest(gate @ values - outputs[j]) for j, gate in by_j.items()),
-        few_rows_rank=rank(by_j[SHIFTS[-1]] @ values), long_output_rank=rank_of_long_output())
+        few_rows_rank=rank(by_j[SHIFTS[-1]] @ values),
+        long_output_rank=rank_of_long_output(),
+    )
 
 
 def rank_of_long_output() -> int:
@@ -120,11 +125,16 @@ def measure_forward(values: Values) -> Forward:
     last_rows = [int((gates.forward(size, j - 1).amax(-1) == 1).nonzero().max()) + 1 for size, j in pairs]
     down, right = printed_steps("4.7", pairs)
     by_j = {j: gates.forward(n, j - 1) for j in SHIFTS}
-    outputs = {j: torch.cat([values[j - 1:], mean.expand(j - 1, -1)]) for j in SHIFTS}
+    outputs = {j: torch.cat([values[j - 1 :], mean.expand(j - 1, -1)]) for j in SHIFTS}
     return Forward(
-        n=sizes, j=shifts, last_row=np.array(last_rows), rows_down=down, columns_right=right,
+        n=sizes,
+        j=shifts,
+        last_row=np.array(last_rows),
+        rows_down=down,
+        columns_right=right,
         output_error=max(largest(gate @ values - outputs[j]) for j, gate in by_j.items()),
-        flip_error=max(largest(gate.flip(0, 1) - gates.backward(n, j - 1)) for j, gate in by_j.items()))
+        flip_error=max(largest(gate.flip(0, 1) - gates.backward(n, j - 1)) for j, gate in by_j.items()),
+    )
 
 
 def printed_steps(equation: str, pairs: Iterable[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:

@@ -54,7 +54,16 @@ def measure_ideal_gates() -> IdealGates:
     draws = draw()
     values = draws.values
     return IdealGates(
-        POSITIONS, printed=measure_printed_gates(), column=measure_column(values), open=measure_open(values),
-        backward=measure_backward(values), forward=measure_forward(values), block=measure_block(values),
-        instance=measure_instance(values), closed=measure_closed(draws), mixture=measure_mixture(draws),
-        inverse=measure_inverse(values), softmax=measure_softmax(draws.scores))
+        POSITIONS,
+        printed=measure_printed_gates(),
+        column=measure_column(values),
+        open=measure_open(values),
+        backward=measure_backward(values),
+        forward=measure_forward(values),
+        block=measure_block(values),
+        instance=measure_instance(values),
+        closed=measure_closed(draws),
+        mixture=measure_mixture(draws),
+        inverse=measure_inverse(values),
+        softmax=measure_softmax(draws.scores),
+    )

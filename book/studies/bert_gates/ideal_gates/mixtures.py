@@ -23,8 +23,8 @@ class Mixture:
     row_sum_error: float
     closed_of_columns_error: float
     mixture_of_columns_error: float
-    plain_row_sum: float    # the largest, of the column and the diagonal added without weights
-    entropy_gain: float     # the least, over rows, of its entropy less the mean of its parts' (nats)
+    plain_row_sum: float  # the largest, of the column and the diagonal added without weights
+    entropy_gain: float  # the least, over rows, of its entropy less the mean of its parts' (nats)
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,13 @@ def measure_mixture(draws: Draws) -> Mixture:
     of_columns = sum(mixture[:, column, None] * gate for column, gate in enumerate(columns))
     entropy_of_parts = (draws.weights[..., 0] * row_entropy(parts)).sum(0)
     return Mixture(
-        output_error=largest(mixture @ draws.values - outputs), row_sum_error=largest(mixture.sum(-1) - 1),
+        output_error=largest(mixture @ draws.values - outputs),
+        row_sum_error=largest(mixture.sum(-1) - 1),
         closed_of_columns_error=largest(columns.mean(0) - gates.closed(n)),
         mixture_of_columns_error=largest(of_columns - mixture),
         plain_row_sum=(parts[0] + parts[2]).sum(-1).max().item(),
-        entropy_gain=(row_entropy(mixture) - entropy_of_parts).min().item())
+        entropy_gain=(row_entropy(mixture) - entropy_of_parts).min().item(),
+    )
 
 
 def measure_softmax(scores: Float[Tensor, "position position"]) -> Softmax:

@@ -9,8 +9,10 @@ from analysis.surveys.records import Result
 from book.studies.shared import documents
 from book.studies.shared.documents import CONTROLS, LADDER, DocumentLadder, read_ladder, survey_documents
 
-LADDER_OF_TWO = DocumentLadder(np.repeat(np.array([[1.0, 5.0]]), 24, axis=0) + np.linspace(-0.1, 0.1, 24)[:, None],
-                               {"random": np.array([[0.9, 1.0], [1.1, 2.0]])})
+LADDER_OF_TWO = DocumentLadder(
+    np.repeat(np.array([[1.0, 5.0]]), 24, axis=0) + np.linspace(-0.1, 0.1, 24)[:, None],
+    {"random": np.array([[0.9, 1.0], [1.1, 2.0]])},
+)
 
 
 def test_the_interval_is_over_documents_and_contains_the_mean():
@@ -45,8 +47,13 @@ def test_a_survey_keeps_documents_of_the_trained_network_and_sorts_controls_by_r
 
     monkeypatch.setattr(documents.checkpoints, "find", lambda name: name)
     monkeypatch.setattr(documents.pretrained, "load", lambda checkpoint, **options: Network(options["control_seed"]))
-    monkeypatch.setattr(documents, "make_controls", lambda trained, load, rungs: (
-        type("Control", (), {"network": Network((rung, seed))}) for seed in SEEDS for rung in rungs))
+    monkeypatch.setattr(
+        documents,
+        "make_controls",
+        lambda trained, load, rungs: (
+            type("Control", (), {"network": Network((rung, seed))}) for seed in SEEDS for rung in rungs
+        ),
+    )
 
     def measure(network, text, trained):
         assert trained.name is None
