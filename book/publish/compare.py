@@ -1,9 +1,8 @@
 """pytest plugin: nbval on the book's MyST chapters.
 
 Each ``book/*.md`` notebook is collected as an nbval notebook and executed in its own kernel. With ``--nbval`` its text
-outputs and glued values are compared with ``tests/recorded/<chapter>.json`` (text only; ``--record`` writes them).
-On a GPU, which adds in another order, a number may differ by one unit of its last printed digit or by a thousandth.
-With ``--nbval-lax`` only errors count, because another machine may round a last digit differently. Either way a
+outputs and the numbers of its text are compared with ``tests/recorded/<chapter>.json`` (``--record`` writes them), by
+the rule of :mod:`book.publish.recorded`. With ``--nbval-lax`` only errors count. Either way a
 chapter whose cells all ran is stored, and the book build renders that very run; a chapter whose stored run is up to
 date is not executed again (``--again`` forces it). With ``--book-device`` chapters are executed with that device as
 their parameter, held to the same record, and not stored.
@@ -11,22 +10,19 @@ their parameter, held to the same record, and not stored.
 
 import json
 import os
-import re
 from collections import defaultdict
-from functools import cache
 
 import nbformat
 import nbval.kernel
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams, find_metadata_tags
 
 from analysis.core.files import write_json
-from book.publish import costs, execution, kernels, numbers, parameters
+from book.publish import costs, execution, kernels, numbers, parameters, recorded
 
 BOOK = execution.ROOT / "book"
 INJECTED = "injected-parameters"
 DISPLAYED = ("display_data", "execute_result")
-NUMBER = re.compile(r"-?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?")
-ON_A_GPU = 1e-3  # the share by which a number computed on a GPU may differ from the recorded one
+GLUED = "glued"
 
 
 def pytest_addoption(parser):
@@ -64,51 +60,32 @@ def pytest_collect_file(file_path, parent):
     return MystFile.from_parent(parent, path=file_path)
 
 
-@cache
-def on_a_gpu(device: str) -> bool:
-    """Say whether the kernels will choose a GPU, as ``analysis.core.device`` does."""
-    if device not in ("", "auto"):
-        return device != "cpu"
-    import torch
-
-    return torch.cuda.is_available()
-
-
-def settle(text: str, recorded: str) -> str:
-    """Return the text with those of its numbers as recorded that a GPU may have made otherwise."""
-    numbers, targets = list(NUMBER.finditer(text)), list(NUMBER.finditer(recorded))
-    if NUMBER.sub("#", text) != NUMBER.sub("#", recorded):
-        return text
-    pieces, at = [], 0
-    for mine, theirs in zip(numbers, targets, strict=True):
-        pieces += [text[at : mine.start()], theirs[0] if near(mine[0], theirs) else mine[0]]
-        at = mine.end()
-    return "".join([*pieces, text[at:]])
-
-
-def near(mine: str, recorded: re.Match) -> bool:
-    """Say whether a number may stand for the recorded one; a whole number, which is a count, never may."""
-    target, decimals, power = recorded[0], recorded[1], recorded[2]
-    if decimals is None and power is None:
-        return False
-    unit = 10.0 ** (int(power or 0) - len(decimals or ""))
-    return abs(float(mine) - float(target)) <= max(1.001 * unit, ON_A_GPU * abs(float(target)))
-
-
 def textual(outputs) -> list[dict]:
-    """Keep the comparable part of a cell's outputs: streams, text displays, glued values, verdicts; no pixels."""
+    """Keep the comparable part of outputs: streams, text displays, glued values by name, verdicts; no pixels."""
     outputs_of_text = []
     for out in coalesce_streams([nbformat.from_dict(dict(o)) for o in outputs]):
         if out.output_type == "stream":
             outputs_of_text.append({"output_type": "stream", "name": out.name, "text": out.text})
         elif out.output_type in DISPLAYED:
             data = {k: v for k, v in out.data.items() if k in execution.TEXTUAL}
-            outputs_of_text.append({"output_type": out.output_type, "data": data})
+            name = out.get("metadata", {}).get("scrapbook", {}).get("name")
+            glued = {"name": name, "value": recorded.value(next(iter(data.values())))} if name else {"data": data}
+            outputs_of_text.append({"output_type": GLUED if name else out.output_type, **glued})
     return outputs_of_text
 
 
+def glued_values(outputs: list[dict]) -> dict[str, object]:
+    """Return the values among textual outputs that the cell handed to the page, by name."""
+    return {out["name"]: out["value"] for out in outputs if out["output_type"] == GLUED}
+
+
+def printed(outputs: list[dict]) -> list[dict]:
+    """Return the textual outputs that a reader sees at the cell: all but glued values."""
+    return [out for out in outputs if out["output_type"] != GLUED]
+
+
 def as_node(out: dict) -> nbformat.NotebookNode:
-    """Make a notebook output of a recorded one."""
+    """Make a notebook output of a textual one."""
     return nbformat.from_dict(out if out["output_type"] == "stream" else {"metadata": {}, **out})
 
 
@@ -127,12 +104,13 @@ class MystFile(IPyNbFile):
         if device and "DEVICE" in parameters.names(self.nb):
             self.nb = parameters.inject(self.nb, {"DEVICE": device})
         self.record_path = execution.RECORDED / f"{self.path.stem}.json"
-        recorded = execution.read_cells(self.record_path)
+        self.recorded = recorded.read(self.record_path)
+        self.shown = recorded.formats(self.path.read_text(encoding="utf-8"))
         code = [cell for cell in self.nb.cells if cell.cell_type == "code"]
         injected = [cell for cell in code if INJECTED in cell.metadata.get("tags", [])]
         again = self.config.option.again or device
         self.stored = None if again else self.stored_run([cell.source for cell in code])
-        known_cells = iter(recorded)
+        known_cells = iter(self.recorded["cells"])
         self.items = []
         for n, cell in enumerate(code):
             options = defaultdict(bool, find_metadata_tags(cell.metadata))
@@ -143,7 +121,7 @@ class MystFile(IPyNbFile):
             options["injected"] = cell in injected
             options["unrecorded"] = cell not in injected and (known is None or known["source"] != cell.source)
             self.items.append(MystCell.from_parent(self, name=f"Cell {n}", cell_num=n, cell=cell, options=options))
-        self.left_over = len(recorded) - len(code) + len(injected)
+        self.left_over = len(self.recorded["cells"]) - len(code) + len(injected)
         yield from self.items
 
     def stored_run(self, sources: list[str]) -> list[dict] | None:
@@ -171,14 +149,16 @@ class MystFile(IPyNbFile):
             self.kernel.km.shutdown_kernel(now=True)
         if whole:
             if self.config.option.record:
-                write_json(self.record_path, [item.as_record() for item in self.items if not item.options["injected"]])
+                held = [item for item in self.items if not item.options["injected"]]
+                values = {name: value for item in held for name, value in item.glued().items()}
+                recorded.write(self.record_path, values, [item.as_record() for item in held], self.shown)
             if self.stored is None:
                 self.store()
         execution.unfinished_measurement(self.path.stem).unlink(missing_ok=True)
 
     def store(self):
         """Hand the run to the book's cache, as nbclient would have left it."""
-        cells = [{"source": item.cell.source, "outputs": textual(item.test_outputs)} for item in self.items]
+        cells = [{"source": item.cell.source, "outputs": item.found} for item in self.items]
         for n, item in enumerate(self.items, 1):
             outputs = [nbformat.from_dict(dict(out)) for out in item.test_outputs]
             for out in outputs:
@@ -198,14 +178,16 @@ class MystCell(IPyNbCell):
 
     ran = False
 
+    def glued(self) -> dict[str, object]:
+        """Return the values that the cell handed to the page and that count, by name."""
+        return glued_values(self.found) if self.options["check"] else {}
+
     def as_record(self) -> dict:
         """Return what ``--record`` writes: outputs exempt from comparison are left out."""
-        exempt = not self.options["check"]
-        return {"source": self.cell.source, "outputs": [] if exempt else textual(self.test_outputs)}
+        return {"source": self.cell.source, "outputs": printed(self.found) if self.options["check"] else []}
 
     def runtest(self):
         """Run the cell; fail on an error and, with ``--nbval``, where source or outputs differ from the record."""
-        compare = self.options["check"] and not self.options["injected"] and not self.config.option.record
         if self.parent.stored is None:
             self.output_timeout = 60  # seconds; nbval's 5 are too few on a busy machine
             wanted, self.options["check"] = self.options["check"], False
@@ -213,28 +195,41 @@ class MystCell(IPyNbCell):
                 super().runtest()
             finally:
                 self.options["check"] = wanted
+            self.found = textual(self.test_outputs)
         else:
-            self.test_outputs = [as_node(out) for out in self.parent.stored[self.cell_num]["outputs"]]
+            self.found = self.parent.stored[self.cell_num]["outputs"]
+        held = self.options["check"] and not self.options["injected"]
+        if self.config.option.nbval and held and (errors := recorded.noise(json.dumps(printed(self.found)))):
+            self.raise_cell_error(f"{errors[0]} is a rounding error, another one on another machine: print a bound")
         self.ran = True
-        if not self.config.option.nbval or self.config.option.record:
-            return
+        if self.config.option.nbval and not self.config.option.record:
+            self.hold_to_record(held)
+
+    def hold_to_record(self, held: bool) -> None:
+        """Fail where the cell or what it shows is not what was recorded; name each number."""
         record = f"tests/recorded/{self.parent.record_path.name}"
         remedy = f"read the difference, then run: python -m pytest --nbval --record book/{self.parent.path.name}"
         if self.options["unrecorded"]:
             self.raise_cell_error(f"The cell is not the one in {record}; {remedy}")
-        if self.parent.left_over > 0 and self is self.parent.items[-1]:
-            self.raise_cell_error(f"{record} has {self.parent.left_over} cells more than the chapter; {remedy}")
-        if compare and not self.compare_outputs(self.test_outputs, self.cell.outputs):
+        if self is self.parent.items[-1]:
+            if self.parent.left_over > 0:
+                self.raise_cell_error(f"{record} has {self.parent.left_over} cells more than the chapter; {remedy}")
+            glued = {name for item in self.parent.items for name in item.glued()}
+            if lost := sorted(set(self.parent.recorded["numbers"]) - glued):
+                self.raise_cell_error(f"{record} has numbers that the page does not show: {', '.join(lost)}; {remedy}")
+        wrong = recorded.differences(self.glued(), self.parent.recorded["numbers"], self.parent.shown)
+        if wrong:
+            lines = "".join(f"\n  {self.parent.path.stem}, {line}" for line in wrong)
+            self.raise_cell_error(f"The numbers differ from {record}:{lines}\n{remedy}", lines)
+        if held and not self.compare_outputs(printed(self.found), self.cell.outputs):
             self.raise_cell_error(f"The outputs differ from {record}; {remedy}", "\n".join(self.comparison_traceback))
 
     def compare_outputs(self, test, ref, skip_compare=None):
-        """Compare the textual part only."""
-        test, ref = textual(test), textual(ref)
-        if test != ref and len(test) == len(ref) and on_a_gpu(self.config.option.book_device):
-            test = [
-                json.loads(settle(json.dumps(mine, sort_keys=True), json.dumps(recorded, sort_keys=True)))
-                for mine, recorded in zip(test, ref, strict=True)
-            ]
+        """Compare the textual part only, numbers as numbers."""
+        ref = textual(ref)
+        if len(test) == len(ref):
+            texts = [[json.dumps(out, sort_keys=True) for out in side] for side in (test, ref)]
+            test = [json.loads(recorded.settle(mine, theirs)) for mine, theirs in zip(*texts, strict=True)]
         return super().compare_outputs([as_node(o) for o in test], [as_node(o) for o in ref], skip_compare)
 
     def sanitize(self, s):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from analysis.core.files import lock, sha256, write_json
 from book.publish import dependencies
+from book.publish.recorded import formats
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "_build"
@@ -29,12 +30,14 @@ UNHASHED = ("__pycache__", ".pyc")
 
 def digest(page: str, root: Path = ROOT) -> str:
     """Hash everything that a page's outputs depend on besides its own cells."""
-    h = hashlib.sha256(f"{platform.python_version()} {sys.platform} {_inputs(root)}\n".encode())
-    files = dependencies.page_sources(root / "book" / f"{page}.md", root)
-    files.update(path for pattern in COMMON for path in root.glob(pattern) if path.is_file())
-    for path in sorted(files):
-        if not any(part in path.as_posix() for part in UNHASHED):
-            h.update(f"{path.relative_to(root).as_posix()} {sha256(path)}\n".encode())
+    path = root / "book" / f"{page}.md"
+    shown = sorted(formats(path.read_text(encoding="utf-8")))  # what the page shows is what its cells hand over
+    h = hashlib.sha256(f"{platform.python_version()} {sys.platform} {_inputs(root)} {shown}\n".encode())
+    files = dependencies.page_sources(path, root)
+    files.update(file for pattern in COMMON for file in root.glob(pattern) if file.is_file())
+    for file in sorted(files):
+        if not any(part in file.as_posix() for part in UNHASHED):
+            h.update(f"{file.relative_to(root).as_posix()} {sha256(file)}\n".encode())
     return h.hexdigest()[:16]
 
 
@@ -175,11 +178,6 @@ def environment(private: Path | None = None) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // 2)))  # two chapters run at a time
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # else threads beyond the cores keep them busy with waiting
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-
-
-def read_cells(path: Path) -> list[dict]:
-    """Read recorded cells, ``[{"source": ..., "outputs": [...]}, ...]``; none where there is no such file."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
 def store(notebook, path: Path, cells: list[dict], key: str) -> None:

@@ -1,7 +1,7 @@
 """The numbers of the page's text."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from book.publish import Numbers
 from book.studies.bert_rank.parts import WHOLE
@@ -16,7 +16,7 @@ class Prose(Numbers):
     """The numbers of the page's text, as they are written there."""
 
     prefix = "rank"
-    cutoff: str
+    cutoff: str = field(metadata={"scale": 1e-12})  # a tolerance
     kept: str
     dropped_below: str
     short_read: str

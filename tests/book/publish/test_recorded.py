@@ -1,0 +1,141 @@
+"""The records of chapters: what is written, and which differences pass."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from book.publish import numbers, recorded
+
+ROOT = Path(__file__).parents[3]
+CELL = {"source": "print(1)", "outputs": [{"output_type": "stream", "name": "stdout", "text": "mass 0.41\n"}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "settled"),
+    [
+        ("mass 0.4813, rank 3", "mass 0.4812, rank 3", "mass 0.4812, rank 3"),
+        ("mass 0.4814", "mass 0.4812", "mass 0.4812"),  # less than a thousandth
+        ("mass 0.4819", "mass 0.4812", "mass 0.4819"),
+        ("gap 1.2e-07, off by 0.3 %", "gap 1.1e-07, off by 0.2 %", "gap 1.1e-07, off by 0.2 %"),
+        ("gap 1.4e-07", "gap 1.1e-07", "gap 1.4e-07"),
+        ("39 % of 512, 17%", "40 % of 512, 16%", "40 % of 512, 16%"),  # a per cent is rounded
+        ("38 %", "40 %", "38 %"),
+        ("rank 4", "rank 3", "rank 4"),  # a count is not
+        ("39 % of 511", "40 % of 512", "40 % of 511"),
+        ("True 0.5", "False 0.5", "True 0.5"),
+        ("0.5 0.5", "0.5", "0.5 0.5"),
+        ("-0.1", "0.1", "-0.1"),
+    ],
+)
+def test_a_printed_number_may_differ_in_its_last_digit_or_by_a_thousandth(text, target, settled):
+    assert recorded.settle(text, target) == settled
+
+
+@pytest.mark.parametrize(
+    ("found", "target", "specs", "expected"),
+    [
+        (0.3617, 0.361, {".3f"}, True),  # within one unit of the last digit shown
+        (0.366, 0.361, {".3f"}, False),
+        (0.366, 0.361, {".2f"}, True),
+        (0.366, 0.361, {".2f", ".3f"}, False),  # the page shows three digits somewhere
+        (0.381, 0.361, {".1%"}, False),
+        (0.362, 0.361, {".1%"}, True),
+        (0.366, 0.361, {""}, False),  # without a format three digits are shown
+        (1231.0, 1230.0, {",.0f"}, True),
+        (0.0, 0.361, {""}, False),
+        (0.001, 0.0, {".1f"}, False),
+        (12, 11, {""}, False),
+        (11.0, 11, {""}, False),
+        (12, 11, {".0%"}, False),
+        ("0.5 nats", "0.6 nats", {""}, True),
+        ("0.5 nats", "0.5 bits", {""}, False),
+        ("3 of 4", "2 of 4", {""}, False),
+        ("nan", "nan", {""}, True),
+    ],
+)
+def test_a_glued_value_is_held_to_the_digits_that_the_page_shows(found, target, specs, expected):
+    assert recorded.same(found, target, specs) is expected
+
+
+def test_differences_are_named_with_what_was_recorded_and_found():
+    shown = {"sb-one": {".2f"}, "sb-two": {""}}
+    found = {"sb-one": 0.5, "sb-two": 7, "sb-three": 1}
+    assert recorded.differences(found, {"sb-one": 0.53, "sb-two": 8}, shown) == [
+        "sb-one: recorded 0.53, found 0.5",
+        "sb-two: recorded 8, found 7",
+        "sb-three: not recorded, found 1",
+    ]
+
+
+def test_a_record_has_a_line_for_each_number_and_output_and_keeps_what_agrees(tmp_path):
+    path, shown = tmp_path / "tiny.json", {"b": {".2f"}, "a": {""}}
+    recorded.write(path, {"b": 0.123, "a": 7}, [CELL], shown)
+    lines = path.read_text().splitlines()
+    assert lines[:4] == ['{"numbers": {', '"a": 7,', '"b": 0.123', "},"]
+    assert len(lines) == 8
+    assert json.loads(path.read_text()) == recorded.read(path) == {"numbers": {"a": 7, "b": 0.123}, "cells": [CELL]}
+    other = {**CELL, "outputs": [{**CELL["outputs"][0], "text": "mass 0.42\n"}]}
+    recorded.write(path, {"b": 0.124, "a": 8}, [other], shown)
+    assert recorded.read(path) == {"numbers": {"a": 8, "b": 0.123}, "cells": [CELL]}
+    other["outputs"][0]["text"] = "mass 0.52\n"
+    recorded.write(path, {"a": 8}, [other], shown)
+    assert recorded.read(path) == {"numbers": {"a": 8}, "cells": [other]}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests" / "recorded").glob("*.json")), ids=lambda path: path.stem)
+def test_each_number_of_a_record_is_shown_by_its_page_and_none_is_noise(path):
+    record = recorded.read(path)
+    page = (ROOT / "book" / f"{path.stem}.md").read_text(encoding="utf-8")
+    assert set(record["numbers"]) == set(recorded.formats(page))
+    assert not recorded.noise(json.dumps([cell["outputs"] for cell in record["cells"]]))
+
+
+@dataclass(frozen=True)
+class Exactness(numbers.Numbers):
+    """What an imagined study measures."""
+
+    prefix = "rb"
+
+    kernel: float
+    said: str = "below 1e-12"
+    loss: float = field(default=1.0, metadata={"scale": 1e-12})
+
+
+@pytest.mark.parametrize(
+    ("measured", "named"),
+    [
+        (Exactness(3e-16), "rb-kernel would show 3e-16"),
+        (Exactness(-2.5e-10), "rb-kernel would show -2.5e-10"),
+        (Exactness(0.5, said="off by 3.1e-16"), "rb-said would show 3.1e-16"),
+        (Exactness(0.5, loss=1e-22), "rb-loss would show 1e-22"),
+    ],
+)
+def test_a_rounding_error_is_refused_where_it_would_be_shown(measured, named):
+    with pytest.raises(ValueError, match=named):
+        numbers.refuse_noise(measured, {"rb-kernel", "rb-said", "rb-loss"})
+    numbers.refuse_noise(measured, set())
+
+
+@pytest.mark.parametrize("measured", [Exactness(0.0), Exactness(2e-9), Exactness(1e-3, loss=3e-12)])
+def test_small_numbers_of_their_scale_are_no_rounding_errors(measured):
+    numbers.refuse_noise(measured, {"rb-kernel", "rb-said", "rb-loss"})
+
+
+def test_a_study_that_glues_a_rounding_error_is_refused_and_only_what_the_page_shows_is_glued(monkeypatch):
+    glued = {}
+    monkeypatch.setattr("myst_nb.glue", lambda name, value, display: glued.update({name: value}))
+    monkeypatch.setattr(numbers, "page_of", lambda measured: "It is {glue:text}`rb-loss:.1f`.")
+    numbers.glue_numbers(Exactness(3e-16))
+    assert glued == {"rb-loss": 1.0}
+    monkeypatch.setattr(numbers, "page_of", lambda measured: "It is {glue:text}`rb-kernel:.1e`.")
+    with pytest.raises(ValueError, match="show a bound"):
+        numbers.glue_numbers(Exactness(3e-16))
+
+
+def test_the_page_of_a_measurement_is_that_of_its_study():
+    from book.studies.semi_bias.measure import Measured
+
+    measured = Measured.__new__(Measured)
+    assert numbers.page_of(measured) == (ROOT / "book" / "semi-bias.md").read_text(encoding="utf-8")
