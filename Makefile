@@ -83,8 +83,9 @@ test: lint  ## run every check: lint, the chapters against their records, unit t
 	@$(MAKE) --no-print-directory -j 2 book every-unit
 	$(PY) -m pytest -q -n 2 --dist worksteal tests/book/pages
 
-lint: $(TESTED)  ## check style, imports and words
+lint: $(TESTED)  ## check style, format, imports and words
 	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
 	$(VENV)/bin/lint-imports --no-cache
 	$(PY) -m tools.vocabulary
 
