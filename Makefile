@@ -36,7 +36,7 @@ UNIT = OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=te
   --doctest-modules analysis book/publish book/studies tests/analysis tests/book/publish tests/book/studies \
   tests/book/cli tests/tools
 
-.PHONY: help book test lint every-unit unit gpu check bench peers mutants chapter record costs serve clean
+.PHONY: help book test lint every-unit unit portable gpu check bench peers mutants chapter record costs serve clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -94,6 +94,9 @@ every-unit: $(TESTED)
 
 unit: $(TESTED)  ## the inner loop: examples in docstrings and tests, but for those marked slow
 	$(UNIT) -m "not slow"
+
+portable: $(READY)  ## execute the chapters as other machines would, about 15 minutes; or one or some: C="notation peers"
+	$(PY) -m tools.portable $$C
 
 gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against the record, the records, what it costs
 	$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU on this machine")'

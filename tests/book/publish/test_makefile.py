@@ -153,6 +153,11 @@ def test_a_chapter_without_other_inputs_is_executed_in_the_book(make):
     assert "Name the chapter" in make("chapter")[1]
 
 
+@pytest.mark.parametrize(("chapters", "named"), [([], ""), (["C=notation peers"], " notation peers")])
+def test_all_chapters_or_some_are_executed_as_other_machines_would(make, chapters, named):
+    assert make("portable", *chapters)[2].rstrip(" \n").endswith(f"-m tools.portable{named}")
+
+
 @pytest.mark.parametrize(
     ("fails", "stages"),
     [
