@@ -36,7 +36,7 @@ UNIT = OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=te
   --doctest-modules analysis book/publish book/studies tests/analysis tests/book/publish tests/book/studies \
   tests/book/cli tests/tools
 
-.PHONY: help book test lint every-unit unit gpu check bench peers mutants chapter record costs serve clean
+.PHONY: help book test lint every-unit unit portable gpu check bench peers mutants chapter record costs serve clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -83,8 +83,9 @@ test: lint  ## run every check: lint, the chapters against their records, unit t
 	@$(MAKE) --no-print-directory -j 2 book every-unit
 	$(PY) -m pytest -q -n 2 --dist worksteal tests/book/pages
 
-lint: $(TESTED)  ## check style, imports and words
+lint: $(TESTED)  ## check style, format, imports and words
 	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
 	$(VENV)/bin/lint-imports --no-cache
 	$(PY) -m tools.vocabulary
 
@@ -93,6 +94,9 @@ every-unit: $(TESTED)
 
 unit: $(TESTED)  ## the inner loop: examples in docstrings and tests, but for those marked slow
 	$(UNIT) -m "not slow"
+
+portable: $(READY)  ## execute the chapters as other machines would, about 15 minutes; or one or some: C="notation peers"
+	$(PY) -m tools.portable $$C
 
 gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against the record, the records, what it costs
 	$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU on this machine")'

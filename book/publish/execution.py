@@ -25,6 +25,7 @@ TEXTUAL = ("text/plain", "application/papermill.record/text/plain", "application
 COMMON = ("analysis/bundled/**/*", "book/claims.yml", "requirements.txt")  # what every page may depend on
 FOLDERS = ("ANALYSIS_MODELS", "ANALYSIS_DATA")  # directories of inputs: named by what lies in them
 ONE_FOLDER = "ANALYSIS_FOLDER_"  # and a single model's, such as ANALYSIS_FOLDER_GPT2
+INSTRUCTIONS = ("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")  # choose the last digits
 UNHASHED = ("__pycache__", ".pyc")
 
 
@@ -42,7 +43,7 @@ def digest(page: str, root: Path = ROOT) -> str:
 
 
 def _inputs(root: Path) -> str:
-    """Name the models and the data at hand, each file by its hash."""
+    """Name the models and the data at hand, each file by its hash, and the instruction set if one is asked for."""
     h = hashlib.sha256()
     for name, value in sorted(os.environ.items()):
         if name in FOLDERS or name.startswith(ONE_FOLDER):
@@ -51,7 +52,7 @@ def _inputs(root: Path) -> str:
                 for path in sorted(folder.rglob("*")):
                     if path.is_file():
                         h.update(f"{name} {path.relative_to(folder).as_posix()} {sha256(path)}\n".encode())
-        elif name.startswith("ANALYSIS_"):
+        elif name.startswith("ANALYSIS_") or name in INSTRUCTIONS:
             h.update(f"{name}={value}\n".encode())
     hub = Path(os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME") or "~/.cache/huggingface", "hub"))
     h.update(" ".join(sorted(p.name for p in hub.expanduser().glob("models--*/snapshots/*"))).encode())
@@ -154,14 +155,19 @@ def title(name: str) -> str:
         return next(line.removeprefix("# ").strip() for line in lines if line.startswith("# "))
 
 
-def environment(private: Path | None = None) -> None:
-    """Make kernels independent of the user's home folder, of a model hub and of the number of cores."""
-    for name in FOLDERS:  # kernels start inside book/, so a relative folder would be another one there
+def absolute_folders() -> None:
+    """Name the folders of inputs in full, since in a process that starts elsewhere a relative one is another."""
+    for name in FOLDERS:
         if value := os.environ.get(name):
             os.environ[name] = os.pathsep.join(str((ROOT / p).resolve()) for p in value.split(os.pathsep) if p)
     for name, value in os.environ.items():
         if name.startswith(ONE_FOLDER) and value:
             os.environ[name] = str((ROOT / Path(value).expanduser()).resolve())
+
+
+def environment(private: Path | None = None) -> None:
+    """Make kernels independent of the user's home folder, of a model hub and of the number of cores."""
+    absolute_folders()  # kernels start inside book/
     private = private or BUILD / ".private"
     for name, folder in {
         "IPYTHONDIR": "ipython",

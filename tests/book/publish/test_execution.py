@@ -422,6 +422,15 @@ def test_inputs_that_appear_change_the_digest_and_their_place_does_not(sources, 
     assert digests[0] == digests[1] != without
 
 
+@pytest.mark.parametrize("name", execution.INSTRUCTIONS)
+def test_a_run_under_one_instruction_set_does_not_stand_for_one_under_another(sources, monkeypatch, name):
+    digests = set()
+    for value in ("one", "another"):
+        monkeypatch.setenv(name, value)
+        digests.add(execution.digest("tiny", sources))
+    assert len(digests) == 2
+
+
 @pytest.mark.parametrize("variable", ["ANALYSIS_MODELS", "ANALYSIS_FOLDER_GPT2"])
 def test_other_weights_of_the_same_size_change_the_digest(variable, sources, monkeypatch):
     (sources / "mine" / "gpt2").mkdir(parents=True)

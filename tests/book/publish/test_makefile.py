@@ -38,7 +38,7 @@ def make(request, tmp_path):
 
     def run(*arguments, **variables):
         log.write_text("")
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+        clean = {"PATH": os.environ["PATH"], "LOG": str(log)}  # nothing that `make test VENV=elsewhere` exports
         command = ["make", f"SHELL={shutil.which(request.param)}", f"PYTHON={python}", *arguments]
         done = subprocess.run(
             command,
@@ -46,7 +46,7 @@ def make(request, tmp_path):
             capture_output=True,
             text=True,
             check=False,
-            env=clean | {"LOG": str(log)} | variables,
+            env=clean | variables,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )  # deaf in `make test &`
         return done.returncode, done.stdout + done.stderr, log.read_text()
@@ -68,6 +68,21 @@ def test_an_environment_is_created_once(make, tmp_path):
     assert (venv(tmp_path) / ".ready").exists()
     status, _, calls = make("book")
     assert (status, calls) == (0, "-m book build\n")
+
+
+def test_what_the_make_that_runs_the_tests_exports_does_not_reach_the_make_that_they_run(make, tmp_path, monkeypatch):
+    exported = {
+        "MAKEFLAGS": "n -- VENV=elsewhere",
+        "MAKEOVERRIDES": "VENV=elsewhere",
+        "VENV": "elsewhere",
+        "C": "gates",
+    }
+    for name, value in exported.items():
+        monkeypatch.setenv(name, value)
+    make("book")
+    assert (venv(tmp_path) / ".ready").exists()
+    assert not (tmp_path / "elsewhere").exists()
+    assert "Name the chapter" in make("chapter")[1]
 
 
 @pytest.mark.parametrize("target", ["book", "lint"])
@@ -136,6 +151,11 @@ def test_values_reach_the_command_as_they_were_typed(make):
 def test_a_chapter_without_other_inputs_is_executed_in_the_book(make):
     assert make("chapter", "C=gates")[2].endswith("-m book build --chapter gates\n")
     assert "Name the chapter" in make("chapter")[1]
+
+
+@pytest.mark.parametrize(("chapters", "named"), [([], ""), (["C=notation peers"], " notation peers")])
+def test_all_chapters_or_some_are_executed_as_other_machines_would(make, chapters, named):
+    assert make("portable", *chapters)[2].rstrip(" \n").endswith(f"-m tools.portable{named}")
 
 
 @pytest.mark.parametrize(
