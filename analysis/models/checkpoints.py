@@ -6,7 +6,7 @@ Reading tensors is in :mod:`analysis.models.parameters`, running a model in :mod
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -19,7 +19,7 @@ BUNDLED = Path(__file__).parents[1] / "bundled"
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What is known of a model before it is found."""
+    """What is known of a model before it is found; ``bundle`` is the folder that its bundled folder lies in."""
 
     what: str
     hub: str | None = None
@@ -30,6 +30,7 @@ class ModelSpec:
     package: tuple[str, str] | None = None
     stand_in: str | None = None
     command: str | None = None
+    bundle: Path = BUNDLED
 
 
 KNOWN = {
@@ -51,7 +52,7 @@ KNOWN = {
     "neox-mini": ModelSpec(
         "GPT-NeoX architecture with rotary positions, about 0.7 M parameters, trained as gpt2-mini",
         licence="MIT",
-        command="python -m analysis train neox-mini",
+        command="python -m book train neox-mini",
     ),
     "minilm": ModelSpec(
         "all-MiniLM-L6-v2, a real BERT: 6 layers, 12 heads, width 384",
@@ -70,18 +71,20 @@ KNOWN = {
         folders=("bert", "bert-base-uncased"),
         stand_in="minilm",
     ),
-    "variant-bert-mini": ModelSpec(
-        "BERT classifier of spike genes, 12 layers, 12 heads, width 192, trained by this project",
-        licence="MIT",
-        command="python -m analysis train variant-bert-mini",
-    ),
-    "variant-bert-base": ModelSpec(
-        "the same at the size of BERT_BASE, 86 M parameters and its words; not distributed",
-        licence="MIT",
-        stand_in="variant-bert-mini",
-        command="python -m analysis train variant-bert-base --device cuda",
-    ),
 }
+
+
+def register(specs: Mapping[str, ModelSpec]) -> None:
+    """Make models known by name in this process, as the book does with those that come with it and not with this.
+
+    Raises
+    ------
+    ValueError
+        If another model is known by one of the names; then none of them is added.
+    """
+    if taken := sorted(name for name, spec in specs.items() if KNOWN.get(name, spec) != spec):
+        raise ValueError(f"these names are of other models: {', '.join(taken)}")
+    KNOWN.update(specs)
 
 
 class NotFound(LookupError):
@@ -289,7 +292,7 @@ def _in_models(name, spec, download, cache):
 
 
 def _in_bundle(name, spec, download, cache):
-    folder = BUNDLED / name
+    folder = spec.bundle / name
     if spec.package:
         try:
             folder = Path(metadata.distribution(spec.package[0]).locate_file(spec.package[1]))

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from analysis.cli import explain
 from analysis.core import device
-from analysis.surveys import records
-from book.publish import experiments, manifest
+from book.publish import experiments, manifest, records
 
 
 def add_arguments(parser):

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from analysis.core import device
 from analysis.core.files import make_writable
-from analysis.surveys import records
-from book.publish import experiments, manifest
+from book.publish import experiments, manifest, records
 
 
 def add_arguments(parser):

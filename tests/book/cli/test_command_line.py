@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from analysis.models import checkpoints
-from analysis.surveys import records
+from analysis.surveys import results
 from book import cli
 from book.__main__ import main
-from book.publish import experiments, manifest
+from book.publish import experiments, manifest, records
 from book.publish.ledger import MIME, ROOT
 
 NAMES = sorted(module.name for module in pkgutil.iter_modules(cli.__path__))
-ARGUMENTS = {"record": ("semi-bias-gpt2",), "run": ("notation",)}
+ARGUMENTS = {"classify": ("genes.fasta",), "record": ("semi-bias-gpt2",), "run": ("notation",), "train": ("induction",)}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -121,7 +121,7 @@ def test_a_resealed_record_a_deleted_one_and_a_new_one_fail(own, capsys):
     path = experiments.FOLDER / "toy.json"
     whole, body = path.read_text(), json.loads(path.read_text())
     body["values"]["a"]["tolerance"] = 9.0
-    body["sha256"] = records._seal(body)
+    body["sha256"] = results.seal(body)
     path.write_text(json.dumps(body))
     assert records.load("toy", experiments.FOLDER)["a"] == 1.0  # its own seal says nothing
     assert check() == check("toy") == 1
