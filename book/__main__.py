@@ -11,7 +11,7 @@ def main(argv: list[str] | None = None) -> int:
     return cli.main(
         book.cli,
         "python -m book",
-        "Build the book, execute its chapters, compute its records, train its models.",
+        "Build the book, execute its chapters, compute its records and models.",
         argv,
         extra="book",
     )

@@ -35,7 +35,7 @@ class ModelSpec:
 
 KNOWN = {
     "gpt2": ModelSpec(
-        "GPT-2 small, 124 M parameters; without a hub its attention, LayerNorm and position parameters",
+        "GPT-2 small, 124 M parameters, or only its attention, LayerNorm and position parameters",
         hub="openai-community/gpt2",
         revision="607a30d783dfa663caf39e06633721c8d4cfcd7e",
         sha256=(
@@ -44,7 +44,12 @@ KNOWN = {
         ),
         licence="modified MIT (OpenAI)",
         folders=("gpt2", "gpt2-small-attention"),
-        stand_in="gpt2-mini",
+        stand_in="gpt2-first-layer",
+    ),
+    "gpt2-first-layer": ModelSpec(
+        "GPT-2's first layer: the positions and the attention of layer 0 of GPT-2 small, with its LayerNorm",
+        sha256=("a09420326e1e655bde27f08083549c725b67c26275ca2eaf23f4406b37d0acdc",),
+        licence="modified MIT (OpenAI)",
     ),
     "gpt2-mini": ModelSpec(
         "GPT-2 architecture, about 0.7 M parameters, trained by this project on Python's documentation", licence="MIT"
