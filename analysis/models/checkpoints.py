@@ -19,7 +19,7 @@ BUNDLED = Path(__file__).parents[1] / "bundled"
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What is known of a model before it is found; ``bundle`` is the folder that its bundled folder lies in."""
+    """What is known of a model before it is found; one bundled elsewhere than here lies in the folder ``bundle``."""
 
     what: str
     hub: str | None = None
@@ -30,7 +30,7 @@ class ModelSpec:
     package: tuple[str, str] | None = None
     stand_in: str | None = None
     command: str | None = None
-    bundle: Path = BUNDLED
+    bundle: Path | None = None
 
 
 KNOWN = {
@@ -297,7 +297,7 @@ def _in_models(name, spec, download, cache):
 
 
 def _in_bundle(name, spec, download, cache):
-    folder = spec.bundle / name
+    folder = (spec.bundle or BUNDLED) / name
     if spec.package:
         try:
             folder = Path(metadata.distribution(spec.package[0]).locate_file(spec.package[1]))
