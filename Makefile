@@ -33,8 +33,8 @@ unexport PYTHONPATH PYTHONHOME
 
 # The examples in docstrings, and the tests of the package, of the machinery and of the studies.
 UNIT = OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=tests -p no:nbval -p no:anyio \
-  --doctest-modules analysis book/publish book/studies tests/analysis tests/book/publish tests/book/studies \
-  tests/book/cli tests/tools
+  --doctest-modules analysis book/lab book/publish book/studies tests/analysis tests/book/lab tests/book/publish \
+  tests/book/studies tests/book/cli tests/tools
 
 .PHONY: help book test lint every-unit unit portable gpu check bench peers mutants chapter record costs serve clean
 .DEFAULT_GOAL := help
@@ -100,7 +100,7 @@ portable: $(READY)  ## execute the chapters as other machines would, about 15 mi
 
 gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against the record, the records, what it costs
 	$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU on this machine")'
-	$(PY) -m pytest -q -m gpu tests/analysis tests/book/publish tests/book/studies
+	$(PY) -m pytest -q -m gpu tests/analysis tests/book/lab tests/book/publish tests/book/studies
 	$(PY) -m book build --device cuda --compare --costs
 	$(PY) -m book check --longest 3 --device cuda
 

@@ -7,7 +7,7 @@ from analysis import cli
 
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
-    return cli.main(cli, "python -m analysis", "Measure, train and use models as the book does.", argv)
+    return cli.main(cli, "python -m analysis", "Find models, and measure them as the book does.", argv)
 
 
 if __name__ == "__main__":

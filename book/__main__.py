@@ -9,7 +9,11 @@ from analysis import cli
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
     return cli.main(
-        book.cli, "python -m book", "Build the book, execute its chapters, compute its records.", argv, extra="book"
+        book.cli,
+        "python -m book",
+        "Build the book, execute its chapters, compute its records and models.",
+        argv,
+        extra="book",
     )
 
 

@@ -13,7 +13,7 @@ hypothesis.settings.register_profile(
     "mutants", deadline=None, database=None, derandomize=True, phases=(Phase.explicit, Phase.generate)
 )  # no time for the smallest example
 hypothesis.settings.load_profile("mutants" if os.environ.get("MUTANTS") else "book")
-jaxtyping.install_import_hook("analysis", "beartype.beartype")
+jaxtyping.install_import_hook(["analysis", "book.lab"], "beartype.beartype")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # no test depends on the cores, and two workers share them
 threadpoolctl.threadpool_limits(int(os.environ["OMP_NUM_THREADS"]))  # of what a plugin imported before this file
 
@@ -29,8 +29,8 @@ def unchecked():
 @pytest.fixture(scope="session")
 def variant_data():
     """Make the data of a small classifier."""
-    from analysis.data.dna.simulate import invent_backbones
-    from analysis.training import dna_classifier
+    from book.lab.dna.simulate import invent_backbones
+    from book.lab.training import dna_classifier
 
     recipe = dna_classifier.shortened(dna_classifier.TINY, sequences=160)
     return dna_classifier.make_data(recipe, backbones=invent_backbones(0, codons=60))
@@ -39,7 +39,7 @@ def variant_data():
 @pytest.fixture(scope="session")
 def variant_folder(tmp_path_factory, variant_data):
     """Train a classifier of two layers, once for all tests that need one."""
-    from analysis.training import dna_classifier
+    from book.lab.training import dna_classifier
 
     recipe = dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=160, batch=8, warmup=5)
     out = tmp_path_factory.mktemp("classifier")

@@ -18,7 +18,7 @@ from analysis.core.files import claim_folder, sha256
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from analysis.models.checkpoints import Checkpoint
-from analysis.surveys import records
+from analysis.surveys import results
 
 RUNS = Path("runs")
 KIND = "census"
@@ -179,21 +179,15 @@ def measure(task: Task, processes: Processes, where: torch.device, arguments) ->
     census.all_reduce()
     if processes.rank > 0:
         return
-    experiment = records.Experiment(
-        name=task.name,
-        summary=task.summary(),
-        models=(arguments.model,),
-        compute=lambda _: summarise(census),
-        seed=task.control,
-        command=processes.command(arguments.command_line),
-    )
-    about = {
+    provenance = {
         "models": [weights],
-        "seconds": round(census.seconds, 2),
+        "data": [],
+        "seed": task.control,
+        **results.describe_run(where, census.seconds, processes.command(arguments.command_line)),
         "texts": {
             "from": str(arguments.texts or "the bundled passages"),
             "count": len(task.passages),
             "sha256": texts.digest(json.dumps(task.passages)),
         },
     }
-    print(records.write(experiment, where, task.folder, about))
+    print(results.write(task.name, task.summary(), summarise(census), provenance, task.folder))

@@ -1,1 +1,1 @@
-"""Texts and nucleotide sequences."""
+"""Texts to run models on."""

@@ -5,7 +5,7 @@
 * :func:`corpus`: what every Python carries, the topics of ``pydoc_data`` and the docstrings of the standard
   library. Passages are taken from the topics that the training part of the corpus leaves out.
 
-Tokenising belongs to the models, nucleotide sequences to :mod:`analysis.data.dna`.
+Tokenising belongs to the models.
 """
 
 import ast

@@ -6,7 +6,7 @@ Reading tensors is in :mod:`analysis.models.parameters`, running a model in :mod
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -19,7 +19,7 @@ BUNDLED = Path(__file__).parents[1] / "bundled"
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What is known of a model before it is found."""
+    """What is known of a model before it is found; one bundled elsewhere than here lies in the folder ``bundle``."""
 
     what: str
     hub: str | None = None
@@ -30,11 +30,12 @@ class ModelSpec:
     package: tuple[str, str] | None = None
     stand_in: str | None = None
     command: str | None = None
+    bundle: Path | None = None
 
 
 KNOWN = {
     "gpt2": ModelSpec(
-        "GPT-2 small, 124 M parameters; without a hub its attention, LayerNorm and position parameters",
+        "GPT-2 small, 124 M parameters, or only its attention, LayerNorm and position parameters",
         hub="openai-community/gpt2",
         revision="607a30d783dfa663caf39e06633721c8d4cfcd7e",
         sha256=(
@@ -43,7 +44,12 @@ KNOWN = {
         ),
         licence="modified MIT (OpenAI)",
         folders=("gpt2", "gpt2-small-attention"),
-        stand_in="gpt2-mini",
+        stand_in="gpt2-first-layer",
+    ),
+    "gpt2-first-layer": ModelSpec(
+        "GPT-2's first layer: the positions and the attention of layer 0 of GPT-2 small, with its LayerNorm",
+        sha256=("a09420326e1e655bde27f08083549c725b67c26275ca2eaf23f4406b37d0acdc",),
+        licence="modified MIT (OpenAI)",
     ),
     "gpt2-mini": ModelSpec(
         "GPT-2 architecture, about 0.7 M parameters, trained by this project on Python's documentation", licence="MIT"
@@ -51,7 +57,7 @@ KNOWN = {
     "neox-mini": ModelSpec(
         "GPT-NeoX architecture with rotary positions, about 0.7 M parameters, trained as gpt2-mini",
         licence="MIT",
-        command="python -m analysis train neox-mini",
+        command="python -m book train neox-mini",
     ),
     "minilm": ModelSpec(
         "all-MiniLM-L6-v2, a real BERT: 6 layers, 12 heads, width 384",
@@ -70,18 +76,20 @@ KNOWN = {
         folders=("bert", "bert-base-uncased"),
         stand_in="minilm",
     ),
-    "variant-bert-mini": ModelSpec(
-        "BERT classifier of spike genes, 12 layers, 12 heads, width 192, trained by this project",
-        licence="MIT",
-        command="python -m analysis train variant-bert-mini",
-    ),
-    "variant-bert-base": ModelSpec(
-        "the same at the size of BERT_BASE, 86 M parameters and its words; not distributed",
-        licence="MIT",
-        stand_in="variant-bert-mini",
-        command="python -m analysis train variant-bert-base --device cuda",
-    ),
 }
+
+
+def register(specs: Mapping[str, ModelSpec]) -> None:
+    """Make models known by name in this process, as the book does with those that come with it and not with this.
+
+    Raises
+    ------
+    ValueError
+        If another model is known by one of the names; then none of them is added.
+    """
+    if taken := sorted(name for name, spec in specs.items() if KNOWN.get(name, spec) != spec):
+        raise ValueError(f"these names are of other models: {', '.join(taken)}")
+    KNOWN.update(specs)
 
 
 class NotFound(LookupError):
@@ -289,7 +297,7 @@ def _in_models(name, spec, download, cache):
 
 
 def _in_bundle(name, spec, download, cache):
-    folder = BUNDLED / name
+    folder = (spec.bundle or BUNDLED) / name
     if spec.package:
         try:
             folder = Path(metadata.distribution(spec.package[0]).locate_file(spec.package[1]))

@@ -29,7 +29,7 @@ from analysis.surveys.map_counts import (
     measure_points,
     measure_residual,
 )
-from analysis.surveys.records import Result, Value
+from analysis.surveys.results import Result, Value
 
 MOSTLY = 0.3  # a head is directional, for the study of its columns, from this share on
 NULL = 4  # the maps of every fourth text are also read with their rows shuffled

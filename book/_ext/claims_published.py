@@ -26,13 +26,13 @@ class Figure(Ledger):
 
     def run(self):
         """Draw the figure and put it on the page, with an alt text that gives the numbers."""
-        from analysis.plotting import claims as figures
         from analysis.plotting.data import bundle
+        from book.publish import claims_figure
 
         _, verdicts = self.read()
-        self.env.note_dependency(figures.__file__)
+        self.env.note_dependency(claims_figure.__file__)
         counts = ledger.count(verdicts)
-        drawn, buffer = figures.verdicts(counts, ledger.DOCUMENTS), io.BytesIO()
+        drawn, buffer = claims_figure.verdicts(counts, ledger.DOCUMENTS), io.BytesIO()
         drawn.savefig(buffer, format="svg", metadata={"Date": None})
         path = Path(self.env.srcdir) / DRAWN
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,8 +10,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from analysis.surveys import records
-from book.publish import dependencies
+from book.publish import dependencies, records
 from book.publish.inputs import Inputs
 
 BOOK = Path(__file__).parents[1]
@@ -33,7 +32,7 @@ def find(name: str) -> records.Experiment:
 
 
 def load(name: str) -> records.Record:
-    """Read the book's record of an experiment; see :func:`analysis.surveys.records.load`."""
+    """Read the book's record of an experiment; see :func:`book.publish.records.load`."""
     return records.load(name, FOLDER)
 
 

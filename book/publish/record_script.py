@@ -5,8 +5,7 @@ import json
 
 import numpy as np
 
-from analysis.surveys import records
-from book.publish import experiments
+from book.publish import experiments, records
 
 LIMIT = 1_500_000
 """Bytes that a script may have."""

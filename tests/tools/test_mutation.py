@@ -90,9 +90,14 @@ def test_survivors_are_reported_and_equivalent_ones_do_not_count(monkeypatch, tm
     )
     results = {name: {"outcome": now, "first": first} for name, (now, first) in outcomes.items()}
     done = scores.report({PATH: {"mutants": 7, "sample": sample}}, results)
-    assert done["modules"] == {PATH: {"mutants": 7, "drawn": 3, "equivalent": 1, "noticed_at_first": 1, "noticed": 2}}
+    counts = {name: done[name] for name in ("mutants", "planned", "drawn", "equivalent", "noticed_at_first", "noticed")}
+    assert counts == {"mutants": 7, "planned": 3, "drawn": 3, "equivalent": 1, "noticed_at_first": 1, "noticed": 2}
     assert [(mutant["after"], mutant["outcome"], mutant["equivalent"]) for mutant in done["survivors"]] == [
         ("b", "survived", "It is the same."),
         ("c", "killed", None),
     ]
     assert (done["score_at_first"][0], done["score"]) == (0.5, 1.0)
+    table = {"tool": "mutmut", "studies, seed 1": done, "studies, seed 2": done | {"survivors": []}}
+    written = scores.to_json(table)
+    assert json.loads(written) == table
+    assert len(written.splitlines()) == 2 + 3 + len(done["survivors"])

@@ -51,7 +51,7 @@ def run_tests(groups: list[list[str]], path: str = "", source: str = "", plugins
     if path:
         sys.dont_write_bytecode = True
         SourceFileLoader.get_data = get_data
-    jaxtyping.install_import_hook("analysis", "beartype.beartype")  # doctests alone load no conftest
+    jaxtyping.install_import_hook(["analysis", "book.lab"], "beartype.beartype")  # doctests alone load no conftest
     with (
         open(os.devnull, "w", encoding="utf-8") as nowhere,
         contextlib.redirect_stdout(nowhere),

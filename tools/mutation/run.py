@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tools.mutation.processes import FOLDER, fork, run_tests
 from tools.mutation.reach import MEASURE_AGAIN, files_of, groups_of, store_measurements, survey
-from tools.mutation.scores import name_of, report
+from tools.mutation.scores import name_of, report, to_json
 from tools.rooms import ROOT
 
 SCORES = Path(__file__).with_name("scores.json")
@@ -81,7 +81,7 @@ def main():
         print(f"{result:9}{path}:{mutant['line']}  {mutant['before']}  ->  {mutant['after']}", flush=True)
         samples = json.loads(scores.read_text(encoding="utf-8")) if scores.exists() else {}
         samples[sample] = report(modules, results)
-        scores.write_text(json.dumps(samples, indent=1) + "\n", encoding="utf-8")
+        scores.write_text(to_json(samples), encoding="utf-8")
 
 
 if __name__ == "__main__":

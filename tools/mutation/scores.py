@@ -33,7 +33,7 @@ def interval(modules: dict, weights: list[float], noticed: str) -> list[float]:
 
 
 def report(plan: dict, results: dict) -> dict:
-    """Return what became of the mutants, at first and now: by module, and those that survived, equivalents apart."""
+    """Return what became of the mutants, at first and now: how many were noticed, and those that survived at first."""
     equivalent = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
     modules, survivors = {}, []
     for path, module in plan.items():
@@ -66,10 +66,25 @@ def report(plan: dict, results: dict) -> dict:
     for suffix, weights in (("", [1.0] * len(counted)), ("_by_size_of_module", sizes)) if counted else ():
         scores[f"score_at_first{suffix}"] = interval(counted, weights, "noticed_at_first")
         scores[f"score{suffix}"] = interval(counted, weights, "noticed")[0]  # once tests were written for it, no sample
+    counts = ("drawn", "equivalent", "noticed_at_first", "noticed")
+    totals = {name: sum(m[name] for m in modules.values()) for name in counts}
+    planned = sum(len(module["sample"]) for module in plan.values())
     return {
-        "drawn": sum(m["drawn"] for m in modules.values()),
-        "equivalent": sum(m["equivalent"] for m in modules.values()),
+        "mutants": sum(m["mutants"] for m in modules.values()),
+        "planned": planned,
+        **totals,
         **scores,
-        "modules": modules,
         "survivors": survivors,
     }
+
+
+def to_json(samples: dict) -> str:
+    """Write the scores as JSON: a line for each sample, and one for each change that survived at first."""
+
+    def line(value) -> str:
+        if not isinstance(value, dict):
+            return json.dumps(value)
+        survivors = "".join(f"\n   {json.dumps(mutant)}," for mutant in value["survivors"]).rstrip(",")
+        return json.dumps(value | {"survivors": []}).removesuffix("]}") + survivors + "]}"
+
+    return "{\n" + ",\n".join(f" {json.dumps(name)}: {line(value)}" for name, value in samples.items()) + "\n}\n"

@@ -18,9 +18,9 @@ from analysis.maps.distance import mean_total_variation
 from analysis.maps.entropy import row_entropy
 from analysis.maps.gates import ideal
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.surveys.records import Experiment, Result, Value
 from analysis.transformer import constructed_heads as constructed
 from analysis.transformer.attention import project, softmax
+from book.publish.records import Experiment, Result, Value
 
 MODELS = {"minilm": "base", "gpt2-mini": "lm"}
 SENTENCES = (

@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from analysis.maps.gates import GATES
 from analysis.plotting import style
-from analysis.surveys.records import Record, Result
+from book.publish.records import Record, Result
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from analysis.data import texts
 from analysis.models import attention_hooks, checkpoints, pretrained
-from analysis.surveys.records import Experiment, Result, Value
+from book.publish.records import Experiment, Result, Value
 
 TEXTS, WORDS, SEED = 8, 100, 0
 WAYS = ("zero", "uniform")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
-from analysis.surveys.records import Result
 from book.publish import Inputs, Numbers, live_or_record
+from book.publish.records import Result
 from book.studies.bert_gates import query_bias
 from book.studies.bert_gates.gate_census import Ratio, bound_ratio, ratio_of
 from book.studies.bert_gates.wording import share_phrase

@@ -11,7 +11,7 @@ import torch
 from analysis.maps import gates
 from analysis.maps.gates.synthetic import draw_noise
 from analysis.surveys.map_counts import PRESENT, measure_lines
-from analysis.surveys.records import Experiment, Result
+from book.publish.records import Experiment, Result
 
 SIZES, COUNT, SEED = (16, 64, 128), 200, 2027
 INDEPENDENT = (

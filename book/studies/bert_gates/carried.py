@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from analysis.data.documents import KINDS
 from analysis.maps import gates
 from analysis.statistics.intervals import Interval, mean_interval, share_interval
 from analysis.surveys.map_counts import PRESENT
+from book.lab.documents import KINDS
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_gates.calibration import COUNT, DRAWN, INDEPENDENT, SIZES, UNNAMED

@@ -14,7 +14,7 @@ import torch
 
 from analysis.maps import gates
 from analysis.maps.gates.synthetic import draw
-from analysis.surveys.records import Experiment, Result
+from book.publish.records import Experiment, Result
 
 SIZES = (128, 256, 512, 1024, 2048)
 ANYTHING = 1e9

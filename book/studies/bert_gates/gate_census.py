@@ -13,8 +13,8 @@ from analysis.models import checkpoints, pretrained
 from analysis.statistics.intervals import FEWEST, Interval, bounded, mean_interval
 from analysis.surveys.census import RATIOS, summarise, take_census
 from analysis.surveys.map_counts import KINDS
-from analysis.surveys.records import Record, Result, Value
 from book.publish import Inputs, Numbers, live_or_record
+from book.publish.records import Record, Result, Value
 from book.studies.bert_gates.wording import interval_phrase, number_phrase, share_phrase
 
 UNBOUNDED = ("end_of_diagonal", "points_a_map")  # ratios that may exceed 1

@@ -5,7 +5,7 @@ import torch
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from analysis.surveys.census import summarise, take_census
-from analysis.surveys.records import Experiment, Result
+from book.publish.records import Experiment, Result
 
 SEED = 0
 

@@ -15,7 +15,7 @@ from analysis.models import attention_hooks, checkpoints, pretrained
 from analysis.models.extraction import query_biases
 from analysis.statistics.intervals import mean_interval
 from analysis.surveys.census import MOSTLY
-from analysis.surveys.records import Experiment, Result, Value
+from book.publish.records import Experiment, Result, Value
 
 TEXTS, WORDS, SEED = 12, 200, 0
 WAYS = ("own", "none", "random")

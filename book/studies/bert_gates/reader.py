@@ -5,7 +5,7 @@ import torch
 
 from analysis.maps import gates
 from analysis.maps.gates.synthetic import HELD_OUT, TUNING, draw, read_specimens
-from analysis.surveys.records import Experiment, Result, Value
+from book.publish.records import Experiment, Result, Value
 
 SIZES = {16: 12, 32: 12, 64: 12, 128: 8, 256: 4, 512: 2, 1024: 1}
 """Maps drawn of each size, for each gate and each noise."""

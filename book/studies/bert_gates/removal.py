@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from analysis.core.weights import EncoderLayer
-from analysis.data.documents import load_documents
 from analysis.maps import gates
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.surveys.records import Experiment, Result
 from analysis.transformer.encoder import run_layer
+from book.lab.documents import load_documents
+from book.publish.records import Experiment, Result
 
 LONGEST, EACH, SEED = 64, 1, 0  # tokens of a document, and documents of every kind
 

@@ -12,8 +12,8 @@ from analysis.core.weights import AttentionWeights
 from analysis.maps import gates
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.surveys.map_counts import PRESENT
-from analysis.surveys.records import Experiment, Result
 from analysis.transformer.attention import project, softmax
+from book.publish.records import Experiment, Result
 from book.studies.shared.documents import survey_documents
 
 LONGEST, EACH = 96, 1  # tokens of a document, and documents of every kind for the controls

@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.data.documents import load_documents
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import NETWORKS, make_controls
 from analysis.representations import anisotropy
-from analysis.surveys.records import Experiment, Record, Result, Value
+from book.lab.documents import load_documents
+from book.publish.records import Experiment, Record, Result, Value
 
 TOKENS = 40  # of each document
 STATES = (0, 3, 6)  # of the static picture: embeddings, the middle, the last layer

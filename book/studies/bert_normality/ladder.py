@@ -5,8 +5,8 @@ import torch
 
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations import layer_profile
-from analysis.surveys.records import Experiment, Result
 from analysis.transformer.encoder import run_layer
+from book.publish.records import Experiment, Result
 from book.studies.shared.documents import survey_documents
 
 BY_LAYER = ("first_failing", "bare_failing", "D_sum", "D_sum_bare", "cosine", "cosine_bare", "resultant")

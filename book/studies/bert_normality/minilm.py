@@ -12,9 +12,9 @@ from analysis.data import texts
 from analysis.maps import entropy
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations import layer_profile
-from analysis.surveys.records import Experiment, Result
 from analysis.transformer.encoder import encode, run_layer
 from analysis.transformer.layernorm import normalise
+from book.publish.records import Experiment, Result
 
 PADDED, ABLATED, LONGEST_ABLATED = 12, 8, 96
 

@@ -6,8 +6,8 @@ from torch.nn.functional import gelu
 
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations.rank_collapse import residual, trace_residual
-from analysis.surveys.records import Experiment, Result
 from analysis.transformer.encoder import Switches, encode_layer
+from book.publish.records import Experiment, Result
 from book.studies.shared.documents import survey_documents
 
 LONGEST = 32  # tokens of a document

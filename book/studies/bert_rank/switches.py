@@ -15,13 +15,13 @@ import torch
 from jaxtyping import Float
 
 from analysis.core.weights import EncoderLayer
-from analysis.data.documents import load_documents
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import RUNGS, SEEDS, make_controls
 from analysis.plotting.ladder import Ladder
 from analysis.representations.rank_collapse import random_collapse, trace_residual
-from analysis.surveys.records import Experiment, Record, Result, Value
 from analysis.transformer.encoder import Switches
+from book.lab.documents import load_documents
+from book.publish.records import Experiment, Record, Result, Value
 from book.studies.bert_rank.ladder import LONGEST
 from book.studies.bert_rank.random_stacks import GAINS
 from book.studies.shared.ladder import measure_controls

@@ -6,8 +6,8 @@ import torch
 from analysis.maps import distance
 from analysis.matrices import amplification, singular_values, symmetry
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.surveys.records import Experiment, Result
 from analysis.transformer.attention import softmax
+from book.publish.records import Experiment, Result
 from book.studies.shared.documents import survey_documents
 
 LONGEST = 64  # tokens of a document

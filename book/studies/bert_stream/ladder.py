@@ -11,18 +11,18 @@ import torch
 from torch import Tensor
 
 from analysis.core.weights import EncoderLayer
-from analysis.data.documents import KINDS, load_documents
 from analysis.decomposition.block_mixing import additive_share, block_coupling, interaction, off_diagonal_share
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import SEEDS, make_controls
 from analysis.representations.anisotropy import mean_pairwise_cosine
-from analysis.surveys.records import Experiment, Result
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.attention_only import composition_scores
 from analysis.transformer.encoder import run_layer
 from analysis.transformer.head_layout import concatenate, split, stack
 from analysis.transformer.layernorm import layer_norm, normalise
 from analysis.transformer.mlp import apply_mlp
+from book.lab.documents import KINDS, load_documents
+from book.publish.records import Experiment, Result
 from book.studies.bert_stream.readers import explained, fit_ridge
 from book.studies.shared.documents import CONTROLS, LADDER
 

@@ -15,12 +15,12 @@ from analysis.decomposition import block_mixing
 from analysis.maps import gates
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations import anisotropy
-from analysis.surveys.records import Experiment, Result
 from analysis.transformer import head_layout
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
 from analysis.transformer.layernorm import layer_norm
 from analysis.transformer.mlp import apply_mlp
+from book.publish.records import Experiment, Result
 from book.studies.bert_stream.readers import explained, fit_ridge
 
 POINTS, SAMPLES, PAIRS = 4, 1500, 12

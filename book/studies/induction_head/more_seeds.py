@@ -2,8 +2,8 @@
 
 import torch
 
-from analysis.surveys.records import Experiment, Result
-from analysis.training import attention_only
+from book.lab.training import attention_only
+from book.publish.records import Experiment, Result
 from book.studies.induction_head.training import train_runs
 
 SEEDS = (3, 4)

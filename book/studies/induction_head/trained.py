@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from analysis.surveys.induction_probe import plain, split_loss
-from analysis.training import attention_only as training
 from analysis.transformer import attention_only, induction, induction_scores
 from analysis.transformer.attention_only import AttentionOnly
+from book.lab.induction_probe import plain, split_loss
+from book.lab.training import attention_only as training
 from book.publish import Inputs, Numbers, live_or_record
 
 RUNS = {

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from analysis.surveys.induction_probe import make_probe
-from analysis.surveys.records import Experiment, Result, Value
-from analysis.training import attention_only
+from book.lab.induction_probe import make_probe
+from book.lab.training import attention_only
+from book.publish.records import Experiment, Result, Value
 
 SEEDS = (0, 1, 2)
 

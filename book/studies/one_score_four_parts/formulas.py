@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.maps import gates
-from analysis.surveys.records import Record, Result
+from book.publish.records import Record, Result
 from book.studies.one_score_four_parts import parts
 from book.studies.one_score_four_parts.parts import FAMILIES, Survey
 

@@ -10,9 +10,9 @@ import torch
 from analysis.core.weights import LayerNormWeights
 from analysis.decomposition.folding import fold_layer_norm
 from analysis.models import checkpoints, parameters
-from analysis.surveys.records import Experiment, Result, Value
 from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import sigma
+from book.publish.records import Experiment, Result, Value
 from book.studies.one_score_four_parts.parts import FAMILIES, distances, split_layer
 
 POSITIONS, SHOWN = 128, 64

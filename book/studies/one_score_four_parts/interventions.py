@@ -16,9 +16,9 @@ from torch.nn.functional import cosine_similarity, cross_entropy
 
 from analysis.data.texts import passages
 from analysis.models import attention_hooks, checkpoints, extraction, parameters, pretrained
-from analysis.surveys.records import Experiment, Result
-from analysis.training import gpt2_mini
 from analysis.transformer.attention import mask_future
+from book.lab.training import gpt2_mini
+from book.publish.records import Experiment, Result
 from book.studies.one_score_four_parts.parts import inputs
 
 MODELS = ("minilm", "gpt2-mini")

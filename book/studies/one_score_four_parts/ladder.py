@@ -6,7 +6,7 @@ from jaxtyping import Float
 
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import make_controls
-from analysis.surveys.records import Experiment, Result
+from book.publish.records import Experiment, Result
 from book.studies.one_score_four_parts.parts import inputs, split_layer
 from book.studies.shared.ladder import measure_controls
 

@@ -9,10 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.models import checkpoints
-from analysis.surveys.records import Record, Result
 from analysis.transformer import constructed_heads
 from book.publish import Inputs, Numbers, choose_inputs, experiments, live_or_record
 from book.publish.phrases import enumerated, percent
+from book.publish.records import Record, Result
 from book.studies.one_score_four_parts import formulas, parts, shares
 from book.studies.one_score_four_parts.causes import Causes, Rungs, measure_causes, measure_rungs
 from book.studies.one_score_four_parts.formulas import GPT2, Atlas, Distances

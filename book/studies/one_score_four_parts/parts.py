@@ -109,8 +109,8 @@ def inputs(checkpoint: Checkpoint, source: str | Path | None = None) -> list[Ten
     """
     tokenizer = pretrained.tokenizer(checkpoint)
     if (checkpoint.folder / "report.json").exists():
-        from analysis.data.dna.kmers import kmers, load_tokenizer, words
-        from analysis.data.dna.simulate import invent_backbones
+        from book.lab.dna.kmers import kmers, load_tokenizer, words
+        from book.lab.dna.simulate import invent_backbones
 
         lines = {b.label: b.aligned.replace("-", "") for b in invent_backbones(0)}
         tokenizer = load_tokenizer(checkpoint.folder)

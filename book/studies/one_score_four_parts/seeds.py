@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from analysis.models import checkpoints
-from analysis.surveys.records import Experiment, Result
+from book.publish.records import Experiment, Result
 from book.studies.one_score_four_parts import interventions, parts
 from book.studies.shared.gpt2_mini_runs import SEEDS, find_run
 

@@ -10,7 +10,7 @@ import torch
 
 from analysis.core.weights import AttentionWeights
 from analysis.decomposition import cost
-from analysis.surveys.records import Experiment, Result, Value
+from book.publish.records import Experiment, Result, Value
 
 MODEL, HEAD, CHANNEL = 768, 12, 64
 LENGTHS = (16, 64, 256, 1024)

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from analysis.models import checkpoints, parameters
-from analysis.surveys.records import Experiment, Result, Value
 from analysis.transformer.layernorm import layer_norm
+from book.publish.records import Experiment, Result, Value
 from book.studies.shared.equality import gaps
 
 POSITIONS = 64

@@ -10,7 +10,7 @@ from analysis.decomposition import uniform
 from analysis.matrices import singular_values
 from analysis.models import checkpoints, parameters
 from analysis.models.controls import make_controls
-from analysis.surveys.records import Experiment, Result, Value
+from book.publish.records import Experiment, Result, Value
 from book.studies.shared.ladder import measure_controls
 
 

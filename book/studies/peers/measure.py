@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from analysis.surveys.records import Record, Result
 from book.publish import Numbers, choose_inputs, live_or_record
+from book.publish.records import Record, Result
 from book.studies.peers.packages import TASKS
 
 TASK_NAMES = {

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.surveys.records import Experiment, Result, Value
+from book.publish.records import Experiment, Result, Value
 
 ROOT = Path(__file__).parents[3]
 WAYS = ROOT / "tests" / "benchmarks" / "peers_ways.py"

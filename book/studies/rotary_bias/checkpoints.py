@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.surveys.kernel_survey import survey_model
-from analysis.surveys.records import Result, Value
+from book.lab.kernel_survey import survey_model
+from book.publish.records import Result, Value
 
 
 def survey_models(names: Sequence[str]) -> Result:

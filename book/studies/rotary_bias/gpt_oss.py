@@ -2,7 +2,7 @@
 
 import torch
 
-from analysis.surveys.records import Experiment, Result
+from book.publish.records import Experiment, Result
 from book.studies.rotary_bias.checkpoints import survey_models
 
 MODELS = ("openai/gpt-oss-20b",)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from analysis.surveys.records import Record
 from book.publish import Numbers
+from book.publish.records import Record
 from book.studies.rotary_bias.parts import WAYS
 from book.studies.rotary_bias.runs import seeds_of
 

@@ -18,9 +18,9 @@ from analysis.decomposition.rotary_kernel import Kernel
 from analysis.models import checkpoints
 from analysis.models.controls import RUNGS, SEEDS, Control, make_controls
 from analysis.models.families import from_module
-from analysis.surveys.records import Experiment, Result
-from analysis.surveys.rotary_probe import make_probe
-from analysis.training import gpt2_mini, neox_mini
+from book.lab.rotary_probe import make_probe
+from book.lab.training import gpt2_mini, neox_mini
+from book.publish.records import Experiment, Result
 from book.studies.rotary_bias.kernels import SLOW, SOURCES, curves, kernel_of, ranges
 from book.studies.rotary_bias.parts import WAYS, Scores, evaluate
 from book.studies.rotary_bias.run_measures import SHARE_TOKENS, SHARE_WINDOWS, Biases, choose_windows, load, lose_parts

@@ -6,7 +6,7 @@ from analysis.data.texts import passages
 from analysis.models import checkpoints
 from analysis.models.families import from_module
 from analysis.models.text_models import load_tokenizer
-from analysis.training import gpt2_mini
+from book.lab.training import gpt2_mini
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.rotary_bias.emergence import Emergence, measure_emergence
 from book.studies.rotary_bias.exactness import Exactness, measure_exactness

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from analysis.surveys.kernel_survey import survey_model
-from analysis.surveys.records import Experiment, Result, Value
+from book.lab.kernel_survey import survey_model
+from book.publish.records import Experiment, Result, Value
 
 STEPS = (0, *(2**k for k in range(10)), *range(1000, 144_000, 1000))
 """The 154 steps that are published, each a branch of the model's repository."""

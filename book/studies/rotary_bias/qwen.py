@@ -2,7 +2,7 @@
 
 import torch
 
-from analysis.surveys.records import Experiment, Result
+from book.publish.records import Experiment, Result
 from book.studies.rotary_bias.checkpoints import survey_models
 
 MODELS = ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-0.6B", "Qwen/Qwen2.5-7B", "Qwen/Qwen3-8B")

@@ -11,10 +11,10 @@ from analysis.core.positions import Rotary
 from analysis.decomposition.rotary_terms import split_channels
 from analysis.models import checkpoints, pretrained
 from analysis.models.families import from_module
-from analysis.training import gpt2_mini
-from analysis.training.gpt2_mini import HEADS, LAYERS
 from analysis.transformer.attention import mask_future
 from analysis.transformer.rotary_scaling import interpolate_positions, ntk_aware, yarn
+from book.lab.training import gpt2_mini
+from book.lab.training.gpt2_mini import HEADS, LAYERS
 from book.studies.rotary_bias.parts import WAYS, Scores, cut, evaluate
 from book.studies.rotary_bias.shares import biases_of, split_attention
 

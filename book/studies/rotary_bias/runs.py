@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from analysis.training import neox_mini
+from book.lab.training import neox_mini
 
 SEEDS = 3
 RUNS = tuple((name, seed) for name in neox_mini.VARIANTS for seed in range(SEEDS))

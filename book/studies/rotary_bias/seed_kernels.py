@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 
 from analysis.core.positions import Rotary
-from analysis.surveys.records import Record
-from analysis.training import gpt2_mini, neox_mini
 from analysis.transformer.rotary_scaling import rotary_frequencies
+from book.lab.training import gpt2_mini, neox_mini
 from book.publish import Numbers
+from book.publish.records import Record
 from book.studies.rotary_bias.emergence import half_size
 from book.studies.rotary_bias.kernels import NEAR, Curves, curves, kernel_of, near_by_chance, ranges
 from book.studies.rotary_bias.run_measures import TRACED

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from analysis.surveys.records import Record
-from analysis.training import gpt2_mini
+from book.lab.training import gpt2_mini
 from book.publish import Inputs, Numbers, live_or_record
+from book.publish.records import Record
 from book.studies.rotary_bias.parts import WAYS
 from book.studies.rotary_bias.run_measures import LENGTHS, LONG_TOKENS, SCALINGS
 from book.studies.rotary_bias.runs import RUNS, seeds_of

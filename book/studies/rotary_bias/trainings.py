@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from analysis.core.files import claim_folder
-from analysis.surveys.records import Experiment, Result, Value
-from analysis.surveys.rotary_probe import make_probe
-from analysis.training import gpt2_mini, neox_mini
+from book.lab.rotary_probe import make_probe
+from book.lab.training import gpt2_mini, neox_mini
+from book.publish.records import Experiment, Result, Value
 from book.studies.rotary_bias.run_measures import measure_gpt2, measure_run
 from book.studies.rotary_bias.runs import RUNS
 

@@ -9,10 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from analysis.decomposition.score_terms import semi_bias
-from analysis.surveys.records import Record, Result
 from analysis.transformer.attention import project
 from analysis.transformer.layernorm import layer_norm
 from book.publish import Inputs, Numbers, live_or_record
+from book.publish.records import Record, Result
 from book.studies.semi_bias import first_layer
 from book.studies.semi_bias.first_layer import FirstLayer
 from book.studies.semi_bias.tilt import Tilt

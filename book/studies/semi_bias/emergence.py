@@ -8,8 +8,8 @@ the tolerances are wide: what has to repeat is the finding.
 import numpy as np
 import torch
 
-from analysis.surveys.records import Experiment, Result, Value
-from analysis.training import gpt2_mini
+from book.lab.training import gpt2_mini
+from book.publish.records import Experiment, Result, Value
 from book.studies.semi_bias import endings, token_counts
 from book.studies.shared.gpt2_mini_runs import SEEDS, find_run
 

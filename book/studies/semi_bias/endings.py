@@ -10,7 +10,7 @@ from analysis.decomposition.score_terms import semi_bias
 from analysis.models import checkpoints, parameters, pretrained
 from analysis.models.controls import make_controls
 from analysis.statistics.correlation import partial_rank_correlation, rank_correlation, recency
-from analysis.training import gpt2_mini
+from book.lab.training import gpt2_mini
 from book.studies.semi_bias import first_layer
 from book.studies.semi_bias.first_layer import FirstLayer
 from book.studies.semi_bias.locality import attention_of_positions, overlap_with_text

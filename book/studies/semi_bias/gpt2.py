@@ -17,9 +17,9 @@ from analysis.maps.locality import causal_attention, nearest_mass, position_only
 from analysis.models import checkpoints, parameters
 from analysis.models.controls import make_controls
 from analysis.statistics.correlation import recency
-from analysis.surveys.records import Experiment, Result, Value
 from analysis.transformer.attention import project
 from analysis.transformer.layernorm import sigma
+from book.publish.records import Experiment, Result, Value
 from book.studies.semi_bias.first_layer import equality, map_error
 from book.studies.shared.ladder import measure_controls
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from analysis.maps.locality import position_share
 from analysis.models.controls import RUNGS
-from analysis.surveys.records import Record, Result
 from book.publish import Numbers
+from book.publish.records import Record, Result
 from book.studies.semi_bias.first_layer import FirstLayer
 
 LATER = 2  # the first layer that counts as a later one

@@ -8,11 +8,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.maps.locality import PositionOnly, causal_attention, position_only, position_scores
-from analysis.surveys.records import Record, Result
 from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import layer_norm, sigma
 from analysis.transformer.layernorm_scale import inverse_sigma
 from book.publish import Inputs, Numbers
+from book.publish.records import Record, Result
 from book.studies.semi_bias.first_layer import FirstLayer
 from book.studies.semi_bias.gpt2 import near
 from book.studies.semi_bias.tilt import Tilt, steady_heads

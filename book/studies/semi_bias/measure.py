@@ -11,9 +11,9 @@ from torch import Tensor
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from analysis.models.checkpoints import Checkpoint
-from analysis.surveys.records import Record, Result
-from analysis.training import gpt2_mini
+from book.lab.training import gpt2_mini
 from book.publish import Inputs, Numbers, choose_inputs, live_or_record
+from book.publish.records import Record, Result
 from book.studies.semi_bias import first_layer
 from book.studies.semi_bias.chance import (
     Chance,

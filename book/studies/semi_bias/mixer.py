@@ -15,9 +15,9 @@ from analysis.core.weights import AttentionWeights
 from analysis.decomposition.folding import fold_layer_norm
 from analysis.maps.locality import causal_attention, position_scores
 from analysis.models import checkpoints, parameters
-from analysis.surveys.records import Experiment, Record, Result, Value
 from analysis.transformer.attention import project, softmax
 from analysis.transformer.layernorm import sigma
+from book.publish.records import Experiment, Record, Result, Value
 
 RANK = 12
 HEAD, QUERY = 3, 700  # shown at first: a head whose far peak is sharp, and a query with more than one turn before it

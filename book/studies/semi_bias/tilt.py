@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 
 from analysis.statistics.correlation import recency
-from analysis.surveys.records import Record, Result
 from book.publish import Numbers
+from book.publish.records import Record, Result
 
 Scores = Float[np.ndarray, "head position"]
 

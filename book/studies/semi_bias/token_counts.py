@@ -9,7 +9,7 @@ import torch
 
 from analysis.data import texts
 from analysis.models import checkpoints, parameters, pretrained
-from analysis.surveys.records import Experiment, Result, Value
+from book.publish.records import Experiment, Result, Value
 
 
 def compute(device: torch.device) -> Result:

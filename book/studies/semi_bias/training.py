@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from analysis.models.controls import RUNGS
-from analysis.surveys.records import Record
 from book.publish import Inputs, Numbers, live_or_record
+from book.publish.records import Record
 from book.studies.semi_bias.emergence import SEEDS
 from book.studies.semi_bias.endings import MEASURES
 

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from analysis.data.documents import KINDS, load_documents
 from analysis.models import checkpoints, pretrained
 from analysis.models.controls import LARGE, PERMUTED, RANDOM, SEEDS, SHARP, make_controls
 from analysis.plotting.ladder import Ladder
 from analysis.statistics.intervals import Interval, mean_interval
-from analysis.surveys.records import Record, Result
+from book.lab.documents import KINDS, load_documents
 from book.publish import Inputs, live_or_record
+from book.publish.records import Record, Result
 
 LADDER = (RANDOM, SHARP, LARGE, PERMUTED)
 CONTROLS = " of controls"  # ends the name of an array that holds the controls

@@ -10,8 +10,8 @@ import torch
 
 from analysis.core.files import claim_folder
 from analysis.models import checkpoints
-from analysis.surveys.semi_bias_probe import semi_bias_probe
-from analysis.training import gpt2_mini
+from book.lab.semi_bias_probe import semi_bias_probe
+from book.lab.training import gpt2_mini
 
 RUNS = "ANALYSIS_RUNS"
 SEEDS = range(5)

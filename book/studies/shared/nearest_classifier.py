@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import spearmanr
 
-from analysis.data.dna.simulate import CLASSES
 from analysis.maps.gates import GATES, PATTERNS
 from analysis.matrices.amplification import MAPS
 from analysis.models.controls import RUNGS
@@ -22,9 +21,10 @@ from analysis.plotting.ladder import Ladder
 from analysis.representations import normality
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.surveys.census import RATIOS, ratio_interval
-from analysis.surveys.records import Record
+from book.lab.dna.simulate import CLASSES
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import enumerated, first_to_last, percent
+from book.publish.records import Record
 from book.studies.shared.averages import over_heads
 from book.studies.shared.variant_fine_tuned import COUNTED, READ, RECIPE, SEEDS
 

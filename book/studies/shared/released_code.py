@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from analysis.core.axes import Attention, Projected, Residual
 from analysis.core.weights import AttentionWeights
-from analysis.data.dna.kmers import K, kmers
 from analysis.representations import anisotropy
 from analysis.transformer.head_layout import concatenate
 from analysis.transformer.layernorm import normalise
+from book.lab.dna.kmers import K, kmers
 
 BINS = 20
 """Bins of the entropy of figure 12."""

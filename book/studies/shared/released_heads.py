@@ -10,7 +10,7 @@ from scipy.stats import pearsonr, spearmanr
 from analysis.matrices import amplification
 from analysis.matrices.singular_values import spectral_norm
 from analysis.models import extraction
-from analysis.surveys.records import Record, Result
+from book.publish.records import Record, Result
 from book.studies.shared import released_code as code
 
 

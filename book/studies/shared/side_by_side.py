@@ -15,9 +15,9 @@ from analysis.maps.gates import PATTERNS
 from analysis.models import checkpoints, parameters
 from analysis.models.controls import NETWORKS, RUNGS
 from analysis.representations.normality import critical_value
-from analysis.surveys.records import Record
 from book.publish import experiments
 from book.publish.phrases import first_to_last
+from book.publish.records import Record
 from book.studies.shared.averages import by_layer
 from book.studies.shared.documents import CONTROLS, LADDER
 

@@ -11,14 +11,14 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from analysis.data.dna.baselines import KmerRegression, Lookup, NearestLineage, by_length, by_nothing, by_phase, hits
-from analysis.data.dna.fasta import GAP, Gene
-from analysis.data.dna.kmers import kmers
-from analysis.data.dna.phase import exchange_gaps, fill_letters, only_deletions, only_substitutions, phases
-from analysis.data.dna.simulate import Backbone, invent_backbones, simulate
-from analysis.data.dna.splits import UNITS, split, unit_names
 from analysis.statistics.intervals import grouped_share_interval
-from analysis.surveys.records import Experiment, Result, Value
+from book.lab.dna.baselines import KmerRegression, Lookup, NearestLineage, by_length, by_nothing, by_phase, hits
+from book.lab.dna.fasta import GAP, Gene
+from book.lab.dna.kmers import kmers
+from book.lab.dna.phase import exchange_gaps, fill_letters, only_deletions, only_substitutions, phases
+from book.lab.dna.simulate import Backbone, invent_backbones, simulate
+from book.lab.dna.splits import UNITS, split, unit_names
+from book.publish.records import Experiment, Result, Value
 
 SEQUENCES, SEED = 1200, 0
 STRENGTHS = (1.0, 0.01)

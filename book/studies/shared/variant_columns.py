@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from analysis.data.dna import sites
-from analysis.data.dna.fasta import GAP, Gene
-from analysis.data.dna.kmers import kmers
-from analysis.data.dna.simulate import Backbone
 from analysis.statistics.intervals import mean_interval, rotations
-from analysis.surveys.records import Value
-from analysis.training.dna_classifier import Data
+from book.lab.dna import sites
+from book.lab.dna.fasta import GAP, Gene
+from book.lab.dna.kmers import kmers
+from book.lab.dna.simulate import Backbone
+from book.lab.training.dna_classifier import Data
+from book.publish.records import Value
 
 MARKS = ("site", "any site", "telling", "rare")
 MASSES = ("columns", "received", "class_row")

@@ -15,7 +15,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from analysis.core.weights import EncoderLayer
-from analysis.data.dna.fasta import Gene
 from analysis.maps import gates
 from analysis.models import extraction
 from analysis.models.controls import SEEDS as DRAWS
@@ -23,11 +22,12 @@ from analysis.models.controls import make_controls
 from analysis.representations import layer_profile, normality
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.surveys import map_counts
-from analysis.surveys.records import Experiment, Result, Value
-from analysis.training import dna_classifier
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
 from analysis.transformer.layernorm import layer_norm
+from book.lab.dna.fasta import Gene
+from book.lab.training import dna_classifier
+from book.publish.records import Experiment, Result, Value
 from book.studies.shared import variant_measures, variant_runs, variant_seeds
 from book.studies.shared.ladder import measure_controls
 

@@ -14,16 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from analysis.data.dna.fasta import Gene
-from analysis.data.dna.kmers import load_tokenizer
 from analysis.maps import gates
 from analysis.matrices import amplification, singular_values
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations import layer_profile
-from analysis.surveys.records import Experiment, Result, Value
-from analysis.training import dna_classifier
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
+from book.lab.dna.fasta import Gene
+from book.lab.dna.kmers import load_tokenizer
+from book.lab.training import dna_classifier
+from book.publish.records import Experiment, Result, Value
 from book.studies.shared import variant_columns
 
 PER_CLASS, MOST, SEED, WORKERS = 2, 160, 0, 2

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from analysis.data.dna.fasta import Gene
-from analysis.data.dna.phase import fill_letters, only_deletions, only_substitutions
-from analysis.data.dna.simulate import Backbone, simulate
 from analysis.models import checkpoints
 from analysis.statistics.intervals import share_interval
-from analysis.surveys import dna_probe
-from analysis.surveys.records import Value
-from analysis.training import dna_classifier
+from book.lab import dna_probe
+from book.lab.dna.fasta import Gene
+from book.lab.dna.phase import fill_letters, only_deletions, only_substitutions
+from book.lab.dna.simulate import Backbone, simulate
+from book.lab.training import dna_classifier
+from book.publish.records import Value
 from book.studies.shared.variant_baselines import exchanged
 
 RUNS = "ANALYSIS_RUNS"

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from analysis.data.dna.simulate import invent_backbones
 from analysis.statistics.intervals import share_interval
-from analysis.surveys.records import Experiment, Result, Value
+from book.lab.dna.simulate import invent_backbones
+from book.publish.records import Experiment, Result, Value
 from book.studies.shared import variant_columns, variant_measures, variant_runs
 
 SEEDS = (0, 1, 2)

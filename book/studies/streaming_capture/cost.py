@@ -21,7 +21,7 @@ import torch
 
 from analysis.maps import streaming
 from analysis.models import attention_hooks
-from analysis.surveys.records import Experiment, Result, Value
+from book.publish.records import Experiment, Result, Value
 
 LAYERS, HEADS, BATCH, N, CHANNEL = 12, 12, 8, 512, 64
 REPEATS = 3

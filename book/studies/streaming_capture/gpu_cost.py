@@ -13,7 +13,7 @@ import torch
 from analysis.core.device import peak_memory
 from analysis.maps import streaming
 from analysis.models import attention_hooks
-from analysis.surveys.records import Experiment, Result, Value
+from book.publish.records import Experiment, Result, Value
 from book.studies.streaming_capture import cost
 
 SEQUENCES, BATCH, REPEATS = 1024, 32, 3

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from analysis.data.dna.fasta import Gene
 from analysis.maps import entropy
 from analysis.models import checkpoints
 from analysis.models.controls import make_controls
-from analysis.surveys.records import Experiment, Result
-from analysis.training.dna_classifier import Data
+from book.lab.dna.fasta import Gene
+from book.lab.training.dna_classifier import Data
+from book.publish.records import Experiment, Result
 from book.studies.shared import released_code as code
 from book.studies.shared import variant_measures
 from book.studies.text_and_code import survey

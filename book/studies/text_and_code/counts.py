@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from analysis.data.dna.fasta import Gene
-from analysis.data.dna.kmers import K, kmers
-from analysis.surveys.records import Record, Result
-from analysis.training.dna_classifier import Data
+from book.lab.dna.fasta import Gene
+from book.lab.dna.kmers import K, kmers
+from book.lab.training.dna_classifier import Data
 from book.publish import Numbers
 from book.publish.phrases import percent
+from book.publish.records import Record, Result
 from book.studies.shared import released_code as code
 from book.studies.shared.authors_outputs import AuthorsOutputs
 from book.studies.text_and_code import repository

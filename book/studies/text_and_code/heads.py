@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 
 from analysis.matrices import amplification
-from analysis.surveys.records import Record, Result
 from book.publish import Numbers
 from book.publish.phrases import enumerated, percent
+from book.publish.records import Record, Result
 from book.studies.shared.released_heads import Slices, compare_slices, correlate_outputs
 from book.studies.text_and_code import survey
 

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from scipy.stats import spearmanr
 
 from analysis.models.controls import RUNGS
-from analysis.surveys.records import Record, Result
 from book.publish import Numbers
 from book.publish.phrases import first_to_last
+from book.publish.records import Record, Result
 from book.studies.shared import released_code as code
 
 Recorded = Record | Result

@@ -6,8 +6,8 @@ from typing import ClassVar
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from analysis.models.checkpoints import Checkpoint
-from analysis.surveys.records import Result
 from book.publish import Inputs, Numbers, choose_inputs, live_or_record
+from book.publish.records import Result
 from book.studies.shared import authors_outputs, variant_measures
 from book.studies.text_and_code import classifier, minilm, survey
 from book.studies.text_and_code.counts import Frames, Sizes, Words, measure_frames, measure_sizes, measure_words

@@ -14,7 +14,7 @@ from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.controls import SEEDS
-from analysis.surveys.records import Experiment, Result
+from book.publish.records import Experiment, Result
 from book.studies.shared.released_code import ROWS, TOKENS
 from book.studies.text_and_code import survey
 from book.studies.text_and_code.classifier import stacked, tolerance

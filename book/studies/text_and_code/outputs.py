@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 
 from analysis.models.controls import RUNGS
 from analysis.statistics.intervals import share_interval
-from analysis.surveys.records import Record, Result
 from book.publish import Numbers
 from book.publish.phrases import percent
+from book.publish.records import Record, Result
 from book.studies.shared.authors_outputs import AuthorsOutputs
 from book.studies.text_and_code.repository import BLOCKS
 

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import spearmanr
 
-from analysis.surveys.records import Record, Result
 from book.publish import Numbers
 from book.publish.phrases import percent
+from book.publish.records import Record, Result
 from book.studies.shared import map_entropies
 from book.studies.shared import released_code as code
 from book.studies.shared.map_entropies import MapEntropies

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from analysis.data.dna.kmers import STRIDE, K
-from analysis.surveys import records
-from analysis.surveys.records import Experiment, Result, Value
+from book.lab.dna.kmers import STRIDE, K
+from book.publish import records
+from book.publish.records import Experiment, Result, Value
 
 NAME = "BERT-based-SARSCoV2-variant-identification"
 HEAD, FIRST, LAST = "d642222", "1b45352", "93cd0cf"

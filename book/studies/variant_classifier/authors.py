@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from analysis.surveys.records import Record
 from book.publish import Inputs, Numbers, live_or_record
+from book.publish.records import Record
 from book.studies.shared import authors_outputs
 from book.studies.shared import released_code as code
 from book.studies.shared.released_heads import compare_slices, correlate_outputs

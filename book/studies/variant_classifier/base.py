@@ -1,6 +1,6 @@
 """The classifier at the size of BERT_BASE: its card, and the arrays of the same figures as for the small one.
 
-Its weights are not distributed. ``python -m analysis train variant-bert-base --device cuda`` trains them and leaves
+Its weights are not distributed. ``python -m book train variant-bert-base --device cuda`` trains them and leaves
 them in ``runs``. The one training so far lost what it had learned (``base_training.py``), so that there is nothing to
 measure yet. One sequence a class is measured.
 """
@@ -12,8 +12,8 @@ import torch
 
 from analysis.models import checkpoints
 from analysis.statistics.intervals import share_interval
-from analysis.surveys.records import Experiment, Result, Value
-from analysis.training.dna_classifier import POSITIONS
+from book.lab.training.dna_classifier import POSITIONS
+from book.publish.records import Experiment, Result, Value
 from book.studies.shared import variant_measures
 
 PER_CLASS, AMONG = 1, 200

@@ -1,6 +1,6 @@
 """The one training of the classifier at the size of BERT_BASE: its loss, and what was seen at a few updates.
 
-``python -m analysis train variant-bert-base --device cuda`` leaves the folder that is read here. Another GPU adds in
+``python -m book train variant-bert-base --device cuda`` leaves the folder that is read here. Another GPU adds in
 another order, so that another training takes another course: every number has a tolerance that holds anything.
 """
 
@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float, Int
 
 from analysis.models import checkpoints
-from analysis.surveys.records import Experiment, Result, Value
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import percent
+from book.publish.records import Experiment, Result, Value
 
 ANYTHING = 1e9
 PIECES = 240

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from analysis.surveys.records import Record, Value
 from book.publish import Numbers
 from book.publish.phrases import percent
+from book.publish.records import Record, Value
 from book.studies.shared.variant_columns import MARKS, by_sequence
 from book.studies.variant_classifier.controls import READ
 from book.studies.variant_classifier.recorded import SEEDS, Recorded

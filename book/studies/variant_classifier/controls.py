@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from analysis.representations import normality
-from analysis.surveys.records import Experiment, Result
-from analysis.training import dna_classifier
+from book.lab.training import dna_classifier
+from book.publish.records import Experiment, Result
 from book.studies.shared import variant_columns, variant_measures, variant_seeds
 from book.studies.variant_classifier import phases
 

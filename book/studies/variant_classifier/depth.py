@@ -11,9 +11,9 @@ from scipy.stats import spearmanr
 from analysis.maps.gates import GATES, PATTERNS
 from analysis.representations import normality, normality_power
 from analysis.statistics.intervals import Interval, mean_interval
-from analysis.surveys.records import Value
 from book.publish import Numbers
 from book.publish.phrases import enumerated, percent
+from book.publish.records import Value
 from book.studies.variant_classifier.maps import PAPER_WIDTH
 from book.studies.variant_classifier.recorded import SEEDS, Pair, Recorded
 from book.studies.variant_classifier.sequence import SPECTRA_OF

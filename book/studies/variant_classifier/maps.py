@@ -11,9 +11,9 @@ from jaxtyping import Bool, Float, Int
 
 from analysis.maps.gates import GATES, PATTERNS, read_gates
 from analysis.statistics.intervals import Interval, grouped_share_interval
-from analysis.surveys.records import Disagrees
 from book.publish import Numbers
 from book.publish.phrases import enumerated, percent
+from book.publish.records import Disagrees
 from book.studies.shared import variant_measures
 from book.studies.variant_classifier import controls, phases
 from book.studies.variant_classifier.recorded import SEEDS, Pair, Recorded

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint
-from analysis.training import dna_classifier
+from book.lab.training import dna_classifier
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.shared import variant_measures
 from book.studies.shared.nearest_classifier import Nearest, read_nearest

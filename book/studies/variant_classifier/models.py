@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from analysis.representations import normality
-from analysis.training import dna_classifier
+from book.lab.training import dna_classifier
 from book.publish import Inputs, live_or_record
 from book.studies.shared.averages import by_layer, over_heads
 from book.studies.shared.nearest_classifier import START, Nearest

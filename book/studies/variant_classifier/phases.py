@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.data.dna import sites
-from analysis.data.dna.fasta import Gene
-from analysis.training.dna_classifier import Data
+from book.lab.dna import sites
+from book.lab.dna.fasta import Gene
+from book.lab.training.dna_classifier import Data
 from book.studies.shared import variant_measures
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from analysis.training import dna_classifier
+from book.lab.training import dna_classifier
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from jaxtyping import Float
 from numpy import ndarray
 
-from analysis.surveys.records import Record
 from book.publish import Inputs, live_or_record
+from book.publish.records import Record
 
 SEEDS = (0, 1, 2)
 RECORDS = ("variant-measures", "variant-seeds", "variant-classifier-controls", "variant-data-real")

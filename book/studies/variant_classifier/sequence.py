@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from analysis.data.dna.fasta import Gene
-from analysis.data.dna.kmers import kmers
 from analysis.matrices import amplification
 from analysis.models import extraction
 from analysis.representations import layer_profile
-from analysis.training import dna_classifier
 from analysis.transformer.activations import LayerActivations
+from book.lab.dna.fasta import Gene
+from book.lab.dna.kmers import kmers
+from book.lab.training import dna_classifier
 from book.publish import Numbers
 from book.studies.shared import variant_measures
 

@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import Int
 
 from analysis.statistics.intervals import share_interval
-from analysis.surveys.records import Record
-from analysis.training.dna_classifier import POSITIONS
+from book.lab.training.dna_classifier import POSITIONS
 from book.publish import Numbers
 from book.publish.phrases import percent
+from book.publish.records import Record
 from book.studies.shared import released_code as code
 from book.studies.variant_data.corpus import GENE
 

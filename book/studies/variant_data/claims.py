@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from analysis.data.dna.kmers import STRIDE, K
+from book.lab.dna.kmers import STRIDE, K
 from book.publish import Outcome, claim, corrected, reproduced
 from book.publish.phrases import percent
 from book.studies.variant_data.measure import Measured

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import torch
 
-from analysis.data.dna.kmers import STRIDE, kmers
-from analysis.training.dna_classifier import POSITIONS, Data
-from analysis.training.masked_kmers import position_entropy
+from book.lab.dna.kmers import STRIDE, kmers
+from book.lab.training.dna_classifier import POSITIONS, Data
+from book.lab.training.masked_kmers import position_entropy
 from book.publish import Numbers
 
 GENE = (21563, 25384)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from analysis.surveys.records import Record
 from book.publish import Numbers
 from book.publish.phrases import percent
+from book.publish.records import Record
 from book.studies.shared import variant_runs
 
 UNSHIFTED = ("GH/490R", "Mu")

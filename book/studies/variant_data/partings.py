@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from analysis.surveys.records import Record, Value
 from book.publish import Numbers
 from book.publish.phrases import percent
+from book.publish.records import Record, Value
 
 CLASSIFIERS = {
     "majority": "majority",

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from analysis.surveys.records import Experiment, Result, Value
-from analysis.training import dna_classifier
+from book.lab.training import dna_classifier
+from book.publish.records import Experiment, Result, Value
 from book.studies.shared import variant_measures, variant_runs
 from book.studies.shared import variant_seeds as seeds
 

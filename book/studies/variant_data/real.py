@@ -6,12 +6,12 @@ Needs the folder ``sars-cov-2``; none of its sequences enters the project, only 
 import numpy as np
 import torch
 
-from analysis.data.dna.fasta import read_fasta
-from analysis.data.dna.kmers import unknown_share
-from analysis.data.dna.simulate import read_backbones
 from analysis.statistics.intervals import share_interval
-from analysis.surveys.records import Experiment, Result, Value, data_folder
-from analysis.training import dna_classifier
+from book.lab.dna.fasta import read_fasta
+from book.lab.dna.kmers import unknown_share
+from book.lab.dna.simulate import read_backbones
+from book.lab.training import dna_classifier
+from book.publish.records import Experiment, Result, Value, data_folder
 from book.studies.shared import variant_measures, variant_runs
 from book.studies.shared import variant_seeds as seeds
 

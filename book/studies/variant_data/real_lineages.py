@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from analysis.surveys.records import Record, Value
 from book.publish import Numbers
 from book.publish.phrases import percent
+from book.publish.records import Record, Value
 from book.studies.variant_data.partings import Parting, Shares, exchanged_by_parting, tabulate
 
 

@@ -5,8 +5,8 @@ Needs the folder ``sars-cov-2``; what is kept apart is real, the sequences are s
 
 import torch
 
-from analysis.data.dna.simulate import read_backbones
-from analysis.surveys.records import Experiment, Result, data_folder
+from book.lab.dna.simulate import read_backbones
+from book.publish.records import Experiment, Result, data_folder
 from book.studies.variant_data import real, splits
 
 RUNS = {"sequence": "real", "lineage": "real-by-lineage"}

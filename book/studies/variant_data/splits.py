@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from analysis.data.dna.baselines import hits
-from analysis.data.dna.simulate import Backbone, invent_backbones
-from analysis.data.dna.splits import unit_names
-from analysis.surveys.records import Experiment, Result, Value
-from analysis.training import dna_classifier
+from book.lab.dna.baselines import hits
+from book.lab.dna.simulate import Backbone, invent_backbones
+from book.lab.dna.splits import unit_names
+from book.lab.training import dna_classifier
+from book.publish.records import Experiment, Result, Value
 from book.studies.shared import variant_measures, variant_runs
 from book.studies.shared.variant_baselines import fitted, score
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from analysis.maps.gates import GATES
-from analysis.surveys.records import Value
+from book.publish.records import Value
 from book.studies.variant_data.evidence import Evidence
 from book.studies.variant_data.partings import Parting, Shares
 from book.studies.variant_data.real_lineages import RealLineages

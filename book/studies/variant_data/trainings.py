@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Float
 
 from analysis.maps.gates import GATES
-from analysis.surveys.records import Record, Value
-from analysis.training.masked_kmers import SHARE
+from book.lab.training.masked_kmers import SHARE
 from book.publish import Numbers
 from book.publish.phrases import percent
+from book.publish.records import Record, Value
 from book.studies.variant_data.partings import Shares
 
 

@@ -9,9 +9,9 @@ import torch
 from analysis.core.weights import LayerNormWeights
 from analysis.maps import entropy
 from analysis.models import checkpoints, parameters
-from analysis.surveys.records import Experiment, Result, Value
 from analysis.transformer.attention import compute_scores
 from analysis.transformer.layernorm import layer_norm
+from book.publish.records import Experiment, Result, Value
 
 POSITIONS, DRAWS = 128, 8
 DIALS = torch.cat([torch.zeros(1), torch.logspace(-2, 2, 33)]).double()

@@ -10,9 +10,9 @@ import torch
 from analysis.maps import entropy
 from analysis.models import checkpoints, parameters, pretrained
 from analysis.models.controls import make_controls
-from analysis.surveys.records import Experiment, Result
 from analysis.transformer.attention import compute_scores
 from analysis.transformer.layernorm import layer_norm
+from book.publish.records import Experiment, Result
 from book.studies.shared.equality import entropy_shares
 from book.studies.shared.ladder import measure_controls
 from book.studies.weighted_mean.gpt2 import DRAWS, POSITIONS

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from analysis.surveys.records import Experiment, Result, Value
+from book.publish.records import Experiment, Result, Value
 
 LINEAR = re.compile(r"\b(\w*Linear\w*|Conv1D|Conv[12]d|Parameter|ConvDropoutLayerNorm)\(")
 FUSED = re.compile(r"qkv|query_key_value|c_attn|^in_proj|^Wqkv$|^W_pack$|^att_proj$", re.I)

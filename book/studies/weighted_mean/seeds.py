@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from analysis.models import checkpoints
-from analysis.surveys.records import Experiment, Result
+from book.publish.records import Experiment, Result
 from book.studies.shared.equality import entropy_shares
 from book.studies.shared.gpt2_mini_runs import SEEDS, find_run
 from book.studies.weighted_mean.ladder import PASSAGES

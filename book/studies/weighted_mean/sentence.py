@@ -15,8 +15,8 @@ from torch import Tensor
 
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import NETWORKS, make_controls
-from analysis.surveys.records import Experiment, Record, Result, Value
 from analysis.transformer.attention import project, softmax
+from book.publish.records import Experiment, Record, Result, Value
 
 TEXT = "The name of the file is the name of the module."
 MODELS = {"minilm": "base", "gpt2-mini": "lm"}

@@ -26,6 +26,7 @@ def model(tmp_path, monkeypatch) -> Path:
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
     (tmp_path / "texts.txt").write_text(WORDS)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANALYSIS_SOURCES", "")  # restored afterwards: the command line sets it
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     return folder
@@ -105,7 +106,7 @@ def test_how_far_it_is_is_shown_on_a_terminal(model, capsys, monkeypatch):
         (["--name", ".hidden"], "--name must be letters"),
         (["--name", "x" * 200], "at most 100"),
         (["--count", "0"], "count must be at least 1"),
-        (["--model", "variant-bert-base"], "give its folder, or measure variant-bert-mini"),
+        (["--model", "bert", "--sources", "bundled"], "give its folder, or measure minilm"),
     ],
 )
 def test_what_cannot_be_is_refused_and_leaves_nothing(model, options, message, capsys):

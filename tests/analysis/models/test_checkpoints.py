@@ -15,7 +15,7 @@ def _bare(monkeypatch):
 
 
 def test_unknown_name_lists_the_known_ones():
-    with pytest.raises(NotFound, match=r"unknown model 'gpt-7'.*bert, gpt2, gpt2-mini"):
+    with pytest.raises(NotFound, match=r"unknown model 'gpt-7'.*bert, gpt2, gpt2-first-layer"):
         find("gpt-7")
 
 
@@ -107,6 +107,21 @@ def test_stand_in_is_named():
     found = find("bert", sources=["bundled"])
     assert (found.name, found.stands_in_for) == ("minilm", "bert")
     assert "standing in for bert" in found.label()
+
+
+def test_models_of_others_are_found_by_name_once_they_are_registered(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "KNOWN", dict(checkpoints.KNOWN))
+    write_model(tmp_path / "mine")
+    mine = checkpoints.ModelSpec("one of mine", licence="MIT", bundle=tmp_path)
+    with pytest.raises(NotFound, match="unknown model 'mine'"):
+        find("mine")
+    checkpoints.register({"mine": mine})
+    checkpoints.register({"mine": mine})
+    found = find("mine")
+    assert (found.folder, found.source, found.licence) == (tmp_path / "mine", "bundled", "MIT")
+    with pytest.raises(ValueError, match=r"these names are of other models: gpt2$"):
+        checkpoints.register({"gpt2": mine, "more": mine})
+    assert "more" not in checkpoints.KNOWN
 
 
 def test_no_stand_in_where_bundled_is_not_asked():

@@ -7,7 +7,7 @@ from analysis.models import checkpoints, controls, extraction, pretrained
 from tests.analysis.tiny import random_layer
 
 
-@pytest.fixture(scope="module", params=["variant-bert-mini", "gpt2-mini"])
+@pytest.fixture(scope="module", params=["minilm", "gpt2-mini"])
 def checkpoint(request):
     return checkpoints.find(request.param)
 

@@ -5,10 +5,10 @@ import itertools
 import pytest
 import torch
 
-from analysis.surveys.induction_probe import plain
-from analysis.training import attention_only as training
 from analysis.transformer import attention_only
 from analysis.transformer.attention import attend
+from book.lab.induction_probe import plain
+from book.lab.training import attention_only as training
 
 SMALL = training.Config(vocab=11, length=20, model=24, heads=3, shortest=3, longest=7)
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.data.documents import load_documents
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations import anisotropy
+from book.lab.documents import load_documents
 from book.studies.bert_normality import directions
 from tests.book.pages import play_pages
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.data.documents import load_documents
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations.rank_collapse import random_collapse, trace_residual
-from analysis.surveys import records
 from analysis.transformer.encoder import Switches
-from book.publish import experiments
+from book.lab.documents import load_documents
+from book.publish import experiments, records
 from book.studies.bert_rank import switches
 from tests.book.pages import play_pages
 

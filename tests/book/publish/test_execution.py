@@ -319,6 +319,7 @@ SOURCES = {
     "book/records/tiny-long-run.npz": "",
     "book/records/other-run.json": "",
     "analysis/bundled/m/model.safetensors": "",
+    "book/bundled/m/model.safetensors": "",
     "requirements.txt": "",
     "book/claims.yml": "",
 }
@@ -336,6 +337,7 @@ WITHIN_REACH = [
     "book/records/tiny-long-run.json",
     "book/records/tiny-long-run.npz",
     "analysis/bundled/m/model.safetensors",
+    "book/bundled/m/model.safetensors",
     "requirements.txt",
     "book/claims.yml",
 ]

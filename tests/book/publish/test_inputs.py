@@ -8,8 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from analysis.data import texts
 from analysis.models import checkpoints, parameters, pretrained
-from analysis.surveys import records
-from book.publish import costs, experiments, stamp
+from book.publish import costs, experiments, records, stamp
 from book.publish import inputs as publish_inputs
 from book.publish.inputs import Inputs, choose_inputs
 from book.studies.semi_bias import gpt2 as semi_bias_gpt2

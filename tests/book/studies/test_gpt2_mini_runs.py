@@ -6,7 +6,7 @@ import pytest
 
 from analysis.core.files import Refused
 from analysis.models import checkpoints
-from analysis.training import gpt2_mini
+from book.lab.training import gpt2_mini
 from book.studies.shared import gpt2_mini_runs
 
 

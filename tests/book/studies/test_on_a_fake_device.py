@@ -9,8 +9,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from analysis.models import checkpoints, pretrained
-from analysis.surveys import induction_probe, semi_bias_probe
-from analysis.training import attention_only
+from book.lab import induction_probe, semi_bias_probe
+from book.lab.training import attention_only
 from book.studies.patterns_and_messages import costs, equality_gpt2, readings, spectra_gpt2
 from book.studies.semi_bias import first_layer
 from book.studies.semi_bias import gpt2 as semi_bias_gpt2

@@ -2,8 +2,7 @@
 
 import pytest
 
-from analysis.surveys import records
-from book.publish import experiments
+from book.publish import experiments, records
 from book.studies.peers import packages
 
 

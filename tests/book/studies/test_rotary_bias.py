@@ -11,9 +11,9 @@ import torch
 
 from analysis.decomposition.rotary_kernel import Kernel, distance_kernel
 from analysis.models.families import from_module
-from analysis.surveys import records
-from analysis.surveys.rotary_probe import without_bias
-from analysis.training import neox_mini
+from book.lab.rotary_probe import without_bias
+from book.lab.training import neox_mini
+from book.publish import records
 from book.studies.rotary_bias import gpt_oss, phi, pythia, qwen
 from book.studies.rotary_bias import ladder as rungs
 from book.studies.rotary_bias.kernels import near_by_chance
@@ -21,8 +21,8 @@ from book.studies.rotary_bias.parts import WAYS, Scores, cut, evaluate
 from book.studies.rotary_bias.run_measures import lose_heads, lose_pieces, mean_query_and_key
 from book.studies.rotary_bias.shares import split_attention
 from tests.analysis.fake_device import GPU, pretended
-from tests.analysis.surveys.test_kernel_survey import GROUPED, SIZES, save
 from tests.analysis.tiny import write_hub_cache
+from tests.book.lab.test_kernel_survey import GROUPED, SIZES, save
 
 
 @pytest.fixture(scope="module")

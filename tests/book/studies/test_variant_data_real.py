@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from analysis.data.dna.fasta import read_fasta
-from analysis.data.dna.simulate import read_backbones
-from analysis.surveys import records
-from analysis.surveys.records import data_folder
-from book.publish import experiments
+from book.lab.dna.fasta import read_fasta
+from book.lab.dna.simulate import read_backbones
+from book.publish import experiments, records
+from book.publish.records import data_folder
 
 FOLDER = data_folder("sars-cov-2")
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="no folder sars-cov-2 in ANALYSIS_DATA")

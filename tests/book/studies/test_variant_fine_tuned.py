@@ -9,7 +9,7 @@ import torch
 from analysis.models import extraction
 from analysis.representations import normality
 from analysis.representations.anisotropy import mean_pairwise_cosine
-from analysis.training import dna_classifier
+from book.lab.training import dna_classifier
 from book.studies.shared import variant_fine_tuned, variant_measures
 from book.studies.shared.averages import over_heads
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.data.dna.fasta import GAP
-from analysis.data.dna.simulate import invent_backbones
 from analysis.maps import gates
 from analysis.representations import normality
-from analysis.surveys.records import Value
-from analysis.training import dna_classifier
+from book.lab.dna.fasta import GAP
+from book.lab.dna.simulate import invent_backbones
+from book.lab.training import dna_classifier
+from book.publish.records import Value
 from book.studies.shared import variant_columns, variant_measures, variant_runs
 from book.studies.shared import variant_seeds as seeds
 from book.studies.variant_data import pretraining, real_splits, splits

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.data.dna import kmers, sites
-from analysis.data.dna.fasta import GAP, Gene
-from analysis.data.dna.simulate import invent_backbones
-from analysis.data.dna.splits import Split
-from analysis.surveys import dna_probe
-from analysis.training import dna_classifier
+from book.lab import dna_probe
+from book.lab.dna import kmers, sites
+from book.lab.dna.fasta import GAP, Gene
+from book.lab.dna.simulate import invent_backbones
+from book.lab.dna.splits import Split
+from book.lab.training import dna_classifier
 from book.publish import choose_inputs
 from book.studies.shared import variant_columns, variant_measures, variant_runs, variant_seeds
 from book.studies.variant_classifier import base_training, controls, phases

@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from analysis.data.dna.simulate import invent_backbones
-from analysis.training import dna_classifier, loop, masked_kmers, timing
+from book.lab.dna.simulate import invent_backbones
+from book.lab.training import dna_classifier, loop, masked_kmers, timing
 
 SMALL = dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=12, batch=4, warmup=2, dropout=0.0)
 
@@ -160,9 +160,9 @@ def test_other_batches_keep_the_epochs():
 
 
 def test_base_has_the_papers_number_of_training_sequences():
-    from analysis.data.dna.fasta import Gene
-    from analysis.data.dna.simulate import CLASSES
-    from analysis.data.dna.splits import split
+    from book.lab.dna.fasta import Gene
+    from book.lab.dna.simulate import CLASSES
+    from book.lab.dna.splits import split
 
     genes = [Gene(str(i), "A", CLASSES[i % 8]) for i in range(dna_classifier.BASE.sequences)]
     assert len(split(genes, dna_classifier.BASE.by, 0).train) == pytest.approx(39_522, abs=8)
@@ -198,9 +198,8 @@ def short_base(monkeypatch):
 
 
 def test_the_record_is_made_of_a_trained_folder(short_base, tmp_path, monkeypatch):
-    from analysis.__main__ import main
-    from analysis.surveys import records
-    from book.publish import experiments
+    from book.__main__ import main
+    from book.publish import experiments, records
 
     assert main(["train", "variant-bert-base", "--batch", "8", "--out", str(tmp_path / "run"), "--device", "cpu"]) == 0
     card = json.loads((tmp_path / "run" / "report.json").read_text())
@@ -217,7 +216,7 @@ def test_the_record_is_made_of_a_trained_folder(short_base, tmp_path, monkeypatc
 
 
 def test_the_large_one_around_ones_own_lineages_is_measured_with_them(short_base, tmp_path):
-    from analysis.__main__ import main
+    from book.__main__ import main
     from book.studies.variant_classifier import base
 
     own = tmp_path / "own.fasta"

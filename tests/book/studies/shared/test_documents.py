@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from analysis.models.controls import SEEDS
-from analysis.surveys.records import Result
+from book.publish.records import Result
 from book.studies.shared import documents
 from book.studies.shared.documents import CONTROLS, LADDER, DocumentLadder, read_ladder, survey_documents
 

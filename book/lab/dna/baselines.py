@@ -1,0 +1,194 @@
+"""What a classifier of genes has to be compared with: simple ones that need no attention and no order of the words.
+
+Each has ``fit(genes)`` and ``predict(genes)``. :class:`Lookup` with :func:`by_length` or :func:`by_phase` knows nothing
+of the bases at all; :class:`KmerRegression` sees the words that BERT sees, without their order; :class:`NearestLineage`
+is what a biologist would do.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+
+from book.lab.dna.fasta import GAP, Gene
+from book.lab.dna.kmers import kmers
+from book.lab.dna.phase import phases
+
+LETTERS = np.frombuffer(b"ACGT-", np.uint8)
+
+
+class NotFitted(RuntimeError):
+    """A classifier was asked before it was fitted."""
+
+
+def by_length(gene: Gene) -> Hashable:
+    """Return the number of bases."""
+    return len(gene.bases)
+
+
+def by_phase(gene: Gene) -> Hashable:
+    """Return the phase of the words along the alignment (``phase.phases``), and nothing of the bases."""
+    return phases(gene.aligned).tobytes()
+
+
+def by_nothing(gene: Gene) -> Hashable:
+    """Return the same for all genes: what is learned is the most frequent class."""
+    return None
+
+
+class Lookup:
+    """Name the class that was most frequent in training among sequences with the same key.
+
+    Ties go to the first class in the alphabet; a key that training never had gets the most frequent class of all.
+
+    Examples
+    --------
+    >>> train = [Gene("a", "ACG", "Mu"), Gene("b", "ACGT", "Beta"),
+    ...          Gene("c", "ACCT", "Beta")]
+    >>> Lookup(by_length).fit(train).predict([Gene("x", "TTT"), Gene("y", "T")])
+    ['Mu', 'Beta']
+    """
+
+    def __init__(self, key: Callable[[Gene], Hashable] = by_nothing):
+        """Take the key."""
+        self.key, self.table, self.otherwise = key, {}, None
+
+    def fit(self, genes: Sequence[Gene]) -> "Lookup":
+        """Count the classes of each key."""
+        _refuse_empty(genes)
+        counts: dict[Hashable, Counter] = {}
+        for gene in genes:
+            counts.setdefault(self.key(gene), Counter())[gene.label] += 1
+        self.table = {key: _commonest(counter) for key, counter in counts.items()}
+        self.otherwise = _commonest(Counter(gene.label for gene in genes))
+        return self
+
+    def predict(self, genes: Sequence[Gene]) -> list[str]:
+        """Return a class for each sequence."""
+        if self.otherwise is None:
+            raise NotFitted("fit the lookup first")
+        return [self.table.get(self.key(gene), self.otherwise) for gene in genes]
+
+
+def _commonest(counter: Counter) -> str:
+    return min(counter, key=lambda label: (-counter[label], label))
+
+
+class KmerRegression:
+    """Logistic regression on which k-mers are present; their order and number do not count.
+
+    Parameters
+    ----------
+    aligned
+        Cut the words from the alignment, gaps included as a letter, so that a deletion moves no later word; else
+        from the bases alone, as BERT gets them.
+    strength
+        Inverse of the penalty on squared weights (scikit-learn's ``C``).
+
+    Notes
+    -----
+    A word that training did not have counts for nothing. Words with ambiguity codes are words like others.
+    """
+
+    def __init__(self, aligned: bool = False, strength: float = 1.0):
+        """Take the settings."""
+        self.aligned, self.strength, self.words, self.model = aligned, strength, {}, None
+
+    def fit(self, genes: Sequence[Gene]) -> "KmerRegression":
+        """Build the vocabulary of the training words and fit one weight a word and class."""
+        from sklearn.linear_model import LogisticRegression
+
+        _refuse_empty(genes)
+        unique = sorted({word for gene in genes for word in self._cut(gene)})
+        self.words = {word: column for column, word in enumerate(unique)}
+        self.model = LogisticRegression(C=self.strength, max_iter=300, tol=1e-3)
+        self.model.fit(self._presence(genes), [gene.label for gene in genes])
+        return self
+
+    def predict(self, genes: Sequence[Gene]) -> list[str]:
+        """Return a class for each sequence."""
+        if self.model is None:
+            raise NotFitted("fit the regression first")
+        return self.model.predict(self._presence(genes)).tolist()
+
+    def _cut(self, gene: Gene) -> list[str]:
+        return kmers(gene.aligned if self.aligned else gene.bases)
+
+    def _presence(self, genes: Sequence[Gene]):
+        from scipy.sparse import csr_matrix
+
+        columns, ends = [], [0]
+        for gene in genes:
+            columns += sorted({self.words[word] for word in self._cut(gene) if word in self.words})
+            ends.append(len(columns))
+        return csr_matrix((np.ones(len(columns)), columns, ends), shape=(len(genes), len(self.words)))
+
+
+class NearestLineage:
+    """Name the class of the lineage whose consensus differs in the fewest letters (Hamming distance).
+
+    The consensus of a lineage is the most frequent of A, C, G, T and gap in each column of its training sequences.
+    A sequence's ambiguous letters are not compared.
+
+    Parameters
+    ----------
+    aligned
+        Compare columns of the alignment, a gap being a fifth letter; else base with base counted from the first, so
+        that everything after a deletion is compared with the wrong neighbour.
+
+    Examples
+    --------
+    >>> train = [Gene("a", "AAAA", "Mu", "m"), Gene("b", "CCCC", "Beta", "b")]
+    >>> NearestLineage(aligned=False).fit(train).predict([Gene("x", "ANNA"),
+    ...                                                   Gene("y", "CACC")])
+    ['Mu', 'Beta']
+    """
+
+    def __init__(self, aligned: bool = True):
+        """Take what is compared."""
+        self.aligned, self.consensus, self.labels = aligned, None, []
+
+    def fit(self, genes: Sequence[Gene]) -> "NearestLineage":
+        """Take the consensus of each lineage."""
+        _refuse_empty(genes)
+        self.width = max(len(self._row(gene)) for gene in genes)
+        rows = self._rows(genes)
+        members: dict[tuple[str, str], list[int]] = {}
+        for i, gene in enumerate(genes):
+            members.setdefault((gene.lineage, gene.label), []).append(i)
+        keys = sorted(members)
+        self.labels = [label for _, label in keys]
+        self.consensus = np.stack(
+            [LETTERS[np.stack([(rows[members[key]] == letter).sum(0) for letter in LETTERS]).argmax(0)] for key in keys]
+        )
+        return self
+
+    def predict(self, genes: Sequence[Gene]) -> list[str]:
+        """Return a class for each sequence; among equally near lineages, that of the first in the alphabet."""
+        if self.consensus is None:
+            raise NotFitted("fit the lineages first")
+        equal = _one_hot(self._rows(genes)) @ _one_hot(self.consensus).T  # compared letters less this: the distance
+        return [self.labels[i] for i in equal.argmax(1)]
+
+    def _row(self, gene: Gene) -> str:
+        return gene.aligned if self.aligned else gene.bases
+
+    def _rows(self, genes: Sequence[Gene]) -> np.ndarray:
+        """Return letters as numbers, gaps at the end up to the longest of training; what is longer is cut."""
+        text = "".join(self._row(gene)[: self.width].ljust(self.width, GAP) for gene in genes)
+        return np.frombuffer(text.encode(), np.uint8).reshape(len(genes), self.width)
+
+
+def _one_hot(rows: np.ndarray) -> np.ndarray:
+    """Return five columns a letter; an ambiguous letter has none set, so it counts the same for every lineage."""
+    return (rows[:, :, None] == LETTERS).reshape(len(rows), -1).astype(np.float32)
+
+
+def _refuse_empty(genes: Sequence[Gene]) -> None:
+    if not genes:
+        raise ValueError("genes must hold at least one sequence to fit on, got none")
+
+
+def hits(classifier, genes: Sequence[Gene]) -> np.ndarray:
+    """Return for each sequence whether the classifier names its class."""
+    return np.array([named == gene.label for named, gene in zip(classifier.predict(genes), genes)], dtype=bool)

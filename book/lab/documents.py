@@ -1,0 +1,57 @@
+"""Twenty-four bundled documents of four kinds of text, six of each, to see what depends on what a model reads.
+
+Units of an interval are documents: pieces of one document are not independent of each other. Passages for a census,
+all of one reference, are in :mod:`analysis.data.texts`.
+"""
+
+import json
+from dataclasses import dataclass
+
+from book.lab import models
+
+BUNDLED = models.BUNDLED / "texts" / "documents.jsonl"
+KINDS = ("technical prose", "legal prose", "program code", "narrative")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One text: its kind, one of :data:`KINDS`, where it is from, and its words."""
+
+    kind: str
+    name: str
+    text: str
+
+
+def load_documents(*kinds: str, each: int | None = None) -> list[Document]:
+    """Return the bundled documents, kind by kind.
+
+    Parameters
+    ----------
+    kinds
+        Which of :data:`KINDS`; all by default.
+    each
+        Only so many of every kind.
+
+    Raises
+    ------
+    ValueError
+        If a kind is unknown, or fewer than one or more than are bundled of each kind are wanted.
+
+    Examples
+    --------
+    >>> len(load_documents())
+    24
+    >>> [document.name for document in load_documents("narrative", each=2)]
+    ['The lock keeper', 'Two maps']
+    """
+    if unknown := set(kinds) - set(KINDS):
+        raise ValueError(f"kinds must be of {', '.join(KINDS)}, got {', '.join(sorted(unknown))}")
+    rows = [json.loads(line) for line in BUNDLED.read_text(encoding="utf-8").splitlines()]
+    of_kind = {
+        kind: [Document(kind, row["name"], row["text"]) for row in rows if row["kind"] == kind]
+        for kind in kinds or KINDS
+    }
+    most = min(map(len, of_kind.values()))
+    if each is not None and not 1 <= each <= most:
+        raise ValueError(f"each must be from 1 to {most}, got {each}")
+    return [document for documents in of_kind.values() for document in documents[:each]]

@@ -1,0 +1,118 @@
+"""Train ``neox-mini``: GPT-NeoX's architecture (Pythia's) at gpt2-mini's size, on gpt2-mini's text and by its recipe.
+
+Rotary positions in place of learned ones, attention and MLP side by side, output tied to the token table; 2 layers,
+8 heads of 16 coordinates, width 128, context 128. The projections' biases start at 0, so that what they come to do has
+to be learned. Three variants differ in one thing each:
+
+* ``neox-mini`` turns all coordinates of every head;
+* ``neox-mini-partial`` turns a quarter of them, as Pythia does;
+* ``neox-mini-unbiased`` turns all of them and has no bias anywhere: none in attention, and those of the MLP and of the
+  LayerNorms are held at 0, so that a LayerNorm cannot bring one back.
+
+The folder is gpt2-mini's (:mod:`book.lab.training.gpt2_mini`), and so is the format of its trace. ``python -m book
+train`` adds to it what :func:`book.lab.rotary_probe.make_probe` measures.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from book.lab.training import gpt2_mini
+from book.lab.training.gpt2_mini import CONTEXT, HEADS, LAYERS, VOCABULARY, WIDTH
+
+BASE = 10_000.0
+STEPS = 1500
+"""Half of gpt2-mini's, as its cosine comes down twice as fast: nine models were to be trained."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What tells the models of this module apart.
+
+    Attributes
+    ----------
+    name
+        As ``python -m book train`` takes it.
+    rotary
+        The share of each head's coordinates that are turned, in (0, 1].
+    biases
+        Whether there are any.
+    """
+
+    name: str
+    rotary: float = 1.0
+    biases: bool = True
+
+
+VARIANTS = {
+    variant.name: variant
+    for variant in (
+        Variant("neox-mini"),
+        Variant("neox-mini-partial", rotary=0.25),
+        Variant("neox-mini-unbiased", biases=False),
+    )
+}
+
+
+def make_model(variant: Variant, vocabulary: int = VOCABULARY, seed: int = 0) -> nn.Module:
+    """Make the untrained model: a ``GPTNeoXForCausalLM`` with its own initialisation, and no dropout.
+
+    Examples
+    --------
+    >>> model = make_model(VARIANTS["neox-mini-unbiased"], vocabulary=16)
+    >>> any(p.requires_grad for name,
+    ...     p in model.named_parameters() if name.endswith("bias"))
+    False
+    """
+    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+
+    rotary = {"rope_type": "default", "rope_theta": BASE, "partial_rotary_factor": variant.rotary}
+    config = GPTNeoXConfig(
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        hidden_size=WIDTH,
+        intermediate_size=4 * WIDTH,
+        max_position_embeddings=CONTEXT,
+        vocab_size=vocabulary,
+        rope_parameters=rotary,
+        attention_bias=variant.biases,
+        tie_word_embeddings=True,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        model = GPTNeoXForCausalLM(config)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias") and not variant.biases:
+            parameter.requires_grad_(False)
+    return model
+
+
+def train(out: str | Path, name: str = "neox-mini", *, steps: int = STEPS, **options: Any) -> dict:
+    """Train one of :data:`VARIANTS` and return its card; ``options`` are those of `gpt2_mini.train`.
+
+    Raises
+    ------
+    ValueError
+        If there is no variant of this name; else as `gpt2_mini.train`.
+    """
+    if name not in VARIANTS:
+        raise ValueError(f"name must be one of {', '.join(VARIANTS)}, got {name!r}")
+    variant = VARIANTS[name]
+    architecture = gpt2_mini.Architecture(name, partial(make_model, variant), _describe(variant))
+    return gpt2_mini.train(out, steps, architecture=architecture, **options)
+
+
+def _describe(variant: Variant) -> str:
+    turned = "all coordinates" if variant.rotary == 1 else f"{variant.rotary:.0%} of the coordinates"
+    biases = "biases" if variant.biases else "no biases anywhere"
+    return (
+        f"GPT-NeoX's architecture at a small size, trained from scratch for *Attention, Taken Apart*: rotary "
+        f"positions on {turned} of each head,\n{biases}, LayerNorm before attention and MLP, which stand side by "
+        f"side, output tied to the token table; 2 layers,\n8 heads, width 128, context 128"
+    )

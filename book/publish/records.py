@@ -1,0 +1,202 @@
+"""Records: results that are kept in files, each number with its tolerance, each file with its provenance and a seal.
+
+An :class:`Experiment` computes a :class:`Result`; :func:`write` puts it into ``NAME.json`` (and ``.npz`` for arrays) of
+a folder, in the form of :mod:`analysis.surveys.results`; :func:`load` reads it; :func:`compare` holds a new result to
+it. A record is never edited by hand.
+"""
+
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from analysis.core import device
+from analysis.core.files import make_writable
+from analysis.models import checkpoints
+from analysis.surveys import results
+from analysis.surveys.results import Result, Value
+
+__all__ = [
+    "BadRecord",
+    "Disagrees",
+    "Experiment",
+    "Record",
+    "Result",
+    "Value",
+    "compare",
+    "data_folder",
+    "load",
+    "write",
+]
+
+
+class Disagrees(AssertionError):
+    """A recomputed result differs from its record beyond the tolerance; the message names every value that does."""
+
+
+class BadRecord(ValueError):
+    """A record file is missing, truncated or was edited; the message names the file and says what to run."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Something worth recording: its inputs (models by name, data by folder name) and how to compute it.
+
+    ``minutes`` is what it takes on two cores; ``command`` repeats it. The book's experiments leave ``name`` and
+    ``command`` empty: the place of their module gives both. ``awaits`` says what one without a record waits for.
+    """
+
+    summary: str
+    compute: Callable[[torch.device], Result]
+    name: str = ""
+    command: str = ""
+    models: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    minutes: float | int = 0.1
+    seed: int | None = None
+    needs_gpu: bool = False
+    awaits: str = ""
+
+    def missing(self) -> list[str]:
+        """Name the inputs that are not on this machine; a stand-in does not count as the model it stands in for."""
+        models = [name for name in self.models if not _has_model(name)]
+        absent = [f"model {name}" for name in models[:3]]
+        if more := len(models[3:]):
+            absent.append(f"{more} more model{'s' if more > 1 else ''}")
+        absent += [f"data {name}" for name in self.data if data_folder(name) is None]
+        if self.needs_gpu and not torch.cuda.is_available():
+            absent.append("a CUDA device")
+        return absent
+
+
+def _has_model(name: str) -> bool:
+    try:
+        return checkpoints.find(name).stands_in_for is None
+    except checkpoints.NotFound:
+        return False
+
+
+def data_folder(name: str) -> Path | None:
+    """Return the folder ``name`` in the directories of ``ANALYSIS_DATA``, or ``None``."""
+    for parent in filter(None, os.environ.get("ANALYSIS_DATA", "").split(os.pathsep)):
+        if Path(parent, name).is_dir():
+            return Path(parent, name).resolve()
+    return None
+
+
+def write(experiment: Experiment, where: torch.device | None, folder: Path) -> Path:
+    """Compute an experiment and write its record: first under temporary names, then renamed."""
+    if absent := experiment.missing():
+        raise checkpoints.NotFound(f"{experiment.name} needs {', '.join(absent)}")
+    make_writable(folder)
+    where = where or device.choose()
+    start = time.perf_counter()
+    result = experiment.compute(where)
+    provenance = {
+        "models": [checkpoints.find(name).provenance() for name in experiment.models],
+        "data": list(experiment.data),
+        "seed": experiment.seed,
+        **results.describe_run(where, time.perf_counter() - start, experiment.command),
+    }
+    return results.write(experiment.name, experiment.summary, result, provenance, folder)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record that was read: ``record["name"]`` is a value, ``record.array("name")`` an array."""
+
+    name: str
+    values: Mapping[str, Value]
+    arrays: Mapping[str, np.ndarray]
+    tolerances: Mapping[str, float | int]
+    provenance: dict
+
+    def __getitem__(self, name: str) -> float | int | str | bool:
+        return self.values[name].value
+
+    def array(self, name: str) -> np.ndarray:
+        """Return an array by name."""
+        return self.arrays[name]
+
+
+def load(name: str, folder: Path) -> Record:
+    """Read a record and check its seal.
+
+    Raises
+    ------
+    BadRecord
+        If a file is missing, truncated, was edited after it was written, or is another's record.
+    """
+    path = folder / f"{name}.json"
+    again = f"record {name} again"
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadRecord(f"there is no record {path}; {again}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadRecord(f"{path} is not whole JSON ({error}); {again}") from None
+    if not isinstance(body, dict) or body.get("sha256") != results.seal(body):
+        raise BadRecord(f"{path} was changed after it was written; {again}")
+    if body.get("experiment") != name:
+        raise BadRecord(f"{path} is the record of {body.get('experiment')!r}; {again}")
+    try:
+        values = {k: Value(**v) for k, v in body["values"].items()}
+        arrays = _load_arrays(folder / f"{name}.npz", body, again) if body["arrays"] else {}
+        return Record(name, values, arrays, {k: v["tolerance"] for k, v in body["arrays"].items()}, body["provenance"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadRecord(f"{path} has a right seal and is no record ({error!r}); {again}") from None
+
+
+def _load_arrays(path: Path, body: dict, again: str) -> dict[str, np.ndarray]:
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != body["arrays_sha256"]:
+        raise BadRecord(f"{path} is missing or not the file that was recorded; {again}")
+    with np.load(path, allow_pickle=False) as packed:
+        return {name: packed[name] for name in body["arrays"]}
+
+
+def compare(result: Result, record: Record) -> None:
+    """Hold a result to a record.
+
+    Raises
+    ------
+    Disagrees
+        If a value or an array is missing, new, of another shape, or beyond its recorded tolerance.
+    """
+    wrong = [
+        f"{kind} {name} is only in the {'record' if name in there else 'result'}"
+        for kind, here, there in (("value", result.values, record.values), ("array", result.arrays, record.arrays))
+        for name in sorted(set(here) ^ set(there))
+    ]
+    for name in result.values.keys() & record.values.keys():
+        new, old = result.values[name].value, record.values[name].value
+        if not _agree(new, old, record.values[name].tolerance):
+            wrong.append(f"{name} is {new}, recorded {old} (tolerance {record.values[name].tolerance:g})")
+    for name in result.arrays.keys() & record.arrays.keys():
+        wrong += _array_differs(name, np.asarray(result.arrays[name]), record.arrays[name], record.tolerances[name])
+    if wrong:
+        raise Disagrees(f"{record.name}: " + "; ".join(sorted(wrong)))
+
+
+def _agree(new, old, tolerance: float) -> bool:
+    if isinstance(old, str | bool) or isinstance(new, str | bool):
+        return new == old
+    return math.isclose(new, old, rel_tol=0, abs_tol=tolerance) or (math.isnan(new) and math.isnan(old))
+
+
+def _array_differs(name: str, new: np.ndarray, old: np.ndarray, tolerance: float) -> list[str]:
+    if new.shape != old.shape:
+        return [f"array {name} has shape {new.shape}, recorded {old.shape}"]
+    if old.dtype.kind not in "fc":
+        return [] if np.array_equal(new, old) else [f"array {name} differs"]
+    finite = np.isfinite(old)
+    if not np.array_equal(np.isfinite(new), finite) or not np.array_equal(new[~finite], old[~finite], equal_nan=True):
+        return [f"array {name} is finite elsewhere than recorded, or infinite otherwise"]
+    gap = np.abs(new[finite] - old[finite]).max(initial=0)
+    return [f"array {name} differs by {gap:.3g} (tolerance {tolerance:g})"] if gap > tolerance else []

@@ -1,0 +1,267 @@
+"""The baselines on data checked by hand, the phase of the words, and the interval of groups."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from analysis.statistics.intervals import grouped_share_interval, share_interval
+from book.lab.dna import phase, simulate, splits
+from book.lab.dna.baselines import (
+    KmerRegression,
+    Lookup,
+    NearestLineage,
+    NotFitted,
+    by_length,
+    by_nothing,
+    by_phase,
+    hits,
+)
+from book.lab.dna.fasta import BadSequence, Gene, read_fasta
+from book.lab.dna.kmers import kmers
+from book.studies.shared import variant_baselines as experiment
+
+BASES = "".join(np.random.default_rng(3).choice(list("ACGT"), 90))
+
+
+def gene(aligned, label="", lineage="", name=""):
+    return Gene(name or aligned, aligned.replace("-", ""), label, lineage or label, aligned=aligned)
+
+
+def changed(at, to, text=BASES):
+    return text[:at] + to + text[at + len(to) :]
+
+
+def test_phases_by_hand():
+    aligned = changed(20, "---")
+    assert list(phase.phases(aligned)) == [0, 0, 0, 3, 3, 3, 3, 3, 3, 3]
+    nine = changed(20, "-" * 9)
+    assert set(phase.phases(nine)) == {0}
+    both = changed(50, "-" * 6, aligned)
+    assert list(phase.phases(both)) == [0, 0, 0, 3, 3, 3, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("width", [3, 6, 9])
+def test_words_after_a_deletion_are_other_words_unless_it_is_a_multiple_of_nine(width):
+    short = changed(20, "-" * width).replace("-", "")
+    before, after = kmers(BASES), kmers(short)
+    assert after[0] == before[0]
+    later = set(after[4:])
+    assert (later <= set(before)) == (width == 9)
+    assert bool(later & set(before)) == (width == 9)
+
+
+def test_a_sequence_of_gaps_has_no_phase():
+    with pytest.raises(ValueError, match="got 4 gaps"):
+        phase.phases("----")
+
+
+def test_only_deletions_leaves_phase_and_takes_bases():
+    backbones = simulate.invent_backbones(0, codons=120)
+    plain, fixed = phase.only_deletions(backbones), phase.only_substitutions(backbones)
+    for old, deletions, substitutions in zip(backbones, plain, fixed):
+        assert [a == "-" for a in old.aligned] == [a == "-" for a in deletions.aligned]
+        assert "-" not in substitutions.aligned
+        assert all(a in ("-", b) for a, b in zip(old.aligned, substitutions.aligned))
+    for column in zip(*(b.aligned for b in plain)):
+        assert len(set(column) - {"-"}) <= 1
+
+
+def test_exchange_refuses_rows_of_other_alignments():
+    with pytest.raises(ValueError, match="rows of one alignment, got 2, 3 and 2"):
+        phase.exchange_gaps("AC", "ACG", "AC")
+
+
+def test_placing_finds_the_gaps_and_passes_over_ambiguity():
+    templates = [changed(20, "---"), changed(40, "---"), BASES]
+    for template in templates:
+        bases = template.replace("-", "")
+        spoilt = "NR" + bases[2:60] + "N" * 5 + bases[65:]
+        assert phase.place(spoilt, templates).replace("-", "") == spoilt
+        assert [c == "-" for c in phase.place(spoilt, templates)] == [c == "-" for c in template]
+    with pytest.raises(ValueError, match="no template has 80 bases"):
+        phase.place(BASES[:80], templates)
+
+
+def test_lookup_by_phase_knows_nothing_of_bases():
+    train = [gene(changed(20, "---"), "Mu"), gene(changed(40, "---"), "Beta"), gene(BASES, "Beta")]
+    other = "".join(np.random.default_rng(4).choice(list("ACGT"), 90))
+    asked = [
+        gene(changed(21, "---", other)),
+        gene(changed(40, "---", other)),
+        gene(changed(30, "-" * 9, other)),
+        gene(changed(60, "---", other)),
+    ]
+    assert Lookup(by_phase).fit(train).predict(asked) == ["Mu", "Beta", "Beta", "Beta"]  # the last: never seen
+    assert Lookup(by_length).fit(train).predict(asked) == ["Beta", "Beta", "Beta", "Beta"]
+    assert Lookup(by_nothing).fit(train[:1]).predict(asked) == ["Mu"] * 4
+
+
+def test_lookup_falls_back_on_the_most_frequent_class():
+    train = [gene("A", "Mu"), gene("C", "Mu"), gene("GG", "Beta")]
+    assert Lookup(by_length).fit(train).predict([gene("TTT")]) == ["Mu"]
+
+
+def test_a_gap_is_a_letter_of_the_nearest_lineage():
+    train = [gene(BASES, "Beta"), gene(changed(20, "---"), "Mu")]
+    assert NearestLineage().fit(train).predict([gene(changed(20, "---")), gene(BASES)]) == ["Mu", "Beta"]
+
+
+def test_lookup_prefers_the_more_frequent_and_then_the_alphabet():
+    train = [gene("A", "Mu"), gene("C", "Mu"), gene("G", "Beta")]
+    assert Lookup(by_length).fit(train).predict([gene("T")]) == ["Mu"]
+    assert Lookup(by_length).fit(train[1:]).predict([gene("T")]) == ["Beta"]
+
+
+def test_regression_by_hand():
+    """Two classes that differ in one word; presence counts, order and unknown words do not."""
+    train = [gene(BASES, "Mu"), gene(changed(45, "ACGT"), "Beta")]
+    fitted = KmerRegression().fit(train)
+    assert fitted.words.keys() == set(kmers(train[0].bases)) | set(kmers(train[1].bases))
+    assert fitted.predict(train) == ["Mu", "Beta"]
+    words = kmers(BASES)
+    assert fitted._presence([gene(BASES)]).sum() == len(words)
+    marked = "".join(word[:9] for word in words[5:]) + words[-1][9:]  # the second half alone
+    assert fitted.predict([gene(marked), gene("T" * 90 + "")])[0] == "Mu"
+    assert fitted._presence([gene("T" * 90)]).sum() == 0
+
+
+def test_gapped_words_do_not_shift():
+    full, short = gene(BASES, "Mu"), gene(changed(20, "---"), "Beta")
+    assert len(set(KmerRegression(aligned=True)._cut(full)) & set(KmerRegression(aligned=True)._cut(short))) == 7
+    assert len(set(KmerRegression()._cut(full)) & set(KmerRegression()._cut(short))) == 1
+
+
+def test_words_with_ambiguity_codes_are_words_of_their_own():
+    """Neither resolved nor dropped: known if training has that very word."""
+    spoilt = changed(4, "N")
+    fitted = KmerRegression().fit([gene(BASES, "Mu"), gene(spoilt, "Beta")])
+    assert {BASES[:12], spoilt[:12]} <= fitted.words.keys()
+    assert changed(4, "R")[:12] not in fitted.words
+    assert fitted.predict([gene(spoilt)]) == ["Beta"]
+
+
+def test_nearest_lineage_takes_the_consensus_and_passes_over_ambiguity():
+    train = [
+        gene(changed(3, "A"), "Mu", "m", "1"),
+        gene(changed(3, "A"), "Mu", "m", "2"),
+        gene(changed(3, "N"), "Mu", "m", "3"),
+        gene(changed(3, "C", changed(60, "GG")), "Beta", "b"),
+    ]
+    fitted = NearestLineage().fit(train)
+    assert fitted.consensus[fitted.labels.index("Mu")].tobytes().decode() == changed(3, "A")
+    beta = changed(3, "C", changed(60, "GG"))
+    spoilt = changed(0, "N" * 50, beta)
+    distance = {"Beta": 0, "Mu": sum(a != b for a, b in zip(BASES[50:], beta[50:]))}
+    assert distance["Mu"] > 0
+    assert fitted.predict([gene(spoilt)]) == ["Beta"]
+    assert fitted.predict([gene("N" * 90)]) == ["Beta"]  # nothing to compare: the first in the alphabet
+
+
+def test_nearest_lineage_without_alignment_is_led_by_the_deletion():
+    train = [gene(BASES, "Mu"), gene(changed(9, "---"), "Beta")]
+    hybrid = phase.exchange_gaps(changed(60, "TTTT"), train[1].aligned, BASES)
+    assert NearestLineage(aligned=False).fit(train).predict([gene(hybrid)]) == ["Beta"]
+    longer = Gene("x", BASES + "ACG")
+    assert NearestLineage(aligned=False).fit(train).predict([longer]) == ["Mu"]
+
+
+@pytest.mark.parametrize("make", experiment.BASELINES.values(), ids=experiment.BASELINES)
+def test_all_refuse_nothing_and_haste(make):
+    with pytest.raises(ValueError, match="at least one sequence"):
+        make().fit([])
+    with pytest.raises(NotFitted):
+        make().predict([gene(BASES)])
+
+
+def test_hits():
+    train = [gene("A", "Mu"), gene("AC", "Beta")]
+    assert hits(Lookup(by_length).fit(train), [gene("G", "Mu"), gene("G", "Beta")]).tolist() == [True, False]
+
+
+def test_backbones_from_a_file(tmp_path):
+    path = tmp_path / "own.fasta"
+    path.write_text(f">a class=Mu\n{BASES}\n>b class=Beta\n{changed(20, '---')}\n")
+    mu, beta = simulate.read_backbones(path)
+    assert (mu.label, mu.aligned, beta.aligned) == ("Mu", BASES, changed(20, "---"))
+    path.write_text(f">a class=Mu\n{BASES}\n>b\n{BASES}\n")
+    with pytest.raises(BadSequence, match="record 'b' needs class=NAME"):
+        simulate.read_backbones(path)
+    path.write_text(f">a class=Mu\n{BASES}\n>b class=Beta\n{BASES[:-3]}\n")
+    with pytest.raises(BadSequence, match="'b' has 87 columns, 'a' has 90: not aligned"):
+        read_fasta(path, aligned=True)
+
+
+def test_units_are_those_that_split_parts():
+    genes = list(simulate.simulate(simulate.invent_backbones(1, codons=60), 240, seed=2))
+    for by in splits.UNITS:
+        names = splits.unit_names(genes, by)
+        parts = splits.split(genes, by)
+        for one, other in itertools.combinations((parts.train, parts.validation, parts.test), 2):
+            assert not {names[i] for i in one} & {names[i] for i in other}
+    assert {g.clade for g in genes if g.label == "GH/490R"} <= set(names)  # one lineage: parted by clade
+
+
+def test_interval_of_groups():
+    right = [True] * 6 + [False] * 2
+    alone = grouped_share_interval(right, list("abcdefgh"))
+    assert alone == pytest.approx(share_interval(6, 8))
+    paired = grouped_share_interval(right, list("aabbccdd"))
+    assert paired.value == alone.value
+    assert paired.low < alone.low < alone.high < paired.high
+    assert grouped_share_interval([True] * 4, list("aabb"))[1:] == pytest.approx(share_interval(2, 2)[1:])
+    with pytest.raises(ValueError, match="got 2 and 1 groups"):
+        grouped_share_interval([True, False], ["a"])
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return experiment.measure(simulate.invent_backbones(0, codons=150), 240)
+
+
+def test_the_experiment_measures_what_it_says(measured):
+    result, _ = measured
+    value = {name: v.value for name, v in result.values.items()}
+    backbones = simulate.invent_backbones(0, codons=150)
+    lengths = {b.label: len(b.aligned.replace("-", "")) for b in backbones}
+    shared = Counter(lengths.values())
+    assert value["length/sequence"] == pytest.approx(len(shared) / 8, abs=0.05)  # one class of each length is found
+    blind = {value[f"{name}/only-substitutions"] for name in ("majority", "length", "phase")}
+    assert len(blind) == 1
+    assert value["kmers/only-substitutions"] > 0.9
+    assert value["phase/exchanged-bases"] == 0
+    assert value["kmers-gapped/exchanged-bases"] > value["kmers/exchanged-bases"]
+    assert value["kmers/exchanged-deletions"] > value["kmers-gapped/exchanged-deletions"]
+    for name, one in result.values.items():
+        if one.low is not None:
+            assert one.low <= one.value <= one.high, name
+    assert result.arrays["length_counts"].sum() == 240
+    assert result.arrays["size_accuracy"].shape == (experiment.DRAWS, len(experiment.SIZES))
+    assert all(array.dtype.kind in "iufU" for array in result.arrays.values())
+
+
+def test_exchanged_sequences_have_the_bases_of_one_and_the_gaps_of_another():
+    backbones = simulate.invent_backbones(0, codons=150)
+    genes = list(simulate.simulate(backbones, 80))
+    fill = phase.fill_letters([b.aligned for b in backbones])
+    rows = {g.name: g for g in genes}
+    made = experiment.exchanged(genes, fill)
+    assert len(made) > 40
+    for one, label in made:
+        assert label != one.label
+        own = rows[one.name]
+        assert by_phase(one) != by_phase(own)
+        assert all(a in ("-", b) for a, b in zip(one.aligned, own.aligned) if b != "-")
+        assert one.aligned.replace("-", "") == one.bases
+
+
+def test_the_penalty_is_chosen_on_the_validation_part(monkeypatch):
+    monkeypatch.setattr(experiment, "STRENGTHS", (1e-9, 1.0))
+    train = [gene(BASES, "Beta"), gene(changed(45, "ACGT"), "Mu"), gene(changed(45, "ACGT", changed(0, "T")), "Mu")]
+    chosen = experiment.fitted("kmers", train, [gene(BASES, "Beta")])
+    assert chosen.strength == 1.0  # with so strong a penalty only the most frequent class is named
+    assert experiment.fitted("kmers", train, [gene(BASES, "Mu")]).strength == 1e-9
+    monkeypatch.setattr(experiment, "STRENGTHS", (1.0, 1e-9))
+    mostly = [gene(BASES, "Beta"), gene(BASES, "Beta"), gene(BASES, "Mu")]  # no penalty gets all three
+    assert experiment.fitted("kmers", train, mostly).strength == 1.0

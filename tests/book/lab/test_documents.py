@@ -1,0 +1,40 @@
+"""The bundled documents are of four kinds, as their README says; what is not there is refused."""
+
+import hashlib
+from collections import Counter
+
+import pytest
+
+from analysis.data import texts
+from book.lab import documents
+
+
+def test_there_are_six_of_each_kind_and_no_text_twice():
+    loaded = documents.load_documents()
+    assert Counter(document.kind for document in loaded) == dict.fromkeys(documents.KINDS, 6)
+    assert len({document.text for document in loaded}) == 24
+    assert all(40 < len(document.text.split()) < 250 for document in loaded)
+
+
+def test_the_readme_names_every_document_and_the_digest():
+    readme = (documents.BUNDLED.parent / "README.md").read_text(encoding="utf-8")
+    assert hashlib.sha256(documents.BUNDLED.read_bytes()).hexdigest() in readme
+    for document in documents.load_documents():
+        assert document.name.rsplit(", ", 1)[-1].split(" ")[-1] in readme
+
+
+def test_the_technical_documents_are_of_topics_that_no_model_was_trained_on():
+    held_out = list(texts.topics())[:: texts.HOLD_OUT]
+    for document in documents.load_documents("technical prose"):
+        assert document.name.rsplit(", ", 1)[1] in held_out
+
+
+@pytest.mark.parametrize("arguments", [{"each": 0}, {"each": 7}])
+def test_a_number_that_is_not_there_is_refused(arguments):
+    with pytest.raises(ValueError, match="each must be from 1 to 6"):
+        documents.load_documents(**arguments)
+
+
+def test_an_unknown_kind_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"technical prose.*got poetry"):
+        documents.load_documents("poetry")

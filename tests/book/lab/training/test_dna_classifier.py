@@ -1,0 +1,72 @@
+"""The variant classifier end to end, two layers on short invented genes: it learns, is published and loads again."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from book.lab.training import dna_classifier
+from book.lab.training.float32_attention import register_float32_attention
+
+
+@pytest.fixture(scope="module")
+def report(variant_folder):
+    return json.loads((variant_folder / "report.json").read_text())
+
+
+def test_it_learns(variant_folder, report):
+    with np.load(variant_folder / "trace.npz") as trace:
+        assert trace["loss"][-10:].mean() < 0.6 * trace["loss"][:5].mean()
+        assert list(trace["step"]) == [0, 40, 160]
+        assert trace["validation"][0] < report["validation"]
+    assert report["validation"] > 0.5  # eight classes: chance is 0.125
+    assert report["origin"] == "synthetic gene"
+
+
+def test_it_loads_again_from_half_precision(variant_folder, variant_data, report):
+    model, tokenizer, labels = dna_classifier.load(variant_folder)
+    assert tuple(labels) == variant_data.labels
+    genes = [variant_data.genes[i] for i in variant_data.parts.test]
+    rows = dna_classifier.predict(model, tokenizer, [g.bases for g in genes])
+    torch.testing.assert_close(rows.sum(-1), torch.ones(len(genes)))
+    right = np.mean([labels[int(row.argmax())] == g.label for row, g in zip(rows, genes)])
+    assert right == pytest.approx(report["test"], abs=2 / len(genes))
+
+
+def test_the_vocabulary_is_the_training_part_alone(variant_data):
+    known = set(variant_data.tokenizer.get_vocab())
+    train = {w for i in variant_data.parts.train for w in dna_classifier.words(variant_data.genes[i].bases).split()}
+    assert train | set(variant_data.tokenizer.all_special_tokens) == known
+
+
+def test_epochs_are_whole():
+    order = dna_classifier._order(16, 4, 8, [0, 7])
+    assert sorted(order[:2].ravel()) == list(range(16))
+
+
+def test_base_is_the_papers_architecture():
+    base = dna_classifier.BASE
+    assert (base.layers, base.heads, base.width, base.hidden, base.batch) == (12, 12, 768, 3072, 4)
+    assert base.steps == 2 * 39522 // base.batch
+
+
+def test_attention_outside_autocast_is_the_same_attention(variant_data):
+    from transformers import BertForSequenceClassification
+
+    models = []
+    for kind in ("eager", register_float32_attention()):
+        torch.manual_seed(0)
+        models.append(
+            BertForSequenceClassification._from_config(
+                dna_classifier.configure(dna_classifier.TINY, variant_data), attn_implementation=kind
+            ).eval()
+        )
+    coded = variant_data.encode(variant_data.genes[:4], pad_to=32)
+    assert not coded["attention_mask"].all()  # padding must be masked
+    torch.testing.assert_close(models[0](**coded).logits, models[1](**coded).logits, atol=1e-6, rtol=0)
+    seen = []
+    models[1].bert.encoder.layer[0].attention.output.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    with torch.autocast("cpu", torch.bfloat16):
+        models[1](**coded)
+    assert seen[0].dtype == torch.float32

@@ -1,0 +1,94 @@
+"""neox-mini: three variants that differ in one thing each, and a probe that reads their biases."""
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.data import texts
+from book.lab.rotary_probe import make_probe, without_bias
+from book.lab.training import gpt2_mini, neox_mini
+
+TINY = "\n\n".join(texts.passages(count=30)), "\n\n".join(texts.passages()[30:])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpt2_mini, "BATCH", 4)
+        patch.setattr(gpt2_mini, "WINDOWS", 4)
+        yield
+
+
+@pytest.fixture(scope="module")
+def trained(small, tmp_path_factory):
+    out, corpus = tmp_path_factory.mktemp("neox"), gpt2_mini.read_corpus(TINY)
+    card = neox_mini.train(out, steps=12, seed=2, device="cpu", probe=make_probe(corpus.windows), corpus=corpus)
+    return out, card
+
+
+def test_biases_begin_at_nought_and_are_learned(trained):
+    card, trace = gpt2_mini.read_trace(trained[0])
+    assert card == trained[1]
+    assert card["name"] == "neox-mini"
+    for part in ("query", "key"):
+        bias = trace[f"{part}_bias"]
+        assert bias.shape == (len(trace["step"]), 2, 8, 16)
+        assert (bias[0] == 0).all()
+        assert (bias[-1] != 0).any()
+        assert trace[f"held_out_no_{part}_bias"][0] == pytest.approx(trace["held_out"][0], abs=1e-6)
+    assert card["held_out_loss"] < trace["held_out"][0] - 0.1
+
+
+def test_the_probe_reads_the_model(trained):
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(trained[0]).eval()
+    _, trace = gpt2_mini.read_trace(trained[0])
+    layer = model.gpt_neox.layers[1]
+    query = layer.attention.query_key_value.bias.view(8, 3, 16)[:, 0].detach().numpy()
+    assert np.allclose(trace["query_bias"][-1, 1], query)
+    windows = gpt2_mini.read_corpus(TINY).windows
+    outputs = []
+    projection = layer.attention.query_key_value
+    handle = projection.register_forward_hook(lambda module, inputs, output: outputs.append(output))
+    with torch.no_grad():
+        model(input_ids=windows[:, :-1])
+    handle.remove()
+    mean = outputs[0].flatten(0, 1).mean(0).view(8, 3, 16)[:, 1]
+    assert np.allclose(trace["key_mean"][-1, 1], mean, atol=1e-4)
+    with without_bias(model, "key"):
+        assert (layer.attention.query_key_value.bias.view(8, 3, 16)[:, 1] == 0).all()
+        without = gpt2_mini.evaluate(model, windows)
+    assert without == pytest.approx(trace["held_out_no_key_bias"][-1], abs=1e-4)
+    assert np.allclose(layer.attention.query_key_value.bias.view(8, 3, 16)[:, 0].detach().numpy(), query)
+    with pytest.raises(ValueError, match="part must be one of"), without_bias(model, "value"):
+        pass
+
+
+def test_variants_differ_in_one_thing_each():
+    models = {name: neox_mini.make_model(variant) for name, variant in neox_mini.VARIANTS.items()}
+    turned = {name: model.gpt_neox.layers[0].attention.rotary_ndims for name, model in models.items()}
+    assert turned == {"neox-mini": 16, "neox-mini-partial": 4, "neox-mini-unbiased": 16}
+    free = {
+        name: any(p.requires_grad for key, p in model.named_parameters() if key.endswith("bias"))
+        for name, model in models.items()
+    }
+    assert free == {"neox-mini": True, "neox-mini-partial": True, "neox-mini-unbiased": False}
+
+
+def test_a_model_without_biases_keeps_none(tmp_path):
+    neox_mini.train(tmp_path, "neox-mini-unbiased", steps=2, device="cpu", corpus=TINY)
+    from safetensors.torch import load_file
+
+    biases = {name: value for name, value in load_file(tmp_path / "model.safetensors").items() if "bias" in name}
+    assert biases
+    assert all((value == 0).all() for value in biases.values())
+    assert "no biases anywhere" in (tmp_path / "README.md").read_text()
+
+
+def test_another_model_does_not_go_on_from_a_state(tmp_path):
+    neox_mini.train(tmp_path, steps=2, device="cpu", corpus=TINY)
+    with pytest.raises(ValueError, match="another run"):
+        neox_mini.train(tmp_path, "neox-mini-partial", steps=2, device="cpu", corpus=TINY)
+    with pytest.raises(ValueError, match="name must be one of"):
+        neox_mini.train(tmp_path, "neox-maxi")

@@ -1,0 +1,222 @@
+"""Records: written whole, sealed, compared within their tolerance, and what a chapter gets."""
+
+import json
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.models.checkpoints import NotFound
+from analysis.surveys import results
+from book.publish import experiments, records
+from book.publish.inputs import Inputs
+from book.publish.records import BadRecord, Disagrees, Experiment, Result, Value
+
+
+def make(value=1.0, table=(1.0, 2.0), **kwargs):
+    def compute(device):
+        return Result(
+            {"mean": Value(value, tolerance=0.1, n=3), "name": Value("a")},
+            {"table": np.array(table), "counts": np.array([1, 2])},
+            {"table": 0.01},
+        )
+
+    return Experiment("a toy", compute, name="toy", **kwargs)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    records.write(make(), torch.device("cpu"), tmp_path)
+    return tmp_path
+
+
+def test_round_trip(folder):
+    record = records.load("toy", folder)
+    assert record["mean"] == 1.0
+    assert record.values["mean"].n == 3
+    np.testing.assert_array_equal(record.array("table"), [1.0, 2.0])
+    assert record.provenance["command"] == ""
+    assert {p.name for p in folder.iterdir()} == {"toy.json", "toy.npz"}
+
+
+def test_agrees_within_the_tolerance_and_not_beyond(folder):
+    record = records.load("toy", folder)
+    records.compare(make(1.09, (1.009, 2.0)).compute(None), record)
+    with pytest.raises(Disagrees, match=r"mean is 1\.2, recorded 1\.0"):
+        records.compare(make(1.2).compute(None), record)
+    with pytest.raises(Disagrees, match=r"array table differs by 0\.02"):
+        records.compare(make(table=(1.02, 2.0)).compute(None), record)
+    with pytest.raises(Disagrees, match="finite elsewhere"):
+        records.compare(make(table=(np.nan, 2.0)).compute(None), record)
+    with pytest.raises(Disagrees, match="shape"):
+        records.compare(make(table=(1.0,)).compute(None), record)
+    with pytest.raises(Disagrees, match="only in the record"):
+        records.compare(Result(), record)
+
+
+def test_a_tolerance_has_no_room_beyond_itself():
+    assert records._agree(1.0 + 2**-30, 1.0, 2.0**-30)
+    assert not records._agree(1.0 + 2**-30, 1.0, 2.0**-31)
+    assert not records._agree(1.0 + 2**-52, 1.0, 0.0)
+    one, next_to_one = np.ones(2), np.array([1.0, 1.0 + 2**-30])
+    assert not records._array_differs("table", next_to_one, one, 2.0**-30)
+    assert records._array_differs("table", next_to_one, one, 2.0**-31)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: text.replace('"value": 1.0', '"value": 1.05'),
+        lambda text: text.replace('"tolerance": 0.1', '"tolerance": 9'),
+        lambda text: text[:-20],
+    ],
+)
+def test_an_edited_record_is_refused(folder, edit):
+    path = folder / "toy.json"
+    path.write_text(edit(path.read_text()))
+    with pytest.raises(BadRecord, match="record toy again"):
+        records.load("toy", folder)
+
+
+def test_edited_or_missing_arrays_are_refused(folder):
+    np.savez(folder / "toy.npz", table=np.zeros(2), counts=np.zeros(2))
+    with pytest.raises(BadRecord, match="not the file that was recorded"):
+        records.load("toy", folder)
+    (folder / "toy.npz").unlink()
+    with pytest.raises(BadRecord, match="missing"):
+        records.load("toy", folder)
+    with pytest.raises(BadRecord, match="there is no record"):
+        records.load("other", folder)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda body: body.pop("values"),
+        lambda body: body.pop("arrays"),
+        lambda body: body.pop("provenance"),
+        lambda body: body.pop("arrays_sha256"),
+        lambda body: body.update(values=[1]),
+        lambda body: body["values"]["mean"].update(unknown=1),
+        lambda body: body["values"]["mean"].pop("value"),
+        lambda body: body["arrays"].update(more={"tolerance": 0.0}),
+        lambda body: body["arrays"]["table"].clear(),
+    ],
+)
+def test_a_right_seal_makes_no_record(folder, spoil):
+    body = json.loads((folder / "toy.json").read_text())
+    spoil(body)
+    body["sha256"] = results.seal(body)
+    (folder / "toy.json").write_text(json.dumps(body))
+    with pytest.raises(BadRecord, match=r"is no record|not the file that was recorded"):
+        records.load("toy", folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"null", b"[" * 100_000])
+def test_what_is_no_json_is_no_record(folder, content):
+    (folder / "toy.json").write_bytes(content)
+    with pytest.raises(BadRecord, match="record toy again"):
+        records.load("toy", folder)
+
+
+def test_a_record_under_another_name_is_refused(folder):
+    for ending in ("json", "npz"):
+        (folder / f"toy.{ending}").rename(folder / f"other.{ending}")
+    with pytest.raises(BadRecord, match="is the record of 'toy'"):
+        records.load("other", folder)
+    (folder / "toy.json").mkdir()
+    with pytest.raises(BadRecord, match="is not whole JSON"):
+        records.load("toy", folder)
+
+
+def test_two_who_write_one_record_do_not_mix(tmp_path, monkeypatch):
+    replace, begun = results.write_atomically, threading.Event()
+
+    def slowly(path, content):
+        replace(path, content)
+        if not begun.is_set():  # the first one, between its arrays and its values
+            begun.set()
+            time.sleep(0.5)
+
+    monkeypatch.setattr(results, "write_atomically", slowly)
+    first = threading.Thread(target=records.write, args=(make(1.0, (1.0,)), torch.device("cpu"), tmp_path))
+    first.start()
+    begun.wait()
+    records.write(make(2.0, (2.0,)), torch.device("cpu"), tmp_path)
+    first.join()
+    found = records.load("toy", tmp_path)
+    assert found["mean"] == found.array("table")[0] == 2.0
+
+
+def test_missing_inputs_are_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
+    monkeypatch.setenv("ANALYSIS_DATA", str(tmp_path))
+    spec = make(models=("bert",), data=("nowhere",))
+    assert spec.missing() == ["model bert", "data nowhere"]  # a stand-in is not the model
+    with pytest.raises(NotFound, match="needs model bert, data nowhere"):
+        records.write(spec, torch.device("cpu"), tmp_path)
+
+
+def test_unwritable_folder_is_refused_before_computing(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    def never(device):
+        pytest.fail("computed before the folder was checked")
+
+    with pytest.raises(PermissionError, match="cannot write"):
+        records.write(Experiment("", never, name="toy"), torch.device("cpu"), tmp_path / "file")
+
+
+def test_a_failing_experiment_leaves_nothing(tmp_path):
+    def broken(device):
+        raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError):
+        records.write(Experiment("", broken, name="toy"), torch.device("cpu"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_experiment_is_refused():
+    with pytest.raises(LookupError, match="unknown experiment 'nothing'"):
+        experiments.find("nothing")
+
+
+def test_live_or_record(folder, monkeypatch):
+    monkeypatch.setattr(experiments, "FOLDER", folder)
+    specs = {"toy": make()}
+    monkeypatch.setattr(experiments, "find", lambda name: specs[name])
+    record, source = experiments.live_or_record("toy", Inputs())
+    assert record["mean"] == 1.0
+    assert "Recomputed just now" in source
+    specs["toy"] = make(5.0)
+    with pytest.raises(Disagrees):
+        experiments.live_or_record("toy", Inputs())
+    assert "Shown from the record" in experiments.live_or_record("toy", Inputs(), recompute=False)[1]
+    specs["toy"] = make(5.0, data=("nowhere",))
+    assert "needs data nowhere" in experiments.live_or_record("toy", Inputs())[1]
+
+
+def test_another_model_gets_its_own_numbers_or_the_record_as_it_is(folder, monkeypatch):
+    monkeypatch.setattr(experiments, "FOLDER", folder)
+    monkeypatch.setattr(experiments, "find", lambda name: make(5.0))
+    yours = Inputs("my-model", "the-books")
+    assert experiments.live_or_record("toy", yours, elsewhere=lambda: "measured")[0] == "measured"
+    record, source = experiments.live_or_record("toy", yours)
+    assert record["mean"] == 1.0
+    assert "not to the model my-model" in source
+
+
+@pytest.mark.parametrize("name", experiments.modules())
+def test_every_experiment_has_a_whole_record_or_says_what_it_awaits(name):
+    spec = experiments.find(name)
+    assert (experiments.FOLDER / f"{name}.json").exists() != bool(spec.awaits)
+    if not spec.awaits:
+        assert experiments.load(name).name == name
+        body = json.loads((experiments.FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+        assert body["summary"] == spec.summary
+
+
+def test_every_record_has_its_experiment():
+    assert {path.stem for path in experiments.FOLDER.glob("*.json")} <= set(experiments.modules())
