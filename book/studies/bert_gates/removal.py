@@ -12,6 +12,7 @@ from analysis.core.weights import EncoderLayer
 from analysis.data.documents import load_documents
 from analysis.maps import gates
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.surveys.records import Experiment, Result
 from analysis.transformer.encoder import run_layer
 
@@ -22,7 +23,7 @@ def compute(device: torch.device) -> Result:
     """Return effects ``(document, gate, way)``, ways named and random, and the shares taken ``(document, gate)``."""
     checkpoint = checkpoints.find("minilm")
     network, tokenizer = pretrained.load(checkpoint, device=device), pretrained.tokenizer(checkpoint)
-    layers = extraction.encoder_layers(network)
+    layers = load(network).encoder_layers()
     effects, shares = [], []
     for index, document in enumerate(load_documents(each=EACH)):
         (states,) = extraction.hidden_states(network, tokenizer, [document.text], LONGEST)

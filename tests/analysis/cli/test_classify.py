@@ -16,7 +16,9 @@ from analysis.__main__ import main
 from analysis.cli import classify
 from analysis.data.dna import kmers
 from analysis.data.dna.simulate import invent_backbones, simulate
-from analysis.models import checkpoints, parameters, pretrained
+from analysis.models import checkpoints, pretrained
+from analysis.models.files import MissingTensor
+from analysis.models.reading import load
 from analysis.training import dna_classifier
 
 GENE = "ACGTTGCAAGCTAGCTTGACCATGCAATTGGCCATAGC" * 5
@@ -43,8 +45,8 @@ def test_a_trained_classifier_is_a_model_like_any_other(variant_folder, variant_
     found = checkpoints.find("variant-bert-base")
     assert (found.source, found.licence, found.stands_in_for) == ("folder", "MIT", None)
     assert [path.name for path in found.files()] == ["model.safetensors"]
-    assert parameters.config(found).layers == 2
-    tokens = parameters.tokens(found)
+    assert len(load(found).layers) == 2
+    tokens = load(found).tokens
     assert tokens.shape[0] == len(variant_data.tokenizer) == len(pretrained.tokenizer(found))
     trained = pretrained.load(found, task="classifier")
     control = pretrained.load(found, task="classifier", control_seed=1)
@@ -54,7 +56,7 @@ def test_a_trained_classifier_is_a_model_like_any_other(variant_folder, variant_
     torch.testing.assert_close(trained.bert.embeddings.word_embeddings.weight, tokens)
     torch.testing.assert_close(control.classifier.weight, again.classifier.weight, rtol=0, atol=0)
     assert not torch.equal(control.classifier.weight, trained.classifier.weight)
-    layer = parameters.attention_layer(found, 1)
+    layer = load(found).layers[1].plain()
     expected = trained.bert.encoder.layer[1].attention.self.query.weight.T[:, :16]
     torch.testing.assert_close(layer.W_Q[0], expected)
     assert "model.safetensors" in found.provenance()["sha256"]
@@ -85,7 +87,7 @@ def test_a_classifier_without_its_pooler_is_refused(variant_folder, tmp_path):
     save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
     found = checkpoints.find(str(tmp_path))
     pretrained.load(found)
-    with pytest.raises(parameters.MissingTensor, match="pooler"):
+    with pytest.raises(MissingTensor, match="pooler"):
         pretrained.load(found, task="classifier")
 
 

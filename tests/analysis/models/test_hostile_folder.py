@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.models import checkpoints, parameters, pretrained
+from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
 from analysis.surveys import records
 from tests.analysis.tiny import BERT, write_model
 
@@ -50,8 +51,8 @@ def test_the_trap_works(hostile):
 def test_no_code_and_no_pickle_of_a_folder_runs(hostile, seed):
     folder, mark = hostile
     found = checkpoints.find("it", folder=folder)
-    parameters.config(found)
-    parameters.attention_layer(found, 0)
+    load(found)
+    load(found).layers[0].plain()
     model = pretrained.load(found, control_seed=seed)
     assert type(model).__module__.startswith("transformers.")
     assert type(pretrained.tokenizer(found)).__module__.startswith("transformers.")
