@@ -1,7 +1,7 @@
 """The weights of one layer as plain tensors: attention, LayerNorm, MLP, and an encoder layer of these.
 
 What belongs here: frozen dataclasses whose fields carry their shapes. What does not: reading them from a checkpoint
-(:mod:`analysis.models.parameters`) or computing with them (:mod:`analysis.transformer`).
+(:mod:`analysis.models.reading`) or computing with them (:mod:`analysis.transformer`).
 """
 
 from dataclasses import dataclass, fields, replace

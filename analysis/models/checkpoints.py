@@ -2,7 +2,7 @@
 
 The order is folder, hub, models, bundled (see :data:`SOURCES`); the argument ``sources`` or the environment
 variable ``ANALYSIS_SOURCES`` changes it. Nothing is downloaded unless asked for. Only safetensors, never pickles.
-Reading tensors is in :mod:`analysis.models.parameters`, running a model in :mod:`analysis.models.pretrained`.
+Reading tensors is in :mod:`analysis.models.reading`, running a model in :mod:`analysis.models.pretrained`.
 """
 
 import os

@@ -1,347 +1,317 @@
-"""Whole models that the book runs, GPT-2 and BERT: what config.json says of their sizes, tables, MLPs and options.
+"""What config.json says of a model, each value checked that a layer or a library's model depends on.
 
-What the attention's tensors are called is in the table of :mod:`analysis.models.families`, which reads the attention of
-many more families. What belongs here: what the rest of a model is called, where the norm stands, the options that
-change the mathematics. What does not: opening files (:mod:`analysis.models.parameters`), making layers of tensors
-(:mod:`analysis.models.layers`). No library for models is imported.
+For the families whose models the book runs, GPT-2 and BERT, :data:`WORDS` lists what is read, with the values that a
+file may leave out, and nothing else of the folder reaches a model: what to run it with (dropout, caches, which
+attention) is the caller's to choose. No library is imported for these. For other families the library's own
+configuration checks and completes what the file says.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
-from analysis.models.families import decoders, encoders
-from analysis.models.families.row import Family as Row
+from analysis.models.checkpoints import Checkpoint
+from analysis.models.families.row import Config, Family
+from analysis.models.families.table import FAMILIES, REFUSED
+from analysis.models.files import raw_config
 
-Shapes = dict[str, tuple[int, ...]]
-"""Tensors by name, with the shapes that they must have."""
-
-
-@dataclass(frozen=True, eq=False)
-class Family:
-    """How one family names its parameters and builds its layers; ``{}`` in a name stands for the layer, from 0."""
-
-    name: str
-    model_types: tuple[str, ...]
-    """What ``model_type`` in config.json may be."""
-    sizes: Mapping[str, str]
-    """What config.json calls layers, heads, model, hidden, positions, vocab, eps, activation, ..."""
-    defaults: Mapping[str, int | float | str]
-    """What those of them are that config.json may leave out."""
-    query_key_value: tuple[str, ...]
-    """One name where the three maps lie side by side in one tensor, three names where each has its own."""
-    output: str
-    norms: Mapping[str, str]
-    """``attention`` and ``mlp`` in each layer, others outside the layers."""
-    mlp: tuple[str, str]
-    """Into the hidden units, and out of them."""
-    tokens: str
-    positions: str | None
-    """The table of learned positions; ``None`` where there is none."""
-    token_types: str | None = None
-    prefixes: tuple[str, ...] = ("",)
-    """What a file of a whole model may put before the names."""
-    older: Mapping[str, str] = field(default_factory=dict)
-    """How older files end names that end so today."""
-    inputs_first: bool = False
-    """Whether matrices are stored ``(input, output)``, as Conv1D does, and not ``(output, input)``, as Linear does."""
-    norm_first: bool = False
-    """Whether the LayerNorm stands before the block (pre-LN) and not after it (post-LN)."""
-    causal: bool = False
-    shrinks_output: bool = False
-    """Whether ``W_O`` is initialised smaller by ``sqrt(2 layers)``."""
-    hidden_per_model: int | None = None
-    """The MLP's width in widths of the stream, where config.json leaves it out."""
-    divides_by_root: str | None = None
-    """The option that says whether scores are divided by ``sqrt(channel)``; without one they are."""
-    divides_by_layer: str | None = None
-    """The option that says whether scores are divided by the layer's number too; without one they are not."""
-    only: Mapping[str, tuple] = field(default_factory=dict)
-    """Options of config.json that change what a layer computes, with the values under which it is what is read here."""
-
-    def input_norm(self) -> str:
-        """Name the LayerNorm through which the first layer reads the embeddings, a key of ``norms``."""
-        return "attention" if self.norm_first else "embeddings"
-
-
-_NOWHERE = {
-    "quantization_config": (None,),
-    "add_cross_attention": (False, None),
-    "is_encoder_decoder": (False, None),
-    "pruned_heads": ({}, [], None),
-    "sliding_window": (None,),
-    "attention_chunk_size": (None,),
-}
-
-
-def _attention(row: Row) -> dict:
-    """Return what the table of families says of a family's attention: names of tensors, and how matrices lie."""
-    return {
-        "query_key_value": tuple(f"{row.layer}.{name}" for name in row.maps.names),
-        "tokens": row.tokens,
-        "output": f"{row.layer}.{row.output}",
-        "positions": row.places,
-        "inputs_first": row.maps.inputs_first,
-    }
-
-
-def _norm(row: Row) -> str:
-    return f"{row.layer}.{row.norms[0].path}"
-
-
-GPT2 = Family(
-    "gpt2",
-    ("gpt2",),
-    prefixes=("", "transformer."),
-    sizes={
-        "layers": "n_layer",
-        "heads": "n_head",
-        "model": "n_embd",
-        "hidden": "n_inner",
-        "positions": "n_positions",
-        "vocab": "vocab_size",
-        "eps": "layer_norm_epsilon",
-        "activation": "activation_function",
-    },
-    defaults={"positions": 1024, "vocab": 50257, "eps": 1e-5, "activation": "gelu_new"},
-    **_attention(decoders.GPT2),
-    norms={"attention": _norm(decoders.GPT2), "mlp": "h.{}.ln_2", "final": "ln_f"},
-    mlp=("h.{}.mlp.c_fc", "h.{}.mlp.c_proj"),
-    norm_first=True,
-    causal=True,
-    shrinks_output=True,
-    hidden_per_model=4,
-    divides_by_root="scale_attn_weights",
-    divides_by_layer="scale_attn_by_inverse_layer_idx",
-    only={**_NOWHERE, "is_causal": (True, None)},
+CALLERS = (
+    "attn_implementation",
+    "experts_implementation",
+    "auto_map",
+    "dtype",
+    "torch_dtype",
+    "return_dict",
+    "output_attentions",
+    "output_hidden_states",
+    "kernel_config",
+    "transformers_weights",
 )
-BERT = Family(
-    "bert",
-    ("bert",),
-    prefixes=("", "bert."),
-    older=dict(encoders.BERT.older),
-    sizes={
-        "layers": "num_hidden_layers",
-        "heads": "num_attention_heads",
-        "model": "hidden_size",
-        "hidden": "intermediate_size",
-        "positions": "max_position_embeddings",
-        "vocab": "vocab_size",
-        "token_types": "type_vocab_size",
-        "eps": "layer_norm_eps",
-        "activation": "hidden_act",
-    },
-    defaults={"positions": 512, "vocab": 30522, "token_types": 2, "eps": 1e-12, "activation": "gelu"},
-    **_attention(encoders.BERT),
-    norms={
-        "embeddings": "embeddings.LayerNorm",
-        "attention": _norm(encoders.BERT),
-        "mlp": "encoder.layer.{}.output.LayerNorm",
-    },
-    mlp=("encoder.layer.{}.intermediate.dense", "encoder.layer.{}.output.dense"),
-    token_types="embeddings.token_type_embeddings",
-    only={
-        **_NOWHERE,
-        "is_decoder": (False, None),
-        "is_causal": (False, None),
-        "position_embedding_type": ("absolute", None),
-    },
-)
-FAMILIES = (GPT2, BERT)
-
-
-def find_family(model_type: object, name: str = "the model") -> Family:
-    """Return the entry of the table for a ``model_type``; ``name`` is what an error calls the model.
-
-    Examples
-    --------
-    >>> find_family("bert").norm_first
-    False
-    >>> find_family("t5")
-    Traceback (most recent call last):
-    ValueError: the model is of the family 't5'; these are read: gpt2, bert
-    """
-    for family in FAMILIES:
-        if model_type in family.model_types:
-            return family
-    raise ValueError(
-        f"{name} is of the family {model_type!r}; these are read: {', '.join(family.name for family in FAMILIES)}"
-    )
+"""What a config.json may hold that is for the caller to choose, never for the folder."""
+MOST_LABELS = 100_000
+"""Classes of a classifier."""
 
 
 @dataclass(frozen=True)
-class ModelConfig:
-    """What ``config.json`` says of a model, in one vocabulary for all families."""
+class Words:
+    """What a family's config.json calls its sizes, and what it is that the file does not say.
 
-    family: Family
-    layers: int
-    heads: int
-    model: int
-    """The width of the residual stream."""
-    hidden: int
-    """The width of the MLP."""
-    positions: int
-    """The longest text."""
-    vocab: int
-    token_types: int
-    eps: float
+    ``sizes`` are by their names in other families, which layers are read by; ``flags`` by their defaults.
+    """
+
+    sizes: Mapping[str, str]
+    defaults: Mapping[str, int | float | str]
+    eps: str
     activation: str
-    initializer_range: float
-    causal: bool
-    divides_by_root: bool = True
-    """Whether scores are divided by ``sqrt(channel)``; some GPT-2s leave it out."""
-    divides_by_layer: bool = False
-    """Whether scores are divided by the layer's number too, counted from 1, as in some GPT-2s."""
-
-    @property
-    def channel(self) -> int:
-        """The width of one head."""
-        return self.model // self.heads
-
-    @property
-    def parameters(self) -> int:
-        """How many parameters the model has, a head for language or classes left out.
-
-        >>> read_config({"model_type": "gpt2", "n_layer": 12, "n_head": 12,
-        ...              "n_embd": 768}).parameters
-        124439808
-        """
-        shapes = self.input_shapes() | self.layer_shapes(0)
-        per_layer = sum(map(math.prod, self.layer_shapes(0).values()))
-        outside = sum(map(math.prod, shapes.values())) - per_layer
-        return self.layers * per_layer + outside
-
-    def score_factor(self, layer: int) -> float:
-        """Return what the model's scores are, as a multiple of ``q k / sqrt(channel)``: 1 but in some GPT-2s."""
-        return (1 if self.divides_by_root else math.sqrt(self.channel)) / (layer + 1 if self.divides_by_layer else 1)
-
-    def _map_shapes(self, name: str, inputs: int, outputs: int) -> Shapes:
-        weight = (inputs, outputs) if self.family.inputs_first else (outputs, inputs)
-        return {f"{name}.weight": weight, f"{name}.bias": (outputs,)}
-
-    def projection_shapes(self, layer: int) -> Shapes:
-        """List weights and biases of queries, keys and values, in this order."""
-        names = self.family.query_key_value
-        shapes: Shapes = {}
-        for name in names:
-            shapes |= self._map_shapes(name.format(layer), self.model, self.model * 3 // len(names))
-        return shapes
-
-    def output_shapes(self, layer: int) -> Shapes:
-        """List weight and bias of ``W_O``."""
-        return self._map_shapes(self.family.output.format(layer), self.model, self.model)
-
-    def norm_shapes(self, which: str, layer: int = 0) -> Shapes:
-        """List gain and bias of a LayerNorm."""
-        name = self.family.norms[which].format(layer)
-        return {f"{name}.weight": (self.model,), f"{name}.bias": (self.model,)}
-
-    def mlp_shapes(self, layer: int) -> Shapes:
-        """List weights and biases of the MLP: into the hidden units, then out of them."""
-        into, out = (name.format(layer) for name in self.family.mlp)
-        return self._map_shapes(into, self.model, self.hidden) | self._map_shapes(out, self.hidden, self.model)
-
-    def layer_shapes(self, layer: int) -> Shapes:
-        """List all tensors of one layer."""
-        return (
-            self.projection_shapes(layer)
-            | self.output_shapes(layer)
-            | self.norm_shapes("attention", layer)
-            | self.norm_shapes("mlp", layer)
-            | self.mlp_shapes(layer)
-        )
-
-    def table_shapes(self, which: str) -> Shapes:
-        """List the one tensor of a table of rows: ``tokens``, ``positions`` or ``token_types``; none if there is none.
-
-        >>> read_config({"model_type": "gpt2", "n_layer": 1, "n_head": 1,
-        ...              "n_embd": 8}).table_shapes("positions")
-        {'wpe.weight': (1024, 8)}
-        """
-        name = getattr(self.family, which)
-        rows = {"tokens": self.vocab, "positions": self.positions, "token_types": self.token_types}[which]
-        return {f"{name}.weight": (rows, self.model)} if name else {}
-
-    def input_shapes(self) -> Shapes:
-        """List the tensors outside the layers: tables and LayerNorms."""
-        shapes: Shapes = {}
-        for which in ("tokens", "positions", "token_types"):
-            shapes |= self.table_shapes(which)
-        for which in self.family.norms.keys() - {"attention", "mlp"}:
-            shapes |= self.norm_shapes(which)
-        return shapes
-
-    def check_layer(self, layer: int) -> None:
-        """Refuse a layer that is not there."""
-        if not isinstance(layer, int) or isinstance(layer, bool) or not 0 <= layer < self.layers:
-            raise ValueError(f"layer must be 0..{self.layers - 1}, got {layer!r}")
+    flags: Mapping[str, bool] = field(default_factory=dict)
 
 
-def read_config(settings: object, source: str = "config.json", name: str = "the model") -> ModelConfig:
-    """Read the contents of a ``config.json``; every number is checked, and every option that would change a layer.
+WORDS = {
+    "gpt2": Words(
+        {
+            "num_hidden_layers": "n_layer",
+            "num_attention_heads": "n_head",
+            "hidden_size": "n_embd",
+            "intermediate_size": "n_inner",
+            "max_position_embeddings": "n_positions",
+            "vocab_size": "vocab_size",
+        },
+        {"n_positions": 1024, "vocab_size": 50257, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new"},
+        "layer_norm_epsilon",
+        "activation_function",
+        {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False},
+    ),
+    "bert": Words(
+        {
+            word: word
+            for word in (
+                "num_hidden_layers",
+                "num_attention_heads",
+                "hidden_size",
+                "intermediate_size",
+                "max_position_embeddings",
+                "vocab_size",
+                "type_vocab_size",
+            )
+        },
+        {
+            "max_position_embeddings": 512,
+            "vocab_size": 30522,
+            "type_vocab_size": 2,
+            "layer_norm_eps": 1e-12,
+            "hidden_act": "gelu",
+        },
+        "layer_norm_eps",
+        "hidden_act",
+        {"is_decoder": False},
+    ),
+}
+"""By ``model_type``."""
 
-    Parameters
-    ----------
-    settings
-        What the JSON holds.
-    source, name
-        What an error calls the file, and the model.
+
+EVERYWHERE = {"quantization_config": (None,), "pruned_heads": ({}, [], None)}
+"""Options that change what any attention computes, with the values under which they do not."""
+OPTIONAL = ("n_inner",)
+"""Widths of MLPs that are four times the stream's where a file does not give them."""
+
+
+def families_of(model_type: object) -> tuple[Family, ...]:
+    """Return the rows for a ``model_type``, one for each stack of such a model.
+
+    >>> [row.name for row in families_of("mistral")]
+    ['Llama, Mistral, Mixtral']
+    >>> [row.stack for row in families_of("whisper")]
+    ['encoder', 'decoder']
+    """
+    return tuple(row for row in FAMILIES if model_type in row.model_types)
+
+
+def refuse_unknown(model_type: object, name: str) -> None:
+    """Refuse a ``model_type`` that is not in the table, with the reason where it is known."""
+    if families_of(model_type):
+        return
+    reason = REFUSED.get(model_type) if isinstance(model_type, str) else None
+    known = ", ".join(dict.fromkeys(kind for row in FAMILIES for kind in row.model_types))
+    raise ValueError(
+        f"{name} is of the family {model_type!r}"
+        + (f", which is not read: {reason}" if reason else f"; these are read: {known}")
+    )
+
+
+def read_configuration(checkpoint: Checkpoint) -> Config:
+    """Return the configuration of a checkpoint: attributes under the names that the table of families asks for.
 
     Raises
     ------
     ValueError
-        If the family is not read here, a size is no positive whole number (text is no number), heads do not divide the
-        width, ``eps`` or ``initializer_range`` is no finite number, or an option has a value under which a layer would
-        compute something else than what is read here.
+        If the folder holds an adapter of another model, the family is not read, or config.json describes no model of
+        it.
+    """
+    if (checkpoint.folder / "adapter_config.json").exists():
+        raise ValueError(f"{checkpoint.name} is an adapter of another model (adapter_config.json): merge the two first")
+    settings, source = raw_config(checkpoint), str(checkpoint.folder / "config.json")
+    model_type = settings.get("model_type")
+    if isinstance(model_type, str) and model_type in WORDS:
+        return read_settings(settings, source)
+    from transformers import CONFIG_MAPPING
+
+    if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
+        raise ValueError(f"{source} has model_type {model_type!r}, which transformers does not know")
+    refuse_unknown(model_type, checkpoint.name)
+    kept = {key: value for key, value in settings.items() if key not in CALLERS and not key.startswith("_")}
+    try:
+        return CONFIG_MAPPING[model_type].from_dict(kept)
+    except Exception as error:  # the library's validators raise what they like
+        raise ValueError(f"{source} describes no {model_type}: {' '.join(str(error).split())}") from None
+
+
+def read_settings(settings: Mapping, source: str = "config.json") -> Config:
+    """Read what a config.json of a family of :data:`WORDS` holds; every number is checked.
+
+    Raises
+    ------
+    ValueError
+        If a size is no positive whole number (text is no number), heads do not divide the width, or a number is none
+        that a model can have.
 
     Examples
     --------
-    >>> read_config({"model_type": "gpt2", "n_layer": 2, "n_head": 3,
-    ...              "n_embd": 12}).hidden
+    >>> read_settings({"model_type": "gpt2", "n_layer": 2, "n_head": 3,
+    ...                "n_embd": 12}).intermediate_size
     48
-    >>> read_config({"model_type": "gpt2", "n_layer": "2", "n_head": 3, "n_embd": 12})
+    >>> read_settings({"model_type": "gpt2", "n_layer": "2", "n_head": 3, "n_embd": 12})
     Traceback (most recent call last):
     ValueError: config.json must give n_layer as a positive whole number, got '2'
     """
-    if not isinstance(settings, Mapping):
-        raise ValueError(f"{source} must hold a JSON object, got {type(settings).__name__}")
-    family = find_family(settings.get("model_type"), name)
-    for option, values in family.only.items():
-        if settings.get(option) not in values:
-            raise ValueError(
-                f"{source} has {option} = {settings[option]!r}, which changes what a layer computes; read "
-                f"here are models with {' or '.join(map(repr, values[:1]))}, or without the option"
-            )
-    sizes = {word: settings.get(key) for word, key in family.sizes.items() if word not in ("eps", "activation")}
-    sizes = {word: family.defaults.get(word) if size is None else size for word, size in sizes.items()}
-    if derived := family.hidden_per_model if sizes["hidden"] is None else None:
-        sizes.pop("hidden")
-    keys = family.sizes
-    if wrong := [word for word, size in sizes.items() if not _is_whole(size)]:
+    words = WORDS[settings["model_type"]]
+    sizes = {key: settings.get(key) for key in words.sizes.values()}
+    sizes = {key: words.defaults.get(key) if size is None else size for key, size in sizes.items()}
+    hidden = words.sizes["intermediate_size"]
+    if by_width := sizes[hidden] is None and hidden in OPTIONAL:
+        sizes.pop(hidden)
+    if wrong := [key for key, size in sizes.items() if not _is_whole(size)]:
         raise ValueError(
-            f"{source} must give {', '.join(keys[word] for word in wrong)} as a positive whole number, "
-            f"got {', '.join(repr(sizes[word]) for word in wrong)}"
+            f"{source} must give {', '.join(wrong)} as a positive whole number, "
+            f"got {', '.join(repr(sizes[key]) for key in wrong)}"
         )
-    if sizes["model"] % sizes["heads"]:
-        raise ValueError(
-            f"{source}: {keys['model']} {sizes['model']} is no multiple of {keys['heads']} {sizes['heads']}"
-        )
-    if derived:
-        sizes["hidden"] = derived * sizes["model"]
-    activation = settings.get(family.sizes["activation"], family.defaults["activation"])
+    width, heads = (words.sizes[word] for word in ("hidden_size", "num_attention_heads"))
+    if sizes[width] % sizes[heads]:
+        raise ValueError(f"{source}: {width} {sizes[width]} is no multiple of {heads} {sizes[heads]}")
+    if by_width:
+        sizes[hidden] = 4 * sizes[width]
+    activation = settings.get(words.activation, words.defaults[words.activation])
     if not isinstance(activation, str):
-        raise ValueError(f"{source} must name {family.sizes['activation']}, got {activation!r}")
-    sizes.setdefault("token_types", 0)
-    return ModelConfig(
-        family,
-        **sizes,
-        eps=_number(settings, family.sizes["eps"], family.defaults["eps"], source),
-        activation=activation,
-        causal=family.causal,
-        initializer_range=_number(settings, "initializer_range", 0.02, source),
-        divides_by_root=_flag(settings, family.divides_by_root, True, source),
-        divides_by_layer=_flag(settings, family.divides_by_layer, False, source),
+        raise ValueError(f"{source} must name {words.activation}, got {activation!r}")
+    own = sizes | {
+        words.eps: _number(settings, words.eps, words.defaults[words.eps], source),
+        words.activation: activation,
+        "initializer_range": _number(settings, "initializer_range", 0.02, source),
+        **{key: _flag(settings, key, default, source) for key, default in words.flags.items()},
+    }
+    common = {word: sizes[key] for word, key in words.sizes.items()}
+    options = {key for row in families_of(settings["model_type"]) for key in (*row.only, *EVERYWHERE)}
+    given = {key: settings[key] for key in options if key in settings}
+    return SimpleNamespace(**given, **common | own, model_type=settings["model_type"])
+
+
+def check_options(row: Family, config: Config, name: str) -> None:
+    """Refuse an option that changes what the attention computes to something that the row does not say.
+
+    A quantization is one, unless it says that it leaves the attention as it is.
+    """
+    for option, values in {**EVERYWHERE, **row.only}.items():
+        value = getattr(config, option, values[0])
+        if value not in values and not (option == "quantization_config" and _spares_attention(row, value)):
+            raise ValueError(
+                f"{name} has {option} = {value!r}, which changes what a layer computes; read here "
+                f"are models with {' or '.join(map(repr, values[:1]))}"
+            )
+    for option in (row.layers, row.heads, "hidden_size"):
+        if not _is_whole(size := getattr(config, option, None)):
+            raise ValueError(f"{name} must give {option} as a positive whole number, got {size!r}")
+
+
+def _spares_attention(row: Family, quantization: object) -> bool:
+    """Whether a quantization leaves the attention of all layers as it is, as that of gpt-oss does."""
+    spared = quantization.get("modules_to_not_convert") if isinstance(quantization, dict) else None
+    attention = f"{row.layer}.{row.output}".rpartition(".")[0].format("*")
+    return any(module == attention or module.endswith(f".{attention}") for module in spared or ())
+
+
+def library_configuration(checkpoint: Checkpoint):
+    """Return the library's configuration, from which it builds a model.
+
+    Raises
+    ------
+    ValueError
+        As `read_configuration`; or if the library has no such activation, or the padding, the classes or the tied table
+        are not what they must be.
+    """
+    config, settings = read_configuration(checkpoint), raw_config(checkpoint)
+    if config.model_type not in WORDS:
+        return config
+    return complete(config, settings, str(checkpoint.folder / "config.json"))
+
+
+def complete(config: Config, settings: Mapping, source: str = "config.json"):
+    """Make the library's configuration of what `read_settings` made of ``settings``.
+
+    Examples
+    --------
+    >>> settings = {"model_type": "gpt2", "n_layer": 2, "n_head": 3, "n_embd": 12,
+    ...             "attn_pdrop": "none"}
+    >>> complete(read_settings(settings), settings).n_inner
+    48
+    """
+    from transformers import CONFIG_MAPPING
+    from transformers.activations import ACT2FN
+
+    words = WORDS[config.model_type]
+    if getattr(config, words.activation) not in ACT2FN:
+        raise ValueError(
+            f"{source} must name in {words.activation} an activation that transformers has, got "
+            f"{getattr(config, words.activation)!r}"
+        )
+    read = (*words.sizes.values(), words.eps, words.activation, *words.flags, "initializer_range")
+    chosen = {key: getattr(config, key) for key in read}
+    chosen |= {"bos_token_id": None, "eos_token_id": None}  # the library's own may lie beyond this vocabulary
+    if "pad_token_id" in settings:
+        chosen["pad_token_id"] = _padding(settings["pad_token_id"], config.vocab_size, source)
+    names = class_names(settings, source)
+    return CONFIG_MAPPING[config.model_type](
+        **chosen,
+        tie_word_embeddings=_flag(settings, "tie_word_embeddings", True, source),
+        id2label=dict(enumerate(names)),
+        label2id={name: number for number, name in enumerate(names)},
     )
+
+
+def class_names(settings: Mapping, source: str = "config.json") -> list[str]:
+    """Return the names of a classifier's classes: of ``id2label``, else as many as ``num_labels``, the library's 2.
+
+    Raises
+    ------
+    ValueError
+        If they are not numbered from 0, a name is not printable or given twice, or there are too many.
+
+    Examples
+    --------
+    >>> class_names({"num_labels": 3}), class_names({"id2label": {"1": "Beta",
+    ...                                                           "0": "Alpha"}})
+    (['LABEL_0', 'LABEL_1', 'LABEL_2'], ['Alpha', 'Beta'])
+    >>> class_names({"id2label": {"0": "Alpha", "1": "Alpha"}})
+    Traceback (most recent call last):
+    ValueError: config.json names 2 classes in id2label and only 1 of the names differ
+    """
+    table, count = settings.get("id2label"), settings.get("num_labels")
+    if count is not None and (isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_LABELS):
+        raise ValueError(
+            f"{source} must give num_labels as a positive whole number, at most {MOST_LABELS}, got {count!r}"
+        )
+    if table is None:
+        return [f"LABEL_{number}" for number in range(2 if count is None else count)]
+    size = len(table) if isinstance(table, Mapping) else 0
+    if (
+        not size
+        or set(table) != {str(number) for number in range(size)}
+        or not all(isinstance(name, str) and name and name.isprintable() for name in table.values())
+    ):
+        raise ValueError(
+            f'{source} must give id2label as an object that names each class, counted from "0", in '
+            f"printable letters, got {str(table)[:80]!r}"
+        )
+    if count not in (None, size):
+        raise ValueError(f"{source} gives num_labels as {count}, and names {size} classes in id2label")
+    if (names := len(set(table.values()))) < size:
+        raise ValueError(f"{source} names {size} classes in id2label and only {names} of the names differ")
+    return [table[str(number)] for number in range(size)]
+
+
+def _padding(token: object, vocab: int, source: str) -> int | None:
+    if token is not None and (isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocab):
+        raise ValueError(f"{source} must give pad_token_id as a token, 0..{vocab - 1}, or null, got {token!r}")
+    return token
 
 
 def _is_whole(size: object) -> bool:
@@ -355,8 +325,8 @@ def _number(settings: Mapping, key: str, default: float, source: str) -> float:
     return float(number)
 
 
-def _flag(settings: Mapping, key: str | None, default: bool, source: str) -> bool:
-    flag = settings.get(key, default) if key else default
+def _flag(settings: Mapping, key: str, default: bool, source: str) -> bool:
+    flag = settings.get(key, default)
     if not isinstance(flag, bool):
         raise ValueError(f"{source} must give {key} as true or false, got {flag!r}")
     return flag

@@ -12,8 +12,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from analysis.models.families import Family, families_of
-from analysis.models.families.projections import count_groups
+from analysis.core.weights import AttentionWeights
+from analysis.models.configuration import families_of
+from analysis.models.families import Family
+from analysis.models.families.expected import count_groups
+from analysis.models.memory import check_memory
+from analysis.models.reading import Model
 
 SEEDS = range(5)
 RANDOM, LARGE, PERMUTED = RUNGS = ("random", "random, as large", "permuted")
@@ -78,6 +82,42 @@ def make_controls(
     for seed in seeds:
         for rung in rungs:
             yield Control(rung, seed, make[rung](seed))
+
+
+def random_attention_layer(
+    model: Model, layer: int = 0, seed: int = 0, dtype: torch.dtype = torch.float32
+) -> AttentionWeights:
+    """Draw one attention layer as a GPT-2 or a BERT initialises it: the control for weight-only measurements.
+
+    Weights are normal with the configuration's ``initializer_range`` (0.02), biases are zero; GPT-2 divides
+    ``W_O`` by ``sqrt(2 layers)``. The draw depends on ``seed`` and ``layer`` alone.
+
+    Raises
+    ------
+    ValueError
+        If the model is of another family.
+    MemoryError
+        If four matrices of the configured width do not fit into memory.
+    """
+    if model.rest is None:
+        raise ValueError(f"model must be a GPT-2 or a BERT, got a {model.config.model_type}")
+    width = model.width
+    check_memory(4 * width**2 * 8, f"an attention layer of width {width}")
+    generator = torch.Generator().manual_seed(1_000_003 * seed + layer)
+    deviation = model.config.initializer_range
+    Ws = [torch.randn(width, width, generator=generator, dtype=torch.float64) * deviation for _ in range(4)]
+    if model.rest.shrinks_output:
+        Ws[3] /= (2 * len(model.layers)) ** 0.5
+    *projections, W_O = (W.to(dtype) for W in Ws)
+    W_Q, W_K, W_V = (W.reshape(width, model.heads, -1).transpose(0, 1).contiguous() for W in projections)
+    return AttentionWeights(
+        W_Q,
+        W_K,
+        W_V,
+        W_O.reshape(model.heads, -1, width),
+        *torch.zeros(3, model.heads, model.channel, dtype=dtype),
+        torch.zeros(width, dtype=dtype),
+    )
 
 
 @torch.no_grad()
@@ -173,7 +213,7 @@ def _split(name: str, weight: Tensor, module: nn.Module) -> list[_Matrix]:
 def _views(weight: Tensor, row: Family, config: Any) -> dict[int, Tensor]:
     """Return queries (0), keys (1) and values (2) of a fused matrix as views of it."""
     heads = getattr(config, row.heads)
-    groups = count_groups(row, config) or heads
+    groups = count_groups(row, config)
     if row.maps.layout == "blocks":
         along = int(row.maps.inputs_first)
         channel = weight.shape[along] // (heads + 2 * groups)

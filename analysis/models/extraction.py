@@ -1,7 +1,7 @@
-"""Plain tensors out of loaded models: their layers, what a layer reads, hidden states and maps.
+"""Plain tensors out of running models: what a layer reads, hidden states.
 
-What belongs here: reading modules of transformers and running them. What does not: reading parameters from files
-without a module (:mod:`analysis.models.parameters`), what a tensor is called (:mod:`analysis.models.configuration`).
+What belongs here: running modules of transformers, and what goes by. What does not: their parameters
+(:mod:`analysis.models.reading`).
 """
 
 from collections.abc import Sequence
@@ -12,92 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights
-from analysis.models import layers
-from analysis.models.configuration import ModelConfig, Shapes, read_config
-
-
-def config_of(model: torch.nn.Module) -> ModelConfig:
-    """Return the configuration of a loaded model, in one vocabulary for all families.
-
-    Raises
-    ------
-    ValueError
-        If the module is no model, or of a family that is not read; as `configuration.read_config`.
-    """
-    name = type(model).__name__
-    if not hasattr(getattr(model, "config", None), "to_dict"):
-        raise ValueError(f"model must be a model of transformers with a configuration, got {name}")
-    return read_config(model.config.to_dict(), f"the configuration of {name}", name)
-
-
-def _fetch(model: torch.nn.Module, config: ModelConfig) -> layers.Fetch:
-    """Return what reads parameters of given shapes out of a model, whatever stands before their names."""
-
-    def fetch(shapes: Shapes) -> list[Tensor]:
-        tensors = [_get(model.get_parameter, name, config) for name in shapes]
-        for tensor, (name, shape) in zip(tensors, shapes.items(), strict=True):
-            if tuple(tensor.shape) != shape:
-                raise ValueError(
-                    f"parameter {name!r} of {type(model).__name__} must be {shape} as its configuration "
-                    f"has it, got {tuple(tensor.shape)}"
-                )
-        return [tensor.detach() for tensor in tensors]
-
-    return fetch
-
-
-def _get(get, name: str, config: ModelConfig):
-    """Get a parameter or a module by the family's name for it, with one of the family's prefixes."""
-    for prefix in config.family.prefixes:
-        try:
-            return get(prefix + name)
-        except AttributeError:
-            continue
-    raise ValueError(f"model must be of the family {config.family.name}; it has no {name!r}")
-
-
-def attention_layer(model: torch.nn.Module, layer: int) -> AttentionWeights:
-    """Take one attention layer out of a model, as :func:`analysis.models.parameters.attention_layer` reads a file's."""
-    config = config_of(model)
-    return layers.read_attention(config, layer, _fetch(model, config))
-
-
-def attention_layers(model: torch.nn.Module) -> list[AttentionWeights]:
-    """Take the attention of every layer out of a model."""
-    config = config_of(model)
-    return [layers.read_attention(config, layer, _fetch(model, config)) for layer in range(config.layers)]
-
-
-def layer_norm(model: torch.nn.Module, which: str, layer: int = 0) -> LayerNormWeights:
-    """Take one LayerNorm out of a model, as :func:`analysis.models.parameters.layer_norm` reads a file's."""
-    config = config_of(model)
-    return layers.read_layer_norm(config, which, layer, _fetch(model, config))
-
-
-def query_biases(model: torch.nn.Module) -> list[Float[Tensor, "head channel"]]:
-    """Return ``b_Q`` of every layer, as the model adds it to its queries."""
-    config = config_of(model)
-    return [layers.read_query_bias(config, layer, _fetch(model, config)) for layer in range(config.layers)]
-
-
-def encoder_layers(model: torch.nn.Module) -> list[EncoderLayer]:
-    """Take the layers out of a BERT: post-LN, every position attends to every other, the exact GELU.
-
-    Raises
-    ------
-    ValueError
-        If the model is not built so, and our forward pass would not be its own.
-    """
-    family = getattr(getattr(model, "config", None), "model_type", None)
-    if family != "bert":
-        raise ValueError(f"model must be of the BERT family, got {type(model).__name__}")
-    config = config_of(model)
-    if config.activation != "gelu":
-        raise ValueError(
-            f"model must have the exact GELU for its activation, got {config.activation!r}: our "
-            "forward pass would not be its own"
-        )
-    return [layers.read_encoder_layer(config, layer, _fetch(model, config)) for layer in range(config.layers)]
+from analysis.models.reading import load
 
 
 def attention_inputs(
@@ -110,12 +25,11 @@ def attention_inputs(
     states
         One for each layer, the first layer's first; more are left out.
     """
-    config = config_of(model)
-    states = list(states)[: config.layers]
-    if not config.family.norm_first:
+    read = load(model)
+    states = list(states)[: len(read.layers)]
+    if read.family.norms[0].place != "input":
         return states
-    name = config.family.norms["attention"]
-    return [_get(model.get_submodule, name.format(layer), config)(state) for layer, state in enumerate(states)]
+    return [model.get_submodule(read.norm_paths(layer)[0])(state) for layer, state in enumerate(states)]
 
 
 def embed(
@@ -125,13 +39,12 @@ def embed(
 
     In a BERT the row of the first token type is added to every token.
     """
-    config = config_of(model)
-    fetch = _fetch(model, config)
-    tokens = fetch(config.table_shapes("tokens"))[0][ids]
-    if types := fetch(config.table_shapes("token_types")):
-        tokens = tokens + types[0][0]
-    positions = fetch(config.table_shapes("positions"))[0][: len(ids)]
-    return tokens, positions, layers.read_layer_norm(config, config.family.input_norm(), 0, fetch)
+    read = load(model)
+    if read.rest is None:
+        raise ValueError(f"model must be a GPT-2 or a BERT, got {type(model).__name__}")
+    tokens, types = read.need("tokens")[ids], read.token_types()
+    tokens = tokens if types is None else tokens + types[0]
+    return tokens, read.need("positions")[: len(ids)], read.norm(read.rest.embeddings)
 
 
 def hidden_states(
@@ -186,7 +99,7 @@ class Observed:
 
 def observe(model: torch.nn.Module, tokenizer, texts: Sequence[str], longest: int | None = None) -> Observed:
     """Take a model's layers and run it on texts; arguments and refusals as in the two functions it joins."""
-    return Observed(encoder_layers(model), hidden_states(model, tokenizer, texts, longest))
+    return Observed(load(model).encoder_layers(), hidden_states(model, tokenizer, texts, longest))
 
 
 def count_parameters(layers: int, heads: int, model: int) -> int:

@@ -1,7 +1,7 @@
-"""Opening the files of a checkpoint: config.json and safetensors, with refusals that name the file.
+"""Opening the files of a checkpoint: config.json, safetensors and their index, with refusals that name the file.
 
-What belongs here: what every reader of files needs. What does not: what a tensor is called
-(:mod:`analysis.models.families`, :mod:`analysis.models.configuration`).
+What is read is what lies in the folder, which is what `Checkpoint.provenance` hashes. What belongs here: what every
+reader of files needs. What does not: what a tensor is called (:mod:`analysis.models.families`).
 """
 
 from pathlib import Path
@@ -9,16 +9,21 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from analysis.core.checks import all_finite
-from analysis.core.files import read_json_object
+from analysis.core.files import read_json_object, sha256
 from analysis.models.checkpoints import Checkpoint, NotFound, Tampered
 
 FLOATING = ("F64", "F32", "F16", "BF16")
 """What safetensors may call the numbers of a tensor that is read."""
+INDEX = "model.safetensors.index.json"
+PARTIAL = "partial"
+"""The entry of a config.json that says of a folder that it holds a part of its model by design."""
+PARTS = frozenset({"540dcaad53c4bdb5beda57524513e22ecbba0c6643ce3643d552e38597330295"})
+"""The sha256 of weights that are a part by design and whose config.json does not say so: GPT-2's without matrices of
+MLPs and without tokens."""
 
 
 class MissingTensor(LookupError):
-    """A checkpoint lacks a tensor; the message names it and the files that were searched."""
+    """A model lacks a tensor; the message names it and where it was looked for."""
 
 
 def raw_config(checkpoint: Checkpoint) -> dict:
@@ -30,7 +35,48 @@ def raw_config(checkpoint: Checkpoint) -> dict:
         raise NotFound(f"{path} cannot be read: {error.strerror}") from None
 
 
-def open_file(path: Path):
+class TensorFiles:
+    """The safetensors files of a checkpoint, each opened once; tensors are read when they are asked for.
+
+    Attributes
+    ----------
+    headers
+        Shape and dtype of every tensor, by name.
+
+    Raises
+    ------
+    Tampered
+        If a file is not a whole safetensors file.
+    ValueError
+        If a tensor is in two files, of which each reader might take another, or the index leads anywhere else
+        (`check_index`).
+    """
+
+    def __init__(self, checkpoint: Checkpoint):
+        """Open the files and read their headers."""
+        self.headers: dict[str, tuple[tuple[int, ...], str]] = {}
+        self._files: dict[str, tuple[Path, object]] = {}
+        for path in checkpoint.files():
+            file = _open(path)
+            for name in file.keys():  # noqa: SIM118, it is no dict
+                if name in self._files:
+                    raise ValueError(
+                        f"tensor {name!r} is in {self._files[name][0].name} and in {path.name} of {path.parent}: which "
+                        "is meant cannot be told, keep one of the files"
+                    )
+                part = file.get_slice(name)
+                self.headers[name] = tuple(part.get_shape()), part.get_dtype()
+                self._files[name] = path, file
+        check_index(checkpoint.folder, {name: path.name for name, (path, _) in self._files.items()})
+
+    def read(self, name: str, dtype: torch.dtype | None = None) -> Tensor:
+        """Read one tensor, in the dtype asked for; refuse what is no floating number."""
+        path, file = self._files[name]
+        check_dtype(name, self.headers[name][1], path)
+        return file.get_tensor(name).to(dtype)
+
+
+def _open(path: Path):
     """Open a safetensors file; refuse what is none or is cut off."""
     from safetensors import SafetensorError, safe_open
 
@@ -40,37 +86,42 @@ def open_file(path: Path):
         raise Tampered(f"{path} is not a whole safetensors file: {error}") from None
 
 
-def tensor_files(checkpoint: Checkpoint) -> dict[str, Path]:
-    """Return the file of every tensor; refuse a name in two files, of which each reader might take another."""
-    files: dict[str, Path] = {}
-    for path in checkpoint.files():
-        with open_file(path) as file:
-            names = list(file.keys())
-        if twice := next((name for name in names if name in files), None):
-            raise ValueError(
-                f"tensor {twice!r} is in {files[twice].name} and in {path.name} of {path.parent}: which "
-                "is meant cannot be told, keep one of the files"
-            )
-        files |= dict.fromkeys(names, path)
-    return files
+def check_index(folder: Path, files: dict[str, str]) -> None:
+    """Refuse an index that leads out of its folder, to another kind of file, or to a file without the tensor.
 
+    The library follows an index wherever it points, and what lies there is neither looked at nor hashed here.
 
-def read_tensor(path: Path, name: str, dtype: torch.dtype) -> Tensor:
-    """Read one tensor of a file, in the dtype asked for.
+    Parameters
+    ----------
+    files
+        The name of the file of each tensor that is there.
 
     Raises
     ------
-    Tampered
-        If the file is not a whole safetensors file.
     ValueError
-        If the tensor holds no floating numbers, or one that is not finite.
+        Naming the entry of the index.
     """
-    with open_file(path) as file:
-        check_dtype(name, file.get_slice(name).get_dtype(), path)
-        tensor = file.get_tensor(name).to(dtype)
-    if not all_finite(tensor):
-        raise ValueError(f"tensor {name!r} of {path} holds entries that are not finite")
-    return tensor
+    index = folder / INDEX
+    if not (index.exists() or index.is_symlink()):
+        return
+    try:
+        entries = read_json_object(index).get("weight_map")
+    except OSError as error:
+        raise NotFound(f"{index} cannot be read: {error.strerror}") from None
+    if not isinstance(entries, dict):
+        raise ValueError(f"{index} must give weight_map as an object, got {type(entries).__name__}")
+    for name, file in entries.items():
+        if files.get(name) != file:
+            there = f", which is in {files[name]!r}" if name in files else ""
+            raise ValueError(
+                f"{index} says that {name!r} is in {str(file)[:200]!r}: it may name safetensors files of its own "
+                f"folder only, and each must hold its tensor{there}"
+            )
+
+
+def is_partial(checkpoint: Checkpoint) -> bool:
+    """Say whether a folder holds a part of its model by design, by its config.json or by the digest of its weights."""
+    return raw_config(checkpoint).get(PARTIAL) is True or any(sha256(path) in PARTS for path in checkpoint.files())
 
 
 def check_dtype(name: str, dtype: str, where: object) -> None:

@@ -1,21 +1,22 @@
 """Running a whole model with ``transformers``: the trained one, or the same architecture with random weights.
 
-Weight-only chapters do not need this: see :mod:`analysis.models.parameters`. No code from a model folder ever runs.
+Weight-only chapters do not need this: see :mod:`analysis.models.reading`. No code from a model folder ever runs.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 
 from analysis.core.checks import all_finite
 from analysis.core.files import read_json_object
-from analysis.models import checkpoints
+from analysis.models import checkpoints, reading
 from analysis.models.checkpoints import Checkpoint, NotFound
-from analysis.models.configuration import ModelConfig
+from analysis.models.configuration import WORDS, check_options, families_of, library_configuration, read_configuration
+from analysis.models.families.row import Config
+from analysis.models.files import MissingTensor, raw_config
 from analysis.models.memory import check_memory
-from analysis.models.module_config import module_config
-from analysis.models.parameters import MissingTensor, check_tensors, check_whole, config, has, raw_config
 
 _AUTO = {
     "base": "AutoModel",
@@ -26,6 +27,8 @@ _AUTO = {
 IMPLEMENTATIONS = ("eager", "sdpa")
 """Of attention; :mod:`analysis.models.attention_hooks` sets its own. The folder has no say in it."""
 
+ONLY = {"is_decoder": (False, None), "add_cross_attention": (False, None), "is_encoder_decoder": (False, None)}
+"""Options that change a whole model, with the values under which it is the one that a chapter is about."""
 _OF_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 _UNKNOWN = "\u0378 \U000e0001"
 """Characters of no language: a tokenizer must be able to read them."""
@@ -69,16 +72,14 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
             f"{checkpoint.name} in its place): give its folder, or allow the hub with "
             "ANALYSIS_DOWNLOAD=1 HF_HUB_OFFLINE=0"
         )
-    families = tuple(families or (config(checkpoints.find(own)).family.name,))
-    settings = config(checkpoint)
-    if (family := settings.family.name) not in families:
+    families = tuple(families or (_read_config(checkpoints.find(own)).model_type,))
+    if (family := _read_config(checkpoint).model_type) not in families:
         raise WrongFamily(
             f"this chapter is about models of the family {' or '.join(families)}, and {name!r} is a "
             f"{family}: its layers are built otherwise, so the chapter's formulas are not its own"
         )
-    beyond_attention = (*settings.table_shapes("tokens"), next(iter(settings.mlp_shapes(0))))
-    if whole and (absent := [tensor for tensor in beyond_attention if not has(checkpoint, tensor)]):
-        raise MissingTensor(f"this chapter runs the whole model on text, and {name!r} lacks {' and '.join(absent)}")
+    if whole and (absent := reading.load(checkpoint).missing):
+        raise MissingTensor(f"this chapter runs the whole model on text, and {name!r} lacks {' and '.join(absent[:2])}")
 
 
 def load(
@@ -120,17 +121,19 @@ def load(
     for name, value, allowed in (("task", task, tuple(_AUTO)), ("attention", attention, IMPLEMENTATIONS)):
         if value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
-    settings = config(checkpoint)
+    settings = _read_config(checkpoint)
     _check_size(settings, checkpoint.name, dtype, device)
-    check_whole(checkpoint, attention_only=control_seed is not None)
-    auto, configuration = getattr(transformers, _AUTO[task]), _configuration(checkpoint, settings)
+    read = reading.load(checkpoint)
+    if control_seed is None:
+        _refuse_missing(checkpoint, read.missing)
+    auto, configuration = getattr(transformers, _AUTO[task]), library_configuration(checkpoint)
     with quiet_library():
         if control_seed is not None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(control_seed)
                 model = auto.from_config(configuration, attn_implementation=attention, dtype=dtype)
         else:
-            _check_skeleton(checkpoint, auto, configuration)
+            _check_skeleton(read, auto, configuration)
             model, report = auto.from_pretrained(
                 checkpoint.folder,
                 config=configuration,
@@ -141,7 +144,8 @@ def load(
                 dtype=dtype,
                 output_loading_info=True,
             )
-            _refuse_partial(checkpoint, report, task)
+            keys = (key for key in report["missing_keys"] if "pooler" not in key or task == "classifier")
+            _refuse_missing(checkpoint, sorted(keys))
             refuse_infinite(checkpoint, model)
     return model.eval().requires_grad_(False).to(device)
 
@@ -160,30 +164,44 @@ def quiet_library() -> Iterator[None]:
         logging.set_verbosity(verbosity)
 
 
-def _check_size(settings: ModelConfig, name: str, dtype: torch.dtype, device: torch.device | str) -> None:
+def _read_config(checkpoint: Checkpoint) -> Config:
+    """Return the configuration of a GPT-2 or BERT; refuse other families, and options that change the whole model."""
+    model_type, source = raw_config(checkpoint).get("model_type"), checkpoint.folder / "config.json"
+    if not isinstance(model_type, str) or model_type not in WORDS:
+        raise ValueError(
+            f"{checkpoint.name} is of the family {model_type!r}; whole models are run of these: {', '.join(WORDS)}"
+        )
+    for option, values in ONLY.items():
+        if (value := raw_config(checkpoint).get(option)) not in values:
+            raise ValueError(
+                f"{source} has {option} = {value!r}, which changes what a layer computes; read here are models with "
+                f"{values[0]!r}, or without the option"
+            )
+    config = read_configuration(checkpoint)
+    check_options(families_of(model_type)[0], config, str(source))
+    return config
+
+
+def _check_size(config: Config, name: str, dtype: torch.dtype, device: torch.device | str) -> None:
     """Refuse a model that does not fit where it is built, the CPU, or where it is to run."""
-    what = f"{name} with {settings.layers} layers of width {settings.model}, {settings.vocab} tokens"
+    count = reading.count_parameters(families_of(config.model_type)[0], config)
+    what = f"{name} with {config.num_hidden_layers} layers of width {config.hidden_size}, {config.vocab_size} tokens"
     for place in dict.fromkeys(("cpu", torch.device(device).type)):
-        check_memory(settings.parameters * dtype.itemsize, what, device if place != "cpu" else "cpu")
+        check_memory(count * dtype.itemsize, what, device if place != "cpu" else "cpu")
 
 
-def _configuration(checkpoint: Checkpoint, settings: ModelConfig):
-    """Make the library's configuration of a model that is whole."""
-    if (checkpoint.folder / "adapter_config.json").exists():
-        raise ValueError(f"{checkpoint.name} is an adapter of another model (adapter_config.json): merge the two first")
-    return module_config(settings, raw_config(checkpoint), str(checkpoint.folder / "config.json"))
-
-
-def _check_skeleton(checkpoint: Checkpoint, auto, configuration) -> None:
+def _check_skeleton(read: reading.Model, auto, configuration) -> None:
     """Refuse tensors of a task's own head that do not fit it: the model is built without numbers to see its shapes."""
     with torch.device("meta"):
         skeleton = auto.from_config(configuration)
-    check_tensors(checkpoint, {name: tuple(tensor.shape) for name, tensor in skeleton.named_parameters()})
+    named = replace(
+        read.tensors, spelled={**{name: name for name in read.tensors.source.headers}, **read.tensors.spelled}
+    )
+    base = f"{skeleton.base_model_prefix}."
+    named.check({name.removeprefix(base): tuple(tensor.shape) for name, tensor in skeleton.named_parameters()})
 
 
-def _refuse_partial(checkpoint: Checkpoint, report: dict, task: str) -> None:
-    """Refuse a model that lacks tensors; only the classifier needs the pooler."""
-    missing = sorted(k for k in report["missing_keys"] if "pooler" not in k or task == "classifier")
+def _refuse_missing(checkpoint: Checkpoint, missing: Sequence[str]) -> None:
     if missing:
         raise MissingTensor(
             f"{checkpoint.name} ({checkpoint.folder}) lacks {len(missing)} tensors of the whole model, "
@@ -208,8 +226,7 @@ def tokenizer(checkpoint: Checkpoint):
     ValueError
         If its files cannot be read, or give a number to a word for which the model has no row.
     """
-    settings = config(checkpoint)
-    return read_tokenizer(checkpoint, _configuration(checkpoint, settings), settings.vocab)
+    return read_tokenizer(checkpoint, library_configuration(checkpoint), _read_config(checkpoint).vocab_size)
 
 
 def read_tokenizer(checkpoint: Checkpoint, configuration, rows: int):

@@ -1,13 +1,14 @@
 """Running any model of transformers that reads text, whatever its family; no code from its folder runs.
 
 What belongs here: loading a whole model whose family need not be one that a chapter is about. What does not: the BERTs
-and GPT-2s of the chapters (:mod:`analysis.models.pretrained`), weights alone (:mod:`analysis.models.families`).
+and GPT-2s of the chapters (:mod:`analysis.models.pretrained`), weights alone (:mod:`analysis.models.reading`).
 """
 
 import torch
 
 from analysis.models.checkpoints import Checkpoint, NotFound
-from analysis.models.families.reader import read_configuration
+from analysis.models.configuration import library_configuration
+from analysis.models.files import TensorFiles
 from analysis.models.memory import check_memory
 from analysis.models.pretrained import quiet_library, read_tokenizer, refuse_infinite
 
@@ -28,7 +29,7 @@ def load_text_model(
     MemoryError
         If the model does not fit; the message says how much it needs.
     ValueError
-        If a parameter is not finite, or config.json is refused (`families.reader.read_configuration`).
+        If a parameter is not finite, or config.json is refused (`configuration.read_configuration`).
 
     Examples
     --------
@@ -38,10 +39,11 @@ def load_text_model(
     """
     import transformers
 
-    configuration = read_configuration(checkpoint)
+    configuration = library_configuration(checkpoint)
     if type(configuration) not in transformers.MODEL_MAPPING or getattr(configuration, "is_encoder_decoder", False):
         raise NotRunnable(f"a {configuration.model_type} reads two texts, or none, so that there are no maps of one")
     _check_size(configuration, checkpoint, dtype, device)
+    TensorFiles(checkpoint)  # refuses an index that leads the library elsewhere
     with quiet_library():
         model, report = transformers.AutoModel.from_pretrained(
             checkpoint.folder,
@@ -71,7 +73,7 @@ def load_tokenizer(checkpoint: Checkpoint):
     >>> len(load_tokenizer(find("gpt2-mini")))
     2048
     """
-    configuration = read_configuration(checkpoint)
+    configuration = library_configuration(checkpoint)
     if not isinstance(getattr(configuration, "vocab_size", None), int):
         raise NotRunnable(f"a {configuration.model_type} has no table of tokens: it does not read text")
     return read_tokenizer(checkpoint, configuration, configuration.vocab_size)

@@ -13,7 +13,7 @@ from analysis.core.files import write_atomically, write_json
 from analysis.data import texts as bundled_texts
 from analysis.models import attention_hooks, checkpoints
 from analysis.models.checkpoints import Checkpoint
-from analysis.models.families import from_checkpoint, from_module
+from analysis.models.reading import load
 from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.report import state
 from analysis.report.measurement import PICTURE, Measurement, measure_parameters, observe, to_json
@@ -77,8 +77,7 @@ def make_report(
             f"the model {name!r} is not here; give its folder, or ask for a report on "
             f"{checkpoint.name}, which stands in for it"
         )
-    layers = from_checkpoint(checkpoint)
-    measured = measure_parameters(checkpoint, layers, show=show)
+    measured = measure_parameters(checkpoint, load(checkpoint), show=show)
     progress = None
     if weights_only:
         measured.not_run = "only its weights were asked for"
@@ -90,9 +89,7 @@ def make_report(
             settings = {"seeds": seeds, "longest": longest, "device": str(torch.device(device).type)}
             progress = state.State(out, state.identity(checkpoint.provenance(), [i[0].tolist() for i in ids], settings))
             try:
-                observe(
-                    measured, model, from_module(model), [i.to(device) for i in ids], progress, seeds=seeds, show=show
-                )
+                observe(measured, model, load(model), [i.to(device) for i in ids], progress, seeds=seeds, show=show)
                 measured.maps = draw_maps(model, ids[0][:, :PICTURE].to(device))
                 measured.tokens = tokenizer.convert_ids_to_tokens(ids[0][0, :PICTURE].tolist())
             except ValueError as error:

@@ -14,8 +14,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Positions, Rotary, StreamPositions
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.controls import RUNGS
-from analysis.models.families import AttentionLayers
-from analysis.models.files import MissingTensor
+from analysis.models.reading import Model
 from analysis.report.controls import observe_controls
 from analysis.report.observations import Observations, SplitBiases, add_text
 from analysis.report.origins import Means, kernel, mean_queries_and_keys
@@ -56,18 +55,19 @@ class Measurement:
     causal: bool = False
 
 
-def describe(checkpoint: Checkpoint, layers: AttentionLayers) -> dict[str, str]:
+def describe(checkpoint: Checkpoint, read: Model) -> dict[str, str]:
     """Say what a model is, in words for a table."""
-    first = layers[0]
+    first = read.layers[0]
     norm, qk = first.norm() or (first.norms[0] if first.norms else None), first.qk_norm
     names = {"Q": "queries", "K": "keys", "V": "values", "O": "output"}
     groups = "" if first.groups == first.heads else f", {first.groups} sets of keys and values"
+    heads = f"{first.heads} heads{groups}; width {first.model}, heads of {first.channel}"
     rows = {
         "Model": checkpoint.label(),
-        "Family": f"{layers.family.name} ({layers.model_type})",
+        "Family": f"{read.family.name} ({read.config.model_type})",
         "Found": checkpoint.source + (f", revision {checkpoint.revision}" if checkpoint.revision else ""),
         "Licence": checkpoint.licence,
-        "Layers": f"{len(layers)}, each of {first.heads} heads{groups}; width {first.model}, heads of {first.channel}",
+        "Layers": f"{len(read.layers)}, each of {heads}",
         "Positions": _name_positions(first),
         "Mask": _name_mask(first),
         "Biases": ", ".join(names[letter] for letter in first.biases) or "none",
@@ -100,22 +100,19 @@ def _name_mask(layer: AttentionLayer) -> str:
     )
 
 
-def measure_parameters(checkpoint: Checkpoint, layers: AttentionLayers, *, show: bool = False) -> Measurement:
+def measure_parameters(checkpoint: Checkpoint, read: Model, *, show: bool = False) -> Measurement:
     """Measure what the parameters say, layer by layer."""
-    bar = tqdm(range(len(layers)), desc="parameters", unit="layer", disable=None if show else True)
-    measured = Measurement(describe(checkpoint, layers), [measure_layer(layers[layer]) for layer in bar])
-    measured.causal = layers[0].mask.causal
-    if layers.family.places is not None:
-        try:
-            measured.position_curves = position_curves(layers[0], layers.position_rows())
-        except MissingTensor:
-            measured.position_curves = None
+    bar = tqdm(range(len(read.layers)), desc="parameters", unit="layer", disable=None if show else True)
+    measured = Measurement(describe(checkpoint, read), [measure_layer(read.layers[layer]) for layer in bar])
+    measured.causal, positions = read.causal, read.positions
+    if positions is not None:
+        measured.position_curves = position_curves(read.layers[0], positions)
     return measured
 
 
-def reasons_not_to_split(layers: AttentionLayers) -> str:
+def reasons_not_to_split(read: Model) -> str:
     """Say why the scores of a model are not split into four parts; nothing where they are."""
-    first = layers[0]
+    first = read.layers[0]
     rotary = isinstance(first.positions, Rotary)
     return "; ".join(reason for reason in first.reasons() if not (rotary and "positions act" in reason))
 
@@ -149,7 +146,7 @@ def splitter(vectors: Means, positions: Sequence[Positions]) -> SplitBiases:
 def observe(
     measured: Measurement,
     model: torch.nn.Module,
-    layers: AttentionLayers,
+    read: Model,
     texts: Sequence[Tensor],
     state: State,
     *,
@@ -165,9 +162,9 @@ def observe(
     seeds
         How many of each rung of the ladder.
     """
-    shape = len(layers), layers[0].heads
-    few, measured.not_split = texts[:FEW], reasons_not_to_split(layers)
-    splits = [] if measured.not_split else make_splits(measured, model, layers, few)
+    shape = len(read.layers), read.heads
+    few, measured.not_split = texts[:FEW], reasons_not_to_split(read)
+    splits = [] if measured.not_split else make_splits(measured, model, read, few)
     observed = state.load("trained") or Observations.empty(*shape)
     bar = tqdm(texts, initial=observed.texts, desc="texts", unit="text", disable=None if show else True)
     for number in range(observed.texts, len(texts)):
@@ -190,11 +187,11 @@ def observe(
 
 
 def make_splits(
-    measured: Measurement, model: torch.nn.Module, layers: AttentionLayers, texts: Sequence[Tensor]
+    measured: Measurement, model: torch.nn.Module, read: Model, texts: Sequence[Tensor]
 ) -> list[SplitBiases]:
     """Return what splits the scores counted from 0, and from the mean input of the texts; keep the latter's kernels."""
-    read = [(layer.positions, layer.scale, read_biases(layer)) for layer in layers]  # once: every text needs them
-    positions, scales, biases = zip(*read, strict=True)
+    each = [(layer.positions, layer.scale, read_biases(layer)) for layer in read.layers]  # once: every text needs them
+    positions, scales, biases = zip(*each, strict=True)
     means = mean_queries_and_keys(model, positions, texts)
     if all(isinstance(of, Rotary) for of in positions):
         measured.mean_kernels = [

@@ -15,7 +15,8 @@ from scipy import stats
 from torch import Tensor
 
 from analysis.maps import gates, streaming
-from analysis.models import attention_hooks, extraction
+from analysis.models import attention_hooks
+from analysis.models.reading import load
 from analysis.statistics import exact_sums
 from analysis.statistics.intervals import Interval
 from analysis.surveys import census_state
@@ -182,7 +183,7 @@ def take_census(
     census = Census(
         len(texts), config.num_hidden_layers, config.num_attention_heads, config.max_position_embeddings, model.device
     )
-    biases = extraction.query_biases(model)
+    biases = [layer.b_Q for layer in load(model).layers]
     mine = range(share[0], len(texts), share[1])
     start, before = census_state.restore(state, census, identity) if state else (0, 0.0)
     began = time.perf_counter()

@@ -1,7 +1,7 @@
 """How far the adapter's attention is from the model's own: every layer of a model run both ways on one input.
 
 What belongs here: running a model of transformers beside :mod:`analysis.transformer.general_attention` on what each of
-its layers read. What does not: reading the model (:mod:`analysis.models.families`).
+its layers read. What does not: reading the model (:mod:`analysis.models.reading`).
 """
 
 import functools
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from analysis.core.attention_layer import Norm
-from analysis.models.families import AttentionLayers
+from analysis.models.reading import Model
 from analysis.transformer.general_attention import apply_norm, attend_generally
 
 
@@ -75,7 +75,7 @@ class _Seen:
 
 
 def run_layers(
-    model: torch.nn.Module, layers: AttentionLayers, inputs: Mapping[str, Tensor], *, in_double: bool = False
+    model: torch.nn.Module, read: Model, inputs: Mapping[str, Tensor], *, in_double: bool = False
 ) -> list[LayerRun]:
     """Run a model and return what each attention layer of a stack read, did and wrote.
 
@@ -83,8 +83,8 @@ def run_layers(
     ----------
     model
         In evaluation mode, with eager attention.
-    layers
-        What `from_module` returns for it.
+    read
+        What `load` returns for it.
     inputs
         Arguments of the model.
     in_double
@@ -98,10 +98,10 @@ def run_layers(
     """
     seen = _Seen()
     mode = _InDouble() if in_double else nullcontext()
-    with torch.no_grad(), _default_dtype(next(model.parameters()).dtype), _watch(model, layers, seen), mode:
+    with torch.no_grad(), _default_dtype(next(model.parameters()).dtype), _watch(model, read, seen), mode:
         result = model(**inputs, output_attentions=True)
-    result = getattr(result, f"{layers.family.stack}_model_output", result)  # a model that joins two
-    names = [f"{layers.family.stack}_attentions", "attentions"]
+    result = getattr(result, f"{read.family.stack}_model_output", result)  # a model that joins two
+    names = [f"{read.family.stack}_attentions", "attentions"]
     maps = next((getattr(result, name) for name in names if getattr(result, name, None)), None)
     if maps is None or any(each is None for each in maps):
         raise ValueError(f"{type(model).__name__} returns no attention: build it with attn_implementation='eager'")
@@ -112,15 +112,15 @@ def run_layers(
             seen.out[out].pop(0),
             tuple((seen.into[norm].pop(0), seen.out[norm].pop(0)) for norm in norms),
         )
-        for i, (into, out, norms) in enumerate(_paths(layers))
+        for i, (into, out, norms) in enumerate(_paths(read))
     ]
 
 
-def _paths(layers: AttentionLayers) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _paths(read: Model) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Name the modules of each layer: the values' map, which reads nothing else, the output's, the norms."""
-    for layer in range(len(layers)):
-        path, maps = layers.path(layer), layers.family.maps
-        yield f"{path}.{maps.names[-1]}", f"{path}.{layers.family.output}", layers.norm_paths(layer)
+    for layer in range(len(read.layers)):
+        path, maps = read.path(layer), read.family.maps
+        yield f"{path}.{maps.names[-1]}", f"{path}.{read.family.output}", read.norm_paths(layer)
 
 
 @contextmanager
@@ -140,10 +140,10 @@ def _note(seen: _Seen, path: str, module: torch.nn.Module, args: tuple, output: 
 
 
 @contextmanager
-def _watch(model: torch.nn.Module, layers: AttentionLayers, seen: _Seen) -> Iterator[None]:
+def _watch(model: torch.nn.Module, read: Model, seen: _Seen) -> Iterator[None]:
     """Look at what goes into the modules of the layers and what comes out."""
     modules = dict(model.named_modules())
-    paths = dict.fromkeys(path for into, out, norms in _paths(layers) for path in (into, out, *norms))
+    paths = dict.fromkeys(path for into, out, norms in _paths(read) for path in (into, out, *norms))
     with ExitStack() as stack:
         for path in paths:
             stack.callback(modules[path].register_forward_hook(functools.partial(_note, seen, path)).remove)
@@ -151,20 +151,20 @@ def _watch(model: torch.nn.Module, layers: AttentionLayers, seen: _Seen) -> Iter
 
 
 def agreement(
-    model: torch.nn.Module, layers: AttentionLayers, inputs: Mapping[str, Tensor], *, in_double: bool = False
+    model: torch.nn.Module, read: Model, inputs: Mapping[str, Tensor], *, in_double: bool = False
 ) -> Agreement:
     """Compare the adapter's attention with the model's own in every layer; queries that are padding are left out.
 
-    >>> from analysis.models.families import from_module
+    >>> from analysis.models.reading import load
     >>> from analysis.models.families.tiny import tiny_inputs, tiny_model
     >>> model = tiny_model("gpt2")
-    >>> agreement(model, from_module(model), tiny_inputs(model)).attention < 1e-12
+    >>> agreement(model, load(model), tiny_inputs(model)).attention < 1e-12
     True
     """
-    keep = inputs.get("decoder_attention_mask" if layers.family.stack == "decoder" else "attention_mask")
+    keep = inputs.get("decoder_attention_mask" if read.family.stack == "decoder" else "attention_mask")
     keep = None if keep is None else keep.bool()
     attention, output, norms = [], [], [0.0]
-    for layer, run in zip(layers, run_layers(model, layers, inputs, in_double=in_double), strict=True):
+    for layer, run in zip(read.layers, run_layers(model, read, inputs, in_double=in_double), strict=True):
         ours = attend_generally(run.read, layer, keep=keep)
         real = torch.ones(run.read.shape[:-1], dtype=torch.bool, device=run.read.device) if keep is None else keep
         attention.append((ours.attention - run.attention).abs().transpose(-3, -2)[real].max().item())

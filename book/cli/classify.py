@@ -10,7 +10,8 @@ import sys
 
 from analysis.core import device
 from analysis.core.files import read_json_object
-from analysis.models import checkpoints, parameters, pretrained
+from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
 
 HIGH, LIMIT = 0.2, 0.5
 """Shares of unknown k-mers: above the first a warning, above the second no class."""
@@ -36,9 +37,10 @@ def run(arguments) -> int:
     from book.lab.dna import fasta, kmers
 
     checkpoint = checkpoints.find(arguments.model)
-    if not parameters.has(checkpoint, "classifier.weight"):
+    model = load(checkpoint)
+    if "classifier.weight" not in model.tensors.source.headers:
         raise ValueError(f"--model must be a variant classifier; {checkpoint.name} has no tensor 'classifier.weight'")
-    longest = kmers.longest(parameters.config(checkpoint).positions)
+    longest = kmers.longest(model.config.max_position_embeddings)
     records = fasta.iterate_fasta(arguments.file, shortest=kmers.K, longest=longest)
     genes = list(tqdm(records, desc="reading", unit=" sequences", disable=None))
     rows, labels = _classify(genes, checkpoint, arguments.device)

@@ -9,8 +9,7 @@ import torch
 from analysis.core.positions import Rotary
 from analysis.decomposition.rotary_kernel import distance_kernel
 from analysis.decomposition.rotary_terms import split_channels
-from analysis.models import checkpoints
-from analysis.models.families import QueriesAndKeys, from_checkpoint
+from analysis.models.reading import QueriesAndKeys, load
 
 LENGTH = 2048
 
@@ -19,11 +18,10 @@ def survey_model(name: str | Path, length: int = LENGTH) -> dict[str, np.ndarray
     """Survey a model by name or folder, as `analysis.models.checkpoints.find` takes it.
 
     One layer is held at a time, of it only what makes queries and keys, in float32: a model of 7 billion parameters
-    needs less memory than its own table of tokens. Raises as `analysis.models.checkpoints.find`,
-    `analysis.models.families.from_checkpoint` and `survey_kernels`.
+    needs less memory than its own table of tokens. Raises as `analysis.models.reading.load` and `survey_kernels`.
     """
-    layers = from_checkpoint(checkpoints.find(str(name)), dtype=torch.float32)
-    return survey_kernels((layers.queries_and_keys(i) for i in range(len(layers))), length)
+    model = load(name)
+    return survey_kernels((model.queries_and_keys(i) for i in range(len(model.layers))), length)
 
 
 def survey_kernels(layers: Iterable[QueriesAndKeys], length: int = LENGTH) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ from torch import nn
 
 from analysis.decomposition.folding import fold_layer_norm
 from analysis.decomposition.score_terms import semi_bias
-from analysis.models import extraction
+from analysis.models.reading import load
 from analysis.statistics.correlation import recency
 from analysis.transformer.layernorm import sigma
 
@@ -25,10 +25,8 @@ def semi_bias_probe(step: int, model: nn.Module) -> dict[str, np.ndarray]:
         positions in nats; ``semi_bias`` and ``semi_bias_folded``, ``(head, position)``, of layer 0 in nats.
     """
     p = model.transformer.wpe.weight.detach().double()
-    both = [
-        (layer.double(), extraction.layer_norm(model, "attention", i).double())
-        for i, layer in enumerate(extraction.attention_layers(model))
-    ]
+    read = load(model)
+    both = [(layer.double(), read.norm("attention", i).double()) for i, layer in enumerate(read.plain_layers())]
     raw = torch.stack([semi_bias(p, layer) for layer, _ in both])
     folded = torch.stack(
         [semi_bias(p / sigma(p, norm.eps)[:, None], fold_layer_norm(layer, norm)) for layer, norm in both]

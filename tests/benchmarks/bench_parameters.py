@@ -37,6 +37,7 @@ def test_one_layer_costs_one_layer(tmp_path, say):
     common = f"""
         import torch
         from analysis.models import checkpoints, parameters
+        from analysis.models.reading import load
         checkpoint = checkpoints.find("made-up", folder={str(tmp_path)!r})
         def run(work, repeats):
             seconds, before = [], peak()
@@ -48,9 +49,7 @@ def test_one_layer_costs_one_layer(tmp_path, say):
             imported = "transformers" in sys.modules
             print(json.dumps({{"seconds": min(seconds), "megabytes": peak() - before, "imported": imported}}))
     """
-    layer = fresh_interpreter(
-        common + "    run(lambda: (parameters.attention_layer(checkpoint, 0), parameters.positions(checkpoint)), 8)"
-    )
+    layer = fresh_interpreter(common + "    run(lambda: (load(checkpoint).layers[0], load(checkpoint).positions), 8)")
     whole = fresh_interpreter(
         common
         + """

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from analysis.matrices import singular_values
-from analysis.models import checkpoints, parameters
+from analysis.models import checkpoints
+from analysis.models.reading import load
 from tests.benchmarks.machine import best, limits
 
 HEADS, DENSE = 144, 6
@@ -22,7 +23,7 @@ def factors():
     if checkpoint.stands_in_for:
         g = torch.Generator().manual_seed(0)
         return "random factors", *(torch.randn(HEADS, 768, 64, generator=g) for _ in range(2))
-    layers = [parameters.attention_layer(checkpoint, layer) for layer in range(12)]
+    layers = load(checkpoint).plain_layers()
     return "gpt2", *(torch.cat([getattr(layer, name) for layer in layers]) for name in ("W_Q", "W_K"))
 
 

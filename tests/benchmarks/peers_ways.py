@@ -232,12 +232,12 @@ def families_ours():
     """Queries, keys, values and outputs of every head of five models, by the adapter."""
     import torch
 
-    from analysis.models.families import from_module
+    from analysis.models.reading import load
 
     models = _families()
 
     def call():
-        layers = [list(from_module(model)) for model in models.values()]
+        layers = [list(load(model).layers) for model in models.values()]
         return torch.stack([torch.stack([layer.W_Q for layer in stack]) for stack in layers])
 
     return call

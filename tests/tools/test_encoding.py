@@ -60,8 +60,9 @@ def test_a_configuration_with_other_letters_is_read_under_a_locale_without_them(
     (tmp_path / "config.json").write_text(settings, encoding="utf-8")
     (tmp_path / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     code = (
-        "from analysis.models import checkpoints, parameters\n"
-        f"print(parameters.config(checkpoints.find('it', folder={str(tmp_path)!r})).layers)"
+        "from analysis.models.checkpoints import find\n"
+        "from analysis.models.configuration import read_configuration\n"
+        f"print(read_configuration(find({str(tmp_path)!r})).num_hidden_layers)"
     )
     done = subprocess.run(
         [sys.executable, "-X", "utf8=0", "-c", code],

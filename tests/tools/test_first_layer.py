@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from analysis.models.parameters import MissingTensor
 
 from analysis.core.files import sha256
 from analysis.models import checkpoints, parameters, pretrained
 from analysis.models.checkpoints import NotFound, Tampered, find
-from analysis.models.parameters import MissingTensor
 from tests.analysis.tiny import write_model
 from tools import first_layer
 

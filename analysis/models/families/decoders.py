@@ -5,7 +5,7 @@ from dataclasses import replace
 from analysis.core.attention_layer import Mask
 from analysis.core.positions import Positions
 from analysis.models.families.positions import alibi, causal, fixed_rotary, plain_causal, rotary
-from analysis.models.families.row import Config, Family, Maps, NormName, QueryKeyNames, stream
+from analysis.models.families.row import Config, Family, Maps, NormName, QueryKeyNames, Rest, by_option, stream
 
 
 def gpt2_scale(config: Config, layer: int, channel: int) -> float:
@@ -51,6 +51,13 @@ def falcon_groups(config: Config) -> int:
     return 1 if config.multi_query else config.num_attention_heads
 
 
+def two_norms(config: Config, layer: int) -> bool:
+    """Say whether Falcon's attention and MLP, which stand side by side, have a norm each."""
+    return bool(
+        config.new_decoder_architecture and config.parallel_attn and config.num_ln_in_parallel_attn in (2, None)
+    )
+
+
 SELF_ATTENTION = Maps(("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"))
 
 GPT2 = Family(
@@ -65,6 +72,9 @@ GPT2 = Family(
     groups=None,
     tokens="wte",
     places="wpe",
+    only={"is_causal": (True, None), "sliding_window": (None,), "attention_chunk_size": (None,)},
+    buffers=("attn.bias",),
+    rest=Rest(("gpt2",), ("mlp.c_fc", "mlp.c_proj"), {"mlp": "ln_2", "final": "ln_f"}, shrinks_output=True),
 )
 IMAGE_GPT = replace(
     GPT2, name="ImageGPT", model_types=("imagegpt",), norms=(NormName("ln_1", kind="rms", eps="layer_norm_epsilon"),)
@@ -96,6 +106,8 @@ GPT_NEO = Family(
     (NormName("ln_1", eps="layer_norm_epsilon"),),
     mask=alternating,
     scale=no_scale,
+    biases="O",
+    buffers=("attn.attention.bias",),
     groups=None,
     tokens="wte",
     places="wpe",
@@ -112,13 +124,15 @@ OPT = Family(
     tokens="decoder.embed_tokens",
     places="decoder.embed_positions",
     first_place=2,
-    only={"do_layer_norm_before": (True, None)},
+    biases=by_option("enable_bias"),
+    only={"do_layer_norm_before": (True, None), "layer_norm_elementwise_affine": (True, None)},
 )
 BIOGPT = replace(
     OPT,
     name="BioGPT",
     model_types=("biogpt",),
     layer="layers.{}",
+    biases="QKVO",
     tokens="embed_tokens",
     places="embed_positions",
     only={},
@@ -154,10 +168,11 @@ MPT = Family(
     "blocks.{}",
     Maps(("attn.Wqkv",), "blocks"),
     "attn.out_proj",
-    (NormName("norm_1", eps="layer_norm_epsilon"),),
+    (NormName("norm_1", eps="layer_norm_epsilon", bias=False),),
     mpt_positions,
     plain_causal,
     mpt_scale,
+    biases="",
     groups=None,
     tokens="wte",
 )
@@ -170,6 +185,8 @@ GPT_NEOX = Family(
     (NormName("input_layernorm"),),
     rotary(),
     plain_causal,
+    biases=by_option("attention_bias"),
+    buffers=("attention.bias",),
     groups=None,
     tokens="embed_in",
 )
@@ -182,6 +199,8 @@ GPTJ = Family(
     (NormName("ln_1", eps="layer_norm_epsilon"),),
     fixed_rotary("neighbours", "rotary_dim"),
     plain_causal,
+    biases="",
+    buffers=("attn.bias",),
     groups=None,
     tokens="wte",
     rounded="The model stores its cosines and sines in float32.",
@@ -193,9 +212,13 @@ FALCON = Family(
     "h.{}",
     Maps(("self_attention.query_key_value",), "groups"),
     "self_attention.dense",
-    (NormName("ln_attn|input_layernorm", eps="layer_norm_epsilon"),),
+    (
+        NormName("ln_attn", eps="layer_norm_epsilon", when=two_norms),
+        NormName("input_layernorm", eps="layer_norm_epsilon", when=lambda *of: not two_norms(*of)),
+    ),
     rotary(),
     plain_causal,
+    biases=by_option("bias"),
     groups=falcon_groups,
     tokens="word_embeddings",
     only={"alibi": (False,)},
@@ -221,6 +244,7 @@ PHI3 = Family(
     (NormName("input_layernorm", kind="rms", eps="rms_norm_eps"),),
     rotary(),
     causal,
+    biases="",
     tokens="embed_tokens",
 )
 PERSIMMON = Family(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from analysis.core.attention_layer import Mask
 from analysis.core.positions import Positions, StreamPositions
 from analysis.models.families.positions import causal, causal_if_decoder, fixed_rotary, rotary, two_sided_window
-from analysis.models.families.row import Config, Family, Maps, NormName
+from analysis.models.families.row import Config, Family, Maps, NormName, Rest, by_option
 
 SELF_ATTENTION = Maps(("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"))
 
@@ -39,8 +39,20 @@ BERT = Family(
     groups=None,
     tokens="embeddings.word_embeddings",
     places="embeddings.position_embeddings",
-    only={"position_embedding_type": ("absolute", None)},
+    only={
+        "position_embedding_type": ("absolute", None),
+        "is_causal": (False, None),
+        "sliding_window": (None,),
+        "attention_chunk_size": (None,),
+    },
     older=(("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")),
+    rest=Rest(
+        ("bert",),
+        ("intermediate.dense", "output.dense"),
+        {"mlp": "output.LayerNorm", "embeddings": "embeddings.LayerNorm"},
+        "embeddings.token_type_embeddings",
+        "embeddings",
+    ),
 )
 ROBERTA = replace(
     BERT, name="RoBERTa", model_types=("roberta", "xlm-roberta", "camembert", "data2vec-text"), first_place=2
@@ -66,7 +78,9 @@ ESM = replace(
     name="ESM",
     model_types=("esm",),
     positions=esm_positions,
+    has_places=lambda config: config.position_embedding_type == "absolute",
     only={"is_folding_model": (False,)},
+    buffers=("attention.self.rotary_embeddings.inv_freq",),
     norms=(NormName("attention.LayerNorm"),),
     first_place=2,
 )
@@ -104,7 +118,7 @@ MPNET = Family(
     Maps(("attention.attn.q", "attention.attn.k", "attention.attn.v")),
     "attention.attn.o",
     (NormName("attention.LayerNorm", "sum"),),
-    lambda *_: "mpnet",
+    learned="mpnet",
     groups=None,
     tokens="embeddings.word_embeddings",
     places="embeddings.position_embeddings",
@@ -117,11 +131,13 @@ DEBERTA = Family(
     Maps(("attention.self.in_proj",), "heads", biases=("attention.self.q_bias", None, "attention.self.v_bias")),
     "attention.output.dense",
     (NormName("attention.output.LayerNorm", "sum"),),
-    lambda *_: "deberta",
+    learned="deberta",
     scale=deberta_scale,
     groups=None,
     tokens="embeddings.word_embeddings",
     places="embeddings.position_embeddings",
+    biases="QVO",
+    has_places=lambda config: config.position_biased_input,
     only={"talking_head": (False, None)},
 )
 DEBERTA_V2 = replace(
@@ -129,7 +145,8 @@ DEBERTA_V2 = replace(
     name="DeBERTa-v2, v3",
     model_types=("deberta-v2",),
     maps=Maps(("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj")),
-    positions=lambda *_: "deberta-v2",
+    learned="deberta-v2",
+    biases="QKVO",
     only={},
 )
 JINA = Family(
@@ -144,7 +161,7 @@ JINA = Family(
     groups=None,
     tokens="embeddings.word_embeddings",
 )
-NOMIC = replace(JINA, name="Nomic BERT", model_types=("nomic_bert",))
+NOMIC = replace(JINA, name="Nomic BERT", model_types=("nomic_bert",), biases="")
 JINA_FILES = replace(
     JINA,
     layer="encoder.layers.{}",
@@ -159,6 +176,7 @@ NOMIC_FILES = replace(
     model_types=("nomic_bert",),
     maps=Maps(("attn.Wqkv",), "blocks"),
     output="attn.out_proj",
+    biases="",
 )
 EUROBERT = Family(
     "EuroBERT",
@@ -169,6 +187,7 @@ EUROBERT = Family(
     (NormName("input_layernorm", kind="rms", eps="rms_norm_eps"),),
     rotary(),
     sees_all,
+    biases=by_option("attention_bias"),
     tokens="embed_tokens",
 )
 MODERNBERT = Family(
@@ -177,9 +196,10 @@ MODERNBERT = Family(
     "layers.{}",
     Maps(("attn.Wqkv",), "blocks"),
     "attn.Wo",
-    (NormName("attn_norm", eps="norm_eps"),),
+    (NormName("attn_norm", eps="norm_eps", bias="norm_bias", when=lambda config, layer: layer > 0),),
     rotary(),
     two_sided_window,
+    biases=by_option("attention_bias"),
     groups=None,
     tokens="embeddings.tok_embeddings",
     notes="The first layer has no norm.",

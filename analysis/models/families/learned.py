@@ -5,6 +5,7 @@ What belongs here: reading them. What does not: positions that options describe
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from einops import einsum
@@ -13,37 +14,75 @@ from torch import Tensor
 
 from analysis.core.positions import Disentangled, Positions, RelativeBuckets, ScoreTable, StreamPositions
 from analysis.models.families.row import Config, Family
-from analysis.models.families.tensors import Tensors
+
+if TYPE_CHECKING:
+    from analysis.models.families.tensors import Tensors
+
+MPNET_TABLE = "encoder.relative_attention_bias.weight"
+ROWS = "encoder.rel_embeddings.weight"
+"""DeBERTa's rows for distances."""
 
 
-def t5_buckets(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> RelativeBuckets:
-    """Return the table of a T5's layer: the first layer's for all, but for umT5, whose layers have their own."""
-    name = "layer.0.SelfAttention.relative_attention_bias.weight"
-    own = tensors.get(f"{family.layer.format(layer)}.{name}")
-    table = tensors.need(f"{family.layer.format(0)}.{name}") if own is None else own
+def _t5_table(family: Family, config: Config, layer: int) -> str:
+    """Return the name of a table: the first layer's for all, but for umT5, whose layers have their own."""
+    own = layer if config.model_type == "umt5" else 0
+    return f"{family.layer.format(own)}.layer.0.SelfAttention.relative_attention_bias.weight"
+
+
+def t5_buckets(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> RelativeBuckets:
+    """Return the table of a T5's layer."""
+    table = tensors.need(_t5_table(family, config, layer))
     return RelativeBuckets(table, config.relative_attention_max_distance, family.stack == "encoder")
 
 
-def mpnet_buckets(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> RelativeBuckets:
+def mpnet_buckets(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> RelativeBuckets:
     """Return the one table that all layers of an MPNet share."""
-    return RelativeBuckets(tensors.need("encoder.relative_attention_bias.weight"), 128, two_sided=True)
+    return RelativeBuckets(tensors.need(MPNET_TABLE), 128, two_sided=True)
 
 
 def _relative(config: Config) -> bool:
     return bool(config.relative_attention)
 
 
+def _deberta_tensors(family: Family, config: Config, layer: int) -> list[str]:
+    """List what `deberta_rows` reads."""
+    if not _relative(config):
+        return []
+    path, kinds = f"{family.layer.format(layer)}.attention.self", config.pos_att_type or ()
+    names = [ROWS]
+    names += [f"{path}.pos_proj.weight"] if "c2p" in kinds else []
+    return names + ([f"{path}.pos_q_proj.weight", f"{path}.pos_q_proj.bias"] if "p2c" in kinds else [])
+
+
+def _deberta_v2_tensors(family: Family, config: Config, layer: int) -> list[str]:
+    """List what `deberta_v2_rows` reads."""
+    if not _relative(config):
+        return []
+    return [ROWS] + (["encoder.LayerNorm.weight", "encoder.LayerNorm.bias"] if _normalised(config) else [])
+
+
+def _normalised(config: Config) -> bool:
+    return "layer_norm" in config.norm_rel_ebd.split("|")
+
+
+def _beit_tensors(family: Family, config: Config, layer: int) -> list[str]:
+    """List what `beit_tables` reads."""
+    own = f"{family.layer.format(layer)}.relative_position_bias.relative_position_bias_table"
+    shared = "shared_position_bias.relative_position_bias_table"
+    return [own] * config.use_relative_position_bias + [shared] * config.use_shared_relative_position_bias
+
+
 def _by_head(rows: Tensor, W: Tensor, b: Tensor) -> Tensor:
     return einsum(rows, W, "row model, head model channel -> head row channel") + b[:, None]
 
 
-def deberta_rows(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> Positions:
+def deberta_rows(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> Positions:
     """Return the first DeBERTa's rows for distances, through maps of their own."""
     if not _relative(config):
         return StreamPositions("learned")
     path, heads = f"{family.layer.format(layer)}.attention.self", config.num_attention_heads
     span = config.max_relative_positions if config.max_relative_positions > 0 else config.max_position_embeddings
-    rows = tensors.need("encoder.rel_embeddings.weight")
+    rows = tensors.need(ROWS)
     keys = queries = None
     if "c2p" in config.pos_att_type:
         keys = (rows @ tensors.need(f"{path}.pos_proj.weight").T).unflatten(-1, (heads, -1)).transpose(0, 1)
@@ -53,7 +92,7 @@ def deberta_rows(family: Family, config: Config, layer: int, tensors: Tensors, f
     return Disentangled(keys, queries, span, None, span)
 
 
-def deberta_v2_rows(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> Positions:
+def deberta_v2_rows(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> Positions:
     """Return a later DeBERTa's rows, through the maps of queries and keys where it shares them.
 
     Raises
@@ -67,9 +106,9 @@ def deberta_v2_rows(family: Family, config: Config, layer: int, tensors: Tensors
         raise ValueError("DeBERTa-v2 without share_att_key is not read: no published model has it")
     longest = config.max_relative_positions if config.max_relative_positions > 0 else config.max_position_embeddings
     buckets = config.position_buckets if config.position_buckets > 0 else None
-    rows = tensors.need("encoder.rel_embeddings.weight")
-    gain, bias = (tensors.get(f"encoder.LayerNorm.{name}") for name in ("weight", "bias"))
-    if "layer_norm" in config.norm_rel_ebd.split("|") and gain is not None:
+    rows = tensors.need(ROWS)
+    if _normalised(config):
+        gain, bias = (tensors.need(f"encoder.LayerNorm.{name}") for name in ("weight", "bias"))
         centred = rows - rows.mean(-1, keepdim=True)
         rows = centred * (centred.square().mean(-1, keepdim=True) + config.layer_norm_eps).rsqrt() * gain + bias
     keys = _by_head(rows, fields["W_K"], fields["b_K"]) if "c2p" in config.pos_att_type else None
@@ -77,18 +116,15 @@ def deberta_v2_rows(family: Family, config: Config, layer: int, tensors: Tensors
     return Disentangled(keys, queries, buckets or longest, buckets, longest)
 
 
-def beit_tables(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> Positions:
+def beit_tables(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> Positions:
     """Return what a BEiT adds for each pair of places in an image of its own size: a layer's table, or one for all."""
-    table = 0
-    if config.use_relative_position_bias:
-        path = family.layer.format(layer)
-        table = table + tensors.need(f"{path}.relative_position_bias.relative_position_bias_table")
-    if config.use_shared_relative_position_bias:
-        table = table + tensors.need("shared_position_bias.relative_position_bias_table")
-    if isinstance(table, int):
+    tables = [tensors.need(name) for name in _beit_tensors(family, config, layer)]
+    if not tables:
         return StreamPositions("learned" if config.use_absolute_position_embeddings else "none")
     size = config.image_size if isinstance(config.image_size, list | tuple) else (config.image_size,) * 2
-    return ScoreTable(table[image_offsets(*(side // config.patch_size for side in size))].permute(2, 0, 1).contiguous())
+    return ScoreTable(
+        sum(tables)[image_offsets(*(side // config.patch_size for side in size))].permute(2, 0, 1).contiguous()
+    )
 
 
 def image_offsets(height: int, width: int) -> Int[Tensor, "place place"]:
@@ -118,4 +154,12 @@ READERS: dict[str, Callable[..., Positions]] = {
     "deberta-v2": deberta_v2_rows,
     "beit": beit_tables,
 }
-"""By the name that a row's ``positions`` returns."""
+"""By the name in a row's ``learned``."""
+NEEDED: dict[str, Callable[[Family, Config, int], list[str]]] = {
+    "t5": lambda *of: [_t5_table(*of)],
+    "mpnet": lambda *of: [MPNET_TABLE],
+    "deberta": _deberta_tensors,
+    "deberta-v2": _deberta_v2_tensors,
+    "beit": _beit_tensors,
+}
+"""The tensors that each of them reads for a layer."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from analysis.models.families.decoders import SELF_ATTENTION
 from analysis.models.families.positions import causal, layer_type, rotary
-from analysis.models.families.row import Config, Family, NormName, QueryKeyNames
+from analysis.models.families.row import Config, Family, NormName, QueryKeyNames, by_option
 
 
 def multiplier(config: Config, layer: int, channel: int) -> float:
@@ -32,6 +32,22 @@ def full_beside_windows(config: Config, layer: int) -> bool:
     return config.sliding_window is not None and full_attention(config, layer)
 
 
+def llama_biases(config: Config) -> str:
+    """Return which biases there are: Mistral's models and others have none, whatever an option says."""
+    letters = {"llama": "QKVO", "arcee": "QKVO", "solar_open": "QKV"}.get(config.model_type, "")
+    return letters if letters and config.attention_bias else ""
+
+
+def qwen2_biases(config: Config) -> str:
+    """Return which biases there are: by an option in mixtures of experts only."""
+    return "QKV" if config.model_type == "qwen2" or config.qkv_bias else ""
+
+
+def seed_biases(config: Config) -> str:
+    """Return which biases there are, by two options."""
+    return by_option("attention_bias", "QKV")(config) + by_option("attention_out_bias", "O")(config)
+
+
 RMS = NormName("input_layernorm", kind="rms", eps="rms_norm_eps")
 RMS_AFTER = NormName("post_attention_layernorm", "update", "rms", "rms_norm_eps")
 LAYER_NORM = NormName("input_layernorm")
@@ -47,13 +63,15 @@ LLAMA = Family(
     (RMS,),
     rotary(),
     causal,
+    biases=llama_biases,
     tokens="embed_tokens",
 )
+WITHOUT_OUTPUT = by_option("attention_bias", "QKV")
 
 
 def like_llama(name: str, *model_types: str, **fields) -> Family:
     """Return Llama's row with other fields."""
-    return replace(LLAMA, name=name, model_types=model_types, **fields)
+    return replace(LLAMA, **{"name": name, "model_types": model_types, "biases": by_option("attention_bias")} | fields)
 
 
 def _gemma(norm: NormName) -> NormName:
@@ -62,21 +80,35 @@ def _gemma(norm: NormName) -> NormName:
 
 ROWS = (
     LLAMA,
-    like_llama("Qwen2, Qwen2.5", "qwen2", "qwen2_moe"),
+    like_llama("Qwen2, Qwen2.5", "qwen2", "qwen2_moe", biases=qwen2_biases),
     like_llama("Qwen3", "qwen3", "qwen3_moe", qk_norm=PER_HEAD),
-    like_llama("Seed-OSS", "seed_oss"),
-    like_llama("StarCoder2", "starcoder2", norms=(replace(LAYER_NORM, eps="norm_epsilon"),)),
-    like_llama("StableLM", "stablelm", norms=(LAYER_NORM,), only={"qk_layernorm": (False,)}),
-    like_llama("GLM", "glm", positions=rotary("neighbours")),
+    like_llama("Seed-OSS", "seed_oss", biases=seed_biases),
+    like_llama(
+        "StarCoder2", "starcoder2", biases=by_option("use_bias"), norms=(replace(LAYER_NORM, eps="norm_epsilon"),)
+    ),
+    like_llama(
+        "StableLM",
+        "stablelm",
+        biases=by_option("use_qkv_bias", "QKV"),
+        norms=(LAYER_NORM,),
+        only={"qk_layernorm": (False,)},
+    ),
+    like_llama("GLM", "glm", biases=WITHOUT_OUTPUT, positions=rotary("neighbours")),
     like_llama(
         "GLM-4",
         "glm4",
+        biases=WITHOUT_OUTPUT,
         positions=rotary("neighbours"),
         norms=(RMS, replace(RMS_AFTER, path="post_self_attn_layernorm")),
     ),
-    like_llama("GLM-4 MoE", "glm4_moe", qk_norm=replace(PER_HEAD, when=lambda config, layer: config.use_qk_norm)),
-    like_llama("ERNIE 4.5", "ernie4_5", positions=rotary("neighbours")),
-    like_llama("Helium", "helium", positions=rotary("neighbours")),
+    like_llama(
+        "GLM-4 MoE",
+        "glm4_moe",
+        biases=WITHOUT_OUTPUT,
+        qk_norm=replace(PER_HEAD, when=lambda config, layer: config.use_qk_norm),
+    ),
+    like_llama("ERNIE 4.5", "ernie4_5", biases=by_option("use_bias"), positions=rotary("neighbours")),
+    like_llama("Helium", "helium", biases=WITHOUT_OUTPUT, positions=rotary("neighbours")),
     like_llama("Gemma", "gemma", norms=(_gemma(RMS),)),
     like_llama(
         "Gemma 2",
@@ -98,8 +130,19 @@ ROWS = (
     like_llama("OLMo 2 and 3", "olmo2", "olmo3", "flex_olmo", norms=(RMS_AFTER,), qk_norm=WHOLE),
     like_llama("OLMoE", "olmoe", qk_norm=WHOLE, only={"clip_qkv": (None,)}),
     like_llama("Granite", "granite", "granitemoe", scale=multiplier),
-    like_llama("Cohere", "cohere", positions=rotary("neighbours"), norms=(LAYER_NORM,), only={"use_qk_norm": (False,)}),
-    like_llama("Cohere 2", "cohere2", positions=rotary("neighbours", unless=full_attention), norms=(LAYER_NORM,)),
+    like_llama(
+        "Cohere",
+        "cohere",
+        positions=rotary("neighbours"),
+        norms=(replace(LAYER_NORM, bias=False),),
+        only={"use_qk_norm": (False,)},
+    ),
+    like_llama(
+        "Cohere 2",
+        "cohere2",
+        positions=rotary("neighbours", unless=full_attention),
+        norms=(replace(LAYER_NORM, bias=False),),
+    ),
     like_llama("Nemotron", "nemotron", norms=(replace(LAYER_NORM, eps="norm_eps", plus_one=True),)),
     like_llama(
         "PhiMoE",
@@ -108,12 +151,17 @@ ROWS = (
         rounded="The model computes its frequencies anew in every run.",
     ),
     like_llama(
-        "EXAONE 4", "exaone4", positions=rotary(unless=full_beside_windows), norms=(RMS_AFTER,), qk_norm=PER_HEAD
+        "EXAONE 4",
+        "exaone4",
+        biases="",
+        positions=rotary(unless=full_beside_windows),
+        norms=(RMS_AFTER,),
+        qk_norm=PER_HEAD,
     ),
     like_llama("Apertus", "apertus", norms=(replace(RMS, path="attention_layernorm"),), qk_norm=PER_HEAD),
     like_llama("SmolLM3", "smollm3", positions=rotary(unless=rotary_left_out)),
     like_llama("dots.1", "dots1", qk_norm=PER_HEAD),
-    like_llama("MiniMax-M2", "minimax_m2", qk_norm=WHOLE),
+    like_llama("MiniMax-M2", "minimax_m2", biases="", qk_norm=WHOLE),
     like_llama(
         "HunYuan",
         "hunyuan_v1_dense",
@@ -127,6 +175,7 @@ ROWS = (
             "self_attn.qk_norm",
             "self_attn.qk_norm",
             after_rotation=True,
+            bare=True,
             when=lambda config, layer: config.use_qk_norm and config.no_rope_layers[layer],
         ),
         notes="Layers without positions scale their queries from position floor_scale (8,192) on.",

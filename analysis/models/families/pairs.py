@@ -45,7 +45,7 @@ MBART = replace(BART, name="mBART", model_types=("mbart",), norms=BEFORE)
 BLENDERBOT = replace(MBART, name="Blenderbot", model_types=("blenderbot",), first_place=0)
 MARIAN = _sinusoidal("Marian", AFTER, "marian")
 PEGASUS = _sinusoidal("Pegasus, M2M-100, Speech-to-Text", BEFORE, "pegasus", "m2m_100", "speech_to_text")
-WHISPER = _sinusoidal("Whisper", BEFORE, "whisper")
+WHISPER = replace(_sinusoidal("Whisper", BEFORE, "whisper"), biases="QVO")
 WHISPER_DECODER = replace(
     _decoder(WHISPER), positions=stream("learned"), places="decoder.embed_positions", tokens="decoder.embed_tokens"
 )
@@ -56,8 +56,9 @@ T5 = Family(
     Maps(("layer.0.SelfAttention.q", "layer.0.SelfAttention.k", "layer.0.SelfAttention.v")),
     "layer.0.SelfAttention.o",
     (NormName("layer.0.layer_norm", kind="rms", eps="layer_norm_epsilon"),),
-    lambda *_: "t5",
+    learned="t5",
     scale=no_scale,
+    biases="",
     stack="encoder",
     groups=None,
     heads="num_heads",

@@ -39,13 +39,17 @@ class NormName:
     Attributes
     ----------
     path
-        Inside the layer; outside, if it begins with a slash. ``one|other``: the first that is there.
+        Inside the layer; outside, if it begins with a slash.
     eps
         A number, or what the configuration calls it.
     plus_one
         Whether the gain is ``1 + weight``.
     bare
-        Whether a norm that has no parameters is there nevertheless.
+        Whether the norm has no parameters.
+    bias
+        Whether it has a bias, or the option that says so; ``None``: a LayerNorm has one, another norm none.
+    when
+        Says of a layer whether it has the norm; default: every layer does.
     """
 
     path: str
@@ -54,13 +58,15 @@ class NormName:
     eps: str | float = "layer_norm_eps"
     plus_one: bool = False
     bare: bool = False
+    bias: bool | str | None = None
+    when: Callable[[Config, int], bool] | None = None
 
 
 @dataclass(frozen=True)
 class QueryKeyNames:
     """The norms of queries and keys inside a layer; `whole` and `after_rotation` as in `QueryKeyNorm`.
 
-    ``when`` says of a layer whether it has them; default: every layer does.
+    ``bare``, ``bias`` and ``when`` are those of `NormName`.
     """
 
     query: str
@@ -70,7 +76,47 @@ class QueryKeyNames:
     plus_one: bool = False
     whole: bool = False
     after_rotation: bool = False
+    bare: bool = False
+    bias: bool | str | None = None
     when: Callable[[Config, int], bool] | None = None
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What the layers of a model have beside attention, where the book runs whole models.
+
+    Attributes
+    ----------
+    model_types
+        Those of the row's of which this is known.
+    mlp
+        Inside a layer: into the hidden units, and out of them.
+    norms
+        Names of the other LayerNorms: ``"mlp"`` inside each layer, others outside the layers.
+    token_types
+        A table outside the layers.
+    embeddings
+        The LayerNorm, of all that the model has, through which the first layer reads the embeddings.
+    shrinks_output
+        Whether ``W_O`` is initialised smaller by ``sqrt(2 layers)``.
+    """
+
+    model_types: tuple[str, ...]
+    mlp: tuple[str, str]
+    norms: Mapping[str, str]
+    token_types: str | None = None
+    embeddings: str = "attention"
+    shrinks_output: bool = False
+
+
+def by_option(option: str, letters: str = "QKVO", always: str = "") -> Callable[[Config], str]:
+    """Return a function for rows whose biases are there by an option of the configuration, some of them always."""
+
+    def biases(config: Config) -> str:
+        there = always + (letters if getattr(config, option, False) else "")
+        return "".join(letter for letter in "QKVO" if letter in there)
+
+    return biases
 
 
 def stream(kind: str) -> Callable[[Config, int, int], StreamPositions]:
@@ -100,14 +146,17 @@ class Family:
     maps: Maps
     output: str
     norms: tuple[NormName, ...]
-    positions: Callable[[Config, int, int], Positions | str] = LEARNED
-    """May return the name of a formula in :mod:`analysis.models.families.learned`, where parameters are needed."""
+    positions: Callable[[Config, int, int], Positions] = LEARNED
     mask: Callable[[Config, int, int], Mask] = lambda config, layer, channel: Mask(causal=False)
     scale: Callable[[Config, int, int], float] = inverse_root
     stack: str = ""
     """Which of a model's stacks: ``encoder``, ``decoder``, ``text``, ``vision``; empty where there is one."""
     section: str | None = None
     """The part of the configuration that describes the stack."""
+    learned: str | None = None
+    """What in :mod:`analysis.models.families.learned` reads the positions instead, where the attention learns them."""
+    biases: Callable[[Config], str] | str = "QKVO"
+    """Which of queries, keys, values and outputs have a bias."""
     heads: str = "num_attention_heads"
     groups: Callable[[Config], int] | str | None = "num_key_value_heads"
     layers: str = "num_hidden_layers"
@@ -117,6 +166,8 @@ class Family:
     """The table of tokens, outside the layers; without its ``.weight``."""
     places: str | None = None
     """The table of learned positions."""
+    has_places: Callable[[Config], bool] = lambda config: True
+    """Whether a model has that table."""
     first_place: int = 0
     """The row of that table which position 0 has."""
     qk_norm: QueryKeyNames | None = None
@@ -127,6 +178,10 @@ class Family:
     """Options that change what the attention computes, with the values under which it is what the row says."""
     older: tuple[tuple[str, str], ...] = ()
     """Parts of names, and what files call them."""
+    buffers: tuple[str, ...] = ()
+    """What files may hold inside the attention of a layer and is no parameter."""
+    rest: Rest | None = None
+    """What the layers have beside attention."""
     rounded: str = ""
     """Why the model's own numbers are known in float32 only, where they are."""
     files_only: bool = False

@@ -1,87 +1,241 @@
-"""Parameters by name, out of a module or out of files, whatever stands before their names.
+"""Tensors by the names of the table, out of a module or out of files, and whether they are the ones there must be.
 
-What belongs here: one way to look a tensor up for both. What does not: what becomes of it
-(:mod:`analysis.models.families.reader`).
+What belongs here: one way to look a tensor up for both. What does not: which there must be
+(:mod:`analysis.models.families.expected`), and what becomes of them (:mod:`analysis.models.reading`).
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from analysis.models.checkpoints import Checkpoint
-from analysis.models.families.row import Family
-from analysis.models.files import MissingTensor, read_tensor, tensor_files
+from analysis.models.families.expected import (
+    Shape,
+    Shapes,
+    count_layers,
+    layer_path,
+    layer_tensors,
+    norms_of,
+    table_tensors,
+)
+from analysis.models.families.row import Config, Family
+from analysis.models.files import MissingTensor, TensorFiles, check_dtype
+
+MOST_LAYERS = 100_000
+"""Of a model; a number beyond any, so that a mistaken one is refused at once."""
+BUFFERS = ("rotary_emb.inv_freq", "masked_bias", "causal_mask", "relative_position_index")
+"""Ends of names inside an attention that files may hold and that are no parameters, in any family."""
 
 
-@dataclass
-class Tensors:
-    """The parameters of one model: names that are there, and how to get one.
+@dataclass(frozen=True)
+class Source:
+    """The tensors of one model under its own names: shape and dtype of each, and how to get one."""
 
-    ``prefix`` stands before all names of the family in this model (``"transformer."``).
-    """
-
-    names: frozenset[str]
-    fetch: Callable[[str], Tensor]
     where: str
-    older: tuple[tuple[str, str], ...] = ()
-    prefix: str = ""
-    spelling: dict[str, str] = field(default_factory=dict)
-
-    def find(self, name: str) -> str | None:
-        """Return what the model calls a parameter of the family; ``None`` where it has none."""
-        if name not in self.spelling:
-            for spelled in self.spellings(name):
-                if self.prefix + spelled in self.names:
-                    self.spelling[name] = self.prefix + spelled
-                    break
-        return self.spelling.get(name)
-
-    def spellings(self, name: str) -> Iterable[str]:
-        """List how files may write a name: as it is, and with all of the family's older parts."""
-        older = name
-        for part, before in self.older:
-            older = older.replace(part, before)
-        return dict.fromkeys((name, older))
-
-    def get(self, name: str) -> Tensor | None:
-        """Return a parameter, or ``None`` where the model has none of this name."""
-        full = self.find(name)
-        return None if full is None else self.fetch(full)
-
-    def need(self, name: str) -> Tensor:
-        """Return a parameter that must be there."""
-        tensor = self.get(name)
-        if tensor is None:
-            raise MissingTensor(f"{self.where} has no {self.prefix + name!r}")
-        return tensor
-
-    def for_family(self, family: Family, anchor: str) -> "Tensors | None":
-        """Return the same parameters with the prefix under which ``anchor``, a name of the family, is there.
-
-        ``None`` where no parameter is called so, or two stacks of layers have it under different prefixes.
-        """
-        own = Tensors(self.names, self.fetch, self.where, family.older)
-        for spelled in own.spellings(anchor):
-            prefixes = {
-                name.removesuffix(spelled) for name in self.names if name == spelled or name.endswith("." + spelled)
-            }
-            if len(prefixes) == 1:
-                own.prefix = prefixes.pop()
-                return own
-        return None
+    headers: Mapping[str, tuple[tuple[int, ...], str | None]]
+    read: Callable[[str], Tensor]
 
 
-def module_tensors(module: torch.nn.Module) -> Tensors:
+def module_source(module: torch.nn.Module) -> Source:
     """Return the parameters of a loaded model, shared ones under each of their names."""
     tensors = dict(module.named_parameters(remove_duplicate=False))
-    return Tensors(frozenset(tensors), lambda name: tensors[name].detach(), type(module).__name__)
+    headers = {name: (tuple(tensor.shape), None) for name, tensor in tensors.items()}
+    return Source(type(module).__name__, headers, lambda name: tensors[name].detach())
 
 
-def file_tensors(checkpoint: Checkpoint, dtype: torch.dtype) -> Tensors:
-    """Return the parameters in a checkpoint's files; each is read when it is asked for, and no other."""
-    files = tensor_files(checkpoint)
-    return Tensors(
-        frozenset(files), lambda name: read_tensor(files[name], name, dtype), f"{checkpoint.name} ({checkpoint.folder})"
+def file_source(checkpoint: Checkpoint, dtype: torch.dtype) -> Source:
+    """Return the tensors in a checkpoint's files; each is read when it is asked for, and no other."""
+    files = TensorFiles(checkpoint)
+    where = f"{checkpoint.name} ({checkpoint.folder})"
+    return Source(where, files.headers, lambda name: files.read(name, dtype))
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """The tensors of a model under the names of its family, whatever stands before them, in whichever spelling.
+
+    Attributes
+    ----------
+    prefix
+        What stands before all names of the family in this model (``"transformer."``).
+    spelled
+        What the model calls each.
+    """
+
+    source: Source
+    prefix: str
+    spelled: Mapping[str, str]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.spelled
+
+    def need(self, name: str) -> Tensor:
+        """Return a tensor that must be there."""
+        if name not in self.spelled:
+            raise MissingTensor(f"{self.source.where} has no {self.prefix + name!r}")
+        return self.source.read(self.spelled[name])
+
+    def get(self, name: str) -> Tensor | None:
+        """Return a tensor, or ``None`` where the model has none of this name."""
+        return self.source.read(self.spelled[name]) if name in self.spelled else None
+
+    def check(self, shapes: Shapes) -> list[str]:
+        """Return the names that are not there; refuse another shape, and what holds no floating numbers."""
+        missing = []
+        for name, shape in shapes.items():
+            if name not in self.spelled:
+                missing.append(self.prefix + name)
+                continue
+            own, dtype = self.source.headers[self.spelled[name]]
+            if not _fits(own, shape):
+                raise ValueError(
+                    f"tensor {name!r} of {self.source.where} must be {_words(shape)} as its configuration has it, got "
+                    f"{own}"
+                )
+            if dtype is not None:
+                check_dtype(self.spelled[name], dtype, self.source.where)
+        return missing
+
+
+def _fits(own: tuple[int, ...], shape: Shape) -> bool:
+    return shape is None or (
+        len(own) == len(shape) and all(size in (None, width) for size, width in zip(shape, own, strict=True))
     )
+
+
+def _words(shape: Shape) -> str:
+    return str(tuple(shape or ())).replace("None", "any")
+
+
+def for_family(source: Source, row: Family, config: Config) -> Tensors | None:
+    """Return the tensors of a stack of layers under the names of its row.
+
+    ``None`` where no tensor is called as the output of its first layer's attention, or two stacks have it under
+    different prefixes.
+
+    Raises
+    ------
+    ValueError
+        If two names are the same tensor of the family: in two spellings, or under two prefixes.
+    """
+    anchor = f"{layer_path(row, config, 0)}.{row.output}.weight"
+    own = {name: _spell(name, row) for name in source.headers}
+    prefixes = {name.removesuffix(anchor) for name in own.values() if name == anchor or name.endswith("." + anchor)}
+    if len(prefixes) != 1:
+        return None
+    prefix, spelled = prefixes.pop(), {}
+    for full, name in own.items():
+        if name.startswith(prefix):
+            inside = name.removeprefix(prefix)
+            _refuse_two(source, spelled.setdefault(inside, full), full)
+    for table in table_tensors(row, config, spelled):
+        for full, name in own.items():
+            if name.endswith("." + table) and table in spelled and name != prefix + table:
+                _refuse_two(source, spelled[table], full)
+    return Tensors(source, prefix, spelled)
+
+
+def _spell(name: str, row: Family) -> str:
+    """Return how the row writes a name that files may write otherwise."""
+    for part, before in reversed(row.older):
+        name = name.replace(before, part)
+    return name
+
+
+def _refuse_two(source: Source, first: str, second: str) -> None:
+    if first != second:
+        raise ValueError(
+            f"{source.where} has {first!r} and {second!r}, which are the same tensor: which is meant cannot be told"
+        )
+
+
+def check_tensors(tensors: Tensors, row: Family, config: Config, *, partial: bool = False) -> list[str]:
+    """Refuse a model that lacks a tensor of its attention or its tables, or has one too many.
+
+    Parameters
+    ----------
+    partial
+        Whether the model is a part by design, of which a layer is there wholly or not at all.
+
+    Returns
+    -------
+    list of str
+        What a part does not have, tables first; of layers the first name of each.
+
+    Raises
+    ------
+    MissingTensor
+        Naming the first tensor that is not there.
+    ValueError
+        Naming a tensor that the configuration knows nothing of: of a layer too many, or inside an attention.
+    """
+    if (layers := count_layers(row, config)) > MOST_LAYERS:
+        raise ValueError(f"{tensors.source.where} must have at most {MOST_LAYERS} layers, got {row.layers} = {layers}")
+    _refuse_unknown(tensors, row, config)
+    missing = tensors.check(table_tensors(row, config, tensors))
+    if missing and not partial:
+        _refuse_missing(tensors, row, missing)
+    for layer in range(layers):
+        shapes = layer_tensors(row, config, layer)
+        absent = tensors.check(shapes)
+        if absent and not (partial and len(absent) == len(shapes)):
+            _refuse_missing(tensors, row, absent)
+        missing += absent[:1]
+    return missing
+
+
+def _refuse_missing(tensors: Tensors, row: Family, missing: list[str]) -> None:
+    more = f" and {len(missing) - 1} more of it" if len(missing) > 1 else ""
+    raise MissingTensor(
+        f"{tensors.source.where} lacks {missing[0]!r}{more}, which the configuration of a model of the family "
+        f"{row.name} implies"
+    )
+
+
+def _refuse_unknown(tensors: Tensors, row: Family, config: Config) -> None:
+    """Refuse a layer beyond the last, and what a layer's attention or norm holds and the row does not know."""
+    numbered = re.compile(re.escape(row.layer).replace(r"\{\}", r"(\d+)") + r"\.(.+)")
+    layers = count_layers(row, config)
+    numbers = {row.number(config, layer): layer for layer in reversed(range(min(layers, len(tensors.spelled) + 1)))}
+    inside = _attention_path(row)
+    expected: dict[int, tuple[Shapes, tuple[str, ...]]] = {}
+    for name, full in tensors.spelled.items():
+        if not (match := numbered.match(name)):
+            continue
+        number, rest = int(match[1]), match[2]
+        if number not in numbers:
+            raise ValueError(
+                f"{tensors.source.where} has {full!r}, of a layer beyond the {layers} of its configuration: which is "
+                "right cannot be told"
+            )
+        if number not in expected:
+            norms = tuple(f"{path}." for _, path in norms_of(row, config, numbers[number]))
+            expected[number] = layer_tensors(row, config, numbers[number]), norms
+        shapes, norms = expected[number]
+        if (
+            name not in shapes
+            and (rest.startswith(inside) or name.startswith(norms))
+            and not (rest in row.buffers or rest.endswith(BUFFERS))
+        ):
+            raise ValueError(
+                f"{tensors.source.where} has {full!r}, of which the configuration of a model of the family {row.name} "
+                "knows nothing: what it does to the attention cannot be told"
+            )
+
+
+def _attention_path(row: Family) -> str:
+    """Return what names of all parts of an attention begin with, inside a layer."""
+    return _common(f"{name}." for name in (*row.maps.names, row.output))
+
+
+def _common(paths: Iterable[str]) -> str:
+    split = [path.split(".")[:-1] for path in paths]
+    same = []
+    for parts in zip(*split, strict=False):
+        if len(set(parts)) > 1:
+            break
+        same.append(parts[0])
+    return ".".join(same) + "." if same else ""

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from analysis.models.families.positions import plain_causal
-from analysis.models.families.row import Family, Maps, NormName
+from analysis.models.families.row import Family, Maps, NormName, by_option
 
 QKV = Maps(("attention.q_proj", "attention.k_proj", "attention.v_proj"))
 OLDER_MAPS = (
@@ -20,6 +20,7 @@ VIT = Family(
     QKV,
     "attention.o_proj",
     (NormName("layernorm_before"),),
+    biases=by_option("qkv_bias", "QKV", "O"),
     groups=None,
     places="embeddings.position_embeddings",
     older=(("layers.", "encoder.layer."), *OLDER_MAPS),
@@ -37,7 +38,9 @@ BEIT = replace(
     VIT,
     name="BEiT",
     model_types=("beit",),
-    positions=lambda *_: "beit",
+    learned="beit",
+    biases="QVO",
+    has_places=lambda config: config.use_absolute_position_embeddings,
     older=(
         *VIT.older,
         ("relative_position_bias.", "attention.attention.relative_position_bias."),

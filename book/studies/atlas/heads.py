@@ -18,6 +18,7 @@ from analysis.maps.distance import mean_total_variation
 from analysis.maps.entropy import row_entropy
 from analysis.maps.gates import ideal
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.transformer import constructed_heads as constructed
 from analysis.transformer.attention import project, softmax
 from book.publish.records import Experiment, Result, Value
@@ -74,7 +75,7 @@ def read(model: torch.nn.Module, tokenizer, text: str) -> Reading:
     """Run a model on a sentence; take its heads' scores and values apart."""
     ids = tokenizer(text, return_tensors="pt")["input_ids"].to(model.device)
     out = model(ids, output_hidden_states=True, output_attentions=True)
-    layers = extraction.attention_layers(model)
+    layers = load(model).plain_layers()
     inputs = extraction.attention_inputs(model, [state[0] for state in out.hidden_states])
     weights = torch.stack([maps[0] for maps in out.attentions])
     lengths = torch.stack(

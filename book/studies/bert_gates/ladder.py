@@ -12,6 +12,7 @@ from analysis.core.weights import AttentionWeights
 from analysis.maps import gates
 from analysis.maps.entropy import relative_entropy
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.surveys.map_counts import PRESENT
 from analysis.transformer.attention import project, softmax
 from book.publish.records import Experiment, Result
@@ -29,7 +30,7 @@ def compute(device: torch.device) -> Result:
 
     def measure(network: torch.nn.Module, text: str, trained: torch.nn.Module) -> dict[str, np.ndarray]:
         (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
-        layers, lent = extraction.attention_layers(network), extraction.query_biases(trained)
+        layers, lent = load(network).plain_layers(), [layer.b_Q for layer in load(trained).layers]
         by_layer = [read_layer(x, layer, bias) for x, layer, bias in zip(states, layers, lent)]
         return {name: np.stack([layer[name] for layer in by_layer]) for name in by_layer[0]}
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from analysis.data import texts
 from analysis.maps import gates, streaming
 from analysis.models import attention_hooks, checkpoints, pretrained
-from analysis.models.extraction import query_biases
+from analysis.models.reading import load
 from analysis.statistics.intervals import mean_interval
 from analysis.surveys.census import MOSTLY
 from book.publish.records import Experiment, Result, Value
@@ -61,7 +61,7 @@ def exchange(
         inputs = tokenizer(
             text, truncation=True, max_length=model.config.max_position_embeddings, return_tensors="pt"
         ).to(model.device)
-        attention = Exchange(query_biases(model), others)
+        attention = Exchange([layer.b_Q for layer in load(model).layers], others)
         with torch.no_grad(), attention_hooks.with_attention(model, attention):
             model(**inputs)
         found.append(attention.found)
@@ -70,14 +70,14 @@ def exchange(
 
 def survey(model: torch.nn.Module, control: torch.nn.Module, tokenizer, passages: Sequence[str]) -> Result:
     """Exchange the biases of a model, and lend them to its control; shares of columns with intervals over texts."""
-    own = query_biases(model)
+    own = [layer.b_Q for layer in load(model).layers]
     seeded = torch.Generator().manual_seed(SEED)
     drawn = [torch.randn(b.shape, generator=seeded).to(b) for b in own]
     turned = [
         torch.nn.functional.normalize(d, dim=-1) * b.norm(dim=-1, keepdim=True) for b, d in zip(own, drawn, strict=True)
     ]
     trained = exchange(model, tokenizer, passages, {"own": own, "none": [0 * b for b in own], "random": turned})
-    lent = exchange(control, tokenizer, passages, {"own": query_biases(control), "lent": own})
+    lent = exchange(control, tokenizer, passages, {"own": [layer.b_Q for layer in load(control).layers], "lent": own})
     columns = trained[..., gates.GATES.index("directional")]
     mostly = columns[:, 0] >= MOSTLY
     values = {"maps_mostly": Value(int(mostly.sum()), 20)}

@@ -11,6 +11,7 @@ from torch import Tensor
 from analysis.core.weights import EncoderLayer
 from analysis.maps import gates
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.transformer.encoder import run_layer
 from book.lab.documents import load_documents
 from book.publish.records import Experiment, Result
@@ -22,7 +23,7 @@ def compute(device: torch.device) -> Result:
     """Return effects ``(document, gate, way)``, ways named and random, and the shares taken ``(document, gate)``."""
     checkpoint = checkpoints.find("minilm")
     network, tokenizer = pretrained.load(checkpoint, device=device), pretrained.tokenizer(checkpoint)
-    layers = extraction.encoder_layers(network)
+    layers = load(network).encoder_layers()
     effects, shares = [], []
     for index, document in enumerate(load_documents(each=EACH)):
         (states,) = extraction.hidden_states(network, tokenizer, [document.text], LONGEST)

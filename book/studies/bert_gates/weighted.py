@@ -11,6 +11,7 @@ from torch import Tensor
 from analysis.core.weights import AttentionWeights
 from analysis.maps import gates
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.surveys.map_counts import PRESENT
 from analysis.transformer.attention import project, softmax
 from book.publish.records import Experiment, Result
@@ -28,7 +29,7 @@ def compute(device: torch.device) -> Result:
 
     def measure(network: torch.nn.Module, text: str, _: torch.nn.Module) -> dict[str, np.ndarray]:
         (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
-        by_layer = [measure_layer(x, layer) for x, layer in zip(states, extraction.attention_layers(network))]
+        by_layer = [measure_layer(x, layer) for x, layer in zip(states, load(network).plain_layers())]
         return {name: np.stack([layer[name] for layer in by_layer]) for name in by_layer[0]}
 
     return survey_documents(measure, each_of_controls=EACH, device=device, tolerance=0.02)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from analysis.models import checkpoints, parameters
+from analysis.models import checkpoints
+from analysis.models.reading import load
 from analysis.representations.normality import critical_value
 from book.publish import Inputs, live_or_record
 from book.studies.shared.averages import by_layer
@@ -26,7 +27,7 @@ class Classifier:
 def measure_classifier(inputs: Inputs) -> Classifier:
     """Read the record of the case study."""
     record, _ = live_or_record("variant-measures", inputs, recompute=False)
-    width = parameters.config(checkpoints.find("variant-bert-mini")).model
+    width = load(checkpoints.find("variant-bert-mini")).width
     trained, control = (
         {name: by_layer(record.array(prefix + name)).astype(float) for name in NAMES} for prefix in ("", "control_")
     )

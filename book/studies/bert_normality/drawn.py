@@ -10,6 +10,7 @@ from analysis.core.axes import Residual
 from analysis.data import texts
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.checkpoints import Checkpoint
+from analysis.models.reading import load
 from analysis.plotting.layers import by_depth
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
@@ -67,7 +68,7 @@ def run_networks(inputs: Inputs) -> DrawnText:
     }
     states = {name: extraction.hidden_states(model, tokenizer, [passage])[0] for name, model in networks.items()}
     stations = {
-        name: [run_layer(x, layer) for x, layer in zip(states[name], extraction.encoder_layers(model))]
+        name: [run_layer(x, layer) for x, layer in zip(states[name], load(model).encoder_layers())]
         for name, model in networks.items()
     }
     bare = pretrained.load(checkpoint, control_seed=SEEDS["control"], device=inputs.device)

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.representations import layer_profile
 from analysis.transformer.encoder import run_layer
 from book.publish.records import Experiment, Result
@@ -18,7 +19,7 @@ def compute(device: torch.device) -> Result:
     tokenizer = pretrained.tokenizer(checkpoints.find("minilm"))
 
     def measure(network: torch.nn.Module, text: str, _: torch.nn.Module) -> dict[str, np.ndarray]:
-        layers = extraction.encoder_layers(network)
+        layers = load(network).encoder_layers()
         (states,) = extraction.hidden_states(network, tokenizer, [text])
         profile = layer_profile.measure([run_layer(x, layer) for x, layer in zip(states, layers)])
         tokens = states.shape[1]

@@ -11,6 +11,7 @@ import torch
 from analysis.data import texts
 from analysis.maps import entropy
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.representations import layer_profile
 from analysis.transformer.encoder import encode, run_layer
 from analysis.transformer.layernorm import normalise
@@ -39,7 +40,7 @@ def survey(name: str, passages: Sequence[str], device: torch.device | str = "cpu
 
 
 def _measure_layers(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> dict[str, np.ndarray]:
-    layers = extraction.encoder_layers(model)
+    layers = load(model).encoder_layers()
     kinds = {"first": lambda s: s.first, "bare": lambda s: normalise(s.before_first)}
     rows = {kind: [[] for _ in layers] for kind in kinds}
     per_text = []
@@ -59,7 +60,7 @@ def _measure_layers(model: torch.nn.Module, tokenizer, passages: Sequence[str]) 
 
 def measure_padded(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> dict[str, np.ndarray]:
     """Measure texts padded to the model's limit, as the paper's pipeline pads, with the rows of padding counted in."""
-    layers, limit = extraction.encoder_layers(model), model.config.max_position_embeddings
+    layers, limit = load(model).encoder_layers(), model.config.max_position_embeddings
     per_text = []
     for text in passages:
         ids = tokenizer(text, truncation=True, padding="max_length", max_length=limit, return_tensors="pt").to(
@@ -83,7 +84,7 @@ def ablate(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> dict[s
         ``effect_sink``, row entropy relative to ln n and the mass on the first and the last key, of the very maps that
         were made uniform. In float64: the control's heads are so near to uniform that float32 would show its rounding.
     """
-    layers = [layer.to(torch.float64) for layer in extraction.encoder_layers(model)]
+    layers = [layer.to(torch.float64) for layer in load(model).encoder_layers()]
     heads, longest = layers[0].attention.heads, min(LONGEST_ABLATED, model.config.max_position_embeddings)
     found = {
         name: np.zeros((len(passages), len(layers), heads)) for name in ("effect", "effect_entropy", "effect_sink")

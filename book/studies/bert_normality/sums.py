@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from scipy.stats import kstest
 
-from analysis.models import extraction
+from analysis.models.reading import load
 from analysis.representations import layer_profile, normality
 from analysis.transformer.layernorm import normalise
 from book.studies.bert_normality.averages import over_texts
@@ -84,7 +84,7 @@ def measure_sums(text: DrawnText, arrays: Arrays, critical: float) -> Sums:
     tokens, width = text.states["trained"].shape[1:]
     trained = arrays["trained"]
     cut = np.array([[normality.critical_value(int(width - k)) for k in row] for row in trained["dropped"]])
-    silent = (extraction.encoder_layers(text.networks["trained"])[-1].norm_mlp.gain.abs() < SILENT).nonzero().flatten()
+    silent = (load(text.networks["trained"]).encoder_layers()[-1].norm_mlp.gain.abs() < SILENT).nonzero().flatten()
     plain = normalise(text.stations["trained"][-1].before_second).sum(0).square()
     return Sums(
         independent=_sum_independent(tokens, width),

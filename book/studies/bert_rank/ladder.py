@@ -5,6 +5,7 @@ import torch
 from torch.nn.functional import gelu
 
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.representations.rank_collapse import residual, trace_residual
 from analysis.transformer.encoder import Switches, encode_layer
 from book.publish.records import Experiment, Result
@@ -20,7 +21,7 @@ def compute(device: torch.device) -> Result:
     tokenizer = pretrained.tokenizer(checkpoints.find("minilm"))
 
     def measure(network: torch.nn.Module, text: str, _: torch.nn.Module) -> dict[str, np.ndarray]:
-        layers = extraction.encoder_layers(network)
+        layers = load(network).encoder_layers()
         (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
         traces = [trace_residual(states[0], layers, *way) for way in WAYS.values()]
         return {

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import torch
 
 from analysis.data import texts as texts_at_hand
-from analysis.models import checkpoints, extraction, parameters, pretrained
+from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.checkpoints import Checkpoint
+from analysis.models.reading import load
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.bert_rank.controls import LadderPhrases, measure_rungs, phrase_rungs
 from book.studies.bert_rank.examples import CentredCases, Examples, find_examples, try_centring
@@ -70,7 +71,7 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         which: pretrained.load(checkpoint, control_seed=seed, dtype=torch.float64, device=where)
         for which, seed in SEEDS.items()
     }
-    tokenizer, config = pretrained.tokenizer(checkpoint), parameters.config(checkpoint)
+    tokenizer, config = pretrained.tokenizer(checkpoint), load(checkpoint).config
     ranks = measure_ranks(networks, tokenizer, texts_at_hand.passages(source=inputs.texts))
     passages = texts_at_hand.passages(count=COUNT, source=inputs.texts)
     observed = {

@@ -72,7 +72,7 @@ def compute(device: torch.device) -> Result:
         return pretrained.load(checkpoint, control_seed=seed, dtype=torch.float64, device=device)
 
     def measure(network: torch.nn.Module) -> Float[np.ndarray, "skip mlp norm gain state"]:
-        layers = extraction.encoder_layers(network)
+        layers = load(network).encoder_layers()
         reads = [extraction.hidden_states(network, tokenizer, [text], LONGEST)[0][0] for text in documents]
         return trace(reads, layers)
 

@@ -7,8 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.matrices import amplification, singular_values
-from analysis.models import checkpoints, parameters
+from analysis.models import checkpoints
 from analysis.models.controls import PERMUTED, SHARP
+from analysis.models.reading import load
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import percent
 from book.studies.bert_similarity.ladder import FORMS
@@ -72,7 +73,7 @@ def measure_rungs(inputs: Inputs) -> Rungs:
 def measure_classifier(inputs: Inputs) -> Classifier:
     """Take the singular values of the bundled weights, and the growth of rows from the record of the case study."""
     checkpoint = checkpoints.find("variant-bert-mini")
-    layers = [parameters.attention_layer(checkpoint, i) for i in range(parameters.config(checkpoint).layers)]
+    layers = load(checkpoint).plain_layers()
     record, _ = live_or_record("variant-measures", inputs, recompute=False)
     largest = torch.stack(
         [

@@ -6,6 +6,7 @@ import torch
 from analysis.maps import distance
 from analysis.matrices import amplification, singular_values, symmetry
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.transformer.attention import softmax
 from book.publish.records import Experiment, Result
 from book.studies.shared.documents import survey_documents
@@ -20,7 +21,7 @@ def compute(device: torch.device) -> Result:
 
     def measure(network: torch.nn.Module, text: str, _: torch.nn.Module) -> dict[str, np.ndarray]:
         (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
-        layers = extraction.attention_layers(network)
+        layers = load(network).plain_layers()
         by_layer = [measure_layer(x, layer) for x, layer in zip(states, layers)]
         return {name: np.stack([layer[name] for layer in by_layer]) for name in by_layer[0]}
 

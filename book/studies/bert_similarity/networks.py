@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from analysis.data import texts as texts_at_hand
-from analysis.models import checkpoints, extraction, parameters, pretrained
+from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.extraction import Observed
+from analysis.models.reading import load
 from book.publish import Inputs
 from book.studies.shared.networks import SEEDS
 
@@ -50,7 +51,7 @@ def observe_models(inputs: Inputs) -> Models:
     """Load the model and its control and run both on the texts."""
     checkpoint = checkpoints.find(inputs.model)
     tokenizer, passages = pretrained.tokenizer(checkpoint), texts_at_hand.passages(count=COUNT, source=inputs.texts)
-    longest = min(LONGEST, parameters.config(checkpoint).positions)
+    longest = min(LONGEST, load(checkpoint).config.max_position_embeddings)
     network, fresh = (pretrained.load(checkpoint, control_seed=seed, device=inputs.device) for seed in SEEDS.values())
     tokens = tokenizer(passages[0], truncation=True, max_length=longest, return_tensors="pt")["input_ids"]
     return Models(

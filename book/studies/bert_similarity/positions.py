@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.models import extraction, parameters
+from analysis.models import extraction
+from analysis.models.reading import load
 from analysis.transformer import positional_encodings
 from analysis.transformer.attention import attend
 from book.studies.bert_similarity.networks import Models
@@ -35,7 +36,7 @@ class Order:
 
 def measure_positions(subjects: Models) -> Positions:
     """Compare fixed sines, the model's table and a random one."""
-    learned = parameters.positions(subjects.checkpoint, torch.float64)
+    learned = load(subjects.checkpoint, dtype=torch.float64).positions
     drawn = torch.randn(learned.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     sines, norms = positional_encodings.sinusoidal_positions(*learned.shape), learned.norm(dim=1)
     return Positions(

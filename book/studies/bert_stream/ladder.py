@@ -14,6 +14,7 @@ from analysis.core.weights import EncoderLayer
 from analysis.decomposition.block_mixing import additive_share, block_coupling, interaction, off_diagonal_share
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import SEEDS, make_controls
+from analysis.models.reading import load
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.attention_only import composition_scores
@@ -64,7 +65,7 @@ def measure_network(
     """
     texts = [document.text for document in load_documents(each=each)]
     states = extraction.hidden_states(network, tokenizer, texts, LONGEST)
-    layers = extraction.encoder_layers(network)
+    layers = load(network).encoder_layers()
     by_layer = [[run_layer(text[level], layer) for text in states] for level, layer in enumerate(layers)]
     cosines = [[_cosines(passed, layer) for passed in of_texts] for of_texts, layer in zip(by_layer, layers)]
     pooled = []

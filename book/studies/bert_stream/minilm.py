@@ -14,6 +14,7 @@ from analysis.data import texts
 from analysis.decomposition import block_mixing
 from analysis.maps import gates
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.representations import anisotropy
 from analysis.transformer import head_layout
 from analysis.transformer.activations import LayerActivations
@@ -58,7 +59,7 @@ def survey(name: str, passages: Sequence[str], device: torch.device | str = "cpu
         states = extraction.hidden_states(model, tokenizer, passages)
         by_layer = [
             measure_layer([text[level] for text in states], layer, seed=level)
-            for level, layer in enumerate(extraction.encoder_layers(model))
+            for level, layer in enumerate(load(model).encoder_layers())
         ]
         found.update({prefix + key: np.stack([layer[key] for layer in by_layer]) for key in by_layer[0]})
         short = [text[:, :READ_TOKENS] for text in states[:READ_TEXTS]]
@@ -183,7 +184,7 @@ def _align(passed: Sequence[LayerActivations]) -> np.ndarray:
 
 def _read(model: torch.nn.Module, states: Sequence[Tensor]) -> np.ndarray:
     """Return what the gate reader leaves unexplained, and what it calls closed: (share, text, layer, head)."""
-    layers = extraction.encoder_layers(model)
+    layers = load(model).encoder_layers()
     maps = [torch.stack([run_layer(x, layer).attention for x, layer in zip(text, layers)]) for text in states]
     readings = [gates.read_gates(m) for m in maps]
     return np.stack([[r.score(gate).cpu().numpy() for r in readings] for gate in ("residual", "closed")])

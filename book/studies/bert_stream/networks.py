@@ -12,6 +12,7 @@ from analysis.core.weights import AttentionWeights, EncoderLayer
 from analysis.data import texts
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.checkpoints import Checkpoint
+from analysis.models.reading import load
 from analysis.plotting.layers import by_depth
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
@@ -83,6 +84,6 @@ def run_networks(inputs: Inputs) -> tuple[Subject, dict[str, Network]]:
 def _run(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> Network:
     longest = min(LONGEST, model.config.max_position_embeddings)
     states = [text.double() for text in extraction.hidden_states(model, tokenizer, passages, longest)]
-    layers = [layer.to(torch.float64) for layer in extraction.encoder_layers(model)]
+    layers = [layer.to(torch.float64) for layer in load(model).encoder_layers()]
     stations = [[run_layer(text[level], layer) for text in states] for level, layer in enumerate(layers)]
     return Network(model, layers, states, stations)

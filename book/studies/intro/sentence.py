@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.decomposition.score_terms import score_terms
-from analysis.models import checkpoints, parameters, pretrained
+from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
 from analysis.transformer.attention import softmax
 from analysis.transformer.layernorm import layer_norm
 
@@ -48,9 +49,8 @@ def measure(text: str = TEXT) -> Sentence:
     checkpoint = checkpoints.find(MODEL)
     tokenizer = pretrained.tokenizer(checkpoint)
     ids = tokenizer.encode(text)
-    weights = parameters.attention_layer(checkpoint, 0, torch.float64)
-    tokens, positions = (read(checkpoint, torch.float64) for read in (parameters.tokens, parameters.positions))
-    ln = parameters.layer_norm(checkpoint, "attention", 0, torch.float64)
+    model = load(checkpoint, dtype=torch.float64)
+    weights, ln, tokens, positions = model.layers[0].plain(), model.norm("attention"), model.tokens, model.positions
     terms = score_terms(layer_norm(tokens[ids] + positions[: len(ids)], ln), weights)
     head = int(terms.semi_bias.std(1).argmax())
     future = torch.ones(len(ids), len(ids)).triu(1).bool()

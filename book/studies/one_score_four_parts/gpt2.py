@@ -9,7 +9,9 @@ import torch
 
 from analysis.core.weights import LayerNormWeights
 from analysis.decomposition.folding import fold_layer_norm
-from analysis.models import checkpoints, parameters
+from analysis.models import checkpoints
+from analysis.models.controls import random_attention_layer
+from analysis.models.reading import load
 from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import sigma
 from book.publish.records import Experiment, Result, Value
@@ -20,16 +22,14 @@ POSITIONS, SHOWN = 128, 64
 
 def read(ck: checkpoints.Checkpoint, *, control: bool = False, device: torch.device | str = "cpu"):
     """Return the folded first layer and what of its input positions make."""
-    config = parameters.config(ck)
+    model = load(ck, dtype=torch.float64)
     if control:
         g = torch.Generator().manual_seed(0)
-        p = 0.02 * torch.randn(config.positions, config.model, generator=g, dtype=torch.float64)
-        ones = torch.ones(config.model, dtype=torch.float64)
-        layer, ln = parameters.random_attention_layer(config, 0, dtype=torch.float64), LayerNormWeights(ones, 0 * ones)
+        p = 0.02 * torch.randn(model.config.max_position_embeddings, model.width, generator=g, dtype=torch.float64)
+        ones = torch.ones(model.width, dtype=torch.float64)
+        layer, ln = random_attention_layer(model, 0, dtype=torch.float64), LayerNormWeights(ones, 0 * ones)
     else:
-        p = parameters.positions(ck, torch.float64)
-        layer = parameters.attention_layer(ck, 0, torch.float64)
-        ln = parameters.layer_norm(ck, "attention", 0, torch.float64)
+        p, layer, ln = model.positions, model.layers[0].plain(), model.norm("attention")
     layer, ln, p = layer.to(device), ln.to(device), p.to(device)
     width = sigma(p, ln.eps)
     width = (width**2 + width.median() ** 2).sqrt()

@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy
 
 from analysis.data.texts import passages
-from analysis.models import attention_hooks, checkpoints, extraction, parameters, pretrained
+from analysis.models import attention_hooks, checkpoints, pretrained
+from analysis.models.reading import load
 from analysis.transformer.attention import mask_future
 from book.lab.training import gpt2_mini
 from book.publish.records import Experiment, Result
@@ -76,10 +77,10 @@ def weights(query: Tensor, key: Tensor, scale: float, causal: bool) -> Float[Ten
 
 def measure(checkpoint: checkpoints.Checkpoint, device: torch.device) -> Float[np.ndarray, "way layer head"]:
     """Return the mean over texts of what each change of each head does to a model: a gpt2-mini, or a BERT."""
-    predicts = parameters.config(checkpoint).causal
+    predicts = load(checkpoint).causal
     model = pretrained.load(checkpoint, task="lm" if predicts else "base", device=device)
     texts = (windows(checkpoint) if predicts else cut(inputs(checkpoint))).to(device)
-    biases = extraction.query_biases(model)
+    biases = [layer.b_Q for layer in load(model).layers]
     queries, maps = observe(model, texts)
     by_layer = []
     for layer, bias in enumerate(biases):

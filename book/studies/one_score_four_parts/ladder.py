@@ -6,6 +6,7 @@ from jaxtyping import Float
 
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import make_controls
+from analysis.models.reading import load
 from book.publish.records import Experiment, Result
 from book.studies.one_score_four_parts.parts import inputs, split_layer
 from book.studies.shared.ladder import measure_controls
@@ -36,7 +37,7 @@ def nats(network: torch.nn.Module, texts: list[torch.Tensor]) -> Float[np.ndarra
     runs = [network(ids[None], output_hidden_states=True).hidden_states for ids in texts]
     read = [extraction.attention_inputs(network, [state[0] for state in states]) for states in runs]
     rows = []
-    for layer, weights in enumerate(extraction.attention_layers(network)):
+    for layer, weights in enumerate(load(network).plain_layers()):
         divergence, parts, *_ = split_layer([xs[layer] for xs in read], weights, False)
         rows.append([divergence.mean(), *parts[:, :3].mean(0)])
     return np.array(rows)

@@ -17,8 +17,9 @@ from analysis.data import texts
 from analysis.decomposition import bilinear_form
 from analysis.decomposition.score_terms import six_terms
 from analysis.maps import attribution, distance, shapley
-from analysis.models import extraction, parameters, pretrained
+from analysis.models import extraction, pretrained
 from analysis.models.checkpoints import Checkpoint
+from analysis.models.reading import load
 from analysis.transformer import constructed_heads
 from analysis.transformer.attention import mask_future, softmax
 
@@ -118,8 +119,7 @@ def inputs(checkpoint: Checkpoint, source: str | Path | None = None) -> list[Ten
             torch.tensor(tokenizer(words(lines[label]))["input_ids"][: 1 + len(kmers(lines[label]))])
             for label in ("Omicron",)
         ]
-    config = parameters.config(checkpoint)
-    longest = min(TOKENS, config.positions)
+    longest = min(TOKENS, load(checkpoint).config.max_position_embeddings)
     found = [
         torch.tensor(tokenizer(text, truncation=True, max_length=longest)["input_ids"])
         for text in texts.passages(count=PASSAGES, source=source)
@@ -137,7 +137,8 @@ def survey(
 ) -> Survey:
     """Measure a model, or its control, on the bundled passages or on those of ``source``."""
     model = pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
-    layers, causal = extraction.attention_layers(model), extraction.config_of(model).causal
+    weights = load(model)
+    layers, causal = weights.plain_layers(), weights.causal
     read, far, error, first, kept = [], [], 0.0, [], None
     for ids in (given.to(device) for given in inputs(checkpoint, source)):
         ran = model(ids[None], output_hidden_states=True, output_attentions=True)

@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.decomposition import bilinear_form
-from analysis.models import checkpoints, extraction, pretrained
+from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
 from analysis.statistics.intervals import FEWEST, mean_interval
 from book.publish import Inputs, Numbers
 from book.publish.phrases import percent
@@ -223,7 +224,7 @@ def measure_one_text(name: str, survey: Survey, inputs: Inputs) -> OneText:
     model = pretrained.load(checkpoint, dtype=torch.float64, device=inputs.device)
     ids = parts.inputs(checkpoint, inputs.texts)[-1].to(inputs.device)
     states = [states[0] for states in model(ids[None], output_hidden_states=True).hidden_states[:-1]]
-    layers, origins = extraction.attention_layers(model), torch.tensor(survey.origins, device=inputs.device)
+    layers, origins = load(model).plain_layers(), torch.tensor(survey.origins, device=inputs.device)
     semi_bias = survey.parts[..., SEMI_BIAS]
     layer, head = (int(index) for index in np.unravel_index(semi_bias.argmax(), semi_bias.shape))
     by_part = bilinear_form.score_parts(states[layer], layers[layer], origins[layer])[: len(PARTS), head]

@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 
-from analysis.models import checkpoints, parameters
+from analysis.models import checkpoints
+from analysis.models.reading import load
 from analysis.transformer.layernorm import layer_norm
 from book.publish.records import Experiment, Result, Value
 from book.studies.shared.equality import gaps
@@ -14,17 +15,17 @@ POSITIONS = 64
 def compute(device) -> Result:
     """Read ``LN(p + noise)`` in every layer, ``noise`` as spread as the positions, in float64."""
     checkpoint = checkpoints.find("gpt2")
-    layers = parameters.config(checkpoint).layers
-    p = parameters.positions(checkpoint, torch.float64)[:POSITIONS].to(device)
+    model = load(checkpoint, dtype=torch.float64)
+    p = model.positions[:POSITIONS].to(device)
     noise = torch.randn(p.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(device)
     found = []
-    for i in range(layers):
-        norm = parameters.layer_norm(checkpoint, "attention", i, torch.float64).to(device)
+    for i, layer in enumerate(model.plain_layers()):
+        norm = model.norm("attention", i).to(device)
         x = layer_norm(p + p.std() * noise, norm)[None]
-        found.append(gaps("gpt2", parameters.attention_layer(checkpoint, i, torch.float64).to(device), x))
+        found.append(gaps("gpt2", layer.to(device), x))
     arrays = {name: np.array([f[name] for f in found]) for name in found[0]}
     return Result(
-        {"layers": Value(layers), "positions": Value(POSITIONS)},
+        {"layers": Value(len(found)), "positions": Value(POSITIONS)},
         arrays,
         {name: 1e-9 if array.max() < 1e-9 else 1e-6 for name, array in arrays.items()},
     )

@@ -11,7 +11,8 @@ from analysis.data import texts
 from analysis.decomposition import qk_ov
 from analysis.models import pretrained
 from analysis.models.checkpoints import Checkpoint
-from analysis.models.extraction import attention_inputs, attention_layers
+from analysis.models.extraction import attention_inputs
+from analysis.models.reading import load
 from analysis.transformer.attention import mask_future, softmax
 
 SEEN = 8  # rows that see fewer keys are left out
@@ -31,7 +32,7 @@ def layers(
     ``source`` is a text file or a folder of them to read in place of the bundled passages.
     """
     model = pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
-    tokenizer, layer_weights = pretrained.tokenizer(checkpoint), attention_layers(model)
+    tokenizer, layer_weights = pretrained.tokenizer(checkpoint), load(model).plain_layers()
     for text in texts.passages(count=passages, source=source):
         ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]], device=device)
         states = model(ids, output_hidden_states=True).hidden_states

@@ -8,8 +8,9 @@ import torch
 from analysis.core.weights import LayerNormWeights
 from analysis.decomposition import uniform
 from analysis.matrices import singular_values
-from analysis.models import checkpoints, parameters
-from analysis.models.controls import make_controls
+from analysis.models import checkpoints
+from analysis.models.controls import make_controls, random_attention_layer
+from analysis.models.reading import load
 from book.publish.records import Experiment, Result, Value
 from book.studies.shared.ladder import measure_controls
 
@@ -42,14 +43,11 @@ def measure(layers, norms) -> dict[str, np.ndarray]:
 def compute(device) -> Result:
     """Measure the trained layers and, as the control, layers drawn as GPT-2 initialises them."""
     checkpoint = checkpoints.find("gpt2")
-    config = parameters.config(checkpoint)
-    ids = range(config.layers)
-    plain = LayerNormWeights(torch.ones(config.model), torch.zeros(config.model), config.eps)
-    trained = measure(
-        [parameters.attention_layer(checkpoint, i).to(device) for i in ids],
-        [parameters.layer_norm(checkpoint, "attention", i).to(device) for i in ids],
-    )
-    drawn = [parameters.random_attention_layer(config, i).to(device) for i in ids]
+    model = load(checkpoint)
+    ids, norms = range(len(model.layers)), [model.norm("attention", i).to(device) for i in range(len(model.layers))]
+    plain = LayerNormWeights(torch.ones(model.width), torch.zeros(model.width), norms[0].eps)
+    trained = measure([layer.to(device) for layer in model.plain_layers()], norms)
+    drawn = [random_attention_layer(model, i).to(device) for i in ids]
     control = measure(drawn, [plain.to(device)] * len(drawn))
     arrays = {**trained, **{f"control_{name}": array for name, array in control.items()}, **ladder(checkpoint, device)}
     arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
@@ -62,12 +60,12 @@ def compute(device) -> Result:
 
 def ladder(checkpoint: checkpoints.Checkpoint, device) -> dict[str, np.ndarray]:
     """Return the effective ranks of the controls' patterns and messages, ``(rung, seed, layer, head)``."""
-    config = parameters.config(checkpoint)
+    model = load(checkpoint)
 
     def draw(seed):
-        return [parameters.random_attention_layer(config, i, seed).to(device) for i in range(config.layers)]
+        return [random_attention_layer(model, i, seed).to(device) for i in range(len(model.layers))]
 
-    trained = [parameters.attention_layer(checkpoint, i).to(device) for i in range(config.layers)]
+    trained = [layer.to(device) for layer in model.plain_layers()]
 
     def ranks(network):
         W_Q, W_K, W_V, W_O = (

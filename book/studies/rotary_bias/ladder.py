@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from analysis.core.positions import Rotary
 from analysis.decomposition.rotary_kernel import Kernel
-from analysis.models import checkpoints
+from analysis.models import checkpoints, reading
 from analysis.models.controls import RUNGS, SEEDS, Control, make_controls
-from analysis.models.families import from_module
 from book.lab.rotary_probe import make_probe
 from book.lab.training import gpt2_mini, neox_mini
 from book.publish.records import Experiment, Result
@@ -99,7 +98,7 @@ def measure_network(network: nn.Module, windows: Tensor) -> dict[str, np.ndarray
         (counted, way)`` when parts are left out; ``shares (counted, layer, head, part)``; ``previous (counted, way,
         layer, head)``, the attention to the previous position.
     """
-    rotary = from_module(network).positions(0)
+    rotary = reading.load(network).layers[0].positions
     trace = {name: np.asarray(value)[None] for name, value in make_probe(windows)(0, network).items()}
     over_distance = [curves(trace, source, rotary) for source in SOURCES]
     layers, both = range(len(over_distance[0])), biases_of(trace)
@@ -125,7 +124,7 @@ def _previous(network: nn.Module, windows: Tensor, biases: Biases, rotary: Rotar
 
 def _lose_phases(trained: nn.Module, windows: Tensor, seed: int) -> list[float]:
     """Return by how much the loss rises when the kernel's phases are drawn at random: of the biases, of the mean."""
-    rotary = from_module(trained).positions(0)
+    rotary = reading.load(trained).layers[0].positions
     trace = {name: np.asarray(value)[None] for name, value in make_probe(windows)(0, trained).items()}
     whole, rises = evaluate(trained, windows)[0], []
     for kind, biases in biases_of(trace).items():

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from analysis.data.texts import passages
-from analysis.models import checkpoints
-from analysis.models.families import from_module
+from analysis.models import checkpoints, reading
 from analysis.models.text_models import load_tokenizer
 from book.lab.training import gpt2_mini
 from book.publish import Inputs, Numbers, choose_inputs
@@ -49,7 +48,7 @@ def measure(device: str = "auto") -> Measured:
     checkpoint = checkpoints.find(MODEL)
     card, trace = gpt2_mini.read_trace(checkpoint.folder)
     model = load(checkpoint.folder, inputs.device)
-    rotary = from_module(model).positions(0)
+    rotary = reading.load(model).layers[0].positions
     kernels = measure_kernels(trace, rotary)
     head = divmod(int(ranges(kernels.curves[SOURCES[-1]]).argmax()), gpt2_mini.HEADS)
     shares = measure_shares(

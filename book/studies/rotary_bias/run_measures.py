@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from analysis.core.positions import Rotary
 from analysis.decomposition.rotary_terms import split_channels
-from analysis.models import checkpoints, pretrained
-from analysis.models.families import from_module
+from analysis.models import checkpoints, pretrained, reading
 from analysis.transformer.attention import mask_future
 from analysis.transformer.rotary_scaling import interpolate_positions, ntk_aware, yarn
 from book.lab.training import gpt2_mini
@@ -39,7 +38,7 @@ def measure_run(folder: Path, corpus: gpt2_mini.Corpus, device: torch.device) ->
     """Measure one trained model on held-out text, and take along what its trace holds."""
     _, trace = gpt2_mini.read_trace(folder)
     model = load(folder, device)
-    rotary = from_module(model).positions(0)
+    rotary = reading.load(model).layers[0].positions
     measured = {key: trace[key] for key in (*TRACED, "step")}
     both, windows = biases_of(trace), corpus.windows
     few, long = choose_windows(windows), corpus.held_out[:LONG_TOKENS]
@@ -124,7 +123,7 @@ def measure_gpt2(corpus: gpt2_mini.Corpus, device: torch.device) -> dict[str, np
     """Leave parts out of gpt2-mini, whose positions are learned: two of them cancel."""
     model = pretrained.load(checkpoints.find("gpt2-mini"), task="lm", device=device)
     both = {
-        "bias": [(layer.b_Q, layer.b_K) for layer in from_module(model)],
+        "bias": [(layer.b_Q, layer.b_K) for layer in reading.load(model).layers],
         "mean": mean_query_and_key(model, corpus.windows),
     }
     few, measured = choose_windows(corpus.windows), {}

@@ -7,8 +7,9 @@ import torch
 
 from analysis.data import texts
 from analysis.decomposition.score_terms import semi_bias
-from analysis.models import checkpoints, parameters, pretrained
-from analysis.models.controls import make_controls
+from analysis.models import checkpoints, pretrained
+from analysis.models.controls import make_controls, random_attention_layer
+from analysis.models.reading import load
 from analysis.statistics.correlation import partial_rank_correlation, rank_correlation, recency
 from book.lab.training import gpt2_mini
 from book.studies.semi_bias import first_layer
@@ -69,10 +70,10 @@ def measure_ladder(folder: Path, device: torch.device | str = "cpu") -> np.ndarr
     do, in the last rung, the biases. What the first two have of a semi-bias comes from the LayerNorm's bias.
     """
     checkpoint = checkpoints.find(str(folder))
-    trained, config = first_layer.read(checkpoint, device=device), parameters.config(checkpoint)
+    trained, model = first_layer.read(checkpoint, device=device), load(checkpoint)
 
     def draw(seed: int):
-        return parameters.random_attention_layer(config, 0, seed, torch.float64).to(device)
+        return random_attention_layer(model, 0, seed, torch.float64).to(device)
 
     def measured(weights) -> np.ndarray:
         return tilt(FirstLayer(weights, trained.ln, trained.positions, trained.tokens))

@@ -14,8 +14,10 @@ from analysis.core.weights import AttentionWeights, LayerNormWeights
 from analysis.decomposition.folding import fold_layer_norm, fold_value_bias
 from analysis.decomposition.qk_ov import update_bias
 from analysis.decomposition.score_terms import score_terms, semi_bias, six_terms
-from analysis.models import parameters, pretrained
+from analysis.models import pretrained
 from analysis.models.checkpoints import Checkpoint, NotFound
+from analysis.models.controls import random_attention_layer
+from analysis.models.reading import load
 from analysis.models.reference_modules import attention_module, gpt2_attention
 from analysis.transformer.attention import attend, compute_scores, project, softmax
 from analysis.transformer.layernorm import layer_norm, sigma
@@ -45,21 +47,22 @@ class FirstLayer:
 
 def read(checkpoint: Checkpoint, layer: int = 0, *, device: torch.device | str = "cpu") -> FirstLayer:
     """Read the first layer of a GPT-2, or a deeper one with the same positions and tokens."""
-    tokens = parameters.tokens(checkpoint, torch.float64).to(device) if parameters.has_tokens(checkpoint) else None
+    model = load(checkpoint, dtype=torch.float64)
+    tokens = model.tokens
     return FirstLayer(
-        parameters.attention_layer(checkpoint, layer, torch.float64).to(device),
-        parameters.layer_norm(checkpoint, "attention", layer, torch.float64).to(device),
-        parameters.positions(checkpoint, torch.float64).to(device),
-        tokens,
+        model.layers[layer].plain().to(device),
+        model.norm("attention", layer).to(device),
+        model.positions.to(device),
+        None if tokens is None else tokens.to(device),
     )
 
 
 def control(checkpoint: Checkpoint, seed: int = 0, *, device: torch.device | str = "cpu") -> FirstLayer:
     """Draw the control: the same configuration, initialised at random and never trained."""
     model = pretrained.load(checkpoint, control_seed=seed, dtype=torch.float64, device=device)
-    drawn = parameters.random_attention_layer(parameters.config(checkpoint), 0, seed, torch.float64).to(device)
+    drawn = random_attention_layer(load(checkpoint), 0, seed, torch.float64).to(device)
     ones = torch.ones_like(drawn.b_O)
-    ln = LayerNormWeights(ones, 0 * ones, parameters.config(checkpoint).eps)
+    ln = LayerNormWeights(ones, 0 * ones, load(checkpoint).config.layer_norm_epsilon)
     return FirstLayer(drawn, ln, model.wpe.weight.data, model.wte.weight.data)
 
 

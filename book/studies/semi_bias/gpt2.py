@@ -14,8 +14,9 @@ from analysis.core.weights import AttentionWeights
 from analysis.decomposition.folding import fold_layer_norm
 from analysis.decomposition.score_terms import key_direction, semi_bias
 from analysis.maps.locality import causal_attention, nearest_mass, position_only, position_scores
-from analysis.models import checkpoints, parameters
-from analysis.models.controls import make_controls
+from analysis.models import checkpoints
+from analysis.models.controls import make_controls, random_attention_layer
+from analysis.models.reading import load
 from analysis.statistics.correlation import recency
 from analysis.transformer.attention import project
 from analysis.transformer.layernorm import sigma
@@ -36,11 +37,10 @@ def compute(device: torch.device) -> Result:
 
 def measure(ck: checkpoints.Checkpoint, device: torch.device) -> Result:
     """Measure the semi-bias of every head: raw, folded, divided by sigma; locality, nulls, all layers, equality."""
-    layers = [
-        parameters.attention_layer(ck, i, dtype=torch.float64).to(device) for i in range(parameters.config(ck).layers)
-    ]
-    norms = [parameters.layer_norm(ck, "attention", i, dtype=torch.float64).to(device) for i in range(len(layers))]
-    p = parameters.positions(ck, dtype=torch.float64).to(device)
+    model = load(ck, dtype=torch.float64)
+    layers = [layer.to(device) for layer in model.plain_layers()]
+    norms = [model.norm("attention", i).to(device) for i in range(len(layers))]
+    p = model.positions.to(device)
     folded, width = fold_layer_norm(layers[0], norms[0]), sigma(p, norms[0].eps)
     arrays = {
         "sigma_p": width,
@@ -150,12 +150,10 @@ def _effective(p, layers: list[AttentionWeights], norms) -> dict:
 
 def _ladder(ck, p, layers, norms) -> dict:
     """Measure the same on the controls, ``(rung, seed, layer, head)``; their LayerNorms are the trained ones."""
-    config = parameters.config(ck)
+    model = load(ck)
 
     def draw(seed):
-        return [
-            parameters.random_attention_layer(config, i, seed, torch.float64).to(p.device) for i in range(len(layers))
-        ]
+        return [random_attention_layer(model, i, seed, torch.float64).to(p.device) for i in range(len(layers))]
 
     names = ("effective_rho", "effective_std", "first_lead")
 

@@ -14,7 +14,8 @@ from torch import Tensor
 from analysis.core.weights import AttentionWeights
 from analysis.decomposition.folding import fold_layer_norm
 from analysis.maps.locality import causal_attention, position_scores
-from analysis.models import checkpoints, parameters
+from analysis.models import checkpoints
+from analysis.models.reading import load
 from analysis.transformer.attention import project, softmax
 from analysis.transformer.layernorm import sigma
 from book.publish.records import Experiment, Record, Result, Value
@@ -54,9 +55,10 @@ def mixtures(record: Record | Result) -> Mixtures:
 def compute(device: torch.device) -> Result:
     """Factor the scores of positions, and say how far the attention of the factors is from that of the model."""
     checkpoint = checkpoints.find("gpt2")
-    ln = parameters.layer_norm(checkpoint, "attention", 0, torch.float64).to(device)
-    folded = fold_layer_norm(parameters.attention_layer(checkpoint, 0, torch.float64).to(device), ln)
-    p = parameters.positions(checkpoint, torch.float64).to(device)[:-1]
+    model = load(checkpoint, dtype=torch.float64)
+    ln = model.norm("attention").to(device)
+    folded = fold_layer_norm(model.layers[0].plain().to(device), ln)
+    p = model.positions.to(device)[:-1]
     width = sigma(p, ln.eps)
     own, both = position_scores(p, width, folded)
     left, right = (factor.half() for factor in factors(p / width[:, None], folded))

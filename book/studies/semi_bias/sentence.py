@@ -9,8 +9,9 @@ from torch import Tensor
 
 from analysis.core.weights import AttentionWeights
 from analysis.decomposition.score_terms import ScoreTerms, score_terms, six_terms
-from analysis.models import parameters, pretrained
+from analysis.models import pretrained
 from analysis.models.checkpoints import Checkpoint
+from analysis.models.reading import load
 from analysis.transformer.attention import attend, compute_scores, project
 from analysis.transformer.layernorm import layer_norm
 from book.studies.semi_bias.first_layer import FirstLayer
@@ -78,13 +79,8 @@ def measure_identities(
     x: Float[Tensor, "position model"], parts: ScoreTerms, checkpoint: Checkpoint, layer: AttentionWeights
 ) -> Identities:
     """Compute both sides of the document's equations, its matrices cut from the parameters as they were stored."""
-    stored = [
-        tensor.to(x.device)
-        for tensor in parameters.read(
-            checkpoint, "h.0.attn.c_attn.weight", "h.0.attn.c_attn.bias", "h.0.attn.c_proj.weight", dtype=torch.float64
-        )
-    ]
-    W_QKV, b_QKV, W_O = stored
+    tensors, names = load(checkpoint, dtype=torch.float64).tensors, ("c_attn.weight", "c_attn.bias", "c_proj.weight")
+    W_QKV, b_QKV, W_O = (tensors.need(f"h.0.attn.{name}").to(x.device) for name in names)
     ours, scores = attend(x, layer, causal=True), compute_scores(x, layer)
     heads = torch.einsum("hqk,hkc->qhc", ours.attention, project(x, layer.W_V, layer.b_V)).flatten(1)
     concatenation = heads @ W_O + layer.b_O

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from analysis.data import texts
-from analysis.models import checkpoints, parameters, pretrained
+from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
 from book.publish.records import Experiment, Result, Value
 
 
@@ -16,7 +17,7 @@ def compute(device: torch.device) -> Result:
     """Count the tokens of the training part of the corpus."""
     ck = checkpoints.find("gpt2-mini")
     ids = pretrained.tokenizer(ck).backend_tokenizer.encode(texts.corpus()).ids
-    counts = np.bincount(ids, minlength=len(parameters.tokens(ck)))
+    counts = np.bincount(ids, minlength=len(load(ck).tokens))
     return Result(
         {
             "tokens": Value(len(ids), tolerance=0.1 * len(ids), unit="tokens"),

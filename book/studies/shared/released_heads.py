@@ -9,7 +9,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from analysis.matrices import amplification
 from analysis.matrices.singular_values import spectral_norm
-from analysis.models import extraction
+from analysis.models.reading import load
 from book.publish.records import Record, Result
 from book.studies.shared import released_code as code
 
@@ -25,7 +25,7 @@ class Slices(NamedTuple):
 
 def compare_slices(model: torch.nn.Module) -> Slices:
     """Take the largest singular values of every head's matrices and of the code's columns."""
-    layers = [layer.attention for layer in extraction.encoder_layers(model)]
+    layers = [layer.attention for layer in load(model).encoder_layers()]
     heads = amplification.over_heads(spectral_norm, layers).cpu().numpy()
     columns = amplification.over_heads(spectral_norm, [code.with_stored_blocks(each) for each in layers]).cpu().numpy()
     pairs = [(own.ravel(), column.ravel()) for own, column in zip(heads, columns)]

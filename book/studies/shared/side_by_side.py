@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from analysis.maps.gates import PATTERNS
-from analysis.models import checkpoints, parameters
+from analysis.models import reading
 from analysis.models.controls import NETWORKS, RUNGS
 from analysis.representations.normality import critical_value
 from book.publish import experiments
@@ -121,7 +121,7 @@ def read_models() -> dict[str, Model]:
     tuned, scratch, rows, gates = (
         load(name) for name in ("variant-fine-tuned", "variant-measures", "bert-normality-ladder", "bert-gates-ladder")
     )
-    width = {name: parameters.config(checkpoints.find(name)).model for name in ("minilm", "variant-bert-mini")}
+    width = {name: reading.load(name).width for name in ("minilm", "variant-bert-mini")}
 
     def on_text(name: str) -> Record:
         return gates if name == "gates" else rows

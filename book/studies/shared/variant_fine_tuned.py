@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from analysis.core.weights import EncoderLayer
 from analysis.maps import gates
-from analysis.models import extraction
 from analysis.models.controls import SEEDS as DRAWS
 from analysis.models.controls import make_controls
+from analysis.models.reading import load
 from analysis.representations import layer_profile, normality
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.surveys import map_counts
@@ -101,7 +101,7 @@ def measure(model: nn.Module, data: dna_classifier.Data, genes: Sequence[Gene]) 
     measured = variant_measures.stack(variant_measures.survey(model, data, genes, read=False))
     arrays = {name: measured[name] for name in KEPT} | {"maps": variant_measures.largest_values(model)}
     passed = [variant_measures.pass_all(model, data.encode([gene]))[0] for gene in genes]
-    layers = extraction.encoder_layers(model)
+    layers = load(model).encoder_layers()
     return (
         arrays
         | stack(read_maps(stations) for stations in passed)
@@ -175,7 +175,7 @@ def level_heads(
 
 
 def _level(model: nn.Module, stations: Sequence[LayerActivations]) -> np.ndarray:
-    layers, own = extraction.encoder_layers(model), _logits(model, stations[-1].second)
+    layers, own = load(model).encoder_layers(), _logits(model, stations[-1].second)
     effects = np.zeros((len(layers), layers[0].attention.heads))
     for level, head in np.ndindex(effects.shape):
         edited = stations[level].attention.clone()

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from analysis.maps import gates
 from analysis.matrices import amplification, singular_values
-from analysis.models import checkpoints, extraction, pretrained
+from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
 from analysis.representations import layer_profile
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
@@ -92,7 +93,7 @@ def pass_all(model: nn.Module, inputs: dict[str, Tensor]) -> tuple[list[LayerAct
     """Take one encoded sequence through a BERT, layer by layer; return what passed and which positions are tokens."""
     keep = inputs["attention_mask"][0].bool().to(model.device)
     x, passed = model.bert.embeddings(inputs["input_ids"].to(model.device))[0], []
-    for layer in extraction.encoder_layers(model):
+    for layer in load(model).encoder_layers():
         passed.append(run_layer(x, layer, keep=keep))
         x = passed[-1].second
     return passed, keep
@@ -130,7 +131,7 @@ def measure(model: nn.Module, inputs: dict[str, Tensor], *, read: bool = True) -
         padded = layer_profile.measure(passed, keep, padding=True)
         found |= {f"padded_{name}": padded[name] for name in PADDED}
     rows = torch.stack([s.x[:n] for s in passed])
-    growth = amplification.amplifications(rows, [layer.attention for layer in extraction.encoder_layers(model)])
+    growth = amplification.amplifications(rows, [layer.attention for layer in load(model).encoder_layers()])
     maps = [s.attention[:, :n, :n] for s in passed]
     probabilities = model.classifier(model.bert.pooler(passed[-1].second[None])).softmax(-1)[0]
     measured = {
@@ -166,7 +167,7 @@ def read_layers(maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 def largest_values(model: nn.Module) -> np.ndarray:
     """Return the largest singular value of every head's W_Q, W_K and W_V, ``(map, layer, head)``."""
-    layers = [layer.attention for layer in extraction.encoder_layers(model)]
+    layers = [layer.attention for layer in load(model).encoder_layers()]
     return amplification.over_heads(singular_values.spectral_norm, layers).cpu().numpy().astype(np.float32)
 
 

@@ -15,7 +15,7 @@ from analysis.core.axes import Attention, Residual
 from analysis.core.weights import AttentionWeights, EncoderLayer
 from analysis.maps import entropy
 from analysis.matrices import amplification
-from analysis.models import extraction
+from analysis.models.reading import load
 from analysis.representations import anisotropy, normality
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.attention import compute_scores, project, softmax
@@ -48,7 +48,7 @@ class Passage:
 def run(model: nn.Module, input_ids: Tensor, attention_mask: Tensor) -> Passage:
     """Take one padded sequence, ``(1, position)``, through a BERT."""
     body, keep = getattr(model, "bert", model), attention_mask[0].bool().to(model.device)
-    layers, stations = extraction.encoder_layers(model), []
+    layers, stations = load(model).encoder_layers(), []
     x = body.embeddings(input_ids.to(model.device))[0]
     for layer in layers:
         stations.append(run_layer(x, layer, keep=keep))

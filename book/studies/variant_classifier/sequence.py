@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from analysis.matrices import amplification
-from analysis.models import extraction
+from analysis.models.reading import load
 from analysis.representations import layer_profile
 from analysis.transformer.activations import LayerActivations
 from book.lab.dna.fasta import Gene
@@ -127,7 +127,7 @@ def row_norms(passage: Passage) -> dict[str, np.ndarray]:
     norms = {}
     for name, model in passage.models.items():
         rows = passage.stations[name][layer].x[: passage.tokens]
-        attention = extraction.encoder_layers(model)[layer].attention
+        attention = load(model).encoder_layers()[layer].attention
         norms[name] = amplification.row_norms(rows, attention, head).cpu().numpy()
     return norms
 

@@ -8,7 +8,9 @@ import torch
 
 from analysis.core.weights import LayerNormWeights
 from analysis.maps import entropy
-from analysis.models import checkpoints, parameters
+from analysis.models import checkpoints
+from analysis.models.controls import random_attention_layer
+from analysis.models.reading import load
 from analysis.transformer.attention import compute_scores
 from analysis.transformer.layernorm import layer_norm
 from book.publish.records import Experiment, Result, Value
@@ -27,18 +29,18 @@ def curves(x, layer) -> tuple[torch.Tensor, torch.Tensor]:
 def compute(device) -> Result:
     """Turn the dial for the trained layer and for the control."""
     checkpoint = checkpoints.find("gpt2")
-    config = parameters.config(checkpoint)
+    model = load(checkpoint, dtype=torch.float64)
     g = torch.Generator().manual_seed(0)
-    noise = torch.randn(DRAWS, POSITIONS, config.model, generator=g, dtype=torch.float64).to(device)
-    positions = parameters.positions(checkpoint, torch.float64)[:POSITIONS].to(device)
-    norm = parameters.layer_norm(checkpoint, "attention", 0, torch.float64).to(device)
-    layer = parameters.attention_layer(checkpoint, 0, torch.float64).to(device)
-    random = parameters.random_attention_layer(config, 0, dtype=torch.float64).to(device)
+    noise = torch.randn(DRAWS, POSITIONS, model.width, generator=g, dtype=torch.float64).to(device)
+    positions = model.positions[:POSITIONS].to(device)
+    norm = model.norm("attention").to(device)
+    layer = model.layers[0].plain().to(device)
+    random = random_attention_layer(model, 0, dtype=torch.float64).to(device)
     plain = LayerNormWeights(torch.ones_like(norm.gain), torch.zeros_like(norm.bias), norm.eps)
     inputs = {
         "positions": (layer_norm(positions, norm)[None], layer),
         "stand_ins": (layer_norm(positions + positions.std() * noise, norm), layer),
-        "control": (layer_norm(config.initializer_range * noise, plain), random),
+        "control": (layer_norm(model.config.initializer_range * noise, plain), random),
     }
     arrays = {}
     for name, (x, w) in inputs.items():

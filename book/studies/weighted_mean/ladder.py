@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from analysis.maps import entropy
-from analysis.models import checkpoints, parameters, pretrained
-from analysis.models.controls import make_controls
+from analysis.models import checkpoints, pretrained
+from analysis.models.controls import make_controls, random_attention_layer
+from analysis.models.reading import load
 from analysis.transformer.attention import compute_scores
 from analysis.transformer.layernorm import layer_norm
 from book.publish.records import Experiment, Result
@@ -48,15 +49,15 @@ def of_model(name: str, device: torch.device) -> tuple[np.ndarray, np.ndarray]:
 def of_gpt2(device: torch.device) -> tuple[np.ndarray, np.ndarray]:
     """Give GPT-2's first layer, and its controls, positions alone (first row) and with stand-ins (second row)."""
     checkpoint = checkpoints.find("gpt2")
-    config = parameters.config(checkpoint)
-    positions = parameters.positions(checkpoint, torch.float64)[:POSITIONS]
+    model = load(checkpoint, dtype=torch.float64)
+    positions = model.positions[:POSITIONS]
     noise = torch.randn(DRAWS, *positions.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    norm = parameters.layer_norm(checkpoint, "attention", 0, torch.float64)
+    norm = model.norm("attention")
     inputs = [layer_norm(x, norm).to(device) for x in (positions[None], positions + positions.std() * noise)]
-    trained = parameters.attention_layer(checkpoint, 0, torch.float64).to(device)
+    trained = model.layers[0].plain().to(device)
 
     def draw(seed):
-        return parameters.random_attention_layer(config, 0, seed, torch.float64).to(device)
+        return random_attention_layer(model, 0, seed, torch.float64).to(device)
 
     def share(layer):
         return np.stack([_share_of_entropy(x, layer) for x in inputs])

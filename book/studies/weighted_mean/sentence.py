@@ -15,6 +15,7 @@ from torch import Tensor
 
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import NETWORKS, make_controls
+from analysis.models.reading import load
 from analysis.transformer.attention import project, softmax
 from book.publish.records import Experiment, Record, Result, Value
 
@@ -70,7 +71,7 @@ def read(
 ) -> tuple[Float[np.ndarray, "layer head query key"], Float[np.ndarray, "layer head key key"]]:
     """Run a model; return the scores, and the products of the values' rows, each head's largest being 1."""
     out = model(ids, output_hidden_states=True, output_attentions=True)
-    layers = extraction.attention_layers(model)
+    layers = load(model).plain_layers()
     inputs = extraction.attention_inputs(model, [state[0] for state in out.hidden_states])
     logs = torch.stack(out.attentions)[:, 0].log()
     scores = (logs - logs.amax(-1, keepdim=True)).clamp_min(-MARGIN)

@@ -8,8 +8,9 @@ import torch
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary, ScoreTable
 from analysis.decomposition.general_terms import fold_general_value_bias
-from analysis.models.families import FAMILIES, REFUSED, AttentionLayers, Family, from_module
+from analysis.models.families import FAMILIES, REFUSED, Family
 from analysis.models.families.tiny import tiny_inputs, tiny_model
+from analysis.models.reading import Model, load
 from analysis.surveys.family_agreement import agreement
 from analysis.transformer.general_attention import attend_generally
 from book.publish import Inputs, Numbers, choose_inputs
@@ -107,18 +108,18 @@ def measure() -> Measured:
 def compare(family: Family) -> Row:
     """Read one tiny model and compare its attention with its own."""
     model = tiny_model(family.model_types[0])
-    layers, inputs = from_module(model, family.stack), tiny_inputs(model)
-    double = agreement(model, layers, inputs, in_double=True)
-    every = tuple(layers)
+    read, inputs = load(model, stack=family.stack), tiny_inputs(model)
+    double = agreement(model, read, inputs, in_double=True)
+    every = tuple(read.layers)
     return Row(
         family.name,
         family.stack,
         bool(family.rounded),
         every,
         tuple(map(try_biases, every)),
-        agreement(model, layers, inputs).attention,
+        agreement(model, read, inputs).attention,
         max(double.attention, double.output, double.norm),
-        pad(model, layers, inputs),
+        pad(model, read, inputs),
     )
 
 
@@ -145,12 +146,12 @@ def try_biases(layer: AttentionLayer) -> Biases:
     return Biases(moved(slice(None)), moved(slice(layer.positions.coordinates, None)) if partial else None, value)
 
 
-def pad(model: torch.nn.Module, layers: AttentionLayers, inputs: dict) -> float | None:
+def pad(model: torch.nn.Module, read: Model, inputs: dict) -> float | None:
     """Compare once more with padding on either side."""
-    if "input_ids" not in inputs or layers.family.stack == "vision":
+    if "input_ids" not in inputs or read.family.stack == "vision":
         return None
     mask = torch.ones_like(inputs["input_ids"])
     mask[0, -3:], mask[1, :3] = 0, 0
     masks = {"attention_mask": mask} | ({"decoder_attention_mask": mask} if "decoder_input_ids" in inputs else {})
-    error = agreement(model, layers, inputs | masks, in_double=True)
+    error = agreement(model, read, inputs | masks, in_double=True)
     return max(error.attention, error.output)

@@ -173,7 +173,7 @@ def test_import_needs_no_transformers_and_no_network():
     code = (
         "import socket, sys; socket.socket.connect = None; "
         "import analysis, analysis.transformer.attention, analysis.transformer.layernorm, "
-        "analysis.models.checkpoints, analysis.models.parameters; "
+        "analysis.models.checkpoints, analysis.models.reading; "
         "print(sorted({'transformers', 'matplotlib', 'huggingface_hub', 'scipy'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

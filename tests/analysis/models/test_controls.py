@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from analysis.models import checkpoints, controls, extraction, pretrained
+from analysis.models import checkpoints, controls, pretrained
+from analysis.models.reading import load
 from tests.analysis.tiny import random_layer
 
 
@@ -17,7 +18,7 @@ def norms(weights):
 
 
 def layer_of(model):
-    return extraction.attention_layer(model, 1)
+    return load(model).layers[1].plain()
 
 
 def test_a_module_climbs_all_rungs(checkpoint):
@@ -100,8 +101,6 @@ def test_a_module_of_no_family_is_scaled_and_permuted_too():
 def test_queries_keys_and_values_of_any_family_are_scaled_and_permuted_each_for_itself(name, options):
     import transformers
 
-    from analysis.models.families import from_module
-
     sizes = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
     sizes = {} if name == "CodeGen" else sizes
     config = getattr(transformers, f"{name}Config")(vocab_size=32, pad_token_id=0, **sizes, **options)
@@ -109,14 +108,14 @@ def test_queries_keys_and_values_of_any_family_are_scaled_and_permuted_each_for_
     trained, random = (transformers.AutoModelForCausalLM.from_config(config).requires_grad_(False) for _ in range(2))
     for k, weight in enumerate(trained.parameters()):
         weight.mul_(1 + torch.rand(weight.shape[0], *[1] * (weight.ndim - 1)) * k)
-    own, first = from_module(trained)[1], from_module(random)[1]
+    own, first = load(trained).layers[1], load(random).layers[1]
     as_large, permuted = controls.scale_matrices(random, trained), controls.permute_entries(trained, 0)
-    torch.testing.assert_close(norms(from_module(as_large)[1]), norms(own))
-    torch.testing.assert_close(norms(from_module(permuted)[1]), norms(own))
-    sharp = from_module(controls.scale_matrices(random, trained, scores_only=True))[1]
+    torch.testing.assert_close(norms(load(as_large).layers[1]), norms(own))
+    torch.testing.assert_close(norms(load(permuted).layers[1]), norms(own))
+    sharp = load(controls.scale_matrices(random, trained, scores_only=True)).layers[1]
     torch.testing.assert_close(norms(sharp)[:2], norms(own)[:2])
     torch.testing.assert_close(norms(sharp)[2:], norms(first)[2:])
-    assert not torch.equal(from_module(permuted)[1].W_K, own.W_K)
+    assert not torch.equal(load(permuted).layers[1].W_K, own.W_K)
 
 
 def test_refusals():

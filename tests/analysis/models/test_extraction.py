@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from analysis.models import checkpoints, extraction, parameters, pretrained
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.transformer.attention import compute_scores, softmax
 from analysis.transformer.encoder import Switches, encode
 
@@ -33,7 +34,7 @@ def test_own_forward_equals_transformers(heads):
     ids = torch.randint(0, 50, (1, 9), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         out = model(ids, output_hidden_states=True, output_attentions=True)
-    layers = extraction.encoder_layers(model)
+    layers = load(model).encoder_layers()
     own = encode(out.hidden_states[0][0], layers)
     for ours, theirs in zip(own, out.hidden_states, strict=True):
         torch.testing.assert_close(ours, theirs[0], rtol=1e-10, atol=1e-10)
@@ -44,14 +45,14 @@ def test_own_forward_equals_transformers(heads):
 
 def test_layers_from_the_model_are_those_of_the_file():
     checkpoint = checkpoints.find("minilm")
-    layer = extraction.encoder_layers(pretrained.load(checkpoint))[1]
-    due = parameters.attention_layer(checkpoint, 1)
+    layer = load(pretrained.load(checkpoint)).encoder_layers()[1]
+    due = load(checkpoint).layers[1].plain()
     for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O"):
         assert torch.equal(getattr(layer.attention, name), getattr(due, name)), name
-    norm = parameters.layer_norm(checkpoint, "attention", 1)
+    norm = load(checkpoint).norm("attention", 1)
     assert torch.equal(layer.norm_attention.gain, norm.gain)
     assert layer.norm_attention.eps == norm.eps
-    for name, tensor in vars(parameters.mlp(checkpoint, 1)).items():
+    for name, tensor in vars(load(checkpoint).mlp(1)).items():
         assert torch.equal(getattr(layer.mlp, name), tensor), name
 
 
@@ -69,12 +70,12 @@ def test_hidden_states_of_the_real_model():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="BERT family"):
-        extraction.encoder_layers(torch.nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="must be a model of transformers"):
+        load(torch.nn.Linear(2, 2)).encoder_layers()
     other = tiny()
     other.config.hidden_act = "gelu_new"
     with pytest.raises(ValueError, match="exact GELU"):
-        extraction.encoder_layers(other)
+        load(other).encoder_layers()
     with pytest.raises(ValueError, match="texts is empty"):
         extraction.hidden_states(tiny(), None, [])
     with pytest.raises(ValueError, match=r"longest must be 1\.\.16"):

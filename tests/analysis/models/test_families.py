@@ -9,9 +9,12 @@ import torch
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary
 from analysis.decomposition.general_terms import fold_general_value_bias, fold_input_norm, general_terms
+from analysis.models import files
 from analysis.models.checkpoints import find
-from analysis.models.families import FAMILIES, REFUSED, MissingTensor, from_checkpoint, from_module
+from analysis.models.families import FAMILIES, REFUSED, expected
 from analysis.models.families.tiny import tiny_inputs, tiny_model
+from analysis.models.files import MissingTensor
+from analysis.models.reading import Model, load
 from analysis.surveys.family_agreement import agreement, run_layers
 from analysis.transformer.attention import attend
 from analysis.transformer.general_attention import (
@@ -30,35 +33,35 @@ IDS = [f"{model_type} {stack}".strip() for _, model_type, stack in EVERY]
 def case(request):
     name, model_type, stack = request.param
     model = tiny_model(model_type)
-    layers = from_module(model, stack)
-    assert layers.family.name == name
-    return model, layers, tiny_inputs(model)
+    read = load(model, stack=stack)
+    assert read.family.name == name
+    return model, read, tiny_inputs(model)
 
 
 def test_attention_outputs_and_norms_are_the_modules_own(case):
-    model, layers, inputs = case
-    as_it_is = agreement(model, layers, inputs)
+    model, read, inputs = case
+    as_it_is = agreement(model, read, inputs)
     assert max(as_it_is.attention, as_it_is.output, as_it_is.norm) < 1e-5
-    in_double = agreement(model, layers, inputs, in_double=True)
-    assert max(in_double.attention, in_double.output, in_double.norm) < (1e-6 if layers.family.rounded else 1e-12)
+    in_double = agreement(model, read, inputs, in_double=True)
+    assert max(in_double.attention, in_double.output, in_double.norm) < (1e-6 if read.family.rounded else 1e-12)
 
 
 def test_padding_on_either_side_is_left_out(case):
-    model, layers, inputs = case
-    if "input_ids" not in inputs or layers.family.stack == "vision":
+    model, read, inputs = case
+    if "input_ids" not in inputs or read.family.stack == "vision":
         pytest.skip("sounds and images are not padded here")
     mask = torch.ones_like(inputs["input_ids"])
     mask[0, -3:], mask[1, :3] = 0, 0
     padded = dict(inputs, attention_mask=mask)
     if "decoder_input_ids" in inputs:
         padded["decoder_attention_mask"] = mask
-    error = agreement(model, layers, padded, in_double=True)
-    assert max(error.attention, error.output) < (1e-6 if layers.family.rounded else 1e-12)
+    error = agreement(model, read, padded, in_double=True)
+    assert max(error.attention, error.output) < (1e-6 if read.family.rounded else 1e-12)
 
 
 def test_parts_add_up_and_folds_change_nothing(case):
-    model, layers, inputs = case
-    for layer, run in zip(layers, run_layers(model, layers, inputs, in_double=True), strict=True):
+    model, read, inputs = case
+    for layer, run in zip(read.layers, run_layers(model, read, inputs, in_double=True), strict=True):
         x = run.read
         queries, keys = queries_and_keys(x, layer)
         scores, added = meet(queries, keys, layer), added_by_positions(queries, keys, layer)
@@ -84,14 +87,16 @@ def test_parts_add_up_and_folds_change_nothing(case):
 
 
 def test_files_hold_the_same(case, tmp_path):
-    model, layers, _ = case
+    model, read, _ = case
     model.save_pretrained(tmp_path)
-    files = from_checkpoint(find("tiny", folder=tmp_path), layers.family.stack, torch.float64)
-    assert len(files) == len(layers)
-    for one, other in zip(layers, files, strict=True):
+    files = load(tmp_path, stack=read.family.stack, dtype=torch.float64)
+    assert len(files.layers) == len(read.layers)
+    for one, other in zip(read.layers, files.layers, strict=True):
         assert_same(one, other)
-    if layers.family.places and layers[0].positions.kind == "learned":
-        assert torch.equal(layers.position_rows(), files.position_rows())
+    for one, other in ((read.positions, files.positions), (read.tokens, files.tokens)):
+        assert (one is None) == (other is None)
+        assert one is None or torch.equal(one, other)
+    assert (read.positions is None) != bool(expected.places_of(read.family, read.config))
 
 
 def assert_same(one, other):
@@ -108,26 +113,25 @@ def test_a_head_on_the_model_and_a_prefix_before_its_names_make_no_difference(tm
     base = tiny_model("llama")
     whole = transformers.LlamaForCausalLM(base.config).double()
     whole.model.load_state_dict(base.state_dict())
-    assert_same(from_module(whole)[1], from_module(base)[1])
+    assert_same(load(whole).layers[1], load(base).layers[1])
     whole.save_pretrained(tmp_path)
-    assert_same(from_checkpoint(find("tiny", folder=tmp_path), dtype=torch.float64)[1], from_module(base)[1])
+    assert_same(load(tmp_path, dtype=torch.float64).layers[1], load(base).layers[1])
 
 
 def test_only_the_tensors_of_the_layer_are_read(tmp_path, monkeypatch):
     tiny_model("llama").save_pretrained(tmp_path)
-    layers = from_checkpoint(find("tiny", folder=tmp_path))
-    names = []
+    names, get = [], files.TensorFiles.read
     monkeypatch.setattr(
-        layers.tensors, "fetch", lambda name, fetch=layers.tensors.fetch: names.append(name) or fetch(name)
+        files.TensorFiles, "read", lambda self, name, dtype: names.append(name) or get(self, name, dtype)
     )
-    assert isinstance(layers[1], AttentionLayer)
+    assert isinstance(load(tmp_path).layers[1], AttentionLayer)
     assert names
     assert all("layers.1." in name and "mlp" not in name for name in names)
 
 
 @pytest.mark.parametrize("model_type", ["qwen3", "bert"])
 def test_a_layer_is_moved_with_its_norms(model_type):
-    layer = from_module(tiny_model(model_type))[0]
+    layer = load(tiny_model(model_type)).layers[0]
     tensors = [
         value
         for part in (layer.to(torch.float16), *layer.to(torch.float16).norms)
@@ -154,15 +158,15 @@ def test_a_layer_is_moved_with_its_norms(model_type):
 )
 def test_frequencies_scaled_for_longer_texts(scaling):
     model = tiny_model("llama", rope_parameters=scaling | {"rope_theta": 500.0})
-    layers = from_module(model)
-    assert layers[0].positions.scaling == scaling["rope_type"]
-    assert agreement(model, layers, tiny_inputs(model), in_double=True).attention < 1e-6  # the angles are in float32
+    read = load(model)
+    assert read.layers[0].positions.scaling == scaling["rope_type"]
+    assert agreement(model, read, tiny_inputs(model), in_double=True).attention < 1e-6  # the angles are in float32
 
 
 def test_frequencies_that_depend_on_the_text_are_refused():
     model = tiny_model("llama", rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 500.0})
     with pytest.raises(ValueError, match="other frequencies for longer texts"):
-        from_module(model)[0]
+        load(model).layers[0]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +192,7 @@ def test_frequencies_that_depend_on_the_text_are_refused():
 )
 def test_options_that_change_the_attention_are_followed(model_type, settings):
     model = tiny_model(model_type, **settings)
-    error = agreement(model, from_module(model), tiny_inputs(model), in_double=True)
+    error = agreement(model, load(model), tiny_inputs(model), in_double=True)
     assert max(error.attention, error.output, error.norm) < 1e-12
 
 
@@ -203,53 +207,53 @@ def test_options_that_change_the_attention_are_followed(model_type, settings):
 )
 def test_options_that_are_not_read_are_refused_by_name(model_type, settings, message):
     with pytest.raises(ValueError, match=message):
-        from_module(tiny_model(model_type, **settings))
+        load(tiny_model(model_type, **settings))
 
 
 def test_refusals_give_the_reason(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "deepseek_v3"}))
     (tmp_path / "model.safetensors").touch()
     with pytest.raises(ValueError, match="multi-head latent attention"):
-        from_checkpoint(find("tiny", folder=tmp_path))
+        load(find("tiny", folder=tmp_path))
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba"}))
     with pytest.raises(ValueError, match="these are read: gpt2"):
-        from_checkpoint(find("tiny", folder=tmp_path))
+        load(find("tiny", folder=tmp_path))
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "no such thing"}))
     with pytest.raises(ValueError, match="transformers does not know"):
-        from_checkpoint(find("tiny", folder=tmp_path))
+        load(find("tiny", folder=tmp_path))
     with pytest.raises(ValueError, match="must be a model of transformers"):
-        from_module(torch.nn.Linear(2, 2))
+        load(torch.nn.Linear(2, 2))
     model = tiny_model("gpt2")
     with pytest.raises(ValueError, match="stack must be"):
-        from_module(model, "vision")
+        load(model, stack="vision")
     with pytest.raises(MissingTensor, match="no table of positions"):
-        from_module(tiny_model("llama")).position_rows()
+        load(tiny_model("llama")).need("positions")
     assert not REFUSED.keys() & {model_type for row in FAMILIES for model_type in row.model_types}
 
 
 def test_what_the_identities_cannot_say_is_refused_or_carried():
-    sinks = from_module(tiny_model("gpt_oss"))[0]
+    sinks = load(tiny_model("gpt_oss")).layers[0]
     with pytest.raises(ValueError, match="sum to less than 1"):
         fold_general_value_bias(sinks)
     with pytest.raises(ValueError, match=r"rotary.*sinks"):
         sinks.plain()
     with pytest.raises(ValueError, match="soft cap of 2"):
-        from_module(tiny_model("gemma2"))[0].plain()
+        load(tiny_model("gemma2")).layers[0].plain()
     with pytest.raises(ValueError, match="through a norm"):
-        from_module(tiny_model("qwen3"))[0].plain()
+        load(tiny_model("qwen3")).layers[0].plain()
     with pytest.raises(ValueError, match="no norm before it"):
-        fold_input_norm(from_module(tiny_model("bert"))[0])
-    assert from_module(tiny_model("opt"))[0].reasons() == []
+        fold_input_norm(load(tiny_model("bert")).layers[0])
+    assert load(tiny_model("opt")).layers[0].reasons() == []
 
 
-def changed(layers, change):
-    """Return the same layers, each of them changed."""
+def changed(read, change):
+    """Return the same model, each of its layers changed."""
 
-    class Changed(type(layers)):
-        def __getitem__(self, layer):
-            return change(layers[layer])
+    class Changed(Model):
+        def read_layer(self, layer):
+            return change(super().read_layer(layer))
 
-    return Changed(layers.family, layers.model_type, layers.config, layers.tensors)
+    return Changed(read.family, read.config, read.tensors)
 
 
 def other_pairing(layer):
@@ -271,4 +275,4 @@ def other_pairing(layer):
 )
 def test_the_comparison_notices_what_is_wrong(model_type, change):
     model = tiny_model(model_type)
-    assert agreement(model, changed(from_module(model), change), tiny_inputs(model)).attention > 1e-3
+    assert agreement(model, changed(load(model), change), tiny_inputs(model)).attention > 1e-3

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.models import checkpoints, parameters, pretrained
+from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
 from tests.analysis.tiny import BERT, write_model
 
 CODE = "from pathlib import Path\nPath({mark!r}).write_text('ran')\nclass Model: pass\nclass Config: pass\n"
@@ -47,8 +48,8 @@ def test_the_trap_works(hostile):
 def test_no_code_and_no_pickle_of_a_folder_runs(hostile, seed):
     folder, mark = hostile
     found = checkpoints.find("it", folder=folder)
-    parameters.config(found)
-    parameters.attention_layer(found, 0)
+    load(found)
+    load(found).layers[0].plain()
     model = pretrained.load(found, control_seed=seed)
     assert type(model).__module__.startswith("transformers.")
     assert type(pretrained.tokenizer(found)).__module__.startswith("transformers.")

@@ -7,8 +7,8 @@ import torch
 
 from analysis.decomposition import folding, qk_ov, uniform
 from analysis.decomposition.folding import fold_value_bias
-from analysis.models import checkpoints, parameters, pretrained
-from analysis.models.extraction import attention_layer
+from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
 from analysis.models.reference_modules import attention_module
 from analysis.transformer import positional_encodings
 from analysis.transformer.attention import attend, mask_future, softmax
@@ -57,11 +57,11 @@ def test_the_module_sees_what_is_left_out():
 @pytest.mark.parametrize("layer", [0, 5])
 def test_real_layers(name, family, layer):
     checkpoint = checkpoints.find(name)
-    if checkpoint.stands_in_for and layer >= parameters.config(checkpoint).layers:
+    if checkpoint.stands_in_for and layer >= len(load(checkpoint).layers):
         pytest.skip(f"{checkpoint.label()} has no layer {layer}")
-    w = parameters.attention_layer(checkpoint, layer, torch.float64)
-    norm = parameters.layer_norm(checkpoint, "attention", layer, torch.float64)
-    x = layer_norm(parameters.positions(checkpoint, torch.float64)[:40] + 0.1 * draw(40, w.model), norm)[None]
+    w = load(checkpoint, dtype=torch.float64).layers[layer].plain()
+    norm = load(checkpoint, dtype=torch.float64).norm("attention", layer)
+    x = layer_norm(load(checkpoint, dtype=torch.float64).positions[:40] + 0.1 * draw(40, w.model), norm)[None]
     output, attention = attention_module(family, w)(x)
     ours = qk_ov.attend_by_patterns(x, w, causal=family == "gpt2")
     assert gap(ours.attention, attention) < 1e-10
@@ -91,11 +91,11 @@ def test_rotary_scores_are_llamas(base):
 def test_weights_come_back_out_of_the_module():
     checkpoint = checkpoints.find("gpt2-mini")
     model = pretrained.load(checkpoint, dtype=torch.float64)
-    read, due = attention_layer(model, 1), parameters.attention_layer(checkpoint, 1, torch.float64)
+    read, due = load(model).layers[1].plain(), load(checkpoint, dtype=torch.float64).layers[1].plain()
     for name, tensor in vars(due).items():
         assert torch.equal(getattr(read, name), tensor), name
     with pytest.raises(ValueError, match="must be a model of transformers"):
-        attention_layer(torch.nn.Linear(2, 2), 0)
+        load(torch.nn.Linear(2, 2))
 
 
 def test_refusals():

@@ -14,7 +14,7 @@ from analysis.data import texts
 from analysis.decomposition.score_terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.models.families import from_checkpoint, from_module
+from analysis.models.reading import Model, load
 from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.report.measurement import Measurement, make_splits, measure_parameters, reasons_not_to_split
 from analysis.report.notable_heads import notable_heads
@@ -29,11 +29,11 @@ from tests.analysis.fake_device import GPU, pretended
 def seen(request):
     """Return a model, one text, and what a report adds up for it."""
     checkpoint = checkpoints.find(request.param)
-    model, layers = pretrained.load(checkpoint), from_checkpoint(checkpoint)
+    model, read = pretrained.load(checkpoint), load(checkpoint)
     ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24)[0]
-    observed = Observations.empty(len(layers), layers[0].heads)
-    assert not reasons_not_to_split(layers)
-    add_text(observed, model, ids, *make_splits(measure_parameters(checkpoint, layers), model, layers, [ids]))
+    observed = Observations.empty(len(read.layers), read.heads)
+    assert not reasons_not_to_split(read)
+    add_text(observed, model, ids, *make_splits(measure_parameters(checkpoint, read), model, read, [ids]))
     return model, ids, observed
 
 
@@ -54,7 +54,7 @@ def test_parts_are_those_of_the_chapter_on_one_score(seen):
     model, ids, observed = seen
     states = model(ids, output_hidden_states=True).hidden_states
     for layer, x in enumerate(extraction.attention_inputs(model, [state[0] for state in states])):
-        terms = score_terms(x.double(), extraction.attention_layer(model, layer).to(torch.float64))
+        terms = score_terms(x.double(), load(model).layers[layer].plain().to(torch.float64))
         n = ids.shape[-1]
         visible = torch.ones(n, n, dtype=torch.bool)
         visible = visible.tril() if model.config.model_type == "gpt2" else visible
@@ -69,7 +69,7 @@ def test_parts_counted_from_the_mean_are_those_of_the_mean_query_and_key(seen):
     np.testing.assert_allclose(observed.mean_parts.sum(-1), observed.parts.sum(-1), rtol=1e-3, atol=1e-3)
     states = model(ids, output_hidden_states=True).hidden_states
     for layer, x in enumerate(extraction.attention_inputs(model, [state[0] for state in states])):
-        weights, n = extraction.attention_layer(model, layer).to(torch.float64), ids.shape[-1]
+        weights, n = load(model).layers[layer].plain().to(torch.float64), ids.shape[-1]
         query, key = (
             torch.einsum("pm,hmc->hpc", x.double(), W) + b[:, None]
             for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K))
@@ -211,23 +211,23 @@ def test_texts_that_are_too_short_are_left_out_or_refused():
 
 
 def test_the_biases_of_a_model_are_read_once_and_lie_beside_its_queries():
-    layers = from_checkpoint(checkpoints.find("gpt2-mini"))
+    read = load("gpt2-mini")
     reads = []
 
-    class Counted(type(layers)):
-        def __getitem__(self, layer):
+    class Counted(Model):
+        def read_layer(self, layer):
             reads.append(layer)
-            return super().__getitem__(layer)
+            return super().read_layer(layer)
 
-    counted = Counted(*(getattr(layers, name) for name in ("family", "model_type", "config", "tensors")))
+    counted = Counted(read.family, read.config, read.tensors)
     checkpoint = checkpoints.find("gpt2-mini")
     ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24)
-    split, _ = make_splits(measure_parameters(checkpoint, layers), pretrained.load(checkpoint), counted, ids)
+    split, _ = make_splits(measure_parameters(checkpoint, read), pretrained.load(checkpoint), counted, ids)
     before = len(reads)
     assert before
     for layer in (0, 1, 0, 1):
         b_Q, b_K = split(layer, 9)
-        torch.testing.assert_close((b_Q[:, 0], b_K[:, 0]), (layers[layer].b_Q, layers[layer].b_K))
+        torch.testing.assert_close((b_Q[:, 0], b_K[:, 0]), (read.layers[layer].b_Q, read.layers[layer].b_K))
     assert len(reads) == before
 
 
@@ -249,9 +249,9 @@ def test_a_rotary_model_is_split_where_it_is():
     ids = tokenise(load_tokenizer(checkpoint), texts.passages(count=1), 24)[0]
 
     def split(model, ids):
-        layers = from_module(model)
-        seen, measured = Observations.empty(len(layers), layers[0].heads), Measurement({}, [])
-        add_text(seen, model, ids, *make_splits(measured, model, layers, [ids]))
+        read = load(model)
+        seen, measured = Observations.empty(len(read.layers), read.heads), Measurement({}, [])
+        add_text(seen, model, ids, *make_splits(measured, model, read, [ids]))
         return seen.parts, seen.mean_parts, *measured.mean_kernels
 
     due = split(load_text_model(checkpoint), ids)

@@ -8,6 +8,7 @@ from statsmodels.stats.diagnostic import lilliefors as by_statsmodels
 
 from analysis.data import texts
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.representations import anisotropy, normality
 from analysis.transformer.encoder import run_layer
 
@@ -34,5 +35,5 @@ def test_resultant_length_equals_scipy_on_real_rows(loaded):
 
 def test_stations_end_where_transformers_does(loaded):
     model, states = loaded
-    for x, due, layer in zip(states, states[1:], extraction.encoder_layers(model)):
+    for x, due, layer in zip(states, states[1:], load(model).encoder_layers()):
         torch.testing.assert_close(run_layer(x, layer).second, due, rtol=0, atol=2e-5)

@@ -11,7 +11,8 @@ from analysis.__main__ import main
 from analysis.data import texts
 from analysis.maps import gates
 from analysis.maps.gates import synthetic
-from analysis.models import checkpoints, extraction, pretrained
+from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
 from analysis.statistics import exact_sums
 from analysis.surveys import census, census_state, map_counts
 from book.studies.bert_gates import ablation, query_bias, reader
@@ -118,7 +119,7 @@ def test_company_counts_the_other_side_or_the_diagonal():
 
 def test_exchanging_biases(minilm):
     model, tokenizer = minilm
-    own = extraction.query_biases(model)
+    own = [layer.b_Q for layer in load(model).layers]
     none = [0 * b for b in own]
     found = query_bias.exchange(model, tokenizer, TEXTS[:1], {"own": own, "none": none})
     assert found.shape == (1, 2, 6, 12, len(gates.GATES))

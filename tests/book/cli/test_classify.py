@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.models import checkpoints, parameters, pretrained
+from analysis.models import checkpoints, pretrained
+from analysis.models.files import MissingTensor
+from analysis.models.reading import load
 from book.__main__ import main
 from book.cli import classify
 from book.lab.dna import kmers
@@ -44,8 +46,8 @@ def test_a_trained_classifier_is_a_model_like_any_other(variant_folder, variant_
     found = checkpoints.find("variant-bert-base")
     assert (found.source, found.licence, found.stands_in_for) == ("folder", "MIT", None)
     assert [path.name for path in found.files()] == ["model.safetensors"]
-    assert parameters.config(found).layers == 2
-    tokens = parameters.tokens(found)
+    assert len(load(found).layers) == 2
+    tokens = load(found).tokens
     assert tokens.shape[0] == len(variant_data.tokenizer) == len(pretrained.tokenizer(found))
     trained = pretrained.load(found, task="classifier")
     control = pretrained.load(found, task="classifier", control_seed=1)
@@ -55,7 +57,7 @@ def test_a_trained_classifier_is_a_model_like_any_other(variant_folder, variant_
     torch.testing.assert_close(trained.bert.embeddings.word_embeddings.weight, tokens)
     torch.testing.assert_close(control.classifier.weight, again.classifier.weight, rtol=0, atol=0)
     assert not torch.equal(control.classifier.weight, trained.classifier.weight)
-    layer = parameters.attention_layer(found, 1)
+    layer = load(found).layers[1].plain()
     expected = trained.bert.encoder.layer[1].attention.self.query.weight.T[:, :16]
     torch.testing.assert_close(layer.W_Q[0], expected)
     assert "model.safetensors" in found.provenance()["sha256"]
@@ -87,7 +89,7 @@ def test_a_classifier_without_its_pooler_is_refused(variant_folder, tmp_path):
     save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
     found = checkpoints.find(str(tmp_path))
     pretrained.load(found)
-    with pytest.raises(parameters.MissingTensor, match="pooler"):
+    with pytest.raises(MissingTensor, match="pooler"):
         pretrained.load(found, task="classifier")
 
 

@@ -102,7 +102,7 @@ def test_the_bias_of_the_norm_before_the_layer_is_folded_in(tmp_path):
 
 
 def test_only_what_makes_queries_and_keys_is_read_and_one_layer_at_a_time(tmp_path, monkeypatch):
-    from analysis.models.families import tensors
+    from analysis.models.files import TensorFiles
 
     sizes = {
         "hidden_size": 64,
@@ -113,8 +113,8 @@ def test_only_what_makes_queries_and_keys_is_read_and_one_layer_at_a_time(tmp_pa
         "vocab_size": 4000,
     }
     save(tmp_path, "Qwen2", **sizes)
-    names, read = [], tensors.read_tensor
-    monkeypatch.setattr(tensors, "read_tensor", lambda path, name, dtype: names.append(name) or read(path, name, dtype))
+    names, read = [], TensorFiles.read
+    monkeypatch.setattr(TensorFiles, "read", lambda self, name, dtype: names.append(name) or read(self, name, dtype))
     survey_model(tmp_path)
     assert {name.split(".", 3)[3] for name in names} == {
         "self_attn.q_proj.weight",

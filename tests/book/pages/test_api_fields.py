@@ -19,7 +19,7 @@ CONFIG = {
 def test_a_class_lists_its_fields_once(tmp_path):
     (tmp_path / "index.rst").write_text(
         "All\n===\n\n.. autoclass:: analysis.core.attention_layer.AttentionLayer\n\n"
-        ".. autoclass:: analysis.models.configuration.Family\n   :members:\n\n"
+        ".. autoclass:: analysis.models.families.row.Family\n   :members:\n\n"
         ".. autoclass:: analysis.plotting.ladder.Ladder\n   :members:\n\n"
         ".. autofunction:: analysis.core.scaling.scale_to_one\n",
         encoding="utf-8",
@@ -37,8 +37,8 @@ def test_a_class_lists_its_fields_once(tmp_path):
     ).build()
     page = (tmp_path / "html" / "index.html").read_text(encoding="utf-8")
     layer, family, ladder, function = re.split(r'(?=<dl class="py (?:function|class))', page)[1:]
-    assert "hidden_per_model" in family
-    assert "<strong>hidden_per_model" not in family
+    assert "first_place" in family
+    assert "<strong>first_place" not in family
     assert "<strong>name" in family
     assert "Alias for field" not in ladder
     assert ladder.count("<strong>trained") == 1

@@ -9,6 +9,7 @@ import torch
 from analysis.decomposition.uniform import uniform_causal
 from analysis.maps.entropy import row_entropy
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.transformer.attention import project, softmax
 from book.studies.weighted_mean import sentence
 from tests.book.pages import play_pages
@@ -48,7 +49,7 @@ class Model:
         with torch.no_grad():
             out = model(ids, output_hidden_states=True, output_attentions=True)
         inputs = extraction.attention_inputs(model, [state[0] for state in out.hidden_states])
-        weights = extraction.attention_layers(model)[layer]
+        weights = load(model).plain_layers()[layer]
         self.own = out.attentions[layer][0, head]
         self.values = project(inputs[layer], weights.W_V, weights.b_V)[head] @ weights.W_O[head]
 

@@ -13,7 +13,8 @@ from matplotlib.colors import to_hex
 from transformers import GPTNeoXForCausalLM, PreTrainedTokenizerFast
 
 from analysis.decomposition.score_terms import score_terms, six_terms
-from analysis.models import checkpoints, parameters, pretrained
+from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
 from analysis.transformer.attention import compute_scores, project, softmax
 from analysis.transformer.layernorm import layer_norm
 from book._ext import viewers
@@ -77,9 +78,9 @@ class Reference:
         self.model = pretrained.load(self.checkpoint, task="lm", dtype=torch.float64)
 
     def layer(self, n, off):
-        weights = parameters.attention_layer(self.checkpoint, n, torch.float64)
+        weights = load(self.checkpoint, dtype=torch.float64).layers[n].plain()
         biases = {name: torch.zeros_like(getattr(weights, name)) for name in ("b_Q", "b_K", "b_V") if name in off}
-        return replace(weights, **biases), parameters.layer_norm(self.checkpoint, "attention", n, torch.float64)
+        return replace(weights, **biases), load(self.checkpoint, dtype=torch.float64).norm("attention", n)
 
     @torch.no_grad()
     def run(self, text, off):

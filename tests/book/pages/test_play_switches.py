@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.representations.rank_collapse import random_collapse, trace_residual
 from analysis.transformer.encoder import Switches
 from book.lab.documents import load_documents
@@ -59,7 +60,7 @@ def test_every_setting_shows_the_residuals_of_the_record(fresh, record):
 def test_the_record_is_the_model(record, place, parts):
     checkpoint, texts = checkpoints.find("minilm"), [document.text for document in load_documents(each=1)]
     model, tokenizer = pretrained.load(checkpoint, dtype=torch.float64), pretrained.tokenizer(checkpoint)
-    layers = extraction.encoder_layers(model)
+    layers = load(model).encoder_layers()
     reads = [states[0] for states in extraction.hidden_states(model, tokenizer, texts, switches.LONGEST)]
     due = torch.stack([trace_residual(x, layers, parts) for x in reads]).clamp_min(switches.FLOOR).log10().mean(0)
     np.testing.assert_allclose(record.array("trained")[place], due, atol=1e-2)

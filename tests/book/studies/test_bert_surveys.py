@@ -8,6 +8,7 @@ from transformers import BertConfig, BertModel
 from analysis.data import texts
 from analysis.maps import entropy
 from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.reading import load
 from analysis.transformer.encoder import run_layer
 from book.studies.bert_normality import minilm as normality_minilm
 from book.studies.bert_stream import minilm as stream_minilm
@@ -39,7 +40,7 @@ def test_a_head_that_is_made_uniform_is_judged_by_the_maps_it_had(folder, monkey
     model, tokenizer = pretrained.load(checkpoint), pretrained.tokenizer(checkpoint)
     short = extraction.hidden_states(model, tokenizer, texts.passages(count=2), 16)
     for i, states in enumerate(short):
-        for level, layer in enumerate(extraction.encoder_layers(model)):
+        for level, layer in enumerate(load(model).encoder_layers()):
             maps = run_layer(states[level], layer).attention
             np.testing.assert_allclose(
                 found["effect_entropy"][i, level], entropy.relative_entropy(maps).mean(-1), atol=1e-5

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from analysis.decomposition.rotary_kernel import Kernel, distance_kernel
-from analysis.models.families import from_module
+from analysis.models.reading import load
 from book.lab.rotary_probe import without_bias
 from book.lab.training import neox_mini
 from book.publish import records
@@ -41,8 +41,8 @@ def windows():
 
 
 def scores(model, way, **more):
-    layers = from_module(model)
-    return Scores([(layer.b_Q, layer.b_K) for layer in layers], layers.positions(0), WAYS[way], **more)
+    layers = load(model).layers
+    return Scores([(layer.b_Q, layer.b_K) for layer in layers], layers[0].positions, WAYS[way], **more)
 
 
 def test_with_all_parts_it_is_the_model_itself(model, windows):
@@ -81,9 +81,9 @@ def test_attention_to_the_previous_position_is_the_models(model, windows):
 
 
 def test_what_takes_the_place_of_a_part_is_what_is_there_then(model, windows):
-    layers = from_module(model)
+    layers = load(model).layers
     own = [
-        rungs.spread_kernel(distance_kernel(layer.b_Q.double(), layer.b_K.double(), layers.positions(i)), 12)
+        rungs.spread_kernel(distance_kernel(layer.b_Q.double(), layer.b_K.double(), layer.positions), 12)
         for i, layer in enumerate(layers)
     ]
     again = evaluate(model, windows, scores(model, "no kernel", instead=own))[0]
@@ -93,9 +93,9 @@ def test_what_takes_the_place_of_a_part_is_what_is_there_then(model, windows):
 
 
 def test_a_head_without_its_kernel_changes_later_layers_only(model, windows):
-    layers = from_module(model)
+    layers = load(model).layers
     biases = [(layer.b_Q, layer.b_K) for layer in layers]
-    after = lose_heads(model, windows, biases, layers.positions(0))
+    after = lose_heads(model, windows, biases, layers[0].positions)
     before = after["previous"][0]
     assert np.allclose(after["previous_after"][:, :, 0], before[0], atol=1e-6)
     assert np.abs(after["previous_after"][0, :, 1] - before[1]).max() > 1e-4
@@ -113,9 +113,9 @@ def partial():
 
 
 def test_what_nothing_turns_has_no_share_and_what_is_turned_has(partial, windows):
-    layers = from_module(partial)
+    layers = load(partial).layers
     biases = [(layer.b_Q, layer.b_K) for layer in layers]
-    split = split_attention(partial, windows, {"bias": biases}, layers.positions(0))
+    split = split_attention(partial, windows, {"bias": biases}, layers[0].positions)
     shares = split.means()[0]
     assert split.gap < 1e-9
     assert np.abs(shares[..., 4]).max() < 1e-9
@@ -125,31 +125,31 @@ def test_what_nothing_turns_has_no_share_and_what_is_turned_has(partial, windows
 
 @pytest.mark.usefixtures("unchecked")
 def test_shares_are_split_where_the_model_is(partial, windows):
-    layers = from_module(partial)
+    layers = load(partial).layers
     biases = {"bias": [(layer.b_Q, layer.b_K) for layer in layers]}
-    due = split_attention(partial, windows, biases, layers.positions(0)).means()
+    due = split_attention(partial, windows, biases, layers[0].positions).means()
     with pretended():
         there = deepcopy(partial).to(GPU)
-        rotary = from_module(there).positions(0)
+        rotary = load(there).layers[0].positions
         found = split_attention(there, windows, biases, rotary).means()
         lost = lose_pieces(there, windows, biases["bias"], rotary)
-    assert lost == pytest.approx(lose_pieces(partial, windows, biases["bias"], layers.positions(0)), abs=1e-9)
+    assert lost == pytest.approx(lose_pieces(partial, windows, biases["bias"], layers[0].positions), abs=1e-9)
     np.testing.assert_allclose(found, due, atol=1e-9)
 
 
 def test_of_the_key_bias_only_the_turned_piece_counts(partial, windows):
-    layers = from_module(partial)
+    layers = load(partial).layers
     biases = [(layer.b_Q, layer.b_K) for layer in layers]
-    whole = evaluate(partial, windows, Scores(biases, layers.positions(0)))[0]
+    whole = evaluate(partial, windows, Scores(biases, layers[0].positions))[0]
     single = [tuple(part.float() for part in pair) for pair in biases]
-    turned, rest = lose_pieces(partial, windows, single, layers.positions(0))
+    turned, rest = lose_pieces(partial, windows, single, layers[0].positions)
     assert rest == pytest.approx(whole, abs=1e-9)
     assert abs(turned - whole) > 1e-3
 
 
 def test_biases_of_controls_are_as_long_and_in_another_order(model):
     for rung, seed, network in rungs.make_rungs(model):
-        for layer, own in zip(from_module(network), from_module(model), strict=True):
+        for layer, own in zip(load(network).layers, load(model).layers, strict=True):
             if rung == "random":
                 assert not layer.b_K.any()
                 continue

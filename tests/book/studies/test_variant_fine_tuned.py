@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.models import extraction
+from analysis.models.reading import load
 from analysis.representations import normality
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from book.lab.training import dna_classifier
@@ -80,7 +80,7 @@ def test_a_sum_is_tested_without_what_lies_four_deviations_out(stations):
 
 
 def test_without_an_mlp_the_second_layernorm_reads_the_first(model, stations):
-    layers = extraction.encoder_layers(model)
+    layers = load(model).encoder_layers()
     cosines = variant_fine_tuned.mlp_cosines(stations, layers)
     assert cosines.shape == (len(layers), 2)
     first = stations[0].first

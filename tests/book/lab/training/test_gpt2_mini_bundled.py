@@ -11,7 +11,8 @@ import torch
 from analysis.data import texts
 from analysis.decomposition.folding import fold_layer_norm
 from analysis.decomposition.score_terms import semi_bias
-from analysis.models import checkpoints, extraction, parameters, pretrained
+from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
 from analysis.transformer.layernorm import sigma
 from book.lab.training import gpt2_mini
 from book.publish import experiments
@@ -53,9 +54,8 @@ def test_the_last_look_of_the_bundled_trace_is_the_bundled_model(bundled):
     axes = json.loads((bundled.folder / "trace.json").read_text())["arrays"]
     assert axes == {name: list(array.shape) for name, array in trace.items()}
     assert trace["step"][-1] == card["steps"]
-    layer = parameters.attention_layer(bundled, 0, dtype=torch.float64)
-    norm = parameters.layer_norm(bundled, "attention", 0, dtype=torch.float64)
-    p = parameters.positions(bundled, dtype=torch.float64)
+    read = load(bundled, dtype=torch.float64)
+    layer, norm, p = read.layers[0].plain(), read.norm("attention"), read.positions
     np.testing.assert_allclose(trace["semi_bias"][-1], semi_bias(p, layer), atol=1e-6)
     folded = semi_bias(p / sigma(p, norm.eps)[:, None], fold_layer_norm(layer, norm))
     np.testing.assert_allclose(trace["semi_bias_folded"][-1], folded, atol=1e-5)
@@ -63,10 +63,10 @@ def test_the_last_look_of_the_bundled_trace_is_the_bundled_model(bundled):
 
 def test_a_live_block_is_read_as_its_file_is(bundled):
     model = pretrained.load(bundled)
-    live, norm = extraction.attention_layer(model, 1).double(), extraction.layer_norm(model, "attention", 1).double()
-    file = parameters.attention_layer(bundled, 1, dtype=torch.float64)
+    live, norm = load(model).layers[1].plain().double(), load(model).norm("attention", 1).double()
+    file = load(bundled, dtype=torch.float64).layers[1].plain()
     assert all(torch.equal(getattr(live, name), getattr(file, name)) for name in ("W_Q", "W_V", "W_O", "b_K", "b_O"))
-    assert torch.equal(norm.gain, parameters.layer_norm(bundled, "attention", 1, dtype=torch.float64).gain)
+    assert torch.equal(norm.gain, load(bundled, dtype=torch.float64).norm("attention", 1).gain)
 
 
 def test_the_recorded_emergence_starts_with_the_bundled_trace_and_its_numbers_follow_from_its_arrays(bundled):

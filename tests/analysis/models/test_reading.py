@@ -6,9 +6,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from analysis.models import parameters, pretrained
+from analysis.models import pretrained
 from analysis.models.checkpoints import Tampered, find
-from analysis.models.parameters import MissingTensor
+from analysis.models.controls import random_attention_layer
+from analysis.models.files import MissingTensor
+from analysis.models.reading import load
 from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import layer_norm
 from tests.analysis.tiny import BERT, GPT2, write_model
@@ -27,12 +29,12 @@ def run_tiny(model):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 def test_every_attention_equals_the_module(checkpoint, dtype, tolerance):
     run = run_tiny(pretrained.load(checkpoint, dtype=dtype))
-    causal = parameters.config(checkpoint).causal
+    causal = load(checkpoint).causal
     for layer, attention in enumerate(run.attentions):
         x = run.hidden_states[layer]
         if causal:
-            x = layer_norm(x, parameters.layer_norm(checkpoint, "attention", layer, dtype))
-        ours = attend(x, parameters.attention_layer(checkpoint, layer, dtype), causal=causal)
+            x = layer_norm(x, load(checkpoint, dtype=dtype).norm("attention", layer))
+        ours = attend(x, load(checkpoint, dtype=dtype).layers[layer].plain(), causal=causal)
         torch.testing.assert_close(ours.attention, attention, rtol=0, atol=tolerance)
 
 
@@ -42,17 +44,17 @@ def test_a_whole_bert_layer_from_its_parts(tmp_path):
     parts = {"dtype": torch.float64}
     for layer in (0, 1):
         x = run.hidden_states[layer]
-        y = attend(x, parameters.attention_layer(found, layer, **parts)).output + x
-        y = layer_norm(y, parameters.layer_norm(found, "attention", layer, **parts))
-        mlp = parameters.mlp(found, layer, **parts)
+        y = attend(x, load(found, **parts).layers[layer].plain()).output + x
+        y = layer_norm(y, load(found, **parts).norm("attention", layer))
+        mlp = load(found, **parts).mlp(layer)
         z = torch.nn.functional.gelu(y @ mlp.W_in + mlp.b_in) @ mlp.W_out + mlp.b_out + y
-        z = layer_norm(z, parameters.layer_norm(found, "mlp", layer, **parts))
+        z = layer_norm(z, load(found, **parts).norm("mlp", layer))
         torch.testing.assert_close(z, run.hidden_states[layer + 1], rtol=1e-12, atol=1e-12)
 
 
 def test_tables(checkpoint):
-    assert parameters.positions(checkpoint).shape == (16, 12)
-    assert parameters.tokens(checkpoint).shape == (31, 12)
+    assert load(checkpoint).positions.shape == (16, 12)
+    assert load(checkpoint).tokens.shape == (31, 12)
 
 
 def test_real_minilm_layer_equals_its_module():
@@ -60,7 +62,7 @@ def test_real_minilm_layer_equals_its_module():
     words = pretrained.tokenizer(found)("a bias that does not cancel", return_tensors="pt")
     run = pretrained.load(found)(**words, output_attentions=True, output_hidden_states=True)
     for layer in (0, 5):
-        ours = attend(run.hidden_states[layer], parameters.attention_layer(found, layer))
+        ours = attend(run.hidden_states[layer], load(found).layers[layer].plain())
         torch.testing.assert_close(ours.attention, run.attentions[layer], rtol=0, atol=1e-5)
 
 
@@ -71,12 +73,12 @@ def test_control_is_seeded(checkpoint):
 
 
 def test_weight_only_control_has_the_shapes_and_spread_of_the_family(checkpoint):
-    c = parameters.config(checkpoint)
-    layer = parameters.random_attention_layer(c, 1, seed=3)
-    assert layer.W_Q.shape == parameters.attention_layer(checkpoint, 1).W_Q.shape
+    c = load(checkpoint)
+    layer = random_attention_layer(c, 1, seed=3)
+    assert layer.W_Q.shape == load(checkpoint).layers[1].plain().W_Q.shape
     assert layer.b_Q.abs().max() == 0
     assert layer.W_Q.std().item() == pytest.approx(0.02, rel=0.2)
-    assert torch.equal(layer.W_Q, parameters.random_attention_layer(c, 1, seed=3).W_Q)
+    assert torch.equal(layer.W_Q, random_attention_layer(c, 1, seed=3).W_Q)
 
 
 def test_missing_tensor_is_named(tmp_path):
@@ -85,13 +87,9 @@ def test_missing_tensor_is_named(tmp_path):
     del held["h.1.attn.c_attn.bias"]
     save_file(held, folder / "model.safetensors", metadata={"format": "pt"})
     found = find("part", folder=folder)
-    assert parameters.attention_layer(found, 0).heads == 3
-    with pytest.raises(MissingTensor, match=r"h\.1\.attn\.c_attn\.bias.*model\.safetensors"):
-        parameters.attention_layer(found, 1)
-    with pytest.raises(MissingTensor, match="lacks 1 tensors"):
-        pretrained.load(found)
-    assert parameters.has(found, "wte.weight")
-    assert not parameters.has(found, "h.1.attn.c_attn.bias")
+    for read in (load, pretrained.load):
+        with pytest.raises(MissingTensor, match=r"part \(.*part\) lacks 'h\.1\.attn\.c_attn\.bias', which"):
+            read(found)
 
 
 def test_truncated_file_is_refused(tmp_path):
@@ -99,7 +97,7 @@ def test_truncated_file_is_refused(tmp_path):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(Tampered, match="not a whole safetensors file"):
-        parameters.positions(find("cut", folder=folder))
+        load(find("cut", folder=folder))
     with pytest.raises(Tampered, match="not a whole safetensors file"):
         pretrained.load(find("cut", folder=folder))
 
@@ -109,7 +107,7 @@ def test_truncated_file_is_refused(tmp_path):
     [
         ({"n_embd": None}, r"config\.json must give n_embd as a positive whole number, got None"),
         ({"n_head": 5}, r"n_embd \d+ is no multiple of n_head 5"),
-        ({"n_embd": 24}, r"tensor 'h\.0\.attn\.c_attn\.weight' of odd must be \(24, 72\) as config\.json has it"),
+        ({"n_embd": 24}, r"tensor 'h\.0\.attn\.c_attn\.weight' of odd .* must be \(24, 72\) as its configuration"),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused(tmp_path, change, message):
@@ -117,33 +115,35 @@ def test_a_configuration_that_does_not_fit_is_refused(tmp_path, change, message)
     given = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(given | change))
     with pytest.raises(ValueError, match=message):
-        parameters.attention_layer(find("odd", folder=folder), 0)
+        load(find("odd", folder=folder)).layers[0].plain()
     (folder / "config.json").write_text("[]")
     with pytest.raises(ValueError, match="must hold a JSON object, got list"):
-        parameters.config(find("odd", folder=folder))
+        load(find("odd", folder=folder))
 
 
 def test_a_bert_with_the_older_names_of_gain_and_bias_is_read(tmp_path):
     folder = write_model(tmp_path / "older", BERT)
-    new = parameters.layer_norm(find("older", folder=folder), "attention")
+    new = load(find("older", folder=folder)).norm("attention")
     older = {
         name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
         for name, value in load_file(folder / "model.safetensors").items()
     }
     save_file(older, folder / "model.safetensors", metadata={"format": "pt"})
     found = find("older", folder=folder)
-    assert parameters.has(found, "embeddings.LayerNorm.weight")
-    assert torch.equal(parameters.layer_norm(found, "attention").gain, new.gain)
+    assert load(found).missing == ()
+    assert torch.equal(load(found).norm("attention").gain, new.gain)
 
 
 def test_other_families_and_layers_are_refused(checkpoint):
-    with pytest.raises(ValueError, match=r"layer must be 0\.\.1, got 2"):
-        parameters.attention_layer(checkpoint, 2)
+    with pytest.raises(IndexError, match=r"layer must be 0\.\.1, got 2"):
+        load(checkpoint).layers[2].plain()
     with pytest.raises(ValueError, match="which must be one of"):
-        parameters.layer_norm(checkpoint, "nowhere")
+        load(checkpoint).norm("nowhere")
     (checkpoint.folder / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    with pytest.raises(MissingTensor, match="a llama without the attention of its first layer"):
+        load(checkpoint)
     with pytest.raises(ValueError, match="family 'llama'"):
-        parameters.attention_layer(checkpoint, 0)
+        pretrained.load(checkpoint)
 
 
 def test_non_finite_weights_are_refused(tmp_path):
@@ -152,7 +152,7 @@ def test_non_finite_weights_are_refused(tmp_path):
     held["wpe.weight"][0, 0] = float("nan")
     save_file(held, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ValueError, match=r"wpe\.weight.*not finite"):
-        parameters.positions(find("nan", folder=folder))
+        load(find("nan", folder=folder)).need("positions")
 
 
 def test_a_tensor_in_two_files_is_refused(checkpoint):
@@ -160,20 +160,22 @@ def test_a_tensor_in_two_files_is_refused(checkpoint):
     name = next(name for name in load_file(checkpoint.folder / "model.safetensors") if name.endswith("weight"))
     other = checkpoint.folder / "more.safetensors"
     save_file({name: torch.zeros(1)}, other)
-    for read in (lambda c: parameters.attention_layer(c, 0), pretrained.load, lambda c: parameters.has(c, name)):
+    for read in (load, pretrained.load):
         with pytest.raises(ValueError, match=rf"'{name}' is in model.safetensors and in more.safetensors of .*keep"):
             read(checkpoint)
     save_file({"another": torch.zeros(1)}, other)
-    parameters.attention_layer(checkpoint, 0)
+    load(checkpoint).layers[0].plain()
 
 
 def test_a_tensor_under_two_names_is_refused(checkpoint):
     file = checkpoint.folder / "model.safetensors"
     tensors = load_file(file)
-    name = parameters.config(checkpoint).family.tokens + ".weight"
+    name = load(checkpoint).family.tokens + ".weight"
     save_file(tensors | {f"transformer.{name}": tensors[name] + 1}, file, metadata={"format": "pt"})
-    for read in (parameters.tokens, pretrained.load):
-        with pytest.raises(ValueError, match=rf"tiny has '{name}' and 'transformer.{name}', which are the same tensor"):
+    for read in (load, pretrained.load):
+        with pytest.raises(
+            ValueError, match=rf"tiny .* has '{name}' and 'transformer.{name}', which are the same tensor"
+        ):
             read(checkpoint)
 
 
@@ -181,11 +183,11 @@ def test_a_tensor_under_two_names_is_refused(checkpoint):
 def test_a_tensor_of_no_floating_numbers_is_refused(checkpoint, dtype):
     file = checkpoint.folder / "model.safetensors"
     tensors = load_file(file)
-    name = parameters.config(checkpoint).family.tokens + ".weight"
+    name = load(checkpoint).family.tokens + ".weight"
     save_file(tensors | {name: tensors[name].to(dtype)}, file, metadata={"format": "pt"})
-    for read in (parameters.tokens, pretrained.load):
+    for read in (load, pretrained.load):
         with pytest.raises(ValueError, match=f"'{name}' of .* must be of one of F64, .*: quantized models are not"):
             read(checkpoint)
     for whole in (torch.float16, torch.bfloat16):
         save_file(tensors | {name: tensors[name].to(whole)}, file, metadata={"format": "pt"})
-        assert torch.equal(parameters.tokens(checkpoint), tensors[name].to(whole).float())
+        assert torch.equal(load(checkpoint).tokens, tensors[name].to(whole).float())

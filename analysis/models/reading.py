@@ -1,0 +1,481 @@
+"""Reading models: from a name, a folder or a module in memory to plain tensors, layer by layer.
+
+`load` is the one door. What is read is what is there: a tensor that the configuration implies and the model lacks is an
+error that names it, and so is one too many. What belongs here: which row of the table reads a model, and making layers
+of its tensors. What does not: the table (:mod:`analysis.models.families`), computing with the layers
+(:mod:`analysis.transformer.general_attention`), running models (:mod:`analysis.models.pretrained`).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.core.attention_layer import AttentionLayer, Mask, Norm, QueryKeyNorm
+from analysis.core.checks import all_finite
+from analysis.core.positions import Positions, moved
+from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights
+from analysis.models import checkpoints
+from analysis.models.checkpoints import Checkpoint
+from analysis.models.configuration import check_options, families_of, read_configuration, refuse_unknown
+from analysis.models.families import expected, learned
+from analysis.models.families.projections import read_maps, read_projections
+from analysis.models.families.row import Config, Family, NormName, QueryKeyNames, Rest
+from analysis.models.families.tensors import Source, Tensors, check_tensors, file_source, for_family, module_source
+from analysis.models.files import MissingTensor, is_partial
+
+BIASES = {"Q": "queries", "K": "keys", "V": "values", "O": "output"}
+NAMED = 4
+"""How many missing tensors a model prints."""
+HASHED = 2**30
+"""Bytes of files whose sha256 is printed; that of larger ones takes too long."""
+
+
+@dataclass(frozen=True)
+class QueriesAndKeys:
+    """What makes queries and keys of one layer, before they are turned.
+
+    Attributes
+    ----------
+    scale, positions, sinks
+        As in `AttentionLayer`; positions that the attention learns are left out (``None``).
+    norm
+        The norm through which the layer reads its input, where it stands before the layer.
+    normalised
+        Whether queries and keys are normalised.
+    """
+
+    W_Q: Float[Tensor, "head model channel"]
+    b_Q: Float[Tensor, "head channel"]
+    W_K: Float[Tensor, "group model channel"]
+    b_K: Float[Tensor, "group channel"]
+    biases: str
+    scale: float
+    norm: Norm | None
+    positions: Positions | None
+    normalised: bool
+    sinks: Float[Tensor, " head"] | None
+
+
+@dataclass(frozen=True, repr=False)
+class Layers(Sequence):
+    """The attention of every layer of a model; a layer is read when it is asked for, and no other tensor is."""
+
+    model: "Model"
+
+    def __len__(self) -> int:
+        return expected.count_layers(self.model.family, self.model.config)
+
+    def __getitem__(self, layer: int) -> AttentionLayer:
+        return self.model.read_layer(self.model.number(layer))
+
+    def __iter__(self) -> Iterator[AttentionLayer]:
+        return (self[layer] for layer in range(len(self)))
+
+
+@dataclass(frozen=True, repr=False)
+class Model:
+    """A model that was read: its attention layer by layer, its tables, what was found, from where, and what is missing.
+
+    Nothing is held but names; each tensor is read when it is asked for.
+
+    Attributes
+    ----------
+    family
+        The row of the table by which it is read.
+    config
+        What its configuration says.
+    checkpoint
+        Where its files came from; ``None`` for a module in memory.
+    absent
+        What a folder that holds a part by design does not have of the attention and the tables.
+
+    Examples
+    --------
+    >>> model = load("gpt2-mini")
+    >>> len(model.layers), model.heads, model.width, tuple(model.positions.shape)
+    (2, 8, 128, (128, 128))
+    """
+
+    family: Family
+    config: Config
+    tensors: Tensors
+    checkpoint: Checkpoint | None = None
+    absent: tuple[str, ...] = ()
+
+    @property
+    def layers(self) -> Layers:
+        """The attention of each layer, as `AttentionLayer`."""
+        return Layers(self)
+
+    @property
+    def heads(self) -> int:
+        """How many heads query in a layer."""
+        return getattr(self.config, self.family.heads)
+
+    @property
+    def width(self) -> int:
+        """The width of the rows between layers."""
+        return self.config.hidden_size
+
+    @property
+    def channel(self) -> int:
+        """The width of a head."""
+        return expected.head_width(self.family, self.config)
+
+    @property
+    def rest(self) -> Rest | None:
+        """What the layers have beside attention, where it is known."""
+        return expected.rest_of(self.family, self.config)
+
+    @property
+    def causal(self) -> bool:
+        """Whether the first layer's positions see themselves and earlier ones only."""
+        return self.mask(0).causal
+
+    @property
+    def positions(self) -> Float[Tensor, "position model"] | None:
+        """The table of learned positions, from position 0 on; ``None`` where there is none, or it is missing."""
+        places = expected.places_of(self.family, self.config) or ""
+        name = next((name for name in (f"{places}.weight", places) if name in self.tensors), None)
+        if name is None:
+            return None
+        table = self._read(name)
+        return table.reshape(-1, table.shape[-1])[self.family.first_place :]
+
+    @property
+    def tokens(self) -> Float[Tensor, "vocab model"] | None:
+        """The table of tokens, as it is stored; ``None`` where there is none, or it is missing."""
+        return self._read(f"{self.family.tokens}.weight") if self.has_tokens else None
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether there is a table of tokens; it is not read."""
+        return f"{self.family.tokens}.weight" in self.tensors
+
+    @property
+    def norms(self) -> dict[str, str]:
+        """What the model calls its norms, ``{}`` for a layer: ``attention``, and others where the row names them.
+
+        Where an attention has more than one, they are under their places (`analysis.core.attention_layer.PLACES`).
+        """
+        own = self.family.norms
+        inside = {"attention" if norm is own[0] else norm.place: norm.path for norm in own}
+        paths = {
+            which: path[1:] if path.startswith("/") else f"{self.family.layer}.{path}" for which, path in inside.items()
+        }
+        rest = self.rest.norms if self.rest else {}
+        paths |= {which: f"{self.family.layer}.{path}" if which == "mlp" else path for which, path in rest.items()}
+        return {which: self.tensors.prefix + path for which, path in paths.items()}
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What is not there of the whole model, so far as the table of families knows it; of a layer its first name."""
+        layers = [self._rest(layer) for layer in range(len(self.layers))]
+        rest = [self.tensors.check(shapes) for shapes in (self._rest(None), *layers)]
+        return (*self.absent, *(name for names in rest for name in names))
+
+    def need(self, name: str) -> Tensor:
+        """Return the table of ``"tokens"`` or ``"positions"``.
+
+        Raises
+        ------
+        MissingTensor
+            If the family has none, or it is missing.
+        """
+        table = getattr(self, name)
+        if table is None:
+            path = self.family.tokens if name == "tokens" else expected.places_of(self.family, self.config)
+            why = f"its files lack {path}.weight" if path else f"models of the family {self.family.name} have none"
+            raise MissingTensor(f"{self.tensors.source.where} has no table of {name}: {why}")
+        return table
+
+    def number(self, layer: int) -> int:
+        """Return the number of a layer, counted from the end if it is negative; refuse one that is not there."""
+        try:
+            return range(len(self.layers))[layer]
+        except (IndexError, TypeError):
+            raise IndexError(f"layer must be 0..{len(self.layers) - 1}, got {layer!r}") from None
+
+    def path(self, layer: int) -> str:
+        """Return what the model calls a layer."""
+        return self.tensors.prefix + expected.layer_path(self.family, self.config, layer)
+
+    def norm_paths(self, layer: int) -> tuple[str, ...]:
+        """Return what the model calls a layer's norms, in the order of `AttentionLayer.norms`."""
+        return tuple(self.tensors.prefix + path for _, path in expected.norms_of(self.family, self.config, layer))
+
+    def mask(self, layer: int) -> Mask:
+        """Return which keys the queries of a layer see."""
+        return self.family.mask(self.config, layer, self.channel)
+
+    def read_layer(self, layer: int) -> AttentionLayer:
+        """Read one attention layer."""
+        with self._naming(layer):
+            return self._layer(layer)
+
+    def _layer(self, layer: int) -> AttentionLayer:
+        family, path = self.family, expected.layer_path(self.family, self.config, layer)
+        fields = read_projections(family, self.config, self.tensors, path)
+        channel = fields["W_Q"].shape[2]
+        if family.learned:
+            positions = learned.READERS[family.learned](family, self.config, layer, self.tensors, fields)
+            if not all(all_finite(value) for value in vars(positions).values() if isinstance(value, Tensor)):
+                raise ValueError("its positions hold entries that are not finite (nan or inf)")
+        else:
+            positions = family.positions(self.config, layer, channel)
+        names = expected.query_key_norm(family, self.config, layer)
+        return AttentionLayer(
+            **fields,
+            scale=family.scale(self.config, layer, channel),
+            mask=family.mask(self.config, layer, channel),
+            positions=moved(positions, fields["W_Q"].device),  # what a configuration says has no device of its own
+            norms=tuple(self._norms(layer, fields["W_Q"])),
+            qk_norm=self._query_key_norm(names, path, fields["W_Q"]) if names else None,
+            sinks=self.tensors.need(f"{path}.{family.sinks}") if family.sinks else None,
+            soft_cap=getattr(self.config, family.soft_cap, None) if family.soft_cap else None,
+        )
+
+    def queries_and_keys(self, layer: int) -> QueriesAndKeys:
+        """Read of a layer only what makes queries and keys before they are turned: no values, no output."""
+        layer, family = self.number(layer), self.family
+        with self._naming(layer):
+            return self._queries_and_keys(family, layer)
+
+    def _queries_and_keys(self, family: Family, layer: int) -> QueriesAndKeys:
+        path = expected.layer_path(family, self.config, layer)
+        maps = read_maps(family, self.config, self.tensors, path, "QK")
+        for letter, tensor in maps.items():
+            if isinstance(tensor, Tensor) and not all_finite(tensor):
+                raise ValueError(f"{letter} holds entries that are not finite (nan or inf)")
+        channel = maps["W_Q"].shape[2]
+        positions = None if family.learned else family.positions(self.config, layer, channel)
+        return QueriesAndKeys(
+            **maps,
+            scale=family.scale(self.config, layer, channel),
+            norm=next((norm for norm in self._norms(layer, maps["W_Q"]) if norm.place == "input"), None),
+            positions=None if positions is None else moved(positions, maps["W_Q"].device),
+            normalised=expected.query_key_norm(family, self.config, layer) is not None,
+            sinks=self.tensors.need(f"{path}.{family.sinks}") if family.sinks else None,
+        )
+
+    def _norms(self, layer: int, like: Tensor) -> Iterator[Norm]:
+        for name, path in expected.norms_of(self.family, self.config, layer):
+            yield self._norm(path, name, like.new_ones(like.shape[1]) if name.bare else None, name.place)
+
+    def _norm(self, path: str, name: NormName | QueryKeyNames, bare: Tensor | None, place: str = "input") -> Norm:
+        gain = self.tensors.need(f"{path}.weight").flatten() if bare is None else bare
+        has_bias = bare is None and expected.has_bias(name, self.config)
+        return Norm(
+            1 + gain if name.plus_one else gain,
+            self.tensors.need(f"{path}.bias").flatten() if has_bias else torch.zeros_like(gain),
+            float(name.eps if isinstance(name.eps, float) else getattr(self.config, name.eps)),
+            name.kind,
+            place,
+            has_bias,
+        )
+
+    def _query_key_norm(self, names: QueryKeyNames, path: str, W_Q: Tensor) -> QueryKeyNorm:
+        bare = W_Q.new_ones(W_Q.shape[2]) if names.bare else None
+        query, key = (self._norm(f"{path}.{name}", names, bare) for name in (names.query, names.key))
+        return QueryKeyNorm(query, key, names.whole, names.after_rotation)
+
+    def norm(self, which: str, layer: int = 0) -> LayerNormWeights:
+        """Read one LayerNorm, by a key of `norms`: that of the attention or the MLP of a layer, or one outside them."""
+        if which not in self.norms:
+            raise ValueError(f"which must be one of {', '.join(self.norms)} for {self.family.name}, got {which!r}")
+        path = self.norms[which].removeprefix(self.tensors.prefix).format(self.number(layer))
+        eps = getattr(self.config, str(self.family.norms[0].eps), self.family.norms[0].eps)
+        shapes = {f"{path}.{part}": (self.width,) for part in ("weight", "bias")}
+        return LayerNormWeights(*(self._read(name, shapes) for name in shapes), float(eps))
+
+    def mlp(self, layer: int) -> MlpWeights:
+        """Read one MLP, its matrices ``(model, hidden)`` and ``(hidden, model)``."""
+        if self.rest is None:
+            raise ValueError(f"the MLPs of a {self.config.model_type} are not read")
+        layer = self.number(layer)
+        path = expected.layer_path(self.family, self.config, layer)
+        names = [f"{path}.{name}.{part}" for name in self.rest.mlp for part in ("weight", "bias")]
+        tensors = [self._read(name, self._rest(layer)) for name in names]
+        turned = [W if W.ndim == 1 or self.family.maps.inputs_first else W.T for W in tensors]
+        return MlpWeights(*(tensor.contiguous() for tensor in turned))
+
+    def plain_layers(self) -> list[AttentionWeights]:
+        """Read the attention of every layer as `AttentionWeights`; refusals as `AttentionLayer.plain`."""
+        return [layer.plain() for layer in self.layers]
+
+    def encoder_layers(self) -> list[EncoderLayer]:
+        """Read the layers of a BERT: post-LN, every position attends to every other, the exact GELU.
+
+        Raises
+        ------
+        ValueError
+            If the model is not built so, and our forward pass would not be its own.
+        """
+        if self.config.model_type != "bert" or self.causal:
+            raise ValueError(f"model must be an encoder of the BERT family, got {self.tensors.source.where}")
+        if self.config.hidden_act != "gelu":
+            raise ValueError(
+                f"model must have the exact GELU for its activation, got {self.config.hidden_act!r}: our "
+                "forward pass would not be its own"
+            )
+        return [
+            EncoderLayer(layer.plain(), self.norm("attention", i), self.mlp(i), self.norm("mlp", i))
+            for i, layer in enumerate(self.layers)
+        ]
+
+    def token_types(self) -> Float[Tensor, "type model"] | None:
+        """Read the table of token types; ``None`` where the family has none."""
+        types = self.rest.token_types if self.rest else None
+        return self._read(f"{types}.weight", self._rest(None)) if types else None
+
+    def count_parameters(self) -> int:
+        """Count the parameters of a whole model of this configuration, a head for language or classes left out."""
+        return count_parameters(self.family, self.config)
+
+    def _rest(self, layer: int | None) -> expected.Shapes:
+        return expected.rest_tensors(self.family, self.config, layer)
+
+    def _read(self, name: str, shapes: expected.Shapes | None = None) -> Tensor:
+        """Read a tensor beside the layers' attention: it must be there, finite, and of its shape in ``shapes``."""
+        self.tensors.check({name: (shapes or {}).get(name)})
+        tensor = self.tensors.need(name)
+        if not all_finite(tensor):
+            raise ValueError(f"tensor {name!r} of {self.tensors.source.where} holds entries that are not finite")
+        return tensor
+
+    @contextmanager
+    def _naming(self, layer: int) -> Iterator[None]:
+        """Say of a refusal in which layer of which model it is."""
+        try:
+            yield
+        except ValueError as error:
+            raise ValueError(f"{self.path(layer)} of {self.tensors.source.where}: {error}") from None
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:<10}{said}" for name, said in self.describe().items())
+
+    def describe(self) -> dict[str, str]:
+        """Say what was found, from where, and what is missing, in words for a table."""
+        family, config, missing = self.family, self.config, self.missing
+        groups = expected.count_groups(family, config)
+        shared = "" if groups == self.heads else f" on {groups} keys and values"
+        norms = ", ".join(f"{which} {path}" for which, path in self.norms.items())
+        return {
+            "family": f"{family.name} ({config.model_type}){family.stack and ', ' + family.stack}",
+            "layers": f"{len(self.layers)} of {self.heads} heads{shared}, width {self.width}",
+            "positions": self._positions(),
+            "tokens": f"{family.tokens}.weight" if self.has_tokens else "none",
+            "norms": norms,
+            "biases": ", ".join(BIASES[letter] for letter in expected.has_biases(family, config)) or "none",
+            "from": self._origin(),
+            "missing": _some(missing) if missing else "nothing",
+        }
+
+    def _positions(self) -> str:
+        if self.family.learned:
+            return f"inside the attention ({self.family.learned})"
+        kind = self.family.positions(self.config, 0, self.channel).kind
+        return kind if expected.places_of(self.family, self.config) is None else f"learned, {self.family.places}"
+
+    def _origin(self) -> str:
+        if self.checkpoint is None:
+            return f"{self.tensors.source.where} in memory"
+        found = self.checkpoint
+        said = f"{found.label()}, {found.source}, {found.folder}" + (
+            f", revision {found.revision}" if found.revision else ""
+        )
+        if sum(path.stat().st_size for path in found.files()) > HASHED:
+            return said
+        return said + "".join(f", sha256 {digest[:12]}" for digest in found.provenance()["sha256"].values())
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def count_parameters(row: Family, config: Config) -> int:
+    """Count the parameters of a whole model, of a row that says what its layers have beside attention.
+
+    >>> from analysis.models.configuration import read_settings
+    >>> config = read_settings({"model_type": "gpt2", "n_layer": 12, "n_head": 12, "n_embd": 768})
+    >>> count_parameters(families_of("gpt2")[0], config)
+    124439808
+    """
+    shapes = expected.layer_tensors(row, config, 0) | expected.rest_tensors(row, config, 0)
+    outside = expected.rest_tensors(row, config)
+    tables = config.vocab_size + (config.max_position_embeddings if expected.places_of(row, config) else 0)
+    per_layer, others = (sum(map(math.prod, part.values())) for part in (shapes, outside))
+    return expected.count_layers(row, config) * per_layer + others + tables * config.hidden_size
+
+
+def load(
+    source: str | Path | Checkpoint | torch.nn.Module, *, stack: str | None = None, dtype: torch.dtype = torch.float32
+) -> Model:
+    """Read a model: from its name, its folder, what `checkpoints.find` found, or a module of transformers in memory.
+
+    Of files only headers are read here, and no model is built. A module's parameters are looked at where they are.
+
+    Parameters
+    ----------
+    source
+        A name or folder as `checkpoints.find` takes it, its checkpoint, or a loaded model with or without a head on it.
+    stack
+        Which of its stacks, where it has more than one: ``"encoder"``, ``"decoder"``, ``"text"``, ``"vision"``;
+        default: the first that the table lists.
+    dtype
+        What tensors of files become; a module's stay as they are.
+
+    Raises
+    ------
+    NotFound, Tampered
+        If a file is missing, or is not a whole safetensors file.
+    MissingTensor
+        If a tensor is not there that the configuration implies, and config.json does not say ``"partial": true``.
+    ValueError
+        If the family is not read (with the reason, where it is known), an option changes the attention to what is not
+        read, a tensor has another shape than the configuration implies or is one too many, or an index leads elsewhere.
+
+    Examples
+    --------
+    >>> layer = load("gpt2-mini").layers[0]
+    >>> layer.heads, layer.positions.kind, layer.mask.causal
+    (8, 'learned', True)
+    """
+    if isinstance(source, torch.nn.Module):
+        config, name = getattr(source, "config", None), type(source).__name__
+        if not hasattr(config, "to_dict"):
+            raise ValueError(f"source must be a model of transformers with a configuration, got {name}")
+        return _choose(config, module_source(source), stack, name, None)
+    checkpoint = source if isinstance(source, Checkpoint) else checkpoints.find(str(source))
+    config = read_configuration(checkpoint)
+    return _choose(config, file_source(checkpoint, dtype), stack, checkpoint.name, checkpoint)
+
+
+def _choose(config: Config, source: Source, stack: str | None, name: str, checkpoint: Checkpoint | None) -> Model:
+    """Take the first row whose tensors are there, and check that all of them are."""
+    model_type = config.model_type
+    refuse_unknown(model_type, name)
+    rows = families_of(model_type)
+    if stack is not None and stack not in (stacks := [row.stack for row in rows]):
+        raise ValueError(f"stack must be one of {', '.join(map(repr, stacks))} for {model_type}, got {stack!r}")
+    rows = tuple(row for row in rows if stack in (None, row.stack))
+    for row in rows:
+        section = getattr(config, row.section, None) if row.section else None
+        section = config if section is None else section
+        check_options(row, section, name)
+        tensors = for_family(source, row, section)
+        if tensors is not None:
+            partial = checkpoint is not None and is_partial(checkpoint)
+            absent = check_tensors(tensors, row, section, partial=partial)
+            return Model(row, section, tensors, checkpoint, tuple(absent))
+    path = expected.layer_path(rows[0], config, 0)
+    raise MissingTensor(
+        f"{source.where} is a {model_type} without the attention of its first layer: no {path}.{rows[0].output}.weight"
+    )
