@@ -47,7 +47,7 @@ def make_controls(
     Parameters
     ----------
     trained
-        A module, weights of one layer (`AttentionWeights`, `MlpWeights`, `EncoderLayer`), or a list of layers.
+        A module, weights of one layer (`AttentionLayer`, `MlpWeights`, `EncoderLayer`), or a list of layers.
     initialise
         Makes the same with random weights from a seed, such as
         ``lambda seed: pretrained.load(checkpoint, control_seed=seed)``.

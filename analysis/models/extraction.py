@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights
+from analysis.core.attention_layer import AttentionLayer, Norm
+from analysis.core.weights import EncoderLayer
 from analysis.models import layers
 from analysis.models.configuration import ModelConfig, Shapes, read_config
 
@@ -56,19 +57,19 @@ def _get(get, name: str, config: ModelConfig):
     raise ValueError(f"model must be of the family {config.family.name}; it has no {name!r}")
 
 
-def attention_layer(model: torch.nn.Module, layer: int) -> AttentionWeights:
+def attention_layer(model: torch.nn.Module, layer: int) -> AttentionLayer:
     """Take one attention layer out of a model, as :func:`analysis.models.parameters.attention_layer` reads a file's."""
     config = config_of(model)
     return layers.read_attention(config, layer, _fetch(model, config))
 
 
-def attention_layers(model: torch.nn.Module) -> list[AttentionWeights]:
+def attention_layers(model: torch.nn.Module) -> list[AttentionLayer]:
     """Take the attention of every layer out of a model."""
     config = config_of(model)
     return [layers.read_attention(config, layer, _fetch(model, config)) for layer in range(config.layers)]
 
 
-def layer_norm(model: torch.nn.Module, which: str, layer: int = 0) -> LayerNormWeights:
+def layer_norm(model: torch.nn.Module, which: str, layer: int = 0) -> Norm:
     """Take one LayerNorm out of a model, as :func:`analysis.models.parameters.layer_norm` reads a file's."""
     config = config_of(model)
     return layers.read_layer_norm(config, which, layer, _fetch(model, config))
@@ -120,7 +121,7 @@ def attention_inputs(
 
 def embed(
     model: torch.nn.Module, ids: Int[Tensor, " position"]
-) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position model"], LayerNormWeights]:
+) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position model"], Norm]:
     """Return token rows, position rows and the LayerNorm through which the first layer's attention reads their sum.
 
     In a BERT the row of the first token type is added to every token.
@@ -175,7 +176,7 @@ class Observed:
     states: list[Float[Tensor, "state _ model"]]
 
     @property
-    def attention(self) -> list[AttentionWeights]:
+    def attention(self) -> list[AttentionLayer]:
         """The attention of each layer."""
         return [layer.attention for layer in self.layers]
 

@@ -9,15 +9,16 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights
+from analysis.core.attention_layer import AttentionLayer, Mask, Norm
+from analysis.core.weights import EncoderLayer, MlpWeights
 from analysis.models.configuration import ModelConfig, Shapes
 
 Fetch = Callable[[Shapes], list[Tensor]]
 """Returns tensors by name, in this order, each of the shape given."""
 
 
-def read_attention(config: ModelConfig, layer: int, fetch: Fetch) -> AttentionWeights:
-    r"""Make one attention layer, in the shapes of `AttentionWeights`.
+def read_attention(config: ModelConfig, layer: int, fetch: Fetch) -> AttentionLayer:
+    r"""Make one attention layer, its mask that of the family.
 
     Where a model divides its scores by something else than ``sqrt(channel)``, ``W_Q`` and ``b_Q`` carry the factor
     (`ModelConfig.score_factor`), so that the layer's scores are the model's.
@@ -35,8 +36,16 @@ def read_attention(config: ModelConfig, layer: int, fetch: Fetch) -> AttentionWe
     b_Q, b_K, b_V = (b.reshape(heads, -1).contiguous() for b in biases)
     if factor != 1:
         W_Q, b_Q = W_Q * factor, b_Q * factor
-    return AttentionWeights(
-        W_Q, W_K, W_V, _inputs_first(config, W_O).reshape(heads, -1, config.model).contiguous(), b_Q, b_K, b_V, b_O
+    return AttentionLayer(
+        W_Q,
+        W_K,
+        W_V,
+        _inputs_first(config, W_O).reshape(heads, -1, config.model).contiguous(),
+        b_Q,
+        b_K,
+        b_V,
+        b_O,
+        mask=Mask(causal=config.causal),
     )
 
 
@@ -47,7 +56,7 @@ def read_query_bias(config: ModelConfig, layer: int, fetch: Fetch) -> Float[Tens
     return b_Q.reshape(config.heads, -1).contiguous()
 
 
-def read_layer_norm(config: ModelConfig, which: str, layer: int, fetch: Fetch) -> LayerNormWeights:
+def read_layer_norm(config: ModelConfig, which: str, layer: int, fetch: Fetch) -> Norm:
     """Make one LayerNorm; ``which`` is a key of the family's ``norms``.
 
     Raises
@@ -61,7 +70,7 @@ def read_layer_norm(config: ModelConfig, which: str, layer: int, fetch: Fetch) -
         )
     config.check_layer(layer)
     gain, bias = fetch(config.norm_shapes(which, layer))
-    return LayerNormWeights(gain, bias, config.eps)
+    return Norm(gain, bias, config.eps)
 
 
 def read_mlp(config: ModelConfig, layer: int, fetch: Fetch) -> MlpWeights:

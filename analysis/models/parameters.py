@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights, LayerNormWeights, MlpWeights
+from analysis.core.attention_layer import AttentionLayer, Mask, Norm
+from analysis.core.weights import MlpWeights
 from analysis.models import configuration, layers
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.configuration import ModelConfig, Shapes, read_config
@@ -152,7 +153,7 @@ def has_tokens(checkpoint: Checkpoint) -> bool:
     return has(checkpoint, *config(checkpoint).table_shapes("tokens"))
 
 
-def attention_layer(checkpoint: Checkpoint, layer: int, dtype: torch.dtype = torch.float32) -> AttentionWeights:
+def attention_layer(checkpoint: Checkpoint, layer: int, dtype: torch.dtype = torch.float32) -> AttentionLayer:
     """Read one attention layer.
 
     Parameters
@@ -170,9 +171,7 @@ def attention_layer(checkpoint: Checkpoint, layer: int, dtype: torch.dtype = tor
     return layers.read_attention(config(checkpoint), layer, _fetch(checkpoint, dtype))
 
 
-def layer_norm(
-    checkpoint: Checkpoint, which: str, layer: int = 0, dtype: torch.dtype = torch.float32
-) -> LayerNormWeights:
+def layer_norm(checkpoint: Checkpoint, which: str, layer: int = 0, dtype: torch.dtype = torch.float32) -> Norm:
     """Read one LayerNorm.
 
     Parameters
@@ -209,7 +208,7 @@ def mlp(checkpoint: Checkpoint, layer: int, dtype: torch.dtype = torch.float32) 
 
 def random_attention_layer(
     config: ModelConfig, layer: int = 0, seed: int = 0, dtype: torch.dtype = torch.float32
-) -> AttentionWeights:
+) -> AttentionLayer:
     """Draw one attention layer as the family initialises it: the control for weight-only measurements.
 
     Weights are normal with the configuration's ``initializer_range`` (0.02), biases are zero; GPT-2 divides
@@ -230,11 +229,12 @@ def random_attention_layer(
         Ws[3] /= (2 * config.layers) ** 0.5
     *projections, W_O = (W.to(dtype) for W in Ws)
     W_Q, W_K, W_V = (W.reshape(model, config.heads, -1).transpose(0, 1).contiguous() for W in projections)
-    return AttentionWeights(
+    return AttentionLayer(
         W_Q,
         W_K,
         W_V,
         W_O.reshape(config.heads, -1, model),
         *torch.zeros(3, config.heads, config.channel, dtype=dtype),
         torch.zeros(model, dtype=dtype),
+        mask=Mask(causal=config.causal),
     )

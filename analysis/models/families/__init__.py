@@ -2,7 +2,7 @@
 
 `from_module` and `from_checkpoint` return the layers of a model as `analysis.core.attention_layer.AttentionLayer`. What
 belongs here: the table of families, a row each, and what reads by it. What does not: computing with the layers
-(:mod:`analysis.transformer.general_attention`).
+(:mod:`analysis.transformer.attention`).
 """
 
 from analysis.models.families.reader import AttentionLayers, QueriesAndKeys, families_of, from_checkpoint, from_module

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.decomposition.score_terms import score_terms
+from analysis.decomposition.terms import score_terms
 from analysis.models import checkpoints, parameters, pretrained
 from analysis.transformer.attention import softmax
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 
 TEXT = "If the name is not found in the module, the value of the expression is returned."
 MODEL = "gpt2-mini"
@@ -51,12 +51,12 @@ def measure(text: str = TEXT) -> Sentence:
     weights = parameters.attention_layer(checkpoint, 0, torch.float64)
     tokens, positions = (read(checkpoint, torch.float64) for read in (parameters.tokens, parameters.positions))
     ln = parameters.layer_norm(checkpoint, "attention", 0, torch.float64)
-    terms = score_terms(layer_norm(tokens[ids] + positions[: len(ids)], ln), weights)
-    head = int(terms.semi_bias.std(1).argmax())
+    terms = score_terms(apply_norm(tokens[ids] + positions[: len(ids)], ln), weights)
+    head = int(terms.semi_bias[:, 0].std(1).argmax())
     future = torch.ones(len(ids), len(ids)).triu(1).bool()
     attention = softmax(terms.total()[head].masked_fill(future, -math.inf))
-    constants = (terms.query_constant[head] + terms.constant[head])[:, None]
-    parts = {"content": terms.content[head], "semi-bias": terms.semi_bias[head][None], "constants": constants}
+    constants = terms.query_side[head] + terms.kernel[head]
+    parts = {"content": terms.content[head], "semi-bias": terms.semi_bias[head], "constants": constants}
     late = len(ids) * 2 // 3
     query = late + int(attention.tril(-1)[late:].amax(1).argmax())
     key = int(attention.tril(-1)[query].argmax())

@@ -7,8 +7,8 @@ position in an unknown direction. What tokens say is left out. Control: the same
 import numpy as np
 import torch
 
-from analysis.core.weights import LayerNormWeights
-from analysis.decomposition.folding import fold_layer_norm
+from analysis.core.attention_layer import Norm
+from analysis.decomposition.folding import fold_norm
 from analysis.models import checkpoints, parameters
 from analysis.surveys.records import Experiment, Result, Value
 from analysis.transformer.attention import attend
@@ -25,7 +25,7 @@ def read(ck: checkpoints.Checkpoint, *, control: bool = False, device: torch.dev
         g = torch.Generator().manual_seed(0)
         p = 0.02 * torch.randn(config.positions, config.model, generator=g, dtype=torch.float64)
         ones = torch.ones(config.model, dtype=torch.float64)
-        layer, ln = parameters.random_attention_layer(config, 0, dtype=torch.float64), LayerNormWeights(ones, 0 * ones)
+        layer, ln = parameters.random_attention_layer(config, 0, dtype=torch.float64), Norm(ones, 0 * ones)
     else:
         p = parameters.positions(ck, torch.float64)
         layer = parameters.attention_layer(ck, 0, torch.float64)
@@ -33,7 +33,7 @@ def read(ck: checkpoints.Checkpoint, *, control: bool = False, device: torch.dev
     layer, ln, p = layer.to(device), ln.to(device), p.to(device)
     width = sigma(p, ln.eps)
     width = (width**2 + width.median() ** 2).sqrt()
-    return fold_layer_norm(layer, ln), (p / width[:, None])[:POSITIONS]
+    return fold_norm(layer, ln), (p / width[:, None])[:POSITIONS]
 
 
 def compute(device) -> Result:
@@ -41,7 +41,7 @@ def compute(device) -> Result:
     arrays, values = {}, {}
     for prefix in ("", "control_"):
         layer, x = read(checkpoints.find("gpt2"), control=bool(prefix), device=device)
-        maps = attend(x, layer, causal=True).attention
+        maps = attend(x, layer).attention
         whole, parts, _, _, gap = split_layer([x], layer, True)
         values[f"{prefix}gap"] = Value(gap, tolerance=1e-9)
         arrays |= {

@@ -5,7 +5,7 @@ import torch
 
 from analysis.models import checkpoints, parameters
 from analysis.surveys.records import Experiment, Result, Value
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from book.studies.shared.equality import gaps
 
 POSITIONS = 64
@@ -20,7 +20,7 @@ def compute(device) -> Result:
     found = []
     for i in range(layers):
         norm = parameters.layer_norm(checkpoint, "attention", i, torch.float64).to(device)
-        x = layer_norm(p + p.std() * noise, norm)[None]
+        x = apply_norm(p + p.std() * noise, norm)[None]
         found.append(gaps("gpt2", parameters.attention_layer(checkpoint, i, torch.float64).to(device), x))
     arrays = {name: np.array([f[name] for f in found]) for name in found[0]}
     return Result(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from analysis.core.weights import LayerNormWeights
+from analysis.core.attention_layer import Norm
 from analysis.decomposition import uniform
 from analysis.matrices import singular_values
 from analysis.models import checkpoints, parameters
@@ -44,7 +44,7 @@ def compute(device) -> Result:
     checkpoint = checkpoints.find("gpt2")
     config = parameters.config(checkpoint)
     ids = range(config.layers)
-    plain = LayerNormWeights(torch.ones(config.model), torch.zeros(config.model), config.eps)
+    plain = Norm(torch.ones(config.model), torch.zeros(config.model), config.eps)
     trained = measure(
         [parameters.attention_layer(checkpoint, i).to(device) for i in ids],
         [parameters.layer_norm(checkpoint, "attention", i).to(device) for i in ids],

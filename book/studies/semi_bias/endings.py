@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from analysis.data import texts
-from analysis.decomposition.score_terms import semi_bias
+from analysis.decomposition.terms import semi_bias
 from analysis.models import checkpoints, parameters, pretrained
 from analysis.models.controls import make_controls
 from analysis.statistics.correlation import partial_rank_correlation, rank_correlation, recency

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights
-from analysis.decomposition.folding import fold_layer_norm
+from analysis.core.attention_layer import AttentionLayer
+from analysis.decomposition.folding import fold_norm
 from analysis.maps.locality import causal_attention, position_scores
 from analysis.models import checkpoints, parameters
 from analysis.surveys.records import Experiment, Record, Result, Value
@@ -55,7 +55,7 @@ def compute(device: torch.device) -> Result:
     """Factor the scores of positions, and say how far the attention of the factors is from that of the model."""
     checkpoint = checkpoints.find("gpt2")
     ln = parameters.layer_norm(checkpoint, "attention", 0, torch.float64).to(device)
-    folded = fold_layer_norm(parameters.attention_layer(checkpoint, 0, torch.float64).to(device), ln)
+    folded = fold_norm(parameters.attention_layer(checkpoint, 0, torch.float64).to(device), ln)
     p = parameters.positions(checkpoint, torch.float64).to(device)[:-1]
     width = sigma(p, ln.eps)
     own, both = position_scores(p, width, folded)
@@ -76,7 +76,7 @@ def compute(device: torch.device) -> Result:
 
 
 def factors(
-    y: Float[Tensor, "position model"], layer: AttentionWeights, rank: int = RANK
+    y: Float[Tensor, "position model"], layer: AttentionLayer, rank: int = RANK
 ) -> tuple[Float[Tensor, "head position rank"], Float[Tensor, "head position rank"]]:
     """Return the factors whose product is nearest to ``y W_Q W_K^T y^T / sqrt(c)``, among those of this rank.
 
@@ -85,7 +85,7 @@ def factors(
     Examples
     --------
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2)
-    >>> layer = AttentionWeights(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
+    >>> layer = AttentionLayer(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
     >>> left, right = factors(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), layer, rank=1)
     >>> (left @ right.mT * math.sqrt(2)).round(decimals=3)
     tensor([[[4., 0.],

@@ -27,7 +27,7 @@ from analysis.surveys.records import Experiment, Result, Value
 from analysis.training import dna_classifier
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from book.studies.shared import variant_measures, variant_runs, variant_seeds
 from book.studies.shared.ladder import measure_controls
 
@@ -144,7 +144,7 @@ def mlp_cosines(
     """Return the mean cosine of two rows after the first LayerNorm, and after the second with an MLP that writes 0."""
     return np.array(
         [
-            [float(mean_pairwise_cosine(rows)) for rows in (passed.first, layer_norm(passed.first, layer.norm_mlp))]
+            [float(mean_pairwise_cosine(rows)) for rows in (passed.first, apply_norm(passed.first, layer.norm_mlp))]
             for passed, layer in zip(stations, layers, strict=True)
         ],
         np.float32,

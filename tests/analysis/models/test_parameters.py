@@ -10,7 +10,7 @@ from analysis.models import parameters, pretrained
 from analysis.models.checkpoints import Tampered, find
 from analysis.models.parameters import MissingTensor
 from analysis.transformer.attention import attend
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from tests.analysis.tiny import BERT, GPT2, write_model
 
 
@@ -31,8 +31,8 @@ def test_every_attention_equals_the_module(checkpoint, dtype, tolerance):
     for layer, attention in enumerate(run.attentions):
         x = run.hidden_states[layer]
         if causal:
-            x = layer_norm(x, parameters.layer_norm(checkpoint, "attention", layer, dtype))
-        ours = attend(x, parameters.attention_layer(checkpoint, layer, dtype), causal=causal)
+            x = apply_norm(x, parameters.layer_norm(checkpoint, "attention", layer, dtype))
+        ours = attend(x, parameters.attention_layer(checkpoint, layer, dtype))
         torch.testing.assert_close(ours.attention, attention, rtol=0, atol=tolerance)
 
 
@@ -43,10 +43,10 @@ def test_a_whole_bert_layer_from_its_parts(tmp_path):
     for layer in (0, 1):
         x = run.hidden_states[layer]
         y = attend(x, parameters.attention_layer(found, layer, **parts)).output + x
-        y = layer_norm(y, parameters.layer_norm(found, "attention", layer, **parts))
+        y = apply_norm(y, parameters.layer_norm(found, "attention", layer, **parts))
         mlp = parameters.mlp(found, layer, **parts)
         z = torch.nn.functional.gelu(y @ mlp.W_in + mlp.b_in) @ mlp.W_out + mlp.b_out + y
-        z = layer_norm(z, parameters.layer_norm(found, "mlp", layer, **parts))
+        z = apply_norm(z, parameters.layer_norm(found, "mlp", layer, **parts))
         torch.testing.assert_close(z, run.hidden_states[layer + 1], rtol=1e-12, atol=1e-12)
 
 
