@@ -22,6 +22,7 @@ CONFIG = {
     "n_positions": 1024,
     "n_embd": 768,
     "n_layer": 1,
+    "partial": True,
     "n_head": 12,
     "vocab_size": 50257,
     "activation_function": "gelu_new",

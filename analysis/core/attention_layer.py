@@ -1,7 +1,8 @@
 """One attention layer of any family as plain tensors: grouped queries, positions, norms, sinks, soft cap, mask.
 
-`AttentionWeights` (:mod:`analysis.core.weights`) is the case that most chapters are about: as many keys as queries, a
-scale of ``1 / sqrt(channel)``, nothing else inside the attention. `AttentionLayer` is what models of today need.
+A plain layer, the case that most chapters are about, is made of its eight tensors alone: as many keys as queries, a
+scale of ``1 / sqrt(channel)``, nothing else inside the attention. What belongs here: the data. What does not: computing
+with it (:mod:`analysis.transformer.attention`), the MLP (:mod:`analysis.core.weights`).
 """
 
 import math
@@ -10,8 +11,8 @@ from dataclasses import dataclass, fields, replace
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.positions import Positions, StreamPositions, moved
-from analysis.core.weights import AttentionWeights, _Frozen
+from analysis.core.frozen import Frozen
+from analysis.core.positions import Positions, Rotary, StreamPositions, moved
 
 NOWHERE = StreamPositions("none")
 PLACES = ("input", "update", "sum")
@@ -22,17 +23,33 @@ not at all."""
 
 
 @dataclass(frozen=True)
-class Norm(_Frozen):
-    """A norm of rows: ``gain`` and ``bias`` as they are multiplied and added (Gemma's ``1 + w`` is carried out).
+class Norm(Frozen):
+    """A norm of rows; by default a LayerNorm: ``(y - mean) / sqrt(var + eps) * gain + bias``.
 
-    ``bias`` is zero where the model has none; ``has_bias`` says which.
+    Attributes
+    ----------
+    gain, bias
+        ``(model,)``, as wide as the rows, as they are multiplied and added (Gemma's ``1 + w`` is carried out).
+    eps
+        What is added to the mean square of a row before the root.
+    kind
+        One of :data:`KINDS`.
+    place
+        One of :data:`PLACES`.
+    has_bias
+        Whether the model has a bias; it is zero here where it has none.
+
+    Raises
+    ------
+    ValueError
+        If gain and bias are not two vectors of one length, or an entry is not finite.
     """
 
     noun = "the norm"
 
-    gain: Float[Tensor, " width"]
-    bias: Float[Tensor, " width"]
-    eps: float
+    gain: Float[Tensor, " model"]
+    bias: Float[Tensor, " model"]
+    eps: float = 1e-5
     kind: str = "layer"
     place: str = "input"
     has_bias: bool = True
@@ -43,10 +60,12 @@ class Norm(_Frozen):
                 f"kind must be one of {', '.join(KINDS)} and place one of {', '.join(PLACES)}, got "
                 f"{self.kind!r} and {self.place!r}"
             )
-        if self.gain.shape != self.bias.shape:
+        if self.gain.ndim != 1 or self.gain.shape != self.bias.shape:
             raise ValueError(
-                f"gain and bias must have one shape, got {tuple(self.gain.shape)} and {tuple(self.bias.shape)}"
+                f"gain and bias must be (model,), got {tuple(self.gain.shape)} and {tuple(self.bias.shape)}"
             )
+        if not 0 <= self.eps < math.inf:
+            raise ValueError(f"eps must be finite and not negative, got {self.eps}")
         super().__post_init__()
 
 
@@ -74,20 +93,20 @@ class Mask:
     Attributes
     ----------
     causal
-        Only itself and earlier ones.
+        Only itself and earlier ones (GPT-2), or later ones too (BERT).
     reach
         Only those at most so far away; ``None``: at any distance.
     chunk
         Only those of its own block of so many positions; ``None``: no blocks.
     """
 
-    causal: bool
+    causal: bool = False
     reach: int | None = None
     chunk: int | None = None
 
 
 @dataclass(frozen=True)
-class AttentionLayer(_Frozen):
+class AttentionLayer(Frozen):
     r"""One attention layer: ``x W_Q + b_Q`` and so on, head by head; ``heads / groups`` queries share a key.
 
     Query head ``h`` meets the keys and values of group ``h * groups // heads``.
@@ -103,7 +122,15 @@ class AttentionLayer(_Frozen):
     W_O, b_O
         ``(head, value, model)`` and ``(model,)``.
     scale
-        What ``q k`` is multiplied by: ``1 / sqrt(channel)`` in most families.
+        What ``q k`` is multiplied by; by default ``1 / sqrt(channel)``, as in most families.
+    mask
+        Which keys a query sees; by default all.
+    positions
+        What tells positions apart inside the attention; by default nothing does.
+    norms
+        The norms around the attention, which are no part of it.
+    qk_norm
+        The norms of queries and keys, in some families.
     biases
         Which of ``"Q"``, ``"K"``, ``"V"``, ``"O"`` the model has; the others are zero here.
     sinks
@@ -115,6 +142,16 @@ class AttentionLayer(_Frozen):
     ------
     ValueError
         If shapes disagree or an entry is not finite; the message names the field.
+
+    Examples
+    --------
+    Two heads of 8 channels in a stream of width 16:
+
+    >>> import torch
+    >>> shapes = [(2, 16, 8)] * 3 + [(2, 8, 16)] + [(2, 8)] * 3 + [(16,)]
+    >>> layer = AttentionLayer(*map(torch.zeros, shapes))
+    >>> layer.heads, layer.model, layer.channel, layer.mask.causal
+    (2, 16, 8, False)
     """
 
     noun = "the layer"
@@ -127,8 +164,8 @@ class AttentionLayer(_Frozen):
     b_K: Float[Tensor, "group channel"]
     b_V: Float[Tensor, "group value"]
     b_O: Float[Tensor, " model"]
-    scale: float
-    mask: Mask
+    scale: float = None  # pyright: ignore[reportAssignmentType]  # __post_init__ puts 1 / sqrt(channel) in its place
+    mask: Mask = Mask()
     positions: Positions = NOWHERE
     norms: tuple[Norm, ...] = ()
     qk_norm: QueryKeyNorm | None = None
@@ -145,9 +182,11 @@ class AttentionLayer(_Frozen):
         (heads, model, channel), (groups, _, value) = self.W_Q.shape, self.W_V.shape
         if not (heads and groups and channel and model) or heads % groups:
             raise ValueError(
-                f"heads must be a multiple of groups, and no size 0; got W_Q {tuple(self.W_Q.shape)} and "
-                f"W_V {tuple(self.W_V.shape)}"
+                f"W_Q must have heads, a width and channels, and W_V groups that divide the heads; got W_Q "
+                f"{tuple(self.W_Q.shape)} and W_V {tuple(self.W_V.shape)}"
             )
+        own = model in (*self.W_O.shape[2:], *self.b_O.shape)  # few families write rows of another width
+        written = (model,) if own else tuple(self.W_O.shape[2:3])
         self._fit(
             "W_Q and W_V",
             {
@@ -156,11 +195,21 @@ class AttentionLayer(_Frozen):
                 "b_Q": (heads, channel),
                 "b_K": (groups, channel),
                 "b_V": (groups, value),
-                "W_O": (heads, value, self.b_O.shape[0]),
+                "W_O": (heads, value, *written),
+                "b_O": written,
                 **({} if self.sinks is None else {"sinks": (heads,)}),
             },
         )
+        if isinstance(self.positions, Rotary) and self.positions.channel != channel:
+            raise ValueError(
+                f"positions must turn heads of width {channel} to fit W_Q, got a rotation for width "
+                f"{self.positions.channel}"
+            )
         super().__post_init__()
+        if self.scale is None:
+            object.__setattr__(self, "scale", channel**-0.5)
+        if not math.isfinite(self.scale):
+            raise ValueError(f"scale must be finite, got {self.scale}")
 
     @property
     def heads(self) -> int:
@@ -215,26 +264,32 @@ class AttentionLayer(_Frozen):
         }
         return [reason for reason, applies in said.items() if applies]
 
-    def plain(self) -> AttentionWeights:
-        """Return the layer as `AttentionWeights`: keys and values repeated for each head, the scale in ``W_Q``.
+    def per_head(self, tensor: Tensor, axis: int = 0) -> Tensor:
+        """Repeat what each group has along an axis (a bias, keys), once for each head; what heads have stays."""
+        size = tensor.shape[axis]
+        return tensor if size == self.heads else tensor.repeat_interleave(self.heads // size, axis)
+
+    def plain(self) -> "AttentionLayer":
+        """Return the same attention as a plain layer: keys and values for each head, the scale in ``W_Q``.
+
+        What multiplies the maps of a head (``W_Q W_K^T`` and the like) takes its layer through this, so that it is
+        exact for every layer that it does not refuse.
 
         Raises
         ------
         ValueError
-            If something inside the attention cannot be said by these (`reasons`), or values and queries differ in
-            width.
+            If something inside the attention cannot be said by the eight tensors (`reasons`), or values and queries
+            differ in width.
         """
         reasons = self.reasons()
         if self.W_V.shape[2] != self.channel or self.b_O.shape[0] != self.model:
             reasons.append("its values are not as wide as its queries, or it writes rows of another width")
         if reasons:
             raise ValueError(f"the layer is no plain attention layer: {'; '.join(reasons)}")
-        factor, repeat = self.scale * math.sqrt(self.channel), self.heads // self.groups
-        close = abs(factor - 1) < 1e-12  # so that no bit of W_Q changes where the scale is 1 / sqrt(channel)
-        W_Q, b_Q = (self.W_Q, self.b_Q) if close else (self.W_Q * factor, self.b_Q * factor)
-        grouped = (
-            tensor if repeat == 1 else tensor.repeat_interleave(repeat, 0)
-            for tensor in (self.W_K, self.W_V, self.b_K, self.b_V)
-        )
-        W_K, W_V, b_K, b_V = grouped
-        return AttentionWeights(W_Q, W_K, W_V, self.W_O, b_Q, b_K, b_V, self.b_O)
+        factor = self.scale * math.sqrt(self.channel)
+        if abs(factor - 1) < 1e-12:  # so that no bit of W_Q changes where the scale is 1 / sqrt(channel)
+            if self.heads == self.groups:
+                return self
+            factor = 1
+        grouped = {name: self.per_head(getattr(self, name)) for name in ("W_K", "W_V", "b_K", "b_V")}
+        return replace(self, W_Q=self.W_Q * factor, b_Q=self.b_Q * factor, scale=self.channel**-0.5, **grouped)

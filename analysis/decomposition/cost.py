@@ -10,11 +10,11 @@ from functools import partial
 from einops import einsum
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual, Scores
 from analysis.core.signatures import checked
-from analysis.core.weights import AttentionWeights
 from analysis.decomposition.qk_ov import constant_pattern, ov_matrix, qk_matrix, update_bias
-from analysis.transformer.attention import mask_future, project, softmax
+from analysis.transformer.attention import hide_keys, project
 
 FORMS = ("factored", "merged", "input-cached")
 
@@ -85,47 +85,52 @@ def cost(form: str, n: int, model: int, head: int, channel: int) -> Cost:
     )
 
 
-def prepare(form: str, weights: AttentionWeights, *, causal: bool = False) -> Callable[[Residual], Residual]:
+def prepare(form: str, weights: AttentionLayer) -> Callable[[Residual], Residual]:
     """Build a function from input to output that does the work that :func:`cost` counts, and no other.
 
     Merged matrices are formed once, here.
+
+    Raises
+    ------
+    ValueError
+        If there is no such form, or the layer is no plain attention layer.
     """
+    weights = weights.plain()
     if form == "factored":
-        return partial(_factored, weights=weights, causal=causal)
+        return partial(_factored, weights=weights)
     if form == "merged":
         parts = qk_matrix(weights), constant_pattern(weights), ov_matrix(weights), update_bias(weights)
-        return partial(_merged, weights=weights, parts=parts, causal=causal)
+        return partial(_merged, weights=weights, parts=parts)
     if form == "input-cached":
-        return partial(_input_cached, weights=weights, causal=causal)
+        return partial(_input_cached, weights=weights)
     raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
 
 
-def _softmax(scores: Scores, weights: AttentionWeights, causal: bool) -> Attention:
-    scores = scores / weights.channel**0.5
-    return softmax(mask_future(scores) if causal else scores)
+def _softmax(scores: Scores, weights: AttentionLayer) -> Attention:
+    return hide_keys(scores * weights.scale, weights.mask).softmax(-1)
 
 
 @checked
-def _factored(x: Residual, weights: AttentionWeights, causal: bool) -> Residual:
+def _factored(x: Residual, weights: AttentionLayer) -> Residual:
     q, k, v = (
         project(x, W, b)
         for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K), (weights.W_V, weights.b_V))
     )
-    heads = _softmax(q @ k.mT, weights, causal) @ v
+    heads = _softmax(q @ k.mT, weights) @ v
     return einsum(heads, weights.W_O, "... head query channel, head channel model -> ... query model") + weights.b_O
 
 
 @checked
-def _merged(x: Residual, weights: AttentionWeights, parts: tuple[Tensor, ...], causal: bool) -> Residual:
+def _merged(x: Residual, weights: AttentionLayer, parts: tuple[Tensor, ...]) -> Residual:
     W_P, c, W_M, bias = parts
     x = x.unsqueeze(-3)
-    attention = _softmax((x @ W_P + c[:, None]) @ x.mT, weights, causal)
+    attention = _softmax((x @ W_P + c[:, None]) @ x.mT, weights)
     return (attention @ (x @ W_M)).sum(-3) + bias
 
 
 @checked
-def _input_cached(x: Residual, weights: AttentionWeights, causal: bool) -> Residual:
+def _input_cached(x: Residual, weights: AttentionLayer) -> Residual:
     wide = x.unsqueeze(-3)
     patterns = (wide @ weights.W_Q + weights.b_Q[:, None]) @ weights.W_K.mT
-    values = _softmax(patterns @ wide.mT, weights, causal) @ wide @ weights.W_V + weights.b_V[:, None]
+    values = _softmax(patterns @ wide.mT, weights) @ wide @ weights.W_V + weights.b_V[:, None]
     return einsum(values, weights.W_O, "... head query channel, head channel model -> ... query model") + weights.b_O

@@ -1,16 +1,8 @@
-"""Folding: moving a bias or a gain into other weights, so that the layer's output stays the same.
+r"""Folding: moving a bias, a gain or an origin into other weights, so that the layer's output stays the same.
 
-The value bias becomes an output bias, the LayerNorm's gain and bias move into the maps that read it, and the value and
+The value bias becomes an output bias, the gain and bias of a norm move into the maps that read it, and the value and
 output maps merge into one. What belongs here: equivalent weights, and the term that is missing where folding is not
-exact. What does not: parts of scores (:mod:`analysis.decomposition.score_terms`).
-
-Four functions fold the value bias; which one to take depends on what is at hand and what is wanted:
-
-* :func:`fold_value_bias`, for a plain layer (`AttentionWeights`): the same layer with ``b_V = 0`` and a larger ``b_O``.
-* :func:`fold_values`, for a plain layer: ``W_V W_O`` of each head as one matrix, and all biases as one vector.
-* :func:`analysis.decomposition.qk_ov.update_bias`, for a plain layer: that vector alone.
-* :func:`analysis.decomposition.general_terms.fold_general_value_bias`, for a layer of any family (`AttentionLayer`),
-  with groups of keys and values: the same layer; one with sinks is refused.
+exact. What does not: parts of scores (:mod:`analysis.decomposition.terms`).
 """
 
 from dataclasses import dataclass, replace
@@ -20,72 +12,118 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.core.axes import Attention, Residual
-from analysis.core.checks import check_floating
+from analysis.core.checks import check_fit, check_floating, check_real
 from analysis.core.precision import without_autocast
-from analysis.core.weights import AttentionWeights, LayerNormWeights
 from analysis.decomposition.qk_ov import ov_matrix, update_bias
 from analysis.transformer.layernorm import centre
 
 
-def fold_value_bias(weights: AttentionWeights) -> AttentionWeights:
-    r"""Move the value bias into the output bias: ``b_O + sum_h b_V W_O`` and ``b_V = 0``.
+def fold_value_bias(layer: AttentionLayer) -> AttentionLayer:
+    r"""Move the value bias into the output bias: :math:`b_O + \sum_h b_V^h W_O^h` and ``b_V = 0``, in any family.
 
-    Exact because each row of attention sums to 1, so every head adds ``b_V W_O`` once at every query.
-
-    References
-    ----------
-    Ledger K-09, K-10 (the document's ``b^VO``, which belongs outside the sum over heads).
-
-    Examples
-    --------
-    >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = fold_value_bias(AttentionWeights(one, one, one, 2 * one, zero, zero,
-    ...                                          zero + 5, torch.ones(1)))
-    >>> layer.b_V, layer.b_O
-    (tensor([[0.]]), tensor([11.]))
-    """
-    return replace(weights, b_V=torch.zeros_like(weights.b_V), b_O=update_bias(weights))
-
-
-def fold_layer_norm(weights: AttentionWeights, ln: LayerNormWeights) -> AttentionWeights:
-    r"""Fold the LayerNorm before a layer into it, all but the division by ``sigma``.
-
-    .. math::  \tilde W = C\,\mathrm{diag}(\gamma)\,W, \qquad \tilde b = \beta W + b, \qquad C = I - 11^\top/d
-
-    for queries, keys and values. The folded layer reading ``y / sigma(y)`` computes what the layer computed
-    reading ``LN(y)``.
+    Exact because each row of attention sums to 1, so every head adds ``b_V W_O`` once at every query; once for all
+    heads together, outside the sum over them.
 
     Raises
     ------
     ValueError
-        If the LayerNorm has another width or dtype than the layer.
+        If the layer has sinks: rows of attention then sum to less than 1, and how often the bias arrives depends on
+        the text.
 
-    References
+    Examples
+    --------
+    >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
+    >>> layer = AttentionLayer(one, one, one, 2 * one, zero, zero, zero + 5, torch.ones(1))
+    >>> folded = fold_value_bias(layer)
+    >>> folded.b_V, folded.b_O
+    (tensor([[0.]]), tensor([11.]))
+    """
+    return replace(layer, b_V=torch.zeros_like(layer.b_V), b_O=update_bias(layer))
+
+
+def fold_norm(layer: AttentionLayer, norm: Norm | None = None) -> AttentionLayer:
+    r"""Fold the norm before a layer into it, all but the division by the size of a row.
+
+    .. math::  \tilde W = C\,\mathrm{diag}(\gamma)\,W, \qquad \tilde b = \beta W + b, \qquad C = I - 11^\top/d
+
+    for queries, keys and values; without ``C`` for a norm that does not centre (RMSNorm). The folded layer reading
+    ``y / sigma(y)`` computes what the layer computed reading the norm of ``y``; its own norm, if it has one, has gain 1
+    and no bias.
+
+    Parameters
     ----------
-    Ledger K-29 (the document feeds ``p`` where the layer reads ``LN(e + p)``).
+    norm
+        By default the layer's own, which stands before it.
+
+    Raises
+    ------
+    ValueError
+        If the norm has another width or dtype than the layer; or if none is given and none stands before the layer.
 
     Examples
     --------
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2)
-    >>> layer = AttentionWeights(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
-    >>> layer = fold_layer_norm(layer, LayerNormWeights(torch.tensor([2.0, 4.0]),
-    ...                                                 torch.tensor([0.0, 7.0])))
+    >>> layer = AttentionLayer(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
+    >>> layer = fold_norm(layer, Norm(torch.tensor([2.0, 4.0]), torch.tensor([0.0, 7.0])))
     >>> layer.W_K, layer.b_K
     (tensor([[[ 1., -2.],
              [-1.,  2.]]]), tensor([[0., 7.]]))
     """
-    if ln.gain.shape != (weights.model,) or ln.gain.dtype != weights.W_Q.dtype:
+    own = layer.norm("input")
+    if norm is None and own is None:
         raise ValueError(
-            f"ln must have width {weights.model} and {weights.W_Q.dtype} to fit the weights, "
-            f"got {tuple(ln.gain.shape)} and {ln.gain.dtype}"
+            "layer has no norm before it: one that stands after the sum is read by the stream too, and "
+            "cannot be folded into the layer alone"
         )
-    fields = {}
-    for name in "QKV":
-        W, b = getattr(weights, f"W_{name}"), getattr(weights, f"b_{name}")
-        fields[f"b_{name}"] = b + einsum(ln.bias, W, "model, head model channel -> head channel")
-        fields[f"W_{name}"] = centre((ln.gain[:, None] * W).mT).mT.contiguous()
-    return replace(weights, **fields)
+    norm = own if norm is None else norm
+    if norm.gain.shape != (layer.model,) or norm.gain.dtype != layer.W_Q.dtype:
+        raise ValueError(
+            f"norm must have width {layer.model} and {layer.W_Q.dtype} to fit the layer, "
+            f"got {tuple(norm.gain.shape)} and {norm.gain.dtype}"
+        )
+    matrices = {f"W_{name}": norm.gain[:, None] * getattr(layer, f"W_{name}") for name in "QKV"}
+    if norm.kind == "layer":
+        matrices = {name: centre(W.mT).mT.contiguous() for name, W in matrices.items()}
+    bare = {"gain": torch.ones_like(norm.gain), "bias": torch.zeros_like(norm.bias), "has_bias": False}
+    norms = tuple(replace(each, **bare) if each is own else each for each in layer.norms)
+    return replace(layer, **_biases_at(layer, norm.bias), **matrices, norms=norms)
+
+
+@without_autocast
+def fold_origin(layer: AttentionLayer, origin: Float[Tensor, " model"]) -> AttentionLayer:
+    r"""Return the layer that reads ``x - origin`` as this one reads ``x``: ``b`` becomes ``b + origin W``.
+
+    .. math::  [x\;1] = [x - o\;\;1] \begin{pmatrix} I & 0 \\ o & 1 \end{pmatrix}
+
+    The content stays; what the origin contributes, ``o W_Q W_K^T``, moves into the semi-bias. So how much of a score is
+    content and how much is semi-bias depends on where the inputs are counted from.
+
+    Raises
+    ------
+    ValueError
+        If the origin has another width or dtype than the layer, or entries that are not finite.
+
+    Examples
+    --------
+    >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
+    >>> layer = AttentionLayer(one, one, one, one, zero, zero, zero, torch.zeros(1))
+    >>> fold_origin(layer, torch.tensor([4.0])).b_Q
+    tensor([[4.]])
+    """
+    check_fit("origin", origin, (layer.model,), "the layer", layer.W_Q)
+    check_real("origin", origin)
+    return replace(layer, **_biases_at(layer, origin))
+
+
+def _biases_at(layer: AttentionLayer, row: Float[Tensor, " model"]) -> dict[str, Tensor]:
+    """Return ``b + row W`` for queries, keys and values: what the layer makes of one row."""
+    return {
+        f"b_{name}": getattr(layer, f"b_{name}")
+        + einsum(row, getattr(layer, f"W_{name}"), "model, head model channel -> head channel")
+        for name in "QKV"
+    }
 
 
 @dataclass(frozen=True)
@@ -96,22 +134,23 @@ class OvCircuit:
     b_VO: Float[Tensor, " out"]
 
 
-def fold_values(weights: AttentionWeights) -> OvCircuit:
+def fold_values(weights: AttentionLayer) -> OvCircuit:
     r"""Merge each head's value and output projections and collect both biases in one.
 
     .. math::  W^{VO}_h = W^V_h W^O_h, \qquad b^{VO} = b^O + \sum_h b^V_h W^O_h
 
-    Allowed where every row of the attention sums to 1; see :func:`apply_folded`.
+    Allowed where every row of the attention sums to 1; see :func:`apply_folded`. `fold_value_bias` returns a layer of
+    four factors with the biases so moved.
 
-    Notes
-    -----
-    Ledger M-18, M-22 (one head, ``b_VO = b_V W_O + b_O``); with several heads the sum over heads stands before ``b_O``.
-    `fold_value_bias` returns a layer of four factors with the biases so moved.
+    Raises
+    ------
+    ValueError
+        If the layer has sinks.
 
     Examples
     --------
     >>> one, two = torch.ones(1, 1, 1), torch.full((1, 1, 1), 2.0)
-    >>> layer = AttentionWeights(one, one, one, two, *torch.full((3, 1, 1), 5.0),
+    >>> layer = AttentionLayer(one, one, one, two, *torch.full((3, 1, 1), 5.0),
     ...                          torch.ones(1))
     >>> fold_values(layer).b_VO
     tensor([11.])
@@ -129,10 +168,6 @@ def apply_folded(attention: Attention, x: Residual, circuit: OvCircuit) -> Resid
         If a row of ``attention`` does not sum to 1 (dropout, a null key, a masked-out row): there the value bias
         arrives multiplied by the row sum and cannot be folded. :func:`missing_bias` says by how much. Or if heads,
         keys or widths do not fit.
-
-    Notes
-    -----
-    Ledger M-18, M-19, M-20, M-21.
 
     Examples
     --------
@@ -166,10 +201,10 @@ def apply_folded(attention: Attention, x: Residual, circuit: OvCircuit) -> Resid
 
 
 @without_autocast
-def missing_bias(attention: Attention, weights: AttentionWeights) -> Residual:
+def missing_bias(attention: Attention, weights: AttentionLayer) -> Residual:
     r"""Return what folding gets wrong where rows sum to ``r != 1``: ``sum_h (r_hi - 1) b_V_h W_O_h`` at each query.
 
-    Add it to the folded output to get the layer's. Zero where all rows sum to 1. Ledger M-20.
+    Add it to the folded output to get the layer's. Zero where all rows sum to 1.
     """
     check_floating("attention", attention, "head", "query", "key")
     if attention.shape[-3] != weights.heads or attention.dtype != weights.b_V.dtype:
@@ -179,7 +214,7 @@ def missing_bias(attention: Attention, weights: AttentionWeights) -> Residual:
         )
     return einsum(
         attention.sum(-1) - 1,
-        weights.b_V,
+        weights.per_head(weights.b_V),
         weights.W_O,
         "... head query, head channel, head channel model -> ... query model",
     )

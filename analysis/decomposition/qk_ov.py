@@ -3,7 +3,7 @@ r"""Attention in model space: patterns (what a query looks for) and messages (wh
 ``sum_h softmax(P_h x^T / sqrt(channel)) M_h + b`` with ``P_h = x W^P_h + c_h`` and ``M_h = x W^M_h``. What belongs
 here: the two merged matrices, the pattern with its constant part, the freedom in the factors, rotary embeddings. What
 does not: singular values (:mod:`analysis.matrices.singular_values`), what the forms cost
-(:mod:`analysis.decomposition.cost`), the semi-bias of a vocabulary (:mod:`analysis.decomposition.score_terms`).
+(:mod:`analysis.decomposition.cost`), the semi-bias of a vocabulary (:mod:`analysis.decomposition.terms`).
 """
 
 import math
@@ -14,11 +14,11 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual, Scores
 from analysis.core.checks import check_fit, check_real, check_tensor
 from analysis.core.precision import without_autocast
-from analysis.core.weights import AttentionWeights
-from analysis.transformer.attention import Attended, check_input, mask_future, softmax
+from analysis.transformer.attention import Attended, check_input, hide_keys, mask_future, softmax
 from analysis.transformer.positional_encodings import rotation
 
 Patterns = Float[Tensor, "*batch head query model"]
@@ -26,38 +26,50 @@ Messages = Float[Tensor, "*batch head key model"]
 PerHead = Float[Tensor, "head model other"]
 
 
-def qk_matrix(weights: AttentionWeights) -> PerHead:
+def qk_matrix(weights: AttentionLayer) -> PerHead:
     """Merge ``W_Q W_K^T`` for each head: ``W^P (head, model, other)``, rank at most ``channel``. Ledger P-13.
 
     >>> up, right = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[[1.0], [0.0]]])
     >>> nil = torch.zeros(1, 1)
-    >>> qk_matrix(AttentionWeights(up, right, up, up.mT, nil, nil, nil, torch.zeros(2)))
+    >>> qk_matrix(AttentionLayer(up, right, up, up.mT, nil, nil, nil, torch.zeros(2)))
     tensor([[[0., 0.],
              [1., 0.]]])
     """
+    weights = weights.plain()
     return einsum(weights.W_Q, weights.W_K, "head model channel, head other channel -> head model other")
 
 
-def ov_matrix(weights: AttentionWeights) -> PerHead:
+def ov_matrix(weights: AttentionLayer) -> PerHead:
     """Merge ``W_V W_O`` for each head: ``W^M (head, model, other)``, rank at most ``channel``. Ledger P-09."""
-    return einsum(weights.W_V, weights.W_O, "head model channel, head channel other -> head model other")
+    W_V = weights.per_head(weights.W_V)
+    return einsum(W_V, weights.W_O, "head model value, head value other -> head model other")
 
 
-def constant_pattern(weights: AttentionWeights) -> Float[Tensor, "head model"]:
+def constant_pattern(weights: AttentionLayer) -> Float[Tensor, "head model"]:
     r"""Return the part of every pattern that does not depend on the query: :math:`c_h = b^Q_h W^{K\top}_h`.
 
     Multiplied with a key's row and divided by ``sqrt(channel)`` it is the key semi-bias. Ledger P-13, P-21, K-15.
     """
+    weights = weights.plain()
     return einsum(weights.b_Q, weights.W_K, "head channel, head model channel -> head model")
 
 
-def update_bias(weights: AttentionWeights) -> Float[Tensor, " model"]:
-    r"""Return the bias that all heads leave: :math:`b^O + \sum_h b^V_h W^O_h` (rows of attention sum to 1)."""
-    return weights.b_O + einsum(weights.b_V, weights.W_O, "head channel, head channel model -> model")
+def update_bias(weights: AttentionLayer) -> Float[Tensor, " model"]:
+    r"""Return the bias that all heads leave: :math:`b^O + \sum_h b^V_h W^O_h` (rows of attention sum to 1).
+
+    Raises
+    ------
+    ValueError
+        If the layer has sinks: rows of attention then sum to less than 1, and how often the bias arrives depends on
+        the text.
+    """
+    if weights.sinks is not None:
+        raise ValueError("layer has sinks: its rows of attention sum to less than 1, so the value bias is no constant")
+    return weights.b_O + einsum(weights.per_head(weights.b_V), weights.W_O, "head value, head value model -> model")
 
 
 @without_autocast
-def patterns(x: Residual, weights: AttentionWeights) -> Patterns:
+def patterns(x: Residual, weights: AttentionLayer) -> Patterns:
     r"""Compute what each query looks for, in the coordinates of the stream.
 
     .. math::  P_h = x W^P_h + \mathbf{1} c_h = (x W^Q_h + b^Q_h) W^{K\top}_h
@@ -69,6 +81,7 @@ def patterns(x: Residual, weights: AttentionWeights) -> Patterns:
     Ledger P-14, P-16. The document has no biases, so no :math:`c_h`.
     """
     check_input(x, weights)
+    weights = weights.plain()
     queries = einsum(x, weights.W_Q, "... query model, head model channel -> ... head query channel")
     return einsum(
         queries + weights.b_Q[:, None],
@@ -78,10 +91,10 @@ def patterns(x: Residual, weights: AttentionWeights) -> Patterns:
 
 
 @without_autocast
-def messages(x: Residual, weights: AttentionWeights) -> Messages:
+def messages(x: Residual, weights: AttentionLayer) -> Messages:
     """Compute what each key delivers in each head: ``M_h = x W^M_h``, without biases. Ledger P-10."""
     check_input(x, weights)
-    values = einsum(x, weights.W_V, "... key model, head model channel -> ... head key channel")
+    values = einsum(x, weights.per_head(weights.W_V), "... key model, head model channel -> ... head key channel")
     return einsum(values, weights.W_O, "... head key channel, head channel model -> ... head key model")
 
 
@@ -153,15 +166,17 @@ def _check_alike(**tensors: Tensor) -> None:
 
 
 @without_autocast
-def attend_by_patterns(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> Attended:
-    """Run a layer as patterns and messages; equal to ``attention.attend`` except for row constants of the scores.
+def attend_by_patterns(x: Residual, weights: AttentionLayer) -> Attended:
+    """Run a plain layer as patterns and messages; equal to ``attention.attend`` except for row constants of the scores.
 
-    Notes
-    -----
-    Ledger P-12, P-19, P-21, with biases and mask. ``updates`` are the heads' parts without ``b_V W_O``, which
-    stands in the common bias.
+    ``updates`` are the heads' parts without ``b_V W_O``, which stands in the common bias.
+
+    Raises
+    ------
+    ValueError
+        If ``x`` does not fit the layer, or this is no plain attention layer (`AttentionLayer.plain`).
     """
-    scores = match(patterns(x, weights), x, weights.channel, causal=causal)
+    scores = hide_keys(match(patterns(x, weights), x, weights.channel), weights.mask)
     attention = softmax(scores)
     updates = deliver(attention, messages(x, weights))
     return Attended(scores, attention, updates, updates.sum(-3) + update_bias(weights))
@@ -169,10 +184,10 @@ def attend_by_patterns(x: Residual, weights: AttentionWeights, *, causal: bool =
 
 @without_autocast
 def change_gauge(
-    weights: AttentionWeights,
+    weights: AttentionLayer,
     G: Float[Tensor, "head channel other"] | None = None,
     H: Float[Tensor, "head channel other"] | None = None,
-) -> AttentionWeights:
+) -> AttentionLayer:
     r"""Rewrite the factors so that no output changes: other queries, keys and values, the same layer.
 
     .. math::  W^Q \to W^Q G,\; b^Q \to b^Q G,\; W^K \to W^K G^{-\top},\; b^K \to b^K G^{-\top};\qquad
@@ -192,6 +207,7 @@ def change_gauge(
     -----
     Ledger P-13, P-17: ``W^P``, ``c``, ``W^M`` and the scores do not change, the entries of ``W_Q`` may be anything.
     """
+    weights = weights.plain()
     for name, matrix in (("G", G), ("H", H)):
         if matrix is None:
             continue
@@ -216,13 +232,14 @@ def change_gauge(
     return weights
 
 
-def rotary_qk_matrix(weights: AttentionWeights, offset: float | int, base: float | int = 10000.0) -> PerHead:
+def rotary_qk_matrix(weights: AttentionLayer, offset: float | int, base: float | int = 10000.0) -> PerHead:
     r"""Merge a head with rotary embeddings, for one offset ``query - key``: :math:`W^Q R(m - n) W^{K\top}`.
 
     There is one such matrix per offset. All of them lie in a space of ``channel`` dimensions: with
     :math:`R(o) = \sum_f \cos(o\theta_f) E_f + \sin(o\theta_f) J_f` each is a sum of ``channel`` fixed matrices.
     Ledger P-21.
     """
+    weights = weights.plain()
     R = rotation(offset, weights.channel, base).to(weights.W_Q)
     return einsum(
         weights.W_Q, R, weights.W_K, "head model channel, channel turned, head other turned -> head model other"

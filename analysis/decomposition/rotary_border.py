@@ -5,7 +5,6 @@ these matrices and the changes of the weights that leave them alone. What does n
 (:mod:`analysis.decomposition.bilinear_form`), the block of the biases (:mod:`analysis.decomposition.rotary_kernel`).
 """
 
-import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,10 +12,9 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.positions import Rotary
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer
+from analysis.decomposition.rotary_channels import rotation_of, split_channels
 from analysis.decomposition.rotary_kernel import pair_channels, unpair_channels
-from analysis.decomposition.rotary_terms import check_rotary, split_channels
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class RotaryBorder:
         return self.rest + turned[0] + turned[1]
 
 
-def rotary_border(weights: AttentionWeights, rotary: Rotary) -> RotaryBorder:
+def rotary_border(layer: AttentionLayer) -> RotaryBorder:
     r"""Multiply the bordered factors of each head, frequency by frequency.
 
     .. math::
@@ -60,32 +58,34 @@ def rotary_border(weights: AttentionWeights, rotary: Rotary) -> RotaryBorder:
     Raises
     ------
     ValueError
-        If the rotation is for heads of another width.
+        If the layer has no rotary positions, or something else inside its attention.
 
     Examples
     --------
+    >>> from analysis.core.positions import Rotary
     >>> one = torch.ones(1, 1, 2)
-    >>> layer = AttentionWeights(one, one, one, one.mT, one[0], one[0], one[0],
-    ...                          torch.zeros(1))
-    >>> border = rotary_border(layer, Rotary(torch.tensor([1.0]), 2))
+    >>> layer = AttentionLayer(one, one, one, one.mT, one[0], one[0], one[0],
+    ...                        torch.zeros(1), positions=Rotary(torch.tensor([1.0]), 2))
+    >>> border = rotary_border(layer)
     >>> (border.cosine[0, 0] * 2**0.5).round(), border.sine.abs().max()
     (tensor([[2., 2.],
             [2., 2.]]), tensor(0.))
     """
-    check_rotary(rotary, weights.channel)
-    query, key = (torch.cat([W, b[:, None]], 1) for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K)))
-    root, factor = math.sqrt(weights.channel), rotary.attention_factor**2
+    rotary = rotation_of(layer)
+    query, key = (
+        layer.per_head(torch.cat([W, b[:, None]], 1)) for W, b in ((layer.W_Q, layer.b_Q), (layer.W_K, layer.b_K))
+    )
     left, right = pair_channels(query, rotary), pair_channels(key, rotary)
     # Re[z conj(w) e^{i t}] = Re[z conj(w)] cos t - Im[z conj(w)] sin t
     product = einsum(left, right.conj(), "head row frequency, head column frequency -> head frequency row column")
-    product = product * (factor / root)
+    product = product * (rotary.attention_factor**2 * layer.scale)
     rest = einsum(split_channels(query, rotary)[1], key, "head row channel, head column channel -> head row column")
-    return RotaryBorder(product.real, -product.imag, rest / root, rotary.frequencies.to(weights.W_Q))
+    return RotaryBorder(product.real, -product.imag, rest * layer.scale, rotary.frequencies.to(layer.W_Q))
 
 
 def change_gauge(
-    weights: AttentionWeights, rotary: Rotary, factors: Tensor, matrix: Float[Tensor, "head rest other"] | None = None
-) -> AttentionWeights:
+    layer: AttentionLayer, factors: Tensor, matrix: Float[Tensor, "head rest other"] | None = None
+) -> AttentionLayer:
     r"""Return other weights with the same scores at every distance: pairs times ``g``, keys divided by its conjugate.
 
     Without a rotation any invertible matrix of a head may go into ``W_Q`` and its inverse transpose into ``W_K``. With
@@ -103,38 +103,41 @@ def change_gauge(
     Raises
     ------
     ValueError
-        If shapes do not fit, or a factor is 0.
+        If shapes do not fit, or a factor is 0; or if the layer has no rotary positions, something else inside its
+        attention, or keys in groups.
 
     Examples
     --------
+    >>> from analysis.core.positions import Rotary
     >>> one = torch.ones(1, 1, 2)
-    >>> layer = AttentionWeights(one, one, one, one.mT, one[0], one[0], one[0],
-    ...                          torch.zeros(1))
-    >>> other = change_gauge(layer, Rotary(torch.tensor([1.0]), 2),
-    ...                      torch.tensor([[2j]]))
+    >>> layer = AttentionLayer(one, one, one, one.mT, one[0], one[0], one[0],
+    ...                        torch.zeros(1), positions=Rotary(torch.tensor([1.0]), 2))
+    >>> other = change_gauge(layer, torch.tensor([[2j]]))
     >>> other.b_Q, other.b_K
     (tensor([[-2.,  2.]]), tensor([[-0.5000,  0.5000]]))
     """
-    check_rotary(rotary, weights.channel)
-    if tuple(factors.shape) != (weights.heads, rotary.coordinates // 2) or not factors.is_complex():
+    rotary = rotation_of(layer)
+    if layer.groups != layer.heads:
+        raise ValueError(f"layer must have a key for each of its {layer.heads} heads, got {layer.groups} groups")
+    if tuple(factors.shape) != (layer.heads, rotary.coordinates // 2) or not factors.is_complex():
         raise ValueError(
-            f"factors must be complex, ({weights.heads}, {rotary.coordinates // 2}), got "
+            f"factors must be complex, ({layer.heads}, {rotary.coordinates // 2}), got "
             f"{factors.dtype} {tuple(factors.shape)}"
         )
     if (factors == 0).any():
         raise ValueError("factors must not be 0")
-    rest = weights.channel - rotary.coordinates
-    matrix = torch.eye(rest).to(weights.W_Q).expand(weights.heads, rest, rest) if matrix is None else matrix
-    if tuple(matrix.shape) != (weights.heads, rest, rest):
-        raise ValueError(f"matrix must be ({weights.heads}, {rest}, {rest}), got {tuple(matrix.shape)}")
+    rest = layer.channel - rotary.coordinates
+    matrix = torch.eye(rest).to(layer.W_Q).expand(layer.heads, rest, rest) if matrix is None else matrix
+    if tuple(matrix.shape) != (layer.heads, rest, rest):
+        raise ValueError(f"matrix must be ({layer.heads}, {rest}, {rest}), got {tuple(matrix.shape)}")
 
     def turn(rows: Tensor, by: Tensor, mix: Tensor) -> Tensor:
         pairs = unpair_channels(pair_channels(rows, rotary) * by[:, None], rotary)
         return torch.cat([pairs[..., : rotary.coordinates], rows[..., rotary.coordinates :] @ mix], -1)
 
     inverse = torch.linalg.inv(matrix).mT
-    changed = {name: turn(getattr(weights, name), factors, matrix) for name in ("W_Q",)}
-    changed["b_Q"] = turn(weights.b_Q[:, None], factors, matrix)[:, 0]
-    changed["W_K"] = turn(weights.W_K, 1 / factors.conj(), inverse)
-    changed["b_K"] = turn(weights.b_K[:, None], 1 / factors.conj(), inverse)[:, 0]
-    return replace(weights, **changed)
+    changed = {name: turn(getattr(layer, name), factors, matrix) for name in ("W_Q",)}
+    changed["b_Q"] = turn(layer.b_Q[:, None], factors, matrix)[:, 0]
+    changed["W_K"] = turn(layer.W_K, 1 / factors.conj(), inverse)
+    changed["b_K"] = turn(layer.b_K[:, None], 1 / factors.conj(), inverse)[:, 0]
+    return replace(layer, **changed)

@@ -2,7 +2,7 @@ r"""The kernel of a head with rotary positions: what query and key bias say of d
 
 ``D(distance) = b_Q R(distance) b_K^T / sqrt(channel)``, a sum of one cosine per frequency. What belongs here: the
 kernel at any distance, its amplitudes and phases, its slope. What does not: the parts of a score that need text
-(:mod:`analysis.decomposition.rotary_terms`), other frequencies (:mod:`analysis.transformer.rotary_scaling`).
+(:mod:`analysis.decomposition.rotary_channels`), other frequencies (:mod:`analysis.transformer.rotary_scaling`).
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from analysis.core.positions import Rotary
 from analysis.core.signatures import checked
-from analysis.decomposition.rotary_terms import check_rotary, split_channels
+from analysis.decomposition.rotary_channels import check_rotary, split_channels
 
 
 @dataclass(frozen=True)

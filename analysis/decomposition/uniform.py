@@ -12,9 +12,10 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.core.axes import Residual
 from analysis.core.checks import all_finite, check_floating
-from analysis.core.weights import AttentionWeights, LayerNormWeights
+from analysis.transformer.layernorm import check_layer_norm
 
 
 def uniform_causal(n: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, "query key"]:
@@ -79,8 +80,9 @@ def one_hot_input(model: int, dtype: torch.dtype = torch.float64, device: torch.
     return Hull(ones / model, torch.eye(model, dtype=dtype, device=device) - ones[:, None] * ones / model)
 
 
-def layer_norm_output(norm: LayerNormWeights) -> Hull:
+def layer_norm_output(norm: Norm) -> Hull:
     """Describe what a LayerNorm puts out: its bias, plus gain times anything orthogonal to the ones."""
+    check_layer_norm(norm)
     model = norm.gain.shape[0]
     centring = torch.eye(model, dtype=norm.gain.dtype, device=norm.gain.device) - 1 / model
     return Hull(norm.bias, centring * norm.gain)
@@ -102,7 +104,7 @@ class Preference:
     constant: Float[Tensor, " head"]
 
 
-def key_preference(weights: AttentionWeights, hull: Hull | None = None) -> Preference:
+def key_preference(weights: AttentionLayer, hull: Hull | None = None) -> Preference:
     r"""Measure what could make the weights of each head other than uniform, over a set of inputs.
 
     A row is uniform where its scores do not depend on the key. For all inputs of the affine hull
@@ -130,11 +132,12 @@ def key_preference(weights: AttentionWeights, hull: Hull | None = None) -> Prefe
 
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2, 2)
     >>> bias = torch.tensor([[3.0, 4.0]])
-    >>> layer = AttentionWeights(zero, eye, eye, eye, bias, 0 * bias, 0 * bias,
+    >>> layer = AttentionLayer(zero, eye, eye, eye, bias, 0 * bias, 0 * bias,
     ...                          torch.zeros(2))
     >>> key_preference(layer).constant * 2**0.5
     tensor([5.])
     """
+    weights = weights.plain()
     hull = any_input(weights.model, weights.W_Q.dtype, weights.W_Q.device) if hull is None else hull
     if hull.origin.shape[0] != weights.model:
         raise ValueError(f"hull must have the layer's width {weights.model}, got {hull.origin.shape[0]}")
@@ -153,7 +156,7 @@ def key_preference(weights: AttentionWeights, hull: Hull | None = None) -> Prefe
     return Preference(content / math.sqrt(weights.channel), constant / math.sqrt(weights.channel))
 
 
-def mean_layer(model: int, head: int, channel: int, dtype: torch.dtype = torch.float64) -> AttentionWeights:
+def mean_layer(model: int, head: int, channel: int, dtype: torch.dtype = torch.float64) -> AttentionLayer:
     """Build a layer that returns only the mean of what it may see: no scores, ``sum_h W_V_h W_O_h = I``, no bias.
 
     Head ``h`` carries coordinates ``h * channel`` to ``(h + 1) * channel``.
@@ -176,6 +179,6 @@ def mean_layer(model: int, head: int, channel: int, dtype: torch.dtype = torch.f
     split[:model] = torch.eye(model, dtype=dtype)
     W_O = split.reshape(head, channel, model)
     zero, nothing = torch.zeros(head, model, channel, dtype=dtype), torch.zeros(head, channel, dtype=dtype)
-    return AttentionWeights(
+    return AttentionLayer(
         zero, zero, W_O.transpose(1, 2).contiguous(), W_O, nothing, nothing, nothing, torch.zeros(model, dtype=dtype)
     )

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual
 from analysis.core.checks import check_fit, check_floating, check_real
-from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import compute_scores, softmax
 
 
@@ -42,7 +42,7 @@ def mean_total_variation(
 
 
 def attention_moved(
-    x: Residual, weights: AttentionWeights, *, rows: Residual | None = None, instead: AttentionWeights | None = None
+    x: Residual, weights: AttentionLayer, *, rows: Residual | None = None, instead: AttentionLayer | None = None
 ) -> Float[Tensor, "*batch head query"]:
     """Return the share of each row's attention that moves when the rows or the weights are replaced by others.
 

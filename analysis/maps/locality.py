@@ -2,7 +2,7 @@
 
 Position-only scores of a first layer (the positional semi-bias ``T^p``, position against position ``T^pp``), the mass
 on the nearest keys, the distance of the largest weight. What belongs here: measurements on scores and attention. What
-does not: rewriting scores (:mod:`analysis.decomposition.score_terms`).
+does not: rewriting scores (:mod:`analysis.decomposition.terms`).
 """
 
 import math
@@ -13,16 +13,16 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Scores
 from analysis.core.signatures import checked
-from analysis.core.weights import AttentionWeights
-from analysis.decomposition.score_terms import semi_bias
+from analysis.decomposition.terms import semi_bias
 from analysis.transformer.attention import mask_future, project, softmax
 
 
 @checked(finite="p")
 def position_scores(
-    p: Float[Tensor, "position model"], width: Float[Tensor, " position"], folded: AttentionWeights
+    p: Float[Tensor, "position model"], width: Float[Tensor, " position"], folded: AttentionLayer
 ) -> tuple[Float[Tensor, "head key"], Scores]:
     r"""Return ``T^p`` and ``T^pp``: what positions alone add to a first layer's scores.
 
@@ -40,7 +40,7 @@ def position_scores(
         (:mod:`analysis.transformer.layernorm_scale`). With the latter ``T^p`` is its mean over tokens, and ``T^pp`` its
         mean over independent tokens at ``i`` and ``j``.
     folded
-        The first layer with its LayerNorm folded in (``folding.fold_layer_norm``).
+        The first layer with its LayerNorm folded in (``folding.fold_norm``).
 
     Raises
     ------
@@ -54,7 +54,7 @@ def position_scores(
     Examples
     --------
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = AttentionWeights(one, one, one, one, zero + 10, zero, zero,
+    >>> layer = AttentionLayer(one, one, one, one, zero + 10, zero, zero,
     ...                          torch.zeros(1))
     >>> position_scores(torch.tensor([[2.0], [3.0]]), torch.tensor([1.0, 0.5]), layer)
     (tensor([[20., 60.]]), tensor([[[ 4., 12.],
@@ -62,6 +62,7 @@ def position_scores(
     """
     if not ((width > 0) & width.isfinite()).all():
         raise ValueError("width must be positive, finite numbers")
+    folded = folded.plain()
     y, zero = p / width[..., None], torch.zeros_like(folded.b_Q)
     queries, keys = project(y, folded.W_Q, zero), project(y, folded.W_K, zero)
     both = einsum(queries, keys, "head query channel, head key channel -> head query key")

@@ -13,10 +13,10 @@ from einops import einsum
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Residual
 from analysis.core.scaling import scale_to_one
 from analysis.core.signatures import checked
-from analysis.core.weights import AttentionWeights
 from analysis.matrices.singular_values import Factor, singular_values, spectral_norm
 from analysis.transformer.attention import project
 
@@ -25,7 +25,7 @@ MAPS = ("Q", "K", "V")
 
 
 @checked(finite=True)
-def row_norms(x: Residual, weights: AttentionWeights, head: int) -> Float[Tensor, "kind *batch position"]:
+def row_norms(x: Residual, weights: AttentionLayer, head: int) -> Float[Tensor, "kind *batch position"]:
     """Return the norms of the rows of X and of what one head makes of them: X, Q, K, V, in this order.
 
     Raises
@@ -40,7 +40,8 @@ def row_norms(x: Residual, weights: AttentionWeights, head: int) -> Float[Tensor
     if not 0 <= head < weights.heads:
         raise ValueError(f"head must be in 0..{weights.heads - 1}, got {head}")
     images = [
-        project(x, getattr(weights, f"W_{m}")[[head]], getattr(weights, f"b_{m}")[[head]])[..., 0, :, :] for m in MAPS
+        project(x, *(weights.per_head(getattr(weights, f"{part}_{m}"))[[head]] for part in "Wb"))[..., 0, :, :]
+        for m in MAPS
     ]
     return torch.stack([rows.norm(dim=-1) for rows in (x, *images)])
 
@@ -145,15 +146,17 @@ def in_cone(x: Residual, W: Factor, epsilon: float) -> Bool[Tensor, "*batch head
 
 
 def over_heads(
-    measure: Callable[[Factor], Float[Tensor, " head"]], layers: Sequence[AttentionWeights]
+    measure: Callable[[Factor], Float[Tensor, " head"]], layers: Sequence[AttentionLayer]
 ) -> Float[Tensor, "map layer head"]:
     """Apply a measure of one matrix to ``W_Q``, ``W_K`` and ``W_V`` of every layer: one number per map and head."""
-    return torch.stack([torch.stack([measure(getattr(layer, f"W_{name}")) for layer in layers]) for name in MAPS])
+    return torch.stack(
+        [torch.stack([measure(layer.per_head(getattr(layer, f"W_{name}"))) for layer in layers]) for name in MAPS]
+    )
 
 
 @checked(finite=True)
 def amplifications(
-    states: Float[Tensor, "state position model"], layers: Sequence[AttentionWeights], *, biased: bool = True
+    states: Float[Tensor, "state position model"], layers: Sequence[AttentionLayer], *, biased: bool = True
 ) -> Float[Tensor, "map layer head position"]:
     """Measure ``amplification`` for every row that every layer reads, in all three maps and all heads.
 
@@ -179,7 +182,11 @@ def amplifications(
         [
             torch.stack(
                 [
-                    amplification(x, getattr(layer, f"W_{name}"), getattr(layer, f"b_{name}") if biased else None)
+                    amplification(
+                        x,
+                        layer.per_head(getattr(layer, f"W_{name}")),
+                        layer.per_head(getattr(layer, f"b_{name}")) if biased else None,
+                    )
                     for x, layer in zip(states, layers, strict=False)
                 ]
             )
@@ -212,7 +219,7 @@ def isotropic_cone_positions(W: Factor, samples: int, rng: np.random.Generator) 
 
 
 def cone_positions(
-    states: Float[Tensor, "state position model"], layers: Sequence[AttentionWeights]
+    states: Float[Tensor, "state position model"], layers: Sequence[AttentionLayer]
 ) -> Float[Tensor, "map layer head position"]:
     """Return ``cone_position`` for every row that every layer reads, in all three maps and all heads."""
     return amplifications(states, layers, biased=False) / over_heads(spectral_norm, layers)[..., None]

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.attention_layer import Norm
 from analysis.core.scaling import scale_to_one
 from analysis.core.signatures import checked
-from analysis.core.weights import LayerNormWeights
-from analysis.transformer.layernorm import centre, divisor
+from analysis.transformer.layernorm import centre, check_layer_norm, divisor
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class NormRanks(NamedTuple):
 
 
 @checked(finite=True, gradient=False)
-def ranks_through_norm(x: Float[Tensor, "row model"], norm: LayerNormWeights) -> NormRanks:
+def ranks_through_norm(x: Float[Tensor, "row model"], norm: Norm) -> NormRanks:
     """Take the rank after each step of a LayerNorm.
 
     Notes
@@ -135,11 +135,12 @@ def ranks_through_norm(x: Float[Tensor, "row model"], norm: LayerNormWeights) ->
     --------
     Centring costs the rank that the bias gives back:
 
-    >>> norm = LayerNormWeights(torch.ones(2), torch.tensor([1.0, 0.0]), eps=1e-12)
+    >>> norm = Norm(torch.ones(2), torch.tensor([1.0, 0.0]), eps=1e-12)
     >>> [step.rank for step in ranks_through_norm(torch.tensor([[1.0, 0.0], [0.0, 2.0],
     ...                                                         [1.0, 3.0]]), norm)]
     [2, 1, 1, 1, 2]
     """
+    check_layer_norm(norm)
     if norm.eps == 0 and (centre(x) == 0).all(1).any():
         raise ValueError("x has a constant row, which LayerNorm with eps = 0 divides by 0")
     divided = centre(x) / divisor(x, norm.eps, "x")

@@ -2,7 +2,7 @@
 
 A head compares row ``x`` with row ``y`` by ``x M y^T``. Everything here is computed from the factors, so nothing
 of size ``model x model`` is ever formed. What belongs here: the spectrum of M's symmetric part, symmetry of scores and
-attention. What does not: the four terms of a score (:mod:`analysis.decomposition.score_terms`), how far rows are
+attention. What does not: the four terms of a score (:mod:`analysis.decomposition.terms`), how far rows are
 stretched (:mod:`analysis.matrices.amplification`).
 """
 
@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Residual, Scores
 from analysis.core.scaling import scale_to_one
 from analysis.core.signatures import checked
-from analysis.core.weights import AttentionWeights
 from analysis.matrices.singular_values import triangular_factor
 from analysis.transformer.attention import compute_scores
 
@@ -77,7 +77,7 @@ def symmetric_signature(W_Q: Factor, W_K: Factor) -> SymmetricSignature:
     return SymmetricSignature(eigenvalues, (eigenvalues > zero).sum(1), (eigenvalues < -zero).sum(1), asymmetry(M))
 
 
-def without(weights: AttentionWeights, *biases: str) -> AttentionWeights:
+def without(weights: AttentionLayer, *biases: str) -> AttentionLayer:
     """Return the layer with the named biases (``"b_Q"``, ``"b_K"``, ``"b_V"``, ``"b_O"``) set to zero.
 
     Raises
@@ -91,7 +91,7 @@ def without(weights: AttentionWeights, *biases: str) -> AttentionWeights:
 
 
 @checked(finite=True)
-def score_variants(x: Residual, weights: AttentionWeights) -> dict[str, Scores]:
+def score_variants(x: Residual, weights: AttentionLayer) -> dict[str, Scores]:
     """Compute scores for four forms that differ in what could make them asymmetric.
 
     ``as trained``; ``content alone`` (no biases); ``symmetric part of M``: content with ``(M + M^T) / 2``, indefinite;
@@ -106,6 +106,7 @@ def score_variants(x: Residual, weights: AttentionWeights) -> dict[str, Scores]:
     -----
     Ledger B-24.
     """
+    weights = weights.plain()
     bare = without(weights, "b_Q", "b_K")
     content = compute_scores(x, bare)
     return {

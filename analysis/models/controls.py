@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer, Mask
 from analysis.models.configuration import families_of
 from analysis.models.families import Family
 from analysis.models.families.expected import count_groups
@@ -51,7 +51,7 @@ def make_controls(
     Parameters
     ----------
     trained
-        A module, weights of one layer (`AttentionWeights`, `MlpWeights`, `EncoderLayer`), or a list of layers.
+        A module, weights of one layer (`AttentionLayer`, `MlpWeights`, `EncoderLayer`), or a list of layers.
     initialise
         Makes the same with random weights from a seed, such as
         ``lambda seed: pretrained.load(checkpoint, control_seed=seed)``.
@@ -86,7 +86,7 @@ def make_controls(
 
 def random_attention_layer(
     model: Model, layer: int = 0, seed: int = 0, dtype: torch.dtype = torch.float32
-) -> AttentionWeights:
+) -> AttentionLayer:
     """Draw one attention layer as a GPT-2 or a BERT initialises it: the control for weight-only measurements.
 
     Weights are normal with the configuration's ``initializer_range`` (0.02), biases are zero; GPT-2 divides
@@ -110,13 +110,14 @@ def random_attention_layer(
         Ws[3] /= (2 * len(model.layers)) ** 0.5
     *projections, W_O = (W.to(dtype) for W in Ws)
     W_Q, W_K, W_V = (W.reshape(width, model.heads, -1).transpose(0, 1).contiguous() for W in projections)
-    return AttentionWeights(
+    return AttentionLayer(
         W_Q,
         W_K,
         W_V,
         W_O.reshape(model.heads, -1, width),
         *torch.zeros(3, model.heads, model.channel, dtype=dtype),
         torch.zeros(width, dtype=dtype),
+        mask=Mask(causal=model.causal),
     )
 
 

@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights
+from analysis.core.attention_layer import AttentionLayer, Norm
+from analysis.core.weights import EncoderLayer
 from analysis.models.reading import load
 
 
@@ -34,7 +35,7 @@ def attention_inputs(
 
 def embed(
     model: torch.nn.Module, ids: Int[Tensor, " position"]
-) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position model"], LayerNormWeights]:
+) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position model"], Norm]:
     """Return token rows, position rows and the LayerNorm through which the first layer's attention reads their sum.
 
     In a BERT the row of the first token type is added to every token.
@@ -88,7 +89,7 @@ class Observed:
     states: list[Float[Tensor, "state _ model"]]
 
     @property
-    def attention(self) -> list[AttentionWeights]:
+    def attention(self) -> list[AttentionLayer]:
         """The attention of each layer."""
         return [layer.attention for layer in self.layers]
 

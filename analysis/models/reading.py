@@ -3,7 +3,7 @@
 `load` is the one door. What is read is what is there: a tensor that the configuration implies and the model lacks is an
 error that names it, and so is one too many. What belongs here: which row of the table reads a model, and making layers
 of its tensors. What does not: the table (:mod:`analysis.models.families`), computing with the layers
-(:mod:`analysis.transformer.general_attention`), running models (:mod:`analysis.models.pretrained`).
+(:mod:`analysis.transformer.attention`), running models (:mod:`analysis.models.pretrained`).
 """
 
 import math
@@ -19,7 +19,7 @@ from torch import Tensor
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm, QueryKeyNorm
 from analysis.core.checks import all_finite
 from analysis.core.positions import Positions, moved
-from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights
+from analysis.core.weights import EncoderLayer, MlpWeights
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.configuration import check_options, families_of, read_configuration, refuse_unknown
@@ -285,14 +285,14 @@ class Model:
         query, key = (self._norm(f"{path}.{name}", names, bare) for name in (names.query, names.key))
         return QueryKeyNorm(query, key, names.whole, names.after_rotation)
 
-    def norm(self, which: str, layer: int = 0) -> LayerNormWeights:
+    def norm(self, which: str, layer: int = 0) -> Norm:
         """Read one LayerNorm, by a key of `norms`: that of the attention or the MLP of a layer, or one outside them."""
         if which not in self.norms:
             raise ValueError(f"which must be one of {', '.join(self.norms)} for {self.family.name}, got {which!r}")
         path = self.norms[which].removeprefix(self.tensors.prefix).format(self.number(layer))
         eps = getattr(self.config, str(self.family.norms[0].eps), self.family.norms[0].eps)
         shapes = {f"{path}.{part}": (self.width,) for part in ("weight", "bias")}
-        return LayerNormWeights(*(self._read(name, shapes) for name in shapes), float(eps))
+        return Norm(*(self._read(name, shapes) for name in shapes), float(eps))
 
     def mlp(self, layer: int) -> MlpWeights:
         """Read one MLP, its matrices ``(model, hidden)`` and ``(hidden, model)``."""
@@ -305,8 +305,8 @@ class Model:
         turned = [W if W.ndim == 1 or self.family.maps.inputs_first else W.T for W in tensors]
         return MlpWeights(*(tensor.contiguous() for tensor in turned))
 
-    def plain_layers(self) -> list[AttentionWeights]:
-        """Read the attention of every layer as `AttentionWeights`; refusals as `AttentionLayer.plain`."""
+    def plain_layers(self) -> list[AttentionLayer]:
+        """Read the attention of every layer as `AttentionLayer`; refusals as `AttentionLayer.plain`."""
         return [layer.plain() for layer in self.layers]
 
     def encoder_layers(self) -> list[EncoderLayer]:

@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer
 
 Run = Callable[[Float[Tensor, "batch position model"]], tuple[Tensor, Tensor]]
 
 
-def attention_module(family: str, weights: AttentionWeights, *, base: float = 10000.0) -> Run:
+def attention_module(family: str, weights: AttentionLayer, *, base: float = 10000.0) -> Run:
     """Build the library's module with these weights; call it with ``(batch, position, model)``.
 
     Parameters
@@ -75,10 +75,10 @@ def _future(x: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def gpt2_attention(weights: AttentionWeights) -> torch.nn.Module:
+def gpt2_attention(weights: AttentionLayer) -> torch.nn.Module:
     """Fill transformers' ``GPT2Attention``, eager and in evaluation mode, with these weights.
 
-    >>> weights = AttentionWeights(*torch.ones(3, 1, 2, 2), torch.ones(1, 2, 2),
+    >>> weights = AttentionLayer(*torch.ones(3, 1, 2, 2), torch.ones(1, 2, 2),
     ...                            *torch.ones(3, 1, 2), torch.ones(2))
     >>> gpt2_attention(weights).c_attn.weight.shape
     torch.Size([2, 6])
@@ -94,13 +94,13 @@ def gpt2_attention(weights: AttentionWeights) -> torch.nn.Module:
     return module
 
 
-def _gpt2(w: AttentionWeights, base: float) -> Run:
+def _gpt2(w: AttentionLayer, base: float) -> Run:
     module = gpt2_attention(w)
     return lambda x: _run(module, x, attention_mask=_future(x))
 
 
 @torch.no_grad()
-def _bert(w: AttentionWeights, base: float) -> Run:
+def _bert(w: AttentionLayer, base: float) -> Run:
     from transformers import BertConfig
     from transformers.models.bert.modeling_bert import BertSelfAttention, BertSelfOutput
 
@@ -118,7 +118,7 @@ def _bert(w: AttentionWeights, base: float) -> Run:
 
 
 @torch.no_grad()
-def _llama(w: AttentionWeights, base: float) -> Run:
+def _llama(w: AttentionLayer, base: float) -> Run:
     from transformers import LlamaConfig
     from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
 
@@ -149,5 +149,5 @@ def _run(module: torch.nn.Module, x: Tensor, **arguments) -> tuple[Tensor, Tenso
     return output, attention
 
 
-MODULES: dict[str, Callable[[AttentionWeights, float], Run]] = {"gpt2": _gpt2, "bert": _bert, "llama": _llama}
+MODULES: dict[str, Callable[[AttentionLayer, float], Run]] = {"gpt2": _gpt2, "bert": _bert, "llama": _llama}
 """One small function a family: from weights, and the base of rotary embeddings, to what runs the library's module."""

@@ -11,16 +11,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Scores
 from analysis.core.positions import Rotary
-from analysis.core.weights import AttentionWeights
 
 NAME = "analysis-scores"
 
 
 def rotary_module_scores(
     family: str,
-    weights: AttentionWeights,
+    weights: AttentionLayer,
     rotary: Rotary,
     x: Float[Tensor, "batch position model"],
     *,
@@ -71,7 +71,7 @@ def _captured(module: nn.Module, x: Tensor, cos_sin: tuple[Tensor, Tensor]) -> T
     return seen[0]
 
 
-def _gpt_neox(w: AttentionWeights, rotary: Rotary, groups: int) -> nn.Module:
+def _gpt_neox(w: AttentionLayer, rotary: Rotary, groups: int) -> nn.Module:
     from transformers import GPTNeoXConfig
     from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXAttention
 
@@ -86,7 +86,7 @@ def _gpt_neox(w: AttentionWeights, rotary: Rotary, groups: int) -> nn.Module:
     return module
 
 
-def _phi(w: AttentionWeights, rotary: Rotary, groups: int) -> nn.Module:
+def _phi(w: AttentionLayer, rotary: Rotary, groups: int) -> nn.Module:
     from transformers import PhiConfig
     from transformers.models.phi.modeling_phi import PhiAttention
 
@@ -100,7 +100,7 @@ def _phi(w: AttentionWeights, rotary: Rotary, groups: int) -> nn.Module:
     )
 
 
-def _qwen2(w: AttentionWeights, rotary: Rotary, groups: int) -> nn.Module:
+def _qwen2(w: AttentionLayer, rotary: Rotary, groups: int) -> nn.Module:
     from transformers import Qwen2Config
     from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention
 
@@ -114,7 +114,7 @@ def _qwen2(w: AttentionWeights, rotary: Rotary, groups: int) -> nn.Module:
 
 
 @torch.no_grad()
-def _fill(module: nn.Module, w: AttentionWeights, groups: int) -> nn.Module:
+def _fill(module: nn.Module, w: AttentionLayer, groups: int) -> nn.Module:
     every = w.heads // groups
     for linear, W, b in (
         (module.q_proj, w.W_Q, w.b_Q),
@@ -134,7 +134,7 @@ def _parameters(rotary: Rotary) -> dict:
     }
 
 
-_MODULES: dict[str, Callable[[AttentionWeights, Rotary, int], nn.Module]] = {
+_MODULES: dict[str, Callable[[AttentionLayer, Rotary, int], nn.Module]] = {
     "gpt_neox": _gpt_neox,
     "phi": _phi,
     "qwen2": _qwen2,

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from analysis.decomposition.terms import multiply_out
 from analysis.maps import gates
 from analysis.maps.attribution import attribute_divergence
 from analysis.maps.entropy import row_entropy
@@ -23,10 +24,8 @@ from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.representations.normality import critical_value, lilliefors
 from analysis.representations.rank_collapse import residual
 
-PARTS = ("content", "key semi-bias", "query side", "kernel")
-"""The four parts of a score: without biases, ``b_Q`` with the key, ``b_K`` with the query, ``b_Q`` with ``b_K``.
-
-The last is a kernel over distances with rotary positions, and constant without."""
+PARTS = {"content": "content", "semi_bias": "key semi-bias", "query_side": "query side", "kernel": "kernel"}
+"""The four parts of a score by their field of :class:`analysis.decomposition.terms.ScoreTerms`, in a reader's words."""
 OF_HEADS = ("entropy", "sink", "sink with values", "previous", "next", "itself")
 """Numbers of a map, from 0 to 1: see `describe_map`."""
 OF_STATES = ("cosine", "not normal", "rank", "residual")
@@ -124,31 +123,6 @@ def describe_rows(rows: Float[Tensor, "position model"]) -> Float[Tensor, " meas
     return torch.stack([mean_pairwise_cosine(rows), normal.double().mean(), rank, residual(rows)])
 
 
-def split_scores(
-    query: Float[Tensor, "head query channel"],
-    key: Float[Tensor, "head key channel"],
-    b_Q: Tensor,
-    b_K: Tensor,
-    scale: float,
-) -> Float[Tensor, "part head query key"]:
-    """Return the four parts of the scores, in the order of :data:`PARTS`.
-
-    The biases are as they stand in queries and keys: with rotary positions, turned by the angle of each position.
-
-    Examples
-    --------
-    >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
-    <torch...
-    >>> q, k, b = torch.randn(1, 3, 4), torch.randn(1, 3, 4), torch.randn(1, 1, 4)
-    >>> bool(torch.allclose(split_scores(q, k, b, b, 0.5).sum(0), 0.5 * q @ k.mT,
-    ...                     atol=1e-5))
-    True
-    """
-    q, k = query - b_Q, key - b_K
-    whole = torch.ones_like(query[..., :1]) @ torch.ones_like(key[..., :1]).mT
-    return scale * torch.stack([q @ k.mT, (b_Q @ k.mT) * whole, (q @ b_K.mT) * whole, (b_Q @ b_K.mT) * whole])
-
-
 class _Observer:
     """The attention of one text: adds up what its maps show, and gives the model its output."""
 
@@ -177,7 +151,8 @@ class _Observer:
         visible: Bool[Tensor, "query key"],
     ) -> np.ndarray:
         """Add up over rows what each part adds to the divergence from uniform attention."""
-        parts = split_scores(query.double(), key.double(), *(b.double() for b in biases), scale)
+        query, key, b_Q, b_K = (rows.double() for rows in (query, key, *biases))
+        parts = multiply_out(query - b_Q, b_Q, key - b_K, b_K, scale=scale).stack(*PARTS)
         return attribute_divergence(parts, visible).parts.sum(-1).T.cpu().numpy()
 
 

@@ -110,7 +110,7 @@ def make_parts(measured: Measurement) -> Section:
     return Section(
         "Parts of the score",
         " ".join(said),
-        figures.shares(shares, PARTS),
+        figures.shares(shares, list(PARTS.values())),
         "Two panels of bars by layer, one colour for each part.",
         f"Share of each part in the divergence of the attention from uniform attention, over all heads and "
         f"{min(FEW, measured.trained.texts)} texts. Counted from 0, the parts are those of the biases, and what all "
@@ -131,7 +131,7 @@ def _say_parts(shares: Float[np.ndarray, "layer part"]) -> str:
     """
     said = [
         f"{name} {of.min():z.0%} to {of.max():z.0%}"
-        for name, of in zip(PARTS[1:], shares.T[1:], strict=True)
+        for name, of in zip(list(PARTS.values())[1:], shares.T[1:], strict=True)
         if np.abs(of).max() >= FAINT
     ]
     least, most = shares[:, 0].min(), shares[:, 0].max()

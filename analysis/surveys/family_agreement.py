@@ -1,6 +1,6 @@
 """How far the adapter's attention is from the model's own: every layer of a model run both ways on one input.
 
-What belongs here: running a model of transformers beside :mod:`analysis.transformer.general_attention` on what each of
+What belongs here: running a model of transformers beside :mod:`analysis.transformer.attention` on what each of
 its layers read. What does not: reading the model (:mod:`analysis.models.reading`).
 """
 
@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from analysis.core.attention_layer import Norm
 from analysis.models.reading import Model
-from analysis.transformer.general_attention import apply_norm, attend_generally
+from analysis.transformer.attention import apply_norm, attend
 
 
 class _InDouble(TorchFunctionMode):
@@ -165,7 +165,7 @@ def agreement(
     keep = None if keep is None else keep.bool()
     attention, output, norms = [], [], [0.0]
     for layer, run in zip(read.layers, run_layers(model, read, inputs, in_double=in_double), strict=True):
-        ours = attend_generally(run.read, layer, keep=keep)
+        ours = attend(run.read, layer, keep=keep)
         real = torch.ones(run.read.shape[:-1], dtype=torch.bool, device=run.read.device) if keep is None else keep
         attention.append((ours.attention - run.attention).abs().transpose(-3, -2)[real].max().item())
         output.append(_relative(ours.output[real], run.written[real]))

@@ -1,22 +1,30 @@
-r"""Reference multi-head attention: the plain formulas that every rewriting in the book is held to.
+r"""Multi-head attention of any family: the plain formulas that every rewriting in the book is held to.
 
-Causal or bidirectional, on any number of leading batch axes. What belongs here: queries, keys, values, scores,
-softmax, the sum over heads. What does not: taking scores apart (:mod:`analysis.decomposition`), reading models
+Grouped queries, positions inside the attention, norms of queries and keys, sinks, a soft cap, windows: whatever an
+`AttentionLayer` says, on any number of leading batch axes. What belongs here: queries, keys, values, scores, softmax,
+the sum over heads. What does not: taking scores apart (:mod:`analysis.decomposition`), reading models
 (:mod:`analysis.models`).
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from einops import einsum
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer, Mask, Norm, QueryKeyNorm
 from analysis.core.axes import Attention, Projected, Residual, Scores
 from analysis.core.checks import check_tensor
+from analysis.core.positions import Alibi, Disentangled, RelativeBuckets, Rotary, ScoreTable
 from analysis.core.signatures import checked
-from analysis.core.weights import AttentionWeights
+from analysis.transformer.layernorm import apply_norm, divide_by_size
+from analysis.transformer.position_scores import alibi_slopes, bucket_scores, disentangled_scores
+from analysis.transformer.rotary import rotate
+
+Grouped = Float[Tensor, "*batch group position channel"]
+"""Keys or values of groups of heads."""
 
 
 @checked
@@ -28,6 +36,93 @@ def project(x: Residual, W: Float[Tensor, "head model channel"], b: Float[Tensor
     tensor([[[11.,  2.]]])
     """
     return einsum(x, W, "... position model, head model channel -> ... head position channel") + b[:, None]
+
+
+def queries_and_keys(x: Residual, layer: AttentionLayer) -> tuple[Projected, Grouped]:
+    """Return queries and keys as they meet: normalised and turned where the family does so, keys still in groups."""
+    queries, keys = project(x, layer.W_Q, layer.b_Q), project(x, layer.W_K, layer.b_K)
+    return arrange(queries, layer, "query"), arrange(keys, layer, "key")
+
+
+def arrange(rows: Projected, layer: AttentionLayer, side: str, by: Projected | None = None) -> Projected:
+    """Normalise and turn projected rows as the family does before they meet.
+
+    Parameters
+    ----------
+    side
+        ``"query"`` or ``"key"``.
+    by
+        The whole queries or keys of which ``rows`` are a part: the part is divided by the whole's norm, and gets
+        nothing of a norm's bias. Parts so arranged add up to the whole but for that bias.
+    """
+    pair, rotary = layer.qk_norm, layer.positions if isinstance(layer.positions, Rotary) else None
+    norm = getattr(pair, side) if pair else None
+    if pair and not pair.after_rotation:
+        rows = _normalise(rows, norm, pair, by)
+    if rotary:
+        rows = rotate(rows, rotary)
+    if pair and pair.after_rotation:
+        by = rotate(by, rotary) if rotary and by is not None else by
+        rows = _normalise(rows, norm, pair, by)
+    return rows
+
+
+def _normalise(rows: Projected, norm: Norm, pair: QueryKeyNorm, by: Projected | None) -> Projected:
+    """Apply a norm of queries or keys: head by head, or over all heads together; ``by`` as in `arrange`."""
+    heads = rows.shape[-3]
+    if pair.whole:
+        rows, by = (each if each is None else each.transpose(-3, -2).flatten(-2) for each in (rows, by))
+    rows = apply_norm(rows, norm) if by is None else divide_by_size(rows, norm, by) * norm.gain
+    return rows.unflatten(-1, (heads, -1)).transpose(-3, -2) if pair.whole else rows
+
+
+def meet(queries: Projected, keys: Grouped, layer: AttentionLayer) -> Scores:
+    """Return scaled products of queries with the keys of their group, without what positions add."""
+    return layer.scale * (queries @ layer.per_head(keys, -3).mT)
+
+
+def added_by_positions(
+    queries: Projected, keys: Grouped, layer: AttentionLayer
+) -> Float[Tensor, "*any head query key"] | None:
+    """Return what positions add to the scores beside turning queries and keys; ``None`` where that is nothing."""
+    positions, n = layer.positions, queries.shape[-2]
+    if isinstance(positions, Alibi):
+        place = torch.arange(n, device=queries.device)
+        return -alibi_slopes(positions).to(queries)[:, None, None] * (place[:, None] - place)
+    if isinstance(positions, RelativeBuckets):
+        return bucket_scores(positions, n, n)
+    if isinstance(positions, ScoreTable):
+        return positions.table
+    if isinstance(positions, Disentangled):
+        return layer.scale * disentangled_scores(queries, layer.per_head(keys, -3), positions)
+    return None
+
+
+@checked
+def compute_scores(x: Residual, layer: AttentionLayer) -> Scores:
+    """Return the scores of each head before any soft cap and mask; in a plain layer ``q k^T / sqrt(channel)``.
+
+    Parameters
+    ----------
+    x
+        What the attention reads: after the norm, where the family has one before it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``x`` has another width or dtype than the layer, or no position.
+
+    Examples
+    --------
+    >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
+    >>> layer = AttentionLayer(one, one, one, one, zero + 10, zero, zero, zero[0])
+    >>> compute_scores(torch.tensor([[1.0], [2.0]]), layer)
+    tensor([[[11., 22.],
+             [12., 24.]]])
+    """
+    queries, keys = queries_and_keys(x, layer)
+    scores, added = meet(queries, keys, layer), added_by_positions(queries, keys, layer)
+    return scores if added is None else scores + added
 
 
 @checked
@@ -45,14 +140,38 @@ def mask_future(scores: Float[Tensor, "*any query key"]) -> Float[Tensor, "*any 
     return scores.masked_fill(future, -math.inf)
 
 
-@checked
-def compute_scores(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> Scores:
-    """Return ``(x W_Q + b_Q)(x W_K + b_K)^T / sqrt(channel)`` for each head, the future masked if ``causal``."""
-    queries = project(x, weights.W_Q, weights.b_Q)
-    keys = project(x, weights.W_K, weights.b_K)
-    scores = einsum(queries, keys, "... head query channel, ... head key channel -> ... head query key")
-    scores = scores / math.sqrt(weights.channel)
-    return mask_future(scores) if causal else scores
+def visible_keys(mask: Mask, positions: int, device: torch.device | str = "cpu") -> Bool[Tensor, "query key"]:
+    """Say which keys each query sees.
+
+    >>> visible_keys(Mask(causal=True, reach=1), 3).int()
+    tensor([[1, 0, 0],
+            [1, 1, 0],
+            [0, 1, 1]], dtype=torch.int32)
+    """
+    place = torch.arange(positions, device=device)
+    distance = place[:, None] - place
+    seen = distance >= 0 if mask.causal else torch.ones_like(distance, dtype=torch.bool)
+    if mask.reach is not None:
+        seen = seen & (distance.abs() <= mask.reach)
+    return seen if mask.chunk is None else seen & _same_chunk(place, mask.chunk)
+
+
+def hide_keys(scores: Scores, mask: Mask, keep: Bool[Tensor, "*any position"] | None = None) -> Scores:
+    """Put minus infinity where a query does not see a key; blocks are counted from the first token, padding apart."""
+    if keep is None and mask.reach is None and mask.chunk is None:
+        return mask_future(scores) if mask.causal else scores
+    n, device = scores.shape[-1], scores.device
+    if keep is None:
+        return scores.masked_fill(~visible_keys(mask, n, device), -math.inf)
+    seen = visible_keys(replace(mask, chunk=None), n, device) & keep[..., None, None, :]
+    if mask.chunk is not None:
+        place = torch.arange(n, device=device) - keep.int().argmax(-1, keepdim=True)
+        seen = seen & _same_chunk(place, mask.chunk)[..., None, :, :]
+    return scores.masked_fill(~seen, -math.inf)
+
+
+def _same_chunk(place: Tensor, chunk: int) -> Tensor:
+    return place[..., :, None] // chunk == place[..., None, :] // chunk
 
 
 @checked
@@ -63,6 +182,12 @@ def softmax(scores: Float[Tensor, "*any key"]) -> Float[Tensor, "*any key"]:
     tensor([[[0.2500, 0.2500, 0.2500, 0.2500]]])
     """
     return scores.softmax(-1)
+
+
+def _softmax_with_sinks(scores: Scores, sinks: Float[Tensor, " head"]) -> Attention:
+    """Let every query see one more key, which has a score of its own and no value: rows sum to less than 1."""
+    sink = sinks[:, None, None].expand(*scores.shape[:-1], 1)
+    return torch.cat([scores, sink], -1).softmax(-1)[..., :-1]
 
 
 @dataclass(frozen=True)
@@ -76,60 +201,66 @@ class Attended:
 
 
 @checked
-def attend(x: Residual, weights: AttentionWeights, *, causal: bool = False) -> Attended:
-    r"""Run one attention layer and keep what it computed on the way.
+def attend(x: Residual, layer: AttentionLayer, *, keep: Bool[Tensor, "*batch position"] | None = None) -> Attended:
+    r"""Run one attention layer of any family and keep what it computed on the way.
 
     .. math::  y_i = \sum_h \sum_j \alpha_{hij}\, v_h(x_j)\, W^O_h + b^O
+
+    Concatenating the heads and multiplying by ``W_O`` is this sum over heads.
 
     Parameters
     ----------
     x
-        What the layer reads; for a pre-LN model that is the normalised stream.
-    weights
-        The layer.
-    causal
-        Whether a query may attend to later keys (``False``, BERT) or not (``True``, GPT-2).
+        What the attention reads: after the norm, where the family has one before it.
+    layer
+        Its ``mask`` says whether a query may attend to later keys (BERT) or not (GPT-2).
+    keep
+        ``False`` where a key is padding; default: none is. A query that sees no key has a row of nan, and what comes
+        out at padded queries means nothing.
 
     Returns
     -------
     Attended
-        ``updates`` are the heads' parts of the output, before ``b_O``.
+        ``scores`` are what the softmax reads: after the soft cap, minus infinity where a query does not see a key.
+        ``updates`` are the heads' parts of the output, before ``b_O`` and any norm of the update.
 
     Raises
     ------
-    ValueError
-        If ``x`` has another width or dtype than the weights, or no position.
+    TypeError, ValueError
+        If ``x`` has another width or dtype than the layer, or no position; or if ``keep`` does not fit ``x``.
 
-    Notes
-    -----
-    Ledger K-05, K-06, P-01, P-04: concatenating heads and multiplying by ``W_O`` is this sum over heads.
+    References
+    ----------
+    Vaswani et al., *Attention Is All You Need* (2017).
 
     Examples
     --------
     One head that cannot tell keys apart (``W_Q = 0``) returns running means:
 
-    >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2, 2)
-    >>> layer = AttentionWeights(zero, zero, eye, eye, *torch.zeros(3, 1, 2),
-    ...                          torch.zeros(2))
-    >>> attend(torch.tensor([[0.0, 4.0], [2.0, 0.0]]), layer, causal=True).output
+    >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2)
+    >>> layer = AttentionLayer(0 * eye, eye, eye, eye, zero, zero, zero, zero[0],
+    ...                        mask=Mask(causal=True))
+    >>> attend(torch.tensor([[0.0, 4.0], [2.0, 0.0]]), layer).output
     tensor([[0., 4.],
             [1., 2.]])
     """
-    scores = compute_scores(x, weights, causal=causal)
-    attention = softmax(scores)
-    values = project(x, weights.W_V, weights.b_V)
-    heads = einsum(attention, values, "... head query key, ... head key channel -> ... head query channel")
-    updates = einsum(heads, weights.W_O, "... head query channel, head channel model -> ... head query model")
-    return Attended(scores, attention, updates, updates.sum(-3) + weights.b_O)
+    scores = compute_scores(x, layer)
+    if layer.soft_cap is not None:
+        scores = layer.soft_cap * torch.tanh(scores / layer.soft_cap)
+    scores = hide_keys(scores, layer.mask, keep)
+    attention = scores.softmax(-1) if layer.sinks is None else _softmax_with_sinks(scores, layer.sinks)
+    values = layer.per_head(project(x, layer.W_V, layer.b_V), -3)
+    updates = einsum(attention @ values, layer.W_O, "... head query value, head value model -> ... head query model")
+    return Attended(scores, attention, updates, updates.sum(-3) + layer.b_O)
 
 
-def check_input(x: Tensor, weights: AttentionWeights, name: str = "x") -> None:
+def check_input(x: Tensor, layer: AttentionLayer, name: str = "x") -> None:
     """Refuse an input that does not fit the layer, before anything is computed; ``name`` is the caller's for it."""
     check_tensor(name, x)
-    if x.ndim < 2 or x.shape[-1] != weights.model:
-        raise ValueError(f"{name} must be (..., position, {weights.model}) to fit the weights, got {tuple(x.shape)}")
+    if x.ndim < 2 or x.shape[-1] != layer.model:
+        raise ValueError(f"{name} must be (..., position, {layer.model}) to fit the layer, got {tuple(x.shape)}")
     if x.shape[-2] == 0:
         raise ValueError(f"{name} has no positions: attention over an empty sequence is not defined")
-    here, there = (f"{tensor.dtype} on {tensor.device}" for tensor in (x, weights.W_Q))
+    here, there = (f"{tensor.dtype} on {tensor.device}" for tensor in (x, layer.W_Q))
     if here != there:
-        raise ValueError(f"{name} is {here} but the weights are {there}: convert one of them")
+        raise ValueError(f"{name} is {here} but the layer is {there}: convert one of them")

@@ -15,11 +15,11 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention
 from analysis.core.checks import check_fit, check_vocabulary
 from analysis.core.precision import without_autocast
 from analysis.core.signatures import checked
-from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import attend, mask_future, project, softmax
 from analysis.transformer.induction_scores import copying, prefix_matching
 
@@ -30,7 +30,7 @@ class AttentionOnly:
 
     W_E: Float[Tensor, "vocab model"]
     W_P: Float[Tensor, "position model"]
-    layers: Sequence[AttentionWeights]
+    layers: Sequence[AttentionLayer]
     W_U: Float[Tensor, "model vocab"]
 
     def __post_init__(self):
@@ -42,8 +42,10 @@ class AttentionOnly:
         widths = [layer.model for layer in self.layers]
         if set(widths) - {model}:
             raise ValueError(f"layers must have the width {model} of W_E, got {widths}")
+        if not all(layer.mask.causal for layer in self.layers):
+            raise ValueError("layers must be causal, got one whose queries see later keys: its mask says so")
 
-    def layer(self, number: int) -> AttentionWeights:
+    def layer(self, number: int) -> AttentionLayer:
         """Return one layer; refuse a number that the model does not have."""
         if not 0 <= number < len(self.layers):
             raise ValueError(f"layer must lie in 0..{len(self.layers) - 1}, the layers of the model, got {number}")
@@ -75,7 +77,7 @@ def run(model: AttentionOnly, tokens: Int[Tensor, "batch position"]) -> Attentio
     x = model.W_E[tokens.long()] + model.W_P[:length]
     streams, attention = [], []
     for layer in model.layers:
-        update = attend(x, layer, causal=True)
+        update = attend(x, layer)
         streams.append(x)
         attention.append(update.attention)
         x = x + update.output

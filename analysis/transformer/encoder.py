@@ -15,14 +15,15 @@ from jaxtyping import Bool
 from torch import Tensor
 from torch.nn.functional import gelu
 
+from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.core.axes import Attention, Residual
 from analysis.core.checks import check_fit, check_real
 from analysis.core.precision import without_autocast
-from analysis.core.weights import AttentionWeights, EncoderLayer, LayerNormWeights, MlpWeights
+from analysis.core.weights import EncoderLayer, MlpWeights
 from analysis.transformer.activations import LayerActivations, check_keep
-from analysis.transformer.attention import check_input, compute_scores, project, softmax
+from analysis.transformer.attention import check_input, compute_scores, hide_keys, project, softmax
 from analysis.transformer.head_layout import concatenate, stack
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from analysis.transformer.mlp import apply_mlp
 
 Activation = Callable[[Tensor], Tensor]
@@ -99,31 +100,31 @@ def run_layer(
     >>> run_layer(torch.ones(3, 4).double(), layer).attention.shape
     torch.Size([2, 3, 3])
     """
-    check_input(x, layer.attention)
+    weights = layer.attention.plain()
+    check_input(x, weights)
     check_real("x", x, "position", "model")
     if keep is not None:
         check_keep(keep, x)
         if patched_attention is not None:
             raise ValueError("give patched_attention or keep, not both: maps say themselves who attends to whom")
     if patched_attention is None:
-        scores = compute_scores(x, layer.attention)
-        attention = softmax(scores if keep is None else scores.masked_fill(~keep, -math.inf))
+        attention = softmax(hide_keys(compute_scores(x, weights), weights.mask, keep))
         check_real("the attention of x", attention, "head", "query", "key")
     else:
         attention = patched_attention
-        _check_patch(attention, x, layer.attention.heads)
-    values = project(x, layer.attention.W_V, layer.attention.b_V)
+        _check_patch(attention, x, weights.heads)
+    values = project(x, weights.W_V, weights.b_V)
     heads = concatenate(attention @ values)
-    attention_output = heads @ stack(layer.attention.W_O) + layer.attention.b_O
+    attention_output = heads @ stack(weights.W_O) + weights.b_O
     before_first = x + attention_output if switches.skip else attention_output
-    first = layer_norm(before_first, layer.norm_attention) if switches.layer_norm else before_first
+    first = apply_norm(before_first, layer.norm_attention) if switches.layer_norm else before_first
     if not switches.mlp:
         return LayerActivations(
             x, attention, values, heads, attention_output, before_first, first, torch.zeros_like(first), first, first
         )
     mlp_output = apply_mlp(first, layer.mlp, (lambda hidden: hidden) if switches.linear else activation)
     before_second = first + mlp_output if switches.skip else mlp_output
-    second = layer_norm(before_second, layer.norm_mlp) if switches.layer_norm else before_second
+    second = apply_norm(before_second, layer.norm_mlp) if switches.layer_norm else before_second
     return LayerActivations(
         x, attention, values, heads, attention_output, before_first, first, mlp_output, before_second, second
     )
@@ -239,7 +240,7 @@ def random_layers(
 
     def layer() -> EncoderLayer:
         W_Q, W_K, W_V = (draw(heads, model, channel, fan_in=model) for _ in range(3))
-        attention = AttentionWeights(
+        attention = AttentionLayer(
             W_Q,
             W_K,
             W_V,
@@ -252,7 +253,7 @@ def random_layers(
         mlp = MlpWeights(
             draw(model, hidden, fan_in=model), zeros(hidden), draw(hidden, model, fan_in=hidden), zeros(model)
         )
-        plain = LayerNormWeights(torch.ones(model, dtype=dtype), zeros(model), eps=1e-12)
+        plain = Norm(torch.ones(model, dtype=dtype), zeros(model), eps=1e-12)
         return EncoderLayer(attention, plain, mlp, plain)
 
     return [layer() for _ in range(depth)]

@@ -14,9 +14,9 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer, Mask
 from analysis.core.checks import check_vocabulary
 from analysis.core.signatures import checked
-from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import mask_future, softmax
 
 Square = Float[Tensor, "model model"]
@@ -30,14 +30,14 @@ class Layer:
     V: Square
     W: Square
 
-    def as_attention(self) -> AttentionWeights:
+    def as_attention(self) -> AttentionLayer:
         """Return the same head in the usual factors: ``W_Q = A``, ``W_K = I``, ``W_V W_O = V^T``, no biases.
 
         ``W_Q`` is multiplied by ``sqrt(model)``, which ``attention.compute_scores`` divides by again.
         """
         width = self.A.shape[0]
         eye, zero = torch.eye(width, dtype=self.A.dtype, device=self.A.device), self.A.new_zeros(width)
-        return AttentionWeights(
+        return AttentionLayer(
             self.A[None] * math.sqrt(width),
             eye[None],
             self.V.T[None],
@@ -46,6 +46,7 @@ class Layer:
             zero[None],
             zero[None],
             zero,
+            mask=Mask(causal=True),
         )
 
 

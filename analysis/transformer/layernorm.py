@@ -1,6 +1,6 @@
-"""LayerNorm: its centring, its divisor sigma, the whole, and rows that are centred and scaled without gain and bias.
+"""LayerNorm and its kin: the centring, the divisor sigma, the whole, and rows that are scaled without gain and bias.
 
-What belongs here: the LayerNorm of one row. What does not: its divisor over many tokens
+What belongs here: the norm of one row. What does not: its divisor over many tokens
 (:mod:`analysis.transformer.layernorm_scale`), or folding its gain and bias into weights
 (:mod:`analysis.decomposition.folding`).
 """
@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.attention_layer import Norm
 from analysis.core.checks import has_numbers
 from analysis.core.signatures import checked
-from analysis.core.weights import LayerNormWeights
 
 
 @checked
@@ -46,41 +46,81 @@ def divisor(y: Float[Tensor, "*any model"], eps: float = 1e-5, name: str = "y") 
 
 
 @checked
-def layer_norm(y: Float[Tensor, "*any model"], weights: LayerNormWeights) -> Float[Tensor, "*any model"]:
-    """Apply LayerNorm with gain and bias, in the steps of the formula above (not fused: made to be read).
+def apply_norm(rows: Float[Tensor, "*any model"], norm: Norm) -> Float[Tensor, "*any model"]:
+    r"""Scale rows as a norm has it, then multiply by its gain and add its bias (not fused: made to be read).
 
-    >>> import torch
-    >>> layer_norm(torch.tensor([3.0, 1.0]),
-    ...            LayerNormWeights(torch.ones(2), torch.zeros(2), eps=0.0))
-    tensor([ 1., -1.])
+    .. math::
+
+        \mathrm{LN}(y) = \frac{y - \bar y}{\sqrt{\mathrm{var}(y) + \epsilon}}\, \gamma + \beta, \qquad
+        \mathrm{RMS}(y) = \frac{y}{\sqrt{\overline{y^2} + \epsilon}}\, \gamma
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the rows are not numbers as wide as the norm, or so large that their squares are not finite.
+
+    References
+    ----------
+    Ba, Kiros, Hinton, *Layer Normalization* (2016); Zhang, Sennrich, *Root Mean Square Layer Normalization* (2019).
+
+    Examples
+    --------
+    >>> rows, one, zero = torch.tensor([[3.0, 1.0]]), torch.ones(2), torch.zeros(2)
+    >>> [apply_norm(rows, Norm(one, zero, 0.0, kind=kind)) for kind in ("layer", "rms")]
+    [tensor([[ 1., -1.]]), tensor([[1.3416, 0.4472]])]
     """
-    return centre(y) / divisor(y, weights.eps) * weights.gain + weights.bias
+    return divide_by_size(rows, norm) * norm.gain + norm.bias
+
+
+def divide_by_size(rows: Tensor, norm: Norm, by: Tensor | None = None) -> Tensor:
+    """Centre rows where the norm does, and divide them by their size, or by that of the rows ``by``."""
+    if norm.kind == "affine":
+        return rows
+    by = rows if by is None else by
+    if norm.kind == "layer":
+        rows, by = rows - rows.mean(-1, keepdim=True), by - by.mean(-1, keepdim=True)
+    size = (by.square().mean(-1, keepdim=True) + norm.eps).sqrt()
+    if has_numbers(size) and size.isinf().any():
+        raise ValueError(f"rows: too large, the squares are not finite in {rows.dtype}")
+    return rows / size
+
+
+def check_layer_norm(norm: Norm, name: str = "norm") -> None:
+    """Refuse a norm of another kind, where a formula is LayerNorm's own.
+
+    >>> check_layer_norm(Norm(torch.ones(2), torch.zeros(2), kind="rms"))
+    Traceback (most recent call last):
+    ValueError: norm must be a LayerNorm, kind 'layer', got kind 'rms'
+    """
+    if norm.kind != "layer":
+        raise ValueError(f"{name} must be a LayerNorm, kind 'layer', got kind {norm.kind!r}")
 
 
 @checked
-def jacobian(y: Float[Tensor, " model"], weights: LayerNormWeights) -> Float[Tensor, "model model"]:
+def jacobian(y: Float[Tensor, " model"], norm: Norm) -> Float[Tensor, "model model"]:
     r"""Return the derivatives of LayerNorm at one row, (to, source): a diagonal matrix minus one of rank at most 2.
 
     .. math::  \frac{\partial\,\mathrm{LN}(y)}{\partial y} = \frac1\sigma\,\mathrm{diag}(\gamma)
                \left(I - \tfrac1d 11^\top - \tfrac1d zz^\top\right)
 
-    with the row :math:`z` after LayerNorm without gain and bias (ledger B-97).
+    with the row :math:`z` after LayerNorm without gain and bias.
 
     Raises
     ------
     TypeError, ValueError
-        If ``y`` is not one row of the LayerNorm's width, in its dtype, or too large.
+        If ``y`` is not one row of the norm's width, in its dtype, or too large; or if the norm is no LayerNorm.
 
     Examples
     --------
     >>> jacobian(torch.tensor([3.0, 1.0, -4.0]),
-    ...          LayerNormWeights(torch.ones(3), torch.zeros(3))).sum(1).abs() < 1e-6
+    ...          Norm(torch.ones(3), torch.zeros(3))).sum(1).abs() < 1e-6
     tensor([True, True, True])
     """
-    width = divisor(y, weights.eps)
+    check_layer_norm(norm)
+    width = divisor(y, norm.eps)
     z = centre(y) / width
     identity = torch.eye(len(y), dtype=y.dtype, device=y.device)
-    return weights.gain[:, None] * (identity - 1 / len(y) - torch.outer(z, z) / len(y)) / width
+    return norm.gain[:, None] * (identity - 1 / len(y) - torch.outer(z, z) / len(y)) / width
 
 
 @checked(finite=True)

@@ -12,10 +12,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import gelu
 
+from analysis.core.attention_layer import Norm
 from analysis.core.axes import Residual
 from analysis.core.checks import check_fit, check_real, check_rows
 from analysis.core.precision import without_autocast
-from analysis.core.weights import EncoderLayer, LayerNormWeights, MlpWeights
+from analysis.core.weights import EncoderLayer, MlpWeights
 
 ACTIVATIONS = {"gelu": torch.special.ndtr, "relu": lambda z: (z > 0).to(z.dtype)}
 
@@ -75,14 +76,14 @@ def apply_masked_mlp(
     return ((x @ mlp.W_in + mlp.b_in) * mask) @ mlp.W_out + mlp.b_out
 
 
-def fold_output_bias(norm: LayerNormWeights, mlp: MlpWeights) -> tuple[LayerNormWeights, MlpWeights]:
+def fold_output_bias(norm: Norm, mlp: MlpWeights) -> tuple[Norm, MlpWeights]:
     r"""Move the MLP's output bias into the LayerNorm before it: the same sublayer with ``b_2 = 0``.
 
     With :math:`\beta' = \beta + b_2` and :math:`b_1' = b_1 - b_2 W_1`, skip connection plus MLP is unchanged,
     :math:`(x + b_2) + \mathrm{MLP}'(x + b_2) = x + \mathrm{MLP}(x)` (ledger B-101).
 
     >>> one = torch.ones(1)
-    >>> norm, mlp = fold_output_bias(LayerNormWeights(one, 2 * one),
+    >>> norm, mlp = fold_output_bias(Norm(one, 2 * one),
     ...                              MlpWeights(one[None], one, one[None], 3 * one))
     >>> norm.bias, mlp.b_in, mlp.b_out
     (tensor([5.]), tensor([-2.]), tensor([0.]))

@@ -11,9 +11,9 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Residual, Scores
 from analysis.core.signatures import checked
-from analysis.core.weights import AttentionWeights
 from analysis.transformer.attention import project
 
 
@@ -91,7 +91,7 @@ def rotation(
 
 
 @checked
-def rotary_scores(x: Residual, weights: AttentionWeights, base: float | int = 10000.0) -> Scores:
+def rotary_scores(x: Residual, weights: AttentionLayer, base: float | int = 10000.0) -> Scores:
     r"""Score with rotary embeddings, biases included: ``(x_m W_Q + b_Q) R(m - n) (x_n W_K + b_K)^T / sqrt(channel)``.
 
     Notes

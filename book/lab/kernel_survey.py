@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from analysis.core.positions import Rotary
+from analysis.decomposition.rotary_channels import split_channels
 from analysis.decomposition.rotary_kernel import distance_kernel
-from analysis.decomposition.rotary_terms import split_channels
 from analysis.models.reading import QueriesAndKeys, load
 
 LENGTH = 2048

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from analysis.decomposition.folding import fold_layer_norm
-from analysis.decomposition.score_terms import semi_bias
+from analysis.decomposition.folding import fold_norm
+from analysis.decomposition.terms import semi_bias
 from analysis.models.reading import load
 from analysis.statistics.correlation import recency
 from analysis.transformer.layernorm import sigma
@@ -28,9 +28,7 @@ def semi_bias_probe(step: int, model: nn.Module) -> dict[str, np.ndarray]:
     read = load(model)
     both = [(layer.double(), read.norm("attention", i).double()) for i, layer in enumerate(read.plain_layers())]
     raw = torch.stack([semi_bias(p, layer) for layer, _ in both])
-    folded = torch.stack(
-        [semi_bias(p / sigma(p, norm.eps)[:, None], fold_layer_norm(layer, norm)) for layer, norm in both]
-    )
+    folded = torch.stack([semi_bias(p / sigma(p, norm.eps)[:, None], fold_norm(layer, norm)) for layer, norm in both])
     measured = {
         "rank_correlation": recency(raw),
         "size": raw.std(-1),

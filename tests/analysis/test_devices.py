@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 import torch
 
-from analysis.decomposition import bilinear_form, cost, folding, qk_ov, score_terms, uniform
+from analysis.decomposition import bilinear_form, cost, folding, qk_ov, terms, uniform
 from analysis.statistics import correlation
 from analysis.transformer import attention_only, induction, mlp
 from book.studies.induction_head import readings
@@ -89,7 +89,7 @@ OF_WEIGHTS = {
             folding.fold_values,
             folding.fold_value_bias,
             uniform.key_preference,
-            score_terms.key_direction,
+            terms.key_direction,
             bilinear_form.bordered,
             qk_ov.constant_pattern,
             qk_ov.ov_matrix,
@@ -98,16 +98,13 @@ OF_WEIGHTS = {
         )
     },
     **{f: (f, every.ONLY) for f in (attention_only.positional_qk_circuit, attention_only.full_ov_circuit)},
-    **{
-        form: (lambda layer, x, form=form: cost.prepare(form, layer, causal=True)(x), LAYER, draw(5, 12))
-        for form in cost.FORMS
-    },
+    **{form: (lambda layer, x, form=form: cost.prepare(form, layer)(x), LAYER, draw(5, 12)) for form in cost.FORMS},
     "one-hot": (
         lambda layer: uniform.key_preference(layer, uniform.one_hot_input(layer.model, device=layer.W_Q.device)),
         LAYER,
     ),
     "rotary": (lambda layer: qk_ov.rotary_qk_matrix(layer, 3), LAYER),
-    "fold norm": (folding.fold_layer_norm, every.LAYER, every.NORM),
+    "fold norm": (folding.fold_norm, every.LAYER, every.NORM),
     "hull": (uniform.layer_norm_output, every.NORM),
     "fold output bias": (mlp.fold_output_bias, every.NORM, every.MLP),
     "fold layer": (mlp.fold_layer, every.STACK[0]),

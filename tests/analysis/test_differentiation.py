@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.decomposition import block_mixing, score_terms
+from analysis.decomposition import block_mixing, terms
 from analysis.matrices import singular_values
 from analysis.transformer import attention
 from tests.analysis.test_every_function import CALLS, LAYER, ROOT, X, call, draw, in_precision
@@ -151,9 +151,9 @@ FORMULAS = {
     f"{module}.{function}"
     for module, functions in {
         "decomposition.qk_ov": ("messages", "patterns"),
-        "decomposition.score_terms": ("score_terms", "semi_bias", "six_terms"),
+        "decomposition.terms": ("score_terms", "semi_bias", "six_terms"),
         "transformer.attention": ("attend", "compute_scores", "mask_future", "project", "softmax"),
-        "transformer.layernorm": ("layer_norm",),
+        "transformer.layernorm": ("apply_norm",),
         "transformer.mlp": ("apply_mlp",),
     }.items()
     for function in functions
@@ -164,7 +164,10 @@ FORMULAS = {
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", sorted(FORMULAS))
 def test_a_formula_gives_shapes_on_meta(name):
-    meta = {key: map_tensors(value, lambda t: t.to("meta")) for key, value in CALLS[name].items()}
+    meta = {
+        key: value.to("meta") if isinstance(value, torch.Tensor) else map_tensors(value, lambda t: t.to("meta"))
+        for key, value in CALLS[name].items()
+    }
     assert [part.shape for part in floating(call(name, **meta))] == [part.shape for part in floating(call(name))]
 
 
@@ -191,7 +194,7 @@ for mine, (function, given) in zip(compiled(), formulas, strict=True):
 @pytest.mark.usefixtures("unchecked")
 def test_scores_in_parts_are_differentiated_and_mapped_as_wholes_are():
     def total(x):
-        return score_terms.score_terms(x, LAYER).total()
+        return terms.score_terms(x, LAYER).total()
 
     batch = draw(4, *X.shape)
     torch.testing.assert_close(torch.vmap(total)(batch), attention.compute_scores(batch, LAYER))

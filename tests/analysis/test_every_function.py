@@ -27,7 +27,7 @@ import torch
 
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm
 from analysis.core.positions import Disentangled, Rotary
-from analysis.core.weights import AttentionWeights, LayerNormWeights, MlpWeights
+from analysis.core.weights import MlpWeights
 from analysis.decomposition import folding, uniform
 from analysis.decomposition.rotary_kernel import distance_kernel
 from analysis.maps import streaming
@@ -50,18 +50,14 @@ INTERNAL = {
     "analysis.decomposition.rotary_kernel.unpair_channels": "takes complex numbers, those of pair_channels",
     **dict.fromkeys(
         (
-            f"analysis.transformer.general_attention.{name}"
-            for name in (
-                "added_by_positions",
-                "arrange",
-                "meet",
-                "project_rows",
-                "queries_and_keys",
-                "softmax_with_sinks",
-            )
+            f"analysis.transformer.attention.{name}"
+            for name in ("added_by_positions", "arrange", "hide_keys", "meet", "queries_and_keys")
         ),
-        "called by general_scores and general_terms, which check the rows",
+        "called by compute_scores, attend and score_terms, which check the rows",
     ),
+    "analysis.transformer.layernorm.divide_by_size": "called by apply_norm, which checks the rows",
+    "analysis.decomposition.terms.multiply_out": "called by score_terms, which checks the rows",
+    "analysis.core.attention_layer.AttentionLayer.per_head": "takes what belongs to the layer",
     "analysis.core.scaling.scale_to_one": "called by functions that check the tensor",
     "analysis.matrices.exact_rank.first_counterexample": "hands the matrices to the claim, and reads none",
     "analysis.matrices.singular_values.by_gram": "called by product_singular_values, which checks the factors",
@@ -77,7 +73,7 @@ def generator():
     return torch.Generator().manual_seed(0)
 
 
-LAYER = AttentionWeights(
+LAYER = AttentionLayer(
     *(
         draw(*s, seed=i)
         for i, s in enumerate(
@@ -85,7 +81,7 @@ LAYER = AttentionWeights(
         )
     )
 )
-NORM = LayerNormWeights(draw(MODEL), draw(MODEL, seed=1))
+NORM = Norm(draw(MODEL), draw(MODEL, seed=1))
 ROTARY = Rotary(torch.ones(1, dtype=torch.float64), CHANNEL)
 GENERAL = AttentionLayer(
     *(
@@ -111,7 +107,8 @@ FACTORS = {"W_Q": LAYER.W_Q, "W_K": LAYER.W_K}
 KEEP = torch.arange(POSITIONS) < POSITIONS - 2
 TOKENS = torch.arange(POSITIONS) % VOCAB
 HEAD = induction.build(VOCAB, POSITIONS)
-ONLY = attention_only.AttentionOnly(draw(VOCAB, MODEL), draw(POSITIONS, MODEL), [LAYER, LAYER], draw(MODEL, VOCAB))
+CAUSAL = replace(LAYER, mask=Mask(causal=True))
+ONLY = attention_only.AttentionOnly(draw(VOCAB, MODEL), draw(POSITIONS, MODEL), [CAUSAL, CAUSAL], draw(MODEL, VOCAB))
 PASSED = [encoder.run_layer(X, layer, keep=KEEP) for layer in STACK]
 PARTS, HEADWISE = draw(2, HEADS, POSITIONS, POSITIONS), draw(1, HEADS, POSITIONS, CHANNEL)
 
@@ -121,12 +118,7 @@ def square(x):
 
 
 CALLS = {
-    "transformer.general_attention.apply_norm": {"rows": X, "norm": GENERAL.norms[0]},
-    "transformer.general_attention.general_scores": {"x": X, "layer": GENERAL, "keep": KEEP},
-    "transformer.general_attention.attend_generally": {"x": X, "layer": GENERAL, "keep": KEEP},
-    "decomposition.general_terms.general_terms": {"x": X, "layer": GENERAL},
-    "decomposition.rotary_terms.rotary_terms": {"x": X, "weights": LAYER, "rotary": ROTARY},
-    "decomposition.rotary_terms.split_channels": {"vectors": HEADWISE, "rotary": ROTARY},
+    "decomposition.rotary_channels.split_channels": {"vectors": HEADWISE, "rotary": ROTARY},
     "decomposition.rotary_kernel.pair_channels": {"vectors": HEADWISE, "rotary": ROTARY},
     "decomposition.rotary_kernel.Kernel.at": {
         "self": distance_kernel(LAYER.b_Q, LAYER.b_K, ROTARY),
@@ -146,9 +138,9 @@ CALLS = {
     },
     "transformer.attention.project": {"x": X, "W": LAYER.W_Q, "b": LAYER.b_Q},
     "transformer.attention.mask_future": {"scores": SCORES},
-    "transformer.attention.compute_scores": {"x": X, "weights": LAYER},
+    "transformer.attention.compute_scores": {"x": X, "layer": GENERAL},
     "transformer.attention.softmax": {"scores": SCORES},
-    "transformer.attention.attend": {"x": X, "weights": LAYER},
+    "transformer.attention.attend": {"x": X, "layer": GENERAL, "keep": KEEP},
     "decomposition.uniform.cumulative_means": {"x": X},
     "decomposition.folding.apply_folded": {"attention": MAPS, "x": X, "circuit": folding.fold_values(LAYER)},
     "decomposition.folding.missing_bias": {"attention": MAPS, "weights": LAYER},
@@ -171,12 +163,10 @@ CALLS = {
     },
     "transformer.positional_encodings.rotary_scores": {
         "x": draw(POSITIONS, 4),
-        "weights": AttentionWeights(*(draw(*s) for s in [(1, 4, 2)] * 3 + [(1, 2, 4)] + [(1, 2)] * 3 + [(4,)])),
+        "weights": AttentionLayer(*(draw(*s) for s in [(1, 4, 2)] * 3 + [(1, 2, 4)] + [(1, 2)] * 3 + [(4,)])),
     },
     "decomposition.bilinear_form.homogeneous": {"x": X},
-    "decomposition.bilinear_form.split_blocks": {"matrix": draw(HEADS, 4, 4)},
-    "decomposition.bilinear_form.move_origin": {"weights": LAYER, "origin": draw(MODEL)},
-    "decomposition.bilinear_form.score_parts": {"x": X, "weights": LAYER, "origin": draw(MODEL), "queries": Y},
+    "decomposition.folding.fold_origin": {"layer": LAYER, "origin": draw(MODEL)},
     "maps.attribution.divergence": {"scores": SCORES, "visible": KEEP},
     "maps.attribution.path_mean": {"scores": SCORES, "visible": KEEP},
     "maps.attribution.attribute_divergence": {"parts": PARTS, "visible": KEEP},
@@ -214,9 +204,9 @@ CALLS = {
         "scale": 0.5,
     },
     "statistics.exact_sums.Moments.add": {"self": exact_sums.Moments((POSITIONS, MODEL)), "values": X},
-    "decomposition.score_terms.score_terms": {"x": X, "weights": LAYER},
-    "decomposition.score_terms.semi_bias": {"y": X, "weights": LAYER},
-    "decomposition.score_terms.six_terms": {"e": X, "p": Y, "weights": LAYER, "ln": NORM},
+    "decomposition.terms.score_terms": {"x": X, "layer": LAYER, "origin": draw(MODEL), "queries": Y},
+    "decomposition.terms.semi_bias": {"y": X, "layer": LAYER},
+    "decomposition.terms.six_terms": {"e": X, "p": Y, "layer": LAYER, "norm": NORM},
     "transformer.induction.build": {"vocab": 3, "length": 4, "similarity": torch.eye(3, dtype=torch.float64)},
     "transformer.induction.embed": {"tokens": TOKENS, "head": HEAD},
     "transformer.induction.step": {"x": induction.embed(TOKENS, HEAD), "layer": HEAD.first},
@@ -295,8 +285,8 @@ CALLS = {
     "transformer.layernorm.centre": {"y": X},
     "transformer.layernorm.sigma": {"y": X},
     "transformer.layernorm.divisor": {"y": X},
-    "transformer.layernorm.jacobian": {"y": X[0], "weights": NORM},
-    "transformer.layernorm.layer_norm": {"y": X, "weights": NORM},
+    "transformer.layernorm.jacobian": {"y": X[0], "norm": NORM},
+    "transformer.layernorm.apply_norm": {"rows": X, "norm": NORM},
     "transformer.mlp.activation_mask": {"x": X, "mlp": MLP},
     "transformer.mlp.apply_masked_mlp": {"x": X, "mlp": MLP, "mask": draw(POSITIONS, 8)},
     "matrices.singular_values.product_singular_values": {"A": LAYER.W_Q, "B": LAYER.W_K},
@@ -407,7 +397,7 @@ def test_what_is_annotated_is_found():
         "maps.attribution.divergence",
         "matrices.symmetry.symmetric_signature",
         "transformer.activations.LayerActivations.only",
-        "decomposition.bilinear_form.split_blocks",
+        "decomposition.bilinear_form.homogeneous",
     } <= FUNCTIONS.keys()
     assert (
         not {

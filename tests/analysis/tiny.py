@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer, Mask
 
 GPT2 = {
     "model_type": "gpt2",
@@ -32,11 +32,12 @@ BERT = {
 }
 
 
-def random_layer(head=3, model=12, channel=4, seed=0):
+def random_layer(head=3, model=12, channel=4, seed=0, *, causal=False):
     """Return a layer with every parameter random, in float64."""
     g = torch.Generator().manual_seed(seed)
     shapes = [(head, model, channel)] * 3 + [(head, channel, model)] + [(head, channel)] * 3 + [(model,)]
-    return AttentionWeights(*(torch.randn(s, generator=g, dtype=torch.float64) for s in shapes))
+    drawn = (torch.randn(s, generator=g, dtype=torch.float64) for s in shapes)
+    return AttentionLayer(*drawn, mask=Mask(causal=causal))
 
 
 def draw(*shape, seed=1):

@@ -2,7 +2,7 @@
 
 from tests.benchmarks.machine import fresh_interpreter
 
-MODULES = "analysis, analysis.transformer.attention, analysis.decomposition.score_terms"
+MODULES = "analysis, analysis.transformer.attention, analysis.decomposition.terms"
 
 
 def test_the_import_is_that_of_torch(say):

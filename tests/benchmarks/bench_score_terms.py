@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from analysis.core.weights import AttentionWeights
-from analysis.decomposition.score_terms import semi_bias
+from analysis.core.attention_layer import AttentionLayer
+from analysis.decomposition.terms import semi_bias
 from tests.benchmarks.machine import FLOAT, best, limits
 
 HEADS, MODEL, CHANNEL = 12, 768, 64
@@ -17,7 +17,7 @@ def draw(*shape, seed=0):
 @pytest.mark.parametrize(("rows", "least", "most"), [(1024, 5, None), (50257, 12, 8)])
 def test_the_semi_bias_never_computes_a_key(rows, least, most, say):
     """It takes a small part of the time of all keys, and a few times that of reading the table once."""
-    weights = AttentionWeights(
+    weights = AttentionLayer(
         *(draw(HEADS, MODEL, CHANNEL, seed=i) for i in range(3)),
         draw(HEADS, CHANNEL, MODEL),
         *(draw(HEADS, CHANNEL, seed=i) for i in range(3)),

@@ -56,15 +56,15 @@ def spectra_torch():
 
 
 def _layer():
-    from analysis.core.weights import AttentionWeights
+    from analysis.core.attention_layer import AttentionLayer
 
     shapes = [(HEADS, MODEL, CHANNEL)] * 3 + [(HEADS, CHANNEL, MODEL)] + [(HEADS, CHANNEL)] * 3 + [(MODEL,)]
-    return AttentionWeights(*(0.02 * _random(*shape, seed=i) for i, shape in enumerate(shapes)))
+    return AttentionLayer(*(0.02 * _random(*shape, seed=i) for i, shape in enumerate(shapes)))
 
 
 def semi_bias_ours():
     """The semi-bias of a vocabulary: ``b_Q W_K^T`` first."""
-    from analysis.decomposition.score_terms import semi_bias
+    from analysis.decomposition.terms import semi_bias
 
     layer, tokens = _layer(), _random(VOCABULARY, MODEL, seed=9)
     return lambda: semi_bias(tokens, layer)
@@ -263,11 +263,7 @@ def families_transformer_lens():
 
 
 IMPORTS = {
-    "ours": (
-        "analysis.transformer.attention",
-        "analysis.decomposition.score_terms",
-        "analysis.matrices.singular_values",
-    ),
+    "ours": ("analysis.transformer.attention", "analysis.decomposition.terms", "analysis.matrices.singular_values"),
     "transformers": ("transformers",),
     "transformer_lens": ("transformer_lens", "transformer_lens.model_bridge"),
     "bertviz": ("bertviz",),

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from analysis.models.parameters import MissingTensor
 
 from analysis.core.files import sha256
-from analysis.models import checkpoints, parameters, pretrained
+from analysis.models import checkpoints, pretrained
 from analysis.models.checkpoints import NotFound, Tampered, find
+from analysis.models.files import MissingTensor
+from analysis.models.reading import load
 from tests.analysis.tiny import write_model
 from tools import first_layer
 
@@ -57,13 +58,14 @@ def test_the_whole_is_taken_where_it_is_at_hand(whole, bundled, monkeypatch):
 
 
 def test_it_is_the_layer_of_the_whole_to_the_bit(whole, bundled, tmp_path):
-    ours, theirs = (parameters.attention_layer(checkpoint, 0) for checkpoint in (bundled, whole))
+    part, model = load(bundled), load(whole)
+    ours, theirs = part.layers[0], model.layers[0]
     assert all(
         torch.equal(getattr(ours, name), getattr(theirs, name))
         for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
     )
-    assert torch.equal(parameters.positions(bundled), parameters.positions(whole))
-    norm, same = (parameters.layer_norm(checkpoint, "attention", 0) for checkpoint in (bundled, whole))
+    assert torch.equal(part.positions, model.positions)
+    norm, same = part.norm("attention"), model.norm("attention")
     assert torch.equal(norm.gain, same.gain)
     assert torch.equal(norm.bias, same.bias)
     assert norm.eps == same.eps
@@ -73,14 +75,17 @@ def test_it_is_the_layer_of_the_whole_to_the_bit(whole, bundled, tmp_path):
 
 
 def test_what_it_lacks_is_refused_by_name(bundled):
-    with pytest.raises(MissingTensor, match=r"'wte\.weight' is not in .*gpt2-first-layer"):
-        parameters.tokens(bundled)
+    part = load(bundled)
+    assert part.tokens is None
+    assert "wte.weight" in part.missing
+    with pytest.raises(MissingTensor, match=r"h\.0\.mlp\.c_fc\.weight.*gpt2-first-layer"):
+        part.mlp(0)
     with pytest.raises(MissingTensor, match=r"gpt2-first-layer .* lacks 9 tensors .*: it can be read from, not run"):
         pretrained.load(bundled)
     with pytest.raises(NotFound, match="gpt2-first-layer has no tokenizer"):
         pretrained.tokenizer(bundled)
     with pytest.raises(ValueError, match=r"layer must be 0\.\.0, got 1"):
-        parameters.attention_layer(bundled, 1)
+        part.layers[1]
 
 
 def test_another_file_is_not_cut(tmp_path):

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from analysis.core import device as devices
+from analysis.core.attention_layer import AttentionLayer, Mask
 from analysis.core.files import read_json_object, write_atomically
-from analysis.core.weights import AttentionWeights
 from book.lab import models
 from book.lab.training import loop
 
@@ -63,7 +63,7 @@ class Config:
 
 
 class Attention(nn.Module):
-    """One layer of causal attention without biases; its parameters have the shapes of ``AttentionWeights``."""
+    """One layer of causal attention without biases; its parameters have the shapes of ``AttentionLayer``."""
 
     def __init__(self, config: Config, draw: torch.Generator):
         """Draw the initial weights."""
@@ -83,11 +83,11 @@ class Attention(nn.Module):
             heads = heads * kept[:, None, None]
         return torch.einsum("bhpc,hcm->bpm", heads, self.W_O)
 
-    def weights(self) -> AttentionWeights:
+    def weights(self) -> AttentionLayer:
         """Return the layer in the book's own form, with biases of zero."""
         W = [getattr(self, name).detach() for name in ("W_Q", "W_K", "W_V", "W_O")]
         zero = W[0].new_zeros(W[0].shape[0], W[0].shape[2])
-        return AttentionWeights(*W, zero, zero, zero, W[0].new_zeros(W[0].shape[1]))
+        return AttentionLayer(*W, zero, zero, zero, W[0].new_zeros(W[0].shape[1]), mask=Mask(causal=True))
 
 
 class Transformer(nn.Module):

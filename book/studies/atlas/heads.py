@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.decomposition.score_terms import score_terms
+from analysis.decomposition.terms import score_terms
 from analysis.maps import gates
 from analysis.maps.distance import mean_total_variation
 from analysis.maps.entropy import row_entropy
@@ -96,7 +96,7 @@ def content_share(x: Float[Tensor, "position model"], layer, *, causal: bool) ->
     terms = score_terms(x, layer)
     seen = torch.ones(len(x), len(x), dtype=torch.bool, device=x.device)
     seen = seen.tril() if causal else seen
-    own, other = (spread(part, seen) for part in (terms.content, terms.semi_bias[:, None].expand_as(terms.content)))
+    own, other = (spread(part, seen) for part in (terms.content, terms.semi_bias.expand_as(terms.content)))
     return own / (own + other)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer
 from analysis.maps import gates
 from analysis.maps.entropy import relative_entropy
 from analysis.models import checkpoints, extraction, pretrained
@@ -37,7 +37,7 @@ def compute(device: torch.device) -> Result:
     return survey_documents(measure, each_of_controls=EACH, device=device, tolerance=0.02)
 
 
-def read_layer(x: Tensor, layer: AttentionWeights, lent: Tensor) -> dict[str, np.ndarray]:
+def read_layer(x: Tensor, layer: AttentionLayer, lent: Tensor) -> dict[str, np.ndarray]:
     """Read one layer's maps: shares of the gates, shares of the maps with patterns, columns under each bias."""
     queries, keys = project(x, layer.W_Q, 0 * layer.b_Q), project(x, layer.W_K, layer.b_K)
     ways = {

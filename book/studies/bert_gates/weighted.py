@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer
 from analysis.maps import gates
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
@@ -35,7 +35,7 @@ def compute(device: torch.device) -> Result:
     return survey_documents(measure, each_of_controls=EACH, device=device, tolerance=0.02)
 
 
-def measure_layer(x: Tensor, layer: AttentionWeights) -> dict[str, np.ndarray]:
+def measure_layer(x: Tensor, layer: AttentionLayer) -> dict[str, np.ndarray]:
     """Measure one layer; the means are over heads."""
     queries, keys = project(x, layer.W_Q, 0 * layer.b_Q), project(x, layer.W_K, layer.b_K)
     own, bare, centred = (

@@ -8,19 +8,19 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import layer_norm as layer_norm_of_torch
 
-from analysis.core.weights import LayerNormWeights
+from analysis.core.attention_layer import Norm
 from analysis.matrices import rank
 from analysis.matrices.exact_rank import exact_rank
 from analysis.matrices.rank import numerical_rank
 from analysis.models.extraction import Observed
 from analysis.transformer.attention import attend
-from analysis.transformer.layernorm import centre, layer_norm, sigma
+from analysis.transformer.layernorm import apply_norm, centre, sigma
 from book.studies.bert_rank import statements
 from book.studies.shared.errors import largest
 
 
 @dataclass(frozen=True)
-class Norm:
+class LayerNormCheck:
     """LayerNorm against the printed map, and what a bias can do to a rank."""
 
     plain_error: float  # torch's with epsilon 0, gain 1, bias 0 against (3.5)
@@ -34,19 +34,19 @@ class Norm:
     with_means: tuple[int, int]  # ranks of X and of [X, E], for X of rank 3
     zero_mean_rank: int  # rank of E 1^T for [[1, -1]]
     only_row: Float[Tensor, "1 3"]
-    opposite: LayerNormWeights  # its bias is the image of that row with the sign turned
+    opposite: Norm  # its bias is the image of that row with the sign turned
     ranks_down: list[int]  # of that row, step by step
     constant_deviation: float  # what the printed D divides a constant row by
 
 
-def measure_norm(network: torch.nn.Module, trained: Observed) -> Norm:
+def measure_norm(network: torch.nn.Module, trained: Observed) -> LayerNormCheck:
     """Hold the printed map and the printed matrices to torch's LayerNorm and to the model's first."""
     g = torch.Generator().manual_seed(0)
     x = torch.randn(6, 8, generator=g, dtype=torch.float64)
     gain, shift = torch.randn(2, 8, generator=g, dtype=torch.float64)
     printed = printed_layer_norm(x)
     opposite = opposite_bias(row := torch.tensor([[1.0, -1.0, 3.0]], dtype=torch.float64))
-    return Norm(
+    return LayerNormCheck(
         plain_error=largest(layer_norm_of_torch(x, [8], eps=0.0) - printed),
         affine_error=largest(layer_norm_of_torch(x, [8], gain, shift, eps=0.0) - (printed * gain + shift)),
         **compare_with_library(network, trained),
@@ -69,9 +69,9 @@ def compare_with_library(network: torch.nn.Module, trained: Observed) -> dict[st
     concatenation = first.self(x[None])[0]
     written, read = first.output(concatenation, x[None])[0], x + attend(x, trained.attention[0]).output
     return {
-        "trained_gap": largest(layer_norm(read, norm) - printed_layer_norm(read)),
-        "read_gap": largest(written - layer_norm(read, norm)),
-        "concatenation_gap": largest(written - layer_norm(concatenation[0], norm)),
+        "trained_gap": largest(apply_norm(read, norm) - printed_layer_norm(read)),
+        "read_gap": largest(written - apply_norm(read, norm)),
+        "concatenation_gap": largest(written - apply_norm(concatenation[0], norm)),
         "skipped": largest(x),
     }
 
@@ -86,7 +86,7 @@ def measure_mean_matrices(g: torch.Generator) -> dict:
     mean, one = square.mean(1, keepdim=True), torch.ones(5, 1, dtype=torch.float64)
     of_E, printed = (numerical_rank(torch.cat([m, mean], 1)).rank for m in (mean @ one.T, one @ mean.T))
     balanced = np.array([[1, -1]], dtype=object)
-    written = layer_norm(wide, LayerNormWeights(ones, zeros, 1e-12))
+    written = apply_norm(wide, Norm(ones, zeros, 1e-12))
     return {
         "matrix_error": largest(D @ (wide - E @ ones[None]) - written),
         "mean_spaces": (of_E, printed),
@@ -95,7 +95,7 @@ def measure_mean_matrices(g: torch.Generator) -> dict:
     }
 
 
-def opposite_bias(row: Float[Tensor, "1 model"]) -> LayerNormWeights:
+def opposite_bias(row: Float[Tensor, "1 model"]) -> Norm:
     """Return a LayerNorm whose bias takes away what it makes of this row."""
     one, zero = torch.ones_like(row[0]), torch.zeros_like(row[0])
-    return LayerNormWeights(one, -layer_norm(row, LayerNormWeights(one, zero, eps=0.0))[0], eps=0.0)
+    return Norm(one, -apply_norm(row, Norm(one, zero, eps=0.0))[0], eps=0.0)

@@ -16,7 +16,7 @@ from analysis.models.reading import load
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.bert_rank.controls import LadderPhrases, measure_rungs, phrase_rungs
 from book.studies.bert_rank.examples import CentredCases, Examples, find_examples, try_centring
-from book.studies.bert_rank.layer_norm import Norm, measure_norm
+from book.studies.bert_rank.layer_norm import LayerNormCheck, measure_norm
 from book.studies.bert_rank.prose import Prose, write_prose
 from book.studies.bert_rank.random_stacks import (
     Activations,
@@ -40,7 +40,7 @@ class Measured(Numbers):
 
     inputs: Inputs
     checkpoint: Checkpoint
-    norm: Norm
+    norm: LayerNormCheck
     examples: Examples
     centred: CentredCases
     ranks: Ranks

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import gelu
 
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer
 from analysis.matrices.rank import numerical_rank
 from analysis.representations import rank_collapse
 from analysis.representations.rank_collapse import residual
@@ -32,7 +32,7 @@ class OneLayer:
     slopes: Mapping[str, Interval]
     slope_by_gain: Mapping[float, float]  # attention alone
     log_factor: Mapping[float, Interval]  # with skip connection, at the smallest size
-    to_itself: AttentionWeights  # under which every row attends to itself alone
+    to_itself: AttentionLayer  # under which every row attends to itself alone
     kept_residual: float  # after twelve such layers
     kept_rank: int
 
@@ -101,7 +101,7 @@ def measure_one_layer(device: torch.device) -> OneLayer:
         "with skip": residuals(WITH_SKIP),
     }
     eye, nothing = torch.eye(4, dtype=torch.float64), torch.zeros(1, 4, dtype=torch.float64)
-    to_itself = AttentionWeights(2000 * eye[None], *3 * [eye[None]], *3 * [nothing], nothing[0])
+    to_itself = AttentionLayer(2000 * eye[None], *3 * [eye[None]], *3 * [nothing], nothing[0])
     x = eye
     for _ in range(12):
         x = attend(x, to_itself).output

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from analysis.decomposition import score_terms
+from analysis.decomposition.terms import score_terms
 from analysis.models import extraction
 from analysis.transformer.attention import compute_scores, softmax
 from analysis.transformer.encoder import encode
@@ -41,7 +41,7 @@ def measure_architecture(subjects: Models, layer: int) -> Architecture:
         (softmax(compute_scores(states[i], weights_of_layer)) - maps[i][0]).abs().max().item()
         for i, weights_of_layer in enumerate(trained.attention)
     ]
-    content = score_terms.score_terms(states[layer], first).content
+    content = score_terms(states[layer], first).content
     bare = (states[layer] @ first.W_Q).transpose(0, 1).flatten(1)  # (position, head channel)
     added = network.encoder.layer[layer].attention.self.query(states[layer]) - bare
     limit = network.config.max_position_embeddings

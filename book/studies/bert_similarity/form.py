@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer
 from analysis.matrices import singular_values, symmetry
 from book.studies.bert_similarity.networks import DrawnHead, Models
 
@@ -49,7 +49,7 @@ def measure_form(subjects: Models, drawn: DrawnHead) -> Form:
     )
 
 
-def singular_value_after(layer: AttentionWeights) -> float:
+def singular_value_after(layer: AttentionLayer) -> float:
     """Return singular value d_k + 1 of M over its largest, for the head where it is largest; 0 if there is none."""
     values = torch.linalg.svdvals(layer.W_Q.double() @ layer.W_K.double().mT)
     return (values[:, layer.channel :] / values[:, :1]).max().item() if values.shape[1] > layer.channel else 0.0

@@ -1,12 +1,13 @@
 """What the network knows of positions and of order: the tables of positions, and permuted tokens."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.attention_layer import Mask
 from analysis.models import extraction
 from analysis.models.reading import load
 from analysis.transformer import positional_encodings
@@ -59,6 +60,7 @@ def measure_order(subjects: Models) -> Order:
     without_positions = extraction.order_sensitivity(network, tokens, permutation)
     table.copy_(learned)
     x = subjects.control.states[0][0]
-    one, other = (attend(rows, subjects.control.attention[0], causal=True).output for rows in (x, x[permutation]))
+    layer = replace(subjects.control.attention[0], mask=Mask(causal=True))
+    one, other = (attend(rows, layer).output for rows in (x, x[permutation]))
     causal = ((one[permutation] - other).norm() / one.norm()).item()
     return Order(with_positions, without_positions, causal)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
-from analysis.core.weights import AttentionWeights
-from analysis.decomposition import score_terms
+from analysis.core.attention_layer import AttentionLayer
+from analysis.decomposition.terms import score_terms
 from analysis.maps import distance
 from analysis.matrices import symmetry
 from analysis.models.extraction import Observed
@@ -32,8 +32,8 @@ def measure_terms(subjects: Models, layer: int) -> Terms:
     """Add the four terms up, and drop them one by one."""
     trained, first = subjects.trained, subjects.trained.attention[layer]
     x = trained.states[0][layer]
-    scores, terms = compute_scores(x, first), score_terms.score_terms(x, first)
-    kept = softmax(terms.content + terms.semi_bias[..., None, :])
+    scores, terms = compute_scores(x, first), score_terms(x, first)
+    kept = softmax(terms.content + terms.semi_bias)
     size = {name: torch.cat([getattr(a, name) for a in trained.attention]).norm() for name in ("b_Q", "b_K")}
     return Terms(
         random_error=four_term_error(x.device),
@@ -54,9 +54,9 @@ def four_term_error(device: torch.device) -> float:
         for shape in ((512, 768), (1, 768, 64), (1, 768, 64), (1, 64), (1, 64))
     )
     unread = {"W_V": W_K, "b_V": b_K, "W_O": W_K.mT.contiguous(), "b_O": X[0]}
-    head = AttentionWeights(W_Q=W_Q, W_K=W_K, b_Q=b_Q, b_K=b_K, **unread)
+    head = AttentionLayer(W_Q=W_Q, W_K=W_K, b_Q=b_Q, b_K=b_K, **unread)
     scores = compute_scores(X, head)
-    return ((score_terms.score_terms(X, head).total() - scores).norm() / scores.norm()).item()
+    return ((score_terms(X, head).total() - scores).norm() / scores.norm()).item()
 
 
 def attention_moved_without(o: Observed, name: str) -> list[Interval]:

@@ -20,7 +20,7 @@ from analysis.transformer.activations import LayerActivations
 from analysis.transformer.attention_only import composition_scores
 from analysis.transformer.encoder import run_layer
 from analysis.transformer.head_layout import concatenate, split, stack
-from analysis.transformer.layernorm import layer_norm, normalise
+from analysis.transformer.layernorm import apply_norm, normalise
 from analysis.transformer.mlp import apply_mlp
 from book.lab.documents import KINDS, load_documents
 from book.publish.records import Experiment, Result
@@ -90,7 +90,7 @@ def _cosines(passed: LayerActivations, layer: EncoderLayer) -> list[float]:
     rows = (
         passed.x,
         passed.first,
-        layer_norm(passed.first, layer.norm_mlp),
+        apply_norm(passed.first, layer.norm_mlp),
         passed.second,
         normalise(passed.before_first),
         normalise(passed.before_second),
@@ -123,10 +123,10 @@ def _pool(of_texts: Sequence[LayerActivations], layer: EncoderLayer) -> list[flo
     joined, through = torch.zeros(2, heads, heads, dtype=torch.float64, device=x.device)
     for i in picked[:POINTS].tolist():
         joined += block_coupling(
-            lambda row, i=i: layer_norm(row @ W_O + b_O + x[i], layer.norm_attention), rows["heads"][i][None], heads
+            lambda row, i=i: apply_norm(row @ W_O + b_O + x[i], layer.norm_attention), rows["heads"][i][None], heads
         )
         through += block_coupling(
-            lambda row: layer_norm(row + function(row[None])[0], layer.norm_mlp), first[i][None], heads
+            lambda row: apply_norm(row + function(row[None])[0], layer.norm_mlp), first[i][None], heads
         )
     return [
         additive,

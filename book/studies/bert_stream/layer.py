@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analysis.core.weights import LayerNormWeights
+from analysis.core.attention_layer import Norm
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.head_layout import concatenate
-from analysis.transformer.layernorm import jacobian, layer_norm, normalise, sigma
+from analysis.transformer.layernorm import apply_norm, jacobian, normalise, sigma
 from book.studies.bert_stream.algebra import largest_error, relative_error
 from book.studies.bert_stream.networks import Network, Subject
 
@@ -89,11 +89,11 @@ def measure_normalisation(subject: Subject, networks: Mapping[str, Network]) -> 
     """Test what the paper says of LayerNorm on the rows that the first one of the layer reads."""
     rows, norm = subject.before_first, subject.layer.norm_attention
     others = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))]
-    plain, moved, written = normalise(rows), rows.clone(), layer_norm(rows, norm)
+    plain, moved, written = normalise(rows), rows.clone(), apply_norm(rows, norm)
     moved[1:] += 1
     jacobian_error, third_singular = _compare_jacobian(rows[0], norm)
     return Normalisation(
-        formula_error=largest_error(_written_out(rows, norm), layer_norm(rows, norm)),
+        formula_error=largest_error(_written_out(rows, norm), apply_norm(rows, norm)),
         doubled_error=largest_error(normalise(2 * rows), plain),
         additivity_error=relative_error(plain + normalise(others), normalise(rows + others)),
         largest_row_sum=plain.sum(1).abs().max().item(),
@@ -102,13 +102,13 @@ def measure_normalisation(subject: Subject, networks: Mapping[str, Network]) -> 
         negative_written=(written < 0).double().mean().item(),
         written_sums=(written.sum(1).min().item(), written.sum(1).max().item()),
         change={name: _mean_change(network.stations) for name, network in networks.items()},
-        other_rows=largest_error(layer_norm(moved, norm)[0], layer_norm(rows, norm)[0]),
+        other_rows=largest_error(apply_norm(moved, norm)[0], apply_norm(rows, norm)[0]),
         jacobian_error=jacobian_error,
         third_singular=third_singular,
     )
 
 
-def _written_out(rows: Tensor, norm: LayerNormWeights) -> Tensor:
+def _written_out(rows: Tensor, norm: Norm) -> Tensor:
     """Apply LayerNorm in the matrices of the corrected (5.9)."""
     ones = rows.new_ones(rows.shape[1], 1)
     return (rows - rows @ ones @ ones.T / len(ones)) / sigma(rows, norm.eps)[:, None] * norm.gain + norm.bias
@@ -120,12 +120,12 @@ def _mean_change(by_layer: list[list[LayerActivations]]) -> float:
     )
 
 
-def _compare_jacobian(row: Tensor, norm: LayerNormWeights) -> tuple[float, float]:
+def _compare_jacobian(row: Tensor, norm: Norm) -> tuple[float, float]:
     """Compare the closed form of LayerNorm's Jacobian with autograd; return also its third singular value.
 
     That is of what is left when the Jacobian is divided by gain and 1/sigma, and the identity is taken away.
     """
-    exact = torch.func.jacrev(partial(layer_norm, weights=norm))(row)
+    exact = torch.func.jacrev(partial(apply_norm, norm=norm))(row)
     identity = torch.eye(len(row), dtype=row.dtype, device=row.device)
     low_rank = exact / norm.gain[:, None] * sigma(row, norm.eps) - identity
     return largest_error(jacobian(row, norm), exact), torch.linalg.svdvals(low_rank)[2].item()

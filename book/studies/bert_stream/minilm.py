@@ -19,7 +19,7 @@ from analysis.representations import anisotropy
 from analysis.transformer import head_layout
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from analysis.transformer.mlp import apply_mlp
 from book.publish.records import Experiment, Result
 from book.studies.bert_stream.readers import explained, fit_ridge
@@ -101,12 +101,12 @@ def _couple(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.Gener
 
         maps = (
             (lambda row, x=x: row + x, y),
-            (lambda row, x=x: layer_norm(row + x, layer.norm_attention), y),
+            (lambda row, x=x: apply_norm(row + x, layer.norm_attention), y),
             (through_W_O, y),
-            (lambda row, f=through_W_O: layer_norm(f(row), layer.norm_attention), y),
+            (lambda row, f=through_W_O: apply_norm(f(row), layer.norm_attention), y),
             (added, z),
             (lambda row: row + added(row), z),
-            (lambda row: layer_norm(row + added(row), layer.norm_mlp), z),
+            (lambda row: apply_norm(row + added(row), layer.norm_mlp), z),
         )
         for k, (function, at) in enumerate(maps):
             total[k] += block_mixing.block_coupling(function, at, heads)

@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Residual
-from analysis.core.weights import AttentionWeights, EncoderLayer
+from analysis.core.weights import EncoderLayer
 from analysis.data import texts
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.checkpoints import Checkpoint
@@ -45,7 +46,7 @@ class Subject:
     level: int
     """Which layer is looked at, counted from 0; never the last."""
     layer: EncoderLayer
-    after: AttentionWeights
+    after: AttentionLayer
     """The attention of the layer after it."""
     before_first: Residual
     """What its first LayerNorm reads, the rows of all texts one after another."""

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer
 from analysis.decomposition.block_mixing import expand_score, vanishing
 from analysis.maps.distance import total_variation
 from analysis.transformer.activations import LayerActivations
@@ -82,7 +82,7 @@ def measure_composition(subject: Subject, networks: Mapping[str, Network]) -> Co
     return Composition(scores, updates.norm(dim=-1).mean(1).cpu().numpy())
 
 
-def first_head(attention: AttentionWeights) -> list[Tensor]:
+def first_head(attention: AttentionLayer) -> list[Tensor]:
     """Return W_Q, W_K, b_Q and b_K of the first head."""
     return [attention.W_Q[0], attention.W_K[0], attention.b_Q[0], attention.b_K[0]]
 

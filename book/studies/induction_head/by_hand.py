@@ -112,7 +112,7 @@ def compare_tables(printed: Mapping[str, Tensor], steps: tuple[induction.Step, i
 
 def gap_to_attention(x: Float[Tensor, "position model"], layer: induction.Layer) -> float:
     """Return how far a layer is from the book's reference attention plus the passthrough."""
-    reference = attend(x, layer.as_attention(), causal=True).output + x @ layer.W.T
+    reference = attend(x, layer.as_attention()).output + x @ layer.W.T
     return largest(reference - induction.step(x, layer).output)
 
 

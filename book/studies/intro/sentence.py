@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.decomposition.score_terms import score_terms
+from analysis.decomposition.terms import score_terms
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
 from analysis.transformer.attention import softmax
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 
 TEXT = "If the name is not found in the module, the value of the expression is returned."
 MODEL = "gpt2-mini"
@@ -51,12 +51,12 @@ def measure(text: str = TEXT) -> Sentence:
     ids = tokenizer.encode(text)
     model = load(checkpoint, dtype=torch.float64)
     weights, ln, tokens, positions = model.layers[0].plain(), model.norm("attention"), model.tokens, model.positions
-    terms = score_terms(layer_norm(tokens[ids] + positions[: len(ids)], ln), weights)
-    head = int(terms.semi_bias.std(1).argmax())
+    terms = score_terms(apply_norm(tokens[ids] + positions[: len(ids)], ln), weights)
+    head = int(terms.semi_bias[:, 0].std(1).argmax())
     future = torch.ones(len(ids), len(ids)).triu(1).bool()
     attention = softmax(terms.total()[head].masked_fill(future, -math.inf))
-    constants = (terms.query_constant[head] + terms.constant[head])[:, None]
-    parts = {"content": terms.content[head], "semi-bias": terms.semi_bias[head][None], "constants": constants}
+    constants = terms.query_side[head] + terms.kernel[head]
+    parts = {"content": terms.content[head], "semi-bias": terms.semi_bias[head], "constants": constants}
     late = len(ids) * 2 // 3
     query = late + int(attention.tril(-1)[late:].amax(1).argmax())
     key = int(attention.tril(-1)[query].argmax())

@@ -7,8 +7,8 @@ position in an unknown direction. What tokens say is left out. Control: the same
 import numpy as np
 import torch
 
-from analysis.core.weights import LayerNormWeights
-from analysis.decomposition.folding import fold_layer_norm
+from analysis.core.attention_layer import Norm
+from analysis.decomposition.folding import fold_norm
 from analysis.models import checkpoints
 from analysis.models.controls import random_attention_layer
 from analysis.models.reading import load
@@ -27,13 +27,13 @@ def read(ck: checkpoints.Checkpoint, *, control: bool = False, device: torch.dev
         g = torch.Generator().manual_seed(0)
         p = 0.02 * torch.randn(model.config.max_position_embeddings, model.width, generator=g, dtype=torch.float64)
         ones = torch.ones(model.width, dtype=torch.float64)
-        layer, ln = random_attention_layer(model, 0, dtype=torch.float64), LayerNormWeights(ones, 0 * ones)
+        layer, ln = random_attention_layer(model, 0, dtype=torch.float64), Norm(ones, 0 * ones)
     else:
         p, layer, ln = model.positions, model.layers[0].plain(), model.norm("attention")
     layer, ln, p = layer.to(device), ln.to(device), p.to(device)
     width = sigma(p, ln.eps)
     width = (width**2 + width.median() ** 2).sqrt()
-    return fold_layer_norm(layer, ln), (p / width[:, None])[:POSITIONS]
+    return fold_norm(layer, ln), (p / width[:, None])[:POSITIONS]
 
 
 def compute(device) -> Result:
@@ -41,7 +41,7 @@ def compute(device) -> Result:
     arrays, values = {}, {}
     for prefix in ("", "control_"):
         layer, x = read(checkpoints.find("gpt2"), control=bool(prefix), device=device)
-        maps = attend(x, layer, causal=True).attention
+        maps = attend(x, layer).attention
         whole, parts, _, _, gap = split_layer([x], layer, True)
         values[f"{prefix}gap"] = Value(gap, tolerance=1e-9)
         arrays |= {

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer
 from analysis.data import texts
 from analysis.decomposition import bilinear_form
-from analysis.decomposition.score_terms import six_terms
+from analysis.decomposition.terms import score_terms, six_terms
 from analysis.maps import attribution, distance, shapley
 from analysis.models import extraction, pretrained
 from analysis.models.checkpoints import Checkpoint
@@ -34,6 +34,7 @@ FAMILIES = {
 }
 SLOPES, PERIODS = (1.0, 0.1), (8, 16, 64)
 SIX = ("ee", "ep", "pe", "pp", "e", "p")
+COMPARED = ("content", "common", "semi_bias")
 PASSAGES, TOKENS, ROWS = 8, 64, 64
 
 
@@ -43,7 +44,7 @@ class Survey:
 
     ``error`` is the largest difference between the bordered product's attention and the module's, ``gap`` between the
     parts and the divergence; ``divergence (layer, head)`` and ``parts (layer, head, part)`` are in nats, as in
-    ``bilinear_form.PARTS``, about origin 0 in ``from_zero`` and in ``parts`` about ``origins (layer, model)``, the mean
+    ``ScoreTerms``, about origin 0 in ``from_zero`` and in ``parts`` about ``origins (layer, model)``, the mean
     input over all texts; ``by_text (layer, text, head, part)`` are ``parts`` text by text; ``first (head, term)`` are
     the shares of ``SIX`` in layer 0; ``distance (layer, head, family)`` is the total variation to the nearest member
     of each family; ``maps`` are the maps of the first text ``(layer, head, query, key)``.
@@ -169,7 +170,7 @@ def survey(
     )
 
 
-def identity_error(x: Tensor, layer: AttentionWeights, attention: Tensor) -> float:
+def identity_error(x: Tensor, layer: AttentionLayer, attention: Tensor) -> float:
     """Return how far the attention of one product with a border is from a module's."""
     one = bilinear_form.homogeneous(x)
     scores = one @ bilinear_form.bordered(layer) @ one.mT
@@ -197,7 +198,7 @@ def mean_input(xs: Sequence[Tensor]) -> Tensor:
 
 
 def split_layer(
-    xs: Sequence[Tensor], layer: AttentionWeights, causal: bool
+    xs: Sequence[Tensor], layer: AttentionLayer, causal: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
     """Split one layer's divergence on several texts.
 
@@ -206,7 +207,7 @@ def split_layer(
     origin, found = mean_input(xs), []
     for x in xs:
         rows = _rows(x)
-        about = bilinear_form.score_parts(x, layer, origin, queries=x[rows])
+        about = score_terms(x, layer, origin, x[rows]).stack()
         split = attribution.attribute_divergence(about, visible(rows, len(x), causal))
         found.append((split.divergence.mean(-1), split.parts.mean(-1), split.gap))
     by_text = torch.stack([f[1] for f in found])
@@ -216,13 +217,13 @@ def split_layer(
     return whole, parts, zero, by_text, max(f[2] for f in found)
 
 
-def first_layer(model: torch.nn.Module, ids: Tensor, layer: AttentionWeights, causal: bool) -> Tensor:
+def first_layer(model: torch.nn.Module, ids: Tensor, layer: AttentionLayer, causal: bool) -> Tensor:
     """Split the first layer's divergence over tokens and positions, ``(head, term)`` in the order of ``SIX``."""
     tokens, positions, norm = extraction.embed(model, ids)
     return split_six(tokens, positions, layer, norm, causal)
 
 
-def split_six(e: Tensor, p: Tensor, layer: AttentionWeights, ln, causal: bool) -> Tensor:
+def split_six(e: Tensor, p: Tensor, layer: AttentionLayer, ln, causal: bool) -> Tensor:
     """Split the divergence of a layer that reads ``LN(e + p)`` over its six terms, ``(head, term)``."""
     terms, rows = six_terms(e, p, layer, ln), _rows(e)
     parts = [getattr(terms, name) for name in SIX[:4]]
@@ -231,13 +232,13 @@ def split_six(e: Tensor, p: Tensor, layer: AttentionWeights, ln, causal: bool) -
     return split.parts.mean(-1).T
 
 
-def compare_splits(x: Tensor, layer: AttentionWeights, origin: Tensor, causal: bool) -> dict[str, np.ndarray]:
+def compare_splits(x: Tensor, layer: AttentionLayer, origin: Tensor, causal: bool) -> dict[str, np.ndarray]:
     """Return, of each head, what other splits give to content, common part and semi-bias about an origin.
 
     ``(part, head)`` each: the path, the parts in order and in reverse, Shapley's mean over orders, dropping one.
     """
     rows = _rows(x)
-    parts, seen = bilinear_form.score_parts(x, layer, origin, queries=x[rows])[:3], visible(rows, len(x), causal)
+    parts, seen = score_terms(x, layer, origin, x[rows]).stack(*COMPARED), visible(rows, len(x), causal)
     found = {
         "path": attribution.attribute_divergence(parts, seen).parts,
         "in order": shapley.in_order(parts, (0, 1, 2), seen),

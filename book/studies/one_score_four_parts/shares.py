@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.decomposition import bilinear_form
+from analysis.decomposition.terms import score_terms
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
 from analysis.statistics.intervals import FEWEST, mean_interval
@@ -227,7 +227,7 @@ def measure_one_text(name: str, survey: Survey, inputs: Inputs) -> OneText:
     layers, origins = load(model).plain_layers(), torch.tensor(survey.origins, device=inputs.device)
     semi_bias = survey.parts[..., SEMI_BIAS]
     layer, head = (int(index) for index in np.unravel_index(semi_bias.argmax(), semi_bias.shape))
-    by_part = bilinear_form.score_parts(states[layer], layers[layer], origins[layer])[: len(PARTS), head]
+    by_part = score_terms(states[layer], layers[layer], origins[layer]).stack(*parts.COMPARED)[:, head]
     tables = [parts.compare_splits(*of_layer, causal=False) for of_layer in zip(states, layers, origins)]
     splits = {split: np.stack([table[split].mean(1) for table in tables]) for split in tables[0]}
     return OneText(layer, head, by_part.cpu(), splits)

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import torch
 
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer, Mask
 from analysis.decomposition import cost
 from book.publish.records import Experiment, Result, Value
 
@@ -21,10 +21,10 @@ def compute(device) -> Result:
     """Time one layer of GPT-2's size, random, at several lengths; the fastest of three runs."""
     g = torch.Generator().manual_seed(0)
     shapes = [(HEAD, MODEL, CHANNEL)] * 3 + [(HEAD, CHANNEL, MODEL)] + [(HEAD, CHANNEL)] * 3 + [(MODEL,)]
-    layer = AttentionWeights(*(0.02 * torch.randn(s, generator=g) for s in shapes)).to(device)
+    layer = AttentionLayer(*(0.02 * torch.randn(s, generator=g) for s in shapes), mask=Mask(causal=True)).to(device)
     seconds, counts = np.zeros((3, len(LENGTHS))), np.zeros((3, len(LENGTHS)), dtype=np.int64)
     for row, form in enumerate(cost.FORMS):
-        run = cost.prepare(form, layer, causal=True)
+        run = cost.prepare(form, layer)
         for column, n in enumerate(LENGTHS):
             x = torch.randn(n, MODEL, generator=g).to(device)
             seconds[row, column] = min(_timed(run, x, device) for _ in range(4))

@@ -5,7 +5,7 @@ import torch
 
 from analysis.models import checkpoints
 from analysis.models.reading import load
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from book.publish.records import Experiment, Result, Value
 from book.studies.shared.equality import gaps
 
@@ -21,7 +21,7 @@ def compute(device) -> Result:
     found = []
     for i, layer in enumerate(model.plain_layers()):
         norm = model.norm("attention", i).to(device)
-        x = layer_norm(p + p.std() * noise, norm)[None]
+        x = apply_norm(p + p.std() * noise, norm)[None]
         found.append(gaps("gpt2", layer.to(device), x))
     arrays = {name: np.array([f[name] for f in found]) for name in found[0]}
     return Result(

@@ -1,13 +1,13 @@
 """What the factored, merged and input-cached forms of a layer cost, counted and timed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from torch.utils.flop_counter import FlopCounterMode
 
+from analysis.core.attention_layer import AttentionLayer, Mask
 from analysis.core.axes import Residual
-from analysis.core.weights import AttentionWeights
 from analysis.decomposition import cost
 from analysis.transformer.attention import attend
 from book import publish
@@ -45,7 +45,7 @@ class Costs(Numbers):
     seconds: Mapping[str, np.ndarray]
 
 
-def measure_costs(layer: AttentionWeights, x: Residual, inputs: Inputs) -> Costs:
+def measure_costs(layer: AttentionLayer, x: Residual, inputs: Inputs) -> Costs:
     """Count multiply-adds of the three forms, and read the recorded seconds."""
     record, _ = publish.live_or_record("patterns-and-messages-costs", inputs, recompute=False)
     seconds = dict(zip(cost.FORMS, record.array("seconds"), strict=True))
@@ -84,10 +84,11 @@ def merged_ratio(n: int, model: int = 768, head: int = 12, channel: int = 64) ->
     return merged / factored
 
 
-def count(form: str, layer: AttentionWeights, x: Residual) -> Count:
+def count(form: str, layer: AttentionLayer, x: Residual) -> Count:
     """Count the multiply-adds of one form as torch runs it, and hold its output to the layer's."""
-    run = cost.prepare(form, layer, causal=True)
+    layer = replace(layer, mask=Mask(causal=True))
+    run = cost.prepare(form, layer)
     with FlopCounterMode(display=False) as counter:
         output = run(x)
     formula = cost.cost(form, x.shape[-2], layer.model, layer.heads, layer.channel).sequence
-    return Count(counter.get_total_flops() // 2, formula, relative_gap(output, attend(x, layer, causal=True).output))
+    return Count(counter.get_total_flops() // 2, formula, relative_gap(output, attend(x, layer).output))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer
 from book import publish
 from book.publish import Inputs, Numbers
 from book.studies.patterns_and_messages.forms import Costs, measure_costs
@@ -39,7 +39,7 @@ class Measured(Numbers):
     prefix = "patterns"
 
     inputs: Inputs
-    layer: AttentionWeights
+    layer: AttentionLayer
     x: Float[Tensor, "batch position model"]
     rewriting: Mapping[str, float]
     equality: Equality

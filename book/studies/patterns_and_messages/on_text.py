@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Residual
-from analysis.core.weights import AttentionWeights
 from analysis.decomposition import qk_ov
 from analysis.models import checkpoints
 from analysis.transformer.attention import compute_scores, mask_future, project
@@ -104,7 +104,7 @@ def measure_spaces(inputs: Inputs) -> Spaces:
     return Spaces(*(torch.cat(hits[space]).double().mean().item() for space in hits))
 
 
-def nearest_to_queries(x: Residual, weights: AttentionWeights) -> Tensor:
+def nearest_to_queries(x: Residual, weights: AttentionLayer) -> Tensor:
     """Return, ``(head, query)``, the key at the smallest angle to each query in the head's own space."""
     return nearest_rows(project(x, weights.W_Q, weights.b_Q), project(x, weights.W_K, weights.b_K))
 

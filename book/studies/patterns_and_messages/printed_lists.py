@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Residual
-from analysis.core.weights import AttentionWeights
 from analysis.decomposition import qk_ov
 from analysis.models.reference_modules import attention_module
 from analysis.transformer.attention import softmax
@@ -38,7 +38,7 @@ class PrintedLists:
     second: float
 
 
-def run_printed_lists(layer: AttentionWeights, x: Residual) -> PrintedLists:
+def run_printed_lists(layer: AttentionLayer, x: Residual) -> PrintedLists:
     """Run both lists on a layer without biases; the first with each of its matrices for the name that it lacks."""
     names = {
         "X": x[:, None],

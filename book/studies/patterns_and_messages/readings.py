@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer
 from analysis.data import texts
 from analysis.decomposition import qk_ov
 from analysis.models import pretrained
@@ -26,7 +26,7 @@ def layers(
     tokens: int = 64,
     source: str | None = None,
     device: torch.device | str = "cpu",
-) -> Iterator[list[tuple[AttentionWeights, Float[Tensor, "position model"]]]]:
+) -> Iterator[list[tuple[AttentionLayer, Float[Tensor, "position model"]]]]:
     """Run a GPT-2 on passages; yield, for each, every layer's weights with what it reads, in float64.
 
     ``source`` is a text file or a folder of them to read in place of the bundled passages.
@@ -39,7 +39,7 @@ def layers(
         yield [(w, h[0]) for w, h in zip(layer_weights, attention_inputs(model, states), strict=True)]
 
 
-def parts(x: Float[Tensor, "position model"], weights: AttentionWeights) -> tuple[Tensor, Tensor, Tensor]:
+def parts(x: Float[Tensor, "position model"], weights: AttentionLayer) -> tuple[Tensor, Tensor, Tensor]:
     """Return scores from the varying part of each pattern, the common part and the raw semi-bias, less row means.
 
     Row means are over visible keys. The last two are constant over queries: the common part comes from the mean of

@@ -1,17 +1,17 @@
 """Heads rewritten as patterns and messages: the document's steps, the modules, and what the factors leave open."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer, Mask
 from analysis.core.axes import Residual
-from analysis.core.weights import AttentionWeights
 from analysis.decomposition import qk_ov
-from analysis.decomposition.score_terms import semi_bias
+from analysis.decomposition.terms import semi_bias
 from analysis.models.reference_modules import attention_module
 from analysis.transformer.attention import attend, project, softmax
 from book import publish
@@ -57,9 +57,9 @@ class Gauge:
     message_ranks: np.ndarray
 
 
-def measure_rewriting(layer: AttentionWeights, x: Residual) -> dict[str, float]:
+def measure_rewriting(layer: AttentionLayer, x: Residual) -> dict[str, float]:
     """Hold patterns and messages to GPT2Attention, and the scores of the constant part to the semi-bias."""
-    ours = qk_ov.attend_by_patterns(x, layer, causal=True).output
+    ours = qk_ov.attend_by_patterns(x, replace(layer, mask=Mask(causal=True))).output
     constant_patterns = qk_ov.constant_pattern(layer)[:, None].expand(len(x), -1, -1, -1)
     constant = qk_ov.match(constant_patterns, x, layer.channel)[:, :, 0]
     return {
@@ -68,14 +68,14 @@ def measure_rewriting(layer: AttentionWeights, x: Residual) -> dict[str, float]:
     }
 
 
-def measure_equality(layer: AttentionWeights, x: Residual, inputs: Inputs) -> tuple[Equality, str]:
+def measure_equality(layer: AttentionLayer, x: Residual, inputs: Inputs) -> tuple[Equality, str]:
     """Hold all forms to the modules; return them with where GPT-2's numbers come from."""
     record, source = publish.live_or_record("patterns-and-messages-equality-gpt2", inputs)
     random = {family: gaps(family, layer, x) for family in ("gpt2", "bert")}
     return Equality(random, {name: record.array(name) for name in random["gpt2"]}), source
 
 
-def measure_bias_free(layer: AttentionWeights, x: Residual) -> BiasFree:
+def measure_bias_free(layer: AttentionLayer, x: Residual) -> BiasFree:
     """Take the document's steps one by one, on a layer without biases that sees all keys."""
     Q, K, V = (project(x, W, b) for W, b in ((layer.W_Q, layer.b_Q), (layer.W_K, layer.b_K), (layer.W_V, layer.b_V)))
     root = layer.channel**0.5
@@ -107,7 +107,7 @@ def measure_bias_free(layer: AttentionWeights, x: Residual) -> BiasFree:
     )
 
 
-def measure_cross_attention(layer: AttentionWeights) -> tuple[float, float]:
+def measure_cross_attention(layer: AttentionLayer) -> tuple[float, float]:
     """Hold the form with three inputs to torch's MultiheadAttention; return its error, and that of X for all three."""
     where = layer.W_Q.device
     queries, keys, values = (draw(1, n, 12, seed=seed, device=where) for n, seed in ((5, 7), (8, 8), (8, 9)))
@@ -126,7 +126,7 @@ def measure_cross_attention(layer: AttentionWeights) -> tuple[float, float]:
     return error, one_input
 
 
-def measure_gauge(layer: AttentionWeights, x: Residual) -> Gauge:
+def measure_gauge(layer: AttentionLayer, x: Residual) -> Gauge:
     """Change the factors of the random layer."""
     G, F = (draw(3, 4, 4, seed=seed, device=x.device) for seed in (5, 6))
     turned = qk_ov.change_gauge(layer, G, F)

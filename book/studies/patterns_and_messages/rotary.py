@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Residual
-from analysis.core.weights import AttentionWeights
 from analysis.decomposition import qk_ov
 from analysis.models.reference_modules import attention_module
 from analysis.transformer import positional_encodings
@@ -36,7 +36,7 @@ class Rotary(Numbers):
     errors: Mapping[str, float]
 
 
-def measure_rotary(layer: AttentionWeights, x: Residual, longest: int = 128) -> Rotary:
+def measure_rotary(layer: AttentionLayer, x: Residual, longest: int = 128) -> Rotary:
     """Compare the pattern matrices of offsets 0 to ``longest``, and hold the rotary form to LlamaAttention."""
     wide = random_layer(4, 128, 64).to(x.device)
     W_P = torch.stack([qk_ov.rotary_qk_matrix(wide, offset) for offset in range(longest + 1)])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from analysis.core.weights import LayerNormWeights
+from analysis.core.attention_layer import Norm
 from analysis.decomposition import uniform
 from analysis.matrices import singular_values
 from analysis.models import checkpoints
@@ -45,7 +45,7 @@ def compute(device) -> Result:
     checkpoint = checkpoints.find("gpt2")
     model = load(checkpoint)
     ids, norms = range(len(model.layers)), [model.norm("attention", i).to(device) for i in range(len(model.layers))]
-    plain = LayerNormWeights(torch.ones(model.width), torch.zeros(model.width), norms[0].eps)
+    plain = Norm(torch.ones(model.width), torch.zeros(model.width), norms[0].eps)
     trained = measure([layer.to(device) for layer in model.plain_layers()], norms)
     drawn = [random_attention_layer(model, i).to(device) for i in ids]
     control = measure(drawn, [plain.to(device)] * len(drawn))

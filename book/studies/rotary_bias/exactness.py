@@ -8,8 +8,9 @@ import torch
 from analysis.core.positions import Rotary
 from analysis.decomposition.bilinear_form import homogeneous
 from analysis.decomposition.rotary_border import change_gauge, rotary_border
+from analysis.decomposition.rotary_channels import split_channels
 from analysis.decomposition.rotary_kernel import distance_kernel
-from analysis.decomposition.rotary_terms import rotary_terms, split_channels, stack_parts
+from analysis.decomposition.terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models.key_bias import CASES, Effect, key_bias_effect
 from analysis.models.rotary_modules import rotary_module_scores
@@ -53,30 +54,31 @@ def measure_exactness() -> Exactness:
     errors = {}
     for name, (family, coordinates) in MODULES.items():
         scores = rotary_module_scores(family, layer, _turn(coordinates), x)
-        errors[name] = relative_gap(rotary_terms(x, layer, _turn(coordinates)).sum(), scores)
+        errors[name] = relative_gap(score_terms(x, replace(layer, positions=_turn(coordinates))).total(), scores)
     rotary = _turn(4)
-    terms = rotary_terms(x, layer, rotary)
-    total, place = terms.sum(), torch.arange(POSITIONS, dtype=torch.float64)
+    layer = replace(layer, positions=rotary)
+    terms = score_terms(x, layer)
+    total, place = terms.total(), torch.arange(POSITIONS, dtype=torch.float64)
     kernel = distance_kernel(layer.b_Q, layer.b_K, rotary).at(place)
-    border, extended = rotary_border(layer, rotary), homogeneous(x)[0]
+    border, extended = rotary_border(layer), homogeneous(x)[0]
     last = torch.stack(
         [torch.einsum("m,hmn,n->h", extended[-1], border.at(POSITIONS - 1 - j), extended[j]) for j in range(POSITIONS)],
         -1,
     )
     factors = torch.complex(draw(HEADS, 2, seed=2), draw(HEADS, 2, seed=3))
-    other = change_gauge(layer, rotary, factors, draw(HEADS, CHANNEL - 4, CHANNEL - 4, seed=4))
+    other = change_gauge(layer, factors, draw(HEADS, CHANNEL - 4, CHANNEL - 4, seed=4))
     visible = torch.ones(POSITIONS, POSITIONS, dtype=torch.bool).tril()
-    rest = rotary_terms(x, replace(layer, b_K=split_channels(layer.b_K, rotary)[1]), rotary)
+    rest = score_terms(x, replace(layer, b_K=split_channels(layer.b_K, rotary)[1]))
     cancelling = (rest.query_side + rest.kernel)[None]
-    shares = attribute_divergence(torch.cat([stack_parts(terms) * 1.0, cancelling, -cancelling]), visible).parts
+    shares = attribute_divergence(torch.cat([terms.stack(), cancelling, -cancelling]), visible).parts
     return Exactness(
         errors,
         relative_gap(kernel, terms.kernel[0, :, :, 0]),
         relative_gap(last, total[0, :, -1]),
-        relative_gap(rotary_terms(x, other, rotary).sum(), total),
+        relative_gap(score_terms(x, other).total(), total),
         {case: key_bias_effect(case) for case in CASES},
-        rest_share=float(shares[4].abs().max()),
-        turned_share=float(shares[2:4].abs().max()),
+        rest_share=float(shares[5].abs().max()),
+        turned_share=float(shares[3:5].abs().max()),
     )
 
 

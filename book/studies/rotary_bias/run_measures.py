@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from analysis.core.positions import Rotary
-from analysis.decomposition.rotary_terms import split_channels
+from analysis.decomposition.rotary_channels import split_channels
 from analysis.models import checkpoints, pretrained, reading
 from analysis.transformer.attention import mask_future
 from analysis.transformer.rotary_scaling import interpolate_positions, ntk_aware, yarn

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from analysis.core.positions import Rotary
-from analysis.decomposition.rotary_terms import split_channels
+from analysis.decomposition.rotary_channels import split_channels
 from analysis.maps.attribution import attribute_divergence
 from analysis.models import attention_hooks
 from analysis.transformer.attention import mask_future

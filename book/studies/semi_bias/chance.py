@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from analysis.decomposition.score_terms import semi_bias
+from analysis.decomposition.terms import semi_bias
 from analysis.transformer.attention import project
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.records import Record, Result
 from book.studies.semi_bias import first_layer
@@ -132,7 +132,7 @@ def measure_sizes(gpt2: Record | Result, mini: FirstLayer, windows: Int[Tensor, 
     """Compare the query biases with the queries they are added to."""
     names = {"b_Q": "size_b", "effective b_Q": "size_b_folded", "query without biases": "size_query"}
     norms = {name: gpt2.array(field) for name, field in names.items()}
-    x = layer_norm(mini.tokens[windows[:, :-1]] + mini.positions, replace(mini.ln, bias=0 * mini.ln.bias))
+    x = apply_norm(mini.tokens[windows[:, :-1]] + mini.positions, replace(mini.ln, bias=0 * mini.ln.bias))
     queries = project(x, mini.weights.W_Q, 0 * mini.weights.b_Q)
     own = {
         "b_Q": mini.weights.b_Q.norm(dim=1),

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from analysis.data import texts
-from analysis.decomposition.score_terms import semi_bias
+from analysis.decomposition.terms import semi_bias
 from analysis.models import checkpoints, pretrained
 from analysis.models.controls import make_controls, random_attention_layer
 from analysis.models.reading import load

@@ -10,17 +10,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from analysis.core.weights import AttentionWeights, LayerNormWeights
-from analysis.decomposition.folding import fold_layer_norm, fold_value_bias
+from analysis.core.attention_layer import AttentionLayer, Norm
+from analysis.decomposition.folding import fold_norm, fold_value_bias
 from analysis.decomposition.qk_ov import update_bias
-from analysis.decomposition.score_terms import score_terms, semi_bias, six_terms
+from analysis.decomposition.terms import score_terms, semi_bias, six_terms
 from analysis.models import pretrained
 from analysis.models.checkpoints import Checkpoint, NotFound
 from analysis.models.controls import random_attention_layer
 from analysis.models.reading import load
 from analysis.models.reference_modules import attention_module, gpt2_attention
 from analysis.transformer.attention import attend, compute_scores, project, softmax
-from analysis.transformer.layernorm import layer_norm, sigma
+from analysis.transformer.layernorm import apply_norm, sigma
 
 WINDOWS = 32  # of held-out text that gpt2-mini reads
 
@@ -29,15 +29,15 @@ WINDOWS = 32  # of held-out text that gpt2-mini reads
 class FirstLayer:
     """A pre-LN first layer and what it reads, in float64; ``tokens`` is ``None`` where the checkpoint has no table."""
 
-    weights: AttentionWeights
-    ln: LayerNormWeights
+    weights: AttentionLayer
+    ln: Norm
     positions: Float[Tensor, "position model"]
     tokens: Float[Tensor, "vocab model"] | None
 
     @property
-    def folded(self) -> AttentionWeights:
+    def folded(self) -> AttentionLayer:
         """The layer with its LayerNorm folded in."""
-        return fold_layer_norm(self.weights, self.ln)
+        return fold_norm(self.weights, self.ln)
 
     @property
     def sigma_p(self) -> Float[Tensor, " position"]:
@@ -62,7 +62,7 @@ def control(checkpoint: Checkpoint, seed: int = 0, *, device: torch.device | str
     model = pretrained.load(checkpoint, control_seed=seed, dtype=torch.float64, device=device)
     drawn = random_attention_layer(load(checkpoint), 0, seed, torch.float64).to(device)
     ones = torch.ones_like(drawn.b_O)
-    ln = LayerNormWeights(ones, 0 * ones, load(checkpoint).config.layer_norm_epsilon)
+    ln = Norm(ones, 0 * ones, load(checkpoint).config.layer_norm_epsilon)
     return FirstLayer(drawn, ln, model.wpe.weight.data, model.wte.weight.data)
 
 
@@ -90,17 +90,17 @@ def token_table(checkpoint: Checkpoint, text: str, *, device: torch.device | str
     return TokenTable(layer.tokens.norm(dim=1).cpu().numpy(), scores.cpu().numpy(), counts)
 
 
-def equality(e: Tensor, p: Tensor, layer: AttentionWeights, ln: LayerNormWeights) -> dict[str, float]:
+def equality(e: Tensor, p: Tensor, layer: AttentionLayer, ln: Norm) -> dict[str, float]:
     """Hold the rewriting of a layer that reads ``LN(e + p)`` to transformers' module; errors relative to the scale.
 
     Beside the identities: what the module gives without ``b_K`` or ``b_Q``, and what the printed lines of the
     document would compute if taken at their word.
     """
-    x = layer_norm(e + p, ln)
-    ours = attend(x, layer, causal=True)
+    x = apply_norm(e + p, ln)
+    ours = attend(x, layer)
     output, attention = _run_module(x, layer)
     due, terms = compute_scores(x, layer), score_terms(x, layer)
-    two = (terms.content + terms.semi_bias[..., None, :]).masked_fill(ours.attention == 0, -math.inf)
+    two = (terms.content + terms.semi_bias).masked_fill(ours.attention == 0, -math.inf)
     pairs = {
         "attention": (ours.attention, attention),
         "output": (ours.output, output),
@@ -117,13 +117,13 @@ def equality(e: Tensor, p: Tensor, layer: AttentionWeights, ln: LayerNormWeights
     return {name: float((found - due).abs().max() / due.abs().max()) for name, (found, due) in pairs.items()}
 
 
-def _run_module(x: Tensor, layer: AttentionWeights) -> tuple[Tensor, Tensor]:
+def _run_module(x: Tensor, layer: AttentionLayer) -> tuple[Tensor, Tensor]:
     """Return output and attention of transformers' GPT-2 attention with these weights on one sequence."""
     output, attention = attention_module("gpt2", layer)(x[None])
     return output[0], attention[0]
 
 
-def _misprints(x: Tensor, layer: AttentionWeights, attention: Tensor) -> dict[str, Tensor]:
+def _misprints(x: Tensor, layer: AttentionLayer, attention: Tensor) -> dict[str, Tensor]:
     """Return what the printed lines compute: ``v_h(x_i)``, ``b_V`` inside a sum over keys, ``b_VO`` over heads."""
     values = project(x, layer.W_V, layer.b_V)
 
@@ -134,7 +134,7 @@ def _misprints(x: Tensor, layer: AttentionWeights, attention: Tensor) -> dict[st
     keys = torch.arange(1, len(x) + 1, dtype=x.dtype, device=x.device)[None, :, None]
     bias = update_bias(layer)
     bare = replace(layer, b_V=torch.zeros_like(layer.b_V), b_O=torch.zeros_like(layer.b_O))
-    content = attend(x, bare, causal=True).output
+    content = attend(x, bare).output
     return {
         "value_at_query": out(attention.sum(-1, keepdim=True) * values),
         "bias_in_sum_over_keys": out(plain + keys * layer.b_V[:, None]),
@@ -143,7 +143,7 @@ def _misprints(x: Tensor, layer: AttentionWeights, attention: Tensor) -> dict[st
     }
 
 
-def map_error(positions: Float[Tensor, "position model"], layer: AttentionWeights) -> float:
+def map_error(positions: Float[Tensor, "position model"], layer: AttentionLayer) -> float:
     """Hold the semi-bias of positions to transformers' module, which forms every key; relative to the largest value.
 
     The module's query of a row of zeros is ``b_Q``, and its key of a position less that of zeros is ``p W_K``.

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from analysis.core.weights import AttentionWeights
-from analysis.decomposition.folding import fold_layer_norm
-from analysis.decomposition.score_terms import key_direction, semi_bias
+from analysis.core.attention_layer import AttentionLayer
+from analysis.decomposition.folding import fold_norm
+from analysis.decomposition.terms import key_direction, semi_bias
 from analysis.maps.locality import causal_attention, nearest_mass, position_only, position_scores
 from analysis.models import checkpoints
 from analysis.models.controls import make_controls, random_attention_layer
@@ -41,7 +41,7 @@ def measure(ck: checkpoints.Checkpoint, device: torch.device) -> Result:
     layers = [layer.to(device) for layer in model.plain_layers()]
     norms = [model.norm("attention", i).to(device) for i in range(len(layers))]
     p = model.positions.to(device)
-    folded, width = fold_layer_norm(layers[0], norms[0]), sigma(p, norms[0].eps)
+    folded, width = fold_norm(layers[0], norms[0]), sigma(p, norms[0].eps)
     arrays = {
         "sigma_p": width,
         "norm_p": p.norm(dim=1),
@@ -132,13 +132,13 @@ def _layers(p, layers, norms) -> dict:
     return {"deep_rho": recency(raw), "deep_std": raw[..., :-1].std(-1), **_effective(p, layers, norms)}
 
 
-def _effective(p, layers: list[AttentionWeights], norms) -> dict:
+def _effective(p, layers: list[AttentionLayer], norms) -> dict:
     """Return, of every layer's effective semi-bias over sigma(p): rank correlation, spread, and the lead of key 0.
 
     The lead is over the mean of the other positions. The untrained last position is left out.
     """
     scores = torch.stack(
-        [semi_bias(p / sigma(p, norm.eps)[:, None], fold_layer_norm(layer, norm)) for layer, norm in zip(layers, norms)]
+        [semi_bias(p / sigma(p, norm.eps)[:, None], fold_norm(layer, norm)) for layer, norm in zip(layers, norms)]
     )[..., :-1]
     return {
         "effective_rho": recency(scores),

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from analysis.maps.locality import PositionOnly, causal_attention, position_only, position_scores
 from analysis.transformer.attention import attend
-from analysis.transformer.layernorm import layer_norm, sigma
+from analysis.transformer.layernorm import apply_norm, sigma
 from analysis.transformer.layernorm_scale import inverse_sigma
 from book.publish import Inputs, Numbers
 from book.publish.records import Record, Result
@@ -137,8 +137,8 @@ def overlap_with_text(
     own, both = position_scores(layer.positions, width, layer.folded)
     expected = causal_attention(own[:, None] + both)[:, NEAREST[1] :]
     uniform = causal_attention(torch.zeros_like(both))[:, NEAREST[1] :]
-    x = layer_norm(layer.tokens[tokens] + layer.positions, layer.ln)
-    maps = attend(x, layer.weights, causal=True).attention[:, :, NEAREST[1] :]
+    x = apply_norm(layer.tokens[tokens] + layer.positions, layer.ln)
+    maps = attend(x, layer.weights).attention[:, :, NEAREST[1] :]
     return tuple(1 - (maps - other).abs().sum(-1).mean((0, -1)) / 2 for other in (expected, uniform))
 
 

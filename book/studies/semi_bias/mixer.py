@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights
-from analysis.decomposition.folding import fold_layer_norm
+from analysis.core.attention_layer import AttentionLayer
+from analysis.decomposition.folding import fold_norm
 from analysis.maps.locality import causal_attention, position_scores
 from analysis.models import checkpoints
 from analysis.models.reading import load
@@ -57,7 +57,7 @@ def compute(device: torch.device) -> Result:
     checkpoint = checkpoints.find("gpt2")
     model = load(checkpoint, dtype=torch.float64)
     ln = model.norm("attention").to(device)
-    folded = fold_layer_norm(model.layers[0].plain().to(device), ln)
+    folded = fold_norm(model.layers[0].plain().to(device), ln)
     p = model.positions.to(device)[:-1]
     width = sigma(p, ln.eps)
     own, both = position_scores(p, width, folded)
@@ -78,7 +78,7 @@ def compute(device: torch.device) -> Result:
 
 
 def factors(
-    y: Float[Tensor, "position model"], layer: AttentionWeights, rank: int = RANK
+    y: Float[Tensor, "position model"], layer: AttentionLayer, rank: int = RANK
 ) -> tuple[Float[Tensor, "head position rank"], Float[Tensor, "head position rank"]]:
     """Return the factors whose product is nearest to ``y W_Q W_K^T y^T / sqrt(c)``, among those of this rank.
 
@@ -87,7 +87,7 @@ def factors(
     Examples
     --------
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2)
-    >>> layer = AttentionWeights(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
+    >>> layer = AttentionLayer(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
     >>> left, right = factors(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), layer, rank=1)
     >>> (left @ right.mT * math.sqrt(2)).round(decimals=3)
     tensor([[[4., 0.],

@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.core.weights import AttentionWeights
-from analysis.decomposition.score_terms import ScoreTerms, score_terms, six_terms
+from analysis.core.attention_layer import AttentionLayer
+from analysis.decomposition.terms import ScoreTerms, score_terms, six_terms
 from analysis.models import pretrained
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.reading import load
 from analysis.transformer.attention import attend, compute_scores, project
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from book.studies.semi_bias.first_layer import FirstLayer
 
 SENTENCE = "If the name is not found in the module, the value of the expression is returned."
@@ -55,15 +55,15 @@ def measure_sentence(checkpoint: Checkpoint, mini: FirstLayer) -> Sentence:
     tokenizer = pretrained.tokenizer(checkpoint)
     ids = torch.tensor(tokenizer.encode(SENTENCE), device=mini.positions.device)
     embedded, p = mini.tokens[ids], mini.positions[: len(ids)]
-    x = layer_norm(embedded + p, mini.ln)
+    x = apply_norm(embedded + p, mini.ln)
     parts, six = score_terms(x, mini.weights), six_terms(embedded, p, mini.weights, mini.ln)
     total = compute_scores(x, mini.weights)
-    head = int(parts.semi_bias.std(1).argmax())
+    head = int(parts.semi_bias[:, 0].std(1).argmax())
     shown = {
         "scores": total[head],
         "content": parts.content[head],
-        "semi-bias": parts.semi_bias[head][None],
-        "row constants": (parts.query_constant[head] + parts.constant[head])[:, None],
+        "semi-bias": parts.semi_bias[head],
+        "row constants": parts.query_side[head] + parts.kernel[head],
         "semi-bias of positions": six.p[head][None],
         "semi-bias of tokens": six.e[head][None],
     }
@@ -76,16 +76,16 @@ def measure_sentence(checkpoint: Checkpoint, mini: FirstLayer) -> Sentence:
 
 
 def measure_identities(
-    x: Float[Tensor, "position model"], parts: ScoreTerms, checkpoint: Checkpoint, layer: AttentionWeights
+    x: Float[Tensor, "position model"], parts: ScoreTerms, checkpoint: Checkpoint, layer: AttentionLayer
 ) -> Identities:
     """Compute both sides of the document's equations, its matrices cut from the parameters as they were stored."""
     tensors, names = load(checkpoint, dtype=torch.float64).tensors, ("c_attn.weight", "c_attn.bias", "c_proj.weight")
     W_QKV, b_QKV, W_O = (tensors.need(f"h.0.attn.{name}").to(x.device) for name in names)
-    ours, scores = attend(x, layer, causal=True), compute_scores(x, layer)
+    ours, scores = attend(x, layer), compute_scores(x, layer)
     heads = torch.einsum("hqk,hkc->qhc", ours.attention, project(x, layer.W_V, layer.b_V)).flatten(1)
     concatenation = heads @ W_O + layer.b_O
-    row_constants = scores - parts.content - parts.semi_bias[:, None]
-    column_constants = scores - parts.content - parts.query_constant[..., None] - parts.constant[:, None, None]
+    row_constants = scores - parts.content - parts.semi_bias
+    column_constants = scores - parts.content - parts.query_side - parts.kernel
     return Identities(
         output_rows=float((W_O.unflatten(0, (layer.heads, layer.channel)) - layer.W_O).abs().max()),
         input_columns=_distance_of_columns(W_QKV, b_QKV, layer),
@@ -102,7 +102,7 @@ def measure_identities(
     )
 
 
-def plain_scores(x: Float[Tensor, "position model"], layer: AttentionWeights) -> Float[Tensor, "head query key"]:
+def plain_scores(x: Float[Tensor, "position model"], layer: AttentionLayer) -> Float[Tensor, "head query key"]:
     """Return products of queries and keys that were formed without their biases, over the root of the width."""
     queries, keys = (project(x, W, torch.zeros_like(layer.b_Q)) for W in (layer.W_Q, layer.W_K))
     return queries @ keys.mT / layer.channel**0.5
@@ -112,7 +112,7 @@ def _relative_error(result: Tensor, expected: Tensor) -> float:
     return float((result - expected).abs().max() / expected.abs().max())
 
 
-def _distance_of_columns(W_QKV: Tensor, b_QKV: Tensor, layer: AttentionWeights) -> float:
+def _distance_of_columns(W_QKV: Tensor, b_QKV: Tensor, layer: AttentionLayer) -> float:
     """Cut the columns into queries, keys and values, each into heads; return the largest distance from the layer's."""
     by_head = (3, layer.heads, layer.channel)
     W = torch.stack([layer.W_Q, layer.W_K, layer.W_V]).movedim(2, 0)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.data import texts
-from analysis.decomposition.score_terms import semi_bias
+from analysis.decomposition.terms import semi_bias
 from analysis.models.checkpoints import Checkpoint
 from analysis.statistics.correlation import partial_rank_correlation, rank_correlation, recency
 from analysis.transformer.attention import project

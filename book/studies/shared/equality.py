@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import torch
 
+from analysis.core.attention_layer import AttentionLayer, Mask
 from analysis.core.axes import Residual
-from analysis.core.weights import AttentionWeights
 from analysis.data import texts
 from analysis.decomposition import folding, qk_ov
 from analysis.decomposition.folding import fold_value_bias
@@ -17,12 +17,12 @@ from analysis.models.reference_modules import attention_module
 from analysis.transformer.attention import attend, softmax
 
 
-def random_layer(head: int, model: int, channel: int, seed: int = 0) -> AttentionWeights:
+def random_layer(head: int, model: int, channel: int, seed: int = 0) -> AttentionLayer:
     """Draw a layer with standard normal weights and biases, float64; scores of order ``model``, so nothing is small."""
     g = torch.Generator().manual_seed(seed)
     shapes = [(head, model, channel)] * 3 + [(head, channel, model)] + [(head, channel)] * 3 + [(model,)]
     drawn = (torch.randn(s, generator=g, dtype=torch.float64) for s in shapes)
-    return AttentionWeights(*(t / t[0].numel() ** 0.25 if t.ndim == 3 else t for t in drawn))
+    return AttentionLayer(*(t / t[0].numel() ** 0.25 if t.ndim == 3 else t for t in drawn))
 
 
 def draw(*shape: int, seed: int = 1, device: torch.device | str = "cpu") -> torch.Tensor:
@@ -39,29 +39,31 @@ def relative_gap(one: torch.Tensor, other: torch.Tensor) -> float:
     return ((one - other).abs().max() / other.abs().max()).item()
 
 
-def gaps(family: str, layer: AttentionWeights, x: Residual) -> dict[str, float]:
+def gaps(family: str, layer: AttentionLayer, x: Residual) -> dict[str, float]:
     """Return the largest difference of each form to the module's output, as a share of its largest entry.
 
     The first five are rewritings and should be rounding; the others leave something out and should not.
     """
-    module, causal = attention_module(family, layer), family != "bert"
+    causal = family != "bert"
+    layer, other = (replace(layer, mask=Mask(causal=either)) for either in (causal, not causal))
+    module = attention_module(family, layer)
     output, attention = module(x)
     P, M = qk_ov.patterns(x, layer), qk_ov.messages(x, layer)
     zero = {name: torch.zeros_like(getattr(layer, name)) for name in ("b_Q", "b_K", "b_V")}
     wrong_root = softmax(qk_ov.match(P, x, layer.model, causal=causal))
     forms = {
-        "sum over heads": attend(x, layer, causal=causal).output,
-        "patterns and messages": qk_ov.attend_by_patterns(x, layer, causal=causal).output,
+        "sum over heads": attend(x, layer).output,
+        "patterns and messages": qk_ov.attend_by_patterns(x, layer).output,
         "weighted inputs, folded": folding.apply_folded(attention, x, folding.fold_values(layer)),
         "module with b_V moved": attention_module(family, fold_value_bias(layer))(x)[0],
         "module without b_K": attention_module(family, replace(layer, b_K=zero["b_K"]))(x)[0],
-        "no constant pattern": qk_ov.attend_by_patterns(x, replace(layer, b_Q=zero["b_Q"]), causal=causal).output,
-        "no b_V W_O": qk_ov.attend_by_patterns(x, replace(layer, b_V=zero["b_V"]), causal=causal).output,
+        "no constant pattern": qk_ov.attend_by_patterns(x, replace(layer, b_Q=zero["b_Q"])).output,
+        "no b_V W_O": qk_ov.attend_by_patterns(x, replace(layer, b_V=zero["b_V"])).output,
         "root of the stream's width": qk_ov.deliver(wrong_root, M).sum(-3) + qk_ov.update_bias(layer),
         "as printed": qk_ov.deliver(
             softmax(qk_ov.match(P - qk_ov.constant_pattern(layer)[:, None], x, layer.channel)), M
         ).sum(-3),
-        "no mask" if causal else "future masked": attend(x, layer, causal=not causal).output,
+        "no mask" if causal else "future masked": attend(x, other).output,
         "one mean attention for all heads": folding.apply_folded(
             attention.mean(-3, keepdim=True).expand_as(attention), x, folding.fold_values(layer)
         ),

@@ -16,8 +16,8 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Projected, Residual
-from analysis.core.weights import AttentionWeights
 from analysis.representations import anisotropy
 from analysis.transformer.head_layout import concatenate
 from analysis.transformer.layernorm import normalise
@@ -63,13 +63,13 @@ def stored_blocks(W: Float[Tensor, "head model channel"]) -> Float[Tensor, "head
     return rearrange(stored, "output (head channel) -> head output channel", head=heads)
 
 
-def with_stored_blocks(weights: AttentionWeights, *, biased: bool = False) -> AttentionWeights:
+def with_stored_blocks(weights: AttentionLayer, *, biased: bool = False) -> AttentionLayer:
     """Return a layer's weights with the code's matrices in the place of its own; without the biases by default."""
     own = {f"W_{name}": stored_blocks(getattr(weights, f"W_{name}")) for name in "QKV"}
     return replace(weights, **own) if biased else without_biases(replace(weights, **own))
 
 
-def without_biases(weights: AttentionWeights) -> AttentionWeights:
+def without_biases(weights: AttentionLayer) -> AttentionLayer:
     """Return a layer's weights with b_Q, b_K and b_V set to 0."""
     return replace(weights, **{f"b_{name}": torch.zeros_like(getattr(weights, f"b_{name}")) for name in "QKV"})
 

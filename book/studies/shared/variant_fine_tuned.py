@@ -24,7 +24,7 @@ from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.surveys import map_counts
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from book.lab.dna.fasta import Gene
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value
@@ -144,7 +144,7 @@ def mlp_cosines(
     """Return the mean cosine of two rows after the first LayerNorm, and after the second with an MLP that writes 0."""
     return np.array(
         [
-            [float(mean_pairwise_cosine(rows)) for rows in (passed.first, layer_norm(passed.first, layer.norm_mlp))]
+            [float(mean_pairwise_cosine(rows)) for rows in (passed.first, apply_norm(passed.first, layer.norm_mlp))]
             for passed, layer in zip(stations, layers, strict=True)
         ],
         np.float32,

@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual
-from analysis.core.weights import AttentionWeights, EncoderLayer
+from analysis.core.weights import EncoderLayer
 from analysis.maps import entropy
 from analysis.matrices import amplification
 from analysis.models.reading import load
@@ -56,13 +57,13 @@ def run(model: nn.Module, input_ids: Tensor, attention_mask: Tensor) -> Passage:
     return Passage(layers, stations, keep)
 
 
-def attend(x: Residual, weights: AttentionWeights, keep: Tensor | None = None) -> Attention:
+def attend(x: Residual, weights: AttentionLayer, keep: Tensor | None = None) -> Attention:
     """Return the attention of a layer, without a mask if there is no ``keep``."""
     scores = compute_scores(x, weights)
     return softmax(scores if keep is None else scores.masked_fill(~keep, -math.inf))
 
 
-def attend_as_coded(x: Residual, weights: AttentionWeights) -> Attention:
+def attend_as_coded(x: Residual, weights: AttentionLayer) -> Attention:
     """Return the attention that the code recomputes: stored columns, no bias, no mask."""
     return attend(x, code.with_stored_blocks(weights))
 

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual
-from analysis.core.weights import AttentionWeights
 from analysis.decomposition import folding
 from analysis.transformer.attention import attend, project
 from book import publish
@@ -62,7 +62,7 @@ class Merging:
     twelve_heads: float
 
 
-def measure_folding(layer: AttentionWeights, inputs: Inputs) -> tuple[Folding, str]:
+def measure_folding(layer: AttentionLayer, inputs: Inputs) -> tuple[Folding, str]:
     """Hold the folded forms to the modules of transformers; return them with where GPT-2's numbers come from."""
     record, source = publish.live_or_record("patterns-and-messages-equality-gpt2", inputs)
     x, narrow = draw(2, 9, 12, device=inputs.device), draw(2, 9, 8, device=inputs.device)
@@ -75,7 +75,7 @@ def measure_folding(layer: AttentionWeights, inputs: Inputs) -> tuple[Folding, s
     ), source
 
 
-def measure_dropout(layer: AttentionWeights, x: Residual) -> Dropout:
+def measure_dropout(layer: AttentionLayer, x: Residual) -> Dropout:
     """Drop a tenth of the weights, and compare the layer's output with the folded form."""
     kept = torch.rand(3, len(x), len(x), generator=torch.Generator().manual_seed(0)) > 0.1
     attention = attend(x, layer).attention * kept.to(x.device) / 0.9

@@ -6,13 +6,13 @@ vary as much as those of the positions. Real text needs the token table and is d
 
 import torch
 
-from analysis.core.weights import LayerNormWeights
+from analysis.core.attention_layer import Norm
 from analysis.maps import entropy
 from analysis.models import checkpoints
 from analysis.models.controls import random_attention_layer
 from analysis.models.reading import load
-from analysis.transformer.attention import compute_scores
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.attention import compute_scores, mask_future
+from analysis.transformer.layernorm import apply_norm
 from book.publish.records import Experiment, Result, Value
 
 POSITIONS, DRAWS = 128, 8
@@ -21,7 +21,7 @@ DIALS = torch.cat([torch.zeros(1), torch.logspace(-2, 2, 33)]).double()
 
 def curves(x, layer) -> tuple[torch.Tensor, torch.Tensor]:
     """Return means over sequences and rows 2, 3, ...: ``(dial, head)`` entropy over ``log i``, and weight on itself."""
-    scores = compute_scores(x, layer, causal=True)
+    scores = mask_future(compute_scores(x, layer))
     share = entropy.entropy_at(scores, DIALS.to(x)) / entropy.count_visible_keys(scores).log()
     return share[..., 1:].mean((1, -1)), scores.softmax(-1).diagonal(dim1=-2, dim2=-1)[..., 1:].mean((0, -1))
 
@@ -36,11 +36,11 @@ def compute(device) -> Result:
     norm = model.norm("attention").to(device)
     layer = model.layers[0].plain().to(device)
     random = random_attention_layer(model, 0, dtype=torch.float64).to(device)
-    plain = LayerNormWeights(torch.ones_like(norm.gain), torch.zeros_like(norm.bias), norm.eps)
+    plain = Norm(torch.ones_like(norm.gain), torch.zeros_like(norm.bias), norm.eps)
     inputs = {
-        "positions": (layer_norm(positions, norm)[None], layer),
-        "stand_ins": (layer_norm(positions + positions.std() * noise, norm), layer),
-        "control": (layer_norm(model.config.initializer_range * noise, plain), random),
+        "positions": (apply_norm(positions, norm)[None], layer),
+        "stand_ins": (apply_norm(positions + positions.std() * noise, norm), layer),
+        "control": (apply_norm(model.config.initializer_range * noise, plain), random),
     }
     arrays = {}
     for name, (x, w) in inputs.items():

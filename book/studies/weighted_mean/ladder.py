@@ -11,8 +11,8 @@ from analysis.maps import entropy
 from analysis.models import checkpoints, pretrained
 from analysis.models.controls import make_controls, random_attention_layer
 from analysis.models.reading import load
-from analysis.transformer.attention import compute_scores
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.attention import compute_scores, mask_future
+from analysis.transformer.layernorm import apply_norm
 from book.publish.records import Experiment, Result
 from book.studies.shared.equality import entropy_shares
 from book.studies.shared.ladder import measure_controls
@@ -53,7 +53,7 @@ def of_gpt2(device: torch.device) -> tuple[np.ndarray, np.ndarray]:
     positions = model.positions[:POSITIONS]
     noise = torch.randn(DRAWS, *positions.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     norm = model.norm("attention")
-    inputs = [layer_norm(x, norm).to(device) for x in (positions[None], positions + positions.std() * noise)]
+    inputs = [apply_norm(x, norm).to(device) for x in (positions[None], positions + positions.std() * noise)]
     trained = model.layers[0].plain().to(device)
 
     def draw(seed):
@@ -66,7 +66,7 @@ def of_gpt2(device: torch.device) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _share_of_entropy(x, layer) -> np.ndarray:
-    scores = compute_scores(x, layer, causal=True)
+    scores = mask_future(compute_scores(x, layer))
     shares = entropy.entropy_at(scores, torch.ones(1).to(x))[0] / entropy.count_visible_keys(scores).log()
     return shares[..., 1:].mean((0, -1)).cpu().numpy()
 

@@ -1,15 +1,15 @@
 """Means of prefixes: the word 'bab', and a random layer computed in two ways."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer, Mask
 from analysis.core.axes import Residual
-from analysis.core.weights import AttentionWeights
 from analysis.decomposition import uniform
 from analysis.transformer.attention import attend, project
 
@@ -40,7 +40,7 @@ class RandomLayer:
     the largest differences between two ways to compute the same thing.
     """
 
-    layer: AttentionWeights
+    layer: AttentionLayer
     x: Float[Tensor, "position model"]
     visible: np.ndarray
     future: np.ndarray
@@ -57,9 +57,9 @@ def measure_word(word: str = "bab", alphabet: str = "abc") -> Word:
     return Word(rows, weights, weights @ rows, listing, listing @ rows, folded, shifted)
 
 
-def measure_random_layer(layer: AttentionWeights, x: Residual) -> RandomLayer:
+def measure_random_layer(layer: AttentionLayer, x: Residual) -> RandomLayer:
     """Compute sums, means and the layer's output in two ways each."""
-    run = attend(x, layer, causal=True)
+    run = attend(x, replace(layer, mask=Mask(causal=True)))
     A, future = run.attention, torch.ones(len(x), len(x), device=x.device).triu(1).bool()
     values, W = project(x, layer.W_V, layer.b_V), uniform.uniform_causal(len(x)).to(x.device)
     heads = A @ values

@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer, Mask, Norm
 from analysis.core.axes import Residual
-from analysis.core.weights import AttentionWeights, LayerNormWeights
 from analysis.decomposition import folding, uniform
 from analysis.models.reference_modules import attention_module
 from analysis.transformer.attention import attend
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from book.studies.shared.equality import draw, random_layer
 
 
@@ -20,7 +20,7 @@ from book.studies.shared.equality import draw, random_layer
 class Case:
     """A layer with its possible inputs: the two sizes that let it tell keys apart, and its distance from ``1 / i``."""
 
-    layer: AttentionWeights
+    layer: AttentionLayer
     x: Float[Tensor, "position model"]
     hull: uniform.Hull | None
     content: float
@@ -42,7 +42,7 @@ class MeanLayer:
     maps of two random heads of width 4, where the stream has width 12.
     """
 
-    layer: AttentionWeights
+    layer: AttentionLayer
     error: float
     one_head_error: float
     attention_error: float
@@ -52,10 +52,10 @@ class MeanLayer:
     narrow_rank: int
 
 
-def measure_cases(layer: AttentionWeights, x: Residual) -> dict[str, Case]:
+def measure_cases(layer: AttentionLayer, x: Residual) -> dict[str, Case]:
     """Measure layers that are uniform, that look uniform and are not, and that are on some inputs only."""
     where, zero, no_bias = x.device, torch.zeros_like(layer.W_Q), torch.zeros_like(layer.b_Q)
-    norm = LayerNormWeights(draw(12, seed=3, device=where) + 2, draw(12, seed=4, device=where))
+    norm = Norm(draw(12, seed=3, device=where) + 2, draw(12, seed=4, device=where))
     flat = replace(norm, gain=torch.ones_like(norm.gain))
     half = torch.tensor([1.0, 1.0, 0.0, 0.0], dtype=torch.float64, device=where)
     orthogonal = replace(layer, W_Q=layer.W_Q * half, b_Q=layer.b_Q * half, W_K=layer.W_K * (1 - half))
@@ -71,21 +71,21 @@ def measure_cases(layer: AttentionWeights, x: Residual) -> dict[str, Case]:
         "equal rows in W_K, any input": measure_case(equal_rows, x),
         "equal rows in W_K, one-hot input": measure_case(equal_rows, one_hot, uniform.one_hot_input(12, device=where)),
         "equal rows in W_K, LayerNorm of unit gain": measure_case(
-            equal_rows, layer_norm(x, flat), uniform.layer_norm_output(flat)
+            equal_rows, apply_norm(x, flat), uniform.layer_norm_output(flat)
         ),
         "rows of W_K over gain, LayerNorm": measure_case(
-            over_gain, layer_norm(x, norm), uniform.layer_norm_output(norm)
+            over_gain, apply_norm(x, norm), uniform.layer_norm_output(norm)
         ),
         "equal rows in W_Q, LayerNorm, bias": measure_case(
-            replace(layer, W_Q=zero + 1, b_Q=no_bias), layer_norm(x, flat), uniform.layer_norm_output(flat)
+            replace(layer, W_Q=zero + 1, b_Q=no_bias), apply_norm(x, flat), uniform.layer_norm_output(flat)
         ),
     }
 
 
-def measure_case(layer: AttentionWeights, x: Residual, hull: uniform.Hull | None = None) -> Case:
+def measure_case(layer: AttentionLayer, x: Residual, hull: uniform.Hull | None = None) -> Case:
     """Return the largest of each size over heads, and how far the causal weights are from ``1 / i``."""
     sizes = uniform.key_preference(layer, hull)
-    away = attend(x, layer, causal=True).attention - uniform.uniform_causal(len(x)).to(x.device)
+    away = attend(x, replace(layer, mask=Mask(causal=True))).attention - uniform.uniform_causal(len(x)).to(x.device)
     return Case(layer, x, hull, sizes.content.max().item(), sizes.constant.max().item(), away.abs().max().item())
 
 

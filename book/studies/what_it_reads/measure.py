@@ -7,12 +7,12 @@ import torch
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary, ScoreTable
-from analysis.decomposition.general_terms import fold_general_value_bias
+from analysis.decomposition.folding import fold_value_bias
 from analysis.models.families import FAMILIES, REFUSED, Family
 from analysis.models.families.tiny import tiny_inputs, tiny_model
 from analysis.models.reading import Model, load
 from analysis.surveys.family_agreement import agreement
-from analysis.transformer.general_attention import attend_generally
+from analysis.transformer.attention import attend
 from book.publish import Inputs, Numbers, choose_inputs
 
 LENGTH = 12  # positions of random rows
@@ -131,17 +131,17 @@ def try_biases(layer: AttentionLayer) -> Biases:
         torch.randn(*shape, generator=generator, dtype=torch.float64)
         for shape in ((length, layer.model), layer.b_K.shape)
     )
-    ours = attend_generally(x, layer)
+    ours = attend(x, layer)
 
     def moved(coordinates: slice) -> float:
         b_K = layer.b_K.clone()
         b_K[:, coordinates] += bias[:, coordinates]
-        return (attend_generally(x, replace(layer, b_K=b_K)).attention - ours.attention).abs().max().item()
+        return (attend(x, replace(layer, b_K=b_K)).attention - ours.attention).abs().max().item()
 
     partial = isinstance(layer.positions, Rotary) and layer.positions.coordinates < layer.channel
     value = None
     if layer.sinks is None:
-        change = attend_generally(x, fold_general_value_bias(layer)).output - ours.output
+        change = attend(x, fold_value_bias(layer)).output - ours.output
         value = (change.abs().max() / ours.output.abs().max()).item()
     return Biases(moved(slice(None)), moved(slice(layer.positions.coordinates, None)) if partial else None, value)
 

@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.core.signatures import checked
-from analysis.core.weights import AttentionWeights, LayerNormWeights
-from analysis.decomposition.score_terms import semi_bias
+from analysis.decomposition.terms import semi_bias
 
 ONES = torch.ones(2, 3)
-WEIGHTS = AttentionWeights(*[torch.ones(2, 4, 3)] * 3, torch.ones(2, 3, 4), *[torch.ones(2, 3)] * 3, torch.ones(4))
+WEIGHTS = AttentionLayer(*[torch.ones(2, 4, 3)] * 3, torch.ones(2, 3, 4), *[torch.ones(2, 3)] * 3, torch.ones(4))
 
 
 @checked
@@ -56,12 +56,12 @@ def average(rows: Float[Tensor, "*batch row column"], shares: Float[Tensor, "*ba
 
 
 @checked
-def read(x: Float[Tensor, "*batch position model"], weights: AttentionWeights, ln: LayerNormWeights | None = None):
+def read(x: Float[Tensor, "*batch position model"], weights: AttentionLayer, ln: Norm | None = None):
     return x
 
 
 @checked
-def read_all(x: Float[Tensor, "position model"], layers: Sequence[AttentionWeights]):
+def read_all(x: Float[Tensor, "position model"], layers: Sequence[AttentionLayer]):
     return x
 
 
@@ -142,18 +142,18 @@ def read_all(x: Float[Tensor, "position model"], layers: Sequence[AttentionWeigh
         (
             lambda: read(ONES, WEIGHTS),
             ValueError,
-            "x must be (2, 4) in torch.float32 on cpu to fit the weights, got (2, 3) in torch.float32 on cpu",
+            "x must be (2, 4) in torch.float32 on cpu to fit the layer, got (2, 3) in torch.float32 on cpu",
         ),
         (
             lambda: read(torch.ones(1, 4).double(), WEIGHTS),
             ValueError,
-            "x must be (1, 4) in torch.float32 on cpu to fit the weights, got (1, 4) in torch.float64 on cpu",
+            "x must be (1, 4) in torch.float32 on cpu to fit the layer, got (1, 4) in torch.float64 on cpu",
         ),
-        (lambda: read(torch.ones(1, 4), ONES), TypeError, "weights must be AttentionWeights, got Tensor"),
+        (lambda: read(torch.ones(1, 4), ONES), TypeError, "weights must be AttentionLayer, got Tensor"),
         (
-            lambda: read(torch.ones(1, 4), WEIGHTS, LayerNormWeights(ONES[0], ONES[0])),
+            lambda: read(torch.ones(1, 4), WEIGHTS, Norm(ONES[0], ONES[0])),
             ValueError,
-            "ln.gain must be (4,) in torch.float32 on cpu to fit the weights, got (3,) in torch.float32 on cpu",
+            "ln.gain must be (4,) in torch.float32 on cpu to fit the layer, got (3,) in torch.float32 on cpu",
         ),
         (
             lambda: read_all(torch.ones(1, 3), [WEIGHTS]),
@@ -163,7 +163,7 @@ def read_all(x: Float[Tensor, "position model"], layers: Sequence[AttentionWeigh
         (
             lambda: read_all(torch.ones(1, 4), [WEIGHTS, ONES]),
             TypeError,
-            "layers must be a sequence of AttentionWeights, got Tensor",
+            "layers must be a sequence of AttentionLayer, got Tensor",
         ),
         (
             lambda: read_all(torch.ones(1, 4), [WEIGHTS, WEIGHTS.double()]),
@@ -185,8 +185,8 @@ def test_what_a_signature_allows_passes():
     assert add(torch.ones(0, 2, 3)).numel() == 0
     assert move(ONES / 0, ONES[0]).isinf().all()
     assert pick(torch.tensor([[0, 1]], dtype=torch.int32), ONES).shape == (1, 2, 3)
-    assert read(torch.ones(5, 1, 4), WEIGHTS, LayerNormWeights(torch.ones(4), torch.ones(4))).shape == (5, 1, 4)
-    narrow = AttentionWeights(*[torch.ones(1, 4, 2)] * 3, torch.ones(1, 2, 4), *[torch.ones(1, 2)] * 3, torch.ones(4))
+    assert read(torch.ones(5, 1, 4), WEIGHTS, Norm(torch.ones(4), torch.ones(4))).shape == (5, 1, 4)
+    narrow = AttentionLayer(*[torch.ones(1, 4, 2)] * 3, torch.ones(1, 2, 4), *[torch.ones(1, 2)] * 3, torch.ones(4))
     assert read_all(torch.ones(1, 4), (WEIGHTS, narrow)) is not None  # other heads, which no other argument has
     assert read_all(torch.ones(1, 4), []) is not None
     assert average(ONES[None], ONES[None, :, 0]).shape == (1, 1, 3)
@@ -210,10 +210,10 @@ def test_what_says_nothing_about_tensors_is_not_decorated():
 def test_it_looks_like_the_function():
     assert semi_bias.__name__ == "semi_bias"
     assert semi_bias.__doc__ == inspect.unwrap(semi_bias).__doc__
-    assert [*inspect.signature(semi_bias).parameters] == ["y", "weights"]
-    assert typing.get_type_hints(semi_bias).keys() == {"y", "weights", "return"}
+    assert [*inspect.signature(semi_bias).parameters] == ["y", "layer"]
+    assert typing.get_type_hints(semi_bias).keys() == {"y", "layer", "return"}
     assert inspect.getsource(semi_bias).startswith("@checked\ndef semi_bias")
-    assert functools.partial(semi_bias, weights=WEIGHTS)(torch.ones(1, 4)).shape == (2, 1)
+    assert functools.partial(semi_bias, layer=WEIGHTS)(torch.ones(1, 4)).shape == (2, 1)
 
 
 def test_inside_a_checked_function_nothing_is_checked_twice():

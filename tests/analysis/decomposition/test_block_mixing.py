@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from analysis.core.weights import EncoderLayer, LayerNormWeights, MlpWeights
+from analysis.core.attention_layer import Norm
+from analysis.core.weights import EncoderLayer, MlpWeights
 from analysis.decomposition import block_mixing
 from analysis.maps import entropy
 from analysis.transformer import head_layout
 from analysis.transformer.encoder import encode_layer, random_layers
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from analysis.transformer.mlp import activation_mask, apply_masked_mlp, apply_mlp, fold_layer
 
 
@@ -151,9 +152,7 @@ def test_a_relu_unit_is_closed_at_zero():
 
 def test_output_bias_folds_into_the_layer_norm_before():
     layer = random_layers(1, 3, 12, generator=torch.Generator().manual_seed(0))[0]
-    layer = EncoderLayer(
-        layer.attention, LayerNormWeights(draw(12, seed=8), draw(12, seed=9)), mlp_of(), layer.norm_mlp
-    )
+    layer = EncoderLayer(layer.attention, Norm(draw(12, seed=8), draw(12, seed=9)), mlp_of(), layer.norm_mlp)
     folded, x = fold_layer(layer), draw(6, 12)
     assert not folded.mlp.b_out.any()
     torch.testing.assert_close(encode_layer(x, folded), encode_layer(x, layer))
@@ -173,9 +172,9 @@ def test_block_coupling_of_a_linear_map_is_its_blocks():
 
 def test_layer_norm_couples_blocks_by_a_matrix_of_rank_two():
     x, d = draw(1, 12), 12
-    norm = LayerNormWeights(torch.ones(d).double(), torch.zeros(d).double(), 0.0)
-    jacobian = torch.func.jacrev(lambda row: layer_norm(row, norm))(x[0])
-    z = layer_norm(x[0], norm)
+    norm = Norm(torch.ones(d).double(), torch.zeros(d).double(), 0.0)
+    jacobian = torch.func.jacrev(lambda row: apply_norm(row, norm))(x[0])
+    z = apply_norm(x[0], norm)
     sigma = (x[0] - x[0].mean()).square().mean().sqrt()
     due = (torch.eye(d) - torch.ones(d, d) / d - torch.outer(z, z) / d) / sigma
     torch.testing.assert_close(jacobian, due)

@@ -9,12 +9,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.core.weights import LayerNormWeights
+from analysis.core.attention_layer import Mask, Norm
 from analysis.decomposition import folding, uniform
 from analysis.decomposition.folding import fold_value_bias
 from analysis.maps import entropy
 from analysis.transformer.attention import attend, compute_scores, mask_future
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from tests.analysis.tiny import draw, random_layer
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
@@ -40,13 +40,13 @@ def test_cumulative_means_is_the_triangular_product(n, d):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_folded_values_give_the_layer(causal):
-    layer, x = random_layer(), draw(2, 7, 12)
-    due = attend(x, layer, causal=causal)
+    layer, x = random_layer(causal=causal), draw(2, 7, 12)
+    due = attend(x, layer)
     ours = folding.apply_folded(due.attention, x, folding.fold_values(layer))
     torch.testing.assert_close(ours, due.output, **CLOSE)
     moved = fold_value_bias(layer)
     assert not moved.b_V.any()
-    torch.testing.assert_close(attend(x, moved, causal=causal).output, due.output, **CLOSE)
+    torch.testing.assert_close(attend(x, moved).output, due.output, **CLOSE)
 
 
 def test_folding_is_refused_without_unit_rows_and_the_difference_is_known():
@@ -71,7 +71,8 @@ def test_folding_is_refused_for_small_departures_and_allowed_for_rounding():
 
 
 def uniform_by_running(layer, x):
-    return (attend(x, layer, causal=True).attention - uniform.uniform_causal(x.shape[-2])).abs().amax() < 1e-12
+    attention = attend(x, replace(layer, mask=Mask(causal=True))).attention
+    return (attention - uniform.uniform_causal(x.shape[-2])).abs().amax() < 1e-12
 
 
 ZERO = torch.zeros(3, 12, 4, dtype=torch.float64)
@@ -118,10 +119,10 @@ def test_uniform_on_one_hot_inputs_only():
 
 
 def test_uniform_on_layer_norm_outputs_only():
-    norm = LayerNormWeights(draw(12, seed=3) + 2, draw(12, seed=4))
+    norm = Norm(draw(12, seed=3) + 2, draw(12, seed=4))
     W_K = (1 / norm.gain)[:, None] @ draw(3, 1, 4)
     layer = replace(random_layer(), W_K=W_K)
-    assert uniform_by_running(layer, layer_norm(draw(9, 12), norm))
+    assert uniform_by_running(layer, apply_norm(draw(9, 12), norm))
     assert not uniform_by_running(layer, draw(9, 12))
     found = uniform.key_preference(layer, uniform.layer_norm_output(norm))
     assert (found.content + found.constant).max() < 1e-10
@@ -134,9 +135,9 @@ def test_uniform_on_layer_norm_outputs_only():
 
 def test_preference_is_the_root_mean_square_over_isotropic_inputs():
     model = 12
-    norm = LayerNormWeights(draw(model, seed=3) + 2, draw(model, seed=4), eps=0.0)
+    norm = Norm(draw(model, seed=3) + 2, draw(model, seed=4), eps=0.0)
     layer = replace(random_layer(), b_K=NONE)
-    x = layer_norm(draw(3000, model), norm)
+    x = apply_norm(draw(3000, model), norm)
     scores = compute_scores(x, layer)
     found = uniform.key_preference(layer, uniform.layer_norm_output(norm))
     squared = (found.content**2 + found.constant**2) * model / (model - 1)
@@ -147,9 +148,11 @@ def test_preference_is_the_root_mean_square_over_isotropic_inputs():
 def test_mean_layer():
     x = draw(2, 9, 12)
     layer = uniform.mean_layer(12, 3, 4)
-    torch.testing.assert_close(attend(x, layer, causal=True).output, uniform.cumulative_means(x), **CLOSE)
+    torch.testing.assert_close(
+        attend(x, replace(layer, mask=Mask(causal=True))).output, uniform.cumulative_means(x), **CLOSE
+    )
     torch.testing.assert_close(folding.fold_values(layer).W_VO.sum(0), torch.eye(12, dtype=torch.float64))
-    assert attend(x, uniform.mean_layer(12, 5, 4), causal=True).output.shape == x.shape
+    assert attend(x, uniform.mean_layer(12, 5, 4)).output.shape == x.shape
     with pytest.raises(ValueError, match="head \\* channel must be at least"):
         uniform.mean_layer(12, 2, 4)
 
@@ -194,8 +197,8 @@ def test_dial():
 def test_dial_is_the_scaling_of_W_Q_and_b_Q():
     layer, x = random_layer(), draw(7, 12)
     scaled = replace(layer, W_Q=0.3 * layer.W_Q, b_Q=0.3 * layer.b_Q)
-    due = entropy.entropy_of_scores(compute_scores(x, scaled, causal=True))
-    got = entropy.entropy_at(compute_scores(x, layer, causal=True), torch.tensor([0.3], dtype=torch.float64))[0]
+    due = entropy.entropy_of_scores(mask_future(compute_scores(x, scaled)))
+    got = entropy.entropy_at(mask_future(compute_scores(x, layer)), torch.tensor([0.3], dtype=torch.float64))[0]
     torch.testing.assert_close(got, due, **CLOSE)
 
 

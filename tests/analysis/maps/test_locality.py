@@ -1,15 +1,16 @@
 """Position-only attention, its statistics, and the widths of the stream, against slow and independent ways."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
-from analysis.core.weights import AttentionWeights
-from analysis.decomposition.folding import fold_layer_norm
-from analysis.decomposition.score_terms import six_terms
+from analysis.core.attention_layer import AttentionLayer, Mask
+from analysis.decomposition.folding import fold_norm
+from analysis.decomposition.terms import six_terms
 from analysis.maps.locality import (
     causal_attention,
     nearest_mass,
@@ -22,13 +23,13 @@ from analysis.statistics.correlation import partial_rank_correlation, rank_corre
 from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import sigma
 from analysis.transformer.layernorm_scale import inverse_sigma
-from tests.analysis.decomposition.test_score_terms import draw
+from tests.analysis.decomposition.test_terms import draw
 
 
 def test_position_scores_are_the_terms_of_the_layer():
     weights, ln, e, p = draw()
     terms = six_terms(e, p, weights, ln)
-    own, both = position_scores(p, sigma(e + p), fold_layer_norm(weights, ln))
+    own, both = position_scores(p, sigma(e + p), fold_norm(weights, ln))
     torch.testing.assert_close(own, terms.p, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(both, terms.pp, rtol=1e-12, atol=1e-12)
 
@@ -36,16 +37,16 @@ def test_position_scores_are_the_terms_of_the_layer():
 def test_mean_inverse_sigma_gives_the_mean_positional_term():
     weights, ln, tokens, p = draw(position=6)
     width = 1 / inverse_sigma(tokens, p).mean
-    folded = fold_layer_norm(weights, ln)
+    folded = fold_norm(weights, ln)
     every = torch.stack([six_terms(token.expand_as(p), p, weights, ln).p for token in tokens])
     torch.testing.assert_close(position_scores(p, width, folded)[0], every.mean(0), rtol=1e-12, atol=1e-12)
 
 
 def test_position_only_attention_is_a_layer_fed_positions():
     weights, ln, _, p = draw()
-    folded = fold_layer_norm(weights, ln)
+    folded = fold_norm(weights, ln)
     own, both = position_scores(p, sigma(p), folded)
-    layer = attend(p / sigma(p)[:, None], folded, causal=True)
+    layer = attend(p / sigma(p)[:, None], replace(folded, mask=Mask(causal=True)))
     torch.testing.assert_close(causal_attention(own[:, None] + both), layer.attention, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(causal_attention(own)[:, -1], own.softmax(-1), rtol=1e-12, atol=1e-12)
 
@@ -63,7 +64,7 @@ def test_locality_statistics_against_loops():
 
 def test_position_only_measures_the_three_parts():
     weights, ln, _, p = draw(position=20)
-    own, both = position_scores(p, sigma(p), fold_layer_norm(weights, ln))
+    own, both = position_scores(p, sigma(p), fold_norm(weights, ln))
     found = position_only(own, both, (2, 5), first=7)
     for part, scores in enumerate((own, both, own[:, None] + both)):
         attention = causal_attention(scores)
@@ -195,7 +196,7 @@ def test_refusals():
         with pytest.raises(ValueError, match="no nan"):
             recency(bad)
     one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    layer = AttentionWeights(one, one, one, one, zero, zero, zero, torch.zeros(1))
+    layer = AttentionLayer(one, one, one, one, zero, zero, zero, torch.zeros(1))
     for bad in (0.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="width must be"):
             position(torch.ones(2, 1), torch.tensor([1.0, bad]), layer)

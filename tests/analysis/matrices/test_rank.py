@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from analysis.core.weights import LayerNormWeights
+from analysis.core.attention_layer import Norm
 from analysis.matrices import rank
 from analysis.matrices.exact_rank import exact_rank
 from analysis.representations import rank_collapse
 from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, encode, encode_layer, random_layers
-from analysis.transformer.layernorm import centre, layer_norm
+from analysis.transformer.layernorm import apply_norm, centre
 from tests.analysis.fake_device import GPU, OnGPU, pretended
 
 small_integers = hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=5), elements=st.integers(-2, 2))
@@ -93,17 +93,17 @@ def test_one_layer_of_pure_attention_cubes_a_small_residual():
 
 def test_ranks_through_norm_follow_its_steps():
     g = torch.Generator().manual_seed(4)
-    norm = LayerNormWeights(*torch.randn(2, 8, generator=g, dtype=torch.float64), eps=1e-12)
+    norm = Norm(*torch.randn(2, 8, generator=g, dtype=torch.float64), eps=1e-12)
     for rows, due in ((5, [5, 5, 5, 5, 5]), (20, [8, 7, 7, 7, 8])):
         x = torch.randn(rows, 8, generator=g, dtype=torch.float64)
         assert [step.rank for step in rank.ranks_through_norm(x, norm)] == due
-        assert rank.numerical_rank(layer_norm(x, norm)).rank == due[-1]
+        assert rank.numerical_rank(apply_norm(x, norm)).rank == due[-1]
 
 
 def test_bias_can_take_a_rank_away():
     x = torch.tensor([[1.0, -1.0, 3.0]], dtype=torch.float64)
-    norm = LayerNormWeights(torch.ones(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64), eps=0.0)
-    against = LayerNormWeights(norm.gain, -layer_norm(x, norm)[0], eps=0.0)
+    norm = Norm(torch.ones(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64), eps=0.0)
+    against = Norm(norm.gain, -apply_norm(x, norm)[0], eps=0.0)
     assert [step.rank for step in rank.ranks_through_norm(x, against)] == [1, 1, 1, 1, 0]
 
 
@@ -131,7 +131,7 @@ ODD = {
     "complex": torch.eye(3).to(torch.complex64),
     "list": [[1.0]],
 }
-NORM = LayerNormWeights(torch.ones(3), torch.zeros(3))
+NORM = Norm(torch.ones(3), torch.zeros(3))
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_odd_arguments_are_refused(monkeypatch):
     with pytest.raises(ValueError, match=r"x must be \(row, column\)"):
         rank.numerical_rank(torch.ones(2, 3, 3))
     with pytest.raises(ValueError, match="constant row"):
-        rank.ranks_through_norm(torch.ones(2, 3), LayerNormWeights(torch.ones(3), torch.zeros(3), eps=0.0))
-    with pytest.raises(ValueError, match="fit the LayerNorm"):
+        rank.ranks_through_norm(torch.ones(2, 3), Norm(torch.ones(3), torch.zeros(3), eps=0.0))
+    with pytest.raises(ValueError, match="fit the norm"):
         rank.ranks_through_norm(torch.ones(2, 3).double(), NORM)
     for mean, noise in (
         (torch.ones(4), three),
@@ -248,7 +248,7 @@ def test_a_singular_value_at_the_cutoff_does_not_count():
 def test_a_gain_of_zero_costs_rank():
     x = torch.randn(6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     gain = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64)
-    steps = rank.ranks_through_norm(x, LayerNormWeights(gain, torch.ones(4, dtype=torch.float64)))
+    steps = rank.ranks_through_norm(x, Norm(gain, torch.ones(4, dtype=torch.float64)))
     assert [step.rank for step in steps] == [4, 3, 3, 1, 2]
 
 

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from analysis.decomposition.general_terms import fold_input_norm
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary
-from analysis.decomposition.general_terms import fold_general_value_bias, fold_input_norm, general_terms
+from analysis.decomposition.folding import fold_norm, fold_value_bias
+from analysis.decomposition.terms import score_terms
 from analysis.models import files
 from analysis.models.checkpoints import find
 from analysis.models.families import FAMILIES, REFUSED, expected
@@ -16,14 +18,8 @@ from analysis.models.families.tiny import tiny_inputs, tiny_model
 from analysis.models.files import MissingTensor
 from analysis.models.reading import Model, load
 from analysis.surveys.family_agreement import agreement, run_layers
-from analysis.transformer.attention import attend
-from analysis.transformer.general_attention import (
-    added_by_positions,
-    apply_norm,
-    attend_generally,
-    meet,
-    queries_and_keys,
-)
+from analysis.transformer.attention import attend, compute_scores
+from analysis.transformer.layernorm import apply_norm
 
 EVERY = [(row.name, model_type, row.stack) for row in FAMILIES for model_type in row.model_types if not row.files_only]
 IDS = [f"{model_type} {stack}".strip() for _, model_type, stack in EVERY]
@@ -63,27 +59,24 @@ def test_parts_add_up_and_folds_change_nothing(case):
     model, read, inputs = case
     for layer, run in zip(read.layers, run_layers(model, read, inputs, in_double=True), strict=True):
         x = run.read
-        queries, keys = queries_and_keys(x, layer)
-        scores, added = meet(queries, keys, layer), added_by_positions(queries, keys, layer)
-        whole = scores if added is None else scores + added
-        torch.testing.assert_close(general_terms(x, layer).sum(), whole, rtol=1e-12, atol=1e-12)
-        output = attend_generally(x, layer).output
+        whole, origin = compute_scores(x, layer), torch.randn_like(x[0, 0])
+        for terms in (score_terms(x, layer), score_terms(x, layer, origin)):
+            torch.testing.assert_close(terms.total(), whole, rtol=1e-12, atol=1e-12)
+        output = attend(x, layer).output
         if layer.sinks is None:
-            folded = fold_general_value_bias(layer)
+            folded = fold_value_bias(layer)
             assert not folded.b_V.any()
-            torch.testing.assert_close(attend_generally(x, folded).output, output, rtol=1e-10, atol=1e-10)
+            torch.testing.assert_close(attend(x, folded).output, output, rtol=1e-10, atol=1e-10)
         if norm := layer.norm():
-            bare, rows = fold_input_norm(layer), torch.randn_like(x)
+            bare, rows = fold_norm(layer), torch.randn_like(x)
             torch.testing.assert_close(
-                attend_generally(apply_norm(rows, bare.norm()), bare).output,
-                attend_generally(apply_norm(rows, norm), layer).output,
+                attend(apply_norm(rows, bare.norm()), bare).output,
+                attend(apply_norm(rows, norm), layer).output,
                 rtol=1e-9,
                 atol=1e-9,
             )
         if not layer.reasons():
-            plain = attend(x, layer.plain(), causal=True) if layer.mask.causal else attend(x, layer.plain())
-            if layer.mask.reach is None:
-                torch.testing.assert_close(plain.output, output, rtol=1e-10, atol=1e-10)
+            torch.testing.assert_close(attend(x, layer.plain()).output, output, rtol=1e-10, atol=1e-10)
 
 
 def test_files_hold_the_same(case, tmp_path):
@@ -234,7 +227,7 @@ def test_refusals_give_the_reason(tmp_path):
 def test_what_the_identities_cannot_say_is_refused_or_carried():
     sinks = load(tiny_model("gpt_oss")).layers[0]
     with pytest.raises(ValueError, match="sum to less than 1"):
-        fold_general_value_bias(sinks)
+        fold_value_bias(sinks)
     with pytest.raises(ValueError, match=r"rotary.*sinks"):
         sinks.plain()
     with pytest.raises(ValueError, match="soft cap of 2"):

@@ -12,7 +12,7 @@ from analysis.models.controls import random_attention_layer
 from analysis.models.files import MissingTensor
 from analysis.models.reading import load
 from analysis.transformer.attention import attend
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from tests.analysis.tiny import BERT, GPT2, write_model
 
 
@@ -33,8 +33,8 @@ def test_every_attention_equals_the_module(checkpoint, dtype, tolerance):
     for layer, attention in enumerate(run.attentions):
         x = run.hidden_states[layer]
         if causal:
-            x = layer_norm(x, load(checkpoint, dtype=dtype).norm("attention", layer))
-        ours = attend(x, load(checkpoint, dtype=dtype).layers[layer].plain(), causal=causal)
+            x = apply_norm(x, load(checkpoint, dtype=dtype).norm("attention", layer))
+        ours = attend(x, load(checkpoint, dtype=dtype).layers[layer])
         torch.testing.assert_close(ours.attention, attention, rtol=0, atol=tolerance)
 
 
@@ -45,10 +45,10 @@ def test_a_whole_bert_layer_from_its_parts(tmp_path):
     for layer in (0, 1):
         x = run.hidden_states[layer]
         y = attend(x, load(found, **parts).layers[layer].plain()).output + x
-        y = layer_norm(y, load(found, **parts).norm("attention", layer))
+        y = apply_norm(y, load(found, **parts).norm("attention", layer))
         mlp = load(found, **parts).mlp(layer)
         z = torch.nn.functional.gelu(y @ mlp.W_in + mlp.b_in) @ mlp.W_out + mlp.b_out + y
-        z = layer_norm(z, load(found, **parts).norm("mlp", layer))
+        z = apply_norm(z, load(found, **parts).norm("mlp", layer))
         torch.testing.assert_close(z, run.hidden_states[layer + 1], rtol=1e-12, atol=1e-12)
 
 

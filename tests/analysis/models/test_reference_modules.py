@@ -12,7 +12,7 @@ from analysis.models.reading import load
 from analysis.models.reference_modules import attention_module
 from analysis.transformer import positional_encodings
 from analysis.transformer.attention import attend, mask_future, softmax
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from tests.analysis.tiny import draw, random_layer
 
 
@@ -23,11 +23,10 @@ def gap(a, b):
 @pytest.mark.parametrize("family", ["gpt2", "bert"])
 @pytest.mark.parametrize(("head", "model"), [(3, 12), (1, 6), (4, 32)])
 def test_random_modules(family, head, model):
-    layer, x = random_layer(head, model, model // head), draw(2, 9, model)
+    layer, x = random_layer(head, model, model // head, causal=family == "gpt2"), draw(2, 9, model)
     output, attention = attention_module(family, layer)(x)
-    causal = family == "gpt2"
     for form in (attend, qk_ov.attend_by_patterns):
-        ours = form(x, layer, causal=causal)
+        ours = form(x, layer)
         assert gap(ours.output, output) < 1e-11
         assert gap(ours.attention, attention) < 1e-12
     folded = folding.apply_folded(attention, x, folding.fold_values(layer))
@@ -44,13 +43,13 @@ def test_random_modules(family, head, model):
 
 
 def test_the_module_sees_what_is_left_out():
-    layer, x = random_layer(), draw(1, 9, 12)
+    layer, x = random_layer(causal=True), draw(1, 9, 12)
     output, _ = attention_module("gpt2", layer)(x)
     for name in ("b_Q", "b_V", "b_O", "W_O"):
         wrong = replace(layer, **{name: torch.zeros_like(getattr(layer, name))})
-        assert gap(qk_ov.attend_by_patterns(x, wrong, causal=True).output, output) > 1e-3
+        assert gap(qk_ov.attend_by_patterns(x, wrong).output, output) > 1e-3
     right = replace(layer, b_K=torch.zeros_like(layer.b_K))
-    assert gap(qk_ov.attend_by_patterns(x, right, causal=True).output, output) < 1e-11
+    assert gap(qk_ov.attend_by_patterns(x, right).output, output) < 1e-11
 
 
 @pytest.mark.parametrize(("name", "family"), [("gpt2", "gpt2"), ("minilm", "bert")])
@@ -61,9 +60,9 @@ def test_real_layers(name, family, layer):
         pytest.skip(f"{checkpoint.label()} has no layer {layer}")
     w = load(checkpoint, dtype=torch.float64).layers[layer].plain()
     norm = load(checkpoint, dtype=torch.float64).norm("attention", layer)
-    x = layer_norm(load(checkpoint, dtype=torch.float64).positions[:40] + 0.1 * draw(40, w.model), norm)[None]
+    x = apply_norm(load(checkpoint, dtype=torch.float64).positions[:40] + 0.1 * draw(40, w.model), norm)[None]
     output, attention = attention_module(family, w)(x)
-    ours = qk_ov.attend_by_patterns(x, w, causal=family == "gpt2")
+    ours = qk_ov.attend_by_patterns(x, w)
     assert gap(ours.attention, attention) < 1e-10
     assert gap(ours.output, output) < 1e-9 * output.abs().max()
     folded = folding.apply_folded(attention, x, folding.fold_values(w))
@@ -79,11 +78,11 @@ def test_mean_layer_in_the_module():
 
 @pytest.mark.parametrize("base", [10000.0, 20.0])
 def test_rotary_scores_are_llamas(base):
-    layer, x = random_layer(), draw(2, 9, 12)
+    layer, x = random_layer(causal=True), draw(2, 9, 12)
     _, attention = attention_module("llama", layer, base=base)(x)
     ours = softmax(mask_future(positional_encodings.rotary_scores(x, layer, base)))
     assert gap(ours, attention) < 1e-5  # Llama's cosines are float32
-    assert gap(attend(x, layer, causal=True).attention, attention) > 0.01
+    assert gap(attend(x, layer).attention, attention) > 0.01
     without = replace(layer, b_K=torch.zeros_like(layer.b_K))
     assert gap(softmax(mask_future(positional_encodings.rotary_scores(x, without, base))), attention) > 0.01
 

@@ -11,14 +11,14 @@ from safetensors.torch import load_file, save_file
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm
 from analysis.core.positions import Alibi, Rotary
 from analysis.data import texts
-from analysis.decomposition.score_terms import score_terms
+from analysis.decomposition.terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import Model, load
 from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.report.measurement import Measurement, make_splits, measure_parameters, reasons_not_to_split
 from analysis.report.notable_heads import notable_heads
-from analysis.report.observations import OF_HEADS, Observations, add_text, describe_map, split_scores, tokenise
+from analysis.report.observations import OF_HEADS, Observations, add_text, describe_map, tokenise
 from analysis.report.parameters import measure_layer, position_curves
 from analysis.report.sections import _biases
 from analysis.transformer.rotary import rotate
@@ -58,7 +58,7 @@ def test_parts_are_those_of_the_chapter_on_one_score(seen):
         n = ids.shape[-1]
         visible = torch.ones(n, n, dtype=torch.bool)
         visible = visible.tril() if model.config.model_type == "gpt2" else visible
-        parts = torch.stack([terms.content, terms.semi_bias[:, None].expand_as(terms.content)])
+        parts = terms.stack("content", "semi_bias")
         expected = attribute_divergence(parts, visible).parts.sum(-1).T
         np.testing.assert_allclose(observed.parts[layer][:, :2], expected, rtol=1e-3, atol=1e-3)
         np.testing.assert_allclose(observed.parts[layer][:, 2:], 0, atol=1e-9)
@@ -178,13 +178,6 @@ def test_a_shift_of_every_position_changes_no_curve_before_the_norm_takes_it():
     rows = torch.randn(7, 6, generator=torch.Generator().manual_seed(1))
     np.testing.assert_allclose(position_curves(layer(), rows), position_curves(layer(), rows + 3), atol=1e-5)
     np.testing.assert_allclose(position_curves(layer(), rows).mean(-1), 0, atol=1e-12)
-
-
-def test_biases_that_are_turned_split_turned_scores():
-    generator = torch.Generator().manual_seed(2)
-    query, key, b_Q, b_K = torch.randn(4, 2, 5, 4, generator=generator, dtype=torch.float64)
-    parts = split_scores(query, key, b_Q, b_K, 0.3)
-    torch.testing.assert_close(parts.sum(0), 0.3 * query @ key.mT)
 
 
 def test_a_head_like_every_control_is_not_notable():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from analysis.core.weights import LayerNormWeights
+from analysis.core.attention_layer import Norm
 from analysis.maps import entropy
 from analysis.representations import layer_profile, normality
 from analysis.transformer.encoder import EncoderLayer, random_layers, run_layer
@@ -23,7 +23,7 @@ def draw(*shape, seed=0):
 def stack_of(depth=2):
     """Layers whose gain and bias are not trivial."""
     layers = random_layers(depth, HEADS, MODEL, generator=torch.Generator().manual_seed(1))
-    norm = LayerNormWeights(1 + 0.5 * draw(MODEL, seed=2), 0.3 * draw(MODEL, seed=3), 1e-12)
+    norm = Norm(1 + 0.5 * draw(MODEL, seed=2), 0.3 * draw(MODEL, seed=3), 1e-12)
     return [EncoderLayer(layer.attention, norm, layer.mlp, norm) for layer in layers]
 
 

@@ -9,9 +9,9 @@ from scipy import stats
 from statsmodels.stats._lilliefors import get_lilliefors_table
 from statsmodels.stats.diagnostic import lilliefors as by_statsmodels
 
-from analysis.core.weights import LayerNormWeights
+from analysis.core.attention_layer import Norm
 from analysis.representations import normality
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 
 
 def draw(*shape, seed=0, dtype=torch.float64):
@@ -65,7 +65,7 @@ def test_batches_keep_their_shape_and_chunks_do_not_matter(monkeypatch):
 
 def test_does_not_notice_layer_norm_without_gain_and_bias_but_notices_gain():
     rows = 5 + 3 * draw(30, 256)
-    plain = layer_norm(rows, LayerNormWeights(torch.ones(256).double(), torch.zeros(256).double(), eps=1e-12))
+    plain = apply_norm(rows, Norm(torch.ones(256).double(), torch.zeros(256).double(), eps=1e-12))
     torch.testing.assert_close(normality.lilliefors(plain), normality.lilliefors(rows), rtol=0, atol=1e-12)
     gained = plain * torch.linspace(0.1, 4, 256).double()
     assert (normality.lilliefors(gained) - normality.lilliefors(rows)).abs().median() > 0.01

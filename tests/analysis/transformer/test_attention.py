@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from analysis.core.weights import AttentionWeights, LayerNormWeights
+from analysis.core.attention_layer import AttentionLayer, Mask, Norm
 from analysis.transformer.attention import attend, compute_scores, mask_future, project
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 
 
 def random_layer(head=3, model=12, channel=4, seed=0, dtype=torch.float64):
@@ -16,7 +16,7 @@ def random_layer(head=3, model=12, channel=4, seed=0, dtype=torch.float64):
     def draw(*shape):
         return torch.randn(*shape, generator=g, dtype=dtype)
 
-    return AttentionWeights(
+    return AttentionLayer(
         draw(head, model, channel),
         draw(head, model, channel),
         draw(head, model, channel),
@@ -30,7 +30,7 @@ def random_layer(head=3, model=12, channel=4, seed=0, dtype=torch.float64):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_equals_torch_multihead_attention(causal):
-    layer = random_layer()
+    layer = replace(random_layer(), mask=Mask(causal=causal))
     x = torch.randn(2, 7, 12, dtype=torch.float64)
     module = torch.nn.MultiheadAttention(12, 3, batch_first=True, dtype=torch.float64)
     with torch.no_grad():
@@ -42,7 +42,7 @@ def test_equals_torch_multihead_attention(causal):
         module.out_proj.bias.copy_(layer.b_O)
     mask = torch.ones(7, 7, dtype=torch.bool).triu(1) if causal else None
     output, attention = module(x, x, x, attn_mask=mask, average_attn_weights=False)
-    ours = attend(x, layer, causal=causal)
+    ours = attend(x, layer)
     torch.testing.assert_close(ours.output, output, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(ours.attention, attention, rtol=1e-12, atol=1e-12)
 
@@ -64,19 +64,19 @@ def test_weights_of_mixed_dtypes_or_none_at_all_are_refused():
     with pytest.raises(ValueError, match=r"b_K must be of a floating dtype, .* got torch\.float32"):
         replace(layer, b_K=layer.b_K.float())
     with pytest.raises(ValueError, match="W_Q must have heads"):
-        AttentionWeights(*[torch.zeros(0, 3, 2)] * 3, torch.zeros(0, 2, 3), *[torch.zeros(0, 2)] * 3, torch.zeros(3))
+        AttentionLayer(*[torch.zeros(0, 3, 2)] * 3, torch.zeros(0, 2, 3), *[torch.zeros(0, 2)] * 3, torch.zeros(3))
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_layer_norm_does_not_broadcast_a_narrow_input():
-    ln = LayerNormWeights(torch.ones(4), torch.zeros(4))
-    with pytest.raises(ValueError, match=r"y must be \(3, 4\)"):
-        layer_norm(torch.zeros(3, 1), ln)
+    ln = Norm(torch.ones(4), torch.zeros(4))
+    with pytest.raises(ValueError, match=r"rows must be \(3, 4\)"):
+        apply_norm(torch.zeros(3, 1), ln)
     with pytest.raises(ValueError, match=r"float64"):
-        layer_norm(torch.zeros(3, 4).double(), ln)
+        apply_norm(torch.zeros(3, 4).double(), ln)
     for eps in (-1.0, float("nan")):
         with pytest.raises(ValueError, match="eps must be finite and not negative"):
-            LayerNormWeights(torch.ones(4), torch.zeros(4), eps)
+            Norm(torch.ones(4), torch.zeros(4), eps)
 
 
 def test_more_queries_than_keys_have_no_causal_mask():

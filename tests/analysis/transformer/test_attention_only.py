@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from analysis.transformer import attention_only
-from analysis.transformer.attention import attend
+from analysis.transformer.attention import attend, compute_scores
 from book.lab.induction_probe import plain
 from book.lab.training import attention_only as training
 
@@ -30,7 +30,7 @@ def test_ablating_a_head_takes_its_update_away_and_nothing_else():
     kept[1, 2] = 0
     weights = plain(model)
     stream = attention_only.run(weights, tokens).streams[1]
-    update = attend(stream, weights.layers[1], causal=True).updates[:, 2]
+    update = attend(stream, weights.layers[1]).updates[:, 2]
     torch.testing.assert_close(model(tokens, kept), model(tokens) - update @ weights.W_U, rtol=0, atol=1e-12)
     torch.testing.assert_close(model(tokens, torch.ones(2, 3, dtype=torch.float64)), model(tokens))
 
@@ -40,7 +40,7 @@ def test_circuits_are_the_parts_of_a_score():
     weights = plain(make())
     layer = weights.layers[0]
     x = weights.W_P[:4]
-    scores = attend(x, layer).scores
+    scores = compute_scores(x, layer)
     torch.testing.assert_close(attention_only.positional_qk_circuit(weights)[:, :4, :4], scores, rtol=0, atol=1e-12)
     share = torch.tensor([0.5, 0.0, 0.2], dtype=torch.float64)
     second = weights.layers[1]
@@ -58,7 +58,7 @@ def test_attention_reading_hides_a_layer_from_keys_or_queries():
     whole = attention_only.attention_reading(weights, ran, queries=1, keys=1)
     torch.testing.assert_close(whole, ran.attention[1], rtol=0, atol=1e-12)
     early = attention_only.attention_reading(weights, ran, queries=0, keys=0)
-    alone = attend(weights.W_E[tokens] + weights.W_P, weights.layers[1], causal=True).attention
+    alone = attend(weights.W_E[tokens] + weights.W_P, weights.layers[1]).attention
     torch.testing.assert_close(early, alone, rtol=0, atol=1e-12)
     keys, queries = (attention_only.attention_reading(weights, ran, queries=q, keys=1 - q) for q in (1, 0))
     assert not torch.allclose(keys, queries)

@@ -6,7 +6,8 @@ import jaxtyping
 import pytest
 import torch
 
-from analysis.decomposition import bilinear_form, uniform
+from analysis.decomposition import uniform
+from analysis.decomposition.terms import score_terms
 from analysis.maps import distance, gates
 from analysis.transformer import constructed_heads, induction
 from analysis.transformer.attention import compute_scores
@@ -81,9 +82,10 @@ def test_phases_repeat_and_the_ramp_keeps_the_latest():
     assert match[40, 32:41].sum() < 0.5 * match[40, :41].sum()
     layer = constructed_heads.position_both(VOCAB, N, 0.2, 16)
     x = constructed_heads.embed(TOKENS, VOCAB)
-    parts = dict(zip(bilinear_form.PARTS, bilinear_form.score_parts(x, layer)[:, 0]))
-    torch.testing.assert_close(parts["content"], compute_scores(x, constructed_heads.position_match(VOCAB, N, 16))[0])
-    torch.testing.assert_close(parts["semi_bias"], compute_scores(x, constructed_heads.position_bias(VOCAB, N, 0.2))[0])
+    parts = score_terms(x, layer)
+    torch.testing.assert_close(parts.content, compute_scores(x, constructed_heads.position_match(VOCAB, N, 16)))
+    due = compute_scores(x, constructed_heads.position_bias(VOCAB, N, 0.2))
+    torch.testing.assert_close(parts.semi_bias.expand_as(due), due)
 
 
 def test_total_variation():

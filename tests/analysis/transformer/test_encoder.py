@@ -117,7 +117,7 @@ def test_refusals(stack, monkeypatch):
         (x.float(), r"x is torch\.float32 .* convert one"),
         (x * torch.nan, "x holds"),
         (x.half(), "x must be in"),
-        (x[:, :5], "to fit the weights"),
+        (x[:, :5], "to fit the layer"),
         (x[:0], "x must be"),
         (x.numpy(), "x must be a tensor"),
     ):

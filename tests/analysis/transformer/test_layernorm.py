@@ -5,27 +5,27 @@ from functools import partial
 import pytest
 import torch
 
-from analysis.core.weights import LayerNormWeights
-from analysis.transformer.layernorm import jacobian, layer_norm
+from analysis.core.attention_layer import Norm
+from analysis.transformer.layernorm import apply_norm, jacobian
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-5, 0.1])
 def test_jacobian_is_that_of_autograd(eps):
     row, gain, bias = torch.randn(3, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    norm = LayerNormWeights(gain, bias, eps)
-    exact = torch.func.jacrev(partial(layer_norm, weights=norm))(row)
+    norm = Norm(gain, bias, eps)
+    exact = torch.func.jacrev(partial(apply_norm, norm=norm))(row)
     torch.testing.assert_close(jacobian(row, norm), exact, rtol=0, atol=1e-13)
 
 
 def test_jacobian_of_a_gain_less_its_diagonal_has_rank_two():
     row, gain = torch.randn(2, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    exact = jacobian(row, LayerNormWeights(gain, gain, 0.0))
+    exact = jacobian(row, Norm(gain, gain, 0.0))
     rest = exact / gain[:, None] - torch.eye(12).double() / row.std(correction=0)
     assert torch.linalg.svdvals(rest)[2] < 1e-14
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_jacobian_takes_one_row():
-    norm = LayerNormWeights(torch.ones(3), torch.zeros(3))
+    norm = Norm(torch.ones(3), torch.zeros(3))
     with pytest.raises(ValueError, match="y must be"):
         jacobian(torch.ones(2, 3), norm)

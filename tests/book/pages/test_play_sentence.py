@@ -12,11 +12,11 @@ import torch
 from matplotlib.colors import to_hex
 from transformers import GPTNeoXForCausalLM, PreTrainedTokenizerFast
 
-from analysis.decomposition.score_terms import score_terms, six_terms
+from analysis.decomposition.terms import score_terms, six_terms
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
 from analysis.transformer.attention import compute_scores, project, softmax
-from analysis.transformer.layernorm import layer_norm
+from analysis.transformer.layernorm import apply_norm
 from book._ext import viewers
 from book.publish import weights_script
 from book.studies import intro
@@ -91,7 +91,7 @@ class Reference:
         future = torch.ones(len(ids), len(ids)).triu(1).bool()
         for n, block in enumerate(inside.h):
             weights, ln = self.layer(n, off)
-            x = layer_norm(stream, ln)
+            x = apply_norm(stream, ln)
             scores = compute_scores(x, weights)
             six = six_terms(e, p, weights, ln) if n == 0 else None
             scores = (

@@ -26,7 +26,7 @@ ASKED = {  # and a page that is to be among the first three results
 FIRST = {
     "Exercise 3.1": "exercises.html",
     "semi-bias": "glossary.html#term-semi-bias",
-    "AttentionWeights": "api-core.html#analysis.core.weights.AttentionWeights",
+    "AttentionLayer": "api-core.html#analysis.core.attention_layer.AttentionLayer",
     "false alarms rate gates detector": "bert-gates.html#",
     "participation ratio": "glossary.html",
     "K-07": "semi-bias.html#verdict-k-07",

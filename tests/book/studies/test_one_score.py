@@ -7,7 +7,6 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from analysis.decomposition import bilinear_form
 from analysis.maps import attribution, distance
 from analysis.models import checkpoints, pretrained
 from analysis.transformer import constructed_heads
@@ -117,7 +116,6 @@ def test_the_sum_of_the_split_parts_under_another_cut():
         np.testing.assert_allclose(moved[name].sum(0), whole, rtol=1e-9)
         assert np.abs(moved[name][0] - found[name][0]).max() > 1e-3
     np.testing.assert_allclose(moved["path"][2], found["path"][2], rtol=1e-9, atol=1e-12)
-    assert set(bilinear_form.PARTS[:3]) == {"content", "common", "semi_bias"}
 
 
 def test_the_control_of_gpt2_has_no_semi_bias():

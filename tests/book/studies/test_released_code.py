@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.core.weights import AttentionWeights
+from analysis.core.attention_layer import AttentionLayer
 from analysis.maps import gates
 from analysis.representations import anisotropy
 from book.studies.shared import map_entropies
@@ -29,7 +29,7 @@ def make_attention(heads=2, channels=3, symmetric=False):
         stored = [weight + weight.T for weight in stored]
     biases = [draw(heads, channels, seed=9 + seed) for seed in range(3)]
     own = [as_heads(weight, heads) for weight in stored]
-    return AttentionWeights(*own[:3], own[3].transpose(1, 2).contiguous(), *biases, draw(heads * channels, seed=8))
+    return AttentionLayer(*own[:3], own[3].transpose(1, 2).contiguous(), *biases, draw(heads * channels, seed=8))
 
 
 def test_the_blocks_are_columns_of_the_stored_weight():

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from analysis.data import texts
-from analysis.decomposition.folding import fold_layer_norm
-from analysis.decomposition.score_terms import semi_bias
+from analysis.decomposition.folding import fold_norm
+from analysis.decomposition.terms import semi_bias
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
 from analysis.transformer.layernorm import sigma
@@ -57,7 +57,7 @@ def test_the_last_look_of_the_bundled_trace_is_the_bundled_model(bundled):
     read = load(bundled, dtype=torch.float64)
     layer, norm, p = read.layers[0].plain(), read.norm("attention"), read.positions
     np.testing.assert_allclose(trace["semi_bias"][-1], semi_bias(p, layer), atol=1e-6)
-    folded = semi_bias(p / sigma(p, norm.eps)[:, None], fold_layer_norm(layer, norm))
+    folded = semi_bias(p / sigma(p, norm.eps)[:, None], fold_norm(layer, norm))
     np.testing.assert_allclose(trace["semi_bias_folded"][-1], folded, atol=1e-5)
 
 

@@ -7,12 +7,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary
-from analysis.core.weights import AttentionWeights
-from analysis.decomposition.bilinear_form import homogeneous, move_origin
+from analysis.decomposition.bilinear_form import homogeneous
+from analysis.decomposition.folding import fold_origin
 from analysis.decomposition.rotary_border import change_gauge, rotary_border
+from analysis.decomposition.rotary_channels import drop_cancelling_bias, split_channels
 from analysis.decomposition.rotary_kernel import distance_kernel, pair_channels, unpair_channels
-from analysis.decomposition.rotary_terms import PARTS, drop_cancelling_bias, rotary_terms, split_channels, stack_parts
+from analysis.decomposition.terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models.key_bias import CASES, key_bias_effect
 from analysis.models.rotary_modules import rotary_module_scores
@@ -29,14 +31,18 @@ def draw(*shape: int, seed: int) -> Tensor:
 
 
 @pytest.fixture
-def layer() -> AttentionWeights:
+def layer() -> AttentionLayer:
     shapes = [(HEADS, MODEL, CHANNEL)] * 3 + [(HEADS, CHANNEL, MODEL)] + [(HEADS, CHANNEL)] * 3 + [(MODEL,)]
-    return AttentionWeights(*(draw(*shape, seed=seed) / MODEL**0.25 for seed, shape in enumerate(shapes)))
+    return AttentionLayer(*(draw(*shape, seed=seed) / MODEL**0.25 for seed, shape in enumerate(shapes)))
 
 
 @pytest.fixture
 def x() -> Float[Tensor, "batch position model"]:
     return draw(2, POSITIONS, MODEL, seed=10)
+
+
+def turned(layer: AttentionLayer, rotary: Rotary) -> AttentionLayer:
+    return replace(layer, positions=rotary)
 
 
 def turn(coordinates: int, pairing: str = "halves", factor: float = 1.0) -> Rotary:
@@ -50,8 +56,8 @@ def turn(coordinates: int, pairing: str = "halves", factor: float = 1.0) -> Rota
 def test_four_parts_sum_to_the_scores_of_the_modules(family, coordinates, factor, layer, x):
     rotary = turn(coordinates, factor=factor)
     scores = rotary_module_scores(family, layer, rotary, x)
-    assert (rotary_terms(x, layer, rotary).sum() - scores).abs().max() < 1e-12
-    border = rotary_border(layer, rotary)
+    assert (score_terms(x, turned(layer, rotary)).total() - scores).abs().max() < 1e-12
+    border = rotary_border(turned(layer, rotary))
     extended = homogeneous(x)
     for i, j in ((0, 0), (3, 5), (8, 1)):
         by_border = torch.einsum("bm,hmn,bn->bh", extended[:, i], border.at(i - j), extended[:, j])
@@ -59,22 +65,24 @@ def test_four_parts_sum_to_the_scores_of_the_modules(family, coordinates, factor
 
 
 def test_grouped_keys_are_repeated_keys(layer, x):
-    grouped = replace(
-        layer, **{name: getattr(layer, name)[::2].repeat_interleave(2, 0) for name in ("W_K", "b_K", "W_V", "b_V")}
-    )
-    scores = rotary_module_scores("qwen2", grouped, turn(16), x, groups=2)
-    assert (rotary_terms(x, grouped, turn(16)).sum() - scores).abs().max() < 1e-12
+    names = ("W_K", "b_K", "W_V", "b_V")
+    grouped = replace(turned(layer, turn(16)), **{name: getattr(layer, name)[::2] for name in names})
+    repeated = replace(layer, **{name: getattr(grouped, name).repeat_interleave(2, 0) for name in names})
+    scores = rotary_module_scores("qwen2", repeated, turn(16), x, groups=2)
+    for each in (grouped, turned(repeated, turn(16))):
+        assert (score_terms(x, each).total() - scores).abs().max() < 1e-12
+    assert torch.equal(rotary_border(grouped).rest, rotary_border(turned(repeated, turn(16))).rest)
 
 
 def test_the_full_rotation_is_that_of_the_chapter_on_patterns(layer, x):
-    assert torch.allclose(rotary_terms(x, layer, turn(16)).sum(), rotary_scores(x, layer), rtol=0, atol=1e-12)
+    assert torch.allclose(score_terms(x, turned(layer, turn(16))).total(), rotary_scores(x, layer), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("pairing", ["halves", "neighbours"])
 @pytest.mark.parametrize("coordinates", [4, 16])
 def test_the_kernel_is_a_sum_of_cosines_of_distance(pairing, coordinates, layer, x):
     rotary = turn(coordinates, pairing, 1.2)
-    terms, place = rotary_terms(x, layer, rotary), torch.arange(POSITIONS)
+    terms, place = score_terms(x, turned(layer, rotary)), torch.arange(POSITIONS)
     kernel = distance_kernel(layer.b_Q, layer.b_K, rotary)
     distance = (place[:, None] - place).double().flatten()
     assert torch.allclose(kernel.at(distance).view(terms.kernel[0].shape), terms.kernel[0], rtol=0, atol=1e-13)
@@ -93,52 +101,50 @@ def test_equal_biases_prefer_distance_nought(layer):
 
 
 def test_what_is_not_turned_cancels_and_nothing_else(layer, x):
-    rotary = turn(4)
-    before = softmax(mask_future(rotary_terms(x, layer, rotary).sum()))
-    without = softmax(mask_future(rotary_terms(x, drop_cancelling_bias(layer, rotary), rotary).sum()))
+    layer = turned(layer, turn(4))
+    before = softmax(mask_future(score_terms(x, layer).total()))
+    without = softmax(mask_future(score_terms(x, drop_cancelling_bias(layer)).total()))
     assert (before - without).abs().max() < 1e-14
-    turned, rest = split_channels(layer.b_K, rotary)
-    assert torch.equal(turned + rest, layer.b_K)
-    only_rest = softmax(mask_future(rotary_terms(x, replace(layer, b_K=rest), rotary).sum()))
+    kept, rest = split_channels(layer.b_K, layer.positions)
+    assert torch.equal(kept + rest, layer.b_K)
+    only_rest = softmax(mask_future(score_terms(x, replace(layer, b_K=rest)).total()))
     assert (before - only_rest).abs().max() > 0.01
 
 
 def test_shares_give_the_cancelling_bias_nothing(layer, x):
-    rotary = turn(4)
+    layer = turned(layer, turn(4))
     visible = torch.ones(POSITIONS, POSITIONS, dtype=torch.bool).tril()
-    stack = stack_parts(rotary_terms(x, layer, rotary))
-    rest = rotary_terms(x, replace(layer, b_K=split_channels(layer.b_K, rotary)[1]), rotary)
+    stack = score_terms(x, layer).stack(*(names := ("content", "semi_bias", "query_side", "kernel")))
+    rest = score_terms(x, replace(layer, b_K=split_channels(layer.b_K, layer.positions)[1]))
     cancelling = (rest.query_side + rest.kernel).expand_as(stack[0])
     parts = torch.cat([stack, cancelling[None], -cancelling[None]])
     split = attribute_divergence(parts, visible)
     assert split.parts[4].abs().max() < 1e-12
-    assert split.parts[PARTS.index("query_side")].abs().max() > 0.01
+    assert split.parts[names.index("query_side")].abs().max() > 0.01
     assert split.gap < 1e-12
 
 
 def test_models_without_biases_have_four_parts_about_an_origin(layer, x):
-    bare = replace(layer, b_Q=0 * layer.b_Q, b_K=0 * layer.b_K)
-    origin, rotary = x.mean((0, 1)), turn(16)
-    terms = rotary_terms(x - origin, move_origin(bare, origin), rotary)
-    assert torch.allclose(terms.sum(), rotary_terms(x, bare, rotary).content, rtol=0, atol=1e-12)
+    bare = replace(turned(layer, turn(16)), b_Q=0 * layer.b_Q, b_K=0 * layer.b_K)
+    origin = x.mean((0, 1))
+    terms = score_terms(x - origin, fold_origin(bare, origin))
+    assert torch.allclose(terms.total(), score_terms(x, bare).content, rtol=0, atol=1e-12)
     assert terms.kernel.abs().max() > 0.01
 
 
 @pytest.mark.parametrize("pairing", ["halves", "neighbours"])
 def test_a_gauge_changes_weights_and_no_score(pairing, layer, x):
-    rotary = turn(4, pairing)
+    layer = turned(layer, turn(4, pairing))
     factors = torch.complex(draw(HEADS, 2, seed=20), draw(HEADS, 2, seed=21))
     matrix = draw(HEADS, 12, 12, seed=22)
-    other = change_gauge(layer, rotary, factors, matrix)
+    other = change_gauge(layer, factors, matrix)
     assert (other.b_Q - layer.b_Q).abs().max() > 0.1
     assert torch.allclose(other.W_Q[..., 4:], layer.W_Q[..., 4:] @ matrix), "what is not turned has its own matrix"
-    assert torch.allclose(
-        stack_parts(rotary_terms(x, other, rotary)), stack_parts(rotary_terms(x, layer, rotary)), atol=1e-10
-    )
+    assert torch.allclose(score_terms(x, other).stack(), score_terms(x, layer).stack(), atol=1e-10)
     mixed = replace(
         layer, W_Q=layer.W_Q.flip(-1), W_K=layer.W_K.flip(-1), b_Q=layer.b_Q.flip(-1), b_K=layer.b_K.flip(-1)
     )  # a permutation, which does not commute with the rotation
-    assert (rotary_terms(x, mixed, rotary).sum() - rotary_terms(x, layer, rotary).sum()).abs().max() > 0.1
+    assert (score_terms(x, mixed).total() - score_terms(x, layer).total()).abs().max() > 0.1
 
 
 def test_pairs_are_written_back(layer):
@@ -161,18 +167,20 @@ def test_where_the_key_bias_cancels_in_the_modules_of_transformers():
 
 def test_what_does_not_fit_is_refused(layer, x):
     narrow = Rotary(rotary_frequencies(4), 8)
-    for call in (
-        lambda: rotary_terms(x, layer, narrow),
-        lambda: rotary_border(layer, narrow),
-        lambda: split_channels(layer.b_K, narrow),
-        lambda: distance_kernel(layer.b_Q, layer.b_K, narrow),
-    ):
+    with pytest.raises(ValueError, match=r"positions must turn heads of width 16 to fit W_Q, got .* width 8"):
+        turned(layer, narrow)
+    for call in (lambda: rotary_border(layer), lambda: drop_cancelling_bias(layer)):
+        with pytest.raises(ValueError, match="layer must have rotary positions, got positions of kind 'none'"):
+            call()
+    with pytest.raises(ValueError, match="nothing inside its attention but a rotation: it has sinks"):
+        drop_cancelling_bias(replace(turned(layer, turn(4)), sinks=layer.b_Q[:, 0]))
+    for call in (lambda: split_channels(layer.b_K, narrow), lambda: distance_kernel(layer.b_Q, layer.b_K, narrow)):
         with pytest.raises(ValueError, match="rotary must turn heads of width 16"):
             call()
     with pytest.raises(ValueError, match="factors must be complex"):
-        change_gauge(layer, turn(16), torch.ones(HEADS, 8))
+        change_gauge(turned(layer, turn(16)), torch.ones(HEADS, 8))
     with pytest.raises(ValueError, match="factors must not be 0"):
-        change_gauge(layer, turn(16), torch.zeros(HEADS, 8, dtype=torch.complex128))
+        change_gauge(turned(layer, turn(16)), torch.zeros(HEADS, 8, dtype=torch.complex128))
     with pytest.raises(ValueError, match="family must be one of"):
         rotary_module_scores("gpt2", layer, turn(16), x)
     with pytest.raises(ValueError, match="case must be one of"):

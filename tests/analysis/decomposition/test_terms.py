@@ -1,0 +1,345 @@
+"""The bias rewritings against reference attention, on random tensors in float64."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.core.attention_layer import AttentionLayer, Mask, Norm, QueryKeyNorm
+from analysis.core.positions import Alibi, Disentangled, RelativeBuckets, Rotary, ScoreTable, StreamPositions
+from analysis.decomposition.folding import fold_norm, fold_value_bias
+from analysis.decomposition.terms import key_direction, score_terms, semi_bias, six_terms
+from analysis.transformer.attention import attend, compute_scores, project
+from analysis.transformer.layernorm import apply_norm, divide_by_size, sigma
+from tests.analysis.tiny import draw as draw_rows
+from tests.analysis.tiny import random_layer
+
+CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+shapes = st.fixed_dictionaries(
+    {
+        "head": st.integers(1, 4),
+        "model": st.integers(2, 9),
+        "channel": st.integers(1, 5),
+        "position": st.integers(1, 7),
+        "seed": st.integers(0, 10**6),
+    }
+)
+
+
+def draw(*, head=3, model=8, channel=4, position=6, seed=0, batch=()):
+    g = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=g, dtype=torch.float64)
+
+    weights = AttentionLayer(
+        *(normal(head, model, channel) for _ in range(3)),
+        normal(head, channel, model),
+        *(normal(head, channel) for _ in range(3)),
+        normal(model),
+    )
+    ln = Norm(normal(model), normal(model))
+    return weights, ln, normal(*batch, position, model), normal(position, model)
+
+
+@settings(max_examples=30, deadline=None)
+@given(shapes)
+def test_four_terms_sum_to_the_scores(shape):
+    weights, _, x, _ = draw(**shape)
+    terms = score_terms(x, weights)
+    torch.testing.assert_close(terms.total(), compute_scores(x, weights), **CLOSE)
+    kept = terms.content + terms.semi_bias
+    torch.testing.assert_close(kept.softmax(-1), attend(x, weights).attention, **CLOSE)
+
+
+def test_each_term_is_what_it_is_called():
+    weights, _, x, _ = draw()
+    none = torch.zeros_like(weights.b_Q)
+    terms = score_terms(x, weights)
+    torch.testing.assert_close(terms.content, compute_scores(x, replace(weights, b_Q=none, b_K=none)), **CLOSE)
+    without_asking = replace(weights, W_Q=torch.zeros_like(weights.W_Q), b_K=none)
+    torch.testing.assert_close(terms.semi_bias, compute_scores(x, without_asking)[:, :1], **CLOSE)
+    constants = compute_scores(x, replace(weights, W_K=torch.zeros_like(weights.W_K)))
+    torch.testing.assert_close(terms.query_side + terms.kernel, constants[..., :1], **CLOSE)
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+def test_semi_bias_is_b_q_times_all_keys(batch):
+    weights, _, x, _ = draw(batch=batch)
+    keys = project(x, weights.W_K, torch.zeros_like(weights.b_K))
+    slow = torch.einsum("hc,...hkc->...hk", weights.b_Q, keys) / math.sqrt(weights.channel)
+    torch.testing.assert_close(semi_bias(x, weights), slow, **CLOSE)
+    assert key_direction(weights).shape == (weights.heads, weights.model)
+
+
+def test_semi_bias_of_more_rows_than_a_block():
+    weights, _, x, _ = draw(position=2500)
+    expected = x @ torch.einsum("hc,hmc->hm", weights.b_Q, weights.W_K).T / 2
+    torch.testing.assert_close(semi_bias(x, weights), expected.T, **CLOSE)
+
+
+@settings(max_examples=30, deadline=None)
+@given(shapes)
+def test_value_bias_folds_into_the_output_bias(shape):
+    weights, _, x, _ = draw(**shape)
+    weights = replace(weights, mask=Mask(causal=True))
+    folded = fold_value_bias(weights)
+    assert not folded.b_V.any()
+    torch.testing.assert_close(attend(x, folded).output, attend(x, weights).output, **CLOSE)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_key_bias_never_matters(causal):
+    weights, _, x, _ = draw()
+    weights = replace(weights, mask=Mask(causal=causal))
+    none = replace(weights, b_K=torch.zeros_like(weights.b_K))
+    torch.testing.assert_close(attend(x, none).output, attend(x, weights).output, **CLOSE)
+    no_query_bias = replace(weights, b_Q=torch.zeros_like(weights.b_Q))
+    assert (attend(x, no_query_bias).attention - attend(x, weights).attention).abs().max() > 1e-3
+
+
+@settings(max_examples=30, deadline=None)
+@given(shapes)
+def test_layer_norm_folds_into_the_layer(shape):
+    weights, ln, y, _ = draw(**shape)
+    plain = attend(apply_norm(y, ln), weights)
+    folded = attend(y / sigma(y)[..., None], fold_norm(weights, ln))
+    torch.testing.assert_close(folded.scores, plain.scores, **CLOSE)
+    torch.testing.assert_close(folded.output, plain.output, **CLOSE)
+
+
+@settings(max_examples=30, deadline=None)
+@given(shapes)
+def test_six_terms_sum_to_the_scores(shape):
+    weights, ln, e, p = draw(**shape)
+    due = compute_scores(apply_norm(e + p, ln), weights)
+    torch.testing.assert_close(six_terms(e, p, weights, ln).total(), due, rtol=1e-12, atol=1e-12 * due.abs().max())
+
+
+def test_six_terms_keep_token_and_position_apart():
+    weights, ln, e, p = draw(batch=(2,))
+    terms, swapped = six_terms(e, p, weights, ln), six_terms(p.expand_as(e), e[0], weights, ln)
+    assert terms.total().shape == (2, 3, 6, 6)
+    torch.testing.assert_close(terms.ep[0], swapped.pe[0], **CLOSE)
+    torch.testing.assert_close(terms.pp[0], swapped.ee[0], **CLOSE)
+    torch.testing.assert_close(terms.p[0], swapped.e[0], **CLOSE)
+    no_positions = six_terms(e, torch.zeros_like(p), weights, ln)
+    for name in ("ep", "pe", "pp", "p"):
+        assert not getattr(no_positions, name).any()
+    due = semi_bias(e / sigma(e)[..., None], fold_norm(weights, ln))
+    torch.testing.assert_close(no_positions.e, due, **CLOSE)
+
+
+def test_the_first_letter_is_the_query():
+    """In ep a token asks and a position answers, in pe the other way round; the sum alone would not tell."""
+    eye, zero = torch.eye(4, dtype=torch.float64)[None], torch.zeros(1, 4, dtype=torch.float64)
+    weights = AttentionLayer(eye, eye, eye, eye, zero, zero, zero, zero[0])
+    ln = Norm(torch.ones(4).double(), torch.zeros(4).double(), eps=0.0)
+    e = torch.tensor([[1.0, -1, 0, 0], [0, 0, 0, 0]]).double()  # only position 0 has a token
+    p = torch.tensor([[0.0, 0, 0, 0], [2, -2, 0, 0]]).double()  # only position 1 has a position
+    terms = six_terms(e, p, weights, ln)
+    assert terms.ep[0, 0, 1] > 1
+    assert terms.ep[0, 1, 0] == 0
+    assert terms.pe[0, 1, 0] > 1
+    assert terms.pe[0, 0, 1] == 0
+
+
+def test_the_positional_term_by_hand():
+    """T^p_j = b~ W~^T p_j / (sqrt(c) sigma_j), each factor spelled out."""
+    weights, ln, e, p = draw()
+    d = weights.model
+    C = torch.eye(d, dtype=torch.float64) - 1 / d
+    for h in range(weights.heads):
+        W = C @ torch.diag(ln.gain) @ weights.W_K[h]
+        b = ln.bias @ weights.W_Q[h] + weights.b_Q[h]
+        for j in range(len(p)):
+            width = ((e[j] + p[j]).var(correction=0) + ln.eps).sqrt()
+            due = b @ W.T @ p[j] / width / 2
+            torch.testing.assert_close(six_terms(e, p, weights, ln).p[h, j], due, **CLOSE)
+
+
+@pytest.mark.parametrize(("function", "name"), [(score_terms, "x"), (semi_bias, "y")])
+def test_refuses_what_does_not_fit(function, name):
+    weights, _, x, _ = draw()
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        function(x[:, 1:], weights)
+    with pytest.raises(ValueError, match="none of them empty"):
+        function(x[:0], weights)
+    with pytest.raises(ValueError, match="float32"):
+        function(x.float(), weights)
+    for bad in (math.nan, math.inf):
+        x[2, 3] = bad
+        with pytest.raises(ValueError, match="not finite"):
+            function(x, weights)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_refuses_tables_and_norms_that_do_not_fit():
+    weights, ln, e, p = draw()
+    with pytest.raises(ValueError, match=r"p must be .* to fit e"):
+        six_terms(e, p[:-1], weights, ln)
+    with pytest.raises(ValueError, match="p must be"):
+        six_terms(e, p.float(), weights, ln)
+    with pytest.raises(ValueError, match="norm must have width 8"):
+        fold_norm(weights, Norm(ln.gain[1:], ln.bias[1:]))
+    with pytest.raises(ValueError, match="b_Q holds entries that are not finite"):
+        replace(weights, b_Q=weights.b_Q * math.nan)
+
+
+def test_finite_weights_whose_sum_overflows_are_not_refused():
+    weights, *_ = draw()
+    large = torch.full_like(weights.W_Q, 1e308)
+    assert torch.isinf(large.sum())
+    assert replace(weights, W_Q=large).W_Q is large
+    for bad in (math.inf, -math.inf, math.nan):
+        one = large.clone()
+        one[0, 0, 0] = bad
+        with pytest.raises(ValueError, match="W_Q holds entries that are not finite"):
+            replace(weights, W_Q=one)
+
+
+def plain():
+    """Return a layer of width 7 whose queries and keys have biases."""
+    return random_layer(head=2, model=7, channel=3)
+
+
+@pytest.mark.parametrize("origin", [None, draw_rows(7, seed=3)])
+def test_parts_sum_to_the_scores_and_what_is_constant_is_collapsed(origin):
+    layer, x = plain(), draw_rows(2, 5, 7)
+    terms = score_terms(x, layer, origin)
+    torch.testing.assert_close(terms.total(), compute_scores(x, layer), **CLOSE)
+    torch.testing.assert_close(terms.stack().sum(0), terms.total(), **CLOSE)
+    assert terms.content.shape == (2, 2, 5, 5)
+    assert terms.common.shape == ((2, 1, 1) if origin is None else (2, 2, 1, 5))
+    assert terms.semi_bias.shape == (2, 2, 1, 5)
+    assert terms.query_side.shape == (2, 2, 5, 1)
+    assert terms.kernel.shape == (2, 1, 1)
+    assert terms.positions is None
+    about_zero = score_terms(x, layer)
+    torch.testing.assert_close(terms.content + terms.common, about_zero.content, **CLOSE)
+    assert (origin is None) is (not terms.common.any())
+
+
+def test_fewer_rows_may_be_queries():
+    layer, x, origin = plain(), draw_rows(5, 7), draw_rows(7, seed=3)
+    some = score_terms(x, layer, origin, x[[4, 1]]).stack()
+    torch.testing.assert_close(some, score_terms(x, layer, origin).stack()[:, :, [4, 1]])
+
+
+def test_about_the_mean_of_the_queries_content_has_no_part_that_all_queries_share():
+    x = draw_rows(9, 7)
+    assert score_terms(x, plain(), x.mean(0)).content.mean(-2).abs().max() < 1e-12
+
+
+def test_named_parts_have_the_shape_of_the_score():
+    terms = score_terms(draw_rows(2, 5, 7), plain())
+    both = terms.stack("semi_bias", "kernel")
+    assert both.shape == (2, 2, 2, 5, 5)
+    assert torch.equal(both[0], terms.semi_bias.expand(2, 2, 5, 5))
+    assert torch.equal(both[1], terms.kernel.expand(2, 2, 5, 5))
+
+
+def norm(width, seed, kind="layer"):
+    return Norm(draw_rows(width, seed=seed), draw_rows(width, seed=seed + 1), 1e-6, kind)
+
+
+ROTARY = Rotary(torch.tensor([1.0, 0.3], dtype=torch.float64), 6)
+INSIDE = {
+    "rotary": {"positions": ROTARY},
+    "partial rotary of neighbours with a factor": {
+        "positions": Rotary(ROTARY.frequencies, 6, "neighbours", attention_factor=1.2)
+    },
+    "ALiBi": {"positions": Alibi(4)},
+    "buckets": {"positions": RelativeBuckets(draw_rows(8, 4, seed=20), 16, two_sided=True)},
+    "a table": {"positions": ScoreTable(draw_rows(4, 5, 5, seed=21))},
+    "disentangled": {"positions": Disentangled(draw_rows(4, 6, 6, seed=22), draw_rows(4, 6, 6, seed=23), 3, None, 8)},
+    "norms of queries and keys": {"qk_norm": QueryKeyNorm(norm(6, 30), norm(6, 32, "rms"))},
+    "norms over all heads": {"qk_norm": QueryKeyNorm(norm(24, 30), norm(12, 32), whole=True)},
+    "norms before the rotation": {"qk_norm": QueryKeyNorm(norm(6, 30), norm(6, 32)), "positions": ROTARY},
+    "norms after the rotation": {
+        "qk_norm": QueryKeyNorm(norm(6, 30), norm(6, 32), after_rotation=True),
+        "positions": ROTARY,
+    },
+    "a scale": {"scale": 0.3},
+}
+
+
+def grouped(**inside):
+    """Return a layer of four heads in two groups, with something inside its attention."""
+    shapes = [(4, 8, 6), (2, 8, 6), (2, 8, 6), (4, 6, 8), (4, 6), (2, 6), (2, 6), (8,)]
+    return AttentionLayer(*(draw_rows(*shape, seed=seed) for seed, shape in enumerate(shapes)), **inside)
+
+
+def by_definition(x, layer, origin):
+    """Return content, common part, semi-bias, query side and kernel, each from whole queries and whole keys.
+
+    Without norms a score is bilinear in query and key, so each part is the score of a layer that has nothing else.
+    """
+    none, no_bias = {"W_Q": 0 * layer.W_Q}, {"b_Q": 0 * layer.b_Q}
+    only_keys, only_b_K = {"b_K": 0 * layer.b_K}, {"W_K": 0 * layer.W_K}
+    bare = replace(layer, positions=layer.positions if isinstance(layer.positions, Rotary) else StreamPositions("none"))
+    common = replace(bare, **none, **only_keys, b_Q=torch.einsum("m,hmc->hc", origin, layer.W_Q))
+    return [
+        compute_scores(x, replace(bare, **no_bias, **only_keys)) - compute_scores(x, common),
+        compute_scores(x, common),
+        compute_scores(x, replace(bare, **none, **only_keys)),
+        compute_scores(x, replace(bare, **no_bias, **only_b_K)),
+        compute_scores(x, replace(bare, **none, **only_b_K)),
+    ]
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_whatever_is_inside_the_attention_the_parts_sum_to_the_scores(name):
+    layer, x, origin = grouped(**INSIDE[name]), draw_rows(2, 5, 8, seed=9), draw_rows(8, seed=10)
+    terms = score_terms(x, layer, origin)
+    torch.testing.assert_close(terms.total(), compute_scores(x, layer), **CLOSE)
+    torch.testing.assert_close(score_terms(x, layer).total(), compute_scores(x, layer), **CLOSE)
+    if layer.qk_norm is None:
+        found = terms.stack("content", "common", "semi_bias", "query_side", "kernel")
+        torch.testing.assert_close(found, torch.stack(by_definition(x, layer, origin)), **CLOSE)
+    else:  # then a bias is no constant along a row
+        assert terms.semi_bias.std(-2).max() > 1e-3
+        assert terms.query_side.std(-1).max() > 1e-3
+
+
+def test_semi_bias_alone_is_that_of_the_terms():
+    layer, x = grouped(scale=0.3), draw_rows(2, 5, 8, seed=9)
+    torch.testing.assert_close(semi_bias(x, layer), score_terms(x, layer).semi_bias[..., 0, :], **CLOSE)
+
+
+def test_what_has_no_one_semi_bias_is_refused():
+    x = draw_rows(5, 8, seed=9)
+    for name, message in {"rotary": "positions act inside", "norms of queries and keys": "pass through a norm"}.items():
+        with pytest.raises(ValueError, match=message):
+            semi_bias(x, grouped(**INSIDE[name]))
+    with pytest.raises(ValueError, match=r"queries must be those of x .*rotary"):
+        score_terms(x, grouped(**INSIDE["rotary"]), queries=x[1:])
+
+
+@pytest.mark.parametrize("kind", ["layer", "rms"])
+@pytest.mark.parametrize("inside", INSIDE)
+def test_a_norm_folds_into_any_layer_as_its_own_or_as_given(inside, kind):
+    layer, given, rows = grouped(**INSIDE[inside]), norm(8, 40, kind), draw_rows(2, 5, 8, seed=11)
+    due = attend(apply_norm(rows, given), layer).output
+    own = fold_norm(replace(layer, norms=(given,)))
+    torch.testing.assert_close(attend(apply_norm(rows, own.norm()), own).output, due, **CLOSE)
+    torch.testing.assert_close(attend(divide_by_size(rows, given), fold_norm(layer, given)).output, due, **CLOSE)
+    assert not own.norm().bias.any()
+
+
+def test_a_value_bias_of_groups_folds_into_the_output_bias():
+    layer, x = grouped(), draw_rows(2, 5, 8, seed=9)
+    torch.testing.assert_close(attend(x, fold_value_bias(layer)).output, attend(x, layer).output, **CLOSE)
+    with pytest.raises(ValueError, match="sum to less than 1"):
+        fold_value_bias(replace(layer, sinks=layer.b_Q[:, 0]))
+
+
+def test_a_plain_layer_of_groups_and_another_scale_is_the_same_attention():
+    layer, x = grouped(scale=0.3, mask=Mask(causal=True, reach=2)), draw_rows(2, 5, 8, seed=9)
+    plain = replace(layer, W_V=draw_rows(2, 8, 6, seed=2)).plain()
+    assert (plain.heads, plain.groups) == (4, 4)
+    assert plain.scale == 6**-0.5
+    torch.testing.assert_close(attend(x, plain).output, attend(x, layer).output, **CLOSE)
