@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from analysis.decomposition.general_terms import fold_input_norm
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary
@@ -235,7 +234,7 @@ def test_what_the_identities_cannot_say_is_refused_or_carried():
     with pytest.raises(ValueError, match="through a norm"):
         load(tiny_model("qwen3")).layers[0].plain()
     with pytest.raises(ValueError, match="no norm before it"):
-        fold_input_norm(load(tiny_model("bert")).layers[0])
+        fold_norm(load(tiny_model("bert")).layers[0])
     assert load(tiny_model("opt")).layers[0].reasons() == []
 
 

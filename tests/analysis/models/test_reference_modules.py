@@ -91,7 +91,7 @@ def test_weights_come_back_out_of_the_module():
     checkpoint = checkpoints.find("gpt2-mini")
     model = pretrained.load(checkpoint, dtype=torch.float64)
     read, due = load(model).layers[1].plain(), load(checkpoint, dtype=torch.float64).layers[1].plain()
-    for name, tensor in vars(due).items():
+    for name, tensor in ((name, part) for name, part in vars(due).items() if isinstance(part, torch.Tensor)):
         assert torch.equal(getattr(read, name), tensor), name
     with pytest.raises(ValueError, match="must be a model of transformers"):
         load(torch.nn.Linear(2, 2))
