@@ -1,0 +1,66 @@
+"""The face of the package: what `from analysis import ...` offers, and that it costs nothing before it is used."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import analysis
+
+ROOT = Path(__file__).parents[2]
+NAMES = sorted(analysis._face())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_name_is_found_where_the_list_says_and_is_documented(name):
+    module, there = analysis._face()[name]
+    found = getattr(analysis, name)
+    assert inspect.getdoc(found)
+    if not inspect.ismodule(found):
+        assert (found.__module__, found.__name__) == (module, there) or found.__module__.startswith(f"{module}.")
+
+
+def test_the_face_has_about_as_many_names_as_one_can_read():
+    assert 100 <= len(NAMES) <= 140
+    assert set(NAMES) <= set(dir(analysis))
+
+
+def test_an_unknown_name_is_refused_and_a_package_is_found():
+    with pytest.raises(AttributeError, match="module 'analysis' has no attribute 'scoreterms'"):
+        analysis.scoreterms  # noqa: B018
+    with pytest.raises(ImportError, match="scoreterms"):
+        exec("from analysis import scoreterms")
+    assert analysis.decomposition.__name__ == "analysis.decomposition"
+
+
+def test_importing_the_package_imports_no_torch():
+    code = (
+        "import sys, time; start = time.perf_counter(); import analysis; seconds = time.perf_counter() - start; "
+        "print(seconds, 'torch' in sys.modules)"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.split()
+        for _ in range(3)
+    ]
+    assert {torch for _, torch in runs} == {"False"}
+    assert min(float(seconds) for seconds, _ in runs) < 0.05, "some ten milliseconds on a machine that is not busy"
+
+
+@pytest.mark.parametrize("page", ["README.md", "book/api.md"])
+def test_the_examples_run_as_they_stand(page):
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, page, "exec"), {})
+
+
+def test_no_module_of_the_mathematics_bears_the_name_of_its_function():
+    for path in (ROOT / "analysis").rglob("*.py"):
+        defined = [n.name for n in ast.parse(path.read_text(encoding="utf-8")).body if hasattr(n, "name")]
+        assert path.stem not in defined, path
