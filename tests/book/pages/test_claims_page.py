@@ -129,8 +129,8 @@ def test_the_counts_add_up(build):
     rows = re.findall(r"<tr.*?</tr>", claims[: claims.index("</table>")], re.DOTALL)
     numbers = [[int(n) for n in re.findall(r"<p>(\d+)</p>", row)] for row in rows[1:]]
     k, total = numbers[0], numbers[-1]
-    assert k == [0, 30, 0, 0, 0, 0, 30]
-    assert total == [0, 30, 0, 0, 0, len(ledger.claims()) - 30, len(ledger.claims())]
+    assert k == [0, 30, 0, 0, 0, 0, 0, 30]
+    assert total == [0, 30, 0, 0, 0, 0, len(ledger.claims()) - 30, len(ledger.claims())]
 
 
 def test_a_claim_that_its_chapter_leaves_open_is_a_warning(build):
@@ -202,14 +202,29 @@ def test_a_verdict_says_what_the_document_says_and_what_we_found(build):
 
 
 def test_the_surprising_comes_first_and_what_holds_is_folded(build):
-    outcomes = ["reproduced", "conditional", "reproduced", "corrected", "not testable", "not reproduced"]
-    its = [ledger.Verdict(v.id, outcomes[n % 6], v.evidence) for n, v in enumerate(verdicts())]
+    its = [ledger.Verdict(v.id, ledger.OUTCOMES[n % 6], v.evidence) for n, v in enumerate(verdicts())]
     _, chapter, _ = build(its)
     order = re.findall(r'<div class="[^"]*verdict ([a-z-]+)', chapter)
-    assert list(dict.fromkeys(order)) == ["corrected", "not-reproduced", "conditional", "not-testable", "reproduced"]
+    assert list(dict.fromkeys(order)) == [shown_verdicts.slug(outcome) for outcome in shown_verdicts.ORDER]
+    assert set(shown_verdicts.ORDER) == set(ledger.OUTCOMES)
+    assert shown_verdicts.ORDER[-1] == "reproduced"
     folded = re.search(r"<details.*?</details>", chapter, re.DOTALL)[0]
-    assert "10 claims hold as stated" in folded
-    assert folded.count('id="verdict-') == order.count("reproduced") == 10
+    assert "5 claims hold as stated" in folded
+    assert folded.count('id="verdict-') == order.count("reproduced") == 5
+
+
+def test_the_rest_of_the_evidence_and_the_condition_unfold_below_a_verdict(build):
+    folded = ledger.Verdict("K-15", "corrected", "It is 3.", "In other models it is $n$.", "a, b = m.both\na < b")
+    _, chapter, _ = build([folded if v.id == "K-15" else v for v in verdicts()])
+    box = re.search(r'<div class="[^"]*verdict[^>]*id="verdict-k-15".*?</details>', chapter, re.DOTALL)[0]
+    shown, detail = box.split("<details", 1)
+    assert "It is 3." in shown
+    assert "In other models" not in shown
+    assert detail.startswith(' class="verdict-detail"><summary>Detail and condition</summary>')
+    assert "In other models it is" in detail
+    assert r"\(n\)" in detail
+    assert "a, b = m.both\na < b" in re.sub("<[^>]*>", "", detail).replace("&lt;", "<")
+    assert chapter.count('class="verdict-detail"') == 1
 
 
 def test_only_chapters_that_are_awaited_may_leave_claims_open(build):
@@ -250,7 +265,7 @@ def test_the_form_offers_every_document_and_verdict(build):
     claims, *_ = build(verdicts())
     form = re.search(r'<form class="claims-filter".*?</form>', claims, re.DOTALL)[0]
     assert [v for v in re.findall(r'value="([^"]+)"', form) if len(v) == 1] == ["k", "m", "i", "p", "b"]
-    assert form.count("<option") == 2 + 5 + 6
+    assert form.count("<option") == 2 + len(ledger.DOCUMENTS) + len(ledger.OUTCOMES) + 1
     row = re.search(r'<tr[^>]*id="claim-k-15"', claims)[0]
     assert "document-k" in row
     assert "outcome-corrected" in row
