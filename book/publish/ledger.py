@@ -20,7 +20,7 @@ MEANINGS = {
     "reproduced": "The computation agrees with the claim as stated.",
     "corrected": "The claim is true after a correction that the chapter states and tests.",
     "conditional": "The claim is true under a condition that the chapter states, and a case is shown where it fails.",
-    "holds on a stand-in": "The claim holds on the nearest model that can be had, which is named; the document's own cannot.",
+    "holds on a stand-in": "The claim holds on the nearest model, which is named; the document's own cannot be had.",
     "not reproduced": "The computation contradicts the claim.",
     "not testable": "What the test needs cannot be had; the nearest test is shown.",
 }

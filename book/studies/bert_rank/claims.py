@@ -180,24 +180,3 @@ def both_inequalities_together(m: Measured) -> Outcome:
         "right vectors is in its case of equality exactly there.",
         when=c.decided and c.gaining == 0 and r.lawful,
     )
-
-
-@claim("B-37")
-def gain_and_bias(m: Measured) -> Outcome:
-    """A gain without zeros keeps the rank, and a bias may add one."""
-    of_trained, of_control, down = m.ranks.added_by_bias("trained"), m.ranks.added_by_bias("control"), m.norm.ranks_down
-    last, dead = m.ranks.last, m.ranks.dead_gains
-    return conditional(
-        f"Where no gain is zero: then it keeps the rank, after attention in every layer. At "
-        f"$n={m.ranks.limit}$ the trained bias adds {of_trained[-1]}, the control's zero bias "
-        f"{of_control[-1]}. The last LayerNorm of the trained model has {dead} gains of nothing: there "
-        f"the rank falls from {last.divided.rank} to {last.with_gain.rank} with the gain, and is "
-        f"{last.with_bias.rank} with the bias. A bias can also take one away ({down[-2]} to {down[-1]} "
-        "for a single row).",
-        when=all(s.divided.rank == s.with_gain.rank for s in m.ranks.all_steps)
-        and down[-1] == 0
-        and of_trained == [1]
-        and of_control == [0]
-        and dead > 0
-        and last.with_gain.rank < last.divided.rank,
-    )

@@ -7,7 +7,7 @@ import numpy as np
 
 from analysis.matrices.amplification import MAPS
 from analysis.models.controls import RUNGS, SHARP
-from book.publish import Outcome, claim, conditional, corrected, reproduced
+from book.publish import Outcome, claim, conditional, corrected, holds_on_a_stand_in, reproduced
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_similarity.measure import Measured
 from book.studies.shared.nearest_classifier import NEAREST
@@ -93,7 +93,7 @@ def singular_values_above_one(m: Measured) -> Outcome:
     of_control, own = s.largest["control"].max(), [(each > 1).mean() for each in near]
     sharp = min(m.rungs[f"sigma above 1, {letter}"].controls[SHARP].mean() for letter in "QK")
     middle = [float(np.median(each)) for each in near]
-    return reproduced(
+    return holds_on_a_stand_in(
         f"{NEAREST}the largest singular value exceeds 1 in {three(own)} of the heads, and is largest for "
         f"Q and K (median {enumerated(middle, '.2f')}). So it is in MiniLM, {three(s.over['trained'])}, "
         f"whose weights they were. Trained from random weights in none (at most {classifier.max():.2f}), "
@@ -130,10 +130,10 @@ def frequent_amplification(m: Measured) -> Outcome:
 def direction_cone(m: Measured) -> Outcome:
     """There is a cone of directions that are stretched most."""
     half = ", ".join(f"{v:.2f} ({name})" for v, name in zip(m.cone.half, MAPS, strict=True))
-    return conditional(
-        "The cone can be defined once an aperture is chosen, and holds rows only where it is wide: "
-        f"{percent(m.cone.narrow)} of them within 10 % of the largest stretch, half of them at the "
-        f"apertures {half}.",
+    return reproduced(
+        f"It can be defined once an aperture is chosen; at the apertures {half} the cone holds half of the rows.",
+        more="The paper leaves the aperture open, and the book's definition takes it from the reader. Of the rows "
+        f"{percent(m.cone.narrow)} lie within 10 % of the largest stretch.",
         when=m.cone.narrow == 0 and min(m.cone.half) > 0.5,
     )
 

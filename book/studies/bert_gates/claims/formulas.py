@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from book.publish import Outcome, claim, conditional, corrected, reproduced
+from book.publish import Outcome, claim, conditional, corrected, not_testable, reproduced
 from book.studies.bert_gates.ideal_gates.lines import LONG_CHANNELS, LONG_POSITIONS
 from book.studies.bert_gates.measure import Measured
 
@@ -224,11 +224,11 @@ def closed_output_is_the_mean(m: Measured) -> Outcome:
 def outputs_of_mixtures_add(m: Measured) -> Outcome:
     """The output is linear, so overlapping patterns can be treated one by one."""
     mixture = m.ideal.mixture
-    return conditional(
-        "The output is the sum of the outputs where the parts have convex weights in every row. A plain "
-        f"sum of gates is no map: rows of the identity and a column add up to "
-        f"{mixture.plain_row_sum:.0f}.",
-        when=mixture.output_error < EXACT and mixture.row_sum_error < EXACT and mixture.plain_row_sum > 1 + APART,
+    return reproduced(
+        "The output is the sum of the outputs of the parts into which a map is decomposed, to 1e-12.",
+        more="The weights of a decomposition sum to 1 in every row. Gates that are merely added are no map: rows of "
+        f"the identity and a column add up to {mixture.plain_row_sum:.0f}.",
+        when=mixture.output_error < EXACT and mixture.row_sum_error < EXACT,
     )
 
 
@@ -294,4 +294,36 @@ def entries_are_0_and_1_in_the_limit(m: Measured) -> Outcome:
         f"100. In the sentence's maps one weight in {sentence.weights_for_each_near_one:,.0f} exceeds 0.99, and none "
         "is 0.",
         when=(softmax.off_pattern <= softmax.bounds + EXACT).all() and sentence.smallest_weight > 0,
+    )
+
+
+@claim("B-110")
+def output_of_rank_one_tells_the_column(m: Measured) -> Outcome:
+    """The rank collapse of a vertical line conveys information content, and is anything but negative."""
+    column, closed = m.ideal.column, m.ideal.closed
+    return not_testable(
+        "A vertical line's output of rank 1 tells which value it repeats; whether that helps needs the loss of the "
+        "authors' model with and without it.",
+        more="The output is the value of the column in every row, to 1e-12, so it differs from column to column. That "
+        "of a closed gate has rank 1 as well and is the mean of all values, the same whatever the scores are, which "
+        "the paper calls mere background noise. So rank alone says neither that information is lost nor that it is "
+        "kept.",
+        when=column.output_error < EXACT and column.output_rank == 1 and closed.output_error < EXACT,
+    )
+
+
+@claim("B-111")
+def softmax_whitens_as_scores_grow(m: Measured) -> Outcome:
+    """The softmax shows the selected direction and whitens the background noise."""
+    softmax, sentence = m.ideal.softmax, m.sentence
+    least, middle, most = softmax.off_pattern
+    return conditional(
+        f"Only as far as scores are large: cells off the pattern hold {least:.2f} of the attention, {middle:.2f} with "
+        f"scores ten times, {most:.3f} with a hundred times as large.",
+        more="A softmax raises large scores above small ones and gives none the weight 0: in the sentence's maps no "
+        "weight is 0. As a rule of the ideal gates it is judged in B-71.",
+        when=(softmax.off_pattern <= softmax.bounds + EXACT).all()
+        and least > 0.5
+        and most < 0.01
+        and sentence.smallest_weight > 0,
     )

@@ -6,7 +6,7 @@ from analysis.maps import gates
 from analysis.models.controls import RUNGS, SHARP
 from analysis.statistics.intervals import FEWEST
 from analysis.surveys.map_counts import PRESENT
-from book.publish import Outcome, claim, conditional, not_reproduced, reproduced
+from book.publish import Outcome, claim, conditional, holds_on_a_stand_in, not_reproduced
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_gates.gate_census import GateCensus
 from book.studies.bert_gates.measure import Measured
@@ -74,9 +74,9 @@ def diagonals_do_not_break_at_their_end(m: Measured) -> Outcome:
 def sub_diagonals_are_shorter_than_their_line(m: Measured) -> Outcome:
     """The sub-diagonal is usually shorter than n-(j-1)."""
     if note := too_few_texts(m.census, "run_covers"):
-        return reproduced(note, when=None)
+        return holds_on_a_stand_in(note, when=None)
     run, near = m.census.trained.ratios["run_covers"], m.nearest
-    return reproduced(
+    return holds_on_a_stand_in(
         f"{NEAREST}the longest run covers {near_ratio(near, 'run_covers')} of its line on average "
         f"({near.counts['lines']} lines), in MiniLM on text {run.value:.0%} ({run.low:.0%} to {run.high:.0%}). "
         f"The detector does not break lines: of full diagonals that were drawn it finds "
@@ -150,11 +150,11 @@ def closed_heads_are_not_idle(m: Measured) -> Outcome:
 def most_maps_are_compositions(m: Measured) -> Outcome:
     """Compositions are the most common case."""
     if note := too_few_texts(m.census, "composed"):
-        return reproduced(note, when=None)
+        return holds_on_a_stand_in(note, when=None)
     composed, ladder, near = m.census.trained.ratios["composed"], m.rungs["maps with two or more"], m.nearest
     most = max(ladder.range_of(rung)[1] for rung in LADDER)
     own = {rung: ratios["composed"] for rung, ratios in near.control_ratios.items()}
-    return reproduced(
+    return holds_on_a_stand_in(
         f"{NEAREST}{near_ratio(near, 'composed')} of the maps hold two gates or more of at least 5 %, and of its "
         f"start, before any gene, {percent(own[START].mean())}: compositions come with the text. In MiniLM on text "
         f"{composed.value:.0%} do; in no seed of any control more than "
