@@ -215,8 +215,8 @@ def perceptron_adds_anisotropy(m: Measured) -> Outcome:
     others = np.delete(a.mlp, top)
     large, near = m.rungs["added by the MLP"].controls[LARGE][:, 0], m.nearest.by_mlp
     return conditional(
-        f"{NEAREST}the MLP adds anisotropy in every layer; in MiniLM on text only in layer {top}, elsewhere "
-        "it takes some away.",
+        f"{NEAREST}the MLP adds anisotropy in every layer; in MiniLM on text in layer {top}, elsewhere it "
+        "takes some away.",
         more=(
             f"It is not linear: the best linear map leaves {1 - linear.max():.0%} to {1 - linear.min():.0%} of "
             "the variance. What it adds in mean cosine is, in the fine-tuned model, "
