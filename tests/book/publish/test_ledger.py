@@ -29,6 +29,27 @@ def test_every_document_has_claims_and_no_page_types_their_number():
     assert [name for name, text in pages.items() if re.search(r"\b\d{3} (claims|statements)\b", text)] == []
 
 
+BEING_MEASURED_AGAIN = {"B-24", "B-26", "B-76", "B-78", "B-82", "B-84"}
+
+
+def test_evidence_is_one_sentence_of_at_most_25_words():
+    verdicts = ledger.collect().values()
+    long = {v.id for v in verdicts if len(v.evidence.split()) > 25 or re.search(r"[.!?] (?=[A-Z$(`])", v.evidence)}
+    assert long <= BEING_MEASURED_AGAIN
+    assert [v.id for v in verdicts if not v.evidence.endswith(".")] == []
+
+
+def test_every_verdict_is_recorded_with_the_condition_that_it_rests_on():
+    assert [v.id for v in ledger.collect().values() if not v.condition] == []
+
+
+def test_the_first_page_of_the_part_on_bert_says_what_was_not_seen():
+    toc = (ledger.ROOT / "_toc.yml").read_text(encoding="utf-8")
+    first = re.search(r"caption: A real BERT.*?file: (\S+)", toc, re.DOTALL)[1]
+    page = (ledger.ROOT / f"{first}.md").read_text(encoding="utf-8")
+    assert "images and the weights of its classifier were not seen" in page
+
+
 def test_a_missing_claims_file_says_where_to_run(tmp_path):
     with pytest.raises(BadLedger, match="run this in a checkout"):
         ledger.claims(tmp_path / "claims.yml")
