@@ -129,7 +129,7 @@ def ranks_through_norm(x: Float[Tensor, "row model"], norm: Norm) -> NormRanks:
 
     Notes
     -----
-    Ledger B-28, B-30, B-31, B-37.
+    Ledger B-28, B-30, B-31.
 
     Examples
     --------

@@ -66,6 +66,7 @@ VERDICTS = {
     "reproduced": "#1b6b36",
     "corrected": "#8e5aa8",
     "conditional": "#e0a030",
+    "holds on a stand-in": "#2b7a8c",
     "not reproduced": "#a11c33",
     "not testable": "#8a97a8",
     "open": "#e4e4e4",

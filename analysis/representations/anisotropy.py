@@ -63,7 +63,7 @@ def cone_index(rows: Rows, keep: Keep | None = None) -> Float[Tensor, "*batch"]:
 
     Notes
     -----
-    "The geometry of BERT" (5.1); ledger B-79, B-80. Compare layers or texts by `alignment_ratio`, `resultant_length` or
+    "The geometry of BERT" (5.1); ledger B-79. Compare layers or texts by `alignment_ratio`, `resultant_length` or
     `mean_pairwise_cosine` instead.
 
     Examples
@@ -81,7 +81,7 @@ def cone_index(rows: Rows, keep: Keep | None = None) -> Float[Tensor, "*batch"]:
 def alignment_ratio(rows: Rows, keep: Keep | None = None) -> Float[Tensor, "*batch"]:
     r"""Return the cone index as a share of its upper bound, :math:`R = \lVert\sum x_i\rVert / \sum\lVert x_i\rVert`.
 
-    1 when all rows point the same way, 0 when they cancel; free of the unit of the rows (ledger B-80).
+    1 when all rows point the same way, 0 when they cancel; free of the unit of the rows.
 
     Raises
     ------

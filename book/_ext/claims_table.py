@@ -1,4 +1,4 @@
-"""Sphinx directives for the claims page: ``claims-counts`` and ``claims-table <document>``; the role ``evidence``.
+"""Sphinx directives for the claims page, ``claims-counts`` and ``claims-table <document>``; two roles for all pages.
 
 The verdicts are read from the text outputs of the chapters as they were last executed, so the page cannot say what no
 cell has computed; ``book_ext`` has these pages read again when anything was executed. A claim whose chapter is in the
@@ -209,10 +209,25 @@ class Evidence(SphinxRole):
         return [*said, nodes.Text(" " if said else ""), link, nodes.Text(".")], messages
 
 
+class Number(SphinxRole):
+    """``{claims-number}`all```: how many claims the ledger has, of all documents or of that with the given letter."""
+
+    def run(self):
+        """Count."""
+        self.env.note_dependency(str(ledger.FILE))
+        if self.text != "all" and self.text not in ledger.DOCUMENTS:
+            known = ", ".join(ledger.DOCUMENTS)
+            message = f"claims-number takes 'all' or a document's letter ({known}), got {self.text!r}"
+            return [], [self.inliner.reporter.error(message, line=self.lineno)]
+        counted = sum(self.text in ("all", claim.id[0]) for claim in ledger.claims())
+        return [nodes.Text(str(counted))], []
+
+
 def setup(app):
     """Register directives and events."""
     app.add_config_value("claims_awaited", [], "env")  # chapters of the plan that this edition does without
     app.add_directive("claims-counts", Counts)
     app.add_directive("claims-table", Table)
     app.add_role("evidence", Evidence())
+    app.add_role("claims-number", Number())
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

@@ -13,7 +13,7 @@ from book.publish import ledger
 
 EMITTED = re.compile(rf"([A-Z]-\d+) · ({'|'.join(ledger.OUTCOMES)}) · ")
 SHOWN = "shown"  # the type of the references to what decides a claim
-ORDER = ("corrected", "not reproduced", "conditional", "not testable", "reproduced")
+ORDER = ("corrected", "not reproduced", "conditional", "not testable", "holds on a stand-in", "reproduced")
 
 
 def anchor(kind: str, claim_id: str) -> str:
@@ -100,7 +100,15 @@ def box(app, output: nodes.container) -> nodes.container:
     head += [nodes.Text(" "), row]
     if claim.shown:
         ours += [nodes.Text(" ("), *places(claim.shown, app.env.docname), nodes.Text(")")]
-    return nodes.container("", head, says, ours, *rest, ids=[name], classes=["verdict", slug(outcome)], outcome=outcome)
+    shown, folded = rest[: bool(claim.matters)], rest[bool(claim.matters) :]
+    parts = [head, says, ours, *shown, *(fold("verdict-detail", "Detail and condition", folded) if folded else [])]
+    return nodes.container("", *parts, ids=[name], classes=["verdict", slug(outcome)], outcome=outcome)
+
+
+def fold(name: str, summary: str, content: list[nodes.Node]) -> list[nodes.Node]:
+    """Return what unfolds at a line of summary."""
+    start = f'<details class="{name}"><summary>{summary}</summary>'
+    return [nodes.raw("", start, format="html"), *content, nodes.raw("", "</details>", format="html")]
 
 
 def _in_order(boxes: list[nodes.container]) -> list[nodes.Node]:
@@ -110,8 +118,7 @@ def _in_order(boxes: list[nodes.container]) -> list[nodes.Node]:
     if not expected:
         return rest
     count = "One claim holds" if len(expected) == 1 else f"{len(expected)} claims hold"
-    summary = f'<details class="verdicts-expected"><summary>{count} as stated</summary>'
-    return [*rest, nodes.raw("", summary, format="html"), *expected, nodes.raw("", "</details>", format="html")]
+    return [*rest, *fold("verdicts-expected", f"{count} as stated", expected)]
 
 
 def setup(app):

@@ -20,10 +20,13 @@ MEANINGS = {
     "reproduced": "The computation agrees with the claim as stated.",
     "corrected": "The claim is true after a correction that the chapter states and tests.",
     "conditional": "The claim is true under a condition that the chapter states, and a case is shown where it fails.",
+    "holds on a stand-in": "The claim holds on the nearest model, which is named; the document's own cannot be had.",
     "not reproduced": "The computation contradicts the claim.",
     "not testable": "What the test needs cannot be had; the nearest test is shown.",
 }
 OUTCOMES = tuple(MEANINGS)
+DETAIL = "In detail:"  # what these words begin is folded
+CONDITION = "The verdict rests on:"
 DOCUMENTS = {
     "K": "GPT-2's attention biases",
     "M": "Attention as a weighted mean",
@@ -71,14 +74,19 @@ SCHEMA = {
             "items": {
                 "type": "object",
                 "additionalProperties": False,
-                "required": ["id", "document", "place", "claim", "outcome", "evidence", "cell"],
+                "required": ["id", "document", "place", "claim", "outcome", "evidence", "more", "condition", "cell"],
                 "properties": {
                     "id": {"type": "string", "pattern": "^[A-Z]-[0-9]+$", "description": "Letter and number."},
                     "document": {"type": "string", "description": "The document's letter."},
                     "place": {**_TEXT, "description": "Where the document says it."},
                     "claim": {**_TEXT, "description": "What it says, in the book's words (MyST, with TeX in dollars)."},
                     "outcome": {**_OR_NONE, "description": "One of the outcomes; null where no cell has judged it."},
-                    "evidence": {**_OR_NONE, "description": "The computed reason (MyST)."},
+                    "evidence": {**_OR_NONE, "description": "The computed reason, in one sentence (MyST)."},
+                    "more": {**_OR_NONE, "description": "What else was computed (MyST); empty where that is all."},
+                    "condition": {
+                        **_OR_NONE,
+                        "description": "The condition without which the cell gives no verdict, as the code writes it.",
+                    },
                     "cell": {**_OR_NONE, "description": "Page and anchor of the cell's output, relative to the book."},
                 },
             },
@@ -117,17 +125,21 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of a claim (one of :data:`OUTCOMES`) with the sentence of evidence, emitted by ``chapter``."""
+    """The outcome of a claim (one of :data:`OUTCOMES`) with the sentence of evidence, emitted by ``chapter``.
+
+    ``more`` is what else was computed; ``condition`` is the code without whose truth there would be no verdict.
+    """
 
     id: str
     outcome: str
     evidence: str
+    more: str = ""
+    condition: str = ""
     chapter: str = ""
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        text = f"{self.id} {self.outcome}: {self.evidence}"
         return {
-            "text/plain": text,
+            "text/plain": f"{self.id} {self.outcome}: {self.evidence}",
             "text/markdown": self._explained(claim_of(self.id)),
             MIME: {k: v for k, v in asdict(self).items() if k != "chapter"},
         }
@@ -138,7 +150,13 @@ class Verdict:
             f"*The document says:* {breakable(claim.claim)}",
             f"*We found:* {as_math(self.evidence)}",
         ]
-        return "\n\n".join([*parts, f"*Why it matters:* {claim.matters}"] if claim.matters else parts)
+        if claim.matters:
+            parts.append(f"*Why it matters:* {claim.matters}")
+        if self.more:
+            parts.append(f"*{DETAIL}* {as_math(self.more)}")
+        if self.condition:
+            parts.append(f"*{CONDITION}*\n\n```python\n{self.condition}\n```")
+        return "\n\n".join(parts)
 
 
 def place(claim: Claim) -> str:
@@ -234,6 +252,8 @@ def publish(verdicts: Mapping[str, Verdict]) -> dict:
                 "claim": claim.claim,
                 "outcome": judged and judged.outcome,
                 "evidence": judged and judged.evidence,
+                "more": judged and judged.more,
+                "condition": judged and judged.condition,
                 "cell": page,
             }
         )

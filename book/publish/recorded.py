@@ -110,13 +110,13 @@ def noise(text: str, scale: float = 1.0) -> list[str]:
 
     Examples
     --------
-    >>> noise("off by 3.1e-16, which is below 1e-12; 2.5e-07 of it")
+    >>> noise("off by 3.1e-16, which is below 1e-12 and above -1e-12; 2.5e-07 of it")
     ['3.1e-16']
     """
     return [
         n[0]
         for n in NUMBER.finditer(text)
-        if n[2] and 0 < abs(float(n[0].rstrip(" %"))) < NOISE * scale and not re.match(r"10*[eE]", n[0])
+        if n[2] and 0 < abs(float(n[0].rstrip(" %"))) < NOISE * scale and not re.match(r"-?10*[eE]", n[0])
     ]
 
 

@@ -14,10 +14,13 @@ def attention_collapses(m: Measured) -> Outcome:
     o, slope = m.one_layer, m.one_layer.slopes["attention"].value
     hard, worst_end = typical(m.stacks.runs[2.0]["attention"], 6), max(f["attention"] for f in m.trained.final.values())
     return conditional(
-        f"Attention alone cubes small residuals (slope {slope:.2f}, {m.stacks.seeds} seeds) and ends at "
-        "rounding error in the trained model and in its control. The condition is bounded scores: rows "
-        f"that attend to themselves alone keep rank {o.kept_rank} and residual {o.kept_residual:.3f} "
-        f"for 12 layers, and random stacks of gain 2 still have {hard:.2f} after 6.",
+        f"Attention alone cubes small residuals (slope {slope:.2f}), but rows that attend to themselves alone "
+        f"keep rank {o.kept_rank}: scores must be bounded.",
+        more=(
+            f"The slope is over {m.stacks.seeds} seeds; attention alone ends at rounding error in the trained "
+            f"model and in its control. Rows that attend to themselves alone keep residual {o.kept_residual:.3f} "
+            f"for 12 layers, and random stacks of gain 2 still have {hard:.2f} after 6."
+        ),
         when=abs(slope - 3) < 0.05 and o.kept_rank == 4 and worst_end < 1e-9 and hard > 0.3,
     )
 
@@ -75,11 +78,13 @@ def layer_norm_and_rank(m: Measured) -> Outcome:
 
     c = m.centred
     return conditional(
-        "LayerNorm keeps the rank unless the all-one row lies in the row space; then it costs exactly "
-        f"one. Of small matrices {c.losing} of {c.inside} lose one, {c.wide} of them with fewer rows "
-        f"than columns, and {c.keeping} of the {c.outside} others keep theirs; the smallest that loses "
-        f"is {m.examples.lost}. In the trained model, {change(m.ranks.short)}, "
-        f"{change(m.ranks.limit)}, with $d={m.ranks.width}$.",
+        "LayerNorm keeps the rank unless the all-one row lies in the row space; then it costs exactly one.",
+        more=(
+            f"Of small matrices {c.losing} of {c.inside} lose one, {c.wide} of them with fewer rows than columns, "
+            f"and {c.keeping} of the {c.outside} others keep theirs; the smallest that loses is "
+            f"{m.examples.lost}. In the trained model, {change(m.ranks.short)}, {change(m.ranks.limit)}, with "
+            f"$d={m.ranks.width}$."
+        ),
         when=c.decided and m.ranks.lawful and m.ranks.clear,
     )
 
@@ -99,10 +104,12 @@ def layer_norm_as_matrices(m: Measured) -> Outcome:
     """LayerNorm of the concatenated heads is D^-1 (X - 1 E^T)."""
     n = m.norm
     return corrected(
-        r"Right with $E\mathbf 1_d^\mathsf T$ in place of $\mathbf 1E^\mathsf T$, which does not fit "
-        r"($n\times n$ against $n\times d$). And BERT's LayerNorm reads $X+\mathrm{Conc}\,W_O+b_O$, not "
-        "the concatenation: the skipped $X$ has entries up to "
-        f"{n.skipped:.1f}.",
+        r"It needs $E\mathbf 1_d^\mathsf T$ in place of $\mathbf 1E^\mathsf T$, and BERT's LayerNorm reads "
+        r"$X+\mathrm{Conc}\,W_O+b_O$, not the concatenation.",
+        more=(
+            r"The printed term does not fit ($n\times n$ against $n\times d$). The skipped $X$ has entries up to "
+            f"{n.skipped:.1f}."
+        ),
         when=n.matrix_error < 1e-12 and n.read_gap < 1e-9 and n.concatenation_gap > 0.01,
     )
 
@@ -111,9 +118,12 @@ def layer_norm_as_matrices(m: Measured) -> Outcome:
 def division_keeps_the_rank(m: Measured) -> Outcome:
     """Multiplication by a nonsingular diagonal matrix keeps the rank."""
     return conditional(
-        "The rank is the same before and after the division in every layer of both models. The printed "
-        "$D$ has no epsilon, though: it is nonsingular only if no row is constant, whose deviation is "
-        f"{m.norm.constant_deviation:.0f}. BERT's epsilon keeps it positive.",
+        "The rank is the same before and after the division in every layer, but the printed $D$ is singular "
+        "where a row is constant.",
+        more=(
+            "That is in both models. The printed $D$ has no epsilon, and a constant row's deviation is "
+            f"{m.norm.constant_deviation:.0f}. BERT's epsilon keeps it positive."
+        ),
         when=all(s.centred.rank == s.divided.rank for s in m.ranks.all_steps) and m.norm.constant_deviation == 0,
     )
 
@@ -123,9 +133,9 @@ def space_of_the_means(m: Measured) -> Outcome:
     """The matrix 1 E^T of the means has rank 1, and its column space is that of E."""
     of_X, with_E = m.norm.with_means
     return corrected(
-        r"The column space of $E\mathbf 1^\mathsf T$ is spanned by $E$ and lies inside that of $X$; that "
-        r"of the printed $\mathbf 1E^\mathsf T$ is spanned by $\mathbf 1$. The rank is 1 unless all row "
-        "means are 0, as for [[1, -1]].",
+        r"The column space of $E\mathbf 1^\mathsf T$ is spanned by $E$; that of the printed $\mathbf "
+        r"1E^\mathsf T$ is spanned by $\mathbf 1$.",
+        more=("The first lies inside that of $X$. The rank is 1 unless all row means are 0, as for [[1, -1]]."),
         when=m.norm.mean_spaces == (1, 2) and of_X == with_E == 3 and m.norm.zero_mean_rank == 0,
     )
 
@@ -135,9 +145,11 @@ def first_inequality(m: Measured) -> Outcome:
     """Subtracting the means raises the rank by less than one."""
     (before, after), c = m.examples.gained_ranks, m.centred
     return corrected(
-        r"True for $E\mathbf 1_d^\mathsf T$, where it says that the product $XC$ has no more rank than "
-        f"$X$: of {c.inside + c.outside} small matrices {c.gaining} gain any. As printed it fits square "
-        f"matrices only, and fails for {m.examples.gained}.",
+        rf"True for $E\mathbf 1_d^\mathsf T$: of {c.inside + c.outside} small matrices {c.gaining} gain any "
+        f"rank; as printed it fails for {m.examples.gained}.",
+        more=(
+            "There it says that the product $XC$ has no more rank than $X$. As printed it fits square matrices only."
+        ),
         when=after == before + 1 and c.gaining == 0 and all(s.centred.rank <= s.read.rank for s in m.ranks.all_steps),
     )
 
@@ -147,10 +159,12 @@ def update_of_rank_one(m: Measured) -> Outcome:
     """An update of rank one takes a rank away exactly if its vectors lie in the column and the row space."""
     e = m.examples
     return corrected(
-        f"The inequality holds in all of {e.triples:,} small triples. The printed condition of equality "
-        f"fails in {e.printed_failing:,} of them, each time because vectors from both spaces do not lower "
-        "the rank; the smallest is $A=x=y=1$. It needs $1+y^\\mathsf TA^+x=0$ besides, and then fails in "
-        f"{e.triples_failing}. And $x$ has $m$ entries, not $n$.",
+        f"The inequality holds in all {e.triples:,} small triples; the printed condition of equality fails in "
+        f"{e.printed_failing:,}, the smallest being $A=x=y=1$.",
+        more=(
+            r"It fails each time because vectors from both spaces do not lower the rank. It needs $1+y^\mathsf "
+            f"TA^+x=0$ besides, and then fails in {e.triples_failing}. And $x$ has $m$ entries, not $n$."
+        ),
         when=e.triples_failing == e.falls_by_more == e.drops_outside == 0 < e.printed_failing
         and e.update == ([[1]], [[1]], [[1]])
         and e.update_change > -1,
@@ -162,9 +176,12 @@ def second_inequality(m: Measured) -> Outcome:
     """Subtracting the means does not lower the rank."""
     r, c = m.ranks, m.centred
     return conditional(
-        "True if and only if the all-one row is outside the row space: in "
-        f"{c.keeping} of {c.outside} such small matrices. False in the {c.losing} others, as for "
-        f"{m.examples.lost}, and in every layer of the model at $n={r.limit}$, $d={r.width}$.",
+        "True if and only if the all-one row is outside the row space; false in the model's layers at "
+        f"$n={r.limit}$, $d={r.width}$.",
+        more=(
+            f"It is true in {c.keeping} of {c.outside} small matrices with that row outside, and false in the "
+            f"{c.losing} others, as for {m.examples.lost}, and in every layer of the model at that size."
+        ),
         when=c.decided and r.lawful and r.of("centred", r.limit) == [r.width - 1],
     )
 
@@ -174,30 +191,12 @@ def both_inequalities_together(m: Measured) -> Outcome:
     """Both inequalities together prove that LayerNorm plays no part in a loss of rank."""
     r, c = m.ranks, m.centred
     return conditional(
-        "They would, since no other whole number lies between $r-1$ and $r+1$. But the second holds "
-        f"only where the all-one row is outside the row space: in the {c.inside} small matrices that "
-        "have it inside, nothing is squeezed and LayerNorm costs a rank. Proposition 3.2.2 with the "
-        "right vectors is in its case of equality exactly there.",
+        "They would, but the second holds only where the all-one row is outside the row space; elsewhere "
+        "LayerNorm costs a rank.",
+        more=(
+            f"They would, since no other whole number lies between $r-1$ and $r+1$. In the {c.inside} small "
+            "matrices that have the row inside, nothing is squeezed. Proposition 3.2.2 with the right vectors is "
+            "in its case of equality exactly there."
+        ),
         when=c.decided and c.gaining == 0 and r.lawful,
-    )
-
-
-@claim("B-37")
-def gain_and_bias(m: Measured) -> Outcome:
-    """A gain without zeros keeps the rank, and a bias may add one."""
-    of_trained, of_control, down = m.ranks.added_by_bias("trained"), m.ranks.added_by_bias("control"), m.norm.ranks_down
-    last, dead = m.ranks.last, m.ranks.dead_gains
-    return conditional(
-        f"Where no gain is zero: then it keeps the rank, after attention in every layer. At "
-        f"$n={m.ranks.limit}$ the trained bias adds {of_trained[-1]}, the control's zero bias "
-        f"{of_control[-1]}. The last LayerNorm of the trained model has {dead} gains of nothing: there "
-        f"the rank falls from {last.divided.rank} to {last.with_gain.rank} with the gain, and is "
-        f"{last.with_bias.rank} with the bias. A bias can also take one away ({down[-2]} to {down[-1]} "
-        "for a single row).",
-        when=all(s.divided.rank == s.with_gain.rank for s in m.ranks.all_steps)
-        and down[-1] == 0
-        and of_trained == [1]
-        and of_control == [0]
-        and dead > 0
-        and last.with_gain.rank < last.divided.rank,
     )

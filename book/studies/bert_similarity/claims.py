@@ -7,7 +7,7 @@ import numpy as np
 
 from analysis.matrices.amplification import MAPS
 from analysis.models.controls import RUNGS, SHARP
-from book.publish import Outcome, claim, conditional, corrected, reproduced
+from book.publish import Outcome, claim, conditional, corrected, holds_on_a_stand_in, reproduced
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_similarity.measure import Measured
 from book.studies.shared.nearest_classifier import NEAREST
@@ -47,9 +47,9 @@ def fixed_positions(m: Measured) -> Outcome:
     """Positions are fixed sines and cosines, not trained."""
     p = m.positions
     return corrected(
-        "The formulas are those of the original Transformer (all rows of one norm, off Toeplitz by "
-        f"{p.sines_defect:.2f}). BERT has a trained table: norms from {p.learned_norms[0]:.2f} to "
-        f"{p.learned_norms[1]:.2f}, off Toeplitz by {p.learned_defect:.2f}.",
+        f"BERT has a trained table, norms from {p.learned_norms[0]:.2f} to {p.learned_norms[1]:.2f} and off "
+        f"Toeplitz by {p.learned_defect:.2f}; the formulas are the original Transformer's.",
+        more=(f"Rows by the formulas have all one norm, and are off Toeplitz by {p.sines_defect:.2f}."),
         when=p.sines_defect < 1e-9 and p.sines_norm_spread < 1e-9 and p.learned_defect > 0.02,
     )
 
@@ -69,8 +69,11 @@ def blind_without_positions(m: Measured) -> Outcome:
     o = m.order
     return reproduced(
         "Without positions the outputs are permuted with the inputs, to 1e-5; with them they change by "
-        f"{o.with_positions:.2f}. BERT has no causal mask; under one a layer without positions sees "
-        f"order (its output changes by {o.causal:.2f}).",
+        f"{o.with_positions:.2f}.",
+        more=(
+            "BERT has no causal mask; under one a layer without positions sees order (its output changes by "
+            f"{o.causal:.2f})."
+        ),
         when=o.without_positions < 1e-5 and min(o.causal, o.with_positions) > 0.01,
     )
 
@@ -80,8 +83,9 @@ def size_of_the_biases(m: Measured) -> Outcome:
     """The biases of Q, K and V have the size of Q."""
     a = m.architecture
     return corrected(
-        f"W maps {a.width} to {a.channel} in each head (768 to 64 in BERT BASE). The bias has {a.channel} "
-        "numbers; only 1 b^T has the size of Q.",
+        f"W maps {a.width} to {a.channel} in each head, and the bias has {a.channel} numbers; only 1 b^T has "
+        "the size of Q.",
+        more=("In BERT BASE W maps 768 to 64."),
         when=a.added_unevenly < 1e-5 and a.added_to_queries > 1e-3,
     )
 
@@ -93,12 +97,14 @@ def singular_values_above_one(m: Measured) -> Outcome:
     of_control, own = s.largest["control"].max(), [(each > 1).mean() for each in near]
     sharp = min(m.rungs[f"sigma above 1, {letter}"].controls[SHARP].mean() for letter in "QK")
     middle = [float(np.median(each)) for each in near]
-    return reproduced(
-        f"{NEAREST}the largest singular value exceeds 1 in {three(own)} of the heads, and is largest for "
-        f"Q and K (median {enumerated(middle, '.2f')}). So it is in MiniLM, {three(s.over['trained'])}, "
-        f"whose weights they were. Trained from random weights in none (at most {classifier.max():.2f}), "
-        f"nor in a random control ({of_control:.2f}). It is a matter of size: in random W_Q and W_K as "
-        f"large as MiniLM's {sharp:.0%} exceed 1.",
+    return holds_on_a_stand_in(
+        f"{NEAREST}the largest singular value exceeds 1 in {three(own)} of the heads.",
+        more=(
+            f"It is largest for Q and K (median {enumerated(middle, '.2f')}). So it is in MiniLM, "
+            f"{three(s.over['trained'])}, whose weights they were. Trained from random weights in none (at most "
+            f"{classifier.max():.2f}), nor in a random control ({of_control:.2f}). It is a matter of size: in "
+            f"random W_Q and W_K as large as MiniLM's {sharp:.0%} exceed 1."
+        ),
         when=min(own) > 0.5 and min(middle[:2]) > middle[2] and of_control < 1 and classifier.max() < 1 and sharp > 0.9,
     )
 
@@ -111,13 +117,15 @@ def frequent_amplification(m: Measured) -> Outcome:
     named, often = near[:, 0, 3], (near > 0.5).sum((1, 2))
     scaled = max(grown.max() for rung, grown in m.nearest.control_grown.items() if rung in RUNGS)
     return conditional(
-        f"{NEAREST}the head of figure 2 amplifies {three(named, 1)} of the rows, and over all heads "
-        f"it is {three(near.mean((1, 2)))}: more than half of its rows are amplified by {often[0]} of "
-        f"{near[0].size} heads for Q, by {often[1]} for K, by {often[2]} for V. So keys of some heads "
-        f"are, values never. In MiniLM on text single heads amplify {three(alone, 1)}, in the "
-        f"classifier trained from random weights none (at most by {m.classifier.growth:.2f}), in no "
-        f"control more than {percent(scaled)}. All heads of a layer together amplify {three(joint)} in "
-        "MiniLM.",
+        f"{NEAREST}figure 2's head amplifies {percent(named[1], 1)} of the rows as keys, "
+        f"{percent(named[0], 1)} as queries, {percent(named[2], 1)} as values.",
+        more=(
+            f"Over all heads it is {three(near.mean((1, 2)))}: more than half of its rows are amplified by "
+            f"{often[0]} of {near[0].size} heads for Q, by {often[1]} for K, by {often[2]} for V. So keys of some "
+            f"heads are, values never. In MiniLM on text single heads amplify {three(alone, 1)}, in the "
+            f"classifier trained from random weights none (at most by {m.classifier.growth:.2f}), in no control "
+            f"more than {percent(scaled)}. All heads of a layer together amplify {three(joint)} in MiniLM."
+        ),
         when=named[1] > 0.5 > max(named[0], named[2])
         and often[1] > often[0] > 0 == often[2]
         and max(alone) < 0.2
@@ -130,10 +138,10 @@ def frequent_amplification(m: Measured) -> Outcome:
 def direction_cone(m: Measured) -> Outcome:
     """There is a cone of directions that are stretched most."""
     half = ", ".join(f"{v:.2f} ({name})" for v, name in zip(m.cone.half, MAPS, strict=True))
-    return conditional(
-        "The cone can be defined once an aperture is chosen, and holds rows only where it is wide: "
-        f"{percent(m.cone.narrow)} of them within 10 % of the largest stretch, half of them at the "
-        f"apertures {half}.",
+    return reproduced(
+        f"It can be defined once an aperture is chosen; at the apertures {half} the cone holds half of the rows.",
+        more="The paper leaves the aperture open, and the book's definition takes it from the reader. Of the rows "
+        f"{percent(m.cone.narrow)} lie within 10 % of the largest stretch.",
         when=m.cone.narrow == 0 and min(m.cone.half) > 0.5,
     )
 
@@ -183,8 +191,10 @@ def semi_bias_remains(m: Measured) -> Outcome:
     moved, of_control = m.terms.without_b_Q, max(w.value for w in m.terms.control_without_b_Q)
     one_text = any(math.isnan(w.low) for w in moved)
     return reproduced(
-        f"Dropping the term moves {enumerated(percent(w.value) for w in moved)} of a row's attention in "
-        f"layers 0 to {len(moved) - 1}; in the control, whose biases are zero, nothing.",
+        f"Dropping the term moves {percent(min(w.value for w in moved))} to "
+        f"{percent(max(w.value for w in moved))} of a row's attention, by layer; in the control, whose biases "
+        "are zero, nothing.",
+        more=(f"It is {enumerated(percent(w.value) for w in moved)} in layers 0 to {len(moved) - 1}."),
         when=None if one_text else min(w.low for w in moved) > 0.02 and of_control < 1e-6,
     )
 
@@ -194,9 +204,8 @@ def no_scalar_product(m: Measured) -> Outcome:
     """M is not positive semidefinite, hence no scalar product."""
     c, signs = m.form.channel, m.form.signs
     return reproduced(
-        f"The symmetric part has {c} positive and {c} negative eigenvalues in every head, so M is no "
-        "scalar product. So it is in every head of the control: the theorem forces it on linearly "
-        "independent factors.",
+        f"The symmetric part has {c} positive and {c} negative eigenvalues in every head, so M is no scalar product.",
+        more=("So it is in every head of the control: the theorem forces it on linearly independent factors."),
         when=signs["trained"] == signs["control"] == [(c, c)] and m.form.negative_if_equal == 0,
     )
 
@@ -218,8 +227,8 @@ def norms_and_angles(m: Measured) -> Outcome:
     r = m.lengths
     least, most = percent(min(r.moved)), percent(max(r.moved))
     return reproduced(
-        "A row three times as long has three times the scores and the same cosines; with all rows at "
-        f"one length {least} to {most} of the attention moves, by layer.",
+        "A row three times as long has three times the scores and the same cosines.",
+        more=(f"With all rows at one length {least} to {most} of the attention moves, by layer."),
         when=r.scaling_error < 1e-5 and r.cosine_error < 1e-5 and min(r.moved) > 0.01,
     )
 

@@ -24,8 +24,9 @@ def input_is_token_and_position(m: Measured) -> Outcome:
 def simplified_model(m: Measured) -> Outcome:
     """The model is attention on one-hot tokens and positions without a feed-forward part."""
     return reproduced(
-        "The simplified model is ordinary attention with W_Q = A, W_K = I, W_V W_O = V^T and a "
-        "passthrough, without feed-forward: both layers agree to 1e-9.",
+        "The simplified model is ordinary attention with W_Q = A, W_K = I, W_V W_O = V^T and a passthrough, "
+        "without feed-forward.",
+        more=("Both layers agree with reference attention to 1e-9."),
         when=m.by_hand.errors["attention"] < 1e-9,
     )
 
@@ -45,8 +46,9 @@ def query_stands_on_the_left(m: Measured) -> Outcome:
     """Equation 2: the score is the query's row times A times the key's row."""
     otherwise = m.readings.fewest_cells(scores="y_j A y_i")
     return reproduced(
-        "With the query on the left the scores of layer 1 come out in every cell; with the key on the "
-        f"left at least {otherwise} cells differ, however the rest is read.",
+        "With the query on the left all scores of layer 1 come out; with the key on the left at least "
+        f"{otherwise} cells differ.",
+        more=("That holds however the rest of the slides is read."),
         when=m.by_hand.cells["scores 1"] == 0 and otherwise > 0,
     )
 
@@ -56,8 +58,8 @@ def softmax_sums_over_earlier_keys(m: Measured) -> Outcome:
     """Equation 3: the weights are normalised over s."""
     over_all = m.readings.fewest_cells(normaliser="all s")
     return corrected(
-        "The sum must run over s <= i: over all s, row ! of the first layer has weight 1/6 instead of "
-        f"the printed 1, and the fewest cells that differ are {over_all}, however the rest is read.",
+        "The sum must run over s <= i: over all s, row ! of the first layer has weight 1/6 instead of the printed 1.",
+        more=(f"Over all s the fewest cells that differ are {over_all}, however the rest is read."),
         when=m.readings.fewest_cells(normaliser="s <= i") == 0 and over_all > 0,
     )
 
@@ -101,8 +103,8 @@ def gain_of_one_hundred(m: Measured) -> Outcome:
     """V_2 multiplies the copied token by 100."""
     survivors = m.readings.survivors
     return corrected(
-        "The printed output needs the gain 1: with 100 the copied cells are 100, and of the "
-        f"{len(survivors)} readings that print all tables none has the gain 100.",
+        "The printed output needs the gain 1: with 100 the copied cells are 100.",
+        more=(f"Of the {len(survivors)} readings that print all tables none has the gain 100."),
         when=bool(survivors)
         and all(reading.gain == 1 for reading in survivors)
         and m.by_hand.errors["copied at a gain of 100"] < 1e-9,
@@ -125,8 +127,9 @@ def scores_as_printed(m: Measured) -> Outcome:
     """Equations 4 and 9 print y_j on both sides of A."""
     as_printed = m.readings.fewest_cells(scores="y_j A y_j")
     return corrected(
-        f"With y_j twice, as printed, all rows of the scores are alike and at least {as_printed} cells "
-        "differ, however the rest is read; with y_i on the left none.",
+        f"With y_j twice all rows of the scores are alike and at least {as_printed} cells differ; with y_i on "
+        "the left none.",
+        more=("That holds however the rest of the slides is read."),
         when=as_printed > 0 and m.readings.fewest_cells(scores="y_i A y_j") == 0,
     )
 
@@ -151,8 +154,8 @@ def first_table_of_outputs(m: Measured) -> Outcome:
     table = m.by_hand.compared[2]
     first_row, stored_first = 0, 6
     return corrected(
-        "One of 72 cells differs: row !, column P_0 is 1, since ! attends to itself; the printed 0 needs "
-        "an output in which row ! writes nothing about itself.",
+        "One of 72 cells differs: row !, column P_0 is 1, since ! attends to itself.",
+        more=("The printed 0 needs an output in which row ! writes nothing about itself."),
         when=m.by_hand.cells["output 1"] == 1
         and table.computed[first_row, stored_first] == 1
         and table.printed[first_row, stored_first] == 0,
@@ -181,8 +184,9 @@ def first_output_as_printed(m: Measured) -> Outcome:
     """Equation 8: the output of layer 1 holds the embedding of x_i twice."""
     wrong, rows = m.by_hand.counts["rows stored otherwise than printed"], len(m.by_hand.first.output) - 1
     return corrected(
-        "The second half is the embedding of the previous token in rows 1 to 5, to 1e-80, while the "
-        f"printed $E[x_i]$ is wrong in {wrong} of {rows}.",
+        "The second half is the embedding of the previous token, to 1e-80; the printed $E[x_i]$ is wrong in "
+        f"{wrong} of {rows} rows.",
+        more=("These are rows 1 to 5; row 0 has no previous token."),
         when=m.by_hand.errors["stored token"] < 1e-80 and wrong == rows,
     )
 
@@ -201,8 +205,8 @@ def second_table_of_weights(m: Measured) -> Outcome:
     """The printed weights of layer 2."""
     cells, unseen = m.by_hand.cells["weights 2"], m.by_hand.errors["weights of unseen rows"]
     return corrected(
-        f"{cells} of 36 cells differ: the rows of a, b and c that match nothing have equal weights, not "
-        "0, to 1e-12, since a softmax sums to 1.",
+        f"{cells} of 36 cells differ: the rows of a, b and c that match nothing have equal weights, not 0.",
+        more=("They are equal to 1e-12, since a softmax sums to 1."),
         when=cells == 10 and unseen < 1e-12,
     )
 
@@ -212,8 +216,12 @@ def second_table_of_outputs(m: Measured) -> Outcome:
     """The printed output of layer 2."""
     cells, errors = m.by_hand.cells["output 2"], m.by_hand.errors
     return corrected(
-        f"{cells} of 72 cells differ: what is copied is 100, not 1 (I-11), row ! copies itself (I-16), "
-        "and rows that match nothing give 100 times the mean of all rows so far, not 0 (I-21).",
+        f"{cells} of 72 cells differ: copies are 100, not 1; row ! copies itself; rows that match nothing "
+        "give a mean, not 0.",
+        more=(
+            "The gain is judged in I-11, row ! in I-16, the rows that match nothing in I-21: they give 100 times "
+            "the mean of all rows so far."
+        ),
         when=cells == 12 and errors["outputs of unseen rows"] < 1e-9 and errors["copied at a gain of 100"] < 1e-9,
     )
 
@@ -222,9 +230,11 @@ def second_table_of_outputs(m: Measured) -> Outcome:
 def second_scores_check_the_predecessor(m: Measured) -> Outcome:
     """The score of layer 2 checks whether x_i = x_(j-1)."""
     return conditional(
-        f"Over all sequences of up to 5 tokens, {m.by_hand.counts['pairs']} pairs, the score says "
-        "x_i = x_(j-1) for every j > 0; for j = 0 there is no x_(j-1), and it says x_i = x_0 instead "
-        f"({m.by_hand.mistaken_keys.get(0, 0)} pairs).",
+        "For every j > 0 the score says x_i = x_(j-1); for j = 0 there is no x_(j-1), and it says x_i = x_0.",
+        more=(
+            f"Tried over all sequences of up to 5 tokens, {m.by_hand.counts['pairs']} pairs, "
+            f"{m.by_hand.mistaken_keys.get(0, 0)} of which are of the second kind."
+        ),
         when=set(m.by_hand.mistaken_keys) == {0},
     )
 
@@ -234,8 +244,8 @@ def second_values_clear_the_stored_token(m: Measured) -> Outcome:
     """The output of layer 2 is zeroed out by V_2."""
     errors, gathering = m.by_hand.errors, m.by_hand.counts["rows that gather a stored token"]
     return corrected(
-        "V_2 zeroes out half of it. The rows attended to hold current and stored token; V_2 clears the "
-        "stored half and keeps the other, times the gain.",
+        "V_2 zeroes out half of it: it clears the stored half and keeps the other, times the gain.",
+        more=("The rows attended to hold current and stored token."),
         when=gathering == len(m.by_hand.second.output)
         and errors["written stored tokens"] == 0
         and errors["written current tokens"] < 1e-9
@@ -248,9 +258,11 @@ def seen_tokens_copy_their_successor(m: Measured) -> Outcome:
     """Equation 12a: a token that was seen before copies x_(i+1)."""
     halves = torch.tensor([0, 0, 0.5, 0.5, 0, 0], dtype=torch.float64)
     return corrected(
-        "Rows a at 3 and b at 5 copy b and a, the token after the earlier occurrence, not x_(i+1), which "
-        "is c after position 3 and does not exist after 5; with two earlier occurrences it is their "
-        "mean.",
+        "Rows a at 3 and b at 5 copy b and a, the token after the earlier occurrence, not x_(i+1).",
+        more=(
+            "The token x_(i+1) is c after position 3 and does not exist after 5. With two earlier occurrences "
+            "the head writes the mean of what followed them."
+        ),
         when=m.prediction.copied == ("b", "a") and torch.allclose(m.prediction.two_matches, halves, atol=1e-9),
     )
 
@@ -260,8 +272,8 @@ def unseen_tokens_give_zero(m: Measured) -> Outcome:
     """Equation 12b: a token that was not seen before gives zero."""
     errors = m.prediction.errors
     return corrected(
-        "An unseen token gives the mean of all rows so far, not 0, to 1e-12 and at any sharpness of layer "
-        f"2 ({m.prediction.unseen} rows tested; six different tokens give uniform causal attention).",
+        "An unseen token gives the mean of all rows so far, not 0, to 1e-12 and at any sharpness of layer 2.",
+        more=(f"Tested in {m.prediction.unseen} rows; six different tokens give uniform causal attention."),
         when=errors["unseen"] < 1e-12 and errors["uniform"] < 1e-12,
     )
 
@@ -273,8 +285,8 @@ def attention_copies_from_history(m: Measured) -> Outcome:
     trained, untrained = (m.trained.heads.scores[name].prefix[1].max() for name in ("trained", "control"))
     return reproduced(
         f"In {seen} rows of random sequences whose token came before, the output is the mean of the "
-        f"successors to 1e-12; a trained model does it too (prefix matching {trained:.2f}, untrained "
-        f"{untrained:.2f}).",
+        "successors, to 1e-12.",
+        more=(f"A trained model does it too (prefix matching {trained:.2f}, untrained {untrained:.2f})."),
         when=m.prediction.errors["seen"] < 1e-12 and seen > 1000 and trained > 0.5 > 3 * untrained,
     )
 
@@ -284,9 +296,9 @@ def copying_generalises(m: Measured) -> Outcome:
     """Copying works for similar words and contexts, and with n tokens skipped."""
     p, a_half = m.prediction, torch.full((2,), 0.5, dtype=torch.float64)
     return conditional(
-        "Skipping n needs the n-th sub-diagonal in A_1, similar words a similarity matrix in A_2; a "
-        "context of two tokens needs a stream that keeps two: this head gives the mean of both "
-        "continuations.",
+        "Skipping n needs the n-th sub-diagonal in A_1, similar words a similarity matrix in A_2, similar "
+        "contexts a stream of two tokens.",
+        more=("In a stream that keeps one token, this head gives the mean of both continuations of a context of two."),
         when=p.skipping[4] > 0.999 and p.similar[3] > 0.999 and torch.allclose(p.context[[3, 5]], a_half),
     )
 
@@ -296,7 +308,8 @@ def halves_of_equal_size(m: Measured) -> Outcome:
     """The two halves of a row have equal size, that of the vocabulary."""
     p = m.prediction
     return conditional(
-        "Halves of equal size hold only if there are as many positions as tokens; in general the width "
-        f"is vocab + max(vocab, length), here 3 + 8 = {p.uneven_width} for 3 tokens at 8 positions.",
+        "Only with as many positions as tokens; in general the width is vocab + max(vocab, length), here 3 + "
+        f"8 = {p.uneven_width}.",
+        more=("That is for 3 tokens at 8 positions."),
         when=min(m.by_hand.one_back) == 1 and p.errors["uneven"] < 1e-9 and p.crowded_weight < 0.5,
     )

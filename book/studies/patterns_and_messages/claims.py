@@ -66,8 +66,9 @@ def no_concatenation_needed(m: Measured) -> Outcome:
 def one_input_for_three(m: Measured) -> Outcome:
     """X may be written for queries, keys and values."""
     return reproduced(
-        "In self-attention, which the post goes on with, the three inputs are one, and the module's output comes out "
-        "to 1e-12. With three different inputs the form with one X would be another function.",
+        "In self-attention, which the post goes on with, the three inputs are one, and the module's output "
+        "comes out to 1e-12.",
+        more=("With three different inputs the form with one X would be another function."),
         when=m.bias_free.errors["concatenation"] < ROUNDING,
     )
 
@@ -97,8 +98,9 @@ def message_matrix_has_low_rank(m: Measured) -> Outcome:
     values = m.spectra.values["message"]
     smallest = (values[:, -1] / values[:, 0]).min()
     return reproduced(
-        f"Rank exactly c in random heads; in GPT-2's 144 heads 64 values above {smallest:.3f} of the largest. Any "
-        "matrix of that rank splits so, not uniquely.",
+        f"Random heads have rank c exactly; of GPT-2's 144 heads each has 64 values above {smallest:.3f} of "
+        "its largest.",
+        more=("Any matrix of that rank splits so, and not in one way only."),
         when=(m.gauge.message_ranks == m.layer.channel).all() and smallest > 1e-3,
     )
 
@@ -117,9 +119,9 @@ def scores_set_the_influence(m: Measured) -> Outcome:
     """The scores set the influence of a message."""
     trained = m.readings.trained["influence"]
     return conditional(
-        "What a message adds is its score times the message, so for one message the score decides. Between messages "
-        f"their lengths count too: in {m.readings.model} the largest weight has the longest weighted message in "
-        f"{m.readings.influence} of the rows, by head.",
+        f"For one message the score decides; in {m.readings.model} the largest weight has the longest "
+        f"weighted message in {m.readings.influence} of the rows, by head.",
+        more=("What a message adds is its score times the message, so between messages their lengths count too."),
         when=m.rewriting["output"] < ROUNDING and 0.5 < trained.max() < 0.99 if told(trained) else None,
     )
 
@@ -129,9 +131,12 @@ def row_is_the_pattern_sought(m: Measured) -> Outcome:
     """A row of P is the pattern that is searched for."""
     constant, angle = m.readings.trained["constant"], m.readings.trained["angle"]
     return conditional(
-        f"By inner product, plus a part that all queries share: it makes {m.readings.constant_range} of the variance "
-        f"of {m.readings.model}'s scores, by head; so a row says what its query seeks in some heads, and in others "
-        f"what any query does. Angle and score choose the same key in {angle.min():.0%} of the rows or more.",
+        f"By inner product, plus a part that all queries share, which makes {m.readings.constant_range} of "
+        f"the variance of {m.readings.model}'s scores, by head.",
+        more=(
+            "So a row says what its query seeks in some heads, and in others what any query does. Angle and "
+            f"score choose the same key in {angle.min():.0%} of the rows or more."
+        ),
         when=constant.max() > 0.5 > constant.min() and angle.min() > 0.85 if told(constant, angle) else None,
     )
 
@@ -140,8 +145,8 @@ def row_is_the_pattern_sought(m: Measured) -> Outcome:
 def sum_of_weighted_messages(m: Measured) -> Outcome:
     """The layer is the sum of scores times messages."""
     return reproduced(
-        "The sum of attention times messages is the module without biases, as the post has it, to 1e-12; with biases "
-        "b_O and b_V W_O are added once (P-21).",
+        "The sum of attention times messages is the module without biases, as the post has it, to 1e-12.",
+        more=("With biases b_O and b_V W_O are added once (P-21)."),
         when=m.bias_free.errors["sum of messages"] < ROUNDING,
     )
 
@@ -182,11 +187,13 @@ def model_space_is_more_interpretable(m: Measured) -> Outcome:
     """Model space makes attention more interpretable."""
     spaces = m.spaces
     return not_testable(
-        "That would need readers. What can be tested is whether the nearest row by angle is what a head attends to. In "
-        f"{m.readings.model} the key with the largest score is the one nearest to the pattern in "
-        f"{spaces.nearest_to_pattern:.0%} of the rows; in the head's own space it is the one nearest to the query in "
-        f"{spaces.nearest_to_query:.0%}, and in {spaces.nearest_to_turned_query:.0%} with other factors of the same "
-        "layer.",
+        f"That would need readers; in {m.readings.model} the key with the largest score is nearest to the "
+        f"pattern, by angle, in {spaces.nearest_to_pattern:.0%} of the rows.",
+        more=(
+            "What can be tested is whether the nearest row by angle is what a head attends to. In the head's own "
+            f"space the key with the largest score is nearest to the query in {spaces.nearest_to_query:.0%} of "
+            f"the rows, and in {spaces.nearest_to_turned_query:.0%} with other factors of the same layer."
+        ),
         when=None
         if math.isnan(spaces.nearest_to_query)
         else spaces.nearest_to_pattern > max(spaces.nearest_to_query, spaces.nearest_to_turned_query),
@@ -200,9 +207,11 @@ def first_list_uses_an_undefined_name(m: Measured) -> Outcome:
     others = min(error for name, error in printed.stand_ins.items() if name not in printed.unused)
     return corrected(
         f"The first list uses {', '.join(printed.undefined)}, which it does not define, and defines "
-        f"{', '.join(printed.unused)}, which it does not use; in the second nothing is missing. With patterns in the "
-        f"place of P its lines give BertSelfAttention to 1e-12; with messages or X they are off by {others:.0%} or "
-        "more.",
+        f"{', '.join(printed.unused)}, which it does not use.",
+        more=(
+            "With patterns in the place of P its lines give BertSelfAttention to 1e-12; with messages or X they "
+            f"are off by {others:.0%} or more. In the second list nothing is missing."
+        ),
         when=printed.undefined == ("P",)
         and printed.unused == ("patterns",)
         and printed.stand_ins["patterns"] < ROUNDING
@@ -216,8 +225,11 @@ def second_list_is_consistent(m: Measured) -> Outcome:
     """The second list of formulas states the layer."""
     printed = m.equality.gpt2["as printed"]
     return reproduced(
-        "All four lines run as written give BertSelfAttention without biases to 1e-12. On GPT-2's real layers, with "
-        f"biases and a mask, they are off by {printed.min():.0%} to {printed.max():.0%} of the output (P-21).",
+        "All four lines run as written give BertSelfAttention without biases to 1e-12.",
+        more=(
+            f"On GPT-2's real layers, with biases and a mask, they are off by {printed.min():.0%} to "
+            f"{printed.max():.0%} of the output (P-21)."
+        ),
         when=m.lists.second < ROUNDING,
     )
 
@@ -238,9 +250,12 @@ def forms_are_equivalent(m: Measured) -> Outcome:
     gpt2, rotary = m.equality.gpt2, m.rotary.errors
     gaps = [*(gap["patterns and messages"] for gap in m.equality.random.values()), gpt2["patterns and messages"].max()]
     return conditional(
-        "Exact with the constant pattern, output bias, mask and the normalised stream as X (1e-12 in GPT-2 and BERT "
-        f"modules). With rotary embeddings one W_P is off by {rotary['one W_P']:.2f} in attention, one per offset is "
-        "exact, and b_K matters.",
+        "Exact with constant pattern, output bias, mask and normalised stream; with rotary embeddings one "
+        f"W_P is off by {rotary['one W_P']:.2f} in attention.",
+        more=(
+            "The forms equal GPT-2 and BERT modules to 1e-12. With rotary embeddings one pattern matrix per "
+            "offset is exact, and b_K matters."
+        ),
         when=max(gaps) < ROUNDING
         and rotary["rotary form"] < 1e-5
         and min(rotary["no b_K"], rotary["one W_P"]) > 0.01
@@ -254,9 +269,9 @@ def merged_form_costs_more(m: Measured) -> Outcome:
     """The merged form costs more."""
     ratios = m.costs.ratios
     return conditional(
-        f"For GPT-2's heads {m.costs.merged_short} to {m.costs.merged_long} times the multiply-adds and "
-        f"{ratios['parameters']:.1f} times the parameters, but half the cache; cheaper for heads wider than "
-        "$(d+n)/(2d+n)$ of the stream.",
+        f"For GPT-2's heads it takes {m.costs.merged_short} to {m.costs.merged_long} times the multiply-adds; "
+        "for heads wider than $(d+n)/(2d+n)$ of the stream it takes fewer.",
+        more=(f"The merged form has {ratios['parameters']:.1f} times the parameters, but half the cache."),
         when=min(ratios["short"], ratios["long"]) > 1 > ratios["wide head"]
         and all(count.counted == count.formula and count.error < ROUNDING for count in m.costs.counts.values()),
     )

@@ -25,7 +25,6 @@ from book.studies.semi_bias.chance import (
     measure_shared_direction,
     measure_sizes,
 )
-from book.studies.semi_bias.citation import Citation, find_citation
 from book.studies.semi_bias.first_layer import FirstLayer
 from book.studies.semi_bias.gpt2 import measure as measure_gpt2
 from book.studies.semi_bias.layers import Layers, measure_layers
@@ -62,7 +61,6 @@ class Measured(Numbers):
     mini: FirstLayer
     errors: dict[str, dict[str, float]]
     sentence: Sentence
-    citation: Citation
     table: PositionTable
     tilt: Tilt
     rise: Rise
@@ -122,7 +120,6 @@ def measure(model: str = "gpt2", texts: str | None = None, device: str = "auto")
         mini=mini,
         errors=measure_errors(gpt2, mini, sentence.ids),
         sentence=sentence,
-        citation=find_citation(),
         table=measure_table(gpt2),
         tilt=tilt,
         rise=measure_rise(gpt2, tilt, local),

@@ -28,7 +28,8 @@ from book.publish.records import Record
 from book.studies.shared.averages import over_heads
 from book.studies.shared.variant_fine_tuned import COUNTED, READ, RECIPE, SEEDS
 
-NEAREST = "In the nearest model, a text model fine-tuned on simulated genes, "
+STAND_IN = "MiniLM fine-tuned on simulated genes"
+NEAREST = f"In {STAND_IN}, "
 """What evidence about it begins with."""
 BY_LAYER = (
     "first_failing",

@@ -15,10 +15,13 @@ def parts_are_stratified_four_to_one(m: Measured) -> Outcome:
     """The 49,403 sequences are 39,522 for training and 9,881 for the test, a stratified split of 80 to 20."""
     training, validation, tested = m.authors.computed
     return corrected(
-        f"The {PAPER_TRAINING:,} hold the validation part: {training:,} sequences were trained on, {validation:,} "
-        f"validated on and {tested:,} tested. A fifth, rounded up, and 8 % of the rest, rounded up, are exactly the "
-        "numbers that the authors' notebook printed, and a fifth of every class, rounded, is its test part, class by "
-        f"class. {PAPER_TRAINING:,} + {PAPER_TEST:,} = {PAPER_SEQUENCES:,}; 'distinct' means distinct within a class.",
+        f"The {PAPER_TRAINING:,} hold the validation part: {training:,} sequences were trained on, "
+        f"{validation:,} validated on and {tested:,} tested.",
+        more=(
+            "A fifth, rounded up, and 8 % of the rest, rounded up, are exactly the numbers that the authors' "
+            "notebook printed, and a fifth of every class, rounded, is its test part, class by class. "
+            f"{PAPER_TRAINING:,} + {PAPER_TEST:,} = {PAPER_SEQUENCES:,}; 'distinct' means distinct within a class."
+        ),
         when=m.authors.computed == m.authors.recorded
         and training + validation == PAPER_TRAINING != training
         and tested == PAPER_TEST
@@ -32,9 +35,11 @@ def gene_is_cut_into_overlapping_words(m: Measured) -> Outcome:
     """The spike gene is cut into words of 12 bases, one every 9."""
     words, authors = m.corpus.reference_words, m.authors
     return reproduced(
-        f"The reference gene has {words} words. The authors' code pads it with N to a multiple of {K} first and has "
-        f"{authors.words}, with [CLS] and [SEP] {authors.tokens} tokens and {authors.padding_rows} rows of padding; "
-        "with us both are left out.",
+        f"The reference gene has {words} words; the authors' code pads it with N first and has {authors.words}.",
+        more=(
+            f"It pads to a multiple of {K}; with [CLS] and [SEP] there are {authors.tokens} tokens and "
+            f"{authors.padding_rows} rows of padding. With us both are left out."
+        ),
         when=words == (m.corpus.reference_bases - K) // STRIDE + 1 == authors.words - 1
         and authors.tokens + authors.padding_rows == m.corpus.positions
         and m.corpus.words_rejoin,
@@ -48,12 +53,15 @@ def accuracy_is_very_high(m: Measured) -> Outcome:
     apart = min(row.bert for row in own)
     simple = min(*(row.words for row in own), m.real.simple["kmers"])
     return reproduced(
-        f"Of the authors' own test sequences whose logits are public {m.authors.right:,} of {m.authors.rows:,} are "
-        f"right, {m.authors.accuracy} ({m.authors.interval}). Our classifiers name {m.training.whole_test} of theirs, "
-        f"{percent(apart)} where whole lineages are kept apart; trained around real lineages {percent(real.bert, 1)} "
-        f"of the sequences of new ones, and {m.real.open_right} of {m.real.deposited.n} that were deposited. It is no "
-        f"evidence of depth: a logistic regression on words names as many, length alone {m.partings.length}, and with "
-        f"the deletions of another class the classifier names that class in {m.evidence.follow}.",
+        f"Of the authors' own test sequences whose logits are public {m.authors.right:,} of "
+        f"{m.authors.rows:,} are right, {m.authors.accuracy} ({m.authors.interval}).",
+        more=(
+            f"Our classifiers name {m.training.whole_test} of theirs, {percent(apart)} where whole lineages are "
+            f"kept apart; trained around real lineages {percent(real.bert, 1)} of the sequences of new ones, and "
+            f"{m.real.open_right} of {m.real.deposited.n} that were deposited. It is no evidence of depth: a "
+            f"logistic regression on words names as many, length alone {m.partings.length}, and with the "
+            f"deletions of another class the classifier names that class in {m.evidence.follow}."
+        ),
         when=m.authors.right > 0.97 * m.authors.rows
         and min(m.training.test_share.value, apart, real.bert) > 0.98
         and m.real.deposited.value > 0.95

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from book.publish import Outcome, claim, corrected, not_testable, reproduced
+from book.publish import Outcome, claim, conditional, not_testable, reproduced
 from book.studies.weighted_mean.folded import ONE_MAP
 from book.studies.weighted_mean.measure import Measured
 
@@ -22,13 +22,20 @@ def differ(one: np.ndarray, other: np.ndarray) -> float:
 @claim("M-01")
 def weighted_mean_of_values(m: Measured) -> Outcome:
     """Attention is a weighted mean of the inputs, with a weight on each prior token."""
-    return corrected(
-        "Weights of a random layer are positive and sum to 1 over the position itself and those before it; what is "
-        "averaged are values, inputs after a map that can be moved out of the mean.",
+    return conditional(
+        "Where W_V W_O = I and the biases vanish it is (M-24); else a map follows: a random layer's first "
+        "row is not its input.",
+        more=(
+            "That condition is the chapter's own, given under its technical details. The weights of a random "
+            "layer are positive and sum to 1 over the position itself and those before it; what is averaged are "
+            "values, inputs after a map that can be moved out of the mean (M-21). A mean of one input is that "
+            f"input; the first output row is off by {m.random.first_row_off:.1f}."
+        ),
         when=m.random.visible.min() > 0
         and m.random.future.max() == 0
         and m.random.errors["row sums"] < ROUNDING
-        and max(gap["weighted inputs, folded"] for gap in m.folding.random.values()) < ROUNDING,
+        and max(m.mean_layer.error, m.mean_layer.one_head_error) < ROUNDING
+        and m.random.first_row_off > 0.1,
     )
 
 
@@ -63,8 +70,8 @@ def uniform_weights_are_possible(m: Measured) -> Outcome:
     cases = m.cases.values()
     count = sum(case.uniform for case in cases)
     return reproduced(
-        f"GPT2Attention with W_Q = W_K = 0 gives 1/i exactly; {count} of the {len(cases)} cases above are uniform, and "
-        "they are those whose two sizes vanish.",
+        "GPT2Attention with W_Q = W_K = 0 gives 1/i exactly.",
+        more=(f"Of the {len(cases)} cases above {count} are uniform, and they are those whose two sizes vanish."),
         when=m.mean_layer.attention_error < ROUNDING
         and 0 < count < len(cases)
         and all((max(case.content, case.constant) < 1e-9) == case.uniform for case in cases),
@@ -125,8 +132,8 @@ def rows_sum_to_one(m: Measured) -> Outcome:
     """Every row of the weights sums to 1."""
     least, most = m.dropout.row_sums
     return reproduced(
-        "To 1e-12 after the softmax, which is how the document's weights are computed. Outside of that it fails: with "
-        f"a tenth of the weights dropped, rows sum to {least:.2f} to {most:.2f}.",
+        "They do, to 1e-12, after the softmax, which is how the document's weights are computed.",
+        more=(f"Outside of that it fails: with a tenth of the weights dropped, rows sum to {least:.2f} to {most:.2f}."),
         when=m.random.errors["row sums"] < ROUNDING,
     )
 
@@ -166,9 +173,12 @@ def many_have_no_output_projection(m: Measured) -> Outcome:
     """Many implementations have no output projection."""
     counts = m.survey.counts
     return not_testable(
-        "That would need a census of implementations. The nearest is one library: in transformers "
-        f"{counts['transformers']}, {counts['none']} of {counts['modules']} attention modules has none; "
-        f"{counts['beside']} keep it in another class.",
+        f"That would need a census of implementations; in one library, transformers {counts['transformers']}, "
+        f"{counts['none']} of {counts['modules']} attention modules has none.",
+        more=(
+            f"{counts['beside']} of them keep it in another class. Which implementations are meant the chapter "
+            "does not say; attention with one head is often written without the projection."
+        ),
         when=counts["none"] < 0.01 * counts["modules"],
     )
 
@@ -187,8 +197,10 @@ def chain_of_equalities(m: Measured) -> Outcome:
     """W (X W_V + b_V) W_O + b_O is (W X) W_V W_O + b_V W_O + b_O."""
     missed = m.folding.gpt2[ONE_MAP].min()
     return reproduced(
-        "For the document's one head, to 1e-12. With several each needs its own W: one averaged W misses GPT-2's "
-        f"output by {missed:.0%} or more.",
+        "For the document's one head the chain is exact, to 1e-12.",
+        more=(
+            f"With several heads each needs its own W: one averaged W misses GPT-2's output by {missed:.0%} or more."
+        ),
         when=max(gap[ONE_MAP] for gap in m.folding.one_head.values()) < ROUNDING,
     )
 
@@ -206,8 +218,11 @@ def output_from_weighted_inputs(m: Measured) -> Outcome:
 def weighted_bias_is_the_bias(m: Measured) -> Outcome:
     """W b_V = b_V, because the rows sum to 1."""
     return reproduced(
-        "With rows that sum to 1 the folded forms equal the modules to 1e-12. The condition is needed: with dropped "
-        f"weights they are off by {m.dropout.error:.2f}, by exactly the missing term.",
+        "With rows that sum to 1 the folded forms equal the modules to 1e-12.",
+        more=(
+            f"The condition is needed: with dropped weights they are off by {m.dropout.error:.2f}, by exactly the "
+            "missing term."
+        ),
         when=m.folding.rewriting_error() < ROUNDING and m.dropout.error > 0.01 and m.dropout.repaired < ROUNDING,
     )
 
@@ -225,8 +240,8 @@ def weighting_inputs_or_values(m: Measured) -> Outcome:
 def value_bias_is_not_needed(m: Measured) -> Outcome:
     """The value bias can be folded into the output bias."""
     return reproduced(
-        "The modules with b_V = 0 and b_O = b_VO give the same output to 1e-12, with one head and with several, where "
-        "b_VO sums over heads. It is the theorem of K-09.",
+        "The modules with b_V = 0 and b_O = b_VO give the same output to 1e-12, with one head and with several.",
+        more=("With several heads b_VO sums over heads. It is the theorem of K-09."),
         when=m.folding.rewriting_error() < ROUNDING,
     )
 
@@ -234,10 +249,14 @@ def value_bias_is_not_needed(m: Measured) -> Outcome:
 @claim("M-23")
 def folding_saves_multiplications(m: Measured) -> Outcome:
     """The identity reduces multiplications."""
-    return reproduced(
-        f"For the document's head of full width merging multiplies the work by {m.merging.one_head:g}; for twelve "
-        f"heads it would by {m.merging.twelve_heads:g}, and folding b_V alone saves additions only.",
-        when=m.merging.one_head < 1,
+    return conditional(
+        f"For one head of full width merging multiplies the work by {m.merging.one_head:g}; for twelve heads, "
+        f"which the chapter prepares for, by {m.merging.twelve_heads:g}.",
+        more=(
+            "Folding b_V alone saves additions only. P-22 says the opposite of this claim, and depends on the "
+            "same condition."
+        ),
+        when=m.merging.one_head < 1 < m.merging.twelve_heads,
     )
 
 
@@ -245,9 +264,12 @@ def folding_saves_multiplications(m: Measured) -> Outcome:
 def layer_can_be_a_mean(m: Measured) -> Outcome:
     """W_V W_O = I and a zero effective bias return only the uniformly weighted inputs."""
     return reproduced(
-        "The output of GPT2Attention is the running means to 1e-12, with the document's head of full width and with "
-        f"three of a third; two of these reach rank {m.mean_layer.narrow_rank} of 12 only. The stream behind the layer "
-        "adds the input.",
+        "GPT2Attention gives the running means to 1e-12, with the document's head of full width and with "
+        "three heads of a third.",
+        more=(
+            f"Two of these three reach rank {m.mean_layer.narrow_rank} of 12 only. The stream behind the layer "
+            "adds the input."
+        ),
         when=max(m.mean_layer.error, m.mean_layer.one_head_error) < ROUNDING,
     )
 

@@ -37,7 +37,8 @@ class RandomLayer:
     """A random causal layer of three heads of width 4 on nine random rows.
 
     ``visible`` holds the weights on the position itself and on those before it, ``future`` all others. ``errors`` are
-    the largest differences between two ways to compute the same thing.
+    the largest differences between two ways to compute the same thing. ``first_row_off`` is how far the first output
+    row, whose query sees itself alone, is from that input.
     """
 
     layer: AttentionLayer
@@ -45,6 +46,7 @@ class RandomLayer:
     visible: np.ndarray
     future: np.ndarray
     errors: Mapping[str, float]
+    first_row_off: float
 
 
 def measure_word(word: str = "bab", alphabet: str = "abc") -> Word:
@@ -76,4 +78,5 @@ def measure_random_layer(layer: AttentionLayer, x: Residual) -> RandomLayer:
         "weighted inputs": (mapped, heads),
     }
     errors = {name: (one - other).abs().max().item() for name, (one, other) in pairs.items()}
-    return RandomLayer(layer, x, A[:, ~future].cpu().numpy(), A[:, future].cpu().numpy(), errors)
+    first_row_off = (run.output[0] - x[0]).abs().max().item()
+    return RandomLayer(layer, x, A[:, ~future].cpu().numpy(), A[:, future].cpu().numpy(), errors, first_row_off)

@@ -17,9 +17,11 @@ KINDS = {
     "reproduced": claims.reproduced,
     "corrected": claims.corrected,
     "conditional": claims.conditional,
+    "holds on a stand-in": claims.holds_on_a_stand_in,
     "not reproduced": claims.not_reproduced,
     "not testable": claims.not_testable,
 }
+LIMIT = 1
 OWN, OTHER = Inputs("gpt2", "gpt2"), Inputs("/somewhere/my-model", "gpt2")
 UNDECIDED = [None, math.nan, np.float64("nan"), np.float32("nan"), torch.tensor(math.nan)]
 
@@ -35,7 +37,7 @@ class Measured:
 @claim("K-14")
 def shifts_cancel(m: Measured) -> claims.Outcome:
     """A shift of all scores changes nothing."""
-    return claims.reproduced(f"The difference is {m.error}.", when=m.error and m.error < 1)
+    return claims.reproduced(f"The difference is {m.error}.", more="It is small.", when=m.error and m.error < LIMIT)
 
 
 @claim("K-15")
@@ -111,9 +113,24 @@ def test_the_claims_of_a_package_are_those_of_its_modules_in_the_order_of_its_im
 def test_a_condition_that_holds_is_a_verdict(study, displayed, inputs):
     verdicts(study, Measured(inputs, 0.5))
     assert displayed == [
-        Verdict("K-14", "reproduced", "The difference is 0.5."),
+        Verdict("K-14", "reproduced", "The difference is 0.5.", "It is small.", "m.error and m.error < 1"),
         Verdict("K-15", "corrected", "It changes 3 of 4."),
     ]
+
+
+def test_a_condition_is_written_with_the_numbers_and_the_lines_that_it_rests_on():
+    def two_verdicts(m):
+        if m.other is not None:
+            small = m.other / m.scale
+            return claims.not_testable("It is.", when=small < LIMIT)
+        small, scale = m.error / m.scale, m.scale
+        if not scale:
+            return claims.reproduced("Nothing.", when=None)
+        return claims.reproduced("It is.", when=small < 2 * LIMIT)
+
+    assert claims.condition(two_verdicts, "reproduced") == "small, scale = (m.error / m.scale, m.scale)\nsmall < 2 * 1"
+    assert claims.condition(two_verdicts, "not testable") == "small = m.other / m.scale\nsmall < 1"
+    assert claims.condition(two_verdicts, "corrected") == ""
 
 
 @pytest.mark.parametrize(("error", "reason"), [(2.0, "condition false"), (None, "undecided")])

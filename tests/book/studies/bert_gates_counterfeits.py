@@ -49,13 +49,15 @@ COUNTERFEITS = {
     "B-62": {"ideal.closed.other_entropy": 2.5},  # more than ln 12
     "B-63": {"ideal.printed.other_side.closed": 1},
     "B-64": {"ablation.medians.level_closed": doubled},
-    "B-65": {"ideal.mixture.plain_row_sum": 1.0},
+    "B-65": {"ideal.mixture.output_error": 1e-3},
     "B-66": {"ideal.mixture.mixture_of_columns_error": 1e-3},
     "B-67": {"nearest.ratios.composed": lambda ratio: ratio._replace(low=0.45)},
     "B-68": {"ideal.inverse.ones_row_sum": 1.0},
     "B-69": {"ideal.printed.other_side.inverse directional": 1},
     "B-70": {"ideal.printed.instances": 1},
     "B-71": {"sentence.smallest_weight": 0.0},
+    "B-110": {"ideal.column.output_rank": 2},
+    "B-111": {"ideal.softmax.off_pattern": np.array([0.9, 0.5, 0.4])},
 }
 
 FINDINGS = {"false_alarms_are_as_rare_as_promised": {"calibration.alarms": lambda rates: rates + 0.05}}

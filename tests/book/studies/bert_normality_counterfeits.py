@@ -63,7 +63,6 @@ COUNTERFEITS = {
     "B-76": {"nearest.failing_sums": with_the_third_layer_failing},
     "B-78": {"nearest.failing_sums_kept": np.zeros_like},  # as if the extremes were the whole cause
     "B-79": {"nearest.layers.resultant": with_one_step_down},
-    "B-80": {"cone.identities.square_error": WRONG},
     "B-81": {"nearest.controls.cosine.random, as large": level},
     "B-82": {"nearest.by_seed.largest": fallen_at_the_top},
     "B-84": {"silenced.zero": flat},

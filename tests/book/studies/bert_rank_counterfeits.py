@@ -41,5 +41,4 @@ COUNTERFEITS = {
     "B-34": {"examples.printed_failing": 0},  # as if the printed condition were enough
     "B-35": {"ranks.through": with_rank("centred", -1, TRAINED_LONG)},
     "B-36": {"centred.keeping": one_less},
-    "B-37": {"ranks.last": lambda steps: steps._replace(with_gain=steps.divided)},
 }

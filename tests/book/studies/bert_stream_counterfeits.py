@@ -76,4 +76,5 @@ COUNTERFEITS = {
     "B-107": {"algebra.printed_context_error": 1e-15},
     "B-108": {"coupling.blocks.trained": channels_broken},
     "B-109": {"algebra.mixture_error": WRONG},
+    "B-112": {"composition.scores.trained": without_preference},
 }

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from book import publish
+from book.publish import ledger
 from book.publish.claims import NoVerdict
 from book.publish.ledger import Verdict
 from book.publish.numbers import named_numbers
 from book.studies import semi_bias as study
 from book.studies.semi_bias.chance import sign_probability
-from book.studies.semi_bias.citation import Citation, arxiv_month
 from book.studies.semi_bias.locality import name_heads
 from tests.analysis.tiny import GPT2, write_model
 
@@ -49,17 +49,7 @@ def test_another_gpt2_gets_verdicts_or_notes_and_no_errors(measured, monkeypatch
         "K-19": NoVerdict,
         "K-24": NoVerdict,
     }
-    assert len(shown) == 30
-
-
-@pytest.mark.parametrize("identifier", ["hep-th/9711200", "2413.00001", "2406", ""])
-def test_an_identifier_without_a_month_is_refused(identifier):
-    with pytest.raises(ValueError, match="YYMM"):
-        arxiv_month(identifier)
-
-
-def test_the_month_is_in_the_identifier():
-    assert Citation("0704.0001", 2006).dated == (2007, 4)
+    assert len(shown) == sum(claim.chapter == "semi-bias" for claim in ledger.claims())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+"""What stands in quotation marks and is said to be a document's occurs in it, where the sources lie by the checkout."""
+
+import re
+from functools import cache
+
+import pytest
+
+from book.publish import ledger
+
+SOURCES = ledger.ROOT.parent / "shared" / "sources"
+CELL = re.compile(r"^```+\{code-cell\}.*?^```+$", re.DOTALL | re.MULTILINE)
+PAGES = sorted({claim.chapter for claim in ledger.claims()} | {"claims", "at-a-glance", "text-and-code"})
+by_the_checkout = pytest.mark.skipif(not SOURCES.is_dir(), reason="the documents are not beside the checkout")
+
+
+def plain(text: str) -> str:
+    """Return the words of a text in one line, without markup and in lower case."""
+    text = text.replace("’", "'").replace("“", '"').replace("”", '"')
+    return " ".join(re.sub(r"[$*_\\{}]", "", re.sub(r"\\text\w*", "", text)).split()).lower()
+
+
+def quotations(text: str) -> list[str]:
+    """Return what stands in quotation marks."""
+    return [straight or curled for straight, curled in re.findall(r'"([^"]{3,}?)"|“([^”]+)”', text)]
+
+
+def missing(text: str, source: str) -> list[str]:
+    """Return the quotations of a text of which a part between formulas is not in the source."""
+
+    def parts(quotation):
+        return [plain(part).strip(" .,;:") for part in re.split(r"\$[^$]*\$", quotation)]
+
+    return [quotation for quotation in quotations(text) if any(part not in source for part in parts(quotation))]
+
+
+@cache
+def source(document: str = "*") -> str:
+    """Return the words of a document, or of all of them."""
+    return plain("\n".join(path.read_text(encoding="utf-8") for path in sorted(SOURCES.glob(f"{document}.txt"))))
+
+
+def test_a_quotation_that_drops_a_word_is_found():
+    text = 'It says "nothing can be seen from the figure" and "row $i$ has gone" of “a cone”.'
+    assert missing(text, "nothing can be seen from the figure itself; row i has gone; a cone") == []
+    assert missing(text, "nothing can be seen from figure 2; row i is gone; a Cone") == [*quotations(text)]
+
+
+@by_the_checkout
+def test_the_sources_are_those_of_the_ledger():
+    assert {path.stem for path in SOURCES.glob("*.txt")} >= {claim.document for claim in ledger.claims()}
+
+
+@by_the_checkout
+def test_quotations_of_the_claims_are_the_documents_words():
+    wrong = {c.id: missing(f"{c.claim} {c.headline} {c.matters}", source(c.document)) for c in ledger.claims()}
+    assert {claim_id: quoted for claim_id, quoted in wrong.items() if quoted} == {}
+
+
+@by_the_checkout
+def test_quotations_of_the_verdicts_are_a_documents_words():
+    wrong = {v.id: missing(f"{v.evidence} {v.more}", source()) for v in ledger.collect().values()}
+    assert {claim_id: quoted for claim_id, quoted in wrong.items() if quoted} == {}
+
+
+@by_the_checkout
+@pytest.mark.parametrize("page", PAGES)
+def test_quotations_of_more_than_a_word_on_the_documents_pages_are_their_words(page):
+    text = CELL.sub("", (ledger.ROOT / "book" / f"{page}.md").read_text(encoding="utf-8"))
+    text = re.sub(r"`[^`]*`", "", text)
+    assert [quoted for quoted in missing(text, source()) if len(quoted.split()) > 1] == []
