@@ -1,7 +1,8 @@
 """What the benchmarks promise: each ratio as it was measured, the worst of many times less a tenth.
 
-``promises.json`` holds the worst and the typical (median) value of each ratio. ``make bench TIMES=10`` measures each
-ten times as the machine is and ten times beside one busy process, and writes that file; read the difference then.
+``promises.json`` holds the worst and the typical (median) value of each ratio, and of how many measurements.
+``make bench TIMES=10`` measures each ten times as the machine is and ten times beside one busy process, and writes that
+file; read the difference then.
 """
 
 import json
@@ -18,17 +19,18 @@ WORST = {"at least": min, "at most": max}
 
 @dataclass(frozen=True)
 class Promise:
-    """The worst and the typical value of a ratio that should be ``at least`` or ``at most`` something."""
+    """The worst and the typical of many values of a ratio that should be ``at least`` or ``at most`` something."""
 
     kind: str
     worst: float
     typical: float
+    times: int
 
     @property
     def limit(self) -> float:
         """What is promised: a tenth below the worst of what should be large, above the worst of what should be small.
 
-        >>> Promise("at least", 20.0, 30.0).limit, Promise("at most", 2.0, 1.0).limit
+        >>> Promise("at least", 20.0, 30.0, 9).limit, Promise("at most", 2.0, 1.0, 9).limit
         (18.0, 2.2)
         """
         return round(self.worst * (1 - SPARE if self.kind == "at least" else 1 + SPARE), 9)
@@ -42,7 +44,7 @@ class Promise:
         return self.kind == "at most" or self.limit > 1
 
     def __str__(self):
-        return f"promised {self.kind} {self.limit:.3g}, typical {self.typical:.3g}"
+        return f"promised {self.kind} {self.limit:.3g}, typical {self.typical:.3g} of {self.times}"
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Promises:
         assert promise.holds(ratio), f"{name}: {ratio:.3g}, but {promise}"
 
     def read(self) -> dict[str, dict[str, float]]:
-        """Return the worst and the typical value of each ratio."""
+        """Return the worst and the typical value of each ratio, and how many there were."""
         return json.loads(self.file.read_text(encoding="utf-8")) if self.file.exists() else {}
 
     def write(self, times: int) -> list[str]:
@@ -86,8 +88,8 @@ class Promises:
             if len(ratios) != times:
                 lines.append(f"{name}: found {len(ratios)} of {times} times, not entered")
                 continue
-            promise = Promise(kind, _three_digits(WORST[kind](ratios)), _three_digits(statistics.median(ratios)))
-            entries[name] = {"worst": promise.worst, "typical": promise.typical}
+            promise = Promise(kind, *map(_three_digits, (WORST[kind](ratios), statistics.median(ratios))), times)
+            entries[name] = {"worst": promise.worst, "typical": promise.typical, "times": times}
             empty = "" if promise.means_something() else ": THIS PROMISES NOTHING"
             lines.append(f"{name}: worst {promise.worst:g}; {promise}{empty}")
         self.file.write_text(json.dumps(dict(sorted(entries.items())), indent=1) + "\n", encoding="utf-8")

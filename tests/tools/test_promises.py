@@ -11,12 +11,12 @@ from tests.benchmarks.promises import Promise, Promises
 def promises(tmp_path, **entries):
     lines = []
     file = tmp_path / "promises.json"
-    file.write_text(json.dumps({name: {"worst": w, "typical": t} for name, (w, t) in entries.items()}))
+    file.write_text(json.dumps({name: {"worst": w, "typical": t, "times": 20} for name, (w, t) in entries.items()}))
     return Promises(file=file, say=lines.append), lines
 
 
 def test_a_promise_lies_a_tenth_beyond_the_worst():
-    fast, cheap = Promise("at least", 20.0, 30.0), Promise("at most", 1.0, 0.5)
+    fast, cheap = Promise("at least", 20.0, 30.0, 20), Promise("at most", 1.0, 0.5, 20)
     assert (fast.limit, cheap.limit) == (18.0, 1.1)
     assert (fast.holds(18.0), fast.holds(17.9)) == (True, False)
     assert (cheap.holds(1.1), cheap.holds(1.2)) == (True, False)
@@ -26,7 +26,7 @@ def test_a_ratio_is_held_to_its_promise_and_printed_beside_it(tmp_path):
     held, lines = promises(tmp_path, fast=(20.0, 30.0), cheap=(1.0, 0.5))
     held.at_least("fast", 19.0)
     held.at_most("cheap", 0.7)
-    assert "fast: 19; promised at least 18, typical 30" in lines[0]
+    assert "fast: 19; promised at least 18, typical 30 of 20" in lines[0]
     with pytest.raises(AssertionError, match=r"fast: 17, but promised at least 18, typical 30"):
         held.at_least("fast", 17.0)
     with pytest.raises(AssertionError, match=r"cheap: 1.2, but promised at most 1.1"):
@@ -44,7 +44,7 @@ def test_a_promise_of_nothing_is_refused(tmp_path):
 
 def test_what_was_measured_often_enough_is_entered(tmp_path):
     file = tmp_path / "promises.json"
-    file.write_text('{"kept": {"worst": 2.0, "typical": 3.0}}')
+    file.write_text('{"kept": {"worst": 2.0, "typical": 3.0, "times": 20}}')
     collected = Promises(file=file, collecting=True, say=lambda line: None)
     for ratio in (5.0, 3.0049, 4.0, 100.0):
         collected.at_least("fast", ratio)
@@ -53,13 +53,13 @@ def test_what_was_measured_often_enough_is_entered(tmp_path):
     collected.at_least("rare", 5.0)
     lines = collected.write(4)
     assert collected.read() == {
-        "cheap": {"worst": 100.0, "typical": 4.5},
-        "fast": {"worst": 3.0, "typical": 4.5},
-        "kept": {"worst": 2.0, "typical": 3.0},
-        "slow": {"worst": 1.0, "typical": 1.0},
+        "cheap": {"worst": 100.0, "typical": 4.5, "times": 4},
+        "fast": {"worst": 3.0, "typical": 4.5, "times": 4},
+        "kept": {"worst": 2.0, "typical": 3.0, "times": 20},
+        "slow": {"worst": 1.0, "typical": 1.0, "times": 4},
     }
-    assert lines[0] == "fast: worst 3; promised at least 2.7, typical 4.5"
-    assert "slow: worst 1; promised at least 0.9, typical 1: THIS PROMISES NOTHING" in lines
+    assert lines[0] == "fast: worst 3; promised at least 2.7, typical 4.5 of 4"
+    assert "slow: worst 1; promised at least 0.9, typical 1 of 4: THIS PROMISES NOTHING" in lines
     assert "rare: found 1 of 4 times, not entered" in lines
 
 
