@@ -107,9 +107,10 @@ gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against t
 check: $(READY)  ## recompute the records whose inputs are present
 	$(PY) -m book check
 
-bench: $(TESTED)  ## measure speed and memory against what one would otherwise do, and beside the peers
+bench: $(TESTED)  ## measure speed and memory beside other ways and the peers; TIMES=10 measures anew what is promised
 	@$(MAKE) --no-print-directory peers || echo "The peers could not be installed (no network?): the comparison is left out."
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q --confcutdir=tests -p no:nbval -p no:anyio tests/benchmarks
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q --confcutdir=tests -p no:nbval -p no:anyio tests/benchmarks \
+	  $(if $(TIMES),--times $(TIMES))
 
 peers: $(PEERS)/.ready  ## put the packages that bench compares with into an environment of their own, .peers
 

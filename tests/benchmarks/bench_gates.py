@@ -1,21 +1,26 @@
-"""Time and memory of reading one attention map grow no faster than its cells do: 64 times the cells, from 256 to 2,048.
+"""Time and memory of reading one attention map grow no faster than its cells do: 16 times the cells, from 256 to 1,024.
 
-CPU times of this process, least of several; memory is the added peak of a process of its own.
-``python -m tests.benchmarks.bench_gates`` prints the table.
+Memory is the added peak of a process of its own. The record of ``book.studies.bert_gates.cost`` has more sizes.
 """
 
-from book.studies.bert_gates.cost import measure
+from functools import partial
 
-SLACK = 2.0  # caches: a map of 2,048 does not fit where one of 256 does
+from analysis.maps import gates
+from book.studies.bert_gates import cost
+from tests.benchmarks.machine import race
 
-
-def test_reading_a_map_is_linear_in_its_cells():
-    seconds, megabytes = measure((256, 2048), repeats=5)
-    assert seconds[1] / seconds[0] < 64 * SLACK
-    assert megabytes[1] < 2048**2 * 4 / 2**20 * 100  # a hundred maps of single precision
+SMALL, LARGE, LARGEST = 256, 1024, 2048
 
 
-if __name__ == "__main__":
-    sizes = (128, 256, 512, 1024, 2048)
-    for n, seconds, megabytes in zip(sizes, *measure(sizes), strict=True):
-        print(f"{n:5} positions  {1e3 * seconds:8.1f} ms  {1e9 * seconds / n**2:6.0f} ns a cell  {megabytes:7.1f} MB")
+def test_reading_a_map_is_linear_in_its_cells(say, promises):
+    found = race({n: partial(gates.read_gates, cost.a_map(n)) for n in (SMALL, LARGE)})
+    say(f"gates of a map of {LARGE:,} positions: {1e3 * found.least(LARGE):.0f} ms")
+    promises.at_most(
+        f"gates: time per cell, {LARGE:,} / {SMALL} positions", found.ratio(LARGE, SMALL) / (LARGE / SMALL) ** 2
+    )
+
+
+def test_reading_a_map_takes_memory_for_few_maps():
+    """A hundred maps of single precision are the most."""
+    _, (megabytes,) = cost.measure((LARGEST,), repeats=1)
+    assert megabytes < LARGEST**2 * 4 / 2**20 * 100

@@ -1,26 +1,62 @@
 """This package beside its peers: prints the table that the page shows, and holds the ways to each other's numbers.
 
-``make bench`` runs it in the environment that ``make peers`` makes, and leaves it out where there is none.
+``make bench`` runs it in the environment that ``make peers`` makes, and leaves it out where there is none. What is
+compared with a loop of statsmodels or with all keys first is promised where it needs no peers (``bench_normality``,
+``bench_score_terms``).
 """
 
+import numpy as np
 import pytest
 
 from book.studies.peers import packages
+from tests.benchmarks.machine import Race
+
+pytestmark = pytest.mark.slow
+OURS, LENS = "ours", "transformer_lens"
 
 
-@pytest.mark.slow
-def test_peers_agree_and_what_each_costs(capsys):
-    absent = packages.EXPERIMENT.missing()
-    if absent:
+@pytest.fixture(autouse=True)
+def _peers():
+    if absent := packages.EXPERIMENT.missing():
         pytest.skip(f"the comparison with peers needs {', '.join(absent)}")
+
+
+def race(task, out):
+    """Let our way and that of TransformerLens take turns in one process of the peers' environment."""
+    return Race(packages.measure_way(task, f"{OURS},{LENS}", "race", out)["race"])
+
+
+def test_peers_agree_and_what_each_costs(capsys):
     with capsys.disabled():
         print()
         measured, versions = packages.measure(print)
         print(", ".join(f"{name} {version}" for name, version in versions.items()))
     assert set(measured) == {(task, way) for task, ways in packages.TASKS.items() for way in ways}
-    for task in ("spectra", "semi_bias", "lilliefors"):
-        for way in packages.TASKS[task][1:]:
-            assert measured[task, "ours"]["seconds"] < measured[task, way]["seconds"]
-    assert measured["maps", "ours"]["megabytes"] < measured["maps", "transformers"]["megabytes"]
-    assert measured["viewer", "ours"]["hosts"] == 0
-    assert measured["viewer", "ours"]["megabytes"] < measured["viewer", "bertviz"]["megabytes"]
+    assert measured["maps", OURS]["megabytes"] < measured["maps", "transformers"]["megabytes"]
+    assert measured["viewer", OURS]["hosts"] == 0
+    assert measured["viewer", OURS]["megabytes"] < measured["viewer", "bertviz"]["megabytes"]
+
+
+def test_spectra_are_faster_than_those_of_transformer_lens(tmp_path, say, promises):
+    found = race("spectra", tmp_path / "out.npy")
+    say(f"spectra in the peers' environment: {1e3 * found.least(OURS):.0f} ms, {LENS} {1e3 * found.least(LENS):.0f} ms")
+    promises.at_least("spectra of 144 heads: TransformerLens itself / ours", found.ratio(LENS, OURS))
+
+
+def test_the_adapter_takes_little_longer_than_transformer_lens(tmp_path, say, promises):
+    """The adapter checks what it reads and copies it; TransformerLens does neither."""
+    found = race("families", tmp_path / "out.npy")
+    say(f"heads of five models: {1e3 * found.least(OURS):.0f} ms, {LENS} {1e3 * found.least(LENS):.0f} ms")
+    promises.at_most("heads of five models: ours / TransformerLens", found.ratio(OURS, LENS))
+
+
+def test_the_adapter_reads_what_transformer_lens_reads(tmp_path, say):
+    numbers, megabytes = {}, {}
+    for way in (OURS, LENS):
+        packages.measure_way("families", way, "time", tmp_path / "out.npy")
+        numbers[way] = np.load(tmp_path / "out.npy", allow_pickle=False)
+        megabytes[way] = packages.measure_way("families", way, "memory", tmp_path / "out.npy")["megabytes"]
+    say(f"heads of five models: {megabytes[OURS]:.0f} MB, {LENS} {megabytes[LENS]:.0f} MB")
+    assert np.array_equal(numbers[OURS], numbers[LENS])
+    assert np.abs(numbers[OURS]).max() > 0
+    assert megabytes[OURS] < 2 * megabytes[LENS] + 50

@@ -5,7 +5,7 @@ import torch
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.decomposition.terms import semi_bias
-from tests.benchmarks.machine import FLOAT, best, limits
+from tests.benchmarks.machine import FLOAT, probes, race
 
 HEADS, MODEL, CHANNEL = 12, 768, 64
 
@@ -14,8 +14,8 @@ def draw(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize(("rows", "least", "most"), [(1024, 5, None), (50257, 12, 8)])
-def test_the_semi_bias_never_computes_a_key(rows, least, most, say):
+@pytest.mark.parametrize("rows", [1024, 50257])
+def test_the_semi_bias_never_computes_a_key(rows, say, promises):
     """It takes a small part of the time of all keys, and a few times that of reading the table once."""
     weights = AttentionLayer(
         *(draw(HEADS, MODEL, CHANNEL, seed=i) for i in range(3)),
@@ -30,11 +30,12 @@ def test_the_semi_bias_never_computes_a_key(rows, least, most, say):
         return torch.einsum("vhc,hc->hv", keys, weights.b_Q) / CHANNEL**0.5
 
     torch.testing.assert_close(semi_bias(table, weights), all_keys(), rtol=1e-4, atol=1e-2)
-    machine, ours, keys = limits(), best(lambda: semi_bias(table, weights)), best(all_keys, 3)
-    limit = machine.seconds(rows * MODEL * FLOAT, rows * MODEL * HEADS)
+    found = race({"ours": lambda: semi_bias(table, weights), "keys": all_keys, **probes()})
+    over_limit = found.over_limit("ours", rows * MODEL * FLOAT, rows * MODEL * HEADS)
     say(
-        f"semi-bias of {HEADS} heads x {rows:,}: {1e3 * ours:.2f} ms, {ours / limit:.1f} times this machine's limit "
-        f"({machine}); all keys first {1e3 * keys:.1f} ms; ratio {keys / ours:.0f}"
+        f"semi-bias of {HEADS} heads x {rows:,}: {1e3 * found.least('ours'):.2f} ms, {over_limit:.1f} times this "
+        f"machine's limit ({found.machine()}); all keys first {1e3 * found.least('keys'):.1f} ms"
     )
-    assert keys / ours >= least
-    assert most is None or ours / limit <= most
+    promises.at_least(f"semi-bias of {rows:,} tokens: all keys first / ours", found.ratio("keys", "ours"))
+    if rows * MODEL * FLOAT > 2**26:  # more than a cache holds: then the limit is that of reading the table
+        promises.at_most(f"semi-bias of {rows:,} tokens: ours / the machine's limit", over_limit)

@@ -1,54 +1,105 @@
-"""Times of one thread, and the limits of the machine that they are printed and judged beside.
+"""Ratios of times: what is compared takes turns on one thread, beside the limits of the machine.
 
 A shared machine is noisy and another machine is faster or slower, so nothing here asserts seconds: a benchmark asserts
-the ratio of two times of one run. Times are processor time, the fastest of several runs.
+the ratio of two times of one run, and ``promises.json`` says which. Times are processor time.
 """
 
 import json
+import statistics
 import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 FLOAT = 4  # bytes
 READ = 2**26  # numbers: more than any cache holds
 SIDE = 1024  # of the square matrices whose product tells the rate of multiply-adds
+ROUNDS = 5
+SPELL = 0.05  # seconds that a call is repeated in its turn, so that a short one is not measured once
+BUSY = """
+into, out = bytearray(2**26), bytearray(2**26)
+print(flush=True)
+while True:
+    into[:] = out
+"""
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What one thread of this machine does in a second."""
+class Race:
+    """The seconds that each competitor took in each round."""
 
-    bytes_read: float
-    multiply_adds: float
+    seconds: Mapping[str, list[float]]
 
-    def seconds(self, bytes_read: float = 0, multiply_adds: float = 0) -> float:
-        """Return the least time that so much reading and so many multiply-adds of float32 can take here."""
-        return max(bytes_read / self.bytes_read, multiply_adds / self.multiply_adds)
+    def least(self, name: str) -> float:
+        """Return the fastest time: for printing only, since it depends on which moments were quiet."""
+        return min(self.seconds[name])
 
-    def __str__(self):
-        return f"{self.bytes_read / 1e9:.0f} GB/s, {self.multiply_adds / 1e9:.0f} G multiply-adds/s"
+    def ratio(self, slow: str, fast: str) -> float:
+        """Return the median over the rounds of how many times as long ``slow`` takes as ``fast``.
+
+        It varies about half as much between runs as the ratio of the least times, because the two times of a round
+        share what the machine does meanwhile.
+        """
+        return statistics.median(a / b for a, b in zip(self.seconds[slow], self.seconds[fast], strict=True))
+
+    def over_limit(self, name: str, bytes_read: float = 0, multiply_adds: float = 0) -> float:
+        """Return the median of how many times as long a call takes as this machine needs at the least.
+
+        That is the time to read so many bytes, or for so many multiply-adds of float32, by the :func:`probes` of the
+        same round.
+        """
+        reads, products = bytes_read / (READ * FLOAT), multiply_adds / SIDE**3
+        rounds = zip(self.seconds[name], self.seconds["read"], self.seconds["multiply"], strict=True)
+        return statistics.median(seconds / max(reads * read, products * multiply) for seconds, read, multiply in rounds)
+
+    def machine(self) -> str:
+        """Say what one thread of this machine does in a second, by its fastest probes."""
+        rates = READ * FLOAT / self.least("read") / 1e9, SIDE**3 / self.least("multiply") / 1e9
+        return f"{rates[0]:.0f} GB/s, {rates[1]:.0f} G multiply-adds/s"
 
 
-def best(function, repeats: int = 15) -> float:
-    """Return the processor seconds of the fastest run, after one that is not timed if there are several."""
+def take_turns(measures: Mapping[str, Callable[[], float]], rounds: int = ROUNDS) -> Race:
+    """Call each measure, which returns seconds, once in each round."""
+    seconds = [{name: measure() for name, measure in measures.items()} for _ in range(rounds)]
+    return Race({name: [found[name] for found in seconds] for name in measures})
+
+
+def race(calls: Mapping[str, Callable], rounds: int = ROUNDS) -> Race:
+    """Time calls that take turns; the first turn may be slow, and then the median leaves it out."""
+    return take_turns({name: partial(fastest, call) for name, call in calls.items()}, rounds)
+
+
+def fastest(call: Callable) -> float:
+    """Return the processor seconds of the fastest of the calls that fit into a spell, of one at least."""
     seconds = []
-    for _ in range(repeats + (repeats > 1)):
+    while sum(seconds) < SPELL:
         start = time.process_time()
-        function()
+        call()
         seconds.append(time.process_time() - start)
-    return min(seconds[repeats > 1 :])
+    return min(seconds)
 
 
-def limits() -> Limits:
-    """Measure how fast one thread sums a long vector and multiplies two matrices, in float32."""
+def probes() -> dict[str, Callable]:
+    """Return the two calls that tell how fast one thread reads a long vector and multiplies two matrices."""
     vector, matrix = torch.ones(READ), torch.ones(SIDE, SIDE)
-    return Limits(
-        bytes_read=READ * FLOAT / best(vector.sum, 5), multiply_adds=SIDE**3 / best(lambda: matrix @ matrix, 5)
-    )
+    return {"read": vector.sum, "multiply": lambda: matrix @ matrix}
+
+
+@contextmanager
+def busy_process():
+    """Keep one process busy with copying more memory than a cache holds."""
+    with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE) as child:
+        child.stdout.readline()  # it copies from now on
+        try:
+            yield
+        finally:
+            child.kill()
 
 
 def fresh_interpreter(code: str):
