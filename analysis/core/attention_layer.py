@@ -254,15 +254,16 @@ class AttentionLayer(Frozen):
 
         Empty for GPT-2, OPT, BERT, ViT and the like, where `plain` gives the layer of most chapters.
         """
-        said = {
-            f"its positions act inside the attention ({self.positions.kind})": not isinstance(
-                self.positions, StreamPositions
-            ),
-            "its queries and keys pass through a norm, so the key bias is no constant along a row": self.qk_norm,
-            f"its scores pass through a soft cap of {self.soft_cap}: parts add before the cap only": self.soft_cap,
-            "it has sinks, against which a constant along a row does count": self.sinks is not None,
-        }
-        return [reason for reason, applies in said.items() if applies]
+        said = []
+        if not isinstance(self.positions, StreamPositions):
+            said.append(f"its positions act inside the attention ({self.positions.kind})")
+        if self.qk_norm is not None:
+            said.append("its queries and keys pass through a norm, so the key bias is no constant along a row")
+        if self.soft_cap is not None:
+            said.append(f"its scores pass through a soft cap of {self.soft_cap}: parts add before the cap only")
+        if self.sinks is not None:
+            said.append("it has sinks, against which a constant along a row does count")
+        return said
 
     def per_head(self, tensor: Tensor, axis: int = 0) -> Tensor:
         """Repeat what each group has along an axis (a bias, keys), once for each head; what heads have stays."""

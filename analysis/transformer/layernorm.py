@@ -76,10 +76,9 @@ def divide_by_size(rows: Tensor, norm: Norm, by: Tensor | None = None) -> Tensor
     """Centre rows where the norm does, and divide them by their size, or by that of the rows ``by``."""
     if norm.kind == "affine":
         return rows
-    by = rows if by is None else by
     if norm.kind == "layer":
-        rows, by = rows - rows.mean(-1, keepdim=True), by - by.mean(-1, keepdim=True)
-    size = (by.square().mean(-1, keepdim=True) + norm.eps).sqrt()
+        rows, by = (each if each is None else each - each.mean(-1, keepdim=True) for each in (rows, by))
+    size = ((rows if by is None else by).square().mean(-1, keepdim=True) + norm.eps).sqrt()
     if has_numbers(size) and size.isinf().any():
         raise ValueError(f"rows: too large, the squares are not finite in {rows.dtype}")
     return rows / size
