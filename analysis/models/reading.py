@@ -475,7 +475,7 @@ def _choose(config: Config, source: Source, stack: str | None, name: str, checkp
             partial = checkpoint is not None and is_partial(checkpoint)
             absent = check_tensors(tensors, row, section, partial=partial)
             return Model(row, section, tensors, checkpoint, tuple(absent))
-    path = expected.layer_path(rows[0], config, 0)
+    names = (f"{row.layer.format(0)}.{row.output}.weight" for row in rows)
     raise MissingTensor(
-        f"{source.where} is a {model_type} without the attention of its first layer: no {path}.{rows[0].output}.weight"
+        f"{source.where} is a {model_type} without the attention of its first layer: no {' or '.join(names)}"
     )

@@ -7,6 +7,8 @@ What belongs here: one way to look a tensor up for both. What does not: which th
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from functools import partial as partial_function
 
 import torch
 from torch import Tensor
@@ -174,12 +176,13 @@ def check_tensors(tensors: Tensors, row: Family, config: Config, *, partial: boo
     """
     if (layers := count_layers(row, config)) > MOST_LAYERS:
         raise ValueError(f"{tensors.source.where} must have at most {MOST_LAYERS} layers, got {row.layers} = {layers}")
-    _refuse_unknown(tensors, row, config)
+    wanted = cache(partial_function(layer_tensors, row, config))
+    _refuse_unknown(tensors, row, config, wanted)
     missing = tensors.check(table_tensors(row, config, tensors))
     if missing and not partial:
         _refuse_missing(tensors, row, missing)
     for layer in range(layers):
-        shapes = layer_tensors(row, config, layer)
+        shapes = wanted(layer)
         absent = tensors.check(shapes)
         if absent and not (partial and len(absent) == len(shapes)):
             _refuse_missing(tensors, row, absent)
@@ -195,7 +198,7 @@ def _refuse_missing(tensors: Tensors, row: Family, missing: list[str]) -> None:
     )
 
 
-def _refuse_unknown(tensors: Tensors, row: Family, config: Config) -> None:
+def _refuse_unknown(tensors: Tensors, row: Family, config: Config, wanted: Callable[[int], Shapes]) -> None:
     """Refuse a layer beyond the last, and what a layer's attention or norm holds and the row does not know."""
     numbered = re.compile(re.escape(row.layer).replace(r"\{\}", r"(\d+)") + r"\.(.+)")
     layers = count_layers(row, config)
@@ -213,7 +216,7 @@ def _refuse_unknown(tensors: Tensors, row: Family, config: Config) -> None:
             )
         if number not in expected:
             norms = tuple(f"{path}." for _, path in norms_of(row, config, numbers[number]))
-            expected[number] = layer_tensors(row, config, numbers[number]), norms
+            expected[number] = wanted(numbers[number]), norms
         shapes, norms = expected[number]
         if (
             name not in shapes

@@ -1,7 +1,7 @@
 """What is not there is not read as zero: each tensor of each family removed in turn, and one too many added."""
 
 import json
-from collections import Counter
+import re
 
 import pytest
 import torch
@@ -59,43 +59,36 @@ def of_attention(model):
     return {model.tensors.spelled[name] for name in names}
 
 
-def attempt(read, whole):
-    try:
-        changed = everything(read())
-    except MissingTensor as error:
-        return "refused", str(error)
-    return ("unchanged" if same(changed, whole) else "changed in silence"), ""
-
-
 @pytest.mark.parametrize(("model_type", "stack"), EVERY, ids=IDS)
-def test_each_tensor_in_turn_is_missed_by_name_or_not_needed(model_type, stack, tmp_path, record_property):
-    """From a module and from files; what attention does not need (MLPs, heads) changes nothing."""
+def test_each_tensor_in_turn_is_missed_by_name_or_none_is_needed(model_type, stack, tmp_path):
+    """From a module and from files; all that attention does not need (MLPs, heads) may be gone at once."""
     module = tiny_model(model_type)
     model = load(module, stack=stack)
-    whole, needed, outcomes = everything(model), of_attention(model), Counter()
+    whole, needed, others = everything(model), of_attention(model), []
     assert needed
     for name in dict(module.named_parameters()):
         restore = remove(module, name)
-        left = dict(module.named_parameters(remove_duplicate=False))
-        outcome, said = attempt(lambda: load(module, stack=stack), whole)
+        if lost := needed - dict(module.named_parameters(remove_duplicate=False)).keys():
+            with pytest.raises(MissingTensor) as refusal:
+                load(module, stack=stack)
+            assert any(one in str(refusal.value) for one in lost)
+            restore()
+        else:
+            others.append(restore)
+    assert same(everything(load(module, stack=stack)), whole)
+    for restore in reversed(others):
         restore()
-        outcomes["module", outcome] += 1
-        assert outcome == ("refused" if needed - left.keys() else "unchanged"), name
-        assert outcome == "unchanged" or any(one in said for one in needed - left.keys())
     module.save_pretrained(tmp_path)
     file, checkpoint = tmp_path / "model.safetensors", Checkpoint("tiny", tmp_path, "folder")
     tensors, model = load_file(file), load(checkpoint, stack=stack, dtype=torch.float64)
     whole, needed = everything(model), of_attention(model)
-    for name in tensors:
+    own = {spelled: name for name, spelled in model.tensors.spelled.items()}
+    for name in needed:
         save_file({other: tensors[other] for other in tensors if other != name}, file, metadata={"format": "pt"})
-        outcome, said = attempt(lambda: load(checkpoint, stack=stack, dtype=torch.float64), whole)
-        outcomes["files", outcome] += 1
-        assert outcome == ("refused" if name in needed else "unchanged"), name
-        row_name = next((own for own, spelled in model.tensors.spelled.items() if spelled == name), name)
-        assert outcome == "unchanged" or row_name in said or "without the attention of its first layer" in said
-    record_property("outcomes", {" ".join(each): count for each, count in outcomes.items()})
-    assert outcomes["module", "refused"]
-    assert outcomes["files", "refused"]
+        with pytest.raises(MissingTensor, match=re.escape(own[name])):
+            load(checkpoint, stack=stack)
+    save_file({name: tensors[name] for name in needed}, file, metadata={"format": "pt"})
+    assert same(everything(load(checkpoint, stack=stack, dtype=torch.float64)), whole)
 
 
 def extra(tensors, end, value=None):
