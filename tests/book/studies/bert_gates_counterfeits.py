@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from book.studies.bert_gates.sink import AT_RANDOM, DELETED
+
 
 def one_less(values):
     return values - 1
@@ -58,4 +60,7 @@ COUNTERFEITS = {
     "B-71": {"sentence.smallest_weight": 0.0},
 }
 
-FINDINGS = {"false_alarms_are_as_rare_as_promised": {"calibration.alarms": lambda rates: rates + 0.05}}
+FINDINGS = {
+    "false_alarms_are_as_rare_as_promised": {"calibration.alarms": lambda rates: rates + 0.05},
+    "sink_is_a_volume_control": {"removal.sink": lambda effects: {**effects, DELETED: effects[AT_RANDOM]}},
+}
