@@ -11,6 +11,7 @@ from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import enumerated
 from book.studies.bert_gates.removal import WAYS
 
+SEEN = 0.01  # of the attention, so that a gate's cells can matter
 DELETED, AT_RANDOM, RENORMALISED, RANDOM_RENORMALISED, SCALED_UP = WAYS
 
 
@@ -106,5 +107,7 @@ def removal_numbers(removal: Removal) -> RemovalNumbers:
         removed_difference=more.value,
         removed_difference_low=more.low,
         removed_difference_high=more.high,
-        removed_more=enumerated([gate for gate in gates.GATES if removal.difference[gate].low > 0]),
+        removed_more=enumerated(
+            [gate for gate, (share, _) in removal.shares.items() if share > SEEN and removal.difference[gate].low > 0]
+        ),
     )
