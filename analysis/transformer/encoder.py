@@ -31,23 +31,35 @@ Activation = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Switches:
-    """Which parts of a layer are in place. All on is BERT; all off but attention is pure attention."""
+    """Which parts of a layer are in place. All on is BERT; all off but attention is pure attention.
+
+    Each switch takes one part out and nothing else: without the MLP its LayerNorm still runs, on what the MLP would
+    have read, and has a switch of its own.
+    """
 
     skip: bool = True
     mlp: bool = True
-    layer_norm: bool = True
+    norm_attention: bool = True
+    """The LayerNorm after attention."""
+    norm_mlp: bool = True
+    """The LayerNorm after the MLP."""
     linear: bool = False
     """The MLP without its non-linearity (only where ``mlp`` is on)."""
 
     def describe(self) -> str:
-        """Name the parts in words: ``attention + skip + MLP + LayerNorm``."""
+        """Name the parts in words: ``attention + skip + MLP + LayerNorm``.
+
+        >>> Switches(mlp=False).describe(), Switches(mlp=False, norm_mlp=False).describe()
+        ('attention + skip + LayerNorm', 'attention + skip + first LayerNorm')
+        """
         mlp = "linear MLP" if self.linear else "MLP"
-        parts = {"skip": self.skip, mlp: self.mlp, "LayerNorm": self.layer_norm}
-        return " + ".join(["attention", *(name for name, on in parts.items() if on)])
+        norms = {(True, True): "LayerNorm", (True, False): "first LayerNorm", (False, True): "second LayerNorm"}
+        parts = ["skip" if self.skip else "", mlp if self.mlp else "", norms.get((self.norm_attention, self.norm_mlp))]
+        return " + ".join(["attention", *filter(None, parts)])
 
 
 ALL_ON = Switches()
-PURE_ATTENTION = Switches(skip=False, mlp=False, layer_norm=False)
+PURE_ATTENTION = Switches(skip=False, mlp=False, norm_attention=False, norm_mlp=False)
 
 
 @without_autocast
@@ -117,14 +129,13 @@ def run_layer(
     heads = concatenate(attention @ values)
     attention_output = heads @ stack(weights.W_O) + weights.b_O
     before_first = x + attention_output if switches.skip else attention_output
-    first = apply_norm(before_first, layer.norm_attention) if switches.layer_norm else before_first
-    if not switches.mlp:
-        return LayerActivations(
-            x, attention, values, heads, attention_output, before_first, first, torch.zeros_like(first), first, first
-        )
-    mlp_output = apply_mlp(first, layer.mlp, (lambda hidden: hidden) if switches.linear else activation)
-    before_second = first + mlp_output if switches.skip else mlp_output
-    second = apply_norm(before_second, layer.norm_mlp) if switches.layer_norm else before_second
+    first = apply_norm(before_first, layer.norm_attention) if switches.norm_attention else before_first
+    if switches.mlp:
+        mlp_output = apply_mlp(first, layer.mlp, (lambda hidden: hidden) if switches.linear else activation)
+        before_second = first + mlp_output if switches.skip else mlp_output
+    else:  # what the MLP would have read goes on, with a skip connection or without
+        mlp_output, before_second = torch.zeros_like(first), first
+    second = apply_norm(before_second, layer.norm_mlp) if switches.norm_mlp else before_second
     return LayerActivations(
         x, attention, values, heads, attention_output, before_first, first, mlp_output, before_second, second
     )

@@ -1,6 +1,5 @@
-"""What maps carry, what the sink is made of, what the named cells do, and how the detector is calibrated: records."""
+"""What maps carry, what the sink is made of, and how the detector is calibrated: records."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +7,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from analysis.maps import gates
-from analysis.statistics.intervals import Interval, mean_interval, share_interval
+from analysis.statistics.intervals import Interval, share_interval
 from analysis.surveys.map_counts import PRESENT
 from book.lab.documents import KINDS
 from book.publish import Inputs, Numbers, live_or_record
@@ -23,46 +22,6 @@ PLACES = {
     **{f"{gate}, by contribution": ("weighted gates", k) for k, gate in enumerate(gates.GATES)},
     "length of first": ("length of first",),
 }
-
-
-@dataclass(frozen=True)
-class Removal:
-    """How far the sentence turns (1 - cos) without the cells of a gate, and without as much at random."""
-
-    named: Mapping[str, Interval]
-    random: Mapping[str, Interval]
-    difference: Mapping[str, Interval]  # of the two effects on the same document
-    shares: Mapping[str, float]  # of the attention
-
-    def table(self) -> pd.DataFrame:
-        """Tabulate effects, mean over documents with intervals."""
-        return pd.DataFrame(
-            {
-                "share of the attention": {gate: f"{share:.1%}" for gate, share in self.shares.items()},
-                "without its cells": _bracketed(self.named),
-                "without as much at random": _bracketed(self.random),
-                "difference": _bracketed(self.difference),
-            }
-        ).rename_axis("gate")
-
-
-def _bracketed(spans: Mapping[str, Interval]) -> dict[str, str]:
-    """Write each value with its interval.
-
-    >>> _bracketed({"open": Interval(0.5, 0.25, 0.75)})
-    {'open': '0.5000 [0.2500, 0.7500]'}
-    """
-    return {gate: f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for gate, e in spans.items()}
-
-
-@dataclass(frozen=True)
-class RemovalNumbers(Numbers):
-    """The effects on the page, with intervals over documents; and the gates that matter less than random cells."""
-
-    removed_columns: str
-    removed_at_random: str
-    removed_difference: str
-    removed_less: str
 
 
 @dataclass(frozen=True)
@@ -143,27 +102,6 @@ class CarriedNumbers(Numbers):
 def measure_carried(inputs: Inputs) -> Rungs:
     """Read what maps carry, and how they are classed."""
     return load_rungs("bert-gates-weighted", inputs, PLACES)
-
-
-def measure_removal(inputs: Inputs) -> Removal:
-    """Read the effects of taking cells away."""
-    record, _ = live_or_record("bert-gates-removal", inputs, recompute=False)
-    effect, share = record.array("effect"), record.array("share")
-    spans = [{gate: mean_interval(effect[:, k, way]) for k, gate in enumerate(gates.GATES)} for way in (0, 1)]
-    paired = {gate: mean_interval(effect[:, k, 0] - effect[:, k, 1]) for k, gate in enumerate(gates.GATES)}
-    return Removal(*spans, paired, {gate: float(share[:, k].mean()) for k, gate in enumerate(gates.GATES)})
-
-
-def removal_numbers(removal: Removal) -> RemovalNumbers:
-    """Write the effect of the columns, and name the gates whose cells matter less than as much at random."""
-    columns, chance, more = (of["directional"] for of in (removal.named, removal.random, removal.difference))
-    less = [gate for gate in gates.PATTERNS[:5] if removal.named[gate].value < removal.random[gate].value]
-    return RemovalNumbers(
-        f"{columns.value:.2f} ({columns.format()})",
-        f"{chance.value:.2f} ({chance.format()})",
-        f"{more.value:.2f} ({more.format()})",
-        enumerated(less),
-    )
 
 
 def measure_calibration(inputs: Inputs) -> Calibration:

@@ -9,14 +9,10 @@ from book.studies.bert_gates.carried import (
     Calibration,
     CarriedNumbers,
     Classifier,
-    Removal,
-    RemovalNumbers,
     carried_numbers,
     measure_calibration,
     measure_carried,
     measure_classifier,
-    measure_removal,
-    removal_numbers,
 )
 from book.studies.bert_gates.closed_heads import Ablation, AblationNumbers, measure_ablation
 from book.studies.bert_gates.controls import LadderNumbers, ladder_numbers, measure_rungs
@@ -31,6 +27,7 @@ from book.studies.bert_gates.gate_census import (
 from book.studies.bert_gates.ideal_gates import IdealGates, measure_ideal_gates
 from book.studies.bert_gates.reader_quality import ReaderNumbers, ReaderQuality, ReadingCost, measure_reader
 from book.studies.bert_gates.sentence_maps import SentenceMaps, measure_sentence
+from book.studies.bert_gates.sink import Removal, RemovalNumbers, measure_removal, removal_numbers
 from book.studies.shared.documents import Rungs
 from book.studies.shared.nearest_classifier import Nearest, read_nearest
 

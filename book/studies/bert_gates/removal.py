@@ -1,13 +1,19 @@
-"""What the cells that the detector named do: MiniLM run without them, gate by gate, from the first layer to the last.
+"""MiniLM without some cells of its maps: without the sink's column, and without what the detector named.
 
-In every layer the map is computed on what the layers before left, read, robbed of the cells that are named after one
-gate, and its rows are made to sum to 1 again. For comparison as much of every row is taken from cells at random.
+In every layer the map is computed on what the layers before left and robbed of some weights. What is left of a row can
+stay as it is, and the row sums to less than 1; or it can be made to sum to 1 again, which also makes every other weight
+larger. That side effect is run alone as well: nothing is deleted, and the other weights become as much larger. For
+comparison exactly as much of every row is taken from cells at random.
 """
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
+from analysis.core.axes import Attention
 from analysis.core.weights import EncoderLayer
 from analysis.maps import gates
 from analysis.models import checkpoints, extraction, pretrained
@@ -16,81 +22,133 @@ from analysis.transformer.encoder import run_layer
 from book.lab.documents import load_documents
 from book.publish.records import Experiment, Result
 
-LONGEST, EACH, SEED = 64, 1, 0  # tokens of a document, and documents of every kind
+LONGEST, SEED = 64, 0  # tokens of a document; the seed of the first one's random cells
+EMPTY = 1e-6  # a row with less left than this stays as it was
+
+Choice = Callable[[Attention], Bool[Tensor, "head query key"]]
+Take = Callable[[Attention], Attention]
+Change = Callable[[Attention, Attention], Attention]
+
+
+def leave_short(maps: Attention, taken: Attention) -> Attention:
+    """Take the weights away; rows sum to less than 1.
+
+    >>> leave_short(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([[0.5, 0.0, 0.0]]))
+    tensor([[0.0000, 0.3000, 0.2000]])
+    """
+    return maps - taken
+
+
+def renormalise(maps: Attention, taken: Attention) -> Attention:
+    """Take the weights away and make rows sum to 1 again; a row that would be left empty stays as it is.
+
+    >>> renormalise(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([[0.5, 0.0, 0.0]]))
+    tensor([[0.0000, 0.6000, 0.4000]])
+    """
+    rest = maps - taken
+    total = rest.sum(-1, keepdim=True)
+    return torch.where(total > EMPTY, rest / total.clamp_min(EMPTY), maps)
+
+
+def scale_up(maps: Attention, taken: Attention) -> Attention:
+    """Take nothing away, and make the other weights as large as renormalising would: rows sum to more than 1.
+
+    >>> scale_up(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([[0.5, 0.0, 0.0]]))
+    tensor([[0.5000, 0.6000, 0.4000]])
+    """
+    total = (maps - taken).sum(-1, keepdim=True)
+    return torch.where(total > EMPTY, renormalise(maps, taken) + taken, maps)
+
+
+WAYS: dict[str, tuple[Change, bool]] = {
+    "deleted, rows left short": (leave_short, False),
+    "as much at random deleted, rows left short": (leave_short, True),
+    "deleted, rows renormalised": (renormalise, False),
+    "as much at random deleted, rows renormalised": (renormalise, True),
+    "nothing deleted, the other weights scaled up": (scale_up, False),
+}
+"""What is done with the weights, and whether they are those of random cells."""
+SHORT = list(WAYS)[:2]
+
+
+def choose_sink(maps: Attention) -> Bool[Tensor, "head query key"]:
+    """Choose the first token's column."""
+    chosen = torch.zeros_like(maps, dtype=torch.bool)
+    chosen[..., 0] = True
+    return chosen
+
+
+def choose_gate(gate: int) -> Choice:
+    """Return the choice of the cells that the detector names after one gate."""
+    return lambda maps: gates.read_gates(maps).cells == gate
 
 
 def compute(device: torch.device) -> Result:
-    """Return effects ``(document, gate, way)``, ways named and random, and the shares taken ``(document, gate)``."""
+    """Return effects and shares: of the sink ``(document, way)``, of named cells ``(document, gate, way)``."""
     checkpoint = checkpoints.find("minilm")
-    network, tokenizer = pretrained.load(checkpoint, device=device), pretrained.tokenizer(checkpoint)
-    layers = load(network).encoder_layers()
-    effects, shares = [], []
-    for index, document in enumerate(load_documents(each=EACH)):
+    network = pretrained.load(checkpoint, dtype=torch.float64, device=device)
+    tokenizer, layers = pretrained.tokenizer(checkpoint), load(network).encoder_layers()
+    sink, named = [], []
+    for seed, document in enumerate(load_documents()):
         (states,) = extraction.hidden_states(network, tokenizer, [document.text], LONGEST)
-        own = states[-1].mean(0)
-        ended = [
-            [
-                run_without(states[0], layers, gate, torch.Generator().manual_seed(index) if at_random else None)
-                for at_random in (False, True)
-            ]
-            for gate in range(len(gates.GATES))
-        ]
-        effects.append(
-            [[1 - torch.cosine_similarity(rows.mean(0), own, dim=0).item() for rows, _ in ways] for ways in ended]
-        )
-        shares.append([ways[0][1] for ways in ended])
-    arrays = {"effect": np.array(effects, np.float32), "share": np.array(shares, np.float32)}
-    return Result({}, arrays, {"effect": 5e-3, "share": 0.01})
+        sink.append(measure_ways(states, layers, choose_sink, list(WAYS), seed))
+        named.append([measure_ways(states, layers, choose_gate(gate), SHORT, seed) for gate in range(len(gates.GATES))])
+    (turned, taken), (effect, share) = (np.moveaxis(np.array(found, np.float32), -1, 0) for found in (sink, named))
+    arrays = {"sink": turned, "sink share": taken, "effect": effect, "share": share}
+    return Result({}, arrays, {"sink": 1e-4, "sink share": 1e-4, "effect": 5e-3, "share": 0.01})
 
 
-def run_without(
-    x: Tensor, layers: list[EncoderLayer], gate: int, generator: torch.Generator | None = None
-) -> tuple[Tensor, float]:
-    """Run all layers without the cells of one gate, or with a generator without as much at random places.
+def measure_ways(
+    states: Tensor, layers: Sequence[EncoderLayer], choose: Choice, names: Sequence[str], seed: int
+) -> list[tuple[float, float]]:
+    """Return for each way how far the sentence turns (``1 - cos``), and the share of the attention that was taken.
 
-    Returns
-    -------
-    tuple
-        The rows at the end, and the share of the attention that was taken.
+    From cells at random as much is taken, row by row, as the run with the same change took from the chosen cells.
     """
-    taken = []
+    found, shares = [], {}
+    for change, at_random in (WAYS[name] for name in names):
+        take = take_as_much(shares[change], seed) if at_random else lambda maps: maps * choose(maps)
+        rows, taken = run_without(states[0], layers, take, change)
+        shares.setdefault(change, taken)
+        turned = 1 - torch.cosine_similarity(rows.mean(0), states[-1].mean(0), dim=0).item()
+        found.append((turned, 0.0 if change is scale_up else torch.stack(taken).mean().item()))
+    return found
+
+
+def take_as_much(shares: Sequence[Tensor], seed: int) -> Take:
+    """Return what takes these shares from the maps of one layer after the other, from cells at random."""
+    generator, wanted = torch.Generator().manual_seed(seed), iter(shares)
+    return lambda maps: draw_as_much(maps, next(wanted), generator)
+
+
+def run_without(x: Tensor, layers: Sequence[EncoderLayer], take: Take, change: Change) -> tuple[Tensor, list[Tensor]]:
+    """Run all layers with maps changed; return the rows at the end, and by layer what was taken of every row."""
+    shares = []
     for layer in layers:
         maps = run_layer(x, layer).attention
-        away = gates.read_gates(maps).cells == gate
-        if generator is not None:
-            away = draw_as_much(maps, (maps * away).sum(-1, keepdim=True), generator)
-        taken.append((maps * away).sum(-1).mean().item())
-        x = run_layer(x, layer, patched_attention=remove(maps, away)).second
-    return x, float(np.mean(taken))
+        taken = take(maps)
+        shares.append(taken.sum(-1, keepdim=True))
+        x = run_layer(x, layer, patched_attention=change(maps, taken)).second
+    return x, shares
 
 
-def remove(maps: Tensor, away: Tensor) -> Tensor:
-    """Set cells to zero and make rows sum to 1 again; a row that would be left empty stays as it is.
+def draw_as_much(maps: Attention, share: Tensor, generator: torch.Generator) -> Attention:
+    """Take cells of each row at random until they hold a share of it; of the last one only what is wanting.
 
-    >>> remove(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([[True, False, False]]))
-    tensor([[0.0000, 0.6000, 0.4000]])
-    """
-    rest = maps.masked_fill(away, 0)
-    total = rest.sum(-1, keepdim=True)
-    return torch.where(total > 1e-6, rest / total.clamp_min(1e-6), maps)
-
-
-def draw_as_much(maps: Tensor, share: Tensor, generator: torch.Generator) -> Tensor:
-    """Choose cells of each row at random until they hold a share of it.
-
-    >>> draw_as_much(torch.full((1, 4), 0.25), torch.tensor([[0.5]]), torch.Generator().manual_seed(0)).sum().item()
-    2
+    >>> taken = draw_as_much(torch.full((1, 4), 0.25), torch.tensor([[0.6]]), torch.Generator().manual_seed(0))
+    >>> taken.sort().values, taken.sum()
+    (tensor([[0.0000, 0.1000, 0.2500, 0.2500]]), tensor(0.6000))
     """
     order = torch.rand(maps.shape, generator=generator).to(maps).argsort(-1)
     ordered = maps.gather(-1, order)
     before = ordered.cumsum(-1) - ordered
-    return torch.zeros_like(maps, dtype=torch.bool).scatter(-1, order, before < share - 1e-6)
+    return torch.zeros_like(maps).scatter(-1, order, (share - before).clamp_min(0).minimum(ordered))
 
 
 EXPERIMENT = Experiment(
-    "MiniLM without the cells that the gate detector named, gate by gate",
+    "MiniLM without the sink's column, and without the cells that the gate detector named",
     compute,
     models=("minilm",),
-    minutes=2,
+    minutes=3,
     seed=SEED,
 )

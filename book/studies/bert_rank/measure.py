@@ -14,7 +14,7 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.reading import load
 from book.publish import Inputs, Numbers, choose_inputs
-from book.studies.bert_rank.controls import LadderPhrases, measure_rungs, phrase_rungs
+from book.studies.bert_rank.controls import LadderNumbers, measure_rungs, write_ladder
 from book.studies.bert_rank.examples import CentredCases, Examples, find_examples, try_centring
 from book.studies.bert_rank.layer_norm import LayerNormCheck, measure_norm
 from book.studies.bert_rank.prose import Prose, write_prose
@@ -50,7 +50,7 @@ class Measured(Numbers):
     trained: TrainedStack
     prose: Prose
     rungs: Rungs
-    ladder_phrases: LadderPhrases
+    ladder_numbers: LadderNumbers
 
 
 def measure(model: str = "minilm", texts: str | None = None, device: str = "auto") -> Measured:
@@ -92,6 +92,6 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         centred=try_centring(),
         activations=measure_activations(where),
         rungs=rungs,
-        ladder_phrases=phrase_rungs(rungs),
+        ladder_numbers=write_ladder(rungs),
         prose=write_prose(ranks, stacks, trained, config.initializer_range),
     )

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from book.publish import Numbers
-from book.studies.bert_rank.parts import WHOLE
+from book.studies.bert_rank.parts import NO_MLP, WHOLE
 from book.studies.bert_rank.random_stacks import Stacks
 from book.studies.bert_rank.ranks import DROPPED, Ranks
 from book.studies.bert_rank.residuals import expected_factor, typical
@@ -40,8 +40,8 @@ class Prose(Numbers):
     slow_least: str
     trained_all: str
     control_all: str
-    trained_norm: str
-    trained_linear: str
+    trained_mlp: str  # taken out
+    trained_mlp_cosine: float
     trained_none: str
     dead_gains: int
     last_divided: str
@@ -82,8 +82,8 @@ def write_prose(ranks: Ranks, stacks: Stacks, trained: TrainedStack, std: float)
         slow_least=f"{math.floor(10 * slowest) / 10:.1f}",
         trained_all=two(final["trained"][WHOLE]),
         control_all=two(final["control"][WHOLE]),
-        trained_norm=two(final["trained"]["attention + skip + LayerNorm"]),
-        trained_linear=two(final["trained"]["attention + skip + linear MLP + LayerNorm"]),
+        trained_mlp=two(final["trained"][NO_MLP]),
+        trained_mlp_cosine=trained.cosines["trained"][NO_MLP],
         trained_none=bound(trained.most_without_skip, 9, "below ", "of "),
         dead_gains=ranks.dead_gains,
         last_divided=str(ranks.last.divided.rank),

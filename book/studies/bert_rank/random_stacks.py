@@ -1,7 +1,7 @@
 """The residual of random rows after one random layer, through stacks of them, and with other activations."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,8 +15,8 @@ from analysis.representations import rank_collapse
 from analysis.representations.rank_collapse import residual
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.transformer.attention import attend
-from analysis.transformer.encoder import PURE_ATTENTION, Switches, random_layers
-from book.studies.bert_rank.parts import ACTIVATIONS, WITH_SKIP, all_switches
+from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, Switches, random_layers
+from book.studies.bert_rank.parts import ACTIVATIONS, NO_NORMS, WITH_SKIP, all_switches
 from book.studies.bert_rank.residuals import Runs, typical
 
 SEEDS, WIDTHS, GAINS = 5, (16, 32, 64, 128), (0.55, 1.0, 2.0)  # random stacks
@@ -96,8 +96,8 @@ def measure_one_layer(device: torch.device) -> OneLayer:
 
     after = {
         "attention": residuals(PURE_ATTENTION),
-        "then MLP": residuals(Switches(skip=False, layer_norm=False)),
-        "then LayerNorm": residuals(Switches(skip=False, mlp=False)),
+        "then MLP": residuals(replace(NO_NORMS, skip=False)),
+        "then LayerNorm": residuals(replace(PURE_ATTENTION, norm_attention=True)),
         "with skip": residuals(WITH_SKIP),
     }
     eye, nothing = torch.eye(4, dtype=torch.float64), torch.zeros(1, 4, dtype=torch.float64)
@@ -130,7 +130,7 @@ def residuals_after_a_layer(
 
 def measure_stacks(device: torch.device) -> Stacks:
     """Follow the residual through random stacks: twelve layers under all switches, and deep ones with skips."""
-    skips = [WITH_SKIP, Switches(layer_norm=False), Switches(layer_norm=False, linear=True), Switches()]
+    skips = [WITH_SKIP, NO_NORMS, replace(NO_NORMS, linear=True), ALL_ON]
 
     def follow(gain: float, widths: Sequence[int], switches: Sequence[Switches], depth: int) -> Runs:
         runs = torch.stack(
@@ -157,11 +157,7 @@ def measure_stacks(device: torch.device) -> Stacks:
 
 def measure_activations(device: torch.device) -> Activations:
     """Compare GELU with z/2 and z in random stacks, and all of them with attention alone."""
-    cases = {
-        "no skip, 3 layers": Switches(skip=False, layer_norm=False),
-        "skip, 6 layers": Switches(layer_norm=False),
-        "all, 6 layers": Switches(),
-    }
+    cases = {"no skip, 3 layers": replace(NO_NORMS, skip=False), "skip, 6 layers": NO_NORMS, "all, 6 layers": ALL_ON}
 
     def follow(switches: Sequence[Switches], depth: int, activation: Callable[[Tensor], Tensor] = gelu) -> np.ndarray:
         return (

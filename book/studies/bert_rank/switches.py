@@ -23,6 +23,7 @@ from analysis.transformer.encoder import Switches
 from book.lab.documents import load_documents
 from book.publish.records import Experiment, Record, Result, Value
 from book.studies.bert_rank.ladder import LONGEST
+from book.studies.bert_rank.parts import set_parts
 from book.studies.bert_rank.random_stacks import GAINS
 from book.studies.shared.ladder import measure_controls
 
@@ -47,7 +48,7 @@ class Settings:
 def settings() -> Iterator[tuple[tuple[int, int, int, int], Switches]]:
     """Walk through all places of the arrays, with the switches that stand there."""
     for skip, mlp, norm, gain in product(*map(range, SHAPE)):
-        yield (skip, mlp, norm, gain), Switches(skip=bool(skip), mlp=mlp > 0, layer_norm=bool(norm), linear=mlp == 1)
+        yield (skip, mlp, norm, gain), set_parts(skip=bool(skip), mlp=mlp > 0, norms=bool(norm), linear=mlp == 1)
 
 
 def last_residuals(record: Record | Result) -> Settings:

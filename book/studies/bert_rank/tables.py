@@ -4,8 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from analysis.models.controls import LARGE, PERMUTED
+from analysis.plotting.ladder import spread
+from book.studies.bert_rank.ladder import FACTORS, WAYS
 from book.studies.bert_rank.ranks import Ranks
 from book.studies.bert_rank.residuals import Runs, in_words, typical
+from book.studies.bert_rank.trained_stack import TrainedStack
+from book.studies.shared.documents import Rungs
 
 STEPS = {"read": "read", "centred": "centred", "divided": "divided", "with_gain": "with gain", "with_bias": "with bias"}
 
@@ -27,7 +32,34 @@ def residuals(runs: Mapping[float, Mapping[str, Runs]], names: Sequence[str], la
     return pd.DataFrame(columns, index=pd.Index(names, name="parts"))
 
 
-def final(residual: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> pd.DataFrame:
-    """Return the residual after the last layer, geometric mean over texts; one column per model."""
-    columns = {which: [in_words(of[name]) for name in names] for which, of in residual.items()}
+def final(of: TrainedStack, names: Sequence[str]) -> pd.DataFrame:
+    """Return the residual after the last layer, geometric mean over texts, and beside it the cosine; by model."""
+    columns = {}
+    for which, residual in of.final.items():
+        columns[f"{which}: residual"] = [in_words(residual[name]) for name in names]
+        columns[f"{which}: cosine"] = [of.cosines[which][name] for name in names]
     return pd.DataFrame(columns, index=pd.Index(names, name="parts"))
+
+
+def ablations(rungs: Rungs) -> pd.DataFrame:
+    """Return residuals after the last layer with their spread, and cosines, by what is changed; trained first."""
+    logs, cosines = rungs["end"], rungs["cosine"]
+    columns = {
+        "trained: residual": [f"{v:.2f} [{low:.2f}, {high:.2f}]" for v, low, high in 10**logs.interval],
+        "trained: cosine": cosines.documents.mean(0),
+    }
+    for rung in (LARGE, PERMUTED):
+        spans = 10 ** spread(logs.controls[rung])
+        columns[f"{rung}: residual"] = [f"{v:.2f} ({low:.2f} to {high:.2f})" for v, low, high in spans]
+        columns[f"{rung}: cosine"] = cosines.controls[rung].mean(0)
+    return pd.DataFrame(columns, index=pd.Index(list(WAYS), name="what runs"))
+
+
+def factors(rungs: Rungs) -> pd.DataFrame:
+    """Return by layer what the residual is multiplied by, as the theorem expects for rows nearly alike and as seen."""
+    rows = {}
+    for name in FACTORS:
+        rows[f"trained, {name}"] = rungs[name].documents.mean(0)
+        rows |= {f"{rung}, {name}": rungs[name].controls[rung].mean(0) for rung in (LARGE, PERMUTED)}
+    table = pd.DataFrame(rows).T.sort_index(ascending=False, kind="stable").rename_axis("factor")
+    return table.rename(columns=lambda layer: f"layer {layer}")

@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from analysis.models.extraction import Observed
-from analysis.representations import rank_collapse
 from analysis.representations.rank_collapse import residual
-from analysis.transformer.encoder import Switches, encode_layer
+from analysis.transformer.encoder import ALL_ON, Switches, encode, run_layer
 from book.studies.bert_rank.parts import ACTIVATIONS, all_switches
 from book.studies.bert_rank.residuals import Runs, typical
 
@@ -22,8 +21,9 @@ class TrainedStack:
     """The switches in a trained model and in its control."""
 
     traced: Mapping[str, Runs]  # one run for each text
+    cosines: Mapping[str, Mapping[str, float]]  # of a text's mean row at the end with that of the whole model
     hidden: Mapping[str, Float[np.ndarray, "layer 4"]]  # mean of GELU, share below zero, residual before and after it
-    ends: Mapping[str, Mapping[str, float]]  # residual after the last layer, by activation
+    ends: Mapping[str, Mapping[str, tuple[float, float]]]  # residual after the last layer and cosine, by activation
 
     @property
     def final(self) -> dict[str, dict[str, float]]:
@@ -39,28 +39,42 @@ class TrainedStack:
 def measure_trained_stack(observed: Mapping[str, Observed]) -> TrainedStack:
     """Switch parts of the model and its control off, and look at what GELU reads and writes."""
 
-    def trace(o: Observed, switches: Switches, activation: Callable[[Tensor], Tensor] = gelu) -> np.ndarray:
-        residuals = [rank_collapse.trace_residual(s[0], o.layers, switches, activation) for s in o.states]
-        return torch.stack(residuals).cpu().numpy()
-
+    found = {
+        which: {switches.describe(): trace_texts(o, switches) for switches in all_switches()}
+        for which, o in observed.items()
+    }
     return TrainedStack(
-        traced={
-            which: {switches.describe(): trace(o, switches) for switches in all_switches()}
-            for which, o in observed.items()
-        },
+        traced={which: {name: run for name, (run, _) in parts.items()} for which, parts in found.items()},
+        cosines={which: {name: cosine for name, (_, cosine) in parts.items()} for which, parts in found.items()},
         hidden={which: measure_hidden_rows(o) for which, o in observed.items()},
         ends={
-            which: {name: typical(trace(o, Switches(), activation), -1) for name, activation in ACTIVATIONS.items()}
+            which: {
+                name: (typical(run, -1), cosine)
+                for name, activation in ACTIVATIONS.items()
+                for run, cosine in [trace_texts(o, ALL_ON, activation)]
+            }
             for which, o in observed.items()
         },
     )
+
+
+def trace_texts(
+    o: Observed, switches: Switches, activation: Callable[[Tensor], Tensor] = gelu
+) -> tuple[Float[np.ndarray, "text state"], float]:
+    """Follow the residual of every text; and return how near their mean rows end to those of the whole model."""
+    runs = [encode(states[0], o.layers, switches, activation) for states in o.states]
+    cosines = [
+        torch.cosine_similarity(run[-1].mean(0), states[-1].mean(0), dim=0)
+        for run, states in zip(runs, o.states, strict=True)
+    ]
+    return torch.stack([residual(torch.stack(run)) for run in runs]).cpu().numpy(), torch.stack(cosines).mean().item()
 
 
 def measure_hidden_rows(o: Observed) -> Float[np.ndarray, "layer 4"]:
     """Return by layer the mean of GELU, the share of what it reads below zero, and the residual before and after it."""
     by_layer = []
     for i, layer in enumerate(o.layers):
-        after_attention = torch.cat([encode_layer(s[i], layer, Switches(mlp=False)) for s in o.states])
+        after_attention = torch.cat([run_layer(s[i], layer).first for s in o.states])
         z = after_attention @ layer.mlp.W_in + layer.mlp.b_in
         by_layer.append(torch.stack([gelu(z).mean(), (z < 0).double().mean(), residual(z), residual(gelu(z))]))
     return torch.stack(by_layer).cpu().numpy()

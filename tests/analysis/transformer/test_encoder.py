@@ -7,6 +7,7 @@ import jaxtyping
 import pytest
 import torch
 
+from analysis.core.attention_layer import Norm
 from analysis.transformer import encoder, mlp
 from analysis.transformer.attention import attend
 from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, MlpWeights, Switches, encode, random_layers
@@ -55,7 +56,7 @@ def test_switches_take_parts_out(stack):
     torch.testing.assert_close(
         encode(x, [first], replace(PURE_ATTENTION, skip=True))[-1], x + attend(x, first.attention).output
     )
-    doubled = encode(2 * x, [first], Switches(skip=False, layer_norm=False, linear=True))[-1]
+    doubled = encode(2 * x, [first], replace(PURE_ATTENTION, mlp=True, linear=True))[-1]
     y = attend(2 * x, first.attention).output
     torch.testing.assert_close(doubled, y @ first.mlp.W_in @ first.mlp.W_out)
     outputs = [
@@ -65,17 +66,34 @@ def test_switches_take_parts_out(stack):
             PURE_ATTENTION,
             Switches(skip=False),
             Switches(mlp=False),
-            Switches(layer_norm=False),
+            Switches(norm_attention=False),
             Switches(linear=True),
         )
     ]
     assert all((a - b).abs().max() > 1e-3 for i, a in enumerate(outputs) for b in outputs[:i])
 
 
+def test_without_the_mlp_its_layer_norm_still_runs(stack):
+    (first, _), x = stack
+    g = torch.Generator().manual_seed(1)
+    gain, bias = torch.randn(2, 8, generator=g, dtype=torch.float64)
+    layer = replace(first, norm_mlp=Norm(gain, bias, eps=1e-12))
+    read = encoder.run_layer(x, layer).first
+    due = torch.nn.functional.layer_norm(read, [8], gain, bias, eps=1e-12)
+    without = encoder.run_layer(x, layer, switches=Switches(mlp=False))
+    torch.testing.assert_close(without.second, due)
+    assert not without.mlp_output.any()
+    assert torch.equal(without.before_second, read)
+    neither = Switches(mlp=False, norm_mlp=False)
+    torch.testing.assert_close(encoder.encode_layer(x, layer, neither), read)
+    alone = Switches(norm_mlp=False)  # the norm's switch takes nothing else out
+    torch.testing.assert_close(encoder.encode_layer(x, layer, alone), encoder.run_layer(x, layer).before_second)
+
+
 def test_describe():
     assert ALL_ON.describe() == "attention + skip + MLP + LayerNorm"
     assert PURE_ATTENTION.describe() == "attention"
-    assert Switches(skip=False, linear=True, layer_norm=False).describe() == "attention + linear MLP"
+    assert replace(PURE_ATTENTION, mlp=True, linear=True).describe() == "attention + linear MLP"
 
 
 def test_random_layers_have_the_size_that_was_asked_for():

@@ -13,6 +13,7 @@ from analysis.transformer.encoder import Switches
 from book.lab.documents import load_documents
 from book.publish import experiments, records
 from book.studies.bert_rank import switches
+from book.studies.bert_rank.parts import set_parts
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
@@ -55,7 +56,7 @@ def test_every_setting_shows_the_residuals_of_the_record(fresh, record):
 
 @pytest.mark.parametrize(
     ("place", "parts"),
-    [((0, 1, 1, 1), Switches(skip=False, linear=True)), ((1, 0, 0, 0), Switches(mlp=False, layer_norm=False))],
+    [((0, 1, 1, 1), Switches(skip=False, linear=True)), ((1, 0, 0, 0), set_parts(mlp=False, norms=False))],
 )
 def test_the_record_is_the_model(record, place, parts):
     checkpoint, texts = checkpoints.find("minilm"), [document.text for document in load_documents(each=1)]

@@ -27,6 +27,17 @@ def never_collapsing(runs):
     return {**runs, 1.0: deep}
 
 
+def fallen_together(name):
+    """Let the rows of one document end alike in one of the ways in which the ladder is run."""
+
+    def forge(measures):
+        documents = measures[name].documents.copy()
+        documents[0, -1] = -1.0  # a residual of a tenth
+        return {**measures, name: replace(measures[name], documents=documents)}
+
+    return forge
+
+
 TRAINED_LONG = 1  # the keys are (trained, short), (trained, long), (control, short), (control, long)
 COUNTERFEITS = {
     "B-25": {"one_layer.slopes.attention": lambda slope: slope._replace(value=2.0)},
@@ -42,3 +53,4 @@ COUNTERFEITS = {
     "B-35": {"ranks.through": with_rank("centred", -1, TRAINED_LONG)},
     "B-36": {"centred.keeping": one_less},
 }
+FINDINGS = {"rows_stay_apart_without_mlps": {"rungs.measures": fallen_together("without the MLP")}}

@@ -8,9 +8,10 @@ import pytest
 from analysis.statistics.intervals import Interval
 from book.studies.bert_gates import gate_census, query_bias
 from book.studies.bert_gates import tables as gates
-from book.studies.bert_rank import figures
+from book.studies.bert_rank import figures, ladder
 from book.studies.bert_rank import tables as rank
 from book.studies.bert_similarity import tables as similarity
+from book.studies.shared.documents import LADDER, DocumentLadder, Rungs
 
 RNG = np.random.default_rng(0)
 
@@ -52,7 +53,25 @@ def test_ranks_that_differ_between_layers_are_all_named():
 def test_residuals_are_read_at_their_layer():
     runs = {0.5: {"attention": np.array([[1.0, 0.5, 1e-9]])}, 2.0: {"attention": np.array([[1.0, 0.25, 0.5]])}}
     assert list(rank.residuals(runs, ["attention"], 2).loc["attention"]) == ["< 1e-6", "0.50"]
-    assert list(rank.final({"trained": {"attention": 0.3}}, ["attention"]).loc["attention"]) == ["0.30"]
+
+
+def test_every_residual_of_a_changed_model_has_its_cosine_beside_it():
+    of = SimpleNamespace(final={"trained": {"attention": 0.3}}, cosines={"trained": {"attention": -0.5}})
+    assert rank.final(of, ["attention"]).loc["attention"].to_dict() == {
+        "trained: residual": "0.30",
+        "trained: cosine": -0.5,
+    }
+    ways, seeds = len(ladder.WAYS), dict.fromkeys(LADDER, np.zeros((5, len(ladder.WAYS))))
+    logs = DocumentLadder(np.log10(np.full((3, ways), 0.25)), seeds)
+    cosines = DocumentLadder(
+        np.arange(3.0)[:, None] + np.arange(ways), {rung: values - 1 for rung, values in seeds.items()}
+    )
+    table = rank.ablations(Rungs("", {"end": logs, "cosine": cosines}))
+    assert list(table.index) == list(ladder.WAYS)
+    assert list(table["trained: cosine"]) == list(range(1, ways + 1))
+    assert set(table["trained: residual"]) == {"0.25 [0.25, 0.25]"}
+    assert set(table["permuted: residual"]) == {"1.00 (1.00 to 1.00)"}
+    assert set(table["permuted: cosine"]) == {-1.0}
 
 
 def test_amplified_rows_and_heads_keep_their_maps():
