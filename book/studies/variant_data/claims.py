@@ -53,11 +53,13 @@ def accuracy_is_very_high(m: Measured) -> Outcome:
         f"{percent(apart)} where whole lineages are kept apart; trained around real lineages {percent(real.bert, 1)} "
         f"of the sequences of new ones, and {m.real.open_right} of {m.real.deposited.n} that were deposited. It is no "
         f"evidence of depth: a logistic regression on words names as many, length alone {m.partings.length}, and with "
-        f"the deletions of another class the classifier names that class in {m.evidence.follow}.",
+        f"the deletions of another class the classifier names that class in {m.evidence.follow}, in "
+        f"{m.evidence.balanced_follow} where twice as many telling words are those of the bases' class.",
         when=m.authors.right > 0.97 * m.authors.rows
         and min(m.training.test_share.value, apart, real.bert) > 0.98
         and m.real.deposited.value > 0.95
-        and m.evidence.exchanged["deletions"].bert.min() > 0.5
+        and m.evidence.exchanged["deletions"].bert[:, 0].min() > 0.5
+        and m.evidence.exchanged["deletions"].balanced.low > 0.5
         and simple > 0.98
         and own[0].length > 0.6,
     )
