@@ -257,12 +257,15 @@ def later_keys_score_higher(m: Measured) -> Outcome:
     return conditional(
         f"T^p, tokens as wide as a position, rises in {len(m.tilt.rising_heads)} of 12 heads, not "
         f"in head 5, but position 0 has the largest weight up to query {first.first_low} to "
-        f"{first.first_high} ({first.first_weak} in head 11). Over all queries it puts {near:.0%} on "
-        f"the nearest 50 keys, equal weights {uniform:.1%}.",
+        f"{first.first_high} ({first.first_weak} in head 11). With tokens twice as wide it never has in "
+        f"head {first.first_wide_never}, and in the others up to query {first.first_wide_least} to "
+        f"{first.first_wide_high}. Over all queries it puts {near:.0%} on the nearest 50 keys, equal weights "
+        f"{uniform:.1%}.",
         when=len(m.tilt.rising_heads) == 11
         and m.tilt.falling_heads == (5,)
         and near > 2 * uniform
-        and 0 < first.first_low <= first.first_high < m.table.places / 2,
+        and 0 < first.first_low <= first.first_high < m.table.places / 2
+        and (first.until_wide < first.until_without_tokens)[list(m.tilt.rising_heads)].all(),
     )
 
 
