@@ -18,6 +18,9 @@ from book.studies.shared.released_code import BINS
 SCALED = (RANDOM, LARGE)
 """The rungs of the nearest model's ladder whose weights are random."""
 
+CHANCE = 0.05
+"""The usual level of a test: what shuffled heads reach more often than this is no link."""
+
 
 def decided(condition: bool, *intervals: Sequence[float] | np.ndarray) -> bool | None:
     """Return the condition, or ``None`` where it rests on an interval that a single text does not have."""
@@ -265,8 +268,11 @@ def low_entropy_is_information(m: Measured) -> Outcome:
         f"{near.effect_with_entropy:+.2f}, with depth {near.effect_with_depth:+.2f}. In MiniLM on text it does "
         f"in the first and last layer ({_phrase(first)}, {_phrase(last)}, intervals over texts), in none between; over "
         f"{effects.sink.size} heads it is {_phrase(linked)}, with depth {deep['trained'].value:+.2f} (control "
-        f"{deep['control'].value:+.2f}). Levelling measures the distance from uniform; silenced, heads of *high* "
-        f"entropy matter more ({_phrase(m.silenced.zero)}, interval over heads). That is of rows. "
+        f"{deep['control'].value:+.2f}). Silenced instead of levelled, a head matters by its layer "
+        f"({m.silenced.depth:+.2f} with depth); within layers effect and entropy are linked by "
+        f"{m.silenced.within.value:+.2f} (as far from 0 in {m.silenced.within.chance:.0%} of the shuffles of heads "
+        f"within layers), over all heads by {m.silenced.zero.value:+.2f}, of which such shuffles keep "
+        f"{m.silenced.within.shuffled.value:+.2f}. That is of rows. "
         "By the released code's entropy, of the histogram of a map's entries, the "
         f"sharp gates have next to none ({sharpest:.3f} at most) and faint noise has most ({faint:.1f} "
         f"of {np.log(BINS):.1f}), as the paper wants; but the closed gate, which it calls the maximum, has "
@@ -277,7 +283,8 @@ def low_entropy_is_information(m: Measured) -> Outcome:
             and sharp
             and linked_layers == [0, len(effects.within) - 1]
             and linked.low > -0.25
-            and m.silenced.zero.low > 0
+            and m.silenced.within.chance > CHANCE
+            and m.silenced.within.shuffled.low > 0
             and near.effect_within.min() < -0.3
             and near.effect_within.max() > 0.3
             and near.effect_with_entropy > -0.25

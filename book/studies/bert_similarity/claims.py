@@ -9,6 +9,7 @@ from analysis.matrices.amplification import MAPS
 from analysis.models.controls import RUNGS, SHARP
 from book.publish import Outcome, claim, conditional, corrected, holds_on_a_stand_in, reproduced
 from book.publish.phrases import enumerated, percent
+from book.studies.bert_similarity.asymmetry import CONTENT, EQUAL, LESS_COMMON, POSITIVE, SYMMETRIC, TRAINED
 from book.studies.bert_similarity.measure import Measured
 from book.studies.shared.nearest_classifier import NEAREST
 
@@ -237,13 +238,15 @@ def norms_and_angles(m: Measured) -> Outcome:
 def cause_of_the_asymmetry(m: Measured) -> Outcome:
     """Attention is asymmetric because M is not a metric."""
     scores, attention = m.asymmetry.mean_scores, m.asymmetry.mean_attention
-    content, symmetric = attention["content alone"], attention["symmetric part of M"]
+    content, symmetric, less = attention[CONTENT], attention[SYMMETRIC + EQUAL], attention[LESS_COMMON + EQUAL]
     return corrected(
         "Scores are asymmetric because M is not symmetric: its symmetric part, just as indefinite, gives "
-        f"symmetric scores, and takes attention's share from {content:.2f} to {symmetric:.2f} (content "
-        f"alone; {attention['as trained']:.2f} as trained, with the semi-bias). What is left shows for a "
-        f"positive form too ({attention['positive form']:.2f}): each row is normalised by itself.",
-        when=scores["symmetric part of M"] < 1e-6 < scores["content alone"]
+        f"symmetric scores, and at the same spread takes attention's share from {content:.2f} to {symmetric:.2f} "
+        f"(content alone; {attention[TRAINED]:.2f} as trained, with the semi-bias). Without what all queries share, "
+        f"which draws all rows to the same keys, content has {less:.2f}. What is left of a symmetric form shows for "
+        f"a positive one too ({attention[POSITIVE + EQUAL]:.2f}): each row is normalised by itself.",
+        when=scores[SYMMETRIC] < 1e-6 < scores[CONTENT]
         and symmetric < content / 2
-        and attention["positive form"] > 1e-3,
+        and symmetric < less < content
+        and attention[POSITIVE + EQUAL] > 1e-3,
     )

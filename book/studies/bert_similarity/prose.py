@@ -9,7 +9,16 @@ import torch
 from analysis.matrices.amplification import MAPS
 from book.publish import Numbers
 from book.publish.phrases import percent
-from book.studies.bert_similarity.asymmetry import Asymmetry
+from book.studies.bert_similarity.asymmetry import (
+    COMMON,
+    CONTENT,
+    EQUAL,
+    LESS_COMMON,
+    POSITIVE,
+    SYMMETRIC,
+    TRAINED,
+    Asymmetry,
+)
 from book.studies.bert_similarity.cone import Cone
 from book.studies.bert_similarity.form import Form
 from book.studies.bert_similarity.stretching import Stretching
@@ -56,7 +65,13 @@ class Prose(Numbers):
     skew_trained: str
     skew_content: str
     skew_symmetric: str
+    skew_symmetric_raw: str
     skew_positive: str
+    skew_less_common: str
+    skew_common: str
+    skew_trained_equal: str
+    skew_last_content: str
+    skew_last_symmetric: str
     negative_trained: str
     negative_control: str
 
@@ -88,10 +103,16 @@ def write_prose(stretching: Stretching, cone: Cone, terms: Terms, form: Form, as
         share=two(medians["trained"]),
         share_control=two(medians["control"]),
         channel=str(form.channel),
-        skew_trained=two(attention["as trained"]),
-        skew_content=two(attention["content alone"]),
-        skew_symmetric=two(attention["symmetric part of M"]),
-        skew_positive=two(attention["positive form"]),
+        skew_trained=two(attention[TRAINED]),
+        skew_trained_equal=two(attention[TRAINED + EQUAL]),
+        skew_content=two(attention[CONTENT]),
+        skew_symmetric=two(attention[SYMMETRIC + EQUAL]),
+        skew_symmetric_raw=two(attention[SYMMETRIC]),
+        skew_last_content=two(asymmetry.attention[CONTENT][-1]),
+        skew_last_symmetric=two(asymmetry.attention[SYMMETRIC + EQUAL][-1]),
+        skew_positive=two(attention[POSITIVE + EQUAL]),
+        skew_less_common=two(attention[LESS_COMMON + EQUAL]),
+        skew_common=two(attention[COMMON]),
         **{f"negative_{which}": percent(share) for which, share in asymmetry.negative.items()},
     )
 

@@ -1,9 +1,10 @@
 """Tables of the chapter on what Q and K measure: frames whose index names the rows."""
 
+import numpy as np
 import pandas as pd
 
 from book.publish.phrases import percent
-from book.studies.bert_similarity.asymmetry import Asymmetry
+from book.studies.bert_similarity.asymmetry import EQUAL, KINDS, Asymmetry
 from book.studies.bert_similarity.stretching import Stretching
 
 
@@ -21,7 +22,18 @@ def amplified(of: Stretching) -> pd.DataFrame:
 
 
 def asymmetry(of: Asymmetry) -> pd.DataFrame:
-    """Return the antisymmetric share of scores and of attention, mean over layers, heads and texts."""
-    scores, attention = of.mean_scores, of.mean_attention
-    columns = {"scores": list(scores.values()), "attention": [attention[kind] for kind in scores]}
-    return pd.DataFrame(columns, index=pd.Index(scores, name="form"))
+    """Return the antisymmetric share of scores and of attention, as it is and at the spread of the content's scores.
+
+    Means over layers, heads and texts, those of attention with their interval over texts.
+    """
+
+    def phrase(kind: str) -> str:
+        value, low, high = of.over_texts[kind]
+        return f"{value:.2f}" if np.isnan(low) else f"{value:.2f} ({low:.2f} to {high:.2f})"
+
+    rows = {
+        kind: (of.mean_scores[kind], of.spread[kind], phrase(kind), phrase(kind + EQUAL) if kind in KINDS else "")
+        for kind in (*KINDS, "control")
+    }
+    columns = ["scores", "spread of the scores, nats", "attention", "attention at the content's spread"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("form")

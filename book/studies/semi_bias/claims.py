@@ -264,14 +264,17 @@ def later_keys_score_higher(m: Measured) -> Outcome:
         f"T^p, tokens as wide as a position, rises in {len(m.tilt.rising_heads)} of 12 heads, but position 0 "
         f"weighs most up to query {first.first_low} to {first.first_high}.",
         more=(
-            f"In head 11, where the rise is weak, up to {first.first_weak}; head 5 falls. Over all queries the "
+            f"In head 11, where the rise is weak, up to {first.first_weak}; head 5 falls. With tokens twice as wide "
+            f"position 0 never weighs most in head {first.first_wide_never}, and in the others up to query "
+            f"{first.first_wide_least} to {first.first_wide_high}. Over all queries the "
             f"semi-bias puts {near:.0%} of the weight on the nearest 50 keys, where equal weights put "
             f"{uniform:.1%}."
         ),
         when=len(m.tilt.rising_heads) == 11
         and m.tilt.falling_heads == (5,)
         and near > 2 * uniform
-        and 0 < first.first_low <= first.first_high < m.table.places / 2,
+        and 0 < first.first_low <= first.first_high < m.table.places / 2
+        and (first.until_wide < first.until_without_tokens)[list(m.tilt.rising_heads)].all(),
     )
 
 

@@ -15,7 +15,7 @@ from book.publish import Inputs, Numbers
 from book.publish.records import Record, Result
 from book.studies.semi_bias.first_layer import FirstLayer
 from book.studies.semi_bias.gpt2 import near
-from book.studies.semi_bias.tilt import Tilt, steady_heads
+from book.studies.semi_bias.tilt import Tilt, name_heads, steady_heads
 
 NEARBY = 5  # a key at most so many positions back is near the query
 NEAREST = (3, 16)  # reaches in gpt2-mini, whose context is an eighth of GPT-2's
@@ -94,18 +94,6 @@ def measure_locality(gpt2: Record | Result, tilt: Tilt, inputs: Inputs) -> Local
         near_sum=float(np.median(near_sum)),
         near_heads=name_heads(local),
     )
-
-
-def name_heads(heads: tuple[int, ...]) -> str:
-    """Name heads in a sentence.
-
-    Examples
-    --------
-    >>> name_heads((3, 4, 7)), name_heads((5,)), name_heads(())
-    ('3, 4 and 7', '5', 'no head')
-    """
-    *others, last = map(str, heads or ("no head",))
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def measure_mini_locality(mini: FirstLayer, windows: Int[Tensor, "window position"]) -> MiniLocality:

@@ -83,7 +83,8 @@ class FirstKey(Numbers):
     first_low: int
     first_high: int
     first_weak: int
-    first_wide_low: int
+    first_wide_never: str  # the heads in which it never has, with tokens twice as wide
+    first_wide_least: int  # the least of the other rising heads but the weak one
     first_wide_high: int
 
 
@@ -160,6 +161,18 @@ def steady_heads(tilt: Tilt) -> list[int]:
     return [head for head in range(tilt.heads) if head not in (tilt.odd, tilt.weak)]
 
 
+def name_heads(heads: tuple[int, ...]) -> str:
+    """Name heads in a sentence.
+
+    Examples
+    --------
+    >>> name_heads((3, 4, 7)), name_heads((5,)), name_heads(())
+    ('3, 4 and 7', '5', 'no head')
+    """
+    *others, last = map(str, heads or ("no head",))
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def measure_first_key(gpt2: Record | Result, tilt: Tilt) -> FirstKey:
     """Find up to which query position 0 has the largest T^p of all visible keys."""
     none, typical, wide = (last_query_of_first_key(_at_width(gpt2, "semi_folded", times)) for times in (0, 1, 2))
@@ -171,7 +184,8 @@ def measure_first_key(gpt2: Record | Result, tilt: Tilt) -> FirstKey:
         first_low=int(typical[steady].min()),
         first_high=int(typical[steady].max()),
         first_weak=int(typical[tilt.weak]),
-        first_wide_low=int(wide[steady].min()),
+        first_wide_never=name_heads(np.flatnonzero(wide < 0).tolist()),
+        first_wide_least=int(min((until for until in wide[steady] if until > 0), default=-1)),
         first_wide_high=int(wide[steady].max()),
     )
 

@@ -60,12 +60,14 @@ def accuracy_is_very_high(m: Measured) -> Outcome:
             f"kept apart; trained around real lineages {percent(real.bert, 1)} of the sequences of new ones, and "
             f"{m.real.open_right} of {m.real.deposited.n} that were deposited. It is no evidence of depth: a "
             f"logistic regression on words names as many, length alone {m.partings.length}, and with the "
-            f"deletions of another class the classifier names that class in {m.evidence.follow}."
+            f"deletions of another class the classifier names that class in {m.evidence.follow}, in "
+            f"{m.evidence.balanced_follow} where twice as many telling words are those of the bases' class."
         ),
         when=m.authors.right > 0.97 * m.authors.rows
         and min(m.training.test_share.value, apart, real.bert) > 0.98
         and m.real.deposited.value > 0.95
-        and m.evidence.exchanged["deletions"].bert.min() > 0.5
+        and m.evidence.exchanged["deletions"].bert[:, 0].min() > 0.5
+        and m.evidence.exchanged["deletions"].balanced.low > 0.5
         and simple > 0.98
         and own[0].length > 0.6,
     )

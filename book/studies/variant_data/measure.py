@@ -23,6 +23,7 @@ RECORDS = {
     "baselines-real": "variant-data-baselines-real",
     "real-splits": "variant-data-real-splits",
     "measures": "variant-measures",
+    "balanced-swap": "variant-data-balanced-swap",
 }
 NAMED = tuple(RECORDS)[:5]
 """The records whose provenance the page prints; the others were made in the same runs."""

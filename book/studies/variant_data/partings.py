@@ -22,6 +22,8 @@ CLASSIFIERS = {
 }
 """The classifiers by their names in the records, as the page calls them."""
 Shares = Mapping[str, float]
+Named = Mapping[str, Value]
+"""How often the class of the bases and that of the deletions is named, with intervals."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Partings(Numbers):
     phase: str
     table: tuple[Parting, ...]
     accuracies: Mapping[str, Sequence[tuple[float, float, float]]]
-    exchanged: Mapping[str, Shares]
+    exchanged: Mapping[str, Named]
     one_per_class: str  # accuracy of words from one training sequence per class
 
     @property
@@ -115,9 +117,9 @@ def interval(value: Value) -> tuple[float, float, float]:
     return value.value, value.low, value.high
 
 
-def exchanged_by_parting(splits: Record) -> dict[str, Shares]:
+def exchanged_by_parting(splits: Record) -> dict[str, Named]:
     """Say how often the class of the bases and that of the deletions is named, by what is kept apart."""
     return {
-        kept_apart: {part: splits.values[f"exchanged_{part}/{kept_apart}"].value for part in ("bases", "deletions")}
+        kept_apart: {part: splits.values[f"exchanged_{part}/{kept_apart}"] for part in ("bases", "deletions")}
         for kept_apart in splits.array("parts").tolist()
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from book.publish import Numbers
 from book.publish.phrases import percent
 from book.publish.records import Record, Value
-from book.studies.variant_data.partings import Parting, Shares, exchanged_by_parting, tabulate
+from book.studies.variant_data.partings import Named, Parting, Shares, exchanged_by_parting, tabulate
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class RealLineages(Numbers):
     deposited: Value
     simple: Shares
     table: tuple[Parting, ...]
-    exchanged: Mapping[str, Shares]
+    exchanged: Mapping[str, Named]
 
 
 def measure_real(records: Mapping[str, Record]) -> RealLineages:
@@ -35,8 +35,10 @@ def measure_real(records: Mapping[str, Record]) -> RealLineages:
         real_units=splits["units/lineage"],
         real_lineage=percent(by_lineage.value, 1),
         real_least=percent(by_lineage.low, 1),
-        real_follow=" and ".join(percent(share["deletions"]) for share in exchanged.values()),
-        real_rest=" and ".join(percent(1 - sum(share.values())) for share in exchanged.values()),
+        real_follow=" and ".join(percent(share["deletions"].value) for share in exchanged.values()),
+        real_rest=" and ".join(
+            percent(1 - sum(named.value for named in share.values())) for share in exchanged.values()
+        ),
         test=real.values["whole_test"],
         deposited=deposited,
         simple={name: baselines[f"{name}/open"] for name in ("kmers", "nearest", "length")},

@@ -7,7 +7,7 @@ import pandas as pd
 from analysis.maps.gates import GATES
 from book.publish.records import Value
 from book.studies.variant_data.evidence import Evidence
-from book.studies.variant_data.partings import Parting, Shares
+from book.studies.variant_data.partings import Named, Parting
 from book.studies.variant_data.real_lineages import RealLineages
 from book.studies.variant_data.trainings import Pretraining, Training
 
@@ -32,22 +32,32 @@ def seeds(training: Training) -> pd.DataFrame:
 
 
 def exchanged(evidence: Evidence) -> pd.DataFrame:
-    """Return how often the class of the bases and that of the deletions is named, by classifier."""
-    rows = {
-        f"the {what}": {
-            **{f"BERT, seed {seed}": value for seed, value in enumerate(share.bert)},
-            "words": share.words,
-            "words, gaps kept": share.words_gapped,
-        }
-        for what, share in evidence.exchanged.items()
+    """Return how often the class of the bases and that of the deletions is named, by classifier, with intervals."""
+    shares = evidence.exchanged
+    of_two = {
+        **{f"BERT, seed {seed}": [share.bert[seed] for share in shares.values()] for seed in range(3)},
+        "BERT, seed 0, most words of the bases": [_span(share.balanced) for share in shares.values()],
+        "words": [_span(share.words) for share in shares.values()],
+        "words, gaps kept": [_span(share.words_gapped) for share in shares.values()],
     }
-    return pd.DataFrame(rows).T.rename_axis("names the class of")
+    asked = [evidence.follow_sequences] * 3 + [
+        getattr(shares["deletions"], name).n for name in ("balanced", "words", "words_gapped")
+    ]
+    rows = {
+        name: {"sequences": count} | {f"the {what}": _phrase(*span) for what, span in zip(shares, spans, strict=True)}
+        for (name, spans), count in zip(of_two.items(), asked, strict=True)
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("classifier, names the class of")
 
 
-def swapped(by_parting: Mapping[str, Shares]) -> pd.DataFrame:
+def swapped(by_parting: Mapping[str, Named]) -> pd.DataFrame:
     """Return the same of BERT, by what was kept apart in its training."""
-    rows = {by: {"the deletions": share["deletions"], "the bases": share["bases"]} for by, share in by_parting.items()}
-    return pd.DataFrame(rows).T.rename_axis("kept apart")
+    rows = {
+        by: {"sequences": named["deletions"].n}
+        | {f"the {part}": _phrase(*_span(named[part])) for part in ("deletions", "bases")}
+        for by, named in by_parting.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("kept apart")
 
 
 def largest_gates(pretraining: Pretraining) -> pd.DataFrame:
@@ -72,6 +82,14 @@ def deposited(real: RealLineages) -> pd.DataFrame:
         **{f"{simple[name]}, deposited": {"right": share} for name, share in real.simple.items()},
     }
     return pd.DataFrame(rows).T.rename_axis("classifier")
+
+
+def _span(value: Value) -> tuple[float, float, float]:
+    return value.value, value.low, value.high
+
+
+def _phrase(value: float, low: float, high: float) -> str:
+    return f"{value:.2f} ({low:.2f} to {high:.2f})"
 
 
 def _numbered(rows: Sequence[Mapping[str, object]], name: str) -> pd.DataFrame:

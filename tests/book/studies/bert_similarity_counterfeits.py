@@ -8,8 +8,8 @@ def with_one_head_apart(signs):
 
 
 def with_as_much(shares):
-    """Leave the symmetric part of M with the attention's share of the content alone."""
-    return {**shares, "symmetric part of M": shares["content alone"]}
+    """Leave the symmetric part of M, at the spread of the content, with the attention's share of the content."""
+    return {**shares, "symmetric part of M, equal spread": shares["content alone"]}
 
 
 def with_one_layer_unmoved(intervals):

@@ -12,6 +12,7 @@ from book.studies import semi_bias as study
 from book.studies.semi_bias.chance import sign_probability
 from book.studies.semi_bias.locality import name_heads
 from tests.analysis.tiny import GPT2, write_model
+from tests.book.studies.measurements import measurement
 
 HEADS, POSITIONS = GPT2["n_head"], 40
 
@@ -62,3 +63,11 @@ def test_heads_are_named(heads, names):
 @pytest.mark.parametrize(("count", "heads", "probability"), [(3, 3, 0.25), (2, 3, 1.0), (11, 12, 26 / 4096)])
 def test_the_probability_of_so_many_heads_of_one_sign(count, heads, probability):
     assert sign_probability(count, heads) == pytest.approx(probability)
+
+
+def test_how_long_key_0_leads_hangs_on_the_width_of_the_tokens():
+    """At width 2, inside the chapter's own bracket, it never leads in head 1, and up to query 33 in head 8."""
+    first = measurement("semi_bias").first_key
+    assert (first.until_wide[1], first.until_wide[8]) == (-1, 33)
+    assert (first.first_wide_never, first.first_wide_least, first.first_wide_high) == ("1", 33, 291)
+    assert first.first_low > 100
