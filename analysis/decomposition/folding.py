@@ -35,7 +35,8 @@ def fold_value_bias(layer: AttentionLayer) -> AttentionLayer:
     Examples
     --------
     >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = AttentionLayer(one, one, one, 2 * one, zero, zero, zero + 5, torch.ones(1))
+    >>> layer = AttentionLayer(one, one, one, 2 * one, zero, zero, zero + 5,
+    ...                        torch.ones(1))
     >>> folded = fold_value_bias(layer)
     >>> folded.b_V, folded.b_O
     (tensor([[0.]]), tensor([11.]))
@@ -66,7 +67,8 @@ def fold_norm(layer: AttentionLayer, norm: Norm | None = None) -> AttentionLayer
     --------
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2)
     >>> layer = AttentionLayer(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
-    >>> layer = fold_norm(layer, Norm(torch.tensor([2.0, 4.0]), torch.tensor([0.0, 7.0])))
+    >>> norm = Norm(torch.tensor([2.0, 4.0]), torch.tensor([0.0, 7.0]))
+    >>> layer = fold_norm(layer, norm)
     >>> layer.W_K, layer.b_K
     (tensor([[[ 1., -2.],
              [-1.,  2.]]]), tensor([[0., 7.]]))

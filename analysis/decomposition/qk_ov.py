@@ -1,9 +1,10 @@
 r"""Attention in model space: patterns (what a query looks for) and messages (what a key delivers).
 
-``sum_h softmax(P_h x^T / sqrt(channel)) M_h + b`` with ``P_h = x W^P_h + c_h`` and ``M_h = x W^M_h``. What belongs
-here: the two merged matrices, the pattern with its constant part, the freedom in the factors, rotary embeddings. What
-does not: singular values (:mod:`analysis.matrices.singular_values`), what the forms cost
-(:mod:`analysis.decomposition.cost`), the semi-bias of a vocabulary (:mod:`analysis.decomposition.terms`).
+``sum_h softmax(P_h x^T / sqrt(channel)) M_h + b`` with ``P_h = x W^P_h + c_h`` and ``M_h = x W^M_h``: McCormick,
+*Refactoring the attention equations: patterns and messages* (2025), with biases and masks. What belongs here: the two
+merged matrices, the pattern with its constant part, the freedom in the factors, rotary embeddings. What does not:
+singular values (:mod:`analysis.matrices.singular_values`), what the forms cost (:mod:`analysis.decomposition.cost`),
+the semi-bias of a vocabulary (:mod:`analysis.decomposition.terms`).
 """
 
 import math
@@ -27,7 +28,7 @@ PerHead = Float[Tensor, "head model other"]
 
 
 def qk_matrix(weights: AttentionLayer) -> PerHead:
-    """Merge ``W_Q W_K^T`` for each head: ``W^P (head, model, other)``, rank at most ``channel``. Ledger P-13.
+    """Merge ``W_Q W_K^T`` for each head: ``W^P (head, model, other)``, rank at most ``channel``.
 
     >>> up, right = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[[1.0], [0.0]]])
     >>> nil = torch.zeros(1, 1)
@@ -40,7 +41,7 @@ def qk_matrix(weights: AttentionLayer) -> PerHead:
 
 
 def ov_matrix(weights: AttentionLayer) -> PerHead:
-    """Merge ``W_V W_O`` for each head: ``W^M (head, model, other)``, rank at most ``channel``. Ledger P-09."""
+    """Merge ``W_V W_O`` for each head: ``W^M (head, model, other)``, rank at most ``channel``."""
     W_V = weights.per_head(weights.W_V)
     return einsum(W_V, weights.W_O, "head model value, head value other -> head model other")
 
@@ -48,7 +49,7 @@ def ov_matrix(weights: AttentionLayer) -> PerHead:
 def constant_pattern(weights: AttentionLayer) -> Float[Tensor, "head model"]:
     r"""Return the part of every pattern that does not depend on the query: :math:`c_h = b^Q_h W^{K\top}_h`.
 
-    Multiplied with a key's row and divided by ``sqrt(channel)`` it is the key semi-bias. Ledger P-13, P-21, K-15.
+    Multiplied with a key's row and divided by ``sqrt(channel)`` it is the key semi-bias.
     """
     weights = weights.plain()
     return einsum(weights.b_Q, weights.W_K, "head channel, head model channel -> head model")
@@ -78,7 +79,7 @@ def patterns(x: Residual, weights: AttentionLayer) -> Patterns:
 
     Notes
     -----
-    Ledger P-14, P-16. The document has no biases, so no :math:`c_h`.
+    McCormick's formula has no biases, so no :math:`c_h`.
     """
     check_input(x, weights)
     weights = weights.plain()
@@ -92,7 +93,7 @@ def patterns(x: Residual, weights: AttentionLayer) -> Patterns:
 
 @without_autocast
 def messages(x: Residual, weights: AttentionLayer) -> Messages:
-    """Compute what each key delivers in each head: ``M_h = x W^M_h``, without biases. Ledger P-10."""
+    """Compute what each key delivers in each head: ``M_h = x W^M_h``, without biases."""
     check_input(x, weights)
     values = einsum(x, weights.per_head(weights.W_V), "... key model, head model channel -> ... head key channel")
     return einsum(values, weights.W_O, "... head key channel, head channel model -> ... head key model")
@@ -103,7 +104,7 @@ def match(patterns: Patterns, x: Residual, channel: int, *, causal: bool = False
     r"""Score every key against every pattern: ``P_h x^T / sqrt(channel)``.
 
     These are the scores of the layer less what is constant in a row, the two terms with ``b_K``; after the softmax
-    there is no difference. Ledger P-15, P-20.
+    there is no difference.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ def deliver(attention: Attention, messages: Messages) -> Float[Tensor, "*batch h
 
     .. math::  u_{hq} = \sum_k A_{hqk}\, m_{hk}
 
-    Ledger P-11, P-12; the layer is the sum over heads plus :func:`update_bias`.
+    The layer is the sum over heads plus :func:`update_bias`.
 
     Examples
     --------
@@ -205,7 +206,7 @@ def change_gauge(
 
     Notes
     -----
-    Ledger P-13, P-17: ``W^P``, ``c``, ``W^M`` and the scores do not change, the entries of ``W_Q`` may be anything.
+    ``W^P``, ``c``, ``W^M`` and the scores do not change, the entries of ``W_Q`` may be anything.
     """
     weights = weights.plain()
     for name, matrix in (("G", G), ("H", H)):
@@ -237,7 +238,6 @@ def rotary_qk_matrix(weights: AttentionLayer, offset: float | int, base: float |
 
     There is one such matrix per offset. All of them lie in a space of ``channel`` dimensions: with
     :math:`R(o) = \sum_f \cos(o\theta_f) E_f + \sin(o\theta_f) J_f` each is a sum of ``channel`` fixed matrices.
-    Ledger P-21.
     """
     weights = weights.plain()
     R = rotation(offset, weights.channel, base).to(weights.W_Q)
@@ -251,7 +251,7 @@ def rotary_remainder(offsets: int, channel: int, base: float | int = 10000.0) ->
 
     Root mean square over offsets of ``|R(o) - its projection|_F``, as a share of ``|R(o)|_F``, which is
     ``sqrt(channel)``; the best matrices for all offsets together. The same holds for ``W_Q R(o) W_K^T`` on average
-    over random factors. Ledger P-21.
+    over random factors.
 
     >>> rotary_remainder(1, 4)
     tensor([0.], dtype=torch.float64)

@@ -55,8 +55,8 @@ def drop_cancelling_bias(layer: AttentionLayer) -> AttentionLayer:
 def rotation_of(layer: AttentionLayer) -> Rotary:
     """Return the rotation of a layer that turns its queries and keys, and has nothing else inside its attention.
 
-    >>> zero = torch.zeros(1, 1, 2)
-    >>> rotation_of(AttentionLayer(*[zero] * 3, zero.mT, *[zero[0]] * 3, torch.zeros(1)))
+    >>> zero, none = torch.zeros(1, 1, 2), torch.zeros(1, 2)
+    >>> rotation_of(AttentionLayer(zero, zero, zero, zero.mT, *[none] * 3, none[0, :1]))
     Traceback (most recent call last):
     ValueError: layer must have rotary positions, got positions of kind 'none'
     """

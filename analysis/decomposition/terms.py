@@ -133,8 +133,9 @@ def score_terms(
     A head that reads nothing and has biases ``(1, 0)`` turned by a quarter each step: the kernel is a cosine.
 
     >>> none, one = torch.zeros(1, 1, 2), torch.tensor([[1.0, 0.0]])
-    >>> layer = AttentionLayer(none, none, none, none.mT, one, one, 0 * one, torch.zeros(1),
-    ...                        scale=1.0, positions=Rotary(torch.tensor([torch.pi / 2]), 2))
+    >>> quarter = Rotary(torch.tensor([torch.pi / 2]), 2)
+    >>> layer = AttentionLayer(none, none, none, none.mT, one, one, one, torch.zeros(1),
+    ...                        scale=1.0, positions=quarter)
     >>> score_terms(torch.zeros(3, 1), layer).kernel.round().abs()
     tensor([[[1., 0., 1.],
              [0., 1., 0.],
@@ -213,7 +214,8 @@ def key_direction(layer: AttentionLayer) -> Float[Tensor, "head model"]:
     Examples
     --------
     >>> one, zero = torch.ones(1, 2, 1), torch.zeros(1, 1)
-    >>> layer = AttentionLayer(one, one, one, one.mT, zero + 3, zero, zero, torch.zeros(2))
+    >>> layer = AttentionLayer(one, one, one, one.mT, zero + 3, zero, zero,
+    ...                        torch.zeros(2))
     >>> key_direction(layer)
     tensor([[3., 3.]])
     """
@@ -239,7 +241,8 @@ def semi_bias(y: Float[Tensor, "*batch key model"], layer: AttentionLayer) -> Pe
     Examples
     --------
     >>> one, zero = torch.ones(1, 2, 1), torch.zeros(1, 1)
-    >>> layer = AttentionLayer(one, one, one, one.mT, zero + 3, zero, zero, torch.zeros(2))
+    >>> layer = AttentionLayer(one, one, one, one.mT, zero + 3, zero, zero,
+    ...                        torch.zeros(2))
     >>> semi_bias(torch.tensor([[1.0, 0.0], [1.0, 1.0]]), layer)
     tensor([[3., 6.]])
     """

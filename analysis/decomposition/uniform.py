@@ -21,8 +21,6 @@ from analysis.transformer.layernorm import check_layer_norm
 def uniform_causal(n: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, "query key"]:
     """Build the uniform causal weights: ``1 / i`` on the first ``i`` keys of row ``i`` (counted from 1), else 0.
 
-    Ledger M-09.
-
     >>> uniform_causal(3)[1]
     tensor([0.5000, 0.5000, 0.0000], dtype=torch.float64)
     """
@@ -35,8 +33,6 @@ def uniform_causal(n: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, 
 
 def cumulative_means(x: Residual) -> Residual:
     """Return in row ``i`` the mean of the first ``i`` rows: what ``uniform_causal`` times ``x`` is, in one pass.
-
-    Ledger M-07, M-11.
 
     >>> cumulative_means(torch.tensor([[0.0, 4.0], [2.0, 0.0]]))
     tensor([[0., 4.],
@@ -124,7 +120,7 @@ def key_preference(weights: AttentionLayer, hull: Hull | None = None) -> Prefere
 
     Notes
     -----
-    Ledger M-05, M-24. Traces of ``(channel, channel)`` Gram matrices: no ``(model, model)`` product is formed.
+    Traces of ``(channel, channel)`` Gram matrices: no ``(model, model)`` product is formed.
 
     Examples
     --------
@@ -169,7 +165,7 @@ def mean_layer(model: int, head: int, channel: int, dtype: torch.dtype = torch.f
 
     Notes
     -----
-    Ledger M-24. On a residual stream the output is ``x_i`` plus the mean, never the mean alone.
+    On a residual stream the output is ``x_i`` plus the mean, never the mean alone.
     """
     if min(model, head, channel) < 1:
         raise ValueError(f"model, head and channel must be at least 1, got {model}, {head}, {channel}")

@@ -49,7 +49,7 @@ def position_scores(
 
     References
     ----------
-    Ledger K-24, K-25.
+    Kamoda, *Dissecting GPT*, "Positional encoding and attention bias".
 
     Examples
     --------
@@ -86,7 +86,7 @@ def causal_attention(scores: Float[Tensor, "*any row key"]) -> Attention:
 def nearest_mass(attention: Float[Tensor, "*any query key"], reach: int = 50) -> Float[Tensor, "*any query"]:
     """Sum each query's attention over the nearest ``reach`` keys, its own position among them.
 
-    Ledger K-24, K-25. Queries are taken to be the last of the keys.
+    Kamoda, *Dissecting GPT*, "Positional encoding and attention bias". Queries are taken to be the last of the keys.
 
     >>> nearest_mass(torch.tensor([[[1.0, 0.0, 0.0], [0.5, 0.5, 0.0],
     ...                             [0.2, 0.3, 0.5]]]), reach=1)
@@ -145,7 +145,7 @@ def position_only(
 
     References
     ----------
-    Ledger K-24, K-25.
+    Kamoda, *Dissecting GPT*, "Positional encoding and attention bias".
 
     Examples
     --------

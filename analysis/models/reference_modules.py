@@ -36,6 +36,7 @@ def attention_module(family: str, weights: AttentionLayer, *, base: float = 1000
     """
     if family not in MODULES:
         raise ValueError(f"family must be one of {', '.join(MODULES)}, got {family!r}")
+    weights = weights.plain()
     if weights.heads * weights.channel != weights.model:
         raise ValueError(
             f"head * channel must be model in these modules, "
@@ -86,7 +87,7 @@ def gpt2_attention(weights: AttentionLayer) -> torch.nn.Module:
     from transformers import GPT2Config
     from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 
-    w = weights
+    w = weights.plain()
     config = GPT2Config(n_embd=w.model, n_head=w.heads, attn_implementation="eager", bos_token_id=0, eos_token_id=0)
     module = GPT2Attention(config, layer_idx=0).to(w.W_Q).eval().requires_grad_(False)
     _fill(module.c_attn, torch.cat([_flat(W) for W in (w.W_Q, w.W_K, w.W_V)], 1), torch.stack([w.b_Q, w.b_K, w.b_V]))

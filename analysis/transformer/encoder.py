@@ -104,7 +104,7 @@ def run_layer(
 
     Notes
     -----
-    Ledger B-04. Dropout is not here: at inference it is the identity.
+    Dropout is not here: at inference it is the identity.
 
     Examples
     --------
@@ -188,10 +188,6 @@ def encode(
     ------
     TypeError, ValueError
         If there is no layer, or ``x`` does not fit the first or is not of finite floating numbers.
-
-    Notes
-    -----
-    Ledger B-04, B-25, B-26.
     """
     if not layers:
         raise ValueError("layers is empty: an encoder needs at least one")

@@ -96,8 +96,9 @@ def rotary_scores(x: Residual, weights: AttentionLayer, base: float | int = 1000
 
     Notes
     -----
-    Here ``b_K`` matters: ``(x_m W_Q + b_Q) R(m - n) b_K^T`` depends on the key's position. Ledger P-21.
+    Here ``b_K`` matters: ``(x_m W_Q + b_Q) R(m - n) b_K^T`` depends on the key's position.
     """
+    weights = weights.plain()
     turns = torch.stack([rotation(float(m), weights.channel, base, x.dtype) for m in range(x.shape[-2])]).to(x)
     bare = project(x, weights.W_Q, weights.b_Q), project(x, weights.W_K, weights.b_K)
     queries, keys = (
