@@ -43,7 +43,7 @@ class Race:
     def ratio(self, slow: str, fast: str) -> float:
         """Return the median over the rounds of how many times as long ``slow`` takes as ``fast``.
 
-        It varies about half as much between runs as the ratio of the least times, because the two times of a round
+        It mostly varies less between runs than the ratio of the least times, because the two times of a round
         share what the machine does meanwhile.
         """
         return statistics.median(a / b for a, b in zip(self.seconds[slow], self.seconds[fast], strict=True))

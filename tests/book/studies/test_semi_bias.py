@@ -10,7 +10,7 @@ from book.publish.ledger import Verdict
 from book.publish.numbers import named_numbers
 from book.studies import semi_bias as study
 from book.studies.semi_bias.chance import sign_probability
-from book.studies.semi_bias.locality import name_heads
+from book.studies.semi_bias.tilt import name_heads
 from tests.analysis.tiny import GPT2, write_model
 from tests.book.studies.measurements import measurement
 
