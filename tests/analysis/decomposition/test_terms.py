@@ -305,6 +305,22 @@ def test_whatever_is_inside_the_attention_the_parts_sum_to_the_scores(name):
         assert terms.query_side.std(-1).max() > 1e-3
 
 
+def test_with_norms_each_part_is_divided_by_the_whole_query_and_the_whole_key():
+    layer, x, origin = grouped(), draw_rows(5, 8, seed=9), draw_rows(8, seed=10)
+    of_queries, of_keys = norm(6, 30, "rms"), norm(6, 32, "rms")
+    terms = score_terms(x, replace(layer, qk_norm=QueryKeyNorm(of_queries, of_keys)), origin)
+    size_q, size_k = (
+        (layer.per_head(project(x, W, b)).square().mean(-1, keepdim=True) + 1e-6).sqrt()
+        for W, b in ((layer.W_Q, layer.b_Q), (layer.W_K, layer.b_K))
+    )
+    query, common = ((rows @ layer.W_Q) * of_queries.gain / size_q for rows in (x - origin, origin[None]))
+    key = layer.per_head(x @ layer.W_K) * of_keys.gain / size_k
+    b_Q = layer.b_Q[:, None] * of_queries.gain / size_q + of_queries.bias
+    b_K = layer.per_head(layer.b_K)[:, None] * of_keys.gain / size_k + of_keys.bias
+    due = [query @ key.mT, common @ key.mT, b_Q @ key.mT, (query + common) @ b_K.mT, b_Q @ b_K.mT]
+    torch.testing.assert_close(terms.stack(), layer.scale * torch.stack(due), **CLOSE)
+
+
 def test_semi_bias_alone_is_that_of_the_terms():
     layer, x = grouped(scale=0.3), draw_rows(2, 5, 8, seed=9)
     torch.testing.assert_close(semi_bias(x, layer), score_terms(x, layer).semi_bias[..., 0, :], **CLOSE)
