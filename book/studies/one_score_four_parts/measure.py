@@ -17,6 +17,7 @@ from book.studies.one_score_four_parts import formulas, parts, shares
 from book.studies.one_score_four_parts.causes import Causes, Rungs, measure_causes, measure_rungs
 from book.studies.one_score_four_parts.formulas import GPT2, Atlas, Distances
 from book.studies.one_score_four_parts.gpt2 import POSITIONS
+from book.studies.one_score_four_parts.lengths import Lengths, measure_lengths
 from book.studies.one_score_four_parts.mini_seeds import MiniSeeds, measure_mini_seeds
 from book.studies.one_score_four_parts.parts import Survey
 from book.studies.one_score_four_parts.shares import (
@@ -128,6 +129,7 @@ class Measured(Numbers):
     splits: OtherSplits
     causes: Causes
     rungs: Rungs
+    lengths: Lengths
     mini_seeds: MiniSeeds
     other_chapters: OtherChapters
 
@@ -286,6 +288,7 @@ def measure(model: str = MODELS[0], texts: str | None = None, device: str = "aut
         splits=shares.other_splits(one_text),
         causes=measure_causes(measured_shares.heads, inputs),
         rungs=measure_rungs(inputs),
+        lengths=measure_lengths(inputs),
         mini_seeds=mini_seeds,
         other_chapters=measure_other_chapters(),
     )

@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from analysis.statistics.intervals import FEWEST, mean_interval
 from book.studies.one_score_four_parts.causes import Effect
+from book.studies.one_score_four_parts.lengths import Lengths
 from book.studies.one_score_four_parts.shares import CONTENT, PARTS, FirstLayer, HeadShares, TextShares
 
 SIX_NAMED = (
@@ -49,6 +50,15 @@ def texts(of: Mapping[str, TextShares]) -> pd.DataFrame:
             ]
     columns = [*PARTS, "heads with less content"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("model")
+
+
+def lengths(of: Lengths) -> pd.DataFrame:
+    """Return the shares of the parts with intervals over texts, a row for each number of tokens."""
+    rows = {
+        int(tokens): [_interval(part, ".2f") for part in shares.T]
+        for tokens, shares in zip(of.tokens, of.shares, strict=True)
+    }
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(PARTS)).rename_axis("tokens")
 
 
 def _interval(values: Float[np.ndarray, " text"], form: str) -> str:
