@@ -104,7 +104,7 @@ from analysis.transformer.induction_scores import copying as copying, prefix_mat
 from analysis.transformer.attention_only import composition_scores as composition_scores, k_composition as k_composition
 
 # Matrices of weights
-from analysis.matrices.singular_values import (
+from analysis.matrices.spectra import (
     effective_rank as effective_rank,
     product_singular_values as product_singular_values,
     spectral_norm as spectral_norm,

@@ -3,7 +3,7 @@
 A head compares row ``x`` with row ``y`` by ``x M y^T``. Everything here is computed from the factors, so nothing
 of size ``model x model`` is ever formed. What belongs here: the spectrum of M's symmetric part, symmetry of scores and
 attention. What does not: the four terms of a score (:mod:`analysis.decomposition.terms`), how far rows are
-stretched (:mod:`analysis.matrices.amplification`).
+stretched (:mod:`analysis.matrices.stretching`).
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Residual, Scores
 from analysis.core.scaling import scale_to_one
 from analysis.core.signatures import checked
-from analysis.matrices.singular_values import triangular_factor
+from analysis.matrices.spectra import triangular_factor
 from analysis.transformer.attention import compute_scores
 
 Factor = Float[Tensor, "head model channel"]

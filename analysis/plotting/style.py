@@ -86,7 +86,7 @@ class BookFigure(Figure):
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         """Carry the PNG and the numbers behind the figure, which the page offers for download."""
-        from analysis.plotting.data import MIME, bundle
+        from analysis.plotting.figure_data import MIME, bundle
 
         return {MIME: bundle(self)}
 

@@ -18,7 +18,7 @@ from analysis.decomposition.terms import multiply_out
 from analysis.maps import gates
 from analysis.maps.attribution import attribute_divergence
 from analysis.maps.entropy import row_entropy
-from analysis.matrices.singular_values import effective_rank
+from analysis.matrices.spectra import effective_rank
 from analysis.models import attention_hooks
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.representations.normality import critical_value, lilliefors

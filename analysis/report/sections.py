@@ -9,7 +9,7 @@ from analysis.plotting.ladder import Ladder
 from analysis.report import figures
 from analysis.report.controls import ladder_of
 from analysis.report.measurement import Measurement
-from analysis.report.notable_heads import WORDS, measures, notable_heads
+from analysis.report.notable import WORDS, measures, notable_heads
 from analysis.report.observations import OF_HEADS, OF_STATES, Observations
 from analysis.report.origin_sections import make_parts, make_positions
 from analysis.report.page import Section

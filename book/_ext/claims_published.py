@@ -26,7 +26,7 @@ class Figure(Ledger):
 
     def run(self):
         """Draw the figure and put it on the page, with an alt text that gives the numbers."""
-        from analysis.plotting.data import bundle
+        from analysis.plotting.figure_data import bundle
         from book.publish import claims_figure
 
         _, verdicts = self.read()

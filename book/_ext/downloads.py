@@ -1,8 +1,8 @@
 """What a reader can take home from a page: its text, the notebook without and with outputs, and for each figure the
 picture as SVG and PNG with the numbers behind it as NPZ.
 
-A figure's PNG and numbers travel in its output (``analysis.plotting.data``); here they become files. The links stand
-at the end of the page and below each figure.
+A figure's PNG and numbers travel in its output (``analysis.plotting.figure_data``); here they become files. The links
+stand at the end of the page and below each figure.
 """
 
 import base64
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import nbformat
 
-from analysis.plotting.data import MIME
+from analysis.plotting.figure_data import MIME
 from book._ext import one_page, readable
 from book.publish import execution
 

@@ -97,7 +97,7 @@ class Viewer(SphinxDirective):
 
 def draw(name: str, path: Path) -> dict:
     """Draw the static picture of a viewer beside ``path``, as SVG and with its data; return its first state."""
-    from analysis.plotting.data import bundle
+    from analysis.plotting.figure_data import bundle
 
     drawn, start = {
         "sentence": sentence,

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 import torch
 
-from analysis.decomposition import bilinear_form, cost, folding, qk_ov, terms, uniform
+from analysis.decomposition import bilinear_form, folding, operation_counts, qk_ov, terms, uniform
 from analysis.statistics import correlation
 from analysis.transformer import attention_only, induction, mlp
 from book.studies.induction_head import readings
@@ -98,7 +98,10 @@ OF_WEIGHTS = {
         )
     },
     **{f: (f, every.ONLY) for f in (attention_only.positional_qk_circuit, attention_only.full_ov_circuit)},
-    **{form: (lambda layer, x, form=form: cost.prepare(form, layer)(x), LAYER, draw(5, 12)) for form in cost.FORMS},
+    **{
+        form: (lambda layer, x, form=form: operation_counts.prepare(form, layer)(x), LAYER, draw(5, 12))
+        for form in operation_counts.FORMS
+    },
     "one-hot": (
         lambda layer: uniform.key_preference(layer, uniform.one_hot_input(layer.model, device=layer.W_Q.device)),
         LAYER,

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from analysis.decomposition import block_mixing, terms
-from analysis.matrices import singular_values
+from analysis.matrices import spectra
 from analysis.transformer import attention
 from tests.analysis.test_every_function import CALLS, LAYER, ROOT, X, call, draw, in_precision
 
@@ -208,7 +208,7 @@ def test_a_gradient_passes_where_the_product_is_nearly_singular():
     """There R is computed by itself, and its derivative needs Q."""
     W = draw(1, 6, 3).requires_grad_()
     thin = torch.diag(torch.tensor([1.0, 1e-6, 1e-12], dtype=torch.float64))
-    values = singular_values.product_singular_values(W @ thin, draw(1, 6, 3, seed=2))
+    values = spectra.product_singular_values(W @ thin, draw(1, 6, 3, seed=2))
     values.sum().backward()
     assert W.grad.isfinite().all()
 

@@ -46,7 +46,7 @@ INTERNAL = {
     "analysis.transformer.activations.check_keep": "is itself the check",
     "analysis.transformer.head_layout.check_blocks": "is itself the check",
     "analysis.statistics.exact_sums.refuse_overflow": "is itself the check",
-    "analysis.decomposition.rotary_border.change_gauge": "takes complex numbers, and refuses what does not fit",
+    "analysis.decomposition.rotary_product.change_gauge": "takes complex numbers, and refuses what does not fit",
     "analysis.decomposition.rotary_kernel.unpair_channels": "takes complex numbers, those of pair_channels",
     **dict.fromkeys(
         (
@@ -59,9 +59,9 @@ INTERNAL = {
     "analysis.decomposition.terms.multiply_out": "called by score_terms, which checks the rows",
     "analysis.core.attention_layer.AttentionLayer.per_head": "takes what belongs to the layer",
     "analysis.core.scaling.scale_to_one": "called by functions that check the tensor",
-    "analysis.matrices.exact_rank.first_counterexample": "hands the matrices to the claim, and reads none",
-    "analysis.matrices.singular_values.by_gram": "called by product_singular_values, which checks the factors",
-    "analysis.matrices.singular_values.by_qr": "called by product_singular_values, which checks the factors",
+    "analysis.matrices.exact_ranks.first_counterexample": "hands the matrices to the claim, and reads none",
+    "analysis.matrices.spectra.by_gram": "called by product_singular_values, which checks the factors",
+    "analysis.matrices.spectra.by_qr": "called by product_singular_values, which checks the factors",
 }
 
 
@@ -172,9 +172,9 @@ CALLS = {
     "maps.attribution.attribute_divergence": {"parts": PARTS, "visible": KEEP},
     "maps.attribution.total_score": {"parts": PARTS, "visible": KEEP},
     "maps.attribution.attribution_density": {"parts": PARTS, "t": 0.5, "visible": KEEP},
-    "maps.shapley.drop_one": {"parts": PARTS, "visible": KEEP},
-    "maps.shapley.in_order": {"parts": PARTS, "order": (1, 0), "visible": KEEP},
-    "maps.shapley.shapley": {"parts": PARTS, "visible": KEEP},
+    "maps.shapley_values.drop_one": {"parts": PARTS, "visible": KEEP},
+    "maps.shapley_values.in_order": {"parts": PARTS, "order": (1, 0), "visible": KEEP},
+    "maps.shapley_values.shapley": {"parts": PARTS, "visible": KEEP},
     "transformer.constructed_heads.embed": {"tokens": TOKENS, "vocab": VOCAB},
     "transformer.constructed_heads.attention_map": {
         "layer": constructed_heads.uniform(VOCAB, POSITIONS),
@@ -191,9 +191,9 @@ CALLS = {
     "statistics.intervals.mean_interval": {"values": np.array([1.0, 2.0, 4.0])},
     "statistics.intervals.grouped_share_interval": {"hits": np.array([True, False, True]), "groups": ["a", "a", "b"]},
     "statistics.intervals.rotations": {"values": np.array([3.0, 0.0, 1.0]), "marked": np.array([True, False, False])},
-    "matrices.exact_rank.exact_rank": {"matrix": np.array([[1, 2], [2, 4]])},
-    "matrices.exact_rank.solution": {"A": np.array([[1, 2], [2, 5]]), "x": [1, 0]},
-    "matrices.exact_rank.rank_change": {"A": np.array([[1, 2], [2, 4]]), "x": [1, 2], "y": [1, 2]},
+    "matrices.exact_ranks.exact_rank": {"matrix": np.array([[1, 2], [2, 4]])},
+    "matrices.exact_ranks.solution": {"A": np.array([[1, 2], [2, 5]]), "x": [1, 0]},
+    "matrices.exact_ranks.rank_change": {"A": np.array([[1, 2], [2, 4]]), "x": [1, 2], "y": [1, 2]},
     "transformer.activations.LayerActivations.only": {"self": PASSED[0], "keep": KEEP},
     "maps.streaming.MapStatistics.attend": {
         "self": streaming.MapStatistics(1, HEADS, POSITIONS),
@@ -259,16 +259,16 @@ CALLS = {
     "maps.distance.attention_moved": {"x": X, "weights": LAYER, "rows": Y},
     "matrices.symmetry.asymmetry": {"matrix": draw(4, 4)},
     "maps.distance.total_variation": {"p": MAPS[0], "q": MAPS[1]},
-    "matrices.singular_values.singular_values": {"W": LAYER.W_Q},
-    "matrices.singular_values.spectral_norm": {"W": LAYER.W_Q},
-    "matrices.amplification.row_norms": {"x": X, "weights": LAYER, "head": 0},
-    "matrices.amplification.amplification": {"x": X, "W": LAYER.W_Q, "b": LAYER.b_Q},
-    "matrices.amplification.mean_amplification": {"W": LAYER.W_Q},
-    "matrices.amplification.cone_position": {"x": X, "W": LAYER.W_Q},
-    "matrices.amplification.in_cone": {"x": X, "W": LAYER.W_Q, "epsilon": 0.5},
-    "matrices.amplification.amplifications": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
-    "matrices.amplification.isotropic_cone_positions": {"W": LAYER.W_Q, "samples": 3, "rng": np.random.default_rng(0)},
-    "matrices.amplification.cone_positions": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
+    "matrices.spectra.singular_values": {"W": LAYER.W_Q},
+    "matrices.spectra.spectral_norm": {"W": LAYER.W_Q},
+    "matrices.stretching.row_norms": {"x": X, "weights": LAYER, "head": 0},
+    "matrices.stretching.amplification": {"x": X, "W": LAYER.W_Q, "b": LAYER.b_Q},
+    "matrices.stretching.mean_amplification": {"W": LAYER.W_Q},
+    "matrices.stretching.cone_position": {"x": X, "W": LAYER.W_Q},
+    "matrices.stretching.in_cone": {"x": X, "W": LAYER.W_Q, "epsilon": 0.5},
+    "matrices.stretching.amplifications": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
+    "matrices.stretching.isotropic_cone_positions": {"W": LAYER.W_Q, "samples": 3, "rng": np.random.default_rng(0)},
+    "matrices.stretching.cone_positions": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
     "matrices.rank.numerical_rank": {"x": X},
     "matrices.rank.distance_of_ones": {"x": X[:3]},
     "matrices.rank.centred_rank": {"x": X[:3]},
@@ -289,10 +289,10 @@ CALLS = {
     "transformer.layernorm.apply_norm": {"rows": X, "norm": NORM},
     "transformer.mlp.activation_mask": {"x": X, "mlp": MLP},
     "transformer.mlp.apply_masked_mlp": {"x": X, "mlp": MLP, "mask": draw(POSITIONS, 8)},
-    "matrices.singular_values.product_singular_values": {"A": LAYER.W_Q, "B": LAYER.W_K},
-    "matrices.singular_values.triangular_factor": {"W": LAYER.W_Q},
-    "matrices.singular_values.augment": {"W": LAYER.W_Q, "b": LAYER.b_Q},
-    "matrices.singular_values.effective_rank": {"values": X.abs()},
+    "matrices.spectra.product_singular_values": {"A": LAYER.W_Q, "B": LAYER.W_K},
+    "matrices.spectra.triangular_factor": {"W": LAYER.W_Q},
+    "matrices.spectra.augment": {"W": LAYER.W_Q, "b": LAYER.b_Q},
+    "matrices.spectra.effective_rank": {"values": X.abs()},
     "transformer.positional_encodings.toeplitz_defect": {"gram": draw(4, 4)},
     "representations.layer_profile.select_rows": {"activations": PASSED, "keep": KEEP},
     "representations.layer_profile.row_statistics": {"activations": PASSED, "keep": KEEP},
@@ -336,8 +336,8 @@ ALONE = {
 """Take each number by itself, so one number will do."""
 NOTHING = {
     ("no column", "representations.normality.without", "outliers"),
-    ("no column", "matrices.exact_rank.exact_rank", "matrix"),
-    ("no column", "matrices.exact_rank.solution", "A"),
+    ("no column", "matrices.exact_ranks.exact_rank", "matrix"),
+    ("no column", "matrices.exact_ranks.solution", "A"),
 }
 """Arguments that may be empty: what is left is a result from none, a rank of 0, no solution."""
 ROUNDED = {
@@ -402,7 +402,7 @@ def test_what_is_annotated_is_found():
     assert (
         not {
             "decomposition.bilinear_form.bordered",
-            "matrices.exact_rank.small_matrices",
+            "matrices.exact_ranks.small_matrices",
             "transformer.head_layout.block_of",
         }
         & FUNCTIONS.keys()

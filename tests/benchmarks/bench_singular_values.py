@@ -8,7 +8,7 @@ products. Theirs also give singular vectors; ours gives values only. All but our
 import pytest
 import torch
 
-from analysis.matrices import singular_values
+from analysis.matrices import spectra
 from analysis.models import checkpoints
 from analysis.models.reading import load
 from tests.benchmarks.machine import probes, race
@@ -46,17 +46,17 @@ def test_gram_matrices_are_exact_and_fast(factors, say, promises):
     source, A, B = factors
     a, b = A[:PART], B[:PART]
     wide = a.double(), b.double()
-    exact = singular_values.by_qr(A, B)
+    exact = spectra.by_qr(A, B)
 
     def error(values):
         due = exact[: len(values)]
         return ((values - due) / due).abs().max().item()
 
     assert error(dense_svd(A.double(), B.double())) < 1e-9  # QR is exact
-    assert error(singular_values.product_singular_values(A, B)) < 1e-6
+    assert error(spectra.product_singular_values(A, B)) < 1e-6
     ways = {
-        "Gram matrices": lambda: singular_values.product_singular_values(A, B),
-        "QR": lambda: singular_values.by_qr(a, b),
+        "Gram matrices": lambda: spectra.product_singular_values(A, B),
+        "QR": lambda: spectra.by_qr(a, b),
         "float32": lambda: factored_matrix_svd(a, b),
         "float64": lambda: factored_matrix_svd(*wide),
         "dense": lambda: dense_svd(A, B),

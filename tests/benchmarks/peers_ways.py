@@ -34,7 +34,7 @@ def _factors():
 
 def spectra_ours():
     """144 spectra by Gram matrices."""
-    from analysis.matrices.singular_values import product_singular_values
+    from analysis.matrices.spectra import product_singular_values
 
     A, B = _factors()
     return lambda: product_singular_values(A, B)
@@ -264,7 +264,7 @@ def families_transformer_lens():
 
 
 IMPORTS = {
-    "ours": ("analysis.transformer.attention", "analysis.decomposition.terms", "analysis.matrices.singular_values"),
+    "ours": ("analysis.transformer.attention", "analysis.decomposition.terms", "analysis.matrices.spectra"),
     "transformers": ("transformers",),
     "transformer_lens": ("transformer_lens", "transformer_lens.model_bridge"),
     "bertviz": ("bertviz",),

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from analysis.matrices.exact_rank import exact_rank, first_counterexample, small_matrices
+from analysis.matrices.exact_ranks import exact_rank, first_counterexample, small_matrices
 from book.studies.bert_rank import statements
 
 Matrix = list[list[int]]

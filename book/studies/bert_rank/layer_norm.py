@@ -10,7 +10,7 @@ from torch.nn.functional import layer_norm as layer_norm_of_torch
 
 from analysis.core.attention_layer import Norm
 from analysis.matrices import rank
-from analysis.matrices.exact_rank import exact_rank
+from analysis.matrices.exact_ranks import exact_rank
 from analysis.matrices.rank import numerical_rank
 from analysis.models.extraction import Observed
 from analysis.transformer.attention import attend

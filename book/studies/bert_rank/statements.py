@@ -6,7 +6,7 @@ by the width, so that all numbers stay whole and no rank is rounded.
 
 import numpy as np
 
-from analysis.matrices.exact_rank import exact_rank, rank_change
+from analysis.matrices.exact_ranks import exact_rank, rank_change
 
 
 def rows_vary(X: np.ndarray) -> bool:

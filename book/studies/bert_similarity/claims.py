@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from analysis.matrices.amplification import MAPS
+from analysis.matrices.stretching import MAPS
 from analysis.models.controls import RUNGS, SHARP
 from book.publish import Outcome, claim, conditional, corrected, holds_on_a_stand_in, reproduced
 from book.publish.phrases import enumerated, percent

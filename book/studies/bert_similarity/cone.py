@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from analysis.matrices import amplification
+from analysis.matrices import stretching
 from analysis.statistics.intervals import share_interval
 from book.studies.bert_similarity.networks import Models
 
@@ -29,18 +29,18 @@ def measure_cone(subjects: Models) -> Cone:
     """Measure how near rows come to the largest stretch, and how near random directions come by chance."""
     rng, apertures = np.random.default_rng(0), np.linspace(0, 1, 101)
     place = {
-        which: torch.cat([amplification.cone_positions(s, o.attention) for s in o.states], -1).flatten(1)
+        which: torch.cat([stretching.cone_positions(s, o.attention) for s in o.states], -1).flatten(1)
         for which, o in subjects.both.items()
     }
     place["isotropic"] = torch.stack(
         [
             torch.cat(
                 [
-                    amplification.isotropic_cone_positions(getattr(layer, f"W_{name}"), 500, rng)
+                    stretching.isotropic_cone_positions(getattr(layer, f"W_{name}"), 500, rng)
                     for layer in subjects.trained.attention
                 ]
             )
-            for name in amplification.MAPS
+            for name in stretching.MAPS
         ]
     ).flatten(1)
     trained = place["trained"]

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.matrices import amplification, singular_values
+from analysis.matrices import spectra, stretching
 from analysis.models import checkpoints
 from analysis.models.controls import PERMUTED, SHARP
 from analysis.models.reading import load
@@ -17,10 +17,10 @@ from book.studies.shared.documents import Rungs, load_rungs
 
 PANELS = ("rows amplified, Q", "antisymmetric share of M", "asymmetry of attention", "negative scores with itself")
 PLACES = {
-    **{f"sigma above 1, {name}": ("sigma above 1", k) for k, name in enumerate(amplification.MAPS)},
-    **{f"rows amplified, {name}": ("amplified", k) for k, name in enumerate(amplification.MAPS)},
-    **{f"amplified jointly, {name}": ("amplified jointly", k) for k, name in enumerate(amplification.MAPS)},
-    **{f"cone, {name}": ("cone", k) for k, name in enumerate(amplification.MAPS)},
+    **{f"sigma above 1, {name}": ("sigma above 1", k) for k, name in enumerate(stretching.MAPS)},
+    **{f"rows amplified, {name}": ("amplified", k) for k, name in enumerate(stretching.MAPS)},
+    **{f"amplified jointly, {name}": ("amplified jointly", k) for k, name in enumerate(stretching.MAPS)},
+    **{f"cone, {name}": ("cone", k) for k, name in enumerate(stretching.MAPS)},
     "asymmetry of attention": ("asymmetry of attention", FORMS.index("content alone")),
     "symmetric form": ("asymmetry of attention", FORMS.index("symmetric part of M")),
     "antisymmetric share of M": ("antisymmetric",),
@@ -77,8 +77,8 @@ def measure_classifier(inputs: Inputs) -> Classifier:
     record, _ = live_or_record("variant-measures", inputs, recompute=False)
     largest = torch.stack(
         [
-            torch.cat([singular_values.spectral_norm(getattr(layer, f"W_{name}")) for layer in layers])
-            for name in amplification.MAPS
+            torch.cat([spectra.spectral_norm(getattr(layer, f"W_{name}")) for layer in layers])
+            for name in stretching.MAPS
         ]
     )
     return Classifier(largest, float(record.array("growth").max()))

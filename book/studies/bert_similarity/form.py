@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 
 from analysis.core.attention_layer import AttentionLayer
-from analysis.matrices import singular_values, symmetry
+from analysis.matrices import spectra, symmetry
 from book.studies.bert_similarity.networks import DrawnHead, Models
 
 
@@ -29,7 +29,7 @@ def measure_form(subjects: Models, drawn: DrawnHead) -> Form:
     """Take the signs, the rank and the antisymmetric share of M in every head."""
     both, attention = subjects.both, subjects.trained.attention
     forms = {which: [symmetry.symmetric_signature(a.W_Q, a.W_K) for a in o.attention] for which, o in both.items()}
-    values = torch.stack([singular_values.product_singular_values(a.W_Q.double(), a.W_K.double()) for a in attention])
+    values = torch.stack([spectra.product_singular_values(a.W_Q.double(), a.W_K.double()) for a in attention])
     shown = attention[drawn.layer]
     return Form(
         eigenvalues={which: f[drawn.layer].eigenvalues[drawn.head].cpu().numpy() for which, f in forms.items()},

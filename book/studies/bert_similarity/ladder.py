@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from analysis.maps import distance
-from analysis.matrices import amplification, singular_values, symmetry
+from analysis.matrices import spectra, stretching, symmetry
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
 from analysis.transformer.attention import softmax
@@ -30,9 +30,9 @@ def compute(device: torch.device) -> Result:
 
 def measure_layer(x: torch.Tensor, layer) -> dict[str, np.ndarray]:
     """Measure one layer; arrays over the maps Q, K and V, or over ``FORMS``, or one number."""
-    growth = amplification.amplifications(x[None], [layer])[:, 0]
-    place = amplification.cone_positions(x[None], [layer])[:, 0]
-    sigma = torch.stack([singular_values.spectral_norm(getattr(layer, f"W_{name}")) for name in amplification.MAPS])
+    growth = stretching.amplifications(x[None], [layer])[:, 0]
+    place = stretching.cone_positions(x[None], [layer])[:, 0]
+    sigma = torch.stack([spectra.spectral_norm(getattr(layer, f"W_{name}")) for name in stretching.MAPS])
     variants = symmetry.score_variants(x, layer)
     shares = torch.stack(
         [

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.matrices import amplification, singular_values
+from analysis.matrices import spectra, stretching
 from analysis.statistics.intervals import Interval
 from book.studies.bert_similarity.networks import DrawnHead, Models
 from book.studies.shared.averages import interval, mean
@@ -35,14 +35,12 @@ class Stretching:
 def measure_stretching(subjects: Models, drawn: DrawnHead) -> Stretching:
     """Measure largest singular values, and the growth of every row in every head, with biases."""
     both = subjects.both
-    largest = {which: amplification.over_heads(singular_values.spectral_norm, o.attention) for which, o in both.items()}
-    by_text = {which: [amplification.amplifications(s, o.attention) for s in o.states] for which, o in both.items()}
-    of_means = {
-        which: amplification.over_heads(amplification.mean_amplification, o.attention) for which, o in both.items()
-    }
+    largest = {which: stretching.over_heads(spectra.spectral_norm, o.attention) for which, o in both.items()}
+    by_text = {which: [stretching.amplifications(s, o.attention) for s in o.states] for which, o in both.items()}
+    of_means = {which: stretching.over_heads(stretching.mean_amplification, o.attention) for which, o in both.items()}
     return Stretching(
         norms={
-            which: amplification.row_norms(o.rows(drawn.layer), o.attention[drawn.layer], drawn.head).cpu().numpy()
+            which: stretching.row_norms(o.rows(drawn.layer), o.attention[drawn.layer], drawn.head).cpu().numpy()
             for which, o in both.items()
         },
         largest={which: sigma.flatten(1).cpu().numpy() for which, sigma in largest.items()},

@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 
 from analysis.data import texts
 from analysis.models import checkpoints, extraction, pretrained
-from book.publish.records import Experiment, Result
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import percent
+from book.publish.records import Experiment, Result
 from book.studies.one_score_four_parts.parts import PASSAGES, TOKENS, split_layer
 from book.studies.one_score_four_parts.shares import CONTENT, PARTS
 

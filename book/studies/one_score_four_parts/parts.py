@@ -16,7 +16,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.data import texts
 from analysis.decomposition import bilinear_form
 from analysis.decomposition.terms import score_terms, six_terms
-from analysis.maps import attribution, distance, shapley
+from analysis.maps import attribution, distance, shapley_values
 from analysis.models import extraction, pretrained
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.reading import load
@@ -241,15 +241,15 @@ def compare_splits(x: Tensor, layer: AttentionLayer, origin: Tensor, causal: boo
     parts, seen = score_terms(x, layer, origin, x[rows]).stack(*COMPARED), visible(rows, len(x), causal)
     found = {
         "path": attribution.attribute_divergence(parts, seen).parts,
-        "in order": shapley.in_order(parts, (0, 1, 2), seen),
-        "reverse order": shapley.in_order(parts, (2, 1, 0), seen),
-        "mean of orders": shapley.shapley(parts, seen),
-        "drop one": shapley.drop_one(parts, seen),
+        "in order": shapley_values.in_order(parts, (0, 1, 2), seen),
+        "reverse order": shapley_values.in_order(parts, (2, 1, 0), seen),
+        "mean of orders": shapley_values.shapley(parts, seen),
+        "drop one": shapley_values.drop_one(parts, seen),
     }
     halves = torch.cat([parts[1:], parts[:1] / 2, parts[:1] / 2])  # content cut in two
     for name, split in (
         ("path, content cut", lambda p: attribution.attribute_divergence(p, seen).parts),
-        ("mean of orders, content cut", lambda p: shapley.shapley(p, seen)),
+        ("mean of orders, content cut", lambda p: shapley_values.shapley(p, seen)),
     ):
         common, semi, *content = split(halves)
         found[name] = torch.stack([sum(content), common, semi])

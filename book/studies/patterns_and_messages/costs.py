@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from analysis.core.attention_layer import AttentionLayer, Mask
-from analysis.decomposition import cost
+from analysis.decomposition import operation_counts
 from book.publish.records import Experiment, Result, Value
 
 MODEL, HEAD, CHANNEL = 768, 12, 64
@@ -23,12 +23,12 @@ def compute(device) -> Result:
     shapes = [(HEAD, MODEL, CHANNEL)] * 3 + [(HEAD, CHANNEL, MODEL)] + [(HEAD, CHANNEL)] * 3 + [(MODEL,)]
     layer = AttentionLayer(*(0.02 * torch.randn(s, generator=g) for s in shapes), mask=Mask(causal=True)).to(device)
     seconds, counts = np.zeros((3, len(LENGTHS))), np.zeros((3, len(LENGTHS)), dtype=np.int64)
-    for row, form in enumerate(cost.FORMS):
-        run = cost.prepare(form, layer)
+    for row, form in enumerate(operation_counts.FORMS):
+        run = operation_counts.prepare(form, layer)
         for column, n in enumerate(LENGTHS):
             x = torch.randn(n, MODEL, generator=g).to(device)
             seconds[row, column] = min(_timed(run, x, device) for _ in range(4))
-            counts[row, column] = cost.cost(form, n, MODEL, HEAD, CHANNEL).sequence
+            counts[row, column] = operation_counts.cost(form, n, MODEL, HEAD, CHANNEL).sequence
     return Result(
         {"threads": Value(torch.get_num_threads(), tolerance=ANYTHING)},
         {"lengths": np.array(LENGTHS), "seconds": seconds, "multiply_adds": counts},

@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from analysis.core.attention_layer import AttentionLayer, Mask
 from analysis.core.axes import Residual
-from analysis.decomposition import cost
+from analysis.decomposition import operation_counts
 from analysis.transformer.attention import attend
 from book import publish
 from book.publish import Inputs, Numbers
@@ -48,16 +48,16 @@ class Costs(Numbers):
 def measure_costs(layer: AttentionLayer, x: Residual, inputs: Inputs) -> Costs:
     """Count multiply-adds of the three forms, and read the recorded seconds."""
     record, _ = publish.live_or_record("patterns-and-messages-costs", inputs, recompute=False)
-    seconds = dict(zip(cost.FORMS, record.array("seconds"), strict=True))
+    seconds = dict(zip(operation_counts.FORMS, record.array("seconds"), strict=True))
     lengths = np.unique(np.logspace(0, 5, 40).astype(int))
     curves = {
         title: {
-            form: np.array([getattr(cost.cost(form, int(n), **GPT2_SIZE), quantity) for n in lengths])
-            for form in cost.FORMS
+            form: np.array([getattr(operation_counts.cost(form, int(n), **GPT2_SIZE), quantity) for n in lengths])
+            for form in operation_counts.FORMS
         }
         for title, quantity in (("multiply-adds", "sequence"), ("cache (numbers)", "cache"))
     }
-    merged, factored = (cost.cost(form, 1, **GPT2_SIZE) for form in ("merged", "factored"))
+    merged, factored = (operation_counts.cost(form, 1, **GPT2_SIZE) for form in ("merged", "factored"))
     ratios = {
         "short": merged_ratio(1),
         "long": merged_ratio(10**6),
@@ -69,7 +69,7 @@ def measure_costs(layer: AttentionLayer, x: Residual, inputs: Inputs) -> Costs:
         merged_long=f"{ratios['long']:.1f}",
         merged_counted=f"{merged_ratio(1024):.1f}",
         merged_measured=f"{seconds['merged'][-1] / seconds['factored'][-1]:.1f}",
-        counts={form: count(form, layer, x[:1]) for form in cost.FORMS},
+        counts={form: count(form, layer, x[:1]) for form in operation_counts.FORMS},
         ratios=ratios,
         lengths=lengths,
         curves=curves,
@@ -80,15 +80,17 @@ def measure_costs(layer: AttentionLayer, x: Residual, inputs: Inputs) -> Costs:
 
 def merged_ratio(n: int, model: int = 768, head: int = 12, channel: int = 64) -> float:
     """Return the multiply-adds of the merged form over those of the factored one, for a sequence of ``n`` positions."""
-    merged, factored = (cost.cost(form, n, model, head, channel).sequence for form in ("merged", "factored"))
+    merged, factored = (
+        operation_counts.cost(form, n, model, head, channel).sequence for form in ("merged", "factored")
+    )
     return merged / factored
 
 
 def count(form: str, layer: AttentionLayer, x: Residual) -> Count:
     """Count the multiply-adds of one form as torch runs it, and hold its output to the layer's."""
     layer = replace(layer, mask=Mask(causal=True))
-    run = cost.prepare(form, layer)
+    run = operation_counts.prepare(form, layer)
     with FlopCounterMode(display=False) as counter:
         output = run(x)
-    formula = cost.cost(form, x.shape[-2], layer.model, layer.heads, layer.channel).sequence
+    formula = operation_counts.cost(form, x.shape[-2], layer.model, layer.heads, layer.channel).sequence
     return Count(counter.get_total_flops() // 2, formula, relative_gap(output, attend(x, layer).output))

@@ -7,7 +7,7 @@ import torch
 
 from analysis.core.attention_layer import Norm
 from analysis.decomposition import uniform
-from analysis.matrices import singular_values
+from analysis.matrices import spectra
 from analysis.models import checkpoints
 from analysis.models.controls import make_controls, random_attention_layer
 from analysis.models.reading import load
@@ -28,11 +28,9 @@ def measure(layers, norms) -> dict[str, np.ndarray]:
     return {
         name: array.double().cpu().numpy()
         for name, array in {
-            "pattern": singular_values.product_singular_values(W_Q, W_K),
-            "message": singular_values.product_singular_values(W_V, W_O.mT),
-            "augmented": singular_values.product_singular_values(
-                singular_values.augment(W_Q, b_Q), singular_values.augment(W_K, b_K)
-            ),
+            "pattern": spectra.product_singular_values(W_Q, W_K),
+            "message": spectra.product_singular_values(W_V, W_O.mT),
+            "augmented": spectra.product_singular_values(spectra.augment(W_Q, b_Q), spectra.augment(W_K, b_K)),
             "varying": torch.stack([s.content for s in sizes]),
             "constant": torch.stack([s.constant for s in sizes]),
             "query_bias": torch.stack([s.constant for s in raw]),
@@ -71,8 +69,8 @@ def ladder(checkpoint: checkpoints.Checkpoint, device) -> dict[str, np.ndarray]:
         W_Q, W_K, W_V, W_O = (
             torch.stack([getattr(layer, name) for layer in network]) for name in ("W_Q", "W_K", "W_V", "W_O")
         )
-        values = torch.stack([singular_values.product_singular_values(*pair) for pair in ((W_Q, W_K), (W_V, W_O.mT))])
-        return singular_values.effective_rank(values).cpu().numpy()
+        values = torch.stack([spectra.product_singular_values(*pair) for pair in ((W_Q, W_K), (W_V, W_O.mT))])
+        return spectra.effective_rank(values).cpu().numpy()
 
     stacked = measure_controls(make_controls(trained, draw), ranks)
     return {"ladder_pattern_rank": stacked[:, :, 0], "ladder_message_rank": stacked[:, :, 1]}

@@ -7,9 +7,9 @@ import torch
 
 from analysis.core.positions import Rotary
 from analysis.decomposition.bilinear_form import homogeneous
-from analysis.decomposition.rotary_border import change_gauge, rotary_border
 from analysis.decomposition.rotary_channels import split_channels
 from analysis.decomposition.rotary_kernel import distance_kernel
+from analysis.decomposition.rotary_product import change_gauge, rotary_border
 from analysis.decomposition.terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models.key_bias import CASES, Effect, key_bias_effect

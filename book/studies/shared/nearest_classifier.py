@@ -15,7 +15,7 @@ from jaxtyping import Float
 from scipy.stats import spearmanr
 
 from analysis.maps.gates import GATES, PATTERNS
-from analysis.matrices.amplification import MAPS
+from analysis.matrices.stretching import MAPS
 from analysis.models.controls import RUNGS
 from analysis.plotting.ladder import Ladder
 from analysis.representations import normality

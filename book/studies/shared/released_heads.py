@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from scipy.stats import pearsonr, spearmanr
 
-from analysis.matrices import amplification
-from analysis.matrices.singular_values import spectral_norm
+from analysis.matrices import stretching
+from analysis.matrices.spectra import spectral_norm
 from analysis.models.reading import load
 from book.publish.records import Record, Result
 from book.studies.shared import released_code as code
@@ -26,8 +26,8 @@ class Slices(NamedTuple):
 def compare_slices(model: torch.nn.Module) -> Slices:
     """Take the largest singular values of every head's matrices and of the code's columns."""
     layers = [layer.attention for layer in load(model).encoder_layers()]
-    heads = amplification.over_heads(spectral_norm, layers).cpu().numpy()
-    columns = amplification.over_heads(spectral_norm, [code.with_stored_blocks(each) for each in layers]).cpu().numpy()
+    heads = stretching.over_heads(spectral_norm, layers).cpu().numpy()
+    columns = stretching.over_heads(spectral_norm, [code.with_stored_blocks(each) for each in layers]).cpu().numpy()
     pairs = [(own.ravel(), column.ravel()) for own, column in zip(heads, columns)]
     return Slices(
         heads,

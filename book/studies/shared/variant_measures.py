@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from analysis.maps import gates
-from analysis.matrices import amplification, singular_values
+from analysis.matrices import spectra, stretching
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
 from analysis.representations import layer_profile
@@ -131,7 +131,7 @@ def measure(model: nn.Module, inputs: dict[str, Tensor], *, read: bool = True) -
         padded = layer_profile.measure(passed, keep, padding=True)
         found |= {f"padded_{name}": padded[name] for name in PADDED}
     rows = torch.stack([s.x[:n] for s in passed])
-    growth = amplification.amplifications(rows, [layer.attention for layer in load(model).encoder_layers()])
+    growth = stretching.amplifications(rows, [layer.attention for layer in load(model).encoder_layers()])
     maps = [s.attention[:, :n, :n] for s in passed]
     probabilities = model.classifier(model.bert.pooler(passed[-1].second[None])).softmax(-1)[0]
     measured = {
@@ -168,7 +168,7 @@ def read_layers(maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 def largest_values(model: nn.Module) -> np.ndarray:
     """Return the largest singular value of every head's W_Q, W_K and W_V, ``(map, layer, head)``."""
     layers = [layer.attention for layer in load(model).encoder_layers()]
-    return amplification.over_heads(singular_values.spectral_norm, layers).cpu().numpy().astype(np.float32)
+    return stretching.over_heads(spectra.spectral_norm, layers).cpu().numpy().astype(np.float32)
 
 
 def survey(

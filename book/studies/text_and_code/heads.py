@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from analysis.matrices import amplification
+from analysis.matrices import stretching
 from book.publish import Numbers
 from book.publish.phrases import enumerated, percent
 from book.publish.records import Record, Result
 from book.studies.shared.released_heads import Slices, compare_slices, correlate_outputs
 from book.studies.text_and_code import survey
 
-MAPS = amplification.MAPS
+MAPS = stretching.MAPS
 DRAWN_LAYER = 1
 """The layer of the head that is drawn."""
 

@@ -15,7 +15,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual
 from analysis.core.weights import EncoderLayer
 from analysis.maps import entropy
-from analysis.matrices import amplification
+from analysis.matrices import stretching
 from analysis.models.reading import load
 from analysis.representations import anisotropy, normality
 from analysis.transformer.activations import LayerActivations
@@ -128,8 +128,8 @@ def count_grown_rows(passage: Passage) -> dict[str, Tensor]:
     own = [layer.attention for layer in passage.layers]
     blocks = [code.with_stored_blocks(weights) for weights in own]
     return {
-        "grown": (amplification.amplifications(rows, own) > 1).double().mean(-1),
-        "code_grown": (amplification.amplifications(rows[1:], blocks) > 1).double().mean(-1),
+        "grown": (stretching.amplifications(rows, own) > 1).double().mean(-1),
+        "code_grown": (stretching.amplifications(rows[1:], blocks) > 1).double().mean(-1),
     }
 
 

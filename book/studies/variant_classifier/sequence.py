@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from analysis.matrices import amplification
+from analysis.matrices import stretching
 from analysis.models.reading import load
 from analysis.representations import layer_profile
 from analysis.transformer.activations import LayerActivations
@@ -128,7 +128,7 @@ def row_norms(passage: Passage) -> dict[str, np.ndarray]:
     for name, model in passage.models.items():
         rows = passage.stations[name][layer].x[: passage.tokens]
         attention = load(model).encoder_layers()[layer].attention
-        norms[name] = amplification.row_norms(rows, attention, head).cpu().numpy()
+        norms[name] = stretching.row_norms(rows, attention, head).cpu().numpy()
     return norms
 
 

@@ -11,9 +11,9 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary
 from analysis.decomposition.bilinear_form import homogeneous
 from analysis.decomposition.folding import fold_origin
-from analysis.decomposition.rotary_border import change_gauge, rotary_border
 from analysis.decomposition.rotary_channels import drop_cancelling_bias, split_channels
 from analysis.decomposition.rotary_kernel import distance_kernel, pair_channels, unpair_channels
+from analysis.decomposition.rotary_product import change_gauge, rotary_border
 from analysis.decomposition.terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models.key_bias import CASES, key_bias_effect

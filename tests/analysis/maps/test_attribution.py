@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
 
-from analysis.maps import attribution, entropy, shapley
+from analysis.maps import attribution, entropy, shapley_values
 
 LIMITS = {"max_examples": 20, "deadline": None}
 scales = st.sampled_from([0.0, 1e-6, 0.1, 1.0, 10.0, 300.0, 1e4])
@@ -190,18 +190,18 @@ def test_the_derivative_on_the_path():
 def test_other_splits(k, scale, seed):
     parts = draw(k, 3, 9, seed=seed, scale=scale)
     whole = attribution.divergence(parts.sum(0))
-    for split in (shapley.in_order(parts, range(k)), shapley.shapley(parts)):
+    for split in (shapley_values.in_order(parts, range(k)), shapley_values.shapley(parts)):
         torch.testing.assert_close(split.sum(0), whole, rtol=1e-9, atol=1e-9)
     if k == 1:
-        torch.testing.assert_close(shapley.drop_one(parts)[0], whole, rtol=1e-9, atol=1e-9)
-    first = shapley.in_order(parts, range(k))[0]
+        torch.testing.assert_close(shapley_values.drop_one(parts)[0], whole, rtol=1e-9, atol=1e-9)
+    first = shapley_values.in_order(parts, range(k))[0]
     torch.testing.assert_close(first, attribution.divergence(parts[0]), rtol=1e-9, atol=1e-9)
 
 
 def test_shapley_depends_on_how_the_others_are_cut_and_the_path_does_not():
     a, b = draw(2, 40, scale=2.0)
     b = a + b
-    for split, same in ((shapley.shapley, False), (lambda p: attribution.attribute_divergence(p).parts, True)):
+    for split, same in ((shapley_values.shapley, False), (lambda p: attribution.attribute_divergence(p).parts, True)):
         two, three = split(torch.stack([a, b])[:, None]), split(torch.stack([a, b / 2, b / 2])[:, None])
         assert bool(torch.isclose(two[0], three[0], rtol=1e-9)) is same
 
@@ -224,9 +224,9 @@ LARGE = torch.tensor([1e8, 2.0, -1e8])[:, None, None] * torch.tensor([[0.0, 1.0]
 @pytest.mark.parametrize(
     "split",
     [
-        shapley.drop_one,
-        shapley.shapley,
-        lambda p: shapley.in_order(p, (0, 1, 2)),
+        shapley_values.drop_one,
+        shapley_values.shapley,
+        lambda p: shapley_values.in_order(p, (0, 1, 2)),
         lambda p: attribution.attribution_density(p, 0.5),
         lambda p: attribution.attribute_divergence(p).parts,
     ],
@@ -260,10 +260,10 @@ def test_masked_keys_may_overflow():
     seen = torch.tensor([True, True, False])
     for large in (parts, torch.where(seen, parts, 1.7e308 * torch.ones(3, dtype=torch.float64))):
         for split in (
-            shapley.drop_one,
-            shapley.shapley,
+            shapley_values.drop_one,
+            shapley_values.shapley,
             lambda p, v: attribution.attribution_density(p, 0.5, v),
-            lambda p, v: shapley.in_order(p, (1, 0), v),
+            lambda p, v: shapley_values.in_order(p, (1, 0), v),
             lambda p, v: attribution.attribute_divergence(p, v).parts,
         ):
             found = split(large, seen)
@@ -282,9 +282,9 @@ def test_a_point_beyond_the_path_is_refused(t):
     "split",
     [
         attribution.attribute_divergence,
-        shapley.drop_one,
-        shapley.shapley,
-        lambda p, v: shapley.in_order(p, (0, 1, 2), v),
+        shapley_values.drop_one,
+        shapley_values.shapley,
+        lambda p, v: shapley_values.in_order(p, (0, 1, 2), v),
         lambda p, v: attribution.attribution_density(p, 0.5, v),
     ],
 )
@@ -343,8 +343,8 @@ def test_refusals(name, monkeypatch):
 
 def test_refusals_of_the_other_splits():
     with pytest.raises(ValueError, match="each of the 2 parts"):
-        shapley.in_order(torch.zeros(2, 1, 3), (0, 0))
+        shapley_values.in_order(torch.zeros(2, 1, 3), (0, 0))
     with pytest.raises(ValueError, match="at most 6"):
-        shapley.shapley(torch.zeros(7, 1, 3))
+        shapley_values.shapley(torch.zeros(7, 1, 3))
     with pytest.raises(ValueError, match="-inf"):
         attribution.divergence(torch.tensor([0.0, -math.inf]))

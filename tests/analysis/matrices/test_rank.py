@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from analysis.core.attention_layer import Norm
 from analysis.matrices import rank
-from analysis.matrices.exact_rank import exact_rank
+from analysis.matrices.exact_ranks import exact_rank
 from analysis.representations import rank_collapse
 from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, encode, encode_layer, random_layers
 from analysis.transformer.layernorm import apply_norm, centre

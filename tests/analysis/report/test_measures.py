@@ -17,7 +17,7 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import Model, load
 from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.report.measurement import Measurement, make_splits, measure_parameters, reasons_not_to_split
-from analysis.report.notable_heads import notable_heads
+from analysis.report.notable import notable_heads
 from analysis.report.observations import OF_HEADS, Observations, add_text, describe_map, tokenise
 from analysis.report.parameters import measure_layer, position_curves
 from analysis.report.sections import _biases

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from analysis.plotting import style
-from analysis.plotting.data import MIME
+from analysis.plotting.figure_data import MIME
 from book._ext import downloads
 from tests.book.pages.book_pages import ROOT
 

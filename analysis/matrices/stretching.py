@@ -1,7 +1,7 @@
 """How far a head stretches rows: amplification measured row by row, and the direction cone.
 
 What belongs here: norms of rows before and after ``W_Q``, ``W_K``, ``W_V``. What does not: comparing two rows
-(:mod:`analysis.matrices.symmetry`), singular values alone (:mod:`analysis.matrices.singular_values`).
+(:mod:`analysis.matrices.symmetry`), singular values alone (:mod:`analysis.matrices.spectra`).
 """
 
 import math
@@ -17,7 +17,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Residual
 from analysis.core.scaling import scale_to_one
 from analysis.core.signatures import checked
-from analysis.matrices.singular_values import Factor, singular_values, spectral_norm
+from analysis.matrices.spectra import Factor, singular_values, spectral_norm
 from analysis.transformer.attention import project
 
 MAPS = ("Q", "K", "V")

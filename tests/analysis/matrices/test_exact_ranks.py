@@ -8,28 +8,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.matrices import exact_rank
+from analysis.matrices import exact_ranks
 
 
 def test_examples():
-    assert doctest.testmod(exact_rank).failed == 0
+    assert doctest.testmod(exact_ranks).failed == 0
 
 
 def test_fractions_are_exact_where_floats_are_not():
     tiny = 10**40
-    assert exact_rank.exact_rank([[tiny, tiny + 1], [tiny - 1, tiny]]) == 2
-    assert exact_rank.exact_rank(np.zeros((0, 3), dtype=int)) == 0
+    assert exact_ranks.exact_rank([[tiny, tiny + 1], [tiny - 1, tiny]]) == 2
+    assert exact_ranks.exact_rank(np.zeros((0, 3), dtype=int)) == 0
 
 
 def test_search_finds_the_smallest_in_order_and_none_where_there_is_none():
     def walk():
-        return exact_rank.small_matrices([(1, 1), (2, 2)], (0, 1))
+        return exact_ranks.small_matrices([(1, 1), (2, 2)], (0, 1))
 
-    (found,) = exact_rank.first_counterexample(lambda m: exact_rank.exact_rank(m) < 2, walk())
+    (found,) = exact_ranks.first_counterexample(lambda m: exact_ranks.exact_rank(m) < 2, walk())
     assert found.tolist() == [[0, 1], [1, 0]]
-    assert exact_rank.first_counterexample(lambda m: exact_rank.exact_rank(m) < 3, walk()) is None
-    left, right = exact_rank.small_matrices([(1, 1)], (1, 2)), exact_rank.small_matrices([(1, 1)], (-2,))
-    pair = exact_rank.first_counterexample(lambda a, b: exact_rank.exact_rank(a + b) > 0, left, right)
+    assert exact_ranks.first_counterexample(lambda m: exact_ranks.exact_rank(m) < 3, walk()) is None
+    left, right = exact_ranks.small_matrices([(1, 1)], (1, 2)), exact_ranks.small_matrices([(1, 1)], (-2,))
+    pair = exact_ranks.first_counterexample(lambda a, b: exact_ranks.exact_rank(a + b) > 0, left, right)
     assert [m.item() for m in pair] == [2, -2]
 
 
@@ -41,14 +41,14 @@ vectors = st.lists(st.integers(-2, 2), min_size=3, max_size=3)
 def test_rank_one_updates_change_the_rank_as_predicted(rows, y, x):
     A = np.array(rows, dtype=object)
     if any(x) and any(y):
-        change = exact_rank.exact_rank(A + np.outer(x, y)) - exact_rank.exact_rank(A)
-        assert change == exact_rank.rank_change(A, x, y)
+        change = exact_ranks.exact_rank(A + np.outer(x, y)) - exact_ranks.exact_rank(A)
+        assert change == exact_ranks.rank_change(A, x, y)
 
 
 @given(st.lists(vectors, min_size=2, max_size=2), vectors)
 def test_solutions_solve(rows, u):
     A = np.array(rows, dtype=object)
-    found = exact_rank.solution(A, (A @ np.array(u, dtype=object)).tolist())
+    found = exact_ranks.solution(A, (A @ np.array(u, dtype=object)).tolist())
     assert (A @ np.array(found, dtype=object) == A @ np.array(u, dtype=object)).all()
 
 
@@ -58,11 +58,11 @@ def test_solutions_solve(rows, u):
 def test_what_is_no_matrix_of_whole_numbers_is_refused(bad, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
     with pytest.raises(ValueError, match=r"matrix|inhomogeneous"):
-        exact_rank.exact_rank(bad)
+        exact_ranks.exact_rank(bad)
 
 
 def test_sides_must_fit():
     with pytest.raises(ValueError, match="one entry for each of the 2 rows"):
-        exact_rank.solution(np.eye(2, dtype=int), [1, 2, 3])
+        exact_ranks.solution(np.eye(2, dtype=int), [1, 2, 3])
     with pytest.raises(ValueError, match="A must be"):
-        exact_rank.rank_change(np.eye(2, dtype=int), [1, 2], [1])
+        exact_ranks.rank_change(np.eye(2, dtype=int), [1, 2], [1])

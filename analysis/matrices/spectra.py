@@ -2,7 +2,7 @@
 
 A head's ``W_Q W_K^T`` is 768 x 768 of rank 64; its 64 singular values are had from 64 x 64 matrices. Fast by Gram
 matrices in float64; where these lose too many digits, by QR. What the values do to rows is in
-:mod:`analysis.matrices.amplification`.
+:mod:`analysis.matrices.stretching`.
 """
 
 import numpy as np

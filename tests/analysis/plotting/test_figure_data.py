@@ -8,7 +8,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 from analysis.plotting import style
-from analysis.plotting.data import MANY, MIME, data
+from analysis.plotting.figure_data import MANY, MIME, data
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import doctest
 import pytest
 import torch
 
-from analysis.matrices import singular_values
+from analysis.matrices import spectra
 
 
 def draw(*shape, seed=1, dtype=torch.float64):
@@ -20,7 +20,7 @@ def with_condition(rows, channel, condition, seed):
 
 
 def test_doctests():
-    assert doctest.testmod(singular_values).failed == 0
+    assert doctest.testmod(spectra).failed == 0
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -28,14 +28,14 @@ def test_doctests():
 def test_equals_dense_singular_values(rows, columns, channel, dtype):
     A, B = draw(2, 3, rows, channel, dtype=dtype), draw(2, 3, columns, channel, seed=2, dtype=dtype)
     due = torch.linalg.svdvals(A.double() @ B.double().mT)[..., :channel]
-    torch.testing.assert_close(singular_values.product_singular_values(A, B), due, rtol=1e-9, atol=0)
+    torch.testing.assert_close(spectra.product_singular_values(A, B), due, rtol=1e-9, atol=0)
 
 
 def test_gram_route_is_taken_where_it_is_good():
     A, B = draw(4, 60, 8), draw(4, 60, 8, seed=2)
-    values, error = singular_values.by_gram(A, B)
+    values, error = spectra.by_gram(A, B)
     assert error.max() < 1e-9
-    torch.testing.assert_close(values, singular_values.by_qr(A, B), rtol=1e-11, atol=0)
+    torch.testing.assert_close(values, spectra.by_qr(A, B), rtol=1e-11, atol=0)
 
 
 @pytest.mark.parametrize("condition", [1e3, 1e5, 1e7])
@@ -43,39 +43,39 @@ def test_ill_conditioned_factors_keep_six_digits(condition):
     # one factor ill-conditioned, both well aligned: the smallest value is about 1 / condition of the largest
     A, B = with_condition(60, 8, condition, 3), with_condition(60, 8, 10.0, 7)
     due = torch.linalg.svdvals(A @ B.T)[:8]
-    got = singular_values.product_singular_values(A[None], B[None])[0]
+    got = spectra.product_singular_values(A[None], B[None])[0]
     assert ((got - due).abs() / due).max() < 1e-6
 
 
 def test_the_fallback_is_what_saves_them():
     A, B = with_condition(60, 8, 1e7, 3), with_condition(60, 8, 1e2, 7)
-    due = singular_values.by_qr(A[None], B[None])[0]
-    plain, error = singular_values.by_gram(A[None], B[None])
+    due = spectra.by_qr(A[None], B[None])[0]
+    plain, error = spectra.by_gram(A[None], B[None])
     assert ((plain[0] - due).abs() / due).max() > 1e-6
     assert error.item() > 1e-7
-    got = singular_values.product_singular_values(A[None], B[None])[0]
+    got = spectra.product_singular_values(A[None], B[None])[0]
     torch.testing.assert_close(got, due, rtol=1e-12, atol=0)
     # only the matrix that needs it is treated so
     good = draw(1, 60, 8)
-    both = singular_values.product_singular_values(torch.cat([A[None], good]), torch.cat([B[None], good]))
+    both = spectra.product_singular_values(torch.cat([A[None], good]), torch.cat([B[None], good]))
     torch.testing.assert_close(both[0], due, rtol=1e-12, atol=0)
-    assert torch.equal(both[1], singular_values.by_gram(good, good)[0][0])
+    assert torch.equal(both[1], spectra.by_gram(good, good)[0][0])
 
 
 def test_rank_deficient_and_zero_factors():
     A = draw(1, 20, 4)
     A[..., 3] = A[..., 0]
-    values = singular_values.product_singular_values(A, draw(1, 20, 4, seed=2))[0]
+    values = spectra.product_singular_values(A, draw(1, 20, 4, seed=2))[0]
     assert values[3] < 1e-13 * values[0]
     assert values[2] > 0.01
-    assert not singular_values.product_singular_values(0 * A, A).any()
+    assert not spectra.product_singular_values(0 * A, A).any()
 
 
 def test_gauge_leaves_the_values():
     A, B, G = draw(2, 30, 5), draw(2, 30, 5, seed=2), draw(2, 5, 5, seed=3)
     torch.testing.assert_close(
-        singular_values.product_singular_values(A @ G, B @ torch.linalg.inv(G).mT),
-        singular_values.product_singular_values(A, B),
+        spectra.product_singular_values(A @ G, B @ torch.linalg.inv(G).mT),
+        spectra.product_singular_values(A, B),
         rtol=1e-9,
         atol=0,
     )
@@ -84,45 +84,36 @@ def test_gauge_leaves_the_values():
 def test_augmented_product_is_the_whole_score():
     W_Q, W_K, b_Q, b_K, x = draw(6, 3), draw(6, 3, seed=2), draw(3, seed=3), draw(3, seed=4), draw(5, 6, seed=5)
     one = torch.cat([x, torch.ones(5, 1, dtype=torch.float64)], 1)
-    whole = one @ singular_values.augment(W_Q, b_Q) @ singular_values.augment(W_K, b_K).T @ one.T
+    whole = one @ spectra.augment(W_Q, b_Q) @ spectra.augment(W_K, b_K).T @ one.T
     torch.testing.assert_close(whole, (x @ W_Q + b_Q) @ (x @ W_K + b_K).T)
-    plain = singular_values.product_singular_values(W_Q[None], W_K[None])[0]
-    bordered = [singular_values.augment(W, b)[None] for W, b in ((W_Q, b_Q), (W_K, b_K))]
-    assert (singular_values.product_singular_values(*bordered)[0] >= plain - 1e-12).all()
+    plain = spectra.product_singular_values(W_Q[None], W_K[None])[0]
+    bordered = [spectra.augment(W, b)[None] for W, b in ((W_Q, b_Q), (W_K, b_K))]
+    assert (spectra.product_singular_values(*bordered)[0] >= plain - 1e-12).all()
 
 
 def test_refusals():
     with pytest.raises(ValueError, match=r"B must be \(2, 5, 3\) .* to fit A"):
-        singular_values.product_singular_values(draw(2, 5, 3), draw(2, 5, 4))
+        spectra.product_singular_values(draw(2, 5, 3), draw(2, 5, 4))
     with pytest.raises(ValueError, match="as many rows"):
-        singular_values.product_singular_values(draw(2, 3, 5), draw(2, 9, 5))
+        spectra.product_singular_values(draw(2, 3, 5), draw(2, 9, 5))
     bad = draw(1, 9, 5)
     bad[0, 0, 0] = float("nan")
     with pytest.raises(ValueError, match="not finite"):
-        singular_values.product_singular_values(bad, draw(1, 9, 5))
+        spectra.product_singular_values(bad, draw(1, 9, 5))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: singular_values.product_singular_values(draw(3), draw(3)), "A must be"),
-        (lambda: singular_values.product_singular_values(draw(2, 5, 0), draw(2, 5, 0)), "none of them empty"),
-        (
-            lambda: singular_values.product_singular_values(draw(5, 3), draw(4, 3).half()),
-            "B must be in float32 or float64",
-        ),
-        (lambda: singular_values.product_singular_values(draw(5, 3) + 1j, draw(4, 3)), "A must hold real numbers"),
-        (
-            lambda: singular_values.product_singular_values(draw(5, 3), draw(4, 3), accuracy=float("nan")),
-            "accuracy must be",
-        ),
-        (lambda: singular_values.augment(draw(5, 3), draw(4)), "b must be .* to fit W"),
-        (lambda: singular_values.augment(draw(2, 5, 3), draw(3)), "b must be .* to fit W"),
-        (
-            lambda: singular_values.effective_rank(torch.tensor([1.0, float("nan")])),
-            "values holds entries that are not finite",
-        ),
-        (lambda: singular_values.effective_rank(torch.zeros(0)), "none of them empty"),
+        (lambda: spectra.product_singular_values(draw(3), draw(3)), "A must be"),
+        (lambda: spectra.product_singular_values(draw(2, 5, 0), draw(2, 5, 0)), "none of them empty"),
+        (lambda: spectra.product_singular_values(draw(5, 3), draw(4, 3).half()), "B must be in float32 or float64"),
+        (lambda: spectra.product_singular_values(draw(5, 3) + 1j, draw(4, 3)), "A must hold real numbers"),
+        (lambda: spectra.product_singular_values(draw(5, 3), draw(4, 3), accuracy=float("nan")), "accuracy must be"),
+        (lambda: spectra.augment(draw(5, 3), draw(4)), "b must be .* to fit W"),
+        (lambda: spectra.augment(draw(2, 5, 3), draw(3)), "b must be .* to fit W"),
+        (lambda: spectra.effective_rank(torch.tensor([1.0, float("nan")])), "values holds entries that are not finite"),
+        (lambda: spectra.effective_rank(torch.zeros(0)), "none of them empty"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")
@@ -135,23 +126,23 @@ def test_more_refusals(call, message):
 def test_squares_that_leave_the_range_go_through_qr(scale):
     A, B = draw(2, 20, 4), draw(2, 20, 4, seed=2)
     A[1] = A[1] * scale
-    due = singular_values.by_qr(draw(2, 20, 4), B)
-    got = singular_values.product_singular_values(A, B)
+    due = spectra.by_qr(draw(2, 20, 4), B)
+    got = spectra.product_singular_values(A, B)
     torch.testing.assert_close(got / torch.tensor([[1.0], [scale]], dtype=torch.float64), due, rtol=1e-9, atol=0)
 
 
 def test_effective_rank_does_not_depend_on_the_scale_and_is_zero_for_nothing():
     values = torch.tensor([3.0, 2.0, 1.0])
     for scale in (1e-20, 1e20):
-        scaled = singular_values.effective_rank(scale * values)
-        torch.testing.assert_close(scaled, singular_values.effective_rank(values))
-    assert singular_values.effective_rank(torch.zeros(2, 3)).tolist() == [0, 0]
+        scaled = spectra.effective_rank(scale * values)
+        torch.testing.assert_close(scaled, spectra.effective_rank(values))
+    assert spectra.effective_rank(torch.zeros(2, 3)).tolist() == [0, 0]
 
 
 def test_factors_that_require_gradients_give_the_same_values_and_a_gradient():
     A, B = draw(2, 20, 4), draw(2, 30, 4, seed=2)
     followed = A.clone().requires_grad_()
-    values = singular_values.product_singular_values(followed, B)
-    torch.testing.assert_close(values, singular_values.product_singular_values(A, B), rtol=1e-10, atol=0)
+    values = spectra.product_singular_values(followed, B)
+    torch.testing.assert_close(values, spectra.product_singular_values(A, B), rtol=1e-10, atol=0)
     values.square().sum().backward()
     torch.testing.assert_close(followed.grad, 2 * A @ (B.mT @ B))  # of |A B^T|^2
