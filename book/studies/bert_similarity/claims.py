@@ -11,6 +11,7 @@ from book.publish import Outcome, claim, conditional, corrected, reproduced
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_similarity.asymmetry import CONTENT, EQUAL, LESS_COMMON, POSITIVE, SYMMETRIC, TRAINED
 from book.studies.bert_similarity.measure import Measured
+from book.studies.bert_similarity.networks import LONGEST
 from book.studies.shared.nearest_classifier import NEAREST
 
 
@@ -115,7 +116,7 @@ def frequent_amplification(m: Measured) -> Outcome:
         f"{NEAREST}the head of figure 2 amplifies {three(named, 1)} of the rows, and over all heads "
         f"it is {three(near.mean((1, 2)))}: more than half of its rows are amplified by {often[0]} of "
         f"{near[0].size} heads for Q, by {often[1]} for K, by {often[2]} for V. So keys of some heads "
-        f"are, values never. In MiniLM on text single heads amplify {three(alone, 1)}, in the "
+        f"are, values never. In MiniLM on texts cut at {LONGEST} tokens single heads amplify {three(alone, 1)}, in the "
         f"classifier trained from random weights none (at most by {m.classifier.growth:.2f}), in no "
         f"control more than {percent(scaled)}. All heads of a layer together amplify {three(joint)} in "
         "MiniLM.",
