@@ -11,6 +11,7 @@ from book.publish import Outcome, claim, conditional, corrected, holds_on_a_stan
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_similarity.asymmetry import CONTENT, EQUAL, LESS_COMMON, POSITIVE, SYMMETRIC, TRAINED
 from book.studies.bert_similarity.measure import Measured
+from book.studies.bert_similarity.networks import LONGEST
 from book.studies.shared.nearest_classifier import NEAREST
 
 
@@ -123,8 +124,8 @@ def frequent_amplification(m: Measured) -> Outcome:
         more=(
             f"Over all heads it is {three(near.mean((1, 2)))}: more than half of its rows are amplified by "
             f"{often[0]} of {near[0].size} heads for Q, by {often[1]} for K, by {often[2]} for V. So keys of some "
-            f"heads are, values never. In MiniLM on text single heads amplify {three(alone, 1)}, in the "
-            f"classifier trained from random weights none (at most by {m.classifier.growth:.2f}), in no control "
+            f"heads are, values never. In MiniLM on texts cut at {LONGEST} tokens single heads amplify "
+            f"{three(alone, 1)}, in the classifier trained from random weights none (at most by {m.classifier.growth:.2f}), in no control "
             f"more than {percent(scaled)}. All heads of a layer together amplify {three(joint)} in MiniLM."
         ),
         when=named[1] > 0.5 > max(named[0], named[2])

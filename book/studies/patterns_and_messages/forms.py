@@ -12,6 +12,7 @@ from analysis.decomposition import operation_counts
 from analysis.transformer.attention import attend
 from book import publish
 from book.publish import Inputs, Numbers
+from book.publish.phrases import enumerated
 from book.studies.shared.equality import relative_gap
 
 GPT2_SIZE = {"model": 768, "head": 12, "channel": 64}
@@ -35,6 +36,7 @@ class Costs(Numbers):
 
     merged_short: str
     merged_long: str
+    merged_lengths: str  # those that were timed; the ratios at each
     merged_counted: str
     merged_measured: str
     counts: Mapping[str, Count]
@@ -67,8 +69,9 @@ def measure_costs(layer: AttentionLayer, x: Residual, inputs: Inputs) -> Costs:
     return Costs(
         merged_short=f"{ratios['short']:.1f}",
         merged_long=f"{ratios['long']:.1f}",
-        merged_counted=f"{merged_ratio(1024):.1f}",
-        merged_measured=f"{seconds['merged'][-1] / seconds['factored'][-1]:.1f}",
+        merged_lengths=enumerated(record.array("lengths").tolist()),
+        merged_counted=enumerated([merged_ratio(length) for length in record.array("lengths").tolist()], ".1f"),
+        merged_measured=enumerated(seconds["merged"] / seconds["factored"], ".1f"),
         counts={form: count(form, layer, x[:1]) for form in operation_counts.FORMS},
         ratios=ratios,
         lengths=lengths,
