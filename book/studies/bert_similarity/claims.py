@@ -126,7 +126,8 @@ def frequent_amplification(m: Measured) -> Outcome:
             f"{often[0]} of {near[0].size} heads for Q, by {often[1]} for K, by {often[2]} for V. So keys of some "
             f"heads are, values never. In MiniLM on texts cut at {LONGEST} tokens single heads amplify "
             f"{three(alone, 1)}, in the classifier trained from random weights none (at most by "
-            f"{m.classifier.growth:.2f}), in no control more than {percent(scaled)}. All heads of a layer together amplify {three(joint)} in MiniLM."
+            f"{m.classifier.growth:.2f}), in no control more than {percent(scaled)}. All heads of a layer together "
+            f"amplify {three(joint)} in MiniLM."
         ),
         when=named[1] > 0.5 > max(named[0], named[2])
         and often[1] > often[0] > 0 == often[2]
