@@ -6,7 +6,7 @@ import numpy as np
 
 from analysis.models.controls import LARGE, PERMUTED, RANDOM, SHARP
 from analysis.statistics.intervals import Interval
-from book.publish import Outcome, claim, conditional, corrected, not_reproduced, not_testable, reproduced
+from book.publish import Outcome, claim, conditional, corrected, holds_on_a_stand_in, not_reproduced, not_testable
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_normality.measure import Measured
 from book.studies.bert_normality.released import SHARP as SHARP_GATES
@@ -111,15 +111,18 @@ def sums_are_gaussian(m: Measured) -> Outcome:
     documents = m.rungs["sum"].documents.mean(0)
     first, others = near.failing_sums[:2], near.failing_sums[2:]
     return conditional(
-        f"Past the first layers. {NEAREST}the sums of the first two layers fail in "
-        f"{enumerated(map(percent, first))} of the sequences and those of the four others in at most "
-        f"{percent(others.max())} (D {near.phrase('D_sum', '.3f')}, critical value {near.critical:.3f}), as the "
-        "paper's first four of twelve do (B-77). Trained from random weights D is "
-        f"{classifier.max():.3f} at most (critical value {small:.3f}): it passes everywhere. In MiniLM on text, in all "
-        f"layers but the last, it is {documents[:-1].min():.3f} to {documents[:-1].max():.3f} on the 24 documents, "
-        f"where no control of its ladder has more than {scaled:.3f}, mean over seeds, and {trained[:-1, 0].min():.3f} "
-        f"to {trained[:-1, 0].max():.3f} on the 48 passages (critical value {critical:.3f}). The condition is how far "
-        "training has moved the coordinates.",
+        f"{NEAREST}sums of the first two layers fail in at least {percent(first.min())}, the others in at most "
+        f"{percent(others.max())}.",
+        more=(
+            f"Of the sequences, {enumerated(map(percent, first))} fail in the first two layers (D by layer "
+            f"{near.phrase('D_sum', '.3f')}, critical value {near.critical:.3f}); the paper's first four of twelve "
+            f"fail as well (B-77). Trained from random weights D is {classifier.max():.3f} at most (critical value "
+            f"{small:.3f}): it passes everywhere. In MiniLM on text, in all layers but the last, it is "
+            f"{documents[:-1].min():.3f} to {documents[:-1].max():.3f} on the 24 documents, where no control of its "
+            f"ladder has more than {scaled:.3f}, mean over seeds, and {trained[:-1, 0].min():.3f} to "
+            f"{trained[:-1, 0].max():.3f} on the 48 passages (critical value {critical:.3f}). The condition is how far "
+            "training has moved the coordinates."
+        ),
         when=decided(
             first.min() > 0.5 > others.max()
             and near.by_seed["D_sum"][:, :2].min() > near.critical
@@ -139,12 +142,16 @@ def extremes_make_rows_fail(m: Measured) -> Outcome:
     (*still, last), failing = m.sums.failing_kept, near.failing_sums > 0.5
     without = near.failing_sums_kept[failing]
     return conditional(
-        f"{NEAREST}the sums of the first two layers fail in {enumerated(map(percent, near.failing_sums[failing]))} of "
-        f"the sequences, and without their extreme coordinates in {enumerated(map(percent, without))}; of the rows "
-        f"{near.shares('failing_kept')} fail by layer without them, in place of {near.shares('first_failing')}. In "
-        f"MiniLM on text {min(still):.0%} to {max(still):.0%} of the sums still fail in all layers but the last "
-        f"({last:.0%} there, where {m.sums.failing['trained'][-1]:.0%} fail with them), and of the rows at least "
-        f"{kept[:, 0].min():.0%}. So extremes are one cause, and decide some of the failures.",
+        f"{NEAREST}extremes decide some failures: without them sums of the first two layers fail in at most "
+        f"{percent(without.max())}.",
+        more=(
+            f"With them {enumerated(map(percent, near.failing_sums[failing]))} of the sequences fail, without them "
+            f"{enumerated(map(percent, without))}; of the rows {near.shares('failing_kept')} fail by layer without "
+            f"them, in place of {near.shares('first_failing')}. In MiniLM on text {min(still):.0%} to {max(still):.0%} "
+            f"of the sums still fail in all layers but the last ({last:.0%} there, where "
+            f"{m.sums.failing['trained'][-1]:.0%} fail with them), and of the rows at least {kept[:, 0].min():.0%}. So "
+            "extremes are one cause."
+        ),
         when=decided(
             without.max() > 0.2
             and without.min() < near.failing_sums[failing].min()
@@ -229,15 +236,19 @@ def singular_values_rise(m: Measured) -> Outcome:
     dips = (at_end[:, -1] < at_end[:, -2]).mean()
     scaled, permuted, start = (near.rung("largest", rung) for rung in (LARGE, PERMUTED, START))
     (*_, high), (_, low, _) = near.layers["largest"][[0, -1]]
-    return reproduced(
-        f"{NEAREST}it is {near.phrase('largest', '.0f')} by layer, mean over heads (rank correlation with depth "
-        f"{enumerated(near.rises('largest'), '+.2f')} in two trainings), and in its start {start[0]:.0f} to "
-        f"{start[-1]:.0f}. The rise alone shows no learning: random weights as large have "
-        f"{scaled[0]:.0f} to {scaled[-1]:.0f}, the trained entries permuted {permuted[0]:.0f} to {permuted[-1]:.0f}. "
-        f"Trained from random weights it goes from {classifier[0]:.0f} to {classifier[-1]:.0f} (control "
-        f"{m.classifier.control['largest'][0]:.0f} to {m.classifier.control['largest'][-1]:.0f}). In MiniLM on the 48 "
-        f"passages the rank correlation with depth is {rise['trained'].value:+.2f} ({rise['control'].value:+.2f} in "
-        f"the random control); on the 24 documents, another sample, the last layer falls back in {dips:.0%}.",
+    return holds_on_a_stand_in(
+        f"{NEAREST}it is {near.phrase('largest', '.0f')} by layer; random weights as large rise as well.",
+        more=(
+            f"These are means over heads; the rank correlation with depth is "
+            f"{enumerated(near.rises('largest'), '+.2f')} in two trainings. Before fine-tuning they are "
+            f"{start[0]:.0f} to {start[-1]:.0f}. The rise alone shows no learning: random weights as large have "
+            f"{scaled[0]:.0f} to {scaled[-1]:.0f}, the trained entries permuted {permuted[0]:.0f} to "
+            f"{permuted[-1]:.0f}. Trained from random weights it goes from {classifier[0]:.0f} to "
+            f"{classifier[-1]:.0f} (control {m.classifier.control['largest'][0]:.0f} to "
+            f"{m.classifier.control['largest'][-1]:.0f}). In MiniLM on the 48 passages the rank correlation with depth "
+            f"is {rise['trained'].value:+.2f} ({rise['control'].value:+.2f} in the random control); on the 24 "
+            f"documents, another sample, the last layer falls back in {dips:.0%}."
+        ),
         when=decided(
             min(near.rises("largest")) > 0.9
             and low > 2 * high
@@ -267,8 +278,8 @@ def low_entropy_is_information(m: Measured) -> Outcome:
     faint, strong = noise[min(noise)].whole, noise[max(noise)].whole
     linked_layers = [layer for layer, estimate in enumerate(effects.within) if estimate.high < 0]
     return conditional(
-        "Not by itself: directional gate and identity have entropy 0 and carry one vector, or nothing from "
-        f"elsewhere. {NEAREST}the effect of making a head uniform goes with low entropy in some layers (rank "
+        "Not by itself: directional gate and identity have entropy 0 and carry one vector, or nothing from elsewhere.",
+        more=f"{NEAREST}the effect of making a head uniform goes with low entropy in some layers (rank "
         f"correlations from {near.effect_within.min():+.2f} to {near.effect_within.max():+.2f}), over all heads at "
         f"{near.effect_with_entropy:+.2f}, with depth {near.effect_with_depth:+.2f}. In MiniLM on text it does "
         f"in the first and last layer ({_phrase(first)}, {_phrase(last)}, intervals over texts), in none between; over "

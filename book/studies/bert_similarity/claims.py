@@ -242,11 +242,14 @@ def cause_of_the_asymmetry(m: Measured) -> Outcome:
     scores, attention = m.asymmetry.mean_scores, m.asymmetry.mean_attention
     content, symmetric, less = attention[CONTENT], attention[SYMMETRIC + EQUAL], attention[LESS_COMMON + EQUAL]
     return corrected(
-        "Scores are asymmetric because M is not symmetric: its symmetric part, just as indefinite, gives "
-        f"symmetric scores, and at the same spread takes attention's share from {content:.2f} to {symmetric:.2f} "
-        f"(content alone; {attention[TRAINED]:.2f} as trained, with the semi-bias). Without what all queries share, "
-        f"which draws all rows to the same keys, content has {less:.2f}. What is left of a symmetric form shows for "
-        f"a positive one too ({attention[POSITIVE + EQUAL]:.2f}): each row is normalised by itself.",
+        "Scores are asymmetric because M is not; a symmetric M at the same spread takes attention's share from "
+        f"{content:.2f} to {symmetric:.2f}, not to 0.",
+        more=(
+            "The symmetric part of M is just as indefinite and gives symmetric scores. These shares are of content "
+            f"alone; as trained, with the semi-bias, it is {attention[TRAINED]:.2f}. Without what all queries share, "
+            f"which draws all rows to the same keys, content has {less:.2f}. What is left of a symmetric form shows "
+            f"for a positive one too ({attention[POSITIVE + EQUAL]:.2f}): each row is normalised by itself."
+        ),
         when=scores[SYMMETRIC] < 1e-6 < scores[CONTENT]
         and symmetric < content / 2
         and symmetric < less < content
