@@ -1,6 +1,6 @@
-"""Sphinx directives for the pages of the package: ``packages`` lists its packages, ``package-modules`` documents one.
+"""Sphinx directives for the pages of the package: ``face``, ``packages``, and ``package-modules`` of one of these.
 
-Both read the folders of ``analysis``, so a new module or package appears by itself.
+They read the folders of ``analysis`` and its stub, so a new module, package or name appears by itself.
 """
 
 import ast
@@ -73,6 +73,35 @@ class Packages(Directive):
         for name in names:
             self.env.note_dependency(str(LIBRARY / name / "__init__.py"))
         entries = [f"{{doc}}`{name} <api-{name}>`\n: {summary(name)}\n" for name in names]
+        return self.parse("\n".join(entries).splitlines())
+
+
+def groups(stub: Path = LIBRARY / "__init__.pyi") -> dict[str, list[tuple[str, str]]]:
+    """Return the groups of the face, each with its names and where they are documented, in the order of the stub.
+
+    >>> next(iter(groups().items()))[1][0]
+    ('load', 'analysis.models.reading.load')
+    """
+    text = stub.read_text(encoding="utf-8")
+    titles = {n: line.removeprefix("# ") for n, line in enumerate(text.splitlines(), 1) if line.startswith("# ")}
+    found: dict[str, list[tuple[str, str]]] = {title: [] for title in titles.values()}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ImportFrom):
+            title = titles[max(n for n in titles if n < node.lineno)]
+            found[title] += [(alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names]
+    return found
+
+
+class Face(Directive):
+    """``face`` lists what ``from analysis import ...`` offers, in its groups, each name with a link."""
+
+    def run(self):
+        """Write a definition list: a group, and its names."""
+        self.env.note_dependency(str(LIBRARY / "__init__.pyi"))
+        entries = []
+        for title, names in groups().items():
+            links = ", ".join(f"{{py:obj}}`{name} <{place}>`" for name, place in names)
+            entries.append(f"{title}\n: {links}\n")
         return self.parse("\n".join(entries).splitlines())
 
 
@@ -173,6 +202,7 @@ def _named(field: nodes.field, *kinds: str) -> list[str]:
 
 def setup(app):
     """Register the directives."""
+    app.add_directive("face", Face)
     app.add_directive("packages", Packages)
     app.add_directive("package-modules", PackageModules)
     app.connect("env-get-outdated", outdated)

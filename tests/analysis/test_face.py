@@ -64,3 +64,11 @@ def test_no_module_of_the_mathematics_bears_the_name_of_its_function():
     for path in (ROOT / "analysis").rglob("*.py"):
         defined = [n.name for n in ast.parse(path.read_text(encoding="utf-8")).body if hasattr(n, "name")]
         assert path.stem not in defined, path
+
+
+def test_the_page_of_the_package_lists_every_name_in_a_group():
+    from book._ext.api_pages import groups
+
+    listed = [name for names in groups().values() for name, _ in names]
+    assert sorted(listed) == NAMES
+    assert all(groups().values())
