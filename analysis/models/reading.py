@@ -404,7 +404,8 @@ def count_parameters(row: Family, config: Config) -> int:
     """Count the parameters of a whole model, of a row that says what its layers have beside attention.
 
     >>> from analysis.models.configuration import read_settings
-    >>> config = read_settings({"model_type": "gpt2", "n_layer": 12, "n_head": 12, "n_embd": 768})
+    >>> config = read_settings({"model_type": "gpt2", "n_layer": 12, "n_head": 12,
+    ...                         "n_embd": 768})
     >>> count_parameters(families_of("gpt2")[0], config)
     124439808
     """

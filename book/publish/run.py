@@ -27,6 +27,7 @@ BESIDE = ("notation", "glossary", "references")  # pages that a chapter refers t
 COPIED = (
     "book/__init__.py",
     "book/_ext",
+    "book/lab",
     "book/publish",
     "book/_templates",
     "book/assets",

@@ -84,7 +84,7 @@ def test_what_it_lacks_is_refused_by_name(bundled):
         pretrained.load(bundled)
     with pytest.raises(NotFound, match="gpt2-first-layer has no tokenizer"):
         pretrained.tokenizer(bundled)
-    with pytest.raises(ValueError, match=r"layer must be 0\.\.0, got 1"):
+    with pytest.raises(IndexError, match=r"layer must be 0\.\.0, got 1"):
         part.layers[1]
 
 
