@@ -19,7 +19,10 @@ PARTIAL = "partial"
 """The entry of a config.json that says of a folder that it holds a part of its model by design."""
 PARTS = frozenset({"540dcaad53c4bdb5beda57524513e22ecbba0c6643ce3643d552e38597330295"})
 """The sha256 of weights that are a part by design and whose config.json does not say so: GPT-2's without matrices of
-MLPs and without tokens."""
+MLPs and without tokens.
+
+:meta hide-value:
+"""
 
 
 class MissingTensor(LookupError):

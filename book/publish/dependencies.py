@@ -75,13 +75,22 @@ def module_files(name: str, root: Path) -> Iterator[Path]:
         yield from (Path(file) for file in (os.path.join(path, "__init__.py"), f"{path}.py") if os.path.isfile(file))
 
 
+def face(root: Path) -> dict[str, str]:
+    """Return the names that the library offers by itself, such as ``analysis.load``, each with where it comes from."""
+    stub = root / "analysis" / "__init__.pyi"
+    nodes = ast.parse(stub.read_text(encoding="utf-8")).body if stub.exists() else []
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {f"analysis.{a.asname or a.name}": f"{node.module}.{a.name}" for node in imports for a in node.names}
+
+
 def reachable(names: Iterable[str], root: Path) -> set[Path]:
     """Return the files of all modules that can be reached from the given names by imports."""
-    todo, files = set(names), set()
+    todo, files, offered = set(names), set(), face(root)
     visited: set[str] = set()
     while todo:
         name = todo.pop()
         visited.add(name)
+        todo |= {offered[name]} - visited if name in offered else set()
         for file in module_files(name, root):
             if file not in files:
                 files.add(file)

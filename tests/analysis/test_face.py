@@ -72,3 +72,11 @@ def test_the_page_of_the_package_lists_every_name_in_a_group():
     listed = [name for names in groups().values() for name, _ in names]
     assert sorted(listed) == NAMES
     assert all(groups().values())
+
+
+def test_a_page_that_imports_from_the_face_depends_on_the_module_behind_it():
+    from book.publish import dependencies
+
+    files = dependencies.reachable(dependencies.imported("from analysis import score_terms"), ROOT)
+    assert ROOT / "analysis" / "decomposition" / "terms.py" in files
+    assert ROOT / "analysis" / "maps" / "entropy.py" not in files
