@@ -73,7 +73,8 @@ def test_one_layer_takes_the_memory_of_one_layer(folder, say):
         checkpoint = checkpoints.find("made-up", folder={str(folder)!r})
         before = peak()
         for _ in range(8):
-            load(checkpoint).layers[0], load(checkpoint).positions
+            model = load(checkpoint)
+            model.layers[0], model.positions
         print(json.dumps((peak() - before, "transformers" in sys.modules)))
     """)
     say(f"layer-1 attention and positions: {megabytes:.0f} MB")
