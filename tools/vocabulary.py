@@ -70,7 +70,8 @@ def unwanted(text: str, words: dict[str, str]) -> Iterator[tuple[int, str, str]]
 
 def sources() -> Iterator[tuple[Path, str]]:
     """Yield every file that is checked, with the text in it that is checked."""
-    for path in [*sorted((ROOT / "book").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+    pages = [*sorted((ROOT / "book").glob("*.md")), *sorted((ROOT / "book" / "evidence").glob("*.md"))]
+    for path in [*pages, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
         yield path, path.read_text(encoding="utf-8")
     for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         yield path, docstrings(path.read_text(encoding="utf-8"))

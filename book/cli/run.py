@@ -13,7 +13,7 @@ OWN = ("book", "analysis", "tests", "tools", "_build")
 
 def add_arguments(parser):
     """Take the chapter, what to execute it with, and where to write."""
-    parser.add_argument("chapter", help="a chapter's name, or its first or last words: bert-gates or gates")
+    parser.add_argument("chapter", help="a page's name, or its first or last words: bert-gates or gates")
     parser.add_argument("--model", help="a name that `python -m analysis list` shows, a folder, or a hub id")
     parser.add_argument("--texts", type=Path, metavar="FILE", help="a text file, or a folder of .txt files")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to write (default: runs/CHAPTER)")
@@ -33,7 +33,7 @@ def run(arguments) -> int:
         values["TEXTS"] = str(arguments.texts.resolve())
     if arguments.device:
         values["DEVICE"] = arguments.device
-    out = arguments.out or Path("runs") / chapter
+    out = arguments.out or Path("runs") / Path(chapter).name
     for own in (execution.ROOT / name for name in OWN):
         if out.resolve().is_relative_to(own):
             raise ValueError(f"--out {out} lies in the book itself: give a folder outside {own}")

@@ -1,6 +1,6 @@
 """pytest plugin: nbval on the book's MyST chapters.
 
-Each ``book/*.md`` notebook is collected as an nbval notebook and executed in its own kernel. With ``--nbval`` its text
+Each notebook of ``book`` and ``book/evidence`` is collected as an nbval notebook and executed in its own kernel. With ``--nbval`` its text
 outputs and the numbers of its text are compared with ``tests/recorded/<chapter>.json`` (``--record`` writes them), by
 the rule of :mod:`book.publish.recorded`. With ``--nbval-lax`` only errors count. Either way a
 chapter whose cells all ran is stored, and the book build renders that very run; a chapter whose stored run is up to
@@ -19,7 +19,7 @@ from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams, find_metadata_t
 from analysis.core.files import write_json
 from book.publish import costs, execution, kernels, numbers, parameters, recorded
 
-BOOK = execution.ROOT / "book"
+FOLDERS = (execution.ROOT / "book", execution.ROOT / "book" / "evidence")
 INJECTED = "injected-parameters"
 DISPLAYED = ("display_data", "execute_result")
 GLUED = "glued"
@@ -28,7 +28,7 @@ GLUED = "glued"
 def pytest_addoption(parser):
     """Add ``--record``, ``--again`` and ``--book-device``."""
     group = parser.getgroup("book")
-    group.addoption("--record", action="store_true", help="write tests/recorded/*.json from this run")
+    group.addoption("--record", action="store_true", help="write tests/recorded from this run")
     group.addoption("--again", action="store_true", help="execute chapters even if their stored run is up to date")
     group.addoption("--book-device", default="", help="execute the chapters on this device; nothing is stored")
 
@@ -50,7 +50,7 @@ def _by_nbval(option) -> bool:
 def pytest_collect_file(file_path, parent):
     """Collect a MyST file of the book if it has code cells."""
     option = parent.config.option
-    if not _by_nbval(option) or file_path.suffix != ".md" or file_path.parent != BOOK:
+    if not _by_nbval(option) or file_path.suffix != ".md" or file_path.parent not in FOLDERS:
         return None
     from myst_nb.core.read import is_myst_markdown_notebook
 
@@ -99,13 +99,14 @@ class MystFile(IPyNbFile):
         from myst_nb.core.read import read_myst_markdown_notebook
 
         self.nb = read_myst_markdown_notebook(self.path.read_text(encoding="utf-8"), path=str(self.path))
-        self.digest = execution.digest(self.path.stem)
+        self.page = execution.page_name(self.path)
+        self.digest = execution.digest(self.page)
         device = self.config.option.book_device
         if device and "DEVICE" in parameters.names(self.nb):
             self.nb = parameters.inject(self.nb, {"DEVICE": device})
-        self.record_path = execution.RECORDED / f"{self.path.stem}.json"
+        self.record_path = execution.RECORDED / f"{self.page}.json"
         self.recorded = recorded.read(self.record_path)
-        self.shown = recorded.formats(self.path.read_text(encoding="utf-8"))
+        self.shown = recorded.shown(self.path)
         code = [cell for cell in self.nb.cells if cell.cell_type == "code"]
         injected = [cell for cell in code if INJECTED in cell.metadata.get("tags", [])]
         again = self.config.option.again or device
@@ -126,13 +127,13 @@ class MystFile(IPyNbFile):
 
     def stored_run(self, sources: list[str]) -> list[dict] | None:
         """Return the text outputs of an earlier run of these very cells with the present sources, if there is one."""
-        cells = execution.executed_cells(self.path.stem, self.digest)
+        cells = execution.executed_cells(self.page, self.digest)
         return cells if cells and [cell["source"] for cell in cells] == sources else None
 
     def setup(self):
         """Start a kernel, unless the run is already stored."""
         if self.stored is None:
-            measured = execution.unfinished_measurement(self.path.stem)
+            measured = execution.unfinished_measurement(self.page)
             measured.unlink(missing_ok=True)
             os.environ[numbers.MEASURED] = str(measured)  # where the page leaves what its study measured
             super().setup()
@@ -154,7 +155,7 @@ class MystFile(IPyNbFile):
                 recorded.write(self.record_path, values, [item.as_record() for item in held], self.shown)
             if self.stored is None:
                 self.store()
-        execution.unfinished_measurement(self.path.stem).unlink(missing_ok=True)
+        execution.unfinished_measurement(self.page).unlink(missing_ok=True)
 
     def store(self):
         """Hand the run to the book's cache, as nbclient would have left it."""
@@ -170,7 +171,7 @@ class MystFile(IPyNbFile):
         if not self.config.option.book_device:
             execution.store(self.nb, self.path, cells, self.digest)
         if self.cost:
-            write_json(costs.path(self.path.stem), self.cost)
+            write_json(costs.path(self.page), self.cost)
 
 
 class MystCell(IPyNbCell):
@@ -207,8 +208,8 @@ class MystCell(IPyNbCell):
 
     def hold_to_record(self, held: bool) -> None:
         """Fail where the cell or what it shows is not what was recorded; name each number."""
-        record = f"tests/recorded/{self.parent.record_path.name}"
-        remedy = f"read the difference, then run: python -m pytest --nbval --record book/{self.parent.path.name}"
+        record = f"tests/recorded/{self.parent.page}.json"
+        remedy = f"read the difference, then run: python -m pytest --nbval --record book/{self.parent.page}.md"
         if self.options["unrecorded"]:
             self.raise_cell_error(f"The cell is not the one in {record}; {remedy}")
         if self is self.parent.items[-1]:
@@ -219,7 +220,7 @@ class MystCell(IPyNbCell):
                 self.raise_cell_error(f"{record} has numbers that the page does not show: {', '.join(lost)}; {remedy}")
         wrong = recorded.differences(self.glued(), self.parent.recorded["numbers"], self.parent.shown)
         if wrong:
-            lines = "".join(f"\n  {self.parent.path.stem}, {line}" for line in wrong)
+            lines = "".join(f"\n  {self.parent.page}, {line}" for line in wrong)
             self.raise_cell_error(f"The numbers differ from {record}:{lines}\n{remedy}", lines)
         if held and not self.compare_outputs(printed(self.found), self.cell.outputs):
             self.raise_cell_error(f"The outputs differ from {record}; {remedy}", "\n".join(self.comparison_traceback))

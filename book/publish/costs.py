@@ -66,7 +66,7 @@ def of_kernel(client, pid: int) -> dict | None:
 
 def path(chapter: str) -> Path:
     """Return where the cost of a chapter's stored run stands."""
-    return execution.executed_path() / "costs" / f"{chapter}.json"
+    return execution.BUILD / "costs" / f"{chapter}.json"
 
 
 def read() -> dict:
@@ -115,14 +115,16 @@ def _by_device(costs: dict[str, dict]) -> dict[str, dict[str, dict]]:
 
 
 def _of_stored_runs() -> dict[str, dict]:
-    return {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(path("x").parent.glob("*.json"))}
+    folder = path("x").parent
+    found = sorted(folder.rglob("*.json"))
+    return {execution.page_name(p, folder): json.loads(p.read_text(encoding="utf-8")) for p in found}
 
 
 def _together(kinds: dict, new: dict[str, dict], device: str) -> dict:
     """Put new costs on a device of this machine in the place of the old ones."""
     kind, machine = ("cpu", f"{os.cpu_count()} cores") if device == "cpu" else ("gpu", device)
     old = kinds.get(kind, {}).get("chapters", {})
-    there = {p.stem for p in (execution.ROOT / "book").glob("*.md")}
+    there = execution.pages()
     versions = ", ".join(f"{p} {metadata.version(p)}" for p in ("torch", "transformers"))
     name = f"{machine}, {platform.machine()}, {sys.platform}, Python {platform.python_version()}, {versions}"
     every = {chapter: cost for chapter, cost in sorted((old | new).items()) if chapter in there}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from analysis.core.files import lock, sha256, write_json
 from book.publish import dependencies
-from book.publish.recorded import formats
+from book.publish.recorded import shown
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "_build"
@@ -32,8 +32,8 @@ UNHASHED = ("__pycache__", ".pyc")
 def digest(page: str, root: Path = ROOT) -> str:
     """Hash everything that a page's outputs depend on besides its own cells."""
     path = root / "book" / f"{page}.md"
-    shown = sorted(formats(path.read_text(encoding="utf-8")))  # what the page shows is what its cells hand over
-    h = hashlib.sha256(f"{platform.python_version()} {sys.platform} {_inputs(root)} {shown}\n".encode())
+    handed = sorted(shown(path))  # what is shown of a page is what its cells hand over
+    h = hashlib.sha256(f"{platform.python_version()} {sys.platform} {_inputs(root)} {handed}\n".encode())
     files = dependencies.page_sources(path, root)
     files.update(file for pattern in COMMON for file in root.glob(pattern) if file.is_file())
     for file in sorted(files):
@@ -71,7 +71,28 @@ def machinery(root: Path = ROOT) -> str:
 
 def executions() -> dict[str, str]:
     """Return every executed page with a hash of its last execution: the digest and the text outputs."""
-    return {path.stem: sha256(path) for path in sorted(executed_path().glob("*.json"))}
+    folder = executed_path()
+    return {page_name(path, folder): sha256(path) for path in sorted(folder.rglob("*.json"))}
+
+
+def pages(book: Path | None = None) -> dict[str, Path]:
+    """Return the book's pages by name: the stories in ``book``, the evidence in ``book/evidence``.
+
+    >>> pages()["notation"].relative_to(ROOT).as_posix()
+    'book/notation.md'
+    """
+    book = book or ROOT / "book"
+    found = [*sorted(book.glob("*.md")), *sorted((book / "evidence").glob("*.md"))]
+    return {page_name(path, book): path for path in found}
+
+
+def page_name(path: Path, folder: Path | None = None) -> str:
+    """Return the name of a page, or of what is kept of it in a folder of the same order.
+
+    >>> page_name(ROOT / "book" / "evidence" / "semi-bias.md")
+    'evidence/semi-bias'
+    """
+    return path.relative_to(folder or ROOT / "book").with_suffix("").as_posix()
 
 
 def cache_path() -> Path:
@@ -92,7 +113,7 @@ def measured_path(page: str) -> Path:
 
 def unfinished_measurement(page: str) -> Path:
     """Return where a measurement waits until the page's present execution, in this process, is whole."""
-    return BUILD / ".private" / f"{page}.{os.getpid()}.measured"
+    return BUILD / ".private" / f"{page.replace('/', '-of-')}.{os.getpid()}.measured"
 
 
 def executed_cells(page: str, key: str | None = None) -> list[dict]:
@@ -112,19 +133,26 @@ def is_notebook(page: Path) -> bool:
 def out_of_date() -> list[str]:
     """Name the chapters whose stored execution is not of their present cells and of what these depend on."""
     names = []
-    for page in sorted((ROOT / "book").glob("*.md")):
+    for name, page in pages().items():
         present = dependencies.cell_sources(page.read_text(encoding="utf-8"))
-        if is_notebook(page) and [cell["source"].strip() for cell in executed_cells(page.stem)] != present:
-            names.append(page.stem)
+        if is_notebook(page) and [cell["source"].strip() for cell in executed_cells(name)] != present:
+            names.append(name)
     return names
 
 
 def chapter(name: str) -> str:
-    """Return the chapter of that name, or the only one whose name begins or ends so: ``gates`` is ``bert-gates``."""
-    known = sorted(page.stem for page in (ROOT / "book").glob("*.md") if is_notebook(page))
+    """Return the page of that name, or the only one whose name begins or ends so.
+
+    A story is called by its name, its evidence by its own or where there is no such story: ``gates`` is
+    ``evidence/bert-gates``.
+    """
+    known = sorted(name for name, page in pages().items() if is_notebook(page))
     if name in known:
         return name
-    alike = [page for page in known if page.endswith(f"-{name}") or page.startswith(f"{name}-")]
+    if (evidence := f"evidence/{name}") in known:
+        return evidence
+    last = {page: page.rpartition("/")[2] for page in known}
+    alike = [page for page in known if last[page].endswith(f"-{name}") or last[page].startswith(f"{name}-")]
     if len(alike) > 1:
         raise LookupError(f"{name!r} may be more than one chapter: {', '.join(alike)}")
     if not alike:
@@ -145,8 +173,8 @@ def listed(root: Path = ROOT) -> list[str]:
 def title(name: str) -> str:
     """Return the title of a page, the first heading of its source; of a page that is not there, its name.
 
-    >>> title("semi-bias")
-    'The bias that does not cancel'
+    >>> title("notation")
+    'Notation'
     """
     path = ROOT / "book" / f"{name}.md"
     if not path.exists():
@@ -198,10 +226,11 @@ def store(notebook, path: Path, cells: list[dict], key: str) -> None:
         get_cache(str(cache_path())).cache_notebook_bundle(
             CacheBundleIn(notebook, str(path), data={"execution_seconds": 0.0}), check_validity=False, overwrite=True
         )
-        if (measured := unfinished_measurement(path.stem)).exists():
-            executed_path().mkdir(parents=True, exist_ok=True)
-            measured.replace(measured_path(path.stem))
-        write_json(executed_path(path.stem), {"digest": key, "cells": cells})
-        for other in executed_path().iterdir():  # of a page that is no longer there
-            if other.is_file() and not (path.parent / f"{other.stem}.md").exists():
+        page, there = page_name(path), pages()
+        executed_path(page).parent.mkdir(parents=True, exist_ok=True)
+        if (measured := unfinished_measurement(page)).exists():
+            measured.replace(measured_path(page))
+        write_json(executed_path(page), {"digest": key, "cells": cells})
+        for other in executed_path().rglob("*.*"):
+            if page_name(other, executed_path()) not in there:
                 other.unlink()

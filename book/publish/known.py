@@ -125,6 +125,7 @@ def pages() -> list[Path]:
 def statements(page: Path) -> Iterator[Statement]:
     """Find what a page states, in the order of the page; a proven statement without a label has an empty one."""
     text, conditions = page.read_text(encoding="utf-8"), findings(page.stem)
+    name = f"evidence/{page.stem}" if page.parent.name == "evidence" else page.stem
     places = {
         (match.start(), 0): (label[1] if (label := LABEL.search(match[3])) else "", match[1], match[2])
         for match in BLOCK.finditer(text)
@@ -134,7 +135,7 @@ def statements(page: Path) -> Iterator[Statement]:
         for match in FINDING.finditer(text)
         for place, label in enumerate(split(match[1]))
     }
-    return (Statement(*places[place], page.stem) for place in sorted(places))
+    return (Statement(*places[place], name) for place in sorted(places))
 
 
 def title(text: str, place: int) -> str:

@@ -214,22 +214,22 @@ def collect(folder: Path = ROOT / "tests" / "recorded") -> dict[str, Verdict]:
         If two cells judge the same claim, one judges what is no claim, or a file is not whole.
     """
     known, verdicts = {c.id for c in claims()}, {}
-    for path in sorted(folder.glob("*.json")):
-        for new in _emitted(path):
+    for path in sorted(folder.rglob("*.json")):
+        for new in _emitted(path, path.relative_to(folder).with_suffix("").as_posix()):
             if new.outcome not in OUTCOMES or new.id not in known:
                 raise BadLedger(f"{path} judges {new.id} {new.outcome!r}, which is no claim or no outcome")
             if new.id in verdicts:
-                raise BadLedger(f"{new.id} has two verdicts: in {verdicts[new.id].chapter} and in {path.stem}")
+                raise BadLedger(f"{new.id} has two verdicts: in {verdicts[new.id].chapter} and in {new.chapter}")
             verdicts[new.id] = new
     return verdicts
 
 
-def _emitted(path: Path) -> list[Verdict]:
+def _emitted(path: Path, page: str) -> list[Verdict]:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
         cells = body["cells"] if isinstance(body, dict) else body
         return [
-            Verdict(**out["data"][MIME], chapter=path.stem)
+            Verdict(**out["data"][MIME], chapter=page)
             for cell in cells
             for out in cell["outputs"]
             if MIME in out.get("data", {})

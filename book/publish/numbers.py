@@ -99,7 +99,7 @@ def glue_numbers(measured: Any) -> None:
     names = [name for name, _ in named_numbers(measured)]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"two fields of {type(measured).__name__} would be glued as {twice[0]!r}")
-    shown = set(recorded.formats(page_of(measured)))
+    shown = set(recorded.shown(page_of(measured)))
     refuse_noise(measured, shown)
     for name, value in named_numbers(measured):
         if name in shown:
@@ -107,12 +107,13 @@ def glue_numbers(measured: Any) -> None:
     keep(measured)
 
 
-def page_of(measured: Any) -> str:
-    """Return the text of the page that shows a measurement: that of the study which defines its class."""
+def page_of(measured: Any) -> Path:
+    """Return the page that shows a measurement, by the study which defines its class: the evidence, if there is any."""
     study = Path(sys.modules[type(measured).__module__].__file__)
     while study.parent.name != "studies":
         study = study.parent
-    return (study.parents[1] / f"{study.stem.replace('_', '-')}.md").read_text(encoding="utf-8")
+    page, book = f"{study.stem.replace('_', '-')}.md", study.parents[1]
+    return evidence if (evidence := book / "evidence" / page).exists() else book / page
 
 
 def keep(measured: Any) -> None:

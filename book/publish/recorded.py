@@ -17,6 +17,7 @@ from analysis.core.files import write_atomically
 
 NUMBER = re.compile(r"-?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?( ?%)?")
 GLUE = re.compile(r"\{glue:text\}`([\w-]+)(?::([^`]*))?`")
+BORROWED = re.compile(r"\{number\}`([\w-]+)/([\w-]+)(?::([^`]*))?`")  # by a story, of the evidence page of that name
 SHARE = 1e-3  # of itself, by which a number may differ
 NOISE = 1e-9  # of the scale it belongs to: what is smaller is rounding error, and shown as a bound
 SLACK = 1.001  # so that a difference of just one unit is one unit in floating point, too
@@ -34,6 +35,17 @@ def formats(markdown: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for name, spec in GLUE.findall(markdown):
         found.setdefault(name, set()).add(spec)
+    return found
+
+
+def shown(page: Path) -> dict[str, set[str]]:
+    """Return :func:`formats` of a page; of a page of evidence, with the numbers that stories borrow from it."""
+    found = formats(page.read_text(encoding="utf-8"))
+    if page.parent.name == "evidence":
+        for story in sorted(page.parents[1].glob("*.md")):
+            for evidence, name, spec in BORROWED.findall(story.read_text(encoding="utf-8")):
+                if evidence == page.stem:
+                    found.setdefault(name, set()).add(spec)
     return found
 
 

@@ -158,9 +158,10 @@ def project(folder: Path, notebook, chapter: str) -> Path:
     settings["execute"] = {"execute_notebooks": "off"}
     settings["sphinx"]["extra_extensions"].remove("book._ext.one_page")  # there is no whole book to print
     (folder / "_config.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-    beside = [name for name in BESIDE if name != chapter and (execution.ROOT / "book" / f"{name}.md").exists()]
+    there = execution.pages()
+    beside = [name for name in BESIDE if name != chapter and name in there]
     for name in beside:
-        if execution.is_notebook(path := execution.ROOT / "book" / f"{name}.md"):
+        if execution.is_notebook(path := there[name]):
             nbformat.write(read(name), folder / "book" / f"{name}.ipynb")
         else:
             shutil.copyfile(path, folder / "book" / path.name)
@@ -168,6 +169,7 @@ def project(folder: Path, notebook, chapter: str) -> Path:
     if beside:
         toc["chapters"] = [{"file": f"book/{name}"} for name in beside]
     (folder / "_toc.yml").write_text(yaml.safe_dump(toc), encoding="utf-8")
+    (folder / "book" / chapter).parent.mkdir(exist_ok=True)
     nbformat.write(notebook, folder / "book" / f"{chapter}.ipynb")
     return folder
 
@@ -187,10 +189,19 @@ def render(folder: Path) -> Path:
 
 def check_places(out: Path, chapter: str) -> None:
     """Refuse a link, or a file where a folder belongs, before anything is computed: it was not written here."""
-    for name, belongs in (("html", Path.is_dir), (f"{chapter}.ipynb", Path.is_file), ("run.json", Path.is_file)):
+    for name, belongs in (("html", Path.is_dir), (executed_name(chapter), Path.is_file), ("run.json", Path.is_file)):
         place = out / name
         if place.is_symlink() or (place.exists() and not belongs(place)):
             raise Refused(f"{place} is in the way: no earlier run wrote it so. Move it, or give another folder")
+
+
+def executed_name(chapter: str) -> str:
+    """Return what the executed notebook is called in the folder of the run.
+
+    >>> executed_name("evidence/semi-bias")
+    'semi-bias.ipynb'
+    """
+    return f"{chapter.rpartition('/')[2]}.ipynb"
 
 
 def replace(new: Path, old: Path) -> None:
@@ -248,7 +259,7 @@ def execute_into(out: Path, notebook, chapter: str, values: dict[str, str], *, h
             folder = Path(work) / "project"
             folder.mkdir()
             replace(render(project(folder, notebook, chapter)), out / "html")
-        replace(Path(work) / "executed.ipynb", out / f"{chapter}.ipynb")
+        replace(Path(work) / "executed.ipynb", out / executed_name(chapter))
         versions = {"python": platform.python_version(), **{p: metadata.version(p) for p in ("torch", "transformers")}}
         settings = {name.lower(): values.get(name) for name in ("MODEL", "TEXTS", "DEVICE")}
         write_json(

@@ -61,7 +61,7 @@ def test_all_settings_are_tried_and_one_failure_fails(monkeypatch, fails):
     monkeypatch.setattr(portable, "possible", lambda _: True)
     monkeypatch.setattr(portable, "execute", lambda setting, names: tried.append((setting, names)) or setting != fails)
     assert portable.main(["gates"]) == (1 if fails else 0)
-    assert tried == [(setting, ["bert-gates"]) for setting in portable.SETTINGS]
+    assert tried == [(setting, ["evidence/bert-gates"]) for setting in portable.SETTINGS]
 
 
 def test_what_the_machine_cannot_is_left_out(monkeypatch, capsys):
@@ -92,7 +92,7 @@ def test_the_copy_is_made_anew_and_chapters_can_be_executed_from_it(tmp_path):
     done = portable.run_child(
         [sys.executable, "-c", names], cwd=copy, env=portable.changed(dict(os.environ), {}), stdout=-1
     )
-    chapters = [page for page in (execution.ROOT / "book").glob("*.md") if execution.is_notebook(page)]
+    chapters = [page for page in execution.pages().values() if execution.is_notebook(page)]
     assert done.stdout == f"{copy} {len(chapters)}\n"
 
 

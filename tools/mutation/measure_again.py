@@ -17,7 +17,7 @@ from book.publish import execution, recorded
 from tests.book.studies import test_claims
 
 BOOK = execution.ROOT / "book"
-PAGES = [page.stem for page in sorted(BOOK.glob("*.md")) if execution.is_notebook(page)]
+PAGES = [name for name, page in execution.pages(BOOK).items() if execution.is_notebook(page)]
 PICTURES = ("<Figure", "<BookFigure")
 GLUED = "application/papermill.record/text/plain"
 

@@ -28,7 +28,9 @@ MADE = [
 ]
 WHOLE = "one-page"  # the chapters again, whose contents are checked page by page
 SERVED = ["book/intro", "search"]  # what a server gives beside the files: an address of its own
-EVERY_TEXT = "book/semi-bias"  # the page that is checked with its formulas, and the contrast of each of its texts
+EVERY_TEXT = (
+    "book/evidence/semi-bias"  # the page that is checked with its formulas, and the contrast of each of its texts
+)
 CONTRAST = "runOnly: ['color-contrast']"
 STRUCTURE = "rules: {'color-contrast': {enabled: false}}"
 OF_THE_TEMPLATE = ("region", "target-size", "link-in-text-block")  # half of axe's time, alike on pages of one kind
@@ -288,12 +290,12 @@ FOUND_ON = {
     "participation ratio": "glossary",
     "stable rank": "glossary",
     "total variation": "glossary",
-    "Toeplitz": "bert-similarity",
+    "Toeplitz": "evidence/bert-similarity",
     "QK circuit": "glossary",
     "OV circuit": "glossary",
     "attention sink": "glossary",
     "previous-token head": "glossary",
-    "attention entropy": "bert-normality",
+    "attention entropy": "evidence/bert-normality",
 }
 SEARCH_AGAIN = """words => {
   document.querySelector('#search-results').replaceChildren();

@@ -42,7 +42,7 @@ def build(tmp_path, monkeypatch):
 
     def build(
         verdicts: list[ledger.Verdict],
-        chapters: tuple[str, ...] = ("semi-bias",),
+        chapters: tuple[str, ...] = ("evidence/semi-bias",),
         awaited: tuple[str, ...] = (),
         finding: str = "K-15",
     ) -> tuple[str, str]:
@@ -56,10 +56,10 @@ def build(tmp_path, monkeypatch):
                 "outputs": [emitted(v) for v in verdicts],
             }
         ]
-        write_json(folder / "semi-bias.json", {"digest": "one", "cells": cells})
+        write_json(folder / "evidence" / "semi-bias.json", {"digest": "one", "cells": cells})
         monkeypatch.setattr(execution, "executed_path", lambda: folder)
         source = tmp_path / "source"
-        (source / "book").mkdir(parents=True, exist_ok=True)
+        (source / "book" / "evidence").mkdir(parents=True, exist_ok=True)
         notebook = {
             "nbformat": 4,
             "nbformat_minor": 4,
@@ -85,7 +85,7 @@ def build(tmp_path, monkeypatch):
                 freshenv=True,
             )
             app.build()
-        pages = {p.stem: p.read_text() for p in (tmp_path / "html" / "book").glob("*.html")}
+        pages = {p.stem: p.read_text() for p in (tmp_path / "html" / "book").rglob("*.html")}
         build.findings, build.pages = pages["findings"], pages
         return pages["claims"], pages.get("semi-bias", ""), warnings.read_text()
 
@@ -102,7 +102,7 @@ def test_evidence_is_quoted_on_another_page_with_a_link_to_its_cell(build):
     said = re.search(r"We found: (.*?)</p>", build.findings, re.DOTALL)[1]
     assert "differ by 1." in said
     assert "math" in said
-    assert 'href="semi-bias.html#verdict-k-15"' in said
+    assert 'href="evidence/semi-bias.html#verdict-k-15"' in said
     assert "verdict-k-15" not in warnings
 
 
@@ -115,7 +115,7 @@ def test_the_number_of_claims_is_computed_where_a_page_names_it(build):
 
 
 def test_evidence_without_a_verdict_is_a_link_and_without_a_claim_an_error(build):
-    build([v for v in verdicts() if v.id != "K-15"], awaited=("semi-bias",))
+    build([v for v in verdicts() if v.id != "K-15"], awaited=("evidence/semi-bias",))
     assert "differ by 1." not in build.findings
     assert "Cell in “The bias that does not cancel”" in build.findings
     assert "K-99 is not in the ledger" in build(verdicts(), finding="K-99")[2]
@@ -127,7 +127,7 @@ def test_a_verdict_is_shown_with_its_evidence_and_a_link_to_its_cell(build):
     assert "corrected" in row
     assert "differ by 1." in row
     assert r"\(n\)" in row
-    assert 'href="semi-bias.html#verdict-k-15"' in row
+    assert 'href="evidence/semi-bias.html#verdict-k-15"' in row
     assert 'id="verdict-k-15"' in chapter
     assert "no verdict" not in warnings
 
@@ -173,11 +173,11 @@ def test_every_claim_has_a_chapter_of_the_plan():
         "variant-data",
         "variant-classifier",
     }
-    assert {c.chapter for c in ledger.claims()} == planned
+    assert {c.chapter for c in ledger.claims()} == {f"evidence/{name}" for name in planned}
 
 
 def test_what_is_shown_is_a_label_of_a_page():
-    pages = [page.read_text(encoding="utf-8") for page in (execution.ROOT / "book").glob("*.md")]
+    pages = [page.read_text(encoding="utf-8") for page in execution.pages().values()]
     labels = {next(filter(None, match)) for page in pages for match in LABEL.findall(page)}
     assert {c.id: c.shown for c in ledger.claims() if not set(c.shown.split()) <= labels} == {}
 
@@ -199,7 +199,7 @@ def test_anchors_are_lower_case():
 def test_each_verdict_in_a_chapter_links_back_to_its_row(build):
     _, chapter, _ = build(verdicts())
     box = re.search(r'<div class="[^"]*verdict[^>]*id="verdict-k-15".*?</div>', chapter, re.DOTALL)[0]
-    assert 'href="claims.html#claim-k-15"' in box
+    assert 'href="../claims.html#claim-k-15"' in box
 
 
 def test_a_verdict_says_what_the_document_says_and_what_we_found(build):
@@ -236,12 +236,12 @@ def test_the_rest_of_the_evidence_and_the_condition_unfold_below_a_verdict(build
 
 
 def test_only_chapters_that_are_awaited_may_leave_claims_open(build):
-    _, _, warnings = build([], chapters=(), awaited=("semi-bias",))
+    _, _, warnings = build([], chapters=(), awaited=("evidence/semi-bias",))
     assert "no verdict" not in warnings
 
 
 def test_a_chapter_that_is_awaited_and_there_must_judge(build):
-    _, _, warnings = build(verdicts()[:-2], awaited=("semi-bias",))
+    _, _, warnings = build(verdicts()[:-2], awaited=("evidence/semi-bias",))
     assert "gives no verdict on K-29, K-30" in warnings
 
 
@@ -254,7 +254,7 @@ def test_the_published_copy_fits_its_schema_and_names_every_cell(build, tmp_path
     assert len(copy["claims"]) == len(ledger.claims())
     row = next(c for c in copy["claims"] if c["id"] == "K-15")
     assert row["outcome"] == "corrected"
-    assert row["cell"] == "book/semi-bias.html#verdict-k-15"
+    assert row["cell"] == "book/evidence/semi-bias.html#verdict-k-15"
     assert next(c for c in copy["claims"] if c["id"] == "B-01")["outcome"] is None
     copy["claims"][0]["outcome"] = 3
     with pytest.raises(jsonschema.ValidationError):

@@ -6,6 +6,7 @@ import pytest
 from sphinx.application import Sphinx
 
 from book._ext import glossary_links
+from book.publish import execution
 from tests.book.pages.book_pages import ROOT
 
 CHAPTER = """# Heads and their keys
@@ -58,7 +59,7 @@ def test_longer_words_win_and_parts_of_words_do_not_count():
 
 
 def test_every_chapter_links_to_the_glossary(html):
-    for path in sorted((ROOT / "book").glob("*.md")):
-        built = html / "book" / f"{path.stem}.html"
+    for name, path in execution.pages().items():
+        built = html / "book" / f"{name}.html"
         if "{code-cell}" in path.read_text() and built.exists():
-            assert 'class="to-glossary' in built.read_text(), path.stem
+            assert 'class="to-glossary' in built.read_text(), name

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from book.publish import execution
 from tests.book.pages.book_pages import PAGES
 
 LOADS = {
@@ -134,8 +135,8 @@ def test_the_search_finds_formulas_and_statements_by_name(html):
     found = {title.removeprefix(" (").removesuffix(")") for title in titles}
     named = {
         match[1].strip()
-        for path in sorted((html.parents[1] / "book").glob("*.md"))
-        if (html / "book" / f"{path.stem}.html").exists()
+        for name, path in execution.pages(html.parents[1] / "book").items()
+        if (html / "book" / f"{name}.html").exists()
         for match in re.finditer(r"\{prf:(?!proof|ref)\w+\} *(\S.*)", path.read_text(encoding="utf-8"))
     }
     assert len(named) > 20

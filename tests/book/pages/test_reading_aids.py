@@ -5,7 +5,7 @@ from docutils import nodes
 
 from book._ext import previews
 
-PAGE = "book/semi-bias"
+PAGE = "book/evidence/semi-bias"
 OPEN = "document.querySelector('dialog.enlarged').open"
 
 browser_only = pytest.mark.browser

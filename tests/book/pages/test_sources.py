@@ -12,6 +12,7 @@ from myst_nb.core.read import is_myst_markdown_notebook, read_myst_markdown_note
 
 from analysis.models.checkpoints import KNOWN
 from book._ext.exercises import exercises, name_solutions
+from book.publish import execution
 from tests.book.pages.book_pages import PAGES
 
 ROOT = Path(__file__).parents[3]
@@ -63,7 +64,11 @@ ALLOW = re.compile(r"^%\s*allow-number:\s*\S")
 
 
 def chapters() -> list[Path]:
-    return sorted((ROOT / "book").glob("*.md"))
+    return list(execution.pages().values())
+
+
+def name_of(path: Path) -> str:
+    return execution.page_name(path)
 
 
 def notebook(path: Path):
@@ -119,7 +124,7 @@ def literal_styles(code: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", chapters(), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", chapters(), ids=name_of)
 class TestChapter:
     """Every page of the book."""
 
@@ -170,7 +175,7 @@ def brief(text: str) -> tuple[list[str], int]:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in chapters() if "*In brief.*\n\n" in path.read_text(encoding="utf-8")], ids=lambda p: p.stem
+    "path", [path for path in chapters() if "*In brief.*\n\n" in path.read_text(encoding="utf-8")], ids=name_of
 )
 def test_in_brief_is_a_claim_a_finding_and_how_sure_we_are(path):
     """A claim without an owner is that of the document, which is cited with it."""
@@ -242,7 +247,7 @@ def no_plain_parameters(code: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", [path for path in chapters() if code_cells(path)], ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [path for path in chapters() if code_cells(path)], ids=name_of)
 class TestPageWithAStudy:
     """A page shows the method; numbers, verdicts and everything else are its study's."""
 
@@ -346,7 +351,7 @@ def unsolved(text: str) -> tuple[int, set[str]]:
 
 
 def test_every_chapter_has_exercises_and_every_exercise_its_solution():
-    counts = {p.stem: unsolved(p.read_text(encoding="utf-8")) for p in chapters() if code_cells(p)}
+    counts = {name_of(p): unsolved(p.read_text(encoding="utf-8")) for p in chapters() if code_cells(p)}
     assert not {name: open_ for name, (_, open_) in counts.items() if open_}
     assert not [name for name, (count, _) in counts.items() if not count]
 
@@ -361,14 +366,14 @@ def models_taken() -> dict[str, bool]:
     table = (ROOT / "book" / "reproduce.md").read_text(encoding="utf-8").split("| chapter | models it takes |")[1]
     rows = [row.split("|")[1:3] for row in table.split("\n\n")[0].splitlines()[2:]]
     taken = {
-        name: not words.strip().startswith("no") for names, words in rows for name in re.findall(r"`([\w-]+)`", names)
+        name: not words.strip().startswith("no") for names, words in rows for name in re.findall(r"`([\w/-]+)`", names)
     }
-    return taken | {path.stem: True for path in chapters() if path.stem.startswith("bert-")}
+    return taken | {name: True for path in chapters() if (name := name_of(path)).split("/")[-1].startswith("bert-")}
 
 
 def test_the_table_of_models_has_every_chapter_and_says_which_take_one():
     takes = {
-        path.stem: bool(re.search(r"^MODEL = ", path.read_text(encoding="utf-8"), re.MULTILINE))
+        name_of(path): bool(re.search(r"^MODEL = ", path.read_text(encoding="utf-8"), re.MULTILINE))
         for path in chapters()
         if code_cells(path)
     }
@@ -385,7 +390,7 @@ def test_a_stamp_names_the_models_that_the_cells_find():
         sources = [cell["source"] for cell in code_cells(path)]
         stamps = "".join(source for source in sources if "publish.stamp(" in source)
         finds = {name for source in sources for name in re.findall(r'\bfind\("([\w-]+)"\)', source)}
-        assert all(f'find("{name}")' in stamps for name in finds), path.stem
+        assert all(f'find("{name}")' in stamps for name in finds), name_of(path)
 
 
 def test_every_exercise_has_a_title_of_its_own():
@@ -433,12 +438,13 @@ def test_no_two_references_read_alike_where_they_are_cited():
 
 
 def test_every_page_is_in_the_table_of_contents():
-    assert sorted(PAGES) == sorted(f"book/{path.stem}" for path in chapters())
+    assert sorted(PAGES) == sorted(f"book/{name}" for name in execution.pages())
 
 
 def test_every_record_of_outputs_has_its_chapter():
-    recorded = {path.stem for path in (ROOT / "tests" / "recorded").glob("*.json")}
-    assert recorded == {path.stem for path in chapters() if notebook(path)}
+    folder = execution.RECORDED
+    recorded = {execution.page_name(path, folder) for path in folder.rglob("*.json")}
+    assert recorded == {name for name, path in execution.pages().items() if notebook(path)}
 
 
 @pytest.mark.parametrize(

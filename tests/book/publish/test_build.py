@@ -158,7 +158,10 @@ def test_what_fails_to_execute_is_not_rendered(book):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"names": ["notation", "bert-gates"]}, ["--again", "book/notation.md", "book/bert-gates.md"]),
+        (
+            {"names": ["notation", "evidence/bert-gates"]},
+            ["--again", "book/notation.md", "book/evidence/bert-gates.md"],
+        ),
         ({"names": [], "device": "cuda"}, ["--book-device", "cuda", "book"]),
         ({"names": [], "measure": True}, ["book"]),
         ({"names": [], "measure": True, "again": True}, ["--again", "book"]),
@@ -201,7 +204,7 @@ def test_the_command_line_hands_everything_on(monkeypatch):
     )
     assert received == [
         ([], {"compare": False, "again": False, "measure": False, "device": ""}),
-        (["notation", "bert-gates"], {"compare": True, "again": True, "measure": True, "device": "cpu"}),
+        (["notation", "evidence/bert-gates"], {"compare": True, "again": True, "measure": True, "device": "cpu"}),
     ]
 
 

@@ -13,7 +13,7 @@ def book(tmp_path, monkeypatch):
     """Keep costs in a temporary folder, for a book of two chapters."""
     monkeypatch.setattr(execution, "ROOT", tmp_path)
     monkeypatch.setattr(costs, "FILE", tmp_path / "book" / "costs.json")
-    monkeypatch.setattr(execution, "executed_path", lambda page=None: tmp_path / "executed")
+    monkeypatch.setattr(execution, "BUILD", tmp_path / "build")
     (tmp_path / "book").mkdir()
     for name in ("one", "two"):
         (tmp_path / "book" / f"{name}.md").write_text("#")
@@ -89,7 +89,7 @@ def test_a_truncated_or_tampered_file_is_refused(book, text):
 
 def test_chapters_come_in_the_order_of_the_book():
     names = costs.chapters()
-    assert names.index("weighted-mean") < names.index("semi-bias") < names.index("bert-gates")
+    assert names.index("notation") < names.index("evidence/semi-bias") < names.index("evidence/bert-gates")
     assert "glossary" not in names
 
 
@@ -97,7 +97,7 @@ def test_no_cost_is_kept_of_a_chapter_that_is_gone():
     kinds = costs.read()
     assert kinds, "run: make costs"
     for kind in kinds.values():
-        assert {p.stem for p in (execution.ROOT / "book").glob("*.md")} >= set(kind["chapters"])
+        assert set(execution.pages()) >= set(kind["chapters"])
 
 
 def test_what_is_shown_is_of_the_stored_runs_and_else_of_the_file(book):

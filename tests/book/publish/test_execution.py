@@ -602,7 +602,7 @@ def test_the_device_reaches_a_chapter_as_its_parameter(book):
 
 @pytest.mark.slow
 def test_what_an_execution_cost_is_kept_beside_its_outputs(recorded):
-    cost = json.loads((recorded / "_build" / "executed" / "costs" / "tiny.json").read_text())
+    cost = json.loads((recorded / "_build" / "costs" / "tiny.json").read_text())
     assert cost["peak_mib"] > 10
     assert cost["cpu_seconds"] > 0
 
@@ -614,6 +614,6 @@ def test_what_only_the_tests_need_is_pinned_apart():
     )
     assert not book & alone
     assert {"statsmodels", "hypothesis", "beartype"} <= alone
-    files = [*(ROOT / "analysis").rglob("*.py"), *(ROOT / "book").rglob("*.py"), *(ROOT / "book").glob("*.md")]
+    files = [*(ROOT / "analysis").rglob("*.py"), *(ROOT / "book").rglob("*.py"), *execution.pages().values()]
     needed = re.compile(r"^\s*(?:import|from) (?:" + "|".join(sorted(alone)).replace("-", "_") + r")\b", re.M)
     assert not [path.name for path in files if needed.search(path.read_text())]

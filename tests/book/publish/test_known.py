@@ -7,10 +7,10 @@ from datetime import date
 import pytest
 from pybtex.database import parse_file
 
-from book.publish import known
+from book.publish import execution, known
 
 BIBLIOGRAPHY = parse_file(str(known.ROOT / "book" / "references.bib")).entries
-PAGES = sorted((known.ROOT / "book").glob("*.md"))
+PAGES = list(execution.pages().values())
 STATED = [statement for page in PAGES for statement in known.statements(page)]
 WHOLE = {"label": "a", "degree": "known", "sentence": "Shown by {cite:t}`b`.", "date": date(2026, 1, 2)}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from book.publish import numbers, recorded
+from book.publish import execution, numbers, recorded
 
 ROOT = Path(__file__).parents[3]
 CELL = {"source": "print(1)", "outputs": [{"output_type": "stream", "name": "stdout", "text": "mass 0.41\n"}]}
@@ -84,11 +84,11 @@ def test_a_record_has_a_line_for_each_number_and_output_and_keeps_what_agrees(tm
     assert recorded.read(path) == {"numbers": {"a": 8}, "cells": [other]}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "tests" / "recorded").glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(execution.RECORDED.rglob("*.json")), ids=lambda path: path.stem)
 def test_each_number_of_a_record_is_shown_by_its_page_and_none_is_noise(path):
     record = recorded.read(path)
-    page = (ROOT / "book" / f"{path.stem}.md").read_text(encoding="utf-8")
-    assert set(record["numbers"]) == set(recorded.formats(page))
+    page = execution.pages()[execution.page_name(path, execution.RECORDED)]
+    assert set(record["numbers"]) == set(recorded.shown(page))
     assert not recorded.noise(json.dumps([cell["outputs"] for cell in record["cells"]]))
 
 
@@ -123,13 +123,14 @@ def test_small_numbers_of_their_scale_are_no_rounding_errors(measured):
     numbers.refuse_noise(measured, {"rb-kernel", "rb-said", "rb-loss"})
 
 
-def test_a_study_that_glues_a_rounding_error_is_refused_and_only_what_the_page_shows_is_glued(monkeypatch):
-    glued = {}
+def test_a_study_that_glues_a_rounding_error_is_refused_and_only_what_the_page_shows_is_glued(monkeypatch, tmp_path):
+    glued, page = {}, tmp_path / "page.md"
+    monkeypatch.setattr(numbers, "page_of", lambda measured: page)
     monkeypatch.setattr("myst_nb.glue", lambda name, value, display: glued.update({name: value}))
-    monkeypatch.setattr(numbers, "page_of", lambda measured: "It is {glue:text}`rb-loss:.1f`.")
+    page.write_text("It is {glue:text}`rb-loss:.1f`.")
     numbers.glue_numbers(Exactness(3e-16))
     assert glued == {"rb-loss": 1.0}
-    monkeypatch.setattr(numbers, "page_of", lambda measured: "It is {glue:text}`rb-kernel:.1e`.")
+    page.write_text("It is {glue:text}`rb-kernel:.1e`.")
     with pytest.raises(ValueError, match="show a bound"):
         numbers.glue_numbers(Exactness(3e-16))
 
@@ -138,4 +139,12 @@ def test_the_page_of_a_measurement_is_that_of_its_study():
     from book.studies.semi_bias.measure import Measured
 
     measured = Measured.__new__(Measured)
-    assert numbers.page_of(measured) == (ROOT / "book" / "semi-bias.md").read_text(encoding="utf-8")
+    assert numbers.page_of(measured).name == "semi-bias.md"
+
+
+def test_a_page_of_evidence_shows_what_its_stories_borrow(tmp_path):
+    (tmp_path / "evidence").mkdir()
+    page = tmp_path / "evidence" / "gates.md"
+    page.write_text("It is {glue:text}`g-a:.1f`.")
+    (tmp_path / "story.md").write_text("It is {number}`gates/g-a:.2f` of {number}`gates/g-b`, {number}`rank/r-c`.")
+    assert recorded.shown(page) == {"g-a": {".1f", ".2f"}, "g-b": {""}}

@@ -216,7 +216,7 @@ def test_paths_and_the_device_reach_the_chapter_as_parameters(monkeypatch, tmp_p
     assert received == [
         (
             (
-                "bert-gates",
+                "evidence/bert-gates",
                 tmp_path / "runs" / "bert-gates",
                 {"MODEL": "minilm", "TEXTS": str(tmp_path / "mine.txt"), "DEVICE": "cpu"},
             ),

@@ -67,4 +67,4 @@ def test_claims_about_the_model_are_notes_and_the_formulas_keep_their_verdicts(m
     assert set(notes) == EMPIRICAL
     assert not any(note.outcome.decided for note in notes.values())
     assert "an interval needs 3: composed 0% (2 of 2 texts)" in notes["B-67"].outcome.evidence
-    assert len(shown) == sum(claim.chapter == "bert-gates" for claim in ledger.claims())
+    assert len(shown) == sum(claim.chapter == "evidence/bert-gates" for claim in ledger.claims())

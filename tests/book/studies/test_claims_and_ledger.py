@@ -12,7 +12,7 @@ CHAPTERS = list(dict.fromkeys(claim.chapter for claim in ledger.claims()))
 
 
 def study(chapter: str) -> Path:
-    return STUDIES / chapter.replace("-", "_")
+    return STUDIES / chapter.removeprefix("evidence/").replace("-", "_")
 
 
 def files(chapter: str) -> list[Path]:

@@ -50,7 +50,7 @@ def test_another_gpt2_gets_verdicts_or_notes_and_no_errors(measured, monkeypatch
         "K-19": NoVerdict,
         "K-24": NoVerdict,
     }
-    assert len(shown) == sum(claim.chapter == "semi-bias" for claim in ledger.claims())
+    assert len(shown) == sum(claim.chapter == "evidence/semi-bias" for claim in ledger.claims())
 
 
 @pytest.mark.parametrize(
