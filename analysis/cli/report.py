@@ -31,7 +31,7 @@ def add_arguments(parser):
 
 def run(arguments) -> int:
     """Measure, and write."""
-    from analysis.report.making import make_report
+    from analysis.reporting.making import make_report
 
     for name, least in (("seeds", 1), ("longest", 8)):
         if getattr(arguments, name) < least:

@@ -37,7 +37,7 @@ def out_of_date() -> list[str]:
 
 def make_reports() -> None:
     """Make the reports that are out of date."""
-    from analysis.report.making import make_report
+    from analysis.reporting.making import make_report
 
     for name in out_of_date():
         folder = MADE / name

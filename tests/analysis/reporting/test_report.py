@@ -13,9 +13,9 @@ import analysis.cli
 from analysis.cli import build_parser
 from analysis.cli import report as command
 from analysis.models import checkpoints
-from analysis.report import controls, making, measurement, sections
-from analysis.report.origin_sections import make_parts, make_positions
-from analysis.report.page import Section, render
+from analysis.reporting import controls, making, measurement, sections
+from analysis.reporting.origin_sections import make_parts, make_positions
+from analysis.reporting.page import Section, render
 
 TEXTS = "\n\n".join(
     f"Text {number}: every row of an attention map sums to one, whatever the scores of the row are."

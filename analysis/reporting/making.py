@@ -15,11 +15,11 @@ from analysis.models import attention_hooks, checkpoints
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.reading import load
 from analysis.models.text_models import load_text_model, load_tokenizer
-from analysis.report import state
-from analysis.report.measurement import PICTURE, Measurement, measure_parameters, observe, to_json
-from analysis.report.observations import tokenise
-from analysis.report.page import render
-from analysis.report.sections import make_sections
+from analysis.reporting import state
+from analysis.reporting.measurement import PICTURE, Measurement, measure_parameters, observe, to_json
+from analysis.reporting.observations import tokenise
+from analysis.reporting.page import render
+from analysis.reporting.sections import make_sections
 
 LONGEST = 128
 """Tokens of a text, at most: gates are read in maps of so many rows."""

@@ -10,10 +10,10 @@ from zipfile import BadZipFile
 import numpy as np
 
 from analysis.core.files import sha256, write_atomically
-from analysis.report.observations import Observations
+from analysis.reporting.observations import Observations
 
 CODE = Path(__file__).parents[1]
-MEASURED_BY = ("report/*.py", "maps/*.py", "maps/gates/*.py", "representations/*.py", "models/controls.py")
+MEASURED_BY = ("reporting/*.py", "maps/*.py", "maps/gates/*.py", "representations/*.py", "models/controls.py")
 
 
 def identity(model: dict, texts: list[list[int]], settings: dict) -> str:
