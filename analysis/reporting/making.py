@@ -1,6 +1,7 @@
 """Making a report: find the model, measure it, write the page and its numbers."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.files import write_atomically, write_json
+from analysis.core.files import claim_folder, write_atomically, write_json
 from analysis.data import texts as bundled_texts
 from analysis.models import attention_hooks, checkpoints
 from analysis.models.checkpoints import Checkpoint
-from analysis.models.reading import load
+from analysis.models.reading import Model, load
 from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.reporting import state
 from analysis.reporting.measurement import PICTURE, Measurement, measure_parameters, observe, to_json
@@ -23,30 +24,35 @@ from analysis.reporting.sections import make_sections
 
 LONGEST = 128
 """Tokens of a text, at most: gates are read in maps of so many rows."""
+SHORTEST = 8
+"""The least that `longest` may be: gates need so many rows."""
 BOOK = ".."
+KIND = "report"
 
 
-def make_report(
-    name: str,
-    out: Path,
+def report(
+    model: str | Path | Model,
     *,
+    out: str | Path,
     texts: str | Path | None = None,
-    device: torch.device | str = "cpu",
     count: int | None = None,
     seeds: int = 1,
     longest: int = LONGEST,
     weights_only: bool = False,
+    device: torch.device | str = "cpu",
     book: str = BOOK,
     show: bool = False,
-) -> Measurement:
-    """Measure a model and write ``index.html`` and ``report.json``.
+) -> Path:
+    """Write a report on a model: one page of HTML that opens anywhere, and the same numbers as JSON.
+
+    What was measured so far lies beside it until it is written, so an interrupted report goes on where it was.
 
     Parameters
     ----------
-    name
-        As :func:`analysis.models.checkpoints.find` takes it: a known name, a folder, an id of the hub.
+    model
+        A name or folder as :func:`analysis.models.checkpoints.find` takes it, or what `analysis.load` read of files.
     out
-        The folder to write into; it exists.
+        The folder for ``index.html`` and ``report.json``: a new or empty one, or that of an earlier report.
     texts
         A text file or a folder of them; default: the bundled passages.
     count
@@ -62,42 +68,90 @@ def make_report(
     show
         Whether to show on a terminal how far it is.
 
+    Returns
+    -------
+    Path
+        The page.
+
     Raises
     ------
     NotFound
         If the model is not there; nothing stands in for it.
     ValueError
-        If its family is not read, or no text is long enough.
+        If its family is not read, no text is long enough, or a number means nothing.
+    Refused
+        If the folder holds what is no report.
     MemoryError
         If a layer, or the whole model that is to run, does not fit.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = report("gpt2-mini", out=folder, weights_only=True)
+    ...     "preferred positions" in page.read_text(encoding="utf-8").lower()
+    True
     """
-    checkpoint = checkpoints.find(name)
+    for name, value, least in (("seeds", seeds, 1), ("longest", longest, SHORTEST)):
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
+    checkpoint = _files_of(model)
+    read = model if isinstance(model, Model) else load(checkpoint)
+    with claim_folder(out, KIND) as folder:
+        measured = measure_parameters(checkpoint, read, show=show)
+        if weights_only:
+            measured.not_run = "only its weights were asked for"
+        else:
+            passages = bundled_texts.passages(count=count, source=texts)
+            _run(measured, checkpoint, passages, folder, longest=longest, seeds=seeds, device=device, show=show)
+        write_report(measured, folder, book)
+        state.remove(folder)
+    return Path(out) / "index.html"
+
+
+def _files_of(model: str | Path | Model) -> Checkpoint:
+    """Return where a model's files are."""
+    if not isinstance(model, Model):
+        checkpoint = checkpoints.find(str(model))
+    elif model.checkpoint is None:
+        raise ValueError(
+            "model is a module in memory: save it with its tokenizer (save_pretrained), and give the folder"
+        )
+    else:
+        checkpoint = model.checkpoint
     if checkpoint.stands_in_for:
         raise checkpoints.NotFound(
-            f"the model {name!r} is not here; give its folder, or ask for a report on "
+            f"the model {checkpoint.stands_in_for!r} is not here; give its folder, or ask for a report on "
             f"{checkpoint.name}, which stands in for it"
         )
-    measured = measure_parameters(checkpoint, load(checkpoint), show=show)
-    progress = None
-    if weights_only:
-        measured.not_run = "only its weights were asked for"
-    else:
-        tokenizer, model, measured.not_run = _load(checkpoint, device)
-        if model is not None:
-            limit = min(longest, getattr(model.config, "max_position_embeddings", None) or longest)
-            ids = tokenise(tokenizer, bundled_texts.passages(count=count, source=texts), limit)
-            settings = {"seeds": seeds, "longest": longest, "device": str(torch.device(device).type)}
-            progress = state.State(out, state.identity(checkpoint.provenance(), [i[0].tolist() for i in ids], settings))
-            try:
-                observe(measured, model, load(model), [i.to(device) for i in ids], progress, seeds=seeds, show=show)
-                measured.maps = draw_maps(model, ids[0][:, :PICTURE].to(device))
-                measured.tokens = tokenizer.convert_ids_to_tokens(ids[0][0, :PICTURE].tolist())
-            except ValueError as error:
-                measured.not_run, measured.trained = str(error), None
-    write_report(measured, out, book)
-    if progress is not None:
-        progress.remove()
-    return measured
+    return checkpoint
+
+
+def _run(
+    measured: Measurement,
+    checkpoint: Checkpoint,
+    passages: Sequence[str],
+    folder: Path,
+    *,
+    longest: int,
+    seeds: int,
+    device: torch.device | str,
+    show: bool,
+) -> None:
+    """Measure what a model does on texts, or say why it was not run."""
+    tokenizer, model, measured.not_run = _load(checkpoint, device)
+    if model is None:
+        return
+    limit = min(longest, getattr(model.config, "max_position_embeddings", None) or longest)
+    ids = tokenise(tokenizer, passages, limit)
+    settings = {"seeds": seeds, "longest": longest, "device": str(torch.device(device).type)}
+    progress = state.State(folder, state.identity(checkpoint.provenance(), [i[0].tolist() for i in ids], settings))
+    try:
+        observe(measured, model, load(model), [i.to(device) for i in ids], progress, seeds=seeds, show=show)
+        measured.maps = draw_maps(model, ids[0][:, :PICTURE].to(device))
+        measured.tokens = tokenizer.convert_ids_to_tokens(ids[0][0, :PICTURE].tolist())
+    except ValueError as error:
+        measured.not_run, measured.trained = str(error), None
 
 
 def _load(checkpoint: Checkpoint, device: torch.device | str) -> tuple[Any, torch.nn.Module | None, str]:

@@ -57,7 +57,8 @@ class State:
         except (OSError, KeyError, ValueError, BadZipFile):
             return None
 
-    def remove(self) -> None:
-        """Remove all parts."""
-        for path in self.folder.glob(".unfinished-*.npz"):
-            path.unlink(missing_ok=True)
+
+def remove(folder: Path) -> None:
+    """Remove all parts from a folder."""
+    for path in folder.glob(".unfinished-*.npz"):
+        path.unlink(missing_ok=True)
