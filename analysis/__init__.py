@@ -8,27 +8,24 @@ groups. A name is imported when it is first asked for, so ``import analysis`` ne
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 
 __version__ = "0.2.0"
 
 
 @cache
-def _face() -> dict[str, tuple[str, str]]:
-    """Return for each name of the face the module that it comes from, and its name there."""
-    import ast
+def _face() -> dict[str, str]:
+    """Return for each name of the face the dotted place that it comes from."""
+    from analysis.core.face import read_face  # no torch
 
-    listed = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
-    imports = [node for node in listed if isinstance(node, ast.ImportFrom)]
-    return {a.asname or a.name: (node.module or "", a.name) for node in imports for a in node.names}
+    return {name: place for names in read_face().values() for name, place in names.items()}
 
 
 def __getattr__(name: str) -> object:
     if name in _face():
-        module, there = _face()[name]
-        whole = f"{module}.{there}"
+        place = _face()[name]
+        module, _, there = place.rpartition(".")
         found = getattr(import_module(module), there, None)
-        value = import_module(whole) if found is None else found
+        value = import_module(place) if found is None else found
     elif not name.startswith("_") and find_spec(f"{__name__}.{name}"):
         value = import_module(f"{__name__}.{name}")
     else:

@@ -166,6 +166,6 @@ from analysis.statistics.correlation import (
 
 # A whole model
 from analysis.surveys.census import Census as Census, take_census as take_census
-from analysis.report.making import make_report as make_report
+from analysis.reporting.making import report as report
 
 __version__: str

@@ -6,10 +6,8 @@ What was measured so far lies beside it until it is written, so an interrupted r
 from pathlib import Path
 
 from analysis.core import device
-from analysis.core.files import claim_folder
 
 RUNS = Path("runs")
-KIND = "report"
 
 
 def add_arguments(parser):
@@ -31,25 +29,23 @@ def add_arguments(parser):
 
 def run(arguments) -> int:
     """Measure, and write."""
-    from analysis.report.making import make_report
+    from analysis.reporting.making import report
 
     for name, least in (("seeds", 1), ("longest", 8)):
         if getattr(arguments, name) < least:
             raise ValueError(f"--{name} must be at least {least}, got {getattr(arguments, name)}")
     where = device.choose(arguments.device)
-    out = arguments.out or RUNS / f"report-{Path(arguments.model).name}"
-    with claim_folder(out, KIND) as folder:
-        make_report(
-            arguments.model,
-            folder,
-            texts=arguments.texts,
-            count=arguments.count,
-            device=where,
-            seeds=arguments.seeds,
-            longest=arguments.longest,
-            weights_only=arguments.weights_only,
-            book=arguments.book,
-            show=True,
-        )
-    print(f"written to {out / 'index.html'}")
+    page = report(
+        arguments.model,
+        out=arguments.out or RUNS / f"report-{Path(arguments.model).name}",
+        texts=arguments.texts,
+        count=arguments.count,
+        seeds=arguments.seeds,
+        longest=arguments.longest,
+        weights_only=arguments.weights_only,
+        device=where,
+        book=arguments.book,
+        show=True,
+    )
+    print(f"written to {page}")
     return 0

@@ -12,6 +12,7 @@ from docutils.statemachine import StringList
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
+from analysis.core.face import STUB, read_face
 from book.publish import execution
 
 LIBRARY = execution.ROOT / "analysis"
@@ -76,31 +77,15 @@ class Packages(Directive):
         return self.parse("\n".join(entries).splitlines())
 
 
-def groups(stub: Path = LIBRARY / "__init__.pyi") -> dict[str, list[tuple[str, str]]]:
-    """Return the groups of the face, each with its names and where they are documented, in the order of the stub.
-
-    >>> next(iter(groups().items()))[1][0]
-    ('load', 'analysis.models.reading.load')
-    """
-    text = stub.read_text(encoding="utf-8")
-    titles = {n: line.removeprefix("# ") for n, line in enumerate(text.splitlines(), 1) if line.startswith("# ")}
-    found: dict[str, list[tuple[str, str]]] = {title: [] for title in titles.values()}
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.ImportFrom):
-            title = titles[max(n for n in titles if n < node.lineno)]
-            found[title] += [(alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names]
-    return found
-
-
 class Face(Directive):
     """``face`` lists what ``from analysis import ...`` offers, in its groups, each name with a link."""
 
     def run(self):
         """Write a definition list: a group, and its names."""
-        self.env.note_dependency(str(LIBRARY / "__init__.pyi"))
+        self.env.note_dependency(str(STUB))
         entries = []
-        for title, names in groups().items():
-            links = ", ".join(f"{{py:obj}}`{name} <{place}>`" for name, place in names)
+        for title, names in read_face().items():
+            links = ", ".join(f"{{py:obj}}`{name} <{place}>`" for name, place in names.items())
             entries.append(f"{title}\n: {links}\n")
         return self.parse("\n".join(entries).splitlines())
 

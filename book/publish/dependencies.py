@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from analysis.core.face import read_face
+
 PACKAGES = ("analysis", "book")
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 EXPERIMENT = re.compile(r"^EXPERIMENT\b", re.MULTILINE)
@@ -77,10 +79,8 @@ def module_files(name: str, root: Path) -> Iterator[Path]:
 
 def face(root: Path) -> dict[str, str]:
     """Return the names that the library offers by itself, such as ``analysis.load``, each with where it comes from."""
-    stub = root / "analysis" / "__init__.pyi"
-    nodes = ast.parse(stub.read_text(encoding="utf-8")).body if stub.exists() else []
-    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-    return {f"analysis.{a.asname or a.name}": f"{node.module}.{a.name}" for node in imports for a in node.names}
+    groups = read_face(root / "analysis" / "__init__.pyi").values()
+    return {f"analysis.{name}": place for names in groups for name, place in names.items()}
 
 
 def reachable(names: Iterable[str], root: Path) -> set[Path]:

@@ -4,14 +4,14 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from analysis.core.files import write_atomically
+from analysis.core.files import MARK, write_atomically
 from analysis.models import checkpoints
 from book.publish import execution
 
 MODELS = ("minilm", "gpt2-mini", "neox-mini")
 TEXTS = 8
 """How many of the bundled passages are read: enough for a page that shows what a report is."""
-MADE = execution.BUILD / "reports"
+MADE = execution.BUILD / "reports-made"
 BOOK = "../../book"
 
 
@@ -37,12 +37,10 @@ def out_of_date() -> list[str]:
 
 def make_reports() -> None:
     """Make the reports that are out of date."""
-    from analysis.report.making import make_report
+    from analysis.reporting.making import report
 
     for name in out_of_date():
-        folder = MADE / name
-        folder.mkdir(parents=True, exist_ok=True)
-        make_report(name, folder, count=TEXTS, book=BOOK)
+        report(name, out=MADE / name, count=TEXTS, book=BOOK)
         write_atomically(MADE / f"{name}.digest", digest(name))
 
 
@@ -50,7 +48,7 @@ def place_reports(html: Path) -> list[Path]:
     """Put all reports into the built book; return their pages."""
     places = [html / "reports" / name for name in MODELS]
     for place in places:
-        shutil.copytree(MADE / place.name, place, dirs_exist_ok=True)
+        shutil.copytree(MADE / place.name, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MARK))
     return [place / "index.html" for place in places]
 
 

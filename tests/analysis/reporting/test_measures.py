@@ -16,11 +16,11 @@ from analysis.maps.attribution import attribute_divergence
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import Model, load
 from analysis.models.text_models import load_text_model, load_tokenizer
-from analysis.report.measurement import Measurement, make_splits, measure_parameters, reasons_not_to_split
-from analysis.report.notable import notable_heads
-from analysis.report.observations import OF_HEADS, Observations, add_text, describe_map, tokenise
-from analysis.report.parameters import measure_layer, position_curves
-from analysis.report.sections import _biases
+from analysis.reporting.measurement import Measurement, make_splits, measure_parameters, reasons_not_to_split
+from analysis.reporting.notable import notable_heads
+from analysis.reporting.observations import OF_HEADS, Observations, add_text, describe_map, tokenise
+from analysis.reporting.parameters import measure_layer, position_curves
+from analysis.reporting.sections import _biases
 from analysis.transformer.rotary import rotate
 from tests.analysis.fake_device import GPU, pretended
 

@@ -10,10 +10,10 @@ from zipfile import BadZipFile
 import numpy as np
 
 from analysis.core.files import sha256, write_atomically
-from analysis.report.observations import Observations
+from analysis.reporting.observations import Observations
 
 CODE = Path(__file__).parents[1]
-MEASURED_BY = ("report/*.py", "maps/*.py", "maps/gates/*.py", "representations/*.py", "models/controls.py")
+MEASURED_BY = ("reporting/*.py", "maps/*.py", "maps/gates/*.py", "representations/*.py", "models/controls.py")
 
 
 def identity(model: dict, texts: list[list[int]], settings: dict) -> str:
@@ -57,7 +57,8 @@ class State:
         except (OSError, KeyError, ValueError, BadZipFile):
             return None
 
-    def remove(self) -> None:
-        """Remove all parts."""
-        for path in self.folder.glob(".unfinished-*.npz"):
-            path.unlink(missing_ok=True)
+
+def remove(folder: Path) -> None:
+    """Remove all parts from a folder."""
+    for path in folder.glob(".unfinished-*.npz"):
+        path.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """What the heads and the rows of a model do on texts, added up while it runs, one text at a time; no map is kept.
 
 Whatever model runs through the library's registry of attention functions. What belongs here: the numbers of one network
-on texts. What does not: its weights alone (:mod:`analysis.report.parameters`), what it is compared with
-(:mod:`analysis.report.controls`).
+on texts. What does not: its weights alone (:mod:`analysis.reporting.parameters`), what it is compared with
+(:mod:`analysis.reporting.controls`).
 """
 
 import math
@@ -42,7 +42,7 @@ class Observations:
     """Sums over texts, by layer and head or by state (``states``).
 
     ``parts`` holds what each part of the scores explains, counted from 0; ``mean_parts`` the same, counted from the
-    mean query and key (:mod:`analysis.report.origins`).
+    mean query and key (:mod:`analysis.reporting.origins`).
     """
 
     texts: int

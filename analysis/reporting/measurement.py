@@ -15,11 +15,11 @@ from analysis.core.positions import Positions, Rotary, StreamPositions
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.controls import RUNGS
 from analysis.models.reading import Model
-from analysis.report.controls import observe_controls
-from analysis.report.observations import Observations, SplitBiases, add_text
-from analysis.report.origins import Means, kernel, mean_queries_and_keys
-from analysis.report.parameters import LayerParameters, measure_layer, position_curves
-from analysis.report.state import State
+from analysis.reporting.controls import observe_controls
+from analysis.reporting.observations import Observations, SplitBiases, add_text
+from analysis.reporting.origins import Means, kernel, mean_queries_and_keys
+from analysis.reporting.parameters import LayerParameters, measure_layer, position_curves
+from analysis.reporting.state import State
 from analysis.transformer.rotary import rotate
 
 FEW = 8

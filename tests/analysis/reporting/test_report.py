@@ -9,13 +9,14 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+import analysis
 import analysis.cli
 from analysis.cli import build_parser
 from analysis.cli import report as command
 from analysis.models import checkpoints
-from analysis.report import controls, making, measurement, sections
-from analysis.report.origin_sections import make_parts, make_positions
-from analysis.report.page import Section, render
+from analysis.reporting import controls, making, measurement, sections
+from analysis.reporting.origin_sections import make_parts, make_positions
+from analysis.reporting.page import Section, render
 
 TEXTS = "\n\n".join(
     f"Text {number}: every row of an attention map sums to one, whatever the scores of the row are."
@@ -239,6 +240,21 @@ def test_a_model_that_does_not_fit_is_read_layer_by_layer(tmp_path, texts, monke
     numbers = written(tmp_path / "out")[1]
     assert "GB of memory" in numbers["not_run"]
     assert len(numbers["parameters"]) == 2
+
+
+def test_the_function_of_the_face_writes_what_the_command_writes(whole, tmp_path, texts):
+    page = analysis.report(analysis.load("gpt2-mini"), out=tmp_path / "out", texts=texts)
+    assert page == tmp_path / "out" / "index.html"
+    assert written(page.parent) == written(whole)
+
+
+def test_a_module_in_memory_has_no_tokenizer_to_report_with(tmp_path):
+    module = making.load_text_model(checkpoints.find("gpt2-mini"))
+    with pytest.raises(ValueError, match="save it with its tokenizer"):
+        analysis.report(analysis.load(module), out=tmp_path / "out")
+    with pytest.raises(ValueError, match="longest must be at least 8, got 7"):
+        analysis.report("gpt2-mini", out=tmp_path / "out", longest=7)
+    assert not (tmp_path / "out").exists()
 
 
 def test_nothing_stands_in_for_a_model(tmp_path, monkeypatch):

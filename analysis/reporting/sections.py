@@ -6,14 +6,14 @@ import numpy as np
 
 from analysis.maps.gates import GATES, PATTERNS
 from analysis.plotting.ladder import Ladder
-from analysis.report import figures
-from analysis.report.controls import ladder_of
-from analysis.report.measurement import Measurement
-from analysis.report.notable import WORDS, measures, notable_heads
-from analysis.report.observations import OF_HEADS, OF_STATES, Observations
-from analysis.report.origin_sections import make_parts, make_positions
-from analysis.report.page import Section
-from analysis.report.parameters import BIASES
+from analysis.reporting import figures
+from analysis.reporting.controls import ladder_of
+from analysis.reporting.measurement import Measurement
+from analysis.reporting.notable import WORDS, measures, notable_heads
+from analysis.reporting.observations import OF_HEADS, OF_STATES, Observations
+from analysis.reporting.origin_sections import make_parts, make_positions
+from analysis.reporting.page import Section
+from analysis.reporting.parameters import BIASES
 
 NAMES = dict(zip(BIASES, ("queries", "keys", "values"), strict=True))
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from analysis.maps.gates import GATES, PATTERNS
-from analysis.report.observations import OF_HEADS, Observations
+from analysis.reporting.observations import OF_HEADS, Observations
 
 HOW_MANY = 10
 LEAST = 0.02

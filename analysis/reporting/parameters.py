@@ -13,8 +13,8 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Alibi, Rotary
-from analysis.report.origins import DISTANCES
-from analysis.report.origins import kernel as kernel_of
+from analysis.reporting.origins import DISTANCES
+from analysis.reporting.origins import kernel as kernel_of
 from analysis.transformer.position_scores import alibi_slopes
 
 BIASES = ("b_Q", "b_K", "b_V")

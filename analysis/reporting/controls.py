@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from analysis.models.controls import RUNGS, make_controls
-from analysis.report.observations import Observations, add_text
+from analysis.reporting.observations import Observations, add_text
 
 
 def fresh_model(model: torch.nn.Module, seed: int) -> torch.nn.Module:

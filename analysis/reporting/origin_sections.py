@@ -7,10 +7,10 @@ mean input of the texts.
 import numpy as np
 from jaxtyping import Float
 
-from analysis.report import figures
-from analysis.report.measurement import FEW, Measurement
-from analysis.report.observations import PARTS
-from analysis.report.page import Section
+from analysis.reporting import figures
+from analysis.reporting.measurement import FEW, Measurement
+from analysis.reporting.observations import PARTS
+from analysis.reporting.page import Section
 
 ROTARY = {"rotary-bias": "The bias that comes back"}
 COUNTED = {"parts": "counted from 0", "mean_parts": "counted from the mean input"}
