@@ -1,8 +1,8 @@
 """pytest plugin: nbval on the book's MyST chapters.
 
-Each notebook of ``book`` and ``book/evidence`` is collected as an nbval notebook and executed in its own kernel. With ``--nbval`` its text
-outputs and the numbers of its text are compared with ``tests/recorded/<chapter>.json`` (``--record`` writes them), by
-the rule of :mod:`book.publish.recorded`. With ``--nbval-lax`` only errors count. Either way a
+Each notebook of ``book`` and ``book/evidence`` is collected as an nbval notebook and executed in its own kernel. With
+``--nbval`` its text outputs and the numbers of its text are compared with ``tests/recorded/<page>.json`` (``--record``
+writes them), by the rule of :mod:`book.publish.recorded`. With ``--nbval-lax`` only errors count. Either way a
 chapter whose cells all ran is stored, and the book build renders that very run; a chapter whose stored run is up to
 date is not executed again (``--again`` forces it). With ``--book-device`` chapters are executed with that device as
 their parameter, held to the same record, and not stored.

@@ -7,7 +7,6 @@ from sphinx.application import Sphinx
 
 from book._ext import glossary_links
 from book.publish import execution
-from tests.book.pages.book_pages import ROOT
 
 CHAPTER = """# Heads and their keys
 
