@@ -1,0 +1,70 @@
+"""The stories: what a story may hold, and that its code runs as a reader copies it."""
+
+import re
+
+import pytest
+
+from tests.book.pages.book_pages import ROOT
+from tools import stories
+
+PAGES = stories.pages()
+MOST_NUMBERS = 5.0  # in a hundred words: about four
+EVIDENCE_ONLY = re.compile(r"\{(?:evidence|known)\}`|\{claims-(?:table|counts)\}|publish\.|from book|import book")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_story_is_short(page):
+    assert stories.too_much(stories.read(page)) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_story_has_few_numbers(page):
+    assert stories.read(page).density <= MOST_NUMBERS
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_story_leaves_the_argument_to_its_evidence_and_links_to_it(page):
+    text = (ROOT / f"{page}.md").read_text(encoding="utf-8")
+    assert EVIDENCE_ONLY.findall(text) == []
+    assert re.search(r"\{(?:ref|numref|doc|prf:ref)\}`|evidence/", text)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_cell_of_a_story_runs_alone_after_the_first_without_the_book(html, page):
+    assert (html / f"{page}.html").exists()
+    assert stories.failures(stories.read(page).cells) == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "named"),
+    [
+        (("x = 1", "assert x == 1", "x + 1"), []),
+        (("x = 1", "y = x", "z = y"), ["cell 3: NameError: name 'y' is not defined"]),
+        (("x = 1", "from book import publish"), ["cell 2: ModuleNotFoundError: a story does without book"]),
+        (("1 / 0", "x = 1"), ["cell 1: ZeroDivisionError: division by zero"]),
+        (("import analysis", "open('there')"), ["cell 2: FileNotFoundError"]),
+        ((), []),
+    ],
+)
+def test_a_cell_that_does_not_run_alone_is_named(cells, named):
+    found = stories.failures(cells)
+    assert [line[: len(start)] for line, start in zip(found, named, strict=True)] == named
+
+
+def test_what_a_reader_sees_is_taken_from_the_built_page(html, tmp_path, monkeypatch):
+    page = (
+        '<div class="cell docutils container"><div class="cell_input"><pre><span>x</span> = 1</pre></div></div>'
+        '<div class="cell tag_hide-input"><details><div class="cell_input"><pre>y = 2</pre></div></details></div>'
+    )
+    (tmp_path / "one.html").write_text(page)
+    monkeypatch.setattr(stories, "HTML", tmp_path)
+    assert list(stories.visible_cells("one")) == ["x = 1"]
+
+
+def test_words_and_numbers_are_those_of_sentences():
+    text = (
+        "---\nx: 1\n---\n# Two heads\n\nOf 12 heads {number}`g/a:.0f` climb by $3$.\n\n```{exercise} A\nIt is 5.\n```\n"
+    )
+    said = stories.in_sentences(text)
+    assert len(stories.NUMBERS.findall(said)) == 2
+    assert "5" not in said.replace("/a", "")
