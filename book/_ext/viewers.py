@@ -120,7 +120,7 @@ def sentence() -> tuple[Figure, dict]:
     from book.studies.intro import figures
 
     shown = intro.measure()
-    return figures.sentence(shown.parts, shown.weights, shown.tokens), shown.start()
+    return figures.sentence(shown.parts, shown.weights), shown.start()
 
 
 def mixer() -> tuple[Figure, dict]:

@@ -1,7 +1,7 @@
-// Type your own sentence: gpt2-mini runs in the page; every score in its parts, with switches, and what it predicts.
+// One score in its parts, and two switches. Behind "more": another sentence, every head, further switches, predictions.
 Play.viewer("sentence", async root => {
   "use strict";
-  const { element, paint, weightColour, scoreColour } = Play, LONGEST = 48, SHOWN = 5;
+  const { element, paint, weightColour, scoreColour } = Play, LONGEST = 48, SHOWN = 5, LONG = "long_b_K";
   const MODELS = { "gpt2-mini": "gpt2-mini, learned positions", "neox-mini": "neox-mini, rotary positions" };
   const chosen = Play.recall("sentence").model;
   let model = await Play.model(Object.hasOwn(MODELS, chosen ?? "") ? chosen : "gpt2-mini");
@@ -15,7 +15,7 @@ Play.viewer("sentence", async root => {
   const state = { text: recalled.text ?? start.text, layer: whole(recalled.layer, layers, start.layer),
     head: whole(recalled.head, heads, start.head), query: whole(recalled.query, LONGEST, start.query), key: whole(recalled.key, LONGEST, start.key),
     part: PARTS.some(p => p[0] === recalled.part) ? recalled.part : "weights",
-    off: new Set((recalled.off || "").split(" ").filter(name => SWITCHES.some(s => s[0] === name))) };
+    off: new Set((recalled.off || "").split(" ").filter(name => name === LONG || SWITCHES.some(s => s[0] === name))) };
   let tokens = [], full = null, now = null, words = [];
 
   // ---- controls ----
@@ -30,9 +30,19 @@ Play.viewer("sentence", async root => {
   const partChoice = Play.choice({ name: "Part that the large map shows", look: "play-parts", value: state.part,
     options: PARTS.map(([value, label, title], k) => ({ value, label, title, shown: [partMaps[k], partNames[k]] })),
     change: value => { state.part = value; show(); } });
-  const symbol = ([, letter, low, high]) => [letter, ...(low ? [element("sub", {}, low)] : []), ...(high ? [element("sup", {}, high)] : [])];
+  const WORDS = { b_Q: "query bias", b_K: "key bias", b_V: "value bias", positions: "positions" };
+  const symbol = ([name, letter, low, high]) => [...(low ? [`${WORDS[name]} `] : []), letter, ...(low ? [element("sub", {}, low)] : []), ...(high ? [element("sup", {}, high)] : [])];
+  const EQUATION = [["", "scores", "score"], ["=", "content", "content"], ["+", "semiBias", "semi-bias"], ["+", "constants", "constants"],
+    ["\u2192", "weights", "attention"]];
+  const equationMaps = EQUATION.map(() => small("play-part")), equationNames = EQUATION.map(([, , label]) => element("span", {}, label));
+  const equation = element("div", { class: "play-equation", role: "img", "aria-label":
+    "The score is the sum of content, semi-bias and constants; a softmax makes the attention of it." },
+  ...EQUATION.flatMap(([sign], k) => [...(sign ? [element("b", { "aria-hidden": "true" }, sign)] : []),
+    element("div", {}, equationMaps[k], equationNames[k])]));
   const toggles = SWITCHES.map(one => Play.toggle({ label: symbol(one), checked: !state.off.has(one[0]),
     change: on => { state.off[on ? "delete" : "add"](one[0]); compute(); } }));
+  const long = Play.toggle({ label: "a long key bias", checked: state.off.has(LONG),
+    change: on => { state.off[on ? "add" : "delete"](LONG); compute(); } });
   const modelChoice = Play.choice({ name: "Model", look: "play-buttons", value: model.name,
     options: Object.entries(MODELS).map(([value, label]) => ({ value, label })),
     change: async value => {
@@ -51,15 +61,20 @@ Play.viewer("sentence", async root => {
   const legend = element("p", { class: "play-legend" }), line = element("div", { class: "play-words" });
   const said = element("p", { class: "play-said", role: "status" }), effect = element("p", { class: "play-effect", role: "status" });
   const table = element("table", { class: "play-next" }), { link, set } = Play.permalink("sentence", root);
-  root.replaceChildren(
+  const more = element("details", { class: "play-more" }, element("summary", {}, "More: your own sentence, every head, what the model predicts"),
     element("div", { class: "play-top" }, element("label", { for: input.id }, "Type your own sentence"), input, note, modelChoice.whole),
     element("div", { class: "play-two play-three" },
       element("div", {}, map.whole, legend, said),
       element("div", {}, element("p", { class: "play-head" }, "The heads: two layers of eight"), headChoice.whole,
         element("p", { class: "play-head" }, "One score, its parts"), partChoice.whole,
-        element("fieldset", { class: "play-switches" }, element("legend", {}, "In the model"), ...toggles.map(t => t.whole))),
-      element("div", { class: "play-third" }, line, element("div", {}, effect, table))),
+        element("fieldset", { class: "play-switches" }, element("legend", {}, "Also in the model"), ...toggles.slice(1).map(t => t.whole))),
+      element("div", { class: "play-third" }, line, element("div", {}, table))),
     link);
+  more.open = ["text", "model", "layer", "head", "query", "key", "part"].some(key => key in recalled && String(recalled[key]) !== String(start[key] ?? { model: "gpt2-mini", part: "weights" }[key]));
+  root.replaceChildren(
+    element("p", { class: "play-prompt" }, element("b", {}, "Give the keys a long bias."), " The scores will change. Will the attention? Guess, then look. Then take the query bias away."),
+    element("div", { class: "play-pair", role: "group", "aria-label": "Biases" }, long.whole, toggles[0].whole),
+    equation, effect, more);
 
   // ---- computing ----
   function compute() {
@@ -102,6 +117,7 @@ Play.viewer("sentence", async root => {
     const colour = part => (i, j) => (j > i ? null : part === "weights" ? weightColour(cells(part, i, j)) : scoreColour(cells(part, i, j) - means[part], most));
     paint(map.canvas, { rows: n, columns: n, side: 64, labels: tokens.map(t => bare(t.text)), mark: [state.query, state.key], colour: colour(state.part) });
     PARTS.forEach(([part], k) => paint(partMaps[k], { rows: n, columns: n, colour: colour(part) }));
+    EQUATION.forEach(([, part], k) => paint(equationMaps[k], { rows: n, columns: n, colour: colour(part) }));
     headChoice.thumbs.forEach((canvas, k) => {
       const its = now.layers[Math.floor(k / heads)][k % heads].weights;
       paint(canvas, { rows: n, columns: n, colour: (i, j) => (j > i ? null : weightColour(its[i][j])) });
@@ -146,13 +162,31 @@ Play.viewer("sentence", async root => {
     now.layers.forEach((layer, l) => layer.forEach((head, h) => head.weights.forEach((row, i) => row.forEach((a, j) => {
       moved = Math.max(moved, Math.abs(a - full.layers[l][h].weights[i][j])); }))));
     Object.assign(effect.dataset, { moved, shifted });
-    const tiny = x => (x < 1e-9 ? "by nothing" : `by ${x < .001 ? "less than 0.001" : x.toFixed(3)}`);
-    effect.textContent = state.off.size ? `Off: ${[...state.off].join(", ")}. The attention weight that changes most changes ${tiny(moved)}, the prediction ${tiny(shifted)} (total variation).`
-      : "Nothing is switched off.";
-    if (model.config.rotary) effect.textContent += " With rotary positions the terms with b_K differ from key to key, and count.";
+    effect.textContent = happened(moved, shifted, [before, after].map(next => next.indexOf(Math.max(...next))));
+  }
+  function happened(moved, shifted, guesses) {  // in plain words
+    const off = SWITCHES.filter(s => state.off.has(s[0])).map(s => WORDS[s[0]] ? `the ${WORDS[s[0]]}` : s[0]);
+    const turned = model.config.rotary ? " In this model positions turn the keys, so what the key bias adds is not constant along a row." : "";
+    if (!state.off.size) return `The model is as it was trained.${turned}`;
+    const listed = off.length > 1 ? `${off.slice(0, -1).join(", ")} and ${off.at(-1)}` : off[0];
+    const put = [...(state.off.has(LONG) ? ["With a long key bias"] : []), ...(off.length ? [`${state.off.has(LONG) ? "w" : "W"}ithout ${listed}`] : [])].join(" and ");
+    const without = `${put}, `;
+    const far = Math.max(...tokens.map((_, i) => Math.abs(now.layers[state.layer][state.head].scores[i][0] - full.layers[state.layer][state.head].scores[i][0])));
+    if (moved < 1e-9 && shifted < 1e-9) return far < .1 ? `${without}nothing changed: no attention weight, no prediction.${turned}`
+      : `${without}the scores of this head moved by up to ${far.toFixed(1)}, and nothing came of it: no attention weight changed, no prediction.${turned}`;
+    const i = state.query, name = k => `\u201c${bare(tokens[k].text)}\u201d`;
+    const row = run => Array.from({ length: i + 1 }, (_, j) => run.layers[state.layer][state.head].weights[i][j]);
+    const [was, is] = [row(full), row(now)], top = values => values.indexOf(Math.max(...values)), percent = x => `${Math.round(100 * x)}\u00a0%`;
+    const looks = top(was) === top(is)
+      ? Math.max(...is.map((a, j) => Math.abs(a - was[j]))) < .005 ? `${name(i)} still looks where it looked`
+        : `${name(i)} still looks most at ${name(top(is))}, now with ${percent(is[top(is)])} of its attention instead of ${percent(was[top(is)])}`
+      : `${name(i)} looks most at ${name(top(is))}, no longer at ${name(top(was))}`;
+    const [first, then] = guesses.map(id => `\u201c${bare(model.tokenizer.decode(id))}\u201d`);
+    const says = first === then ? `The model\u2019s first guess for the next word stays ${then}` : `The model\u2019s first guess for the next word is ${then}, no longer ${first}`;
+    return `${without}${looks}. ${says}${guesses[0] === guesses[1] ? ", with another probability" : ""}.${turned}`;
   }
   function show() {
-    partNames.at(-1).textContent = model.config.rotary ? "with b_K" : "constants";
+    partNames.at(-1).textContent = equationNames[3].textContent = model.config.rotary ? "with b_K" : "constants";
     toggles.forEach(({ box, whole }, k) => {
       box.disabled = k > 3 && !!model.config.rotary;
       whole.title = box.disabled ? "neox-mini has no table of positions, so its scores have no such term" : "";
@@ -168,5 +202,6 @@ Play.viewer("sentence", async root => {
   });
   compute();
   if (!now) { state.text = input.value = start.text; compute(); }   // a link to an empty sentence
+  more.addEventListener("toggle", draw);
   Play.redraw(root, draw);
 });

@@ -61,6 +61,16 @@
     }
     return y;
   }
+  // Each head's part of a bias, made LONG times as long as its part of another.
+  const LONG = 4;
+  function lengthened(bias, other, c) {
+    const out = Float64Array.from(bias), length = row => Math.hypot(...row);
+    for (let at = 0; at < bias.length; at += c) {
+      const factor = LONG * length(other.subarray(at, at + c)) / length(bias.subarray(at, at + c));
+      for (let m = at; m < at + c; m++) out[m] *= factor;
+    }
+    return out;
+  }
   function layerNorm(x, n, width, gain, bias, epsilon) {
     const y = new Float64Array(n * width), sigma = new Float64Array(n);
     for (let i = 0; i < n; i++) {
@@ -100,7 +110,7 @@
       const bias = this.weights[`h.${layer}.attn.c_attn.bias`].subarray(which * d, (which + 1) * d);
       return { W: out, b: bias };
     }
-    // `without` holds names of what is switched off: b_Q b_K b_V positions T^p T^pp.
+    // `without` holds names of what is switched off: b_Q b_K b_V positions T^p T^pp; and of what is put in: long_b_K.
     run(ids, without = new Set()) {
       const { width: d, layers, epsilon, hidden } = this.config, n = ids.length, w = this.weights;
       let x = new Float64Array(n * d), read = [];
@@ -139,7 +149,7 @@
       const turn = rows => this.turn(rows, n, without), repeat = row => Float64Array.from({ length: n * d }, (_, k) => row[k % d]);
       const [queries, keys] = [q, k].map(one => turn(linear(x, n, one.W, null, d, d)));
       const values = linear(x, n, v.W, without.has("b_V") ? null : v.b, d, d);
-      const none = new Float32Array(d), bQ = without.has("b_Q") ? none : q.b, bK = without.has("b_K") ? none : k.b;
+      const none = new Float32Array(d), bQ = without.has("b_Q") ? none : q.b, bK = without.has("b_K") ? none : without.has("long_b_K") ? lengthened(k.b, q.b, c) : k.b;
       const [queryBias, keyBias] = [bQ, bK].map(row => turn(repeat(row)));
       const taken = own ? this.positional(layer, own, n, q, k, bQ, without) : null;
       const mixed = new Float64Array(n * d), heads = [], keysOf = Array.from({ length: n }, (_, j) => j);

@@ -23,6 +23,7 @@ from book.studies import intro
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
+MAPS = ["score", "content", "semi-bias", "constants", "attention"]
 TOLERANCE = 1e-2  # nats, of scores from half-precision weights
 SENTENCES = (
     intro.sentence.TEXT,
@@ -65,7 +66,9 @@ def opened(browser, page_file):
 @pytest.fixture
 def fresh(browser, page_file):
     tab = play_pages.Tab(browser, play_pages.PHONE)
-    yield tab.open(page_file)
+    page = tab.open(page_file)
+    page.click(".play-more > summary")
+    yield page
     tab.close()
 
 
@@ -80,6 +83,9 @@ class Reference:
     def layer(self, n, off):
         weights = load(self.checkpoint, dtype=torch.float64).layers[n].plain()
         biases = {name: torch.zeros_like(getattr(weights, name)) for name in ("b_Q", "b_K", "b_V") if name in off}
+        if "long_b_K" in off:
+            lengths = weights.b_Q.norm(dim=-1, keepdim=True) / weights.b_K.norm(dim=-1, keepdim=True)
+            biases["b_K"] = 4 * lengths * weights.b_K
         return replace(weights, **biases), load(self.checkpoint, dtype=torch.float64).norm("attention", n)
 
     @torch.no_grad()
@@ -121,7 +127,7 @@ def test_the_reference_is_the_model(reference):
 
 @pytest.mark.parametrize(
     "off",
-    [(), ("b_Q", "b_V"), ("positions", "b_K"), ("T^p",), ("T^pp",), ("T^p", "T^pp", "b_Q")],
+    [(), ("b_Q", "b_V"), ("positions", "b_K"), ("long_b_K",), ("T^p",), ("T^pp",), ("T^p", "T^pp", "b_Q")],
     ids=lambda off: " ".join(off) or "whole",
 )
 def test_scores_parts_and_predictions_are_those_of_python(opened, reference, off):
@@ -178,7 +184,7 @@ def switch(page, name):
 
 
 def test_the_key_bias_changes_nothing_and_every_other_switch_the_prediction(fresh):
-    assert fresh.inner_text(".play-effect") == "Nothing is switched off."
+    assert fresh.inner_text(".play-effect") == "The model is as it was trained."
     for name in ("bQ", "bV", "positions"):
         switch(fresh, name)
         assert numbers(fresh)["shifted"] > 1e-3, name
@@ -189,8 +195,34 @@ def test_the_key_bias_changes_nothing_and_every_other_switch_the_prediction(fres
     switch(fresh, "bK")
     assert numbers(fresh)["moved"] < 1e-12
     assert numbers(fresh)["shifted"] < 1e-12
-    assert "changes by nothing, the prediction by nothing" in fresh.inner_text(".play-effect")
+    due = "Without the key bias, nothing changed: no attention weight, no prediction."
+    assert fresh.inner_text(".play-effect") == due
 
+
+def test_a_long_key_bias_moves_the_scores_and_nothing_else(fresh):
+    drawn = "[...document.querySelectorAll('.play-equation canvas')].map(canvas => canvas.toDataURL())"
+    before = fresh.evaluate(drawn)
+    switch(fresh, "a long key bias")
+    after = fresh.evaluate(drawn)
+    changed = [name for name, old, new in zip(MAPS, before, after, strict=True) if old != new]
+    assert changed == ["score", "constants"]
+    assert numbers(fresh)["moved"] < 1e-12
+    said = fresh.inner_text(".play-effect")
+    assert re.match(r"With a long key bias, the scores of this head moved by up to \d\.\d, and nothing came of it:", said)
+    switch(fresh, "bQ")
+    assert fresh.inner_text(".play-effect").startswith("With a long key bias and without the query bias, \u201creturned\u201d")
+    switch(fresh, "a long key bias")
+    assert "looks" in fresh.inner_text(".play-effect")
+
+
+def test_the_first_view_has_two_switches_and_the_rest_is_folded(browser, page_file):
+    tab = play_pages.Tab(browser)
+    page = tab.open(page_file)
+    shown = [box for box in page.locator(".play input").all() if box.is_visible()]
+    assert len(shown) == 2
+    assert page.locator(".play-equation canvas").count() == len(MAPS)
+    assert [name.inner_text() for name in page.locator(".play-equation span").all()] == MAPS
+    tab.close()
 
 def test_the_value_bias_leaves_the_weights_of_the_first_layer(opened):
     whole, without = (opened.evaluate(RUN, [SENTENCES[0], off]) for off in ([], ["b_V"]))
@@ -254,7 +286,7 @@ def test_a_link_gives_the_state_back(browser, page_file, fresh):
     page = tab.open(page_file, address[address.index("?") :])
     assert page.input_value(".play-top input") == "The name & the value"
     assert page.get_by_label("Layer 1, head 5").is_checked()
-    assert "Off: b_Q" in page.inner_text(".play-effect")
+    assert "ithout the query bias" in page.inner_text(".play-effect")
     tab.close()
 
 
@@ -328,7 +360,7 @@ def test_the_model_goes_on_from_what_is_typed_last(fresh):
 
 
 def test_the_number_beside_a_centred_map_is_that_of_the_cells_colour(fresh):
-    fresh.get_by_label("semi-bias").check(force=True)
+    fresh.get_by_label("semi-bias", exact=True).check(force=True)
     said = fresh.inner_text(".play-said").replace("\u2212", "-")
     own, apart = (float(re.search(rf"{before} \+?(-?[\d.]+)", said)[1]) for before in ("semi-bias", "colour is for"))
     assert "key semi-bias less its mean over the map" in said
