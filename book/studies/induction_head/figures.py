@@ -139,6 +139,20 @@ def training(runs: Mapping[str, Mapping[str, np.ndarray]], chance: float) -> Fig
     return figure
 
 
+def learned(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
+    """Draw the loss on repeats and the best head's prefix matching over training; the run of one layer in grey."""
+    figure, (loss, prefix) = style.new(1, 2, size="wide", sharex=True)
+    for name, run in runs.items():
+        colour = style.COLOURS["control" if name == "one-layer" else "trained"]
+        loss.plot(run["step"], run["repeated"], color=colour)
+        prefix.plot(run["step"], run["prefix"][:, -1].max(1), color=colour)
+    single = runs["one-layer"]
+    loss.annotate("one layer", (single["step"][-1], single["repeated"][-1]), (0, 6), textcoords="offset points", ha="right")
+    loss.set(title="Loss on letters that repeat", xlabel="training step", ylabel="nats per letter", ylim=(0, None))
+    prefix.set(title="Attention to what came next", xlabel="training step", ylim=(0, 1))
+    return figure
+
+
 def circuits(rows: Sequence[Mapping[str, np.ndarray]], axes_names: Sequence[tuple[str, str]]) -> Figure:
     """Draw circuits built by hand, trained and untrained in the same bases: attention above, scores below.
 
