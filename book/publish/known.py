@@ -139,7 +139,7 @@ def statements(page: Path) -> Iterator[Statement]:
 
 
 def title(text: str, place: int) -> str:
-    """Return what is printed bold in the paragraph or list item around a place of a page.
+    """Return what is printed bold in the paragraph or list item around a place of a page, else the heading above it.
 
     >>> text = "Before.\\n\\n1. **It falls.** Always.\\n2. **It rises**, {known}`x`"
     >>> title(text, text.index("{known}"))
@@ -147,7 +147,8 @@ def title(text: str, place: int) -> str:
     """
     begin = max(text.rfind("\n\n", 0, place), *(m.start() for m in re.finditer(r"\n\d+\. ", text[:place])), -1)
     bold = BOLD.search(text, begin + 1, place)
-    return bold[1].rstrip(".") if bold else ""
+    headings = re.findall(r"^#+ (.+)$", text[:place], re.MULTILINE)
+    return bold[1].rstrip(".") if bold else headings[-1] if headings else ""
 
 
 def findings(page: str) -> dict[str, str]:

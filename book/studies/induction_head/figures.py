@@ -147,7 +147,9 @@ def learned(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
         loss.plot(run["step"], run["repeated"], color=colour)
         prefix.plot(run["step"], run["prefix"][:, -1].max(1), color=colour)
     single = runs["one-layer"]
-    loss.annotate("one layer", (single["step"][-1], single["repeated"][-1]), (0, 6), textcoords="offset points", ha="right")
+    loss.annotate(
+        "one layer", (single["step"][-1], single["repeated"][-1]), (0, 6), textcoords="offset points", ha="right"
+    )
     loss.set(title="Loss on letters that repeat", xlabel="training step", ylabel="nats per letter", ylim=(0, None))
     prefix.set(title="Attention to what came next", xlabel="training step", ylim=(0, 1))
     return figure

@@ -208,9 +208,13 @@ def test_a_long_key_bias_moves_the_scores_and_nothing_else(fresh):
     assert changed == ["score", "constants"]
     assert numbers(fresh)["moved"] < 1e-12
     said = fresh.inner_text(".play-effect")
-    assert re.match(r"With a long key bias, the scores of this head moved by up to \d\.\d, and nothing came of it:", said)
+    assert re.match(
+        r"With a long key bias, the scores of this head moved by up to \d\.\d, and nothing came of it:", said
+    )
     switch(fresh, "bQ")
-    assert fresh.inner_text(".play-effect").startswith("With a long key bias and without the query bias, \u201creturned\u201d")
+    assert fresh.inner_text(".play-effect").startswith(
+        "With a long key bias and without the query bias, \u201creturned\u201d"
+    )
     switch(fresh, "a long key bias")
     assert "looks" in fresh.inner_text(".play-effect")
 
@@ -223,6 +227,7 @@ def test_the_first_view_has_two_switches_and_the_rest_is_folded(browser, page_fi
     assert page.locator(".play-equation canvas").count() == len(MAPS)
     assert [name.inner_text() for name in page.locator(".play-equation span").all()] == MAPS
     tab.close()
+
 
 def test_the_value_bias_leaves_the_weights_of_the_first_layer(opened):
     whole, without = (opened.evaluate(RUN, [SENTENCES[0], off]) for off in ([], ["b_V"]))
