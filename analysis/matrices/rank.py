@@ -103,7 +103,7 @@ def centred_rank(x: Float[Tensor, "row column"], cutoff: float | None = None, ne
 
     Notes
     -----
-    Ledger B-28, B-35, B-36: the paper holds that LayerNorm keeps the rank.
+    "The geometry of BERT", section 3.2, holds that LayerNorm keeps the rank.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def ranks_through_norm(x: Float[Tensor, "row model"], norm: Norm) -> NormRanks:
 
     Notes
     -----
-    Ledger B-28, B-30, B-31.
+    "The geometry of BERT", section 3.2, (3.8).
 
     Examples
     --------

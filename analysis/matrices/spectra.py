@@ -48,7 +48,7 @@ def product_singular_values(
 
     Notes
     -----
-    Ledger P-09, P-13.
+    McCormick, "Refactoring the attention equations: patterns and messages", sections 3 and 4.
 
     Examples
     --------

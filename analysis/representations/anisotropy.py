@@ -63,7 +63,7 @@ def cone_index(rows: Rows, keep: Keep | None = None) -> Float[Tensor, "*batch"]:
 
     Notes
     -----
-    "The geometry of BERT" (5.1); ledger B-79. Compare layers or texts by `alignment_ratio`, `resultant_length` or
+    "The geometry of BERT" (5.1). Compare layers or texts by `alignment_ratio`, `resultant_length` or
     `mean_pairwise_cosine` instead.
 
     Examples
@@ -209,8 +209,8 @@ def head_output_spectrum(attention: Attention, values: Float[Tensor, "*batch hea
 
     Notes
     -----
-    Figure 11; ledger B-82, B-83. Computed from the Gram matrix of the channels in float64, so values below 1e-8 of the
-    largest are rounding.
+    "The geometry of BERT", section 5.1 and figure 11. Computed from the Gram matrix of the channels in float64, so
+    values below 1e-8 of the largest are rounding.
 
     Examples
     --------

@@ -51,7 +51,7 @@ def row_statistics(
 ) -> dict[str, Float[Tensor, "layer row"]]:
     """Return figure 8: the Lilliefors statistic of each row after the first LayerNorm, ``bare`` without gain and bias.
 
-    Arguments as for `measure`; ledger B-72, B-73.
+    Arguments as for `measure`; "The geometry of BERT", section 5.1.
     """
     check_detached("activations", activations)
     activations, _ = select_rows(activations, keep, padding)
@@ -67,7 +67,7 @@ def sums(
     """Return figures 9 and 13: the sum of the rows after the second LayerNorm, and the sum of these over all layers.
 
     ``second`` (layer model) and ``total`` (model) as BERT writes the rows; ``bare``, ``total_bare`` without gain and
-    bias; ``unit`` of rows of length 1. Arguments as for `measure`; ledger B-76, B-86.
+    bias; ``unit`` of rows of length 1. Arguments as for `measure`; "The geometry of BERT", section 5.
     """
     activations, _ = select_rows(activations, keep, padding)
     second = torch.stack([s.second for s in activations])
@@ -114,7 +114,7 @@ def measure(
 
     Notes
     -----
-    Ledger B-72, B-76, B-77, B-79, B-81, B-82, B-85, B-86.
+    "The geometry of BERT", section 5, its table 1 and figures 8 to 13.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def singular_values(
 ) -> Float[Tensor, "layer head channel"]:
     """Return figure 11: all singular values of each head's output ``S V``, largest first, over the root of its rows.
 
-    Arguments as for `measure`; ledger B-83.
+    Arguments as for `measure`.
     """
     activations, _ = select_rows(activations, keep, padding)
     spectra = [anisotropy.head_output_spectrum(s.attention, s.values) for s in activations]
@@ -189,7 +189,7 @@ def outstanding(by_layer: Sequence[Float[Tensor, "position model"]], lengths: Se
         ``outliers`` (layer): how many stand out, which are the largest in ``size`` (layer coordinate), the root mean
         square over standardised rows; ``kurtosis`` and
         ``kurtosis_kept`` (layer): mean over rows with and without them; ``failing_kept`` (text layer): the share of
-        rows that fails without them. Ledger B-78.
+        rows that fails without them ("The geometry of BERT", section 5.1).
     """
     check_detached("by_layer", by_layer)
     profile: dict[str, list] = {name: [] for name in ("size", "kurtosis", "kurtosis_kept", "outliers")}

@@ -45,7 +45,7 @@ def at_other_size(
 
     Notes
     -----
-    Ledger B-77.
+    For table 1 of "The geometry of BERT".
 
     Examples
     --------

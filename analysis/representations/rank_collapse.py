@@ -35,7 +35,8 @@ def residual(x: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
 
     Notes
     -----
-    Ledger B-25, B-26; the residual of Dong et al. 2021, in the Frobenius norm and relative to X.
+    The residual of Dong et al. 2021, in the Frobenius norm and relative to X, for section 3.2 of
+    "The geometry of BERT".
 
     Examples
     --------
@@ -73,7 +74,8 @@ def random_collapse(
 
     Notes
     -----
-    Ledger B-25, B-26. The same weights serve every switch, so differences between switches are paired.
+    "The geometry of BERT", section 3.2. The same weights serve every switch, so differences between
+    switches are paired.
     """
     g = torch.Generator().manual_seed(seed)
     layers = [layer.to(device) for layer in random_layers(depth, heads, width, gain=gain, generator=g)]

@@ -67,6 +67,17 @@ def test_no_module_of_the_mathematics_bears_the_name_of_its_function():
         assert path.stem not in defined, path
 
 
+@pytest.mark.parametrize("folder", ["analysis", "book/lab"])
+def test_sources_are_cited_by_name_and_not_by_the_number_of_a_claim(folder):
+    cited = [
+        (path.name, match[0])
+        for path in (ROOT / folder).rglob("*.py*")
+        if path.suffix != ".pyc"
+        for match in re.finditer(r"\b[KMPIB]-\d+\b", path.read_text(encoding="utf-8"))
+    ]
+    assert not cited, "a stranger cannot resolve it: name the paper and its section or equation"
+
+
 def test_every_name_stands_in_one_group():
     listed = [name for names in read_face().values() for name in names]
     assert sorted(listed) == NAMES
