@@ -104,7 +104,8 @@ def cubic_rate(sizes: Float[Tensor, " size"], residuals: Float[Tensor, " size"])
             raise ValueError(f"{name} must be positive, got {values.tolist()}")
     if len(sizes.unique()) < 2:
         raise ValueError(f"sizes must hold two different numbers to fit a slope, got {sizes.tolist()}")
-    slope, _ = np.polyfit(*(values.double().log().cpu().numpy() for values in (sizes, residuals)), 1)
+    before, after = (values.double().log().cpu().numpy() for values in (sizes, residuals))
+    slope, _ = np.polyfit(before, after, 1)
     return float(slope)
 
 

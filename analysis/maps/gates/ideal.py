@@ -176,9 +176,9 @@ def printed_block(n: int, i: int, j: int, k: int) -> Map:
 
 
 def _point(gate: Tensor, queries: Sequence[int], keys: Sequence[int]) -> Tensor:
-    queries, keys = torch.as_tensor(list(queries)), torch.as_tensor(list(keys))
-    gate[queries] = 0
-    gate[queries, keys] = 1
+    rows, columns = torch.as_tensor(list(queries)), torch.as_tensor(list(keys))
+    gate[rows] = 0
+    gate[rows, columns] = 1
     return gate
 
 
