@@ -84,9 +84,7 @@ def test_every_name_stands_in_one_group():
     assert all(read_face().values())
 
 
-def test_a_page_that_imports_from_the_face_depends_on_the_module_behind_it():
-    from book.publish import dependencies
-
-    files = dependencies.reachable(dependencies.imported("from analysis import score_terms"), ROOT)
-    assert ROOT / "analysis" / "decomposition" / "terms.py" in files
-    assert ROOT / "analysis" / "maps" / "entropy.py" not in files
+def test_no_test_of_the_library_needs_the_book():
+    needs = re.compile(r"^\s*(?:from|import) book\b", re.MULTILINE)
+    tests = [path for path in (ROOT / "tests" / "analysis").rglob("*.py") if needs.search(path.read_text("utf-8"))]
+    assert not tests
