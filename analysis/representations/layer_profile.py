@@ -1,7 +1,7 @@
 r"""The signatures of section 5 of "The geometry of BERT", of one text in any BERT: arrays of figures 8 to 13, table 1.
 
 What belongs here: what is measured on the layers' activations for a text, with padding rows in or out. What does not:
-the measures (:mod:`analysis.representations.normality`, :mod:`analysis.representations.anisotropy`,
+the measures (:mod:`analysis.statistics.normality`, :mod:`analysis.representations.anisotropy`,
 :mod:`analysis.maps.entropy`), running a model (:mod:`analysis.models`), averaging over texts.
 
 To measure a model, trained or control, on a padded sequence::
@@ -20,7 +20,8 @@ from torch import Tensor
 
 from analysis.core.checks import check_detached
 from analysis.maps import entropy
-from analysis.representations import anisotropy, normality
+from analysis.representations import anisotropy
+from analysis.statistics import normality
 from analysis.transformer.activations import LayerActivations, check_keep
 from analysis.transformer.layernorm import normalise
 
