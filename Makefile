@@ -83,9 +83,10 @@ test: lint  ## run every check: lint, the chapters against their records, unit t
 	@$(MAKE) --no-print-directory -j 2 book every-unit
 	$(PY) -m pytest -q -n 2 --dist worksteal tests/book/pages
 
-lint: $(TESTED)  ## check style, format, imports and words
+lint: $(TESTED)  ## check style, format, types, imports and words
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) -m basedpyright --pythonpath $(PY)
 	$(VENV)/bin/lint-imports --no-cache
 	$(PY) -m tools.vocabulary
 

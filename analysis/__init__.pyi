@@ -104,15 +104,13 @@ from analysis.transformer.induction_scores import copying as copying, prefix_mat
 from analysis.transformer.attention_only import composition_scores as composition_scores, k_composition as k_composition
 
 # Matrices of weights
-from analysis.matrices.spectra import (
-    effective_rank as effective_rank,
-    product_singular_values as product_singular_values,
-    spectral_norm as spectral_norm,
-)
+from analysis.matrices.spectra import product_singular_values as product_singular_values, spectral_norm as spectral_norm
 from analysis.matrices.rank import (
     centred_rank as centred_rank,
+    effective_rank as effective_rank,
     numerical_rank as numerical_rank,
     ranks_through_norm as ranks_through_norm,
+    stable_rank as stable_rank,
 )
 from analysis.matrices.symmetry import asymmetry as asymmetry, symmetric_signature as symmetric_signature
 
@@ -127,6 +125,7 @@ from analysis.maps.entropy import (
     relative_entropy as relative_entropy,
     row_entropy as row_entropy,
 )
+from analysis.maps.sinks import find_sink as find_sink, Sink as Sink
 from analysis.maps.streaming import MapStatistics as MapStatistics, visit_maps as visit_maps
 
 # Rows of the residual stream
@@ -138,7 +137,7 @@ from analysis.representations.anisotropy import (
     resultant_length as resultant_length,
     Spectrum as Spectrum,
 )
-from analysis.representations.normality import (
+from analysis.statistics.normality import (
     critical_value as critical_value,
     excess_kurtosis as excess_kurtosis,
     lilliefors as lilliefors,

@@ -7,8 +7,10 @@ means to a formula, which the formula's own function checks.
 
 from collections.abc import Sequence
 from dataclasses import is_dataclass
+from typing import Any
 
 import torch
+import torch._C._functorch
 from torch import Tensor
 
 FLOATING = (torch.float32, torch.float64)
@@ -42,7 +44,7 @@ def all_finite(tensor: Tensor) -> bool:
     return not has_numbers(tensor) or bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
 
 
-def check_tensor(name: str, tensor: object) -> None:
+def check_tensor(name: str, tensor: Any) -> None:
     """Refuse what is no tensor of real numbers: a list, an array, complex numbers.
 
     >>> check_tensor("rows", [1.0, 2.0])
@@ -73,7 +75,7 @@ def check_detached(name: str, value: object) -> None:
         )
 
 
-def check_fit(name: str, tensor: object, shape: Sequence[int], what: str, like: Tensor) -> None:
+def check_fit(name: str, tensor: Any, shape: Sequence[int], what: str, like: Tensor) -> None:
     """Refuse what has not this shape, or not the dtype or the device of ``like``, which is called ``what``.
 
     Raises
@@ -97,13 +99,13 @@ def check_fit(name: str, tensor: object, shape: Sequence[int], what: str, like: 
         )
 
 
-def check_rows(name: str, rows: object, width: int, what: str, like: Tensor) -> None:
+def check_rows(name: str, rows: Any, width: int, what: str, like: Tensor) -> None:
     """Refuse what is not ``(..., width)``, in the dtype and on the device of ``like``, which is called ``what``."""
     check_tensor(name, rows)
     check_fit(name, rows, (*rows.shape[:-1], width), what, like)
 
 
-def check_floating(name: str, tensor: object, *axes: str, exact: bool = False) -> None:
+def check_floating(name: str, tensor: Any, *axes: str, exact: bool = False) -> None:
     """Refuse what is no float32 or float64 tensor with (at least) the given last axes, none of them empty.
 
     For formulas, which pass nan on; what would hide it calls `check_real`. ``exact``: these axes and no others.
@@ -142,7 +144,7 @@ def _written(axes: Sequence[str], exact: bool) -> str:
     return f"({', '.join(names)}{',' * (len(names) == 1)})"
 
 
-def check_tokens(name: str, tokens: object, *axes: str, exact: bool = False) -> None:
+def check_tokens(name: str, tokens: Any, *axes: str, exact: bool = False) -> None:
     """Refuse what is no tensor of whole numbers with (at least) the given axes (``position``), no axis empty.
 
     Raises
@@ -190,7 +192,7 @@ def check_mask(name: str, mask: object, *axes: str, exact: bool = False) -> None
         raise ValueError(f"{name} must be a bool tensor, {_written(axes, exact)}, none of them empty, got {form}")
 
 
-def check_real(name: str, tensor: object, *axes: str) -> None:
+def check_real(name: str, tensor: Any, *axes: str) -> None:
     """Refuse what is not a finite float32 or float64 tensor with (at least) the given last axes, none of them empty.
 
     Raises

@@ -1,6 +1,6 @@
 """What all classes of weights share: their tensors are of one floating dtype and finite, and move together."""
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -8,6 +8,7 @@ from torch import Tensor
 from analysis.core.checks import all_finite
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Frozen:
     """The base of frozen dataclasses whose fields are tensors: refusals, and copies elsewhere."""
 

@@ -260,7 +260,7 @@ def _read(name: str, parameters: Iterable[inspect.Parameter], finite: bool | str
         for arm in arms:
             several = typing.get_origin(arm) is collections.abc.Sequence
             owner = typing.get_args(arm)[0] if several else arm
-            path, annotation = _first_tensor(owner) if is_dataclass(owner) else ("", None if several else arm)
+            path, annotation = _first_tensor(owner) if isinstance(owner, type) and is_dataclass(owner) else ("", arm)
             if not _is_tensor(annotation):
                 continue
             kind = next(kind for dtype, kind in _KINDS.items() if dtype in annotation.dtypes)
@@ -314,7 +314,7 @@ def _is_tensor(annotation: Any) -> bool:
     )
 
 
-def _first_tensor(owner: type, path: str = "") -> tuple[str, Any]:
+def _first_tensor(owner: Any, path: str = "") -> tuple[str, Any]:
     """Find the first tensor of a dataclass, in the first of its parts if need be: the path of attributes to it."""
     first = fields(owner)[0]
     if is_dataclass(first.type):

@@ -49,5 +49,4 @@ class EncoderLayer:
 
     def to(self, *args, **kwargs):
         """Return a copy with every tensor passed through ``Tensor.to`` (a dtype, a device)."""
-        parts = (self.attention, self.norm_attention, self.mlp, self.norm_mlp)
-        return EncoderLayer(*(part.to(*args, **kwargs) for part in parts))
+        return EncoderLayer(**{name: part.to(*args, **kwargs) for name, part in vars(self).items()})

@@ -54,6 +54,6 @@ def bordered(weights: AttentionLayer) -> Bordered:
              [15., 35.]]])
     """
     weights = weights.plain()
-    factors = [torch.cat([W, b[:, None]], 1) for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K))]
-    product = einsum(*factors, "head row channel, head column channel -> head row column")
+    query, key = (torch.cat([W, b[:, None]], 1) for W, b in ((weights.W_Q, weights.b_Q), (weights.W_K, weights.b_K)))
+    product = einsum(query, key, "head row channel, head column channel -> head row column")
     return product / math.sqrt(weights.channel)

@@ -91,8 +91,8 @@ def interaction(
     r"""Return the mixed difference of a function in two blocks; 0 for every sum of functions of single blocks.
 
     :math:`f(a) - f(a|_i) - f(a|_j) + f(a|_{ij})`, where :math:`a|_i` has block i taken from b. If
-    :math:`f = \sum_i g_i(x^{(i)})`, as (5.14) says of the MLP, each :math:`g_k` occurs twice with each sign
-    (ledger B-100).
+    :math:`f = \sum_i g_i(x^{(i)})`, as (5.14) of "The geometry of BERT" says of the MLP, each :math:`g_k` occurs twice
+    with each sign.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def expand_score(
     -------
     Float[Tensor, "query_part key_part query key"]
         Before division by sqrt(channel), as (5.15) has it. Terms whose key part is the same for every key are constant
-        along rows and vanish in the softmax (ledger B-106, B-107).
+        along rows and vanish in the softmax ((5.16), (5.17)).
 
     Raises
     ------

@@ -74,12 +74,12 @@ def fold_norm(layer: AttentionLayer, norm: Norm | None = None) -> AttentionLayer
              [-1.,  2.]]]), tensor([[0., 7.]]))
     """
     own = layer.norm("input")
-    if norm is None and own is None:
+    norm = own if norm is None else norm
+    if norm is None:
         raise ValueError(
             "layer has no norm before it: one that stands after the sum is read by the stream too, and "
             "cannot be folded into the layer alone"
         )
-    norm = own if norm is None else norm
     if norm.gain.shape != (layer.model,) or norm.gain.dtype != layer.W_Q.dtype:
         raise ValueError(
             f"norm must have width {layer.model} and {layer.W_Q.dtype} to fit the layer, "

@@ -49,7 +49,8 @@ def cost(form: str, n: int, model: int, head: int, channel: int) -> Cost:
 
     Notes
     -----
-    Ledger P-22, M-23. ``parameters`` includes the biases that each form needs.
+    McCormick, "Refactoring the attention equations: patterns and messages", and the chapter "Attention" of llmsbook.com
+    compare forms. ``parameters`` includes the biases that each form needs.
 
     Examples
     --------

@@ -8,6 +8,8 @@ to attention (:mod:`analysis.maps.attribution`, :mod:`analysis.maps.locality`), 
 """
 
 from dataclasses import dataclass, fields, replace
+from functools import reduce
+from operator import add
 
 import torch
 from einops import einsum
@@ -62,7 +64,7 @@ class ScoreTerms:
 
     def total(self) -> Scores:
         """Add the parts up: exactly :func:`analysis.transformer.attention.compute_scores`."""
-        return sum(self._parts().values())
+        return reduce(add, self._parts().values())
 
     def stack(self, *names: str) -> Float[Tensor, "part *any head query key"]:
         """Return the named parts, or all that there are in the order of the fields, each in the shape of the score.
@@ -151,7 +153,7 @@ def score_terms(
     own, about, b_Q, whole_query = _parts_of(queries, layer, "query", origin)
     keys, _, b_K, whole_key = _parts_of(x, layer, "key")
     terms = multiply_out(own, b_Q, layer.per_head(keys, -3), layer.per_head(b_K, -3), scale=layer.scale, origin=about)
-    added = None if whole_query is None else added_by_positions(whole_query, whole_key, layer)
+    added = None if whole_query is None or whole_key is None else added_by_positions(whole_query, whole_key, layer)
     return terms if added is None else replace(terms, positions=added)
 
 
@@ -197,10 +199,11 @@ def _parts_of(
     if layer.qk_norm is None and not isinstance(layer.positions, Rotary):
         return own, about, bias, whole
     arranged = arrange(whole, layer, side)
-    parts = [None if part is None else arrange(part.expand_as(whole), layer, side, by=whole) for part in (own, about)]
+    own = arrange(own.expand_as(whole), layer, side, by=whole)
+    about = None if about is None else arrange(about.expand_as(whole), layer, side, by=whole)
     if layer.qk_norm is None:
-        return *parts, arrange(bias.expand_as(whole), layer, side), arranged
-    return *parts, arranged - sum(part for part in parts if part is not None), arranged  # with the bias of the norm
+        return own, about, arrange(bias.expand_as(whole), layer, side), arranged
+    return own, about, arranged - (own if about is None else own + about), arranged  # with the bias of the norm
 
 
 def key_direction(layer: AttentionLayer) -> Float[Tensor, "head model"]:

@@ -146,8 +146,10 @@ def key_preference(weights: AttentionLayer, hull: Hull | None = None) -> Prefere
         for W in (weights.W_Q, weights.W_K)
     )
     origin = einsum(hull.origin, weights.W_Q, "model, head model channel -> head channel") + weights.b_Q
-    grams = [einsum(f, f, "head direction channel, head direction other -> head channel other") for f in (query, key)]
-    content = einsum(*grams, "head channel other, head channel other -> head").clamp_min(0).sqrt()
+    of_query, of_key = (
+        einsum(f, f, "head direction channel, head direction other -> head channel other") for f in (query, key)
+    )
+    content = einsum(of_query, of_key, "head channel other, head channel other -> head").clamp_min(0).sqrt()
     constant = einsum(origin, key, "head channel, head direction channel -> head direction").norm(dim=-1)
     return Preference(content / math.sqrt(weights.channel), constant / math.sqrt(weights.channel))
 

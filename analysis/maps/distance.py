@@ -53,7 +53,7 @@ def attention_moved(
 
     Notes
     -----
-    Ledger B-19, B-20, B-23.
+    "The geometry of BERT", section 3.1.
     """
     for name, stream in (("x", x), ("rows", x if rows is None else rows)):
         check_real(name, stream, "position", "model")

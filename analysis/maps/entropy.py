@@ -58,7 +58,7 @@ def histogram_entropy(attention: Attention, bins: int = 256) -> Float[Tensor, "*
     r"""Return the entropy of the histogram of a map's values, in nats: how many different grey levels the picture has.
 
     The entries of each map are sorted into equal bins between 0 and its largest value; where a value stands does not
-    matter. It is 0 for uniform attention, where `row_entropy` is largest (ledger B-84, B-85).
+    matter. It is 0 for uniform attention, where `row_entropy` is largest ("The geometry of BERT", section 5.2).
 
     Raises
     ------

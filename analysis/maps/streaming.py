@@ -125,8 +125,8 @@ class MapStatistics(Sums):
             sums = []
             for alike in _together(lengths, query.device):
                 length = lengths[alike[0]]
-                parts = [part[alike, :, :length].flatten(0, 1) for part in (query, key, value)]
-                message, statistics = self._tiles(*parts, scale, causal=causal)
+                own, seen, carried = (part[alike, :, :length].flatten(0, 1) for part in (query, key, value))
+                message, statistics = self._tiles(own, seen, carried, scale, causal=causal)
                 try:
                     numbers = fixed(torch.cat(statistics, dim=-1)).unflatten(0, (len(alike), heads)).sum(0)
                 except ValueError as error:

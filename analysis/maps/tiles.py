@@ -74,12 +74,12 @@ class Tiles:
                 high = queries.shape[1]
                 scores, exps, sheared = self._buffer(size, high, query)
                 torch.baddbmm(scores, queries, keys, beta=0, alpha=bits, out=scores)
-                if causal:
-                    later = future[i * rows : i * rows + high]
+                later = None if future is None else future[i * rows : i * rows + high]
+                if later is not None:
                     scores.masked_fill_(later, -math.inf)
                 scores -= scores.amax(-1, keepdim=True)
                 torch.exp2(scores, out=exps)  # three times as fast as exp; the scores are in bits
-                if causal:
+                if later is not None:
                     scores.masked_fill_(later, 0)  # a later key weighs 0, and 0 times minus infinity is nan
                 torch.sum(exps, -1, keepdim=True, out=sums)
                 scores *= exps

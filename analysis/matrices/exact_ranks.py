@@ -117,7 +117,7 @@ def rank_change(A: np.ndarray, x: Sequence[int], y: Sequence[int]) -> int:
 
     Notes
     -----
-    Ledger B-34: the paper's proposition lacks the last condition.
+    Proposition 3.2.2 of "The geometry of BERT" lacks the last condition.
 
     Examples
     --------

@@ -1,8 +1,9 @@
-"""Numerical rank: of a matrix, of its centred rows, and of what a LayerNorm makes of it.
+"""Ranks: numerical, of a matrix, of its centred rows and of what a LayerNorm makes of it; effective and stable.
 
-What belongs here: numerical ranks with their tolerance, the condition under which centring costs a rank. What does
-not: what is left of rows after many layers (:mod:`analysis.representations.rank_collapse`), exact ranks of whole
-numbers and the search among small matrices (:mod:`analysis.matrices.exact_ranks`).
+What belongs here: numerical ranks with their tolerance, ranks that are no whole numbers, the condition under which
+centring costs a rank. What does not: what is left of rows after many layers
+(:mod:`analysis.representations.rank_collapse`), exact ranks of whole numbers and the search among small matrices
+(:mod:`analysis.matrices.exact_ranks`).
 """
 
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ def centred_rank(x: Float[Tensor, "row column"], cutoff: float | None = None, ne
 
     Notes
     -----
-    Ledger B-28, B-35, B-36: the paper holds that LayerNorm keeps the rank.
+    "The geometry of BERT", section 3.2, holds that LayerNorm keeps the rank.
 
     Examples
     --------
@@ -129,7 +130,7 @@ def ranks_through_norm(x: Float[Tensor, "row model"], norm: Norm) -> NormRanks:
 
     Notes
     -----
-    Ledger B-28, B-30, B-31.
+    "The geometry of BERT", section 3.2, (3.8).
 
     Examples
     --------
@@ -146,3 +147,32 @@ def ranks_through_norm(x: Float[Tensor, "row model"], norm: Norm) -> NormRanks:
     divided = centre(x) / divisor(x, norm.eps, "x")
     steps = (x, centre(x), divided, divided * norm.gain, divided * norm.gain + norm.bias)
     return NormRanks(*(numerical_rank(step) for step in steps))
+
+
+@checked(finite=True)
+def effective_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*batch"]:
+    r"""Return ``(sum s^2)^2 / sum s^4`` of singular values ``s``: how many of them share the square of the norm.
+
+    ``channel`` where all are equal, 1 where one has all, 0 where all are zero. Refuses entries that are not finite.
+
+    >>> effective_rank(torch.tensor([[2.0, 2.0, 0.0], [3.0, 0.0, 0.0],
+    ...                              [0.0, 0.0, 0.0]]))
+    tensor([2., 1., 0.])
+    """
+    squares = scale_to_one(values, -1)[0].square()
+    total = squares.square().sum(-1)
+    return squares.sum(-1).square() / total.masked_fill(total == 0, 1)
+
+
+@checked(finite=True)
+def stable_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*batch"]:
+    r"""Return ``sum s^2 / max s^2`` of singular values ``s``: the Frobenius over the spectral norm, squared.
+
+    ``channel`` where all are equal, 1 where one has all, 0 where all are zero; never more than the rank.
+
+    >>> stable_rank(torch.tensor([[2.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
+    tensor([2.0000, 1.2500, 0.0000])
+    """
+    squares = scale_to_one(values, -1)[0].square()
+    largest = squares.amax(-1)
+    return squares.sum(-1) / largest.masked_fill(largest == 0, 1)

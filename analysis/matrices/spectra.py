@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.scaling import scale_to_one
 from analysis.core.signatures import checked
 
 EPS = torch.finfo(torch.float64).eps
@@ -48,7 +47,7 @@ def product_singular_values(
 
     Notes
     -----
-    Ledger P-09, P-13.
+    McCormick, "Refactoring the attention equations: patterns and messages", sections 3 and 4.
 
     Examples
     --------
@@ -147,21 +146,6 @@ def augment(
     tensor([0., 0., 7.])
     """
     return torch.cat([W, b[..., None, :]], -2)
-
-
-@checked(finite=True)
-def effective_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*batch"]:
-    r"""Return ``(sum s)^2 / sum s^2`` of squared singular values ``s``: how many of them share the square of the norm.
-
-    ``channel`` where all are equal, 1 where one has all, 0 where all are zero. Refuses entries that are not finite.
-
-    >>> effective_rank(torch.tensor([[2.0, 2.0, 0.0], [3.0, 0.0, 0.0],
-    ...                              [0.0, 0.0, 0.0]]))
-    tensor([2., 1., 0.])
-    """
-    squares = scale_to_one(values, -1)[0].square()
-    total = squares.square().sum(-1)
-    return squares.sum(-1).square() / total.masked_fill(total == 0, 1)
 
 
 @checked(finite=True)

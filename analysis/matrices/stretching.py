@@ -35,7 +35,7 @@ def row_norms(x: Residual, weights: AttentionLayer, head: int) -> Float[Tensor, 
 
     Notes
     -----
-    Ledger B-12, B-14: figure 2 of the paper, for any layer and head.
+    Figure 2 of "The geometry of BERT" (section 3.1), for any layer and head.
     """
     if not 0 <= head < weights.heads:
         raise ValueError(f"head must be in 0..{weights.heads - 1}, got {head}")
@@ -71,7 +71,7 @@ def amplification(
 
     Notes
     -----
-    Ledger B-13, B-14.
+    "The geometry of BERT", section 3.1.
 
     Examples
     --------
@@ -111,7 +111,8 @@ def cone_position(x: Residual, W: Factor) -> Float[Tensor, "*batch head position
 
     Notes
     -----
-    Ledger B-15: the paper names the cone and does not define it; this is the definition that the book computes.
+    "The geometry of BERT", section 3.1, names the cone and does not define it; this is the definition that is
+    computed here.
 
     Examples
     --------
@@ -174,7 +175,7 @@ def amplifications(
 
     Notes
     -----
-    Ledger B-13, B-14.
+    "The geometry of BERT", section 3.1.
     """
     if len(states) - len(layers) not in (0, 1) or not layers:
         raise ValueError(f"states must be one for each of {len(layers)} layers, or one more; got {len(states)}")

@@ -57,7 +57,8 @@ def symmetric_signature(W_Q: Factor, W_K: Factor) -> SymmetricSignature:
 
     Notes
     -----
-    Ledger B-21, B-24. Computed in float64. An eigenvalue counts as 0 below ``size * 2.2e-16`` of the largest.
+    "The geometry of BERT", section 3.1. Computed in float64.
+    An eigenvalue counts as 0 below ``size * 2.2e-16`` of the largest.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def score_variants(x: Residual, weights: AttentionLayer) -> dict[str, Scores]:
 
     Notes
     -----
-    Ledger B-24.
+    "The geometry of BERT", section 3.1.
     """
     weights = weights.plain()
     bare = without(weights, "b_Q", "b_K")

@@ -1,9 +1,10 @@
 """Reading models: from a name, a folder or a module in memory to plain tensors, layer by layer.
 
 `load` is the one door. What is read is what is there: a tensor that the configuration implies and the model lacks is an
-error that names it, and so is one too many. What belongs here: which row of the table reads a model, and making layers
-of its tensors. What does not: the table (:mod:`analysis.models.families`), computing with the layers
-(:mod:`analysis.transformer.attention`), running models (:mod:`analysis.models.pretrained`).
+error that names it, and so is one too many. What belongs here: which row of the table reads a model, and the
+model that was read. What does not: the table (:mod:`analysis.models.families`), making a layer of tensors
+(:mod:`analysis.models.layers`), computing with it (:mod:`analysis.transformer.attention`), running models
+(:mod:`analysis.models.pretrained`).
 """
 
 import math
@@ -16,50 +17,23 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.attention_layer import AttentionLayer, Mask, Norm, QueryKeyNorm
+from analysis.core.attention_layer import AttentionLayer, Mask, Norm
 from analysis.core.checks import all_finite
-from analysis.core.positions import Positions, moved
 from analysis.core.weights import EncoderLayer, MlpWeights
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.configuration import check_options, families_of, read_configuration, refuse_unknown
-from analysis.models.families import expected, learned
-from analysis.models.families.projections import read_maps, read_projections
-from analysis.models.families.row import Config, Family, NormName, QueryKeyNames, Rest
+from analysis.models.families import expected
+from analysis.models.families.row import Config, Family, Rest
 from analysis.models.families.tensors import Source, Tensors, check_tensors, file_source, for_family, module_source
 from analysis.models.files import MissingTensor, is_partial
+from analysis.models.layers import QueriesAndKeys, read_layer, read_queries_and_keys
 
 BIASES = {"Q": "queries", "K": "keys", "V": "values", "O": "output"}
 NAMED = 4
 """How many missing tensors a model prints."""
 HASHED = 2**30
 """Bytes of files whose sha256 is printed; that of larger ones takes too long."""
-
-
-@dataclass(frozen=True)
-class QueriesAndKeys:
-    """What makes queries and keys of one layer, before they are turned.
-
-    Attributes
-    ----------
-    scale, positions, sinks
-        As in `AttentionLayer`; positions that the attention learns are left out (``None``).
-    norm
-        The norm through which the layer reads its input, where it stands before the layer.
-    normalised
-        Whether queries and keys are normalised.
-    """
-
-    W_Q: Float[Tensor, "head model channel"]
-    b_Q: Float[Tensor, "head channel"]
-    W_K: Float[Tensor, "group model channel"]
-    b_K: Float[Tensor, "group channel"]
-    biases: str
-    scale: float
-    norm: Norm | None
-    positions: Positions | None
-    normalised: bool
-    sinks: Float[Tensor, " head"] | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -217,73 +191,13 @@ class Model:
     def read_layer(self, layer: int) -> AttentionLayer:
         """Read one attention layer."""
         with self._naming(layer):
-            return self._layer(layer)
-
-    def _layer(self, layer: int) -> AttentionLayer:
-        family, path = self.family, expected.layer_path(self.family, self.config, layer)
-        fields = read_projections(family, self.config, self.tensors, path)
-        channel = fields["W_Q"].shape[2]
-        if family.learned:
-            positions = learned.READERS[family.learned](family, self.config, layer, self.tensors, fields)
-            if not all(all_finite(value) for value in vars(positions).values() if isinstance(value, Tensor)):
-                raise ValueError("its positions hold entries that are not finite (nan or inf)")
-        else:
-            positions = family.positions(self.config, layer, channel)
-        names = expected.query_key_norm(family, self.config, layer)
-        return AttentionLayer(
-            **fields,
-            scale=family.scale(self.config, layer, channel),
-            mask=family.mask(self.config, layer, channel),
-            positions=moved(positions, fields["W_Q"].device),  # what a configuration says has no device of its own
-            norms=tuple(self._norms(layer, fields["W_Q"])),
-            qk_norm=self._query_key_norm(names, path, fields["W_Q"]) if names else None,
-            sinks=self.tensors.need(f"{path}.{family.sinks}") if family.sinks else None,
-            soft_cap=getattr(self.config, family.soft_cap, None) if family.soft_cap else None,
-        )
+            return read_layer(self.family, self.config, self.tensors, layer)
 
     def queries_and_keys(self, layer: int) -> QueriesAndKeys:
         """Read of a layer only what makes queries and keys before they are turned: no values, no output."""
-        layer, family = self.number(layer), self.family
+        layer = self.number(layer)
         with self._naming(layer):
-            return self._queries_and_keys(family, layer)
-
-    def _queries_and_keys(self, family: Family, layer: int) -> QueriesAndKeys:
-        path = expected.layer_path(family, self.config, layer)
-        maps = read_maps(family, self.config, self.tensors, path, "QK")
-        for letter, tensor in maps.items():
-            if isinstance(tensor, Tensor) and not all_finite(tensor):
-                raise ValueError(f"{letter} holds entries that are not finite (nan or inf)")
-        channel = maps["W_Q"].shape[2]
-        positions = None if family.learned else family.positions(self.config, layer, channel)
-        return QueriesAndKeys(
-            **maps,
-            scale=family.scale(self.config, layer, channel),
-            norm=next((norm for norm in self._norms(layer, maps["W_Q"]) if norm.place == "input"), None),
-            positions=None if positions is None else moved(positions, maps["W_Q"].device),
-            normalised=expected.query_key_norm(family, self.config, layer) is not None,
-            sinks=self.tensors.need(f"{path}.{family.sinks}") if family.sinks else None,
-        )
-
-    def _norms(self, layer: int, like: Tensor) -> Iterator[Norm]:
-        for name, path in expected.norms_of(self.family, self.config, layer):
-            yield self._norm(path, name, like.new_ones(like.shape[1]) if name.bare else None, name.place)
-
-    def _norm(self, path: str, name: NormName | QueryKeyNames, bare: Tensor | None, place: str = "input") -> Norm:
-        gain = self.tensors.need(f"{path}.weight").flatten() if bare is None else bare
-        has_bias = bare is None and expected.has_bias(name, self.config)
-        return Norm(
-            1 + gain if name.plus_one else gain,
-            self.tensors.need(f"{path}.bias").flatten() if has_bias else torch.zeros_like(gain),
-            float(name.eps if isinstance(name.eps, float) else getattr(self.config, name.eps)),
-            name.kind,
-            place,
-            has_bias,
-        )
-
-    def _query_key_norm(self, names: QueryKeyNames, path: str, W_Q: Tensor) -> QueryKeyNorm:
-        bare = W_Q.new_ones(W_Q.shape[2]) if names.bare else None
-        query, key = (self._norm(f"{path}.{name}", names, bare) for name in (names.query, names.key))
-        return QueryKeyNorm(query, key, names.whole, names.after_rotation)
+            return read_queries_and_keys(self.family, self.config, self.tensors, layer)
 
     def norm(self, which: str, layer: int = 0) -> Norm:
         """Read one LayerNorm, by a key of `norms`: that of the attention or the MLP of a layer, or one outside them."""

@@ -18,11 +18,12 @@ from analysis.decomposition.terms import multiply_out
 from analysis.maps import gates
 from analysis.maps.attribution import attribute_divergence
 from analysis.maps.entropy import row_entropy
-from analysis.matrices.spectra import effective_rank
+from analysis.maps.sinks import find_sink
+from analysis.matrices.rank import effective_rank
 from analysis.models import attention_hooks
 from analysis.representations.anisotropy import mean_pairwise_cosine
-from analysis.representations.normality import critical_value, lilliefors
 from analysis.representations.rank_collapse import residual
+from analysis.statistics.normality import critical_value, lilliefors
 
 PARTS = {"content": "content", "semi_bias": "key semi-bias", "query_side": "query side", "kernel": "kernel"}
 """The four parts of a score by their field of :class:`analysis.decomposition.terms.ScoreTerms`, in a reader's words."""
@@ -97,13 +98,12 @@ def describe_map(maps: Maps, value_norms: Float[Tensor, "head key"], *, causal: 
     visible = torch.arange(1, n + 1, dtype=maps.dtype, device=maps.device) if causal else torch.full_like(maps[0, 0], n)
     several = visible > 1
     entropy = (row_entropy(maps)[:, several] / visible[several].log()).mean(-1)
-    received = maps.mean(-2)
-    sink = received.argmax(-1, keepdim=True)
-    carried = received * value_norms
+    sink = find_sink(maps)
+    carried = maps.mean(-2) * value_norms
     total = carried.sum(-1)
-    moved = carried.gather(-1, sink)[:, 0] / torch.where(total > 0, total, 1)
+    moved = carried.gather(-1, sink.key[:, None])[:, 0] / torch.where(total > 0, total, 1)
     lines = [maps.diagonal(offset, -2, -1).mean(-1) for offset in (-1, 1, 0)]
-    return torch.stack([entropy, received.gather(-1, sink)[:, 0], moved, *lines], -1)
+    return torch.stack([entropy, sink.weight, moved, *lines], -1)
 
 
 def describe_rows(rows: Float[Tensor, "position model"]) -> Float[Tensor, " measure"]:

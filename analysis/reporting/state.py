@@ -13,7 +13,14 @@ from analysis.core.files import sha256, write_atomically
 from analysis.reporting.observations import Observations
 
 CODE = Path(__file__).parents[1]
-MEASURED_BY = ("reporting/*.py", "maps/*.py", "maps/gates/*.py", "representations/*.py", "models/controls.py")
+MEASURED_BY = (
+    "reporting/*.py",
+    "maps/*.py",
+    "maps/gates/*.py",
+    "representations/*.py",
+    "statistics/*.py",
+    "models/controls.py",
+)
 
 
 def identity(model: dict, texts: list[list[int]], settings: dict) -> str:

@@ -1,1 +1,1 @@
-"""Rows of the residual stream: anisotropy, normality, rank collapse, layer by layer."""
+"""Rows of the residual stream: anisotropy, rank collapse, layer by layer."""

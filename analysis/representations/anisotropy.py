@@ -1,7 +1,7 @@
 r"""How far do the rows of a matrix point the same way? The paper's cone index and forms of it that can be compared.
 
 What belongs here: lengths of sums, mean cosines, singular values of a head's output. What does not: whose rows they
-are, and distributions of coordinates (:mod:`analysis.representations.normality`).
+are, and distributions of coordinates (:mod:`analysis.statistics.normality`).
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from analysis.core.axes import Attention
 from analysis.core.checks import check_finite
 from analysis.core.scaling import scale_to_one
 from analysis.core.signatures import checked
+from analysis.matrices.rank import stable_rank
 
 Rows = Float[Tensor, "*batch position model"]
 Keep = Bool[Tensor, "*last position"]
@@ -63,7 +64,7 @@ def cone_index(rows: Rows, keep: Keep | None = None) -> Float[Tensor, "*batch"]:
 
     Notes
     -----
-    "The geometry of BERT" (5.1); ledger B-79. Compare layers or texts by `alignment_ratio`, `resultant_length` or
+    "The geometry of BERT" (5.1). Compare layers or texts by `alignment_ratio`, `resultant_length` or
     `mean_pairwise_cosine` instead.
 
     Examples
@@ -209,8 +210,8 @@ def head_output_spectrum(attention: Attention, values: Float[Tensor, "*batch hea
 
     Notes
     -----
-    Figure 11; ledger B-82, B-83. Computed from the Gram matrix of the channels in float64, so values below 1e-8 of the
-    largest are rounding.
+    "The geometry of BERT", section 5.1 and figure 11. Computed from the Gram matrix of the channels in float64, so
+    values below 1e-8 of the largest are rounding.
 
     Examples
     --------
@@ -222,6 +223,7 @@ def head_output_spectrum(attention: Attention, values: Float[Tensor, "*batch hea
     """
     output, size = scale_to_one(attention.double() @ values.double(), (-1, -2))
     squares = torch.linalg.eigvalsh(output.transpose(-1, -2) @ output).clamp(min=0).flip(-1)
-    top = torch.where(squares[..., 0] > 0, squares[..., 0], 1)
-    singular_values = squares.sqrt() * size[..., 0]
-    return Spectrum(singular_values, singular_values[..., 0], squares.sum(-1) / top)
+    singular_values = squares.sqrt()
+    rank = stable_rank(singular_values)
+    singular_values = singular_values * size[..., 0]
+    return Spectrum(singular_values, singular_values[..., 0], rank)

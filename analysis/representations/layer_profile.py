@@ -1,7 +1,7 @@
 r"""The signatures of section 5 of "The geometry of BERT", of one text in any BERT: arrays of figures 8 to 13, table 1.
 
 What belongs here: what is measured on the layers' activations for a text, with padding rows in or out. What does not:
-the measures (:mod:`analysis.representations.normality`, :mod:`analysis.representations.anisotropy`,
+the measures (:mod:`analysis.statistics.normality`, :mod:`analysis.representations.anisotropy`,
 :mod:`analysis.maps.entropy`), running a model (:mod:`analysis.models`), averaging over texts.
 
 To measure a model, trained or control, on a padded sequence::
@@ -20,7 +20,8 @@ from torch import Tensor
 
 from analysis.core.checks import check_detached
 from analysis.maps import entropy
-from analysis.representations import anisotropy, normality
+from analysis.representations import anisotropy
+from analysis.statistics import normality
 from analysis.transformer.activations import LayerActivations, check_keep
 from analysis.transformer.layernorm import normalise
 
@@ -51,7 +52,7 @@ def row_statistics(
 ) -> dict[str, Float[Tensor, "layer row"]]:
     """Return figure 8: the Lilliefors statistic of each row after the first LayerNorm, ``bare`` without gain and bias.
 
-    Arguments as for `measure`; ledger B-72, B-73.
+    Arguments as for `measure`; "The geometry of BERT", section 5.1.
     """
     check_detached("activations", activations)
     activations, _ = select_rows(activations, keep, padding)
@@ -67,7 +68,7 @@ def sums(
     """Return figures 9 and 13: the sum of the rows after the second LayerNorm, and the sum of these over all layers.
 
     ``second`` (layer model) and ``total`` (model) as BERT writes the rows; ``bare``, ``total_bare`` without gain and
-    bias; ``unit`` of rows of length 1. Arguments as for `measure`; ledger B-76, B-86.
+    bias; ``unit`` of rows of length 1. Arguments as for `measure`; "The geometry of BERT", section 5.
     """
     activations, _ = select_rows(activations, keep, padding)
     second = torch.stack([s.second for s in activations])
@@ -114,7 +115,7 @@ def measure(
 
     Notes
     -----
-    Ledger B-72, B-76, B-77, B-79, B-81, B-82, B-85, B-86.
+    "The geometry of BERT", section 5, its table 1 and figures 8 to 13.
 
     Examples
     --------
@@ -166,7 +167,7 @@ def singular_values(
 ) -> Float[Tensor, "layer head channel"]:
     """Return figure 11: all singular values of each head's output ``S V``, largest first, over the root of its rows.
 
-    Arguments as for `measure`; ledger B-83.
+    Arguments as for `measure`.
     """
     activations, _ = select_rows(activations, keep, padding)
     spectra = [anisotropy.head_output_spectrum(s.attention, s.values) for s in activations]
@@ -189,7 +190,7 @@ def outstanding(by_layer: Sequence[Float[Tensor, "position model"]], lengths: Se
         ``outliers`` (layer): how many stand out, which are the largest in ``size`` (layer coordinate), the root mean
         square over standardised rows; ``kurtosis`` and
         ``kurtosis_kept`` (layer): mean over rows with and without them; ``failing_kept`` (text layer): the share of
-        rows that fails without them. Ledger B-78.
+        rows that fails without them ("The geometry of BERT", section 5.1).
     """
     check_detached("by_layer", by_layer)
     profile: dict[str, list] = {name: [] for name in ("size", "kurtosis", "kurtosis_kept", "outliers")}

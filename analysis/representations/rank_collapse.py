@@ -35,7 +35,8 @@ def residual(x: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
 
     Notes
     -----
-    Ledger B-25, B-26; the residual of Dong et al. 2021, in the Frobenius norm and relative to X.
+    The residual of Dong et al. 2021, in the Frobenius norm and relative to X, for section 3.2 of
+    "The geometry of BERT".
 
     Examples
     --------
@@ -73,7 +74,8 @@ def random_collapse(
 
     Notes
     -----
-    Ledger B-25, B-26. The same weights serve every switch, so differences between switches are paired.
+    "The geometry of BERT", section 3.2. The same weights serve every switch, so differences between
+    switches are paired.
     """
     g = torch.Generator().manual_seed(seed)
     layers = [layer.to(device) for layer in random_layers(depth, heads, width, gain=gain, generator=g)]
@@ -102,7 +104,8 @@ def cubic_rate(sizes: Float[Tensor, " size"], residuals: Float[Tensor, " size"])
             raise ValueError(f"{name} must be positive, got {values.tolist()}")
     if len(sizes.unique()) < 2:
         raise ValueError(f"sizes must hold two different numbers to fit a slope, got {sizes.tolist()}")
-    slope, _ = np.polyfit(*(values.double().log().cpu().numpy() for values in (sizes, residuals)), 1)
+    before, after = (values.double().log().cpu().numpy() for values in (sizes, residuals))
+    slope, _ = np.polyfit(before, after, 1)
     return float(slope)
 
 

@@ -1,1 +1,1 @@
-"""Intervals, correlations, and sums that do not depend on the order of the terms."""
+"""Normality (Lilliefors), intervals, correlations, and sums that do not depend on the order of the terms."""

@@ -53,7 +53,8 @@ def rank_correlation(a: Float[Tensor, " sample"], b: Float[Tensor, " sample"], l
     if math.isnan(rho):
         raise ValueError("a and b must be finite and not constant: their ranks have no correlation")
     if abs(rho) > 1 - 1e-12:
-        return Correlation(*[math.copysign(1.0, rho)] * 3, len(a))
+        one = math.copysign(1.0, rho)
+        return Correlation(one, one, one, len(a))
     z, error = math.atanh(rho), math.sqrt((1 + rho**2 / 2) / (len(a) - 3))
     half = NormalDist().inv_cdf((1 + level) / 2) * error
     return Correlation(rho, math.tanh(z - half), math.tanh(z + half), len(a))

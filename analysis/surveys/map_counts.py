@@ -89,7 +89,7 @@ def measure_residual(maps: Tensor, reading: gates.GateReading) -> dict[str, Tens
 def measure_columns(maps: Tensor, reading: gates.GateReading, one_hot: Tensor) -> dict[str, Tensor]:
     """Measure columns: how much lies on short ones (under half of the rows), and on which kinds of token.
 
-    "Verticals" count clusters as the short columns side by side that they are (ledger B-57).
+    "Verticals" count clusters as the short columns side by side that they are ("The geometry of BERT", section 4.5).
     """
     seen = (reading.cells >= 0).sum(-2)
     short = torch.where((reading.cells == 0).sum(-2) < seen / 2, reading.columns, 0).sum()

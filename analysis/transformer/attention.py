@@ -56,14 +56,13 @@ def arrange(rows: Projected, layer: AttentionLayer, side: str, by: Projected | N
         nothing of a norm's bias. Parts so arranged add up to the whole but for that bias.
     """
     pair, rotary = layer.qk_norm, layer.positions if isinstance(layer.positions, Rotary) else None
-    norm = getattr(pair, side) if pair else None
     if pair and not pair.after_rotation:
-        rows = _normalise(rows, norm, pair, by)
+        rows = _normalise(rows, getattr(pair, side), pair, by)
     if rotary:
         rows = rotate(rows, rotary)
     if pair and pair.after_rotation:
         by = rotate(by, rotary) if rotary and by is not None else by
-        rows = _normalise(rows, norm, pair, by)
+        rows = _normalise(rows, getattr(pair, side), pair, by)
     return rows
 
 
@@ -71,9 +70,14 @@ def _normalise(rows: Projected, norm: Norm, pair: QueryKeyNorm, by: Projected | 
     """Apply a norm of queries or keys: head by head, or over all heads together; ``by`` as in `arrange`."""
     heads = rows.shape[-3]
     if pair.whole:
-        rows, by = (each if each is None else each.transpose(-3, -2).flatten(-2) for each in (rows, by))
+        rows, by = _whole(rows), None if by is None else _whole(by)
     rows = apply_norm(rows, norm) if by is None else divide_by_size(rows, norm, by) * norm.gain
     return rows.unflatten(-1, (heads, -1)).transpose(-3, -2) if pair.whole else rows
+
+
+def _whole(rows: Projected) -> Float[Tensor, "*any position whole"]:
+    """Put the heads of each position side by side."""
+    return rows.transpose(-3, -2).flatten(-2)
 
 
 def meet(queries: Projected, keys: Grouped, layer: AttentionLayer) -> Scores:

@@ -238,7 +238,7 @@ def composition_scores(
     .. math::  \frac{\lVert W_O^{(i)} W^{(j)} \rVert_F}{\lVert W_O^{(i)} \rVert_F\,\lVert W^{(j)} \rVert_F}
 
     The composition score of "A Mathematical Framework for Transformer Circuits", with the output matrices themselves
-    in place of the products with the values (ledger B-104). It lies between 0 and 1.
+    in place of the products with the values ("The geometry of BERT", 5.3.5). It lies between 0 and 1.
 
     Parameters
     ----------

@@ -129,4 +129,4 @@ def _layer(W_Q: Tensor, W_K: Tensor, b_Q: Tensor | None = None, b_K: Tensor | No
     b_Q, b_K = none if b_Q is None else b_Q, none if b_K is None else b_K
     nothing = torch.zeros(model, channel)
     fields = (W_Q * root, W_K, nothing, nothing.T, b_Q * root, b_K, none)
-    return AttentionLayer(*(t[None].double().contiguous() for t in fields), torch.zeros(model).double())
+    return AttentionLayer(*(t[None].double().contiguous() for t in fields), b_O=torch.zeros(model).double())

@@ -24,7 +24,7 @@ def check_blocks(name: str, width: int, blocks: int) -> None:
 
 @checked
 def concatenate(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*batch row concatenated"]:
-    """Put the blocks side by side, the first leftmost: the paper's Conc, definition 5.3.1 (ledger B-87, B-88).
+    """Put the blocks side by side, the first leftmost: Conc of "The geometry of BERT", definition 5.3.1.
 
     Raises
     ------
@@ -43,7 +43,9 @@ def concatenate(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tenso
 
 @checked
 def stack(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*batch stacked column"]:
-    """Put the blocks one under another, the first on top: the transposed Conc, definition 5.3.4 (B-90, B-91).
+    """Put the blocks one under another, the first on top.
+
+    It is the transposed Conc of "The geometry of BERT", definition 5.3.4.
 
     Raises
     ------
@@ -87,7 +89,7 @@ def block_of(k: int, width: int) -> tuple[int, int]:
     .. math::  i = \lfloor (k-1)/s \rfloor + 1, \qquad c = ((k-1) \bmod s) + 1
 
     This is the correction of (5.3), and with rows for columns of (5.6); the printed i divides by the number of blocks
-    (ledger B-87, B-90).
+    ((5.3), (5.6)).
 
     >>> block_of(64, 64), block_of(65, 64)
     ((1, 64), (2, 1))

@@ -119,7 +119,8 @@ def build(
 
     References
     ----------
-    Ledger I-07 to I-12, I-28 (offset, similarity), I-29 (sizes).
+    "Transformers: induction head example", slides of the University of Maryland adapted from Michael Hahn, with 6
+    tokens, 6 positions, an offset of 1 and the identity for similarity.
 
     Examples
     --------
@@ -163,7 +164,7 @@ def build(
 
 @checked
 def embed(tokens: Int[Tensor, " position"], head: InductionHead) -> Float[Tensor, "position model"]:
-    """Return one row per position: one-hot token, then one-hot position (ledger I-02).
+    """Return one row per position: one-hot token, then one-hot position.
 
     Raises
     ------
@@ -187,7 +188,7 @@ def step(x: Float[Tensor, "position model"], layer: Layer) -> Step:
     .. math::  Y_i = \sum_{j \le i} \hat a_{ij}\, V x_j + W x_i, \quad
                \hat a_{ij} = e^{a_{ij}} / \sum_{s \le i} e^{a_{is}}, \quad a_{ij} = x_i^\top A x_j
 
-    ``x`` has one row per position, so the matrices act from the right, transposed. Ledger I-04 to I-06.
+    ``x`` has one row per position, so the matrices act from the right, transposed; equations 1 to 3 of the slides.
 
     Raises
     ------

@@ -72,12 +72,16 @@ def apply_norm(rows: Float[Tensor, "*any model"], norm: Norm) -> Float[Tensor, "
     return divide_by_size(rows, norm) * norm.gain + norm.bias
 
 
+def _centred(rows: Tensor) -> Tensor:
+    return rows - rows.mean(-1, keepdim=True)
+
+
 def divide_by_size(rows: Tensor, norm: Norm, by: Tensor | None = None) -> Tensor:
     """Centre rows where the norm does, and divide them by their size, or by that of the rows ``by``."""
     if norm.kind == "affine":
         return rows
     if norm.kind == "layer":
-        rows, by = (each if each is None else each - each.mean(-1, keepdim=True) for each in (rows, by))
+        rows, by = _centred(rows), None if by is None else _centred(by)
     size = ((rows if by is None else by).square().mean(-1, keepdim=True) + norm.eps).sqrt()
     if has_numbers(size) and size.isinf().any():
         raise ValueError(f"rows: too large, the squares are not finite in {rows.dtype}")

@@ -66,7 +66,8 @@ def inverse_sigma(
 
     References
     ----------
-    Ledger K-29: the exact positional term needs ``sigma`` of token and position together.
+    Kamoda's page "Positional encoding and attention bias" leaves the LayerNorm out: the exact
+    positional term needs ``sigma`` of token and position together.
 
     Examples
     --------

@@ -57,7 +57,7 @@ def apply_masked_mlp(
 
     With ``mask = activation_mask(x, mlp)`` this is the MLP itself. With a mask that is held fixed it is linear in x.
     The mask stands between :math:`W_1` and :math:`W_2` and multiplies :math:`b_1` too, so neither product
-    :math:`W_1 W_2` nor :math:`b_1 W_2` can be taken out of it (ledger B-98, B-100).
+    :math:`W_1 W_2` nor :math:`b_1 W_2` can be taken out of it ("The geometry of BERT", (5.11) and (5.14)).
 
     Raises
     ------
@@ -80,7 +80,7 @@ def fold_output_bias(norm: Norm, mlp: MlpWeights) -> tuple[Norm, MlpWeights]:
     r"""Move the MLP's output bias into the LayerNorm before it: the same sublayer with ``b_2 = 0``.
 
     With :math:`\beta' = \beta + b_2` and :math:`b_1' = b_1 - b_2 W_1`, skip connection plus MLP is unchanged,
-    :math:`(x + b_2) + \mathrm{MLP}'(x + b_2) = x + \mathrm{MLP}(x)` (ledger B-101).
+    :math:`(x + b_2) + \mathrm{MLP}'(x + b_2) = x + \mathrm{MLP}(x)` ("The geometry of BERT", 5.3.4).
 
     >>> one = torch.ones(1)
     >>> norm, mlp = fold_output_bias(Norm(one, 2 * one),

@@ -33,7 +33,7 @@ def sinusoidal_positions(
 
     Notes
     -----
-    Ledger B-03; (2.1) and (2.2) of the paper. BERT does not use them.
+    Vaswani et al. 2017; (2.1) and (2.2) of "The geometry of BERT". BERT does not use them.
     """
     if model % 2:
         raise ValueError(f"model must be even, got {model}")

@@ -68,7 +68,7 @@ def look(model: nn.Module, coded: Sequence[dict[str, Tensor]]) -> dict[str, np.n
 
     Notes
     -----
-    Ledger B-79, B-84; section 4.
+    "The geometry of BERT", sections 4 and 5.
     """
     layers, every = model.config.num_hidden_layers, len(coded)
     found = {name: np.zeros(layers) for name in ("cone", "resultant", "entropy")}

@@ -9,7 +9,8 @@ import torch
 from analysis.core.positions import Rotary
 from analysis.decomposition.rotary_channels import split_channels
 from analysis.decomposition.rotary_kernel import distance_kernel
-from analysis.models.reading import QueriesAndKeys, load
+from analysis.models.layers import QueriesAndKeys
+from analysis.models.reading import load
 
 LENGTH = 2048
 

@@ -15,7 +15,7 @@ def semi_bias_probe(step: int, model: nn.Module) -> dict[str, np.ndarray]:
     """Measure the positional semi-bias of every head of a GPT-2 language model.
 
     Raw as the document has it, ``b_Q W_K^T p / sqrt(channel)``; and folded, what layer 0 makes of a position alone:
-    ``LN`` folded into the layer, ``p`` divided by ``sigma(p)``. Ledger K-18 to K-23, K-29.
+    ``LN`` folded into the layer, ``p`` divided by ``sigma(p)``. From Kamoda's page, figure 2.
 
     Returns
     -------

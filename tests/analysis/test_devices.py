@@ -14,7 +14,6 @@ import torch
 from analysis.decomposition import bilinear_form, folding, operation_counts, qk_ov, terms, uniform
 from analysis.statistics import correlation
 from analysis.transformer import attention_only, induction, mlp
-from book.studies.induction_head import readings
 from tests.analysis import test_every_function as every
 from tests.analysis.fake_device import GPU, OnGPU, pretended
 from tests.analysis.test_every_function import CALLS, call, numbers
@@ -148,8 +147,6 @@ def test_what_is_made_of_weights_lies_where_they_lie(case):
 
 def test_branches_that_the_calls_do_not_take():
     with pretended():
-        for reading in (r for r in readings.every() if r.empty == "itself"):
-            assert isinstance(readings.weigh(OnGPU(torch.zeros(3, 3)), reading), OnGPU)
         head, tokens = induction.build(3, 4, device=GPU), torch.tensor([2, 0, 1, 0], device=GPU)
         assert all(isinstance(step.output, OnGPU) for step in induction.run(tokens, head))
         with pytest.raises(ValueError, match="finite"):

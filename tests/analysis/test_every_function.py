@@ -181,7 +181,7 @@ CALLS = {
         "tokens": TOKENS,
     },
     "maps.distance.mean_total_variation": {"maps": MAPS, "others": MAPS},
-    "representations.normality_power.at_other_size": {
+    "statistics.normality_power.at_other_size": {
         "statistics": np.array([0.02, 0.06]),
         "size": 64,
         "other": 32,
@@ -230,12 +230,12 @@ CALLS = {
     "representations.anisotropy.resultant_length": {"rows": X, "keep": KEEP},
     "representations.anisotropy.mean_pairwise_cosine": {"rows": X, "keep": KEEP},
     "representations.anisotropy.head_output_spectrum": {"attention": MAPS, "values": draw(HEADS, POSITIONS, CHANNEL)},
-    "representations.normality.lilliefors": {"rows": X},
-    "representations.normality.p_value": {"statistic": torch.tensor([0.1, 0.2], dtype=torch.float64), "n": 20},
-    "representations.normality.standardise": {"rows": X},
-    "representations.normality.excess_kurtosis": {"rows": X},
-    "representations.normality.outlier_dimensions": {"rows": X},
-    "representations.normality.without": {"rows": X, "outliers": torch.tensor([1])},
+    "statistics.normality.lilliefors": {"rows": X},
+    "statistics.normality.p_value": {"statistic": torch.tensor([0.1, 0.2], dtype=torch.float64), "n": 20},
+    "statistics.normality.standardise": {"rows": X},
+    "statistics.normality.excess_kurtosis": {"rows": X},
+    "statistics.normality.outlier_dimensions": {"rows": X},
+    "statistics.normality.without": {"rows": X, "outliers": torch.tensor([1])},
     "transformer.head_layout.concatenate": {"blocks": draw(2, 3, 4)},
     "transformer.head_layout.stack": {"blocks": draw(2, 3, 4)},
     "transformer.head_layout.split": {"rows": X, "blocks": 2},
@@ -251,6 +251,7 @@ CALLS = {
         "b_K": LAYER.b_K[0],
     },
     "decomposition.block_mixing.vanishing": {"terms": draw(2, 2, 3, 3)},
+    "maps.sinks.find_sink": {"attention": MAPS},
     "maps.entropy.relative_entropy": {"attention": MAPS},
     "maps.entropy.histogram_entropy": {"attention": MAPS},
     "matrices.symmetry.symmetric_signature": FACTORS,
@@ -292,7 +293,8 @@ CALLS = {
     "matrices.spectra.product_singular_values": {"A": LAYER.W_Q, "B": LAYER.W_K},
     "matrices.spectra.triangular_factor": {"W": LAYER.W_Q},
     "matrices.spectra.augment": {"W": LAYER.W_Q, "b": LAYER.b_Q},
-    "matrices.spectra.effective_rank": {"values": X.abs()},
+    "matrices.rank.effective_rank": {"values": X.abs()},
+    "matrices.rank.stable_rank": {"values": X.abs()},
     "transformer.positional_encodings.toeplitz_defect": {"gram": draw(4, 4)},
     "representations.layer_profile.select_rows": {"activations": PASSED, "keep": KEEP},
     "representations.layer_profile.row_statistics": {"activations": PASSED, "keep": KEEP},
@@ -331,11 +333,11 @@ CALLS = {
 }
 ALONE = {
     ("no axis", name)
-    for name in ("representations.normality.p_value", "statistics.exact_sums.fixed", "statistics.exact_sums.add")
+    for name in ("statistics.normality.p_value", "statistics.exact_sums.fixed", "statistics.exact_sums.add")
 }
 """Take each number by itself, so one number will do."""
 NOTHING = {
-    ("no column", "representations.normality.without", "outliers"),
+    ("no column", "statistics.normality.without", "outliers"),
     ("no column", "matrices.exact_ranks.exact_rank", "matrix"),
     ("no column", "matrices.exact_ranks.solution", "A"),
 }

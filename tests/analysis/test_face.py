@@ -67,15 +67,24 @@ def test_no_module_of_the_mathematics_bears_the_name_of_its_function():
         assert path.stem not in defined, path
 
 
+@pytest.mark.parametrize("folder", ["analysis", "book/lab"])
+def test_sources_are_cited_by_name_and_not_by_the_number_of_a_claim(folder):
+    cited = [
+        (path.name, match[0])
+        for path in (ROOT / folder).rglob("*.py*")
+        if path.suffix != ".pyc"
+        for match in re.finditer(r"\b[KMPIB]-\d+\b", path.read_text(encoding="utf-8"))
+    ]
+    assert not cited, "a stranger cannot resolve it: name the paper and its section or equation"
+
+
 def test_every_name_stands_in_one_group():
     listed = [name for names in read_face().values() for name in names]
     assert sorted(listed) == NAMES
     assert all(read_face().values())
 
 
-def test_a_page_that_imports_from_the_face_depends_on_the_module_behind_it():
-    from book.publish import dependencies
-
-    files = dependencies.reachable(dependencies.imported("from analysis import score_terms"), ROOT)
-    assert ROOT / "analysis" / "decomposition" / "terms.py" in files
-    assert ROOT / "analysis" / "maps" / "entropy.py" not in files
+def test_no_test_of_the_library_needs_the_book():
+    needs = re.compile(r"^\s*(?:from|import) book\b", re.MULTILINE)
+    tests = [path for path in (ROOT / "tests" / "analysis").rglob("*.py") if needs.search(path.read_text("utf-8"))]
+    assert not tests

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from statsmodels.stats.diagnostic import lilliefors as by_statsmodels
 
-from analysis.representations.normality import lilliefors
+from analysis.statistics.normality import lilliefors
 from tests.benchmarks.machine import race
 
 ROWS, COLUMNS = 6144, 768

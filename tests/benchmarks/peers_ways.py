@@ -157,7 +157,7 @@ def maps_transformer_lens():
 
 def lilliefors_ours():
     """Lilliefors statistics of a layer's rows, all at once."""
-    from analysis.representations.normality import lilliefors
+    from analysis.statistics.normality import lilliefors
 
     rows = _random(6144, MODEL)
     return lambda: lilliefors(rows)

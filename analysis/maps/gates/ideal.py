@@ -1,10 +1,11 @@
 r"""The ideal gates: attention maps that hold one pattern and nothing else.
 
-Three rules make them (ledger B-38). An entry of the pattern is as large as it can be: 1, or :math:`1/k` where
-``k`` share a row. Other entries of such a row are 0. Rows without the pattern are uniform. Positions count from 0
-here and from 1 in the document. Each builder returns ``(position, position)`` rows that sum to 1; with ``causal``
-the uniform rows are uniform over the keys that a query may see. What was printed otherwise than it must be is in
-``printed_ends`` and ``printed_block``. Finding gates in real maps is ``analysis.maps.gates.reader``.
+Three rules make them ("The geometry of BERT", section 4, whose equations are cited below by number). An entry of the
+pattern is as large as it can be: 1, or :math:`1/k` where ``k`` share a row. Other entries of such a row are 0. Rows
+without the pattern are uniform. Positions count from 0 here and from 1 in the document. Each builder returns
+``(position, position)`` rows that sum to 1; with ``causal`` the uniform rows are uniform over the keys that a query may
+see. What was printed otherwise than it must be is in ``printed_ends`` and ``printed_block``. Finding gates in real maps
+is ``analysis.maps.gates.reader``.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ Map = Float[Tensor, "query key"]
 
 
 def closed(n: int, *, causal: bool = False, dtype: torch.dtype = torch.float64) -> Map:
-    r"""Build the closed gate ``S_ME``: every row uniform, entropy :math:`\ln n` (ledger B-62).
+    r"""Build the closed gate ``S_ME``: every row uniform, entropy :math:`\ln n` (4.13).
 
     >>> closed(2)
     tensor([[0.5000, 0.5000],
@@ -34,7 +35,7 @@ def closed(n: int, *, causal: bool = False, dtype: torch.dtype = torch.float64) 
 
 
 def directional(n: int, column: int, *, causal: bool = False, dtype: torch.dtype = torch.float64) -> Map:
-    r"""Build the directional gate ``S_V``: every query attends to key ``column`` alone (ledger B-39).
+    r"""Build the directional gate ``S_V``: every query attends to key ``column`` alone (4.1).
 
     :math:`S V = \mathbf 1 (v^{c})^\top` has rank 1. With ``causal``, queries before ``column`` are uniform.
 
@@ -49,7 +50,7 @@ def directional(n: int, column: int, *, causal: bool = False, dtype: torch.dtype
 
 
 def open_gate(n: int, *, dtype: torch.dtype = torch.float64) -> Map:
-    """Build the open gate ``S_D``: the identity, every query attends to itself (ledger B-43).
+    """Build the open gate ``S_D``: the identity, every query attends to itself (4.3).
 
     >>> open_gate(2)
     tensor([[1., 0.],
@@ -59,7 +60,7 @@ def open_gate(n: int, *, dtype: torch.dtype = torch.float64) -> Map:
 
 
 def backward(n: int, offset: int, *, causal: bool = False, dtype: torch.dtype = torch.float64) -> Map:
-    r"""Build the backward contextual gate ``S_sD``: query ``q`` attends to ``q - offset`` (ledger B-47).
+    r"""Build the backward contextual gate ``S_sD``: query ``q`` attends to ``q - offset`` (4.5).
 
     The first ``offset`` rows have no such key and are uniform. The document writes :math:`S_{sD}^{(j)}` with
     ``j = offset + 1``: its shift is ``j - 1`` positions, not ``j``.
@@ -74,7 +75,7 @@ def backward(n: int, offset: int, *, causal: bool = False, dtype: torch.dtype = 
 
 
 def forward(n: int, offset: int, *, dtype: torch.dtype = torch.float64) -> Map:
-    r"""Build the forward contextual gate ``S_SD``: query ``q`` attends to ``q + offset`` (ledger B-52).
+    r"""Build the forward contextual gate ``S_SD``: query ``q`` attends to ``q + offset`` (4.7).
 
     The last ``offset`` rows are uniform; the document's ``j`` is ``offset + 1``. A causal map has no such gate.
 
@@ -88,7 +89,7 @@ def forward(n: int, offset: int, *, dtype: torch.dtype = torch.float64) -> Map:
 
 
 def cluster(n: int, queries: range, keys: range, *, causal: bool = False, dtype: torch.dtype = torch.float64) -> Map:
-    r"""Build the cluster ``S_B``: ``queries`` attend evenly to ``keys``, each with weight :math:`1/k` (ledger B-55).
+    r"""Build the cluster ``S_B``: ``queries`` attend evenly to ``keys``, each with weight :math:`1/k` (4.9).
 
     ``k`` is the number of keys (with ``causal``: of keys that the query sees; rows that see none are uniform).
 
@@ -112,9 +113,9 @@ def cluster(n: int, queries: range, keys: range, *, causal: bool = False, dtype:
 def inverse_directional(
     n: int, query: int, keys: Sequence[int], *, causal: bool = False, dtype: torch.dtype = torch.float64
 ) -> Map:
-    r"""Build the inverse directional gate ``S_H``: one query attends evenly to a few ``keys`` (ledger B-68).
+    r"""Build the inverse directional gate ``S_H``: one query attends evenly to a few ``keys`` (4.15).
 
-    It is the mean of the instance gates of those keys (ledger B-70).
+    It is the mean of the instance gates of those keys (section 4.9).
 
     >>> inverse_directional(3, 0, [0, 2])
     tensor([[0.5000, 0.0000, 0.5000],
@@ -133,7 +134,7 @@ def inverse_directional(
 
 
 def instance(n: int, query: int, key: int, *, causal: bool = False, dtype: torch.dtype = torch.float64) -> Map:
-    """Build the instance gate ``S_P``: one query attends to one key, all other rows are uniform (ledger B-59).
+    """Build the instance gate ``S_P``: one query attends to one key, all other rows are uniform (4.11).
 
     >>> instance(2, 0, 1)
     tensor([[0.0000, 1.0000],
@@ -146,7 +147,7 @@ def printed_ends(equation: str, n: int, j: int) -> tuple[tuple[int, int], tuple[
     """Return the first and last cell of a contextual gate as its printed labels put them, counted from 1.
 
     The labels of (4.5) are row ``j`` and column ``n - j``; those of (4.7) are column ``j`` and row ``j``. A diagonal
-    needs as many rows as columns between its ends: neither does in general (ledger B-47, B-52).
+    needs as many rows as columns between its ends: neither does in general.
 
     >>> printed_ends("4.5", n=6, j=3)
     ((3, 1), (6, 3))
@@ -162,7 +163,7 @@ def printed_ends(equation: str, n: int, j: int) -> tuple[tuple[int, int], tuple[
 def printed_block(n: int, i: int, j: int, k: int) -> Map:
     """Build (4.9) by its printed labels, counted from 1: columns ``i..i+k``, rows ``j..j+k``, entries ``1/k``.
 
-    Those are ``k + 1`` columns, so its rows sum to ``(k + 1)/k`` (ledger B-55).
+    Those are ``k + 1`` columns, so its rows sum to ``(k + 1)/k``.
 
     >>> printed_block(4, 1, 1, 2)[0].sum()
     tensor(1.5000, dtype=torch.float64)
@@ -175,9 +176,9 @@ def printed_block(n: int, i: int, j: int, k: int) -> Map:
 
 
 def _point(gate: Tensor, queries: Sequence[int], keys: Sequence[int]) -> Tensor:
-    queries, keys = torch.as_tensor(list(queries)), torch.as_tensor(list(keys))
-    gate[queries] = 0
-    gate[queries, keys] = 1
+    rows, columns = torch.as_tensor(list(queries)), torch.as_tensor(list(keys))
+    gate[rows] = 0
+    gate[rows, columns] = 1
     return gate
 
 

@@ -149,8 +149,8 @@ def read_gates(
     that takes a share ``p`` of what each row sees, at most three quarters, can be told from chance
     (``m ln(1/p) >= 1.2 ln(n)^2 ln(1/level)``), and fewer than a quarter of the rows hold points. A column of a block
     over nine tenths of what sees it counts as a column, and rows of a causal map that see fewer than 16 keys have no
-    points. The decomposition itself is a convention: ``S_ME`` is also a mean of columns (ledger B-66).
-    Ledger B-38 to B-71, section 4.
+    points. The decomposition itself is a convention: ``S_ME`` is also a mean of columns.
+    The gates are those of "The geometry of BERT", section 4.
 
     Examples
     --------

@@ -9,6 +9,8 @@ places where it could have been. Points have a null of their own (:mod:`analysis
 
 import math
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import torch
 from torch import Tensor
@@ -291,7 +293,7 @@ def tally(parts: dict[int, Tensor], visible: Tensor, segments: Segmentation) -> 
         wins = parts[gate] > (most if gate != 8 else torch.maximum(most, scale / n / 2))  # next to nothing has no name
         cells = torch.where(wins, line if gate == 1 else gate, cells)
         most = torch.where(wins, parts[gate], most)
-    patterns = sum(parts[gate] for gate in (0, 1, 4, 5, 6)).sum(-1)
+    patterns = reduce(add, (parts[gate] for gate in (0, 1, 4, 5, 6))).sum(-1)
     return {
         "scores": scores,
         "columns": parts[0].sum(-2),

@@ -76,7 +76,7 @@ def read_fasta(
     Notes
     -----
     Ambiguity codes stay in the sequence, N among them. The paper says only that unique k-mers make the vocabulary
-    (ledger B-07), so a k-mer with such a letter is a word of its own if the training part has it, and unknown
+    (section 2.2), so a k-mer with such a letter is a word of its own if the training part has it, and unknown
     otherwise; it is never resolved, dropped or masked. A run of N gives the word of twelve N again and again.
     """
     return list(iterate_fasta(path, labels, longest=longest, shortest=shortest, aligned=aligned))

@@ -10,7 +10,7 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[MASK]")
 def kmers(bases: str, k: int = K, stride: int = STRIDE) -> list[str]:
     """Cut a sequence into words of ``k`` bases, one every ``stride`` bases; what is left at the end is dropped.
 
-    A sequence of n bases has ``(n - k) // stride + 1`` of them (ledger B-07).
+    A sequence of n bases has ``(n - k) // stride + 1`` of them (section 2.2 of the paper).
 
     Raises
     ------

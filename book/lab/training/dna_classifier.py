@@ -94,7 +94,7 @@ BASE = Recipe(
     compiled=True,
 )
 """As large as the paper's; 39,522 training sequences, which are 70 % of all; 2 epochs, batches of 4
-(ledger B-06, B-08).
+(section 2.2).
 
 The authors' code fine-tunes bert-base-cased on 36,360 of these, 18,180 updates at a rate of 2e-5; the others are its
 validation part. That rate would be little for random weights: this is the rate of ``MINI`` divided by the ratio of the

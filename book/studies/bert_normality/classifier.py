@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from analysis.models import checkpoints
 from analysis.models.reading import load
-from analysis.representations.normality import critical_value
+from analysis.statistics.normality import critical_value
 from book.publish import Inputs, live_or_record
 from book.studies.shared.averages import by_layer
 

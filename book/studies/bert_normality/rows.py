@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analysis.representations import normality
+from analysis.statistics import normality
 from analysis.transformer.layernorm import normalise
 from book.studies.bert_normality.averages import over_texts
 from book.studies.bert_normality.drawn import DrawnText

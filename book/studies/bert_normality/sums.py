@@ -9,7 +9,8 @@ from jaxtyping import Float
 from scipy.stats import kstest
 
 from analysis.models.reading import load
-from analysis.representations import layer_profile, normality
+from analysis.representations import layer_profile
+from analysis.statistics import normality
 from analysis.transformer.layernorm import normalise
 from book.studies.bert_normality.averages import over_texts
 from book.studies.bert_normality.drawn import DrawnText

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from scipy.stats import spearmanr
 
-from analysis.matrices import spectra
+from analysis.matrices.rank import effective_rank
 from analysis.models.controls import RUNGS
 from analysis.plotting.ladder import Ladder
 from book import publish
@@ -61,7 +61,7 @@ def measure_spectra(inputs: Inputs) -> tuple[Spectra, str]:
         for name in ("pattern", "message", "augmented")
         for prefix in ("", "control_")
     }
-    ranks = {name: spectra.effective_rank(torch.from_numpy(array)).numpy() for name, array in values.items()}
+    ranks = {name: effective_rank(torch.from_numpy(array)).numpy() for name, array in values.items()}
     varying, constant, query_bias = (record.array(name) for name in ("varying", "constant", "query_bias"))
     raw, controls = query_bias / varying, {name: record.array(f"ladder_{name}_rank") for name in ("pattern", "message")}
     ladder = {

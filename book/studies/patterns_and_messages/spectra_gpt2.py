@@ -7,7 +7,7 @@ import torch
 
 from analysis.core.attention_layer import Norm
 from analysis.decomposition import uniform
-from analysis.matrices import spectra
+from analysis.matrices import rank, spectra
 from analysis.models import checkpoints
 from analysis.models.controls import make_controls, random_attention_layer
 from analysis.models.reading import load
@@ -70,7 +70,7 @@ def ladder(checkpoint: checkpoints.Checkpoint, device) -> dict[str, np.ndarray]:
             torch.stack([getattr(layer, name) for layer in network]) for name in ("W_Q", "W_K", "W_V", "W_O")
         )
         values = torch.stack([spectra.product_singular_values(*pair) for pair in ((W_Q, W_K), (W_V, W_O.mT))])
-        return spectra.effective_rank(values).cpu().numpy()
+        return rank.effective_rank(values).cpu().numpy()
 
     stacked = measure_controls(make_controls(trained, draw), ranks)
     return {"ladder_pattern_rank": stacked[:, :, 0], "ladder_message_rank": stacked[:, :, 1]}

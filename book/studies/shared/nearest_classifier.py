@@ -18,7 +18,7 @@ from analysis.maps.gates import GATES, PATTERNS
 from analysis.matrices.stretching import MAPS
 from analysis.models.controls import RUNGS
 from analysis.plotting.ladder import Ladder
-from analysis.representations import normality
+from analysis.statistics import normality
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.surveys.census import RATIOS, ratio_interval
 from book.lab.dna.simulate import CLASSES

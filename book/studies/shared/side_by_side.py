@@ -14,7 +14,7 @@ from jaxtyping import Float
 from analysis.maps.gates import PATTERNS
 from analysis.models import reading
 from analysis.models.controls import NETWORKS, RUNGS
-from analysis.representations.normality import critical_value
+from analysis.statistics.normality import critical_value
 from book.publish import experiments
 from book.publish.phrases import first_to_last
 from book.publish.records import Record

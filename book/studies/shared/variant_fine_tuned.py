@@ -19,8 +19,9 @@ from analysis.maps import gates
 from analysis.models.controls import SEEDS as DRAWS
 from analysis.models.controls import make_controls
 from analysis.models.reading import load
-from analysis.representations import layer_profile, normality
+from analysis.representations import layer_profile
 from analysis.representations.anisotropy import mean_pairwise_cosine
+from analysis.statistics import normality
 from analysis.surveys import map_counts
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer

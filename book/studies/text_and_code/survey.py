@@ -17,7 +17,8 @@ from analysis.core.weights import EncoderLayer
 from analysis.maps import entropy
 from analysis.matrices import stretching
 from analysis.models.reading import load
-from analysis.representations import anisotropy, normality
+from analysis.representations import anisotropy
+from analysis.statistics import normality
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.attention import compute_scores, project, softmax
 from analysis.transformer.encoder import run_layer

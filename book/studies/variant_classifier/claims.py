@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from analysis.maps.gates import GATES, PATTERNS
-from analysis.representations import normality
+from analysis.statistics import normality
 from analysis.statistics.intervals import Interval, share_interval
 from book.publish import Outcome, claim, holds_on_a_stand_in, not_testable, reproduced
 from book.publish.phrases import enumerated, percent, with_interval

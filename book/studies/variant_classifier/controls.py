@@ -6,7 +6,7 @@ Needs no trained weights. Of each class the first test sequence is measured; gat
 import numpy as np
 import torch
 
-from analysis.representations import normality
+from analysis.statistics import normality
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result
 from book.studies.shared import variant_columns, variant_measures, variant_seeds

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from scipy.stats import spearmanr
 
 from analysis.maps.gates import GATES, PATTERNS
-from analysis.representations import normality, normality_power
+from analysis.statistics import normality, normality_power
 from analysis.statistics.intervals import Interval, mean_interval
 from book.publish import Numbers
 from book.publish.phrases import enumerated, percent

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from analysis.representations import normality
+from analysis.statistics import normality
 from book.lab.training import dna_classifier
 from book.publish import Inputs, live_or_record
 from book.studies.shared.averages import by_layer, over_heads

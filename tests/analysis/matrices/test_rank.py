@@ -260,3 +260,23 @@ def test_a_random_stack_is_the_same_on_every_device():
         found = rank_collapse.random_collapse(16, 1.0, 0, switches, depth=2, rows=6, device=GPU)
     assert isinstance(found, OnGPU)
     torch.testing.assert_close(found.held, due, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("of", [rank.effective_rank, rank.stable_rank])
+def test_ranks_of_spectra_do_not_depend_on_the_scale_and_are_zero_for_nothing(of):
+    values = torch.tensor([3.0, 2.0, 1.0])
+    for scale in (1e-20, 1e20):
+        torch.testing.assert_close(of(scale * values), of(values))
+    assert of(torch.zeros(2, 3)).tolist() == [0, 0]
+    torch.testing.assert_close(of(torch.ones(4)), torch.tensor(4.0))
+    for wrong, message in ((torch.tensor([1.0, float("nan")]), "not finite"), (torch.zeros(0), "none of them empty")):
+        with pytest.raises(ValueError, match=message):
+            of(wrong)
+
+
+def test_the_stable_rank_is_that_of_two_norms_and_at_most_the_rank():
+    matrix = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = rank.stable_rank(torch.linalg.svdvals(matrix))
+    due = torch.linalg.matrix_norm(matrix) ** 2 / torch.linalg.matrix_norm(matrix, 2) ** 2
+    torch.testing.assert_close(found, due)
+    assert 1 < found < rank.effective_rank(torch.linalg.svdvals(matrix)) < 4

@@ -9,7 +9,8 @@ from scipy import stats
 
 from analysis.core.attention_layer import Norm
 from analysis.maps import entropy
-from analysis.representations import layer_profile, normality
+from analysis.representations import layer_profile
+from analysis.statistics import normality
 from analysis.transformer.encoder import EncoderLayer, random_layers, run_layer
 from analysis.transformer.layernorm import normalise
 

@@ -9,7 +9,8 @@ from statsmodels.stats.diagnostic import lilliefors as by_statsmodels
 from analysis.data import texts
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
-from analysis.representations import anisotropy, normality
+from analysis.representations import anisotropy
+from analysis.statistics import normality
 from analysis.transformer.encoder import run_layer
 
 

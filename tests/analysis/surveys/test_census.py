@@ -5,19 +5,16 @@ import json
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertModel
 
 from analysis.__main__ import main
 from analysis.data import texts
 from analysis.maps import gates
-from analysis.maps.gates import synthetic
 from analysis.models import checkpoints, pretrained
-from analysis.models.reading import load
 from analysis.statistics import exact_sums
 from analysis.surveys import census, census_state, map_counts
-from book.studies.bert_gates import ablation, query_bias, reader
 from tests.analysis.fake_device import GPU, OnGPU, pretended
 from tests.analysis.processes import run_together
+from tests.analysis.surveys.results import assert_same_results, random_bert
 
 TEXTS = texts.passages(longest=45)[:3]
 
@@ -117,25 +114,6 @@ def test_company_counts_the_other_side_or_the_diagonal():
     assert [numbers[name].item() for name in ("either", "both", "either_open", "company")] == [3, 1, 1, 2]
 
 
-def test_exchanging_biases(minilm):
-    model, tokenizer = minilm
-    own = [layer.b_Q for layer in load(model).layers]
-    none = [0 * b for b in own]
-    found = query_bias.exchange(model, tokenizer, TEXTS[:1], {"own": own, "none": none})
-    assert found.shape == (1, 2, 6, 12, len(gates.GATES))
-    inputs = tokenizer(TEXTS[0], return_tensors="pt")
-    with torch.no_grad():
-        maps = model(**inputs, output_attentions=True)
-    assert np.allclose(found[0, 0], gates.read_gates(torch.cat(maps.attentions)).scores.numpy(), atol=5e-3)
-    bare = pretrained.load(checkpoints.find("minilm"))
-    bare.encoder.layer[0].attention.self.query.bias.data.zero_()  # the first layer's input does not change
-    with torch.no_grad():
-        first = bare(**inputs, output_attentions=True).attentions[0]
-    assert np.allclose(found[0, 1, 0], gates.read_gates(first).scores[0].numpy(), atol=5e-3)
-    columns = found[0, :, ..., 0].mean((1, 2))
-    assert columns[0] > columns[1]
-
-
 def test_token_kinds(minilm):
     tokenizer = minilm[1]
     ids = tokenizer("Well, (yes).")["input_ids"]
@@ -143,55 +121,16 @@ def test_token_kinds(minilm):
 
 
 @pytest.mark.slow
-def test_a_census_and_its_studies_run_where_the_models_lie(minilm):
-    settings = BertConfig(
-        num_hidden_layers=2,
-        num_attention_heads=3,
-        hidden_size=24,
-        intermediate_size=48,
-        max_position_embeddings=32,
-        initializer_range=0.4,
-    )
+def test_a_census_runs_where_the_model_lies(minilm):
+    def taken(device):
+        return census.take_census(random_bert(0).to(device), minilm[1], TEXTS[:2])
 
-    def one(seed):
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            model = BertModel(settings).eval().requires_grad_(False)
-            for layer in model.encoder.layer:
-                layer.attention.self.query.bias.normal_()
-        return model
-
-    def studied(*pair):
-        taken = census.take_census(pair[0], minilm[1], TEXTS[:2])
-        results = [census.summarise(taken), query_bias.survey(*pair, minilm[1], TEXTS[:2])]
-        return taken, *results, ablation.effects(pair[0], minilm[1], TEXTS[:2])[0]
-
-    _, *due, effects = studied(one(0), one(1))
+    due = census.summarise(taken("cpu"))
     with pretended():
-        taken, *found, moved = studied(one(0).to(GPU), one(1).to(GPU))
-    assert all(isinstance(total, OnGPU) for total in taken.state.values())
-    for mine, right in zip(found, due, strict=True):
-        assert {n: v.value for n, v in mine.values.items()} == pytest.approx(
-            {n: v.value for n, v in right.values.items()}, rel=1e-3, abs=1e-4, nan_ok=True
-        )
-        for name, array in right.arrays.items():
-            np.testing.assert_allclose(mine.arrays[name], array, atol=1e-3, err_msg=name)
-    np.testing.assert_allclose(moved, effects, atol=1e-5)
-    assert due[1].values["maps_mostly"].value > 0
-
-
-def test_the_reader_is_held_to_known_truth_on_the_device(monkeypatch):
-    for name, few in (("SIZES", {16: 1}), ("TUNING", ()), ("HELD_OUT", ("ragged",))):
-        monkeypatch.setattr(reader, name, few)
-    due, read = reader.compute(torch.device("cpu")), []
-    real = reader.gates.read_gates
-    for module in (reader.gates, synthetic):
-        monkeypatch.setattr(module, "read_gates", lambda maps, **how: read.append(maps) or real(maps, **how))
-    with pretended():
-        found = reader.compute(GPU)
-    assert {type(maps) for maps in read} == {OnGPU}
-    for name, array in due.arrays.items():
-        np.testing.assert_allclose(found.arrays[name], array, atol=1e-6, err_msg=name)
+        there = taken(GPU)
+        found = census.summarise(there)
+    assert all(isinstance(total, OnGPU) for total in there.state.values())
+    assert_same_results(found, due)
 
 
 def test_shares_add_up_to_the_whole(minilm, taken):

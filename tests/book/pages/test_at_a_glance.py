@@ -5,7 +5,7 @@ import re
 import pytest
 
 from analysis.maps.gates import GATES
-from analysis.representations import normality
+from analysis.statistics import normality
 from book._ext import at_a_glance
 from book.publish import experiments, ledger
 from book.studies.shared import side_by_side

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 from analysis.models import checkpoints, pretrained
 from book.lab import induction_probe, semi_bias_probe
 from book.lab.training import attention_only
+from book.studies.induction_head import readings as induction_readings
 from book.studies.patterns_and_messages import costs, equality_gpt2, readings, spectra_gpt2
 from book.studies.semi_bias import first_layer
 from book.studies.semi_bias import gpt2 as semi_bias_gpt2
@@ -122,3 +123,9 @@ def test_costs_are_timed_where_they_are_told_to(monkeypatch):
         monkeypatch.setattr(costs, name, size)
     with only_there():
         assert (costs.compute(GPU).array("seconds") > 0).all()
+
+
+def test_a_row_that_sees_nothing_reads_itself_where_it_lies():
+    with pretended():
+        for reading in (r for r in induction_readings.every() if r.empty == "itself"):
+            assert isinstance(induction_readings.weigh(OnGPU(torch.zeros(3, 3)), reading), OnGPU)

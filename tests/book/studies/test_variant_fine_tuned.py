@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from analysis.models.reading import load
-from analysis.representations import normality
 from analysis.representations.anisotropy import mean_pairwise_cosine
+from analysis.statistics import normality
 from book.lab.training import dna_classifier
 from book.studies.shared import variant_fine_tuned, variant_measures
 from book.studies.shared.averages import over_heads

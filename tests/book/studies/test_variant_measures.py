@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from analysis.maps import gates
-from analysis.representations import normality
+from analysis.statistics import normality
 from book.lab.dna.fasta import GAP
 from book.lab.dna.simulate import invent_backbones
 from book.lab.training import dna_classifier

@@ -10,7 +10,7 @@ from statsmodels.stats._lilliefors import get_lilliefors_table
 from statsmodels.stats.diagnostic import lilliefors as by_statsmodels
 
 from analysis.core.attention_layer import Norm
-from analysis.representations import normality
+from analysis.statistics import normality
 from analysis.transformer.layernorm import apply_norm
 
 

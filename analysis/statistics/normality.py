@@ -78,8 +78,8 @@ def lilliefors(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows"
 
     Notes
     -----
-    Lilliefors 1967; ledger B-72. D is the same for ``a x + b``, so a LayerNorm without gain and bias cannot change it
-    (ledger B-73).
+    Lilliefors 1967. D is the same for ``a x + b``, so a LayerNorm without gain and bias cannot change it
+    ("The geometry of BERT", section 5.1).
 
     Examples
     --------
@@ -170,7 +170,7 @@ def critical_value(n: int, level: float = 0.05) -> float:
 
     Examples
     --------
-    >>> round(critical_value(768), 3)  # the paper has 0.032 (ledger B-74)
+    >>> round(critical_value(768), 3)  # "The geometry of BERT" has 0.032
     0.033
     """
     if not LEVELS[-1] <= level <= LEVELS[0]:

@@ -1,4 +1,4 @@
-"""Circuits against the model run as a whole, and by hand."""
+"""The circuits of a trained model of two layers, against the model run as a whole, and by hand."""
 
 import itertools
 

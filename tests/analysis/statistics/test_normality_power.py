@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.representations import normality, normality_power
+from analysis.statistics import normality, normality_power
 
 
 def heavy(freedom, size, draws=1500, seed=9):

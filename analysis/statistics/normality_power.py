@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.random import Generator
 
-from analysis.representations import normality
+from analysis.statistics import normality
 
 FREEDOMS = (np.inf, 30.0, 15.0, 10.0, 8.0, 6.0, 5.0, 4.0, 3.5, 3.0, 2.5)
 """Degrees of freedom of the shapes, Gaussian first; the mean statistic rises along them."""
@@ -45,7 +45,7 @@ def at_other_size(
 
     Notes
     -----
-    Ledger B-77.
+    For table 1 of "The geometry of BERT".
 
     Examples
     --------

@@ -1,0 +1,46 @@
+"""What is drawn belongs to its name: figures that pair names with curves refuse or follow a pairing that is off."""
+
+import numpy as np
+import pytest
+
+from analysis.plotting import style
+from book.studies.semi_bias import figures as semi_bias
+from book.studies.variant_classifier import figures as variants
+from book.studies.weighted_mean import figures as weighted_mean
+
+RNG = np.random.default_rng(0)
+
+
+def test_a_dial_has_the_control_of_its_title():
+    at, curves = np.array([0.0, 0.1, 1.0, 10.0]), RNG.random((2, 4, 3))
+    controls = {"b": curves[1] / 2, "a": curves[0] / 2}  # another order than the panels
+    figure = weighted_mean.dials(at, {"a": curves[0], "b": curves[1]}, controls)
+    for panel, its in zip(figure.axes, curves):
+        grey = [line for line in panel.lines if line.get_color() == style.COLOURS["control"] and len(line.get_xdata())]
+        np.testing.assert_allclose([line.get_ydata() for line in grey], its[1:].T / 2)
+
+
+def test_strips_along_the_gene_need_a_title_and_marks_each():
+    values, marked = dict.fromkeys(("trained", "control"), RNG.random((2, 9))), np.zeros((2, 9), bool)
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        variants.along_gene(values, marked[:1], ["A", "B"])
+
+
+def test_parts_of_a_position_only_score_are_three():
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        semi_bias.locality(RNG.random((2, 4)), 0.1)
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        semi_bias.peaks(RNG.random((2, 4, 8)))
+    names = ["$T^p$", "$T^{pp}$", "$T^p + T^{pp}$"]
+    mass = RNG.random((3, 4))
+    drawn = {line.get_label(): line.get_xdata() for line in semi_bias.locality(mass, 0.1).axes[0].lines}
+    np.testing.assert_array_equal([drawn[name] for name in names], mass)
+
+
+def test_a_scatter_of_tokens_has_the_title_of_its_head():
+    norm = np.arange(1.0, 6.0)
+    scores = RNG.random((3, 5))  # an odd number leaves one panel empty
+    figure = semi_bias.norm_against_semi_bias(norm, scores, norm, ["head 0", "head 1", "head 2"])
+    assert [axes.get_title(loc="left") for axes in figure.axes[:4]] == ["head 0", "head 1", "head 2", ""]
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        semi_bias.norm_against_semi_bias(norm, scores, norm, ["head 0", "head 1"])

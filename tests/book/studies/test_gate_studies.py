@@ -1,0 +1,69 @@
+"""The studies of a BERT's gates: biases exchanged, heads taken away, the reader held to known truth, also on a GPU."""
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.data import texts
+from analysis.maps import gates
+from analysis.maps.gates import synthetic
+from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
+from book.studies.bert_gates import ablation, query_bias, reader
+from tests.analysis.fake_device import GPU, OnGPU, pretended
+from tests.analysis.surveys.results import assert_same_results, random_bert
+
+TEXTS = texts.passages(longest=45)[:3]
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    found = checkpoints.find("minilm")
+    return pretrained.load(found), pretrained.tokenizer(found)
+
+
+def test_exchanging_biases(minilm):
+    model, tokenizer = minilm
+    own = [layer.b_Q for layer in load(model).layers]
+    none = [0 * b for b in own]
+    found = query_bias.exchange(model, tokenizer, TEXTS[:1], {"own": own, "none": none})
+    assert found.shape == (1, 2, 6, 12, len(gates.GATES))
+    inputs = tokenizer(TEXTS[0], return_tensors="pt")
+    with torch.no_grad():
+        maps = model(**inputs, output_attentions=True)
+    assert np.allclose(found[0, 0], gates.read_gates(torch.cat(maps.attentions)).scores.numpy(), atol=5e-3)
+    bare = pretrained.load(checkpoints.find("minilm"))
+    bare.encoder.layer[0].attention.self.query.bias.data.zero_()  # the first layer's input does not change
+    with torch.no_grad():
+        first = bare(**inputs, output_attentions=True).attentions[0]
+    assert np.allclose(found[0, 1, 0], gates.read_gates(first).scores[0].numpy(), atol=5e-3)
+    columns = found[0, :, ..., 0].mean((1, 2))
+    assert columns[0] > columns[1]
+
+
+@pytest.mark.slow
+def test_studies_of_gates_run_where_the_models_lie(minilm):
+    def studied(*pair):
+        moved = ablation.effects(pair[0], minilm[1], TEXTS[:2])[0]
+        return query_bias.survey(*pair, minilm[1], TEXTS[:2]), moved
+
+    due, effects = studied(random_bert(0), random_bert(1))
+    with pretended():
+        found, moved = studied(random_bert(0).to(GPU), random_bert(1).to(GPU))
+    assert_same_results(found, due)
+    np.testing.assert_allclose(moved, effects, atol=1e-5)
+    assert due.values["maps_mostly"].value > 0
+
+
+def test_the_reader_is_held_to_known_truth_on_the_device(monkeypatch):
+    for name, few in (("SIZES", {16: 1}), ("TUNING", ()), ("HELD_OUT", ("ragged",))):
+        monkeypatch.setattr(reader, name, few)
+    due, read = reader.compute(torch.device("cpu")), []
+    real = reader.gates.read_gates
+    for module in (reader.gates, synthetic):
+        monkeypatch.setattr(module, "read_gates", lambda maps, **how: read.append(maps) or real(maps, **how))
+    with pretended():
+        found = reader.compute(GPU)
+    assert {type(maps) for maps in read} == {OnGPU}
+    for name, array in due.arrays.items():
+        np.testing.assert_allclose(found.arrays[name], array, atol=1e-6, err_msg=name)
