@@ -34,7 +34,8 @@ def build_parser(package: ModuleType, prog: str, description: str) -> argparse.A
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
         module = import_module(f"{package.__name__}.{name}")
-        command = commands.add_parser(name, help=module.__doc__.splitlines()[0], description=module.__doc__)
+        about = module.__doc__ or ""  # python -OO leaves none
+        command = commands.add_parser(name, help=about.partition("\n")[0], description=about)
         command.add_argument("--device", help="cpu, cuda, cuda:N; default: CUDA where there is one")
         command.add_argument("--sources", help="where models may come from, in order: folder,hub,models,bundled")
         command.add_argument("--download", action="store_true", help="allow the model hub over the network")
@@ -82,11 +83,26 @@ def parse(package: ModuleType, prog: str, description: str, argv: Sequence[str])
     arguments = build_parser(package, prog, description).parse_args(argv)
     for name, value in vars(arguments).items():
         if isinstance(value, Path):
-            setattr(arguments, name, value.expanduser())  # a shell leaves the ~ of --out=~/results as it is
+            setattr(arguments, name, expand_home(value))
     arguments.command_line = shlex.join([*prog.split(), *argv])
     if arguments.sources and not all(source.strip() for source in arguments.sources.split(",")):
         raise ValueError(f"--sources must name sources with one comma between two, got {arguments.sources!r}")
     return arguments
+
+
+def expand_home(path: Path) -> Path:
+    """Return the path with its ``~`` expanded, which a shell leaves as it is in ``--out=~/results``.
+
+    Examples
+    --------
+    >>> expand_home(Path("~nobody-of-this-name/a"))
+    Traceback (most recent call last):
+    ValueError: ~nobody-of-this-name/a: Could not determine home directory.
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def refuse_empty(argv: Sequence[str]) -> None:
