@@ -8,7 +8,8 @@ configuration checks and completes what the file says.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import SimpleNamespace
@@ -151,6 +152,22 @@ def read_configuration(checkpoint: Checkpoint) -> Config:
         return CONFIG_MAPPING[model_type].from_dict(kept)
     except Exception as error:  # the library's validators raise what they like
         raise ValueError(f"{source} describes no {model_type}: {' '.join(str(error).split())[:300]}") from None
+
+
+@contextmanager
+def as_described(what: str) -> Iterator[None]:
+    """Say in a sentence what a configuration makes code stumble over that takes it as it is.
+
+    >>> with as_described("a model of 0 heads"):
+    ...     1 // 0
+    Traceback (most recent call last):
+    ValueError: a model of 0 heads cannot be made: ZeroDivisionError: integer division or modulo by zero
+    """
+    try:
+        yield
+    except (RuntimeError, TypeError, AttributeError, ArithmeticError, AssertionError) as error:
+        said = " ".join(str(error).split())[:300]
+        raise ValueError(f"{what} cannot be made: {type(error).__name__}: {said}") from error
 
 
 def refuse_many_layers(settings: Mapping, source: str = "config.json") -> None:

@@ -4,7 +4,7 @@ Weight-only chapters do not need this: see :mod:`analysis.models.reading`. No co
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
@@ -13,7 +13,14 @@ from analysis.core.checks import all_finite
 from analysis.core.files import read_json_object
 from analysis.models import checkpoints, reading
 from analysis.models.checkpoints import Checkpoint, NotFound
-from analysis.models.configuration import WORDS, check_options, families_of, library_configuration, read_configuration
+from analysis.models.configuration import (
+    WORDS,
+    as_described,
+    check_options,
+    families_of,
+    library_configuration,
+    read_configuration,
+)
 from analysis.models.families.row import Config
 from analysis.models.files import MissingTensor, raw_config
 from analysis.models.memory import check_memory
@@ -172,16 +179,12 @@ def quiet_library(checkpoint: Checkpoint | None = None) -> Iterator[None]:
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    named = (
+        as_described(f"{checkpoint.name} as {checkpoint.folder / 'config.json'} describes it") if checkpoint else None
+    )
     try:
-        yield
-    except (RuntimeError, TypeError, AttributeError, ArithmeticError, AssertionError) as error:
-        if checkpoint is None:
-            raise
-        said = " ".join(str(error).split())[:300]
-        raise ValueError(
-            f"transformers cannot build {checkpoint.name} as {checkpoint.folder / 'config.json'} describes it: "
-            f"{type(error).__name__}: {said}"
-        ) from error
+        with named or nullcontext():
+            yield
     finally:
         logging.set_verbosity(verbosity)
 

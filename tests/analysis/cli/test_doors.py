@@ -39,6 +39,16 @@ def add_words(folder: Path) -> Path:
     return folder
 
 
+def write_family(folder: Path, model_type: str, **settings) -> Path:
+    """Write a tiny model of any family."""
+    model = tiny_model(model_type, **settings)
+    folder.mkdir()
+    (folder / "config.json").write_text(model.config.to_json_string())
+    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
 @pytest.fixture
 def folder(tmp_path):
     """Write a whole GPT-2 of two small layers with a tokenizer."""
@@ -48,13 +58,7 @@ def folder(tmp_path):
 @pytest.fixture
 def llama(tmp_path):
     """Write a whole Llama of two small layers with a tokenizer."""
-    folder = tmp_path / "llama"
-    model = tiny_model("llama", vocab_size=2048)
-    folder.mkdir()
-    (folder / "config.json").write_text(model.config.to_json_string())
-    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    return add_words(folder)
+    return add_words(write_family(tmp_path / "llama", "llama", vocab_size=2048))
 
 
 @pytest.fixture
@@ -182,14 +186,21 @@ def test_what_the_library_would_stumble_over_is_one_line(llama, ask, settings, s
 
 
 def test_shared_layers_are_counted_as_well(ask, tmp_path):
-    model = tiny_model("albert", vocab_size=2048)
-    folder = tmp_path / "albert"
-    folder.mkdir()
-    (folder / "config.json").write_text(model.config.to_json_string())
-    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    folder = write_family(tmp_path / "albert", "albert")
     configure(folder, num_hidden_layers=10**6)
     assert "at most 1000 layers, got num_hidden_layers = 1000000" in ask(folder, commands=("report",))[0]
+
+
+def test_a_table_of_positions_that_is_narrower_than_the_rows_is_no_reason_to_stop(ask, tmp_path):
+    """An ALBERT widens the sum of its embeddings afterwards, so its positions have no score in the first layer."""
+    folder = write_family(tmp_path / "albert", "albert", embedding_size=8)
+    ask(folder, "--weights-only", commands=("report",), status=0)
+
+
+def test_a_part_of_a_head_that_is_none_is_one_line(ask, tmp_path):
+    folder = write_family(tmp_path / "neox", "gpt_neox")
+    configure(folder, rotary_pct=-3, rope_parameters=None)
+    assert "error: " in ask(folder, commands=("report",))[0]
 
 
 def test_a_norm_behind_the_attention_of_another_shape_is_one_line(folder, ask):
