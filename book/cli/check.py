@@ -56,6 +56,7 @@ def _check(spec: records.Experiment, arguments) -> tuple[str, bool]:
     """Return what there is to say of a record, and whether it is right; whatever goes wrong, the next one follows."""
     try:
         record = records.load(spec.name, arguments.folder)
+        records.check_provenance(spec, record)
         if absent := spec.missing():
             return f"whole; not recomputed, needs {', '.join(absent)}", True
         if spec.minutes > arguments.longest:
