@@ -80,6 +80,7 @@ def parse(package: ModuleType, prog: str, description: str, argv: Sequence[str])
         If a value is empty, whichever option or argument it is of, or one of the sources is.
     """
     refuse_empty(argv)
+    refuse_undecoded(argv)
     arguments = build_parser(package, prog, description).parse_args(argv)
     for name, value in vars(arguments).items():
         if isinstance(value, Path):
@@ -121,6 +122,23 @@ def refuse_empty(argv: Sequence[str]) -> None:
             raise ValueError(f"{name} is empty: give a value, or leave it out")
 
 
+def refuse_undecoded(argv: Sequence[str]) -> None:
+    r"""Refuse an argument with bytes that are no text here: no record, page or library could name what was read.
+
+    Examples
+    --------
+    >>> refuse_undecoded(["census", "--model", "m\udcc3\udcb6del"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: 'm\udcc3\udcb6del' is no text in ...: set PYTHONUTF8=1, or give another name
+    """
+    for word in argv:
+        try:
+            word.encode("utf-8")
+        except UnicodeEncodeError:
+            encoding = sys.getfilesystemencoding()
+            raise ValueError(f"{word!r} is no text in {encoding}: set PYTHONUTF8=1, or give another name") from None
+
+
 def explain(error: BaseException) -> str:
     """Say in one line what went wrong.
 
@@ -148,7 +166,7 @@ def open_standard_streams() -> None:
     What the encoding of an output lacks is printed as its number: a name from outside must not end a command.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="backslashreplace")
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

@@ -121,9 +121,11 @@ def make_writable(folder: str | Path) -> Path:
     Raises
     ------
     PermissionError
-        If it cannot be made or written to.
+        If it cannot be made or written to, or lies in git's own folder.
     """
     folder = Path(folder)
+    if ".git" in Path(os.path.realpath(folder)).parts:
+        raise PermissionError(f"cannot write to {folder}: it lies in .git, where git keeps what it knows")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".writable-{os.getpid()}"

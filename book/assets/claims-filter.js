@@ -34,4 +34,13 @@
   form.addEventListener("reset", () => setTimeout(show));
   form.hidden = false;
   show();
+  const meant = () => {  // a claim that the address leads to is shown, whatever the filter says
+    const row = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest("tr.claim-row");
+    if (!row?.hidden) return;
+    for (const field of [form.elements.document, form.elements.verdict, form.elements.words]) field.value = "";
+    show();
+    row.scrollIntoView();
+  };
+  window.addEventListener("hashchange", meant);
+  meant();
 })();
