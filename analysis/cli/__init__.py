@@ -96,9 +96,9 @@ def expand_home(path: Path) -> Path:
 
     Examples
     --------
-    >>> expand_home(Path("~nobody-of-this-name/a"))
+    >>> expand_home(Path("~no-such-user/a"))
     Traceback (most recent call last):
-    ValueError: ~nobody-of-this-name/a: Could not determine home directory.
+    ValueError: ~no-such-user/a: Could not determine home directory.
     """
     try:
         return path.expanduser()

@@ -29,13 +29,13 @@ def resolve_path(path: str | Path) -> Path:
     Raises
     ------
     ValueError
-        If nobody has the home that is named, or a link leads to itself.
+        If no user has the home that is named, or a link leads to itself.
 
     Examples
     --------
-    >>> resolve_path("~nobody-of-this-name/a")
+    >>> resolve_path("~no-such-user/a")
     Traceback (most recent call last):
-    ValueError: ~nobody-of-this-name/a cannot be followed: Could not determine home directory.
+    ValueError: ~no-such-user/a cannot be followed: Could not determine home directory.
     """
     try:
         return Path(path).expanduser().resolve()

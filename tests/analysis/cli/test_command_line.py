@@ -295,7 +295,7 @@ def odd(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("folder", "message"),
     [
-        ("~nobody-of-this-name/x", "~nobody-of-this-name/x: Could not determine home directory."),
+        ("~no-such-user/x", "~no-such-user/x: Could not determine home directory."),
         ("loop", "cannot write to loop: "),
         (".git/x", "cannot write to .git/x: it lies in .git"),
         ("link/x", "cannot write to link/x: it lies in .git"),
@@ -309,11 +309,11 @@ def test_a_folder_that_cannot_be_written_to_is_one_line(words, folder, message, 
     assert not list((odd / ".git").iterdir())
 
 
-@pytest.mark.parametrize("model", ["~nobody-of-this-name/x", "loop", "loop/"])
+@pytest.mark.parametrize("model", ["~no-such-user/x", "loop", "loop/"])
 def test_a_model_that_leads_nowhere_is_one_line(model, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "loop").symlink_to("loop")
-    monkeypatch.setenv("ANALYSIS_MODELS", "~nobody-of-this-name/models")
+    monkeypatch.setenv("ANALYSIS_MODELS", "~no-such-user/models")
     assert main(["report", model]) == 2
     said = capsys.readouterr().err
     assert re.match("error: (there is no folder|unknown model)", said)

@@ -4,13 +4,13 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.cli.report import check_address
-from analysis.report import making
+from analysis.reporting import making
 
 
 @pytest.fixture
 def empty(tmp_path, monkeypatch):
     """Work in an empty folder, where no report is made."""
-    monkeypatch.setattr(making, "make_report", lambda *_, **__: pytest.fail("was made"))
+    monkeypatch.setattr(making, "report", lambda *_, **__: pytest.fail("was made"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
