@@ -131,8 +131,8 @@ def make_writable(folder: str | Path) -> Path:
         probe = folder / f".writable-{os.getpid()}"
         probe.touch()
         probe.unlink()
-    except OSError as error:
-        raise PermissionError(f"cannot write to {folder}: {error.strerror}") from None
+    except (OSError, RecursionError) as error:  # of a path with a thousand folders
+        raise PermissionError(f"cannot write to {folder}: {getattr(error, 'strerror', error)}") from None
     return folder
 
 
