@@ -1,5 +1,9 @@
 # Attention, Taken Apart. `make help` lists the targets; Python 3.11 or newer and make are all they need.
 
+# What make would read as a variable of its own is no value: what is left of it would be another.
+$(foreach name,VENV PEERS MUTANTS PYTHON C MODEL TEXTS DEVICE OUT TIMES SAMPLE SEED,\
+  $(if $(filter command environment,$(firstword $(origin $(name)))),$(if $(findstring $$,$(value $(name))),\
+  $(error $(name) holds a dollar sign, which make reads as a variable: give a value without it))))
 VENV ?= .venv
 ifeq ($(origin PYTHON),undefined)
 PYTHON := $(firstword $(foreach p,python3.13 python3.12 python3.11 python3 python,\

@@ -34,7 +34,8 @@ def build_parser(package: ModuleType, prog: str, description: str) -> argparse.A
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
         module = import_module(f"{package.__name__}.{name}")
-        command = commands.add_parser(name, help=module.__doc__.splitlines()[0], description=module.__doc__)
+        about = module.__doc__ or ""  # python -OO leaves none
+        command = commands.add_parser(name, help=about.partition("\n")[0], description=about)
         command.add_argument("--device", help="cpu, cuda, cuda:N; default: CUDA where there is one")
         command.add_argument("--sources", help="where models may come from, in order: folder,hub,models,bundled")
         command.add_argument("--download", action="store_true", help="allow the model hub over the network")
@@ -79,14 +80,30 @@ def parse(package: ModuleType, prog: str, description: str, argv: Sequence[str])
         If a value is empty, whichever option or argument it is of, or one of the sources is.
     """
     refuse_empty(argv)
+    refuse_undecoded(argv)
     arguments = build_parser(package, prog, description).parse_args(argv)
     for name, value in vars(arguments).items():
         if isinstance(value, Path):
-            setattr(arguments, name, value.expanduser())  # a shell leaves the ~ of --out=~/results as it is
+            setattr(arguments, name, expand_home(value))
     arguments.command_line = shlex.join([*prog.split(), *argv])
     if arguments.sources and not all(source.strip() for source in arguments.sources.split(",")):
         raise ValueError(f"--sources must name sources with one comma between two, got {arguments.sources!r}")
     return arguments
+
+
+def expand_home(path: Path) -> Path:
+    """Return the path with its ``~`` expanded, which a shell leaves as it is in ``--out=~/results``.
+
+    Examples
+    --------
+    >>> expand_home(Path("~no-such-user/a"))
+    Traceback (most recent call last):
+    ValueError: ~no-such-user/a: Could not determine home directory.
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def refuse_empty(argv: Sequence[str]) -> None:
@@ -103,6 +120,23 @@ def refuse_empty(argv: Sequence[str]) -> None:
         name = option if equals and option.startswith("--") else before if before.startswith("--") else "an argument"
         if not (value if equals and option.startswith("--") else word).strip():
             raise ValueError(f"{name} is empty: give a value, or leave it out")
+
+
+def refuse_undecoded(argv: Sequence[str]) -> None:
+    r"""Refuse an argument with bytes that are no text here: no record, page or library could name what was read.
+
+    Examples
+    --------
+    >>> refuse_undecoded(["census", "--model", "m\udcc3\udcb6del"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: 'm\udcc3\udcb6del' is no text in ...: set PYTHONUTF8=1, or give another name
+    """
+    for word in argv:
+        try:
+            word.encode("utf-8")
+        except UnicodeEncodeError:
+            encoding = sys.getfilesystemencoding()
+            raise ValueError(f"{word!r} is no text in {encoding}: set PYTHONUTF8=1, or give another name") from None
 
 
 def explain(error: BaseException) -> str:
@@ -132,7 +166,7 @@ def open_standard_streams() -> None:
     What the encoding of an output lacks is printed as its number: a name from outside must not end a command.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="backslashreplace")
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

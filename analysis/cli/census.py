@@ -68,7 +68,13 @@ def count_processes() -> Processes:
         raise ValueError(
             f"WORLD_SIZE is {processes.world}, but {' and '.join(absent)} is not set: start the processes with torchrun"
         )
+    if processes.world > 1 and not _is_port(port := os.environ["MASTER_PORT"]):
+        raise ValueError(f"the variable MASTER_PORT must be 1 to 65535, as torchrun sets it, got {port!r}")
     return processes
+
+
+def _is_port(text: str) -> bool:
+    return bool(re.fullmatch(r"\d{1,5}", text)) and 1 <= int(text) <= 65535
 
 
 def find_model(name: str) -> Checkpoint:
@@ -131,7 +137,11 @@ def joined(processes: Processes, where: torch.device) -> Iterator[None]:
         yield
         return
     on_gpu = where.type == "cuda"
-    dist.init_process_group("nccl" if on_gpu else "gloo", device_id=where if on_gpu else None)
+    try:
+        dist.init_process_group("nccl" if on_gpu else "gloo", device_id=where if on_gpu else None)
+    except (RuntimeError, ValueError) as error:
+        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        raise OSError(f"the processes cannot be joined at {place}: {' '.join(str(error).split())[:200]}") from None
     try:
         dist.barrier()
         yield

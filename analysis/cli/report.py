@@ -3,6 +3,7 @@
 What was measured so far lies beside it until it is written, so an interrupted report goes on where it was.
 """
 
+import re
 from pathlib import Path
 
 from analysis.core import device
@@ -27,13 +28,26 @@ def add_arguments(parser):
     )
 
 
+def check_address(address: str) -> None:
+    """Refuse an address of another kind than a page has: a link must not run code.
+
+    >>> check_address("javascript:alert(1)")
+    Traceback (most recent call last):
+    ValueError: --book must be a path, or an address with http, https or file, got 'javascript:alert(1)'
+    """
+    scheme = re.match(r"([^/?#]*):", re.sub(r"[\x00-\x20]", "", address))  # what browsers leave out
+    if scheme and scheme[1].lower() not in ("http", "https", "file"):
+        raise ValueError(f"--book must be a path, or an address with http, https or file, got {address!r}")
+
+
 def run(arguments) -> int:
     """Measure, and write."""
     from analysis.reporting.making import report
 
-    for name, least in (("seeds", 1), ("longest", 8)):
-        if getattr(arguments, name) < least:
-            raise ValueError(f"--{name} must be at least {least}, got {getattr(arguments, name)}")
+    for name, least, most in (("seeds", 1, 100), ("longest", 8, 10**6)):
+        if not least <= getattr(arguments, name) <= most:
+            raise ValueError(f"--{name} must be {least} to {most}, got {getattr(arguments, name)}")
+    check_address(arguments.book)
     where = device.choose(arguments.device)
     page = report(
         arguments.model,

@@ -3,9 +3,11 @@
 Everything that this package writes goes through here: models, records, states of interrupted runs, the book's build.
 """
 
+import errno
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +19,49 @@ MARK = ".attention-taken-apart"
 """The file in a folder of results that says, in one word, what kind of results they are."""
 NAMED = 3
 """Entries of a foreign folder that a refusal names."""
+LARGEST = 2**30
+"""Bytes of a file of text, JSON or words, at most: such a file is read at once."""
+
+
+def resolve_path(path: str | Path) -> Path:
+    """Return a path as it is without ``~`` and links.
+
+    Raises
+    ------
+    ValueError
+        If no user has the home that is named, or a link leads to itself.
+
+    Examples
+    --------
+    >>> resolve_path("~no-such-user/a")
+    Traceback (most recent call last):
+    ValueError: ~no-such-user/a cannot be followed: Could not determine home directory.
+    """
+    try:
+        return Path(path).expanduser().resolve()
+    except (RuntimeError, OSError) as error:
+        raise ValueError(f"{path} cannot be followed: {error}") from None
+
+
+def check_regular(path: str | Path, largest: int | None = None) -> None:
+    """Refuse a pipe, a socket or a device, of which reading may never end, and a file of more bytes than ``largest``.
+
+    Raises
+    ------
+    OSError
+        Naming the file; also if it is not there.
+
+    Examples
+    --------
+    >>> check_regular("/dev/null")
+    Traceback (most recent call last):
+    OSError: [Errno 22] is a pipe, a socket or a device: give a file: '/dev/null'
+    """
+    status = Path(path).stat()
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):  # reading a folder says what it is
+        raise OSError(errno.EINVAL, "is a pipe, a socket or a device: give a file", str(path))
+    if largest is not None and status.st_size > largest:
+        raise OSError(errno.EFBIG, f"has {status.st_size:,} bytes: at most {largest:,} are read", str(path))
 
 
 def write_atomically(path: str | Path, content: bytes | str) -> None:
@@ -54,10 +99,11 @@ def read_json_object(path: str | Path) -> dict:
     Raises
     ------
     OSError
-        If it cannot be read.
+        If it cannot be read, or is no file (`check_regular`).
     ValueError
         If it is no text, no JSON, nested too deeply, or holds something else.
     """
+    check_regular(path, LARGEST)
     try:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
@@ -75,16 +121,18 @@ def make_writable(folder: str | Path) -> Path:
     Raises
     ------
     PermissionError
-        If it cannot be made or written to.
+        If it cannot be made or written to, or lies in git's own folder.
     """
     folder = Path(folder)
+    if ".git" in Path(os.path.realpath(folder)).parts:
+        raise PermissionError(f"cannot write to {folder}: it lies in .git, where git keeps what it knows")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".writable-{os.getpid()}"
         probe.touch()
         probe.unlink()
-    except OSError as error:
-        raise PermissionError(f"cannot write to {folder}: {error.strerror}") from None
+    except (OSError, RecursionError) as error:  # of a path with a thousand folders
+        raise PermissionError(f"cannot write to {folder}: {getattr(error, 'strerror', error)}") from None
     return folder
 
 
@@ -110,8 +158,9 @@ def write_together(folder: str | Path) -> Iterator[Path]:
 
 def sha256(path: str | Path) -> str:
     """Return the sha256 of a file's bytes; an unchanged file is read once."""
-    stat = Path(path).stat()
-    return _sha256(str(path), stat.st_size, stat.st_mtime_ns)
+    check_regular(path)
+    status = Path(path).stat()
+    return _sha256(str(path), status.st_size, status.st_mtime_ns)
 
 
 @cache

@@ -120,7 +120,8 @@ def checked(
     infinity and it did not. One that takes a callable vouches for nothing that this is called with.
 
     A checked function computes in the dtype of its tensors, also under ``torch.autocast``. Where there are no numbers
-    to look at (on ``meta``, in ``torch.vmap``) only shapes are checked, and while ``torch.compile`` traces nothing is.
+    to look at (on ``meta``, in ``torch.vmap``) only shapes are checked, and a function that decides by numbers refuses
+    such a tensor by name; while ``torch.compile`` traces nothing is.
 
     Parameters
     ----------
@@ -176,10 +177,26 @@ def checked(
         _promise.level = promise
         try:
             return exactly(*args, **kwargs)
+        except RuntimeError as error:
+            _name_missing_numbers(rules, args, kwargs, function.__name__, error)
+            raise
         finally:
             _promise.level = outer
 
     return call
+
+
+def _name_missing_numbers(
+    rules: Sequence[_Rule], args: tuple, kwargs: dict, function: str, error: RuntimeError
+) -> None:
+    """Say of what torch refuses that a function decides by numbers, and which argument has none."""
+    for rule in rules:
+        value = rule.argument(args, kwargs)
+        if isinstance(value, Tensor) and not checks.has_numbers(value):
+            raise ValueError(
+                f"{rule.name} has no numbers (it is on meta, or under torch.vmap), and {function} decides by them: "
+                "give a tensor that has"
+            ) from error
 
 
 def _refuse_gradient(rules: Sequence[_Rule], args: tuple, kwargs: dict) -> None:

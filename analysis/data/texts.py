@@ -15,6 +15,8 @@ import re
 import sysconfig
 from pathlib import Path
 
+from analysis.core.files import LARGEST, check_regular
+
 BUNDLED = Path(__file__).parents[1] / "bundled" / "texts" / "passages.jsonl"
 HOLD_OUT = 4
 """Every fourth topic by name, from the first on, is held out."""
@@ -104,6 +106,7 @@ def read(path: str | Path) -> list[str]:
 
 def _blocks(file: Path) -> list[str]:
     try:
+        check_regular(file, LARGEST)
         text = file.read_text(encoding="utf-8").strip()
     except (UnicodeDecodeError, OSError) as error:
         raise ValueError(f"{file} cannot be read as UTF-8 text: {error}") from error

@@ -197,6 +197,7 @@ def position_share(states: Float[Tensor, "text position model"]) -> float:
     """
     if min(states.shape[:2]) < 2:
         raise ValueError(f"states must hold at least 2 texts and 2 positions, got {tuple(states.shape)}")
+    states = states.double()  # in float32 the squares of small rows vanish
     within = states.var(0).mean(0).sum()
     between = (states.mean(0).var(0).sum() - within / states.shape[0]).clamp(min=0)
     return float(between / (between + within))

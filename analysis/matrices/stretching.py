@@ -43,7 +43,7 @@ def row_norms(x: Residual, weights: AttentionLayer, head: int) -> Float[Tensor, 
         project(x, *(weights.per_head(getattr(weights, f"{part}_{m}"))[[head]] for part in "Wb"))[..., 0, :, :]
         for m in MAPS
     ]
-    return torch.stack([rows.norm(dim=-1) for rows in (x, *images)])
+    return torch.stack([_lengths(rows).to(x.dtype) for rows in (x, *images)])
 
 
 @checked(finite=True)
@@ -82,7 +82,12 @@ def amplification(
     out = einsum(x, W, "... position model, head model channel -> ... head position channel")
     if b is not None:
         out = out + b[:, None]
-    return out.norm(dim=-1) / x.norm(dim=-1).unsqueeze(-2)
+    return (_lengths(out) / _lengths(x).unsqueeze(-2)).to(x.dtype)
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    """Return lengths in float64: in float32 the squares of small rows vanish, and those of large ones are infinite."""
+    return rows.norm(dim=-1, dtype=torch.float64)
 
 
 @checked(finite=True)

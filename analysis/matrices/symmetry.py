@@ -133,7 +133,7 @@ def equalise_norms(x: Residual) -> Residual:
     tensor([[2., 0.],
             [0., 2.]])
     """
-    length = x.norm(dim=-1, keepdim=True)
+    length = x.norm(dim=-1, keepdim=True, dtype=torch.float64).to(x.dtype)  # squares may vanish in float32
     if not (length > 0).all():
         raise ValueError("x has a row of zeros, which has no direction")
     return x / length * length.mean(-2, keepdim=True)

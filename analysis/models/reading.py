@@ -22,7 +22,7 @@ from analysis.core.checks import all_finite
 from analysis.core.weights import EncoderLayer, MlpWeights
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint
-from analysis.models.configuration import check_options, families_of, read_configuration, refuse_unknown
+from analysis.models.configuration import as_described, check_options, families_of, read_configuration, refuse_unknown
 from analysis.models.families import expected
 from analysis.models.families.row import Config, Family, Rest
 from analysis.models.families.tensors import Source, Tensors, check_tensors, file_source, for_family, module_source
@@ -267,7 +267,8 @@ class Model:
     def _naming(self, layer: int) -> Iterator[None]:
         """Say of a refusal in which layer of which model it is."""
         try:
-            yield
+            with as_described("a layer as the configuration describes it"):
+                yield
         except ValueError as error:
             raise ValueError(f"{self.path(layer)} of {self.tensors.source.where}: {error}") from None
 
@@ -388,7 +389,8 @@ def _choose(config: Config, source: Source, stack: str | None, name: str, checkp
         tensors = for_family(source, row, section)
         if tensors is not None:
             partial = checkpoint is not None and is_partial(checkpoint)
-            absent = check_tensors(tensors, row, section, partial=partial)
+            with as_described(f"{name} as its configuration describes it"):
+                absent = check_tensors(tensors, row, section, partial=partial)
             return Model(row, section, tensors, checkpoint, tuple(absent))
     names = (f"{row.layer.format(0)}.{row.output}.weight" for row in rows)
     raise MissingTensor(

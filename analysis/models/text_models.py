@@ -10,7 +10,7 @@ from analysis.models.checkpoints import Checkpoint, NotFound
 from analysis.models.configuration import library_configuration
 from analysis.models.files import TensorFiles
 from analysis.models.memory import check_memory
-from analysis.models.pretrained import quiet_library, read_tokenizer, refuse_infinite
+from analysis.models.pretrained import check_run, quiet_library, read_tokenizer, refuse_infinite
 
 
 class NotRunnable(NotFound):
@@ -29,7 +29,8 @@ def load_text_model(
     MemoryError
         If the model does not fit; the message says how much it needs.
     ValueError
-        If a parameter is not finite, or config.json is refused (`configuration.read_configuration`).
+        If a tensor has another shape than config.json implies, a number is not finite, or config.json is refused
+        (`configuration.read_configuration`).
 
     Examples
     --------
@@ -42,9 +43,9 @@ def load_text_model(
     configuration = library_configuration(checkpoint)
     if type(configuration) not in transformers.MODEL_MAPPING or getattr(configuration, "is_encoder_decoder", False):
         raise NotRunnable(f"a {configuration.model_type} reads two texts, or none, so that there are no maps of one")
-    _check_size(configuration, checkpoint, dtype, device)
     TensorFiles(checkpoint)  # refuses an index that leads the library elsewhere
-    with quiet_library():
+    with quiet_library(checkpoint):
+        _check_size(configuration, checkpoint, dtype, device)
         model, report = transformers.AutoModel.from_pretrained(
             checkpoint.folder,
             config=configuration,
@@ -54,6 +55,12 @@ def load_text_model(
             attn_implementation="eager",
             dtype=dtype,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        )
+    for name, own, implied in sorted(report["mismatched_keys"]):
+        raise ValueError(
+            f"tensor {name!r} of {checkpoint.name} ({checkpoint.folder}) must be {tuple(implied)} as its configuration "
+            f"has it, got {tuple(own)}"
         )
     if model.main_input_name != "input_ids":
         raise NotRunnable(f"a {configuration.model_type} reads {model.main_input_name.replace('_', ' ')}, not text")
@@ -61,7 +68,9 @@ def load_text_model(
     if missing:
         raise NotRunnable(f"its files lack {len(missing)} tensors of the whole model, among them {missing[0]!r}")
     refuse_infinite(checkpoint, model)
-    return model.eval().requires_grad_(False).to(device)
+    with quiet_library(checkpoint):
+        check_run(checkpoint, model.eval())
+    return model.requires_grad_(False).to(device)
 
 
 def load_tokenizer(checkpoint: Checkpoint):

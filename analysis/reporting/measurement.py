@@ -105,7 +105,7 @@ def measure_parameters(checkpoint: Checkpoint, read: Model, *, show: bool = Fals
     bar = tqdm(range(len(read.layers)), desc="parameters", unit="layer", disable=None if show else True)
     measured = Measurement(describe(checkpoint, read), [measure_layer(read.layers[layer]) for layer in bar])
     measured.causal, positions = read.causal, read.positions
-    if positions is not None:
+    if positions is not None and positions.shape[1] == read.width:  # an ALBERT's are narrower, and widened later
         measured.position_curves = position_curves(read.layers[0], positions)
     return measured
 

@@ -125,7 +125,7 @@ def scatter_around_mean(
         raise ValueError(f"size must lie strictly between 0 and 1, got {size}")
     noise = noise - noise.mean(0)
     common = torch.ones_like(noise[:, :1]) * mean
-    lengths = common.norm(), noise.norm()
+    lengths = common.norm(dtype=torch.float64), noise.norm(dtype=torch.float64)
     if not all(0 < length < math.inf for length in lengths):
         raise ValueError(
             "mean must not be zero, and noise must have rows that differ: else no other residual than 1 "

@@ -260,4 +260,5 @@ def composition_scores(
             [0.]])
     """
     products = einsum(W_O, W, "head channel model, later model read -> head later channel read")
-    return products.flatten(2).norm(dim=2) / torch.outer(W_O.flatten(1).norm(dim=1), W.flatten(1).norm(dim=1))
+    sizes = [part.flatten(-2).norm(dim=-1, dtype=torch.float64) for part in (products, W_O, W)]  # squares may vanish
+    return (sizes[0] / torch.outer(*sizes[1:])).to(products.dtype)

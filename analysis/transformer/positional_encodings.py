@@ -62,7 +62,7 @@ def toeplitz_defect(gram: Float[Tensor, "position position"]) -> float:
     """
     if not gram.any():
         raise ValueError("gram must not be zero")
-    size = len(gram)
+    size, gram = len(gram), gram.double()  # in float32 the squares of small entries vanish
     place = torch.arange(size, device=gram.device)
     offset = place[:, None] - place + size - 1
     sums = gram.new_zeros(2 * size - 1).scatter_add_(0, offset.flatten(), gram.flatten())

@@ -82,7 +82,7 @@ class Cards(Ledger):
         counts = nodes.reference("", counted(outcomes), internal=True, refuri=f"{page}?document={letter}")
         here = nodes.paragraph("", "", nodes.Text("Here: "))
         chapters = {c.chapter for c in claims}
-        pages = [Path(page).name for page in execution.listed(Path(self.env.srcdir))]
+        pages = [page.removeprefix("book/") for page in execution.listed(Path(self.env.srcdir))]
         for n, chapter in enumerate(page for page in pages if page in chapters):
             here += [*([nodes.Text(", ")] if n else []), self.chapter(chapter)]
         rank = {claim_id: ledger.OUTCOMES.index(verdict.outcome) for claim_id, verdict in verdicts.items()}

@@ -34,4 +34,16 @@
   form.addEventListener("reset", () => setTimeout(show));
   form.hidden = false;
   show();
+  const meant = () => {  // a claim that the address leads to, as #claim-k-15 or #K-15, is shown whatever the filter hides
+    const id = location.hash.slice(1);
+    const row = rows.find(row => row.id && [id, `claim-${id.toLowerCase()}`].includes(row.id));
+    if (!row) return;
+    if (row.hidden) {
+      for (const name of ["document", "verdict", "words"]) form.elements[name].value = "";
+      show();
+    }
+    row.scrollIntoView();
+  };
+  globalThis.addEventListener?.("hashchange", meant);
+  meant();
 })();

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from analysis.cli import explain
 from analysis.core import device
+from analysis.core.files import resolve_path
 from book.publish import experiments, records
 
 
@@ -29,7 +30,7 @@ def run(arguments) -> int:
 
     if not arguments.longest >= 0:  # nor is nan
         raise ValueError(f"--longest must be minutes, 0 or more, got {arguments.longest}")
-    ours = arguments.folder.resolve() == experiments.FOLDER.resolve()
+    ours = resolve_path(arguments.folder) == experiments.FOLDER.resolve()
     specs = [experiments.find(name) for name in arguments.names or _expected(arguments.folder, ours)]
     failed = 0
     for spec in (bar := tqdm(specs, unit="record", leave=False, disable=None)):
@@ -56,6 +57,7 @@ def _check(spec: records.Experiment, arguments) -> tuple[str, bool]:
     """Return what there is to say of a record, and whether it is right; whatever goes wrong, the next one follows."""
     try:
         record = records.load(spec.name, arguments.folder)
+        records.check_provenance(spec, record)
         if absent := spec.missing():
             return f"whole; not recomputed, needs {', '.join(absent)}", True
         if spec.minutes > arguments.longest:

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+from analysis.core.files import resolve_path
 from analysis.data import texts
 from analysis.models import checkpoints
 from book.publish import execution
 from book.publish import run as runs
 
-OWN = ("book", "analysis", "tests", "tools", "_build")
+OWN = ("book", "analysis", "tests", "tools", "_build", ".git", ".venv")
 """Folders of the checkout that no run writes into."""
 
 
@@ -27,16 +28,18 @@ def run(arguments) -> int:
     if arguments.model:
         checkpoint = checkpoints.find(arguments.model)
         path = Path(arguments.model)
-        values["MODEL"] = str(path.resolve()) if checkpoint.source == "folder" and path.is_dir() else arguments.model
+        values["MODEL"] = (
+            str(resolve_path(path)) if checkpoint.source == "folder" and path.is_dir() else arguments.model
+        )
     if arguments.texts:
         texts.read(arguments.texts)
-        values["TEXTS"] = str(arguments.texts.resolve())
+        values["TEXTS"] = str(resolve_path(arguments.texts))
     if arguments.device:
         values["DEVICE"] = arguments.device
-    out = arguments.out or Path("runs") / Path(chapter).name
+    out = resolve_path(arguments.out or Path("runs") / Path(chapter).name)
     for own in (execution.ROOT / name for name in OWN):
-        if out.resolve().is_relative_to(own):
+        if out.is_relative_to(own):
             raise ValueError(f"--out {out} lies in the book itself: give a folder outside {own}")
-    folder = runs.run(chapter, out.resolve(), values, html=not arguments.no_html)
+    folder = runs.run(chapter, out, values, html=not arguments.no_html)
     print(folder if arguments.no_html else f"Open {folder / 'html' / 'index.html'}")
     return 0

@@ -161,11 +161,14 @@ def add_arguments(parser):
 
 def run(arguments) -> int:
     """Train, and print the card."""
-    from book.lab.training.loop import SEEDS
+    from book.lab.training.loop import SEEDS, STEPS
 
     out, recipe = arguments.out or RUNS / arguments.name, TRAINABLE[arguments.name]
     if arguments.seed is not None and arguments.seed not in SEEDS:
         raise ValueError(f"--seed must be 0 to 2**40 - 1, got {arguments.seed}")
+    for name, least in (("steps", 1), ("pretrain", 0)):
+        if (steps := getattr(arguments, name)) is not None and not least <= steps <= STEPS[-1]:
+            raise ValueError(f"--{name} must be {least} to {STEPS[-1]:,}, got {steps}")
     given = {
         name: getattr(arguments, name) for name in ("steps", "seed", *VARIANTS) if getattr(arguments, name) is not None
     }

@@ -48,7 +48,7 @@ def _inputs(root: Path) -> str:
     for name, value in sorted(os.environ.items()):
         if name in FOLDERS or name.startswith(ONE_FOLDER):
             for entry in filter(None, value.split(os.pathsep)):
-                folder = root / Path(entry).expanduser()
+                folder = root / os.path.expanduser(entry)
                 for path in sorted(folder.rglob("*")):
                     if path.is_file():
                         h.update(f"{name} {path.relative_to(folder).as_posix()} {sha256(path)}\n".encode())
@@ -190,7 +190,7 @@ def absolute_folders() -> None:
             os.environ[name] = os.pathsep.join(str((ROOT / p).resolve()) for p in value.split(os.pathsep) if p)
     for name, value in os.environ.items():
         if name.startswith(ONE_FOLDER) and value:
-            os.environ[name] = str((ROOT / Path(value).expanduser()).resolve())
+            os.environ[name] = str((ROOT / os.path.expanduser(value)).resolve())
 
 
 def environment(private: Path | None = None) -> None:

@@ -37,6 +37,10 @@ __all__ = [
 ]
 
 
+ROOM = 1.25
+"""How much wider a record's tolerance may be than the one stated, which may be a share of a number."""
+
+
 class Disagrees(AssertionError):
     """A recomputed result differs from its record beyond the tolerance; the message names every value that does."""
 
@@ -161,13 +165,43 @@ def _load_arrays(path: Path, body: dict, again: str) -> dict[str, np.ndarray]:
         return {name: packed[name] for name in body["arrays"]}
 
 
+def check_provenance(experiment: Experiment, record: Record) -> None:
+    """Hold what a record says of its inputs to its experiment, and to the files of its models that are pinned or here.
+
+    Raises
+    ------
+    BadRecord
+        Naming what differs.
+    """
+    said, again = record.provenance, f"record {record.name} again"
+    stated = {"data": list(experiment.data), "seed": experiment.seed, "command": experiment.command}
+    wrong = [f"{key} {said.get(key)!r}, stated {value!r}" for key, value in stated.items() if said.get(key) != value]
+    models = {model.get("name"): model for model in said.get("models", ())}
+    if [*models] != [*experiment.models]:
+        wrong.append(f"models {[*models]}, stated {[*experiment.models]}")
+    for name in set(models) & set(experiment.models):
+        digests, theirs = _digests_of(name), set(models[name].get("sha256", {}).values())
+        if digests and not (theirs and theirs <= digests):
+            wrong.append(f"of model {name} the sha256 {sorted(theirs)}, its files have {sorted(digests)}")
+    if wrong:
+        raise BadRecord(f"{record.name} says of its inputs what is not so: {'; '.join(wrong)}; {again}")
+
+
+def _digests_of(name: str) -> set[str]:
+    """Return the sha256 that a model's files may have: those pinned, else those of the files found here."""
+    if name in checkpoints.KNOWN and (pinned := checkpoints.KNOWN[name].sha256):
+        return set(pinned)
+    return set(checkpoints.find(name).provenance()["sha256"].values()) if _has_model(name) else set()
+
+
 def compare(result: Result, record: Record) -> None:
-    """Hold a result to a record.
+    """Hold a result to a record, and the record's tolerances to those that the result states.
 
     Raises
     ------
     Disagrees
-        If a value or an array is missing, new, of another shape, or beyond its recorded tolerance.
+        If a value or an array is missing, new, of another shape, or beyond its recorded tolerance; or the record allows
+        more than the result states (:data:`ROOM`).
     """
     wrong = [
         f"{kind} {name} is only in the {'record' if name in there else 'result'}"
@@ -176,12 +210,20 @@ def compare(result: Result, record: Record) -> None:
     ]
     for name in result.values.keys() & record.values.keys():
         new, old = result.values[name].value, record.values[name].value
+        wrong += _too_wide(name, record.values[name].tolerance, result.values[name].tolerance)
         if not _agree(new, old, record.values[name].tolerance):
             wrong.append(f"{name} is {new}, recorded {old} (tolerance {record.values[name].tolerance:g})")
     for name in result.arrays.keys() & record.arrays.keys():
+        wrong += _too_wide(f"array {name}", record.tolerances[name], result.tolerances.get(name, 0.0))
         wrong += _array_differs(name, np.asarray(result.arrays[name]), record.arrays[name], record.tolerances[name])
     if wrong:
         raise Disagrees(f"{record.name}: " + "; ".join(sorted(wrong)))
+
+
+def _too_wide(name: str, recorded: float, stated: float) -> list[str]:
+    if recorded <= ROOM * stated:
+        return []
+    return [f"{name} is recorded with the tolerance {recorded:g}, its experiment states {stated:g}"]
 
 
 def _agree(new, old, tolerance: float) -> bool:

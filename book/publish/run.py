@@ -5,6 +5,7 @@ notation, glossary and references beside it) and ``run.json`` (the parameters, v
 temporary names and renamed when they are whole. Nothing that was not written here is ever replaced.
 """
 
+import hashlib
 import os
 import platform
 import re
@@ -19,7 +20,7 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from analysis.core.files import Refused, claim_folder, write_json
+from analysis.core.files import Refused, check_regular, claim_folder, read_json_object, write_json
 from analysis.core.processes import run_child
 from book.publish import execution, parameters, phrases
 
@@ -41,6 +42,8 @@ COPIED = (
 )  # so that nothing is read from the book's own build
 CELL_TIMEOUT = 3600
 UNFINISHED = ".unfinished-"
+WRITTEN = ".written.json"
+"""The file of a run's folder that lists what was written there, each with the sha256 of all that it may be."""
 
 
 class Failed(ValueError):
@@ -193,6 +196,34 @@ def check_places(out: Path, chapter: str) -> None:
         place = out / name
         if place.is_symlink() or (place.exists() and not belongs(place)):
             raise Refused(f"{place} is in the way: no earlier run wrote it so. Move it, or give another folder")
+    listed = read_written(out)
+    for name, digest in list_files(out, chapter).items():
+        if digest not in listed.get(name, ()):
+            raise Refused(
+                f"{out / name} was not written by an earlier run, or was changed since, and would be lost: move it, or "
+                "give another folder"
+            )
+
+
+def list_files(folder: Path, chapter: str) -> dict[str, str]:
+    """Return the sha256 of all that a run replaces in a folder, by name; of a link, of where it leads."""
+    pages = [path for path in sorted((folder / "html").rglob("*")) if path.is_symlink() or not path.is_dir()]
+    rest = [path for path in (folder / executed_name(chapter), folder / "run.json") if path.exists()]
+    return {path.relative_to(folder).as_posix(): _digest(path) for path in [*pages, *rest]}
+
+
+def _digest(path: Path) -> str:
+    if not path.is_symlink():
+        check_regular(path)
+    return hashlib.sha256(os.readlink(path).encode() if path.is_symlink() else path.read_bytes()).hexdigest()
+
+
+def read_written(folder: Path) -> dict[str, list[str]]:
+    """Return what earlier runs wrote into a folder; nothing where no list is, or none of ours."""
+    with suppress(OSError, ValueError):
+        listed = read_json_object(folder / WRITTEN)
+        return {name: digests for name, digests in listed.items() if isinstance(digests, list)}
+    return {}
 
 
 def executed_name(chapter: str) -> str:
@@ -254,14 +285,25 @@ def execute_into(out: Path, notebook, chapter: str, values: dict[str, str], *, h
         execute(notebook, chapter)
         seconds = time.perf_counter() - start
         announce(notebook, values)
-        nbformat.write(notebook, Path(work) / "executed.ipynb")
+        new = Path(work) / "new"
+        new.mkdir()
+        nbformat.write(notebook, new / executed_name(chapter))
         if html:
             folder = Path(work) / "project"
             folder.mkdir()
-            replace(render(project(folder, notebook, chapter)), out / "html")
-        replace(Path(work) / "executed.ipynb", out / executed_name(chapter))
+            render(project(folder, notebook, chapter)).replace(new / "html")
         versions = {"python": platform.python_version(), **{p: metadata.version(p) for p in ("torch", "transformers")}}
         settings = {name.lower(): values.get(name) for name in ("MODEL", "TEXTS", "DEVICE")}
         write_json(
-            out / "run.json", {"chapter": chapter, **settings, "seconds": round(seconds, 1), "versions": versions}
+            new / "run.json", {"chapter": chapter, **settings, "seconds": round(seconds, 1), "versions": versions}
         )
+        place(new, out, chapter)
+
+
+def place(new: Path, out: Path, chapter: str) -> None:
+    """Put what is finished in its places; where that is interrupted, both the old and the new are known as written."""
+    before, after = read_written(out), {name: [digest] for name, digest in list_files(new, chapter).items()}
+    write_json(out / WRITTEN, {name: [*before.get(name, ()), *after.get(name, ())] for name in before | after})
+    for path in sorted(new.iterdir()):
+        replace(path, out / path.name)
+    write_json(out / WRITTEN, before | after)

@@ -218,3 +218,21 @@ def test_a_coupling_is_differentiated():
     scale = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
     block_mixing.block_coupling(lambda row: scale * row, X, 2).sum().backward()
     assert scale.grad.item() == pytest.approx(2 * 3 * X.shape[-1])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "representations.anisotropy.cone_index",
+        "representations.normality.excess_kurtosis",
+        "matrices.rank.numerical_rank",
+        "matrices.symmetry.equalise_norms",
+        "maps.locality.position_share",
+        "decomposition.block_mixing.off_diagonal_share",
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_what_decides_by_numbers_refuses_a_tensor_without_any_by_name(name):
+    argument = next(key for key, value in CALLS[name].items() if isinstance(value, torch.Tensor))
+    with pytest.raises(ValueError, match=rf"{argument} has no numbers \(it is on meta, or under torch.vmap\)"):
+        call(name, **{argument: CALLS[name][argument].to("meta")})

@@ -544,7 +544,7 @@ def scaled_arguments(name):
     """Return each floating argument of a function's call with each size to scale it to."""
     return [
         (name, argument, size)
-        for size in (1e25, 1e-25)
+        for size in (1e25, 1e-22, 1e-25)
         for argument, value in CALLS[name].items()
         if isinstance(value, torch.Tensor) and value.is_floating_point()
     ]

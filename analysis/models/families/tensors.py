@@ -26,8 +26,8 @@ from analysis.models.families.expected import (
 from analysis.models.families.row import Config, Family
 from analysis.models.files import MissingTensor, TensorFiles, check_dtype
 
-MOST_LAYERS = 100_000
-"""Of a model; a number beyond any, so that a mistaken one is refused at once."""
+MOST_LAYERS = 1000
+"""Of a model: as many as the deepest that was published has (DeepNet), so that a mistaken number is refused at once."""
 BUFFERS = ("rotary_emb.inv_freq", "masked_bias", "causal_mask", "relative_position_index")
 """Ends of names inside an attention that files may hold and that are no parameters, in any family."""
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from analysis.core.files import make_writable, write_together
+from analysis.models.memory import check_memory
 from book.lab.dna.fasta import Gene
 from book.lab.dna.kmers import build_tokenizer, kmers, load_tokenizer, words
 from book.lab.dna.reference import ACCESSION, fetch_reference
@@ -71,6 +72,8 @@ class Recipe:
     start: str = ""
 
     def __post_init__(self):
+        if self.batch > self.sequences:
+            raise ValueError(f"batch must be at most the {self.sequences} sequences that there are, got {self.batch}")
         if self.batch < 1 or self.pretrain_steps < 0:
             raise ValueError(
                 f"batch must be at least 1 and pretrain_steps at least 0, got {self.batch} and {self.pretrain_steps}"
@@ -323,8 +326,8 @@ def rebatched(recipe: Recipe, batch: int) -> Recipe:
     >>> wide.batch, wide.steps, wide.warmup, round(wide.rate / BASE.rate, 6)
     (36, 2196, 111, 3.0)
     """
-    if batch < 1:
-        raise ValueError(f"batch must be at least 1, got {batch}")
+    if not 1 <= batch <= recipe.sequences:
+        raise ValueError(f"batch must be 1 to {recipe.sequences}, the number of sequences, got {batch}")
     ratio = batch / recipe.batch
     return replace(
         recipe,
@@ -339,6 +342,7 @@ def _order(count: int, steps: int, batch: int, seed: Sequence[int]) -> np.ndarra
     """Return which sequences each step sees: whole epochs, each shuffled."""
     rng = np.random.default_rng(seed)
     needed = steps * batch
+    check_memory(2 * 8 * needed, f"the order of {needed:,} sequences")
     epochs = [rng.permutation(count) for _ in range(-(-needed // count))]
     return np.concatenate(epochs)[:needed].reshape(steps, batch)
 

@@ -22,6 +22,8 @@ from torch import Tensor, nn
 from analysis.core.files import make_writable, write_atomically
 
 STATE = "state.safetensors"
+STEPS = range(1, 10**7 + 1)
+"""Numbers of updates: at most 500 times those of the longest training of the book."""
 SEEDS = range(2**40)
 """Seeds that leave room for a step's number within the 64 bits of torch's generators."""
 
@@ -66,8 +68,11 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self):
-        if self.steps < 1 or self.warmup < 0:
-            raise ValueError(f"steps must be at least 1 and warmup at least 0, got {self.steps} and {self.warmup}")
+        if self.steps not in STEPS or self.warmup < 0:
+            raise ValueError(
+                f"steps must be at least 1, at most {STEPS[-1]:,}, and warmup at least 0, got {self.steps} and "
+                f"{self.warmup}"
+            )
         if self.seed not in SEEDS:
             raise ValueError(f"seed must be 0 to 2**40 - 1, got {self.seed}")
         if self.schedule not in ("cosine", "linear", "constant"):

@@ -122,6 +122,9 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(model, options, message, c
     [
         ({"RANK": "x"}, "the variable RANK must be a whole number, as torchrun sets it, got 'x'"),
         ({"WORLD_SIZE": "2"}, "MASTER_ADDR and MASTER_PORT is not set: start the processes with torchrun"),
+        ({"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "99999"}, "MASTER_PORT must be 1 to 65535"),
+        ({"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}, "MASTER_PORT must be 1 to 65535"),
+        ({"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "http"}, "MASTER_PORT must be 1 to 65535"),
         ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK must be below WORLD_SIZE, got 2 and 2"),
     ],
 )

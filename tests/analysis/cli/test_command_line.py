@@ -245,3 +245,76 @@ def test_a_name_that_the_output_cannot_write_ends_no_command(tmp_path):
 def test_an_empty_source_is_refused(sources, capsys):
     assert main(["list", "--sources", sources]) == 2
     assert "--sources must name sources with one comma between two" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["m\udcc3\udcb6del", "--out=\udcff"])
+def test_bytes_that_are_no_text_here_are_refused_before_anything_is_read(word, capsys):
+    assert main(["report", word, "--weights-only"]) == 2
+    assert re.fullmatch(
+        r"error: '.*' is no text in .*: set PYTHONUTF8=1, or give another name\n", capsys.readouterr().err
+    )
+
+
+@pytest.mark.slow
+def test_without_docstrings_and_in_another_encoding_the_commands_end_in_a_line(tmp_path):
+    (tmp_path / "m\u00f6del").mkdir()
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LC_")} | {
+        "PYTHONPATH": str(ROOT)
+    }
+    for options, more, status in ((["-OO"], ["list"], 0), ([], ["report", str(tmp_path / "m\u00f6del")], 2)):
+        done = subprocess.run(
+            [sys.executable, *options, "-m", "analysis", *more],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=clean if status == 0 else clean | {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"},
+        )
+        assert (done.returncode, done.stderr.count("\n")) == (status, 1 if status else 0), done.stderr
+
+
+def test_a_command_without_docstrings_has_help_without_words(monkeypatch, capsys):
+    """As under ``python -OO``."""
+    for name in NAMES:
+        monkeypatch.setattr(import_module(f"analysis.cli.{name}"), "__doc__", None)
+    with pytest.raises(SystemExit) as ended:
+        main(["census", "--help"])
+    assert ended.value.code == 0
+
+
+@pytest.fixture
+def odd(tmp_path, monkeypatch):
+    """Work beside a link to itself and a folder of git."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "link").symlink_to(".git")
+    return tmp_path
+
+
+@pytest.mark.parametrize("words", [["report", "gpt2-mini", "--out"], ["census", "--folder"]])
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        ("~no-such-user/x", "~no-such-user/x: Could not determine home directory."),
+        ("loop", "cannot write to loop: "),
+        (".git/x", "cannot write to .git/x: it lies in .git"),
+        ("link/x", "cannot write to link/x: it lies in .git"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_to_is_one_line(words, folder, message, capsys, odd):
+    assert main([*words, folder]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {message}")
+    assert said.count("\n") == 1
+    assert not list((odd / ".git").iterdir())
+
+
+@pytest.mark.parametrize("model", ["~no-such-user/x", "loop", "loop/"])
+def test_a_model_that_leads_nowhere_is_one_line(model, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.setenv("ANALYSIS_MODELS", "~no-such-user/models")
+    assert main(["report", model]) == 2
+    said = capsys.readouterr().err
+    assert re.match("error: (there is no folder|unknown model)", said)
+    assert said.count("\n") == 1

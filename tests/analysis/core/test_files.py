@@ -140,3 +140,11 @@ def test_what_is_written_together_is_all_there_or_nothing(tmp_path):
         for name in "ab":
             (part / name).write_text("new")
     assert contents(tmp_path) == {"a": "new", "b": "new"}
+
+
+@pytest.mark.parametrize("folder", ["x/" * 3000, ".git/x", "x" * 300])
+def test_a_folder_that_cannot_be_made_is_refused_and_not_claimed(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError, match=r"cannot write to|File name too long"), claim_folder(folder, "run"):
+        pass
+    assert not list(tmp_path.iterdir())

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -343,3 +344,25 @@ def test_histogram_entropy_is_of_each_map(shape):
     maps = torch.softmax(3 * draw(*shape), -1)
     each = torch.stack([entropy.histogram_entropy(one[None])[0] for one in maps.reshape(-1, 5, 5)])
     torch.testing.assert_close(entropy.histogram_entropy(maps), each.reshape(shape[:-2]))
+
+
+def test_the_additive_share_is_the_printed_estimate_on_the_pooled_mean():
+    """Redraw as the function does, and estimate Sobol's indices in numpy around the mean of both draws."""
+    rows = draw(5, 4).exp()
+
+    def function(x):
+        return 100 + x[:, :2].square().sum(1, keepdim=True) * x[:, 2:].sum(1, keepdim=True)
+
+    share = block_mixing.additive_share(function, rows, 2, torch.Generator().manual_seed(3))
+    generator = torch.Generator().manual_seed(3)
+    (a, b), (c, d) = (
+        (part[pick].numpy() for part, pick in zip(rows.split(2, 1), torch.randint(5, (2, 5), generator=generator)))
+        for _ in range(2)
+    )
+    f, g, left, right = (
+        function(torch.from_numpy(np.concatenate(pair, 1))).numpy() for pair in ((a, b), (c, d), (a, d), (c, b))
+    )
+    mean = np.concatenate([f, g]).mean()
+    explained = ((f - mean) * (left - g)).mean() + ((f - mean) * (right - g)).mean()
+    variance = np.square(np.concatenate([f, g]) - mean).mean()
+    assert share == pytest.approx(explained / variance, rel=1e-12)

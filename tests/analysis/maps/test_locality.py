@@ -213,3 +213,9 @@ def test_positions_are_measured_from_the_fiftieth_on_unless_told():
     found, due = position_only(own, both), position_only(own, both, (3, 50), first=50)
     for name in ("mass", "uniform", "peak"):
         assert (getattr(found, name) == getattr(due, name)).all()
+
+
+def test_the_share_of_positions_by_hand():
+    """Between texts 2 and 8 at the two positions, 5 on the mean; means 1 and 4: 4.5, of which 5/2 is left by chance."""
+    states = torch.tensor([[0.0, 2.0], [2.0, 6.0]])[..., None]
+    assert position_share(states) == pytest.approx(2 / (2 + 5), abs=1e-6)

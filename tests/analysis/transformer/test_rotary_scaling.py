@@ -1,5 +1,7 @@
 """Other frequencies against those that transformers computes."""
 
+import math
+
 import pytest
 import torch
 
@@ -85,3 +87,13 @@ def test_yarn_leaves_the_attention_alone_where_positions_are_not_stretched(rotar
         == library("yarn", rotary.channel, 64, factor=0.5, original_max_position_embeddings=128)[1]
         == 1
     )
+
+
+@pytest.mark.parametrize("length", [4096, 32768])
+def test_the_ramp_of_yarn_begins_and_ends_at_whole_indices(rotary, length):
+    """At these lengths the first frequency of the ramp is not the first of all, and lies between two indices."""
+    first = rotary.coordinates * math.log(length / (32 * 2 * math.pi)) / (2 * math.log(10000.0))
+    assert first > 1
+    assert 0.05 < first % 1 < 0.95
+    frequencies, _ = library("yarn", rotary.channel, 4 * length, factor=4.0, original_max_position_embeddings=length)
+    torch.testing.assert_close(yarn(rotary, 4.0, length).frequencies, frequencies.double(), rtol=1e-5, atol=0)

@@ -263,12 +263,12 @@ def test_train_around_backbones_of_ones_own(small, tmp_path, capsys):
     [
         (["variant-bert-mini", "--seed", str(2**70)], "--seed must be 0 to 2**40 - 1"),
         (["variant-bert-mini", "--seed", "-1"], "--seed must be 0 to 2**40 - 1"),
-        (["variant-bert-mini", "--steps", "0"], "steps must be at least 1"),
+        (["variant-bert-mini", "--steps", "0"], "--steps must be 1 to 10,000,000, got 0"),
         (["variant-bert-mini", "--backbones", "nowhere"], "nowhere"),
         (["gpt2-mini", "--backbones", "nowhere"], "--backbones is no setting of gpt2-mini"),
         (["induction", "--pretrain", "3"], "--pretrain is no setting of induction"),
-        (["variant-bert-mini", "--batch", "0"], "batch must be at least 1, got 0"),
-        (["variant-bert-mini", "--pretrain", "-1"], "pretrain_steps at least 0, got 4 and -1"),
+        (["variant-bert-mini", "--batch", "0"], "batch must be 1 to "),
+        (["variant-bert-mini", "--pretrain", "-1"], "--pretrain must be 0 to 10,000,000, got -1"),
     ],
 )
 def test_train_refuses_in_one_line(small, tmp_path, capsys, more, reason):

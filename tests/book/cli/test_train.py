@@ -67,3 +67,30 @@ def test_the_home_folder_is_meant_by_a_tilde_that_the_shell_left(toy, tmp_path, 
     assert main(["train", "induction", "--out=~/results"]) == 0
     assert (tmp_path / "home" / "results" / "model.safetensors").exists()
     assert not (tmp_path / "~").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["induction", "--steps", "9" * 30], "--steps must be 1 to 10,000,000, got 9"),
+        (["gpt2-mini", "--steps", "10000001"], "--steps must be 1 to 10,000,000, got 10000001"),
+        (["variant-bert-mini", "--pretrain", "9" * 30], "--pretrain must be 0 to 10,000,000, got 9"),
+        (["variant-bert-mini", "--batch", "1000000000"], "batch must be 1 to 2800, the number of sequences, got 10"),
+        (["variant-bert-mini", "--batch", "9" * 30], "batch must be 1 to 2800"),
+        (["induction", "--seed", "9" * 30], "--seed must be 0 to"),
+    ],
+)
+def test_numbers_beyond_any_training_are_refused_before_anything_is_made(words, message, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(dna_classifier, "make_data", lambda *_: pytest.fail("made the data"))
+    monkeypatch.setattr(gpt2_mini, "read_corpus", lambda *_: pytest.fail("read the corpus"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", *words]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "runs" / words[0]).exists()
+
+
+def test_the_order_of_more_sequences_than_memory_holds_is_refused():
+    with pytest.raises(MemoryError, match=r"order of 1,000,000,000,000,000 sequences needs 16,000,000\.0 GB"):
+        dna_classifier._order(2800, 10**12, 1000, [0, 7])

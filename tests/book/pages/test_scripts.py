@@ -93,3 +93,32 @@ def test_the_address_fills_the_filter(address, chosen):
         (ASSETS / "claims-filter.js").read_text(),
         "console.log(JSON.stringify(Object.values(form.elements).map(field => field.value)));",
     )
+
+
+@pytest.mark.parametrize(
+    ("hash_", "chosen", "hidden"),
+    [
+        ("#K-15", ["", "", ""], [False, False]),
+        ("#claim-k-15", ["", "", ""], [False, False]),
+        ("#M-02", ["m", "", ""], [True, False]),
+        ("", ["m", "", ""], [True, False]),
+        ("#nothing", ["m", "", ""], [True, False]),
+        ("#%E0%A4%A", ["m", "", ""], [True, False]),
+    ],
+)
+def test_a_claim_that_the_address_leads_to_is_shown_whatever_the_filter_hides(hash_, chosen, hidden):
+    rows = """
+const row = (id, letter) => ({ hidden: false, textContent: id, id: `claim-${id.toLowerCase()}`,
+  classList: { contains: name => name === `document-${letter}` }, scrollIntoView() {} });
+const rows = [row("K-15", "k"), row("M-02", "m")];
+form.elements.document.options.push({ value: "m" });
+globalThis.document.querySelectorAll = what => what === "tr.claim-row" ? rows : [];
+"""
+    found = run(
+        FORM,
+        rows,
+        f"globalThis.location = {{ search: '?document=M', pathname: '', hash: {json.dumps(hash_)} }};",
+        (ASSETS / "claims-filter.js").read_text(),
+        "console.log(JSON.stringify([Object.values(form.elements).map(f => f.value), rows.map(row => row.hidden)]));",
+    )
+    assert found == [chosen, hidden]

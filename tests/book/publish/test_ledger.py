@@ -16,11 +16,36 @@ def recorded(folder, chapter, *rows):
     (folder / f"{chapter}.json").write_text(json.dumps([{"source": "", "outputs": outputs}]))
 
 
-@pytest.mark.parametrize("name", ["README.md", "CITATION.cff"])
-def test_the_number_of_claims_is_that_of_the_ledger(name):
-    """Pages compute it (``claims-number``); these two files cannot."""
-    typed = re.findall(r"(\d+) claims", (ledger.ROOT / name).read_text(encoding="utf-8"))
-    assert typed == [str(len(ledger.claims()))]
+COUNTED = r"(\w+) (?:of the |of their |of its )?(claims|statements|verdicts|documents)\b"
+WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+FIRST = ("README.md", "CITATION.cff", "book/intro.md")
+"""What is read first."""
+
+
+def counts(text: str) -> set[tuple[int, str]]:
+    """Return what a text counts of the ledger: numbers before claims, statements, verdicts and documents."""
+    found = re.findall(COUNTED, text.lower())
+    return {(WORDS.index(n) + 1 if n in WORDS else int(n), what) for n, what in found if n in WORDS or n.isdigit()}
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_what_is_read_first_counts_as_the_ledger_does(name):
+    """Pages compute the number of claims (``claims-number``); README and CITATION cannot."""
+    counted = counts((ledger.ROOT / name).read_text(encoding="utf-8"))
+    due = {(len(ledger.claims()), "claims"), (len(ledger.DOCUMENTS), "documents")}
+    assert counted <= due
+    assert ((len(ledger.claims()), "claims") in counted) == (not name.endswith("intro.md"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("216 claims", "217 claims"), ("five documents", "six documents"), ("216 claims", "216 claims, 200 verdicts")],
+)
+def test_a_changed_count_is_noticed(before, after):
+    text = (ledger.ROOT / "README.md").read_text(encoding="utf-8").replace("216", str(len(ledger.claims())))
+    before = before.replace("216", str(len(ledger.claims())))
+    assert before in text
+    assert counts(text.replace(before, after)) != counts(text)
 
 
 def test_every_document_has_claims_and_no_page_types_their_number():

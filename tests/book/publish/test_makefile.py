@@ -185,3 +185,13 @@ def test_the_book_does_not_read_what_make_installs():
     excluded = Matcher(settings["exclude_patterns"])
     assert len(names) == 3
     assert [name for name in names if not excluded(name)] == []
+
+
+@pytest.mark.parametrize("name", ["VENV", "C", "MODEL", "TEXTS", "DEVICE", "OUT", "PEERS", "SEED"])
+@pytest.mark.parametrize("value", ["a$b", "$(HOME)", "$$x"])
+def test_a_dollar_sign_in_a_value_is_refused_since_make_would_read_another(make, name, value):
+    for given, variables in (((f"{name}={value}",), {}), ((), {name: value})):
+        status, said, calls = make("chapter", *given, **variables)
+        assert status == 2
+        assert f"{name} holds a dollar sign" in said
+        assert not calls

@@ -1,6 +1,8 @@
 """Records: written whole, sealed, compared within their tolerance, and what a chapter gets."""
 
+import ast
 import json
+import math
 import threading
 import time
 
@@ -10,7 +12,7 @@ import torch
 
 from analysis.models.checkpoints import NotFound
 from analysis.surveys import results
-from book.publish import experiments, records
+from book.publish import dependencies, experiments, records
 from book.publish.inputs import Inputs
 from book.publish.records import BadRecord, Disagrees, Experiment, Result, Value
 
@@ -30,6 +32,14 @@ def make(value=1.0, table=(1.0, 2.0), **kwargs):
 def folder(tmp_path):
     records.write(make(), torch.device("cpu"), tmp_path)
     return tmp_path
+
+
+def reseal(folder, change):
+    """Change the toy's record, and seal it again as one would who hides the change."""
+    body = json.loads((folder / "toy.json").read_text())
+    change(body)
+    body["sha256"] = results.seal(body)
+    (folder / "toy.json").write_text(json.dumps(body))
 
 
 def test_round_trip(folder):
@@ -206,6 +216,81 @@ def test_another_model_gets_its_own_numbers_or_the_record_as_it_is(folder, monke
     record, source = experiments.live_or_record("toy", yours)
     assert record["mean"] == 1.0
     assert "not to the model my-model" in source
+
+
+@pytest.mark.parametrize(
+    ("mean", "table", "message"),
+    [
+        (9.0, 0.01, r"mean is recorded with the tolerance 9, its experiment states 0\.1"),
+        (0.1, 0.02, r"array table is recorded with the tolerance 0\.02, its experiment states 0\.01"),
+    ],
+)
+def test_a_resealed_record_allows_no_more_than_its_experiment_states(folder, mean, table, message):
+    reseal(
+        folder,
+        lambda body: (body["values"]["mean"].update(tolerance=mean), body["arrays"]["table"].update(tolerance=table)),
+    )
+    with pytest.raises(Disagrees, match=message):
+        records.compare(make().compute(None), records.load("toy", folder))
+
+
+def test_a_tolerance_that_is_a_share_of_a_number_may_differ_with_it(folder):
+    reseal(folder, lambda body: body["values"]["mean"].update(tolerance=0.12))
+    records.compare(make().compute(None), records.load("toy", folder))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("seed", 1),
+        ("command", "python -m book record other"),
+        ("data", ["theirs"]),
+        ("models", []),
+        ("models", [{"name": "gpt2-mini", "sha256": {"model.safetensors": "0" * 64}}]),
+        ("models", [{"name": "gpt2-mini", "sha256": {}}]),
+        ("models", [{"name": "gpt2"}]),
+    ],
+)
+def test_a_resealed_record_says_of_its_inputs_what_its_experiment_and_their_files_say(tmp_path, key, value):
+    spec = make(models=("gpt2-mini",))
+    records.write(spec, torch.device("cpu"), tmp_path)
+    records.check_provenance(spec, records.load("toy", tmp_path))
+    reseal(tmp_path, lambda body: body["provenance"].update({key: value}))
+    with pytest.raises(BadRecord, match="toy says of its inputs what is not so"):
+        records.check_provenance(spec, records.load("toy", tmp_path))
+
+
+def stated_numbers(name: str) -> set[float]:
+    """Return the numbers in the code of an experiment and of what it imports of the studies."""
+    module, root = experiments.modules()[name], experiments.BOOK.parent
+    files = [path for path in dependencies.reachable([module], root) if "studies" in path.parts]
+    nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    return {0.0} | {float(n.value) for n in nodes if isinstance(n, ast.Constant) and type(n.value) in (int, float)}
+
+
+def is_stated(tolerance: float, size: float, numbers: set[float]) -> bool:
+    """Whether a tolerance is a number of the code, a share of the recorded number, or the sum of both."""
+    return any(
+        math.isclose(tolerance, number + share * size, rel_tol=1e-6) or tolerance == number
+        for number in numbers
+        for share in numbers
+        if share < 1
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in experiments.modules() if not experiments.find(name).awaits])
+def test_every_record_is_held_to_what_its_experiment_states(name):
+    """Also where it is not computed again; a number that stands in the code for something else would pass here."""
+    record, numbers = experiments.load(name), stated_numbers(name)
+    records.check_provenance(experiments.find(name), record)
+    for key, value in record.values.items():
+        size = abs(value.value) if isinstance(value.value, int | float) else 0.0
+        assert is_stated(value.tolerance, size, numbers), (key, value.tolerance)
+    for key, tolerance in record.tolerances.items():
+        array = record.arrays[key]
+        sizes = np.abs(array[np.isfinite(array)]) if array.dtype.kind == "f" else np.zeros(1)
+        assert is_stated(tolerance, float(sizes.max(initial=0)), numbers), (key, tolerance)
+    assert not is_stated(0.0123456789, 1.0, numbers)
 
 
 @pytest.mark.parametrize("name", experiments.modules())

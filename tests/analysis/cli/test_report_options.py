@@ -1,0 +1,40 @@
+"""The options of ``report``: numbers that it can count to, and an address that only leads somewhere."""
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.cli.report import check_address
+from analysis.reporting import making
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch):
+    """Work in an empty folder, where no report is made."""
+    monkeypatch.setattr(making, "report", lambda *_, **__: pytest.fail("was made"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--seeds", "0", "--seeds must be 1 to 100, got 0"),
+        ("--seeds", "9" * 30, "--seeds must be 1 to 100, got 9"),
+        ("--longest", "9" * 30, "--longest must be 8 to 1000000, got 9"),
+        ("--book", "javascript:alert(1)", "--book must be a path, or an address with http, https or file"),
+        ("--book", " JavaScript:alert(1)", "--book must be"),
+        ("--book", "java\nscript:alert(1)", "--book must be"),
+        ("--book", "data:text/html,<script>", "--book must be"),
+    ],
+)
+def test_what_a_report_cannot_do_is_one_line(option, value, message, capsys, empty):
+    assert main(["report", "gpt2-mini", option, value]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {message}")
+    assert not list(empty.iterdir())
+
+
+@pytest.mark.parametrize(
+    "address", ["..", "../a:b", "book/", "/book", "https://a.org/b", "HTTP://a.org", "file:///b", ""]
+)
+def test_paths_and_addresses_of_pages_are_taken(address):
+    check_address(address)
