@@ -25,7 +25,7 @@ def load_text_model(
     Parameters
     ----------
     dtype
-        Default: bfloat16 where the configuration says that the model is in it, else float32. (In float16, in which
+        Default: bfloat16 where all tensors are in it, else float32. (In float16, in which
         other models are stored, a processor computes slowly and large scores overflow.)
     controls
         How many networks of the same size are to stand beside it: what they need must fit as well.
@@ -50,10 +50,9 @@ def load_text_model(
     configuration = library_configuration(checkpoint)
     if type(configuration) not in transformers.MODEL_MAPPING or getattr(configuration, "is_encoder_decoder", False):
         raise NotRunnable(f"a {configuration.model_type} reads two texts, or none, so that there are no maps of one")
-    if dtype is None:
-        dtype = torch.bfloat16 if configuration.dtype == torch.bfloat16 else torch.float32
+    kinds = {kind for _, kind in TensorFiles(checkpoint).headers.values()}  # refuses an index that leads elsewhere
+    dtype = dtype or (torch.bfloat16 if kinds == {"BF16"} else torch.float32)
     _check_size(configuration, checkpoint, dtype, device, controls)
-    TensorFiles(checkpoint)  # refuses an index that leads the library elsewhere
     with quiet_library():
         model, report = transformers.AutoModel.from_pretrained(
             checkpoint.folder,

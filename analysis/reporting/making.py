@@ -109,11 +109,12 @@ def report(
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     checkpoint = _files_of(model)
-    read = model if isinstance(model, Model) else load(checkpoint)
     passages = [] if weights_only else bundled_texts.passages(count=count, source=texts)
     with claim_folder(out, KIND) as folder:
         began = time.monotonic()
-        measured = measure_parameters(checkpoint, read, show=show)
+        measured = measure_parameters(
+            checkpoint, model if isinstance(model, Model) else load(checkpoint), show=show
+        )  # what was read of its files is let go before the model runs
         if weights_only:
             measured.not_run = "only its weights were asked for"
         else:
