@@ -33,6 +33,9 @@ def run(arguments) -> int:
     """Measure, and write."""
     from analysis.reporting.making import report
 
+    for name, least in (("seeds", 1), ("longest", 8)):
+        if getattr(arguments, name) < least:
+            raise ValueError(f"--{name} must be at least {least}, got {getattr(arguments, name)}")
     where = device.choose(arguments.device)
     out = arguments.out or RUNS / f"report-{Path(arguments.model).name}"
     try:

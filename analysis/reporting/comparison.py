@@ -130,7 +130,7 @@ class Comparisons:
 
 
 def spreads_away(
-    trained: Float[np.ndarray, " place"], controls: Mapping[str, Float[np.ndarray, "seed place"]], floor: float
+    trained: Float[np.ndarray, " place"], controls: Mapping[str, Float[np.ndarray, "seed _"]], floor: float
 ) -> Float[np.ndarray, " place"]:
     """Return how far a model is from the nearest rung of its controls, in spreads (`Comparison.spreads`).
 

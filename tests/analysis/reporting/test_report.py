@@ -27,6 +27,7 @@ TEXTS = "\n\n".join(
 def run(*words: str) -> int:
     """Run the command as ``python -m analysis report`` does."""
     arguments = build_parser(analysis.cli, "analysis", "").parse_args(["report", *words])
+    arguments.command_line = "python -m analysis report"
     return command.run(arguments)
 
 
@@ -72,7 +73,11 @@ def test_a_report_of_gpt2_mini(whole):
         "Heads worth a look",
     ):
         assert f">{title}</h2>" in page
-    assert sorted(p.name for p in whole.iterdir() if not p.name.startswith(".")) == ["index.html", "report.json"]
+    assert sorted(p.name for p in whole.iterdir() if not p.name.startswith(".")) == [
+        "heads.csv",
+        "index.html",
+        "report.json",
+    ]
     assert not list(whole.glob(".unfinished*"))
 
 
