@@ -257,7 +257,7 @@ def write_report(measured: Measurement, out: Path, book: str | None) -> None:
 
 
 def heads_table(measured: Measurement) -> str:
-    """Return one row a head as CSV: what each does on the texts that the controls read, and the most in a control."""
+    """Return one row per head as CSV: what each does on the texts that the controls read, and the most in a control."""
     numbers = measure_heads(measured.beside)
     controls = [measure_heads(of) for rung in measured.controls.values() for of in rung]
     most = {name: max((float(of[name].max()) for of in controls), default=math.nan) for name in numbers}
