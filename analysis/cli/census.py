@@ -193,7 +193,7 @@ def measure(task: Task, processes: Processes, where: torch.device, arguments) ->
         "models": [weights],
         "data": [],
         "seed": task.control,
-        **results.describe_run(where, census.seconds, processes.command(arguments.command_line)),
+        **device.describe_run(where, census.seconds, processes.command(arguments.command_line)),
         "texts": {
             "from": str(arguments.texts or "the bundled passages"),
             "count": len(task.passages),

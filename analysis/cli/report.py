@@ -4,6 +4,7 @@ What was measured so far lies beside it until it is written, so an interrupted r
 """
 
 import re
+import sys
 from pathlib import Path
 
 from analysis.core import device
@@ -17,14 +18,15 @@ def add_arguments(parser):
     parser.add_argument("--texts", type=Path, metavar="FILE", help="a text file or a folder; default: bundled passages")
     parser.add_argument("--count", type=int, help="read only so many texts")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write (default: runs/report-MODEL)")
-    parser.add_argument("--seeds", type=int, default=1, help="of each control (default: 1)")
+    parser.add_argument(
+        "--seeds", type=int, default=5, help="of each control (default: 5; with fewer than 3 nothing is compared)"
+    )
     parser.add_argument("--longest", type=int, default=128, metavar="TOKENS", help="of a text (default: 128)")
     parser.add_argument("--weights-only", action="store_true", help="do not run the model")
     parser.add_argument(
         "--book",
-        default="..",
         metavar="ADDRESS",
-        help="where the book's pages lie, for links (default: the folder above)",
+        help="where the book's pages lie, for links (default: no links, so that the page can be sent)",
     )
 
 
@@ -49,17 +51,24 @@ def run(arguments) -> int:
             raise ValueError(f"--{name} must be {least} to {most}, got {getattr(arguments, name)}")
     check_address(arguments.book)
     where = device.choose(arguments.device)
-    page = report(
-        arguments.model,
-        out=arguments.out or RUNS / f"report-{Path(arguments.model).name}",
-        texts=arguments.texts,
-        count=arguments.count,
-        seeds=arguments.seeds,
-        longest=arguments.longest,
-        weights_only=arguments.weights_only,
-        device=where,
-        book=arguments.book,
-        show=True,
-    )
+    out = arguments.out or RUNS / f"report-{Path(arguments.model).name}"
+    try:
+        page = report(
+            arguments.model,
+            out=out,
+            texts=arguments.texts,
+            count=arguments.count,
+            seeds=arguments.seeds,
+            longest=arguments.longest,
+            weights_only=arguments.weights_only,
+            device=where,
+            book=arguments.book,
+            show=True,
+            command=arguments.command_line,
+        )
+    except KeyboardInterrupt:
+        if any(out.glob(".unfinished-*")):
+            print(f"what was measured is kept in {out}: run the same command again to go on", file=sys.stderr)
+        raise
     print(f"written to {page}")
     return 0

@@ -1,8 +1,12 @@
 """The one place that chooses where to compute: CUDA where there is one, else the CPU."""
 
+import platform
 import re
+from importlib import metadata
 
 import torch
+
+_VERSIONED = ("torch", "transformers", "numpy", "scipy")
 
 
 def choose(name: str | None = None) -> torch.device:
@@ -47,3 +51,13 @@ def peak_memory(device: torch.device) -> int:
     0
     """
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
+
+
+def describe_run(where: torch.device, seconds: float, command: str) -> dict[str, object]:
+    """Say for a provenance what computed: the versions, the device, the seconds, and the command that repeats it."""
+    return {
+        "versions": {"python": platform.python_version(), **{p: metadata.version(p) for p in _VERSIONED}},
+        "device": describe(where),
+        "seconds": round(seconds, 2),
+        "command": command,
+    }

@@ -24,6 +24,8 @@ RANDOM, LARGE, PERMUTED = RUNGS = ("random", "random, as large", "permuted")
 """Random initialisation; each of its matrices scaled to the norm of the trained one; the trained entries permuted."""
 SHARP = "random, queries and keys as large"
 """Between the first rungs: of the random matrices only those of queries and keys are scaled."""
+CHUNK = 2**20
+"""Entries of a matrix that are moved at a time."""
 NETWORKS = ("trained", *RUNGS)
 """The trained network, and its controls rung by rung."""
 
@@ -147,7 +149,23 @@ def scale_matrices(random: Any, trained: Any, *, scores_only: bool = False) -> A
     [[5.0, 5.0]]
     """
     scaled = copy.deepcopy(random)
-    matrices, models = _matrices(scaled), _matrices(trained)
+    scale_in_place(scaled, trained, scores_only=scores_only)
+    return scaled
+
+
+@torch.no_grad()
+def scale_in_place(random: Any, trained: Any, *, scores_only: bool = False) -> None:
+    """Scale a random network as :func:`scale_matrices` does, in the memory that it has.
+
+    Examples
+    --------
+    >>> small, large = nn.Linear(2, 1), nn.Linear(2, 1)
+    >>> _ = nn.init.constant_(small.weight, 1.0), nn.init.constant_(large.weight, 5.0)
+    >>> scale_in_place(small, large)
+    >>> small.weight.tolist()
+    [[5.0, 5.0]]
+    """
+    matrices, models = _matrices(random), _matrices(trained)
     if [each.weight.shape for each in matrices] != [each.weight.shape for each in models]:
         raise ValueError("random and trained must be of one architecture: their matrices have other shapes")
     if scores_only and not any(each.makes_scores for each in models):
@@ -156,7 +174,6 @@ def scale_matrices(random: Any, trained: Any, *, scores_only: bool = False) -> A
         norm = matrix.weight.norm()
         if norm > 0 and (matrix.makes_scores or not scores_only):
             matrix.weight.mul_(model.weight.norm() / norm)
-    return scaled
 
 
 @torch.no_grad()
@@ -174,11 +191,46 @@ def permute_entries(trained: Any, seed: int) -> Any:
     ...             trained.weight.flatten().sort().values)
     True
     """
-    permuted, generator = copy.deepcopy(trained), torch.Generator().manual_seed(seed)
-    for _, weight in _matrices(permuted):
-        order = torch.randperm(weight.numel(), generator=generator).to(weight.device)
-        weight.copy_(weight.flatten()[order].view_as(weight))
+    permuted = copy.deepcopy(trained)
+    _permute(_matrices(permuted), _matrices(trained), seed)
     return permuted
+
+
+@torch.no_grad()
+def permute_into(network: nn.Module, trained: nn.Module, seed: int) -> None:
+    """Make a network the one that :func:`permute_entries` returns, in the memory that it has.
+
+    Parameters
+    ----------
+    network
+        Built as the trained one; what it holds is lost.
+
+    Examples
+    --------
+    >>> trained, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    >>> permute_into(other, trained, seed=0)
+    >>> torch.equal(other.weight, permute_entries(trained, seed=0).weight)
+    True
+    """
+    for mine, own in ((network.parameters(), trained.parameters()), (network.buffers(), trained.buffers())):
+        for tensor, source in zip(mine, own, strict=True):
+            tensor.copy_(source)
+    _permute(_matrices(network), _matrices(trained), seed)
+
+
+def _permute(targets: Iterable[_Matrix], sources: Iterable[_Matrix], seed: int) -> None:
+    """Write the entries of each source into its target, in random order; a part at a time, to need little memory."""
+    generator = torch.Generator().manual_seed(seed)
+    for (_, target), (_, source) in zip(targets, sources, strict=True):
+        small = torch.int32 if source.numel() < 2**31 else torch.int64  # the order is the same, in half of the memory
+        order = torch.randperm(source.numel(), generator=generator, dtype=small)
+        entries = source.flatten()
+        shuffled = target if target.is_contiguous() else torch.empty_like(target, memory_format=torch.contiguous_format)
+        flat = shuffled.view(-1)
+        for begin in range(0, len(order), CHUNK):
+            flat[begin : begin + CHUNK] = entries[order[begin : begin + CHUNK].to(entries.device)]
+        if shuffled is not target:
+            target.copy_(shuffled)
 
 
 def _matrices(network: Any) -> list[_Matrix]:

@@ -18,9 +18,17 @@ class NotRunnable(NotFound):
 
 
 def load_text_model(
-    checkpoint: Checkpoint, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+    checkpoint: Checkpoint, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None, controls: int = 0
 ) -> torch.nn.Module:
     """Load a whole model in evaluation mode.
+
+    Parameters
+    ----------
+    dtype
+        Default: bfloat16 where all tensors are in it, else float32. (In float16, in which
+        other models are stored, a processor computes slowly and large scores overflow.)
+    controls
+        How many networks of the same size are to stand beside it: what they need must fit as well.
 
     Raises
     ------
@@ -43,9 +51,10 @@ def load_text_model(
     configuration = library_configuration(checkpoint)
     if type(configuration) not in transformers.MODEL_MAPPING or getattr(configuration, "is_encoder_decoder", False):
         raise NotRunnable(f"a {configuration.model_type} reads two texts, or none, so that there are no maps of one")
-    TensorFiles(checkpoint)  # refuses an index that leads the library elsewhere
+    kinds = {kind for _, kind in TensorFiles(checkpoint).headers.values()}  # refuses an index that leads elsewhere
+    dtype = dtype or (torch.bfloat16 if kinds == {"BF16"} else torch.float32)
     with quiet_library(checkpoint):
-        _check_size(configuration, checkpoint, dtype, device)
+        _check_size(configuration, checkpoint, dtype, device, controls)
         model, report = transformers.AutoModel.from_pretrained(
             checkpoint.folder,
             config=configuration,
@@ -88,13 +97,20 @@ def load_tokenizer(checkpoint: Checkpoint):
     return read_tokenizer(checkpoint, configuration, configuration.vocab_size)
 
 
-def _check_size(configuration, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device | str) -> None:
-    """Refuse a model that does not fit, by counting the parameters of one that has shapes and no numbers."""
+def _check_size(
+    configuration, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device | str, controls: int
+) -> None:
+    """Refuse a model that does not fit, by counting the parameters of one that has shapes and no numbers.
+
+    Networks are made on the CPU, one at a time, and stay on the device; a control needs the order of its largest matrix
+    beside them.
+    """
     from transformers import AutoModel
 
     with torch.device("meta"):
-        count = sum(parameter.numel() for parameter in AutoModel.from_config(configuration).parameters())
-    for place in dict.fromkeys(("cpu", torch.device(device).type)):
-        check_memory(
-            count * dtype.itemsize, f"{checkpoint.name} with {count:,} parameters", device if place != "cpu" else "cpu"
-        )
+        sizes = [parameter.numel() for parameter in AutoModel.from_config(configuration).parameters()]
+    what = f"{checkpoint.name} with {sum(sizes):,} parameters" + (", and a control beside it," if controls else "")
+    order = 4 * max(sizes) if controls else 0
+    networks = {"cpu": 1} | {torch.device(device).type: 1 + controls}
+    for place, count in networks.items():
+        check_memory(sum(sizes) * dtype.itemsize * count + order, what, device if place != "cpu" else "cpu")

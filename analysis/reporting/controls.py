@@ -1,47 +1,54 @@
-"""A model and its controls, one after another, each measured on the same texts."""
+"""A model and its controls, one after another in the memory of one network, each measured on the same texts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from analysis.models.controls import RUNGS, make_controls
-from analysis.reporting.observations import Observations, add_text
+from analysis.models.controls import LARGE, PERMUTED, RANDOM, RUNGS, permute_into, scale_in_place
+from analysis.reporting.observations import Observations
 
 
 def fresh_model(model: torch.nn.Module, seed: int) -> torch.nn.Module:
     """Return a model of the same configuration with random weights, as its library initialises it."""
+    before = torch.get_default_dtype()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        fresh = type(model)(model.config)
-    return fresh.to(next(model.parameters()).dtype).eval().requires_grad_(False).to(model.device)
+        torch.set_default_dtype(next(model.parameters()).dtype)  # made in another, it would take twice the memory
+        try:
+            fresh = type(model)(model.config)
+        finally:
+            torch.set_default_dtype(before)
+    return fresh.eval().requires_grad_(False).to(model.device)
 
 
 def observe_controls(
-    model: torch.nn.Module, texts: Sequence[Tensor], seeds: Sequence[int], shape: tuple[int, int]
+    model: torch.nn.Module, see: Callable[[torch.nn.Module], Observations], seeds: Sequence[int]
 ) -> Iterator[tuple[str, int, Observations]]:
-    """Measure every control on texts: random weights, random ones as large, the model's own out of order.
+    """Measure every control: random weights, random ones as large, the model's own out of order.
+
+    All three of a seed are made in one network, so that beside the model no more than one is alive.
 
     Parameters
     ----------
-    texts
-        Ids, ``(1, position)`` each.
+    see
+        Measures a network, and keeps nothing of it.
     seeds
         Of each rung.
-    shape
-        Layers and heads.
 
     Yields
     ------
     tuple
         The rung, the seed and what was seen, as soon as one is measured.
     """
-    for rung, seed, network in make_controls(model, lambda seed: fresh_model(model, seed), seeds=seeds):
-        sums = Observations.empty(*shape)
-        for ids in texts:
-            add_text(sums, network, ids)
-        yield rung, seed, sums
+    for seed in seeds:
+        network = fresh_model(model, seed)
+        yield RANDOM, seed, see(network)
+        scale_in_place(network, model)
+        yield LARGE, seed, see(network)
+        permute_into(network, model, seed)
+        yield PERMUTED, seed, see(network)
+        del network  # before the next is made
 
 
 def ladder_of(controls: Mapping[str, Sequence[Observations]], read) -> dict[str, np.ndarray]:

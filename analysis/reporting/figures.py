@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import seaborn
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
@@ -13,6 +14,8 @@ from matplotlib.ticker import MaxNLocator
 from analysis.plotting import ladder, style
 from analysis.plotting.ladder import Ladder
 
+LABELLED = 24
+"""Tokens of a map that is drawn with them: more are too small to read."""
 DASHES = "-", "--", ":", "-."
 
 
@@ -121,13 +124,49 @@ def against_controls(panels: Mapping[str, Ladder], ylabels: Sequence[str], xlabe
     return figure
 
 
-def small_maps(maps: Sequence[Float[np.ndarray, "query key"]], titles: Sequence[str]) -> Figure:
-    """Draw maps side by side, each from white at 0 to its own largest weight."""
-    columns = 5
-    figure, axes = style.new(-(-len(maps) // columns), columns, size="wide", squeeze=False)
-    for panel in axes.flat:
+def by_head(of: Mapping[str, Float[np.ndarray, "layer head"]]) -> Figure:
+    """Draw one number of every head, a panel a measure, layers down and heads across, all from 0 to 1."""
+    columns = 2
+    figure, axes = style.new(-(-len(of) // columns), columns, size="tall" if len(of) <= 4 else "page", squeeze=False)
+    for panel in axes.flat[len(of) :]:
+        panel.axis("off")
+    for panel, (title, values) in zip(axes.flat, of.items()):
+        seaborn.heatmap(
+            values,
+            ax=panel,
+            vmin=0,
+            vmax=1,
+            cmap=style.WEIGHT_CMAP,
+            rasterized=True,
+            cbar=panel.get_subplotspec().is_last_col(),
+        )
+        panel.set(title=title, xlabel="head", ylabel="layer")
+    return figure
+
+
+def small_maps(
+    maps: Sequence[Float[np.ndarray, "query key"]], titles: Sequence[str], tokens: Sequence[str] | None = None
+) -> Figure:
+    """Draw maps side by side, each from white at 0 to its own largest weight, with the first tokens at both axes."""
+    columns, shown = 2, len(maps[0]) if tokens is None else min(LABELLED, len(maps[0]))
+    rows = -(-len(maps) // columns)
+    figure, axes = style.new(rows, columns, size="page", squeeze=False)
+    figure.set_size_inches(style.SIZES["page"][0], 3.5 * rows)
+    for panel in axes.flat[len(maps) :]:
         panel.axis("off")
     for panel, attention, title in zip(axes.flat, maps, titles):
-        panel.imshow(attention, cmap=style.WEIGHT_CMAP, vmin=0, interpolation="nearest")
+        labels = [] if tokens is None else [token.replace("$", r"\$") for token in tokens[:shown]]
+        seaborn.heatmap(
+            attention[:shown, :shown],
+            ax=panel,
+            vmin=0,
+            cmap=style.WEIGHT_CMAP,
+            cbar=False,
+            square=True,
+            rasterized=True,
+            xticklabels=labels,
+            yticklabels=labels,
+        )
+        panel.tick_params(labelsize=5.5, length=0)
         panel.set_title(title, fontsize="small")
     return figure

@@ -1,6 +1,9 @@
 """Making a report: find the model, measure it, write the page and its numbers."""
 
+import json
 import math
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,24 +13,30 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.core.device import describe_run
 from analysis.core.files import claim_folder, write_atomically, write_json
 from analysis.data import texts as bundled_texts
+from analysis.maps import gates
 from analysis.models import attention_hooks, checkpoints
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.reading import Model, load
 from analysis.models.text_models import load_text_model, load_tokenizer
+from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.reporting import state
-from analysis.reporting.measurement import PICTURE, Measurement, measure_parameters, observe, to_json
+from analysis.reporting.comparison import compare, measure_heads, statements
+from analysis.reporting.measurement import PICTURE, SEEDS, Measurement, measure_parameters, observe, to_json
 from analysis.reporting.observations import tokenise
 from analysis.reporting.page import render
 from analysis.reporting.sections import make_sections
+from analysis.transformer.attention import mask_future
 
 LONGEST = 128
 """Tokens of a text, at most: gates are read in maps of so many rows."""
 SHORTEST = 8
 """The least that `longest` may be: gates need so many rows."""
-BOOK = ".."
 KIND = "report"
+VIEWED = 150_000
+"""Cells of the maps to look through: more make a page heavy."""
 
 
 def report(
@@ -36,12 +45,13 @@ def report(
     out: str | Path,
     texts: str | Path | None = None,
     count: int | None = None,
-    seeds: int = 1,
+    seeds: int = SEEDS,
     longest: int = LONGEST,
     weights_only: bool = False,
     device: torch.device | str = "cpu",
-    book: str = BOOK,
+    book: str | None = None,
     show: bool = False,
+    command: str = "",
 ) -> Path:
     """Write a report on a model: one page of HTML that opens anywhere, and the same numbers as JSON.
 
@@ -58,15 +68,18 @@ def report(
     count
         How many of them are read; default: all.
     seeds
-        Of each rung of the ladder of controls.
+        Of each rung of the ladder of controls; with fewer than 3 nothing is compared.
     longest
         Tokens of a text, at most.
     weights_only
         Do not run the model.
     book
-        Where the book's pages lie, for links: an address, or a path relative to the page.
+        Where the book's pages lie, for links: an address, or a path relative to the page; default: no links, so that
+        the page can be sent to somebody who has no book.
     show
-        Whether to show on a terminal how far it is.
+        Whether to say how far it is, and what was not run and why.
+    command
+        What the page says that it was made by; default: the call of this function.
 
     Returns
     -------
@@ -96,17 +109,45 @@ def report(
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     checkpoint = _files_of(model)
-    read = model if isinstance(model, Model) else load(checkpoint)
+    passages = [] if weights_only else bundled_texts.passages(count=count, source=texts)
     with claim_folder(out, KIND) as folder:
-        measured = measure_parameters(checkpoint, read, show=show)
+        began = time.monotonic()
+        measured = measure_parameters(
+            checkpoint, model if isinstance(model, Model) else load(checkpoint), show=show
+        )  # what was read of its files is let go before the model runs
         if weights_only:
             measured.not_run = "only its weights were asked for"
         else:
-            passages = bundled_texts.passages(count=count, source=texts)
             _run(measured, checkpoint, passages, folder, longest=longest, seeds=seeds, device=device, show=show)
+        command = command or f"analysis.report({checkpoint.name!r}, seeds={seeds}, longest={longest})"
+        run = describe_run(torch.device(device), time.monotonic() - began, command)
+        measured.provenance = _provenance(run, passages, "the bundled passages" if texts is None else str(texts), seeds)
+        _tell(measured, show)
         write_report(measured, folder, book)
         state.remove(folder)
     return Path(out) / "index.html"
+
+
+def _provenance(run: dict[str, Any], passages: Sequence[str], source: str, seeds: int) -> dict[str, str]:
+    """Say what repeats a report, in words for a table."""
+    rows = {
+        "Command": str(run["command"]),
+        "Versions": ", ".join(f"{name} {version}" for name, version in run["versions"].items()),
+        "Computed on": f"{run['device']}, in {run['seconds']:.0f} s",
+    }
+    if passages:
+        digest = bundled_texts.digest(json.dumps(list(passages)))
+        rows["Texts"] = f"{len(passages)} from {source}; sha256 of their JSON {digest}"
+        rows["Seeds"] = f"0 to {seeds - 1} of each control; 0 of the random tokens"
+    return rows
+
+
+def _tell(measured: Measurement, show: bool) -> None:
+    """Say on the terminal what was left out, and why."""
+    left_out = {"not run": measured.not_run, "scores not split into parts": measured.not_split}
+    for what, why in left_out.items():
+        if show and why:
+            print(f"{what}: {why}", file=sys.stderr)
 
 
 def _files_of(model: str | Path | Model) -> Checkpoint:
@@ -147,7 +188,8 @@ def _run(
     settings = {"seeds": seeds, "longest": longest, "device": str(torch.device(device).type)}
     progress = state.State(folder, state.identity(checkpoint.provenance(), [i[0].tolist() for i in ids], settings))
     try:
-        observe(measured, model, load(model), [i.to(device) for i in ids], progress, seeds=seeds, show=show)
+        texts = [i.to(device) for i in ids]
+        observe(measured, model, load(model), texts, progress, seeds=seeds, longest=limit, show=show)
         measured.maps = draw_maps(model, ids[0][:, :PICTURE].to(device))
         measured.tokens = tokenizer.convert_ids_to_tokens(ids[0][0, :PICTURE].tolist())
     except ValueError as error:
@@ -157,7 +199,7 @@ def _run(
 def _load(checkpoint: Checkpoint, device: torch.device | str) -> tuple[Any, torch.nn.Module | None, str]:
     """Return tokenizer and model; without a model, why it cannot be run."""
     try:
-        return load_tokenizer(checkpoint), load_text_model(checkpoint, device=device), ""
+        return load_tokenizer(checkpoint), load_text_model(checkpoint, device=device, controls=1), ""
     except (checkpoints.NotFound, MemoryError) as error:
         return None, None, str(error)
 
@@ -168,9 +210,7 @@ def draw_maps(model: torch.nn.Module, ids: Tensor) -> Float[np.ndarray, "layer h
 
     def attend(layer, query, key, value, *, scale, causal=False, lengths=None):
         scores = query.float() @ key.float().mT * scale
-        if causal:
-            scores = scores.masked_fill(torch.ones_like(scores[0, 0], dtype=torch.bool).triu(1), -math.inf)
-        weights = scores.softmax(-1)
+        weights = (mask_future(scores) if causal else scores).softmax(-1)
         maps.append(weights[0].cpu())
         return weights.to(value) @ value
 
@@ -179,17 +219,50 @@ def draw_maps(model: torch.nn.Module, ids: Tensor) -> Float[np.ndarray, "layer h
     return torch.stack(maps).numpy()
 
 
-def write_report(measured: Measurement, out: Path, book: str) -> None:
-    """Write the page and the numbers, each first under a temporary name."""
-    lead = "Every number on this page is also in report.json beside it. "
+def make_viewer(measured: Measurement) -> AttentionViewer | None:
+    """Return the maps of the text to look through, of as many tokens as a page can carry; none if too few fit."""
+    maps, tokens = measured.maps, measured.tokens
+    shown = min(len(tokens), int((VIEWED / (maps.shape[0] * maps.shape[1])) ** 0.5))
+    if shown < gates.SHORTEST:
+        return None
+    maps = torch.from_numpy(maps[..., :shown, :shown])
+    maps = maps / maps.sum(-1, keepdim=True)  # of the tokens shown, where later ones were cut off
+    read = [gates.read_gates(of, causal=measured.causal) for of in maps]
+    cells, scores = (np.stack([getattr(of, name).cpu().numpy() for of in read]) for name in ("cells", "scores"))
+    label = "Attention maps of one text"
+    return AttentionViewer(maps.numpy(), tokens[:shown], cells=cells, scores=scores, order=gates.GATES, label=label)
+
+
+def write_report(measured: Measurement, out: Path, book: str | None) -> None:
+    """Write the page, its numbers and a table of heads, each first under a temporary name."""
+    if measured.maps is not None:
+        measured.viewer = make_viewer(measured)
+    numbers = to_json(measured) | {"unusual": statements(compare(measured))}
+    files = {} if measured.beside is None else {"heads.csv": heads_table(measured)}
+    seeds = len(next(iter(measured.controls.values()), []))
+    lead = "Every number on this page is also in report.json beside it."
     if measured.trained is not None:
-        seeds = len(next(iter(measured.controls.values()), []))
         lead += (
-            f"The model read {measured.trained.texts} texts. Its controls are three networks "
-            f"({seeds} seed{'s' if seeds > 1 else ''} of each) that read the first few of them: random weights, "
-            "random weights as large as the trained ones, and the trained weights with the entries of each matrix "
-            "in random order. What the trained model shares with them, training did not make."
+            f" The model read {measured.trained.texts} texts. The first {measured.beside.texts} of them were also read "
+            f"by its controls, {seeds} networks of each kind: random weights, "
+            "random weights as large as the trained ones, and the trained weights with the entries of each matrix in "
+            "random order. What the model shares with them, training did not make. "
+            "Distances are counted in spreads, the standard deviation of one more seed."
         )
-    page = render(f"A report on {measured.about['Model']}", lead, make_sections(measured), book)
-    write_json(out / "report.json", to_json(measured))
+    page = render(f"A report on {measured.about['Model']}", lead, make_sections(measured), book, files)
+    write_json(out / "report.json", numbers)
+    for name, text in files.items():
+        write_atomically(out / name, text)
     write_atomically(out / "index.html", page)
+
+
+def heads_table(measured: Measurement) -> str:
+    """Return one row per head as CSV: what each does on the texts that the controls read, and the most in a control."""
+    numbers = measure_heads(measured.beside)
+    controls = [measure_heads(of) for rung in measured.controls.values() for of in rung]
+    most = {name: max((float(of[name].max()) for of in controls), default=math.nan) for name in numbers}
+    lines = [["layer", "head", *(part for name in numbers for part in (name, f"most {name} in a control"))]]
+    for layer, head in np.ndindex(next(iter(numbers.values())).shape):
+        cells = (f"{value:.6g}" for name, of in numbers.items() for value in (of[layer, head], most[name]))
+        lines.append([str(layer), str(head), *cells])
+    return "\n".join(",".join(line) for line in lines) + "\n"

@@ -1,5 +1,6 @@
 """Everything that a report shows of one model, measured: its parameters always, what it does on texts where it runs."""
 
+import copy
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,14 +17,18 @@ from analysis.models.checkpoints import Checkpoint
 from analysis.models.controls import RUNGS
 from analysis.models.reading import Model
 from analysis.reporting.controls import observe_controls
-from analysis.reporting.observations import Observations, SplitBiases, add_text
+from analysis.reporting.observations import Observations, SplitBiases, add_text, draw_repeats, read_repeats
 from analysis.reporting.origins import Means, kernel, mean_queries_and_keys
 from analysis.reporting.parameters import LayerParameters, measure_layer, position_curves
 from analysis.reporting.state import State
 from analysis.transformer.rotary import rotate
 
 FEW = 8
-"""How many texts the parts of the scores, and the controls, are measured on."""
+"""How many texts the parts of the scores are measured on."""
+BESIDE = 4
+"""How many texts the controls read: what they are compared with is what the model does on the same ones."""
+SEEDS = 5
+"""Of each rung of the ladder of controls."""
 PICTURE = 40
 """Tokens of the text whose maps are drawn."""
 
@@ -40,8 +45,10 @@ class Measurement:
     """The semi-bias of a table of positions in the first layer, where there is a table."""
     trained: Observations | None = None
     """What was seen on texts; none where the model was not run."""
+    beside: Observations | None = None
+    """The same on the first :data:`BESIDE` texts, which the controls read as well."""
     controls: dict[str, list[Observations]] = field(default_factory=dict)
-    """The same of each control, by rung."""
+    """What was seen of each control on the same few texts, by rung."""
     not_run: str = ""
     """Why the model was not run."""
     not_split: str = ""
@@ -53,6 +60,10 @@ class Measurement:
     tokens: list[str] = field(default_factory=list)
     """The tokens of that text."""
     causal: bool = False
+    provenance: dict[str, str] = field(default_factory=dict)
+    """What repeats the report."""
+    viewer: Any = None
+    """Maps of that text to look through, where they are not too many."""
 
 
 def describe(checkpoint: Checkpoint, read: Model) -> dict[str, str]:
@@ -119,7 +130,8 @@ def reasons_not_to_split(read: Model) -> str:
 
 def read_biases(layer: AttentionLayer) -> tuple[Tensor, Tensor]:
     """Return query and key bias of a layer, ``(head, channel)``, that of a group once for each head."""
-    return layer.b_Q, layer.b_K.repeat_interleave(layer.heads // layer.groups, 0)
+    b_Q, b_K = (b.to(torch.promote_types(b.dtype, torch.float32)) for b in (layer.b_Q, layer.b_K))
+    return b_Q, b_K.repeat_interleave(layer.heads // layer.groups, 0)
 
 
 def splitter(vectors: Means, positions: Sequence[Positions]) -> SplitBiases:
@@ -143,6 +155,34 @@ def splitter(vectors: Means, positions: Sequence[Positions]) -> SplitBiases:
     return split
 
 
+@dataclass(frozen=True)
+class _Sight:
+    """What is measured of each network, on the same inputs."""
+
+    texts: Sequence[Tensor]
+    shape: tuple[int, int]
+    rotaries: Sequence[tuple[Rotary, float]]
+    """Of each layer how it turns queries and keys, and the scale of its scores; empty where there is no kernel."""
+    repeats: Tensor | None
+    """Random tokens that are read twice, for a causal model."""
+
+    def start(self, network: torch.nn.Module) -> Observations:
+        """Return observations that no text was added to."""
+        observed = Observations.empty(*self.shape)
+        if self.repeats is not None:
+            observed.repeats[:] = read_repeats(network, self.repeats, self.shape)
+        if self.rotaries:
+            kernels = mean_kernels(network, self.rotaries, self.texts)
+            observed.ranges[:] = [np.ptp(of, axis=-1).max() for of in kernels]
+        return observed
+
+    def __call__(self, network: torch.nn.Module) -> Observations:
+        observed = self.start(network)
+        for ids in self.texts:
+            add_text(observed, network, ids)
+        return observed
+
+
 def observe(
     measured: Measurement,
     model: torch.nn.Module,
@@ -150,7 +190,8 @@ def observe(
     texts: Sequence[Tensor],
     state: State,
     *,
-    seeds: int = 1,
+    seeds: int = SEEDS,
+    longest: int = 128,
     show: bool = False,
 ) -> None:
     """Run the model and its controls on texts, and fill in what was seen.
@@ -158,32 +199,51 @@ def observe(
     Parameters
     ----------
     texts
-        Ids, ``(1, position)`` each. The first :data:`FEW` are those whose scores are split, and the controls'.
+        Ids, ``(1, position)`` each. Scores are split on the first :data:`FEW`; the first :data:`BESIDE` are those on
+        which the model is compared with its controls.
     seeds
         How many of each rung of the ladder.
+    longest
+        Tokens of random text, at most.
     """
-    shape = len(read.layers), read.heads
-    few, measured.not_split = texts[:FEW], reasons_not_to_split(read)
-    splits = [] if measured.not_split else make_splits(measured, model, read, few)
-    observed = state.load("trained") or Observations.empty(*shape)
-    bar = tqdm(texts, initial=observed.texts, desc="texts", unit="text", disable=None if show else True)
-    for number in range(observed.texts, len(texts)):
-        add_text(observed, model, texts[number], *(splits if number < FEW else []))
-        state.save("trained", observed)
-        bar.update()
+    measured.not_split = reasons_not_to_split(read)
+    splits = [] if measured.not_split else make_splits(measured, model, read, texts[:FEW])
+    rotaries = [(layer.positions, layer.scale) for layer in read.layers] if measured.mean_kernels else []
+    repeats = draw_repeats(texts, model.config.vocab_size, longest).to(texts[0].device) if read.causal else None
+    see = _Sight(texts[:BESIDE], (len(read.layers), read.heads), rotaries, repeats)
+    bar = tqdm(total=len(texts), desc="texts", unit="text", disable=None if show else True)
+
+    def read_on(part: str, observed: Observations, end: int) -> Observations:
+        observed = state.load(part) or observed
+        bar.update(observed.texts - bar.n)
+        for number in range(observed.texts, end):
+            add_text(observed, model, texts[number], *(splits if number < FEW else []))
+            state.save(part, observed)
+            bar.update()
+        return observed
+
+    measured.beside = read_on("beside", see.start(model), len(see.texts))
+    measured.trained = read_on("trained", copy.deepcopy(measured.beside), len(texts))
     bar.close()
-    measured.trained = observed
     bar = tqdm(total=len(RUNGS) * seeds, desc="controls", unit="model", disable=None if show else True)
     for seed in range(seeds):
         parts = {rung: state.load(f"{rung} {seed}") for rung in RUNGS}
         if any(part is None for part in parts.values()):
-            for rung, _, observed in observe_controls(model, few, [seed], shape):
+            for rung, _, observed in observe_controls(model, see, [seed]):
                 parts[rung] = observed
                 state.save(f"{rung} {seed}", observed)
                 bar.update()
         for rung, observed in parts.items():
             measured.controls.setdefault(rung, []).append(observed)
     bar.close()
+
+
+def mean_kernels(
+    model: torch.nn.Module, rotaries: Sequence[tuple[Rotary, float]], texts: Sequence[Tensor]
+) -> list[np.ndarray]:
+    """Return of each layer the kernel of the mean query and key on texts, ``(head, distance)``, in nats."""
+    means = mean_queries_and_keys(model, [rotary for rotary, _ in rotaries], texts)
+    return [kernel(*of, *rotary) for of, rotary in zip(means, rotaries, strict=True)]
 
 
 def make_splits(
@@ -216,5 +276,5 @@ def to_json(measured: Measurement) -> dict[str, Any]:
             return [plain(entry) for entry in value]
         return plain(dataclasses.asdict(value)) if dataclasses.is_dataclass(value) else value
 
-    kept = {f.name: getattr(measured, f.name) for f in dataclasses.fields(measured) if f.name not in ("maps", "tokens")}
+    kept = {f.name: getattr(measured, f.name) for f in dataclasses.fields(measured) if f.name not in ("maps", "viewer")}
     return plain(kept)

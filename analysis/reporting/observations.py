@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from analysis.decomposition.terms import multiply_out
@@ -24,13 +24,19 @@ from analysis.models import attention_hooks
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.representations.rank_collapse import residual
 from analysis.statistics.normality import critical_value, lilliefors
+from analysis.transformer.attention import mask_future
 
 PARTS = {"content": "content", "semi_bias": "key semi-bias", "query_side": "query side", "kernel": "kernel"}
 """The four parts of a score by their field of :class:`analysis.decomposition.terms.ScoreTerms`, in a reader's words."""
 OF_HEADS = ("entropy", "sink", "sink with values", "previous", "next", "itself")
 """Numbers of a map, from 0 to 1: see `describe_map`."""
+OF_REPEATS = ("induction", "duplicate")
+"""Numbers of a map of random tokens that are read twice: see `read_repeats`."""
 OF_STATES = ("cosine", "not normal", "rank", "residual")
 """Numbers of the rows between layers: see `describe_rows`."""
+
+REPEATS, PERIOD = 4, 50
+"""How many sequences of random tokens are read twice, and how many tokens each has at most."""
 
 Maps = Float[Tensor, "head query key"]
 SplitBiases = Callable[[int, int], tuple[Tensor, Tensor]]
@@ -43,7 +49,8 @@ class Observations:
     """Sums over texts, by layer and head or by state (``states``).
 
     ``parts`` holds what each part of the scores explains, counted from 0; ``mean_parts`` the same, counted from the
-    mean query and key (:mod:`analysis.reporting.origins`).
+    mean query and key (:mod:`analysis.reporting.origins`). ``repeats`` and ``ranges`` are no sums: the scores of
+    `read_repeats`, and with rotary positions the largest range over heads, in nats, of the kernel of the mean input.
     """
 
     texts: int
@@ -52,6 +59,8 @@ class Observations:
     parts: Float[np.ndarray, "layer head part"]
     mean_parts: Float[np.ndarray, "layer head part"]
     states: Float[np.ndarray, "state measure"]
+    repeats: Float[np.ndarray, "layer head repeat"]
+    ranges: Float[np.ndarray, " layer"]
 
     @classmethod
     def empty(cls, layers: int, heads: int) -> "Observations":
@@ -62,6 +71,8 @@ class Observations:
             np.zeros((layers, heads, len(OF_HEADS))),
             *np.zeros((2, layers, heads, len(PARTS))),
             np.zeros((layers + 1, len(OF_STATES))),
+            np.zeros((layers, heads, len(OF_REPEATS))),
+            np.zeros(layers),
         )
 
     def mean(self, name: str) -> np.ndarray:
@@ -114,12 +125,14 @@ def describe_rows(rows: Float[Tensor, "position model"]) -> Float[Tensor, " meas
 
     Examples
     --------
-    >>> describe_rows(torch.eye(8, 20)).tolist()[2]
-    1.0
+    >>> rows = torch.eye(8, 20)
+    >>> rows[0] *= 2  # singular values 2 and seven times 1: 11^2 / 23 of 8
+    >>> round(describe_rows(rows).tolist()[2] * 8 * 23, 6)
+    121.0
     """
     rows = rows.double()
     normal = lilliefors(rows) > critical_value(rows.shape[-1])
-    rank = effective_rank(torch.linalg.svdvals(rows).square()) / min(rows.shape)
+    rank = effective_rank(torch.linalg.svdvals(rows)) / min(rows.shape)
     return torch.stack([mean_pairwise_cosine(rows), normal.double().mean(), rank, residual(rows)])
 
 
@@ -189,6 +202,59 @@ def add_text(
         states = model(ids, output_hidden_states=True).hidden_states
     sums.states += np.stack([describe_rows(state[0].float()).cpu().numpy() for state in states])
     sums.texts += 1
+
+
+def draw_repeats(texts: Sequence[Tensor], vocabulary: int, longest: int, count: int = REPEATS) -> Int[Tensor, "n id"]:
+    """Draw random tokens, each sequence of which stands twice, behind the first token that all texts share, if any.
+
+    Parameters
+    ----------
+    texts
+        Ids, ``(1, position)`` each; how they begin says whether a model expects a first token.
+    vocabulary
+        Ids are drawn below it.
+    longest
+        Positions of the whole, at most.
+
+    Examples
+    --------
+    >>> texts = [torch.tensor([[7, 1, 2]]), torch.tensor([[7, 3, 4]])]
+    >>> ids = draw_repeats(texts, 100, 9)
+    >>> ids.shape, (ids[:, 0] == 7).all().item(), torch.equal(ids[:, 1:5], ids[:, 5:])
+    (torch.Size([4, 9]), True, True)
+    """
+    first = {int(ids[0, 0]) for ids in texts}
+    begin = torch.full((count, len(first) == 1 and len(texts) > 1), next(iter(first)))
+    period = min(PERIOD, (longest - begin.shape[1]) // 2)
+    drawn = torch.randint(vocabulary, (count, period), generator=torch.Generator().manual_seed(0))
+    return torch.cat([begin, drawn, drawn], 1)
+
+
+def read_repeats(model: torch.nn.Module, ids: Int[Tensor, "n id"], shape: tuple[int, int]) -> np.ndarray:
+    """Return induction and duplicate-token scores of every head of a causal model, ``(layer, head, 2)``.
+
+    On random tokens that are read twice, the mean attention of the second reading to the token after the same one's
+    first place (induction, as Olsson et al. 2022 score it), and to that place itself (duplicate token).
+
+    Parameters
+    ----------
+    ids
+        As :func:`draw_repeats` makes them.
+    shape
+        Layers and heads.
+    """
+    scores, period = np.zeros((*shape, len(OF_REPEATS))), (ids.shape[-1]) // 2
+
+    def attend(layer, query, key, value, *, scale, causal=False, lengths=None):
+        maps = mask_future(query.float() @ key.float().mT * scale).softmax(-1)
+        again = maps[..., -period:, :]
+        lines = [again.diagonal(again.shape[-1] - 2 * period + ahead, -2, -1).mean((0, -1)) for ahead in (1, 0)]
+        scores[layer] = torch.stack(lines, -1).cpu().numpy()
+        return maps.to(value.dtype) @ value
+
+    with torch.no_grad(), attention_hooks.with_attention(model, attend):
+        model(ids)
+    return scores
 
 
 def tokenise(tokenizer, texts: Sequence[str], longest: int) -> list[Tensor]:

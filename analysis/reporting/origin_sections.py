@@ -6,14 +6,21 @@ mean input of the texts.
 
 import numpy as np
 from jaxtyping import Float
+from scipy.stats import norm
 
 from analysis.reporting import figures
 from analysis.reporting.measurement import FEW, Measurement
-from analysis.reporting.observations import PARTS
+from analysis.reporting.observations import OF_HEADS, PARTS
 from analysis.reporting.page import Section
 
-ROTARY = {"rotary-bias": "The bias that comes back"}
+ROTARY = {"evidence/rotary-bias": "The bias that comes back"}
 COUNTED = {"parts": "counted from 0", "mean_parts": "counted from the mean input"}
+SMALL = 0.1
+"""Nats that are too few to speak of: they change a weight by a tenth."""
+LINE = 4
+"""Standard deviations beyond which a difference of two halves is no chance."""
+UNIFORM = 0.01
+"""A share of the largest entropy: attention whose rows lack less is taken for uniform."""
 FAINT = 0.005
 """A share below this is not mentioned."""
 
@@ -25,17 +32,39 @@ def make_positions(measured: Measurement) -> Section | None:
     if measured.position_curves is None:
         return None
     curves = measured.position_curves
-    rise = curves[:, curves.shape[1] // 2 :].mean(-1) - curves[:, : curves.shape[1] // 2].mean(-1)
+    chapters = {"evidence/semi-bias": "The bias that does not cancel"}
+    if np.ptp(curves, axis=-1).max() < SMALL:
+        return Section(
+            "Preferred positions",
+            f"In the first layer no head's semi-bias tells two positions apart by {SMALL} nats or more.",
+            chapters=chapters,
+        )
+    rise, widest = late_over_early(curves), int(np.ptp(curves, axis=-1).argmax())
     return Section(
         "Preferred positions",
-        f"In the first layer {(rise > 0).sum()} of {len(rise)} heads prefer late positions whatever the text is; the "
-        f"largest difference between the two halves of the positions is {np.abs(rise).max():.2f} nats.",
+        f"In the first layer {(rise > LINE).sum()} of {len(curves)} heads prefer the second half of the positions and "
+        f"{(rise < -LINE).sum()} the first, whatever the text is, further than {LINE} standard deviations of the same "
+        f"positions out of order (chance: {2 * len(curves) * norm.sf(LINE):.1g} heads). Head {widest} tells positions "
+        f"apart by up to {np.ptp(curves[widest]):.2f} nats.",
         figures.heat_map(curves, xlabel="position of the key", ylabel="head", label="nats", centred=True),
         f"Heat map of {len(curves)} heads over positions.",
         "The semi-bias of each position in the first layer, each head around its mean, from the weights alone, counted "
         "from 0: query bias and the bias of the norm before the layer.",
-        chapters={"semi-bias": "The bias that does not cancel"},
+        chapters=chapters,
     )
+
+
+def late_over_early(curves: Float[np.ndarray, "head position"]) -> Float[np.ndarray, " head"]:
+    """Return what the second half of the positions has over the first, in units of what a random order would give.
+
+    >>> late_over_early(np.array([[1.0, 1, 2, 2], [1, 2, 1, 2], [0, 0, 0, 0]])).round(2).tolist()
+    [1.73, 0.0, 0.0]
+    """
+    n = curves.shape[-1]
+    late, early = curves[:, n // 2 :], curves[:, : n // 2]
+    rise = late.mean(-1) - early.mean(-1)
+    deviation = curves.std(-1, ddof=1) * np.sqrt(1 / late.shape[-1] + 1 / early.shape[-1])
+    return rise / np.where(deviation > 0, deviation, 1)
 
 
 def _distances(measured: Measurement) -> Section:
@@ -54,7 +83,7 @@ def _distances(measured: Measurement) -> Section:
     drawn = {
         f"{name}, layer {size.argmax()}": kernels[name][int(size.argmax())]
         for name, size in sizes.items()
-        if size.any() and name != "query and key bias"
+        if size.max() >= SMALL and name != "query and key bias"
     }
     rows = [
         {"layer": str(i)} | {f"{name} (nats)": f"{size[i]:.3f}" for name, size in sizes.items() if size.any()}
@@ -68,7 +97,7 @@ def _distances(measured: Measurement) -> Section:
         "What the heads of a layer prefer by distance alone, each head around its mean; of each kind the layer with "
         "the largest. Counted from 0 this is what the biases say, and counted from the mean input what all queries and "
         "all keys of the texts have in common. The table has the largest range over heads.",
-        rows if any(size.any() for size in sizes.values()) else (),
+        rows if drawn else (),
         ROTARY,
     )
 
@@ -80,31 +109,43 @@ def _range(kernel: Float[np.ndarray, "head distance"]) -> Float[np.ndarray, " he
 def _say_distances(measured: Measurement, kernels: dict, sizes: dict) -> list[str]:
     """Say what is preferred counted from 0, and counted from the mean input."""
     said = []
-    fixed = [name for name in kernels if name != "mean input"]
-    if not any(sizes[name].any() for name in fixed):
+    fixed = {name: of.max() for name, of in sizes.items() if name != "mean input"}
+    if not any(fixed.values()):
         said.append("Counted from 0 no head prefers a distance, since queries and keys have no bias.")
+    elif max(fixed.values()) < SMALL:
+        said.append(f"Counted from 0, from the weights alone, distance moves no score by {SMALL} nats or more.")
     else:
-        ranges = ", ".join(f"{name} by up to {sizes[name].max():.2f} nats" for name in fixed)
+        ranges = ", ".join(f"{name} by up to {most:.2f} nats" for name, most in fixed.items())
         said.append(f"Counted from 0, from the weights alone, distance moves the score: {ranges}.")
     mean = sizes["mean input"]
     if not measured.mean_kernels:
         return [*said, "The kernel of the mean input takes texts, and was not measured."]
+    counted = f"Counted from the mean input of {min(FEW, measured.trained.texts)} texts,"
+    if mean.max() < SMALL:
+        return [*said, f"{counted} distance moves no score by {SMALL} nats or more."]
     layer = int(mean.argmax())
     kernel = measured.mean_kernels[layer]
     head = int(_range(kernel).argmax())
     return [
         *said,
-        f"Counted from the mean input of {min(FEW, measured.trained.texts)} texts, distance moves the score "
-        f"by up to {mean[layer]:.2f} nats, in layer {layer}, head {head}, which prefers distance "
-        f"{int(kernel[head].argmax())}.",
+        f"{counted} distance moves the score by up to {mean[layer]:.2f} nats, in layer {layer}, head {head}, most "
+        f"between distances {int(kernel[head].argmin())} and {int(kernel[head].argmax())}.",
     ]
 
 
 def make_parts(measured: Measurement) -> Section:
     """Return the shares of the parts of the score, counted from 0 and from the mean input."""
-    chapters = {"one-score-four-parts": "How much each part of a score explains", "notation": "Notation"}
+    chapters = {"evidence/one-score-four-parts": "How much each part of a score explains", "notation": "Notation"}
     if measured.not_split:
         return Section("Parts of the score", f"The scores are not split: {measured.not_split}.", chapters=chapters)
+    lacks = 1 - measured.trained.mean("heads")[..., OF_HEADS.index("entropy")].mean(-1).min()
+    if lacks < UNIFORM:
+        return Section(
+            "Parts of the score",
+            f"Attention is uniform to within {UNIFORM:.0%} of the largest entropy in every layer: there is nothing of "
+            "which the parts of the score could have a share.",
+            chapters=chapters,
+        )
     shares = {title: measured.trained.shares(name) for name, title in COUNTED.items()}
     said = [f"{title.capitalize()}, {_say_parts(of)}." for title, of in shares.items()]
     return Section(
@@ -116,7 +157,8 @@ def make_parts(measured: Measurement) -> Section:
         f"{min(FEW, measured.trained.texts)} texts. Counted from 0, the parts are those of the biases, and what all "
         "rows have in common belongs to the content. Counted from the mean input, what all queries of the texts have "
         "in common stands in the place of the query bias, and what all keys have in common in that of the key bias. "
-        "Parts that are constant along a row have exactly 0.",
+        "Parts that are constant along a row have exactly 0. The shares describe the model: an untrained one has such "
+        "shares as well.",
         chapters=chapters | (ROTARY if measured.mean_kernels else {}),
     )
 

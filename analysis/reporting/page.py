@@ -1,5 +1,6 @@
 """The report as one page of HTML, which needs no other file and no network, and prints on paper."""
 
+import base64
 import html
 import io
 import re
@@ -30,9 +31,13 @@ class Section:
     chapters: Mapping[str, str] = field(default_factory=dict)
     """Names of the book's pages that explain it, with an anchor where one passage does, and their titles."""
     viewer: AttentionViewer | None = None
+    said: Sequence[str] = ()
+    """A list of sentences below what is seen."""
 
 
-def render(title: str, lead: str, sections: Sequence[Section], book: str) -> str:
+def render(
+    title: str, lead: str, sections: Sequence[Section], book: str | None, files: Mapping[str, str] | None = None
+) -> str:
     """Return the page.
 
     Parameters
@@ -40,7 +45,10 @@ def render(title: str, lead: str, sections: Sequence[Section], book: str) -> str
     title, lead
         The heading and the paragraph below it, as text.
     book
-        Where the book's pages lie, an address or a relative path; chapters are linked there.
+        Where the book's pages lie, an address or a relative path; chapters are linked there. Without it they are named
+        only, so that the page can be sent as it is.
+    files
+        Texts by file name, which the page carries and hands out.
 
     Examples
     --------
@@ -53,12 +61,23 @@ def render(title: str, lead: str, sections: Sequence[Section], book: str) -> str
     body = "".join(_section(i, section, book) for i, section in enumerate(sections, 1))
     return fill(
         TEMPLATE.read_text(encoding="utf-8"),
-        {"TITLE": _text(title), "LEAD": _text(lead), "CONTENTS": contents, "BODY": body},
+        {"TITLE": _text(title), "LEAD": _text(lead), "CONTENTS": contents, "BODY": body + _files(files or {})},
     )
 
 
-def _section(number: int, section: Section, book: str) -> str:
+def _files(files: Mapping[str, str]) -> str:
+    links = " · ".join(
+        f'<a download="{_text(name)}" href="data:text/plain;base64,{base64.b64encode(text.encode()).decode()}">'
+        f"{_text(name)}</a>"
+        for name, text in files.items()
+    )
+    return f'<p class="files">In this page as well: {links}</p>' if links else ""
+
+
+def _section(number: int, section: Section, book: str | None) -> str:
     parts = [f'<section><h2 id="s{number}">{_text(section.title)}</h2><p>{_text(section.seen)}</p>']
+    if section.said:
+        parts.append("<ul>" + "".join(f"<li>{_text(sentence)}</li>" for sentence in section.said) + "</ul>")
     if section.figure is not None:
         parts.append(
             f'<figure role="group">{_svg(section.figure, number, section.alt)}'
@@ -71,6 +90,8 @@ def _section(number: int, section: Section, book: str) -> str:
     if section.chapters:
         links = " · ".join(
             f'<a href="{_text(book)}/{_text(_address(page))}">{_text(name)}</a>'
+            if book
+            else f"<cite>{_text(name)}</cite>"
             for page, name in section.chapters.items()
         )
         parts.append(f'<p class="chapters">Explained in: {links}</p>')

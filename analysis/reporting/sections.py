@@ -1,16 +1,23 @@
 """The sections of a report: of each measurement its figure, what is seen in it, and where the book explains it."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from analysis.maps.gates import GATES, PATTERNS
 from analysis.plotting.ladder import Ladder
 from analysis.reporting import figures
+from analysis.reporting.comparison import (
+    FEWEST,
+    HEADS,
+    LAYERS,
+    LEVEL,
+    Comparisons,
+    compare,
+    measure_heads,
+    say_layers,
+    statements,
+)
 from analysis.reporting.controls import ladder_of
 from analysis.reporting.measurement import Measurement
-from analysis.reporting.notable import WORDS, measures, notable_heads
-from analysis.reporting.observations import OF_HEADS, OF_STATES, Observations
 from analysis.reporting.origin_sections import make_parts, make_positions
 from analysis.reporting.page import Section
 from analysis.reporting.parameters import BIASES
@@ -18,14 +25,49 @@ from analysis.reporting.parameters import BIASES
 NAMES = dict(zip(BIASES, ("queries", "keys", "values"), strict=True))
 
 
+SUMMARY = 12
+"""Statements of the first screen, at most; the rest stands in the sections."""
+PATTERNED = 0.1
+"""The least share of a head's attention by which a gate is called its largest: less is nobody's pattern."""
+SINK = 0.3
+"""The mean weight of one key from which a head is said to have a sink, as in Gu et al. 2024."""
+
+
 def make_sections(measured: Measurement) -> list[Section]:
     """Return all sections for which there is something to show, in their order."""
-    makers = [_about, _biases, make_positions]
+    comparisons = compare(measured)
+    sections = [_unusual(measured, comparisons)]
     if measured.trained is not None:
-        makers += [make_parts, _gates, _sinks, _entropy, _rows, _heads]
-    else:
-        makers.append(_not_run)
-    return [section for make in makers if (section := make(measured)) is not None]
+        makers = [_heads, _sinks, _gates, _maps_of_heads, _entropy, _rows]
+        sections += [make(measured, comparisons) for make in makers]
+        sections.append(make_parts(measured))
+    sections += [make_positions(measured), _biases(measured), _about(measured), _provenance(measured)]
+    return [section for section in sections if section is not None]
+
+
+def _unusual(measured: Measurement, comparisons: Comparisons | None) -> Section:
+    """Return the first screen: what the model has and none of its controls."""
+    title = "What is unusual about this model?"
+    if measured.trained is None:
+        seen = f"The model was not run: {measured.not_run}. Below is what its weights alone say."
+        return Section(title, seen, chapters={"reproduce": "Running it yourself"})
+    if comparisons is None:
+        return Section(
+            title, f"It was not compared with its controls: the spread between seeds takes {FEWEST} seeds or more."
+        )
+    said = statements(comparisons)
+    if not said:
+        seen = (
+            f"Nothing. In {comparisons.count} comparisons the model never lies further from its controls than chance "
+            "and a least effect allow. A model that was never trained reads like this."
+        )
+        return Section(title, seen)
+    more = f" Below are {len(said) - SUMMARY} more." if len(said) > SUMMARY else ""
+    seen = (
+        f"{len(said)} things. In {comparisons.count} comparisons chance would give {LEVEL:g} of them, and with the "
+        f"least effects that are asked for, fewer.{more}"
+    )
+    return Section(title, seen, said=said[:SUMMARY])
 
 
 def _about(measured: Measurement) -> Section:
@@ -37,11 +79,13 @@ def _about(measured: Measurement) -> Section:
     )
 
 
-def _not_run(measured: Measurement) -> Section:
+def _provenance(measured: Measurement) -> Section | None:
+    if not measured.provenance:
+        return None
     return Section(
-        "What it does on texts",
-        f"The model was not run: {measured.not_run}.",
-        chapters={"reproduce": "Running it yourself"},
+        "How it was measured",
+        "What repeats this page. The same stands in report.json.",
+        rows=[{"what": name, "value": value} for name, value in measured.provenance.items()],
     )
 
 
@@ -53,9 +97,9 @@ def _ratios(measured: Measurement, name: str) -> np.ndarray:
 def _biases(measured: Measurement) -> Section:
     own, effective = _ratios(measured, "biases"), _ratios(measured, "effective")
     chapters = {
-        "semi-bias": "The bias that does not cancel",
+        "evidence/semi-bias": "The bias that does not cancel",
         "notation": "Notation",
-        "patterns-and-messages#prop-gauge": "Gauge freedom: only products of factors are the head's",
+        "evidence/patterns-and-messages#prop-gauge": "Gauge freedom: only products of factors are the head's",
     }
     if not effective.any():
         return Section(
@@ -105,124 +149,171 @@ def _biases(measured: Measurement) -> Section:
     )
 
 
-def _ladder(measured: Measurement, read: Callable[[Observations], np.ndarray]) -> Ladder:
-    return Ladder(read(measured.trained), ladder_of(measured.controls, read))
-
-
-def _beside(measured: Measurement, ladder: Ladder, word: str) -> str:
-    """Say in how many layers the network lies outside of what all controls span."""
-    if not ladder.controls:
+def _say(comparisons: Comparisons | None, *names: str) -> str:
+    """Say of each quantity where it lies outside of its controls; nothing where nothing was compared."""
+    if comparisons is None:
         return ""
-    rows = np.concatenate(list(ladder.controls.values()))
-    outside = (ladder.trained > rows.max(0)) | (ladder.trained < rows.min(0))
-    return f" {word} lies outside of what the controls span in {outside.sum()} of {len(outside)} layers."
+    return " ".join(say_layers(comparisons.layers[name], LAYERS[name]) for name in names if name in comparisons.layers)
 
 
-def _gates(measured: Measurement) -> Section:
+def _ladder(measured: Measurement, name: str) -> Ladder:
+    return Ladder(LAYERS[name].read(measured.beside), ladder_of(measured.controls, LAYERS[name].read))
+
+
+def _gates(measured: Measurement, comparisons: Comparisons | None) -> Section:
     scores = measured.trained.mean("gates")
-    largest = np.bincount(scores[..., : len(PATTERNS)].argmax(-1).ravel(), minlength=len(PATTERNS))
-    patterned = _ladder(measured, lambda o: o.mean("gates")[..., : len(PATTERNS)].sum(-1).mean(-1))
-    most = int(largest.argmax())
+    patterns = scores[..., : len(PATTERNS)]
+    patterned, chapters = (
+        patterns.max(-1) >= PATTERNED,
+        {"evidence/bert-gates": "Gates: the patterns of attention maps"},
+    )
+    if not patterned.any():
+        return Section(
+            "Gates", f"No gate carries {PATTERNED:.0%} or more of the attention of any head.", chapters=chapters
+        )
+    largest = np.bincount(patterns.argmax(-1)[patterned], minlength=len(PATTERNS))
+    named = ", ".join(f"'{PATTERNS[i]}' in {largest[i]}" for i in np.argsort(-largest, kind="stable") if largest[i])
     return Section(
         "Gates",
-        f"Patterns carry {patterned.trained.mean():.0%} of the attention; most heads "
-        f"({largest[most]} of {largest.sum()}) have '{PATTERNS[most]}' for their largest one."
-        + _beside(measured, patterned, "What patterns carry"),
-        figures.largest_gates(scores, GATES),
+        f"{_say(comparisons, 'gates')} A gate carries {PATTERNED:.0%} or more in {patterned.sum()} of {patterned.size} "
+        f"heads, of which the largest is {named}.",
+        figures.largest_gates(np.where(patterned[..., None], scores, np.eye(len(GATES))[-1]), GATES),
         "A grid of layers and heads, coloured by gate.",
-        "What carries most of each head's attention: a gate, or what is left (closed cells, the residual).",
+        f"What carries most of each head's attention: a gate, if one carries {PATTERNED:.0%}, or what is left (closed "
+        "cells, the residual).",
         [
             {"gate": name, "share of the attention": f"{share:.3f}"}
             for name, share in zip(GATES, scores.mean((0, 1)), strict=True)
         ],
-        {"bert-gates": "Gates: the patterns of attention maps"},
+        chapters,
     )
 
 
-def _sinks(measured: Measurement) -> Section:
-    weight, moved = (
-        _ladder(measured, lambda o, name=name: o.mean("heads")[..., OF_HEADS.index(name)].mean(-1))
-        for name in ("sink", "sink with values")
-    )
-    layer = int(weight.trained.argmax())
+def _sinks(measured: Measurement, comparisons: Comparisons | None) -> Section:
     return Section(
         "Sinks",
-        f"The key that gets most has {weight.trained[layer]:.0%} of the weight in layer {layer}, and "
-        f"{moved.trained[layer]:.0%} once each weight is multiplied by the length of its value."
-        + _beside(measured, moved, "The share with values"),
-        figures.against_controls({"weight": weight, "weight times value": moved}, ["share of one key"] * 2),
+        f"{_say(comparisons, 'sink', 'sink with values')} {_name_sinks(measured)}",
+        figures.against_controls(
+            {"weight": _ladder(measured, "sink"), "weight times value": _ladder(measured, "sink with values")},
+            ["share of one key"] * 2,
+        ),
         "Two panels over the layers: the trained model and its controls.",
         "Share of the key that gets most, mean over heads and texts: of the weights, and of the weights times the "
         "lengths of the values, which is what reaches the stream.",
-        chapters={"bert-gates": "Gates", "semi-bias": "The bias that does not cancel"},
+        chapters={"evidence/bert-gates": "Gates", "evidence/semi-bias": "The bias that does not cancel"},
     )
 
 
-def _entropy(measured: Measurement) -> Section:
-    entropy = _ladder(measured, lambda o: o.mean("heads")[..., 0].mean(-1))
+def _name_sinks(measured: Measurement) -> str:
+    """Say which tokens of the text that is drawn are sinks."""
+    if measured.maps is None:
+        return ""
+    received = measured.maps.mean(-2)
+    has_sink = received.max(-1) >= SINK
+    if not has_sink.any():
+        return f"On the text of the maps no key gets {SINK:.0%} of a head's weight."
+    places = np.bincount(received.argmax(-1)[has_sink], minlength=len(measured.tokens))
+    named = ", ".join(
+        f"'{measured.tokens[i]}' at position {i} in {places[i]} heads"
+        for i in np.argsort(-places, kind="stable")[:5]
+        if places[i]
+    )
+    return (
+        f"On the text of the maps one key gets {SINK:.0%} or more of the weight in {has_sink.sum()} of {has_sink.size} "
+        f"heads: {named}."
+    )
+
+
+def _entropy(measured: Measurement, comparisons: Comparisons | None) -> Section:
+    entropy = _ladder(measured, "entropy")
     return Section(
         "Entropy",
-        f"A row's entropy is between {entropy.trained.min():.0%} and {entropy.trained.max():.0%} of that of "
-        "uniform attention, by layer." + _beside(measured, entropy, "It"),
+        _say(comparisons, "entropy") or "The entropy of the rows by layer.",
         figures.against_controls({"entropy of the rows": entropy}, ["share of uniform"]),
         "Lines over the layers: the trained model and its controls.",
         "Mean entropy of a row over that of uniform attention on the keys that it sees.",
-        chapters={"bert-normality": "Normality, cone index, entropy"},
+        chapters={"evidence/bert-normality": "Normality, cone index, entropy"},
     )
 
 
-def _rows(measured: Measurement) -> Section:
-    names = dict(
-        zip(
-            OF_STATES,
-            ("mean cosine of two rows", "rows that are not normal", "effective rank", "distance from one row"),
-            strict=True,
-        )
-    )
-    panels = {name: _ladder(measured, lambda o, i=i: o.mean("states")[:, i]) for i, name in enumerate(names.values())}
-    cosine, normal = (panels[name].trained for name in list(panels)[:2])
+def _rows(measured: Measurement, comparisons: Comparisons | None) -> Section:
+    titles = {
+        "cosine": "mean cosine of two rows",
+        "not normal": "rows that are not normal",
+        "rank": "effective rank",
+        "residual": "distance from one row",
+    }
     return Section(
         "Rows of the stream",
-        f"The mean cosine of two rows goes from {cosine[0]:.2f} to {cosine[-1]:.2f}; a test at "
-        f"5 % finds {normal.min():.0%} to {normal.max():.0%} of the rows not to be normal."
-        + _beside(measured, panels[names["cosine"]], "The cosine"),
+        _say(comparisons, *titles) or "The rows between the layers.",
         figures.against_controls(
-            panels, ["cosine", "share", "share of the largest", "share of the length"], "layer that reads them"
+            {title: _ladder(measured, name) for name, title in titles.items()},
+            ["cosine", "share", "share of the largest", "share of the length"],
+            "layer that reads them",
         ),
         "Four panels over the layers: the trained model and its controls.",
         "What each layer reads, and last what leaves the model, mean over texts.",
-        chapters={"bert-normality": "Normality, cone index, entropy", "bert-rank": "Rank collapse and LayerNorm"},
+        chapters={
+            "evidence/bert-normality": "Normality, cone index, entropy",
+            "evidence/bert-rank": "Rank collapse and LayerNorm",
+        },
     )
 
 
-def _heads(measured: Measurement) -> Section | None:
-    controls = [measures(observed) for rung in measured.controls.values() for observed in rung]
-    heads = notable_heads(measures(measured.trained), controls)
+def _maps_of_heads(measured: Measurement, _comparisons: Comparisons | None) -> Section:
+    numbers = measure_heads(measured.beside)
+    shown = {
+        "entropy, share of uniform": 1 - numbers["sharpness"],
+        "weight on one key": numbers["sink"],
+        "attention to the position before": numbers["previous"],
+    }
+    if measured.causal:
+        shown |= {"induction": numbers["induction"], "same token's earlier place": numbers["duplicate"]}
+    return Section(
+        "Every head",
+        "Each head's numbers, on the texts that the controls read as well; heads.csv has all of them.",
+        figures.by_head(shown),
+        "Heat maps of layers and heads, one for each measure.",
+        "A cell is a head; all from 0 to 1."
+        + (
+            " Induction and the same token's earlier place are read on random tokens that stand twice: mean attention "
+            "of the second reading to what followed the same token, and to that token."
+            if measured.causal
+            else ""
+        ),
+    )
+
+
+def _heads(measured: Measurement, comparisons: Comparisons | None) -> Section | None:
+    if comparisons is None:
+        return None
+    heads = comparisons.shown
     if not heads:
-        return Section("Heads worth a look", "No head does clearly more of any pattern than the controls do.")
+        return Section("Heads worth a look", "No head does more of any pattern than the controls do, beyond chance.")
     drawn = None
     if measured.maps is not None:
         drawn = figures.small_maps(
-            [measured.maps[h.layer, h.head] for h in heads], [f"layer {h.layer}, head {h.head}" for h in heads]
+            [measured.maps[h.layer, h.head] for h in heads],
+            [f"layer {h.layer}, head {h.head}" for h in heads],
+            measured.tokens,
         )
-    first = heads[0]
     return Section(
         "Heads worth a look",
-        f"Head {first.head} of layer {first.layer} stands out most: {WORDS[first.reason]} {first.value:.2f}, where no "
-        f"head of a control has more than {first.control:.2f}.",
+        f"{len(heads)} heads do more of something than the controls do.",
         drawn,
-        "Small attention maps, one for each head in the table.",
-        f"Maps of one text of {len(measured.tokens)} tokens, queries down, keys across; each from 0 to its largest "
-        "weight.",
+        "Attention maps with their tokens, one for each head in the table.",
+        "Maps of one text, queries down, keys across; each from 0 to its largest weight.",
         [
             {
                 "layer": str(h.layer),
                 "head": str(h.head),
-                "what it does": WORDS[h.reason],
+                "what it does": HEADS[h.reason],
                 "how much": f"{h.value:.3f}",
                 "most in a control": f"{h.control:.3f}",
+                "spreads": f"{h.spreads:.0f}",
             }
             for h in heads
         ],
-        {"bert-gates": "Gates", "induction-head": "The induction head, by hand"},
+        {"evidence/bert-gates": "Gates", "evidence/induction-head": "The induction head, by hand"},
+        measured.viewer,
     )

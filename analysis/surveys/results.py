@@ -4,19 +4,13 @@ import hashlib
 import io
 import json
 import math
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from analysis.core import device
 from analysis.core.files import lock, write_atomically
-
-_VERSIONED = ("torch", "transformers", "numpy", "scipy")
 
 
 @dataclass(frozen=True)
@@ -45,16 +39,6 @@ class Result:
     def array(self, name: str) -> np.ndarray:
         """Return an array by name, as a record does."""
         return self.arrays[name]
-
-
-def describe_run(where: torch.device, seconds: float, command: str) -> dict[str, object]:
-    """Say for a provenance what computed: the versions, the device, the seconds, and the command that repeats it."""
-    return {
-        "versions": {"python": platform.python_version(), **{p: metadata.version(p) for p in _VERSIONED}},
-        "device": device.describe(where),
-        "seconds": round(seconds, 2),
-        "command": command,
-    }
 
 
 def write(name: str, summary: str, result: Result, provenance: Mapping[str, object], folder: Path) -> Path:

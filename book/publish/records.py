@@ -107,7 +107,7 @@ def write(experiment: Experiment, where: torch.device | None, folder: Path) -> P
         "models": [checkpoints.find(name).provenance() for name in experiment.models],
         "data": list(experiment.data),
         "seed": experiment.seed,
-        **results.describe_run(where, time.perf_counter() - start, experiment.command),
+        **device.describe_run(where, time.perf_counter() - start, experiment.command),
     }
     return results.write(experiment.name, experiment.summary, result, provenance, folder)
 

@@ -17,7 +17,6 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import Model, load
 from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.reporting.measurement import Measurement, make_splits, measure_parameters, reasons_not_to_split
-from analysis.reporting.notable import notable_heads
 from analysis.reporting.observations import OF_HEADS, Observations, add_text, describe_map, tokenise
 from analysis.reporting.parameters import measure_layer, position_curves
 from analysis.reporting.sections import _biases
@@ -178,21 +177,6 @@ def test_a_shift_of_every_position_changes_no_curve_before_the_norm_takes_it():
     rows = torch.randn(7, 6, generator=torch.Generator().manual_seed(1))
     np.testing.assert_allclose(position_curves(layer(), rows), position_curves(layer(), rows + 3), atol=1e-5)
     np.testing.assert_allclose(position_curves(layer(), rows).mean(-1), 0, atol=1e-12)
-
-
-def test_a_head_like_every_control_is_not_notable():
-    sink = {"sink": np.array([[0.5, 0.4], [0.1, 0.1]])}
-    assert notable_heads(sink, [sink]) == []
-    found = notable_heads(sink, [{"sink": np.array([[0.45, 0.0], [0.0, 0.0]])}])
-    assert [(head.layer, head.head) for head in found] == [(0, 0)]
-    assert notable_heads(sink, [{"sink": np.full((2, 2), 0.49)}]) == []  # by a hundredth, which is no difference
-
-
-def test_at_most_three_heads_for_one_reason_and_one_reason_a_head():
-    sink, next_to = np.arange(1.0, 9.0).reshape(2, 4) / 10, np.arange(1.0, 9.0).reshape(2, 4) / 20
-    found = notable_heads({"sink": sink, "next": next_to}, [])
-    assert [head.reason for head in found].count("sink") == 3
-    assert len({(head.layer, head.head) for head in found}) == len(found)
 
 
 def test_texts_that_are_too_short_are_left_out_or_refused():

@@ -1,0 +1,269 @@
+"""What is unusual about a model: where it lies further from all of its controls than chance would put it.
+
+A model that was never trained is one more draw of what its controls are draws of, so that nothing should be said of it.
+Each quantity of a layer, and the most that any head does of each pattern, is therefore compared with every rung of the
+ladder, in units of the spread between its seeds. One level holds for the whole page.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.stats import t as student
+
+from analysis.maps.gates import GATES, PATTERNS
+from analysis.reporting.controls import ladder_of
+from analysis.reporting.measurement import Measurement
+from analysis.reporting.observations import OF_HEADS, OF_REPEATS, OF_STATES, Observations
+
+LEVEL = 0.05
+"""How many comparisons of a page chance may put beyond the line, on average, where there is nothing to find."""
+FEWEST = 3
+"""Seeds of a rung below which nothing is compared: two say next to nothing of a spread."""
+LEAST = 0.05
+"""By how much of a share, from 0 to 1, a model must exceed all of its controls: less is no matter how sure."""
+LEAST_NATS = 0.25
+FLOOR = 1e-3
+"""A spread is counted as no smaller than this share of the least effect: rounding is no measure of anything."""
+FARTHEST = 999
+SHOWN = 10
+"""How many heads are shown at most."""
+OF_ONE_KIND = 3
+"""How many of them at most for one and the same reason."""
+HEADS = {
+    "sharpness": "sharp rows (1 - relative entropy)",
+    "sink": "weight on one key",
+    "sink with values": "weight times value on one key",
+    "previous": "attention to the position before",
+    "next": "attention to the position after",
+    "itself": "attention to its own position",
+    "induction": "induction: attention to what followed the same token",
+    "duplicate": "attention to the same token's earlier place",
+    **{gate: f"the gate '{gate}'" for gate in PATTERNS},
+}
+"""What heads are compared by, each from 0 to 1, more being more of a pattern."""
+
+
+class Quantity(NamedTuple):
+    """Something that every layer has: what a sentence calls it, how it is read, and the least effect of interest."""
+
+    words: str
+    read: Callable[[Observations], Float[np.ndarray, " layer"]]
+    least: float = LEAST
+    unit: str = ""
+
+
+def _of_heads(name: str) -> Callable[[Observations], np.ndarray]:
+    return lambda observed: observed.mean("heads")[..., OF_HEADS.index(name)].mean(-1)
+
+
+def _of_states(name: str) -> Callable[[Observations], np.ndarray]:
+    return lambda observed: observed.mean("states")[:, OF_STATES.index(name)]
+
+
+LAYERS = {
+    "gates": Quantity(
+        "the share of the attention that gates carry", lambda o: o.mean("gates")[..., : len(PATTERNS)].sum(-1).mean(-1)
+    ),
+    "sink": Quantity("the weight of the key that gets most", _of_heads("sink")),
+    "sink with values": Quantity("the weight times value of the key that gets most", _of_heads("sink with values")),
+    "entropy": Quantity("the entropy of a row, as a share of that of uniform attention,", _of_heads("entropy")),
+    "cosine": Quantity("the mean cosine of two rows of the stream", _of_states("cosine")),
+    "not normal": Quantity("the share of the stream's rows that are not normal", _of_states("not normal")),
+    "rank": Quantity("the effective rank of the stream", _of_states("rank")),
+    "residual": Quantity("the distance of the stream's rows from all being one", _of_states("residual")),
+    "distances": Quantity("what distance adds to the score of the mean input", lambda o: o.ranges, LEAST_NATS, "nats"),
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One quantity of a model and of its controls, place by place.
+
+    Attributes
+    ----------
+    spreads
+        How far the nearest rung's mean is, in units of the spread that another seed would show: positive where the
+        model has more than every rung, negative where it has less, 0 where rungs lie on both sides.
+    beyond
+        By how much the model exceeds all controls, on either side; negative within what they span.
+    """
+
+    trained: Float[np.ndarray, " place"]
+    controls: Mapping[str, Float[np.ndarray, "seed place"]]
+    spreads: Float[np.ndarray, " place"]
+    beyond: Float[np.ndarray, " place"]
+    least: float
+    line: float
+    """How many spreads are beyond chance."""
+    expected: float
+    """How many places chance puts beyond the line, on average."""
+
+    @property
+    def outside(self) -> Bool[np.ndarray, " place"]:
+        """Where the model is beyond the line, by no less than the least effect."""
+        return (np.abs(self.spreads) > self.line) & (self.beyond > self.least)
+
+
+class UnusualHead(NamedTuple):
+    """A head, what it does most, how much of it, and the most that any head of a control does of it."""
+
+    layer: int
+    head: int
+    reason: str
+    value: float
+    control: float
+    spreads: float
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Everything that a model was compared in: ``layers`` by name; ``heads``, whose places are :data:`HEADS`."""
+
+    layers: Mapping[str, Comparison]
+    heads: Comparison
+    count: int
+    """How many comparisons there were, over layers and measures of heads."""
+    shown: Sequence[UnusualHead]
+
+
+def spreads_away(
+    trained: Float[np.ndarray, " place"], controls: Mapping[str, Float[np.ndarray, "seed _"]], floor: float
+) -> Float[np.ndarray, " place"]:
+    """Return how far a model is from the nearest rung of its controls, in spreads (`Comparison.spreads`).
+
+    Where the model is one more draw, this is Student's t of as many degrees of freedom as seeds less one.
+
+    Parameters
+    ----------
+    floor
+        The least that a spread is taken for.
+
+    Examples
+    --------
+    >>> rung = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+    >>> spreads_away(np.array([9.0, 1.5]), {"a": rung, "b": rung + 1}, 1e-9).round(3).tolist()
+    [6.062, 0.0]
+    """
+    each = []
+    for seeds in controls.values():
+        spread = np.std(seeds, axis=0, ddof=1) * np.sqrt(1 + 1 / len(seeds))
+        each.append((trained - np.mean(seeds, axis=0)) / np.maximum(spread, floor))
+    distances = np.stack(each)
+    sides = np.sign(distances)
+    agree = (sides == sides[0]).all(0)
+    return np.where(agree, sides[0] * np.abs(distances).min(0).clip(max=FARTHEST), 0.0)
+
+
+def measure_heads(observed: Observations) -> dict[str, Float[np.ndarray, "layer head"]]:
+    """Return what heads are compared by, in the order of :data:`HEADS`."""
+    heads, gates = observed.mean("heads"), observed.mean("gates")
+    found = {name: heads[..., i] for i, name in enumerate(OF_HEADS)}
+    found |= {name: observed.repeats[..., i] for i, name in enumerate(OF_REPEATS)}
+    found |= {gate: gates[..., GATES.index(gate)] for gate in PATTERNS}
+    found["sharpness"] = 1 - found["entropy"]
+    return {name: found[name] for name in HEADS}
+
+
+def compare(measured: Measurement) -> Comparisons | None:
+    """Compare a model with its controls; nothing where it was not run, or where a rung has fewer than 3 seeds."""
+    if measured.beside is None or min(map(len, measured.controls.values()), default=0) < FEWEST:
+        return None
+
+    def most(observed: Observations) -> np.ndarray:
+        return np.array([values.max() for values in measure_heads(observed).values()])
+
+    quantities = {name: quantity for name, quantity in LAYERS.items() if quantity.read(measured.beside).any()}
+    seeds = len(next(iter(measured.controls.values())))
+    count = len(HEADS) + sum(len(quantity.read(measured.beside)) for quantity in quantities.values())
+    line = float(student.isf(LEVEL / (2 * count), seeds - 1))
+
+    def one(quantity: Quantity) -> Comparison:
+        trained, controls = quantity.read(measured.beside), ladder_of(measured.controls, quantity.read)
+        every = np.concatenate(list(controls.values()))
+        return Comparison(
+            trained,
+            controls,
+            spreads_away(trained, controls, FLOOR * quantity.least),
+            np.maximum(trained - every.max(0), every.min(0) - trained),
+            quantity.least,
+            line,
+            LEVEL * len(trained) / count,
+        )
+
+    heads = one(Quantity("", most))
+    return Comparisons({name: one(q) for name, q in quantities.items()}, heads, count, _choose(measured, heads))
+
+
+def _choose(measured: Measurement, heads: Comparison) -> list[UnusualHead]:
+    """Return the heads that do more of something than controls do, the most first, each once."""
+    candidates = []
+    for place, (name, values) in enumerate(measure_heads(measured.beside).items()):
+        seeds = {rung: of[:, place : place + 1] for rung, of in heads.controls.items()}
+        most = max(of.max() for of in seeds.values())
+        away = spreads_away(values.ravel(), seeds, FLOOR * heads.least).reshape(values.shape)
+        candidates += [
+            UnusualHead(*where, name, float(value), float(most), float(away[where]))
+            for where, value in np.ndenumerate(values)
+            if value > most + heads.least and away[where] > heads.line
+        ]
+    chosen: list[UnusualHead] = []
+    for candidate in sorted(candidates, key=lambda c: c.control - c.value):
+        known = any((c.layer, c.head) == (candidate.layer, candidate.head) for c in chosen)
+        if not known and sum(c.reason == candidate.reason for c in chosen) < OF_ONE_KIND:
+            chosen.append(candidate)
+    return chosen[:SHOWN]
+
+
+def say_layers(comparison: Comparison, quantity: Quantity) -> str:
+    """Say where a quantity lies outside of its controls, and how many places chance would put there.
+
+    Examples
+    --------
+    >>> rung = {"random": np.array([[0.1], [0.12], [0.14]])}
+    >>> away = spreads_away(np.array([0.9]), rung, 1e-9)
+    >>> found = Comparison(np.array([0.9]), rung, away, np.array([0.76]), 0.05, 9.0, 0.01)
+    >>> print(say_layers(found, Quantity("the weight")))
+    The weight is larger than in all controls in 1 of 1 layers (chance: 0.01), most in layer 0: 0.90, where the
+    nearest control has 0.14 (34 spreads).
+    """
+    outside = comparison.outside
+    subject = quantity.words[0].upper() + quantity.words[1:]
+    if not outside.any():
+        return f"{subject} differs from the controls in no layer by more than chance."
+    sides = [
+        f"{word} than in all controls in {here.sum()}"
+        for word, here in (
+            ("larger", outside & (comparison.spreads > 0)),
+            ("smaller", outside & (comparison.spreads < 0)),
+        )
+        if here.any()
+    ]
+    layer = int(np.where(outside, comparison.beyond, -np.inf).argmax())
+    every = np.concatenate(list(comparison.controls.values()))[:, layer]
+    nearest = every.max() if comparison.spreads[layer] > 0 else every.min()
+    unit = f" {quantity.unit}" if quantity.unit else ""
+    return (
+        f"{subject} is {' and '.join(sides)} of {len(outside)} layers (chance: {comparison.expected:.1g}), most in "
+        f"layer {layer}: {comparison.trained[layer]:.2f}{unit}, where the nearest control has {nearest:.2f} "
+        f"({abs(comparison.spreads[layer]):.0f} spreads)."
+    )
+
+
+def say_head(head: UnusualHead) -> str:
+    """Say what a head does that no head of a control does."""
+    return (
+        f"Layer {head.layer}, head {head.head}: {HEADS[head.reason]}, {head.value:.2f}; the most in a control is "
+        f"{head.control:.2f} ({head.spreads:.0f} spreads)."
+    )
+
+
+def statements(comparisons: Comparisons | None) -> list[str]:
+    """Return everything unusual that is said of a model, in sentences; nothing where there is nothing to say."""
+    if comparisons is None:
+        return []
+    found = [(name, of) for name, of in comparisons.layers.items() if of.outside.any()]
+    found.sort(key=lambda pair: -(pair[1].beyond / pair[1].least)[pair[1].outside].max())
+    return [*(say_layers(of, LAYERS[name]) for name, of in found), *map(say_head, comparisons.shown)]
