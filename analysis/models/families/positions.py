@@ -119,13 +119,13 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, parti
             "there is no one rotation to read, as there is for every other rope_type"
         )
     if scaling == "default":
-        share = settings.get("partial_rotary_factor", 1.0) if partial else 1.0
+        share = float(settings.get("partial_rotary_factor", 1.0)) if partial else 1.0
         turned = _even(int(channel * share), channel, share)
         return Rotary(frequencies(turned, base), channel, pairing, base)
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     scaled, factor = ROPE_INIT_FUNCTIONS[scaling](config, "cpu", layer_type=kind)
-    _even(2 * len(scaled), channel, settings.get("partial_rotary_factor", 1.0))
+    _even(2 * len(scaled), channel, float(settings.get("partial_rotary_factor", 1.0)))
     return Rotary(scaled.double(), channel, pairing, base, scaling, float(factor))
 
 

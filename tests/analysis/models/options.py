@@ -227,7 +227,7 @@ def values(reads: Reads, config: object, option: str, *, set_here: bool = False)
 
 def _values(reads: Reads, now: object, option: str, kinds: set[str]) -> list:
     texts = sorted(reads.texts.get(option, ()))
-    tried: list = [] if now is not None else [4, 3, True]
+    tried: list = [] if now is not None else [0.5, 4, 3, True]
     if option in ("rope_parameters", "rope_scaling"):
         tried = list(rotary_settings())
     elif option == "layer_types":
