@@ -34,8 +34,8 @@ ALL = bool(os.environ.get("EVERY_VALUE"))
 PAIRS = 3
 """Of options that are tried together, for each family."""
 OF_MASKS = {option for make in masks() for option in reads_of(make).defaults}
-OLDER = {"n_embed": "hidden_size"}
-"""Names that a configuration knows and gives others."""
+OLDER = {"n_embed": "hidden_size", "rotary_dim": "partial_rotary_factor"}
+"""Names that a configuration takes and stores under others."""
 REFUSES = "refused by the library"
 """No model can be built of such a configuration, or none runs."""
 
@@ -125,7 +125,9 @@ def outcome(row, model_type, options, *, as_written=True):
 def not_named(error, options):
     """Say what is wrong with a refusal: it must name one of the options, as it is called today."""
     names = {*options, *(name for value in options.values() if isinstance(value, dict) for name in value)}
-    if isinstance(error, ValueError) and any(OLDER.get(name, name) in str(error) for name in names):
+    if isinstance(error, ValueError) and any(
+        name in str(error) for name in {*names, *map(OLDER.get, names & OLDER.keys())}
+    ):
         return ""
     return f"is refused without its name: {type(error).__name__}: {error}"
 
