@@ -300,6 +300,8 @@ def complete(config: Config, settings: Mapping, source: str = "config.json"):
     read = (*words.sizes.values(), words.eps, words.activation, *words.flags, "initializer_range")
     chosen = {key: getattr(config, key) for key in read}
     chosen |= {"bos_token_id": None, "eos_token_id": None}  # the library's own may lie beyond this vocabulary
+    if hasattr(config, "is_causal"):  # else the library's own masks would be others than those that are read
+        chosen["is_causal"] = config.is_causal
     if "pad_token_id" in settings:
         chosen["pad_token_id"] = _padding(settings["pad_token_id"], config.vocab_size, source)
     names = class_names(settings, source)

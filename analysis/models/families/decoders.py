@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from analysis.core.attention_layer import Mask
 from analysis.core.positions import Positions
-from analysis.models.families.positions import alibi, causal, fixed_rotary, plain_causal, rotary
+from analysis.models.families.positions import alibi, fixed_rotary, plain_causal, rotary, windowed
 from analysis.models.families.row import Config, Family, Maps, NormName, QueryKeyNames, Rest, by_option, stream
 
 
@@ -26,7 +26,8 @@ def alternating(config: Config, layer: int, channel: int) -> Mask:
 
 def mpt_scale(config: Config, layer: int, channel: int) -> float:
     """Return MPT's scale, an option of its attention."""
-    return config.attn_config.softmax_scale or channel**-0.5
+    scale = config.attn_config.softmax_scale
+    return channel**-0.5 if scale is None else float(scale)
 
 
 def mpt_positions(config: Config, layer: int, channel: int) -> Positions:
@@ -35,13 +36,15 @@ def mpt_positions(config: Config, layer: int, channel: int) -> Positions:
     Raises
     ------
     ValueError
-        If the option ``clip_qkv`` is set, or ALiBi is left out.
+        If ``clip_qkv`` is set; or ALiBi is left out or has other slopes, of which the library knows nothing.
     """
-    if config.attn_config.clip_qkv or not config.attn_config.alibi:
-        raise ValueError(
-            "MPT with attn_config.clip_qkv, or without ALiBi, is not read: cutting queries and keys off is not linear"
-        )
-    return alibi(odd_first=True, exponent=lambda config: config.attn_config.alibi_bias_max)(config, layer, channel)
+    for option, value in (("clip_qkv", None), ("alibi", True), ("alibi_bias_max", 8)):
+        if (own := getattr(config.attn_config, option)) != value:
+            raise ValueError(
+                f"attn_config has {option} = {own!r}, which changes what a layer computes; read here are models with "
+                f"{value!r}"
+            )
+    return alibi(odd_first=True)(config, layer, channel)
 
 
 def falcon_groups(config: Config) -> int:
@@ -58,6 +61,8 @@ def two_norms(config: Config, layer: int) -> bool:
     )
 
 
+TURNED_WIDTH = {"head_dim": (None,)}
+"""For families whose maps do not know the option, and whose rotation does."""
 SELF_ATTENTION = Maps(("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"))
 
 GPT2 = Family(
@@ -144,7 +149,7 @@ CTRL = Family(
     "h.{}",
     Maps(("multi_head_attention.Wq", "multi_head_attention.Wk", "multi_head_attention.Wv")),
     "multi_head_attention.dense",
-    (NormName("layernorm1", eps="layer_norm_epsilon"),),
+    (NormName("layernorm1", eps=1e-6),),
     stream("sinusoidal"),
     plain_causal,
     groups=None,
@@ -183,12 +188,13 @@ GPT_NEOX = Family(
     Maps(("attention.query_key_value",), "heads"),
     "attention.dense",
     (NormName("input_layernorm"),),
-    rotary(),
+    rotary(partial=True),
     plain_causal,
     biases=by_option("attention_bias"),
     buffers=("attention.bias",),
     groups=None,
     tokens="embed_in",
+    only=TURNED_WIDTH,
 )
 GPTJ = Family(
     "GPT-J",
@@ -230,7 +236,7 @@ PHI = Family(
     SELF_ATTENTION,
     "self_attn.dense",
     (NormName("input_layernorm"),),
-    rotary(),
+    rotary(partial=True),
     plain_causal,
     tokens="embed_tokens",
     only={"qk_layernorm": (False,)},
@@ -242,8 +248,8 @@ PHI3 = Family(
     Maps(("self_attn.qkv_proj",), "blocks"),
     "self_attn.o_proj",
     (NormName("input_layernorm", kind="rms", eps="rms_norm_eps"),),
-    rotary(),
-    causal,
+    rotary(partial=True),
+    windowed,
     biases="",
     tokens="embed_tokens",
 )
@@ -254,7 +260,7 @@ PERSIMMON = Family(
     Maps(("self_attn.query_key_value",), "heads"),
     "self_attn.dense",
     (NormName("input_layernorm"),),
-    rotary(),
+    rotary(partial=True),
     plain_causal,
     groups=None,
     tokens="embed_tokens",
@@ -265,6 +271,7 @@ PERSIMMON = Family(
         "layer_norm_eps",
         when=lambda config, layer: config.qk_layernorm,
     ),
+    only=TURNED_WIDTH,
 )
 
 ROWS = (

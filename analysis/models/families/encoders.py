@@ -18,14 +18,29 @@ def sees_all(config: Config, layer: int, channel: int) -> Mask:
 def esm_positions(config: Config, layer: int, channel: int) -> Positions:
     """Return ESM's positions, rotary or learned by an option."""
     if config.position_embedding_type == "rotary":
-        return fixed_rotary("halves", None)(config, layer, channel)
+        return fixed_rotary("halves", base="rope_theta")(config, layer, channel)
     return StreamPositions("learned")
 
 
 def deberta_scale(config: Config, layer: int, channel: int) -> float:
     """Return DeBERTa's scale: one over the root of the width times the number of parts that are added."""
-    parts = 1 + sum(part in ("c2p", "p2c") for part in config.pos_att_type or ())
+    kinds = config.pos_att_type or ()
+    parts = 1 + (len(kinds) if config.model_type == "deberta" else ("c2p" in kinds) + ("p2c" in kinds))
     return (channel * parts) ** -0.5
+
+
+def albert_group(config: Config, layer: int) -> int:
+    """Return the group of layers whose parameters a layer has.
+
+    Raises
+    ------
+    ValueError
+        If there are more groups than layers, so that some are no layer's.
+    """
+    groups, layers = config.num_hidden_groups, config.num_hidden_layers
+    if groups > layers:
+        raise ValueError(f"num_hidden_groups must be at most num_hidden_layers = {layers}, got {groups}")
+    return int(layer / (layers / groups))
 
 
 BERT = Family(
@@ -69,7 +84,8 @@ ROFORMER = replace(
     BERT,
     name="RoFormer",
     model_types=("roformer",),
-    positions=fixed_rotary("neighbours", None),
+    positions=fixed_rotary("neighbours"),
+    only={**BERT.only, "rotary_value": (False,)},
     places=None,
     rounded="The model stores its cosines and sines in float32.",
 )
@@ -108,7 +124,7 @@ ALBERT = Family(
     places="embeddings.position_embeddings",
     only={"inner_group_num": (1,)},
     older=BERT.older,
-    number=lambda config, layer: layer * config.num_hidden_groups // config.num_hidden_layers,
+    number=albert_group,
     notes="All layers of a group share their parameters.",
 )
 MPNET = Family(

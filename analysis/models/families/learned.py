@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MPNET_TABLE = "encoder.relative_attention_bias.weight"
 ROWS = "encoder.rel_embeddings.weight"
 """DeBERTa's rows for distances."""
+OWN_MAPS = {"c2p": "pos_key_proj", "p2c": "pos_query_proj"}
+"""What makes keys and queries of these rows, where a later DeBERTa does not share its own."""
 
 
 def _t5_table(family: Family, config: Config, layer: int) -> str:
@@ -36,33 +38,46 @@ def t5_buckets(family: Family, config: Config, layer: int, tensors: "Tensors", f
 
 
 def mpnet_buckets(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> RelativeBuckets:
-    """Return the one table that all layers of an MPNet share."""
-    return RelativeBuckets(tensors.need(MPNET_TABLE), 128, two_sided=True)
+    """Return the one table that all layers of an MPNet share; whatever its size, the library reads 32 buckets."""
+    return RelativeBuckets(tensors.need(MPNET_TABLE)[:32], 128, two_sided=True)
 
 
 def _relative(config: Config) -> bool:
     return bool(config.relative_attention)
 
 
+def _parts(config: Config) -> list[str]:
+    """List what DeBERTa adds to products of queries and keys; of a third part, ``p2p``, no module computes anything."""
+    return [part for part in ("c2p", "p2c") if _relative(config) and part in (config.pos_att_type or ())]
+
+
 def _deberta_tensors(family: Family, config: Config, layer: int) -> list[str]:
     """List what `deberta_rows` reads."""
     if not _relative(config):
         return []
-    path, kinds = f"{family.layer.format(layer)}.attention.self", config.pos_att_type or ()
+    path, parts = f"{family.layer.format(layer)}.attention.self", _parts(config)
     names = [ROWS]
-    names += [f"{path}.pos_proj.weight"] if "c2p" in kinds else []
-    return names + ([f"{path}.pos_q_proj.weight", f"{path}.pos_q_proj.bias"] if "p2c" in kinds else [])
+    names += [f"{path}.pos_proj.weight"] if "c2p" in parts else []
+    return names + ([f"{path}.pos_q_proj.weight", f"{path}.pos_q_proj.bias"] if "p2c" in parts else [])
 
 
 def _deberta_v2_tensors(family: Family, config: Config, layer: int) -> list[str]:
     """List what `deberta_v2_rows` reads."""
     if not _relative(config):
         return []
-    return [ROWS] + (["encoder.LayerNorm.weight", "encoder.LayerNorm.bias"] if _normalised(config) else [])
+    path = f"{family.layer.format(layer)}.attention.self"
+    names = [ROWS] + (["encoder.LayerNorm.weight", "encoder.LayerNorm.bias"] if _normalised(config) else [])
+    maps = [] if _shares_maps(config) else [OWN_MAPS[part] for part in _parts(config)]
+    return names + [f"{path}.{name}.{half}" for name in maps for half in ("weight", "bias")]
+
+
+def _shares_maps(config: Config) -> bool:
+    return bool(getattr(config, "share_att_key", False))
 
 
 def _normalised(config: Config) -> bool:
-    return "layer_norm" in config.norm_rel_ebd.split("|")
+    words = getattr(config, "norm_rel_ebd", "none").lower().split("|")
+    return "layer_norm" in (word.strip() for word in words)
 
 
 def _beit_tensors(family: Family, config: Config, layer: int) -> list[str]:
@@ -78,42 +93,43 @@ def _by_head(rows: Tensor, W: Tensor, b: Tensor) -> Tensor:
 
 def deberta_rows(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> Positions:
     """Return the first DeBERTa's rows for distances, through maps of their own."""
-    if not _relative(config):
+    if not (parts := _parts(config)):
         return StreamPositions("learned")
     path, heads = f"{family.layer.format(layer)}.attention.self", config.num_attention_heads
     span = config.max_relative_positions if config.max_relative_positions > 0 else config.max_position_embeddings
     rows = tensors.need(ROWS)
     keys = queries = None
-    if "c2p" in config.pos_att_type:
+    if "c2p" in parts:
         keys = (rows @ tensors.need(f"{path}.pos_proj.weight").T).unflatten(-1, (heads, -1)).transpose(0, 1)
-    if "p2c" in config.pos_att_type:
+    if "p2c" in parts:
         queries = rows @ tensors.need(f"{path}.pos_q_proj.weight").T + tensors.need(f"{path}.pos_q_proj.bias")
         queries = queries.unflatten(-1, (heads, -1)).transpose(0, 1)
     return Disentangled(keys, queries, span, None, span)
 
 
 def deberta_v2_rows(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> Positions:
-    """Return a later DeBERTa's rows, through the maps of queries and keys where it shares them.
-
-    Raises
-    ------
-    ValueError
-        If it does not share them.
-    """
-    if not _relative(config):
+    """Return a later DeBERTa's rows, through the maps of queries and keys or, where not shared, through their own."""
+    if not (parts := _parts(config)):
         return StreamPositions("learned")
-    if not config.share_att_key:
-        raise ValueError("DeBERTa-v2 without share_att_key is not read: no published model has it")
     longest = config.max_relative_positions if config.max_relative_positions > 0 else config.max_position_embeddings
-    buckets = config.position_buckets if config.position_buckets > 0 else None
+    buckets = getattr(config, "position_buckets", -1)
+    buckets = buckets if buckets > 0 else None
     rows = tensors.need(ROWS)
     if _normalised(config):
         gain, bias = (tensors.need(f"encoder.LayerNorm.{name}") for name in ("weight", "bias"))
         centred = rows - rows.mean(-1, keepdim=True)
         rows = centred * (centred.square().mean(-1, keepdim=True) + config.layer_norm_eps).rsqrt() * gain + bias
-    keys = _by_head(rows, fields["W_K"], fields["b_K"]) if "c2p" in config.pos_att_type else None
-    queries = _by_head(rows, fields["W_Q"], fields["b_Q"]) if "p2c" in config.pos_att_type else None
-    return Disentangled(keys, queries, buckets or longest, buckets, longest)
+    path = f"{family.layer.format(layer)}.attention.self"
+
+    def through(part: str, letter: str) -> Tensor | None:
+        if part not in parts:
+            return None
+        if _shares_maps(config):
+            return _by_head(rows, fields[f"W_{letter}"], fields[f"b_{letter}"])
+        weight, bias = (tensors.need(f"{path}.{OWN_MAPS[part]}.{half}") for half in ("weight", "bias"))
+        return (rows @ weight.T + bias).unflatten(-1, (config.num_attention_heads, -1)).transpose(0, 1)
+
+    return Disentangled(through("c2p", "K"), through("p2c", "Q"), buckets or longest, buckets, longest)
 
 
 def beit_tables(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> Positions:

@@ -22,33 +22,57 @@ def layer_type(config: Config, layer: int) -> str | None:
     return kinds[layer] if kinds else None
 
 
-def causal(config: Config, layer: int, channel: int) -> Mask:
-    """Return a causal mask; with a window where the configuration gives this layer one."""
-    kind, window = layer_type(config, layer), getattr(config, "sliding_window", None)
-    if kind == "chunked_attention":
-        return Mask(causal=True, chunk=config.attention_chunk_size)
-    slides = kind == "sliding_attention" if kind else bool(window)
-    return Mask(causal=True, reach=window - 1 if slides else None)
+def is_causal(config: Config) -> bool:
+    """Say whether a decoder is one: with ``is_causal`` false its positions see later ones too, as embedders may."""
+    return bool(getattr(config, "is_causal", True))
+
+
+def within(config: Config, *, sides: int) -> Mask:
+    """Return the mask of ``sliding_window``: to one side, the window counts the token itself, and to both it does not.
+
+    Raises
+    ------
+    ValueError
+        If it is no positive whole number.
+    """
+    window = config.sliding_window
+    if isinstance(window, bool) or not isinstance(window, int) or window < 1:
+        raise ValueError(f"sliding_window must be a positive whole number in a layer that has a window, got {window!r}")
+    return Mask(causal=sides == 1, reach=window - 1 if sides == 1 else window)
 
 
 def plain_causal(config: Config, layer: int, channel: int) -> Mask:
     """Return a causal mask whatever windows the configuration names."""
-    return Mask(causal=True)
+    return Mask(causal=is_causal(config))
+
+
+def windowed(config: Config, layer: int, channel: int) -> Mask:
+    """Return a causal mask, with the configuration's window in every layer if it names one."""
+    if config.sliding_window is None:
+        return plain_causal(config, layer, channel)
+    return within(config, sides=1 if is_causal(config) else 2)
+
+
+def causal(config: Config, layer: int, channel: int) -> Mask:
+    """Return a causal mask; with a window or blocks where the configuration gives this layer some."""
+    kind = layer_type(config, layer)
+    if kind == "chunked_attention":  # the library's mask of blocks knows no other
+        return Mask(causal=True, chunk=config.attention_chunk_size)
+    return windowed(config, layer, channel) if kind == "sliding_attention" else plain_causal(config, layer, channel)
 
 
 def causal_if_decoder(config: Config, layer: int, channel: int) -> Mask:
     """Return what a model has that can be an encoder or, with ``is_decoder``, a decoder."""
-    return Mask(causal=bool(getattr(config, "is_decoder", False)))
+    return Mask(causal=bool(getattr(config, "is_decoder", False)) and is_causal(config))
 
 
 def two_sided_window(config: Config, layer: int, channel: int) -> Mask:
     """Return a mask that is local on both sides in sliding layers (ModernBERT)."""
-    slides = layer_type(config, layer) == "sliding_attention"
-    return Mask(causal=False, reach=config.sliding_window if slides else None)
+    return within(config, sides=2) if layer_type(config, layer) == "sliding_attention" else Mask()
 
 
 def rotary(
-    pairing: str = "halves", *, unless: Choice | None = None, share: Callable[[Config], float] | None = None
+    pairing: str = "halves", *, unless: Choice | None = None, partial: Callable[[Config], bool] | bool = False
 ) -> Callable[[Config, int, int], Positions]:
     """Return a function for rows with rotary positions.
 
@@ -58,25 +82,26 @@ def rotary(
         One of :data:`analysis.core.positions.PAIRINGS`.
     unless
         The layers that have no positions.
-    share
-        Which part of a head is turned, where ``partial_rotary_factor`` does not say so.
+    partial
+        Whether ``partial_rotary_factor`` says which part of a head is turned; otherwise all of it is.
     """
 
     def positions(config: Config, layer: int, channel: int) -> Positions:
         if unless and unless(config, layer):
             return StreamPositions("none")
-        return read_rotary(config, layer, channel, pairing, share(config) if share else None)
+        return read_rotary(config, layer, channel, pairing, partial=partial(config) if callable(partial) else partial)
 
     return positions
 
 
-def read_rotary(config: Config, layer: int, channel: int, pairing: str, share: float | None = None) -> Positions:
+def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, partial: bool) -> Positions:
     """Return the frequencies of a layer, by the library's own functions where they are scaled for longer texts.
 
     Raises
     ------
     ValueError
-        If frequencies depend on the length of the text, so that no one set of them is the model's.
+        If frequencies depend on the length of the text, so that no one set of them is the model's; or an odd number of
+        coordinates is turned, or more than a head has.
     """
     settings, kind = config.rope_parameters or {}, layer_type(config, layer)
     if kind in settings:
@@ -87,29 +112,48 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, share: f
         kind = None
     if settings is None:
         return StreamPositions("none")
-    scaling, base = settings.get("rope_type", "default"), settings["rope_theta"]
+    scaling, base = settings.get("rope_type", "default"), float(settings["rope_theta"])
     if scaling in ("dynamic", "longrope"):
         raise ValueError(
-            f"rotary positions of the kind {scaling!r} have other frequencies for longer texts: there is "
-            "no one rotation to read"
+            f"rope_parameters (or rope_scaling) has rope_type = {scaling!r}, with other frequencies for longer texts: "
+            "there is no one rotation to read, as there is for every other rope_type"
         )
     if scaling == "default":
-        share = settings.get("partial_rotary_factor", 1.0) if share is None else share
-        return Rotary(frequencies(int(channel * share), base), channel, pairing, float(base))
+        share = float(settings.get("partial_rotary_factor", 1.0)) if partial else 1.0
+        turned = _even(int(channel * share), channel, share)
+        return Rotary(frequencies(turned, base), channel, pairing, base)
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     scaled, factor = ROPE_INIT_FUNCTIONS[scaling](config, "cpu", layer_type=kind)
-    return Rotary(scaled.double(), channel, pairing, float(base), scaling, float(factor))
+    _even(2 * len(scaled), channel, float(settings.get("partial_rotary_factor", 1.0)))
+    return Rotary(scaled.double(), channel, pairing, base, scaling, float(factor))
 
 
-def fixed_rotary(pairing: str, coordinates: str | None) -> Callable[[Config, int, int], Rotary]:
-    """Return a function for rows with rotary positions of base 10,000, without options.
+def _even(turned: int, channel: int, share: float) -> int:
+    """Return how many coordinates of a head are turned; refuse a number that makes no pairs of them."""
+    if turned % 2 or not 0 <= turned <= channel:
+        raise ValueError(
+            f"partial_rotary_factor = {share!r} of the {channel} channels of a head (head_dim, or hidden_size / "
+            f"num_attention_heads) must be an even number of them, because pairs are turned, got {turned}"
+        )
+    return turned
 
-    ``coordinates`` is what the configuration calls the number of coordinates that are turned; ``None``: all are.
+
+def fixed_rotary(
+    pairing: str, coordinates: str | None = None, base: str | None = None
+) -> Callable[[Config, int, int], Rotary]:
+    """Return a function for rows with rotary positions that know no scaling.
+
+    ``coordinates`` and ``base`` are what the configuration calls the number of coordinates that are turned and the base
+    of the frequencies; ``None``: all are, and it is 10,000.
     """
 
     def positions(config: Config, layer: int, channel: int) -> Rotary:
-        return Rotary(frequencies(getattr(config, coordinates) if coordinates else channel, 10000.0), channel, pairing)
+        turned = (coordinates and getattr(config, coordinates)) or channel
+        if turned % 2 or not 0 < turned <= channel:
+            raise ValueError(f"{coordinates} must be even and at most {channel}, the width of a head, got {turned}")
+        theta = float(getattr(config, base) if base else 10000.0)
+        return Rotary(frequencies(turned, theta), channel, pairing, theta)
 
     return positions
 

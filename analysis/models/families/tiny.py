@@ -133,11 +133,11 @@ EAGER = {"attn_implementation": "eager", "experts_implementation": "eager"}
 BOTH_HALVES = ("clip", "siglip")
 
 
-def tiny_configuration(model_type: str, **settings) -> Any:
-    """Return the configuration of a tiny model of a ``model_type``.
+def tiny_settings(model_type: str, **settings) -> dict[str, Any]:
+    """Return what the config.json of a tiny model of a ``model_type`` may hold: sizes, what it needs, and ``settings``.
 
-    >>> tiny_configuration("llama").num_key_value_heads
-    2
+    >>> tiny_settings("llama", sliding_window=3)["sliding_window"]
+    3
     """
     from transformers import CONFIG_MAPPING
 
@@ -149,7 +149,18 @@ def tiny_configuration(model_type: str, **settings) -> Any:
     for alias, name in aliases.items():
         if alias in sizes and name in sizes:
             del sizes[alias]
-    return kind(**sizes | own)
+    return sizes | own
+
+
+def tiny_configuration(model_type: str, **settings) -> Any:
+    """Return the configuration of a tiny model of a ``model_type``.
+
+    >>> tiny_configuration("llama").num_key_value_heads
+    2
+    """
+    from transformers import CONFIG_MAPPING
+
+    return CONFIG_MAPPING[model_type](**tiny_settings(model_type, **settings))
 
 
 @contextmanager
@@ -173,17 +184,19 @@ def tiny_model(model_type: str, seed: int = 0, **settings) -> torch.nn.Module:
     settings
         Options of the configuration beside the sizes.
     """
+    with _quiet():
+        return random_model(tiny_configuration(model_type, **settings), seed)
+
+
+def random_model(configuration: Any, seed: int = 0) -> torch.nn.Module:
+    """Build the model of a configuration, as `tiny_model` does."""
     import transformers
 
-    auto = getattr(transformers, "SiglipTextModel" if model_type == "siglip_text_model" else "AutoModel")
+    special = configuration.model_type == "siglip_text_model"
+    auto = getattr(transformers, "SiglipTextModel" if special else "AutoModel")
     with _quiet(), torch.random.fork_rng(devices=[]):
-        configuration = tiny_configuration(model_type, **settings)
         torch.manual_seed(seed)
-        model = (
-            auto._from_config(configuration, **EAGER)
-            if auto is not transformers.AutoModel
-            else auto.from_config(configuration, **EAGER)
-        )
+        model = auto._from_config(configuration, **EAGER) if special else auto.from_config(configuration, **EAGER)
         model = model.eval().requires_grad_(False)
         for name, parameter in model.named_parameters():  # biases and gains are drawn as constants
             if "embed_positions" not in name:  # may hold sines and cosines

@@ -63,6 +63,30 @@ def test_maps_and_states_go_by_layer_by_layer(model):
         assert torch.allclose(seen, due)
 
 
+def test_keys_and_values_of_groups_meet_the_queries_of_their_group():
+    config = transformers.LlamaConfig(
+        vocab_size=50,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=32,
+        attn_implementation="eager",
+    )
+    torch.manual_seed(0)
+    model = transformers.LlamaModel(config).eval().double().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.mul_(6 if parameter.ndim == 2 else 1)
+    eager, maps = model(IDS, output_attentions=True), []
+    with attention_hooks.with_attention(model, streaming.visit_maps(lambda layer, each: maps.append(each))):
+        captured = model(IDS)
+    for seen, due in zip(maps, eager.attentions, strict=True):
+        torch.testing.assert_close(seen, due, rtol=1e-6, atol=1e-6)  # the model's softmax is in float32
+    torch.testing.assert_close(captured.last_hidden_state, eager.last_hidden_state, rtol=1e-5, atol=1e-5)
+    layer = eager.attentions[0]
+    assert (layer[:, 1] - layer[:, 2]).abs().max() > 0.1  # heads of two groups, which repeat would exchange
+
+
 def test_padding_on_the_right(model):
     mask = torch.ones(2, 20, dtype=torch.long)
     mask[1, 13:] = 0
