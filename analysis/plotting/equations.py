@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from analysis.plotting import style
 
@@ -21,7 +21,7 @@ KINDS = ("weights", "scores")
 
 
 def draw_equation(
-    matrices: Sequence[Float[np.ndarray, "row column"]],
+    matrices: Sequence[np.ndarray | Tensor],
     signs: str,
     titles: Sequence[str],
     *,
@@ -34,13 +34,13 @@ def draw_equation(
     Parameters
     ----------
     matrices
-        Arrays or tensors; entries near a fraction of whole numbers are written as that fraction.
+        Each ``(row, column)``; entries near a fraction of whole numbers are written as that fraction.
     signs
         One character between every two matrices; a blank leaves a gap.
     kind
         ``"weights"`` colours from 0 to 1, ``"scores"`` from negative to positive, with white at 0.
     rows, columns
-        Names of the rows, the same for all matrices, and for each matrix those of its columns; default: none.
+        Names of the rows, which stand left of the first matrix, and for each matrix those of its columns.
 
     Raises
     ------
@@ -56,24 +56,28 @@ def draw_equation(
     ['1', '0', '1/2', '1/2']
     """
     tables = [np.asarray(matrix, dtype=float) for matrix in matrices]
-    _check(tables, signs, titles, kind, rows, columns)
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    _check_matrices(tables)
+    _check_words(tables, rows, signs=signs, titles=titles, columns=columns)
     widths = [table.shape[1] for table in tables]
     ratios = [part for width in widths for part in (width, 0.5)][:-1]
-    figure, axes = style.new(1, len(ratios), size="strip", width_ratios=ratios)
+    figure, axes = style.new(1, len(ratios), size="strip", width_ratios=ratios, squeeze=False)
     everything = np.concatenate([table.ravel() for table in tables])
     scale = Normalize(0, 1) if kind == "weights" else style.centred(everything)
-    for k, (panel, table, title) in enumerate(zip(axes[::2], tables, titles, strict=True)):
+    for k, (panel, table, title) in enumerate(zip(axes[0, ::2], tables, titles, strict=True)):
         _draw_matrix(panel, table, scale, style.WEIGHT_CMAP if kind == "weights" else style.SCORE_CMAP)
         panel.set_title(title)
-        panel.set_xticks(range(table.shape[1]) if len(columns) else [], labels=columns[k] if len(columns) else [])
-        panel.set_yticks(range(table.shape[0]) if len(rows) else [], labels=rows if len(rows) else [])
-    for panel, sign in zip(axes[1::2], signs, strict=True):
+        below, beside = columns[k] if columns else "", rows if k == 0 else ""
+        panel.set_xticks(range(len(below)), labels=below)
+        panel.set_yticks(range(len(beside)), labels=beside)
+    for panel, sign in zip(axes[0, 1::2], signs, strict=True):
         panel.set_axis_off()
         panel.text(0.5, 0.5, sign, ha="center", va="center", transform=panel.transAxes, size="xx-large")
     return figure
 
 
-def _check(tables, signs, titles, kind, rows, columns) -> None:
+def _check_matrices(tables: list[np.ndarray]) -> None:
     if not tables:
         raise ValueError("matrices must hold at least one matrix, got none")
     for table in tables:
@@ -81,17 +85,19 @@ def _check(tables, signs, titles, kind, rows, columns) -> None:
             raise ValueError(f"matrices must be (row, column) of at most {LARGEST} x {LARGEST}, got {table.shape}")
         if not np.isfinite(table).all():
             raise ValueError("matrices must have finite entries (no nan or inf)")
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    due = {"signs": (signs, len(tables) - 1), "titles": (titles, len(tables))}
-    due |= {"columns": (columns, len(tables))} if len(columns) else {}
-    for name, (given, count) in due.items():
-        if len(given) != count:
-            raise ValueError(f"{name} must be {count} for {len(tables)} matrices, got {len(given)}")
+
+
+def _check_words(tables: list[np.ndarray], rows: Sequence[str], **words: Sequence) -> None:
+    """Refuse signs, titles and names that are not as many as the matrices need; names may be left out."""
+    count = len(tables)
+    for name, due in {"signs": count - 1, "titles": count, "columns": count if words["columns"] else 0}.items():
+        if len(words[name]) != due:
+            raise ValueError(f"{name} must be {due} for {count} matrices, got {len(words[name])}")
     for k, table in enumerate(tables):
-        for name, given, size in (("rows", rows, len(table)), ("columns", columns and columns[k], table.shape[1])):
-            if len(given) not in (0, size):
-                raise ValueError(f"{name} must name the {size} of matrix {k}, got {len(given)}")
+        names = {"rows": (rows, 0), "columns": (words["columns"] and words["columns"][k], 1)}
+        for name, (given, axis) in names.items():
+            if len(given) not in (0, table.shape[axis]):
+                raise ValueError(f"{name} must name the {table.shape[axis]} of matrix {k}, got {len(given)}")
 
 
 def _draw_matrix(panel: Axes, table: np.ndarray, scale: Normalize, colours: str) -> None:

@@ -77,7 +77,7 @@ Play.viewer("dial", async root => {
     element("div", { class: "play-two" }, element("div", {}, modelChoice.whole, networkChoice.whole, sheet),
       element("div", {}, element("p", { class: "play-head" }, "Entropy over its largest, by dial; even steps up to 1, even factors beyond, hence the kinks"), curve,
         element("p", { class: "play-legend" }, ...NETWORKS.map((name, k) => key(COLOURS[k], name))), numbers)), link);
-  root.replaceChildren(element("p", { class: "play-prompt" }, "At 0 every word gets the same weight. Which word does the trained head prefer? Guess first, then drag the dial to 1."),
+  root.replaceChildren(element("p", { class: "play-prompt" }, "At 0 every word gets the same weight. Guess: which word will the marked row look at in the trained head? Then drag the dial to 1."),
     dial.whole, element("p", { class: "play-presets" }, preset("0: the plain mean", 0), preset("1: the head as trained", 1), preset("10: sharper still", 10)), said,
     element("div", { class: "play-two" }, element("div", {}, title, map.whole), element("div", {}, rowTitle, row)), more);
   let heads = null, curves = null;
@@ -112,10 +112,10 @@ Play.viewer("dial", async root => {
   function tell() {
     const { n } = now(), { query: i, key: j } = state, here = weights(state.t), d = distances(state.t);
     const shown = Array.from(here.slice(i * n, i * n + seen(i))), most = shown.indexOf(Math.max(...shown));
-    title.textContent = `Every row a word that looks, every column a word it looks at: ${NAMES[state.model]}, ${NETWORKS[state.network]}, layer ${state.layer}, head ${state.head}`;
+    title.textContent = `Rows look, columns are looked at: ${NAMES[state.model]}, ${NETWORKS[state.network]}, layer ${state.layer}, head ${state.head}`;
     const cell = j < seen(i) ? `${word(i)} gives ${percent(here[i * n + j])} of its weight to ${word(j)}.` : `${word(i)} does not see ${word(j)}, which comes later.`;
     said.replaceChildren(element("b", {}, place()), " ", state.t === 0 ? `each of the ${seen(i)} words that ${word(i)} sees gets ${percent(1 / seen(i))}, whatever it says.`
-      : `${word(i)} now looks most at ${word(most)}, with ${percent(shown[most])} of its weight; in the plain mean that was ${percent(1 / seen(i))}.`, ` The marked cell: ${cell}`);
+      : `${word(i)} now looks most at ${word(most)}, with ${percent(shown[most])} of its weight; in the plain mean that was ${percent(1 / seen(i))}.`, j === most ? "" : ` The marked cell: ${cell}`);
     numbers.textContent = `The rows\u2019 entropy is ${share(here).toFixed(2)} of its largest. The head\u2019s output is ${d.mean.toFixed(2)} from the mean of the values and ${d.own.toFixed(2)} from its output at 1, where 1 is the distance between these two.`;
     listRow(here);
   }

@@ -138,7 +138,8 @@ def test_it_starts_at_the_mean_and_one_drag_shows_the_head(browser, page_file):
     play_pages.slide(page, "Dial", 1)
     trained = Model("minilm", 0, 5).own[8]
     most = f"looks most at \u201cthe\u201d, with {100 * trained.max():.0f}\u00a0% of its weight"
-    assert int(trained.argmax()) == 7 and most in page.inner_text(".play-said")
+    assert int(trained.argmax()) == 7
+    assert most in page.inner_text(".play-said")
     shares = [float(text.split()[0]) for text in page.locator(".play-row li span:last-child").all_inner_texts()]
     np.testing.assert_allclose(shares, 100 * trained, atol=0.51)
     page.locator(".play-more summary").click()
