@@ -1,7 +1,4 @@
-"""Small matrices written out as an equation: each entry as a number in a coloured cell, a sign between two matrices.
-
-What belongs here: pictures of cases that fit on paper. What does not: maps of real heads, whose cells hold no number.
-"""
+"""Matrices as an equation: coloured maps, a sign between two; small ones with their entries written into the cells."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -15,8 +12,10 @@ from torch import Tensor
 from analysis.plotting import style
 
 LARGEST = 8
-"""Rows and columns of a matrix whose entries can still be read."""
+"""Rows and columns of a matrix whose entries are written out."""
 DENOMINATOR = 100
+GAP = 0.2
+"""Room for a sign, over the widest matrix."""
 KINDS = ("weights", "scores")
 
 
@@ -29,12 +28,13 @@ def draw_equation(
     rows: Sequence[str] = (),
     columns: Sequence[Sequence[str]] = (),
 ) -> Figure:
-    """Draw small matrices side by side, as in ``W X = Y`` or ``S = A + B``, on one scale.
+    """Draw matrices side by side, as in ``W X = Y`` or ``S = A + B``, on one scale.
 
     Parameters
     ----------
     matrices
-        Each ``(row, column)``; entries near a fraction of whole numbers are written as that fraction.
+        Each ``(row, column)``. Entries of those of at most 8 x 8 are written into their cells, as a fraction where they
+        are near one of whole numbers.
     signs
         One character between every two matrices; a blank leaves a gap.
     kind
@@ -45,8 +45,7 @@ def draw_equation(
     Raises
     ------
     ValueError
-        If there is no matrix, one is no matrix, larger than 8 x 8 or not finite, or signs, titles, names or the kind
-        do not fit.
+        If there is no matrix, one is no matrix or not finite, or signs, titles, names or the kind do not fit.
 
     Examples
     --------
@@ -61,7 +60,7 @@ def draw_equation(
     _check_matrices(tables)
     _check_words(tables, rows, signs=signs, titles=titles, columns=columns)
     widths = [table.shape[1] for table in tables]
-    ratios = [part for width in widths for part in (width, 0.5)][:-1]
+    ratios = [part for width in widths for part in (width, GAP * max(widths))][:-1]
     figure, axes = style.new(1, len(ratios), size="strip", width_ratios=ratios, squeeze=False)
     everything = np.concatenate([table.ravel() for table in tables])
     scale = Normalize(0, 1) if kind == "weights" else style.centred(everything)
@@ -81,8 +80,8 @@ def _check_matrices(tables: list[np.ndarray]) -> None:
     if not tables:
         raise ValueError("matrices must hold at least one matrix, got none")
     for table in tables:
-        if table.ndim != 2 or not 1 <= min(table.shape) <= max(table.shape) <= LARGEST:
-            raise ValueError(f"matrices must be (row, column) of at most {LARGEST} x {LARGEST}, got {table.shape}")
+        if table.ndim != 2 or not table.size:
+            raise ValueError(f"matrices must be (row, column), each at least 1, got {table.shape}")
         if not np.isfinite(table).all():
             raise ValueError("matrices must have finite entries (no nan or inf)")
 
@@ -102,7 +101,7 @@ def _check_words(tables: list[np.ndarray], rows: Sequence[str], **words: Sequenc
 
 def _draw_matrix(panel: Axes, table: np.ndarray, scale: Normalize, colours: str) -> None:
     shown = panel.imshow(table, cmap=colours, norm=scale)
-    for (row, column), value in np.ndenumerate(table):
+    for (row, column), value in np.ndenumerate(table) if max(table.shape) <= LARGEST else ():
         dark = np.dot(shown.cmap(scale(value))[:3], (0.299, 0.587, 0.114)) < 0.5
         ink = style.COLOURS["paper" if dark else "ink"]
         panel.text(column, row, write_number(value), ha="center", va="center", color=ink)

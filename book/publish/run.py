@@ -23,7 +23,7 @@ from analysis.core.files import Refused, claim_folder, write_json
 from analysis.core.processes import run_child
 from book.publish import execution, parameters, phrases
 
-BESIDE = ("notation", "glossary", "references")  # pages that a chapter refers to and that cost nothing
+BESIDE = ("notation", "symbols", "glossary", "references")  # pages that a chapter refers to and that cost nothing
 COPIED = (
     "book/__init__.py",
     "book/_ext",

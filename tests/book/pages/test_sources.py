@@ -398,8 +398,8 @@ def test_the_table_of_models_has_every_chapter_and_says_which_take_one():
     assert models_taken() == takes
 
 
-def test_the_table_of_notation_has_every_model_that_the_package_knows_by_name():
-    section = (ROOT / "book" / "notation.md").read_text(encoding="utf-8").split("\n## Models\n")[1].split("\n## ")[0]
+def test_the_table_of_symbols_has_every_model_that_the_package_knows_by_name():
+    section = (ROOT / "book" / "symbols.md").read_text(encoding="utf-8").split("\n## Models\n")[1].split("\n## ")[0]
     assert set(KNOWN) == set(re.findall(r"^\| `([\w-]+)`", section, re.MULTILINE))
 
 
