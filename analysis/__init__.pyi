@@ -167,4 +167,8 @@ from analysis.statistics.correlation import (
 from analysis.surveys.census import Census as Census, take_census as take_census
 from analysis.reporting.making import report as report
 
+# Draw
+from analysis.plotting.equations import draw_equation as draw_equation
+from analysis.plotting.heads import draw_heads as draw_heads
+
 __version__: str

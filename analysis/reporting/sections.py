@@ -98,7 +98,7 @@ def _biases(measured: Measurement) -> Section:
     own, effective = _ratios(measured, "biases"), _ratios(measured, "effective")
     chapters = {
         "evidence/semi-bias": "The bias that does not cancel",
-        "notation": "Notation",
+        "notation": "What is in one score",
         "evidence/patterns-and-messages#prop-gauge": "Gauge freedom: only products of factors are the head's",
     }
     if not effective.any():

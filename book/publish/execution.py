@@ -174,7 +174,7 @@ def title(name: str) -> str:
     """Return the title of a page, the first heading of its source; of a page that is not there, its name.
 
     >>> title("notation")
-    'Notation'
+    'What is in one score'
     """
     path = ROOT / "book" / f"{name}.md"
     if not path.exists():

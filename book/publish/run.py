@@ -24,7 +24,7 @@ from analysis.core.files import Refused, check_regular, claim_folder, read_json_
 from analysis.core.processes import run_child
 from book.publish import execution, parameters, phrases
 
-BESIDE = ("notation", "glossary", "references")  # pages that a chapter refers to and that cost nothing
+BESIDE = ("notation", "symbols", "glossary", "references")  # pages that a chapter refers to and that cost nothing
 COPIED = (
     "book/__init__.py",
     "book/_ext",

@@ -66,17 +66,20 @@ Play.viewer("dial", async root => {
     options: Object.entries(NAMES).map(([value, label]) => ({ value, label })), change: value => { state.model = value; settle(); build(); } });
   const networkChoice = Play.choice({ name: "Weights", look: "play-buttons", value: String(state.network),
     options: NETWORKS.map((label, k) => ({ value: String(k), label })), change: value => select("network")(Number(value)) });
-  const dial = Play.slider({ label: "Dial t", min: 0, max: LAST, step: STEP, value: toPlace(state.t), text: u => twoDigits(toDial(u)), change: u => select("t")(toDial(u)) });
+  const dial = Play.slider({ label: "Dial", min: 0, max: LAST, step: STEP, value: toPlace(state.t), text: u => twoDigits(toDial(u)), change: u => select("t")(toDial(u)) });
   const preset = (text, t) => element("button", { type: "button", onclick: () => { dial.set(toPlace(t)); select("t")(t); } }, text);
   const map = Play.map({ label: "Attention map: rows are queries, columns are keys; arrow keys move", side: SIDE, size: () => now().n,
     cell: () => [state.query, state.key], move: (i, j) => { if (i !== state.query || j !== state.key) { state.query = i; state.key = j; show(); } } });
-  const sheet = element("div"), curve = element("canvas", { "aria-hidden": "true", class: "play-plot" }), title = element("p", { class: "play-head" });
+  const sheet = element("div"), row = element("ol", { class: "play-row" }), rowTitle = element("p", { class: "play-head" }), numbers = element("p"), curve = element("canvas", { "aria-hidden": "true", class: "play-plot" }), title = element("p", { class: "play-head" });
   const said = element("p", { class: "play-said", role: "status" }), { link, set } = Play.permalink("dial", root);
   const key = (colour, text) => element("span", { class: "play-key" }, element("span", { style: `background: var(${colour})` }), text);
-  root.replaceChildren(dial.whole, element("p", { class: "play-presets" }, preset("t = 0: the mean", 0), preset("t = 1: as it is", 1), preset("t = 10", 10)),
-    element("div", { class: "play-two" }, element("div", {}, title, map.whole),
-      element("div", {}, modelChoice.whole, networkChoice.whole, sheet, element("p", { class: "play-head" }, "Entropy over its largest, by dial; even steps up to t = 1, even factors beyond, hence the kinks"), curve,
-        element("p", { class: "play-legend" }, ...NETWORKS.map((name, k) => key(COLOURS[k], name))))), said, link);
+  const more = element("details", { class: "play-more" }, element("summary", {}, "More: other heads, another model, untrained weights, how even the rows are"),
+    element("div", { class: "play-two" }, element("div", {}, modelChoice.whole, networkChoice.whole, sheet),
+      element("div", {}, element("p", { class: "play-head" }, "Entropy over its largest, by dial; even steps up to 1, even factors beyond, hence the kinks"), curve,
+        element("p", { class: "play-legend" }, ...NETWORKS.map((name, k) => key(COLOURS[k], name))), numbers)), link);
+  root.replaceChildren(element("p", { class: "play-prompt" }, "At 0 every word gets the same weight. Guess: which word will the marked row look at in the trained head? Then drag the dial to 1."),
+    dial.whole, element("p", { class: "play-presets" }, preset("0: the plain mean", 0), preset("1: the head as trained", 1), preset("10: sharper still", 10)), said,
+    element("div", { class: "play-two" }, element("div", {}, title, map.whole), element("div", {}, rowTitle, row)), more);
   let heads = null, curves = null;
   function build() {
     const { layers, heads: each } = now();
@@ -94,17 +97,27 @@ Play.viewer("dial", async root => {
     paint(map.canvas, { rows: n, columns: n, side: SIDE, labels: tokens, mark: [state.query, state.key], colour: colours(weights(state.t)) });
     if (curves?.which !== which) curves = { which, values: NETWORKS.map((_, k) =>
       Array.from({ length: LAST / STEP + 1 }, (__, m) => share(weights(toDial(m * STEP), k)))) };
-    const place = toPlace(state.t) / STEP, half = 1 / STEP;
+    const spot = toPlace(state.t) / STEP, half = 1 / STEP;
     plot(curve, { curves: curves.values.map((list, k) => ({ values: list, colour: COLOURS[k], width: k === state.network ? 3 : 1.2 })), low: 0, high: 1,
-      ends: ["t = 0", "t = 10"], marks: [...(Math.abs(place - half) > half / 4 ? [[half, "--play-line", "t = 1"]] : []), [place, "--play-mark", `t = ${twoDigits(state.t)}`]] });
+      ends: ["0", "10"], marks: [...(Math.abs(spot - half) > half / 4 ? [[half, "--play-line", "1: as trained"]] : []), [spot, "--play-mark", twoDigits(state.t)]] });
   }
-  const percent = x => `${(100 * x).toFixed(x < .0995 ? 1 : 0)}\u00a0%`;
+  const percent = x => `${(100 * x).toFixed(x < .0995 ? 1 : 0)}\u00a0%`, word = j => `\u201c${now().tokens[j]}\u201d`;
+  function listRow(here) {         // the picked row in words, a bar each
+    const { n, tokens } = now(), i = state.query;
+    rowTitle.textContent = `Where ${word(i)}, word ${i + 1}, looks`;
+    row.replaceChildren(...Array.from({ length: seen(i) }, (_, j) => element("li", { style: `--share: ${100 * here[i * n + j]}%` },
+      element("span", {}, tokens[j]), element("span", {}, percent(here[i * n + j])))));
+  }
+  const place = () => (state.t === 0 ? "A plain mean:" : state.t < 1 ? "On the way:" : state.t === 1 ? "The head as it is:" : "Sharper than the head is:");
   function tell() {
-    const { n, tokens } = now(), { query: i, key: j } = state, [here, own] = [weights(state.t), weights(1)], d = distances(state.t);
-    title.textContent = `${NAMES[state.model]}, ${NETWORKS[state.network]}, layer ${state.layer}, head ${state.head}, t = ${twoDigits(state.t)}`;
-    const cell = j < seen(i) ? `\u201c${tokens[i]}\u201d gives ${percent(here[i * n + j])} to \u201c${tokens[j]}\u201d; a mean gives ${percent(1 / seen(i))}, the head as it is ${percent(own[i * n + j])}.`
-      : `\u201c${tokens[i]}\u201d does not see \u201c${tokens[j]}\u201d, which comes later.`;
-    said.replaceChildren(element("b", {}, cell), ` The rows\u2019 entropy is ${share(here).toFixed(2)} of its largest. The head\u2019s output is ${d.mean.toFixed(2)} from the mean of the values and ${d.own.toFixed(2)} from its output at t = 1, where 1 is the distance between these two.`);
+    const { n } = now(), { query: i, key: j } = state, here = weights(state.t), d = distances(state.t);
+    const shown = Array.from(here.slice(i * n, i * n + seen(i))), most = shown.indexOf(Math.max(...shown));
+    title.textContent = `Rows look, columns are looked at: ${NAMES[state.model]}, ${NETWORKS[state.network]}, layer ${state.layer}, head ${state.head}`;
+    const cell = j < seen(i) ? `${word(i)} gives ${percent(here[i * n + j])} of its weight to ${word(j)}.` : `${word(i)} does not see ${word(j)}, which comes later.`;
+    said.replaceChildren(element("b", {}, place()), " ", state.t === 0 ? `each of the ${seen(i)} words that ${word(i)} sees gets ${percent(1 / seen(i))}, whatever it says.`
+      : `${word(i)} now looks most at ${word(most)}, with ${percent(shown[most])} of its weight; in the plain mean that was ${percent(1 / seen(i))}.`, j === most ? "" : ` The marked cell: ${cell}`);
+    numbers.textContent = `The rows\u2019 entropy is ${share(here).toFixed(2)} of its largest. The head\u2019s output is ${d.mean.toFixed(2)} from the mean of the values and ${d.own.toFixed(2)} from its output at 1, where 1 is the distance between these two.`;
+    listRow(here);
   }
   function show() {
     heads.set(state.layer, state.head);

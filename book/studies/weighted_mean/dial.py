@@ -45,6 +45,7 @@ class Dial(Numbers):
     ladder: Mapping[str, Ladder]  # by model: mean entropy of a layer's heads, or of GPT-2's first layer on two inputs
     ladder_rows: int  # rows of its figure, and those in which a control is as sharp as the trained heads
     ladder_scaled: int
+    ladder_flatter: int  # rows in which every seed of random weights as large is more even than every training
     ladder_sharper: str  # the names of these rows, with the entropies of control and trained heads
     ladder_permuted: int
     seeds: int  # of gpt2-mini
@@ -52,6 +53,7 @@ class Dial(Numbers):
     seeds_high: float
     spread_trained: float  # range of the heads' entropies within a row, median over rows
     spread_scaled: float
+    spread_ratio: float  # of the two
 
 
 def measure_dial(models: tuple[str, ...], inputs: Inputs) -> tuple[Dial, str]:
@@ -109,6 +111,7 @@ def measure_ladder(inputs: Inputs) -> dict[str, object]:
         for tables in (trained.values(), (table[1] for table in controls.values()))
     )
     whole = seeds.array("shares").mean((1, 2))
+    wide, narrow = (float(np.median(np.concatenate(spreads))) for spreads in (of_trained, of_scaled))
     return {
         "ladder": ladders,
         "seeds": len(whole),
@@ -116,11 +119,24 @@ def measure_ladder(inputs: Inputs) -> dict[str, object]:
         "seeds_high": float(whole.max()),
         "ladder_rows": sum(len(ladder.trained) for ladder in ladders.values()),
         "ladder_scaled": sharper["random, as large"],
+        "ladder_flatter": sum(map(count_flatter, ladders.values())),
         "ladder_permuted": sharper["permuted"],
         "ladder_sharper": " and ".join(name_sharper(ladders)),
-        "spread_trained": float(np.median(np.concatenate(of_trained))),
-        "spread_scaled": float(np.median(np.concatenate(of_scaled))),
+        "spread_trained": wide,
+        "spread_scaled": narrow,
+        "spread_ratio": wide / narrow,
     }
+
+
+def count_flatter(ladder: Ladder) -> int:
+    """Count the layers in which every seed of random weights as large is more even than every training.
+
+    >>> one = Ladder(np.array([0.5, 0.9]), {"random, as large": np.array([[0.6, 0.7], [0.7, 1.0]])})
+    >>> count_flatter(one)
+    1
+    """
+    highest = ladder.trained if ladder.trained.ndim == 1 else ladder.trained[:, 2]
+    return int((ladder.controls["random, as large"].min(0) > highest).sum())
 
 
 def name_sharper(ladders: Mapping[str, Ladder]) -> list[str]:

@@ -1,45 +1,16 @@
 """Figures of the chapter on attention as a weighted mean. Each takes arrays and returns a Figure."""
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
-from analysis.plotting.ladder import Ladder, draw_points, share_legend
+from analysis.plotting.ladder import Ladder, spread
 
-
-def product(W: np.ndarray, X: np.ndarray, Y: np.ndarray, columns: str) -> Figure:
-    """Draw ``W X = Y`` as three tables of fractions, shaded from 0 to 1; ``columns`` names the tokens."""
-    fig, axes = style.new(1, 3, size="wide")
-    panels = [
-        ("weights W", W, "key", "query"),
-        ("inputs X", X, "token", "position"),
-        ("output W X", Y, "token", "query"),
-    ]
-    for ax, (title, table, across, down) in zip(axes, panels, strict=True):
-        ax.imshow(table, cmap=style.WEIGHT_CMAP, vmin=0, vmax=1)
-        for (row, column), value in np.ndenumerate(table):
-            ax.text(
-                column,
-                row,
-                str(Fraction(float(value)).limit_denominator(100)),
-                ha="center",
-                va="center",
-                color=style.COLOURS["ink"] if value > 0.45 else "white",
-            )
-        names = list(columns) if across == "token" else [str(i + 1) for i in range(table.shape[1])]
-        ax.set(
-            title=title,
-            xlabel=across,
-            ylabel=down,
-            xticks=range(table.shape[1]),
-            xticklabels=names,
-            yticks=range(table.shape[0]),
-            yticklabels=[str(i + 1) for i in range(table.shape[0])],
-        )
-    return fig
+CONTROLS = {"random, rescaled to the trained size": "random, as large", "shuffled": "permuted", "untrained": "random"}
+INPUTS_OF_GPT2 = ("on positions", "on stand-ins")
+NAMES = {"minilm": "MiniLM"}
 
 
 def dials(dials: np.ndarray, panels: Mapping[str, np.ndarray], controls: Mapping[str, np.ndarray]) -> Figure:
@@ -84,7 +55,7 @@ def placed(rows: Mapping[str, np.ndarray], controls: Mapping[str, np.ndarray]) -
     ax.set(
         yticks=[-y for y in range(len(rows))],
         yticklabels=list(rows),
-        xlim=(0, 1.02),
+        xlim=(-0.02, 1.02),
         ylim=(0.5 - len(rows), 0.5),
         xlabel="entropy of a row over log of its keys (0: all on one key, 1: uniform)",
     )
@@ -109,18 +80,40 @@ def _legend(ax, names: Mapping[str, str], mark: str = "-", figure: Figure | None
     (figure or ax).legend(**kwargs)
 
 
-def ladder(models: Mapping[str, Ladder]) -> Figure:
-    """Draw the mean entropy of each layer, trained and in the controls, one panel per model."""
-    heights = [len(of_model.trained) for of_model in models.values()]
-    fig, axes = style.new(len(models), 1, size="tall", sharex=True, height_ratios=heights)
-    for ax, (name, of_model) in zip(axes, models.items(), strict=True):
-        rows = (
-            ["layer 0, positions", "layer 0, stand-ins"]
-            if name == "gpt2"
-            else [f"layer {layer}" for layer in range(len(of_model.trained))]
-        )
-        draw_points(ax, of_model, rows)
-        ax.set_title(name, loc="left")
-    axes[-1].set(xlabel="entropy over log i", xlim=(0, 1.03))
-    share_legend(fig, axes)
+def ladder(models: Mapping[str, Ladder], flatter: int) -> Figure:
+    """Draw the mean evenness of each layer, a row each: trained, and joined to it the controls, over their seeds.
+
+    ``flatter`` is the number of rows in which random weights of the trained size are the more even ones.
+    """
+    rows = {
+        row: (of_model, layer)
+        for name, of_model in models.items()
+        for layer, row in enumerate(_name_rows(name, len(of_model.trained)))
+    }
+    fig, ax = style.new(size="wide")
+    for y, (of_model, layer) in enumerate(rows.values()):
+        parts = {name: spread(of_model.controls[rung])[layer] for name, rung in CONTROLS.items()}
+        parts["trained"] = np.broadcast_to(of_model.trained[layer], 3)
+        ends = parts["trained"][0], parts["random, rescaled to the trained size"][0]
+        ax.plot(ends, [y, y], color=style.COLOURS["muted"], linewidth=1, zorder=1)
+        for name, (mean, low, high) in parts.items():
+            colour = style.COLOURS["trained"] if name == "trained" else style.RUNGS[CONTROLS[name]][0]
+            ax.plot([low, high], [y, y], color=colour, linewidth=5, alpha=0.4, solid_capstyle="butt")
+            ax.plot(mean, y, "o", color=colour, label=name if y == 0 else None)
+    ax.set(
+        title=f"In {flatter} of {len(rows)} rows random weights of the trained size are still more even.",
+        xlabel="evenness (0: all on one word, 1: the plain mean)",
+        yticks=range(len(rows)),
+        yticklabels=list(rows),
+        xlim=(0.4, 1.02),
+        ylim=(len(rows) - 0.4, -0.6),
+    )
+    fig.legend(loc="outside lower center", ncols=len(CONTROLS) + 1)
     return fig
+
+
+def _name_rows(model: str, rows: int) -> list[str]:
+    """Name the rows of a model: its layers, or of GPT-2 the inputs of its first layer."""
+    if model == "gpt2":
+        return [f"GPT-2, layer 0 {given}" for given in INPUTS_OF_GPT2]
+    return [f"{NAMES.get(model, model)}, layer {layer}" for layer in range(rows)]

@@ -35,8 +35,8 @@ class HeadOnDial:
     tokens: tuple[str, ...]
 
     def start(self) -> dict[str, str | int | float]:
-        """Return what the viewer shows at first: the head as it was trained."""
-        return {"model": MODEL, "layer": LAYER, "head": HEAD, "query": QUERY, "key": KEY, "t": 1.0}
+        """Return what the viewer shows at first: the plain mean, from which the dial starts."""
+        return {"model": MODEL, "layer": LAYER, "head": HEAD, "query": QUERY, "key": KEY, "t": 0.0}
 
 
 def turn_head(record: Record | Result) -> HeadOnDial:

@@ -24,10 +24,11 @@ def start(record):
 
 @pytest.fixture
 def fresh(visit):
-    """The page with its first state; one visit serves all tests."""
+    """The page as trained, with all its controls open; one visit serves all tests."""
+    visit.locator(".play-more").evaluate("more => { more.open = true; }")
     for label in ("MiniLM", "trained", "Layer 0, head 5"):
         visit.get_by_label(label, exact=True).check(force=True)
-    visit.get_by_role("button", name="as it is").click()
+    visit.get_by_role("button", name="as trained").click()
     return visit
 
 
@@ -81,9 +82,13 @@ def test_at_zero_every_head_is_the_mean_of_what_it_sees(fresh):
     fresh.get_by_label("gpt2-mini", exact=True).check(force=True)
     n = int(len(numbers(fresh, 0)["weights"]) ** 0.5)
     np.testing.assert_allclose(np.reshape(numbers(fresh, 0)["weights"], (n, n)), uniform_causal(n).numpy(), atol=1e-12)
-    fresh.get_by_role("button", name="t = 0").click()
-    assert "The rows\u2019 entropy is 1.00 of its largest" in fresh.inner_text(".play-said")
-    assert "0.00 from the mean of the values and 1.00" in fresh.inner_text(".play-said")
+    fresh.get_by_role("button", name="plain mean").click()
+    row = fresh.evaluate("Number(new URLSearchParams(document.querySelector('.play-link').search).get('dial.query'))")
+    share = 100 / (row + 1)
+    assert f"gets {share:.{1 if share < 9.95 else 0}f}\u00a0%" in fresh.inner_text(".play-said")
+    assert len(set(fresh.locator(".play-row li span:last-child").all_inner_texts())) == 1
+    assert "The rows\u2019 entropy is 1.00 of its largest" in fresh.inner_text(".play-more")
+    assert "0.00 from the mean of the values and 1.00" in fresh.inner_text(".play-more")
 
 
 def test_the_controls_are_the_records(fresh, record):
@@ -95,30 +100,51 @@ def test_the_controls_are_the_records(fresh, record):
 
 
 def test_the_keyboard_turns_the_dial_and_walks_over_map_and_heads(fresh):
-    fresh.get_by_label("Dial t").focus()
+    fresh.get_by_label("Dial", exact=True).focus()
     fresh.keyboard.press("Home")
-    assert "t = 0" in fresh.inner_text(".play-two .play-head >> nth=0")
+    assert fresh.inner_text(".play-said b") == "A plain mean:"
     fresh.keyboard.press("End")
-    assert fresh.get_by_label("Dial t").get_attribute("aria-valuetext") == "10"
+    assert fresh.get_by_label("Dial", exact=True).get_attribute("aria-valuetext") == "10"
     fresh.get_by_label("Layer 0, head 5", exact=True).focus()
     fresh.keyboard.press("ArrowRight")
     assert "layer 0, head 6" in fresh.inner_text(".play-two .play-head >> nth=0")
+    assert fresh.inner_text(".play-said b") == "Sharper than the head is:"
     fresh.locator(".play-map").focus()
     fresh.keyboard.press("End")
-    assert "to \u201c[SEP]\u201d" in fresh.inner_text(".play-said b")
+    assert "to \u201c[SEP]\u201d" in fresh.inner_text(".play-said")
 
 
 def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh):
     fresh.get_by_label("gpt2-mini", exact=True).check(force=True)
     fresh.get_by_label("permuted", exact=True).check(force=True)
-    fresh.get_by_label("Dial t").evaluate("r => { r.value = 1.6; r.dispatchEvent(new Event('input')); }")
+    play_pages.slide(fresh, "Dial", 1.6)
     address = fresh.locator(".play-link").evaluate("link => link.href")
     tab = play_pages.Tab(browser)
     page = tab.open(page_file, address[address.index("?") :])
     assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
     assert page.get_by_label("permuted", exact=True).is_checked()
+    assert page.locator(".play-row").inner_text() == fresh.locator(".play-row").inner_text()
     tab.open(page_file, "?dial.model=constructor&dial.t=-1&dial.layer=99&dial.head=x&dial.network=7")
-    assert page.inner_text(".play-two .play-head >> nth=0") == "MiniLM, permuted, layer 5, head 5, t = 1"
+    assert "MiniLM, permuted, layer 5, head 5" in page.inner_text(".play-two .play-head >> nth=0")
+    assert page.inner_text(".play-said b") == "A plain mean:"
+    tab.close()
+
+
+def test_it_starts_at_the_mean_and_one_drag_shows_the_head(browser, page_file):
+    tab = play_pages.Tab(browser)
+    page = tab.open(page_file)
+    assert "each of the 14 words that \u201cname\u201d sees gets 7.1\u00a0%" in page.inner_text(".play-said")
+    assert not page.locator(".play-more").get_attribute("open")
+    play_pages.slide(page, "Dial", 1)
+    trained = Model("minilm", 0, 5).own[8]
+    most = f"looks most at \u201cthe\u201d, with {100 * trained.max():.0f}\u00a0% of its weight"
+    assert int(trained.argmax()) == 7
+    assert most in page.inner_text(".play-said")
+    shares = [float(text.split()[0]) for text in page.locator(".play-row li span:last-child").all_inner_texts()]
+    np.testing.assert_allclose(shares, 100 * trained, atol=0.51)
+    page.locator(".play-more summary").click()
+    page.get_by_label("gpt2-mini", exact=True).check(force=True)
+    assert page.locator(".play-row li").count() == 9
     tab.close()
 
 

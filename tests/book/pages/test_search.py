@@ -10,7 +10,7 @@ from tests.book.pages.book_pages import PAGES
 
 ASKED = {  # and a page that is to be among the first three results
     "exercises solutions softmax shift invariance": "bert-stream.html#stream-exercise-count",
-    "gpt2-mini training text licence Python documentation": "notation.html#models",
+    "gpt2-mini training text licence Python documentation": "symbols.html#models",
     "lecture": "induction-head.html",
     "Exercise 3": "what-it-reads.html#ex-reads-opt",
     "exercises": "exercises.html",

@@ -144,7 +144,7 @@ def test_a_cell_that_raises_is_named_and_what_was_there_before_stays(book, tmp_p
 def test_a_parameter_that_the_chapter_has_not_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "execute", lambda *_: pytest.fail("was executed"))
     with pytest.raises(LookupError, match=r"the chapter has no parameter SEED, .* it has DEVICE"):
-        runs.run("notation", tmp_path / "out", {"SEED": "1"})
+        runs.run("variant-data", tmp_path / "out", {"SEED": "1"})
     assert not (tmp_path / "out").exists()
 
 
@@ -152,7 +152,7 @@ def test_a_parameter_that_the_chapter_has_not_is_refused_and_nothing_is_written(
 def test_the_page_is_rendered_apart_from_the_book_and_says_so(tmp_path):
     before = contents(ROOT / "book")
     result = subprocess.run(
-        [sys.executable, "-m", "book", "run", "notation", "--device", "cpu", "--out", str(tmp_path)],
+        [sys.executable, "-m", "book", "run", "variant-data", "--device", "cpu", "--out", str(tmp_path)],
         cwd=ROOT,
         env=environment(),
         capture_output=True,
@@ -162,8 +162,9 @@ def test_the_page_is_rendered_apart_from_the_book_and_says_so(tmp_path):
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == f"Open {tmp_path / 'html' / 'index.html'}"
     assert contents(ROOT / "book") == before
-    assert sorted(p.name for p in tmp_path.iterdir()) == [MARK, runs.WRITTEN, "html", "notation.ipynb", "run.json"]
-    page = (tmp_path / "html" / "book" / "notation.html").read_text()
+    there = [MARK, runs.WRITTEN, "html", "run.json", "variant-data.ipynb"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == there
+    page = (tmp_path / "html" / "book" / "evidence" / "variant-data.html").read_text()
     assert "one-page" not in page
     assert not (tmp_path / "html" / "one-page.html").exists()
     assert "Executed apart from the book" in page
