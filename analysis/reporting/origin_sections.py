@@ -135,7 +135,10 @@ def _say_distances(measured: Measurement, kernels: dict, sizes: dict) -> list[st
 
 def make_parts(measured: Measurement) -> Section:
     """Return the shares of the parts of the score, counted from 0 and from the mean input."""
-    chapters = {"evidence/one-score-four-parts": "How much each part of a score explains", "notation": "What is in one score"}
+    chapters = {
+        "evidence/one-score-four-parts": "How much each part of a score explains",
+        "notation": "What is in one score",
+    }
     if measured.not_split:
         return Section("Parts of the score", f"The scores are not split: {measured.not_split}.", chapters=chapters)
     lacks = 1 - measured.trained.mean("heads")[..., OF_HEADS.index("entropy")].mean(-1).min()

@@ -23,7 +23,7 @@ def add_arguments(parser):
 
 def run(arguments) -> int:
     """Refuse what cannot be before anything runs; then execute in a kernel of its own."""
-    chapter = execution.chapter(arguments.chapter)
+    chapter = execution.chapter(arguments.chapter, evidence=True)  # what takes a model, a device, texts
     values = {}
     if arguments.model:
         checkpoint = checkpoints.find(arguments.model)

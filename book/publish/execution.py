@@ -140,17 +140,17 @@ def out_of_date() -> list[str]:
     return names
 
 
-def chapter(name: str) -> str:
+def chapter(name: str, *, evidence: bool = False) -> str:
     """Return the page of that name, or the only one whose name begins or ends so.
 
-    A story is called by its name, its evidence by its own or where there is no such story: ``gates`` is
-    ``evidence/bert-gates``.
+    A story is called by its name, its evidence by ``evidence/`` and its name, or by the name alone where there is no
+    such story or where evidence is asked for.
     """
     known = sorted(name for name, page in pages().items() if is_notebook(page))
-    if name in known:
-        return name
-    if (evidence := f"evidence/{name}") in known:
-        return evidence
+    own = f"evidence/{name}"
+    for page in (own, name) if evidence else (name, own):
+        if page in known:
+            return page
     last = {page: page.rpartition("/")[2] for page in known}
     alike = [page for page in known if last[page].endswith(f"-{name}") or last[page].startswith(f"{name}-")]
     if len(alike) > 1:

@@ -187,6 +187,11 @@ def test_a_chapter_is_found_by_its_first_or_last_words(tmp_path, monkeypatch):
     assert execution.chapter("bert") == "bert-gates"
     (tmp_path / "book" / "gates.md").unlink()
     assert execution.chapter("gates") == "bert-gates"
+    (tmp_path / "book" / "evidence").mkdir()
+    (tmp_path / "book" / "evidence" / "bert-gates.md").write_text(CHAPTER)
+    assert execution.chapter("bert-gates") == "bert-gates"
+    assert execution.chapter("bert-gates", evidence=True) == "evidence/bert-gates"
+    (tmp_path / "book" / "evidence" / "bert-gates.md").unlink()
     with pytest.raises(LookupError, match="'rank' may be more than one chapter: my-rank, your-rank"):
         execution.chapter("rank")
     with pytest.raises(LookupError, match="no chapter 'words'; the chapters are bert-gates, my-rank"):

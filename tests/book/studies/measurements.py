@@ -10,7 +10,7 @@ from book.publish import execution
 @cache
 def measurement(name: str):
     """Take the measurement from the chapter's last execution where that is up to date, or measure now."""
-    page = execution.chapter(name.replace("_", "-"))
+    page = execution.chapter(name.replace("_", "-"), evidence=True)
     path = execution.measured_path(page)
     if not (path.exists() and execution.executed_cells(page)):
         measured = import_module(f"book.studies.{name}").measure()
