@@ -136,7 +136,7 @@ def test_a_cell_that_raises_is_named_and_what_was_there_before_stays(book, tmp_p
 def test_a_parameter_that_the_chapter_has_not_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "execute", lambda *_: pytest.fail("was executed"))
     with pytest.raises(LookupError, match=r"the chapter has no parameter SEED, .* it has DEVICE"):
-        runs.run("variant-data", tmp_path / "out", {"SEED": "1"})
+        runs.run("evidence/variant-data", tmp_path / "out", {"SEED": "1"})
     assert not (tmp_path / "out").exists()
 
 
