@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 from docutils import nodes
 from docutils.parsers.rst import directives
 from matplotlib.figure import Figure
@@ -27,6 +28,7 @@ SCRIPTS = {
     "dial": ("dial.js",),
     "switches": ("switches.js",),
     "cone": ("cone.js",),
+    "score": ("score.js",),
 }
 MODELS = ("gpt2-mini", "neox-mini")
 RECORDS = {
@@ -106,6 +108,7 @@ def draw(name: str, path: Path) -> dict:
         "dial": dial,
         "switches": switches,
         "cone": cone,
+        "score": score,
     }[name]()
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path.with_suffix(".svg"), format="svg", metadata={"Date": None})
@@ -166,6 +169,19 @@ def cone() -> tuple[Figure, dict]:
 
     shown = study.directions(experiments.load(RECORDS["cone"]))
     return figures.directions(shown.rows, shown.titles), shown.start()
+
+
+def score() -> tuple[Figure, dict]:
+    """Draw the four parts of the scores between two words, which are 0 and 1 in the coordinate that the head reads."""
+    from analysis import draw_equation
+
+    start = {"wq": 2, "bq": 1, "wk": 1, "bk": 3}
+    word, one = np.array([[0.0], [1.0]]), np.ones((2, 1))
+    queries, keys = (start["wq"] * word, start["bq"] * one), (start["wk"] * word, start["bk"] * one)
+    parts = [queries[q] @ keys[k].T for q, k in ((0, 0), (1, 0), (0, 1), (1, 1))]
+    titles = ["score", "content", "semi-bias", "query side", "constant"]
+    names = {"rows": ["A looks", "B looks"], "columns": [["at A", "at B"]] * 5}
+    return draw_equation([sum(parts), *parts], "=+++", titles, kind="scores", **names), start
 
 
 def add_scripts(app, pagename, templatename, context, doctree):

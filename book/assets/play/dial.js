@@ -115,7 +115,7 @@ Play.viewer("dial", async root => {
     title.textContent = `Rows look, columns are looked at: ${NAMES[state.model]}, ${NETWORKS[state.network]}, layer ${state.layer}, head ${state.head}`;
     const cell = j < seen(i) ? `${word(i)} gives ${percent(here[i * n + j])} of its weight to ${word(j)}.` : `${word(i)} does not see ${word(j)}, which comes later.`;
     said.replaceChildren(element("b", {}, place()), " ", state.t === 0 ? `each of the ${seen(i)} words that ${word(i)} sees gets ${percent(1 / seen(i))}, whatever it says.`
-      : `${word(i)} now looks most at ${word(most)}, with ${percent(shown[most])} of its weight; in the plain mean that was ${percent(1 / seen(i))}.`, j === most ? "" : ` The marked cell: ${cell}`);
+      : `${word(i)} now looks most at ${word(most)}, with ${percent(shown[most])} of its weight; in the plain mean that was ${percent(1 / seen(i))}.`, j === most || (state.t === 0 && j < seen(i)) ? "" : ` The marked cell: ${cell}`);
     numbers.textContent = `The rows\u2019 entropy is ${share(here).toFixed(2)} of its largest. The head\u2019s output is ${d.mean.toFixed(2)} from the mean of the values and ${d.own.toFixed(2)} from its output at 1, where 1 is the distance between these two.`;
     listRow(here);
   }

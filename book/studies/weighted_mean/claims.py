@@ -3,7 +3,7 @@
 import numpy as np
 
 from book.publish import Outcome, claim, conditional, not_testable, reproduced
-from book.studies.weighted_mean.folded import ONE_MAP
+from book.studies.weighted_mean.identities import ONE_MAP
 from book.studies.weighted_mean.measure import Measured
 
 # What the document prints for the word 'bab'.

@@ -7,9 +7,22 @@ from book import publish
 from book.publish import Inputs, Numbers
 from book.studies.shared.equality import draw, random_layer
 from book.studies.weighted_mean.dial import Dial, measure_dial
-from book.studies.weighted_mean.folded import Dropout, Folding, Merging, measure_dropout, measure_folding, merging_ratio
-from book.studies.weighted_mean.prefixes import RandomLayer, Word, measure_random_layer, measure_word
-from book.studies.weighted_mean.uniform_layers import Case, MeanLayer, measure_cases, measure_mean_layer
+from book.studies.weighted_mean.identities import (
+    Case,
+    Dropout,
+    Folding,
+    MeanLayer,
+    Merging,
+    RandomLayer,
+    Word,
+    measure_cases,
+    measure_dropout,
+    measure_folding,
+    measure_mean_layer,
+    measure_random_layer,
+    measure_word,
+    merging_ratio,
+)
 
 OWN_MODEL = "gpt2-mini"
 MODELS = (OWN_MODEL, "minilm")  # whole models, run on text

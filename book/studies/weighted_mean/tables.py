@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from book.studies.weighted_mean.folded import ONE_MAP, REWRITINGS, Folding
-from book.studies.weighted_mean.uniform_layers import Case
+from book.studies.weighted_mean.identities import ONE_MAP, REWRITINGS, Case, Folding
 
 
 def folding_errors(folding: Folding) -> pd.DataFrame:

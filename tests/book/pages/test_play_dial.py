@@ -134,6 +134,7 @@ def test_it_starts_at_the_mean_and_one_drag_shows_the_head(browser, page_file):
     tab = play_pages.Tab(browser)
     page = tab.open(page_file)
     assert "each of the 14 words that \u201cname\u201d sees gets 7.1\u00a0%" in page.inner_text(".play-said")
+    assert "\u201cthe\u201d" not in page.inner_text(".play-said"), "gives the answer away"
     assert not page.locator(".play-more").get_attribute("open")
     play_pages.slide(page, "Dial", 1)
     trained = Model("minilm", 0, 5).own[8]

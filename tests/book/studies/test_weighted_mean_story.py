@@ -9,7 +9,7 @@ import torch
 from analysis.models import checkpoints
 from book.publish import dependencies, execution
 from book.studies.shared.equality import entropy_shares
-from book.studies.weighted_mean.prefixes import measure_word
+from book.studies.weighted_mean.identities import measure_word
 
 
 @pytest.fixture(scope="module")
