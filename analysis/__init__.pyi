@@ -164,6 +164,9 @@ from analysis.statistics.correlation import (
     rank_correlation as rank_correlation,
 )
 
+# Draw
+from analysis.plotting.heat_maps import draw_maps as draw_maps, draw_scores as draw_scores
+
 # A whole model
 from analysis.surveys.census import Census as Census, take_census as take_census
 from analysis.reporting.making import report as report

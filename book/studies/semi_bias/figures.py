@@ -203,9 +203,13 @@ def rise(query_bias: np.ndarray, ln_bias: np.ndarray) -> Figure:
     fig, ax = style.new(size="wide")
     heads = np.arange(len(query_bias))
     ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
-    ax.bar(heads - 0.2, query_bias, 0.4, color=style.COLOURS["semi_bias"], label="from $b_Q$")
-    ax.bar(heads + 0.2, ln_bias, 0.4, color=style.COLOURS["token"], label=r"from $\beta W_Q$")
-    ax.set(xlabel="head", ylabel="rise of $T^p$, nats", xticks=heads)
+    for shift, values, concept, name in (
+        (-0.2, query_bias, "semi_bias", "from the query bias"),
+        (0.2, ln_bias, "token", "from the LayerNorm's bias"),
+    ):
+        ax.bar(heads + shift, values, 0.4, color=style.COLOURS[concept], label=name)
+    ax.set(xlabel="head", ylabel="rise of the semi-bias, nats", xticks=heads)
+    ax.set_title("Where the semi-bias is steepest, most of it is the LayerNorm's", loc="left")
     ax.legend()
     return fig
 
@@ -321,11 +325,11 @@ def mixtures(weights: dict[str, np.ndarray], curve: np.ndarray, query: int, far:
     for (name, values), colour in zip(weights.items(), ("content", "semi_bias"), strict=True):
         keys.plot(values, color=style.COLOURS[colour], label=name)
     keys.axvline(query, color=style.COLOURS["muted"], linewidth=0.8)
-    keys.set(xlabel="key", ylabel="attention weight", yscale="log", ylim=(1e-5, 1))
+    keys.set(xlabel="position of the key", ylabel="attention weight", yscale="log", ylim=(1e-5, 1))
     keys.legend(loc="upper left")
     space.plot(curve[:, 0], curve[:, 2], color=style.COLOURS["muted"], linewidth=1)
-    for at, name, colour in ((query, "query", "semi_bias"), (far, "far peak", "content")):
+    for at, name, colour in ((query, "the query", "semi_bias"), (far, "where the circle alone looks", "content")):
         space.plot(*curve[at, [0, 2]], "o", color=style.COLOURS[colour], label=f"{name}, {at}")
-    space.set(xlabel="first axis (a wave)", ylabel="third axis (the ramp)")
+    space.set(xlabel="around the circle", ylabel="up the ramp")
     space.legend(loc="upper left")
     return fig
