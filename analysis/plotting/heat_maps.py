@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import seaborn
 from jaxtyping import Float
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -15,7 +16,9 @@ from analysis.plotting import style
 
 
 def draw_maps(maps: Mapping[str, Float[Tensor | np.ndarray, "query key"]], tokens: Sequence[str]) -> Figure:
-    """Draw attention maps beside each other under their names, all on one scale from 0 to the largest weight.
+    """Draw attention maps beside each other under their names, on one scale; a key without any weight stays blank.
+
+    The scale runs from 0 to the largest weight, with more colours for small weights than for large ones.
 
     Parameters
     ----------
@@ -40,16 +43,15 @@ def draw_maps(maps: Mapping[str, Float[Tensor | np.ndarray, "query key"]], token
         if values.shape != (len(tokens),) * 2:
             raise ValueError(f"the map {name!r} must be of {len(tokens)} x {len(tokens)} tokens, got {values.shape}")
     figure, axes = style.new(1, len(drawn), sharey=True, squeeze=False)
-    most = max(values.max() for values in drawn.values())
+    scale = PowerNorm(0.5, 0, max(values.max() for values in drawn.values()))
     for ax, (name, values) in zip(axes[0], drawn.items(), strict=True):
+        names = {"xticklabels": list(tokens), "yticklabels": list(tokens)}
         seaborn.heatmap(
-            values, ax=ax, vmin=0, vmax=most, cmap=style.WEIGHT_CMAP, square=True, cbar=False, yticklabels=list(tokens)
+            values, mask=values == 0, ax=ax, norm=scale, cmap=style.WEIGHT_CMAP, square=True, cbar=False, **names
         )
-        ax.set(xticks=np.arange(len(tokens)) + 0.5)
-        ax.set_xticklabels(tokens, rotation=90)
         ax.set_title(name, loc="left")
     axes[0, 0].set_ylabel("the query")
-    figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention weight", aspect=30)
+    figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention weight", shrink=0.7)
     return figure
 
 

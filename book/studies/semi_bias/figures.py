@@ -62,58 +62,22 @@ def maps(scores: dict[str, np.ndarray], size: str = "tall", xlabel: str = "posit
     return style.many_marks(fig)
 
 
-def curves(scores: np.ndarray, odd: tuple[int, ...], lowest: Mapping[int, int]) -> Figure:
-    """Draw each head's semi-bias along the sequence less its mean, in units of its spread; odd heads by name.
+def curves(lead: np.ndarray, heads: tuple[int, ...]) -> Figure:
+    """Draw by how much each key's semi-bias exceeds that of key 0, with a dot on the first key that beats key 0.
 
-    ``lowest`` is the position of the lowest point of each rising head, which gets a dot.
+    ``lead`` is ``(width, head, position)`` for tokens as wide as a position and for tokens twice as wide.
     """
-    fig, ax = style.new(size="wide")
-    spread = scores.std(1, keepdims=True)
-    scaled = (scores - scores.mean(1, keepdims=True)) / np.where(spread > 0, spread, 1)  # a head without any stays flat
-    ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
-    others = [h for h in range(len(scores)) if h not in odd]
-    for head in others:
-        ax.plot(
-            scaled[head],
-            color=style.COLOURS["semi_bias"],
-            alpha=0.45,
-            linewidth=1,
-            label=f"the other {len(others)} heads" if head == others[0] else None,
-        )
-    for head, colour in zip(odd, ("content", "positional", "token"), strict=False):
-        ax.plot(scaled[head], color=style.COLOURS[colour], label=f"head {head}")
-    ax.plot(
-        list(lowest.values()),
-        [scaled[head, position] for head, position in lowest.items()],
-        "o",
-        markersize=4,
-        color=style.COLOURS["ink"],
-        label="lowest point",
-        zorder=3,
-    )
-    ax.set(xlabel="position of the key", ylabel="semi-bias, standardised", ylim=(-2.4, 3.4))
-    ax.legend(loc="upper center", ncols=4)
-    return fig
-
-
-def locality(
-    mass: np.ndarray, uniform: float, control: np.ndarray | None = None, xlabel: str = "mass on the nearest 50 keys"
-) -> Figure:
-    """Draw for every head how near three position-only attentions look: ``mass (part, head)`` and equal weights."""
-    panels = [("trained", mass)] + ([] if control is None else [("control", control)])
-    fig, axes = style.new(1, len(panels), size="wide", sharey=True, squeeze=False)
-    for ax, (title, values) in zip(axes[0], panels, strict=True):
-        ax.axvline(uniform, color=style.COLOURS["uniform"], linestyle="--", label="equal weights")
-        heads = np.arange(values.shape[1])
-        ax.hlines(heads, values.min(0), values.max(0), color=style.COLOURS["muted"], linewidth=1)
-        for (part, concept), marker, row in zip(PARTS.items(), "osD", values, strict=True):
-            ax.plot(row, heads, marker, color=style.COLOURS[concept], label=f"${part}$")
-        ax.set(xlabel=xlabel, xlim=(-0.03, 1.03), yticks=heads)
-        if control is not None:
-            ax.set_title(title)
-    axes[0, 0].set_ylabel("head")
-    axes[0, 0].invert_yaxis()
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    fig, panels = style.new(1, 2, size="wide", sharey=True)
+    titles = "As wide as positions: key 0 leads for hundreds", "Twice as wide: for fewer, in one head for none"
+    for ax, title, scores in zip(panels, titles, lead, strict=True):
+        ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
+        for head in heads:
+            ax.plot(scores[head], color=style.COLOURS["semi_bias"], alpha=0.45, linewidth=1)
+            if (beats := scores[head] > 0).any():
+                ax.plot(beats.argmax(), 0, "o", markersize=4, color=style.COLOURS["ink"], zorder=3)
+        ax.set(xlabel="position of the key")
+        ax.set_title(title, loc="left")
+    panels[0].set(ylabel="semi-bias above that of key 0, nats", ylim=(-8, 8))
     return fig
 
 

@@ -74,9 +74,11 @@ class FirstKey(Numbers):
     """Up to which query position 0 is the key with the largest T^p, by head; -1 where it never is.
 
     Tokens are as wide as a position in ``until``, without width or twice as wide in the other two. ``first_low`` and
-    ``first_high`` are over the rising heads but the weak one.
+    ``first_high`` are over the rising heads but the weak one. ``lead`` is by how much T^p exceeds that of key 0, at the
+    first positions, for tokens as wide as a position and for tokens twice as wide.
     """
 
+    lead: Float[np.ndarray, "width head position"]
     until: Int[np.ndarray, " head"]
     until_without_tokens: Int[np.ndarray, " head"]
     until_wide: Int[np.ndarray, " head"]
@@ -175,9 +177,11 @@ def name_heads(heads: tuple[int, ...]) -> str:
 
 def measure_first_key(gpt2: Record | Result, tilt: Tilt) -> FirstKey:
     """Find up to which query position 0 has the largest T^p of all visible keys."""
-    none, typical, wide = (last_query_of_first_key(_at_width(gpt2, "semi_folded", times)) for times in (0, 1, 2))
+    scores = [_at_width(gpt2, "semi_folded", times) for times in (0, 1, 2)]
+    none, typical, wide = map(last_query_of_first_key, scores)
     steady = steady_heads(tilt)
     return FirstKey(
+        torch.stack([curves - curves[:, :1] for curves in scores[1:]])[..., : tilt.marks.half].numpy(),
         typical,
         none,
         wide,
