@@ -4,12 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from analysis.plotting import style
 from analysis.plotting.ladder import Ladder, draw_lines, share_legend
 
-PARTS = {"T^p": "semi_bias", "T^{pp}": "positional", "T^p + T^{pp}": "content"}
+PARTS = "The ramp alone, $T^p$", "The circle alone, $T^{pp}$", "Both"
 
 
 def position_table(table: np.ndarray, every: int, axes_scores: np.ndarray, share: np.ndarray) -> Figure:
@@ -31,12 +30,14 @@ def position_table(table: np.ndarray, every: int, axes_scores: np.ndarray, share
         extent=(0, table.shape[1], len(table) * every, 0),
     )
     left.set(xlabel="channel of the stream", ylabel="position")
+    left.set_title("The table is nearly blank", loc="left")
     fig.colorbar(shown, ax=left, label="entry of P", extend="both")
     names = ("content", "record", "positional")
     for axis, name in enumerate(names):
         right.plot(axes_scores[:, axis], color=style.COLOURS[name], label=f"axis {axis}: {100 * share[axis]:.0f} %")
     right.set(xlabel="position", ylabel="component of P")
-    right.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, columnspacing=0.8, handlelength=1)
+    right.set_title("Three axes: two waves and a ramp", loc="left")
+    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, columnspacing=0.8, handlelength=1)
     return style.many_marks(fig)
 
 
@@ -82,7 +83,7 @@ def curves(lead: np.ndarray, heads: tuple[int, ...]) -> Figure:
 
 
 def endings(tilt: np.ndarray, ladder: Mapping[str, np.ndarray], uniform: float) -> Figure:
-    """Draw every head of every seed, and of the controls: how near position-only attention lies, and the spread.
+    """Draw every head of every seed, and of the controls in grey: how near position-only attention lies, the spread.
 
     Parameters
     ----------
@@ -93,22 +94,19 @@ def endings(tilt: np.ndarray, ladder: Mapping[str, np.ndarray], uniform: float) 
     uniform
         The mass under equal weights.
     """
-    fig, (left, right) = style.new(1, 2, size="wide", sharey=True)
+    fig, panels = style.new(1, 2, size="wide", sharey=True)
     rows = {f"seed {seed}": (values.T, "trained") for seed, values in enumerate(tilt)}
-    rows |= {rung: (values.swapaxes(1, 2).reshape(-1, values.shape[1]), rung) for rung, values in ladder.items()}
-    left.axvline(uniform, color=style.COLOURS["uniform"], linestyle="--", label="equal weights")
+    rows |= {rung: (values.swapaxes(1, 2).reshape(-1, values.shape[1]), "control") for rung, values in ladder.items()}
     for y, (values, kind) in enumerate(rows.values()):
-        colour = style.COLOURS["trained"] if kind == "trained" else style.RUNGS[kind][0]
-        alone, both = values[:, 2], values[:, 3]
-        left.plot(alone, np.full(len(values), y - 0.15), "o", color=colour, markerfacecolor="none", markersize=4)
-        left.plot(both, np.full(len(values), y + 0.15), "o", color=colour, markersize=4)
-        right.plot(values[:, 1], np.full(len(values), y), "o", color=colour, markersize=4)
-    for label, face in (("$T^p$", "none"), ("$T^p + T^{pp}$", style.COLOURS["ink"])):
-        left.plot([], [], "o", color=style.COLOURS["ink"], markerfacecolor=face, markersize=4, label=label)
-    left.set(xlabel="mass on the nearest 16 keys", yticks=range(len(rows)), yticklabels=list(rows), xlim=(0.2, 1))
+        for ax, measure in zip(panels, (3, 1), strict=True):
+            ax.plot(values[:, measure], np.full(len(values), y), "o", color=style.COLOURS[kind], markersize=4)
+    left, right = panels
+    left.axvline(uniform, color=style.COLOURS["uniform"], linestyle="--")
+    left.annotate("even", (uniform, -0.6), ha="center", va="bottom", annotation_clip=False)
+    left.set(xlabel="weight on the nearest 16 keys, ramp and circle", yticks=range(len(rows)), yticklabels=list(rows))
     left.invert_yaxis()
-    right.set(xlabel="spread of $T^p$ over positions, nats", xscale="log")
-    fig.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    right.set(xlabel="spread of the semi-bias over positions, nats", xscale="log")
+    right.set_title("No control has the size", loc="left")
     return style.many_marks(fig)
 
 
@@ -125,10 +123,10 @@ def peaks(distance: np.ndarray) -> Figure:
             vmax=queries,
             extent=(-0.5, queries - 0.5, heads - 0.5, -0.5),
         )
-        ax.set_title(f"${part}$", loc="left")
+        ax.set_title(part, loc="left")
         ax.set(ylabel="head", yticks=range(0, heads, 1 if heads < 10 else 2))
     rows[-1].set_xlabel("position of the query")
-    fig.colorbar(shown, ax=rows, label="distance of the largest weight, in positions", pad=0.01, aspect=30)
+    fig.colorbar(shown, ax=rows, label="how far back it looks, in positions (0: itself)", pad=0.01, aspect=30)
     return style.many_marks(fig)
 
 
@@ -198,10 +196,15 @@ def terms(parts: dict[str, np.ndarray], tokens: list[str]) -> Figure:
 
 
 def norm_against_semi_bias(norm: np.ndarray, scores: np.ndarray, frequency: np.ndarray, titles: list[str]) -> Figure:
-    """Draw token norm against token semi-bias, one panel per head, coloured by how often the token occurs."""
+    """Draw token norm against token semi-bias, one panel per head, coloured by how often the token occurs.
+
+    Tokens that never occur are left out: their vectors were hardly trained, and are the longest.
+    """
+    occurs = frequency > 0
     fig, axes = style.new(2, -(-len(scores) // 2), size="tall", sharex=True, sharey=True)
     for ax, (values, title) in zip(axes.flat, zip(scores, titles, strict=True), strict=False):
-        shown = ax.scatter(norm, values, c=np.log10(1 + frequency), s=4, linewidths=0, cmap=style.WEIGHT_CMAP)
+        colour = np.log10(1 + frequency[occurs])
+        shown = ax.scatter(norm[occurs], values[occurs], c=colour, s=4, linewidths=0, cmap=style.WEIGHT_CMAP)
         ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
         ax.set_title(title.replace("-", "\N{MINUS SIGN}"), loc="left")
     fig.supxlabel("norm of the token's embedding")
@@ -231,25 +234,11 @@ def emergence(step: np.ndarray, loss: np.ndarray, rho: np.ndarray, size: np.ndar
         )
         ax.plot(at[1:], np.median(values, 2).T[1:], color=style.COLOURS["semi_bias"], linewidth=1)
     panels[0].set_ylabel("held-out loss,\nnats per token")
+    panels[1].set_title("The direction comes first", loc="left")
+    panels[2].set_title("The size comes later", loc="left")
     panels[1].axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
     panels[1].set(ylabel="rank correlation\nwith position", ylim=(-1.05, 1.05))
     panels[2].set(ylabel="spread over\npositions, nats", xlabel="training step", xscale="log", yscale="log")
-    return fig
-
-
-def sizes(norms: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
-    """Draw norms beside each other for every head, one panel per model: query biases, and the query without them."""
-    widths = [len(next(iter(of_model.values()))) for of_model in norms.values()]
-    fig, axes = style.new(1, len(norms), size="wide", squeeze=False, width_ratios=widths)
-    colours = (style.COLOURS["semi_bias"], style.COLOURS["token"], style.COLOURS["content"])
-    for ax, (model, of_model) in zip(axes[0], norms.items(), strict=True):
-        for k, ((name, values), colour) in enumerate(zip(of_model.items(), colours, strict=True)):
-            heads = np.arange(len(values))
-            ax.bar(heads + 0.27 * (k - 1), values, 0.27, color=colour, label=name.replace("b_Q", "$b_Q$"))
-        ax.set(xlabel="head", xticks=heads, title=model)
-        ax.yaxis.set_major_locator(MaxNLocator(5))
-    axes[0, 0].set_ylabel("norm")
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return fig
 
 
@@ -268,17 +257,18 @@ def token_correlations(plain: np.ndarray, given: np.ndarray, null: np.ndarray) -
     fig, ax = style.new(size="wide")
     heads = np.arange(plain.shape[1])
     ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
-    ax.vlines(heads, *null, color=style.COLOURS["control"], linewidth=7, alpha=0.3, label="random $b_Q$, 90 % of draws")
+    ax.vlines(heads, *null, color=style.COLOURS["control"], linewidth=7, alpha=0.3, label="nine of ten random biases")
     ax.errorbar(
         heads - 0.1,
         plain[0],
         yerr=np.abs(plain[1:] - plain[0]),
         fmt="o",
         color=style.COLOURS["semi_bias"],
-        label="norm and semi-bias, 95 %",
+        label="all words, 95 % interval",
     )
-    ax.plot(heads + 0.1, given, "D", color=style.COLOURS["token"], label="at equal frequency")
+    ax.plot(heads + 0.1, given, "D", color=style.COLOURS["token"], label="equally common words")
     ax.set(xlabel="head", ylabel="rank correlation", xticks=heads, ylim=(-1.02, 1.02))
+    ax.set_title("Among equally common words most heads lose the preference for long vectors", loc="left")
     fig.legend(loc="outside upper center", ncols=3)
     return fig
 

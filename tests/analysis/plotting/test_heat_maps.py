@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from analysis.plotting import style
-from analysis.plotting.heat_maps import draw_scores, draw_maps
+from analysis.plotting.heat_maps import draw_maps, draw_scores
 
 RNG = np.random.default_rng(0)
 

@@ -45,12 +45,7 @@ MIXES = [
 
 
 def test_the_weights_are_those_of_python(fresh, record):
-    labels = {
-        "Tp": "Ramp",
-        "Tpp": "Circle",
-        "width": "Token width",
-        "sharpness": "Sharpness",
-    }
+    labels = {"Tp": "Ramp", "Tpp": "Circle", "width": "Token width", "sharpness": "Sharpness"}
     for head, query, mix in MIXES:
         fresh.get_by_label(f"Head {head}", exact=True).check(force=True)
         for key, label in labels.items():
@@ -80,7 +75,9 @@ def test_the_alias_appears_and_goes(fresh, record):
 def test_the_three_mixtures_are_a_press_away(fresh, record):
     for name, mix in (("The ramp alone", (1, 0)), ("Both", (1, 1)), ("The circle alone", (0, 1))):
         fresh.get_by_label(name, exact=True).check(force=True)
-        assert [fresh.get_by_label(part, exact=True).input_value() for part in ("Ramp", "Circle")] == list(map(str, mix))
+        assert [fresh.get_by_label(part, exact=True).input_value() for part in ("Ramp", "Circle")] == list(
+            map(str, mix)
+        )
         weights = python(record, 3, 700, Tp=mix[0], Tpp=mix[1])
         assert float(state(fresh)["mass"]) == pytest.approx(weights[651:].sum(), rel=1e-3)
 

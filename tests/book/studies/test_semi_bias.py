@@ -9,7 +9,6 @@ from book.publish.claims import NoVerdict
 from book.publish.ledger import Verdict
 from book.publish.numbers import named_numbers
 from book.studies import semi_bias as study
-from book.studies.semi_bias.chance import sign_probability
 from book.studies.semi_bias.tilt import name_heads
 from tests.analysis.tiny import GPT2, write_model
 from tests.book.studies.measurements import measurement
@@ -58,11 +57,6 @@ def test_another_gpt2_gets_verdicts_or_notes_and_no_errors(measured, monkeypatch
 )
 def test_heads_are_named(heads, names):
     assert name_heads(heads) == names
-
-
-@pytest.mark.parametrize(("count", "heads", "probability"), [(3, 3, 0.25), (2, 3, 1.0), (11, 12, 26 / 4096)])
-def test_the_probability_of_so_many_heads_of_one_sign(count, heads, probability):
-    assert sign_probability(count, heads) == pytest.approx(probability)
 
 
 def test_how_long_key_0_leads_hangs_on_the_width_of_the_tokens():
