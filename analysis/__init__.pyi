@@ -165,6 +165,7 @@ from analysis.statistics.correlation import (
 )
 
 # Draw
+from analysis.plotting.random_draws import draw_beside_random as draw_beside_random
 from analysis.plotting.heat_maps import draw_maps as draw_maps, draw_scores as draw_scores
 
 # A whole model

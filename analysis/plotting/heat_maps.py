@@ -30,7 +30,7 @@ def draw_maps(maps: Mapping[str, Float[Tensor | np.ndarray, "query key"]], token
     Raises
     ------
     ValueError
-        If a map has not one row and one column a token.
+        If a map has not one row and one column per token.
 
     Examples
     --------
@@ -56,7 +56,9 @@ def draw_maps(maps: Mapping[str, Float[Tensor | np.ndarray, "query key"]], token
 
 
 def draw_scores(scores: Float[Tensor | np.ndarray, "head position"], title: str, label: str = "nats") -> Figure:
-    """Draw scores of heads along a sequence, a row a head: purple below 0, green above, the strongest tenth in full.
+    """Draw scores of heads along a sequence, one row per head: purple below 0, green above.
+
+    The scale ends where nine of ten scores are within it, so that faint heads are seen beside strong ones.
 
     Examples
     --------
