@@ -163,6 +163,10 @@ from analysis.statistics.correlation import (
     rank_correlation as rank_correlation,
 )
 
+# Draw
+from analysis.plotting.random_draws import draw_beside_random as draw_beside_random
+from analysis.plotting.heat_maps import draw_maps as draw_maps, draw_scores as draw_scores
+
 # A whole model
 from analysis.surveys.census import Census as Census, take_census as take_census
 from analysis.reporting.making import report as report

@@ -8,7 +8,7 @@ Play.viewer("mixer", async root => {
   const [left, right, own, sigma, curve] = ["left", "right", "own", "sigma", "curve"].map(name => Play.array(stored.arrays[name]));
   const sorted = Array.from(sigma).sort((a, b) => a - b), median = (sorted[(n - 1) >> 1] + sorted[n >> 1]) / 2;
   const NEAR = Math.round(stored.values.period / 4), REACH = 50;
-  const SLIDERS = { query: ["Query", 0, n - 1, 1], Tp: ["T\u1d56, semi-bias", 0, 2, .05], Tpp: ["T\u1d56\u1d56, pairs", 0, 2, .05],
+  const SLIDERS = { query: ["Query", 0, n - 1, 1], Tp: ["Ramp", 0, 2, .05], Tpp: ["Circle", 0, 2, .05],
     width: ["Token width", 0, 3, .1], sharpness: ["Sharpness", 0, 3, .05], turn: ["Turn the curve", -180, 180, 5] };
   const state = { head: 0, mask: 1, query: 0, Tp: 1, Tpp: 1, width: 1, sharpness: 1, turn: 30, ...JSON.parse(root.dataset.start) };
   for (const [key, text] of Object.entries(Play.recall("mixer"))) {
@@ -46,43 +46,49 @@ Play.viewer("mixer", async root => {
   root.peaks = peaks;
 
   // ---- controls ----
+  const mixes = { circle: { Tp: 0, Tpp: 1 }, ramp: { Tp: 1, Tpp: 0 }, both: { Tp: 1, Tpp: 1 } };
+  const mixed = () => Object.keys(mixes).find(name => mixes[name].Tp === state.Tp && mixes[name].Tpp === state.Tpp);
+  const mixChoice = Play.choice({ name: "What makes the scores", look: "play-buttons", value: mixed(),
+    options: [["circle", "The circle alone"], ["ramp", "The ramp alone"], ["both", "Both"]].map(([value, label]) => ({ value, label })),
+    change: name => {
+      Object.assign(state, mixes[name]);
+      for (const part of ["Tp", "Tpp"]) sliders[part].set(state[part]);
+      show();
+    } });
   const headChoice = Play.choice({ name: "Head", look: "play-numbers", value: String(state.head),
     options: Array.from({ length: heads }, (_, h) => ({ value: String(h), label: `Head ${h}`, shown: [element("span", {}, String(h))] })),
     change: value => { state.head = Number(value); show(); } });
   const sliders = Object.fromEntries(Object.entries(SLIDERS).map(([key, [label, min, max, step]]) => [key,
-    Play.slider({ label, min, max, step, value: state[key], change: x => { state[key] = x; show(); } })]));
-  const mask = Play.toggle({ label: "only keys up to the query (the mask)", checked: !!state.mask, change: on => { state.mask = Number(on); show(); } });
-  const preset = (text, values) => element("button", { type: "button", onclick: () => {
-    Object.assign(state, values);
-    for (const key of Object.keys(values)) sliders[key].set(values[key]);
-    show();
-  } }, text);
+    Play.slider({ label, min, max, step, value: state[key], change: x => { state[key] = x; mixChoice.set(mixed()); show(); } })]));
+  const mask = Play.toggle({ label: "the query sees no later key (the mask)", checked: !!state.mask, change: on => { state.mask = Number(on); show(); } });
   const canvas = name => element("canvas", { "aria-hidden": "true", class: name });
   const [weightPlot, scorePlot, space] = ["play-plot", "play-plot", "play-space"].map(canvas);
   const [weightTitle, scoreTitle] = [0, 1].map(() => element("p", { class: "play-head" }));
   const said = element("p", { class: "play-said", role: "status" }), { link, set } = Play.permalink("mixer", root);
   const key = (colour, text) => element("span", { class: "play-key" }, element("span", { style: `background: var(${colour})` }), text);
-  root.replaceChildren(element("div", { class: "play-two" },
-    element("div", {}, weightTitle, weightPlot, scoreTitle, scorePlot,
-      element("p", { class: "play-legend" }, key("--play-p", "T\u1d56"), key("--play-pp", "T\u1d56\u1d56"), key("--play-ink", "sum")), said),
-    element("div", {}, element("p", { class: "play-head" }, "Head"), headChoice.whole,
-      ...Object.values(sliders).map(s => s.whole), mask.whole,
-      element("p", { class: "play-presets" }, preset("T\u1d56\u1d56 alone: the alias", { Tp: 0, Tpp: 1 }), preset("T\u1d56 alone: the ramp", { Tp: 1, Tpp: 0 }),
-        preset("Both", { Tp: 1, Tpp: 1 })),
-      element("p", { class: "play-head" }, "The positions in space, coloured by weight"), space)),
-    element("p", { class: "play-legend" }, `T\u1d56\u1d56 is a product of factors of rank ${rank} in half precision. With tokens as wide as a position no query\u2019s attention is off by more than ${(100 * stored.values.total_variation).toFixed(1)}\u00a0% (total variation).`), link);
+  const more = element("details", { class: "play-more" }, element("summary", {}, "More: other heads, the scores, any mixture, no mask"),
+    element("div", { class: "play-two" },
+      element("div", {}, element("p", { class: "play-head" }, "Head"), headChoice.whole, scoreTitle, scorePlot,
+        element("p", { class: "play-legend" }, key("--play-p", "ramp"), key("--play-pp", "circle"), key("--play-ink", "sum"))),
+      element("div", {}, ...["Tp", "Tpp", "width", "sharpness", "turn"].map(name => sliders[name].whole), mask.whole)),
+    element("p", { class: "play-legend" }, `The circle\u2019s scores are kept as factors of rank ${rank} in half precision. With tokens as wide as a position no query\u2019s attention is off by more than ${(100 * stored.values.total_variation).toFixed(1)}\u00a0% (total variation).`), link);
+  more.addEventListener("toggle", () => draw());
+  root.replaceChildren(element("p", { class: "play-prompt" }, "The query looks for its neighbours. The circle alone sends it far back. Where will the ramp alone send it, and where both? Guess, then press."),
+    mixChoice.whole, sliders.query.whole,
+    element("div", { class: "play-two" }, element("div", {}, weightTitle, weightPlot, said),
+      element("div", {}, element("p", { class: "play-head" }, "The positions in space, bright where the query looks"), space)), more);
 
   // ---- drawing ----
   function draw() {
     if (root.hidden) return;
     const i = state.query, now = scores(state.head, i), { near, far } = peaks(now, i), most = Math.max(...now.weights);
-    const marks = [[i, "--play-mark", "query"], ...(far >= 0 && Math.abs(far - i) > n / 12 ? [[far, "--play-accent", "far peak"]] : [])];
+    const marks = [[i, "--play-mark", "query"], ...(far >= 0 && Math.abs(far - i) > n / 12 ? [[far, "--play-accent", "farther away"]] : [])];
     plot(weightPlot, { curves: [{ values: now.weights, colour: "--play-mark" }], low: 0, high: most, marks });
     const level = values => { const shown = values.slice(0, now.seen), mean = shown.reduce((s, v) => s + v, 0) / shown.length; return values.map((v, j) => (j < now.seen ? v - mean : NaN)); };
     const lines = [level(now.p), level(now.pp), level(now.sum)], all = lines.flatMap(l => Array.from(l)).filter(isFinite);
     plot(scorePlot, { curves: ["--play-p", "--play-pp", "--play-ink"].map((colour, k) => ({ values: lines[k], colour })), low: Math.min(...all), high: Math.max(...all) });
     const [low, high] = [Math.min(...all), Math.max(...all)].map(x => x.toFixed(1).replace("-", "\u2212"));
-    weightTitle.textContent = `The query's attention weights, up to ${percent(most)}`;
+    weightTitle.textContent = `Where query ${i} looks: weights up to ${percent(most)}`;
     scoreTitle.textContent = `Scores less their means, ${low} to ${high} nats`;
     drawSpace(now, most, [[i, "--play-mark"], [far, "--play-accent"], [near, "--play-ink"]].filter(m => m[0] >= 0));
     tell(now, near, far);
@@ -117,15 +123,15 @@ Play.viewer("mixer", async root => {
     }
   }
   const percent = x => `${(100 * x).toFixed(x < .0995 ? 2 : 1)}\u00a0%`;
+  const MIXTURE = { circle: "The circle alone", ramp: "The ramp alone", both: "Ramp and circle together" };
+  const where = (i, j) => (j === i ? "itself" : `key ${j}, ${Math.abs(i - j)} positions ${j < i ? "back" : "ahead"}`);
   function tell(now, near, far) {
-    const i = state.query, back = j => (j === i ? "the query itself" : `key ${j}, ${Math.abs(i - j)} ${j < i ? "back" : "ahead"}`);
-    let mass = 0;
-    for (let j = Math.max(0, i - REACH + 1); j <= i; j++) mass += now.weights[j];
-    const alias = far >= 0 && now.weights[far] > now.weights[near];
+    const i = state.query, alias = far >= 0 && now.weights[far] > now.weights[near], top = alias ? far : near;
+    const mass = now.weights.slice(Math.max(0, i - REACH + 1), i + 1).reduce((s, w) => s + w, 0);
     Object.assign(root.dataset, { near, far, mass, alias });
-    said.textContent = `Query ${i} in head ${state.head}: nearby the largest weight is ${percent(now.weights[near])}, on ${back(near)}`
-      + (far < 0 ? "." : `; farther away it is ${percent(now.weights[far])}, on ${back(far)}. ${alias ? "The far peak wins." : "The near one wins."}`)
-      + ` The nearest ${REACH} keys get ${percent(mass)}.`;
+    const turn = alias && Math.abs(Math.abs(i - far) - stored.values.period) < stored.values.period / 4 ? ", about one turn of the circle" : "";
+    said.textContent = `${MIXTURE[mixed()] || "This mixture"}: query ${i} looks most at ${where(i, top)}${turn}.`
+      + ` Its nearest ${REACH} keys get ${percent(mass)} of its attention.`;
   }
   function show() {
     draw();

@@ -35,7 +35,7 @@ Play.viewer("sentence", async root => {
   const EQUATION = [["", "scores", "score"], ["=", "content", "content"], ["+", "semiBias", "semi-bias"], ["+", "constants", "constants"],
     ["\u2192", "weights", "attention"]];
   const equationMaps = EQUATION.map(() => small("play-part")), equationNames = EQUATION.map(([, , label]) => element("span", {}, label));
-  const equation = element("div", { class: "play-equation", role: "img", "aria-label":
+  const equation = element("div", { class: "play-sum", role: "img", "aria-label":
     "The score is the sum of content, semi-bias and constants; a softmax makes the attention of it." },
   ...EQUATION.flatMap(([sign], k) => [...(sign ? [element("b", { "aria-hidden": "true" }, sign)] : []),
     element("div", {}, equationMaps[k], equationNames[k])]));

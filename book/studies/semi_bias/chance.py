@@ -1,21 +1,16 @@
-"""Is GPT-2's semi-bias learned? Random query biases, the control, the size of the biases, and what they change."""
+"""Is GPT-2's semi-bias learned? Random query biases, the control, and what the biases change."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import comb
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from analysis.decomposition.terms import semi_bias
-from analysis.transformer.attention import project
-from analysis.transformer.layernorm import apply_norm
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.records import Record, Result
 from book.studies.semi_bias import first_layer
 from book.studies.semi_bias.first_layer import FirstLayer
-from book.studies.semi_bias.tilt import Tilt
 
 PerHead = Float[np.ndarray, " head"]
 
@@ -35,10 +30,7 @@ class Losses(Numbers):
 
 @dataclass(frozen=True)
 class Chance(Numbers):
-    """Rank correlation and size of GPT-2's semi-bias beside those of random query biases, and beside the control's.
-
-    ``ladder_spread`` holds the spread of the effective semi-bias in the median head, by rung and seed.
-    """
+    """Rank correlation and size of GPT-2's semi-bias beside those of random query biases, and beside the control's."""
 
     rho: PerHead
     null_quantiles: Float[np.ndarray, "quantile head"]
@@ -46,8 +38,7 @@ class Chance(Numbers):
     ramp: float  # share of the squared length of the key direction along the table's third axis, median head
     ramp_null: float  # that of a random query bias: the largest median over heads, and the largest 95th percentile
     ramp_null_high: float
-    ladder_spread: Float[np.ndarray, "rung seed"]
-    ladder_spread_high: float  # the largest, in nats; and the trained one
+    ladder_spread_high: float  # largest spread in the median head of a control, in nats; and the trained one
     trained_spread: float
     permuted_low: int  # heads of the permuted layer whose semi-bias rises: fewest and most of the seeds
     permuted_high: int
@@ -55,23 +46,8 @@ class Chance(Numbers):
     null_high: float
     null_share_low: float  # share of random biases with a correlation as large as the trained one
     null_share_high: float
-    sign_p: float
     spread_low: float  # spread of the trained semi-bias over the median spread of random ones
     spread_high: float
-
-
-@dataclass(frozen=True)
-class Sizes(Numbers):
-    """Norms of b_Q, of the effective b_Q and of the query without either; GPT-2's on LN(p), gpt2-mini's on text.
-
-    ``norms`` are by model and then by what is measured.
-    """
-
-    norms: Mapping[str, Mapping[str, PerHead]]
-    size_low: float  # in GPT-2, of b_Q over the query without biases
-    size_high: float
-    effective_low: float  # of the effective b_Q
-    effective_high: float
 
 
 @dataclass(frozen=True)
@@ -101,7 +77,7 @@ def measure_losses(
     )
 
 
-def measure_chance(gpt2: Record | Result, tilt: Tilt, control: FirstLayer) -> Chance:
+def measure_chance(gpt2: Record | Result, control: FirstLayer) -> Chance:
     """Set GPT-2's semi-bias beside random query biases and beside its controls."""
     quantiles, share, spread = (gpt2.array(name) for name in ("null_quantiles", "null_share", "spread_ratio"))
     ladder, random_share = np.median(gpt2.array("ladder_effective_std")[:, :, 0], -1), gpt2.array("random_share")
@@ -113,7 +89,6 @@ def measure_chance(gpt2: Record | Result, tilt: Tilt, control: FirstLayer) -> Ch
         ramp=float(np.median(gpt2.array("direction_share")[:, 2])),
         ramp_null=float(random_share[0].max()),
         ramp_null_high=float(random_share[1].max()),
-        ladder_spread=ladder,
         ladder_spread_high=float(ladder.max()),
         trained_spread=float(np.median(gpt2.array("effective_std")[0])),
         permuted_low=int(rising.min()),
@@ -122,30 +97,8 @@ def measure_chance(gpt2: Record | Result, tilt: Tilt, control: FirstLayer) -> Ch
         null_high=float(quantiles[1].max()),
         null_share_low=float(share.min()),
         null_share_high=float(share.max()),
-        sign_p=sign_probability(tilt.rising, tilt.heads),
         spread_low=float(spread.min()),
         spread_high=float(spread.max()),
-    )
-
-
-def measure_sizes(gpt2: Record | Result, mini: FirstLayer, windows: Int[Tensor, "window position"]) -> Sizes:
-    """Compare the query biases with the queries they are added to."""
-    names = {"b_Q": "size_b", "effective b_Q": "size_b_folded", "query without biases": "size_query"}
-    norms = {name: gpt2.array(field) for name, field in names.items()}
-    x = apply_norm(mini.tokens[windows[:, :-1]] + mini.positions, replace(mini.ln, bias=0 * mini.ln.bias))
-    queries = project(x, mini.weights.W_Q, 0 * mini.weights.b_Q)
-    own = {
-        "b_Q": mini.weights.b_Q.norm(dim=1),
-        "effective b_Q": mini.folded.b_Q.norm(dim=1),
-        "query without biases": queries.norm(dim=-1).transpose(0, 1).flatten(1).median(1).values,
-    }
-    plain, effective = (norms[name] / norms["query without biases"] for name in ("b_Q", "effective b_Q"))
-    return Sizes(
-        {"GPT-2": norms, "gpt2-mini": {name: values.cpu().numpy() for name, values in own.items()}},
-        size_low=float(plain.min()),
-        size_high=float(plain.max()),
-        effective_low=float(effective.min()),
-        effective_high=float(effective.max()),
     )
 
 
@@ -164,14 +117,3 @@ def measure_shared_direction(gpt2: Record | Result, local: tuple[int, ...]) -> S
         cosine_null=float(max(random[1][pair] for pair in chosen)),
         cosine_others=float(np.median([cosines[pair] for pair in others])),
     )
-
-
-def sign_probability(count: int, heads: int) -> float:
-    """Return the probability that so many of independent heads, or more, have the same sign by chance.
-
-    Examples
-    --------
-    >>> sign_probability(3, 3)
-    0.25
-    """
-    return min(1.0, 2 * sum(comb(heads, i) for i in range(count, heads + 1)) / 2**heads)

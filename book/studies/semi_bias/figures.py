@@ -4,12 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from analysis.plotting import style
 from analysis.plotting.ladder import Ladder, draw_lines, share_legend
 
-PARTS = {"T^p": "semi_bias", "T^{pp}": "positional", "T^p + T^{pp}": "content"}
+PARTS = "The ramp alone, $T^p$", "The circle alone, $T^{pp}$", "Both"
 
 
 def position_table(table: np.ndarray, every: int, axes_scores: np.ndarray, share: np.ndarray) -> Figure:
@@ -31,12 +30,14 @@ def position_table(table: np.ndarray, every: int, axes_scores: np.ndarray, share
         extent=(0, table.shape[1], len(table) * every, 0),
     )
     left.set(xlabel="channel of the stream", ylabel="position")
+    left.set_title("The table is nearly blank", loc="left")
     fig.colorbar(shown, ax=left, label="entry of P", extend="both")
     names = ("content", "record", "positional")
     for axis, name in enumerate(names):
         right.plot(axes_scores[:, axis], color=style.COLOURS[name], label=f"axis {axis}: {100 * share[axis]:.0f} %")
     right.set(xlabel="position", ylabel="component of P")
-    right.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, columnspacing=0.8, handlelength=1)
+    right.set_title("Three axes: two waves and a ramp", loc="left")
+    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, columnspacing=0.8, handlelength=1)
     return style.many_marks(fig)
 
 
@@ -62,63 +63,27 @@ def maps(scores: dict[str, np.ndarray], size: str = "tall", xlabel: str = "posit
     return style.many_marks(fig)
 
 
-def curves(scores: np.ndarray, odd: tuple[int, ...], lowest: Mapping[int, int]) -> Figure:
-    """Draw each head's semi-bias along the sequence less its mean, in units of its spread; odd heads by name.
+def curves(lead: np.ndarray, heads: tuple[int, ...]) -> Figure:
+    """Draw by how much each key's semi-bias exceeds that of key 0, with a dot on the first key that beats key 0.
 
-    ``lowest`` is the position of the lowest point of each rising head, which gets a dot.
+    ``lead`` is ``(width, head, position)`` for tokens as wide as a position and for tokens twice as wide.
     """
-    fig, ax = style.new(size="wide")
-    spread = scores.std(1, keepdims=True)
-    scaled = (scores - scores.mean(1, keepdims=True)) / np.where(spread > 0, spread, 1)  # a head without any stays flat
-    ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
-    others = [h for h in range(len(scores)) if h not in odd]
-    for head in others:
-        ax.plot(
-            scaled[head],
-            color=style.COLOURS["semi_bias"],
-            alpha=0.45,
-            linewidth=1,
-            label=f"the other {len(others)} heads" if head == others[0] else None,
-        )
-    for head, colour in zip(odd, ("content", "positional", "token"), strict=False):
-        ax.plot(scaled[head], color=style.COLOURS[colour], label=f"head {head}")
-    ax.plot(
-        list(lowest.values()),
-        [scaled[head, position] for head, position in lowest.items()],
-        "o",
-        markersize=4,
-        color=style.COLOURS["ink"],
-        label="lowest point",
-        zorder=3,
-    )
-    ax.set(xlabel="position of the key", ylabel="semi-bias, standardised", ylim=(-2.4, 3.4))
-    ax.legend(loc="upper center", ncols=4)
-    return fig
-
-
-def locality(
-    mass: np.ndarray, uniform: float, control: np.ndarray | None = None, xlabel: str = "mass on the nearest 50 keys"
-) -> Figure:
-    """Draw for every head how near three position-only attentions look: ``mass (part, head)`` and equal weights."""
-    panels = [("trained", mass)] + ([] if control is None else [("control", control)])
-    fig, axes = style.new(1, len(panels), size="wide", sharey=True, squeeze=False)
-    for ax, (title, values) in zip(axes[0], panels, strict=True):
-        ax.axvline(uniform, color=style.COLOURS["uniform"], linestyle="--", label="equal weights")
-        heads = np.arange(values.shape[1])
-        ax.hlines(heads, values.min(0), values.max(0), color=style.COLOURS["muted"], linewidth=1)
-        for (part, concept), marker, row in zip(PARTS.items(), "osD", values, strict=True):
-            ax.plot(row, heads, marker, color=style.COLOURS[concept], label=f"${part}$")
-        ax.set(xlabel=xlabel, xlim=(-0.03, 1.03), yticks=heads)
-        if control is not None:
-            ax.set_title(title)
-    axes[0, 0].set_ylabel("head")
-    axes[0, 0].invert_yaxis()
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    fig, panels = style.new(1, 2, size="wide", sharey=True)
+    titles = "As wide as positions: key 0 leads for hundreds", "Twice as wide: for fewer, in one head for none"
+    for ax, title, scores in zip(panels, titles, lead, strict=True):
+        ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
+        for head in heads:
+            ax.plot(scores[head], color=style.COLOURS["semi_bias"], alpha=0.45, linewidth=1)
+            if (beats := scores[head] > 0).any():
+                ax.plot(beats.argmax(), 0, "o", markersize=4, color=style.COLOURS["ink"], zorder=3)
+        ax.set(xlabel="position of the key")
+        ax.set_title(title, loc="left")
+    panels[0].set(ylabel="semi-bias above that of key 0, nats", ylim=(-8, 8))
     return fig
 
 
 def endings(tilt: np.ndarray, ladder: Mapping[str, np.ndarray], uniform: float) -> Figure:
-    """Draw every head of every seed, and of the controls: how near position-only attention lies, and the spread.
+    """Draw every head of every seed, and of the controls in grey: how near position-only attention lies, the spread.
 
     Parameters
     ----------
@@ -129,22 +94,19 @@ def endings(tilt: np.ndarray, ladder: Mapping[str, np.ndarray], uniform: float) 
     uniform
         The mass under equal weights.
     """
-    fig, (left, right) = style.new(1, 2, size="wide", sharey=True)
+    fig, panels = style.new(1, 2, size="wide", sharey=True)
     rows = {f"seed {seed}": (values.T, "trained") for seed, values in enumerate(tilt)}
-    rows |= {rung: (values.swapaxes(1, 2).reshape(-1, values.shape[1]), rung) for rung, values in ladder.items()}
-    left.axvline(uniform, color=style.COLOURS["uniform"], linestyle="--", label="equal weights")
+    rows |= {rung: (values.swapaxes(1, 2).reshape(-1, values.shape[1]), "control") for rung, values in ladder.items()}
     for y, (values, kind) in enumerate(rows.values()):
-        colour = style.COLOURS["trained"] if kind == "trained" else style.RUNGS[kind][0]
-        alone, both = values[:, 2], values[:, 3]
-        left.plot(alone, np.full(len(values), y - 0.15), "o", color=colour, markerfacecolor="none", markersize=4)
-        left.plot(both, np.full(len(values), y + 0.15), "o", color=colour, markersize=4)
-        right.plot(values[:, 1], np.full(len(values), y), "o", color=colour, markersize=4)
-    for label, face in (("$T^p$", "none"), ("$T^p + T^{pp}$", style.COLOURS["ink"])):
-        left.plot([], [], "o", color=style.COLOURS["ink"], markerfacecolor=face, markersize=4, label=label)
-    left.set(xlabel="mass on the nearest 16 keys", yticks=range(len(rows)), yticklabels=list(rows), xlim=(0.2, 1))
+        for ax, measure in zip(panels, (3, 1), strict=True):
+            ax.plot(values[:, measure], np.full(len(values), y), "o", color=style.COLOURS[kind], markersize=4)
+    left, right = panels
+    left.axvline(uniform, color=style.COLOURS["uniform"], linestyle="--")
+    left.annotate("even", (uniform, -0.6), ha="center", va="bottom", annotation_clip=False)
+    left.set(xlabel="weight on the nearest 16 keys, ramp and circle", yticks=range(len(rows)), yticklabels=list(rows))
     left.invert_yaxis()
-    right.set(xlabel="spread of $T^p$ over positions, nats", xscale="log")
-    fig.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    right.set(xlabel="spread of the semi-bias over positions, nats", xscale="log")
+    right.set_title("No control has the size", loc="left")
     return style.many_marks(fig)
 
 
@@ -161,10 +123,10 @@ def peaks(distance: np.ndarray) -> Figure:
             vmax=queries,
             extent=(-0.5, queries - 0.5, heads - 0.5, -0.5),
         )
-        ax.set_title(f"${part}$", loc="left")
+        ax.set_title(part, loc="left")
         ax.set(ylabel="head", yticks=range(0, heads, 1 if heads < 10 else 2))
     rows[-1].set_xlabel("position of the query")
-    fig.colorbar(shown, ax=rows, label="distance of the largest weight, in positions", pad=0.01, aspect=30)
+    fig.colorbar(shown, ax=rows, label="how far back it looks, in positions (0: itself)", pad=0.01, aspect=30)
     return style.many_marks(fig)
 
 
@@ -203,9 +165,13 @@ def rise(query_bias: np.ndarray, ln_bias: np.ndarray) -> Figure:
     fig, ax = style.new(size="wide")
     heads = np.arange(len(query_bias))
     ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
-    ax.bar(heads - 0.2, query_bias, 0.4, color=style.COLOURS["semi_bias"], label="from $b_Q$")
-    ax.bar(heads + 0.2, ln_bias, 0.4, color=style.COLOURS["token"], label=r"from $\beta W_Q$")
-    ax.set(xlabel="head", ylabel="rise of $T^p$, nats", xticks=heads)
+    for shift, values, concept, name in (
+        (-0.2, query_bias, "semi_bias", "from the query bias"),
+        (0.2, ln_bias, "token", "from the LayerNorm's bias"),
+    ):
+        ax.bar(heads + shift, values, 0.4, color=style.COLOURS[concept], label=name)
+    ax.set(xlabel="head", ylabel="rise of the semi-bias, nats", xticks=heads)
+    ax.set_title("Where the semi-bias is steepest, most of it is the LayerNorm's", loc="left")
     ax.legend()
     return fig
 
@@ -230,10 +196,15 @@ def terms(parts: dict[str, np.ndarray], tokens: list[str]) -> Figure:
 
 
 def norm_against_semi_bias(norm: np.ndarray, scores: np.ndarray, frequency: np.ndarray, titles: list[str]) -> Figure:
-    """Draw token norm against token semi-bias, one panel per head, coloured by how often the token occurs."""
+    """Draw token norm against token semi-bias, one panel per head, coloured by how often the token occurs.
+
+    Tokens that never occur are left out: their vectors were hardly trained, and are the longest.
+    """
+    occurs = frequency > 0
     fig, axes = style.new(2, -(-len(scores) // 2), size="tall", sharex=True, sharey=True)
     for ax, (values, title) in zip(axes.flat, zip(scores, titles, strict=True), strict=False):
-        shown = ax.scatter(norm, values, c=np.log10(1 + frequency), s=4, linewidths=0, cmap=style.WEIGHT_CMAP)
+        colour = np.log10(1 + frequency[occurs])
+        shown = ax.scatter(norm[occurs], values[occurs], c=colour, s=4, linewidths=0, cmap=style.WEIGHT_CMAP)
         ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
         ax.set_title(title.replace("-", "\N{MINUS SIGN}"), loc="left")
     fig.supxlabel("norm of the token's embedding")
@@ -263,25 +234,11 @@ def emergence(step: np.ndarray, loss: np.ndarray, rho: np.ndarray, size: np.ndar
         )
         ax.plot(at[1:], np.median(values, 2).T[1:], color=style.COLOURS["semi_bias"], linewidth=1)
     panels[0].set_ylabel("held-out loss,\nnats per token")
+    panels[1].set_title("The direction comes first", loc="left")
+    panels[2].set_title("The size comes later", loc="left")
     panels[1].axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
     panels[1].set(ylabel="rank correlation\nwith position", ylim=(-1.05, 1.05))
     panels[2].set(ylabel="spread over\npositions, nats", xlabel="training step", xscale="log", yscale="log")
-    return fig
-
-
-def sizes(norms: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
-    """Draw norms beside each other for every head, one panel per model: query biases, and the query without them."""
-    widths = [len(next(iter(of_model.values()))) for of_model in norms.values()]
-    fig, axes = style.new(1, len(norms), size="wide", squeeze=False, width_ratios=widths)
-    colours = (style.COLOURS["semi_bias"], style.COLOURS["token"], style.COLOURS["content"])
-    for ax, (model, of_model) in zip(axes[0], norms.items(), strict=True):
-        for k, ((name, values), colour) in enumerate(zip(of_model.items(), colours, strict=True)):
-            heads = np.arange(len(values))
-            ax.bar(heads + 0.27 * (k - 1), values, 0.27, color=colour, label=name.replace("b_Q", "$b_Q$"))
-        ax.set(xlabel="head", xticks=heads, title=model)
-        ax.yaxis.set_major_locator(MaxNLocator(5))
-    axes[0, 0].set_ylabel("norm")
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return fig
 
 
@@ -300,17 +257,18 @@ def token_correlations(plain: np.ndarray, given: np.ndarray, null: np.ndarray) -
     fig, ax = style.new(size="wide")
     heads = np.arange(plain.shape[1])
     ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
-    ax.vlines(heads, *null, color=style.COLOURS["control"], linewidth=7, alpha=0.3, label="random $b_Q$, 90 % of draws")
+    ax.vlines(heads, *null, color=style.COLOURS["control"], linewidth=7, alpha=0.3, label="nine of ten random biases")
     ax.errorbar(
         heads - 0.1,
         plain[0],
         yerr=np.abs(plain[1:] - plain[0]),
         fmt="o",
         color=style.COLOURS["semi_bias"],
-        label="norm and semi-bias, 95 %",
+        label="all words, 95 % interval",
     )
-    ax.plot(heads + 0.1, given, "D", color=style.COLOURS["token"], label="at equal frequency")
+    ax.plot(heads + 0.1, given, "D", color=style.COLOURS["token"], label="equally common words")
     ax.set(xlabel="head", ylabel="rank correlation", xticks=heads, ylim=(-1.02, 1.02))
+    ax.set_title("Among equally common words most heads lose the preference for long vectors", loc="left")
     fig.legend(loc="outside upper center", ncols=3)
     return fig
 
@@ -321,11 +279,11 @@ def mixtures(weights: dict[str, np.ndarray], curve: np.ndarray, query: int, far:
     for (name, values), colour in zip(weights.items(), ("content", "semi_bias"), strict=True):
         keys.plot(values, color=style.COLOURS[colour], label=name)
     keys.axvline(query, color=style.COLOURS["muted"], linewidth=0.8)
-    keys.set(xlabel="key", ylabel="attention weight", yscale="log", ylim=(1e-5, 1))
+    keys.set(xlabel="position of the key", ylabel="attention weight", yscale="log", ylim=(1e-5, 1))
     keys.legend(loc="upper left")
     space.plot(curve[:, 0], curve[:, 2], color=style.COLOURS["muted"], linewidth=1)
-    for at, name, colour in ((query, "query", "semi_bias"), (far, "far peak", "content")):
+    for at, name, colour in ((query, "the query", "semi_bias"), (far, "where the circle alone looks", "content")):
         space.plot(*curve[at, [0, 2]], "o", color=style.COLOURS[colour], label=f"{name}, {at}")
-    space.set(xlabel="first axis (a wave)", ylabel="third axis (the ramp)")
+    space.set(xlabel="around the circle", ylabel="up the ramp")
     space.legend(loc="upper left")
     return fig

@@ -13,12 +13,11 @@ import torch
 from analysis.core.attention_layer import AttentionLayer
 from analysis.decomposition.folding import fold_norm
 from analysis.decomposition.terms import key_direction, semi_bias
-from analysis.maps.locality import causal_attention, nearest_mass, position_only, position_scores
+from analysis.maps.locality import position_only, position_scores
 from analysis.models import checkpoints
 from analysis.models.controls import make_controls, random_attention_layer
 from analysis.models.reading import load
 from analysis.statistics.correlation import recency
-from analysis.transformer.attention import project
 from analysis.transformer.layernorm import sigma
 from book.publish.records import Experiment, Result, Value
 from book.studies.semi_bias.first_layer import equality, map_error
@@ -27,7 +26,6 @@ from book.studies.shared.ladder import measure_controls
 WIDTHS = (0.0, 1.0, 2.0)
 DRAWS = 1000
 EVERY = 8
-CURVE_QUERIES = tuple(range(15, 1024, 16))
 
 
 def compute(device: torch.device) -> Result:
@@ -51,8 +49,7 @@ def measure(ck: checkpoints.Checkpoint, device: torch.device) -> Result:
         "semi_query_bias": semi_bias(p, replace(folded, b_Q=layers[0].b_Q)),
     }
     arrays |= _table(p) | _locality(p, width, folded) | _null(p / width[:, None], folded)
-    arrays |= _sizes(p, layers[0], norms[0], folded) | _directions(p, layers[0], folded)
-    arrays |= _layers(p, layers, norms) | _ladder(ck, p, layers, norms)
+    arrays |= _directions(p, layers[0], folded) | _effective(p, layers, norms) | _ladder(ck, p, layers, norms)
     values, tolerances = _equality(p, layers[0], norms[0]), {}
     packed = {}
     for name, tensor in arrays.items():
@@ -86,21 +83,13 @@ def near(positions: int) -> int:
 
 
 def _locality(p, width, folded) -> dict:
-    found, curves = [], []
+    found = []
     for times in WIDTHS:
         own, both = position_scores(p, (width**2 + (times * width.median()) ** 2).sqrt(), folded)
         found.append(position_only(own, both, (3, near(len(p))), first=near(len(p))))
         if times == 1.0:
-            sums = (own, both, own[:, None] + both)
-            asking = [q for q in CURVE_QUERIES if q < len(p)]
-            curves = torch.stack([nearest_mass(causal_attention(s), near(len(p)))[:, asking] for s in sums])
             peak = found[-1].peak.to(torch.int16)
-    return {
-        "mass": torch.stack([f.mass for f in found]),
-        "uniform": found[0].uniform,
-        "peak": peak,
-        "mass_curve": curves,
-    }
+    return {"mass": torch.stack([f.mass for f in found]), "uniform": found[0].uniform, "peak": peak}
 
 
 def _null(y, folded) -> dict:
@@ -124,12 +113,6 @@ def _null(y, folded) -> dict:
         "null_share": (rho.abs() >= recency(observed).abs()[:, None]).double().mean(1),
         "spread_ratio": observed.std(1) / spread.median(1).values,
     }
-
-
-def _layers(p, layers, norms) -> dict:
-    """Feed raw positions to every layer: the semi-bias as the page's formula has it, and the effective one."""
-    raw = torch.stack([semi_bias(p, layer) for layer in layers])
-    return {"deep_rho": recency(raw), "deep_std": raw[..., :-1].std(-1), **_effective(p, layers, norms)}
 
 
 def _effective(p, layers: list[AttentionLayer], norms) -> dict:
@@ -163,18 +146,6 @@ def _ladder(ck, p, layers, norms) -> dict:
 
     stacked = measure_controls(make_controls(layers, draw), measured)
     return {f"ladder_{name}": torch.from_numpy(stacked[:, :, k]) for k, name in enumerate(names)}
-
-
-def _sizes(p, layer, ln, folded) -> dict:
-    """Return the sizes of b_Q and of the effective b_Q, and of the query without either, its input being LN(p)."""
-    y = p / sigma(p, ln.eps)[:, None]
-    queries = project(y, folded.W_Q, torch.zeros_like(layer.b_Q))
-    return {
-        "size_b": layer.b_Q.norm(dim=1),
-        "size_b_folded": folded.b_Q.norm(dim=1),
-        "size_ln_bias": (folded.b_Q - layer.b_Q).norm(dim=1),
-        "size_query": queries.norm(dim=-1).median(1).values,
-    }
 
 
 def _directions(p, layer, folded) -> dict:

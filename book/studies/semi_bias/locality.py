@@ -14,7 +14,6 @@ from analysis.transformer.layernorm_scale import inverse_sigma
 from book.publish import Inputs, Numbers
 from book.publish.records import Record, Result
 from book.studies.semi_bias.first_layer import FirstLayer
-from book.studies.semi_bias.gpt2 import near
 from book.studies.semi_bias.tilt import Tilt, name_heads, steady_heads
 
 NEARBY = 5  # a key at most so many positions back is near the query
@@ -31,7 +30,6 @@ class Locality(Numbers):
 
     mass: Float[np.ndarray, "width reach part head"]
     uniform: Float[np.ndarray, " reach"]
-    reaches: tuple[int, int]
     peaks: Int[np.ndarray, "part head query"]
     local_heads: tuple[int, ...]
     alias: int  # rising heads whose largest weight of T^pp lies far back, and how far in their median
@@ -56,11 +54,9 @@ class MiniLocality(Numbers):
     approx: float  # largest relative error of sigma for tokens without a preferred direction
     mini_heads: int
     mini_u: float  # equal weights
-    overlap: Float[np.ndarray, " head"]  # of the attention on text with that of positions alone, mean over queries
-    overlap_positions: float  # the median head, and the same for equal weights in the place of positions
-    overlap_low: float
+    overlap_low: float  # of the attention on text with that of positions alone, mean over queries: lowest head
     overlap_high: float
-    overlap_uniform: float
+    overlap_uniform: float  # the median head, for equal weights in the place of positions
 
 
 def measure_locality(gpt2: Record | Result, tilt: Tilt, inputs: Inputs) -> Locality:
@@ -77,7 +73,6 @@ def measure_locality(gpt2: Record | Result, tilt: Tilt, inputs: Inputs) -> Local
     return Locality(
         mass,
         uniform,
-        (3, near(tilt.raw.shape[1])),
         peaks,
         local,
         alias=len(far),
@@ -106,8 +101,6 @@ def measure_mini_locality(mini: FirstLayer, windows: Int[Tensor, "window positio
         approx=float((mean_width * inverse - 1).abs().max()),
         mini_heads=len(own),
         mini_u=float(trained.uniform[1]),
-        overlap=overlap.cpu().numpy(),
-        overlap_positions=float(overlap.median()),
         overlap_low=float(overlap.min()),
         overlap_high=float(overlap.max()),
         overlap_uniform=float(of_uniform.median()),

@@ -19,23 +19,21 @@ from book.studies.semi_bias.chance import (
     Chance,
     Losses,
     SharedDirection,
-    Sizes,
     measure_chance,
     measure_losses,
     measure_shared_direction,
-    measure_sizes,
 )
-from book.studies.semi_bias.first_layer import FirstLayer
+from book.studies.semi_bias.first_layer import FirstLayer, Sentence, measure_sentence
 from book.studies.semi_bias.gpt2 import measure as measure_gpt2
-from book.studies.semi_bias.layers import Layers, measure_layers
 from book.studies.semi_bias.locality import Locality, MiniLocality, measure_locality, measure_mini_locality
-from book.studies.semi_bias.sentence import Sentence, measure_sentence
 from book.studies.semi_bias.tilt import (
     FirstKey,
+    Layers,
     PositionTable,
     Rise,
     Tilt,
     measure_first_key,
+    measure_layers,
     measure_rise,
     measure_table,
     measure_tilt,
@@ -67,7 +65,6 @@ class Measured(Numbers):
     first_key: FirstKey
     losses: Losses
     chance: Chance
-    sizes: Sizes
     shared_direction: SharedDirection
     locality: Locality
     mini_locality: MiniLocality
@@ -125,8 +122,7 @@ def measure(model: str = "gpt2", texts: str | None = None, device: str = "auto")
         rise=measure_rise(gpt2, tilt, local),
         first_key=measure_first_key(gpt2, tilt),
         losses=measure_losses(gpt2, language_model, windows, inputs),
-        chance=measure_chance(gpt2, tilt, control),
-        sizes=measure_sizes(gpt2, mini, windows),
+        chance=measure_chance(gpt2, control),
         shared_direction=measure_shared_direction(gpt2, local),
         locality=locality,
         mini_locality=measure_mini_locality(mini, windows[:8]),

@@ -47,7 +47,7 @@ def mixtures(record: Record | Result) -> Mixtures:
     ramp = (record.array("own")[HEAD] * shrink)[: QUERY + 1]
     weights = {
         name: softmax(torch.from_numpy(scores)).numpy()
-        for name, scores in {r"$T^{pp}$ alone": pairs, r"$T^p + T^{pp}$": ramp + pairs}.items()
+        for name, scores in {"circle alone": pairs, "ramp and circle": ramp + pairs}.items()
     }
     return Mixtures(weights, record.array("curve"), QUERY, int(next(iter(weights.values())).argmax()))
 

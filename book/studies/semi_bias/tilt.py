@@ -1,16 +1,22 @@
-"""The semi-bias of GPT-2's positions along the sequence: how it rises, where it does not, and what it is made of."""
+"""The semi-bias of GPT-2's positions: how it rises along the sequence, what it is made of, and what later layers do."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from torch import Tensor, nn
 
+from analysis.maps.locality import position_share
+from analysis.models.controls import RUNGS
 from analysis.statistics.correlation import recency
 from book.publish import Numbers
 from book.publish.records import Record, Result
+from book.studies.semi_bias.first_layer import FirstLayer
 
+LATER = 2  # the first layer that counts as a later one
 Scores = Float[np.ndarray, "head position"]
 
 
@@ -50,8 +56,7 @@ class Rise(Numbers):
     """What the rise of T^p from the early to the late mark is made of: b_Q, and the LayerNorm's bias through W_Q.
 
     ``query_bias`` and ``ln_bias`` are in nats, by head, for tokens as wide as a position; the shares are those of the
-    LayerNorm's bias, of ``local_heads`` (3, 4 and 7 in GPT-2), of the other rising heads but the weak one, and of the
-    odd and the weak head.
+    LayerNorm's bias, of ``local_heads`` (3, 4 and 7 in GPT-2) and of the other rising heads but the weak one.
     """
 
     query_bias: Float[np.ndarray, " head"]
@@ -60,8 +65,6 @@ class Rise(Numbers):
     beta_local_high: float
     beta_other_low: float
     beta_other_high: float
-    beta_odd: float
-    beta_weak: float
 
     @property
     def shares(self) -> Float[np.ndarray, " head"]:
@@ -74,9 +77,11 @@ class FirstKey(Numbers):
     """Up to which query position 0 is the key with the largest T^p, by head; -1 where it never is.
 
     Tokens are as wide as a position in ``until``, without width or twice as wide in the other two. ``first_low`` and
-    ``first_high`` are over the rising heads but the weak one.
+    ``first_high`` are over the rising heads but the weak one. ``lead`` is by how much T^p exceeds that of key 0, at the
+    first positions, for tokens as wide as a position and for tokens twice as wide.
     """
 
+    lead: Float[np.ndarray, "width head position"]
     until: Int[np.ndarray, " head"]
     until_without_tokens: Int[np.ndarray, " head"]
     until_wide: Int[np.ndarray, " head"]
@@ -92,8 +97,7 @@ class FirstKey(Numbers):
 class Tilt(Numbers):
     """The semi-bias of GPT-2's positions in nats: the page's formula, the LayerNorm folded in, and over sigma(p).
 
-    ``rising_heads`` have a positive rank correlation of the last with the position; ``turns`` are the positions of
-    their lowest values.
+    ``rising_heads`` have a positive rank correlation of the last with the position.
     """
 
     raw: Scores
@@ -102,7 +106,6 @@ class Tilt(Numbers):
     marks: Marks
     rising_heads: tuple[int, ...]
     falling_heads: tuple[int, ...]
-    turns: Int[np.ndarray, " rising_head"]
     rising: int  # number of heads, of all heads
     heads: int
     odd: int  # the head that falls
@@ -112,8 +115,7 @@ class Tilt(Numbers):
     rho_odd: float
     odd_first: float  # nats over sigma, at the first position and 50 positions later
     odd_50: float
-    ratio_50: float  # by how much a key 50 positions later has more weight: median head, least and most rising head
-    ratio_50_low: float
+    ratio_50_low: float  # by how much a key 50 positions later has more weight: least and most rising head
     ratio_50_high: float
     doubling: float  # positions in which the weight doubles: median rising head, and the steepest
     doubling_3: float
@@ -151,8 +153,6 @@ def measure_rise(gpt2: Record | Result, tilt: Tilt, local: tuple[int, ...]) -> R
         beta_local_high=float(shares[list(local)].max()),
         beta_other_low=float(shares[others].min()),
         beta_other_high=float(shares[others].max()),
-        beta_odd=float(shares[tilt.odd]),
-        beta_weak=float(shares[tilt.weak]),
     )
 
 
@@ -175,9 +175,11 @@ def name_heads(heads: tuple[int, ...]) -> str:
 
 def measure_first_key(gpt2: Record | Result, tilt: Tilt) -> FirstKey:
     """Find up to which query position 0 has the largest T^p of all visible keys."""
-    none, typical, wide = (last_query_of_first_key(_at_width(gpt2, "semi_folded", times)) for times in (0, 1, 2))
+    scores = [_at_width(gpt2, "semi_folded", times) for times in (0, 1, 2)]
+    none, typical, wide = map(last_query_of_first_key, scores)
     steady = steady_heads(tilt)
     return FirstKey(
+        torch.stack([curves - curves[:, :1] for curves in scores[1:]])[..., : tilt.marks.half].numpy(),
         typical,
         none,
         wide,
@@ -252,7 +254,6 @@ def measure_tilt(gpt2: Record | Result) -> Tilt:
         marks,
         tuple(rising),
         tuple(falling),
-        turns.numpy(),
         rising=int((rho > 0).sum()),
         heads=heads,
         odd=odd,
@@ -262,7 +263,6 @@ def measure_tilt(gpt2: Record | Result) -> Tilt:
         rho_odd=float(rho_raw[odd]),
         odd_first=float(over_sigma[odd, 0]),
         odd_50=float(over_sigma[odd, marks.apart]),
-        ratio_50=float(ratio.median()),
         ratio_50_low=float(ratio[rising].min()),
         ratio_50_high=float(ratio[rising].max()),
         doubling=float((np.log(2) / slope[rising]).median()),
@@ -274,3 +274,67 @@ def measure_tilt(gpt2: Record | Result) -> Tilt:
         turn_wide_low=int(wide_turns.min()),
         turn_wide_high=int(wide_turns.max()),
     )
+
+
+@dataclass(frozen=True)
+class Layers(Numbers):
+    """Raw positions in every layer of GPT-2, and what of the position is left in the states of gpt2-mini.
+
+    The effective semi-bias, over sigma(p): its rank correlation with the position, its spread, and the lead of key 0
+    over the mean of the other positions, in nats. ``ladder`` holds, by rung, in how many heads key 0 is ahead.
+    """
+
+    rho: Float[np.ndarray, "layer head"]
+    spread: Float[np.ndarray, "layer head"]
+    first_lead: Float[np.ndarray, "layer head"]
+    ahead: Int[np.ndarray, " layer"]
+    ladder: Mapping[str, Int[np.ndarray, "seed layer"]]
+    deep_0: float  # median spread in layers 0 and 6, in nats
+    deep_6: float
+    ahead_all: int  # heads in which key 0 is ahead, from layer 2 on
+    deep_heads: int
+    ahead_control_low: int  # the same from layer 2 on in the controls: fewest and most of all rungs and seeds
+    ahead_control_high: int
+    top_all: int  # heads from layer 2 on in which no other position scores higher than key 0
+    share_0: float  # share of the variance of what layers 0 and 1 read that the position explains
+    share_1: float
+    cos_0: float  # median cosine of the mean state at a position with the position's vector
+    cos_1: float
+
+
+def measure_layers(
+    gpt2: Record | Result, mini: FirstLayer, language_model: nn.Module, windows: Int[Tensor, "window position"]
+) -> Layers:
+    """Feed raw positions to every layer of GPT-2; measure what is left of the position in gpt2-mini's states."""
+    spread, lead = gpt2.array("effective_std"), gpt2.array("first_lead")
+    medians, ahead = np.median(spread, axis=1), (lead > 0).sum(1)
+    controls = (gpt2.array("ladder_first_lead") > 0).sum(-1)
+    later = ahead[LATER:] if len(ahead) > LATER else ahead
+    late_controls = controls[..., -len(later) :].sum(-1)
+    states = language_model.transformer(windows[:, :-1], output_hidden_states=True).hidden_states[:2]
+    shares = [position_share(state) for state in states]
+    cosines = [_cosine_with_positions(state, mini.positions) for state in states]
+    return Layers(
+        gpt2.array("effective_rho"),
+        spread,
+        lead,
+        ahead,
+        dict(zip(RUNGS, controls, strict=True)),
+        float(medians[0]),
+        float(medians[min(6, len(medians) - 1)]),
+        ahead_all=int(later.sum()),
+        deep_heads=len(later) * lead.shape[1],
+        ahead_control_low=int(late_controls.min()),
+        ahead_control_high=int(late_controls.max()),
+        top_all=int((gpt2.array("first_beaten_by")[-len(later) :] == 0).sum()),
+        share_0=shares[0],
+        share_1=shares[1],
+        cos_0=cosines[0],
+        cos_1=cosines[1],
+    )
+
+
+def _cosine_with_positions(state: Float[Tensor, "window position model"], p: Float[Tensor, "position model"]) -> float:
+    """Return the median cosine of the mean state at a position with the position's vector, both less their mean."""
+    mean_state = state.mean(0) - state.mean((0, 1))
+    return float(torch.nn.functional.cosine_similarity(mean_state, p - p.mean(0), dim=1).median())

@@ -57,9 +57,7 @@ class Tokens(Numbers):
     tok_positive: int  # heads whose whole interval is above 0
     tok_low: float
     tok_high: float
-    tok_median: float
-    tok_partial_median: float  # at equal frequency: the median, lowest and highest head
-    tok_partial_low: float
+    tok_partial_low: float  # at equal frequency: lowest and highest head
     tok_partial_high: float
     tok_partial_positive: int
     tok_flipped: int  # heads whose correlation changes its sign at equal frequency
@@ -92,8 +90,6 @@ def measure_tokens(mini: FirstLayer, shown: Checkpoint, inputs: Inputs) -> Token
         tok_positive=int((correlations[1] > 0).sum()),
         tok_low=float(correlations[0].min()),
         tok_high=float(correlations[0].max()),
-        tok_median=float(np.median(correlations[0])),
-        tok_partial_median=float(np.median(at_equal_frequency)),
         tok_partial_low=float(at_equal_frequency.min()),
         tok_partial_high=float(at_equal_frequency.max()),
         tok_partial_positive=int((at_equal_frequency > 0).sum()),

@@ -66,9 +66,7 @@ class Endings(Numbers):
     end_control_heads: int
     end_overlap_low: float
     end_overlap_high: float
-    end_loss_low: float  # on the passages, in nats; and by how much it rises without b_Q in the first layer
-    end_loss_high: float
-    end_bq_low: float
+    end_bq_low: float  # by how much the loss on the passages, in nats, rises without b_Q in the first layer
     end_bq_high: float
     end_positive_low: int  # heads in which token norm and semi-bias correlate positively, and at equal frequency
     end_positive_high: int
@@ -131,7 +129,6 @@ def measure_endings(inputs: Inputs) -> Endings:
         end_control_steady=int((controls[:, :, rho] > STEADY).sum()),
         end_control_heads=controls[:, :, rho].size,
         **ends("overlap", overlap),
-        **ends("loss", losses[:, 0]),
         **ends("bq", losses[:, 1] - losses[:, 0]),
         **ends("positive", positive),
         **ends("partial", partial),

@@ -20,7 +20,9 @@ def start(record):
 @pytest.fixture
 def fresh(browser, page_file):
     tab = play_pages.Tab(browser, play_pages.PHONE)
-    yield tab.open(page_file)
+    page = tab.open(page_file)
+    page.locator(".play-more summary").click()
+    yield page
     tab.close()
 
 
@@ -43,12 +45,7 @@ MIXES = [
 
 
 def test_the_weights_are_those_of_python(fresh, record):
-    labels = {
-        "Tp": "T\u1d56, semi-bias",
-        "Tpp": "T\u1d56\u1d56, pairs",
-        "width": "Token width",
-        "sharpness": "Sharpness",
-    }
+    labels = {"Tp": "Ramp", "Tpp": "Circle", "width": "Token width", "sharpness": "Sharpness"}
     for head, query, mix in MIXES:
         fresh.get_by_label(f"Head {head}", exact=True).check(force=True)
         for key, label in labels.items():
@@ -65,13 +62,32 @@ def test_the_alias_appears_and_goes(fresh, record):
     weights = python(record, 3, 700, Tp=0)
     assert state(fresh)["alias"] == "true"
     assert int(state(fresh)["far"]) == weights.argmax() < 700 - record["period"] / 2
-    assert "The far peak wins." in fresh.inner_text(".play-said")
-    play_pages.slide(fresh, "T\u1d56, semi-bias", 1)
+    said = fresh.inner_text(".play-said")
+    assert said.startswith(f"The circle alone: query 700 looks most at key {weights.argmax()}, ")
+    assert "about one turn of the circle" in said
+    play_pages.slide(fresh, "Ramp", 1)
+    assert fresh.inner_text(".play-said").startswith("Ramp and circle together: query 700 looks most at itself.")
     assert state(fresh)["alias"] == "false"
     assert float(state(fresh)["mass"]) > 0.9
-    fresh.get_by_role("button", name="the alias").click()
-    assert state(fresh)["alias"] == "true"
-    assert fresh.get_by_label("T\u1d56, semi-bias").input_value() == "0"
+    assert fresh.get_by_label("Both", exact=True).is_checked()
+
+
+def test_the_three_mixtures_are_a_press_away(fresh, record):
+    for name, mix in (("The ramp alone", (1, 0)), ("Both", (1, 1)), ("The circle alone", (0, 1))):
+        fresh.get_by_label(name, exact=True).check(force=True)
+        assert [fresh.get_by_label(part, exact=True).input_value() for part in ("Ramp", "Circle")] == list(
+            map(str, mix)
+        )
+        weights = python(record, 3, 700, Tp=mix[0], Tpp=mix[1])
+        assert float(state(fresh)["mass"]) == pytest.approx(weights[651:].sum(), rel=1e-3)
+
+
+def test_at_first_a_reader_sees_two_controls(browser, page_file):
+    tab = play_pages.Tab(browser)
+    page = tab.open(page_file)
+    assert [page.locator(f".play {kind}:visible").count() for kind in ("[role=radiogroup]", "[type=range]")] == [1, 1]
+    assert page.get_by_label("The circle alone", exact=True).is_checked()
+    tab.close()
 
 
 def test_without_the_mask_later_keys_get_weight(fresh):
@@ -80,7 +96,7 @@ def test_without_the_mask_later_keys_get_weight(fresh):
         ".reduce((a, b) => a + b, 0), w.reduce((a, b) => a + b, 0)]; })"
     )
     assert fresh.evaluate(sums, [300])[0] == 0
-    fresh.get_by_label("only keys up to the query").uncheck()
+    fresh.get_by_label("the query sees no later key").uncheck()
     later, every = fresh.evaluate(sums, [300])
     assert later > 1e-3
     assert every == pytest.approx(1)
@@ -89,10 +105,10 @@ def test_without_the_mask_later_keys_get_weight(fresh):
 def test_the_keyboard_moves_slider_and_head(fresh):
     fresh.get_by_label("Query", exact=True).focus()
     fresh.keyboard.press("ArrowLeft")
-    assert fresh.inner_text(".play-said").startswith("Query 699 in head 3")
+    assert fresh.inner_text(".play-said").startswith("The circle alone: query 699 looks most at ")
     fresh.get_by_label("Head 3", exact=True).focus()
     fresh.keyboard.press("ArrowRight")
-    assert fresh.inner_text(".play-said").startswith("Query 699 in head 4")
+    assert fresh.get_by_label("Head 4", exact=True).is_checked()
 
 
 def test_a_link_gives_the_state_back(browser, page_file, fresh):
@@ -104,7 +120,7 @@ def test_a_link_gives_the_state_back(browser, page_file, fresh):
     page = tab.open(page_file, address[address.index("?") :])
     assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
     tab.open(page_file, "?mixer.head=99&mixer.query=-5&mixer.width=x&mixer.constructor=1")
-    assert page.inner_text(".play-said").startswith("Query 700 in head 3")
+    assert page.inner_text(".play-said").startswith("The circle alone: query 700 looks most at key ")
     tab.close()
 
 

@@ -200,7 +200,7 @@ def test_the_key_bias_changes_nothing_and_every_other_switch_the_prediction(fres
 
 
 def test_a_long_key_bias_moves_the_scores_and_nothing_else(fresh):
-    drawn = "[...document.querySelectorAll('.play-equation canvas')].map(canvas => canvas.toDataURL())"
+    drawn = "[...document.querySelectorAll('.play-sum canvas')].map(canvas => canvas.toDataURL())"
     before = fresh.evaluate(drawn)
     switch(fresh, "a long key bias")
     after = fresh.evaluate(drawn)
@@ -224,8 +224,8 @@ def test_the_first_view_has_two_switches_and_the_rest_is_folded(browser, page_fi
     page = tab.open(page_file)
     shown = [box for box in page.locator(".play input").all() if box.is_visible()]
     assert len(shown) == 2
-    assert page.locator(".play-equation canvas").count() == len(MAPS)
-    assert [name.inner_text() for name in page.locator(".play-equation span").all()] == MAPS
+    assert page.locator(".play-sum canvas").count() == len(MAPS)
+    assert [name.inner_text() for name in page.locator(".play-sum span").all()] == MAPS
     tab.close()
 
 

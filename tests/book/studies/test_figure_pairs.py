@@ -28,13 +28,9 @@ def test_strips_along_the_gene_need_a_title_and_marks_each():
 
 def test_parts_of_a_position_only_score_are_three():
     with pytest.raises(ValueError, match=r"shorter|longer"):
-        semi_bias.locality(RNG.random((2, 4)), 0.1)
-    with pytest.raises(ValueError, match=r"shorter|longer"):
         semi_bias.peaks(RNG.random((2, 4, 8)))
-    names = ["$T^p$", "$T^{pp}$", "$T^p + T^{pp}$"]
-    mass = RNG.random((3, 4))
-    drawn = {line.get_label(): line.get_xdata() for line in semi_bias.locality(mass, 0.1).axes[0].lines}
-    np.testing.assert_array_equal([drawn[name] for name in names], mass)
+    panels = semi_bias.peaks(RNG.random((3, 4, 8))).axes[:3]
+    assert [axes.get_title(loc="left") for axes in panels] == [*semi_bias.PARTS]
 
 
 def test_a_scatter_of_tokens_has_the_title_of_its_head():
@@ -44,3 +40,16 @@ def test_a_scatter_of_tokens_has_the_title_of_its_head():
     assert [axes.get_title(loc="left") for axes in figure.axes[:4]] == ["head 0", "head 1", "head 2", ""]
     with pytest.raises(ValueError, match=r"shorter|longer"):
         semi_bias.norm_against_semi_bias(norm, scores, norm, ["head 0", "head 1"])
+
+
+def test_tokens_that_never_occur_are_not_drawn():
+    norm, counts = np.arange(1.0, 6.0), np.array([0.0, 3.0, 1.0, 0.0, 2.0])
+    drawn = semi_bias.norm_against_semi_bias(norm, RNG.random((1, 5)), counts, ["head 0"]).axes[0].collections[0]
+    assert drawn.get_offsets()[:, 0].tolist() == [2.0, 3.0, 5.0]
+
+
+def test_a_dot_marks_the_first_key_that_beats_key_0():
+    lead = np.array([[[0.0, -1.0, 2.0, 3.0], [0.0, -1.0, -1.0, -1.0]]] * 2)  # the second head never does
+    figure = semi_bias.curves(lead, (0, 1))
+    dots = [line.get_xdata().tolist() for line in figure.axes[0].lines if line.get_marker() == "o"]
+    assert dots == [[2]]

@@ -9,9 +9,9 @@ from book.publish.claims import NoVerdict
 from book.publish.ledger import Verdict
 from book.publish.numbers import named_numbers
 from book.studies import semi_bias as study
-from book.studies.semi_bias.chance import sign_probability
 from book.studies.semi_bias.tilt import name_heads
 from tests.analysis.tiny import GPT2, write_model
+from tests.book.pages.test_sources import ROOT, code_cells
 from tests.book.studies.measurements import measurement
 
 HEADS, POSITIONS = GPT2["n_head"], 40
@@ -60,14 +60,31 @@ def test_heads_are_named(heads, names):
     assert name_heads(heads) == names
 
 
-@pytest.mark.parametrize(("count", "heads", "probability"), [(3, 3, 0.25), (2, 3, 1.0), (11, 12, 26 / 4096)])
-def test_the_probability_of_so_many_heads_of_one_sign(count, heads, probability):
-    assert sign_probability(count, heads) == pytest.approx(probability)
-
-
 def test_how_long_key_0_leads_hangs_on_the_width_of_the_tokens():
     """At width 2, inside the chapter's own bracket, it never leads in head 1, and up to query 33 in head 8."""
     first = measurement("semi_bias").first_key
     assert (first.until_wide[1], first.until_wide[8]) == (-1, 33)
     assert (first.first_wide_never, first.first_wide_least, first.first_wide_high) == ("1", 33, 291)
     assert first.first_low > 100
+
+
+def run_story(name):
+    """Run the cells of a story in one space, and return what they leave there."""
+    space = {}
+    for cell in code_cells(ROOT / "book" / f"{name}.md"):
+        exec(compile(cell.source, name, "exec"), space)
+    return space
+
+
+def test_the_cells_of_the_stories_compute_what_the_study_measured():
+    m = measurement("semi_bias")
+    of_gpt2 = run_story("which-bias")["preference"]
+    np.testing.assert_allclose(of_gpt2, m.tilt.raw, atol=1e-4 * np.abs(m.tilt.raw).max())
+    near = run_story("neighbours")
+    for part, name in enumerate(("ramp alone", "circle alone", "both")):
+        mass = near["nearest_mass"](near["causal_attention"](near["scores"][name]), 50)[:, 50:].mean(1)
+        np.testing.assert_allclose(mass, m.locality.mass[1, 1, part], atol=2e-3)  # it leaves the last position out
+    learned = run_story("semi-bias")
+    found = [learned["rank_correlation"](learned["length"], head).value for head in learned["of_words"]]
+    np.testing.assert_allclose(found, m.tokens.correlations[0], atol=1e-3)
+    assert (learned["own"].std(-1) > learned["drawn"].std(-1)).all(), "the figure says so of all 50 draws"

@@ -1,0 +1,83 @@
+"""Heat maps that stories draw: attention over the words of a text, and scores of all heads along a sequence.
+
+Drawn with seaborn, in the book's colours; maps beside each other share a scale.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import seaborn
+from jaxtyping import Float
+from matplotlib.colors import PowerNorm
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from analysis.plotting import style
+
+
+def draw_maps(maps: Mapping[str, Float[Tensor | np.ndarray, "query key"]], tokens: Sequence[str]) -> Figure:
+    """Draw attention maps beside each other under their names, on one scale; a key without any weight stays blank.
+
+    The scale runs from 0 to the largest weight, with more colours for small weights than for large ones.
+
+    Parameters
+    ----------
+    maps
+        By title; arrays or tensors of ``(query, key)``.
+    tokens
+        What stands at each position.
+
+    Raises
+    ------
+    ValueError
+        If a map has not one row and one column per token.
+
+    Examples
+    --------
+    >>> figure = draw_maps({"head 0": np.eye(2), "head 1": np.full((2, 2), 0.5)}, ["a", "b"])
+    >>> [axes.get_title(loc="left") for axes in figure.axes[:2]]
+    ['head 0', 'head 1']
+    """
+    drawn = {name: np.asarray(values) for name, values in maps.items()}
+    for name, values in drawn.items():
+        if values.shape != (len(tokens),) * 2:
+            raise ValueError(f"the map {name!r} must be of {len(tokens)} x {len(tokens)} tokens, got {values.shape}")
+    figure, axes = style.new(1, len(drawn), sharey=True, squeeze=False)
+    scale = PowerNorm(0.5, 0, max(values.max() for values in drawn.values()))
+    for ax, (name, values) in zip(axes[0], drawn.items(), strict=True):
+        names = {"xticklabels": list(tokens), "yticklabels": list(tokens)}
+        seaborn.heatmap(
+            values, mask=values == 0, ax=ax, norm=scale, cmap=style.WEIGHT_CMAP, square=True, cbar=False, **names
+        )
+        ax.set_title(name, loc="left")
+    axes[0, 0].set_ylabel("the query")
+    figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention weight", shrink=0.7)
+    return figure
+
+
+def draw_scores(scores: Float[Tensor | np.ndarray, "head position"], title: str, label: str = "nats") -> Figure:
+    """Draw scores of heads along a sequence, one row per head: purple below 0, green above.
+
+    The scale ends where nine of ten scores are within it, so that faint heads are seen beside strong ones.
+
+    Examples
+    --------
+    >>> figure = draw_scores(np.array([[-1.0, 1.0], [2.0, -2.0]]), "two heads")
+    >>> figure.axes[0].get_ylabel()
+    'head'
+    """
+    values = np.asarray(scores)
+    figure, ax = style.new()
+    seaborn.heatmap(
+        values,
+        ax=ax,
+        norm=style.centred(values, float(np.quantile(np.abs(values), 0.9))),
+        cmap=style.SCORE_CMAP,
+        rasterized=True,
+        xticklabels=max(1, values.shape[1] // 8),
+        cbar_kws={"label": label, "extend": "both"},
+    )
+    ax.set(xlabel="position of the key", ylabel="head")
+    ax.set_title(title, loc="left")
+    ax.tick_params(axis="y", rotation=0)
+    return figure

@@ -1,0 +1,37 @@
+"""Heat maps of attention and of scores: what stands where, on which scale."""
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.plotting import style
+from analysis.plotting.heat_maps import draw_maps, draw_scores
+
+RNG = np.random.default_rng(0)
+
+
+def test_maps_beside_each_other_share_a_scale_and_name_their_tokens():
+    maps = {"faint": torch.full((3, 3), 0.1), "strong": torch.eye(3)}
+    figure = draw_maps(maps, ["a", "b", "c"])
+    drawn = [axes.collections[0] for axes in figure.axes[:2]]
+    assert [mesh.get_clim() for mesh in drawn] == [(0, 1), (0, 1)]
+    shown = drawn[1].get_array().reshape(3, 3)
+    np.testing.assert_array_equal(np.ma.getmaskarray(shown), ~np.eye(3, dtype=bool))
+    assert (shown.compressed() == 1).all()
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["a", "b", "c"]
+    assert [text.get_text() for text in figure.axes[1].get_xticklabels()] == ["a", "b", "c"]
+
+
+def test_a_map_of_other_tokens_is_refused():
+    with pytest.raises(ValueError, match=r"the map 'head 1' must be of 2 x 2 tokens, got \(3, 3\)"):
+        draw_maps({"head 0": np.eye(2), "head 1": np.eye(3)}, ["a", "b"])
+
+
+def test_heads_are_rows_around_0_and_the_strongest_tenth_is_drawn_in_full():
+    scores = RNG.normal(size=(4, 100))
+    mesh = draw_scores(scores, "four heads").axes[0].collections[0]
+    np.testing.assert_allclose(mesh.get_array().reshape(4, 100), scores)
+    limit = np.quantile(np.abs(scores), 0.9)
+    assert mesh.get_clim() == pytest.approx((-limit, limit))
+    assert mesh.get_cmap().name == style.SCORE_CMAP
+    assert mesh.get_rasterized()
