@@ -164,6 +164,9 @@ from analysis.statistics.correlation import (
     rank_correlation as rank_correlation,
 )
 
+# Figures
+from analysis.plotting.attention_maps import draw_gates as draw_gates, draw_readings as draw_readings
+
 # A whole model
 from analysis.surveys.census import Census as Census, take_census as take_census
 from analysis.reporting.making import report as report

@@ -27,6 +27,7 @@ SCRIPTS = {
     "dial": ("dial.js",),
     "switches": ("switches.js",),
     "cone": ("cone.js",),
+    "sink": ("sink.js",),
 }
 MODELS = ("gpt2-mini", "neox-mini")
 RECORDS = {
@@ -35,6 +36,7 @@ RECORDS = {
     "dial": "weighted-mean-sentence",
     "switches": "bert-rank-switches",
     "cone": "bert-normality-directions",
+    "sink": "bert-gates-sink-dial",
 }
 DRAWN = "_build/.figures"
 
@@ -106,6 +108,7 @@ def draw(name: str, path: Path) -> dict:
         "dial": dial,
         "switches": switches,
         "cone": cone,
+        "sink": sink,
     }[name]()
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path.with_suffix(".svg"), format="svg", metadata={"Date": None})
@@ -166,6 +169,14 @@ def cone() -> tuple[Figure, dict]:
 
     shown = study.directions(experiments.load(RECORDS["cone"]))
     return figures.directions(shown.rows, shown.titles), shown.start()
+
+
+def sink() -> tuple[Figure, dict]:
+    """Draw one row of one map of MiniLM, by the record of it."""
+    from book.studies.bert_gates import figures, sink_dial
+
+    shown = sink_dial.one_row(experiments.load(RECORDS["sink"]))
+    return figures.one_row(shown.weights, shown.lengths, shown.tokens, shown.query), shown.start()
 
 
 def add_scripts(app, pagename, templatename, context, doctree):
