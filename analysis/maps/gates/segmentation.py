@@ -258,9 +258,10 @@ def box_evidence(counts: Tensor, boxes: Tensor) -> Tensor:
 
     A box is a map, its first row and the one after its last, its first key and the one after its last. Of the ``m``
     visible cells of a box a share ``f`` is raised, where rows with their weights at random places have the share ``p``
-    on average; 0 where that is no fewer. Of all boxes of a map of such rows the largest evidence is below
-    :math:`\ln(n^2/\mathtt{level})` in at least a share ``1 - level`` of draws (``test_boxes_of_random_cells``). The
-    bound over all :math:`n^4/4` boxes is far above that, since boxes that overlap say the same.
+    on average; 0 where that is no fewer. Of all boxes of a map of such rows the largest evidence was below
+    :math:`\ln(n^2/\mathtt{level})` in a share ``1 - level`` of draws or more wherever it was simulated
+    (``test_boxes_of_random_cells``). That is no proof: the bound over all :math:`n^4/4` boxes is far above, since
+    boxes that overlap say the same.
 
     >>> raised = torch.tensor([[[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]]).bool()
     >>> counts = tabulate(raised, torch.ones(3, 4).bool())

@@ -10,6 +10,7 @@ from analysis.plotting import style
 from analysis.plotting.attention_maps import draw_cells, draw_readings, name_gates
 from analysis.statistics.intervals import Interval
 
+LABELLED = 2  # the line of a figure whose marks are named
 gallery = draw_readings  # the case study of the classifier calls it so
 
 
@@ -108,21 +109,21 @@ def learned(shares: Mapping[str, tuple[Interval, Mapping[str, tuple[float, float
     figure, panel = style.new(size="wide")
     for row, (trained, controls) in enumerate(shares.values()):
         for k, (control, (low, high)) in enumerate(controls.items()):
-            at, middle = row + 0.18 * (k + 1), 50 * (low + high)
+            at, middle = row + 0.3 * (k + 1), 50 * (low + high)
             panel.plot([100 * low, 100 * high], [at, at], color=style.COLOURS["control"], linewidth=3)
             panel.plot(middle, at, "os"[k % 2], color=style.COLOURS["control"])
-            if row == 1:
-                panel.annotate(control, (middle, at), (8, 0), textcoords="offset points", va="center", fontsize="small")
+            if row == LABELLED:
+                panel.annotate(control, (middle, at), (8, 0), textcoords="offset points", va="center")
         low, value, high = (100 * end for end in (trained.low, trained.value, trained.high))
         panel.errorbar(value, row, xerr=[[value - low], [high - value]], fmt="o", color=style.COLOURS["trained"])
-        if row == 1:
-            panel.annotate("MiniLM", (value, row), (0, 7), textcoords="offset points", ha="center", fontsize="small")
-    panel.set_yticks(np.arange(len(shares)) + 0.15, shares)
+        if row == LABELLED:
+            panel.annotate("MiniLM", (value, row), (0, 7), textcoords="offset points", ha="center")
+    panel.set_yticks(np.arange(len(shares)) + 0.3, shares)
     panel.set(
         xlabel="per cent",
         xlim=(-2, 102),
-        ylim=(len(shares) - 0.4, -0.5),
-        title="Any sharp map has columns. Training adds the rest",
+        ylim=(len(shares) - 0.1, -0.4),
+        title="Random weights have columns too. Training adds the rest",
     )
     return figure
 

@@ -16,7 +16,7 @@ def rates(table: pd.DataFrame, *, held: int, title: str, across: str) -> Figure:
     seaborn.heatmap(
         table, ax=panel, annot=table.round().astype(int), fmt="d", vmin=0, vmax=100, cmap=style.WEIGHT_CMAP, cbar=False
     )
-    panel.axhline(held, color="white", linewidth=3)
+    panel.axhline(held, color=style.COLOURS["paper"], linewidth=3)
     panel.set(title=title, xlabel=across, ylabel="")
     panel.tick_params(axis="x", rotation=90)
     return figure

@@ -157,8 +157,8 @@ def test_every_gate_has_a_panel_of_heads_on_one_scale():
 
 def test_what_is_learned_stands_beside_its_controls():
     trained, controls = Interval(0.6, 0.5, 0.7), {"random": (0.1, 0.2), "shuffled": (0.0, 0.04)}
-    (panel,) = figures.learned({"columns": (trained, controls), "clusters": (trained, controls)}).axes
-    assert [label.get_text() for label in panel.get_yticklabels()] == ["columns", "clusters"]
+    (panel,) = figures.learned(dict.fromkeys(("columns", "diagonals", "clusters"), (trained, controls))).axes
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["columns", "diagonals", "clusters"]
     ranges = [line.get_xdata().tolist() for line in panel.lines if len(line.get_xdata()) == 2]
     assert ranges[:2] == [[10, 20], [0, 4]]
     assert [text.get_text() for text in panel.texts] == ["random", "shuffled", "MiniLM"]

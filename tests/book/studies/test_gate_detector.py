@@ -43,7 +43,7 @@ def test_shuffled_orders_keep_the_scores_of_a_head():
     """Keys at other places take their columns along: what is directional stays, what is diagonal goes."""
     n, heads = 48, 2
     x = torch.eye(n, dtype=torch.float64)
-    W_Q = 30 * torch.stack([torch.eye(n).roll(1, 0), torch.eye(n)[[5] * n]]).double()
+    W_Q = 100 * torch.stack([torch.eye(n).roll(1, 0), torch.eye(n)[[5] * n]]).double()
     W_K = torch.eye(n, dtype=torch.float64).expand(heads, n, n)
     zeros = torch.zeros(heads, n, dtype=torch.float64)
     layer = AttentionLayer(
