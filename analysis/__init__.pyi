@@ -163,10 +163,6 @@ from analysis.statistics.correlation import (
     rank_correlation as rank_correlation,
 )
 
-# Draw
-from analysis.plotting.random_draws import draw_beside_random as draw_beside_random
-from analysis.plotting.heat_maps import draw_maps as draw_maps, draw_scores as draw_scores
-
 # A whole model
 from analysis.surveys.census import Census as Census, take_census as take_census
 from analysis.reporting.making import report as report
@@ -174,5 +170,8 @@ from analysis.reporting.making import report as report
 # Draw
 from analysis.plotting.equations import draw_equation as draw_equation
 from analysis.plotting.heads import draw_heads as draw_heads
+from analysis.plotting.heat_maps import draw_maps as draw_maps, draw_scores as draw_scores
+from analysis.plotting.attention_maps import draw_gates as draw_gates, draw_readings as draw_readings
+from analysis.plotting.random_draws import draw_beside_random as draw_beside_random
 
 __version__: str

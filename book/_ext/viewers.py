@@ -29,6 +29,7 @@ SCRIPTS = {
     "switches": ("switches.js",),
     "cone": ("cone.js",),
     "score": ("score.js",),
+    "sink": ("sink.js",),
 }
 MODELS = ("gpt2-mini", "neox-mini")
 RECORDS = {
@@ -37,6 +38,7 @@ RECORDS = {
     "dial": "weighted-mean-sentence",
     "switches": "bert-rank-switches",
     "cone": "bert-normality-directions",
+    "sink": "bert-gates-sink-dial",
 }
 DRAWN = "_build/.figures"
 
@@ -109,6 +111,7 @@ def draw(name: str, path: Path) -> dict:
         "switches": switches,
         "cone": cone,
         "score": score,
+        "sink": sink,
     }[name]()
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path.with_suffix(".svg"), format="svg", metadata={"Date": None})
@@ -182,6 +185,14 @@ def score() -> tuple[Figure, dict]:
     titles = ["score", "content", "semi-bias", "query side", "constant"]
     names = {"rows": ["A looks", "B looks"], "columns": [["at A", "at B"]] * 5}
     return draw_equation([sum(parts), *parts], "=+++", titles, kind="scores", **names), start
+
+
+def sink() -> tuple[Figure, dict]:
+    """Draw one row of one map of MiniLM, by the record of it."""
+    from book.studies.bert_gates import figures, sink_dial
+
+    shown = sink_dial.one_row(experiments.load(RECORDS["sink"]))
+    return figures.one_row(shown.weights, shown.lengths, shown.tokens, shown.query), shown.start()
 
 
 def add_scripts(app, pagename, templatename, context, doctree):

@@ -127,7 +127,12 @@ def read_gates(
     causal
         Whether queries see only keys up to their own position. Rows that see one key say nothing and are left out.
     level
-        Accepted chance that a map of independent rows shows a line, a block or a point that is not there.
+        Accepted chance of a structure that is not there, in maps whose rows have their weights at random places,
+        independently of each other. Proved for lines, whatever the weights: a run is seen on a column in at most this
+        share of maps, and on a diagonal too; beyond runs, a broken line in a quarter and a half of it. Simulated for
+        blocks. For points it is an estimate that holds while the tail of the map's weights is near normal and all rows
+        have it: on other rows points can be seen in nearly every map, and a true one missed (the page on the detector
+        tabulates both).
 
     Returns
     -------

@@ -1,10 +1,15 @@
 r"""The steps of the gate reader: background, hits, blocks, lines, and who gets what. Batches ``(map, query, key)``.
 
-Only ``read`` is for others (through ``reader.read_gates``). Chance levels come from one null: rows are independent,
-and in row ``q`` a share :math:`p_q` of the cells stands out, anywhere. A run over rows ``q..r`` then has probability
-:math:`\prod p`, a line or a box of ``m`` cells with a share ``f`` of hits at most :math:`e^{-m\,KL(f\|p)}` (Hoeffding
-1963, theorem 1; with rows whose places are exchanged, section 6); each must beat ``level`` divided by the number of
-places where it could have been. Points have a null of their own (:mod:`analysis.maps.gates.points`).
+Only ``read`` is for others (through ``reader.read_gates``). Lines and blocks are held against one null: the weights of
+each row stand at random places of the row, independently of other rows; the weights themselves may be anything. Where a
+cell stands out depends on the weights alone, so in row ``q`` a share :math:`p_q` of the cells does, at random places.
+
+* Lines have a bound that is proved for any :math:`p_q` (:func:`find_lines`).
+* A box of ``m`` cells with a share ``f`` of hits has at most the probability :math:`e^{-m\,KL(f\|p)}` (Hoeffding 1963,
+  theorem 1; with rows whose places are exchanged, section 6). How many boxes there are is counted by simulation only
+  (:func:`box_evidence`).
+* Points move with their row, so this null says nothing of them; they have an estimate of their own
+  (:mod:`analysis.maps.gates.points`).
 """
 
 import math
@@ -121,14 +126,32 @@ def background(maps: Tensor, visible: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def find_lines(hits: Tensor, visible: Tensor, level: float) -> tuple[Tensor, Tensor]:
-    """Find vertical lines: cells on persistent columns or on runs longer than chance makes; and the longest runs.
+    r"""Find vertical lines: cells on persistent columns or on runs longer than chance makes; and the longest runs.
 
     Single gaps in a run are bridged. Give sheared maps to find diagonals.
+
+    **What is promised.** Let the hits of each row stand at random places of it, independently of the other rows, with
+    the share :math:`p_q` of hits in row ``q``. Then at most a share ``level`` of maps holds a run, and at most a
+    quarter of ``level`` a persistent column (sheared: half of it, since there are twice as many lines).
+
+    **Proof.** In one line the hits of different rows are independent, with probabilities :math:`p_q`. A run that begins
+    in row ``s`` counts only if it has :math:`m_s` cells or more (:func:`shortest_run`). Then row ``s`` is a hit, and no
+    two of its first :math:`m_s` rows that are neighbours are both missed, which has at most the probability
+    :math:`\mathtt{level}/n^2`; and a run can begin in at most :math:`n^2` cells. A line of ``m`` cells with a share
+    ``f`` of hits has at most the probability :math:`e^{-m\,KL(f\|\bar p)}`, :math:`\bar p` the mean of its
+    :math:`p_q` (Hoeffding 1963, theorem 1, for unequal :math:`p_q` too), and has to beat
+    :math:`\mathtt{level}/4n`. ∎
+
+    A run has to pass a second test, which can only take runs away: :math:`\prod_q \lambda(p_q)` of its rows must be
+    below :math:`\mathtt{level}/n^2` as well, with the rate
+    :math:`\lambda(p) = \bigl(p + \sqrt{p(4-3p)}\bigr)/2` at which runs in rows of one ``p`` become rarer. It asks more
+    of short runs. For rows whose ``p`` differ it is no bound, so it cannot stand alone.
     """
     length = visible.sum(-2)
     n = visible.shape[-2]
     keys = visible.sum(-1).clamp_min(1)
-    p = (hits.sum(-1) / keys).clamp_min(1 / n).clamp_max(0.999)  # (map, query)
+    rates = (hits.sum(-1) / keys).clamp_min(1 / n)
+    p = rates.clamp_max(0.999)  # (map, query)
     share = hits.sum(-2) / length.clamp_min(1)
     expected = (p[..., None] * visible).sum(-2) / length.clamp_min(1)
     chance = length * divergence(share, expected)
@@ -137,15 +160,54 @@ def find_lines(hits: Tensor, visible: Tensor, level: float) -> tuple[Tensor, Ten
     bridged = hits.clone()
     bridged[..., 1:-1, :] |= hits[..., :-2, :] & hits[..., 2:, :] & visible[1:-1]
     before, after = run_ends(bridged, -2)
+    first, end = (before + 1).long().clamp_max(n - 1), after.long()
+    along = (*p.shape, hits.shape[-1])
+    enough = end - first >= shortest_run(rates, level / n**2)[..., None].expand(along).gather(-2, first)
     cost = torch.zeros(*p.shape[:-1], n + 1, dtype=p.dtype, device=p.device)
-    cost[..., 1:] = -((p + (p * (4 - 3 * p)).sqrt()) / 2).log().cumsum(-1)  # no two misses in a row
-    index = (after.long(), (before + 1).long())
+    cost[..., 1:] = -((p + (p * (4 - 3 * p)).sqrt()) / 2).log().cumsum(-1)
     cost = cost[..., None].expand(*cost.shape, hits.shape[-1])
-    evidence = cost.gather(-2, index[0]) - cost.gather(-2, index[1])
-    run = bridged & (evidence >= math.log(n * n / level))
+    run = bridged & enough & (cost.gather(-2, end) - cost.gather(-2, first) >= math.log(n * n / level))
     line = run | (hits & persistent[..., None, :])
     longest = torch.where(line, after - before - 1, 0).amax(-2)
     return line, longest
+
+
+def shortest_run(rates: Tensor, rare: float) -> Tensor:
+    r"""Return for each row how many cells a run from it on must have to be rarer than ``rare``; all + 1 if none is.
+
+    With hits of probability :math:`p_q` in row ``q``, independent, :math:`h_q` and :math:`g_q` are the probabilities
+    that row ``s`` is a hit, that no two neighbours of the rows ``s..q`` are both missed, and that row ``q`` is a hit or
+    is missed. They begin with :math:`h_s = p_s`, :math:`g_s = 0`, and
+
+    .. math::  h_{q+1} = p_{q+1} (h_q + g_q), \qquad g_{q+1} = (1 - p_{q+1})\, h_q
+
+    exactly, whatever the :math:`p_q`; :math:`h_q + g_q` falls with ``q``.
+
+    Parameters
+    ----------
+    rates
+        ``(..., query)``: the probabilities.
+    rare
+        The run's probability must not be above.
+
+    Examples
+    --------
+    >>> shortest_run(torch.tensor([0.5, 0.5, 0.5, 0.5]), 0.4)  # from a row on: 1/2, 1/2, 3/8, 5/16
+    tensor([3, 3, 5, 5])
+    >>> shortest_run(torch.tensor([1.0, 0.1, 1.0, 0.1]), 0.5)  # every second row holds the run together
+    tensor([5, 1, 5, 1])
+    """
+    n = rates.shape[-1]
+    hit, missed = rates.double(), torch.zeros_like(rates, dtype=torch.float64)
+    shortest = torch.full(rates.shape, n + 1, device=rates.device)
+    for cells in range(1, n + 1):
+        begins = shortest[..., : n + 1 - cells]
+        begins[(begins > n) & (hit + missed <= rare)] = cells
+        if cells == n or (begins <= n).all():
+            break
+        p = rates[..., cells:].double()
+        hit, missed = p * (hit + missed)[..., :-1], (1 - p) * hit[..., :-1]
+    return shortest
 
 
 def divergence(share: Tensor, expected: Tensor) -> Tensor:
@@ -198,9 +260,10 @@ def box_evidence(counts: Tensor, boxes: Tensor) -> Tensor:
 
     A box is a map, its first row and the one after its last, its first key and the one after its last. Of the ``m``
     visible cells of a box a share ``f`` is raised, where rows with their weights at random places have the share ``p``
-    on average; 0 where that is no fewer. Of all boxes of a map of such rows the largest evidence is below
-    :math:`\ln(n^2/\mathtt{level})` in at least a share ``1 - level`` of draws (``test_boxes_of_random_cells``). The
-    bound over all :math:`n^4/4` boxes is far above that, since boxes that overlap say the same.
+    on average; 0 where that is no fewer. Of all boxes of a map of such rows the largest evidence was below
+    :math:`\ln(n^2/\mathtt{level})` in a share ``1 - level`` of draws or more wherever it was simulated
+    (``test_boxes_of_random_cells``). That is no proof: the bound over all :math:`n^4/4` boxes is far above, since
+    boxes that overlap say the same.
 
     >>> raised = torch.tensor([[[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]]).bool()
     >>> counts = tabulate(raised, torch.ones(3, 4).bool())

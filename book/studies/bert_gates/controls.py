@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from analysis.maps import gates
 from analysis.models.controls import LARGE, PERMUTED, SHARP
+from analysis.statistics.intervals import Interval
 from book.publish import Inputs, Numbers
 from book.publish.phrases import percent
 from book.studies.bert_gates.ladder import QUERIES
@@ -58,6 +59,22 @@ def measure_rungs(inputs: Inputs) -> Rungs:
     rungs = load_rungs("bert-gates-ladder", inputs, PLACES)
     rungs.measures["diagonals"] = rungs["open"] + rungs["backward"] + rungs["forward"]
     return rungs
+
+
+def beside(rungs: Rungs) -> dict[str, tuple[Interval, dict[str, tuple[float, float]]]]:
+    """Return, by what is counted, the trained share with its interval and the ranges of two controls, in words."""
+    counted = {
+        "maps with any gate": "maps with a pattern",
+        "attention on columns": "columns",
+        "maps with two gates or more": "maps with two or more",
+        "attention on diagonals": "diagonals",
+        "attention on clusters": "clusters",
+    }
+    said = {"random weights as large": SHARP, "trained weights shuffled": PERMUTED}
+    return {
+        words: (rungs[name].whole, {label: rungs[name].range_of(rung) for label, rung in said.items()})
+        for words, name in counted.items()
+    }
 
 
 def ladder_numbers(rungs: Rungs) -> LadderNumbers:

@@ -1,33 +1,17 @@
-"""Figures of the chapter on gates: the atlas, one attention map, the gallery, the census. Arrays in, a figure out."""
+"""Figures of the chapter on gates: one map, the census, what is learned, the sink. Arrays in, a figure out."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.colors import BoundaryNorm, ListedColormap
+import seaborn
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from analysis.plotting import style
-from analysis.plotting.ladder import share_legend
+from analysis.plotting.attention_maps import draw_cells, draw_readings, name_gates
 from analysis.statistics.intervals import Interval
 
-
-def gate_colours(order: Sequence[str]) -> ListedColormap:
-    """Return the colour map of gates, in the order of ``gates.GATES``."""
-    return ListedColormap([style.GATES[name] for name in order])
-
-
-def atlas(gates: Mapping[str, np.ndarray]) -> Figure:
-    """Draw one panel a gate: the map, and beside it what arrives at each position if value ``i`` has colour ``i``."""
-    figure, axes = style.new(2, 8, size="wide", width_ratios=[8, 1] * 4)
-    for panel, strip, (name, gate) in zip(axes[:, ::2].flat, axes[:, 1::2].flat, gates.items(), strict=True):
-        n = len(gate)
-        panel.imshow(np.sqrt(gate), cmap=style.WEIGHT_CMAP, vmin=0, vmax=1)  # or 1/n could not be told from 0
-        panel.set(title=name, xticks=[], yticks=[])
-        arrives = gate @ np.arange(n)
-        strip.imshow(arrives[:, None], cmap=style.POSITION_CMAP, vmin=0, vmax=n - 1, aspect="auto")
-        strip.set(xticks=[], yticks=[])
-    return figure
+LABELLED = 2  # the line of a figure whose marks are named
+gallery = draw_readings  # the case study of the classifier calls it so
 
 
 def attention_map(
@@ -88,156 +72,6 @@ def attention_map(
     return style.many_marks(figure)
 
 
-def draw_cells(panel, cells: np.ndarray, order: Sequence[str]) -> None:
-    """Paint each cell in the colour of its gate; what a query may not see stays white."""
-    panel.imshow(
-        np.ma.masked_less(cells, 0),
-        cmap=gate_colours(order),
-        norm=BoundaryNorm(np.arange(len(order) + 1) - 0.5, len(order)),
-    )
-
-
-def name_gates(figure: Figure, names: Sequence[str]) -> None:
-    """Put a legend of gates under a figure."""
-    figure.legend(
-        handles=[Patch(color=style.GATES[name], label=name) for name in names],
-        loc="outside lower center",
-        ncols=min(len(names), 5),
-    )
-
-
-def gallery(
-    maps: Sequence[np.ndarray],
-    cells: Sequence[np.ndarray],
-    titles: Sequence[str],
-    order: Sequence[str],
-    tokens: Sequence[str],
-) -> Figure:
-    """Draw heads: each map with the gate of each cell beside it; queries are named on the left."""
-    figure, axes = style.new(len(maps) // 2, 4, size="page" if len(maps) > 6 else "tall")
-    for i, (attention, gate, title) in enumerate(zip(maps, cells, titles, strict=True)):
-        left, right = axes[i // 2, 2 * (i % 2)], axes[i // 2, 2 * (i % 2) + 1]
-        left.imshow(attention, cmap=style.WEIGHT_CMAP, vmin=0, vmax=np.quantile(attention, 0.99))
-        draw_cells(right, gate, order)
-        if len(names := np.unique(gate)) == 1:  # an empty panel would look like a mistake
-            right.text(0.5, 0.5, f"all {order[names[0]]}", transform=right.transAxes, ha="center", va="center")
-        left.set_title(title, loc="left")
-        for panel in (left, right):
-            panel.set(xticks=[], yticks=[])
-        if i % 2 == 0:
-            every = max(1, len(tokens) // 8)
-            left.set_yticks(range(0, len(tokens), every), tokens[::every])
-    name_gates(figure, [order[i] for i in np.unique(np.stack(cells)) if i >= 0])
-    return style.many_marks(figure)
-
-
-def confusion(counts: np.ndarray, truth: Sequence[str], read: Sequence[str]) -> Figure:
-    """Draw how often each gate (rows) is named as each (columns), in per cent of the rows."""
-    figure, axes = style.new(size="square")
-    share = 100 * counts / counts.sum(-1, keepdims=True)
-    axes.imshow(share, cmap=style.WEIGHT_CMAP, vmin=0, vmax=100)
-    for (i, j), value in np.ndenumerate(share):
-        if value >= 0.5:
-            axes.text(
-                j, i, f"{value:.0f}", ha="center", va="center", color=style.COLOURS["ink"] if value > 60 else "white"
-            )
-    axes.set_xticks(range(len(read)), read, rotation="vertical")
-    axes.set_yticks(range(len(truth)), truth)
-    axes.set(xlabel="named", ylabel="drawn")
-    return figure
-
-
-def confusions(above: Mapping[str, np.ndarray], below: Mapping[str, np.ndarray]) -> Figure:
-    """Draw two rows of small tables of confusion, by their titles; colours only, per cent of each row."""
-    figure, axes = style.new(2, max(len(above), len(below)), size="wide")
-    for panels, tables in zip(axes, (above, below), strict=True):
-        for panel, (title, counts) in zip(panels, tables.items(), strict=False):
-            panel.imshow(counts / counts.sum(-1, keepdims=True), cmap=style.WEIGHT_CMAP, vmin=0, vmax=1)
-            panel.set(title=title, xticks=[], yticks=[])
-        for panel in panels[len(tables) :]:
-            panel.set_visible(False)
-        panels[0].set(xlabel="named", ylabel="drawn")
-    return figure
-
-
-def reliability(
-    sizes: Sequence[int], recall: Mapping[str, np.ndarray], shuffled: np.ndarray, patterns: Sequence[str]
-) -> Figure:
-    """Draw the share of drawn gates that are found in mixtures, and what is read into shuffled rows, by size of map."""
-    figure, (left, right) = style.new(1, 2)
-    for name, values in recall.items():
-        left.plot(sizes, 100 * values, "o-", color=style.GATES[name], label=name)
-    left.set(xscale="log", xlabel="positions", ylabel="found (%)", ylim=(0, 103), title="gates in mixtures")
-    for name, values in zip(patterns, shuffled.T, strict=True):
-        right.plot(sizes, 100 * values, "o-", color=style.GATES[name], label=name)
-    right.set(
-        xscale="log",
-        xlabel="positions",
-        ylabel="share of attention (%)",
-        ylim=(0, None),
-        title="the same maps, rows shuffled",
-    )
-    for panel in (left, right):
-        panel.set_xticks(sizes, [str(n) for n in sizes])
-        panel.minorticks_off()
-    share_legend(figure, (left, right))  # within a panel it would lie on the curves
-    return figure
-
-
-def calibration(
-    rates: Mapping[str, Sequence[Interval]],
-    promised: float,
-    power: Mapping[str, Sequence[float]],
-    gates: Mapping[str, str],
-    sizes: Sequence[int],
-) -> Figure:
-    """Draw false alarms beside what is promised, with intervals, and how much of a drawn gate is named.
-
-    Parameters
-    ----------
-    rates
-        For each gate the rate in every kind of independent rows.
-    promised
-        At most this rate.
-    power, gates
-        For each drawn kind of map the share of its gate's cells that is named, by size; and its gate.
-    sizes
-        Positions of the maps.
-    """
-    figure, (left, right) = style.new(1, 2, size="tall", width_ratios=[1, 1])
-    for i, (name, spans) in enumerate(rates.items()):
-        at = i + np.linspace(-0.35, 0.35, len(spans))
-        low, value, high = (100 * np.array([getattr(s, end) for s in spans]) for end in ("low", "value", "high"))
-        left.errorbar(
-            value, at, xerr=[value - low, high - value], fmt="o", color=style.GATES[name], markersize=3, linewidth=1
-        )
-    left.axvline(100 * promised, color=style.COLOURS["ink"], linestyle="--")
-    left.set_yticks(range(len(rates)), rates)
-    left.set(
-        xlabel="maps of independent rows with it (%)",
-        xlim=(0, None),
-        ylim=(len(rates) - 0.5, -0.5),
-        title="false alarms",
-    )
-    for i, (kind, shares) in enumerate(power.items()):
-        for j, share in enumerate(shares):
-            size = 3 + 2 * j
-            right.plot(
-                100 * share,
-                i,
-                "o",
-                color=style.GATES[gates[kind]],
-                markersize=size,
-                fillstyle="none",
-                label=f"{sizes[j]} positions" if i == 0 else None,
-            )
-    right.set_yticks(range(len(power)), power)
-    right.yaxis.tick_right()
-    right.set(xlabel="cells named (%)", xlim=(-4, 104), ylim=(len(power) - 0.5, -0.5), title="drawn gates")
-    right.legend(loc="upper left")
-    return figure
-
-
 def census(scores: Mapping[str, np.ndarray], order: Sequence[str]) -> Figure:
     """Draw every head's mean shares as a stacked bar, layers side by side; one row of bars a model."""
     figure, axes = style.new(len(scores), 1, size="tall", sharex=True, height_ratios=[2] + [1] * (len(scores) - 1))
@@ -255,32 +89,93 @@ def census(scores: Mapping[str, np.ndarray], order: Sequence[str]) -> Figure:
     return figure
 
 
-def sinks(kinds: Sequence[str], shares: Mapping[str, np.ndarray], correlations: Mapping[str, np.ndarray]) -> Figure:
+def heads_by_gate(scores: np.ndarray, order: Sequence[str]) -> Figure:
+    """Draw every head's mean share of each gate: one panel a gate, layers down and heads across, one scale."""
+    figure, axes = style.new(2, -(-len(order) // 2), size="wide", sharex=True, sharey=True)
+    for panel in axes.flat[len(order) :]:
+        panel.set_visible(False)
+    for panel, name, shares in zip(axes.flat, order, np.moveaxis(scores, -1, 0), strict=False):
+        image = panel.imshow(100 * shares, cmap=style.WEIGHT_CMAP, vmin=0, vmax=100, aspect="auto")
+        panel.set(title=name, xticks=[], yticks=range(len(shares)))
+    for panel in axes[:, 0]:
+        panel.set(ylabel="layer")
+    axes[-1, 0].set(xlabel="heads")
+    figure.colorbar(image, ax=axes, label="of its attention (%)")
+    return figure
+
+
+def learned(shares: Mapping[str, tuple[Interval, Mapping[str, tuple[float, float]]]]) -> Figure:
+    """Draw shares of a trained model with intervals, and in grey the ranges of its controls, all on one scale."""
+    figure, panel = style.new(size="wide")
+    for row, (trained, controls) in enumerate(shares.values()):
+        for k, (control, (low, high)) in enumerate(controls.items()):
+            at, middle = row + 0.3 * (k + 1), 50 * (low + high)
+            panel.plot([100 * low, 100 * high], [at, at], color=style.COLOURS["control"], linewidth=3)
+            panel.plot(middle, at, "os"[k % 2], color=style.COLOURS["control"])
+            if row == LABELLED:
+                panel.annotate(control, (middle, at), (8, 0), textcoords="offset points", va="center")
+        low, value, high = (100 * end for end in (trained.low, trained.value, trained.high))
+        panel.errorbar(value, row, xerr=[[value - low], [high - value]], fmt="o", color=style.COLOURS["trained"])
+        if row == LABELLED:
+            panel.annotate("MiniLM", (value, row), (0, 7), textcoords="offset points", ha="center")
+    panel.set_yticks(np.arange(len(shares)) + 0.3, shares)
+    panel.set(
+        xlabel="per cent",
+        xlim=(-2, 102),
+        ylim=(len(shares) - 0.1, -0.4),
+        title="Random weights have columns too. Training adds the rest",
+    )
+    return figure
+
+
+def volume(effects: Mapping[str, Interval], control: str) -> Figure:
+    """Draw how far the sentence turns by what is done with the sink's weight; the control is grey."""
+    figure, panel = style.new(size="strip")
+    for row, (name, effect) in enumerate(effects.items()):
+        colour = style.COLOURS["control" if name == control else "trained"]
+        panel.barh(row, effect.value, color=colour)
+        panel.plot([effect.low, effect.high], [row, row], color=style.COLOURS["ink"], linewidth=1)
+        panel.annotate(
+            f"{effect.value:.3f}", (effect.high, row), (5, 0), textcoords="offset points", va="center", ha="left"
+        )
+    panel.set_yticks(range(len(effects)), effects)
+    panel.set(
+        xlabel="how far the sentence turns (1 - cosine)",
+        ylim=(len(effects) - 0.4, -0.6),
+        xlim=(0, 1.2 * max(effect.high for effect in effects.values())),
+        title="Deleting the sink changes almost nothing",
+    )
+    return figure
+
+
+def one_row(weights: np.ndarray, lengths: np.ndarray, tokens: Sequence[str], query: str) -> Figure:
+    """Draw what one query gives each token, and beside it the length of what arrives from there."""
+    figure, panels = style.new(1, 2, sharey=True)
+    colours = [style.COLOURS["highlight"]] + [style.COLOURS["trained"]] * (len(tokens) - 1)
+    titles = f"the weight that '{query}' gives", "what arrives from there"
+    for panel, values, title in zip(panels, (weights, weights * lengths), titles, strict=True):
+        panel.barh(range(len(tokens)), values, color=colours)
+        panel.set(title=title, xlim=(0, None))
+    panels[0].set_yticks(range(len(tokens)), tokens)
+    panels[0].invert_yaxis()
+    panels[0].set(xlabel="share of the row")
+    panels[1].set(xlabel="length, weighted")
+    return figure
+
+
+def sinks(kinds: Sequence[str], shares: Mapping[str, np.ndarray], follows: np.ndarray) -> Figure:
     """Draw who gets attention by kind of token, and how columns follow the key semi-bias, head by head."""
     figure, (left, right) = style.new(1, 2, width_ratios=[3, 2])
-    width = 0.8 / len(shares)
     colours = [style.COLOURS[name] for name in ("muted", "trained", "highlight", "control")]
+    width = 0.8 / len(shares)
     for i, (name, values) in enumerate(shares.items()):
-        left.bar(
-            np.arange(len(kinds)) + (i - (len(shares) - 1) / 2) * width,
-            100 * values,
-            width,
-            label=name,
-            color=colours[i],
-        )
+        places = np.arange(len(kinds)) + (i - (len(shares) - 1) / 2) * width
+        left.bar(places, 100 * values, width, label=name, color=colours[i])
     left.set_xticks(range(len(kinds)), kinds)
-    left.set(ylabel="share (%)")
-    left.legend()
-    for i, (name, values) in enumerate(correlations.items()):
-        right.plot(
-            np.sort(values),
-            np.linspace(0, 100, len(values)),
-            drawstyle="steps-post",
-            label=name,
-            color=style.COLOURS["semi_bias" if i == 0 else "control"],
-        )
-    right.set(xlabel="correlation with the key semi-bias", ylabel="heads at or below (%)", xlim=(-1, 1))
-    right.legend(loc="upper left")
+    left.set(ylabel="share (%)", title="The first token gets the columns")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(shares))
+    seaborn.histplot(x=follows, ax=right, binwidth=0.1, binrange=(-1, 1), color=style.COLOURS["semi_bias"])
+    right.set(xlabel="correlation with the key semi-bias", ylabel="heads", title="Columns follow the semi-bias")
     return figure
 
 

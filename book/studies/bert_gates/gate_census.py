@@ -15,7 +15,7 @@ from analysis.surveys.census import RATIOS, summarise, take_census
 from analysis.surveys.map_counts import KINDS
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.records import Record, Result, Value
-from book.studies.bert_gates.wording import interval_phrase, number_phrase, share_phrase
+from book.studies.bert_gates.wording import number_phrase, share_phrase
 
 UNBOUNDED = ("end_of_diagonal", "points_a_map")  # ratios that may exceed 1
 SHOWN = (
@@ -136,11 +136,9 @@ class CensusNumbers(Numbers):
     patterned: str
     composed: str
     control_closed: str
-    null_instances: str
-    null_rows: str
-    null_rows_interval: str  # with maps counted as independent
-    null_maps: int
-    instance_longest: str  # the largest share of instances in one of the longest texts
+    columns_shortest: str  # of the attention, in the third of the texts that are shortest, and in the longest
+    columns_longest: str
+    null_most: str  # of the attention, read as any pattern in maps with shuffled rows
     point_share: str
     point_chance: str
     open_best: str
@@ -294,8 +292,7 @@ def gallery(census: GateCensus, maps: np.ndarray, cells: np.ndarray) -> Gallery:
 def census_numbers(census: GateCensus) -> CensusNumbers:
     """Write the census as the page's text has it."""
     trained, control, lengths = census.trained, census.control, census.trained.lengths
-    null_maps = len(trained.shuffled_shares) * trained.follows.size
-    longest = trained.by_text[(_length_groups(trained) or [slice(None)])[-1]]
+    columns = census.by_length.get("directional") or [Interval(np.nan, np.nan, np.nan)]
     shares = {
         "patterned": "patterned",
         "composed": "composed",
@@ -326,11 +323,9 @@ def census_numbers(census: GateCensus) -> CensusNumbers:
         **{field: share_phrase(trained.ratios[name].value) for field, name in shares.items()},
         control_closed=share_phrase(control.scores[..., CLOSED].mean()),
         control_residual=share_phrase(control.ratios["residual"].value),
-        null_instances=share_phrase(trained.shuffled_names[POINTS][0], 1),
-        null_rows=share_phrase(trained.shuffled_names[POINTS][1], 1),
-        null_maps=null_maps,
-        null_rows_interval=interval_phrase(trained.shuffled_names[POINTS][1], null_maps),
-        instance_longest=share_phrase(longest[:, gates.GATES.index("instance")].max(), 3),
+        columns_shortest=share_phrase(columns[0].value),
+        columns_longest=share_phrase(columns[-1].value),
+        null_most=share_phrase(max(census.class_shares[name][1] for name in gates.PATTERNS), 2),
         point_share=share_phrase(sum(census.class_shares[name][0] for name in gates.GATES[POINTS]), 2),
         point_chance=share_phrase(sum(census.class_shares[name][1] for name in gates.GATES[POINTS]), 2),
         open_best=share_phrase(trained.scores[..., OPEN].max()),

@@ -1,4 +1,4 @@
-"""Everything that the chapter on gates shows: the ideal maps, the reader, and what a model's heads read as."""
+"""Everything that the chapter on gates shows: the ideal maps, and what a model's heads read as."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -6,13 +6,12 @@ from typing import ClassVar
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.bert_gates.bias_exchange import BiasExchange, BiasNumbers, measure_bias_exchange
 from book.studies.bert_gates.carried import (
-    Calibration,
     CarriedNumbers,
     Classifier,
     carried_numbers,
-    measure_calibration,
     measure_carried,
     measure_classifier,
+    measure_covered,
 )
 from book.studies.bert_gates.closed_heads import Ablation, AblationNumbers, measure_ablation
 from book.studies.bert_gates.controls import LadderNumbers, ladder_numbers, measure_rungs
@@ -25,7 +24,6 @@ from book.studies.bert_gates.gate_census import (
     measure_census,
 )
 from book.studies.bert_gates.ideal_gates import IdealGates, measure_ideal_gates
-from book.studies.bert_gates.reader_quality import ReaderNumbers, ReaderQuality, ReadingCost, measure_reader
 from book.studies.bert_gates.sentence_maps import SentenceMaps, measure_sentence
 from book.studies.bert_gates.sink import Removal, RemovalNumbers, measure_removal, removal_numbers
 from book.studies.shared.documents import Rungs
@@ -42,9 +40,6 @@ class Measured(Numbers):
 
     inputs: Inputs
     ideal: IdealGates
-    reader: ReaderQuality
-    cost: ReadingCost
-    reader_numbers: ReaderNumbers
     sentence: SentenceMaps
     census: GateCensus
     gallery: Gallery
@@ -58,7 +53,7 @@ class Measured(Numbers):
     carried: Rungs
     removal: Removal
     removal_numbers: RemovalNumbers
-    calibration: Calibration
+    covered: float  # of a full diagonal by the detector's longest run, where that is least
     classifier: Classifier
     carried_numbers: CarriedNumbers
     nearest: Nearest
@@ -78,17 +73,13 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
     """
     inputs = choose_inputs(model, own="minilm", texts=texts, device=device, families=FAMILIES)
     sentence, census = measure_sentence(inputs), measure_census(inputs)
-    reader, cost, reader_numbers = measure_reader(inputs)
     exchange, exchange_numbers = measure_bias_exchange(inputs)
     ablation, ablation_numbers = measure_ablation(inputs, census)
-    rungs, carried, calibration = measure_rungs(inputs), measure_carried(inputs), measure_calibration(inputs)
+    rungs, carried = measure_rungs(inputs), measure_carried(inputs)
     removal = measure_removal(inputs)
     return Measured(
         inputs,
         measure_ideal_gates(),
-        reader=reader,
-        cost=cost,
-        reader_numbers=reader_numbers,
         sentence=sentence,
         census=census,
         gallery=gallery(census, sentence.maps, sentence.cells),
@@ -102,8 +93,8 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         carried=carried,
         removal=removal,
         removal_numbers=removal_numbers(removal),
-        calibration=calibration,
+        covered=measure_covered(inputs),
         classifier=measure_classifier(inputs),
-        carried_numbers=carried_numbers(carried, calibration),
+        carried_numbers=carried_numbers(carried),
         nearest=read_nearest(inputs),
     )

@@ -13,6 +13,12 @@ from book.studies.bert_gates.removal import WAYS
 
 SEEN = 0.01  # of the attention, so that a gate's cells can matter
 DELETED, AT_RANDOM, RENORMALISED, RANDOM_RENORMALISED, SCALED_UP = WAYS
+IN_WORDS = {
+    DELETED: "deleted",
+    AT_RANDOM: "as much deleted at random",
+    RENORMALISED: "deleted, and shared among the others",
+    SCALED_UP: "kept, and the others turned up as much",
+}
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,10 @@ class Removal:
     random: Mapping[str, Interval]
     difference: Mapping[str, Interval]  # of the two effects on the same document
     shares: Mapping[str, tuple[float, float]]  # named, random
+
+    def said(self) -> dict[str, Interval]:
+        """Return what is done with the sink's weight, in words, and how far the sentence turns."""
+        return {words: self.sink[way] for way, words in IN_WORDS.items()}
 
     def sink_table(self) -> pd.DataFrame:
         """Tabulate what is done with the first token's weight, and how far the sentence turns."""

@@ -55,19 +55,6 @@ def summary(of: GateCensus) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=["trained", "control"]).rename_axis("what is measured")
 
 
-def shuffled(of: GateCensus) -> pd.DataFrame:
-    """Return the shares of the gates, as they are and with the weights of each row at random places."""
-    columns = ["trained", "trained, shuffled", "control", "control, shuffled"]
-    return pd.DataFrame.from_dict(of.class_shares, orient="index", columns=columns).rename_axis("gate")
-
-
-def by_length(of: GateCensus) -> pd.DataFrame:
-    """Return the shares of the gates by the length of the texts; no column where too few texts were read."""
-    rows = {name: [with_bounds(mean.value, mean, ".3f") for mean in groups] for name, groups in of.by_length.items()}
-    columns = [f"{span} tokens" for span in of.spans]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("gate")
-
-
 def kinds(of: GateCensus) -> pd.DataFrame:
     """Return for each kind of token its share of the tokens, of the attention and of what lies on columns."""
     columns = {name: of.kind_shares[name] for name in ("tokens", "attention", "on columns")}

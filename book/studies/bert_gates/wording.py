@@ -2,7 +2,6 @@
 
 import math
 
-from analysis.statistics.intervals import share_interval
 from book.publish.phrases import percent
 
 NOTHING = "(nothing to measure)"
@@ -28,15 +27,3 @@ def share_phrase(share: float, digits: int = 0) -> str:
     ('26 %', '(nothing to measure)')
     """
     return NOTHING if math.isnan(share) else percent(share, digits)
-
-
-def interval_phrase(share: float, maps: int) -> str:
-    """Write the exact interval of a share of so many maps, or that there is nothing to measure.
-
-    >>> interval_phrase(0.05, 100), interval_phrase(float("nan"), 0)
-    ('1.6 % to 11.3 %', '(nothing to measure)')
-    """
-    if math.isnan(share) or not maps:
-        return NOTHING
-    span = share_interval(round(share * maps), maps)
-    return f"{percent(span.low, 1)} to {percent(span.high, 1)}"

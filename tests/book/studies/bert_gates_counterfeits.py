@@ -62,7 +62,4 @@ COUNTERFEITS = {
     "B-111": {"ideal.softmax.off_pattern": np.array([0.9, 0.5, 0.4])},
 }
 
-FINDINGS = {
-    "false_alarms_are_as_rare_as_promised": {"calibration.alarms": lambda rates: rates + 0.05},
-    "sink_is_a_volume_control": {"removal.sink": lambda effects: {**effects, DELETED: effects[AT_RANDOM]}},
-}
+FINDINGS = {"sink_is_a_volume_control": {"removal.sink": lambda effects: {**effects, DELETED: effects[AT_RANDOM]}}}

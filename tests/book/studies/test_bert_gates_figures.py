@@ -7,13 +7,14 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from analysis.maps import gates
-from analysis.plotting import attention_viewer
+from analysis.models.controls import SHARP
+from analysis.plotting import attention_viewer, style
 from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.statistics.intervals import Interval
-from book.studies.bert_gates import figures
-from book.studies.bert_gates.by_texts import by_texts
+from book.studies.bert_gates import controls, figures, sink
 from tests.book.pages.book_pages import chromium
 from tests.book.studies.measurements import measurement
 
@@ -144,64 +145,46 @@ def test_the_map_is_accessible_and_fits_a_phone(tab, scheme):
     assert tab.evaluate("document.scrollingElement.scrollWidth") <= 390
 
 
-def test_small_tables_show_each_confusion():
-    tables = {f"n = {n}": np.array([[n, 0, 0], [1, 1, 2]]) for n in (16, 32, 64)}
-    figure = figures.confusions(tables, {"flat": tables["n = 16"]})
-    shown = [axes for axes in figure.axes if axes.get_visible()]
-    assert [axes.get_title() for axes in shown] == [*tables, "flat"]
-    assert np.allclose(shown[2].images[0].get_array(), [[1, 0, 0], [0.25, 0.25, 0.5]])
-    assert shown[0].get_xlabel() == "named"
+def test_every_gate_has_a_panel_of_heads_on_one_scale():
+    scores = np.zeros((2, 3, len(gates.GATES)))
+    scores[1, 2, gates.GATES.index("cluster")] = 0.4
+    figure = figures.heads_by_gate(scores, gates.GATES)
+    panels = {panel.get_title(): panel.images[0] for panel in figure.axes if panel.get_title()}
+    assert list(panels) == list(gates.GATES)
+    assert panels["cluster"].get_array()[1, 2] == pytest.approx(40)
+    assert {image.get_clim() for image in panels.values()} == {(0, 100)}
 
 
-def test_reliability_shows_every_pattern_that_was_shuffled():
-    figure = figures.reliability((16, 32), {"open": np.array([0.5, 1.0])}, np.full((2, 7), 0.01), gates.PATTERNS)
-    left, right = figure.axes
-    assert [line.get_label() for line in left.lines] == ["open"]
-    assert [line.get_label() for line in right.lines] == list(gates.PATTERNS)
-    assert np.allclose(right.lines[0].get_ydata(), 1)
+def test_what_is_learned_stands_beside_its_controls():
+    trained, controls = Interval(0.6, 0.5, 0.7), {"random": (0.1, 0.2), "shuffled": (0.0, 0.04)}
+    (panel,) = figures.learned(dict.fromkeys(("columns", "diagonals", "clusters"), (trained, controls))).axes
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["columns", "diagonals", "clusters"]
+    ranges = [line.get_xdata().tolist() for line in panel.lines if len(line.get_xdata()) == 2]
+    assert ranges[:2] == [[10, 20], [0, 4]]
+    assert [text.get_text() for text in panel.texts] == ["random", "shuffled", "MiniLM"]
 
 
-def test_the_calibration_shows_every_rate_and_every_power():
-    spans = [Interval(0.01 * k, 0.005 * k, 0.02 * k) for k in range(1, 4)]
-    figure = figures.calibration(
-        {"open": spans, "cluster": spans},
-        0.05,
-        {"block": [0.2, 0.9], "diagonal": [1, 1]},
-        {"block": "cluster", "diagonal": "open"},
-        (16, 64),
-    )
-    left, right = figure.axes
-    assert sorted(np.concatenate([box.lines[0].get_xdata() for box in left.containers])) == [1, 1, 2, 2, 3, 3]
-    assert [line.get_xdata() for line in left.lines if line.get_linestyle() == "--"] == [[5, 5]]
-    assert [line.get_xdata()[0] for line in right.lines] == [20, 90, 100, 100]
-    assert [label.get_text() for label in right.get_yticklabels()] == ["block", "diagonal"]
+def test_effects_are_bars_with_the_control_in_grey():
+    effects = {"deleted": Interval(0.003, 0.002, 0.004), "at random": Interval(0.05, 0.04, 0.06)}
+    (panel,) = figures.volume(effects, "at random").axes
+    assert [bar.get_width() for bar in panel.patches] == [0.003, 0.05]
+    assert [to_hex(bar.get_facecolor()) for bar in panel.patches] == [
+        style.COLOURS[name].lower() for name in ("trained", "control")
+    ]
 
 
-def test_a_map_that_is_all_one_gate_says_so():
-    closed, half = np.full((4, 4), gates.GATES.index("closed")), np.zeros((4, 4), int)
-    half[2:] = gates.GATES.index("closed")
-    figure = figures.gallery([np.eye(4)] * 4, [closed, half] * 2, ["a", "b", "c", "d"], gates.GATES, ["t"] * 4)
-    assert [[text.get_text() for text in panel.texts] for panel in figure.axes] == [[], ["all closed"], [], []] * 2
+def test_one_row_shows_weights_and_what_arrives():
+    left, right = figures.one_row(np.array([0.5, 0.5]), np.array([0.1, 2]), ["[CLS]", "was"], "was").axes
+    assert [bar.get_width() for bar in left.patches] == [0.5, 0.5]
+    assert [bar.get_width() for bar in right.patches] == [0.05, 1]
 
 
-def test_sets_of_texts_stand_beside_their_own_shares():
+def test_what_is_drawn_of_the_census_and_the_sink_is_what_was_measured():
     m = measurement("bert_gates")
-    table, heads = by_texts(m), m.census.trained.scores[..., gates.GATES.index("directional")]
-    assert table["columns"].iloc[0] == pytest.approx(100 * heads.mean(), abs=1e-4)
-    assert [row.split()[0] for row in table.index if not row.startswith("of these")] == ["48", "12", "24"]
-    spans = table["columns"][table.index.str.startswith("of these")]
-    assert len(spans) == 3
-    assert spans.is_monotonic_decreasing
-    assert table.iloc[-1].tolist() == pytest.approx(
-        [
-            100 * m.rungs["columns"].documents.mean(),
-            *(
-                100 * ladder.documents.mean()
-                for ladder in (
-                    m.carried["as trained"],
-                    m.rungs["maps with a pattern"],
-                    m.rungs["maps with two or more"],
-                )
-            ),
-        ]
-    )
+    shares = controls.beside(m.rungs)
+    trained, ranges = shares["attention on columns"]
+    assert trained.value == pytest.approx(m.rungs["columns"].documents.mean())
+    assert ranges["random weights as large"] == m.rungs["columns"].range_of(SHARP)
+    said = m.removal.said()
+    assert said["deleted"] == m.removal.sink[sink.DELETED]
+    assert len(said) == 4

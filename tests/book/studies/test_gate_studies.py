@@ -9,7 +9,8 @@ from analysis.maps import gates
 from analysis.maps.gates import synthetic
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
-from book.studies.bert_gates import ablation, query_bias, reader
+from book.studies.bert_gates import ablation, query_bias
+from book.studies.gate_detector import specimens
 from tests.analysis.fake_device import GPU, OnGPU, pretended
 from tests.analysis.surveys.results import assert_same_results, random_bert
 
@@ -57,13 +58,13 @@ def test_studies_of_gates_run_where_the_models_lie(minilm):
 
 def test_the_reader_is_held_to_known_truth_on_the_device(monkeypatch):
     for name, few in (("SIZES", {16: 1}), ("TUNING", ()), ("HELD_OUT", ("ragged",))):
-        monkeypatch.setattr(reader, name, few)
-    due, read = reader.compute(torch.device("cpu")), []
-    real = reader.gates.read_gates
-    for module in (reader.gates, synthetic):
+        monkeypatch.setattr(specimens, name, few)
+    due, read = specimens.compute(torch.device("cpu")), []
+    real = specimens.gates.read_gates
+    for module in (specimens.gates, synthetic):
         monkeypatch.setattr(module, "read_gates", lambda maps, **how: read.append(maps) or real(maps, **how))
     with pretended():
-        found = reader.compute(GPU)
+        found = specimens.compute(GPU)
     assert {type(maps) for maps in read} == {OnGPU}
     for name, array in due.arrays.items():
         np.testing.assert_allclose(found.arrays[name], array, atol=1e-6, err_msg=name)

@@ -87,10 +87,10 @@ def sub_diagonals_are_shorter_than_their_line(m: Measured) -> Outcome:
         more=(
             f"These are {near.counts['lines']} lines; in MiniLM on text it is {run.value:.0%} ({run.low:.0%} to "
             f"{run.high:.0%}). The detector does not break lines: of full diagonals that were drawn it finds "
-            f"{m.calibration.covered.min():.0%}. The classifier trained from random weights has no such lines, "
+            f"{m.covered:.0%}. The classifier trained from random weights has no such lines, "
             "nor have the controls."
         ),
-        when=max(near.ratios["run_covers"].high, run.high) < 0.95 < m.calibration.covered.min()
+        when=max(near.ratios["run_covers"].high, run.high) < 0.95 < m.covered
         and m.census.control.counts["lines"] == 0
         and m.classifier.diagonals < PRESENT,
     )

@@ -1,0 +1,56 @@
+"""The sink in a real browser, from a file: its numbers against Python, its controls, sentence and links."""
+
+import numpy as np
+import pytest
+import torch
+
+from book.studies.bert_gates import removal, sink_dial
+from tests.book.pages import play_pages
+
+pytestmark = pytest.mark.browser
+VIEWER = "sink"
+KEYS = dict(zip(sink_dial.WAYS, ("out", "shared", "louder"), strict=True))
+
+
+def start(record):
+    return sink_dial.one_row(record).start()
+
+
+@pytest.mark.parametrize("amount", [0, 30, 100])
+@pytest.mark.parametrize("way", KEYS)
+def test_rows_are_changed_as_in_the_study(visit, record, way, amount):
+    weights = torch.as_tensor(record.array("weights").astype(float))[None]
+    due = sink_dial.WAYS[way](weights, amount / 100 * weights * removal.choose_sink(weights))[0]
+    shown = visit.evaluate("which => document.querySelector('.play').numbers.row(...which)", [KEYS[way], amount])
+    np.testing.assert_allclose(shown, due, atol=2e-4)
+    turned = visit.evaluate("which => document.querySelector('.play').numbers.turned(...which)", [KEYS[way], amount])
+    assert turned == pytest.approx(record.array("effect")[list(KEYS).index(way), amount // 10], abs=2e-3)
+
+
+def test_the_sentence_says_what_happened(visit):
+    visit.get_by_label("leave it out", exact=True).check(force=True)
+    play_pages.slide(visit, "How much of it", 0)
+    assert "Nothing is taken yet" in visit.inner_text(".play-said")
+    play_pages.slide(visit, "How much of it", 100)
+    assert "next to nothing changes" in visit.inner_text(".play-said")
+    visit.get_by_label("share it among the others", exact=True).check(force=True)
+    assert "the sentence is another one" in visit.inner_text(".play-said")
+    visit.get_by_label("keep it, turn the others up", exact=True).check(force=True)
+    assert "Nothing was taken from [CLS]" in visit.inner_text(".play-said")
+
+
+def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, visit):
+    visit.get_by_label("share it among the others", exact=True).check(force=True)
+    play_pages.slide(visit, "How much of it", 70)
+    address = visit.locator(".play-link").evaluate("link => link.href")
+    tab = play_pages.Tab(browser)
+    page = tab.open(page_file, address[address.index("?") :])
+    assert page.inner_text(".play-said") == visit.inner_text(".play-said")
+    tab.open(page_file, "?sink.way=constructor&sink.amount=75")
+    assert page.get_by_label("leave it out", exact=True).is_checked()
+    assert page.get_by_label("How much of it", exact=True).input_value() == "10"
+    tab.close()
+
+
+def test_phone_paper_and_axe(visit):
+    play_pages.check_phone_paper_and_axe(visit)
