@@ -27,6 +27,7 @@ SCRIPTS = {
     "dial": ("dial.js",),
     "switches": ("switches.js",),
     "cone": ("cone.js",),
+    "arrows": ("arrows.js",),
 }
 MODELS = ("gpt2-mini", "neox-mini")
 RECORDS = {
@@ -35,6 +36,7 @@ RECORDS = {
     "dial": "weighted-mean-sentence",
     "switches": "bert-rank-switches",
     "cone": "bert-normality-directions",
+    "arrows": "rotary-bias-arrows",
 }
 DRAWN = "_build/.figures"
 
@@ -106,6 +108,7 @@ def draw(name: str, path: Path) -> dict:
         "dial": dial,
         "switches": switches,
         "cone": cone,
+        "arrows": arrows,
     }[name]()
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path.with_suffix(".svg"), format="svg", metadata={"Date": None})
@@ -166,6 +169,15 @@ def cone() -> tuple[Figure, dict]:
 
     shown = study.directions(experiments.load(RECORDS["cone"]))
     return figures.directions(shown.rows, shown.titles), shown.start()
+
+
+def arrows() -> tuple[Figure, dict]:
+    """Draw one head's kernel as arrows laid end to end."""
+    from book.studies.rotary_bias import arrows as study
+    from book.studies.rotary_bias import figures
+
+    shown = study.arrows(experiments.load(RECORDS["arrows"]))
+    return figures.arrows(shown.length, shown.angle, shown.turn, study.DISTANCE), shown.start()
 
 
 def add_scripts(app, pagename, templatename, context, doctree):

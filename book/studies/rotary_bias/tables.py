@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from analysis.models.key_bias import Effect
 from book.studies.rotary_bias.exactness import EXACT, Exactness, cancels
+from book.studies.rotary_bias.parts import WAYS
 from book.studies.rotary_bias.runs import seeds_of
 from book.studies.rotary_bias.seeds import mean_shares
 from book.studies.rotary_bias.shares import PARTS
@@ -41,6 +42,23 @@ def errors(of: Exactness) -> pd.DataFrame:
     held = {f"four parts, {name}": error < EXACT for name, error in of.parts.items()}
     held |= {"kernel": of.kernel < EXACT, "border": of.border < EXACT, "gauge": of.gauge < EXACT}
     return pd.DataFrame({"exact": held.values()}, pd.Index(held, name="identity"))
+
+
+def rises(of: Mapping[str, Float[np.ndarray, "run counted way"]], learned: np.ndarray) -> pd.DataFrame:
+    """Return by how much the loss rises without a part, mean over a variant's seeds.
+
+    ``learned`` is the same, ``(counted, way)``, of gpt2-mini.
+
+    >>> frame = rises({"a": np.full((2, 2, len(WAYS)), 0.5)}, np.zeros((2, len(WAYS))))
+    >>> frame.loc["no kernel, of the mean input"].tolist()
+    [0.5, 0.0]
+    """
+    left_out = [k for k, way in enumerate(WAYS) if way != "whole"]
+    names = [f"{list(WAYS)[k]}, of the {counted}" for counted in ("biases", "mean input") for k in left_out]
+    columns = {name: values.mean(0) for name, values in of.items()} | {"gpt2-mini": learned}
+    return pd.DataFrame(
+        {name: values[:, left_out].ravel() for name, values in columns.items()}, pd.Index(names, name="left out")
+    )
 
 
 def shares(of: Float[np.ndarray, "run counted layer head part"], runs: Sequence[tuple[str, int]]) -> pd.DataFrame:

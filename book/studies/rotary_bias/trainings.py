@@ -8,8 +8,7 @@ import torch
 
 from book.lab.training import gpt2_mini
 from book.publish.records import Experiment, Result
-from book.studies.rotary_bias.run_measures import measure_gpt2
-from book.studies.rotary_bias.runs import RUNS, measure_runs
+from book.studies.rotary_bias.runs import RUNS, measure_gpt2, measure_runs
 
 WIDE = 20.0
 """Tolerance of arrays that a training ends with: what has to repeat is the finding."""

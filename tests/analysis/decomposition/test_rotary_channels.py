@@ -17,6 +17,7 @@ from analysis.decomposition.rotary_product import change_gauge, rotary_border
 from analysis.decomposition.terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models.key_bias import CASES, key_bias_effect
+from analysis.models.reading import load
 from analysis.models.rotary_modules import rotary_module_scores
 from analysis.transformer.attention import mask_future, softmax
 from analysis.transformer.positional_encodings import rotary_scores
