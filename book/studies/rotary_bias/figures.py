@@ -21,7 +21,7 @@ VARIANTS = {
     "neox-mini-unbiased": style.COLOURS["semi_bias"],
     "neox-mini-sequential": style.COLOURS["token"],
 }
-COUNTED = ("counted from 0", "counted from the mean input")
+COUNTED = ("constants: query and key bias", "constants: mean query and mean key")
 DOTS = ((style.COLOURS["content"], "o"), (style.COLOURS["semi_bias"], "^"), (style.COLOURS["ink"], "x"))
 """Colour and marker of what is left out: the kernel of the biases, that of the mean input, gpt2-mini's."""
 LAYERS = ((style.COLOURS["uniform"], "--"), (style.COLOURS["semi_bias"], "-"))

@@ -27,7 +27,7 @@ SEEDS = 3
 PARALLEL = ("neox-mini", "neox-mini-partial", "neox-mini-unbiased")
 RUNS = tuple((name, seed) for name in PARALLEL for seed in range(SEEDS))
 """Variant and seed, of blocks whose attention and MLP are parallel."""
-SEQUENTIAL = tuple(("neox-mini-sequential", seed) for seed in range(2))
+SEQUENTIAL = tuple(("neox-mini-sequential", seed) for seed in range(SEEDS))
 """The same where the MLP follows attention."""
 LENGTHS = (128, 256, 512, 1024)
 STRETCH, STRETCHED = 4.0, 512

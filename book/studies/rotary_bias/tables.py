@@ -25,6 +25,16 @@ KEY_BIAS = {
 }
 """A module and what is set to 0 in it, by the names of `analysis.models.key_bias`."""
 
+LEFT_OUT = {
+    "no key bias": ("key bias", "mean key"),
+    "no query bias": ("query bias", "mean query"),
+    "content only": ("both biases", "both means"),
+    "no semi-bias": ("semi-bias of the biases", "semi-bias of the means"),
+    "no query side": ("query side of the biases", "query side of the means"),
+    "no kernel": ("kernel of the biases", "kernel of the means"),
+}
+"""What is left out in each of `WAYS` but the first, where the constants are the biases and where they are the means."""
+
 
 def key_bias(effects: Mapping[str, Effect]) -> pd.DataFrame:
     """Return the largest change of an attention weight in each module when its key bias is set to 0.
@@ -50,14 +60,14 @@ def rises(of: Mapping[str, Float[np.ndarray, "run counted way"]], learned: np.nd
     ``learned`` is the same, ``(counted, way)``, of gpt2-mini.
 
     >>> frame = rises({"a": np.full((2, 2, len(WAYS)), 0.5)}, np.zeros((2, len(WAYS))))
-    >>> frame.loc["no kernel, of the mean input"].tolist()
+    >>> frame.loc["kernel of the means"].tolist()
     [0.5, 0.0]
     """
-    left_out = [k for k, way in enumerate(WAYS) if way != "whole"]
-    names = [f"{list(WAYS)[k]}, of the {counted}" for counted in ("biases", "mean input") for k in left_out]
+    ways = [list(WAYS).index(way) for way in LEFT_OUT]
+    names = [name for counted in range(2) for name in (names[counted] for names in LEFT_OUT.values())]
     columns = {name: values.mean(0) for name, values in of.items()} | {"gpt2-mini": learned}
     return pd.DataFrame(
-        {name: values[:, left_out].ravel() for name, values in columns.items()}, pd.Index(names, name="left out")
+        {name: values[:, ways].ravel() for name, values in columns.items()}, pd.Index(names, name="left out")
     )
 
 

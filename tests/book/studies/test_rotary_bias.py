@@ -249,10 +249,10 @@ class Recorded:
         return np.asarray(self.arrays[name])
 
 
-def test_every_variant_is_trained():
+def test_every_variant_is_trained_with_as_many_seeds():
     every = (*runs.RUNS, *runs.SEQUENTIAL)
     assert {name for name, _ in every} == set(neox_mini.VARIANTS)
-    assert {len(runs.seeds_of(name, every)) for name in neox_mini.VARIANTS} == {2, runs.SEEDS}
+    assert {len(runs.seeds_of(name, every)) for name in neox_mini.VARIANTS} == {runs.SEEDS}
 
 
 def test_previous_token_heads_are_counted_with_a_part_and_without():
