@@ -49,7 +49,8 @@ def run(arguments) -> int:
     for name, least, most in (("seeds", 1, 100), ("longest", 8, 10**6)):
         if not least <= getattr(arguments, name) <= most:
             raise ValueError(f"--{name} must be {least} to {most}, got {getattr(arguments, name)}")
-    check_address(arguments.book)
+    if arguments.book is not None:
+        check_address(arguments.book)
     where = device.choose(arguments.device)
     out = arguments.out or RUNS / f"report-{Path(arguments.model).name}"
     try:

@@ -59,7 +59,7 @@ class Kernel:
         return torch.remainder(-self.phase, 2 * math.pi) / self.frequencies
 
 
-@checked(finite=True)
+@checked(finite=True, mixed=True)
 def distance_kernel(b_Q: Float[Tensor, "head channel"], b_K: Float[Tensor, "head channel"], rotary: Rotary) -> Kernel:
     r"""Return the kernel of each head from its two biases, in the dtype of these.
 
@@ -97,7 +97,7 @@ def distance_kernel(b_Q: Float[Tensor, "head channel"], b_K: Float[Tensor, "head
     return Kernel(product.abs(), product.angle(), rotary.frequencies.to(b_Q), rest)
 
 
-@checked(finite=True)
+@checked(finite=True, mixed=True)
 def pair_channels(vectors: Float[Tensor, "*any channel"], rotary: Rotary) -> Tensor:
     """Read the coordinates that are turned as complex numbers: ``(..., frequency)``, ``a + ib`` for a pair ``(a, b)``.
 

@@ -30,6 +30,7 @@ SCRIPTS = {
     "cone": ("cone.js",),
     "score": ("score.js",),
     "sink": ("sink.js",),
+    "arrows": ("arrows.js",),
 }
 MODELS = ("gpt2-mini", "neox-mini")
 RECORDS = {
@@ -39,6 +40,7 @@ RECORDS = {
     "switches": "bert-rank-switches",
     "cone": "bert-normality-directions",
     "sink": "bert-gates-sink-dial",
+    "arrows": "rotary-bias-arrows",
 }
 DRAWN = "_build/.figures"
 
@@ -112,6 +114,7 @@ def draw(name: str, path: Path) -> dict:
         "cone": cone,
         "score": score,
         "sink": sink,
+        "arrows": arrows,
     }[name]()
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path.with_suffix(".svg"), format="svg", metadata={"Date": None})
@@ -193,6 +196,15 @@ def sink() -> tuple[Figure, dict]:
 
     shown = sink_dial.one_row(experiments.load(RECORDS["sink"]))
     return figures.one_row(shown.weights, shown.lengths, shown.tokens, shown.query), shown.start()
+
+
+def arrows() -> tuple[Figure, dict]:
+    """Draw one head's kernel as arrows laid end to end."""
+    from book.studies.rotary_bias import arrows as study
+    from book.studies.rotary_bias import figures
+
+    shown = study.arrows(experiments.load(RECORDS["arrows"]))
+    return figures.arrows(shown.length, shown.angle, shown.turn, study.DISTANCE), shown.start()
 
 
 def add_scripts(app, pagename, templatename, context, doctree):

@@ -102,6 +102,9 @@ TRAINABLE = {
         "the same, all coordinates rotary and no bias anywhere; minutes on 2 cores",
         partial(_neox_mini, "neox-mini-unbiased"),
     ),
+    "neox-mini-sequential": Recipe(
+        "the same, the MLP after attention; minutes on 2 cores", partial(_neox_mini, "neox-mini-sequential")
+    ),
     "induction": Recipe(
         "two attention-only layers, 0.3 M parameters, on repeated random tokens; minutes on 2 cores", _induction
     ),

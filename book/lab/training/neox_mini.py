@@ -1,13 +1,14 @@
 """Train ``neox-mini``: GPT-NeoX's architecture (Pythia's) at gpt2-mini's size, on gpt2-mini's text and by its recipe.
 
-Rotary positions in place of learned ones, attention and MLP side by side, output tied to the token table; 2 layers,
+Rotary positions in place of learned ones, attention and MLP in parallel, output tied to the token table; 2 layers,
 8 heads of 16 coordinates, width 128, context 128. The projections' biases start at 0, so that what they come to do has
-to be learned. Three variants differ in one thing each:
+to be learned. Four variants differ in one thing each:
 
 * ``neox-mini`` turns all coordinates of every head;
 * ``neox-mini-partial`` turns a quarter of them, as Pythia does;
 * ``neox-mini-unbiased`` turns all of them and has no bias anywhere: none in attention, and those of the MLP and of the
-  LayerNorms are held at 0, so that a LayerNorm cannot bring one back.
+  LayerNorms are held at 0, so that a LayerNorm cannot bring one back;
+* ``neox-mini-sequential`` has the MLP after attention, as Llama and Qwen do, and is ``neox-mini`` else.
 
 The folder is gpt2-mini's (:mod:`book.lab.training.gpt2_mini`), and so is the format of its trace. ``python -m book
 train`` adds to it what :func:`book.lab.rotary_probe.make_probe` measures.
@@ -26,7 +27,7 @@ from book.lab.training.gpt2_mini import CONTEXT, HEADS, LAYERS, VOCABULARY, WIDT
 
 BASE = 10_000.0
 STEPS = 1500
-"""Half of gpt2-mini's, as its cosine comes down twice as fast: nine models were to be trained."""
+"""Half of gpt2-mini's, as its cosine comes down twice as fast: a dozen models were to be trained."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,14 @@ class Variant:
         The share of each head's coordinates that are turned, in (0, 1].
     biases
         Whether there are any.
+    parallel
+        Whether attention and MLP read the same stream; else the MLP reads what attention has added to.
     """
 
     name: str
     rotary: float = 1.0
     biases: bool = True
+    parallel: bool = True
 
 
 VARIANTS = {
@@ -54,6 +58,7 @@ VARIANTS = {
         Variant("neox-mini"),
         Variant("neox-mini-partial", rotary=0.25),
         Variant("neox-mini-unbiased", biases=False),
+        Variant("neox-mini-sequential", parallel=False),
     )
 }
 
@@ -80,6 +85,7 @@ def make_model(variant: Variant, vocabulary: int = VOCABULARY, seed: int = 0) ->
         vocab_size=vocabulary,
         rope_parameters=rotary,
         attention_bias=variant.biases,
+        use_parallel_residual=variant.parallel,
         tie_word_embeddings=True,
         bos_token_id=0,
         eos_token_id=0,
@@ -111,8 +117,9 @@ def train(out: str | Path, name: str = "neox-mini", *, steps: int = STEPS, **opt
 def _describe(variant: Variant) -> str:
     turned = "all coordinates" if variant.rotary == 1 else f"{variant.rotary:.0%} of the coordinates"
     biases = "biases" if variant.biases else "no biases anywhere"
+    order = "stand side by side" if variant.parallel else "follow each other"
     return (
         f"GPT-NeoX's architecture at a small size, trained from scratch for *Attention, Taken Apart*: rotary "
-        f"positions on {turned} of each head,\n{biases}, LayerNorm before attention and MLP, which stand side by "
-        f"side, output tied to the token table; 2 layers,\n8 heads, width 128, context 128"
+        f"positions on {turned} of each head,\n{biases}, LayerNorm before attention and MLP, which {order}, "
+        f"output tied to the token table; 2 layers,\n8 heads, width 128, context 128"
     )

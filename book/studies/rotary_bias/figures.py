@@ -1,6 +1,7 @@
 """Figures of the chapter on rotary positions. Arrays in, a Figure out."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -9,6 +10,7 @@ from matplotlib.figure import Figure
 
 from analysis.plotting import ladder, style
 from analysis.plotting.ladder import share_legend
+from book.studies.rotary_bias.kernels import DISTANCES
 
 TITLES = {"bias": "biases alone", "bias_folded": "with the LayerNorm's bias", "mean": "with the mean input"}
 PARTS = {"content": "content", "semi_bias": "semi-bias", "query_side": "query side", "kernel": "kernel"}
@@ -17,9 +19,9 @@ VARIANTS = {
     "neox-mini": style.COLOURS["content"],
     "neox-mini-partial": style.COLOURS["positional"],
     "neox-mini-unbiased": style.COLOURS["semi_bias"],
+    "neox-mini-sequential": style.COLOURS["token"],
 }
-COUNTED = ("counted from 0", "counted from the mean input")
-MARKERS = {"neox-mini": "o", "neox-mini-partial": "s", "neox-mini-unbiased": "^"}
+COUNTED = ("constants: query and key bias", "constants: mean query and mean key")
 DOTS = ((style.COLOURS["content"], "o"), (style.COLOURS["semi_bias"], "^"), (style.COLOURS["ink"], "x"))
 """Colour and marker of what is left out: the kernel of the biases, that of the mean input, gpt2-mini's."""
 LAYERS = ((style.COLOURS["uniform"], "--"), (style.COLOURS["semi_bias"], "-"))
@@ -27,9 +29,9 @@ LAYERS = ((style.COLOURS["uniform"], "--"), (style.COLOURS["semi_bias"], "-"))
 
 
 def kernels(curves: Mapping[str, Float[np.ndarray, "layer head distance"]]) -> Figure:
-    """Draw the kernel of every head over distance: a column for what it is made of, a row for each layer."""
+    """Draw the kernel of every head over distance on one scale: a column for what it is made of, a row per layer."""
     layers = len(next(iter(curves.values())))
-    figure, axes = style.new(layers, len(curves), size="tall", sharex=True, squeeze=False)
+    figure, axes = style.new(layers, len(curves), size="tall", sharex=True, sharey=True, squeeze=False)
     for column, (source, values) in enumerate(curves.items()):
         for layer, of_layer in enumerate(values):
             panel = axes[layer, column]
@@ -39,6 +41,36 @@ def kernels(curves: Mapping[str, Float[np.ndarray, "layer head distance"]]) -> F
             panel.set_ylabel(f"layer {layer}, nats" if not column else "")
     for panel in axes[-1]:
         panel.set_xlabel("distance to the key")
+    figure.suptitle("The biases make a ripple, the mean input a slope")
+    return figure
+
+
+def arrows(
+    length: Float[np.ndarray, " frequency"],
+    angle: Float[np.ndarray, " frequency"],
+    turn: Float[np.ndarray, " frequency"],
+    distance: int,
+) -> Figure:
+    """Draw a kernel as arrows laid end to end at one distance, and over all distances.
+
+    ``length`` is in nats, ``angle`` at distance 0 in radians, ``turn`` in radians per position.
+    """
+    over = np.arange(DISTANCES)
+    steps = length * np.exp(1j * (angle + turn * distance))
+    ends = np.concatenate([[0], np.cumsum(steps)])
+    reach = (length * np.cos(angle + np.outer(over, turn))).sum(1)
+    figure, (plane, panel) = style.new(1, 2, size="wide", width_ratios=(1, 1.4))
+    plane.plot((0, 0), (0, ends[-1].imag), ":", color=style.COLOURS["muted"])
+    plane.plot((0, ends[-1].real), (ends[-1].imag,) * 2, color=style.COLOURS["semi_bias"], linewidth=4, alpha=0.35)
+    look = {"arrowstyle": "->", "color": style.COLOURS["content"], "shrinkA": 0, "shrinkB": 0}
+    for tail, tip in pairwise(ends):
+        plane.annotate("", (tip.real, tip.imag), (tail.real, tail.imag), arrowprops=look)
+    plane.plot(ends.real, ends.imag, alpha=0)  # the limits of the axes follow lines, not arrows
+    plane.set(title=f"A key {distance} back: how far to the right?", xlabel="nats", aspect="equal")
+    plane.set_yticks([])
+    panel.plot(over, reach, color=style.COLOURS["content"])
+    panel.plot(distance, reach[distance], "o", color=style.COLOURS["semi_bias"])
+    panel.set(title="The same at every distance", xlabel="how far back the key is, in tokens", ylabel="nats")
     return figure
 
 
@@ -64,41 +96,22 @@ def seed_kernels(
 
 
 def spectra(of: Mapping[str, tuple[np.ndarray, np.ndarray]], frequencies: Float[np.ndarray, " frequency"]) -> Figure:
-    """Draw amplitude and phase, ``(layer, head, frequency)``, of each head's kernel: a row for what it is made of."""
-    figure, axes = style.new(len(of), 2, size="tall", sharex=True, sharey=True, squeeze=False)
-    for row, (source, (amplitude, phase)) in zip(axes, of.items(), strict=True):
+    """Draw amplitude and phase, ``(layer, head, frequency)``, of each head's kernel as an arrow at distance 0.
+
+    A panel for what the kernel is made of; its longest arrow has one length in all, and the title says its nats.
+    """
+    figure, axes = style.new(1, len(of), size="tall", sharex=True, sharey=True)
+    for panel, (source, (amplitude, phase)) in zip(axes, of.items(), strict=True):
         names = [f"{layer}.{head}" for layer in range(amplitude.shape[0]) for head in range(amplitude.shape[1])]
-        for panel, values, cmap, limits, label in (
-            (row[0], amplitude, style.WEIGHT_CMAP, (0, amplitude.max()), "amplitude, nats"),
-            (row[1], phase, "twilight", (-np.pi, np.pi), "phase, radians"),
-        ):
-            image = panel.imshow(
-                values.reshape(len(names), -1), cmap=cmap, vmin=limits[0], vmax=limits[1], aspect="auto"
-            )
-            figure.colorbar(image, ax=panel)
-            panel.set_title(f"{label}, {TITLES[source]}")
-        row[0].set_yticks(range(len(names)), names)
-        row[0].set_ylabel("head")
-    for panel in axes[-1]:
+        step = (amplitude * np.exp(1j * phase)).reshape(len(names), -1)
+        column, row = np.meshgrid(np.arange(step.shape[1]), np.arange(len(names)))
+        look = {"angles": "uv", "scale_units": "x", "scale": amplitude.max(), "width": 0.006}
+        panel.quiver(column, row, step.real, step.imag, color=style.COLOURS["content"], **look)
+        panel.set_title(f"{TITLES[source]}: longest {amplitude.max():.1f} nats")
         panel.set_xticks(range(len(frequencies)), [f"{2 * np.pi / f:,.0f}" for f in frequencies], rotation=60)
-        panel.set_xlabel("period, positions")
-    return figure
-
-
-def maps(parts: Float[np.ndarray, "part query key"]) -> Figure:
-    """Draw the four parts of one head's scores on one text, each less the mean of what a row sees, on one scale."""
-    figure, axes = style.new(1, len(parts), size="wide", sharey=True)
-    visible = np.tri(parts.shape[-1], dtype=bool)
-    centred = [
-        np.where(visible, part - (part * visible).sum(1, keepdims=True) / visible.sum(1, keepdims=True), np.nan)
-        for part in parts
-    ]
-    limit = float(np.nanmax(np.abs(centred)))
-    for panel, part, title in zip(axes, centred, PARTS.values(), strict=True):
-        image = panel.imshow(part, cmap=style.SCORE_CMAP, norm=style.centred(part, limit))
-        panel.set(title=title, xlabel="key")
-    axes[0].set_ylabel("query")
-    figure.colorbar(image, ax=list(axes), label="nats", shrink=0.7)
+        panel.set(xlabel="period, positions", xlim=(-1, len(frequencies)))
+    axes[0].set_yticks(range(len(names)), names)
+    axes[0].set(ylabel="head", ylim=(len(names), -1))
     return figure
 
 
@@ -125,31 +138,6 @@ def emergence(
         panel.set(xlabel="step")
         panel.set_xscale("symlog", linthresh=10)
     share_legend(figure, axes[:2])
-    return figure
-
-
-def rises(
-    of: Float[np.ndarray, "run counted way"],
-    runs: Sequence[tuple[str, int]],
-    ways: Sequence[str],
-    learned: Float[np.ndarray, "counted way"],
-) -> Figure:
-    """Draw by how much the loss of every run rises without a part: counted from 0, and from the mean input.
-
-    ``learned`` is the same of a model with learned positions.
-    """
-    figure, axes = style.new(1, of.shape[1], size="wide", sharey=True)
-    rows = np.arange(len(ways))
-    for panel, values, control, title in zip(axes, of.transpose(1, 0, 2), learned, COUNTED, strict=True):
-        panel.plot(control, rows, "x", color=style.COLOURS["ink"], markersize=5, label="gpt2-mini, learned positions")
-        for (name, seed), rise in zip(runs, values, strict=True):
-            place = rows + 0.24 * (list(VARIANTS).index(name) - 1) + 0.05 * seed
-            panel.plot(rise, place, MARKERS[name], color=VARIANTS[name], markersize=4, label=None if seed else name)
-        panel.set(title=title, xlabel="rise of the loss, nats per token")
-        panel.set_xscale("symlog", linthresh=0.01)
-    axes[0].set_yticks(rows, ways)
-    axes[0].invert_yaxis()
-    share_legend(figure, axes)
     return figure
 
 
@@ -200,28 +188,6 @@ def _widen(panel: Axes, axis: str, factor: float) -> None:
     """Move the upper end of a logarithmic axis outwards, so that the last mark is whole."""
     low, high = getattr(panel, f"get_{axis}lim")()
     getattr(panel, f"set_{axis}lim")(low, high * factor)
-
-
-def lengths(
-    longer: Float[np.ndarray, "run length measure"],
-    stretched: Float[np.ndarray, "run scaling measure"],
-    runs: Sequence[tuple[str, int]],
-    at: Sequence[int],
-    scalings: Sequence[str],
-) -> Figure:
-    """Draw the loss by the length of the window, and at one length with other frequencies."""
-    figure, axes = style.new(1, 2, size="wide", sharey=True)
-    for (name, seed), by_length, by_scaling in zip(runs, longer[..., 0], stretched[..., 0], strict=True):
-        look = {"color": VARIANTS[name], "marker": "o", "markersize": 3, "linestyle": style.SEEDS[seed]}
-        axes[0].plot(at, by_length, **look, label=name if seed == 0 else None)
-        axes[1].plot(range(len(scalings)), by_scaling, **{**look, "linestyle": ""})
-    axes[0].set_xscale("log", base=2)
-    axes[0].set_xticks(at, [f"{length:,}" for length in at])
-    axes[0].set(xlabel="tokens in the window", ylabel="held-out loss, nats per token")
-    axes[1].set_xticks(range(len(scalings)), scalings)
-    axes[1].set(xlabel="frequencies, at 512 tokens")
-    share_legend(figure, axes)
-    return figure
 
 
 def redrawn(

@@ -1,5 +1,7 @@
 """What the chapter on rotary positions holds its formulas and its models to; each condition can fail."""
 
+import numpy as np
+
 from book.studies.rotary_bias.exactness import EXACT, SINGLE, cancels
 from book.studies.rotary_bias.measure import Measured
 from book.studies.rotary_bias.parts import WAYS
@@ -49,15 +51,17 @@ def wrong_phases_cost_more_than_none(m: Measured) -> bool:
 def mean_kernel_makes_previous_token_heads(m: Measured) -> bool:
     """Without the kernel of the mean input no head is a previous-token head, without that of the biases all still are.
 
-    In gpt2-mini no head's kernel changes anything.
+    So it is where the MLP follows attention. In gpt2-mini no head's kernel changes anything.
     """
-    h = m.heads
-    return 0 == h.strong_left_mean < h.strong_left_bias == h.strong_heads and h.gpt2_rise_head < 10 * SINGLE
+    h, o = m.heads, m.order
+    parallel = 0 == h.strong_left_mean < h.strong_left_bias == h.strong_heads
+    ordered = 0 == o.strong_left_mean < o.strong_left_bias == o.strong_heads
+    return parallel and ordered and h.gpt2_rise_head < 10 * SINGLE
 
 
 def mean_input_makes_kernel(m: Measured) -> bool:
     """The kernel of the mean input is larger than that of the biases in every head of every model."""
-    return bool((m.seed_kernels.size["mean"] > m.seed_kernels.size["bias"]).all())
+    return all(bool((of.size["mean"] > of.size["bias"]).all()) for of in (m.seed_kernels, m.order))
 
 
 def near_keys_are_preferred(m: Measured) -> bool:
@@ -69,8 +73,15 @@ def biases_matter_little(m: Measured) -> bool:
     """In every seed the loss rises more without the kernel of the mean input than without both biases' own parts."""
     ways = list(WAYS)
     full = [k for k, (name, _) in enumerate(m.seeds.runs) if name == "neox-mini"]
-    own = m.seeds.rise[full, 0][:, ways.index("content only")]
-    return bool((m.seeds.rise[full, 1][:, ways.index("no kernel")] > own).all())
+    rises = np.concatenate([m.seeds.rise[full], m.order.rise])
+    own = rises[:, 0, ways.index("content only")]
+    return bool((rises[:, 1, ways.index("no kernel")] > own).all())
+
+
+def order_decides_what_biases_do(m: Measured) -> bool:
+    """Where the MLP follows attention, the biases' kernels are larger and both biases worth more than in parallel."""
+    o = m.order
+    return o.bias_range_low > o.parallel_range_high and o.rise_both_low > m.seeds.rise_both_high
 
 
 def lengths_decide_nothing(m: Measured) -> bool:

@@ -3,7 +3,7 @@
 import torch
 
 from book.publish.records import Experiment, Result
-from book.studies.rotary_bias.checkpoints import survey_models
+from book.studies.rotary_bias.qwen import survey_models
 
 MODELS = ("openai/gpt-oss-20b",)
 """Names on the hub."""

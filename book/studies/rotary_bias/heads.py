@@ -11,7 +11,9 @@ from book.publish.records import Record
 from book.studies.rotary_bias.parts import WAYS
 from book.studies.rotary_bias.runs import seeds_of
 
-WHOLE, NO_KERNEL, CONTENT = (list(WAYS).index(way) for way in ("whole", "no kernel", "content only"))
+WHOLE, NO_SEMI, NO_SIDE, NO_KERNEL, CONTENT = (
+    list(WAYS).index(way) for way in ("whole", "no semi-bias", "no query side", "no kernel", "content only")
+)
 STRONG = 0.25
 """A head with this share of its attention on the previous position is counted as a previous-token head."""
 
@@ -42,22 +44,17 @@ class Heads(Numbers):
     previous_no_mean_kernel: float
     previous_content: float  # and from content alone, counted from the mean input
     strong_heads: int  # previous-token heads of all runs
-    strong_last: int  # how many of them are in the last layer
     strong_place: str  # the same in words
     strong_left_bias: int  # how many are still without the kernel of the biases, and of the mean input
     strong_left_mean: int
+    strong_left_semi: int  # and without the semi-bias of the mean input, and without its query side
+    strong_left_side: int
     strong_drop_low: float  # the share of their previous attention that goes with the kernel of the mean input
     strong_drop_high: float
-    gpt2_strong: int  # the same in gpt2-mini
-    gpt2_strong_left: int
-    gpt2_best: float
     gpt2_rise_head: float  # the largest change of gpt2-mini's loss
     head_rise_bias_high: float  # the largest rise by one head, over all runs
     head_rise_mean_high: float
-    head_rise_mean_name: str
-    later_head: str  # of the bundled model, the head of layer 1 that attends most to the previous position
-    later_best: float
-    later_least: float  # and that after the kernel of the mean input of one head of layer 0 was left out, at the least
+    later_least: float  # of layer 1's largest, without the kernel of the mean input of a head of layer 0, at the least
     strong: float = STRONG
 
     @property
@@ -87,11 +84,10 @@ def measure_heads(record: Record) -> Heads:
     previous, without_bias, without_mean = bias[:, WHOLE], bias[:, NO_KERNEL], mean[:, NO_KERNEL]
     rise_bias, rise_mean = record.array("by_head_bias"), record.array("by_head_mean")
     layer, head = np.unravel_index(previous[0].argmax(), previous.shape[1:])
-    strong, gpt2_strong = previous >= STRONG, gpt2[WHOLE] >= STRONG
+    strong = previous >= STRONG
     drop = 1 - without_mean[strong] / previous[strong]
     later = int(previous[0, -1].argmax())
     after = record.array("previous_after_mean")[0, 0, :, -1, later]  # without a head of layer 0, by that head
-    costly = np.unravel_index(rise_mean[0].argmax(), rise_mean.shape[1:])
     control = {
         "previous": gpt2[WHOLE],
         "without_bias": record.array("gpt2_previous_bias")[NO_KERNEL],
@@ -113,24 +109,25 @@ def measure_heads(record: Record) -> Heads:
         previous_no_kernel=float(without_bias[0, layer, head]),
         previous_no_mean_kernel=float(without_mean[0, layer, head]),
         previous_content=float(mean[0, CONTENT, layer, head]),
-        strong_heads=int(strong.sum()),
-        strong_last=int(strong[:, -1].sum()),
+        **count_strong(record),
         strong_place=_place(int(strong.sum()), int(strong[:, -1].sum())),
-        strong_left_bias=int((without_bias[strong] >= STRONG).sum()),
-        strong_left_mean=int((without_mean[strong] >= STRONG).sum()),
         strong_drop_low=float(drop.min()),
         strong_drop_high=float(drop.max()),
-        gpt2_strong=int(gpt2_strong.sum()),
-        gpt2_strong_left=int((gpt2[NO_KERNEL][gpt2_strong] >= STRONG).sum()),
-        gpt2_best=float(gpt2[WHOLE].max()),
         gpt2_rise_head=float(max(abs(control["rise_bias"]).max(), abs(control["rise_mean"]).max())),
         head_rise_bias_high=float(rise_bias.max()),
         head_rise_mean_high=float(rise_mean.max()),
-        head_rise_mean_name=f"{costly[0]}.{costly[1]}",
-        later_head=f"1.{later}",
-        later_best=float(previous[0, -1, later]),
         later_least=float(after.min()),
     )
+
+
+def count_strong(record: Record) -> dict[str, int]:
+    """Count the previous-token heads of a record's runs, and those that still are without a part of their scores."""
+    bias, mean = record.array("previous_bias"), record.array("previous_mean")
+    strong = bias[:, WHOLE] >= STRONG
+    left = {"bias": bias[:, NO_KERNEL], "mean": mean[:, NO_KERNEL], "semi": mean[:, NO_SEMI], "side": mean[:, NO_SIDE]}
+    return {"strong_heads": int(strong.sum())} | {
+        f"strong_left_{name}": int((values[strong] >= STRONG).sum()) for name, values in left.items()
+    }
 
 
 def _place(heads: int, last: int) -> str:

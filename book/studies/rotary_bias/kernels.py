@@ -1,4 +1,4 @@
-"""The kernels of neox-mini, read off its biases, its LayerNorms and its mean inputs; no text but for the last."""
+"""The kernels of neox-mini, read off its biases, its LayerNorms and its mean inputs, and how they grow in training."""
 
 import math
 from collections.abc import Mapping
@@ -28,6 +28,7 @@ SCHEMES = ("as trained", "linear", "NTK", "YaRN")
 Curves = Float[np.ndarray, "layer head distance"]
 Spectrum = tuple[Float[np.ndarray, "layer head frequency"], Float[np.ndarray, "layer head frequency"]]
 """Amplitude in nats and phase in radians of each frequency in each head."""
+HALF = 0.5
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,12 @@ class Kernels(Numbers):
     spectra: Mapping[str, Spectrum]
     frequencies: Float[np.ndarray, " frequency"]
     longer: Mapping[str, Curves]
-    peak: Int[np.ndarray, "source layer head"]
+    largest: tuple[int, int]  # layer and head of the largest kernel of the mean input
     heads: int
     range_bias: float  # the largest range of a kernel over the trained distances, in nats
     range_folded: float
     range_mean: float
     range_mean_low: float  # the smallest of the last layer, in nats
-    near_bias: int  # heads whose kernel is largest at distance 0 to NEAR
     near_mean: int
     near_chance: float  # the mean number of such heads with random phases, and the largest of the draws
     near_chance_high: int
@@ -58,7 +58,6 @@ class Kernels(Numbers):
     trough_high: int
     slowest_turn: float  # of the frequencies that carry most, the distance of half a turn
     slope_steep: float  # of the slow frequencies at distance 0, with the mean input, downwards, in nats per position
-    slope_flat: float
     first_peak: float  # of the largest kernel, less its mean: at the nearest distances, and beyond the trained length
     later_peak: float
     later_distance: int
@@ -131,16 +130,15 @@ def measure_kernels(trace: Mapping[str, np.ndarray], rotary: Rotary) -> Kernels:
     later = DISTANCES + int(largest[DISTANCES:].argmax())
     return Kernels(
         of,
-        {source: _spectrum(trace, source, rotary) for source in SPECTRA},
+        {source: spectrum_of(trace, source, rotary) for source in SPECTRA},
         rotary.frequencies.double().numpy(force=True),
         longer,
-        peak,
+        divmod(int(ranges(of["mean"]).argmax()), peak.shape[-1]),
         heads=peak[0].size,
         range_bias=float(ranges(of["bias"]).max()),
         range_folded=float(ranges(of["bias_folded"]).max()),
         range_mean=float(ranges(of["mean"]).max()),
         range_mean_low=float(ranges(of["mean"])[-1].min()),
-        near_bias=int((peak[0] <= NEAR).sum()),
         near_mean=int((peak[-1] <= NEAR).sum()),
         near_chance=float(chance.mean()),
         near_chance_high=int(chance.max()),
@@ -148,7 +146,6 @@ def measure_kernels(trace: Mapping[str, np.ndarray], rotary: Rotary) -> Kernels:
         trough_high=int(troughs.max()),
         slowest_turn=math.pi / float(rotary.frequencies[int(weight.argmax())]),
         slope_steep=float(-slopes.min()),
-        slope_flat=float(-slopes.max()),
         first_peak=float(largest[: NEAR + 1].max()),
         later_peak=float(largest[later]),
         later_distance=later,
@@ -157,6 +154,64 @@ def measure_kernels(trace: Mapping[str, np.ndarray], rotary: Rotary) -> Kernels:
     )
 
 
-def _spectrum(trace: Mapping[str, np.ndarray], source: str, rotary: Rotary) -> Spectrum:
+def spectrum_of(trace: Mapping[str, np.ndarray], source: str, rotary: Rotary) -> Spectrum:
+    """Return amplitude and phase of every head's kernel at the end of a training."""
     of = [kernel_of(trace, source, layer, rotary) for layer in range(trace["query_bias"].shape[1])]
     return np.stack([k.amplitude.numpy() for k in of]), np.stack([k.phase.numpy() for k in of])
+
+
+@dataclass(frozen=True)
+class Emergence(Numbers):
+    """Ranges of the kernels in the course of a training, in nats, of the bundled seed.
+
+    ``sizes`` is the range of the median head by source and layer.
+    """
+
+    prefix = "rb"
+
+    step: Int[np.ndarray, " time"]
+    held_out: Float[np.ndarray, " time"]
+    sizes: Mapping[str, Float[np.ndarray, "time layer"]]
+    without_query: Float[np.ndarray, " time"]  # the rise of the loss without b_Q, and without b_K
+    without_key: Float[np.ndarray, " time"]
+    half_bias: int  # the step from which the kernel of the biases in layer 0 has half of its last size, for good
+    half_mean_last: int  # the same for that of the mean input in the last layer
+    half_bias_loss: float
+    half_mean_last_loss: float
+    early_range: float  # the largest kernel of the biases at step 400 or the look before it
+    early_step: int
+
+
+def measure_emergence(trace: Mapping[str, np.ndarray], rotary: Rotary) -> Emergence:
+    """Read the growth of the kernels off a trace."""
+    step, held_out = trace["step"], trace["held_out"]
+    by_step = {
+        source: np.stack([ranges(curves(trace, source, rotary, step=i)) for i in range(len(step))])
+        for source in ("bias", "mean")
+    }
+    sizes = {source: np.median(values, -1) for source, values in by_step.items()}
+    half = {"bias": half_size(sizes["bias"][:, 0]), "mean": half_size(sizes["mean"][:, -1])}
+    early = int(np.flatnonzero(step <= 400)[-1])
+    return Emergence(
+        step,
+        held_out,
+        sizes,
+        trace["held_out_no_query_bias"] - held_out,
+        trace["held_out_no_key_bias"] - held_out,
+        half_bias=int(step[half["bias"]]),
+        half_mean_last=int(step[half["mean"]]),
+        half_bias_loss=float(held_out[half["bias"]]),
+        half_mean_last_loss=float(held_out[half["mean"]]),
+        early_range=float(by_step["bias"][early].max()),
+        early_step=int(step[early]),
+    )
+
+
+def half_size(values: Float[np.ndarray, " time"]) -> int:
+    """Return the index from which on all values are above half of the last one.
+
+    >>> half_size(np.array([0.0, 9.0, 1.0, 3.0, 4.0]))
+    3
+    """
+    below = np.flatnonzero(values < HALF * values[-1])
+    return int(below.max(initial=-1)) + 1

@@ -2,19 +2,19 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from analysis.data.texts import passages
 from analysis.models import checkpoints, reading
 from analysis.models.text_models import load_tokenizer
 from book.lab.training import gpt2_mini
 from book.publish import Inputs, Numbers, choose_inputs
-from book.studies.rotary_bias.emergence import Emergence, measure_emergence
 from book.studies.rotary_bias.exactness import Exactness, measure_exactness
 from book.studies.rotary_bias.heads import Heads, measure_heads
-from book.studies.rotary_bias.kernels import SOURCES, Kernels, measure_kernels, ranges
-from book.studies.rotary_bias.run_measures import load
+from book.studies.rotary_bias.kernels import Curves, Emergence, Kernels, measure_emergence, measure_kernels
 from book.studies.rotary_bias.rungs import Rungs, measure_rungs
-from book.studies.rotary_bias.seed_kernels import SeedKernels, measure_seed_kernels
-from book.studies.rotary_bias.seeds import Seeds, measure_seeds
+from book.studies.rotary_bias.runs import RUNS, SEQUENTIAL, load, seeds_of
+from book.studies.rotary_bias.seeds import Order, SeedKernels, Seeds, measure_order, measure_seed_kernels, measure_seeds
 from book.studies.rotary_bias.shares import Shares, measure_shares
 
 MODEL = "neox-mini"
@@ -36,36 +36,50 @@ class Measured(Numbers):
     seeds: Seeds
     heads: Heads
     seed_kernels: SeedKernels
+    order: Order
     rungs: Rungs
-    loss: float  # of the bundled model on held-out text, in nats per token
-    texts: int = TEXTS
-    tokens: int = TOKENS
+
+    @property
+    def every_run(self) -> tuple[tuple[str, int], ...]:
+        """Return variant and seed of all trainings, with parallel blocks and without."""
+        return RUNS + SEQUENTIAL
+
+    @property
+    def every_kernel(self) -> dict[str, tuple[Curves, ...]]:
+        """Return the kernels of all trainings, in the order of `every_run`, by source."""
+        return {source: (*of, *self.order.of_runs[source]) for source, of in self.seed_kernels.of_runs.items()}
+
+    @property
+    def rises(self) -> dict[str, np.ndarray]:
+        """Return by how much the loss rises without a part, ``(seed, counted, way)`` of each variant."""
+        parallel = {name: self.seeds.rise[seeds_of(name)] for name, seed in RUNS if not seed}
+        return {**parallel, SEQUENTIAL[0][0]: self.order.rise}
 
 
 def measure(device: str = "auto") -> Measured:
     """Measure the bundled neox-mini, and read the record of the trainings."""
     inputs = choose_inputs(device=device)
     checkpoint = checkpoints.find(MODEL)
-    card, trace = gpt2_mini.read_trace(checkpoint.folder)
+    _, trace = gpt2_mini.read_trace(checkpoint.folder)
     model = load(checkpoint.folder, inputs.device)
     rotary = reading.load(model).layers[0].positions
     kernels = measure_kernels(trace, rotary)
-    head = divmod(int(ranges(kernels.curves[SOURCES[-1]]).argmax()), gpt2_mini.HEADS)
-    shares = measure_shares(
-        model, load_tokenizer(checkpoint), passages(count=TEXTS), trace, rotary=rotary, head=head, tokens=TOKENS
-    )
+    tokenizer = load_tokenizer(checkpoint)
+    shares = measure_shares(model, tokenizer, passages(count=TEXTS), trace, rotary=rotary, tokens=TOKENS)
     seeds, record, sentence = measure_seeds(inputs)
     rungs, ladder_sentence = measure_rungs(inputs)
+    seed_kernels = measure_seed_kernels(record)
+    order, order_sentence = measure_order(inputs, seed_kernels)
     return Measured(
         inputs,
-        (sentence, ladder_sentence),
+        (sentence, ladder_sentence, order_sentence),
         measure_exactness(),
         kernels,
         measure_emergence(trace, rotary),
         shares,
         seeds,
         measure_heads(record),
-        measure_seed_kernels(record),
+        seed_kernels,
+        order,
         rungs,
-        loss=card["held_out_loss"],
     )

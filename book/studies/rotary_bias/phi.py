@@ -3,7 +3,7 @@
 import torch
 
 from book.publish.records import Experiment, Result
-from book.studies.rotary_bias.checkpoints import survey_models
+from book.studies.rotary_bias.qwen import survey_models
 
 MODELS = ("microsoft/phi-2",)
 """Names on the hub."""

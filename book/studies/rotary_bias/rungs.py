@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from analysis.models.controls import RUNGS, SEEDS
+from analysis.models.controls import RUNGS
 from analysis.plotting.ladder import Ladder
 from book.publish import Inputs, Numbers, live_or_record
 from book.studies.rotary_bias.kernels import NEAR, SOURCES
 from book.studies.rotary_bias.parts import WAYS
-from book.studies.rotary_bias.run_measures import HEAD_WINDOWS
+from book.studies.rotary_bias.runs import HEAD_WINDOWS
 from book.studies.rotary_bias.seeds import mean_shares
 from book.studies.rotary_bias.shares import COUNTED, PARTS
 
@@ -51,39 +51,25 @@ class Rungs(Numbers):
     phases_bias_low: float
     phases_bias_high: float
     near: int  # heads whose kernel of the mean input is largest at distance 0 to NEAR, of both layers
-    near_large_low: int
     near_large_high: int
-    near_permuted_low: int
     near_permuted_high: int
     nearest: int  # heads whose kernel of the biases is largest at distance 0 to NEAREST
     nearest_large_high: int
-    nearest_permuted_high: int
     range_mean: float  # the median head's in layer 1, in nats
-    range_mean_large_low: float
     range_mean_large_high: float
     range_mean_permuted_low: float
     range_mean_permuted_high: float
-    range_mean_first: float  # and in layer 0
-    range_mean_first_large_high: float
-    range_mean_first_permuted_high: float
     range_bias: float  # of the biases, in layer 0
     range_bias_large_low: float
     range_bias_large_high: float
-    range_bias_permuted_low: float
-    range_bias_permuted_high: float
     slope_down: int  # heads whose slow frequencies slope down
     slope_down_random_high: int  # of all controls
     kernel_share: float  # of the kernel of the mean input in layer 1
-    kernel_share_large_low: float
     kernel_share_large_high: float
     kernel_share_permuted_low: float
     kernel_share_permuted_high: float
     loss_large_low: float  # of the controls' losses
-    loss_permuted_high: float
-    previous_best: float  # the largest attention to the previous position
     previous_large_high: float
-    previous_permuted_high: float
-    rungs_seeds: int = len(SEEDS)
     nearest_limit: int = NEAREST
     windows: int = HEAD_WINDOWS  # of held-out text, of which the mean input is taken
 
@@ -144,7 +130,6 @@ def measure_rungs(inputs: Inputs) -> tuple[Rungs, str]:
         phases_bias_low=float(phases[:, 0].min()),
         phases_bias_high=float(phases[:, 0].max()),
         nearest=int(nearest.sum()),
-        previous_best=float(trained["previous"][0, 0].max()),
         **kept,
     ), sentence
 

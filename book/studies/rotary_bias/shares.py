@@ -24,14 +24,13 @@ COUNTED = ("bias", "mean")
 
 @dataclass
 class SplitRows:
-    """Attention as it is, which adds up the shares of the parts by what they are counted from, and keeps maps."""
+    """Attention as it is, which adds up the shares of the parts by what they are counted from."""
 
     biases: Mapping[str, Sequence[tuple[Tensor, Tensor]]]
     rotary: Rotary
     shares: dict[tuple[str, int], Float[Tensor, "part head"]] = field(default_factory=dict)
     rows: int = 0
     gap: float = 0.0
-    maps: dict[int, Float[Tensor, "part head query key"]] = field(default_factory=dict)
 
     def __call__(self, layer, query, key, value, *, scale, causal=False, lengths=None):
         """Attend, and count."""
@@ -42,8 +41,6 @@ class SplitRows:
             self.gap = max(self.gap, split.gap)
             before = self.shares.get((counted, layer), 0)
             self.shares[counted, layer] = before + split.parts[..., 1:].sum((1, -1))  # row 0 sees one key
-            if counted == "mean":
-                self.maps.setdefault(layer, parts[:, 0])
         if layer == 0:
             self.rows += query.shape[0] * (query.shape[-2] - 1)
         return mask_future(scale * query @ key.mT).softmax(-1) @ value
@@ -71,7 +68,7 @@ class SplitRows:
 
 @dataclass(frozen=True)
 class Shares(Numbers):
-    """Mean shares of the parts in nats per row, by what they are counted from; and maps of one head on one text.
+    """Mean shares of the parts in nats per row, by what they are counted from.
 
     The numbers are shares of the whole divergence, of both layers' heads together.
     """
@@ -79,9 +76,6 @@ class Shares(Numbers):
     prefix = "rb"
 
     shares: Mapping[str, Float[np.ndarray, "layer head part"]]
-    maps: Float[np.ndarray, "part query key"]
-    map_head: str
-    tokens: tuple[str, ...]
     kernel_share_bias: float
     kernel_share_mean: float
     content_share_bias: float
@@ -123,23 +117,16 @@ def measure_shares(
     trace: Mapping[str, np.ndarray],
     *,
     rotary: Rotary,
-    head: tuple[int, int],
     tokens: int = 48,
-    shown: int = 24,
 ) -> Shares:
     """Split the attention of every head on the texts, cut after so many tokens."""
     texts_ids = [tokenizer(text, truncation=True, max_length=tokens)["input_ids"] for text in texts]
     split = split_attention(model, map(torch.tensor, texts_ids), biases_of(trace), rotary)
     shares = dict(zip(COUNTED, split.means()[..., : len(PARTS)], strict=True))
     whole = {kind: values.sum((0, 1)) / values.sum() for kind, values in shares.items()}
-    names = tuple(tokenizer.decode([i]).replace("\n", "\\n") for i in texts_ids[0][:shown])
     last = shares["mean"][-1].sum(0)
-    maps = split.maps[head[0]][: len(PARTS), head[1], :shown, :shown].cpu().numpy()
     return Shares(
         shares,
-        maps,
-        f"{head[0]}.{head[1]}",
-        names,
         kernel_share_bias=float(whole["bias"][3]),
         kernel_share_mean=float(whole["mean"][3]),
         content_share_bias=float(whole["bias"][0]),

@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from analysis.models.key_bias import Effect
 from book.studies.rotary_bias.exactness import EXACT, Exactness, cancels
+from book.studies.rotary_bias.parts import WAYS
 from book.studies.rotary_bias.runs import seeds_of
 from book.studies.rotary_bias.seeds import mean_shares
 from book.studies.rotary_bias.shares import PARTS
@@ -23,6 +24,16 @@ KEY_BIAS = {
     "gpt_oss, no rotation": ("gpt-oss, with sinks, turned by 0", "b_K"),
 }
 """A module and what is set to 0 in it, by the names of `analysis.models.key_bias`."""
+
+LEFT_OUT = {
+    "no key bias": ("key bias", "mean key"),
+    "no query bias": ("query bias", "mean query"),
+    "content only": ("both biases", "both means"),
+    "no semi-bias": ("semi-bias of the biases", "semi-bias of the means"),
+    "no query side": ("query side of the biases", "query side of the means"),
+    "no kernel": ("kernel of the biases", "kernel of the means"),
+}
+"""What is left out in each of `WAYS` but the first, where the constants are the biases and where they are the means."""
 
 
 def key_bias(effects: Mapping[str, Effect]) -> pd.DataFrame:
@@ -41,6 +52,23 @@ def errors(of: Exactness) -> pd.DataFrame:
     held = {f"four parts, {name}": error < EXACT for name, error in of.parts.items()}
     held |= {"kernel": of.kernel < EXACT, "border": of.border < EXACT, "gauge": of.gauge < EXACT}
     return pd.DataFrame({"exact": held.values()}, pd.Index(held, name="identity"))
+
+
+def rises(of: Mapping[str, Float[np.ndarray, "run counted way"]], learned: np.ndarray) -> pd.DataFrame:
+    """Return by how much the loss rises without a part, mean over a variant's seeds.
+
+    ``learned`` is the same, ``(counted, way)``, of gpt2-mini.
+
+    >>> frame = rises({"a": np.full((2, 2, len(WAYS)), 0.5)}, np.zeros((2, len(WAYS))))
+    >>> frame.loc["kernel of the means"].tolist()
+    [0.5, 0.0]
+    """
+    ways = [list(WAYS).index(way) for way in LEFT_OUT]
+    names = [name for counted in range(2) for name in (names[counted] for names in LEFT_OUT.values())]
+    columns = {name: values.mean(0) for name, values in of.items()} | {"gpt2-mini": learned}
+    return pd.DataFrame(
+        {name: values[:, ways].ravel() for name, values in columns.items()}, pd.Index(names, name="left out")
+    )
 
 
 def shares(of: Float[np.ndarray, "run counted layer head part"], runs: Sequence[tuple[str, int]]) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from analysis.decomposition.rotary_product import change_gauge, rotary_border
 from analysis.decomposition.terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models.key_bias import CASES, key_bias_effect
+from analysis.models.reading import load
 from analysis.models.rotary_modules import rotary_module_scores
 from analysis.transformer.attention import mask_future, softmax
 from analysis.transformer.positional_encodings import rotary_scores
@@ -185,3 +186,12 @@ def test_what_does_not_fit_is_refused(layer, x):
         rotary_module_scores("gpt2", layer, turn(16), x)
     with pytest.raises(ValueError, match="case must be one of"):
         key_bias_effect("gpt5")
+
+
+def test_biases_of_a_model_in_single_precision_have_a_kernel():
+    layer = load("neox-mini").layers[0]
+    assert layer.b_Q.dtype is torch.float32
+    found = distance_kernel(layer.b_Q, layer.b_K, layer.positions)
+    due = distance_kernel(layer.b_Q.double(), layer.b_K.double(), layer.positions)
+    assert found.amplitude.dtype is torch.float32
+    assert torch.allclose(found.amplitude.double(), due.amplitude, atol=1e-6)

@@ -51,5 +51,6 @@ FINDINGS = {
     "mean_kernel_makes_previous_token_heads": {"heads.strong_left_bias": 1},
     "rest_is_free_when_trained": {"seeds.shares": with_a_share_of_what_nothing_turns},
     "biases_matter_little": {"seeds.rise": with_the_kernel_as_cheap_as_the_biases},
+    "order_decides_what_biases_do": {"order.rise_both_low": 0.02},
     "key_bias_is_free_in_gpt2": {"seeds.gpt2_rise": with_a_key_bias_that_counts},
 }

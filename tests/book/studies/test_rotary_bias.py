@@ -13,12 +13,12 @@ from analysis.decomposition.rotary_kernel import Kernel, distance_kernel
 from analysis.models.reading import load
 from book.lab.rotary_probe import without_bias
 from book.lab.training import neox_mini
-from book.publish import records
-from book.studies.rotary_bias import gpt_oss, phi, pythia, qwen
+from book.publish import experiments, records
+from book.studies.rotary_bias import arrows, figures, gpt_oss, heads, phi, pythia, qwen, runs
 from book.studies.rotary_bias import ladder as rungs
 from book.studies.rotary_bias.kernels import near_by_chance
 from book.studies.rotary_bias.parts import WAYS, Scores, cut, evaluate
-from book.studies.rotary_bias.run_measures import lose_heads, lose_pieces, mean_query_and_key
+from book.studies.rotary_bias.runs import lose_heads, lose_pieces, mean_query_and_key
 from book.studies.rotary_bias.shares import split_attention
 from tests.analysis.fake_device import GPU, pretended
 from tests.analysis.tiny import write_hub_cache
@@ -237,3 +237,66 @@ def test_pythias_steps_are_its_branches(hub, monkeypatch):
     assert result.array("step").tolist() == list(steps)
     assert result.array("range").shape == (3, 2, 4)
     assert len(set(result.array("range")[:, 0, 0].tolist())) == 3  # every branch has weights of its own
+
+
+class Recorded:
+    """A record of which a test needs a few arrays."""
+
+    def __init__(self, **arrays):
+        self.arrays = arrays
+
+    def array(self, name):
+        return np.asarray(self.arrays[name])
+
+
+def test_every_variant_is_trained_with_as_many_seeds():
+    every = (*runs.RUNS, *runs.SEQUENTIAL)
+    assert {name for name, _ in every} == set(neox_mini.VARIANTS)
+    assert {len(runs.seeds_of(name, every)) for name in neox_mini.VARIANTS} == {runs.SEEDS}
+
+
+def test_previous_token_heads_are_counted_with_a_part_and_without():
+    names = list(WAYS)
+    bias, mean = np.zeros((1, len(WAYS), 1, 3)), np.zeros((1, len(WAYS), 1, 3))
+    bias[0, :, 0], mean[0, :, 0] = (0.5, 0.25, 0.2), (0.5, 0.25, 0.2)  # two heads reach a quarter, one does not
+    bias[0, names.index("no kernel"), 0] = (0.5, 0.2, 0.9)
+    mean[0, names.index("no kernel"), 0] = (0.1, 0.1, 0.9)
+    mean[0, names.index("no query side"), 0] = (0.3, 0.1, 0.9)
+    assert heads.count_strong(Recorded(previous_bias=bias, previous_mean=mean)) == {
+        "strong_heads": 2,
+        "strong_left_bias": 1,
+        "strong_left_mean": 0,
+        "strong_left_semi": 2,
+        "strong_left_side": 1,
+    }
+
+
+def test_the_static_arrows_end_where_the_kernel_is():
+    record = Recorded(
+        length=np.full((2, 2, 8, 2), 2.0), angle=np.zeros((2, 2, 8, 2)), turn=np.array([np.pi / 2, np.pi / 4])
+    )
+    shown = arrows.arrows(record)
+    plane, panel = figures.arrows(shown.length, shown.angle, shown.turn, 2).axes
+    assert panel.lines[0].get_ydata()[:3] == pytest.approx([4, 2**0.5, -2])  # an arrow of 2 turns twice as fast
+    assert plane.lines[1].get_xdata() == pytest.approx([0, -2])
+    assert {"distance", "source", "random", "layer", "head"} == set(shown.start())
+
+
+def test_the_record_of_the_arrows_is_the_bundled_models():
+    written, found = experiments.load("rotary-bias-arrows"), arrows.compute(torch.device("cpu"))
+    for name in ("length", "angle", "turn"):
+        np.testing.assert_allclose(found.array(name), written.array(name), atol=1e-5)
+    layer = load("neox-mini").layers[1]
+    kernel = distance_kernel(layer.b_Q, layer.b_K, layer.positions)
+    np.testing.assert_allclose(found.array("length")[0, 1], kernel.amplitude, atol=1e-6)
+
+
+def test_runs_are_measured_one_by_one(tmp_path, monkeypatch):
+    measured = {"a": {"held_out": np.array([3.0, 2.0]), "step": np.array([0, 5])}}
+    measured["b"] = {"held_out": np.array([3.0, 1.0]), "step": np.array([0, 5])}
+    monkeypatch.setattr(runs, "train", lambda name, seed, corpus, device: name)
+    monkeypatch.setattr(runs, "measure_run", lambda folder, corpus, device: measured[folder])
+    losses, arrays = runs.measure_runs([("a", 0), ("b", 4)], None, torch.device("cpu"))
+    assert {name: value.value for name, value in losses.items()} == {"loss a 0": 2.0, "loss b 4": 1.0}
+    assert arrays["held_out"].shape == (2, 2)
+    assert arrays["step"].tolist() == [0, 5]

@@ -1,4 +1,4 @@
-"""neox-mini: three variants that differ in one thing each, and a probe that reads their biases."""
+"""neox-mini: four variants that differ in one thing each, and a probe that reads their biases."""
 
 import numpy as np
 import pytest
@@ -68,12 +68,32 @@ def test_the_probe_reads_the_model(trained):
 def test_variants_differ_in_one_thing_each():
     models = {name: neox_mini.make_model(variant) for name, variant in neox_mini.VARIANTS.items()}
     turned = {name: model.gpt_neox.layers[0].attention.rotary_ndims for name, model in models.items()}
-    assert turned == {"neox-mini": 16, "neox-mini-partial": 4, "neox-mini-unbiased": 16}
+    assert turned == {**dict.fromkeys(models, 16), "neox-mini-partial": 4}
     free = {
         name: any(p.requires_grad for key, p in model.named_parameters() if key.endswith("bias"))
         for name, model in models.items()
     }
-    assert free == {"neox-mini": True, "neox-mini-partial": True, "neox-mini-unbiased": False}
+    assert free == {**dict.fromkeys(models, True), "neox-mini-unbiased": False}
+    parallel = {name: model.gpt_neox.layers[1].use_parallel_residual for name, model in models.items()}
+    assert parallel == {**dict.fromkeys(models, True), "neox-mini-sequential": False}
+
+
+def test_in_sequence_the_mlp_reads_what_attention_has_added():
+    plain, other = (
+        neox_mini.make_model(neox_mini.VARIANTS[f"neox-mini{end}"], 16).eval() for end in ("", "-sequential")
+    )
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), other.parameters(), strict=True))
+    block, read = other.gpt_neox.layers[0], {}
+    for name in ("attention", "post_attention_layernorm"):
+        getattr(block, name).register_forward_hook(
+            lambda module, inputs, output, name=name: read.update({name: (inputs, output)})
+        )
+    block.register_forward_pre_hook(lambda module, inputs: read.update(block=inputs[0]))
+    with torch.no_grad():
+        other(torch.arange(8)[None])
+    (stream,), _ = read["post_attention_layernorm"]
+    assert torch.allclose(stream, read["block"] + read["attention"][1][0], atol=1e-6)
+    assert (stream - read["block"]).abs().max() > 1e-3
 
 
 def test_a_model_without_biases_keeps_none(tmp_path):

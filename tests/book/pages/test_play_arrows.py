@@ -1,0 +1,84 @@
+"""The turning arrows in a real browser, from a file: their sums against the kernel, controls, links, keyboard."""
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.decomposition.rotary_kernel import distance_kernel
+from analysis.models.reading import load
+from book.studies.rotary_bias import arrows
+from tests.book.pages import play_pages
+
+pytestmark = pytest.mark.browser
+VIEWER = "arrows"
+DISTANCES = torch.arange(128.0)
+
+
+def start(record):
+    return arrows.arrows(record).start()
+
+
+@pytest.fixture
+def fresh(visit):
+    """The page with its first state; one visit serves all tests."""
+    visit.locator("details").evaluate("more => { more.open = true; }")
+    for label in ("all that queries and keys have in common", "angles as trained", "layer 1", "head 7"):
+        visit.get_by_label(label, exact=True).check(force=True)
+    play_pages.slide(visit, "Distance", 0)
+    return visit
+
+
+def kernel(page, source):
+    return np.array(page.evaluate("source => document.querySelector('.play').kernel(source)", source))
+
+
+@pytest.mark.parametrize(("layer", "head"), [(0, 1), (1, 3)])
+def test_the_biases_arrows_sum_to_the_kernel_of_the_weights(fresh, layer, head):
+    fresh.get_by_label(f"layer {layer}", exact=True).check(force=True)
+    fresh.get_by_label(f"head {head}", exact=True).check(force=True)
+    weights = load("neox-mini").layers[layer]
+    due = distance_kernel(weights.b_Q, weights.b_K, weights.positions).at(DISTANCES)[head]
+    np.testing.assert_allclose(kernel(fresh, 0), due.numpy(), atol=1e-4)
+
+
+def test_the_sentence_names_the_best_distance_and_what_is_lost(fresh):
+    values = kernel(fresh, 1)
+    best = int(values.argmax())
+    play_pages.slide(fresh, "Distance", best)
+    assert fresh.inner_text(".play-said").startswith("No key gets more")
+    play_pages.slide(fresh, "Distance", 60)
+    less = values[best] - values[60]
+    assert f"A key 60 back gets {less:.1f} nats less than one {best} back" in fresh.inner_text(".play-said")
+    fresh.get_by_label("the two biases alone", exact=True).check(force=True)
+    alone = kernel(fresh, 0)
+    assert f"gets {alone.max() - alone[60]:.1f} nats less" in fresh.inner_text(".play-said")
+
+
+def test_random_angles_keep_the_lengths_and_lose_the_slope(fresh):
+    trained = kernel(fresh, 1)
+    fresh.get_by_label("angles at random", exact=True).check(force=True)
+    drawn = kernel(fresh, 1)
+    assert np.abs(drawn - trained).max() > 1
+    assert trained.argmax() <= 4 < drawn.argmax()
+
+
+def test_the_keyboard_turns_the_arrows(fresh):
+    fresh.get_by_label("Distance", exact=True).focus()
+    fresh.keyboard.press("ArrowRight")
+    assert fresh.get_by_label("Distance", exact=True).get_attribute("aria-valuetext") == "1 back"
+
+
+def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh):
+    play_pages.slide(fresh, "Distance", 31)
+    fresh.get_by_label("head 2", exact=True).check(force=True)
+    address = fresh.locator(".play-link").evaluate("link => link.href")
+    tab = play_pages.Tab(browser)
+    page = tab.open(page_file, address[address.index("?") :])
+    assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
+    tab.open(page_file, "?arrows.head=99&arrows.distance=-1&arrows.source=2&arrows.kernel=1")
+    assert page.inner_text(".play-said").startswith("A key at the query\u2019s own place")
+    tab.close()
+
+
+def test_on_a_phone_on_paper_and_with_axe(fresh):
+    play_pages.check_phone_paper_and_axe(fresh)
