@@ -169,7 +169,7 @@ def switches() -> tuple[Figure, dict]:
 
 
 def cone() -> tuple[Figure, dict]:
-    """Draw the rows of three layers of MiniLM in space."""
+    """Draw the rows of MiniLM and of random weights in space, after the last layer."""
     from book.studies.bert_normality import directions as study
     from book.studies.bert_normality import figures
 

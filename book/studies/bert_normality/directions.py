@@ -20,27 +20,26 @@ from book.lab.documents import load_documents
 from book.publish.records import Experiment, Record, Result, Value
 
 TOKENS = 40  # of each document
-STATES = (0, 3, 6)  # of the static picture: embeddings, the middle, the last layer
+SHOWN = {"trained": "MiniLM, trained", "random, as large": "random weights as large"}
+"""The networks of the static picture, which shows the last layer, and their titles."""
 
 
 @dataclass(frozen=True)
 class Directions:
-    """Unit rows of one text in the trained network, at some states."""
+    """Unit rows of one text after the last layer, in the trained network and in a random one."""
 
-    rows: Float[np.ndarray, "state position 3"]
+    rows: Float[np.ndarray, "network position 3"]
     titles: tuple[str, ...]
 
     def start(self) -> dict[str, int | str]:
-        """Return what the viewer shows at first."""
-        return {"network": 0, "text": 0, "layer": 0, "row": 3, "look": "angles", "yaw": 30, "pitch": 20}
+        """Return what the viewer shows at first; its network is the one beside the trained one."""
+        return {"network": 2, "text": 0, "layer": 0, "row": 3, "look": "angles", "yaw": 30, "pitch": 20}
 
 
 def directions(record: Record | Result) -> Directions:
     """Read what the static picture shows."""
-    rows = record.array("rows")[0, 0].astype(np.float64)
-    return Directions(
-        rows[list(STATES)], tuple("embeddings" if state == 0 else f"layer {state - 1}" for state in STATES)
-    )
+    rows = record.array("rows")[[NETWORKS.index(name) for name in SHOWN], 0, -1].astype(np.float64)
+    return Directions(rows, tuple(SHOWN.values()))
 
 
 def compute(device: torch.device) -> Result:

@@ -216,7 +216,7 @@ def padding(
 
 
 def directions(rows: np.ndarray, titles: Sequence[str]) -> Figure:
-    """Draw unit rows as seen from the side, ``(state, position, 3)``, each at its true angle with the mean direction.
+    """Draw unit rows as seen from the side, ``(network, position, 3)``, each at its true angle with the mean direction.
 
     The mean direction points up; a dot is left or right of it after its second coordinate, and the sector is the cone
     whose half angle has the resultant length as its cosine.

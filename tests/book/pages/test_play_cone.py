@@ -15,16 +15,25 @@ from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
 VIEWER = "cone"
+SMALL, LARGE, SHUFFLED = "small random weights", "random weights as large as MiniLM's", "MiniLM's weights, shuffled"
 
 
 def start(record):
     return directions.directions(record).start()
 
 
+def more(page):
+    """Open what is behind *more*, where it is closed."""
+    if not page.locator(".play-more").evaluate("details => details.open"):
+        page.click(".play-more > summary")
+    return page
+
+
 @pytest.fixture
 def fresh(visit):
     """The page with its first state; one visit serves all tests."""
-    for label in ("trained", "true angles"):
+    more(visit)
+    for label in (LARGE, "true angles"):
         visit.get_by_label(label, exact=True).check(force=True)
     visit.get_by_label("Text", exact=True).select_option("0")
     play_pages.slide(visit, "Layer", 0)
@@ -62,12 +71,41 @@ def test_controls_and_texts_are_the_records(fresh, record):
 
 
 def test_the_index_follows_the_layer(fresh, record):
+    rows, index = record.array("rows").astype(float), record.array("index")
     for layer in (0, 3, 6):
         play_pages.slide(fresh, "Layer", layer)
-        facts = dict(line.split("\t") for line in fresh.inner_text(".play tbody").splitlines())
-        assert facts["cone index, length of the sum of rows"] == f"{record.array('index')[0, 0, layer]:.1f}"
-        resultant = record.array("rows")[0, 0, layer, :, 0].astype(float).mean()
-        assert facts["half angle of the cone"] == f"{math.degrees(math.acos(resultant)):.0f}\u00b0"
+        facts = {
+            line[0]: line[1:] for line in (text.split("\t") for text in fresh.inner_text(".play tbody").splitlines())
+        }
+        assert facts["cone index, length of the sum of vectors"] == [f"{index[k, 0, layer]:.1f}" for k in (0, 2)]
+        angles = [math.degrees(math.acos(rows[k, 0, layer, :, 0].mean())) for k in (0, 2)]
+        assert facts["half angle of the cone"] == [f"{angle:.0f}\u00b0" for angle in angles]
+
+
+@pytest.mark.parametrize(("label", "network"), [(SMALL, 1), (LARGE, 2), (SHUFFLED, 3)])
+def test_the_sentence_says_which_cloud_closes(fresh, label, network):
+    fresh.get_by_label(label, exact=True).check(force=True)
+    for layer in (0, 6):
+        play_pages.slide(fresh, "Layer", layer)
+        trained, other = measure(fresh, 0, 0, layer)["cosine"], measure(fresh, network, 0, layer)["cosine"]
+        said = fresh.inner_text(".play-said")
+        assert f"mean cosine of {trained:.2f}. With {label} it is {other:.2f}" in said
+        assert said.endswith("about as much.") == (abs(trained - other) < 0.05)
+        assert said.endswith("point more the same way.") == (other > trained + 0.05)
+    assert fresh.locator(".play-head").all_inner_texts()[1].lower() == label.lower()
+
+
+def painted(page):
+    return page.locator(".play-cone canvas").evaluate_all("all => all.map(canvas => canvas.toDataURL())")
+
+
+def test_only_the_right_cloud_changes_with_the_choice_and_both_with_the_layer(fresh):
+    before = painted(fresh)
+    fresh.get_by_label(SMALL, exact=True).check(force=True)
+    beside = painted(fresh)
+    assert (beside[0] == before[0], beside[1] == before[1]) == (True, False)
+    play_pages.slide(fresh, "Layer", 6)
+    assert all(now != then for now, then in zip(painted(fresh), beside, strict=True))
 
 
 def test_a_row_is_drawn_at_its_true_angle_or_flat(fresh):
@@ -89,13 +127,13 @@ def angles(page):
 
 def test_keys_buttons_and_drag_turn_it(fresh):
     assert angles(fresh) == [30, 20]
-    fresh.locator(".play-cone").focus()
+    fresh.locator(".play-cone").first.focus()
     fresh.keyboard.press("ArrowRight")
     fresh.keyboard.press("ArrowDown")
     assert angles(fresh) == [40, 30]
     fresh.get_by_role("button", name="Turn left").click()
     assert angles(fresh) == [30, 30]
-    box = fresh.locator(".play-cone canvas").bounding_box()
+    box = fresh.locator(".play-cone canvas").last.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     fresh.mouse.move(x, y)
     fresh.mouse.down()
@@ -113,7 +151,7 @@ def test_keys_buttons_and_drag_turn_it(fresh):
 
 
 def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh, record):
-    fresh.get_by_label("permuted", exact=True).check(force=True)
+    fresh.get_by_label(SHUFFLED, exact=True).check(force=True)
     fresh.get_by_label("Text", exact=True).select_option("2")
     play_pages.slide(fresh, "Layer", 5)
     play_pages.slide(fresh, "Row", 7)
@@ -121,9 +159,13 @@ def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, 
     tab = play_pages.Tab(browser)
     page = tab.open(page_file, address[address.index("?") :])
     assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
-    assert page.inner_text(".play table") == fresh.inner_text(".play table")
-    tab.open(page_file, "?cone.network=9&cone.text=-1&cone.layer=x&cone.row=99&cone.look=constructor&cone.yaw=999")
-    assert f"\u201c{json.loads(record['tokens'])[0][3]}\u201d (row 3)" in page.inner_text(".play-said")
+    assert more(page).inner_text(".play table") == fresh.inner_text(".play table")
+    for network in (0, 9):
+        wrong = f"?cone.network={network}&cone.text=-1&cone.layer=x&cone.row=99&cone.look=constructor&cone.yaw=999"
+        tab.open(page_file, wrong)
+        assert f"\u201c{json.loads(record['tokens'])[0][3]}\u201d" in more(page).inner_text(".play tbody")
+        assert page.inner_text(".play-said").startswith("Before the first layer")
+        assert LARGE in page.inner_text(".play-said")
     tab.close()
 
 
