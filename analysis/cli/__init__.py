@@ -127,7 +127,7 @@ def refuse_undecoded(argv: Sequence[str]) -> None:
 
     Examples
     --------
-    >>> refuse_undecoded(["census", "--model", "m\udcc3\udcb6del"])  # doctest: +ELLIPSIS
+    >>> refuse_undecoded(["list", "m\udcc3\udcb6del"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ValueError: 'm\udcc3\udcb6del' is no text in ...: set PYTHONUTF8=1, or give another name
     """

@@ -43,9 +43,10 @@ def _walk(steps: list) -> Iterator[Mapping]:
 def _letters_for_one(step: Mapping) -> int:
     r"""Return how many letters a replacement may write for one that it reads.
 
-    >>> _letters_for_one({"type": "Replace", "pattern": {"String": "``"}, "content": '"'})
+    >>> quotes, blank = {"String": "``"}, {"Regex": "\\s"}
+    >>> _letters_for_one({"type": "Replace", "pattern": quotes, "content": '"'})
     1
-    >>> _letters_for_one({"type": "Replace", "pattern": {"Regex": "\\s"}, "content": "abc"})
+    >>> _letters_for_one({"type": "Replace", "pattern": blank, "content": "abc"})
     4
     """
     if step.get("type") not in ("Replace", "Prepend"):

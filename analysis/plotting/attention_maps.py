@@ -30,7 +30,8 @@ def draw_gates(maps: Mapping[str, ArrayLike], values: ArrayLike) -> Figure:
 
     Examples
     --------
-    >>> figure = draw_gates({"all the same": np.array([[0.5, 0.5], [0.5, 0.5]])}, np.array([1, 3]))
+    >>> even = np.array([[0.5, 0.5], [0.5, 0.5]])
+    >>> figure = draw_gates({"all the same": even}, np.array([1, 3]))
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['2', '2']
     """
@@ -74,7 +75,8 @@ def draw_readings(
 
     Examples
     --------
-    >>> figure = draw_readings([np.eye(2)] * 2, [np.eye(2, dtype=int)] * 2, ["a", "b"], ["directional", "open"], "xy")
+    >>> maps, read = [np.eye(2)] * 2, [np.eye(2, dtype=int)] * 2
+    >>> figure = draw_readings(maps, read, ["a", "b"], ["directional", "open"], "xy")
     >>> len(figure.axes)
     4
     """

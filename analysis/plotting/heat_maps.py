@@ -34,7 +34,8 @@ def draw_maps(maps: Mapping[str, Float[Tensor | np.ndarray, "query key"]], token
 
     Examples
     --------
-    >>> figure = draw_maps({"head 0": np.eye(2), "head 1": np.full((2, 2), 0.5)}, ["a", "b"])
+    >>> even = np.full((2, 2), 0.5)
+    >>> figure = draw_maps({"head 0": np.eye(2), "head 1": even}, ["a", "b"])
     >>> [axes.get_title(loc="left") for axes in figure.axes[:2]]
     ['head 0', 'head 1']
     """

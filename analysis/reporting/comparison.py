@@ -144,7 +144,8 @@ def spreads_away(
     Examples
     --------
     >>> rung = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
-    >>> spreads_away(np.array([9.0, 1.5]), {"a": rung, "b": rung + 1}, 1e-9).round(3).tolist()
+    >>> away = spreads_away(np.array([9.0, 1.5]), {"a": rung, "b": rung + 1}, 1e-9)
+    >>> away.round(3).tolist()
     [6.062, 0.0]
     """
     each = []
@@ -224,10 +225,12 @@ def say_layers(comparison: Comparison, quantity: Quantity) -> str:
     --------
     >>> rung = {"random": np.array([[0.1], [0.12], [0.14]])}
     >>> away = spreads_away(np.array([0.9]), rung, 1e-9)
-    >>> found = Comparison(np.array([0.9]), rung, away, np.array([0.76]), 0.05, 9.0, 0.01)
-    >>> print(say_layers(found, Quantity("the weight")))
-    The weight is larger than in all controls in 1 of 1 layers (chance: 0.01), most in layer 0: 0.90, where the
-    nearest control has 0.14 (34 spreads).
+    >>> left = np.array([0.76])
+    >>> found = Comparison(np.array([0.9]), rung, away, left, 0.05, 9.0, 0.01)
+    >>> print(*say_layers(found, Quantity("the weight", read=None)).split(", "), sep="\\n")
+    The weight is larger than in all controls in 1 of 1 layers (chance: 0.01)
+    most in layer 0: 0.90
+    where the nearest control has 0.14 (34 spreads).
     """
     outside = comparison.outside
     subject = quantity.words[0].upper() + quantity.words[1:]

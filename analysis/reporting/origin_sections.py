@@ -57,7 +57,8 @@ def make_positions(measured: Measurement) -> Section | None:
 def late_over_early(curves: Float[np.ndarray, "head position"]) -> Float[np.ndarray, " head"]:
     """Return what the second half of the positions has over the first, in units of what a random order would give.
 
-    >>> late_over_early(np.array([[1.0, 1, 2, 2], [1, 2, 1, 2], [0, 0, 0, 0]])).round(2).tolist()
+    >>> shares = np.array([[1.0, 1, 2, 2], [1, 2, 1, 2], [0, 0, 0, 0]])
+    >>> late_over_early(shares).round(2).tolist()
     [1.73, 0.0, 0.0]
     """
     n = curves.shape[-1]

@@ -224,7 +224,7 @@ def test_a_coupling_is_differentiated():
     "name",
     [
         "representations.anisotropy.cone_index",
-        "representations.normality.excess_kurtosis",
+        "statistics.normality.excess_kurtosis",
         "matrices.rank.numerical_rank",
         "matrices.symmetry.equalise_norms",
         "maps.locality.position_share",

@@ -192,9 +192,9 @@ def shortest_run(rates: Tensor, rare: float) -> Tensor:
 
     Examples
     --------
-    >>> shortest_run(torch.tensor([0.5, 0.5, 0.5, 0.5]), 0.4)  # from a row on: 1/2, 1/2, 3/8, 5/16
+    >>> shortest_run(torch.tensor([0.5] * 4), 0.4)  # from a row on: 1/2, 1/2, 3/8, 5/16
     tensor([3, 3, 5, 5])
-    >>> shortest_run(torch.tensor([1.0, 0.1, 1.0, 0.1]), 0.5)  # every second row holds the run together
+    >>> shortest_run(torch.tensor([1.0, 0.1] * 2), 0.5)  # every second row bridges
     tensor([5, 1, 5, 1])
     """
     n = rates.shape[-1]
