@@ -71,6 +71,17 @@ def mend_lists(app, pagename, templatename, context, doctree):
         )
 
 
+def name_folds(app, pagename, templatename, context, doctree):
+    """Say what the folds of the contents unfold, for those who hear them: the theme's have a picture alone."""
+    make = context.get("generate_toctree_html")
+
+    def named(*options, **keywords):
+        return str(make(*options, **keywords)).replace("<summary>", '<summary aria-label="Pages below">')
+
+    if make:
+        context["generate_toctree_html"] = named
+
+
 def drop_repeated_ids(app, pagename, templatename, context, doctree):
     """Drop the ids that all proofs and exercises share: nothing refers to them, and an id may occur once."""
     if context.get("body"):
@@ -112,6 +123,7 @@ def setup(app):
     app.connect("env-get-outdated", outdated_pages)
     app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("html-collect-pages", leave_out_builtins, priority=100)  # before viewcode's own
+    app.connect("html-page-context", name_folds, priority=900)
     app.connect("html-page-context", mend_lists)
     app.connect("html-page-context", drop_repeated_ids)
     app.connect("html-page-context", set_lines)

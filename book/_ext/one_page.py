@@ -35,7 +35,7 @@ LINKS = re.compile(r'(?<![\w-])(href|src)="([^"]*)"')
 
 def name(page: str, anchor: str = "") -> str:
     """Return the id of a page, or of an anchor in it, on the one page."""
-    short = page.rpartition("/")[2]
+    short = page.removeprefix("book/").replace("/", "-")
     return f"{short}--{anchor}" if anchor else f"page-{short}"
 
 

@@ -66,7 +66,7 @@ def test_a_row_leads_to_the_verdict(build):  # noqa: F811
     build.extra = "# At a glance\n\n```{at-a-glance} K\n```\n\n```{side-by-side}\n```\n"
     build(verdicts())
     row = re.search(r"<tr[^>]*>(?:(?!</tr>).)*line 3.*?</tr>", build.pages["glance"], re.DOTALL)[0]
-    assert 'href="semi-bias.html#verdict-k-07"' in row
+    assert 'href="evidence/semi-bias.html#verdict-k-07"' in row
     assert "corrected" in row
     for words in (*side_by_side.MODELS.values(), *side_by_side.NETWORKS, "The paper\u2019s Fig. 13"):
         assert words in build.pages["glance"]

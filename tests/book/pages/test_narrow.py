@@ -45,7 +45,7 @@ def phone(browser):
 
 @pytest.mark.browser
 def test_a_wide_figure_scrolls_in_its_frame_says_so_and_takes_the_keyboard(phone, html):
-    phone.goto((html / "book" / "bert-gates.html").as_uri(), wait_until="load")
+    phone.goto((html / "book" / "evidence" / "bert-gates.html").as_uri(), wait_until="load")
     frame = phone.locator(".figure-frame.scrolls").first
     frame.wait_for()
     hint = frame.evaluate("frame => getComputedStyle(frame.nextElementSibling, '::before').content")
@@ -60,7 +60,7 @@ def test_a_wide_figure_scrolls_in_its_frame_says_so_and_takes_the_keyboard(phone
 @pytest.mark.browser
 def test_on_a_desk_and_on_paper_no_figure_scrolls(browser, html):
     tab = browser.new_page(viewport=DESK)
-    tab.goto((html / "book" / "bert-gates.html").as_uri(), wait_until="load")
+    tab.goto((html / "book" / "evidence" / "bert-gates.html").as_uri(), wait_until="load")
     assert tab.locator(".figure-frame").count() > 5
     assert not tab.locator(".figure-frame.scrolls").count()
     tab.set_viewport_size(PHONE)

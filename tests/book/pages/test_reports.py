@@ -9,7 +9,7 @@ from book.publish.reports import MODELS, TEXTS
 
 pytestmark = pytest.mark.browser
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
-TABLE = "[...document.querySelectorAll('table')].find(t => t.textContent.includes('residual')).innerText"
+TABLE = "[...document.querySelectorAll('table')].find(t => t.textContent.includes('inverse directional')).innerText"
 WIDE = "document.scrollingElement.scrollWidth > window.innerWidth"
 
 
