@@ -35,7 +35,7 @@ CALLERS = (
 """What a config.json may hold that is for the caller to choose, never for the folder."""
 MOST_LABELS = 100_000
 """Classes of a classifier."""
-COUNTS_LAYERS = re.compile("layers?$|depth|hidden_groups|inner_group")
+_COUNTS_LAYERS = re.compile("layers?$|depth|hidden_groups|inner_group")
 """What a config.json calls numbers of which the library makes as long a list."""
 
 
@@ -183,7 +183,7 @@ def refuse_many_layers(settings: Mapping, source: str = "config.json") -> None:
         for key, value in part.items():
             if isinstance(value, Mapping):
                 parts.append(value)
-            elif isinstance(value, int | float) and value > MOST_LAYERS and COUNTS_LAYERS.search(key):
+            elif isinstance(value, int | float) and value > MOST_LAYERS and _COUNTS_LAYERS.search(key):
                 raise ValueError(f"{source} must have at most {MOST_LAYERS} layers, got {key} = {value}")
 
 

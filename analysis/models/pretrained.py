@@ -161,8 +161,9 @@ def load(
             keys = (key for key in report["missing_keys"] if "pooler" not in key or task == "classifier")
             _refuse_missing(checkpoint, sorted(keys))
             refuse_infinite(checkpoint, model)
-        check_run(checkpoint, model.eval())
-    return model.requires_grad_(False).to(device)
+        model = model.eval().requires_grad_(False).to(device)
+        check_run(checkpoint, model)
+    return model
 
 
 @contextmanager

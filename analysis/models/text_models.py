@@ -78,8 +78,9 @@ def load_text_model(
         raise NotRunnable(f"its files lack {len(missing)} tensors of the whole model, among them {missing[0]!r}")
     refuse_infinite(checkpoint, model)
     with quiet_library(checkpoint):
-        check_run(checkpoint, model.eval())
-    return model.requires_grad_(False).to(device)
+        model = model.eval().requires_grad_(False).to(device)
+        check_run(checkpoint, model)
+    return model
 
 
 def load_tokenizer(checkpoint: Checkpoint):

@@ -227,7 +227,8 @@ def say_layers(comparison: Comparison, quantity: Quantity) -> str:
     >>> away = spreads_away(np.array([0.9]), rung, 1e-9)
     >>> left = np.array([0.76])
     >>> found = Comparison(np.array([0.9]), rung, away, left, 0.05, 9.0, 0.01)
-    >>> print(*say_layers(found, Quantity("the weight", read=None)).split(", "), sep="\\n")
+    >>> said = say_layers(found, Quantity("the weight", read=None))
+    >>> print(*said.split(", "), sep="\\n")
     The weight is larger than in all controls in 1 of 1 layers (chance: 0.01)
     most in layer 0: 0.90
     where the nearest control has 0.14 (34 spreads).

@@ -72,7 +72,7 @@ def mend_lists(app, pagename, templatename, context, doctree):
 
 
 def name_folds(app, pagename, templatename, context, doctree):
-    """Say what the folds of the contents unfold, for those who hear them: the theme's have a picture alone."""
+    """Say what the folds of the contents unfold, for screen readers: the theme's have a picture alone."""
     make = context.get("generate_toctree_html")
 
     def named(*options, **keywords):

@@ -153,11 +153,11 @@ def chapter(name: str, *, evidence: bool = False) -> str:
             return page
     last = {page: page.rpartition("/")[2] for page in known}
     alike = [page for page in known if last[page].endswith(f"-{name}") or last[page].startswith(f"{name}-")]
-    if len(alike) > 1:
+    if len({last[page] for page in alike}) == 1:  # a story and its evidence
+        return chapter(last[alike[0]], evidence=evidence)
+    if alike:
         raise LookupError(f"{name!r} may be more than one chapter: {', '.join(alike)}")
-    if not alike:
-        raise LookupError(f"there is no chapter {name!r}; the chapters are {', '.join(known)}")
-    return alike[0]
+    raise LookupError(f"there is no chapter {name!r}; the chapters are {', '.join(known)}")
 
 
 def listed(root: Path = ROOT) -> list[str]:

@@ -150,7 +150,8 @@ def turn(odd: np.ndarray, even: np.ndarray) -> np.ndarray:
 
 
 EXPERIMENT = Experiment(
-    "The gate detector on independent rows of kind and unkind sorts, on bands, and on maps with each gate",
+    "The gate detector on independent rows of kind and of unkind sorts, on bands, and on maps with a gate of every "
+    "sort",
     compute,
     minutes=2,
     seed=SEED,

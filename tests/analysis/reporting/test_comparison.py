@@ -2,6 +2,7 @@
 
 import json
 import re
+from html import escape
 
 import numpy as np
 import pytest
@@ -56,7 +57,7 @@ def test_a_report_names_the_head_that_was_planted_and_no_other(tmp_path):
     heads = [sentence for sentence in said if sentence.startswith("Layer ")]
     assert len(heads) == 1, heads
     assert re.match("Layer 1, head 1: (attention to the position before|the gate 'backward'),", heads[0])
-    assert heads[0] in page.read_text()
+    assert escape(heads[0]) in page.read_text()
 
 
 def seen(seed: int, layers: int = 6, heads: int = 4, **shift: float) -> Observations:

@@ -47,7 +47,8 @@ def test_no_more_than_two_networks_are_alive():
     assert [(rung, seed) for rung, seed, _ in controls.observe_controls(model, see, range(2))] == [
         (rung, seed) for seed in range(2) for rung in controls.RUNGS
     ]
-    assert alive[1:] == [2 * one] * 6
+    assert len(alive) == 7
+    assert max(alive[1:]) <= 2 * one
 
 
 def test_controls_made_in_place_are_those_of_the_ladder():

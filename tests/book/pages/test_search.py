@@ -9,7 +9,7 @@ from book._ext import search_texts
 from tests.book.pages.book_pages import PAGES
 
 ASKED = {  # and a page that is to be among the first three results
-    "exercises solutions softmax shift invariance": "bert-stream.html#stream-exercise-count",
+    "exercises solutions softmax shift invariance": "evidence/bert-stream.html#stream-exercise-count",
     "gpt2-mini training text licence Python documentation": "symbols.html#models",
     "lecture": "evidence/induction-head.html",
     "exercises": "exercises.html",

@@ -204,7 +204,7 @@ def test_the_command_line_hands_everything_on(monkeypatch):
     )
     assert received == [
         ([], {"compare": False, "again": False, "measure": False, "device": ""}),
-        (["notation", "evidence/bert-gates"], {"compare": True, "again": True, "measure": True, "device": "cpu"}),
+        (["notation", "bert-gates"], {"compare": True, "again": True, "measure": True, "device": "cpu"}),
     ]
 
 

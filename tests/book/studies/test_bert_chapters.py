@@ -13,7 +13,7 @@ from book.publish.claims import claim_functions
 from tests.analysis import tiny
 
 pytestmark = pytest.mark.slow
-BOOK = Path(__file__).resolve().parents[3] / "book"
+BOOK = Path(__file__).resolve().parents[3] / "book" / "evidence"
 SMALLER = {"SEEDS": 2, "WIDTHS": (8, 16), "DEEP": 40, "DEEP_WIDTH": 8}  # random stacks of the chapter on rank
 
 

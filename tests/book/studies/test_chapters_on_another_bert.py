@@ -16,7 +16,7 @@ from book.studies import bert_normality
 from book.studies.bert_stream import minilm
 
 pytestmark = pytest.mark.slow
-BOOK = Path(__file__).parents[3] / "book"
+BOOK = Path(__file__).parents[3] / "book" / "evidence"
 LAYERS, HEADS, TEXTS = 3, 2, 3
 
 

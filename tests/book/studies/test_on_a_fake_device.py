@@ -112,9 +112,9 @@ def test_probes_look_where_the_model_is():
         (semi_bias_probe.semi_bias_probe, lambda: pretrained.load(checkpoints.find("gpt2-mini"), task="lm")),
     ]
     for probe, model in watched:
-        due = probe(0, model())
+        due, network = probe(0, model()), model()
         with only_there():
-            found = probe(0, model().to(GPU))
+            found = probe(0, network.to(GPU))
         compare(found, due)
 
 

@@ -7,7 +7,7 @@ import torch
 from book.lab.induction_probe import make_probe, split_loss
 from book.lab.training import attention_only
 from book.studies.induction_head.training import formed_at
-from tests.analysis.transformer.test_attention_only import SMALL, make
+from tests.book.lab.test_induction_probe import SMALL, make
 
 
 def test_batches_repeat_with_their_own_period_and_depend_on_the_seed_alone():
