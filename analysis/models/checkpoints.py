@@ -15,7 +15,7 @@ from pathlib import Path
 from analysis.core.files import check_regular, resolve_path, sha256
 
 SOURCES = ("folder", "hub", "models", "bundled")
-HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*(@.+)?")
+_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*(@.+)?")
 """An owner and a model, and a revision of it."""
 BUNDLED = Path(__file__).parents[1] / "bundled"
 
@@ -192,7 +192,7 @@ def find(
             return _check_files(Checkpoint(resolve_path(name).name, _model_folder(name), "folder"))
         if name.startswith((".", "/", "~")) or name.endswith("/"):  # gpt2/ is not gpt2, whose files are pinned
             raise NotFound(f"there is no folder {name}; `python -m analysis list` shows the models that have a name")
-        if not HUB_ID.fullmatch(name):
+        if not _HUB_ID.fullmatch(name):
             raise NotFound(
                 f"unknown model {name!r}: give a folder, a hub id (owner/model) or one of {', '.join(sorted(KNOWN))}"
             )
