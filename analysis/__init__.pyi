@@ -104,6 +104,7 @@ from analysis.transformer.induction_scores import copying as copying, prefix_mat
 from analysis.transformer.attention_only import composition_scores as composition_scores, k_composition as k_composition
 
 # Matrices of weights
+from analysis.matrices.head_circuits import circuits as circuits
 from analysis.matrices.spectra import product_singular_values as product_singular_values, spectral_norm as spectral_norm
 from analysis.matrices.rank import (
     centred_rank as centred_rank,
@@ -164,6 +165,8 @@ from analysis.statistics.correlation import (
 )
 
 # A whole model
+from analysis.surveys.layer_runs import layer_inputs as layer_inputs, score_parts as score_parts
+from analysis.reporting.head_table import census as census
 from analysis.surveys.census import Census as Census, take_census as take_census
 from analysis.reporting.making import report as report
 

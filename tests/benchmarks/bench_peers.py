@@ -5,6 +5,9 @@ compared with a loop of statsmodels or with all keys first is promised where it 
 ``bench_score_terms``).
 """
 
+import re
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -60,3 +63,29 @@ def test_the_adapter_reads_what_transformer_lens_reads(tmp_path, say):
     assert np.array_equal(numbers[OURS], numbers[LENS])
     assert np.abs(numbers[OURS]).max() > 0
     assert megabytes[OURS] < 2 * megabytes[LENS] + 50
+
+
+CACHE = """
+import torch, transformers
+from analysis import find
+folder = find("gpt2-mini").folder
+model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
+tokenizer, ids = transformers.AutoTokenizer.from_pretrained(folder), torch.arange(12)[None]
+{page}
+seen = torch.ones(12, 12).tril().bool()
+ours = parts.total().masked_fill(~seen, -torch.inf).softmax(-1)
+assert (ours - cache["blocks.1.attn.hook_pattern"]).abs().max() < 1e-6
+"""
+
+
+def test_a_cache_of_transformer_lens_is_taken_apart_as_the_page_says():
+    page = (packages.ROOT / "book" / "how-do-i.md").read_text(encoding="utf-8")
+    (cell,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    ran = subprocess.run(
+        [packages.python(), "-c", CACHE.format(page=cell)],
+        cwd=packages.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]

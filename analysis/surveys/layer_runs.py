@@ -1,0 +1,232 @@
+"""What each attention layer of a running model reads, does and writes; and its scores in parts, model in, parts out.
+
+What belongs here: running a model of transformers and looking at its layers. What does not: reading the model
+(:mod:`analysis.models.reading`), statistics of maps over many texts (:mod:`analysis.surveys.census`).
+"""
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from analysis.decomposition.terms import ScoreTerms, score_terms
+from analysis.models.reading import Model, load
+
+MASKS = {"decoder": "decoder_attention_mask"}
+"""What a model calls the mask of a stack, where that is not ``attention_mask``."""
+HALF = (torch.float16, torch.bfloat16)
+
+
+class _InDouble(TorchFunctionMode):
+    """Lets a model that asks for float32 compute in float64: its softmax, its angles, its norms."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = {name: _doubled(value) for name, value in (kwargs or {}).items()}
+        if func is Tensor.float:
+            func = Tensor.double
+        return func(*map(_doubled, args), **kwargs)
+
+
+def _doubled(value):
+    return torch.float64 if value is torch.float32 else value
+
+
+@dataclass(frozen=True)
+class LayerRun:
+    """What one attention layer of a model read, its own attention, and what it wrote before any norm.
+
+    ``norms`` holds what went into each of its norms and came out, in the order of `AttentionLayer.norms`.
+    """
+
+    read: Tensor
+    attention: Tensor
+    written: Tensor
+    norms: tuple[tuple[Tensor, Tensor], ...]
+
+
+@dataclass
+class _Seen:
+    """What passed by, by path of a module, in the order in which it did: layers may share their modules."""
+
+    into: dict[str, list[Tensor]] = field(default_factory=lambda: defaultdict(list))
+    out: dict[str, list[Tensor]] = field(default_factory=lambda: defaultdict(list))
+
+
+def run_layers(
+    model: torch.nn.Module, read: Model, inputs: Mapping[str, Tensor], *, in_double: bool = False
+) -> list[LayerRun]:
+    """Run a model and return what each attention layer of a stack read, did and wrote.
+
+    Parameters
+    ----------
+    model
+        In evaluation mode, with eager attention.
+    read
+        What `load` returns for it.
+    inputs
+        Arguments of the model.
+    in_double
+        Whether the model computes in float64 what it would compute in float32 of its own accord, such as its softmax
+        or the angles of rotary positions. Its parameters should be in float64 then.
+
+    Raises
+    ------
+    ValueError
+        If the model returns no attention.
+    """
+    seen = _Seen()
+    every = [path for into, out, norms in _paths(read) for path in (into, out, *norms)]
+    mode = _InDouble() if in_double else nullcontext()
+    with torch.no_grad(), _default_dtype(next(model.parameters()).dtype), _watch(model, seen, every), mode:
+        result = model(**inputs, output_attentions=True)
+    result = getattr(result, f"{read.family.stack}_model_output", result)  # a model that joins two
+    names = [f"{read.family.stack}_attentions", "attentions"]
+    maps = next((getattr(result, name) for name in names if getattr(result, name, None)), None)
+    if maps is None or any(each is None for each in maps):
+        raise ValueError(f"{type(model).__name__} returns no attention: build it with attn_implementation='eager'")
+    return [
+        LayerRun(
+            seen.into[into].pop(0),
+            maps[i],
+            seen.out[out].pop(0),
+            tuple((seen.into[norm].pop(0), seen.out[norm].pop(0)) for norm in norms),
+        )
+        for i, (into, out, norms) in enumerate(_paths(read))
+    ]
+
+
+def _paths(read: Model) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Name the modules of each layer: the values' map, which reads nothing else, the output's, the norms."""
+    for layer in range(len(read.layers)):
+        path, maps = read.path(layer), read.family.maps
+        yield f"{path}.{maps.names[-1]}", f"{path}.{read.family.output}", read.norm_paths(layer)
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Let numbers that a model makes without naming a dtype be of its own."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _note(seen: _Seen, path: str, module: torch.nn.Module, args: tuple, output: Tensor) -> None:
+    seen.into[path].append(args[0])
+    seen.out[path].append(output)
+
+
+@contextmanager
+def _watch(model: torch.nn.Module, seen: _Seen, paths: Sequence[str]) -> Iterator[None]:
+    """Look at what goes into modules and what comes out."""
+    modules = dict(model.named_modules())
+    with ExitStack() as stack:
+        for path in dict.fromkeys(paths):
+            stack.callback(modules[path].register_forward_hook(functools.partial(_note, seen, path)).remove)
+        yield
+
+
+def layer_inputs(
+    model: torch.nn.Module, inputs: Any, layer: int = 0, *, stack: str | None = None
+) -> Float[Tensor, "batch position model"]:
+    """Run a model and return what one of its attention layers reads: after the norm, where there is one before it.
+
+    `attend`, `score_terms` and the other functions of a layer take it as ``x``, with ``load(model).layers[layer]``.
+
+    Parameters
+    ----------
+    model
+        A model of transformers in evaluation mode, of any family that `load` reads.
+    inputs
+        What its tokenizer returns, with padding on either side, or ids alone, ``(batch, position)``; arrays are taken
+        as tensors.
+    layer
+        Counted from the end if it is negative.
+    stack
+        As in `load`, where a model has more than one.
+
+    Returns
+    -------
+    Tensor
+        In float32 where the model computes in half precision; rows at padding are 0.
+
+    Raises
+    ------
+    IndexError
+        If there is no such layer.
+    ValueError
+        If the model is in training mode, or the layer did not run.
+
+    Examples
+    --------
+    >>> from analysis.models.families.tiny import tiny_inputs, tiny_model
+    >>> model = tiny_model("gpt2")
+    >>> layer_inputs(model, tiny_inputs(model), layer=1).shape[-1] == model.config.n_embd
+    True
+    """
+    return _read_by(model, load(model, stack=stack), inputs, layer)
+
+
+def score_parts(
+    model: torch.nn.Module,
+    inputs: Any,
+    layer: int = 0,
+    *,
+    stack: str | None = None,
+    origin: Float[Tensor, " model"] | None = None,
+) -> ScoreTerms:
+    """Run a model and take the scores of one of its attention layers apart: `score_terms` of what the layer reads.
+
+    The parts add up to the scores of the model's own queries and keys, before any soft cap and mask, and have a first
+    axis for the texts of a batch. Rows at padding count as 0. Arguments and refusals as `layer_inputs` and
+    `score_terms`.
+
+    Examples
+    --------
+    >>> from analysis.models.families.tiny import tiny_inputs, tiny_model
+    >>> model = tiny_model("gpt2")
+    >>> parts = score_parts(model, tiny_inputs(model), layer=1)
+    >>> parts.semi_bias.shape[-2], torch.equal(parts.total(), sum(parts.stack()))
+    (1, True)
+    """
+    read = load(model, stack=stack)
+    x = _read_by(model, read, inputs, layer)
+    return score_terms(x, _computable(read.layers[layer]), origin)
+
+
+def _read_by(model: torch.nn.Module, read: Model, inputs: Any, layer: int) -> Tensor:
+    if model.training:
+        raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
+    layer = read.number(layer)
+    paths = [into for into, _, _ in _paths(read)]
+    seen, named = _Seen(), _as_arguments(inputs, next(model.parameters()).device)
+    with torch.no_grad(), _watch(model, seen, paths[layer : layer + 1]):
+        model(**named)
+    passed = seen.into[paths[layer]]
+    place = paths[:layer].count(paths[layer])  # layers may share their modules
+    if len(passed) <= place:
+        raise ValueError(f"layer {layer} of {type(model).__name__} did not run on these inputs")
+    x, keep = _computable(passed[place]), named.get(MASKS.get(read.family.stack, "attention_mask"))
+    return x if keep is None else x.masked_fill(keep[..., None] == 0, 0)  # which may be nan where no key was seen
+
+
+def _as_arguments(inputs: Any, device: torch.device) -> dict[str, Any]:
+    """Return the arguments of a model: by name, or ids alone; arrays become tensors on its device."""
+    named = inputs if isinstance(inputs, Mapping) else {"input_ids": inputs}
+    arrays = {name: torch.as_tensor(value) if hasattr(value, "__array__") else value for name, value in named.items()}
+    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in arrays.items()}
+
+
+def _computable(value: Any) -> Any:
+    """Return a tensor or a layer in a dtype in which formulas are computed: half precision becomes float32."""
+    dtype = value.dtype if isinstance(value, Tensor) else value.W_Q.dtype
+    return value.to(torch.float32) if dtype in HALF else value

@@ -1,0 +1,21 @@
+"""*How do I ...?*: short cells, each of which runs alone, in an empty folder, without the book."""
+
+import pytest
+
+from tools import stories
+
+MOST_LINES = 8
+
+
+@pytest.fixture(scope="module")
+def cells(html):
+    return list(stories.visible_cells("book/how-do-i"))
+
+
+def test_there_are_nine_cells_of_at_most_eight_lines(cells):
+    assert len(cells) == 9  # the tenth task needs a package that is not here
+    assert [cell for cell in cells if len([line for line in cell.splitlines() if line.strip()]) > MOST_LINES] == []
+
+
+def test_each_runs_alone(cells):
+    assert stories.failures(("pass", *cells)) == []
