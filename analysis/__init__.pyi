@@ -136,7 +136,6 @@ from analysis.representations.anisotropy import (
     head_output_spectrum as head_output_spectrum,
     mean_pairwise_cosine as mean_pairwise_cosine,
     resultant_length as resultant_length,
-    Spectrum as Spectrum,
 )
 from analysis.statistics.normality import (
     critical_value as critical_value,

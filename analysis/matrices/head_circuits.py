@@ -101,9 +101,9 @@ def circuits(layer: AttentionLayer, *, distance: float | int | None = None) -> C
     --------
     >>> up, right = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[[3.0], [0.0]]])
     >>> nil = torch.zeros(1, 1)
-    >>> found = circuits(AttentionLayer(up, right, up, up.mT, nil, nil, nil, torch.zeros(2)))
-    >>> found.QK.S.tolist(), found.QK.eigenvalues.real.tolist(), found.OV.eigenvalues.real.tolist()
-    ([[3.0]], [[0.0]], [[1.0]])
+    >>> layer = AttentionLayer(up, right, up, up.mT, nil, nil, nil, torch.zeros(2))
+    >>> circuits(layer).QK.S, circuits(layer).OV.eigenvalues.real
+    (tensor([[3.]], dtype=torch.float64), tensor([[1.]], dtype=torch.float64))
     """
     OV = Circuit(layer.per_head(layer.W_V), layer.W_O.mT)
     if isinstance(layer.positions, Rotary):

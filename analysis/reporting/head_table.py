@@ -1,4 +1,4 @@
-"""A census of heads: what every head of a model does on one's own texts, one row per head, without a report around it."""
+"""A census of heads: what every head of a model does on texts, one row per head, without a report around it."""
 
 import json
 import math

@@ -170,8 +170,9 @@ def layer_inputs(
     --------
     >>> from analysis.models.families.tiny import tiny_inputs, tiny_model
     >>> model = tiny_model("gpt2")
-    >>> layer_inputs(model, tiny_inputs(model), layer=1).shape[-1] == model.config.n_embd
-    True
+    >>> x = layer_inputs(model, tiny_inputs(model), layer=1)
+    >>> x.ndim, x.shape[-1] == model.config.n_embd
+    (3, True)
     """
     return _read_by(model, load(model, stack=stack), inputs, layer)
 
