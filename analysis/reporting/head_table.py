@@ -116,7 +116,7 @@ def census(
 
     Examples
     --------
-    >>> table = census("gpt2-mini", ["One should never be too sure of what one has read."])
+    >>> table = census("gpt2-mini", ["To be or not to be, that is the question."])
     >>> len(table.rows()), 0 <= table.rows()[0]["previous"] <= 1
     (16, True)
     """
