@@ -1,4 +1,4 @@
-"""Position-only attention, its statistics, and the widths of the stream, against slow and independent ways."""
+"""Position-only attention and its statistics, against slow and independent ways."""
 
 import math
 from dataclasses import replace
@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 
 from analysis.core.attention_layer import AttentionLayer, Mask
 from analysis.decomposition.folding import fold_norm
@@ -19,7 +18,6 @@ from analysis.maps.locality import (
     position_scores,
     position_share,
 )
-from analysis.statistics.correlation import partial_rank_correlation, rank_correlation, recency
 from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import sigma
 from analysis.transformer.layernorm_scale import inverse_sigma
@@ -77,51 +75,6 @@ def test_position_only_measures_the_three_parts():
     torch.testing.assert_close(found.uniform, due, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("ties", [False, True])
-def test_rank_correlation_against_scipy(ties):
-    g = torch.Generator().manual_seed(2)
-    a, b, c = torch.randn(3, 200, generator=g, dtype=torch.float64).cumsum(0)
-    if ties:
-        a, b = a.round(), b.round()
-    found = rank_correlation(a, b)
-    assert math.isclose(found.value, stats.spearmanr(a, b).statistic, rel_tol=1e-12)
-    assert found.low < found.value < found.high
-    ranks = [stats.rankdata(s) for s in (a, b, c)]
-    left = [r - np.polyval(np.polyfit(ranks[2], r, 1), ranks[2]) for r in ranks[:2]]
-    assert math.isclose(partial_rank_correlation(a, b, c), np.corrcoef(*left)[0, 1], rel_tol=1e-9)
-    if not ties:
-        due = stats.spearmanr(np.arange(200), a).statistic
-        assert math.isclose(recency(a), due, rel_tol=1e-12)
-
-
-def test_the_interval_covers_as_often_as_it_says():
-    g, truth = torch.Generator().manual_seed(3), 6 / math.pi * math.asin(0.6 / 2)
-    inside = 0
-    for _ in range(400):
-        x, noise = torch.randn(2, 80, generator=g, dtype=torch.float64)
-        found = rank_correlation(x, 0.6 * x + 0.8 * noise)
-        inside += found.low <= truth <= found.high
-    assert 0.92 <= inside / 400 <= 0.98
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_inverse_sigma_against_all_at_once(dtype, weighted):
-    g = torch.Generator().manual_seed(4)
-    tokens = (torch.randn(5000, 16, generator=g, dtype=torch.float64) + 0.3).to(dtype)
-    positions = (torch.randn(37, 16, generator=g, dtype=torch.float64) - 0.2).to(dtype)
-    frequency = torch.rand(5000, generator=g, dtype=torch.float64).to(dtype) if weighted else None
-    levels = (0.0, 0.05, 0.5, 0.951, 1.0)
-    found = inverse_sigma(tokens, positions, levels=levels, frequency=frequency, block=10)
-    every = 1 / sigma((tokens[None] + positions[:, None]).double())
-    weights = torch.ones(5000) if frequency is None else frequency
-    tolerance = 1e-12 if dtype == torch.float64 else 1e-5
-    due = (every * weights.double()).sum(1) / weights.double().sum()
-    torch.testing.assert_close(found.mean.double(), due, rtol=tolerance, atol=0)
-    quantiles = torch.quantile(every, torch.tensor(levels, dtype=torch.float64), dim=1)
-    torch.testing.assert_close(found.quantiles.double(), quantiles, rtol=tolerance, atol=0)
-
-
 def test_position_share_finds_the_share_that_was_put_in():
     g = torch.Generator().manual_seed(5)
     own, other = torch.randn(60, 40, generator=g), torch.randn(200, 60, 40, generator=g)
@@ -133,48 +86,10 @@ def test_position_share_finds_the_share_that_was_put_in():
             position_share(few)
 
 
-def test_the_interval_has_bonett_and_wrights_width():
-    found = rank_correlation(torch.arange(30.0), -torch.arange(30.0) + 12 * torch.arange(30.0).mul(5).sin())
-    assert -0.9 < found.value < -0.5
-    error = (math.atanh(found.high) - math.atanh(found.low)) / 2 / 1.959964
-    assert math.isclose(error**2 * 27, 1 + found.value**2 / 2, rel_tol=1e-5)
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, math.nan])
-def test_an_interval_has_a_level_between_none_and_all(level):
-    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
-        rank_correlation(torch.arange(9.0), torch.arange(9.0).flip(0).sin(), level)
-
-
 @pytest.mark.usefixtures("unchecked")
 def test_refusals():
-    widths, correlate, position = inverse_sigma, rank_correlation, position_scores
-    table = torch.ones(3, 4)
-    with pytest.raises(ValueError, match="none of them empty"):
-        widths(table[:0], table)
-    with pytest.raises(ValueError, match=r"positions must be .* to fit tokens"):
-        widths(table, table[:, 1:])
-    with pytest.raises(ValueError, match=r"positions must be .* to fit tokens"):
-        widths(table, table.double())
-    with pytest.raises(ValueError, match="levels must lie"):
-        widths(table, table, levels=(1.2,))
-    with pytest.raises(ValueError, match="block must be"):
-        widths(table, table, block=0)
-    with pytest.raises(ValueError, match="frequency must be finite weights"):
-        widths(table, table, frequency=torch.tensor([1.0, -1.0, 1.0]))
-    for bad in (math.nan, math.inf):
-        with pytest.raises(ValueError, match="not finite"):
-            widths(torch.full((3, 4), bad), table)
     with pytest.raises(ValueError, match="reach must be"):
         nearest_mass(torch.ones(1, 1, 1), 0)
-    with pytest.raises(ValueError, match="at least 4"):
-        correlate(torch.ones(3), torch.ones(3))
-    with pytest.raises(ValueError, match=r"b must be \(5,\) .* to fit a"):
-        correlate(torch.ones(5), torch.ones(6))
-    with pytest.raises(ValueError, match="not constant"):
-        correlate(torch.ones(5), torch.arange(5.0))
-    with pytest.raises(ValueError, match="finite"):
-        correlate(torch.tensor([1.0, 2, 3, math.nan]), torch.arange(4.0))
     with pytest.raises(ValueError, match="first must be below"):
         position_only(torch.zeros(1, 3), torch.zeros(1, 3, 3), first=3)
     with pytest.raises(ValueError, match="not negative, got -1"):
@@ -183,23 +98,11 @@ def test_refusals():
         position_only(torch.zeros(1, 3), torch.zeros(1, 3, 4), first=1)
     with pytest.raises(ValueError, match="reaches is empty"):
         position_only(torch.zeros(1, 3), torch.zeros(1, 3, 3), (), first=1)
-    with pytest.raises(ValueError, match="level must lie"):
-        correlate(torch.arange(5.0), torch.arange(5.0), level=95)
-    partial, ramp = partial_rank_correlation, torch.arange(5.0)
-    with pytest.raises(ValueError, match=r"control must be \(5,\) .* to fit a"):
-        partial(ramp, ramp, ramp[1:])
-    with pytest.raises(ValueError, match="not constant"):
-        partial(ramp, torch.ones(5), ramp)
-    with pytest.raises(ValueError, match="nothing is left"):
-        partial(ramp, torch.tensor([1.0, 0, 2, 4, 3]), ramp)
-    for bad in (torch.tensor([1.0, math.nan]), torch.ones(1)):
-        with pytest.raises(ValueError, match="no nan"):
-            recency(bad)
     one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
     layer = AttentionLayer(one, one, one, one, zero, zero, zero, torch.zeros(1))
     for bad in (0.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="width must be"):
-            position(torch.ones(2, 1), torch.tensor([1.0, bad]), layer)
+            position_scores(torch.ones(2, 1), torch.tensor([1.0, bad]), layer)
 
 
 @pytest.mark.usefixtures("unchecked")
