@@ -95,19 +95,6 @@ def lines(
     return figure
 
 
-def stacked(panels: Mapping[str, list[Line]], ylabel: str) -> Figure:
-    """Draw curves over layers, a panel a title, one above the other; the legend of each stands at its right.
-
-    For curves too many, and of names too long, for one common legend.
-    """
-    figure, axes = style.new(len(panels), 1, size="tall", sharex=True, squeeze=False)
-    for panel, (title, curves) in zip(axes[:, 0], panels.items(), strict=True):
-        panel.set(title=title, ylabel=ylabel, xticks=_draw(panel, curves))
-        panel.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
-    axes[-1, 0].set_xlabel("layer")
-    return figure
-
-
 def _draw(panel: Axes, curves: Sequence[Line]) -> np.ndarray:
     """Draw curves with their intervals into a panel, and return the layers."""
     for line in curves:

@@ -3,71 +3,35 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from matplotlib.colors import LogNorm
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
-from analysis.plotting.layers import Line, lines, stacked
+from analysis.plotting.layers import Line, lines
 
 
-def couplings(rows: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
-    """Draw couplings of blocks, one row of panels a model: ``rows[model][map]`` is ``(to, source)`` with sum 1.
-
-    The scale is logarithmic from a thousandth of an even share to the share of one block of a diagonal.
-    """
-    first = next(iter(rows.values()))
-    figure, axes = style.new(len(rows), len(first), size="wide", squeeze=False)
-    blocks = len(next(iter(first.values())))
-    scale = LogNorm(1e-3 / blocks**2, 1 / blocks)
-    for line, (model, panels) in zip(axes, rows.items(), strict=True):
-        for panel, (name, values) in zip(line, panels.items(), strict=True):
-            image = panel.imshow(np.maximum(values, scale.vmin), norm=scale, cmap=style.WEIGHT_CMAP)
-            off = 1 - np.trace(values)
-            panel.set(
-                title=f"{name}\n{100 * off:.1f} % off" if panel in axes[0] else f"{100 * off:.1f} % off",
-                xticks=[],
-                yticks=[],
-                xlabel="from block",
-            )
-        line[0].set_ylabel(f"{model}\nto block")
-    figure.colorbar(image, ax=axes, shrink=0.8, label="share of the coupling", pad=0.01)
-    return figure
-
-
-def terms(size: np.ndarray, gone: np.ndarray, names: list[str]) -> Figure:
-    """Draw the table of a score's terms: how much each varies along a row, and which vanish in the softmax.
+def couplings(off: Mapping[str, Mapping[str, np.ndarray]], mixed: float) -> Figure:
+    """Draw how much of each map's coupling runs between blocks: a bar for the trained layers, a dot for the control's.
 
     Parameters
     ----------
-    size
-        ``(query part, key part)``: standard deviation along rows, in nats.
-    gone
-        Which terms are constant along every row.
-    names
-        The parts; the last is the bias.
+    off
+        By network (``"trained"``, ``"control"``) and map, ``(layer,)``: the share off the diagonal.
+    mixed
+        That share where all blocks are mixed alike.
     """
-    figure, panel = style.new(size="square")
-    image = panel.imshow(np.where(gone, np.nan, size), cmap=style.WEIGHT_CMAP, vmin=0)
-    for (i, j), value in np.ndenumerate(size):
-        dark = value < 0.6 * np.nanmax(size)
-        panel.text(
-            j,
-            i,
-            "–" if gone[i, j] else f"{value:.2f}",
-            ha="center",
-            va="center",
-            color="white" if dark and not gone[i, j] else style.COLOURS["ink"],
-        )
-    ticks = range(len(names))
+    figure, panel = style.new(size="wide")
+    places = np.arange(len(off["trained"]))
+    means = {network: [shares.mean() for shares in maps.values()] for network, maps in off.items()}
+    panel.barh(places, means["trained"], height=0.55, color=style.COLOURS["trained"], label="MiniLM")
+    panel.plot(means["control"], places, "D", color=style.COLOURS["control"], label="random weights")
+    panel.axvline(mixed, color=style.COLOURS["ink"], linestyle=":", label="all blocks mixed alike")
     panel.set(
-        xticks=ticks,
-        yticks=ticks,
-        xticklabels=[*names[:-1], "$b_K$"],
-        yticklabels=[*names[:-1], "$b_Q$"],
-        xlabel="part of the key",
-        ylabel="part of the query",
+        yticks=places, yticklabels=list(off["trained"]), xlim=(0, 1), xlabel="share of the coupling between blocks"
     )
-    figure.colorbar(image, ax=panel, shrink=0.8, label="deviation along a row, in nats")
+    panel.set_title("$W_O$ mixes the heads; the skip connection carries blocks past the MLP")
+    panel.invert_yaxis()
+    panel.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 
 
@@ -105,25 +69,34 @@ def perceptron(
 
 
 def read_back(band: Callable[..., np.ndarray]) -> Figure:
-    """Draw what can be read back of the heads and of the MLP's input.
+    """Draw what can be read back of what the heads wrote, and of what the MLP read.
 
     ``band(what, activation)`` and ``band(what, activation, "control")`` are ``(layer, 3)``: the mean over blocks, the
     worst and the best.
     """
-    panels = {
-        "head outputs": [
-            Line(band("heads", "attention_output"), "content", "after $W_O$"),
-            Line(band("heads", "first"), "positional", "after the first LN"),
-            Line(band("heads", "second"), "record", "after the layer"),
-            Line(band("heads", "x"), "muted", "layer's input", "--"),
-            Line(band("heads", "x and second"), "semi_bias", "input and output", ":"),
-            Line(band("heads", "x and second", "control"), "control", "control, input and output", ":"),
-        ],
-        "MLP's input": [
-            Line(band("first", "mlp_output"), "token", "from what the MLP adds"),
-            Line(band("first", "second"), "record", "after the layer"),
-            Line(band("first", "shuffled"), "muted", "shuffled", "--"),
-            Line(band("first", "second", "control"), "control", "control, after the layer", ":"),
-        ],
+    figure, axes = style.new(1, 2, size="wide", sharey=True)
+    heads = {
+        "from the layer's input": (band("heads", "x"), "uniform"),
+        "from its output": (band("heads", "second"), "record"),
+        "from both": (band("heads", "x and second"), "trained"),
     }
-    return stacked(panels, "share read back")
+    rows = {
+        "from what the MLP adds": (band("first", "mlp_output"), "token"),
+        "from the layer's output": (band("first", "second"), "record"),
+    }
+    controls = (band("heads", "x and second", "control"), band("first", "shuffled"))
+    _bars(axes[0], "what the heads wrote", heads, controls[0], "random weights, from both")
+    _bars(axes[1], "what the MLP read", rows, controls[1], "from shuffled rows")
+    axes[0].set_ylabel("share that can be read")
+    return figure
+
+
+def _bars(axes: Axes, title: str, bars: Mapping[str, tuple[np.ndarray, str]], control: np.ndarray, name: str) -> None:
+    """Draw groups of bars over layers, and a dot of the control in each."""
+    width, layers = 0.8 / len(bars), np.arange(len(control))
+    for place, (label, (shares, concept)) in enumerate(bars.items()):
+        left = layers + (place - (len(bars) - 1) / 2) * width
+        axes.bar(left, shares[:, 0], width, color=style.COLOURS[concept], label=label)
+    axes.plot(layers, control[:, 0], "D", color=style.COLOURS["control"], label=name)
+    axes.set(title=title, xlabel="layer", xticks=layers)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)

@@ -59,8 +59,6 @@ class RealRows:
 
     parts: Float[Tensor, "part position model"]
     sum_error: float
-    deviations: Float[np.ndarray, "query_part key_part"]
-    """The mean over rows of a term's standard deviation along the row, in nats; the last part is the bias."""
     vanishing: Bool[np.ndarray, "query_part key_part"]
     moved: float
     """How much of a row's attention moves, in total variation, when b_2 is taken out of the keys."""
@@ -116,7 +114,6 @@ def measure_real_rows(subject: Subject, trained: Network) -> RealRows:
     return RealRows(
         parts=parts,
         sum_error=largest_error(parts.sum(0), stations.second),
-        deviations=terms.std(-1).mean(-1).cpu().numpy(),
         vanishing=vanishing(terms).cpu().numpy(),
         moved=total_variation(softmax(scores[None]), without).mean().item(),
     )

@@ -18,7 +18,7 @@ DRAWN = {
     "$W_O$, LN": "W_O and LN",
     "MLP": "MLP",
     "MLP, skip, LN": "MLP, skip and LN",
-}  # titles of panels, and what they are called in the survey
+}  # titles of bars, and what they are called in the survey
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Coupling:
         coupling = self.blocks[network][:, self.names.index(name)]
         return 1 - np.trace(coupling, axis1=1, axis2=2)
 
-    def panels(self, level: int) -> dict[str, dict[str, np.ndarray]]:
-        """Return the matrices of one layer that are drawn, by network and title."""
+    def between_blocks(self) -> dict[str, dict[str, Float[np.ndarray, " layer"]]]:
+        """Return the shares off the diagonal that are drawn, by network and title."""
         return {
-            network: {title: blocks[level, self.names.index(name)] for title, name in DRAWN.items()}
-            for network, blocks in self.blocks.items()
+            network: {title: self.off_diagonal(network, name) for title, name in DRAWN.items()}
+            for network in self.blocks
         }
 
 
