@@ -1,5 +1,6 @@
 """Reference attention against torch's own modules."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -100,3 +101,13 @@ def test_one_map_alone_has_a_causal_mask():
 def test_rows_without_an_axis_and_layers_without_heads_are_refused(x, heads):
     with pytest.raises(ValueError, match=r"x must be|W must be"):
         project(torch.zeros(x), torch.zeros(heads, 4, 2), torch.zeros(heads, 2))
+
+
+def test_a_soft_cap_by_hand():
+    """Scores 0 and 4 under a cap of 2: 0 and 2 tanh 2."""
+    one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
+    layer = AttentionLayer(one, one, one, one, zero, zero, zero, zero[0], scale=1.0, soft_cap=2.0)
+    capped = 2 * math.tanh(2)
+    seen = attend(torch.tensor([[0.0], [2.0]]), layer)
+    torch.testing.assert_close(seen.scores[0, 1], torch.tensor([0.0, capped]))
+    torch.testing.assert_close(seen.attention[0, 1, 1].item(), 1 / (1 + math.exp(-capped)))

@@ -36,7 +36,9 @@ def test_the_share_is_that_of_a_ridge_regression(ran):
 
 def test_shares_are_near_those_of_the_record(ran):
     """The study's texts are longer and its ridge is chosen, so the shares are alike and not the same."""
-    measured = measure_read_back(by_network(records.load("bert-stream-minilm", execution.ROOT / "book" / "records").arrays))
+    measured = measure_read_back(
+        by_network(records.load("bert-stream-minilm", execution.ROOT / "book" / "records").arrays)
+    )
     ways = {"x": lambda s, n: s[n], "second": lambda s, n: s[n + 1]}
     ways["x and second"] = lambda s, n: s[n : n + 2].transpose(0, 1).flatten(1)
     for n, layer in enumerate(ran.seen.attention):
