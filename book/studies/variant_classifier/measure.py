@@ -11,6 +11,7 @@ from book.studies.shared.nearest_classifier import Nearest, read_nearest
 from book.studies.variant_classifier.authors import Authors, measure_authors
 from book.studies.variant_classifier.base_training import BaseTraining, read_base_training
 from book.studies.variant_classifier.columns import Columns, measure_columns
+from book.studies.variant_classifier.compared import Compared, compare
 from book.studies.variant_classifier.depth import (
     Depth,
     Emergence,
@@ -23,8 +24,8 @@ from book.studies.variant_classifier.depth import (
     measure_rows,
     measure_table,
 )
+from book.studies.variant_classifier.fine_tuned_sequence import read_sequence
 from book.studies.variant_classifier.maps import Gates, Phases, Weights, measure_gates, measure_phases, measure_weights
-from book.studies.variant_classifier.models import Models, compare_models
 from book.studies.variant_classifier.recipe import Recipe, measure_recipe
 from book.studies.variant_classifier.recorded import read_records
 from book.studies.variant_classifier.sequence import Example, Head, measure_example, measure_head, pass_example
@@ -61,7 +62,7 @@ class Measured(Numbers):
     real: RealLineages
     authors: Authors
     nearest: Nearest
-    models: Models
+    compared: Compared
 
 
 def measure(device: str = "auto") -> Measured:
@@ -71,7 +72,9 @@ def measure(device: str = "auto") -> Measured:
     run = variant_measures.open_run(checkpoint.folder, device=inputs.device)
     passage, classes = pass_example(run, inputs.device), run.data.labels
     base, base_source = read_base_training(inputs, len(classes))
-    example, phases = measure_example(passage), measure_phases(recorded, passage)
+    example, tuned = measure_example(passage), read_sequence(inputs)
+    phases = measure_phases(recorded, passage, tuned)
+    gates = measure_gates(recorded, passage)
     return Measured(
         inputs,
         checkpoint,
@@ -83,7 +86,7 @@ def measure(device: str = "auto") -> Measured:
         example=example,
         head=measure_head(passage),
         weights=measure_weights(recorded, passage),
-        gates=measure_gates(recorded, passage),
+        gates=gates,
         phases=phases,
         columns=measure_columns(recorded, classes, phases.unchanged, example.n),
         rows=measure_rows(recorded),
@@ -93,5 +96,5 @@ def measure(device: str = "auto") -> Measured:
         real=measure_real(recorded),
         authors=measure_authors(passage, inputs),
         nearest=nearest,
-        models=compare_models(nearest, recorded, inputs, example.n),
+        compared=compare(nearest, tuned, recorded, example, gates.gallery),
     )
