@@ -249,7 +249,7 @@ APART = 0.075
 def by_layer(
     panels: Mapping[str, Mapping[str, np.ndarray]], ylabel: str, *, level: tuple[float, str] | None = None
 ) -> Figure:
-    """Draw a measure by layer, a panel a model on one scale; the name of a curve stands at its end.
+    """Draw a measure by layer, one panel per model on one scale; the name of a curve stands at its end.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def by_layer(
         if level is not None:
             panel.axhline(level[0], color=style.COLOURS["record"], linewidth=0.8)
         panel.set(title=title, xlabel="layer", xticks=layers[:: 1 if len(layers) < 8 else 2])
-    axes[0, 0].set(ylabel=ylabel, ylim=(0, None))
+    axes[0, 0].set(ylabel=ylabel, ylim=(0, 1.04 * axes[0, 0].get_ylim()[1]))
     if level is not None:
         at = (1, level[0])
         axes[0, -1].annotate(level[1], at, (0, 2), ("axes fraction", "data"), "offset points", ha="right")
@@ -286,7 +286,7 @@ def _name_ends(panel: Axes, ends: Mapping[str, float], last: int) -> None:
     at = np.array([ends[name] for name in order])
     for k in range(1, len(at)):
         at[k] = max(at[k], at[k - 1] + APART * top)
-    at[-1] = min(at[-1], top)
+    at[-1] = min(at[-1], 0.97 * top)
     for k in reversed(range(len(at) - 1)):
         at[k] = min(at[k], at[k + 1] - APART * top)
     for name, height in zip(order, at, strict=True):

@@ -161,11 +161,12 @@ def compute(device: torch.device) -> Result:
     return Result({}, arrays, {name: TOLERANCES.get(name, 0.05) for name in arrays})
 
 
-def read_sequence(inputs: Inputs) -> FineTunedSequence:
-    """Read the record."""
-    record, _ = live_or_record("variant-classifier-fine-tuned-sequence", inputs, recompute=False)
+def read_sequence(inputs: Inputs) -> tuple[FineTunedSequence, str]:
+    """Read the record; return it with a sentence on where it comes from."""
+    record, source = live_or_record("variant-classifier-fine-tuned-sequence", inputs, recompute=False)
     names = FineTunedSequence.__dataclass_fields__
-    return FineTunedSequence(**{name: record.array(name).astype(int if name == "heads" else float) for name in names})
+    arrays = {name: record.array(name).astype(int if name == "heads" else float) for name in names}
+    return FineTunedSequence(**arrays), source
 
 
 TOLERANCES = {"sums": 5.0, "total": 20.0, "maps": 1.0, "heads": 0, "turn": 0.2}

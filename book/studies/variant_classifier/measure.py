@@ -72,13 +72,13 @@ def measure(device: str = "auto") -> Measured:
     run = variant_measures.open_run(checkpoint.folder, device=inputs.device)
     passage, classes = pass_example(run, inputs.device), run.data.labels
     base, base_source = read_base_training(inputs, len(classes))
-    example, tuned = measure_example(passage), read_sequence(inputs)
+    example, (tuned, tuned_source) = measure_example(passage), read_sequence(inputs)
     phases = measure_phases(recorded, passage, tuned)
     gates = measure_gates(recorded, passage)
     return Measured(
         inputs,
         checkpoint,
-        (*recorded.sources, base_source),
+        (*recorded.sources, tuned_source, base_source),
         classes,
         dna_classifier.MINI,
         full_size=measure_recipe(dna_classifier.BASE, run.data),

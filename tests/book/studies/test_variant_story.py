@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.maps.gates import GATES
+from analysis.maps.gates import GATES, PATTERNS
 from analysis.models.controls import LARGE
 from book.lab.training import dna_classifier
 from book.publish import dependencies, execution
@@ -15,6 +15,7 @@ from book.studies.shared import variant_measures
 from book.studies.shared.nearest_classifier import START, read_nearest
 from book.studies.variant_classifier import compared, fine_tuned_sequence
 from book.studies.variant_classifier.recorded import Pair
+from tests.book.studies.measurements import measurement
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def nearest():
 # Other words and another draw than the record's, whose five seeds lie within 0.05 of their mean in the start.
 @pytest.mark.parametrize(("network", "rung", "apart"), [("text", START, 0.03), ("large", LARGE, 0.06)])
 def test_the_story_computes_the_start_and_the_large_control_of_the_study(ran, nearest, network, rung, apart):
-    entropy, cosine = ran.look(getattr(ran, network))
+    entropy, cosine = (torch.stack(values) for values in ran.look(getattr(ran, network)))
     np.testing.assert_allclose(entropy, nearest.rung("entropy", rung), atol=apart)
     np.testing.assert_allclose(cosine, nearest.rung("cosine", rung), atol=apart)
 
@@ -56,6 +57,18 @@ def test_what_the_story_says_of_its_six_pictures(nearest):
     assert [bool(sums[:2].min() > 0.5 > sums[2:].max()) for sums in failing] == [True, False, False]
     assert [bool(rows[-1] > rows[0] + 0.3) for rows in of("cosine")] == [True, False, True]
     assert [int(shares.argmin()) for shares in of("entropy")] == [1, 1, 0]
+
+
+def test_what_the_story_says_of_the_classifier_from_random_weights():
+    m = measurement("variant_classifier")
+    assert (m.phases.holding_changed >= 0.195).all()
+    assert (m.phases.holding_changed <= 0.35).all()
+    assert (m.phases.holding_unchanged < 0.03).all()
+    assert m.gates.control_maps[..., : len(PATTERNS)].max() < 0.05
+    closed = m.emergence.top_resultant.argmax(1)
+    assert (m.emergence.steps[range(len(closed)), closed] <= 100).all()
+    assert 0.4 < m.emergence.accuracy[range(len(closed)), closed].mean() < 0.6
+    assert (m.emergence.top_resultant[:, -1] < m.emergence.top_resultant.max(1)).all()
 
 
 def test_one_sequence_is_measured_in_all_networks(variant_folder, variant_data, monkeypatch):
