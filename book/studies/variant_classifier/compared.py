@@ -55,9 +55,15 @@ class Compared:
 
 
 def compare(
-    nearest: Nearest, sequence: FineTunedSequence, recorded: Recorded, example: Example, gallery: Gallery
+    nearest: Nearest,
+    sequence: FineTunedSequence,
+    recorded: Recorded,
+    example: Example,
+    gallery: Gallery,
+    *,
+    large: Float[np.ndarray, "seed layer"],
 ) -> Compared:
-    """Put both models side by side, in one unit each."""
+    """Put both models side by side, in one unit each; ``large`` has cosines of the second one's large control."""
     critical = normality.critical_value(example.width)
     layers = [f"layer {layer}" for layer in SUMS_OF]
     heads = [f"{layer}.{head}" for layer, head in fine_tuned_sequence.SPECTRA_OF]
@@ -72,6 +78,8 @@ def compare(
     def by_layer(name: str, factors: Mapping[str, float] | None = None) -> dict[str, Bands]:
         return bands(nearest, name, pairs[name], factors or {TUNED: 1.0, SCRATCH: 1.0})
 
+    cosine = by_layer("cosine")
+    cosine[SCRATCH]["random, as large"] = spread(large)
     return Compared(
         growth={
             TUNED: panels(of_one(sequence, "growth"), list("QKV")),
@@ -104,7 +112,7 @@ def compare(
         failing=by_layer("first_failing", {TUNED: 100.0, SCRATCH: 100.0}),
         table=by_layer("D_sum", {TUNED: 1 / nearest.critical, SCRATCH: 1 / critical})
         | {"table 1": {"the paper": paper}},
-        cosine=by_layer("cosine"),
+        cosine=cosine,
         largest=by_layer("largest", largest),
         entropy=by_layer("entropy"),
         maps={kind: pictures(sequence, gallery, kind) for kind in (*KINDS, SEVERAL)},
@@ -117,7 +125,7 @@ def _ordered(by_concept: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: by_concept[name] for name in ("control", "trained")}
 
 
-def bands(nearest: Nearest, measure: str, pair: Pair, factors: Mapping[str, float]) -> dict[str, Bands]:
+def bands(nearest: Nearest, measure: str, pair: Pair, factors: Mapping[str, float]) -> dict[str, dict]:
     """Return a measure by layer for both models and their controls: middle, low and high.
 
     Parameters

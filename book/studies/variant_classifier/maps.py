@@ -23,7 +23,7 @@ from book.studies.variant_classifier.fine_tuned_sequence import (
     pool,
     strengths,
 )
-from book.studies.variant_classifier.recorded import SEEDS, Pair, Recorded
+from book.studies.variant_classifier.recorded import SEEDS, Recorded
 from book.studies.variant_classifier.sequence import Passage
 
 PAPER_LARGEST = (1.72, 2.68, 0.98)
@@ -45,23 +45,16 @@ CARRIES = 0.05
 class Weights(Numbers):
     """Largest singular values of the heads' W_Q, W_K and W_V, ``(map, seed, layer, head)``, by model.
 
-    ``over_random`` has them over those of random weights; so has ``paper``, in the order Q, K, V. ``paper_order``
-    counts the heads whose values fall from K to Q to V, by seed; ``v_least`` those in which V is the least.
-    ``growth`` is the norm of the rows of Q, K and V over that of the rows of X, ``grown`` the share of rows that become
-    longer, ``(seed, sequence, map, layer, head)``.
+    ``over_random`` has them over those of random weights; so has ``paper``, in the order Q, K, V.
+    ``longer`` is the largest share of rows that become longer in Q, K or V, over heads and sequences.
     """
 
     random_sigma: str
     most_grown: str
-    least: str
-    least_control: str
+    longer: str
     largest: Mapping[str, Float[np.ndarray, "map seed layer head"]]
     over_random: Mapping[str, Float[np.ndarray, "map seed layer head"]]
     paper: Float[np.ndarray, " map"]
-    paper_order: Mapping[str, Int[np.ndarray, " seed"]]
-    v_least: Mapping[str, Int[np.ndarray, " seed"]]
-    growth: Mapping[str, Pair]
-    grown: Pair
 
 
 class NamedHead(NamedTuple):
@@ -169,22 +162,14 @@ def measure_weights(recorded: Recorded, passage: Passage) -> Weights:
     if not np.allclose(variant_measures.largest_values(passage.run.model), largest["trained"][:, 0], atol=1e-3):
         raise Disagrees("variant-seeds: the maps of seed 0 are not those of the bundled classifier")
     over_random = {name: values / largest["control"].mean((2, 3), keepdims=True) for name, values in largest.items()}
-    v_least = {name: (v < np.minimum(q, k)).sum((1, 2)) for name, (q, k, v) in over_random.items()}
-    sigma, growth = random_largest(PAPER_DEVIATION, PAPER_WIDTH, PAPER_HEAD_WIDTH), recorded.pair("growth")
+    sigma = random_largest(PAPER_DEVIATION, PAPER_WIDTH, PAPER_HEAD_WIDTH)
     return Weights(
         random_sigma=f"{sigma:.2f}",
         most_grown=enumerated(100 * (over_random["trained"].max((1, 2, 3)) - 1), ".0f") + " %",
-        least=enumerated(v_least["trained"]),
-        least_control=enumerated(v_least["control"]),
+        longer=percent(recorded.pair("grown").trained.max()),
         largest=largest,
         over_random=over_random,
         paper=np.array(PAPER_LARGEST) / sigma,
-        paper_order={name: ((k > q) & (q > v)).sum((1, 2)) for name, (q, k, v) in over_random.items()},
-        v_least=v_least,
-        grown=recorded.pair("grown"),
-        growth={
-            f"rows of {name}": Pair(*(values[:, :, i].mean(3) for values in growth)) for i, name in enumerate("QKV")
-        },
     )
 
 

@@ -28,7 +28,14 @@ from book.studies.variant_classifier.fine_tuned_sequence import read_sequence
 from book.studies.variant_classifier.maps import Gates, Phases, Weights, measure_gates, measure_phases, measure_weights
 from book.studies.variant_classifier.recipe import Recipe, measure_recipe
 from book.studies.variant_classifier.recorded import read_records
-from book.studies.variant_classifier.sequence import Example, Head, measure_example, measure_head, pass_example
+from book.studies.variant_classifier.sequence import (
+    Example,
+    Head,
+    measure_example,
+    measure_head,
+    measure_large,
+    pass_example,
+)
 
 MODEL = "variant-bert-mini"
 
@@ -96,5 +103,5 @@ def measure(device: str = "auto") -> Measured:
         real=measure_real(recorded),
         authors=measure_authors(passage, inputs),
         nearest=nearest,
-        compared=compare(nearest, tuned, recorded, example, gates.gallery),
+        compared=compare(nearest, tuned, recorded, example, gates.gallery, large=measure_large(passage)),
     )

@@ -69,6 +69,9 @@ def test_what_the_story_says_of_the_classifier_from_random_weights():
     assert (m.emergence.steps[range(len(closed)), closed] <= 100).all()
     assert 0.4 < m.emergence.accuracy[range(len(closed)), closed].mean() < 0.6
     assert (m.emergence.top_resultant[:, -1] < m.emergence.top_resultant.max(1)).all()
+    closing = m.compared.cosine[compared.SCRATCH]
+    assert closing["trained"][-1, 1] > 0.7
+    assert closing["random, as large"][:, 2].max() < 0.45
 
 
 def test_one_sequence_is_measured_in_all_networks(variant_folder, variant_data, monkeypatch):
