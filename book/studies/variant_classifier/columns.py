@@ -18,8 +18,6 @@ MASSES = {"columns": "columns", "received": "all attention", "class_row": "atten
 """What is compared between words, as the records and as the page call it."""
 SITE = MARKS.index("site")
 
-Enriched = tuple[float, float, float, float, float]
-
 
 class Marked(NamedTuple):
     """By how much words with a mark get more than the mean word: by seed, by chance, and around real lineages.
@@ -50,9 +48,7 @@ class ClassSites(NamedTuple):
 class Columns(Numbers):
     """What columns give to which words.
 
-    ``class_token`` is the share on [CLS] by classifier. ``profiles`` has, by model, what columns give to each word of
-    one sequence of the classes ``drawn``, ``site_marks`` where their sites are. ``enriched`` has a row a mark, by what
-    is compared and by model: times the mean word, its interval, and the bounds of chance.
+    ``class_token`` is the share on [CLS] by classifier.
     """
 
     on_class: str
@@ -68,11 +64,6 @@ class Columns(Numbers):
     gh_mass: str
     mu_mass: str
     class_token: Mapping[str, Value]
-    drawn: tuple[str, ...]
-    profiles: Mapping[str, Float[np.ndarray, "class word"]]
-    site_marks: Bool[np.ndarray, "class word"]
-    marks: tuple[str, ...]
-    enriched: Mapping[str, Mapping[str, Sequence[Enriched]]]
     by_mark: Mapping[str, Marked]
     by_class: Mapping[str, ClassSites]
 
@@ -81,7 +72,7 @@ def measure_columns(
     recorded: Recorded, classes: Sequence[str], unchanged: Bool[np.ndarray, " class"], tokens: int
 ) -> Columns:
     """Say what columns point to; ``unchanged`` marks the two classes that no shift of the words gives away."""
-    measures, drawn = recorded.measures, [classes.index(label) for label in READ]
+    measures = recorded.measures
     class_token, by_mark = share_on_class_token(recorded), {mark: compare_mark(recorded, mark) for mark in MARKS}
     by_class, own = compare_classes(recorded, classes), class_token["bundled"]
     marked = measures.array("profile_marks")[:, SITE]
@@ -103,14 +94,6 @@ def measure_columns(
         gh_mass=percent(gh_mass),
         mu_mass=percent(mu_mass),
         class_token=class_token,
-        drawn=READ,
-        profiles={"trained": profile[drawn], "control": recorded.controls.array("profile")[SEEDS[0]]},
-        site_marks=marked[drawn],
-        marks=MARKS,
-        enriched={
-            title: {"trained": enrich(measures, mass), "control": enrich(measures, f"control_{mass}")}
-            for mass, title in MASSES.items()
-        },
         by_mark=by_mark,
         by_class=by_class,
     )
@@ -124,15 +107,6 @@ def share_on_class_token(recorded: Recorded) -> dict[str, Value]:
         "real lineages": recorded.real.values["columns_on_class"],
         "control": recorded.measures.values["control_columns_on_class"],
     }
-
-
-def enrich(record: Record, mass: str) -> list[Enriched]:
-    """Return by how much words get more than the mean word, a row a mark: value, its interval, bounds of chance."""
-    rows = []
-    for name in (f"{mass}_{mark.replace(' ', '_')}" for mark in MARKS):
-        value = record.values[name]
-        rows.append((value.value, value.low, value.high, *chance(record, name)))
-    return rows
 
 
 def chance(record: Record, name: str) -> tuple[float, float]:

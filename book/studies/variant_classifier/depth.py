@@ -26,16 +26,11 @@ FIRST, LAST = 4, 4
 
 @dataclass(frozen=True)
 class Rows(Numbers):
-    """Figure 8 over sequences: the share of rows that fail the test of normality, by seed and, in seed 0, by variant.
-
-    ``failing`` is in per cent; ``seed_0`` has, by name, ``(sequence, layer)``.
-    """
+    """Figure 8 over sequences: the share of rows that fail the test of normality."""
 
     control_failing: str
     top_failing: str
     real_failing: str
-    failing: Pair
-    seed_0: Mapping[str, Float[np.ndarray, "sequence layer"]]
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,6 @@ class Table(Numbers):
 
     due: str
     gap: str
-    statistics: Pair
     paper: Float[np.ndarray, " layer"]
     first_layers: FirstLayers
     totals: Mapping[str, Float[np.ndarray, "..."]]
@@ -95,9 +89,7 @@ class Depth(Numbers):
     cosine_last: str
     cosine_others: str
     sharpest: str
-    cone: Mapping[str, Pair]
     padding: Mapping[str, Pair]
-    spectra: Mapping[str, Pair]
     rises: Mapping[str, Mapping[str, Rise]]
     largest: Mapping[str, Float[np.ndarray, "seed head"]]
     stable_rank: Mapping[str, Float[np.ndarray, "seed layer"]]
@@ -137,21 +129,13 @@ class RealLineages(Numbers):
 
 def measure_rows(recorded: Recorded) -> Rows:
     """Count the rows that are not Gaussian."""
-    failing, measures = recorded.pair("first_failing"), recorded.measures
+    failing = recorded.pair("first_failing")
     control = 100 * failing.control.mean((0, 1))
     top = 100 * failing.trained[..., -3:].mean((1, 2))
-    names = {
-        "control, seed 0": "control_first_failing",
-        "trained, seed 0": "first_failing",
-        "plain rows": "bare_failing",
-        "padding in": "padded_first_failing",
-    }
     return Rows(
         control_failing=f"{control.min():.1f} to {control.max():.1f} %",
         top_failing=enumerated(top, ".1f") + " %",
         real_failing=" and ".join(map(percent, recorded.real.array("first_failing")[:, -2:].mean(0))),
-        failing=Pair(*(100 * shares for shares in failing)),
-        seed_0={label: 100 * measures.array(name) for label, name in names.items()},
     )
 
 
@@ -162,7 +146,6 @@ def measure_table(recorded: Recorded, width: int) -> Table:
     return Table(
         due=f"{first.expected / first.error:.1f}",
         gap=f"{first.difference.mean() / first.error:+.1f}",
-        statistics=statistics,
         paper=np.array(PAPER_TABLE),
         first_layers=first,
         totals={"trained": totals.trained, "control": totals.control, "padding in": measures.array("padded_D_total")},
@@ -208,13 +191,7 @@ def measure_depth(recorded: Recorded, n: int) -> Depth:
         cosine_last=f"{top[0]:.2f}",
         cosine_others=" and ".join(f"{value:.2f}" for value in top[1:]),
         sharpest=enumerated(entropy.trained.mean((1, 3)).argmin(1)),
-        cone={"cone index": cone, "plain rows": recorded.pair("cone_bare"), "mean cosine": cosine},
         padding=add_padding(recorded),
-        spectra={
-            "largest value": Pair(*(values.mean(3) / np.sqrt(n) for values in largest)),
-            "stable rank": Pair(*(values.mean(3) for values in stable)),
-            "missing entropy": Pair(*(100 * (1 - values.mean(3)) for values in entropy)),
-        },
         rises={
             name: {model: measure_rise(values) for model, values in recorded.pair(name)._asdict().items()}
             for name in ("cone", "cosine", "largest")

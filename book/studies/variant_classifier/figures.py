@@ -4,21 +4,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from scipy.stats import norm
 
 from analysis.plotting import style
-from analysis.plotting.ladder import Ladder, draw_lines, spread
-from analysis.plotting.layers import Line, lines, over_seeds, over_units
+from analysis.plotting.layers import Line, lines, over_units
 
 PRETRAINING = {"pre-trained": ("trained", "-"), "control": ("control", "-"), "before the classes": ("muted", ":")}
 """Concept and dashes of the curves beside the three seeds without pre-training."""
-FAILING = {
-    "control, seed 0": ("control", "-"),
-    "trained, seed 0": ("trained", "-"),
-    "plain rows": ("trained", ":"),
-    "padding in": ("trained", "--"),
-}
-"""Concept and dashes of the curves of one seed: rows as they are, without gain and bias, and with padding."""
 
 
 def leak(classes: Sequence[str], phases: np.ndarray, lengths: Sequence[int], counts: np.ndarray) -> Figure:
@@ -118,103 +113,6 @@ def percentages(tables: Mapping[str, np.ndarray], columns: Sequence[str], rows: 
     return figure
 
 
-def norms(rows: Mapping[str, np.ndarray]) -> Figure:
-    """Draw figure 2: norms of the rows of Q, K and V of one head, trained and control.
-
-    ``rows`` are ``(kind, position)`` with those of X first, which are not drawn: a LayerNorm gives them one length.
-    """
-    figure, axes = style.new(1, 3, sharey=True)
-    for i, (panel, kind) in enumerate(zip(axes, "QKV", strict=True), start=1):
-        every = np.concatenate([values[i] for values in rows.values()])
-        edges = np.linspace(every.min(), every.max(), 40)
-        for which in ("control", "trained"):
-            panel.hist(rows[which][i], edges, color=style.COLOURS[which], alpha=0.8, label=which)
-        panel.set(title=f"rows of {kind}", xlabel="norm")
-    axes[0].set(ylabel="rows")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    return figure
-
-
-def along_gene(profiles: Mapping[str, np.ndarray], marks: np.ndarray, titles: Sequence[str]) -> Figure:
-    """Draw what columns give to each k-mer, ``(sequence, key)`` trained and in the control; marks stand out.
-
-    A sequence has a panel and a scale of its own, in which the control is a line.
-    """
-    figure, axes = style.new(len(titles), 1, size="tall", sharex=True)
-    rows = zip(profiles["trained"], profiles["control"], marks, titles, strict=True)
-    for panel, (weights, untrained, marked, title) in zip(axes, rows, strict=True):
-        _strip(panel, weights, marked[: len(weights)])
-        panel.plot(100 * untrained, color=style.COLOURS["ink"], linewidth=0.8, label="control, all k-mers")
-        panel.set_title(title, loc="left")
-    axes[-1].set(xlabel="k-mer along the gene")
-    figure.supylabel("share of a row's attention in columns (%)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return style.many_marks(figure)
-
-
-def _strip(panel, weights: np.ndarray, marked: np.ndarray) -> None:
-    keys = np.arange(len(weights))
-    panel.vlines(
-        keys[~marked], 0, 100 * weights[~marked], color=style.COLOURS["muted"], linewidth=0.8, label="other k-mers"
-    )
-    panel.vlines(
-        keys[marked],
-        0,
-        100 * weights[marked],
-        color=style.COLOURS["highlight"],
-        linewidth=1.2,
-        label="covers a site of its class",
-    )
-    panel.plot(keys[marked], np.zeros(marked.sum()), "|", color=style.COLOURS["highlight"], clip_on=False)
-    panel.set(ylim=(0, None), xlim=(0, len(weights)))
-
-
-def enrichment(
-    panels: Mapping[str, Mapping[str, Sequence[tuple[float, float, float, float, float]]]], kinds: Sequence[str]
-) -> Figure:
-    """Draw by how much marked k-mers get more attention than all, with what turned marks get by chance.
-
-    ``panels`` maps a title to concept to, for each kind of mark, ratio, its interval, and the bounds of chance.
-    """
-    figure, axes = style.new(1, len(panels), sharey=True, squeeze=False)
-    for panel, (title, by_concept) in zip(axes[0], panels.items(), strict=True):
-        panel.axvline(1, color=style.COLOURS["ink"], linewidth=0.8)
-        for j, (concept, rows) in enumerate(by_concept.items()):
-            for i, (ratio, low, high, least, most) in enumerate(rows):
-                y = i + (j - (len(by_concept) - 1) / 2) * 0.36
-                panel.plot(
-                    [least, most],
-                    [y, y],
-                    color=style.COLOURS["uniform"],
-                    linewidth=7,
-                    alpha=0.5,
-                    solid_capstyle="butt",
-                    label="95 % of turned marks" if i == j == 0 else None,
-                )
-                panel.plot([low, high], [y, y], color=style.COLOURS[concept])
-                panel.plot(ratio, y, "o", color=style.COLOURS[concept], label=concept if i == 0 else None)
-        panel.set(title=title, xlabel="times the mean k-mer")
-        panel.set_yticks(range(len(kinds)), list(kinds))
-    axes[0, 0].invert_yaxis()
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return figure
-
-
-def singular_values(values: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
-    """Draw the values of figure 11, the singular values of some heads' outputs, from the largest down."""
-    figure, axes = style.new(1, len(values), sharey=True)
-    for panel, (title, by_model) in zip(axes, values.items(), strict=True):
-        for which, marker in (("control", "s"), ("trained", "o")):
-            falling = np.sort(by_model[which])[::-1]
-            panel.plot(
-                np.arange(1, len(falling) + 1), falling, marker, markersize=4, color=style.COLOURS[which], label=which
-            )
-        panel.set(title=title, xlabel="largest first", yscale="log")
-    axes[0].set(ylabel=r"singular value / $\sqrt{n}$")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    return figure
-
-
 def emergence(steps: np.ndarray, panels: Mapping[str, np.ndarray], gates: Mapping[str, np.ndarray]) -> Figure:
     """Draw what appears when, a line style a seed: curves ``(seed, look, layer)`` by name.
 
@@ -270,42 +168,147 @@ def _pretraining_line(name: str, values: np.ndarray) -> Line:
     return Line(over_units(values) if values.ndim == 2 else values, concept, label, dashes)
 
 
-def failing_rows(trained: np.ndarray, control: np.ndarray, one_seed: Mapping[str, np.ndarray]) -> Figure:
-    """Draw how many rows fail the test of normality, in per cent: by seed, and in one seed by the names in FAILING.
+def beside_control(
+    rows: Mapping[str, Mapping[str, Mapping[str, np.ndarray]]],
+    xlabel: str,
+    *,
+    level: tuple[float, str] | None = None,
+    bell: bool = False,
+    logarithmic: bool = False,
+) -> Figure:
+    """Draw how numbers are spread, by model and by what they are of; a control stands in grey in the same panel.
 
-    ``trained`` and ``control`` are ``(seed, sequence, layer)``, the arrays of ``one_seed`` are ``(sequence, layer)``.
+    Parameters
+    ----------
+    rows
+        By model, then by the title of a panel, then by concept (``"control"``, ``"trained"``), the numbers. All panels
+        share one scale, so that they can be compared; what lies beyond it is drawn at its end.
+    level
+        A number that is marked in all panels, and what it is.
+    bell
+        Whether to draw the density of a standard Gaussian, and densities in place of shares.
     """
-    variants = [Line(over_units(values), FAILING[name][0], name, FAILING[name][1]) for name, values in one_seed.items()]
-    return lines(
-        {"three seeds": over_seeds(trained, control), "seed 0": variants},
-        ["rows that fail (%)", ""],
-        level=(5.0, "level of the test"),
+    figure, axes = style.new(
+        len(rows),
+        len(next(iter(rows.values()))),
+        size="tall" if len(rows) > 1 else "wide",
+        sharex=True,
+        sharey=True,
+        squeeze=False,
     )
+    every = np.concatenate([v.ravel() for row in rows.values() for panel in row.values() for v in panel.values()])
+    ends = (-4, 4) if bell else (every.min(), np.quantile(every, 0.995))
+    edges = (
+        np.geomspace(max(every.min(), every.max() / 1e4), every.max(), 36) if logarithmic else np.linspace(*ends, 46)
+    )
+    for line, (model, row) in zip(axes, rows.items(), strict=True):
+        for panel, (title, by_concept) in zip(line, row.items(), strict=True):
+            _spread(panel, by_concept, edges, bell)
+            panel.set_title(title)
+            if level is not None:
+                panel.axvline(level[0], color=style.COLOURS["highlight"], linestyle="--", label=level[1])
+            if logarithmic:
+                panel.set_xscale("log")
+        line[0].set_ylabel(f"{model}\n{'density' if bell else 'share (%)'}")
+    for panel in axes[-1]:
+        panel.set_xlabel(xlabel)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
 
 
-def nearest(panels: Mapping[str, tuple[Ladder, np.ndarray]], levels: Mapping[str, float], fine_tuned: str) -> Figure:
-    """Draw measures of the fine-tuned classifier by layer, over its controls, with the start as a band of its own.
+def _spread(panel: Axes, by_concept: Mapping[str, np.ndarray], edges: np.ndarray, bell: bool) -> None:
+    for concept, values in by_concept.items():
+        panel.hist(
+            np.clip(values, edges[0], edges[-1]).ravel(),
+            edges,
+            weights=None if bell else np.full(values.size, 100 / values.size),
+            density=bell,
+            color=style.COLOURS[concept],
+            alpha=0.75,
+            label={"control": "random weights"}.get(concept, concept),
+        )
+    if bell:
+        grid = np.linspace(edges[0], edges[-1], 181)
+        panel.plot(grid, norm.pdf(grid), color=style.COLOURS["ink"], linewidth=1, label="bell curve")
+
+
+LOOKS = {
+    "fine-tuned": ("trained", "-", "o"),
+    "trained": ("trained", "-", "o"),
+    "before the genes": ("highlight", "-.", None),
+    "random": ("control", "-", None),
+    "random, as large": ("control", "--", None),
+    "shuffled": ("control", ":", None),
+    "the paper": ("ink", "-", "s"),
+}
+"""Concept, dashes and mark of each curve of :func:`by_layer`."""
+APART = 0.075
+"""How far apart names at the ends of curves are written, as a share of the axis."""
+
+
+def by_layer(
+    panels: Mapping[str, Mapping[str, np.ndarray]], ylabel: str, *, level: tuple[float, str] | None = None
+) -> Figure:
+    """Draw a measure by layer, one panel per model on one scale; the name of a curve stands at its end.
 
     Parameters
     ----------
     panels
-        By title, the ladder and the start, ``(seed, layer)``.
-    levels
-        Where a panel has a horizontal line, by title.
-    fine_tuned
-        What the legend calls the classifier.
+        By title, then by a name of :data:`LOOKS`: ``(layer, 3)``, a middle and the ends of its band.
+    level
+        A number that is marked in all panels, and what it is.
     """
-    figure, axes = style.new(2, -(-len(panels) // 2), size="page", squeeze=False)
-    for panel, (title, (ladder, start)) in zip(axes.flat, panels.items(), strict=True):
-        draw_lines(panel, ladder)
-        mean, low, high = spread(start).T
-        panel.fill_between(np.arange(len(mean)), low, high, color=style.COLOURS["highlight"], alpha=0.25, linewidth=0)
-        panel.plot(mean, color=style.COLOURS["highlight"], linestyle="-.", label="start")
-        if title in levels:
-            panel.axhline(levels[title], color=style.COLOURS["muted"], linewidth=0.8)
-        panel.set(title=title, xlabel="layer", xticks=range(len(mean)))
-    for line in axes.flat[0].get_lines():
-        if line.get_label() == "trained":
-            line.set_label(fine_tuned)
-    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    figure, axes = style.new(1, len(panels), sharey=True, squeeze=False)
+    for panel, (title, curves) in zip(axes[0], panels.items(), strict=True):
+        for name, values in curves.items():
+            concept, dashes, mark = LOOKS[name]
+            middle, low, high = values.T
+            layers, colour = np.arange(len(middle)), style.COLOURS[concept]
+            panel.fill_between(layers, low, high, color=colour, alpha=0.2, linewidth=0)
+            panel.plot(layers, middle, dashes, marker=mark, color=colour, label=name)
+        if level is not None:
+            panel.axhline(level[0], color=style.COLOURS["record"], linewidth=0.8)
+        panel.set(title=title, xlabel="layer", xticks=layers[:: 1 if len(layers) < 8 else 2])
+    axes[0, 0].set(ylabel=ylabel, ylim=(0, 1.04 * axes[0, 0].get_ylim()[1]))
+    if level is not None:
+        at = (1, level[0])
+        axes[0, -1].annotate(level[1], at, (0, 2), ("axes fraction", "data"), "offset points", ha="right")
+    for panel, curves in zip(axes[0], panels.values(), strict=True):
+        last = len(next(iter(curves.values()))) - 1
+        _name_ends(panel, {name: values[-1, 0] for name, values in curves.items()}, last)
     return figure
+
+
+def _name_ends(panel: Axes, ends: Mapping[str, float], last: int) -> None:
+    """Write names beside the ends of curves, moved apart where they would overlap."""
+    top = panel.get_ylim()[1]
+    order = sorted(ends, key=ends.__getitem__)
+    at = np.array([ends[name] for name in order])
+    for k in range(1, len(at)):
+        at[k] = max(at[k], at[k - 1] + APART * top)
+    at[-1] = min(at[-1], 0.97 * top)
+    for k in reversed(range(len(at) - 1)):
+        at[k] = min(at[k], at[k + 1] - APART * top)
+    for name, height in zip(order, at, strict=True):
+        colour = style.COLOURS[LOOKS[name][0]]
+        panel.annotate(name, (last, ends[name]), (last * 1.06, height), color=colour, va="center")
+    panel.set_xlim(-0.3, last * 1.85)
+
+
+def maps(rows: Mapping[str, Mapping[str, np.ndarray]], *, bar: bool = True) -> Figure:
+    """Draw rows of maps by title, in multiples of an even share; queries down, keys across.
+
+    A row has one scale: its top is what one cell in a hundred of its strongest map exceeds. ``bar`` shows it.
+    """
+    columns = len(next(iter(rows.values())))
+    size = "strip" if len(rows) == 1 else "square"
+    figure, axes = style.new(len(rows), columns, size=size, squeeze=False)
+    for line, (name, pictures) in zip(axes, rows.items(), strict=True):
+        scale = PowerNorm(0.5, 0, max(np.quantile(picture, 0.99) for picture in pictures.values()))
+        for panel, (title, picture) in zip(line, pictures.items(), strict=True):
+            image = panel.imshow(picture, cmap=style.WEIGHT_CMAP, norm=scale, interpolation="nearest")
+            panel.set(title=title, xticks=[], yticks=[])
+        line[0].set_ylabel(name)
+        if bar:
+            figure.colorbar(image, ax=list(line), label="times an even share", shrink=0.8)
+    return style.many_marks(figure)

@@ -16,7 +16,14 @@ from book.publish.phrases import enumerated, percent
 from book.publish.records import Disagrees
 from book.studies.shared import variant_measures
 from book.studies.variant_classifier import controls, phases
-from book.studies.variant_classifier.recorded import SEEDS, Pair, Recorded
+from book.studies.variant_classifier.fine_tuned_sequence import (
+    NETWORKS,
+    FineTunedSequence,
+    choose_heads,
+    pool,
+    strengths,
+)
+from book.studies.variant_classifier.recorded import SEEDS, Recorded
 from book.studies.variant_classifier.sequence import Passage
 
 PAPER_LARGEST = (1.72, 2.68, 0.98)
@@ -30,7 +37,6 @@ PAPER_HEADS = {
     "several": (7, (5, 1), PATTERNS),
 }
 """The paper's figures 3 to 7: number, layer and head counted from 0, and the gates that the head is drawn for."""
-DRAWN = ("directional", "cluster", "closed")
 CARRIES = 0.05
 """A map holds a gate when the gate carries this share of its attention."""
 
@@ -39,23 +45,16 @@ CARRIES = 0.05
 class Weights(Numbers):
     """Largest singular values of the heads' W_Q, W_K and W_V, ``(map, seed, layer, head)``, by model.
 
-    ``over_random`` has them over those of random weights; so has ``paper``, in the order Q, K, V. ``paper_order``
-    counts the heads whose values fall from K to Q to V, by seed; ``v_least`` those in which V is the least.
-    ``growth`` is the norm of the rows of Q, K and V over that of the rows of X, ``grown`` the share of rows that become
-    longer, ``(seed, sequence, map, layer, head)``.
+    ``over_random`` has them over those of random weights; so has ``paper``, in the order Q, K, V.
+    ``longer`` is the largest share of rows that become longer in Q, K or V, over heads and sequences.
     """
 
     random_sigma: str
     most_grown: str
-    least: str
-    least_control: str
+    longer: str
     largest: Mapping[str, Float[np.ndarray, "map seed layer head"]]
     over_random: Mapping[str, Float[np.ndarray, "map seed layer head"]]
     paper: Float[np.ndarray, " map"]
-    paper_order: Mapping[str, Int[np.ndarray, " seed"]]
-    v_least: Mapping[str, Int[np.ndarray, " seed"]]
-    growth: Mapping[str, Pair]
-    grown: Pair
 
 
 class NamedHead(NamedTuple):
@@ -78,11 +77,15 @@ class Mixture(NamedTuple):
 
 @dataclass(frozen=True)
 class Gallery:
-    """Maps of one sequence, of some trained heads and of one before training, with the gate of every cell."""
+    """Maps of one sequence before and after a training from random weights, as ``FineTunedSequence`` has them.
 
-    maps: Float[np.ndarray, "map query key"]
-    cells: Int[np.ndarray, "map query key"]
-    titles: list[str]
+    ``heads`` are those in which each kind of gate is strongest on average over sequences; networks are the trained
+    model and its control.
+    """
+
+    heads: Int[np.ndarray, "kind place"]
+    maps: Float[np.ndarray, "network kind query key"]
+    carried: Float[np.ndarray, "network kind"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class Gates(Numbers):
     """What gates carry: means over sequences by seed, in the controls, and their mixtures in single maps.
 
     ``control`` is the most that a head carries in any of the controls; ``control_maps`` are their single maps.
-    ``shares`` has, in per cent, what some gates carry by layer. ``clustered`` counts in each seed the sequences, of 8,
+    ``clustered`` counts in each seed the sequences, of 8,
     with a map that holds a cluster.
     """
 
@@ -98,8 +101,6 @@ class Gates(Numbers):
     open_ranks: str
     open_named: str
     clustered: str
-    census: Mapping[str, Float[np.ndarray, "layer head gate"]]
-    shares: Mapping[str, Pair]
     by_seed: Float[np.ndarray, "seed layer head gate"]
     control: Float[np.ndarray, "layer head gate"]
     control_maps: Float[np.ndarray, "map layer head gate"]
@@ -114,7 +115,9 @@ class Phases(Numbers):
     """Attention within words of one phase, on one sequence of each class, beside the share of such pairs of words.
 
     ``clusters`` is what clusters carry by seed and class; ``holding_changed`` and ``holding_unchanged`` are the shares
-    of maps that hold one, where the phase changes along the sequence and where it does not, by seed.
+    of maps that hold one, where the phase changes along the sequence and where it does not, by seed. ``turn`` says how
+    far rows turn where it changes, over how far elsewhere, mean over classes and heads; ``turn_tuned`` in the
+    fine-tuned model.
     """
 
     hold: str
@@ -127,6 +130,10 @@ class Phases(Numbers):
     clusters: Float[np.ndarray, "seed class"]
     holding_changed: Float[np.ndarray, " seed"]
     holding_unchanged: Float[np.ndarray, " seed"]
+    turn: float
+    turn_control: float
+    turn_tuned: float
+    turn_start: float
 
     @property
     def unchanged(self) -> Bool[np.ndarray, " class"]:
@@ -155,22 +162,14 @@ def measure_weights(recorded: Recorded, passage: Passage) -> Weights:
     if not np.allclose(variant_measures.largest_values(passage.run.model), largest["trained"][:, 0], atol=1e-3):
         raise Disagrees("variant-seeds: the maps of seed 0 are not those of the bundled classifier")
     over_random = {name: values / largest["control"].mean((2, 3), keepdims=True) for name, values in largest.items()}
-    v_least = {name: (v < np.minimum(q, k)).sum((1, 2)) for name, (q, k, v) in over_random.items()}
-    sigma, growth = random_largest(PAPER_DEVIATION, PAPER_WIDTH, PAPER_HEAD_WIDTH), recorded.pair("growth")
+    sigma = random_largest(PAPER_DEVIATION, PAPER_WIDTH, PAPER_HEAD_WIDTH)
     return Weights(
         random_sigma=f"{sigma:.2f}",
         most_grown=enumerated(100 * (over_random["trained"].max((1, 2, 3)) - 1), ".0f") + " %",
-        least=enumerated(v_least["trained"]),
-        least_control=enumerated(v_least["control"]),
+        longer=percent(recorded.pair("grown").trained.max()),
         largest=largest,
         over_random=over_random,
         paper=np.array(PAPER_LARGEST) / sigma,
-        paper_order={name: ((k > q) & (q > v)).sum((1, 2)) for name, (q, k, v) in over_random.items()},
-        v_least=v_least,
-        grown=recorded.pair("grown"),
-        growth={
-            f"rows of {name}": Pair(*(values[:, :, i].mean(3) for values in growth)) for i, name in enumerate("QKV")
-        },
     )
 
 
@@ -186,11 +185,6 @@ def measure_gates(recorded: Recorded, passage: Passage) -> Gates:
         open_ranks=enumerated(heads["open"].ranks),
         open_named=f"{100 * heads['open'].carried.max():.1g} %",
         clustered=enumerated(clustered),
-        census={
-            **{f"seed {seed}": shares for seed, shares in enumerate(by_seed)},
-            "control": measures.array("control_gates").mean(0),
-        },
-        shares={gate: Pair(*(100 * shares[..., GATES.index(gate)].mean(3) for shares in gates)) for gate in DRAWN},
         by_seed=by_seed,
         control=control,
         control_maps=np.concatenate([*gates.control, measures.array("control_gates")]),
@@ -234,34 +228,22 @@ def share_of_maps(hits: Bool[np.ndarray, "..."], sequences: Int[np.ndarray, "...
 
 
 def measure_gallery(shares: Float[np.ndarray, "layer head gate"], passage: Passage) -> Gallery:
-    """Read the maps in which each kind of gate is strongest; no head is shown twice, and the first before training."""
-    patterns = shares[..., : len(PATTERNS)]
-    strength = {
-        "directional": shares[..., GATES.index("directional")],
-        "open": shares[..., GATES.index("open")],
-        "contextual": shares[..., GATES.index("backward")] + shares[..., GATES.index("forward")],
-        "cluster": shares[..., GATES.index("cluster")],
-        "several": np.sort(patterns, -1)[..., -2],
-    }
-    n, places, shown = passage.tokens, [], np.zeros(shares.shape[:2], bool)
-    for kind, scores in strength.items():
-        layer, head = (int(index) for index in np.unravel_index(np.where(shown, -1, scores).argmax(), scores.shape))
-        shown[layer, head] = True
-        places.append((kind, "trained", layer, head))
-    places.append(("control", "control", *places[0][2:]))
-    stacked = torch.stack([passage.stations[name][layer].attention[head, :n, :n] for _, name, layer, head in places])
-    limits = np.quantile(stacked.cpu().numpy(), 0.99, axis=(1, 2)) * n
-    titles = [
-        f"{kind}, {layer}.{head}: to {limit:.1f}/n"
-        for (kind, _, layer, head), limit in zip(places, limits, strict=True)
-    ]
-    return Gallery(stacked.cpu().numpy(), read_gates(stacked).cells.cpu().numpy(), titles)
+    """Read the maps of the heads in which each kind of gate is strongest; no head is taken twice."""
+    heads, n = choose_heads(strengths(shares)), passage.tokens
+    maps, carried = [], []
+    for stations in passage.stations.values():
+        some = torch.stack([stations[layer].attention[head, :n, :n] for layer, head in heads])
+        maps.append(pool(some).cpu().numpy())
+        carried.append(np.diagonal(strengths(read_gates(some).scores.cpu().numpy())))
+    return Gallery(np.array(heads), np.stack(maps), np.stack(carried))
 
 
-def measure_phases(recorded: Recorded, passage: Passage) -> Phases:
+def measure_phases(recorded: Recorded, passage: Passage, tuned: FineTunedSequence) -> Phases:
     """Say whether heads keep words of one phase apart, and in which classes clusters are held."""
     data = passage.run.data
-    live = phases.survey(passage.run.model, data, controls.firsts(data))
+    genes = controls.firsts(data)
+    live = phases.survey(passage.run.model, data, genes)
+    turn = {name: float(phases.survey_turns(model, data, genes).mean()) for name, model in passage.models.items()}
     clusters = recorded.seeds.array("gates")[..., GATES.index("cluster")]  # (seed, class, layer, head)
     unchanged, tallest = live["pairs"] == 1, clusters.max((0, 2, 3))
     holding = (clusters >= CARRIES).mean((2, 3))
@@ -277,4 +259,8 @@ def measure_phases(recorded: Recorded, passage: Passage) -> Phases:
         clusters=clusters.mean((2, 3)),
         holding_changed=changed,
         holding_unchanged=still,
+        turn=turn["trained"],
+        turn_control=turn["control"],
+        turn_tuned=float(tuned.turn[NETWORKS.index("fine-tuned")].mean()),
+        turn_start=float(tuned.turn[NETWORKS.index("start")].mean()),
     )

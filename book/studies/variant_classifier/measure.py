@@ -11,6 +11,7 @@ from book.studies.shared.nearest_classifier import Nearest, read_nearest
 from book.studies.variant_classifier.authors import Authors, measure_authors
 from book.studies.variant_classifier.base_training import BaseTraining, read_base_training
 from book.studies.variant_classifier.columns import Columns, measure_columns
+from book.studies.variant_classifier.compared import Compared, compare
 from book.studies.variant_classifier.depth import (
     Depth,
     Emergence,
@@ -23,11 +24,18 @@ from book.studies.variant_classifier.depth import (
     measure_rows,
     measure_table,
 )
+from book.studies.variant_classifier.fine_tuned_sequence import read_sequence
 from book.studies.variant_classifier.maps import Gates, Phases, Weights, measure_gates, measure_phases, measure_weights
-from book.studies.variant_classifier.models import Models, compare_models
 from book.studies.variant_classifier.recipe import Recipe, measure_recipe
 from book.studies.variant_classifier.recorded import read_records
-from book.studies.variant_classifier.sequence import Example, Head, measure_example, measure_head, pass_example
+from book.studies.variant_classifier.sequence import (
+    Example,
+    Head,
+    measure_example,
+    measure_head,
+    measure_large,
+    pass_example,
+)
 
 MODEL = "variant-bert-mini"
 
@@ -61,7 +69,7 @@ class Measured(Numbers):
     real: RealLineages
     authors: Authors
     nearest: Nearest
-    models: Models
+    compared: Compared
 
 
 def measure(device: str = "auto") -> Measured:
@@ -71,11 +79,13 @@ def measure(device: str = "auto") -> Measured:
     run = variant_measures.open_run(checkpoint.folder, device=inputs.device)
     passage, classes = pass_example(run, inputs.device), run.data.labels
     base, base_source = read_base_training(inputs, len(classes))
-    example, phases = measure_example(passage), measure_phases(recorded, passage)
+    example, (tuned, tuned_source) = measure_example(passage), read_sequence(inputs)
+    phases = measure_phases(recorded, passage, tuned)
+    gates = measure_gates(recorded, passage)
     return Measured(
         inputs,
         checkpoint,
-        (*recorded.sources, base_source),
+        (*recorded.sources, tuned_source, base_source),
         classes,
         dna_classifier.MINI,
         full_size=measure_recipe(dna_classifier.BASE, run.data),
@@ -83,7 +93,7 @@ def measure(device: str = "auto") -> Measured:
         example=example,
         head=measure_head(passage),
         weights=measure_weights(recorded, passage),
-        gates=measure_gates(recorded, passage),
+        gates=gates,
         phases=phases,
         columns=measure_columns(recorded, classes, phases.unchanged, example.n),
         rows=measure_rows(recorded),
@@ -93,5 +103,5 @@ def measure(device: str = "auto") -> Measured:
         real=measure_real(recorded),
         authors=measure_authors(passage, inputs),
         nearest=nearest,
-        models=compare_models(nearest, recorded, inputs, example.n),
+        compared=compare(nearest, tuned, recorded, example, gates.gallery, large=measure_large(passage)),
     )

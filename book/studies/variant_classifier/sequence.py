@@ -1,6 +1,6 @@
 """One sequence in the bundled classifier and in its control: the pictures that the paper draws of one sequence."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,14 +9,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from analysis.matrices import stretching
+from analysis.models.controls import LARGE, SEEDS, make_controls
 from analysis.models.reading import load
 from analysis.representations import layer_profile
+from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.transformer.activations import LayerActivations
 from book.lab.dna.fasta import Gene
 from book.lab.dna.kmers import kmers
 from book.lab.training import dna_classifier
 from book.publish import Numbers
 from book.studies.shared import variant_measures
+from book.studies.variant_classifier import controls
 
 CLASS = "Omicron"
 NORMS_OF = (0, 3)
@@ -164,6 +167,19 @@ def singular_values(passage: Passage) -> dict[str, dict[str, np.ndarray]]:
         f"layer {layer}, head {head}": {name: of_model[layer, head] for name, of_model in values.items()}
         for layer, head in SPECTRA_OF
     }
+
+
+def measure_large(passage: Passage, seeds: Iterable[int] = SEEDS) -> Float[np.ndarray, "seed layer"]:
+    """Return the mean cosine of two rows by layer, with random weights as large as those of the classifier."""
+    data, found = passage.run.data, []
+
+    def initialise(seed: int) -> nn.Module:
+        return controls.untrained(seed, data=data, device=passage.coded["input_ids"].device).model
+
+    for control in make_controls(passage.run.model, initialise, rungs=[LARGE], seeds=seeds):
+        stations, keep = variant_measures.pass_all(control.network, passage.coded)
+        found.append([float(mean_pairwise_cosine(layer.second[keep])) for layer in stations])
+    return np.array(found)
 
 
 @torch.no_grad()

@@ -5,62 +5,23 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from analysis.maps.gates import PATTERNS
-from book.publish.phrases import enumerated, percent, with_interval
+from analysis.maps.gates import GATES
+from book.publish.phrases import enumerated
+from book.studies.shared.nearest_classifier import Nearest
 from book.studies.variant_classifier.columns import Columns
-from book.studies.variant_classifier.depth import Depth, Emergence, RealLineages
-from book.studies.variant_classifier.maps import Gates, Phases, Weights
-from book.studies.variant_classifier.models import Models
-
-CONTROL, PAPER = "control, at most", "paper"
+from book.studies.variant_classifier.compared import NAMES
+from book.studies.variant_classifier.depth import Depth
+from book.studies.variant_classifier.maps import Gates, Phases
 
 
-def models(measured: Models) -> pd.DataFrame:
-    """Return the measures of each model in its first layer, a third and two thirds up, and in the last."""
+def carried(nearest: Nearest) -> pd.DataFrame:
+    """Return what gates carry of the attention, in per cent, in the fine-tuned model, its start and its controls."""
+    networks = {"fine-tuned": nearest.gates, **{NAMES[rung]: nearest.control_gates[rung] for rung in NAMES}}
     rows = {}
-    for name, measures in measured.by_layer.items():
-        depth = len(measures["row entropy"])
-        places = (0, depth // 3, 2 * depth // 3, depth - 1)
-        rows[name] = {measure: enumerated(values[list(places)], ".2f") for measure, values in measures.items()}
-    return _framed(rows, "model")
-
-
-def weights(measured: Weights) -> pd.DataFrame:
-    """Return the largest singular values in the head of figure 2, and how they stand to those of random weights."""
-    rows = {}
-    for name, own, over, paper in zip(
-        "QKV", measured.largest["trained"], measured.over_random["trained"], measured.paper, strict=True
-    ):
-        rows[f"W_{name}"] = {
-            "three seeds": enumerated(own[:, 0, 3], ".2f"),
-            "over random": enumerated(over[:, 0, 3], ".2f"),
-            "all heads": f"{over.min():.2f} to {over.max():.2f}",
-            PAPER: f"{paper:.2f}",
-        }
-    return _framed(rows, "head 0.3")
-
-
-def orders(measured: Weights) -> pd.DataFrame:
-    """Return in how many of 144 heads the singular values stand as the paper's do, and in how many V has the least."""
-    kinds = {"K > Q > V": measured.paper_order, "V least": measured.v_least}
-    return _framed(
-        {kind: {name: enumerated(counts) for name, counts in heads.items()} for kind, heads in kinds.items()},
-        "heads of 144",
-    )
-
-
-def strongest(measured: Gates) -> pd.DataFrame:
-    """Return the most that each pattern carries in a head, by seed, and in any control."""
-    rows = {}
-    for i, name in enumerate(PATTERNS):
-        cells = {f"seed {seed}": _head(scores[..., i]) for seed, scores in enumerate(measured.by_seed)}
-        rows[name] = cells | {CONTROL: f"{measured.control[..., i].max():.3f}"}
+    for gate in ("directional", "open", "backward", "forward", "cluster"):
+        k = GATES.index(gate)
+        rows[gate] = {name: f"{100 * shares[..., k].mean():.1f}" for name, shares in networks.items()}
     return _framed(rows, "gate")
-
-
-def _head(scores: np.ndarray) -> str:
-    layer, head = np.unravel_index(scores.argmax(), scores.shape)
-    return f"{scores.max():.3f} in {layer}.{head}"
 
 
 def named_heads(measured: Gates) -> pd.DataFrame:
@@ -77,18 +38,6 @@ def named_heads(measured: Gates) -> pd.DataFrame:
     return _framed(rows, "the paper's")
 
 
-def mixtures(measured: Gates) -> pd.DataFrame:
-    """Return the shares of maps that hold a gate, a cluster, and with a cluster another gate, with intervals."""
-    names = ("with any gate", "with a cluster", "of these, with another gate")
-    return _framed(
-        {
-            f"seed {seed}": dict(zip(names, map(with_interval, mixture), strict=True))
-            for seed, mixture in enumerate(measured.mixtures)
-        },
-        "maps",
-    )
-
-
 def phases(measured: Phases, classes: Iterable[str]) -> pd.DataFrame:
     """Return, by class, what stays within a phase, and what clusters carry in per cent."""
     rows = {}
@@ -101,33 +50,6 @@ def phases(measured: Phases, classes: Iterable[str]) -> pd.DataFrame:
             "clusters, % by seed": enumerated(100 * measured.clusters[:, i], ".1f"),
         }
     return _framed(rows, "class")
-
-
-def class_token(measured: Columns) -> pd.DataFrame:
-    """Return the share of what columns carry that stands on [CLS], by classifier."""
-    return _framed(
-        {
-            name: {
-                "share on [CLS]": percent(share.value, 2),
-                "interval": f"{100 * max(share.low, 0):.2f} to {100 * share.high:.2f} %",
-            }
-            for name, share in measured.class_token.items()
-        },
-        "classifier",
-    )
-
-
-def marked_words(measured: Columns) -> pd.DataFrame:
-    """Return what columns give to marked words over what they give to the mean word."""
-    rows = {}
-    for mark, words in measured.by_mark.items():
-        seeds = {f"seed {seed}": with_interval(value) for seed, value in enumerate(words.seeds)}
-        rows[mark] = seeds | {
-            "of the words": f"{words.tokens:.1%}",
-            "real lineages": f"{words.real:.2f}",
-            "chance": f"{words.chance[0]:.2f} to {words.chance[1]:.2f}",
-        }
-    return _framed(rows, "words")
 
 
 def class_sites(measured: Columns) -> pd.DataFrame:
@@ -144,19 +66,6 @@ def class_sites(measured: Columns) -> pd.DataFrame:
     return _framed(rows, "class")
 
 
-def rises(measured: Depth) -> pd.DataFrame:
-    """Return how three measures rise with depth: rank correlations, and the last layers over the first."""
-    rows = {
-        f"{measure}, {model}": {
-            "rank correlation": enumerated((each.value for each in rise.correlation), "+.2f"),
-            "last four layers over the first": ", ".join(map(with_interval, rise.factor)),
-        }
-        for measure, by_model in measured.rises.items()
-        for model, rise in by_model.items()
-    }
-    return _framed(rows, "three seeds")
-
-
 def padding(measured: Depth) -> pd.DataFrame:
     """Return what rows of padding add: the cone index in per cent, and the most that cosine and D move."""
     rows = {}
@@ -169,28 +78,6 @@ def padding(measured: Depth) -> pd.DataFrame:
             "D of the sum, at most": f"{shaped:.3f}",
         }
     return _framed(rows, "model")
-
-
-def emergence(measured: Emergence) -> pd.DataFrame:
-    """Return, by seed, when the top layer is closest to one direction, when gates appear, and when half is right."""
-    rows = {}
-    for seed, step in enumerate(measured.steps):
-        tops, mass, accuracy = measured.top_resultant[seed], measured.mass[seed], measured.accuracy[seed]
-        closed = tops.argmax()
-        rows[f"seed {seed}"] = {
-            "largest resultant": f"{tops[closed]:.3f}",
-            "at update": int(step[closed]),
-            "right then": percent(accuracy[closed]),
-            "gates of 5 % from": int(step[(mass > 0.05).argmax()]),
-            "right on half from": int(step[(accuracy > 0.5).argmax()]),
-        }
-    return _framed(rows, "training")
-
-
-def by_layer(measured: RealLineages, measure: str) -> pd.DataFrame:
-    """Return the mean cosine or the row entropy of each model, a column per layer."""
-    rows = {name: dict(enumerate(means[measure])) for name, means in measured.by_layer.items()}
-    return _framed(rows, measure)
 
 
 def _framed(rows: Mapping[str, Mapping[object, object]], name: str) -> pd.DataFrame:

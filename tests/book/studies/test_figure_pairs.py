@@ -5,7 +5,6 @@ import pytest
 
 from analysis.plotting import style
 from book.studies.semi_bias import figures as semi_bias
-from book.studies.variant_classifier import figures as variants
 from book.studies.weighted_mean import figures as weighted_mean
 
 RNG = np.random.default_rng(0)
@@ -18,12 +17,6 @@ def test_a_dial_has_the_control_of_its_title():
     for panel, its in zip(figure.axes, curves):
         grey = [line for line in panel.lines if line.get_color() == style.COLOURS["control"] and len(line.get_xdata())]
         np.testing.assert_allclose([line.get_ydata() for line in grey], its[1:].T / 2)
-
-
-def test_strips_along_the_gene_need_a_title_and_marks_each():
-    values, marked = dict.fromkeys(("trained", "control"), RNG.random((2, 9))), np.zeros((2, 9), bool)
-    with pytest.raises(ValueError, match=r"shorter|longer"):
-        variants.along_gene(values, marked[:1], ["A", "B"])
 
 
 def test_parts_of_a_position_only_score_are_three():

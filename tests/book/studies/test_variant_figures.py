@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 from analysis.maps.gates import GATES
 from analysis.plotting import layers
@@ -24,25 +25,6 @@ def test_accuracies_draw_every_interval():
     assert len(lines) == 2 * 4
     assert lines[0].get_xdata() == pytest.approx([80, 95])
     assert lines[-1].get_color() != lines[0].get_color()
-
-
-def test_enrichment_draws_chance_and_interval():
-    rows = [(1.5, 1.2, 1.8, 0.9, 1.1)] * 2
-    figure = figures.enrichment({"columns": {"trained": rows, "control": rows}}, ("site", "rare"))
-    assert len(figure.axes[0].lines) == 1 + 3 * 4
-    assert figure.axes[0].lines[1].get_xdata() == pytest.approx([0.9, 1.1])
-
-
-def test_along_the_gene_marks_what_is_marked_and_draws_the_control_on_the_same_scale():
-    marked = RNG.random((2, 30)) < 0.2
-    values = {"trained": RNG.random((2, 30)), "control": RNG.random((2, 28)) / 100}  # a shorter record
-    figure = figures.along_gene(values, marked, ["A", "B"])
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["A", "B"]
-    panel = figure.axes[0]
-    plain, strong = panel.collections
-    assert (len(plain.get_segments()), len(strong.get_segments())) == ((~marked[0]).sum(), marked[0].sum())
-    assert strong.get_segments()[0][1][1] == pytest.approx(100 * values["trained"][0, marked[0]][0])
-    assert panel.lines[-1].get_ydata() == pytest.approx(100 * values["control"][0])
 
 
 def test_curves_of_seeds_pair_each_control_with_its_seed():
@@ -102,33 +84,60 @@ def test_pretraining_gives_the_seeds_one_label_and_what_is_one_value_no_interval
     assert drawn[1].get_color() == drawn[2].get_color() != drawn[0].get_color()
 
 
-def test_failing_rows_are_drawn_by_seed_and_by_variant():
-    trained, control = RNG.random((2, 4, 3)), RNG.random((2, 4, 3))
-    figure = figures.failing_rows(trained, control, {"trained, seed 0": trained[0], "plain rows": control[0]})
-    seeds, variants = figure.axes
-    assert [line.get_label() for line in seeds.lines] == [
-        "control, seed 0",
-        "trained, seed 0",
-        "control, seed 1",
-        "trained, seed 1",
-        "level of the test",
-    ]
-    assert variants.lines[1].get_ydata() == pytest.approx(control[0].mean(0))
-    assert (variants.lines[1].get_color(), variants.lines[1].get_linestyle()) == (figures.style.COLOURS["trained"], ":")
-
-
-def test_training_norms_values_and_tables():
+def test_training_and_tables():
     figure = figures.training(np.ones((2, 45)), np.array([[0, 40]] * 2), np.array([[0.1, 1.0]] * 2))
     assert len(figure.axes[0].lines[0].get_xdata()) == 4
     assert figure.axes[1].lines[0].get_ydata().tolist() == [10, 100]
-    rows = {which: RNG.random((4, 20)) for which in ("trained", "control")}
-    assert [axes.get_title() for axes in figures.norms(rows).axes] == [f"rows of {kind}" for kind in "QKV"]
     table = figures.percentages({"one": np.eye(2)}, ["A", "B"], ["test", "new"])
     assert [text.get_text() for text in table.axes[0].texts] == ["100", "0", "0", "100"]
-    values = figures.singular_values(
-        {
-            "head": {"trained": np.array([1.0, 3.0, 2.0]), "control": np.ones(3)},
-            "other": {"trained": np.ones(5), "control": np.ones(5)},
-        }
-    )
-    assert [line.get_ydata().tolist() for line in values.axes[0].lines] == [[1, 1, 1], [3, 2, 1]]
+
+
+def shown(panel):
+    """Return the heights of the bars of each histogram in a panel."""
+    return [[bar.get_height() for bar in bars] for bars in panel.containers]
+
+
+def test_a_control_stands_in_the_panel_of_what_it_is_compared_with_on_one_scale():
+    near, far = {"control": np.zeros(4), "trained": np.ones(4)}, {"control": np.ones(2), "trained": np.full(2, 9.0)}
+    figure = figures.beside_control({"one": {"Q": near}, "two": {"Q": far}}, "length", level=(1, "as long"))
+    top, bottom = figure.axes
+    assert [max(heights) for heights in shown(top) + shown(bottom)] == [100] * 4
+    assert top.get_xlim() == bottom.get_xlim()
+    assert (top.get_ylabel(), bottom.get_ylabel()) == ("one\nshare (%)", "two\nshare (%)")
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == {"as long", "random weights", "trained"}
+    colours = [bars[0].get_facecolor()[:3] for bars in top.containers]
+    assert colours == [to_rgb(figures.style.COLOURS[concept]) for concept in ("control", "trained")]
+
+
+def test_a_bell_is_drawn_where_densities_are():
+    values = {"control": RNG.normal(size=400), "trained": RNG.normal(size=400)}
+    figure = figures.beside_control({"one": {"a": values, "b": values}}, "z", bell=True)
+    assert figure.axes[0].lines[-1].get_ydata().max() == pytest.approx(0.3989, abs=1e-3)
+    widths = np.diff(np.linspace(-4, 4, 46))
+    assert np.dot(shown(figure.axes[0])[0], widths) == pytest.approx(1)
+
+
+def test_curves_by_layer_have_their_names_at_their_ends_and_none_overlaps():
+    def band(end):
+        return np.linspace(0, end, 6)[:, None] + np.array([0, -0.1, 0.1])
+
+    tuned = {"fine-tuned": band(1.0), "random": band(0.99), "shuffled": band(0.98)}
+    figure = figures.by_layer({"a": tuned, "b": {"trained": band(2.0)}}, "cosine", level=(0.5, "half"))
+    left, right = figure.axes
+    assert left.get_ylim() == right.get_ylim()
+    places = {text.get_text(): text.xyann[1] for text in left.texts if text.get_text() != "half"}
+    assert set(places) == set(tuned)
+    assert np.diff(sorted(places.values())).min() >= 0.99 * figures.APART * left.get_ylim()[1]
+    assert left.lines[0].get_ydata().tolist() == pytest.approx(np.linspace(0, 1, 6))
+    assert left.lines[0].get_color() != left.lines[1].get_color() == left.lines[2].get_color()
+
+
+def test_maps_of_a_row_share_a_scale():
+    row = {"one": np.full((3, 3), 4.0), "two": np.ones((3, 3))}
+    figure = figures.maps({"first": row, "second": {"one": np.full((3, 3), 9.0), "two": np.ones((3, 3))}})
+    panels = [panel for panel in figure.axes if panel.get_title()]
+    assert [(panel.images[0].norm.vmin, panel.images[0].norm.vmax) for panel in panels] == [(0, 4)] * 2 + [(0, 9)] * 2
+    assert [panel.get_title() for panel in panels] == ["one", "two"] * 2
+    assert [panel.get_ylabel() for panel in panels] == ["first", "", "second", ""]
+    assert len(figure.axes) == 6  # with a bar a row
+    assert len(figures.maps({"first": row}, bar=False).axes) == 2
