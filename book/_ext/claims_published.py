@@ -1,6 +1,6 @@
 """What else the book makes of the ledger: a figure of the counts, a filter for the table, a copy as JSON.
 
-``claims-figure`` draws the verdicts by document; ``claims-filter`` puts a form above the tables, which works without
+``claims-figure`` draws the verdicts by document; ``claims-filter`` puts a form above the table, which works without
 it as well; when the HTML is built, ``ledger.json`` and its schema ``ledger.schema.json`` are written beside it.
 """
 
@@ -13,6 +13,7 @@ from docutils import nodes
 
 from analysis.core.files import write_json
 from book._ext.claims_table import OPEN, Ledger
+from book._ext.verdicts import ORDER
 from book.publish import execution, ledger
 
 SCRIPT = "claims-filter.js"
@@ -58,28 +59,26 @@ def alt(counts: dict[str, dict[str, int]]) -> str:
 
 
 class Filter(Ledger):
-    """``claims-filter``: choose a document, a verdict, words; and links to the copy as data."""
+    """``claims-filter``: choose a document, a verdict, a chapter, words, an order; and links to the copy as data."""
 
     def run(self):
         """Write the form; the script shows it."""
-
-        def choice(name: str, label: str, options: dict[str, str]) -> str:
-            items = "".join(f'<option value="{html.escape(v)}">{html.escape(t)}</option>' for v, t in options.items())
-            return f'<label>{label} <select name="{name}"><option value="">all</option>{items}</select></label>'
-
-        self.read()
+        claims, _ = self.read()
         documents = {letter.lower(): f"{letter} · {name}" for letter, name in ledger.DOCUMENTS.items()}
-        outcomes = {o.replace(" ", "-"): o for o in (*ledger.OUTCOMES, OPEN)}
+        outcomes = {o.replace(" ", "-"): o for o in (*ORDER, OPEN)}
+        chapters = {c.chapter.rpartition("/")[2]: execution.title(c.chapter) for c in claims}
         up = "../" * self.env.docname.count("/")
         return [
             nodes.raw(
                 "",
                 (
                     '<form class="claims-filter" role="search" aria-label="Filter the claims" hidden>'
-                    + choice("document", "Document", documents)
-                    + choice("verdict", "Verdict", outcomes)
+                    + choice("document", "Document", {"": "all", **documents})
+                    + choice("verdict", "Verdict", {"": "all", **outcomes})
+                    + choice("chapter", "Chapter", {"": "all", **chapters})
                     + '<label>Words <input type="search" name="words" autocomplete="off"/></label>'
-                    '<button type="reset">Show all</button><output aria-live="polite"></output></form>'
+                    + choice("order", "Order", {"": "what may surprise first", "documents": "as in the documents"})
+                    + '<button type="reset">Show all</button><output aria-live="polite"></output></form>'
                     f'<p>The same as data: <a href="{up}ledger.json" download="ledger.json">ledger.json</a>, '
                     "described by "
                     f'<a href="{up}ledger.schema.json" download="ledger.schema.json">its schema</a>.</p>'
@@ -87,6 +86,16 @@ class Filter(Ledger):
                 format="html",
             )
         ]
+
+
+def choice(name: str, label: str, options: dict[str, str]) -> str:
+    """Write a field that offers texts by their values.
+
+    >>> choice("order", "Order", {"": "any"})
+    '<label>Order <select name="order"><option value="">any</option></select></label>'
+    """
+    items = "".join(f'<option value="{html.escape(v)}">{html.escape(t)}</option>' for v, t in options.items())
+    return f'<label>{label} <select name="{name}">{items}</select></label>'
 
 
 def add_script(app, pagename, templatename, context, doctree):

@@ -1,4 +1,4 @@
-"""Sphinx directives for the claims page, ``claims-counts`` and ``claims-table <document>``; two roles for all pages.
+"""Sphinx directive ``claims-table`` for the claims page; two roles for all pages.
 
 The verdicts are read from the text outputs of the chapters as they were last executed, so the page cannot say what no
 cell has computed; ``book_ext`` has these pages read again when anything was executed. A claim whose chapter is in the
@@ -6,6 +6,7 @@ book but has no verdict is a warning, which fails the build.
 """
 
 import re
+from collections.abc import Mapping
 from itertools import pairwise
 
 from docutils import nodes
@@ -13,7 +14,7 @@ from sphinx.addnodes import pending_xref
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from book._ext.verdicts import anchor, places, slug
+from book._ext.verdicts import ORDER, anchor, places, slug
 from book.publish import execution, ledger
 from book.publish.phrases import as_math, breakable
 
@@ -54,7 +55,7 @@ def _in_braces(start: str) -> bool:
 
 
 class Ledger(SphinxDirective):
-    """What both directives share: claims, verdicts, and tables of them."""
+    """What directives of the ledger share: claims, verdicts, and tables of them."""
 
     def read(self) -> tuple[list[ledger.Claim], dict[str, ledger.Verdict]]:
         """Read the claims and the verdicts of the present execution."""
@@ -84,58 +85,45 @@ def row(cells: list[nodes.Node], **attributes) -> nodes.row:
     return nodes.row("", *(nodes.entry("", cell) for cell in cells), **attributes)
 
 
-class Counts(Ledger):
-    """``claims-counts``: how many claims of each document have which outcome."""
+def surprising_first(claims: list[ledger.Claim], verdicts: Mapping[str, ledger.Verdict]) -> list[ledger.Claim]:
+    """Put claims in the order of :data:`verdicts.ORDER`; of one outcome those that stand on a document's card lead.
 
-    def run(self):
-        """Count; the last row sums."""
-        claims, verdicts = self.read()
-        found = [(c.id[0], verdicts[c.id].outcome if c.id in verdicts else OPEN) for c in claims]
-        outcomes = [*ledger.OUTCOMES, *([OPEN] if any(outcome == OPEN for _, outcome in found) else [])]
-        rows = []
-        for letter in [*dict.fromkeys(letter for letter, _ in found), ""]:
-            mine = [outcome for its, outcome in found if not letter or its == letter]
-            name = f"{letter} · {ledger.DOCUMENTS[letter]}" if letter else "All documents"
-            words = [name, *(str(mine.count(outcome)) for outcome in outcomes), str(len(mine))]
-            rows.append(row([nodes.paragraph(text=word) for word in words], classes=[] if letter else ["total"]))
-        header = ["Document", *outcomes, "all"]
-        return [self.table(header, rows, [30, *[10] * (len(header) - 1)], ["claims-counts"])]
+    A claim without a verdict comes last. What is equal stays in the order of the documents.
+    """
+
+    def rank(claim: ledger.Claim) -> tuple[int, bool]:
+        return ORDER.index(verdicts[claim.id].outcome) if claim.id in verdicts else len(ORDER), not claim.headline
+
+    return sorted(claims, key=rank)
 
 
 class Table(Ledger):
-    """``claims-table <letter>``: the claims of a document with verdict, evidence and chapter."""
-
-    required_arguments = 1
+    """``claims-table``: every claim with verdict, evidence and chapter; what may surprise stands first."""
 
     def run(self):
         """Build the table; warn of claims that their chapter leaves open."""
-        (letter,) = self.arguments
         claims, verdicts = self.read()
-        mine = [c for c in claims if c.id[0] == letter]
-        if not mine:
-            raise self.error(f"no claim has an id that begins with {letter!r}; known: {', '.join(ledger.DOCUMENTS)}")
+        self.warn([claim for claim in claims if claim.id not in verdicts])
+        labels = self.env.domaindata["std"]["anonlabels"]
+        labels.update({anchor("claim", c.id): (self.env.docname, anchor("claim", c.id)) for c in claims})
+        rows = [self.claim_row(claim, verdicts.get(claim.id)) for claim in surprising_first(claims, verdicts)]
+        header = ["Claim", "What the document says", "Verdict", "What we found"]
+        return [self.table(header, rows, [8, 36, 14, 42], ["claims", "colwidths-given"])]
+
+    def warn(self, claims: list[ledger.Claim]) -> None:
+        """Warn of claims without a verdict, but for those of chapters that are awaited."""
         awaited = set(self.config.claims_awaited) - {name.removeprefix("book/") for name in self.env.found_docs}
-        missing = [c for c in mine if c.id not in verdicts and c.chapter not in awaited]
+        missing = [claim for claim in claims if claim.chapter not in awaited]
         for chapter in dict.fromkeys(c.chapter for c in missing):
-            ids = ", ".join(c.id for c in missing if c.chapter == chapter)
-            here = f"book/{chapter}" in self.env.found_docs
             log.warning(
                 "the chapter %s is %s and gives no verdict on %s",
                 chapter,
-                "in the book" if here else "not in the book",
-                ids,
+                "in the book" if f"book/{chapter}" in self.env.found_docs else "not in the book",
+                ", ".join(c.id for c in missing if c.chapter == chapter),
                 location=(self.env.docname, self.lineno),
                 type="claims",
                 subtype="open",
             )
-        labels = self.env.domaindata["std"]["anonlabels"]
-        labels.update({anchor("claim", c.id): (self.env.docname, anchor("claim", c.id)) for c in mine})
-        rows = [self.claim_row(claim, verdicts.get(claim.id)) for claim in mine]
-        return [
-            self.table(
-                ["Claim", "What it says", "Verdict", "Evidence"], rows, [10, 32, 16, 42], ["claims", "colwidths-given"]
-            )
-        ]
 
     def claim_row(self, claim: ledger.Claim, verdict: ledger.Verdict | None) -> nodes.row:
         """Build the row of a claim: id, place and wording, outcome, evidence with a link to the cell that found it."""
@@ -154,12 +142,17 @@ class Table(Ledger):
         return row(
             [nodes.paragraph("", "", nodes.strong(text=claim.id)), said, badge, evidence],
             ids=[anchor("claim", claim.id)],
-            classes=["claim-row", f"document-{claim.id[0].lower()}", f"outcome-{slug(outcome)}"],
+            classes=[
+                "claim-row",
+                f"document-{claim.id[0].lower()}",
+                f"outcome-{slug(outcome)}",
+                f"chapter-{slug(claim.chapter.rpartition('/')[2])}",
+            ],
         )
 
     def link(self, claim: ledger.Claim) -> pending_xref:
-        """Refer to the verdict's cell in its chapter."""
-        text = nodes.inline(text="In the chapter")
+        """Refer to the verdict in its chapter, by the chapter's title."""
+        text = nodes.inline(text=f"In \u201c{execution.title(claim.chapter)}\u201d")
         return pending_xref(
             "",
             text,
@@ -226,7 +219,6 @@ class Number(SphinxRole):
 def setup(app):
     """Register directives and events."""
     app.add_config_value("claims_awaited", [], "env")  # chapters of the plan that this edition does without
-    app.add_directive("claims-counts", Counts)
     app.add_directive("claims-table", Table)
     app.add_role("evidence", Evidence())
     app.add_role("claims-number", Number())

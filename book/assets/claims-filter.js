@@ -1,29 +1,41 @@
-/* Show only the claims of a document, with a verdict, that contain some words. The choice stands in the address. */
+/* Show only the claims of a document, with a verdict, of a chapter, that contain some words; in one of two orders.
+   The choice stands in the address. */
 (() => {
   const form = document.querySelector("form.claims-filter");
   if (!form) return;
+  const CHOICES = ["document", "verdict", "chapter", "order"];
   const rows = [...document.querySelectorAll("tr.claim-row")];
   const text = new Map(rows.map(row => [row, row.textContent.toLowerCase()]));
+  const letters = [...form.elements.document.options].map(option => option.value);
+  const place = row => {  // in the documents: claim-k-15 is the fifteenth of the first document
+    const [, letter, number] = row.id.split("-");
+    return 1000 * letters.indexOf(letter) + Number(number);
+  };
+  const orders = { "": rows, documents: [...rows].sort((a, b) => place(a) - place(b)) };
   const said = form.querySelector("output");
+  let standing = "";
+  const arrange = order => {
+    if (order !== standing && rows.length) rows[0].parentNode.append(...orders[order]);
+    standing = order;
+  };
   const show = () => {
-    const { document: letter, verdict, words } = Object.fromEntries(new FormData(form));
+    const { document: letter, verdict, chapter, words, order } = Object.fromEntries(new FormData(form));
     const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+    const chosen = [["document", letter], ["outcome", verdict], ["chapter", chapter]].filter(([, value]) => value);
     let shown = 0;
     for (const row of rows) {
-      const fits = (!letter || row.classList.contains(`document-${letter}`))
-        && (!verdict || row.classList.contains(`outcome-${verdict}`))
+      const fits = chosen.every(([kind, value]) => row.classList.contains(`${kind}-${value}`))
         && wanted.every(word => text.get(row).includes(word));
       row.hidden = !fits;
       shown += fits;
     }
-    for (const section of document.querySelectorAll("section:has(> * table.claims), section:has(> table.claims)"))
-      section.hidden = !section.querySelector("tr.claim-row:not([hidden])");
+    arrange(order);
     said.textContent = `${shown} of ${rows.length} claims`;
-    const query = new URLSearchParams([["document", letter], ["verdict", verdict], ["words", words]].filter(p => p[1]));
+    const query = new URLSearchParams(Object.entries({ document: letter, verdict, chapter, words, order }).filter(p => p[1]));
     try { history.replaceState(null, "", (query.size ? `?${query}` : location.pathname) + location.hash); } catch { /* file: */ }
   };
   const address = new URLSearchParams(location.search);
-  for (const name of ["document", "verdict"]) {  // K and "Not reproduced" mean k and not-reproduced
+  for (const name of CHOICES) {  // K and "Not reproduced" mean k and not-reproduced
     const wanted = (address.get(name) || "").trim().toLowerCase().replace(/\s+/g, "-");
     const field = form.elements[name];
     field.value = [...field.options].some(option => option.value === wanted) ? wanted : "";
@@ -39,7 +51,7 @@
     const row = rows.find(row => row.id && [id, `claim-${id.toLowerCase()}`].includes(row.id));
     if (!row) return;
     if (row.hidden) {
-      for (const name of ["document", "verdict", "words"]) form.elements[name].value = "";
+      for (const name of ["document", "verdict", "chapter", "words"]) form.elements[name].value = "";
       show();
     }
     row.scrollIntoView();

@@ -18,7 +18,7 @@ CONFIG = {
 PAGES = {
     "one": "# One\n",
     "two": "# Two\n",
-    "claims": "# Claims\n\n```{claims-counts}\n```\n",
+    "claims": "# Claims\n\n```{claims-table}\n```\n",
     "findings": "# Findings\n\n{evidence}`K-15`\n",
 }
 EXECUTED = {"one", "two"}

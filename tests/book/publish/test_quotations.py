@@ -9,7 +9,7 @@ from book.publish import ledger
 
 SOURCES = ledger.ROOT.parent / "shared" / "sources"
 CELL = re.compile(r"^```+\{code-cell\}.*?^```+$", re.DOTALL | re.MULTILINE)
-PAGES = sorted({claim.chapter for claim in ledger.claims()} | {"claims", "at-a-glance", "evidence/text-and-code"})
+PAGES = sorted({claim.chapter for claim in ledger.claims()} | {"claims", "evidence/text-and-code"})
 by_the_checkout = pytest.mark.skipif(not SOURCES.is_dir(), reason="the documents are not beside the checkout")
 
 
