@@ -34,7 +34,7 @@ class Costs(SphinxDirective):
         group += nodes.tbody("", *rows)
         said = "; ".join(f"{kind.upper()}: {found[kind]['machine']}" for kind in ("cpu", "gpu") if kind in found)
         said += "" if gpu else "; no chapter was measured on a GPU"
-        return [nodes.table("", group, classes=["claims-counts"]), nodes.paragraph(text=f"Measured on: {said}.")]
+        return [nodes.table("", group, classes=["counts"]), nodes.paragraph(text=f"Measured on: {said}.")]
 
     def row(self, name: str, cost: dict | None, on_gpu: dict | None, columns: int) -> nodes.row:
         """Write what was measured of a chapter, in so many columns."""

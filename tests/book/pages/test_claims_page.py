@@ -12,7 +12,8 @@ from book._ext import verdicts as shown_verdicts
 from book._ext.claims_table import for_a_column
 from book.publish import execution, ledger
 
-PAGE = "# The claims\n\n```{claims-counts}\n```\n\n```{claims-filter}\n```\n\n```{claims-table} K\n```\n"
+PAGE = "# The claims\n\n```{claims-filter}\n```\n\n```{claims-table}\n```\n"
+OTHERS = sorted({claim.chapter for claim in ledger.claims()} - {"evidence/semi-bias"})
 LABEL = re.compile(r"^\((\S+)\)=$|^:label: (\S+)$|^ *name: (\S+)$|^\$\$ \((\S+)\)$", re.MULTILINE)
 CONFIG = {
     "source_suffix": {".md": "myst-nb"},  # Sphinx keeps in its defaults what other tests have set
@@ -21,7 +22,7 @@ CONFIG = {
         "book._ext.verdicts",
         "book._ext.claims_table",
         "book._ext.claims_published",
-        "book._ext.at_a_glance",
+        "book._ext.side_by_side",
     ],
     "nb_execution_mode": "off",
     "myst_enable_extensions": ["dollarmath"],
@@ -79,7 +80,7 @@ def build(tmp_path, monkeypatch):
                 str(tmp_path / "html"),
                 str(tmp_path / "doctrees"),
                 "html",
-                confoverrides={**CONFIG, "claims_awaited": list(awaited)},
+                confoverrides={**CONFIG, "claims_awaited": [*OTHERS, *awaited]},
                 status=None,
                 warning=stream,
                 freshenv=True,
@@ -132,14 +133,17 @@ def test_a_verdict_is_shown_with_its_evidence_and_a_link_to_its_cell(build):
     assert "no verdict" not in warnings
 
 
-def test_the_counts_add_up(build):
-    claims, *_ = build(verdicts())
-    rows = re.findall(r"<tr.*?</tr>", claims[: claims.index("</table>")], re.DOTALL)
-    numbers = [[int(n) for n in re.findall(r"<p>(\d+)</p>", row)] for row in rows[1:]]
-    k, total = numbers[0], numbers[-1]
-    mine, everything = len(verdicts()), len(ledger.claims())
-    assert k == [0, mine, 0, 0, 0, 0, 0, mine]
-    assert total == [0, mine, 0, 0, 0, 0, everything - mine, everything]
+def test_what_may_surprise_comes_first_in_the_table(build):
+    its = [ledger.Verdict(v.id, ledger.OUTCOMES[n % 6], v.evidence) for n, v in enumerate(verdicts())]
+    claims, *_ = build(its)
+    rows = re.findall(r'<tr class="[^"]*claim-row ([^"]*)" id="claim-([a-z]-\d+)"', claims)
+    assert len(rows) == len(ledger.claims())
+    outcomes = [re.search(r"outcome-([a-z-]+)", classes)[1] for classes, _ in rows]
+    assert list(dict.fromkeys(outcomes)) == [*map(shown_verdicts.slug, shown_verdicts.ORDER), "open"]
+    corrected = [ledger.claim_of(name.upper()) for classes, name in rows if "outcome-corrected" in classes]
+    led = [not claim.headline for claim in corrected]
+    assert led == sorted(led), "a claim that stands on its document's card leads those of its outcome"
+    assert [name for classes, name in rows if "outcome-open" in classes][-1] == ledger.claims()[-1].id.lower()
 
 
 def test_a_claim_that_its_chapter_leaves_open_is_a_warning(build):
@@ -273,10 +277,13 @@ def test_the_form_offers_every_document_and_verdict(build):
     claims, *_ = build(verdicts())
     form = re.search(r'<form class="claims-filter".*?</form>', claims, re.DOTALL)[0]
     assert [v for v in re.findall(r'value="([^"]+)"', form) if len(v) == 1] == ["k", "m", "i", "p", "b"]
-    assert form.count("<option") == 2 + len(ledger.DOCUMENTS) + len(ledger.OUTCOMES) + 1
+    chapters = {claim.chapter for claim in ledger.claims()}
+    offered = 3 + len(ledger.DOCUMENTS) + len(ledger.OUTCOMES) + 1 + len(chapters) + 2  # "all" thrice, open, two orders
+    assert form.count("<option") == offered
     row = re.search(r'<tr[^>]*id="claim-k-15"', claims)[0]
     assert "document-k" in row
     assert "outcome-corrected" in row
+    assert "chapter-semi-bias" in row
     assert "claims-filter.js" in claims
 
 

@@ -1,0 +1,11 @@
+"""Old addresses lead on to the pages that hold what they held."""
+
+import re
+
+
+def test_the_old_address_of_a_page_leads_on_to_one_that_is_there(html):
+    old = html / "book" / "at-a-glance.html"
+    page = old.read_text(encoding="utf-8")
+    (address,) = re.findall(r'url=([^"]+)"', page)
+    assert f'href="{address}"' in page
+    assert "claims-filter" in (old.parent / address).read_text(encoding="utf-8")
