@@ -508,3 +508,16 @@ def test_the_anchor_of_a_solution_has_no_slash():
     page += [nodes.container(ids=["book/notation-solution-1"]), nodes.container(ids=["a/b"])]
     name_solutions(None, page)
     assert [node["ids"] for node in page] == [["book-notation-solution-1"], ["a/b"]]
+
+
+LEVEL = re.compile(r" \((?:paper|code|paper and code), (?:easy|medium|hard)\)$")
+
+
+def test_every_exercise_says_whether_paper_or_code_and_how_hard():
+    titles = [
+        title
+        for page in execution.pages().values()
+        for title in re.findall(r"^`{3,}\{exercise\} (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert len(titles) > 70
+    assert [title for title in titles if not LEVEL.search(title)] == []
