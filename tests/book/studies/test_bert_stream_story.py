@@ -7,6 +7,7 @@ import torch
 
 from analysis.transformer.head_layout import concatenate
 from book.publish import dependencies, execution, records
+from book.publish.experiments import FOLDER
 from book.studies.bert_stream.readers import explained, fit_ridge
 from book.studies.bert_stream.survey import measure_read_back
 from book.studies.shared.networks import by_network
@@ -28,21 +29,26 @@ def test_what_heads_write_is_what_the_study_reads_back(ran):
     torch.testing.assert_close(ran.head_outputs(x, layer), concatenate(attention @ values))
 
 
+def read_by(states, n):
+    return {
+        "x": [s[n] for s in states],
+        "second": [s[n + 1] for s in states],
+        "x and second": [torch.cat([s[n], s[n + 1]], 1) for s in states],
+    }
+
+
 def test_the_share_is_that_of_a_ridge_regression(ran):
-    (x, new), (y, due) = ([ran.rows(lambda s, n=n: s[n], third) for third in (False, True)] for n in (2, 3))
-    ours = ran.share_read(lambda s: s[2], lambda s: s[3])
-    assert abs(ours - explained(fit_ridge(x, y, new, 0.1), due)) < 1e-3
+    source, heads = read_by(ran.seen.states, 2)["x"], read_by(ran.seen.states, 2)["second"]
+    (x, new), (y, due) = ran.split(source), ran.split(heads)
+    assert len(x) + len(new) == sum(map(len, source))
+    assert abs(ran.share_read(source, heads) - explained(fit_ridge(x, y, new, 0.1), due)) < 1e-3
 
 
 def test_shares_are_near_those_of_the_record(ran):
     """The study's texts are longer and its ridge is chosen, so the shares are alike and not the same."""
-    measured = measure_read_back(
-        by_network(records.load("bert-stream-minilm", execution.ROOT / "book" / "records").arrays)
-    )
-    ways = {"x": lambda s, n: s[n], "second": lambda s, n: s[n + 1]}
-    ways["x and second"] = lambda s, n: s[n : n + 2].transpose(0, 1).flatten(1)
+    measured = measure_read_back(by_network(records.load("bert-stream-minilm", FOLDER).arrays))
     for n, layer in enumerate(ran.seen.attention):
-        heads = lambda s, n=n, layer=layer: ran.head_outputs(s[n], layer)  # noqa: E731
-        for station, way in ways.items():
-            share = ran.share_read(lambda s, n=n, way=way: way(s, n), heads)
-            assert abs(share - measured.band("heads", station)[n, 0]) < 0.15
+        ways = read_by(ran.seen.states, n)
+        heads = [ran.head_outputs(x, layer) for x in ways["x"]]
+        for station, rows in ways.items():
+            assert abs(ran.share_read(rows, heads) - measured.band("heads", station)[n, 0]) < 0.15

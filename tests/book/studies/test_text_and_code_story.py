@@ -18,22 +18,22 @@ def ran():
     return SimpleNamespace(**space)
 
 
-def moved(ran, name):
-    maps = [ran.attention(n, ran.cuts[name]) for n in range(6)]
+def moved(ran, cut):
+    maps = [ran.attention(n, cut) for n in range(6)]
     return [
         ((ours - own[0]).abs().sum(-1).mean() / 2).item() for ours, own in zip(maps, ran.seen.attentions, strict=True)
     ]
 
 
 def test_rows_are_the_models_own_heads(ran):
-    assert max(moved(ran, "as rows")) < 1e-5
+    assert max(moved(ran, ran.as_rows)) < 1e-5
 
 
 def test_columns_move_as_much_as_the_study_says(ran):
     """The study's texts are others and longer: layer by layer the shares are alike."""
     record = records.load("text-and-code-minilm", FOLDER)
     measured = split_faults(record.array("trained/distance"))["stored columns"].mean(0)
-    assert moved(ran, "as columns") == pytest.approx(measured, abs=0.12)
+    assert moved(ran, ran.as_columns) == pytest.approx(measured, abs=0.12)
 
 
 def test_even_attention_is_at_opposite_ends_of_two_entropies(ran):
