@@ -14,22 +14,24 @@ from book.studies.bert_normality.drawn import Subject, describe, run_networks
 from book.studies.bert_normality.heads import (
     Effects,
     Entropies,
+    Silenced,
     Spectra,
     measure_effects,
     measure_entropies,
+    measure_silenced,
     measure_spectra,
 )
-from book.studies.bert_normality.padding import Padding, measure_padding
 from book.studies.bert_normality.released import Released, measure_released
 from book.studies.bert_normality.rows import (
     Invariance,
+    Padding,
     Rows,
     Threshold,
     measure_invariance,
+    measure_padding,
     measure_rows,
     measure_threshold,
 )
-from book.studies.bert_normality.silenced import Silenced, measure_silenced
 from book.studies.bert_normality.sums import Sums, Total, measure_sums, measure_total
 from book.studies.shared.documents import Rungs
 from book.studies.shared.nearest_classifier import Nearest, read_nearest

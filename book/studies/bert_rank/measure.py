@@ -15,19 +15,26 @@ from analysis.models.checkpoints import Checkpoint
 from analysis.models.reading import load
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.bert_rank.controls import LadderNumbers, measure_rungs, write_ladder
-from book.studies.bert_rank.examples import CentredCases, Examples, find_examples, try_centring
-from book.studies.bert_rank.layer_norm import LayerNormCheck, measure_norm
 from book.studies.bert_rank.prose import Prose, write_prose
-from book.studies.bert_rank.random_stacks import (
+from book.studies.bert_rank.ranks import Ranks, measure_ranks
+from book.studies.bert_rank.stacks import (
     Activations,
     OneLayer,
     Stacks,
+    TrainedStack,
     measure_activations,
     measure_one_layer,
     measure_stacks,
+    measure_trained_stack,
 )
-from book.studies.bert_rank.ranks import Ranks, measure_ranks
-from book.studies.bert_rank.trained_stack import TrainedStack, measure_trained_stack
+from book.studies.bert_rank.statements import (
+    CentredCases,
+    Examples,
+    LayerNormCheck,
+    find_examples,
+    measure_norm,
+    try_centring,
+)
 from book.studies.shared.documents import Rungs
 from book.studies.shared.networks import SEEDS
 

@@ -4,11 +4,8 @@ import math
 from dataclasses import dataclass, field
 
 from book.publish import Numbers
-from book.studies.bert_rank.parts import NO_MLP, WHOLE
-from book.studies.bert_rank.random_stacks import Stacks
 from book.studies.bert_rank.ranks import DROPPED, Ranks
-from book.studies.bert_rank.residuals import expected_factor, typical
-from book.studies.bert_rank.trained_stack import TrainedStack
+from book.studies.bert_rank.stacks import NO_MLP, WHOLE, Stacks, TrainedStack, expected_factor, typical
 
 
 @dataclass(frozen=True)
