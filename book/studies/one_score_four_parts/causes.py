@@ -12,8 +12,7 @@ from analysis.plotting.ladder import Ladder
 from analysis.statistics.correlation import Correlation, partial_rank_correlation, rank_correlation
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import percent
-from book.studies.one_score_four_parts.interventions import WAYS
-from book.studies.one_score_four_parts.ladder import MEASURES
+from book.studies.one_score_four_parts.experiments import MEASURES, WAYS
 from book.studies.one_score_four_parts.shares import CONTENT, SEMI_BIAS, HeadShares
 
 TESTED = {"mean query": CONTENT, "no query bias": SEMI_BIAS}  # the part that each change takes away

@@ -10,7 +10,7 @@ from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import percent
 from book.studies.one_score_four_parts import shares
 from book.studies.one_score_four_parts.causes import TESTED, correlate
-from book.studies.one_score_four_parts.interventions import WAYS
+from book.studies.one_score_four_parts.experiments import WAYS
 from book.studies.one_score_four_parts.parts import SIX
 from book.studies.one_score_four_parts.shares import CONTENT, PARTS, SEMI_BIAS, HeadShares
 
