@@ -29,8 +29,8 @@ def find(name: str) -> records.Experiment:
     if name not in modules():
         raise LookupError(f"unknown experiment {name!r}; known: {', '.join(sorted(modules()))}")
     module = import_module(modules()[name])
-    several = getattr(module, "EXPERIMENTS", {})
-    found = next((several[key] for key in several if name.endswith(f"-{key}")), None) or module.EXPERIMENT
+    key = name.removeprefix(f"{module.__name__.split('.')[2]}-".replace("_", "-"))
+    found = module.EXPERIMENTS[key] if hasattr(module, "EXPERIMENTS") else module.EXPERIMENT
     return replace(found, name=name, command=f"python -m book record {name}")
 
 
