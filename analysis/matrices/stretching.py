@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from einops import einsum
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
@@ -136,19 +136,6 @@ def _largest(W: Factor) -> Float[Tensor, "head 1"]:
         zero = (largest == 0).nonzero()[0].item()
         raise ValueError(f"W is zero in head {zero}: it stretches no row more than another")
     return largest[:, None]
-
-
-def in_cone(x: Residual, W: Factor, epsilon: float) -> Bool[Tensor, "*batch head position"]:
-    """Say which rows lie in each head's direction cone: stretched to within ``epsilon`` of the most possible.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` is outside ``[0, 1]``: at 1 every row lies in the cone.
-    """
-    if not 0 <= epsilon <= 1:
-        raise ValueError(f"epsilon must lie in [0, 1], got {epsilon}")
-    return cone_position(x, W) >= 1 - epsilon
 
 
 def over_heads(

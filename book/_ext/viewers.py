@@ -192,9 +192,9 @@ def score() -> tuple[Figure, dict]:
 
 def sink() -> tuple[Figure, dict]:
     """Draw one row of one map of MiniLM, by the record of it."""
-    from book.studies.bert_gates import figures, sink_dial
+    from book.studies.bert_gates import figures, removal
 
-    shown = sink_dial.one_row(experiments.load(RECORDS["sink"]))
+    shown = removal.one_row(experiments.load(RECORDS["sink"]))
     return figures.one_row(shown.weights, shown.lengths, shown.tokens, shown.query), shown.start()
 
 

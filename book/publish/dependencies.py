@@ -14,7 +14,7 @@ from analysis.core.face import read_face
 
 PACKAGES = ("analysis", "book")
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
-EXPERIMENT = re.compile(r"^EXPERIMENT\b", re.MULTILINE)
+EXPERIMENT = re.compile(r"^EXPERIMENTS?\b", re.MULTILINE)
 OPTIONS = re.compile(r"\A(?:---\n.*?\n---\n|(?::[^\n]*\n)*)", re.DOTALL)
 
 
@@ -99,22 +99,28 @@ def reachable(names: Iterable[str], root: Path) -> set[Path]:
 
 
 def experiments(root: Path) -> dict[str, Path]:
-    """Return the experiments by name: the modules of studies that define ``EXPERIMENT``.
+    """Return the experiments by name with the modules of studies that define ``EXPERIMENT`` or ``EXPERIMENTS``.
 
     An experiment is named after its place: ``semi_bias/gpt2.py`` is ``semi-bias-gpt2``, and what lies in ``shared``
-    goes by the module's name alone.
+    goes by the module's name alone. Of several in one module, each goes by its key: ``EXPERIMENTS["phi"]`` of a module
+    in ``rotary_bias`` is ``rotary-bias-phi``.
     """
-    defining = [
-        path
-        for path in sorted((root / "book" / "studies").glob("*/*.py"))
-        if EXPERIMENT.search(path.read_text(encoding="utf-8"))
+    texts = ((path, path.read_text(encoding="utf-8")) for path in sorted((root / "book/studies").glob("*/*.py")))
+    defining = {path: text for path, text in texts if EXPERIMENT.search(text)}
+    return dict(sorted((name, path) for path, text in defining.items() for name in _experiment_names(path, text)))
+
+
+def _experiment_names(path: Path, text: str) -> list[str]:
+    study = "" if path.parent.name == "shared" else f"{path.parent.name}-".replace("_", "-")
+    several = [
+        ast.literal_eval(key)
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
+        if ast.unparse(node.targets[0]) == "EXPERIMENTS"
+        for key in node.value.keys
+        if key is not None
     ]
-    return {_experiment_name(path): path for path in defining}
-
-
-def _experiment_name(path: Path) -> str:
-    study = "" if path.parent.name == "shared" else f"{path.parent.name}_"
-    return f"{study}{path.stem}".replace("_", "-")
+    return [f"{study}{key}" for key in several or [path.stem.replace("_", "-")]]
 
 
 def dotted(path: Path, root: Path) -> str:

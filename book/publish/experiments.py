@@ -1,7 +1,7 @@
 """Experiments: what is recorded because it needs a model, a GPU or minutes, found in the studies' folders.
 
-A module of a study that defines ``EXPERIMENT`` is an experiment, named after its place
-(:func:`book.publish.dependencies.experiments`). Nothing lists them. A study calls :func:`live_or_record`.
+A module of a study that defines ``EXPERIMENT`` is an experiment, and one that defines ``EXPERIMENTS`` holds several,
+named after their place (:func:`book.publish.dependencies.experiments`). A study calls :func:`live_or_record`.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,10 @@ def find(name: str) -> records.Experiment:
     """Return the experiment of that name; refuse an unknown one, naming those that are known."""
     if name not in modules():
         raise LookupError(f"unknown experiment {name!r}; known: {', '.join(sorted(modules()))}")
-    return replace(import_module(modules()[name]).EXPERIMENT, name=name, command=f"python -m book record {name}")
+    module = import_module(modules()[name])
+    key = name.removeprefix(f"{module.__name__.split('.')[2]}-".replace("_", "-"))
+    found = module.EXPERIMENTS[key] if hasattr(module, "EXPERIMENTS") else module.EXPERIMENT
+    return replace(found, name=name, command=f"python -m book record {name}")
 
 
 def load(name: str) -> records.Record:

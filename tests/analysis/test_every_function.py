@@ -266,7 +266,6 @@ CALLS = {
     "matrices.stretching.amplification": {"x": X, "W": LAYER.W_Q, "b": LAYER.b_Q},
     "matrices.stretching.mean_amplification": {"W": LAYER.W_Q},
     "matrices.stretching.cone_position": {"x": X, "W": LAYER.W_Q},
-    "matrices.stretching.in_cone": {"x": X, "W": LAYER.W_Q, "epsilon": 0.5},
     "matrices.stretching.amplifications": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
     "matrices.stretching.isotropic_cone_positions": {"W": LAYER.W_Q, "samples": 3, "rng": np.random.default_rng(0)},
     "matrices.stretching.cone_positions": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},

@@ -126,10 +126,10 @@ def mathematics() -> list[Path]:
 
 
 def is_experiment(path: Path) -> bool:
-    """Say whether a module is a recorded experiment: whether it defines ``EXPERIMENT``."""
+    """Say whether a module is a recorded experiment: whether it defines ``EXPERIMENT`` or ``EXPERIMENTS``."""
     assignments = m.findall(cst.parse_module(path.read_text(encoding="utf-8")), m.Assign() | m.AnnAssign())
     targets = [target for a in assignments for target in ([a] if isinstance(a, cst.AnnAssign) else a.targets)]
-    return any(m.matches(target.target, m.Name("EXPERIMENT")) for target in targets)
+    return any(m.matches(target.target, m.Name("EXPERIMENT") | m.Name("EXPERIMENTS")) for target in targets)
 
 
 def studies() -> list[Path]:

@@ -9,7 +9,7 @@ from analysis.surveys.map_counts import PRESENT
 from book.lab.documents import KINDS
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import enumerated, percent
-from book.studies.bert_gates.weighted import CLASSES, FIRST
+from book.studies.bert_gates.experiments import CLASSES, FIRST
 from book.studies.shared.documents import LADDER, Rungs, load_rungs
 
 PLACES = {

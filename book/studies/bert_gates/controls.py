@@ -7,7 +7,7 @@ from analysis.models.controls import LARGE, PERMUTED, SHARP
 from analysis.statistics.intervals import Interval
 from book.publish import Inputs, Numbers
 from book.publish.phrases import percent
-from book.studies.bert_gates.ladder import QUERIES
+from book.studies.bert_gates.experiments import QUERIES
 from book.studies.shared.documents import Rungs, load_rungs
 
 PANELS = ("maps with a pattern", "maps with two or more", "columns", "diagonals", "clusters", "row entropy")

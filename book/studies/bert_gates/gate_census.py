@@ -1,5 +1,6 @@
 """The census of gates: what every head of the model and of its control reads as, over texts."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -14,8 +15,33 @@ from analysis.statistics.intervals import FEWEST, Interval, bounded, mean_interv
 from analysis.surveys.census import RATIOS, summarise, take_census
 from analysis.surveys.map_counts import KINDS
 from book.publish import Inputs, Numbers, live_or_record
+from book.publish.phrases import percent
 from book.publish.records import Record, Result, Value
-from book.studies.bert_gates.wording import number_phrase, share_phrase
+
+NOTHING = "(nothing to measure)"
+
+
+def number_phrase(value: float, form: str) -> str:
+    """Write a number in the given format, or say that there is nothing to measure where it is nan.
+
+    Examples
+    --------
+    >>> number_phrase(0.5, ".2f"), number_phrase(float("nan"), ".2f")
+    ('0.50', '(nothing to measure)')
+    """
+    return NOTHING if math.isnan(value) else format(value, form)
+
+
+def share_phrase(share: float, digits: int = 0) -> str:
+    """Write a share in per cent, or say that there is nothing to measure where it is nan.
+
+    Examples
+    --------
+    >>> share_phrase(0.256), share_phrase(float("nan"))
+    ('26 %', '(nothing to measure)')
+    """
+    return NOTHING if math.isnan(share) else percent(share, digits)
+
 
 UNBOUNDED = ("end_of_diagonal", "points_a_map")  # ratios that may exceed 1
 SHOWN = (

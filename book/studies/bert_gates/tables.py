@@ -3,8 +3,8 @@
 import pandas as pd
 
 from analysis.statistics.intervals import Interval
-from book.studies.bert_gates.bias_exchange import BiasExchange
 from book.studies.bert_gates.gate_census import GateCensus
+from book.studies.bert_gates.interventions import BiasExchange
 
 NAMES = {
     "patterned": "maps with a pattern of 5 % or more",

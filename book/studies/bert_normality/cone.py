@@ -11,8 +11,8 @@ from torch import Tensor
 from analysis.representations import anisotropy
 from analysis.statistics.intervals import Interval
 from analysis.transformer.layernorm import normalise
-from book.studies.bert_normality.averages import depth_correlation, over_texts
 from book.studies.bert_normality.drawn import DrawnText
+from book.studies.bert_normality.rows import depth_correlation, over_texts
 from book.studies.shared.networks import Arrays
 
 FORMS = ("cone", "cone_bare", "resultant", "cosine")

@@ -6,7 +6,7 @@ from typing import ClassVar
 from analysis.statistics.intervals import Interval
 from book.publish import Inputs, Numbers, choose_inputs
 from book.publish.phrases import enumerated, percent
-from book.studies.bert_normality import minilm
+from book.studies.bert_normality import experiments
 from book.studies.bert_normality.classifier import Classifier, measure_classifier
 from book.studies.bert_normality.cone import Cone, measure_cone
 from book.studies.bert_normality.controls import ControlPhrases, measure_rungs, phrase_rungs
@@ -14,22 +14,24 @@ from book.studies.bert_normality.drawn import Subject, describe, run_networks
 from book.studies.bert_normality.heads import (
     Effects,
     Entropies,
+    Silenced,
     Spectra,
     measure_effects,
     measure_entropies,
+    measure_silenced,
     measure_spectra,
 )
-from book.studies.bert_normality.padding import Padding, measure_padding
 from book.studies.bert_normality.released import Released, measure_released
 from book.studies.bert_normality.rows import (
     Invariance,
+    Padding,
     Rows,
     Threshold,
     measure_invariance,
+    measure_padding,
     measure_rows,
     measure_threshold,
 )
-from book.studies.bert_normality.silenced import Silenced, measure_silenced
 from book.studies.bert_normality.sums import Sums, Total, measure_sums, measure_total
 from book.studies.shared.documents import Rungs
 from book.studies.shared.nearest_classifier import Nearest, read_nearest
@@ -139,7 +141,7 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         Where the models run.
     """
     inputs = choose_inputs(model, own="minilm", texts=texts, device=device)
-    survey = load_survey("bert-normality-minilm", minilm.survey, inputs, count=TEXTS_SURVEYED)
+    survey = load_survey("bert-normality-minilm", experiments.survey, inputs, count=TEXTS_SURVEYED)
     arrays, text = survey.arrays, run_networks(inputs)
     subject = describe(text)
     threshold = measure_threshold(subject.width)
@@ -219,7 +221,7 @@ def _phrase_heads(effects: Effects) -> HeadPhrases:
         linked_first=phrase(effects.within[0]),
         linked_last=phrase(effects.within[-1]),
         ablated=len(effects.effect["trained"]),
-        ablated_tokens=minilm.LONGEST_ABLATED,
+        ablated_tokens=experiments.LONGEST_ABLATED,
         sinks=int(effects.is_sink.sum()),
         heads=effects.is_sink.shape[1],
         sink_places="; ".join(places) or "none",

@@ -1,17 +1,44 @@
-"""The test of a row: its threshold, what LayerNorm does to it, and how many rows fail."""
+"""The test of a row: its threshold, what LayerNorm does to it, how many rows fail, with rows of padding and without."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.stats import spearmanr
 from torch import Tensor
 
 from analysis.statistics import normality
+from analysis.statistics.intervals import Interval
 from analysis.transformer.layernorm import normalise
-from book.studies.bert_normality.averages import over_texts
 from book.studies.bert_normality.drawn import DrawnText
+from book.studies.shared.averages import by_layer, interval
 from book.studies.shared.networks import Arrays
+
+
+def over_texts(values: Float[np.ndarray, "text layer"]) -> Float[np.ndarray, "layer 3"]:
+    """Return the mean over texts and its interval, in every layer."""
+    return np.array([interval(column) for column in values.T])
+
+
+def rank_correlation(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> Interval:
+    """Return the mean over texts of the rank correlation of two quantities.
+
+    Examples
+    --------
+    >>> values = [np.array([1.0, 2.0, 3.0])] * 2
+    >>> rank_correlation(values, values).value
+    1.0
+    """
+    return interval([float(spearmanr(np.ravel(a), np.ravel(b)).statistic) for a, b in zip(first, second, strict=True)])
+
+
+def depth_correlation(values: Float[np.ndarray, "text layer"]) -> Interval:
+    """Return the mean over texts of the rank correlation with depth."""
+    return rank_correlation(values, [np.arange(values.shape[1])] * len(values))
+
 
 PAPER_WIDTH, PAPER_THRESHOLD, DRAWS = 768, 0.032, 40_000
 PAPER = np.array([60, 52, 33, 40, 17, 15, 26, 17, 19, 14, 19, 15]) / 1000
@@ -129,3 +156,66 @@ def measure_rows(text: DrawnText, arrays: Arrays, width: int) -> Rows:
         sizes={network: values["bare_size"][-1] for network, values in arrays.items()},
         most_outliers=int(arrays["trained"]["first_outliers"].max()),
     )
+
+
+MEANS = {
+    "rows that fail": "first_failing",
+    "plain rows that fail": "bare_failing",
+    "D of the sum": "D_sum",
+    "D of the plain sum": "D_sum_bare",
+    "mean cosine": "cosine",
+    "stable rank": "stable_rank",
+    "entropy": "entropy",
+}
+
+
+@dataclass(frozen=True)
+class Padding:
+    """The texts that were also measured with padding."""
+
+    texts: int
+    share: float
+    """How many of their rows are padding."""
+    rows: Mapping[str, Mapping[str, Float[np.ndarray, "layer 3"]]]
+    """The share of rows that fail, by network, then ``without`` and ``with`` padding."""
+    sums: Mapping[str, Mapping[str, Float[np.ndarray, "layer 3"]]]
+    """The statistic of the sum, likewise."""
+    last_sum_fails: Mapping[str, Mapping[str, float]]
+    """The share of texts whose sum fails in the last layer, likewise."""
+    means: Mapping[str, Mapping[str, Mapping[str, Float[np.ndarray, " layer"]]]]
+    """Means over texts (and heads), by quantity, as ``MEANS`` names them, by network, and likewise."""
+    cone_ratio: Mapping[str, float]
+    """By network: how many times as large padding makes the cone index."""
+
+
+def measure_padding(arrays: Arrays, critical: float) -> Padding:
+    """Compare the texts that were padded with themselves."""
+    trained = arrays["trained"]
+    count = len(trained["pad_rows"])
+    return Padding(
+        texts=count,
+        share=float(1 - trained["tokens"][:count].mean() / trained["pad_rows"].mean()),
+        rows={network: _both(values, "first_failing", over_texts) for network, values in arrays.items()},
+        sums={network: _both(values, "D_sum", over_texts) for network, values in arrays.items()},
+        last_sum_fails={
+            network: _both(values, "D_sum", partial(_share_above, critical)) for network, values in arrays.items()
+        },
+        means={
+            title: {network: _both(values, name, by_layer) for network, values in arrays.items()}
+            for title, name in MEANS.items()
+        },
+        cone_ratio={
+            network: float((values["pad_cone"] / values["cone"][:count]).mean()) for network, values in arrays.items()
+        },
+    )
+
+
+def _share_above(critical: float, statistics: Float[np.ndarray, "text layer"]) -> float:
+    """Return the share of texts whose statistic in the last layer is above the critical value."""
+    return float((statistics[:, -1] > critical).mean())
+
+
+def _both(values: Mapping[str, np.ndarray], name: str, average: Callable[[np.ndarray], Any]) -> dict[str, Any]:
+    """Average a quantity of the padded texts without padding and with it."""
+    padded = values[f"pad_{name}"]
+    return {"without": average(values[name][: len(padded)]), "with": average(padded)}

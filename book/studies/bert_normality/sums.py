@@ -12,8 +12,8 @@ from analysis.models.reading import load
 from analysis.representations import layer_profile
 from analysis.statistics import normality
 from analysis.transformer.layernorm import normalise
-from book.studies.bert_normality.averages import over_texts
 from book.studies.bert_normality.drawn import DrawnText
+from book.studies.bert_normality.rows import over_texts
 from book.studies.shared.networks import Arrays
 
 KINDS = {

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from analysis.statistics.intervals import Interval
 from book.studies.bert_normality.cone import Cone
 from book.studies.bert_normality.heads import Effects, Ideal
-from book.studies.bert_normality.padding import Padding
+from book.studies.bert_normality.rows import Padding
 from book.studies.bert_normality.sums import Sums
 
 ROWS = {

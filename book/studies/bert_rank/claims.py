@@ -4,8 +4,7 @@ import math
 
 from book.publish import Outcome, claim, conditional, corrected, not_reproduced, reproduced
 from book.studies.bert_rank.measure import Measured
-from book.studies.bert_rank.parts import NO_MLP, WHOLE
-from book.studies.bert_rank.residuals import expected_factor, typical
+from book.studies.bert_rank.stacks import NO_MLP, WHOLE, expected_factor, typical
 
 
 @claim("B-25")

@@ -23,8 +23,7 @@ from analysis.transformer.encoder import Switches
 from book.lab.documents import load_documents
 from book.publish.records import Experiment, Record, Result, Value
 from book.studies.bert_rank.ladder import LONGEST
-from book.studies.bert_rank.parts import set_parts
-from book.studies.bert_rank.random_stacks import GAINS
+from book.studies.bert_rank.stacks import GAINS, set_parts
 from book.studies.shared.ladder import measure_controls
 
 MLPS = ("none", "linear", "GELU")

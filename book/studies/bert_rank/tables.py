@@ -8,8 +8,7 @@ from analysis.models.controls import LARGE, PERMUTED
 from analysis.plotting.ladder import spread
 from book.studies.bert_rank.ladder import FACTORS, WAYS
 from book.studies.bert_rank.ranks import Ranks
-from book.studies.bert_rank.residuals import Runs, in_words, typical
-from book.studies.bert_rank.trained_stack import TrainedStack
+from book.studies.bert_rank.stacks import Runs, TrainedStack, in_words, typical
 from book.studies.shared.documents import Rungs
 
 STEPS = {"read": "read", "centred": "centred", "divided": "divided", "with_gain": "with gain", "with_bias": "with bias"}

@@ -14,11 +14,17 @@ from book.publish import Inputs, Numbers, choose_inputs, experiments, live_or_re
 from book.publish.phrases import enumerated, percent
 from book.publish.records import Record, Result
 from book.studies.one_score_four_parts import formulas, parts, shares
-from book.studies.one_score_four_parts.causes import Causes, Rungs, measure_causes, measure_rungs
+from book.studies.one_score_four_parts.causes import (
+    Causes,
+    MiniSeeds,
+    Rungs,
+    measure_causes,
+    measure_mini_seeds,
+    measure_rungs,
+)
+from book.studies.one_score_four_parts.experiments import POSITIONS
 from book.studies.one_score_four_parts.formulas import GPT2, Atlas, Distances
-from book.studies.one_score_four_parts.gpt2 import POSITIONS
 from book.studies.one_score_four_parts.lengths import Lengths, measure_lengths
-from book.studies.one_score_four_parts.mini_seeds import MiniSeeds, measure_mini_seeds
 from book.studies.one_score_four_parts.parts import Survey
 from book.studies.one_score_four_parts.shares import (
     SEMI_BIAS,

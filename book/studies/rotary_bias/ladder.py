@@ -21,9 +21,8 @@ from book.lab.rotary_probe import make_probe
 from book.lab.training import gpt2_mini, neox_mini
 from book.publish.records import Experiment, Result
 from book.studies.rotary_bias.kernels import SLOW, SOURCES, curves, kernel_of, ranges
-from book.studies.rotary_bias.parts import WAYS, Scores, evaluate
+from book.studies.rotary_bias.parts import WAYS, Scores, biases_of, evaluate, split_attention
 from book.studies.rotary_bias.runs import SHARE_TOKENS, SHARE_WINDOWS, Biases, choose_windows, load, lose_parts
-from book.studies.rotary_bias.shares import biases_of, split_attention
 
 NAME = "neox-mini"
 

@@ -10,10 +10,9 @@ from analysis.models.controls import RUNGS
 from analysis.plotting.ladder import Ladder
 from book.publish import Inputs, Numbers, live_or_record
 from book.studies.rotary_bias.kernels import NEAR, SOURCES
-from book.studies.rotary_bias.parts import WAYS
+from book.studies.rotary_bias.parts import COUNTED, PARTS, WAYS
 from book.studies.rotary_bias.runs import HEAD_WINDOWS
 from book.studies.rotary_bias.seeds import mean_shares
-from book.studies.rotary_bias.shares import COUNTED, PARTS
 
 LARGE, PERMUTED = RUNGS.index("random, as large"), RUNGS.index("permuted")
 LEFT_OUT = ("no semi-bias", "no query side", "no kernel")

@@ -20,8 +20,7 @@ from book.lab.rotary_probe import make_probe
 from book.lab.training import gpt2_mini, neox_mini
 from book.lab.training.gpt2_mini import HEADS, LAYERS
 from book.publish.records import Value
-from book.studies.rotary_bias.parts import WAYS, Scores, cut, evaluate
-from book.studies.rotary_bias.shares import biases_of, split_attention
+from book.studies.rotary_bias.parts import WAYS, Scores, biases_of, cut, evaluate, split_attention
 
 SEEDS = 3
 PARALLEL = ("neox-mini", "neox-mini-partial", "neox-mini-unbiased")

@@ -14,9 +14,8 @@ from book.publish import Inputs, Numbers, live_or_record
 from book.publish.records import Record
 from book.studies.rotary_bias.heads import count_strong
 from book.studies.rotary_bias.kernels import NEAR, Curves, curves, half_size, kernel_of, near_by_chance, ranges
-from book.studies.rotary_bias.parts import WAYS
+from book.studies.rotary_bias.parts import COUNTED, PARTS, WAYS
 from book.studies.rotary_bias.runs import LENGTHS, LONG_TOKENS, RUNS, SCALINGS, SEQUENTIAL, TRACED, seeds_of
-from book.studies.rotary_bias.shares import COUNTED, PARTS
 
 CHANNEL = gpt2_mini.WIDTH // gpt2_mini.HEADS
 SHOWN = ("bias", "mean")

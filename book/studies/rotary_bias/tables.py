@@ -8,10 +8,9 @@ from jaxtyping import Float
 
 from analysis.models.key_bias import Effect
 from book.studies.rotary_bias.exactness import EXACT, Exactness, cancels
-from book.studies.rotary_bias.parts import WAYS
+from book.studies.rotary_bias.parts import PARTS, WAYS
 from book.studies.rotary_bias.runs import seeds_of
 from book.studies.rotary_bias.seeds import mean_shares
-from book.studies.rotary_bias.shares import PARTS
 
 KEY_BIAS = {
     "gpt2": ("GPT-2, learned positions", "b_K"),

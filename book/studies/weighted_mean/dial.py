@@ -12,7 +12,7 @@ from analysis.plotting.ladder import Ladder, spread
 from book import publish
 from book.publish import Inputs, Numbers
 from book.studies.shared.equality import entropy_shares, log_maps
-from book.studies.weighted_mean.ladder import MODELS as LADDER_MODELS
+from book.studies.weighted_mean.experiments import MODELS as LADDER_MODELS
 
 PASSAGES = 8
 

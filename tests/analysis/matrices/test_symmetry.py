@@ -100,15 +100,12 @@ def test_isotropic_positions_of_a_square_map():
     torch.testing.assert_close(drawn, torch.ones_like(drawn))
 
 
-def test_cone_grows_with_epsilon_and_ignores_length():
+def test_the_position_in_the_cone_is_a_share_and_ignores_length():
     W, _ = factors()
     x = torch.randn(50, 12, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    shares = [stretching.in_cone(x, W, e).double().mean().item() for e in (0.0, 0.2, 0.5, 1.0)]
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
-    assert torch.equal(stretching.in_cone(x, W, 0.3), stretching.in_cone(7 * x, W, 0.3))
-    with pytest.raises(ValueError, match="epsilon"):
-        stretching.in_cone(x, W, 1.5)
+    position = stretching.cone_position(x, W)
+    assert 0 <= position.min() < position.max() <= 1
+    torch.testing.assert_close(stretching.cone_position(7 * x, W), position)
 
 
 def test_asymmetry_and_total_variation_bounds():
@@ -221,7 +218,6 @@ MAP = torch.ones(3, 4, 2)
         lambda v: stretching.amplification(v, MAP),
         lambda v: stretching.cone_position(v, MAP),
         lambda v: stretching.cone_position(torch.ones(3, 4), v),
-        lambda v: stretching.in_cone(v, MAP, 0.1),
         lambda v: stretching.isotropic_cone_positions(v, 5, np.random.default_rng(0)),
         lambda v: stretching.row_norms(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention, 0),
         lambda v: symmetry.score_variants(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention),
@@ -270,8 +266,6 @@ def test_arguments_that_do_not_fit_are_refused(layer, monkeypatch):
             call()
     with pytest.raises(ValueError, match="samples"):
         stretching.isotropic_cone_positions(weights.W_Q, 0, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="epsilon"):
-        stretching.in_cone(x, weights.W_Q, float("nan"))
 
 
 @settings(max_examples=100, deadline=None)

@@ -13,7 +13,7 @@ from analysis.transformer.encoder import Switches
 from book.lab.documents import load_documents
 from book.publish import experiments, records
 from book.studies.bert_rank import switches
-from book.studies.bert_rank.parts import set_parts
+from book.studies.bert_rank.stacks import set_parts
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser

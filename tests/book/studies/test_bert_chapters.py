@@ -58,7 +58,7 @@ def parameters(request, tmp_path, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
     (tmp_path / "texts.txt").write_text("\n\n".join(texts))
     for name, value in SMALLER.items():
-        monkeypatch.setattr(import_module("book.studies.bert_rank.random_stacks"), name, value)
+        monkeypatch.setattr(import_module("book.studies.bert_rank.stacks"), name, value)
     return {"MODEL": str(folder), "TEXTS": str(tmp_path / "texts.txt"), "DEVICE": "cpu"}
 
 

@@ -10,8 +10,8 @@ from analysis.models.extraction import Observed
 from analysis.representations.rank_collapse import residual
 from analysis.transformer.encoder import encode, random_layers, run_layer
 from analysis.transformer.mlp import apply_mlp
-from book.studies.bert_rank import ladder, trained_stack
-from book.studies.bert_rank.parts import NO_MLP, WHOLE
+from book.studies.bert_rank import ladder, stacks
+from book.studies.bert_rank.stacks import NO_MLP, WHOLE
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_the_theorems_factor_is_seen_where_rows_are_nearly_alike(layers, texts):
 
 def test_the_chapter_prints_the_cosine_of_every_set_of_parts(layers, texts):
     observed = Observed(layers, [torch.stack(encode(x, layers)) for x in texts])
-    found = trained_stack.measure_trained_stack({"trained": observed})
+    found = stacks.measure_trained_stack({"trained": observed})
     assert found.cosines["trained"][WHOLE] == pytest.approx(1)
     assert found.cosines["trained"][NO_MLP] < 1 - 1e-4
     assert set(found.cosines["trained"]) == set(found.traced["trained"])

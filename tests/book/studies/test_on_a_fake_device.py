@@ -16,7 +16,7 @@ from book.studies.patterns_and_messages import costs, equality_gpt2, readings, s
 from book.studies.semi_bias import first_layer
 from book.studies.semi_bias import gpt2 as semi_bias_gpt2
 from book.studies.shared import equality
-from book.studies.weighted_mean import gpt2 as weighted_mean_gpt2
+from book.studies.weighted_mean import experiments as weighted_mean
 from tests.analysis.fake_device import GPU, OnGPU, pretended
 from tests.analysis.tiny import GPT2, write_model
 
@@ -63,12 +63,15 @@ def compare(found, due):
         np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-9, err_msg=name)
 
 
-@pytest.mark.parametrize("module", [weighted_mean_gpt2, equality_gpt2, semi_bias_gpt2, spectra_gpt2])
-def test_an_experiment_computes_where_it_is_told_to(tiny, monkeypatch, module):
-    monkeypatch.setattr(module.checkpoints, "find", lambda name: tiny)
-    due = module.compute(torch.device("cpu"))
+COMPUTE = [weighted_mean.turn_gpt2, equality_gpt2.compute, semi_bias_gpt2.compute, spectra_gpt2.compute]
+
+
+@pytest.mark.parametrize("compute", COMPUTE, ids=lambda compute: compute.__module__)
+def test_an_experiment_computes_where_it_is_told_to(tiny, monkeypatch, compute):
+    monkeypatch.setattr(checkpoints, "find", lambda name: tiny)
+    due = compute(torch.device("cpu"))
     with only_there():
-        found = module.compute(GPU)
+        found = compute(GPU)
     compare(found.arrays, due.arrays)
     assert found.values.keys() == due.values.keys()
 

@@ -10,7 +10,7 @@ from transformers import BertConfig, BertModel
 from analysis.maps import attribution, distance
 from analysis.models import checkpoints, pretrained
 from analysis.transformer import constructed_heads
-from book.studies.one_score_four_parts import gpt2, parts
+from book.studies.one_score_four_parts import experiments, parts
 from tests.analysis.fake_device import GPU, OnGPU, pretended
 
 
@@ -119,7 +119,7 @@ def test_the_sum_of_the_split_parts_under_another_cut():
 
 
 def test_the_control_of_gpt2_has_no_semi_bias():
-    layer, x = gpt2.read(checkpoints.find("gpt2-mini"), control=True)
+    layer, x = experiments.read_gpt2(checkpoints.find("gpt2-mini"), control=True)
     whole, shares, _, _, gap = parts.split_layer([x[:16]], layer, True)
     assert gap < 1e-9
     assert not shares[..., 2].any()
@@ -156,11 +156,11 @@ def test_a_survey_runs_where_it_is_asked_to(another, met, monkeypatch):
 
 @pytest.mark.usefixtures("unchecked")
 def test_gpt2s_positions_are_measured_where_it_is_asked_for(met, monkeypatch):
-    monkeypatch.setattr(gpt2, "POSITIONS", 16)
-    due = gpt2.compute("cpu")
+    monkeypatch.setattr(experiments, "POSITIONS", 16)
+    due = experiments.measure_gpt2("cpu")
     met.clear()
     with pretended():
-        found = gpt2.compute(GPU)
+        found = experiments.measure_gpt2(GPU)
     assert set(met) == {OnGPU}
     for name, array in due.arrays.items():
         np.testing.assert_allclose(found.arrays[name], array, rtol=1e-9, atol=1e-12)

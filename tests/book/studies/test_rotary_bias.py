@@ -14,12 +14,12 @@ from analysis.models.reading import load
 from book.lab.rotary_probe import without_bias
 from book.lab.training import neox_mini
 from book.publish import experiments, records
-from book.studies.rotary_bias import arrows, figures, gpt_oss, heads, phi, pythia, qwen, runs
+from book.studies.rotary_bias import arrows, figures, heads, runs
+from book.studies.rotary_bias import experiments as surveys
 from book.studies.rotary_bias import ladder as rungs
 from book.studies.rotary_bias.kernels import near_by_chance
-from book.studies.rotary_bias.parts import WAYS, Scores, cut, evaluate
+from book.studies.rotary_bias.parts import WAYS, Scores, cut, evaluate, split_attention
 from book.studies.rotary_bias.runs import lose_heads, lose_pieces, mean_query_and_key
-from book.studies.rotary_bias.shares import split_attention
 from tests.analysis.fake_device import GPU, pretended
 from tests.analysis.tiny import write_hub_cache
 from tests.book.lab.test_kernel_survey import GROUPED, SIZES, save
@@ -210,30 +210,32 @@ def hub(tmp_path, monkeypatch):
 
 def test_the_waiting_records_run_on_a_hub_of_random_models(hub, tmp_path, monkeypatch):
     oss = {**GROUPED, "num_local_experts": 2, "num_experts_per_tok": 1}
-    for study, kind, sizes in ((phi, "Phi", SIZES), (gpt_oss, "GptOss", oss)):
-        assert study.EXPERIMENT.missing() == [f"model {study.MODELS[0]}"]
-        hub(study.MODELS[0], kind, **sizes)
-        assert study.EXPERIMENT.missing() == []
-    for name in qwen.MODELS:
-        hub(name, name.split("/")[1].split(".")[0].split("-")[0], **GROUPED)
-    compared = qwen.compute(torch.device("cpu"))
+    waiting = surveys.EXPERIMENTS
+    for name, kind, sizes in (("phi", "Phi", SIZES), ("gpt-oss", "GptOss", oss)):
+        model = waiting[name].models[0]
+        assert waiting[name].missing() == [f"model {model}"]
+        hub(model, kind, **sizes)
+        assert waiting[name].missing() == []
+    for model in waiting["qwen"].models:
+        hub(model, model.split("/")[1].split(".")[0].split("-")[0], **GROUPED)
+    compared = waiting["qwen"].compute(torch.device("cpu"))
     assert compared["Qwen2.5-7B range"] > 0 == compared["Qwen3-8B range"]
-    assert (phi.compute(torch.device("cpu")).array("phi-2 cancelling") > 0).all()
-    written = records.write(dataclasses.replace(gpt_oss.EXPERIMENT, name="oss"), torch.device("cpu"), tmp_path / "r")
+    assert (waiting["phi"].compute(torch.device("cpu")).array("phi-2 cancelling") > 0).all()
+    written = records.write(dataclasses.replace(waiting["gpt-oss"], name="oss"), torch.device("cpu"), tmp_path / "r")
     assert records.load("oss", written.parent).array("gpt-oss-20b sink").shape == (2, 4)
     assert json.loads(written.read_text())["provenance"]["models"][0]["source"] == "hub"
 
 
 def test_pythias_steps_are_its_branches(hub, monkeypatch):
-    assert len(pythia.MODELS) == 154
-    assert {"EleutherAI/pythia-160m@step512", "EleutherAI/pythia-160m@step143000"} <= set(pythia.MODELS)
-    assert pythia.EXPERIMENT.missing()[-1] == "151 more models"
+    assert len(surveys.PYTHIA) == 154
+    assert {"EleutherAI/pythia-160m@step512", "EleutherAI/pythia-160m@step143000"} <= set(surveys.PYTHIA)
+    assert surveys.EXPERIMENTS["pythia"].missing()[-1] == "151 more models"
     steps = (0, 2, 1000)
-    monkeypatch.setattr(pythia, "STEPS", steps)
-    monkeypatch.setattr(pythia, "MODELS", tuple(f"EleutherAI/pythia-160m@step{step}" for step in steps))
-    for k, name in enumerate(pythia.MODELS):
+    monkeypatch.setattr(surveys, "STEPS", steps)
+    monkeypatch.setattr(surveys, "PYTHIA", tuple(f"EleutherAI/pythia-160m@step{step}" for step in steps))
+    for k, name in enumerate(surveys.PYTHIA):
         hub(name, "GPTNeoX", **{**SIZES, "num_attention_heads": 4}, seed=k)
-    result = pythia.compute(torch.device("cpu"))
+    result = surveys.survey_steps(torch.device("cpu"))
     assert result.array("step").tolist() == list(steps)
     assert result.array("range").shape == (3, 2, 4)
     assert len(set(result.array("range")[:, 0, 0].tolist())) == 3  # every branch has weights of its own

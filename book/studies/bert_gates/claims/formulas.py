@@ -3,7 +3,7 @@
 import numpy as np
 
 from book.publish import Outcome, claim, conditional, corrected, not_testable, reproduced
-from book.studies.bert_gates.ideal_gates.lines import LONG_CHANNELS, LONG_POSITIONS
+from book.studies.bert_gates.ideal_gates import LONG_CHANNELS, LONG_POSITIONS
 from book.studies.bert_gates.measure import Measured
 
 EXACT = 1e-12  # errors of sums and products of a few numbers in float64

@@ -16,7 +16,7 @@ from analysis.models.reading import load
 from analysis.transformer.layernorm import sigma
 from book.lab.training import gpt2_mini
 from book.publish import experiments
-from book.studies.semi_bias.emergence import KEPT, SEEDS, settled
+from book.studies.semi_bias.experiments import KEPT, SEEDS, settled
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from book.publish import choose_inputs
-from book.studies.bert_normality.silenced import measure_silenced
+from book.studies.bert_normality.heads import measure_silenced
 from book.studies.shared.within_layers import correlate_within_layers
 
 LAYERS, HEADS = 6, 12

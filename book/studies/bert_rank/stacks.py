@@ -1,7 +1,11 @@
-"""The residual of random rows after one random layer, through stacks of them, and with other activations."""
+"""The residual of rows in stacks of layers with parts switched on and off: random stacks, and a trained model.
+
+A residual is relative, ``|X - 1 mean| / |X|`` in the Frobenius norm. A *run* follows it through one stack, by state.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import torch
@@ -11,13 +15,57 @@ from torch.nn.functional import gelu
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.matrices.rank import numerical_rank
+from analysis.models.extraction import Observed
 from analysis.representations import rank_collapse
 from analysis.representations.rank_collapse import residual
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.transformer.attention import attend
-from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, Switches, random_layers
-from book.studies.bert_rank.parts import ACTIVATIONS, NO_NORMS, WITH_SKIP, all_switches
-from book.studies.bert_rank.residuals import Runs, typical
+from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, Switches, encode, random_layers, run_layer
+
+NO_NORMS = replace(ALL_ON, norm_attention=False, norm_mlp=False)
+WITH_SKIP = replace(PURE_ATTENTION, skip=True)
+ACTIVATIONS = {"GELU": gelu, "z / 2": lambda z: z / 2, "z": lambda z: z}
+WHOLE, NO_MLP = ALL_ON.describe(), Switches(mlp=False).describe()
+
+
+def all_switches() -> list[Switches]:
+    """Return every set of parts beside attention: with an MLP or none first, then with a linear one."""
+    on = (False, True)
+    return [
+        *(set_parts(skip=s, mlp=m, norms=n) for s, m, n in product(on, on, on)),
+        *(set_parts(skip=s, norms=n, linear=True) for s, n in product(on, on)),
+    ]
+
+
+def set_parts(*, norms: bool, **parts: bool) -> Switches:
+    """Return switches with both LayerNorms on or both off."""
+    return Switches(norm_attention=norms, norm_mlp=norms, **parts)
+
+
+FLOOR = 1e-16  # residuals below are rounding errors
+Runs = Mapping[str, Float[np.ndarray, "run state"]]
+
+
+def typical(run: Float[np.ndarray, "run state"], state: int) -> float:
+    """Return the geometric mean over the runs, which are stacks or texts, at one state."""
+    return float(np.exp(np.log(np.maximum(run[:, state], FLOOR)).mean()))
+
+
+def expected_factor(gain: float) -> float:
+    """Return what a random layer with a skip connection multiplies a small residual by: (1 + g^4)^(-1/2)."""
+    return (1 + gain**4) ** -0.5
+
+
+def in_words(size: float) -> str:
+    """Write a residual, or that it is small.
+
+    Examples
+    --------
+    >>> in_words(0.456), in_words(1e-4), in_words(1e-9)
+    ('0.46', '< 0.01', '< 1e-6')
+    """
+    return f"{size:.2f}" if size >= 0.01 else "< 0.01" if size > 1e-6 else "< 1e-6"
+
 
 SEEDS, WIDTHS, GAINS = 5, (16, 32, 64, 128), (0.55, 1.0, 2.0)  # random stacks
 DEEP, DEEP_WIDTH = 48, 64  # layers and width of those that test the long run
@@ -177,3 +225,67 @@ def measure_activations(device: torch.device) -> Activations:
     runs = {name: follow(list(cases.values()), 6, activation) for name, activation in ACTIVATIONS.items()}
     alone = typical(follow([PURE_ATTENTION], 3)[0], 3)
     return Activations(list(cases), runs, {name: typical(of_cases[0], 3) / alone for name, of_cases in runs.items()})
+
+
+@dataclass(frozen=True)
+class TrainedStack:
+    """The switches in a trained model and in its control."""
+
+    traced: Mapping[str, Runs]  # one run for each text
+    cosines: Mapping[str, Mapping[str, float]]  # of a text's mean row at the end with that of the whole model
+    hidden: Mapping[str, Float[np.ndarray, "layer 4"]]  # mean of GELU, share below zero, residual before and after it
+    ends: Mapping[str, Mapping[str, tuple[float, float]]]  # residual after the last layer and cosine, by activation
+
+    @property
+    def final(self) -> dict[str, dict[str, float]]:
+        """The residual after the last layer."""
+        return {which: {name: typical(run, -1) for name, run in runs.items()} for which, runs in self.traced.items()}
+
+    @property
+    def most_without_skip(self) -> float:
+        """The largest residual that a trained stack without skip connections ends at."""
+        return max(value for name, value in self.final["trained"].items() if "skip" not in name)
+
+
+def measure_trained_stack(observed: Mapping[str, Observed]) -> TrainedStack:
+    """Switch parts of the model and its control off, and look at what GELU reads and writes."""
+
+    found = {
+        which: {switches.describe(): trace_texts(o, switches) for switches in all_switches()}
+        for which, o in observed.items()
+    }
+    return TrainedStack(
+        traced={which: {name: run for name, (run, _) in parts.items()} for which, parts in found.items()},
+        cosines={which: {name: cosine for name, (_, cosine) in parts.items()} for which, parts in found.items()},
+        hidden={which: measure_hidden_rows(o) for which, o in observed.items()},
+        ends={
+            which: {
+                name: (typical(run, -1), cosine)
+                for name, activation in ACTIVATIONS.items()
+                for run, cosine in [trace_texts(o, ALL_ON, activation)]
+            }
+            for which, o in observed.items()
+        },
+    )
+
+
+def trace_texts(
+    o: Observed, switches: Switches, activation: Callable[[Tensor], Tensor] = gelu
+) -> tuple[Float[np.ndarray, "text state"], float]:
+    """Follow the residual of every text; and return how near their mean rows end to those of the whole model."""
+    runs = [encode(states[0], o.layers, switches, activation) for states in o.states]
+    cosines = [
+        torch.cosine_similarity(run[-1].mean(0), states[-1].mean(0), dim=0)
+        for run, states in zip(runs, o.states, strict=True)
+    ]
+    return torch.stack([residual(torch.stack(run)) for run in runs]).cpu().numpy(), torch.stack(cosines).mean().item()
+
+
+def measure_hidden_rows(o: Observed) -> Float[np.ndarray, "layer 4"]:
+    """Return by layer the mean of GELU, the share of what it reads below zero, and the residual before and after it."""
+    by_layer = []
+    for i, layer in enumerate(o.layers):
+        after_attention = torch.cat([run_layer(s[i], layer).first for s in o.states])
+        z = after_attention @ layer.mlp.W_in + layer.mlp.b_in
+        by_layer.append(torch.stack([gelu(z).mean(), (z < 0).double().mean(), residual(z), residual(gelu(z))]))
+    return torch.stack(by_layer).cpu().numpy()

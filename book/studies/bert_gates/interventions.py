@@ -1,4 +1,4 @@
-"""What closed heads do: how far the sentence embedding moves if a head is silenced or its map is levelled."""
+"""Closed heads silenced or levelled, and biases exchanged: what the sentence and its maps owe to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +9,18 @@ from jaxtyping import Float
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from book.publish import Inputs, Numbers, live_or_record
+from book.publish.records import Result
+from book.studies.bert_gates import query_bias
 from book.studies.bert_gates.ablation import effects as measure_effects
-from book.studies.bert_gates.gate_census import CLOSED, GateCensus
-from book.studies.bert_gates.wording import number_phrase
+from book.studies.bert_gates.gate_census import (
+    CLOSED,
+    GateCensus,
+    Ratio,
+    bound_ratio,
+    number_phrase,
+    ratio_of,
+    share_phrase,
+)
 
 OWN_TEXTS, WORDS = 2, 100
 MOSTLY = 0.5  # a head is closed from this share of its maps on
@@ -109,3 +118,49 @@ def ablate_heads(inputs: Inputs) -> dict[str, dict[str, np.ndarray]]:
 def median(values: np.ndarray) -> float:
     """Return the median, or nan where there is no value."""
     return float(np.median(values)) if values.size else np.nan
+
+
+EXCHANGE_TEXTS, EXCHANGE_WORDS = 4, 100
+
+
+@dataclass(frozen=True)
+class BiasExchange:
+    """The share of the attention on columns, by maps (all, mostly directional, the control's) and query bias."""
+
+    source: str
+    columns: Mapping[str, Ratio]
+
+
+@dataclass(frozen=True)
+class BiasNumbers(Numbers):
+    """The share of the attention on columns in the page's text, in per cent."""
+
+    columns_texts: int
+    columns_own: str
+    columns_none: str
+    columns_random: str
+    mostly_own: str
+    mostly_none: str
+    mostly_random: str
+    control_own: str
+    control_lent: str
+
+
+def measure_bias_exchange(inputs: Inputs) -> tuple[BiasExchange, BiasNumbers]:
+    """Take the shares from their record, or exchange the biases of a reader's model."""
+    if inputs.departs:
+        result, source = exchange_biases(inputs), "Computed just now."
+    else:
+        result, source = live_or_record("bert-gates-query-bias", inputs)
+    columns = {name: bound_ratio(ratio_of(value)) for name, value in result.values.items() if name != "maps_mostly"}
+    shares = {name: share_phrase(ratio.value, digits=1 if "control" in name else 0) for name, ratio in columns.items()}
+    numbers = BiasNumbers(columns["columns_own"].texts, **shares)
+    return BiasExchange(source, columns), numbers
+
+
+def exchange_biases(inputs: Inputs) -> Result:
+    """Exchange the biases of a reader's model and of its control on a few short texts."""
+    checkpoint = checkpoints.find(inputs.model)
+    passages = texts.passages(longest=EXCHANGE_WORDS, count=EXCHANGE_TEXTS, source=inputs.texts)
+    pair = [pretrained.load(checkpoint, control_seed=seed, device=inputs.device) for seed in (None, 0)]
+    return query_bias.survey(*pair, pretrained.tokenizer(checkpoint), passages)

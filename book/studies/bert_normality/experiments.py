@@ -1,7 +1,4 @@
-"""Gaussian rows, cone index, singular values and entropy of a BERT, layer by layer and text by text, with the control.
-
-`survey` does it for any model of the BERT family; the record is MiniLM on all bundled passages.
-"""
+"""What is recorded of normality: MiniLM and its control text by text, and the ladder of controls."""
 
 from collections.abc import Sequence
 
@@ -16,6 +13,7 @@ from analysis.representations import layer_profile
 from analysis.transformer.encoder import encode, run_layer
 from analysis.transformer.layernorm import normalise
 from book.publish.records import Experiment, Result
+from book.studies.shared.documents import survey_documents
 
 PADDED, ABLATED, LONGEST_ABLATED = 12, 8, 96
 
@@ -118,7 +116,7 @@ def _tolerance(name: str) -> float:
     return 0.05 if name.startswith(("largest", "histogram", "stable")) else 5e-3
 
 
-def compute(device: torch.device) -> Result:
+def measure_minilm(device: torch.device) -> Result:
     """Survey MiniLM on the bundled passages."""
     arrays = survey("minilm", texts.passages(), device)
     return Result(
@@ -127,10 +125,44 @@ def compute(device: torch.device) -> Result:
     )
 
 
-EXPERIMENT = Experiment(
-    models=("minilm",),
-    compute=compute,
-    minutes=1.5,
-    seed=0,
-    summary="Gaussian rows, cone index, singular values and entropy of MiniLM and its control on 48 passages",
-)
+BY_LAYER = ("first_failing", "bare_failing", "D_sum", "D_sum_bare", "cosine", "cosine_bare", "resultant")
+BY_HEAD = ("stable_rank", "entropy")
+
+
+def measure_ladder(device: torch.device) -> Result:
+    """Survey the documents."""
+    tokenizer = pretrained.tokenizer(checkpoints.find("minilm"))
+
+    def measure(network: torch.nn.Module, text: str, _: torch.nn.Module) -> dict[str, np.ndarray]:
+        layers = load(network).encoder_layers()
+        (states,) = extraction.hidden_states(network, tokenizer, [text])
+        profile = layer_profile.measure([run_layer(x, layer) for x, layer in zip(states, layers)])
+        tokens = states.shape[1]
+        return {
+            **{name: profile[name] for name in BY_LAYER},
+            "D_total": profile["D_total"],
+            **{name: profile[name].mean(1) for name in BY_HEAD},
+            "cone": profile["cone"] / tokens,
+            "cone_bare": profile["cone_bare"] / tokens,
+            "largest": profile["largest"].mean(1) / tokens**0.5,
+        }
+
+    return survey_documents(measure, each_of_controls=3, device=device, tolerance=0.02)
+
+
+EXPERIMENTS = {
+    "minilm": Experiment(
+        models=("minilm",),
+        compute=measure_minilm,
+        minutes=1.5,
+        seed=0,
+        summary="Gaussian rows, cone index, singular values and entropy of MiniLM and its control on 48 passages",
+    ),
+    "ladder": Experiment(
+        "Normality, cone index, singular values and entropy of MiniLM and the ladder of its controls",
+        measure_ladder,
+        models=("minilm",),
+        minutes=3,
+        seed=0,
+    ),
+}
