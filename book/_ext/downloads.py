@@ -18,6 +18,13 @@ from book._ext import one_page, readable
 from book.publish import execution
 
 FOLDER = "_downloads"
+MENU = (
+    '<details class="downloads"><summary title="This figure, larger or as a file">'
+    '<svg viewBox="0 0 16 16" width="16" height="16" role="img" aria-label="This figure, larger or as a file">'
+    '<path d="M8 2v8M4.5 7 8 10.5 11.5 7M2.5 13.5h11" fill="none" stroke="currentColor" stroke-width="1.5"/></svg>'
+    "</summary><p>{}</p></details>"
+)
+"""What stands below a figure: an icon that unfolds the links."""
 KEPT = "_build/.figures"  # what directives draw
 CAPTION = re.compile(r'(<figure[^>]*\bid="([^"]+)".*?)(</figcaption>)', re.DOTALL)
 
@@ -132,7 +139,7 @@ def below_figures(body: str, drawn: dict[str, dict[str, bytes]], up: str, out: P
             for ending, word in said.items()
             if ending in files
         ]
-        return f'{start}<p class="downloads">{" · ".join(links)}</p>{end}' if links else match[0]
+        return f"{start}{MENU.format(' · '.join(links))}{end}" if links else match[0]
 
     return CAPTION.sub(add, body)
 

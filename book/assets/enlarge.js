@@ -1,5 +1,5 @@
 // A click or a tap on a figure shows it as large as the window allows, on a phone larger, to be scrolled. The button
-// below each figure does the same for the keyboard. Escape, a click, or the button of the dialog closes it.
+// in the menu below each figure does the same for the keyboard. Escape, a click, or the button of the dialog closes it.
 (() => {
   "use strict";
   const FIGURES = ".bd-article figure img, .bd-article .cell_output img";
@@ -20,7 +20,7 @@
       if (figure.closest("a, figure:has(> .play)")) continue;  // a viewer takes the place of its picture
       figure.classList.add("can-enlarge");
       figure.addEventListener("click", () => show(figure));
-      const links = figure.closest("figure")?.querySelector("figcaption p.downloads");
+      const links = figure.closest("figure")?.querySelector("figcaption details.downloads p");
       if (!links) continue;
       const button = document.createElement("button");
       button.type = "button";

@@ -29,8 +29,10 @@ def test_a_figure_is_enlarged_by_a_tap_and_by_the_keyboard(tab):
     assert shown.bounding_box()["width"] > 1.5 * figure.bounding_box()["width"]
     tab.keyboard.press("Escape")
     assert not tab.evaluate(OPEN)
-    button = tab.locator("button.enlarge").first
-    button.focus()
+    tab.locator("details.downloads summary").first.focus()
+    tab.keyboard.press("Enter")
+    tab.keyboard.press("Tab")  # to the first of the menu
+    assert tab.evaluate("document.activeElement.className") == "enlarge"
     tab.keyboard.press("Enter")
     assert tab.evaluate(OPEN)
     tab.keyboard.press("Enter")  # the dialog's own button has the focus
@@ -44,6 +46,18 @@ def test_every_figure_has_its_button(tab):
         == tab.locator("figure:not(:has(> .play)) img").count()
         > 0
     )
+
+
+@browser_only
+def test_what_can_be_done_with_a_figure_is_one_icon_until_it_is_asked_for(tab):
+    menu = tab.locator("details.downloads").first
+    assert not menu.locator("a").first.is_visible()
+    box = menu.locator("summary").bounding_box()
+    assert min(box["width"], box["height"]) >= 24
+    assert menu.locator("svg").get_attribute("aria-label")
+    menu.locator("summary").click()
+    assert [link.inner_text() for link in menu.locator("a").all()] == ["SVG", "PNG", "data (NPZ)"]
+    assert menu.locator("a").first.is_visible()
 
 
 @browser_only
