@@ -54,11 +54,13 @@ def test_importing_the_package_imports_no_torch():
 
 
 @pytest.mark.parametrize("page", ["README.md", "book/api.md"])
-def test_the_examples_run_as_they_stand(page):
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+def test_the_examples_run_as_they_stand_and_print_what_the_page_says(page, capsys):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert blocks
     for block in blocks:
         exec(compile(block, page, "exec"), {})
+    assert [line for line in capsys.readouterr().out.splitlines() if f"`{line}`" not in text] == []
 
 
 def test_no_module_of_the_mathematics_bears_the_name_of_its_function():

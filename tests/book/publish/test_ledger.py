@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 
 import pytest
 
@@ -37,9 +38,16 @@ def test_what_is_read_first_counts_as_the_ledger_does(name):
     assert ((len(ledger.claims()), "claims") in counted) == (not name.endswith("intro.md"))
 
 
+def test_the_readme_counts_outcomes_as_the_ledger_does():
+    text = (ledger.ROOT / "README.md").read_text(encoding="utf-8").replace("hold on a stand-in", "holds on a stand-in")
+    found = Counter(verdict.outcome for verdict in ledger.collect().values())
+    said = {outcome: int(n) for n, outcome in re.findall(rf"(\d+) ({'|'.join(ledger.OUTCOMES)})\b", text)}
+    assert said == dict(found)
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("216 claims", "217 claims"), ("five documents", "six documents"), ("216 claims", "216 claims, 200 verdicts")],
+    [("216 claims", "217 claims"), ("Five documents", "Six documents"), ("216 claims", "216 claims, 200 verdicts")],
 )
 def test_a_changed_count_is_noticed(before, after):
     text = (ledger.ROOT / "README.md").read_text(encoding="utf-8").replace("216", str(len(ledger.claims())))
