@@ -85,8 +85,8 @@ def read_back(band: Callable[..., np.ndarray]) -> Figure:
         "from the layer's output": (band("first", "second"), "record"),
     }
     controls = (band("heads", "x and second", "control"), band("first", "shuffled"))
-    _bars(axes[0], "what the heads wrote", heads, controls[0], "random weights, from both")
-    _bars(axes[1], "what the MLP read", rows, controls[1], "from shuffled rows")
+    _bars(axes[0], "What the heads wrote is read best from both", heads, controls[0], "random weights, from both")
+    _bars(axes[1], "What the MLP read is mostly kept", rows, controls[1], "from other rows")
     axes[0].set_ylabel("share that can be read")
     return figure
 
@@ -99,4 +99,4 @@ def _bars(axes: Axes, title: str, bars: Mapping[str, tuple[np.ndarray, str]], co
         axes.bar(left, shares[:, 0], width, color=style.COLOURS[concept], label=label)
     axes.plot(layers, control[:, 0], "D", color=style.COLOURS["control"], label=name)
     axes.set(title=title, xlabel="layer", xticks=layers)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=1)

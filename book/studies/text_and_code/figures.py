@@ -39,13 +39,16 @@ def one_head_twice(picture: Picture, distances: Mapping[str, Float[np.ndarray, "
     """Draw one head's map in the model and in the code, and how far maps move by each difference."""
     figure, axes = style.new(1, 3, width_ratios=(1, 1, 1.5))
     limit = max(picture.own.max(), picture.coded.max())
-    for panel, title, image in ((axes[0], "the model's map", picture.own), (axes[1], "the code's map", picture.coded)):
+    for panel, title, image in (
+        (axes[0], "the model's map", picture.own),
+        (axes[1], "rebuilt by the code", picture.coded),
+    ):
         panel.imshow(image, cmap=style.WEIGHT_CMAP, vmin=0, vmax=limit, interpolation="nearest")
         panel.set(title=title, xlabel="key", ylabel="query", xticks=[], yticks=[])
     for fault, values in distances.items():
         mean = values.mean(0)
         axes[2].plot(mean, marker="o", color=style.COLOURS[FAULT_COLOURS[fault]], label=fault)
-    axes[2].set(title="total variation", xlabel="layer", ylim=(0, 1), xticks=range(len(mean)))
+    axes[2].set(title="attention that lies elsewhere", xlabel="layer", ylim=(0, 1), xticks=range(len(mean)))
     figure.legend(loc="outside lower center", ncols=len(distances))
     return figure
 
