@@ -118,7 +118,7 @@ def test_the_number_of_claims_is_computed_where_a_page_names_it(build):
 def test_evidence_without_a_verdict_is_a_link_and_without_a_claim_an_error(build):
     build([v for v in verdicts() if v.id != "K-15"], awaited=("evidence/semi-bias",))
     assert "differ by 1." not in build.findings
-    assert "Cell in “The bias that does not cancel”" in build.findings
+    assert "Cell in “Evidence: the bias that does not cancel”" in build.findings
     assert "K-99 is not in the ledger" in build(verdicts(), finding="K-99")[2]
 
 
