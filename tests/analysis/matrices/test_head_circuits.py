@@ -24,7 +24,7 @@ def make(positions=None, scale=None, groups=GROUPS):
     ]
     generator = torch.Generator().manual_seed(0)
     tensors = [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
-    layer = AttentionLayer(*tensors, scale=scale)
+    layer = AttentionLayer(*tensors) if scale is None else AttentionLayer(*tensors, scale=scale)
     return layer if positions is None else replace(layer, positions=positions)
 
 
