@@ -17,7 +17,7 @@
     invariance: "constant", invariant: "constant", logits: "scores", heatmap: "map", encodings: "embedding",
     encoding: "embedding", dna: "gene", blog: "post", article: "paper", reproducibility: "reproduce", meaning: "glossary",
     wrong: "corrected", errors: "corrected", mistakes: "corrected", baseline: "control", baselines: "control" }));
-  const KINDS = [["book/api", .7], ["book/references", .7], ["book/claims", .85]];
+  const KINDS = [["book/api", .7], ["book/references", .7]];
   const BEST = 14, LEAST = .5, EXCERPT = 240, FEW = 3;  // an exact title has 15 in Sphinx's count
   const TOKEN = /[\p{L}\p{N}_]+(?:[.-][\p{L}\p{N}]+)*/gu;
 

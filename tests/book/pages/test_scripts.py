@@ -37,7 +37,10 @@ FORM = """
 const form = { elements: {
   document: { value: "?", options: ["", "k", "b"].map(value => ({ value })) },
   verdict: { value: "?", options: ["", "reproduced", "not-reproduced"].map(value => ({ value })) },
-  words: { value: "?" } }, addEventListener() {}, hidden: true, querySelector: () => ({}) };
+  chapter: { value: "?", options: ["", "semi-bias"].map(value => ({ value })) },
+  words: { value: "?" },
+  order: { value: "?", options: ["", "documents"].map(value => ({ value })) } },
+  addEventListener() {}, hidden: true, querySelector: () => ({}) };
 globalThis.document = { querySelector: () => form, querySelectorAll: () => [] };
 globalThis.FormData = class { *[Symbol.iterator]() {
   for (const [name, field] of Object.entries(form.elements)) yield [name, field.value];
@@ -79,11 +82,12 @@ def test_any_word_can_be_searched_for(word, pages):
 @pytest.mark.parametrize(
     ("address", "chosen"),
     [
-        ("", ["", "", ""]),
-        ("?document=K", ["k", "", ""]),
-        ("?document=k&words=(3.4)", ["k", "", "(3.4)"]),
-        ("?verdict=Not+reproduced", ["", "not-reproduced", ""]),
-        ("?document=Z&verdict=true", ["", "", ""]),
+        ("", ["", "", "", "", ""]),
+        ("?document=K", ["k", "", "", "", ""]),
+        ("?document=k&words=(3.4)", ["k", "", "", "(3.4)", ""]),
+        ("?verdict=Not+reproduced&order=documents", ["", "not-reproduced", "", "", "documents"]),
+        ("?chapter=semi-bias", ["", "", "semi-bias", "", ""]),
+        ("?document=Z&verdict=true&chapter=none&order=none", ["", "", "", "", ""]),
     ],
 )
 def test_the_address_fills_the_filter(address, chosen):
@@ -98,12 +102,12 @@ def test_the_address_fills_the_filter(address, chosen):
 @pytest.mark.parametrize(
     ("hash_", "chosen", "hidden"),
     [
-        ("#K-15", ["", "", ""], [False, False]),
-        ("#claim-k-15", ["", "", ""], [False, False]),
-        ("#M-02", ["m", "", ""], [True, False]),
-        ("", ["m", "", ""], [True, False]),
-        ("#nothing", ["m", "", ""], [True, False]),
-        ("#%E0%A4%A", ["m", "", ""], [True, False]),
+        ("#K-15", ["", "", "", "", ""], [False, False]),
+        ("#claim-k-15", ["", "", "", "", ""], [False, False]),
+        ("#M-02", ["m", "", "", "", ""], [True, False]),
+        ("", ["m", "", "", "", ""], [True, False]),
+        ("#nothing", ["m", "", "", "", ""], [True, False]),
+        ("#%E0%A4%A", ["m", "", "", "", ""], [True, False]),
     ],
 )
 def test_a_claim_that_the_address_leads_to_is_shown_whatever_the_filter_hides(hash_, chosen, hidden):
