@@ -21,7 +21,7 @@ def left_to_the_locale(source: str) -> list[str]:
         if getattr(call.func, "attr", getattr(call.func, "id", "")) in TEXT
         and not any(word.arg in ("encoding", None) for word in call.keywords)
         and not any(map(is_binary, [*call.args, *(word.value for word in call.keywords if word.arg == "mode")]))
-        and not ast.unparse(call.func).startswith(("os.", "gzip.", "webbrowser."))
+        and not ast.unparse(call.func).startswith(("os.", "gzip.", "webbrowser.", "Image."))
     ]
 
 
@@ -40,6 +40,7 @@ def is_binary(argument: ast.expr) -> bool:
         ("p.open(mode='rb')", 0),
         ("p.open('a')", 1),
         ("os.open(p, 0)", 0),
+        ("Image.open(p)", 0),
         ("p.write_text('b')", 1),
     ],
 )
