@@ -49,18 +49,6 @@ def test_every_figure_has_its_button(tab):
 
 
 @browser_only
-def test_what_can_be_done_with_a_figure_is_one_icon_until_it_is_asked_for(tab):
-    menu = tab.locator("details.downloads").last  # another test has opened the first
-    assert not menu.locator("a").first.is_visible()
-    box = menu.locator("summary").bounding_box()
-    assert min(box["width"], box["height"]) >= 24
-    assert menu.locator("svg").get_attribute("aria-label")
-    menu.locator("summary").click()
-    assert [link.inner_text() for link in menu.locator("a").all()] == ["SVG", "PNG", "data (NPZ)"]
-    assert menu.locator("a").first.is_visible()
-
-
-@browser_only
 def test_a_word_of_the_glossary_shows_its_definition(tab):
     word = tab.locator("a.to-glossary[title]").first
     assert len(word.get_attribute("title")) > 20
@@ -100,3 +88,15 @@ def test_an_address_that_is_none_leads_back(browser, html):
         link = tab.locator("a", has_text="the first page")
         assert link.evaluate("link => link.href") == f"http://book.test/{first}"
     tab.close()
+
+
+@browser_only
+def test_what_can_be_done_with_a_figure_is_one_icon_until_it_is_asked_for(tab):
+    menu = tab.locator("details.downloads").last  # another test has opened the first
+    assert not menu.locator("a").first.is_visible()
+    box = menu.locator("summary").bounding_box()
+    assert min(box["width"], box["height"]) >= 24
+    assert menu.locator("svg").get_attribute("aria-label")
+    menu.locator("summary").click()
+    assert [link.inner_text() for link in menu.locator("a").all()] == ["SVG", "PNG", "data (NPZ)"]
+    assert menu.locator("a").first.is_visible()
