@@ -51,7 +51,7 @@ class Offloaded(TorchFunctionMode):
         self.absent: list[str] = []
         named = _names(load(checkpoint).tensors, self.model.base_model_prefix)
         for name, buffer in self.model.named_buffers():
-            if name in named:
+            if name in named and buffer.is_floating_point():
                 buffer.copy_(self._read(named[name]))
         names: dict[int, list[str]] = {}
         for name, parameter in self.model.named_parameters(remove_duplicate=False):  # tied ones have several

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -17,7 +18,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from analysis.core.attention_layer import AttentionLayer
-from analysis.core.positions import Alibi, Rotary
+from analysis.core.positions import Alibi
 from analysis.decomposition.folding import fold_norm, fold_value_bias
 from analysis.decomposition.terms import score_terms
 from analysis.models.checkpoints import Checkpoint
@@ -79,10 +80,23 @@ class Certified:
         layer, head = divmod(int(ratio.argmax()), errors.shape[1])
         return float(errors[layer, head]), layer, head
 
-    def failures(self) -> list[tuple[str, str, int, int, float]]:
-        """List what is not within its limit, nan too: the comparison, what was read, layer, head (-1: all), error."""
+    def largest(self) -> Float[Tensor, "layer head"]:
+        """Return the largest error of each head, of what is compared by head."""
+        return torch.stack([self.errors[name].amax(1) for name in PER_HEAD]).amax(0)
+
+    def failures(self) -> list[dict[str, Any]]:
+        """List what is not within its limit, nan too; of a layer as a whole the head is ``None``."""
         return [
-            (name, READ[text], layer, head if errors.shape[2] > 1 or name in PER_HEAD else -1, float(errors[layer, text, head]))
+            {
+                "stack": self.stack,
+                "dtype": self.dtype,
+                "comparison": name,
+                "input": READ[text],
+                "layer": layer,
+                "head": head if name in PER_HEAD else None,
+                "error": (error := float(errors[layer, text, head])),
+                "times its limit": error / self.limit[layer] if math.isfinite(error) else math.inf,
+            }
             for name, errors in self.errors.items()
             for layer, text, head in (~(errors <= torch.tensor(self.limit)[:, None, None])).nonzero().tolist()
         ]
@@ -161,7 +175,9 @@ class _Watch:
         alone = torch.diag_embed(mixed[:, -1].mT).movedim(-1, 1).transpose(2, 3)  # a row for each head, all else zero
         alone = alone.reshape(texts, heads, -1)
         by_head = module.forward(alone) - module.forward(torch.zeros_like(alone))
-        scores, attention = (each.reshape(texts, heads, n, -1) for each in (self.softmax.scores, self.softmax.attention))
+        scores, attention = (
+            each.reshape(texts, heads, n, -1) for each in (self.softmax.scores, self.softmax.attention)
+        )
         with torch._C.DisableTorchFunction():  # from here on nothing is the model's
             read = load(self.checkpoint, stack=self.read.family.stack, dtype=_computed_in(self.dtype))
             layer = read.layers[number]
@@ -169,18 +185,13 @@ class _Watch:
             passed = Passed(x, scores, attention, mixed.transpose(1, 2), by_head, output, before)
             passed = Passed(*(each if each is None else each.to(layer.W_Q.dtype) for each in vars(passed).values()))
             self.errors.append(layer_errors(passed, layer))
-            self.limits.append(largest_error(_known_in(self.dtype, read, layer)))
+            angles = torch.float32 if read.family.rounded else self.dtype  # which some models keep in float32
+            self.limits.append(max(largest_error(self.dtype), largest_error(angles)))
 
 
 def _computed_in(dtype: torch.dtype) -> torch.dtype:
     """Return the dtype in which a model's own numbers are compared: half precision is compared in float32."""
     return torch.float32 if dtype in HALF else dtype
-
-
-def _known_in(dtype: torch.dtype, read: Model, layer: AttentionLayer) -> torch.dtype:
-    """Return the dtype up to which the model's numbers are known: some angles are kept in float32 whatever is asked."""
-    scaled = isinstance(layer.positions, Rotary) and layer.positions.scaling != "default"
-    return torch.float32 if dtype == torch.float64 and (read.family.rounded or scaled) else dtype
 
 
 def layer_errors(passed: Passed, layer: AttentionLayer) -> Errors:
@@ -207,16 +218,20 @@ def layer_errors(passed: Passed, layer: AttentionLayer) -> Errors:
     last = torch.einsum("thv,hvm->thm", passed.mixed[:, :, -1], layer.W_O)
     longest = passed.mixed[:, :, -1].norm(dim=-1) * layer.W_O.norm(dim=1).amax(-1)
     size = updates.abs().sum(-3).amax((-1, -2)) + layer.b_O.abs().amax()
-    errors = {
-        "scores": _largest(torch.where(seen, gap, 0)) / reach,
-        "attention": _largest(attend(x, layer).attention - theirs) / reach.clamp(min=1),
-        "output": (_largest(mixed - passed.mixed) / _largest(values)).maximum(
-            (last - passed.by_head).abs().amax(-1) / longest
+    return {
+        "scores": _part(_largest(torch.where(seen, gap, 0)), reach),
+        "attention": _part(_largest(attend(x, layer).attention - theirs), reach.clamp(min=1)),
+        "output": _part(_largest(mixed - passed.mixed), _largest(values)).maximum(
+            _part((last - passed.by_head).abs().amax(-1), longest)
         ),
-        "sum": ((updates.sum(-3) + layer.b_O - passed.written).abs().amax((-1, -2)) / size)[:, None],
-        "folds": ((_folded(passed, layer) - passed.written).abs().amax((-1, -2)) / size)[:, None],
+        "sum": _part((updates.sum(-3) + layer.b_O - passed.written).abs().amax((-1, -2)), size)[:, None],
+        "folds": _part((_folded(passed, layer) - passed.written).abs().amax((-1, -2)), size)[:, None],
     }
-    return {name: error.detach() for name, error in errors.items()}
+
+
+def _part(error: Tensor, whole: Tensor) -> Tensor:
+    """Divide; a head that is zero throughout has no error where its module is zero as well."""
+    return error / whole.clamp(min=torch.finfo(whole.dtype).tiny)
 
 
 def _largest(values: Tensor) -> Tensor:
@@ -265,16 +280,19 @@ def certify_stack(
     """
     read = load(offloaded.model, stack=stack)
     for layer in range(len(read.layers)):
-        if lost := expected.layer_tensors(read.family, read.config, layer).keys() & set(offloaded.absent):
+        names = expected.layer_tensors(read.family, read.config, layer)
+        if lost := {read.tensors.prefix + name for name in names} & set(offloaded.absent):
             raise MissingTensor(
-                f"{checkpoint.name} has no {min(lost)!r}: the library renames it as it loads the model, so that its own "
-                "module cannot be filled here"
+                f"{checkpoint.name} has no {min(lost)!r}: the library renames it as it loads the model, so that "
+                "its own module cannot be filled here"
             )
     dtype = offloaded.dtype
     watch = _Watch(offloaded, read, checkpoint, dtype)
     double = InDouble() if dtype == torch.float64 else nullcontext()
     with torch.no_grad(), default_dtype(dtype), watch.on(), offloaded, double, watch.softmax:
         offloaded.model(**{name: _converted(value, dtype) for name, value in inputs.items()})
+    if len(watch.errors) != len(read.layers):
+        raise ValueError(f"{checkpoint.name} has {len(read.layers)} layers, of which {len(watch.errors)} ran")
     errors = {name: torch.stack([each[name].double() for each in watch.errors]) for name in PER_HEAD + PER_LAYER}
     return Certified(stack, str(dtype).removeprefix("torch."), errors, watch.limits)
 
