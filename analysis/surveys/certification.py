@@ -21,6 +21,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Alibi
 from analysis.decomposition.folding import fold_norm, fold_value_bias
 from analysis.decomposition.terms import score_terms
+from analysis.models.attention_hooks import keep_heap_whole
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.configuration import families_of
 from analysis.models.families import expected
@@ -184,6 +185,7 @@ class _Watch:
             before = self.seen[norms[0]] if layer.norm() and norms else None
             passed = Passed(x, scores, attention, mixed.transpose(1, 2), by_head, output, before)
             passed = Passed(*(each if each is None else each.to(layer.W_Q.dtype) for each in vars(passed).values()))
+            self.seen.clear()
             self.errors.append(layer_errors(passed, layer))
             angles = torch.float32 if read.family.rounded else self.dtype  # which some models keep in float32
             self.limits.append(max(largest_error(self.dtype), largest_error(angles)))
@@ -286,6 +288,7 @@ def certify_stack(
                 f"{checkpoint.name} has no {min(lost)!r}: the library renames it as it loads the model, so that "
                 "its own module cannot be filled here"
             )
+    keep_heap_whole()
     dtype = offloaded.dtype
     watch = _Watch(offloaded, read, checkpoint, dtype)
     double = InDouble() if dtype == torch.float64 else nullcontext()

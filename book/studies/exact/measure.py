@@ -78,7 +78,7 @@ class Measured(Numbers):
     config.json may call a model; ``stacks`` what was compared; ``refused`` model types that are refused with a reason.
     """
 
-    prefix: ClassVar[str] = "reads"
+    prefix: ClassVar[str] = "exact"
 
     inputs: Inputs
     families: int

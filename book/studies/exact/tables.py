@@ -6,8 +6,8 @@ import pandas as pd
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary
-from book.studies.what_it_reads.findings import EXACT
-from book.studies.what_it_reads.measure import Biases, Row
+from book.studies.exact.findings import EXACT
+from book.studies.exact.measure import Biases, Row
 
 NORMS = {"layer": "LayerNorm", "rms": "RMSNorm", "l2": "L2 norm", "affine": "affine map"}
 PLACES = {"input": "before", "update": "after attention", "sum": "after the sum"}
