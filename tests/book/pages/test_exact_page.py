@@ -85,17 +85,11 @@ def test_other_libraries_stand_in_a_table_where_the_suite_left_results(build):
     assert "What others <em>give</em>." in page
     (table,) = re.findall(r'<table class="conformance[^>]*>.*?</table>', page, re.DOTALL)
     lines = [re.findall(r"<p>(.*?)</p>", row) for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL)]
-    assert (
-        lines
-        == [
-            ["", "one 1.0", "other 2.0"],
-            ["scores", "exact", "not offered"],
-            ["keys", "not offered", "off by 2e-02: centred, as documented"],
-        ]
-        or lines[0][-2:] == ["one 1.0", "other 2.0"]
-        and lines[1:]
-        == [["scores", "exact", "not offered"], ["keys", "not offered", "off by 2e-02: centred, as documented"]]
-    )
+    assert [line for line in lines[0] if line] == ["one 1.0", "other 2.0"]
+    assert lines[1:] == [
+        ["scores", "exact", "not offered"],
+        ["keys", "not offered", "off by 2e-02: centred, as documented"],
+    ]
 
 
 def test_nothing_of_them_is_said_without_results(build):
@@ -123,4 +117,3 @@ def test_the_filter_shows_the_first_rows_the_found_ones_or_all(build):
         tab.get_by_label("all rows").check()
         assert (shown.count(), said.inner_text()) == (9, "9 of 9 rows")
         browser.close()
-        assert browser.contexts == []
