@@ -66,8 +66,13 @@ def run(arguments) -> int:
 def _certify(arguments) -> int:
     from analysis.reporting.certificate import certify
 
+    for option in ("count", "weights_only", "book"):
+        if getattr(arguments, option) not in (None, False):
+            raise ValueError(f"--{option.replace('_', '-')} has no meaning with --certify: leave it out")
     out = arguments.out or RUNS / f"certificate-{Path(arguments.model).name}"
-    certificate = certify(arguments.model, out=out, longest=arguments.longest, command=arguments.command_line)
+    certificate = certify(
+        arguments.model, out=out, texts=arguments.texts, longest=arguments.longest, command=arguments.command_line
+    )
     print(f"{certificate.sentence()}; written to {out / 'index.html'}")
     return 0 if certificate.holds else 1
 

@@ -84,9 +84,11 @@ class Offloaded(TorchFunctionMode):
 
 def _without_numbers(checkpoint: Checkpoint, dtype: torch.dtype) -> torch.nn.Module:
     """Build a model on ``meta``, and compute its buffers as the library does for a model that it loads."""
-    from transformers import AutoModel
+    from transformers import MODEL_MAPPING, AutoModel
 
     configuration = library_configuration(checkpoint)
+    if type(configuration) not in MODEL_MAPPING:
+        raise ValueError(f"the library builds no whole {configuration.model_type}: there is nothing to run")
     own = torch.float32 if dtype == torch.float64 else dtype  # what is computed in float32 is made so, then converted
     with quiet_library(checkpoint), torch.device("meta"):
         model = AutoModel.from_config(

@@ -95,7 +95,9 @@ class Certificate:
         return f"parts sum: within {', '.join(f'{error:.0e} in {dtype}' for dtype, error in most.items())}"
 
 
-def certify(model: str | Path, *, out: str | Path, longest: int = LONGEST, command: str = "") -> Certificate:
+def certify(
+    model: str | Path, *, out: str | Path, texts: str | Path | None = None, longest: int = LONGEST, command: str = ""
+) -> Certificate:
     """Compare each layer and head of a model with its own modules; write a page, its numbers and a badge.
 
     Parameters
@@ -104,6 +106,8 @@ def certify(model: str | Path, *, out: str | Path, longest: int = LONGEST, comma
         A name or folder as :func:`analysis.models.checkpoints.find` takes it.
     out
         The folder for ``index.html``, ``certificate.json`` and ``badge.svg``: new, empty, or of an earlier certificate.
+    texts
+        A text file or a folder, of which the longest text is read; default: the bundled passages.
     longest
         Tokens of the text, at most.
     command
@@ -126,7 +130,7 @@ def certify(model: str | Path, *, out: str | Path, longest: int = LONGEST, comma
     checkpoint, began = find(str(model)), time.monotonic()
     certificate = Certificate(checkpoint.label())
     with claim_folder(out, "certificate") as folder:
-        _compare(certificate, checkpoint, longest)
+        _compare(certificate, checkpoint, max(passages(source=texts), key=len), longest)
         command = command or f"analysis.reporting.certificate.certify({checkpoint.name!r}, longest={longest})"
         run = describe_run(torch.device("cpu"), time.monotonic() - began, command)
         files = [*checkpoint.files(), *sorted(checkpoint.folder.glob("*.json"))]
@@ -144,7 +148,7 @@ def certify(model: str | Path, *, out: str | Path, longest: int = LONGEST, comma
     return certificate
 
 
-def _compare(certificate: Certificate, checkpoint: Checkpoint, longest: int) -> None:
+def _compare(certificate: Certificate, checkpoint: Checkpoint, text: str, longest: int) -> None:
     """Run the model in the dtype of its files and in float64, once for each of its stacks."""
     reads: list[Model] = []
     for stack in stacks_of(checkpoint):
@@ -158,13 +162,13 @@ def _compare(certificate: Certificate, checkpoint: Checkpoint, longest: int) -> 
     stored = STORED[str(reads[0].tensors.source.headers[reads[0].tensors.spelled[output]][1])]
     for dtype in dict.fromkeys((stored, torch.float64)):
         offloaded = Offloaded(checkpoint, dtype)
-        inputs, certificate.provenance["Run on"] = _inputs(checkpoint, offloaded.model, longest)
+        inputs, certificate.provenance["Run on"] = _inputs(checkpoint, offloaded.model, text, longest)
         for read in reads:
             certificate.checked.append(certify_stack(checkpoint, offloaded, inputs, read.family.stack))
     certificate.uncovered += _uncovered(reads, offloaded, inputs)
 
 
-def _inputs(checkpoint: Checkpoint, model: torch.nn.Module, longest: int) -> tuple[dict[str, Tensor], str]:
+def _inputs(checkpoint: Checkpoint, model: torch.nn.Module, text: str, longest: int) -> tuple[dict[str, Tensor], str]:
     """Return what the model is run on, each thing twice, and say what that is."""
     config, generator, said = model.config, torch.Generator().manual_seed(SEED), []
     inputs, image = {}, getattr(config, "vision_config", config)
@@ -175,27 +179,29 @@ def _inputs(checkpoint: Checkpoint, model: torch.nn.Module, longest: int) -> tup
         inputs["pixel_values"] = torch.randn(1, *size, generator=generator)
     said += [f"noise in the place of {name.replace('_', ' ')}" for name in inputs]
     if model.main_input_name == "input_ids" or image is not config or config.is_encoder_decoder:
-        ids, what = _ids(checkpoint, config.get_text_config(), longest, generator)
+        ids, what = _ids(checkpoint, config.get_text_config(), text, longest, generator)
         wants = [name for name in ("input_ids",) if config.model_type not in SOUNDS]
         inputs |= dict.fromkeys(wants + ["decoder_input_ids"] * config.is_encoder_decoder, ids)
         said.append(f"{what}, {ids.shape[1]} tokens, sha256 of their ids {digest(json.dumps(ids[0].tolist()))}")
     return {name: value.expand(2, *value.shape[1:]).clone() for name, value in inputs.items()}, "; ".join(said)
 
 
-def _ids(checkpoint: Checkpoint, config: Any, longest: int, generator: torch.Generator) -> tuple[Tensor, str]:
-    """Return ids of a bundled passage; random ones where no tokenizer lies beside the model."""
+def _ids(
+    checkpoint: Checkpoint, config: Any, text: str, longest: int, generator: torch.Generator
+) -> tuple[Tensor, str]:
+    """Return the ids of a text; random ones where no tokenizer lies beside the model."""
     limits = (getattr(config, name, None) for name in ("max_position_embeddings", "max_target_positions"))
     length = min(longest, *(limit for limit in limits if limit), longest)
     try:
-        text = max(passages(), key=len)
         ids = load_tokenizer(checkpoint)(text, truncation=True, max_length=length, return_tensors="pt")["input_ids"]
-        return ids, f"a bundled passage (sha256 {digest(text)})"
+        return ids, f"a text that begins {text[:40]!r} (sha256 {digest(text)})"
     except NotFound:
         return torch.randint(2, config.vocab_size, (1, length), generator=generator), "random ids (no tokenizer)"
 
 
 def _uncovered(reads: list[Model], offloaded: Offloaded, inputs: dict[str, Tensor]) -> Iterator[str]:
     """Say what the comparison says nothing about."""
+    yield "The library's own loading: its modules were given the tensors that have their names in the files."
     yield "Embeddings, MLPs, experts and heads of a task: they ran, and were compared with nothing."
     longest = max((value.shape[1] for name, value in inputs.items() if "ids" in name), default=0)
     yield "Padding, a cache of keys and values, training, GPUs, other kernels than the eager one (sdpa, flash)."

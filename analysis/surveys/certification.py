@@ -111,8 +111,8 @@ def largest_error(dtype: torch.dtype) -> float:
     such units in float32 and 67 million in float64. In half precision, which leaves 11 (bfloat16) or 32 (float16), the
     library sums in float32, and only the few numbers that it stores on the way are rounded.
 
-    >>> [f"{largest_error(dtype):.1e}" for dtype in (torch.float64, torch.float32, torch.bfloat16)]
-    ['1.5e-08', '3.5e-04', '8.8e-02']
+    >>> f"{largest_error(torch.float64):.1e}, {largest_error(torch.bfloat16):.1e}"
+    '1.5e-08, 8.8e-02'
     """
     return math.sqrt(torch.finfo(dtype).eps)
 

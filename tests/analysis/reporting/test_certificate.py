@@ -32,7 +32,7 @@ def test_a_real_model_is_certified(name, tmp_path):
     for stack, largest in zip(numbers["stacks"], (1e-5, 1e-14), strict=True):
         for errors in stack["errors, by layer and head"].values():
             assert max(max(layer) for of in errors.values() for layer in of) < largest
-    assert "a bundled passage" in numbers["provenance"]["Run on"]
+    assert re.match("a text that begins .* 32 tokens", numbers["provenance"]["Run on"])
     assert re.fullmatch("[0-9a-f]{64}", numbers["provenance"]["sha256 of model.safetensors"])
     assert GREEN in badge
     assert numbers["sentence"] in badge
@@ -82,6 +82,15 @@ def test_what_was_run_and_what_is_not_covered_is_said(model_type, stacks, said, 
     assert {stack["stack"] for stack in numbers["stacks"]} == stacks
     assert said in page
     assert ("Windows that reach further than that: 39 tokens" in page) == (model_type == "mistral")
+
+
+def test_a_text_of_ones_own_is_run_and_what_has_no_meaning_is_refused(tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("A text of one's own.", encoding="utf-8")
+    words = ["report", "gpt2-mini", "--certify", "--out", str(tmp_path / "out")]
+    assert main([*words, "--texts", str(tmp_path / "text.txt")]) == 0
+    assert "A text of one&#x27;s own." in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert main([*words, "--weights-only"]) == 2
+    assert "--weights-only has no meaning with --certify" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

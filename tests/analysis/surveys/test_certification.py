@@ -8,6 +8,7 @@ import torch
 from analysis.core.attention_layer import Mask
 from analysis.decomposition import terms
 from analysis.models.checkpoints import find
+from analysis.models.families import FAMILIES
 from analysis.models.families.tiny import tiny_inputs, tiny_model
 from analysis.models.offloading import Offloaded
 from analysis.models.reading import Model
@@ -89,6 +90,22 @@ def test_nothing_is_found_where_nothing_is_changed(model_type, dtype, tmp_path):
     for stack in certified(tmp_path, model_type, dtype):
         assert stack.failures() == []
         assert stack.largest().max() > 0
+
+
+REFUSED = ("jina_embeddings_v3", "nomic_bert", "siglip_text_model")
+"""What the library lays out anew as it loads it, and what it does not build alone."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model_type", sorted({kind for row in FAMILIES for kind in row.model_types}))
+def test_every_family_is_its_own_or_refused(model_type, tmp_path):
+    if model_type in REFUSED:
+        with pytest.raises((LookupError, ValueError), match=r"renames it as it loads|builds no whole"):
+            certified(tmp_path, model_type)
+        return
+    for stack in certified(tmp_path, model_type):
+        assert stack.failures() == []
+        assert stack.largest().max() < (1e-12 if stack.limit[0] < 1e-6 else 1e-6)
 
 
 def test_gemma_3_in_both_directions(tmp_path):
