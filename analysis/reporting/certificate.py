@@ -19,13 +19,14 @@ from torch import Tensor
 from analysis.core.device import describe_run
 from analysis.core.files import claim_folder, sha256, write_atomically
 from analysis.data.texts import digest, passages
-from analysis.models.checkpoints import Checkpoint, NotFound, find
+from analysis.models.checkpoints import Checkpoint, NotFound
 from analysis.models.families import expected
 from analysis.models.files import MissingTensor
 from analysis.models.offloading import Offloaded
 from analysis.models.reading import Model, load
 from analysis.models.text_models import load_tokenizer
 from analysis.reporting.figures import heat_map
+from analysis.reporting.making import files_of
 from analysis.reporting.page import Section, render
 from analysis.surveys.certification import PER_HEAD, READ, SEED, Certified, certify_stack, stacks_of
 
@@ -91,7 +92,9 @@ class Certificate:
             one = failures[0]
             place = f"{one['stack']} layer {one['layer']}{'' if one['head'] is None else ' head {head}'.format(**one)}"
             return f"{SAID[one['comparison']][0]}: {place.strip()}, {one['error']:.1e}"
-        most = {of.dtype: max(float(each.max()) for each in of.errors.values()) for of in self.checked}
+        most: dict[str, float] = {}
+        for of in self.checked:
+            most[of.dtype] = max(most.get(of.dtype, 0.0), *(float(each.max()) for each in of.errors.values()))
         return f"parts sum: within {', '.join(f'{error:.0e} in {dtype}' for dtype, error in most.items())}"
 
 
@@ -115,7 +118,11 @@ def certify(
 
     Raises
     ------
-    NotFound, Tampered, MissingTensor, ValueError
+    NotFound
+        If the model is not there; nothing stands in for it.
+    MissingTensor
+        If the files hold only a part of it, or the library renames tensors of the attention as it loads them.
+    Tampered, ValueError
         As :func:`analysis.models.reading.load`.
 
     Examples
@@ -127,7 +134,7 @@ def certify(
     >>> certificate.holds, certificate.sentence() in badge
     (True, True)
     """
-    checkpoint, began = find(str(model)), time.monotonic()
+    checkpoint, began = files_of(model), time.monotonic()
     certificate = Certificate(checkpoint.label())
     with claim_folder(out, "certificate") as folder:
         _compare(certificate, checkpoint, max(passages(source=texts), key=len), longest)
@@ -158,6 +165,8 @@ def _compare(certificate: Certificate, checkpoint: Checkpoint, text: str, longes
             certificate.uncovered.append(f"The {stack or 'model'}: {error}.")
     if not reads:
         load(checkpoint)  # which says what is missing
+    if absent := [name for read in reads for name in read.absent]:
+        raise MissingTensor(f"{checkpoint.name} holds a part of its model, without {absent[0]!r}: it cannot be run")
     output = f"{expected.layer_path(reads[0].family, reads[0].config, 0)}.{reads[0].family.output}.weight"
     stored = STORED[str(reads[0].tensors.source.headers[reads[0].tensors.spelled[output]][1])]
     for dtype in dict.fromkeys((stored, torch.float64)):
@@ -212,10 +221,10 @@ def _uncovered(reads: list[Model], offloaded: Offloaded, inputs: dict[str, Tenso
         yield f"Windows that reach further than that: {', '.join(map(str, far))} tokens."
     if offloaded.model.config.is_encoder_decoder:
         yield "Attention of the decoder to the encoder: it ran, and is not read."
-    if lost := offloaded.absent:
+    if lost := [name for name in offloaded.absent if "pooler" not in name]:
         yield (
-            f"{len(lost)} tensors that no file has under the name of the library, such as {lost[0]}: they counted as "
-            "zero, so that layers behind them read other rows than in the whole model. Each was compared on those."
+            f"Tensors that no file has under the library's name for them ({len(lost)}, such as {lost[0]}): they counted"
+            " as zero, so that layers behind them read other rows than in the whole model, and were compared on those."
         )
 
 

@@ -11,6 +11,8 @@ import torch
 from analysis.__main__ import main
 from analysis.models.families.tiny import tiny_model
 from analysis.models.reading import Model
+from analysis.reporting.certificate import Certificate
+from analysis.surveys.certification import Certified
 
 GREEN, RED = "#2a7d3f", "#b3261e"
 
@@ -70,7 +72,7 @@ def test_a_changed_sign_is_red_and_ends_the_command_with_1(tmp_path, monkeypatch
         ("t5", {"encoder", "decoder"}, "Attention of the decoder to the encoder"),
         ("whisper", {"encoder", "decoder"}, "noise in the place of input features"),
         ("clip", {"text", "vision"}, "noise in the place of pixel values"),
-        ("vit", {""}, "such as layers.0.mlp.fc1.weight: they counted as zero"),
+        ("vit", {""}, "such as layers.0.mlp.fc1.weight): they counted as zero"),
         ("mistral", {""}, "random ids (no tokenizer)"),
     ],
 )
@@ -108,3 +110,19 @@ def test_a_model_that_the_library_lays_out_anew_is_refused_in_a_line(tmp_path, c
     assert main(["report", str(tmp_path / "model"), "--certify", "--out", str(tmp_path / "out")]) == 2
     assert "the library renames it as it loads the model" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("name", "said"), [("gpt2-first-layer", "holds a part of its model"), ("gpt2", "is not here")])
+def test_a_part_or_a_stand_in_is_refused(name, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
+    assert main(["report", name, "--certify", "--out", str(tmp_path / "out")]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_sentence_gives_the_largest_error_of_all_stacks():
+    stacks = [
+        Certified(stack, "float64", {"scores": torch.full((1, 2, 1), error)}, [1e-8])
+        for stack, error in (("encoder", 2e-12), ("decoder", 1e-15))
+    ]
+    assert Certificate("t5", stacks).sentence() == "parts sum: within 2e-12 in float64"
+    assert not Certificate("t5").holds
