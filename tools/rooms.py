@@ -1,4 +1,4 @@
-"""Which packages of the library are mathematics, read from imports: they use torch and never reach for the door.
+"""Which packages are mathematics, read from the library's imports: they use torch and never reach for the door.
 
 The door is what imports a library for models, and whatever imports the door; no list of names is kept.
 """
@@ -25,12 +25,13 @@ def imports(package: Path) -> set[str]:
 
 
 def mathematics(root: Path = ROOT) -> list[str]:
-    """Return the packages of ``analysis`` that compute on tensors and never reach for the door, by dotted name."""
+    """Return the packages that compute on tensors and never reach for the door, by dotted name, and the book's own."""
     packages = {f"analysis.{p.parent.name}": imports(p.parent) for p in (root / "analysis").glob("*/__init__.py")}
     door: set[str] = set()
     while grown := {name for name, reached in packages.items() if name not in door and reached & (FOR_MODELS | door)}:
         door |= grown
-    return sorted(name for name, reached in packages.items() if name not in door and "torch" in reached)
+    library = sorted(name for name, reached in packages.items() if name not in door and "torch" in reached)
+    return [*library, "book.lab.mathematics"]
 
 
 def modules(package: str, root: Path = ROOT) -> list[tuple[str, Path]]:

@@ -3,8 +3,8 @@ r"""Attention in model space: patterns (what a query looks for) and messages (wh
 ``sum_h softmax(P_h x^T / sqrt(channel)) M_h + b`` with ``P_h = x W^P_h + c_h`` and ``M_h = x W^M_h``: McCormick,
 *Refactoring the attention equations: patterns and messages* (2025), with biases and masks. What belongs here: the two
 merged matrices, the pattern with its constant part, the freedom in the factors, rotary embeddings. What does not:
-singular values (:mod:`analysis.matrices.spectra`), what the forms cost
-(:mod:`analysis.decomposition.operation_counts`), the semi-bias of a vocabulary (:mod:`analysis.decomposition.terms`).
+singular values (:mod:`analysis.matrices.spectra`), the semi-bias of a vocabulary
+(:mod:`analysis.decomposition.terms`).
 """
 
 import math

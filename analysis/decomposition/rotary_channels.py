@@ -2,7 +2,7 @@ r"""Which channels of a head a rotation turns, and which part of the key bias th
 
 What belongs here: cutting vectors in two. What does not: the parts of a score (:mod:`analysis.decomposition.terms`),
 the part that can be read off the weights (:mod:`analysis.decomposition.rotary_kernel`), the matrices between the
-inputs (:mod:`analysis.decomposition.rotary_product`), the rotation itself (:mod:`analysis.transformer.rotary`).
+inputs, the rotation itself (:mod:`analysis.transformer.rotary`).
 """
 
 from dataclasses import replace

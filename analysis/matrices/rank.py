@@ -2,8 +2,7 @@
 
 What belongs here: numerical ranks with their tolerance, ranks that are no whole numbers, the condition under which
 centring costs a rank. What does not: what is left of rows after many layers
-(:mod:`analysis.representations.rank_collapse`), exact ranks of whole numbers and the search among small matrices
-(:mod:`analysis.matrices.exact_ranks`).
+(:mod:`analysis.representations.rank_collapse`).
 """
 
 from dataclasses import dataclass

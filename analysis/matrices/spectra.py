@@ -1,8 +1,7 @@
 """Singular values of a head's maps, and of a product of tall factors ``A B^T`` without forming it.
 
 A head's ``W_Q W_K^T`` is 768 x 768 of rank 64; its 64 singular values are had from 64 x 64 matrices. Fast by Gram
-matrices in float64; where these lose too many digits, by QR. What the values do to rows is in
-:mod:`analysis.matrices.stretching`.
+matrices in float64; where these lose too many digits, by QR.
 """
 
 import numpy as np

@@ -2,8 +2,7 @@
 
 A head compares row ``x`` with row ``y`` by ``x M y^T``. Everything here is computed from the factors, so nothing
 of size ``model x model`` is ever formed. What belongs here: the spectrum of M's symmetric part, symmetry of scores and
-attention. What does not: the four terms of a score (:mod:`analysis.decomposition.terms`), how far rows are
-stretched (:mod:`analysis.matrices.stretching`).
+attention. What does not: the four terms of a score (:mod:`analysis.decomposition.terms`).
 """
 
 from dataclasses import dataclass, replace

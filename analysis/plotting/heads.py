@@ -1,7 +1,6 @@
 """One number per head: a dot for each head of a model over its layers, the control's heads in grey beside them.
 
-What belongs here: pictures with a mark for each head. What does not: one number per layer
-(:mod:`analysis.plotting.layers`).
+What belongs here: pictures with a mark for each head.
 """
 
 import numpy as np

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 import torch
 
-from analysis.decomposition import bilinear_form, folding, operation_counts, qk_ov, terms, uniform
+from analysis.decomposition import bilinear_form, folding, qk_ov, terms, uniform
 from analysis.statistics import correlation
 from analysis.transformer import attention_only, induction, mlp
 from tests.analysis import test_every_function as every
@@ -77,7 +77,7 @@ def test_a_function_stays_where_its_input_lies(name):
         torch.testing.assert_close(mine.held if on_gpu else mine, right, equal_nan=True, **TOLERANCE)
 
 
-GIVES_NUMPY = {"representations.layer_profile.measure", "representations.layer_profile.outstanding"}
+GIVES_NUMPY = {"mathematics.layer_profile.measure", "mathematics.layer_profile.outstanding"}
 
 
 LAYER = random_layer()
@@ -97,10 +97,6 @@ OF_WEIGHTS = {
         )
     },
     **{f: (f, every.ONLY) for f in (attention_only.positional_qk_circuit, attention_only.full_ov_circuit)},
-    **{
-        form: (lambda layer, x, form=form: operation_counts.prepare(form, layer)(x), LAYER, draw(5, 12))
-        for form in operation_counts.FORMS
-    },
     "one-hot": (
         lambda layer: uniform.key_preference(layer, uniform.one_hot_input(layer.model, device=layer.W_Q.device)),
         LAYER,

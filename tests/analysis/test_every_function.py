@@ -38,30 +38,30 @@ from tools import rooms
 ROOT = Path(__file__).parents[2]
 HEADS, MODEL, CHANNEL, POSITIONS, VOCAB = 2, 6, 3, 9, 5
 INTERNAL = {
-    "analysis.maps.gates.points": "read by read_gates, which checks the maps",
-    "analysis.maps.gates.shear": "read by read_gates, which checks the maps",
-    "analysis.maps.gates.segmentation": "read by read_gates, which checks the maps",
-    "analysis.core.checks": "are themselves the checks",
-    "analysis.transformer.attention.check_input": "is itself the check",
-    "analysis.transformer.activations.check_keep": "is itself the check",
-    "analysis.transformer.head_layout.check_blocks": "is itself the check",
-    "analysis.statistics.exact_sums.refuse_overflow": "is itself the check",
-    "analysis.decomposition.rotary_product.change_gauge": "takes complex numbers, and refuses what does not fit",
-    "analysis.decomposition.rotary_kernel.unpair_channels": "takes complex numbers, those of pair_channels",
+    "maps.gates.points": "read by read_gates, which checks the maps",
+    "maps.gates.shear": "read by read_gates, which checks the maps",
+    "maps.gates.segmentation": "read by read_gates, which checks the maps",
+    "core.checks": "are themselves the checks",
+    "transformer.attention.check_input": "is itself the check",
+    "transformer.activations.check_keep": "is itself the check",
+    "transformer.head_layout.check_blocks": "is itself the check",
+    "statistics.exact_sums.refuse_overflow": "is itself the check",
+    "mathematics.rotary_product.change_gauge": "takes complex numbers, and refuses what does not fit",
+    "decomposition.rotary_kernel.unpair_channels": "takes complex numbers, those of pair_channels",
     **dict.fromkeys(
         (
-            f"analysis.transformer.attention.{name}"
+            f"transformer.attention.{name}"
             for name in ("added_by_positions", "arrange", "hide_keys", "meet", "queries_and_keys")
         ),
         "called by compute_scores, attend and score_terms, which check the rows",
     ),
-    "analysis.transformer.layernorm.divide_by_size": "called by apply_norm, which checks the rows",
-    "analysis.decomposition.terms.multiply_out": "called by score_terms, which checks the rows",
-    "analysis.core.attention_layer.AttentionLayer.per_head": "takes what belongs to the layer",
-    "analysis.core.scaling.scale_to_one": "called by functions that check the tensor",
-    "analysis.matrices.exact_ranks.first_counterexample": "hands the matrices to the claim, and reads none",
-    "analysis.matrices.spectra.by_gram": "called by product_singular_values, which checks the factors",
-    "analysis.matrices.spectra.by_qr": "called by product_singular_values, which checks the factors",
+    "transformer.layernorm.divide_by_size": "called by apply_norm, which checks the rows",
+    "decomposition.terms.multiply_out": "called by score_terms, which checks the rows",
+    "core.attention_layer.AttentionLayer.per_head": "takes what belongs to the layer",
+    "core.scaling.scale_to_one": "called by functions that check the tensor",
+    "mathematics.exact_ranks.first_counterexample": "hands the matrices to the claim, and reads none",
+    "matrices.spectra.by_gram": "called by product_singular_values, which checks the factors",
+    "matrices.spectra.by_qr": "called by product_singular_values, which checks the factors",
 }
 
 
@@ -181,7 +181,7 @@ CALLS = {
         "tokens": TOKENS,
     },
     "maps.distance.mean_total_variation": {"maps": MAPS, "others": MAPS},
-    "statistics.normality_power.at_other_size": {
+    "mathematics.normality_power.at_other_size": {
         "statistics": np.array([0.02, 0.06]),
         "size": 64,
         "other": 32,
@@ -191,9 +191,9 @@ CALLS = {
     "statistics.intervals.mean_interval": {"values": np.array([1.0, 2.0, 4.0])},
     "statistics.intervals.grouped_share_interval": {"hits": np.array([True, False, True]), "groups": ["a", "a", "b"]},
     "statistics.intervals.rotations": {"values": np.array([3.0, 0.0, 1.0]), "marked": np.array([True, False, False])},
-    "matrices.exact_ranks.exact_rank": {"matrix": np.array([[1, 2], [2, 4]])},
-    "matrices.exact_ranks.solution": {"A": np.array([[1, 2], [2, 5]]), "x": [1, 0]},
-    "matrices.exact_ranks.rank_change": {"A": np.array([[1, 2], [2, 4]]), "x": [1, 2], "y": [1, 2]},
+    "mathematics.exact_ranks.exact_rank": {"matrix": np.array([[1, 2], [2, 4]])},
+    "mathematics.exact_ranks.solution": {"A": np.array([[1, 2], [2, 5]]), "x": [1, 0]},
+    "mathematics.exact_ranks.rank_change": {"A": np.array([[1, 2], [2, 4]]), "x": [1, 2], "y": [1, 2]},
     "transformer.activations.LayerActivations.only": {"self": PASSED[0], "keep": KEEP},
     "maps.streaming.MapStatistics.attend": {
         "self": streaming.MapStatistics(1, HEADS, POSITIONS),
@@ -262,13 +262,13 @@ CALLS = {
     "maps.distance.total_variation": {"p": MAPS[0], "q": MAPS[1]},
     "matrices.spectra.singular_values": {"W": LAYER.W_Q},
     "matrices.spectra.spectral_norm": {"W": LAYER.W_Q},
-    "matrices.stretching.row_norms": {"x": X, "weights": LAYER, "head": 0},
-    "matrices.stretching.amplification": {"x": X, "W": LAYER.W_Q, "b": LAYER.b_Q},
-    "matrices.stretching.mean_amplification": {"W": LAYER.W_Q},
-    "matrices.stretching.cone_position": {"x": X, "W": LAYER.W_Q},
-    "matrices.stretching.amplifications": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
-    "matrices.stretching.isotropic_cone_positions": {"W": LAYER.W_Q, "samples": 3, "rng": np.random.default_rng(0)},
-    "matrices.stretching.cone_positions": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
+    "mathematics.stretching.row_norms": {"x": X, "weights": LAYER, "head": 0},
+    "mathematics.stretching.amplification": {"x": X, "W": LAYER.W_Q, "b": LAYER.b_Q},
+    "mathematics.stretching.mean_amplification": {"W": LAYER.W_Q},
+    "mathematics.stretching.cone_position": {"x": X, "W": LAYER.W_Q},
+    "mathematics.stretching.amplifications": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
+    "mathematics.stretching.isotropic_cone_positions": {"W": LAYER.W_Q, "samples": 3, "rng": np.random.default_rng(0)},
+    "mathematics.stretching.cone_positions": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
     "matrices.rank.numerical_rank": {"x": X},
     "matrices.rank.distance_of_ones": {"x": X[:3]},
     "matrices.rank.centred_rank": {"x": X[:3]},
@@ -295,12 +295,12 @@ CALLS = {
     "matrices.rank.effective_rank": {"values": X.abs()},
     "matrices.rank.stable_rank": {"values": X.abs()},
     "transformer.positional_encodings.toeplitz_defect": {"gram": draw(4, 4)},
-    "representations.layer_profile.select_rows": {"activations": PASSED, "keep": KEEP},
-    "representations.layer_profile.row_statistics": {"activations": PASSED, "keep": KEEP},
-    "representations.layer_profile.sums": {"activations": PASSED, "keep": KEEP},
-    "representations.layer_profile.measure": {"activations": PASSED, "keep": KEEP},
-    "representations.layer_profile.singular_values": {"activations": PASSED, "keep": KEEP},
-    "representations.layer_profile.outstanding": {"by_layer": [X, Y], "lengths": [4, POSITIONS - 4]},
+    "mathematics.layer_profile.select_rows": {"activations": PASSED, "keep": KEEP},
+    "mathematics.layer_profile.row_statistics": {"activations": PASSED, "keep": KEEP},
+    "mathematics.layer_profile.sums": {"activations": PASSED, "keep": KEEP},
+    "mathematics.layer_profile.measure": {"activations": PASSED, "keep": KEEP},
+    "mathematics.layer_profile.singular_values": {"activations": PASSED, "keep": KEEP},
+    "mathematics.layer_profile.outstanding": {"by_layer": [X, Y], "lengths": [4, POSITIONS - 4]},
     "statistics.exact_sums.fixed": {"values": X},
     "statistics.exact_sums.add": {"total": exact_sums.fixed(X), "more": exact_sums.fixed(Y)},
     "transformer.attention_only.run": {"model": ONLY, "tokens": TOKENS[None]},
@@ -337,8 +337,8 @@ ALONE = {
 """Take each number by itself, so one number will do."""
 NOTHING = {
     ("no column", "statistics.normality.without", "outliers"),
-    ("no column", "matrices.exact_ranks.exact_rank", "matrix"),
-    ("no column", "matrices.exact_ranks.solution", "A"),
+    ("no column", "mathematics.exact_ranks.exact_rank", "matrix"),
+    ("no column", "mathematics.exact_ranks.solution", "A"),
 }
 """Arguments that may be empty: what is left is a result from none, a rank of 0, no solution."""
 ROUNDED = {
@@ -374,7 +374,7 @@ def public(owner, module):
 def takes_tensors():
     """Return the public functions of the mathematics with an array among their arguments, aliases resolved, by name."""
     return {
-        f"{module.removeprefix('analysis.')}.{name}": function
+        f"{module.removeprefix('analysis.').removeprefix('book.lab.')}.{name}": function
         for module, _ in modules()
         for name, function in public(importlib.import_module(module), module)
         if any(holds_array(hint) for argument, hint in typing.get_type_hints(function).items() if argument != "return")
@@ -385,12 +385,10 @@ FUNCTIONS = takes_tensors()
 
 
 def test_every_function_has_a_call_here():
-    due = {
-        name for name in FUNCTIONS if not {f"analysis.{name}", f"analysis.{name}".rpartition(".")[0]} & INTERNAL.keys()
-    }
+    due = {name for name in FUNCTIONS if not {name, name.rpartition(".")[0]} & INTERNAL.keys()}
     assert due - CALLS.keys() == set()
     needless = CALLS.keys() - due
-    assert {name for name in needless if not name.startswith("representations.layer_profile.")} == set()
+    assert {name for name in needless if not name.startswith("mathematics.layer_profile.")} == set()
 
 
 def test_what_is_annotated_is_found():
@@ -403,7 +401,7 @@ def test_what_is_annotated_is_found():
     assert (
         not {
             "decomposition.bilinear_form.bordered",
-            "matrices.exact_ranks.small_matrices",
+            "mathematics.exact_ranks.small_matrices",
             "transformer.head_layout.block_of",
         }
         & FUNCTIONS.keys()

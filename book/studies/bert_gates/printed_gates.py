@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from analysis.matrices.exact_ranks import exact_rank
+from book.lab.mathematics.exact_ranks import exact_rank
 
 SIZES = range(2, 7)
 Cells = list[tuple[int, int]]

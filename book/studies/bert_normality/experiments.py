@@ -9,9 +9,9 @@ from analysis.data import texts
 from analysis.maps import entropy
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
-from analysis.representations import layer_profile
 from analysis.transformer.encoder import encode, run_layer
 from analysis.transformer.layernorm import normalise
+from book.lab.mathematics import layer_profile
 from book.publish.records import Experiment, Result
 from book.studies.shared.documents import survey_documents
 

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.stats import norm
 
 from analysis.plotting import style
-from analysis.plotting.layers import Line, lines
+from book.studies.shared.layer_lines import Line, lines
 
 
 def statistics(by_layer: Mapping[int, Mapping[str, np.ndarray]], critical: float) -> Figure:

@@ -9,8 +9,9 @@ from jaxtyping import Bool, Float
 from scipy.stats import rankdata, spearmanr
 
 from analysis.maps import entropy, gates
-from analysis.representations import anisotropy, layer_profile
+from analysis.representations import anisotropy
 from analysis.statistics.intervals import Interval
+from book.lab.mathematics import layer_profile
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.experiments import load
 from book.studies.bert_normality.drawn import DrawnText

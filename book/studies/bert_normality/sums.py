@@ -9,9 +9,9 @@ from jaxtyping import Float
 from scipy.stats import kstest
 
 from analysis.models.reading import load
-from analysis.representations import layer_profile
 from analysis.statistics import normality
 from analysis.transformer.layernorm import normalise
+from book.lab.mathematics import layer_profile
 from book.studies.bert_normality.drawn import DrawnText
 from book.studies.bert_normality.rows import over_texts
 from book.studies.shared.networks import Arrays

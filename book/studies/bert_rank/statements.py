@@ -18,11 +18,11 @@ from torch.nn.functional import layer_norm as layer_norm_of_torch
 
 from analysis.core.attention_layer import Norm
 from analysis.matrices import rank
-from analysis.matrices.exact_ranks import exact_rank, first_counterexample, rank_change, small_matrices
 from analysis.matrices.rank import numerical_rank
 from analysis.models.extraction import Observed
 from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import apply_norm, centre, sigma
+from book.lab.mathematics.exact_ranks import exact_rank, first_counterexample, rank_change, small_matrices
 from book.studies.shared.errors import largest
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from analysis.matrices.stretching import MAPS
 from analysis.models.controls import RUNGS, SHARP
+from book.lab.mathematics.stretching import MAPS
 from book.publish import Outcome, claim, conditional, corrected, holds_on_a_stand_in, reproduced
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_similarity.asymmetry import CONTENT, EQUAL, LESS_COMMON, POSITIVE, SYMMETRIC, TRAINED

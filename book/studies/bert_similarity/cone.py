@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from analysis.matrices import stretching
 from analysis.statistics.intervals import share_interval
+from book.lab.mathematics import stretching
 from book.studies.bert_similarity.networks import Models
 
 

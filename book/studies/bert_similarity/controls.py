@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.matrices import spectra, stretching
+from analysis.matrices import spectra
 from analysis.models import checkpoints
 from analysis.models.controls import PERMUTED, SHARP
 from analysis.models.reading import load
+from book.lab.mathematics import stretching
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import percent
 from book.studies.bert_similarity.ladder import FORMS

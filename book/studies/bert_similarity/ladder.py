@@ -4,10 +4,11 @@ import numpy as np
 import torch
 
 from analysis.maps import distance
-from analysis.matrices import spectra, stretching, symmetry
+from analysis.matrices import spectra, symmetry
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
 from analysis.transformer.attention import softmax
+from book.lab.mathematics import stretching
 from book.publish.records import Experiment, Result
 from book.studies.shared.documents import survey_documents
 

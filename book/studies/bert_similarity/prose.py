@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from analysis.matrices.stretching import MAPS
+from book.lab.mathematics.stretching import MAPS
 from book.publish import Numbers
 from book.publish.phrases import percent
 from book.studies.bert_similarity.asymmetry import (

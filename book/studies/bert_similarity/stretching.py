@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.matrices import spectra, stretching
+from analysis.matrices import spectra
 from analysis.statistics.intervals import Interval
+from book.lab.mathematics import stretching
 from book.studies.bert_similarity.networks import DrawnHead, Models
 from book.studies.shared.averages import interval, mean
 

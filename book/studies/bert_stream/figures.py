@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
-from analysis.plotting.layers import Line, lines
+from book.studies.shared.layer_lines import Line, lines
 
 
 def couplings(off: Mapping[str, Mapping[str, np.ndarray]], mixed: float) -> Figure:

@@ -14,10 +14,10 @@ from analysis.data import texts
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.reading import load
-from analysis.plotting.layers import by_depth
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
 from book.publish import Inputs
+from book.studies.shared.layer_lines import by_depth
 from book.studies.shared.networks import SEEDS
 
 COUNT, LONGEST = 8, 96  # the texts for what is computed with the page, and the tokens at which they are cut

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from analysis.plotting.layers import over_units
 from book.studies.bert_stream.minilm import COUPLINGS, READ_BACK
+from book.studies.shared.layer_lines import over_units
 from book.studies.shared.networks import Arrays
 
 DRAWN = {

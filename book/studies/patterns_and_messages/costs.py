@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from analysis.core.attention_layer import AttentionLayer, Mask
-from analysis.decomposition import operation_counts
+from book.lab.mathematics import operation_counts
 from book.publish.records import Experiment, Result, Value
 
 MODEL, HEAD, CHANNEL = 768, 12, 64

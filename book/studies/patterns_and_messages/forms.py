@@ -8,9 +8,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from analysis.core.attention_layer import AttentionLayer, Mask
 from analysis.core.axes import Residual
-from analysis.decomposition import operation_counts
 from analysis.transformer.attention import attend
 from book import publish
+from book.lab.mathematics import operation_counts
 from book.publish import Inputs, Numbers
 from book.publish.phrases import enumerated
 from book.studies.shared.equality import relative_gap

@@ -9,8 +9,8 @@ from torch import Tensor
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Residual
 from analysis.decomposition import qk_ov
-from analysis.models.reference_modules import attention_module
 from analysis.transformer.attention import softmax
+from book.lab.reference_modules import attention_module
 from book.studies.shared.equality import relative_gap
 
 # The post's names, with root for the root of d_k; in the order in which the lines can be computed.

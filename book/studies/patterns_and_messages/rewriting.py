@@ -12,9 +12,9 @@ from analysis.core.attention_layer import AttentionLayer, Mask
 from analysis.core.axes import Residual
 from analysis.decomposition import qk_ov
 from analysis.decomposition.terms import semi_bias
-from analysis.models.reference_modules import attention_module
 from analysis.transformer.attention import attend, project, softmax
 from book import publish
+from book.lab.reference_modules import attention_module
 from book.publish import Inputs
 from book.studies.shared.equality import draw, gaps, relative_gap
 

@@ -9,9 +9,9 @@ import torch
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Residual
 from analysis.decomposition import qk_ov
-from analysis.models.reference_modules import attention_module
 from analysis.transformer import positional_encodings
 from analysis.transformer.attention import mask_future, softmax
+from book.lab.reference_modules import attention_module
 from book.publish import Numbers
 from book.publish.phrases import percent
 from book.studies.shared.equality import random_layer

@@ -9,12 +9,12 @@ from analysis.core.positions import Rotary
 from analysis.decomposition.bilinear_form import homogeneous
 from analysis.decomposition.rotary_channels import split_channels
 from analysis.decomposition.rotary_kernel import distance_kernel
-from analysis.decomposition.rotary_product import change_gauge, rotary_border
 from analysis.decomposition.terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models.key_bias import CASES, Effect, key_bias_effect
-from analysis.models.rotary_modules import rotary_module_scores
 from analysis.transformer.rotary_scaling import rotary_frequencies
+from book.lab.mathematics.rotary_product import change_gauge, rotary_border
+from book.lab.rotary_modules import rotary_module_scores
 from book.publish import Numbers
 from book.studies.shared.equality import draw, random_layer, relative_gap
 

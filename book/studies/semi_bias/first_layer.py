@@ -18,9 +18,9 @@ from analysis.models import pretrained
 from analysis.models.checkpoints import Checkpoint, NotFound
 from analysis.models.controls import random_attention_layer
 from analysis.models.reading import load
-from analysis.models.reference_modules import attention_module, gpt2_attention
 from analysis.transformer.attention import attend, compute_scores, project, softmax
 from analysis.transformer.layernorm import apply_norm, sigma
+from book.lab.reference_modules import attention_module, gpt2_attention
 
 WINDOWS = 32  # of held-out text that gpt2-mini reads
 SENTENCE = "If the name is not found in the module, the value of the expression is returned."

@@ -13,8 +13,8 @@ from analysis.decomposition.folding import fold_value_bias
 from analysis.maps import entropy
 from analysis.models import pretrained
 from analysis.models.checkpoints import Checkpoint
-from analysis.models.reference_modules import attention_module
 from analysis.transformer.attention import attend, softmax
+from book.lab.reference_modules import attention_module
 
 
 def random_layer(head: int, model: int, channel: int, seed: int = 0) -> AttentionLayer:

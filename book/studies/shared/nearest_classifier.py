@@ -15,13 +15,13 @@ from jaxtyping import Float
 from scipy.stats import spearmanr
 
 from analysis.maps.gates import GATES, PATTERNS
-from analysis.matrices.stretching import MAPS
 from analysis.models.controls import RUNGS
 from analysis.plotting.ladder import Ladder
 from analysis.statistics import normality
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.surveys.census import RATIOS, ratio_interval
 from book.lab.dna.simulate import CLASSES
+from book.lab.mathematics.stretching import MAPS
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import enumerated, first_to_last, percent
 from book.publish.records import Record

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from scipy.stats import pearsonr, spearmanr
 
-from analysis.matrices import stretching
 from analysis.matrices.spectra import spectral_norm
 from analysis.models.reading import load
+from book.lab.mathematics import stretching
 from book.publish.records import Record, Result
 from book.studies.shared import released_code as code
 

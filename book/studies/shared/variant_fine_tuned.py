@@ -19,7 +19,6 @@ from analysis.maps import gates
 from analysis.models.controls import SEEDS as DRAWS
 from analysis.models.controls import make_controls
 from analysis.models.reading import load
-from analysis.representations import layer_profile
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.statistics import normality
 from analysis.surveys import map_counts
@@ -27,6 +26,7 @@ from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
 from analysis.transformer.layernorm import apply_norm
 from book.lab.dna.fasta import Gene
+from book.lab.mathematics import layer_profile
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value
 from book.studies.shared import variant_measures, variant_runs, variant_seeds

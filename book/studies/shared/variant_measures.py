@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from analysis.maps import gates
-from analysis.matrices import spectra, stretching
+from analysis.matrices import spectra
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
-from analysis.representations import layer_profile
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
 from book.lab.dna.fasta import Gene
 from book.lab.dna.kmers import load_tokenizer
+from book.lab.mathematics import layer_profile, stretching
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value
 from book.studies.shared import variant_columns

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
-from analysis.plotting.layers import Line, lines, over_units
+from book.studies.shared.layer_lines import Line, lines, over_units
 from book.studies.shared.map_entropies import MapEntropies
 from book.studies.shared.released_heads import Slices
 from book.studies.text_and_code.heads import MAPS, Picture

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from analysis.matrices import stretching
+from book.lab.mathematics import stretching
 from book.publish import Numbers
 from book.publish.phrases import enumerated, percent
 from book.publish.records import Record, Result

@@ -15,13 +15,13 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual
 from analysis.core.weights import EncoderLayer
 from analysis.maps import entropy
-from analysis.matrices import stretching
 from analysis.models.reading import load
 from analysis.representations import anisotropy
 from analysis.statistics import normality
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.attention import compute_scores, project, softmax
 from analysis.transformer.encoder import run_layer
+from book.lab.mathematics import stretching
 from book.studies.shared import released_code as code
 
 FAULTS = ("no bias", "no mask", "next layer's input", "stored columns", "all four")

@@ -9,8 +9,9 @@ from jaxtyping import Float
 from scipy.stats import spearmanr
 
 from analysis.maps.gates import GATES, PATTERNS
-from analysis.statistics import normality, normality_power
+from analysis.statistics import normality
 from analysis.statistics.intervals import Interval, mean_interval
+from book.lab.mathematics import normality_power
 from book.publish import Numbers
 from book.publish.phrases import enumerated, percent
 from book.publish.records import Value

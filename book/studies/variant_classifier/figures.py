@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from scipy.stats import norm
 
 from analysis.plotting import style
-from analysis.plotting.layers import Line, lines, over_units
+from book.studies.shared.layer_lines import Line, lines, over_units
 
 PRETRAINING = {"pre-trained": ("trained", "-"), "control": ("control", "-"), "before the classes": ("muted", ":")}
 """Concept and dashes of the curves beside the three seeds without pre-training."""

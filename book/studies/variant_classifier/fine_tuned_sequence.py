@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d
 
 from analysis.maps.gates import GATES, read_gates
-from analysis.matrices.stretching import row_norms
 from analysis.models.controls import scale_matrices
 from analysis.models.reading import load
-from analysis.representations import layer_profile
 from analysis.transformer.activations import LayerActivations
 from book.lab.dna.fasta import Gene
+from book.lab.mathematics import layer_profile
+from book.lab.mathematics.stretching import row_norms
 from book.publish import Inputs, live_or_record
 from book.publish.records import Experiment, Result
 from book.studies.shared import variant_measures, variant_runs

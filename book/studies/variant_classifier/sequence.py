@@ -8,14 +8,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from analysis.matrices import stretching
 from analysis.models.controls import LARGE, SEEDS, make_controls
 from analysis.models.reading import load
-from analysis.representations import layer_profile
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.transformer.activations import LayerActivations
 from book.lab.dna.fasta import Gene
 from book.lab.dna.kmers import kmers
+from book.lab.mathematics import layer_profile, stretching
 from book.lab.training import dna_classifier
 from book.publish import Numbers
 from book.studies.shared import variant_measures

@@ -12,10 +12,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm
 from analysis.core.axes import Attention, Residual
 from analysis.decomposition import folding, uniform
-from analysis.models.reference_modules import attention_module
 from analysis.transformer.attention import attend, project
 from analysis.transformer.layernorm import apply_norm
 from book import publish
+from book.lab.reference_modules import attention_module
 from book.publish import Inputs
 from book.studies.shared.equality import draw, gaps, random_layer
 

@@ -13,7 +13,6 @@ from hypothesis.extra import numpy as hnp
 
 from analysis.core.attention_layer import Norm
 from analysis.matrices import rank
-from analysis.matrices.exact_ranks import exact_rank
 from analysis.representations import rank_collapse
 from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, encode, encode_layer, random_layers
 from analysis.transformer.layernorm import apply_norm, centre
@@ -24,24 +23,6 @@ small_integers = hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, m
 
 def test_examples():
     assert doctest.testmod(rank, extraglobs={"torch": torch}).failed == 0
-
-
-@settings(max_examples=100, deadline=None)
-@given(small_integers)
-def test_exact_and_numerical_rank_agree(matrix):
-    assert exact_rank(matrix) == rank.numerical_rank(torch.from_numpy(matrix).double()).rank
-
-
-@settings(max_examples=100, deadline=None)
-@given(small_integers)
-def test_centring_costs_a_rank_exactly_where_ones_lie_in_the_row_space(matrix):
-    x = torch.from_numpy(matrix).double()
-    centred = matrix.shape[1] * matrix - matrix.sum(1, keepdims=True)
-    with_ones = exact_rank(np.vstack([matrix, np.ones_like(matrix[:1])]))
-    inside = with_ones == exact_rank(matrix)
-    assert exact_rank(centred) == exact_rank(matrix) - inside
-    assert rank.centred_rank(x) == exact_rank(centred)
-    assert (rank.distance_of_ones(x) < 1e-9) == inside
 
 
 def test_real_valued_rows_keep_their_rank_below_the_width_and_lose_one_from_it_on():

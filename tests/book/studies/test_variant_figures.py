@@ -5,8 +5,8 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from analysis.maps.gates import GATES
-from analysis.plotting import layers
 from book.studies.bert_normality import figures as normality
+from book.studies.shared import layer_lines as layers
 from book.studies.variant_classifier import figures
 
 RNG = np.random.default_rng(0)

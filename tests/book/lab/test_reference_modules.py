@@ -9,10 +9,10 @@ from analysis.decomposition import folding, qk_ov, uniform
 from analysis.decomposition.folding import fold_value_bias
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
-from analysis.models.reference_modules import attention_module
 from analysis.transformer import positional_encodings
 from analysis.transformer.attention import attend, mask_future, softmax
 from analysis.transformer.layernorm import apply_norm
+from book.lab.reference_modules import attention_module
 from tests.analysis.tiny import draw, random_layer
 
 

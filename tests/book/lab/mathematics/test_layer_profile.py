@@ -9,10 +9,10 @@ from scipy import stats
 
 from analysis.core.attention_layer import Norm
 from analysis.maps import entropy
-from analysis.representations import layer_profile
 from analysis.statistics import normality
 from analysis.transformer.encoder import EncoderLayer, random_layers, run_layer
 from analysis.transformer.layernorm import normalise
+from book.lab.mathematics import layer_profile
 
 N, MODEL, HEADS = 9, 12, 3
 

@@ -5,10 +5,13 @@ import doctest
 import jaxtyping
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
-from analysis.matrices import exact_ranks
+from analysis.matrices import rank
+from book.lab.mathematics import exact_ranks
 
 
 def test_examples():
@@ -66,3 +69,24 @@ def test_sides_must_fit():
         exact_ranks.solution(np.eye(2, dtype=int), [1, 2, 3])
     with pytest.raises(ValueError, match="A must be"):
         exact_ranks.rank_change(np.eye(2, dtype=int), [1, 2], [1])
+
+
+small_integers = hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=5), elements=st.integers(-2, 2))
+
+
+@settings(max_examples=100, deadline=None)
+@given(small_integers)
+def test_exact_and_numerical_rank_agree(matrix):
+    assert exact_ranks.exact_rank(matrix) == rank.numerical_rank(torch.from_numpy(matrix).double()).rank
+
+
+@settings(max_examples=100, deadline=None)
+@given(small_integers)
+def test_centring_costs_a_rank_exactly_where_ones_lie_in_the_row_space(matrix):
+    x = torch.from_numpy(matrix).double()
+    centred = matrix.shape[1] * matrix - matrix.sum(1, keepdims=True)
+    with_ones = exact_ranks.exact_rank(np.vstack([matrix, np.ones_like(matrix[:1])]))
+    inside = with_ones == exact_ranks.exact_rank(matrix)
+    assert exact_ranks.exact_rank(centred) == exact_ranks.exact_rank(matrix) - inside
+    assert rank.centred_rank(x) == exact_ranks.exact_rank(centred)
+    assert (rank.distance_of_ones(x) < 1e-9) == inside

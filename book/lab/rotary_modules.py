@@ -2,7 +2,7 @@
 
 One module of one layer, no model around it. The modules make their angles in float32; here they are handed ours, in the
 dtype of the weights, so that scores agree to rounding in float64. What belongs here: queries and keys as the modules
-turn them. What does not: attention as such (:mod:`analysis.models.reference_modules`).
+turn them. What does not: attention as such (:mod:`book.lab.reference_modules`).
 """
 
 from collections.abc import Callable

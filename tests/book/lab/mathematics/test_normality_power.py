@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.statistics import normality, normality_power
+from analysis.statistics import normality
+from book.lab.mathematics import normality_power
 
 
 def heavy(freedom, size, draws=1500, seed=9):

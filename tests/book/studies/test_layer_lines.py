@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from analysis.plotting import layers
-from analysis.plotting.layers import Line
+from book.studies.shared import layer_lines as layers
+from book.studies.shared.layer_lines import Line
 
 
 def test_curves_over_layers_need_a_label_a_panel_and_one_look_a_name():
