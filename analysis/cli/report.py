@@ -1,6 +1,8 @@
 """Write a report on a model: one page of HTML that opens anywhere, and the same numbers as JSON.
 
-What was measured so far lies beside it until it is written, so an interrupted report goes on where it was.
+What was measured so far lies beside it until it is written, so an interrupted report goes on where it was. With
+``--certify`` the page says instead, of each layer and head, whether the parts add up to what the model's own modules
+compute; the exit status is 1 where they do not.
 """
 
 import re
@@ -17,12 +19,20 @@ def add_arguments(parser):
     parser.add_argument("model", metavar="MODEL", help="a name that `list` shows, a folder, or a hub name")
     parser.add_argument("--texts", type=Path, metavar="FILE", help="a text file or a folder; default: bundled passages")
     parser.add_argument("--count", type=int, help="read only so many texts")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write (default: runs/report-MODEL)")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder to write (default: runs/report-MODEL or runs/certificate-MODEL)"
+    )
     parser.add_argument(
         "--seeds", type=int, default=5, help="of each control (default: 5; with fewer than 3 nothing is compared)"
     )
-    parser.add_argument("--longest", type=int, default=128, metavar="TOKENS", help="of a text (default: 128)")
+    parser.add_argument("--longest", type=int, metavar="TOKENS", help="of a text (default: 128; 32 of a certificate)")
     parser.add_argument("--weights-only", action="store_true", help="do not run the model")
+    parser.add_argument(
+        "--certify",
+        action="store_true",
+        help="compare each layer and head with the model's own modules instead, reading one matrix at a time: a page, "
+        "certificate.json and badge.svg",
+    )
     parser.add_argument(
         "--book",
         metavar="ADDRESS",
@@ -44,13 +54,32 @@ def check_address(address: str) -> None:
 
 def run(arguments) -> int:
     """Measure, and write."""
-    from analysis.reporting.making import report
-
+    arguments.longest = arguments.longest or (32 if arguments.certify else 128)
     for name, least, most in (("seeds", 1, 100), ("longest", 8, 10**6)):
         if not least <= getattr(arguments, name) <= most:
             raise ValueError(f"--{name} must be {least} to {most}, got {getattr(arguments, name)}")
     if arguments.book is not None:
         check_address(arguments.book)
+    return _certify(arguments) if arguments.certify else _report(arguments)
+
+
+def _certify(arguments) -> int:
+    from analysis.reporting.certificate import certify
+
+    for option in ("count", "weights_only", "book"):
+        if getattr(arguments, option) not in (None, False):
+            raise ValueError(f"--{option.replace('_', '-')} has no meaning with --certify: leave it out")
+    out = arguments.out or RUNS / f"certificate-{Path(arguments.model).name}"
+    certificate = certify(
+        arguments.model, out=out, texts=arguments.texts, longest=arguments.longest, command=arguments.command_line
+    )
+    print(f"{certificate.sentence()}; written to {out / 'index.html'}")
+    return 0 if certificate.holds else 1
+
+
+def _report(arguments) -> int:
+    from analysis.reporting.making import report
+
     where = device.choose(arguments.device)
     out = arguments.out or RUNS / f"report-{Path(arguments.model).name}"
     try:

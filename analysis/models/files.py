@@ -39,7 +39,9 @@ def raw_config(checkpoint: Checkpoint) -> dict:
 
 
 class TensorFiles:
-    """The safetensors files of a checkpoint, each opened once; tensors are read when they are asked for.
+    """The safetensors files of a checkpoint; a file is opened for each tensor that is asked for, and closed again.
+
+    The pages of a file that stays open stay in memory, so that reading layer by layer would end up with all of it.
 
     Attributes
     ----------
@@ -58,25 +60,25 @@ class TensorFiles:
     def __init__(self, checkpoint: Checkpoint):
         """Open the files and read their headers."""
         self.headers: dict[str, tuple[tuple[int, ...], str]] = {}
-        self._files: dict[str, tuple[Path, object]] = {}
+        self._files: dict[str, Path] = {}
         for path in checkpoint.files():
             file = _open(path)
             for name in file.keys():  # noqa: SIM118, it is no dict
                 if name in self._files:
                     raise ValueError(
-                        f"tensor {name!r} is in {self._files[name][0].name} and in {path.name} of {path.parent}: which "
+                        f"tensor {name!r} is in {self._files[name].name} and in {path.name} of {path.parent}: which "
                         "is meant cannot be told, keep one of the files"
                     )
                 part = file.get_slice(name)
                 self.headers[name] = tuple(part.get_shape()), part.get_dtype()
-                self._files[name] = path, file
-        check_index(checkpoint.folder, {name: path.name for name, (path, _) in self._files.items()})
+                self._files[name] = path
+        check_index(checkpoint.folder, {name: path.name for name, path in self._files.items()})
 
     def read(self, name: str, dtype: torch.dtype | None = None) -> Tensor:
         """Read one tensor, in the dtype asked for; refuse what is no floating number."""
-        path, file = self._files[name]
+        path = self._files[name]
         check_dtype(name, self.headers[name][1], path)
-        return file.get_tensor(name).to(dtype)
+        return _open(path).get_tensor(name).to(dtype)
 
 
 def _open(path: Path):

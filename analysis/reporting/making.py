@@ -108,7 +108,7 @@ def report(
     for name, value, least in (("seeds", seeds, 1), ("longest", longest, SHORTEST)):
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
-    checkpoint = _files_of(model)
+    checkpoint = files_of(model)
     passages = [] if weights_only else bundled_texts.passages(count=count, source=texts)
     with claim_folder(out, KIND) as folder:
         began = time.monotonic()
@@ -150,7 +150,7 @@ def _tell(measured: Measurement, show: bool) -> None:
             print(f"{what}: {why}", file=sys.stderr)
 
 
-def _files_of(model: str | Path | Model) -> Checkpoint:
+def files_of(model: str | Path | Model) -> Checkpoint:
     """Return where a model's files are."""
     if not isinstance(model, Model):
         checkpoint = checkpoints.find(str(model))

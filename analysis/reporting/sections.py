@@ -75,7 +75,7 @@ def _about(measured: Measurement) -> Section:
         "What it is",
         "What the configuration and the files say, with the digest of each file.",
         rows=[{"what": name, "value": value} for name, value in measured.about.items()],
-        chapters={"what-it-reads": "What it reads"},
+        chapters={"exact": "Exact, and how one knows"},
     )
 
 

@@ -24,7 +24,7 @@ MASKS = {"decoder": "decoder_attention_mask"}
 HALF = (torch.float16, torch.bfloat16)
 
 
-class _InDouble(TorchFunctionMode):
+class InDouble(TorchFunctionMode):
     """Lets a model that asks for float32 compute in float64: its softmax, its angles, its norms."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -82,9 +82,9 @@ def run_layers(
         If the model returns no attention.
     """
     seen = _Seen()
-    every = [path for into, out, norms in _paths(read) for path in (into, out, *norms)]
-    mode = _InDouble() if in_double else nullcontext()
-    with torch.no_grad(), _default_dtype(next(model.parameters()).dtype), _watch(model, seen, every), mode:
+    every = [path for into, out, norms in layer_paths(read) for path in (into, out, *norms)]
+    mode = InDouble() if in_double else nullcontext()
+    with torch.no_grad(), default_dtype(next(model.parameters()).dtype), _watch(model, seen, every), mode:
         result = model(**inputs, output_attentions=True)
     result = getattr(result, f"{read.family.stack}_model_output", result)  # a model that joins two
     names = [f"{read.family.stack}_attentions", "attentions"]
@@ -98,11 +98,11 @@ def run_layers(
             seen.out[out].pop(0),
             tuple((seen.into[norm].pop(0), seen.out[norm].pop(0)) for norm in norms),
         )
-        for i, (into, out, norms) in enumerate(_paths(read))
+        for i, (into, out, norms) in enumerate(layer_paths(read))
     ]
 
 
-def _paths(read: Model) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def layer_paths(read: Model) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Name the modules of each layer: the values' map, which reads nothing else, the output's, the norms."""
     for layer in range(len(read.layers)):
         path, maps = read.path(layer), read.family.maps
@@ -110,7 +110,7 @@ def _paths(read: Model) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 
 @contextmanager
-def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     """Let numbers that a model makes without naming a dtype be of its own."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
@@ -208,7 +208,7 @@ def _read_by(model: torch.nn.Module, read: Model, inputs: Any, layer: int) -> Te
     if model.training:
         raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
     layer = read.number(layer)
-    paths = [into for into, _, _ in _paths(read)]
+    paths = [into for into, _, _ in layer_paths(read)]
     seen, named = _Seen(), _as_arguments(inputs, next(model.parameters()).device)
     with torch.no_grad(), _watch(model, seen, paths[layer : layer + 1]):
         model(**named)

@@ -2,7 +2,7 @@
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Disentangled, Rotary
-from book.studies.what_it_reads.measure import Measured
+from book.studies.exact.measure import Measured
 
 EXACT, ROUNDED, SINGLE = 1e-12, 1e-6, 1e-5
 """In float64; where the model keeps its angles in float32; where it computes its softmax in float32."""

@@ -6,18 +6,34 @@ import pandas as pd
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary
-from book.studies.what_it_reads.findings import EXACT
-from book.studies.what_it_reads.measure import Biases, Row
+from book.studies.exact.findings import EXACT
+from book.studies.exact.measure import Biases, Row
 
 NORMS = {"layer": "LayerNorm", "rms": "RMSNorm", "l2": "L2 norm", "affine": "affine map"}
 PLACES = {"input": "before", "update": "after attention", "sum": "after the sum"}
 NOTHING = "–"
+FIRST = (
+    ("GPT-2", ""),
+    ("BERT", ""),
+    ("GPT-NeoX, Pythia", ""),
+    ("Llama, Mistral, Mixtral", ""),
+    ("Qwen2, Qwen2.5", ""),
+    ("Gemma 3", ""),
+    ("gpt-oss", ""),
+    ("T5, mT5, umT5", "decoder"),
+    ("Whisper", "encoder"),
+    ("ViT", ""),
+)
+"""The families that are shown before a search."""
 
 
 def families(rows: tuple[Row, ...]) -> pd.DataFrame:
-    """Return the table of families: what each has, and the errors measured."""
+    """Return the table of families, those of `FIRST` first: what each has, and the errors measured."""
+    by_name = {(row.family, row.stack): row for row in rows}
+    rows = tuple(by_name[key] for key in dict.fromkeys((*FIRST, *by_name)))
     lines = [
         {
+            "model types": ", ".join(row.model_types),
             "positions": positions(row.layers),
             "biases": row.layers[0].biases or "none",
             "norm": norms(row.layers),

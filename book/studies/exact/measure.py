@@ -45,9 +45,9 @@ class Row:
 
     Attributes
     ----------
-    family, stack, rounded
-        The name of the row of the adapter's table, which of several stacks it is, and whether the model's own numbers
-        are known in float32 only.
+    family, model_types, stack, rounded
+        The name of the row of the adapter's table, what config.json calls its models, which of several stacks it is,
+        and whether the model's own numbers are known in float32 only.
     layers, biases
         Of the tiny model, layer by layer; kinds of layers alternate in some families.
     as_it_is
@@ -61,6 +61,7 @@ class Row:
     """
 
     family: str
+    model_types: tuple[str, ...]
     stack: str
     rounded: bool
     layers: tuple[AttentionLayer, ...]
@@ -78,7 +79,7 @@ class Measured(Numbers):
     config.json may call a model; ``stacks`` what was compared; ``refused`` model types that are refused with a reason.
     """
 
-    prefix: ClassVar[str] = "reads"
+    prefix: ClassVar[str] = "exact"
 
     inputs: Inputs
     families: int
@@ -113,6 +114,7 @@ def compare(family: Family) -> Row:
     every = tuple(read.layers)
     return Row(
         family.name,
+        family.model_types,
         family.stack,
         bool(family.rounded),
         every,
