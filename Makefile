@@ -40,7 +40,7 @@ UNIT = OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=te
   --doctest-modules analysis book/lab book/publish book/studies tests/analysis tests/book/lab tests/book/publish \
   tests/book/studies tests/book/cli tests/tools
 
-.PHONY: help book test lint every-unit unit portable gpu check bench peers mutants chapter record costs serve clean
+.PHONY: help book test lint every-unit unit portable gpu check bench peers mutants chapter record costs paper serve clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -147,6 +147,9 @@ record: $(READY)  ## accept a chapter's new outputs: make record C=semi-bias (th
 
 costs: $(READY)  ## execute every chapter anew, on DEVICE=, and write what each costs to book/costs.json
 	$(PY) -m book build --again --costs $${DEVICE:+--device "$$DEVICE"}
+
+paper: $(TESTED)  ## print the built book with headless Chromium: _build/paper/attention-taken-apart.pdf and .epub
+	$(PY) -m tools.paper _build/paper
 
 serve: $(READY)  ## read the built book at http://127.0.0.1:8000
 	$(PY) -m http.server --bind 127.0.0.1 --directory _build/html 8000

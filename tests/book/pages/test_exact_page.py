@@ -7,7 +7,7 @@ import pytest
 from sphinx.application import Sphinx
 
 from book._ext import conformance
-from tests.book.pages.book_pages import ROOT, chromium
+from tests.book.pages.book_pages import ROOT
 
 ROWS = "".join(f"<tr><th>family {k}</th><td>{'sinks' if k == 7 else 'none'}</td></tr>" for k in range(9))
 PAGE = f"""# Families
@@ -98,22 +98,18 @@ def test_nothing_of_them_is_said_without_results(build):
     assert 'class="conformance' not in page
 
 
-@pytest.mark.skipif(chromium() is None, reason="there is no browser")
-def test_the_filter_shows_the_first_rows_the_found_ones_or_all(build):
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium())
-        tab = browser.new_page()
-        tab.goto(build().as_uri())
-        rows, said = tab.locator("table.families tbody tr"), tab.locator("form.table-filter output")
-        shown = rows.locator("visible=true")
-        assert (shown.count(), said.inner_text()) == (3, "3 of 9 rows")
-        tab.get_by_label("Family").fill("SINKS family")
-        assert shown.all_inner_texts() == ["family 7\tsinks"]
-        tab.get_by_label("Family").fill("no such family")
-        assert (shown.count(), said.inner_text()) == (0, "0 of 9 rows")
-        tab.get_by_label("Family").fill("")
-        tab.get_by_label("all rows").check()
-        assert (shown.count(), said.inner_text()) == (9, "9 of 9 rows")
-        browser.close()
+@pytest.mark.browser
+def test_the_filter_shows_the_first_rows_the_found_ones_or_all(build, browser):
+    tab = browser.new_page()
+    tab.goto(build().as_uri())
+    rows, said = tab.locator("table.families tbody tr"), tab.locator("form.table-filter output")
+    shown = rows.locator("visible=true")
+    assert (shown.count(), said.inner_text()) == (3, "3 of 9 rows")
+    tab.get_by_label("Family").fill("SINKS family")
+    assert shown.all_inner_texts() == ["family 7\tsinks"]
+    tab.get_by_label("Family").fill("no such family")
+    assert (shown.count(), said.inner_text()) == (0, "0 of 9 rows")
+    tab.get_by_label("Family").fill("")
+    tab.get_by_label("all rows").check()
+    assert (shown.count(), said.inner_text()) == (9, "9 of 9 rows")
+    tab.close()
