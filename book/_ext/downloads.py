@@ -85,14 +85,16 @@ def plain(notebook, outputs: bool):
     return copy
 
 
-def in_words(notebook, env, macros: str = ""):
+def in_words(notebook, env, macros: str = "", address: str = ""):
     """Return a copy whose text has its numbers and references in words, and which says how it can be run."""
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    said, install = readable.how_to_run(code, address)
     copy, glued = nbformat.from_dict(json.loads(json.dumps(notebook))), readable.numbers(notebook)
     for cell in copy.cells:
         if cell.cell_type == "markdown":
             cell.source = readable.readable(cell.source, env, glued)
-    note = "\n\n".join(filter(None, [readable.HOW_TO_RUN, macros]))
-    copy.cells[1:1] = [nbformat.v4.new_markdown_cell(note), nbformat.v4.new_code_cell(readable.INSTALL)]
+    note = "\n\n".join(filter(None, [said, macros]))
+    copy.cells[1:1] = [nbformat.v4.new_markdown_cell(note), nbformat.v4.new_code_cell(install)]
     return copy
 
 
@@ -112,7 +114,8 @@ def offer(app, pagename, templatename, context, doctree):
     if context.get("sourcename") and Path(app.env.doc2path(pagename)).suffix == ".md":
         links.append(link(f"{up}_sources/{context['sourcename']}", "text (.md)"))
     if (notebook := executed(app, pagename)) is not None:
-        text = in_words(notebook, app.env, readable.macros(app.config.mathjax3_config))
+        address = app.config.html_theme_options.get("repository_url", "")
+        text = in_words(notebook, app.env, readable.macros(app.config.mathjax3_config), address)
         for outputs, ending, said in ((False, "", "notebook (.ipynb)"), (True, "-executed", "notebook with outputs")):
             name = f"{pagename}{ending}.ipynb"
             write(out / name, nbformat.writes(plain(text, outputs)).encode())

@@ -13,11 +13,38 @@ FENCE = re.compile(r"^(`{3,})(?:\{([\w:-]+)\})?\s*(.*)$")
 LEFT_OUT = re.compile(r"\([\w-]+\)=$|%|:[\w-]+:")
 KINDS = {"solution-start": "Solution", "solution-end": "", "admonition": "", "raw": ""}
 NUMBERED = re.compile(r"^\$\$ \(([\w-]+)\)$", re.MULTILINE)
-HOW_TO_RUN = """\
-*To run this notebook*, open it inside a checkout of the project: its cells import the package `analysis` and the \
-chapters' own code in `book`. There `make book` creates the environment `.venv` with everything that is needed; or run \
-the next cell once."""
-INSTALL = "%pip install -q -r requirements.txt -e ."
+WITH_THE_PACKAGE = """\
+*To run this notebook* you need the package `analysis` and nothing else of the book. The next cell installs it where \
+it is missing. The torch that you have stays."""
+WITH_THE_BOOK = """\
+*To run this notebook*, open it inside a checkout of the project{address}: its cells import the package `analysis` and \
+the chapters' own code in `book`. There `make book` creates the environment `.venv` with everything that is needed; or \
+run the next cell once."""
+INSTALL_PACKAGE = """\
+import importlib.util
+if importlib.util.find_spec("analysis") is None:
+    {otherwise}"""
+INSTALL_BOOK = "%pip install -q -r requirements.txt -e ."
+OF_THE_BOOK = re.compile(r"^\s*(?:from|import) book\b", re.MULTILINE)
+
+
+def how_to_run(code: str, address: str) -> tuple[str, str]:
+    """Return what a notebook's reader is told and the cell that installs what the notebook's code needs.
+
+    ``address`` is the repository's, or empty where the book has none yet.
+
+    Examples
+    --------
+    >>> how_to_run("import torch", "https://example.org/a.git")[1].splitlines()[-1].strip()
+    '%pip install -q "attention-taken-apart[models,figures] @ git+https://example.org/a.git"'
+    >>> how_to_run("from book.publish import stamp", "")[1]
+    '%pip install -q -r requirements.txt -e .'
+    """
+    if OF_THE_BOOK.search(code):
+        return WITH_THE_BOOK.format(address=f" ({address})" if address else ""), INSTALL_BOOK
+    wanted = f'%pip install -q "attention-taken-apart[models,figures] @ git+{address}"'
+    missing = """raise ImportError('first, in a checkout of the project: pip install ".[models,figures]"')"""
+    return WITH_THE_PACKAGE, INSTALL_PACKAGE.format(otherwise=wanted if address else missing)
 
 
 def macros(config: dict) -> str:

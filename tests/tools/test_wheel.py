@@ -35,7 +35,10 @@ def installed(tmp_path_factory):
 @pytest.mark.slow
 def test_a_wheel_holds_the_package_its_models_and_their_licences_and_nothing_else(installed):
     names = {path.relative_to(installed).as_posix() for path in installed.rglob("*") if path.is_file()}
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"analysis"}
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {
+        "analysis",
+        "attention_taken_apart.py",
+    }
     for model in ("gpt2-mini", "neox-mini", "gpt2-first-layer"):
         assert {f"analysis/bundled/{model}/{file}" for file in ("model.safetensors", "README.md")} <= names
     assert any(name.startswith("analysis/bundled/gpt2-first-layer/LICENSE") for name in names)

@@ -10,8 +10,9 @@ import pytest
 
 from analysis.plotting import style
 from analysis.plotting.figure_data import MIME
-from book._ext import downloads
+from book._ext import downloads, readable
 from tests.book.pages.book_pages import ROOT
+from tools import stories
 
 
 @pytest.fixture
@@ -70,7 +71,26 @@ def test_downloaded_notebooks_read_without_roles_and_directives(html):
         cells = nbformat.read(path, as_version=4).cells
         text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
         assert not ROLE_OR_DIRECTIVE.findall(text), path.name
-        assert "checkout of the project" in text
+        assert "*To run this notebook*" in text
+
+
+def test_a_story_taken_home_needs_the_package_alone(html, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for page in stories.pages():
+        cells = nbformat.read(html / "_downloads" / f"{page}.ipynb", as_version=4).cells
+        code = [cell.source for cell in cells if cell.cell_type == "code"]
+        assert code[0].startswith("import importlib.util")
+        assert not readable.OF_THE_BOOK.search("\n".join(code))
+        exec(code[0], {})  # the package is here, so nothing is installed
+
+
+@pytest.mark.slow
+def test_a_story_taken_home_runs_in_any_folder(html, tmp_path):
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(html / "_downloads" / "book" / "which-bias.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert any(cell.get("outputs") for cell in notebook.cells)
 
 
 def test_every_page_offers_its_text_and_every_chapter_its_notebooks(page, html):
