@@ -10,6 +10,7 @@ import re
 from docutils import nodes
 
 ADDRESS = re.compile(r"\s*(?:URL: )?https?://\S+")
+STOP = re.compile(r"(?<!\b[A-Z])\. ")  # not after an initial
 REFERENCES, EVIDENCE = "book/references", "book/evidence/"
 
 
@@ -22,8 +23,10 @@ def shorten(full: str) -> str:
     'Ann Ash and others, On rows: a study (2019)'
     >>> shorten("Su Jianlin. Bias. arXiv:2502.1, 2025.")
     'Su Jianlin, Bias (2025)'
+    >>> shorten("Ann B. Ash and Cy D. Cedar. On rows. 2019.")
+    'Ann B. Ash and Cy D. Cedar, On rows (2019)'
     """
-    authors, _, rest = ADDRESS.sub("", full).partition(". ")
+    authors, rest = [*STOP.split(ADDRESS.sub("", full), maxsplit=1), ""][:2]
     title, _, place = rest.partition(". ")
     year = re.findall(r"\b(?:19|20)\d\d\b", place or rest)
     several = re.split(r", | and ", authors)
@@ -43,9 +46,9 @@ def place(app, docname: str, link: nodes.reference) -> tuple[str, str]:
 
 
 def title_of(env, page: str, anchor: str) -> str:
-    """Return the title of the section that holds an anchor, or the page's own."""
-    titles = getattr(env, "titles_by_anchor", {}).get(page, {})
-    return titles.get(anchor, env.titles[page].astext())
+    """Return the title of the section that holds an anchor; empty for the whole page, of which a note says nothing."""
+    title = getattr(env, "titles_by_anchor", {}).get(page, {}).get(anchor, "")
+    return "" if title == env.titles[page].astext() else title
 
 
 def keep_titles(app, doctree):
@@ -71,7 +74,8 @@ def notes(app, docname: str, paragraph: nodes.paragraph) -> list[tuple[str, node
         if page == REFERENCES and link.get("reftitle"):
             found.append((shorten(link["reftitle"]), link))
         elif page.startswith(EVIDENCE) and page in app.env.titles:
-            found.append((f"Evidence: {title_of(app.env, page, anchor).removeprefix('Evidence: ')}", link))
+            if title := title_of(app.env, page, anchor):
+                found.append((f"Evidence: {title}", link))
     return found
 
 
@@ -81,7 +85,7 @@ def add_notes(app, doctree, docname):
         return
     seen = set()
     for paragraph in list(doctree.findall(nodes.paragraph)):
-        if not isinstance(paragraph.parent, nodes.section):
+        if not in_running_text(paragraph):
             continue
         lines = {text: link for text, link in notes(app, docname, paragraph) if text not in seen}
         seen |= lines.keys()
@@ -92,6 +96,14 @@ def add_notes(app, doctree, docname):
                 for text, link in lines.items()
             ]
             paragraph.parent.insert(paragraph.parent.index(paragraph), box)
+
+
+def in_running_text(paragraph: nodes.paragraph) -> bool:
+    """Say whether a paragraph stands in sections alone, so not in a list, a box or a solution that unfolds."""
+    box = paragraph.parent
+    while isinstance(box, nodes.section):
+        box = box.parent
+    return isinstance(box, nodes.document) and box is not paragraph.parent
 
 
 def is_story(env, docname: str) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
@@ -69,34 +68,40 @@ def perceptron(
 
 
 def read_back(band: Callable[..., np.ndarray]) -> Figure:
-    """Draw what can be read back of what the heads wrote, and of what the MLP read.
+    """Draw what can be read back of what the heads wrote.
 
     ``band(what, activation)`` and ``band(what, activation, "control")`` are ``(layer, 3)``: the mean over blocks, the
     worst and the best.
     """
-    figure, axes = style.new(1, 2, size="wide", sharey=True)
-    heads = {
+    bars = {
         "from the layer's input": (band("heads", "x"), "uniform"),
         "from its output": (band("heads", "second"), "record"),
         "from both": (band("heads", "x and second"), "trained"),
     }
-    rows = {
+    control = band("heads", "x and second", "control")
+    return _bars("What the heads wrote is read best from input and output", bars, control, "random weights, from both")
+
+
+def read_back_mlp(band: Callable[..., np.ndarray]) -> Figure:
+    """Draw what can be read back of what the MLP read; ``band`` as for :func:`read_back`."""
+    bars = {
         "from what the MLP adds": (band("first", "mlp_output"), "token"),
         "from the layer's output": (band("first", "second"), "record"),
     }
-    controls = (band("heads", "x and second", "control"), band("first", "shuffled"))
-    _bars(axes[0], "What the heads wrote is read best from both", heads, controls[0], "random weights, from both")
-    _bars(axes[1], "What the MLP read is mostly kept", rows, controls[1], "from other rows")
-    axes[0].set_ylabel("share that can be read")
-    return figure
+    control = band("first", "shuffled")
+    return _bars("What the MLP read is mostly kept", bars, control, "from the output of other words")
 
 
-def _bars(axes: Axes, title: str, bars: Mapping[str, tuple[np.ndarray, str]], control: np.ndarray, name: str) -> None:
+def _bars(title: str, bars: Mapping[str, tuple[np.ndarray, str]], control: np.ndarray, name: str) -> Figure:
     """Draw groups of bars over layers, and a dot of the control in each."""
+    figure, axes = style.new(size="wide")
     width, layers = 0.8 / len(bars), np.arange(len(control))
     for place, (label, (shares, concept)) in enumerate(bars.items()):
         left = layers + (place - (len(bars) - 1) / 2) * width
         axes.bar(left, shares[:, 0], width, color=style.COLOURS[concept], label=label)
     axes.plot(layers, control[:, 0], "D", color=style.COLOURS["control"], label=name)
-    axes.set(title=title, xlabel="layer", xticks=layers)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=1)
+    room = max(1.0, 0.3 + max(shares[:, 0].max() for shares, _ in bars.values()))  # for the names above the bars
+    axes.set(title=title, xlabel="layer", ylabel="share that can be read", xticks=layers, ylim=(-0.03, room))
+    axes.set_yticks(np.linspace(0, 1, 5))
+    axes.legend(loc="upper center", ncols=2)
+    return figure
