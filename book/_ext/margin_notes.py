@@ -48,7 +48,7 @@ def place(app, docname: str, link: nodes.reference) -> tuple[str, str]:
 def title_of(env, page: str, anchor: str) -> str:
     """Return the title of the section that holds an anchor; empty for the whole page, of which a note says nothing."""
     title = getattr(env, "titles_by_anchor", {}).get(page, {}).get(anchor, "")
-    return "" if title == env.titles[page].astext() else title
+    return "" if page not in env.titles or title == env.titles[page].astext() else title
 
 
 def keep_titles(app, doctree):
@@ -73,9 +73,8 @@ def notes(app, docname: str, paragraph: nodes.paragraph) -> list[tuple[str, node
         page, anchor = place(app, docname, link)
         if page == REFERENCES and link.get("reftitle"):
             found.append((shorten(link["reftitle"]), link))
-        elif page.startswith(EVIDENCE) and page in app.env.titles:
-            if title := title_of(app.env, page, anchor):
-                found.append((f"Evidence: {title}", link))
+        elif page.startswith(EVIDENCE) and (title := title_of(app.env, page, anchor)):
+            found.append((f"Evidence: {title}", link))
     return found
 
 

@@ -19,7 +19,12 @@ TRAINED, CONTENT, SYMMETRIC, POSITIVE = "as trained", "content alone", "symmetri
 LESS_COMMON, COMMON = "content less its common part", "common part of content alone"
 EQUAL = ", equal spread"
 KINDS = (TRAINED, CONTENT, LESS_COMMON, COMMON, SYMMETRIC, POSITIVE)
-DRAWN = (TRAINED, CONTENT, LESS_COMMON + EQUAL, SYMMETRIC + EQUAL, "control")
+DRAWN = {
+    TRAINED: "as trained",
+    LESS_COMMON + EQUAL: "without what all words ask alike",
+    SYMMETRIC + EQUAL: "with the symmetric half of M",
+    "control": "random weights",
+}
 
 
 @dataclass(frozen=True)
@@ -38,12 +43,12 @@ class Asymmetry:
     @property
     def drawn_scores(self) -> dict[str, Float[np.ndarray, " layer"]]:
         """The scores of the forms that are drawn."""
-        return {kind: self.scores[kind] for kind in DRAWN}
+        return {name: self.scores[kind] for kind, name in DRAWN.items()}
 
     @property
     def drawn_attention(self) -> dict[str, Float[np.ndarray, " layer"]]:
         """The attention of the forms that are drawn."""
-        return {kind: self.attention[kind] for kind in DRAWN}
+        return {name: self.attention[kind] for kind, name in DRAWN.items()}
 
     @property
     def mean_scores(self) -> dict[str, float]:

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
+from book.studies.shared.layer_lines import name_ends
 
 MAPS = ("Q", "K", "V")
 
@@ -89,35 +90,49 @@ def cone(epsilon: np.ndarray, shares: Mapping[str, np.ndarray]) -> Figure:
     return figure
 
 
-def form(eigenvalues: Mapping[str, np.ndarray], shares: Mapping[str, np.ndarray]) -> Figure:
-    """Draw the eigenvalues of one head's symmetric part (left) and every head's antisymmetric share (right)."""
-    figure, (left, right) = style.new(1, 2, width_ratios=(3, 2))
-    for which in ("control", "trained"):
+def form(eigenvalues: Mapping[str, np.ndarray]) -> Figure:
+    """Draw the eigenvalues of the symmetric half of one head's form, trained and random."""
+    figure, ax = style.new()
+    for which, name in (("control", "random weights"), ("trained", "a head of MiniLM")):
         values = np.sort(eigenvalues[which])[::-1]
-        left.plot(np.arange(1, len(values) + 1), values, "o", color=style.COLOURS[which], label=which)
-    left.axhline(0, color=style.COLOURS["ink"])
-    left.set(xlabel="eigenvalue, largest first", ylabel="value", title=r"symmetric part of $W_Q W_K^\top$, one head")
-    left.legend()
-    edges = np.linspace(0, 1, 41)
-    for which in ("control", "trained"):
-        right.hist(shares[which].ravel(), edges, color=style.COLOURS[which], alpha=0.8, label=which)
-    right.set(xlabel=r"antisymmetric share of $\|M\|_F^2$", ylabel="heads", title="all heads", xlim=(0, 1))
-    right.legend()
+        ax.plot(np.arange(1, len(values) + 1), values, "o", color=style.COLOURS[which], label=name)
+    ax.axhline(0, color=style.COLOURS["ink"])
+    ax.set(
+        title="As many directions count against a match as for it",
+        xlabel="directions, from the most for a match to the most against it",
+        ylabel="how much it counts",
+    )
+    ax.legend()
     return figure
 
 
-def asymmetry(scores: Mapping[str, np.ndarray], attention: Mapping[str, np.ndarray]) -> Figure:
-    """Draw the antisymmetric share of scores (left) and of attention (right) by layer, for several forms M."""
-    figure, axes = style.new(1, 2, sharey=True)
-    colours = [style.COLOURS[c] for c in ("trained", "token", "semi_bias", "positional", "control")]
-    lines = ["-", ":", "--", "-.", "-"]
-    highest = max(v.max() for table in (scores, attention) for v in table.values())
-    for panel, table, title in zip(axes, (scores, attention), ("before the softmax", "after it"), strict=True):
-        for (name, values), colour, line in zip(table.items(), colours, lines, strict=False):
-            panel.plot(np.arange(len(values)), values, line, marker="o", color=colour, label=name)
-        panel.set(xlabel="layer", title=title, xticks=np.arange(len(values)), ylim=(-0.02, 1.1 * highest))
-    axes[0].set(ylabel="antisymmetric share")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+def lopsided_forms(shares: Mapping[str, np.ndarray]) -> Figure:
+    """Draw how much of each head's form is antisymmetric, trained and random."""
+    figure, ax = style.new()
+    edges = np.linspace(0, 1, 41)
+    for which, name in (("control", "random weights"), ("trained", "MiniLM")):
+        ax.hist(shares[which].ravel(), edges, color=style.COLOURS[which], alpha=0.8, label=name)
+    ax.set(
+        title="Training makes most heads more symmetric",
+        xlabel="antisymmetric share of $M$, by squares",
+        ylabel="heads",
+        xlim=(0, 1),
+    )
+    ax.legend()
+    return figure
+
+
+def asymmetry(shares: Mapping[str, np.ndarray], title: str) -> Figure:
+    """Draw the antisymmetric share of scores or of attention by layer, for several forms ``M``."""
+    figure, ax = style.new(size="wide")
+    colours = [style.COLOURS[c] for c in ("trained", "semi_bias", "positional", "control")]
+    layers = np.arange(len(next(iter(shares.values()))))
+    for (name, values), colour in zip(shares.items(), colours, strict=True):
+        ax.plot(layers, values, marker="o", color=colour, label=name)
+    ax.set(title=title, xlabel="layer", ylabel="antisymmetric share", ylim=(-0.02, 0.52))
+    ends = {name: (values[-1], colour) for (name, values), colour in zip(shares.items(), colours, strict=True)}
+    name_ends(ax, ends, layers[-1])
+    ax.set_xticks(layers)
     return figure
 
 

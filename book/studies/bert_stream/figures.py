@@ -8,6 +8,8 @@ from matplotlib.figure import Figure
 from analysis.plotting import style
 from book.studies.shared.layer_lines import Line, lines
 
+LEAST = 0.02  # a shorter bar cannot be seen, so its number is written
+
 
 def couplings(off: Mapping[str, Mapping[str, np.ndarray]], mixed: float) -> Figure:
     """Draw how much of each map's coupling runs between blocks: a bar for the trained layers, a dot for the control's.
@@ -25,9 +27,11 @@ def couplings(off: Mapping[str, Mapping[str, np.ndarray]], mixed: float) -> Figu
     panel.barh(places, means["trained"], height=0.55, color=style.COLOURS["trained"], label="MiniLM")
     panel.plot(means["control"], places, "D", color=style.COLOURS["control"], label="random weights")
     panel.axvline(mixed, color=style.COLOURS["ink"], linestyle=":", label="all blocks mixed alike")
-    panel.set(
-        yticks=places, yticklabels=list(off["trained"]), xlim=(0, 1), xlabel="share of the coupling between blocks"
-    )
+    for place, mean in zip(places, means["trained"], strict=True):
+        if mean < LEAST:
+            panel.annotate(f"{mean:.2f}", (mean, place), (10, 0), textcoords="offset points", va="center")
+    panel.set(yticks=places, yticklabels=list(off["trained"]), xlim=(0, 1))
+    panel.set_xlabel("share of one block's effect that reaches other blocks")
     panel.set_title("$W_O$ mixes the heads; the skip connection carries blocks past the MLP")
     panel.invert_yaxis()
     panel.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))

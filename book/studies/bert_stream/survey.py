@@ -12,12 +12,12 @@ from book.studies.shared.layer_lines import over_units
 from book.studies.shared.networks import Arrays
 
 DRAWN = {
-    "skip": "skip",
-    "LN": "LN",
+    "skip connection": "skip",
+    "LayerNorm": "LN",
     "$W_O$": "W_O",
-    "$W_O$, LN": "W_O and LN",
+    "$W_O$ and LayerNorm": "W_O and LN",
     "MLP": "MLP",
-    "MLP, skip, LN": "MLP, skip and LN",
+    "MLP with skip connection\nand LayerNorm": "MLP, skip and LN",
 }  # titles of bars, and what they are called in the survey
 
 

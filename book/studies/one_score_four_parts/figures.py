@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
+from book.studies.shared.layer_lines import name_ends
 
 COLOURS = {
     "content": "content",
@@ -20,24 +21,32 @@ COLOURS = {
     "semi-bias of positions": "record",
     "row constants": "row_constant",
 }
+IN_WORDS = {
+    "content": "what a pair of words says",
+    "common": "what all words say of a key",
+    "semi-bias": "what the query bias says of a key",
+}
 MANY = 50  # bars that an SVG draws one by one
 
 
 def path(t: np.ndarray, slopes: Mapping[str, np.ndarray], title: str = "") -> Figure:
     """Draw what each part adds to the divergence at each point of the path; the areas are what they get."""
     fig, ax = style.new(size="wide")
+    ends = {}
     for name, slope in slopes.items():
         colour = style.COLOURS[COLOURS[name]]
-        ax.plot(t, slope, color=colour, label=f"{name}: {np.trapezoid(slope, t):.2f} nats")
+        ax.plot(t, slope, color=colour)
         ax.fill_between(t, 0, slope, color=colour, alpha=0.15, linewidth=0)
+        ends[f"{IN_WORDS.get(name, name)}:\n{np.trapezoid(slope, t):.1f} nats"] = (slope[-1], colour)
     ax.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
     ax.set(
-        xlabel="t, from uniform (0) to the head's own attention (1)",
-        ylabel="nats per unit of t",
-        xlim=(0, 1),
+        xlabel="how far the scores are turned up: 0, even attention; 1, the head's own",
+        ylabel="added by each part",
         title=title,
     )
-    ax.legend()
+    name_ends(ax, ends, 1, apart=0.15)
+    ax.set_xlim(0, 1.5)
+    ax.set_xticks(np.linspace(0, 1, 6))
     return fig
 
 

@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 from analysis.plotting import style
 from analysis.statistics.intervals import mean_interval
 
+APART = 0.08  # of the axis: the least distance between two names
+
 
 class Line(NamedTuple):
     """One curve over layers: ``values`` is ``(layer,)`` or ``(layer, 3)`` with the ends of an interval."""
@@ -113,3 +115,23 @@ def _check_looks(curves: Sequence[Line]) -> None:
         look = line.concept, line.dashes
         if line.label is not None and looks.setdefault(line.label, look) != look:
             raise ValueError(f"label {line.label!r} must name curves of one look, got {looks[line.label]} and {look}")
+
+
+def name_ends(panel: Axes, ends: Mapping[str, tuple[float, str]], last: float, apart: float = APART) -> None:
+    """Write names, in their colours, beside the ends of curves at ``last``.
+
+    Where they would overlap they are moved until they are ``apart``, a share of the axis.
+    """
+    low, high = panel.get_ylim()
+    apart *= high - low
+    order = sorted(ends, key=lambda name: ends[name][0])
+    at = np.array([ends[name][0] for name in order])
+    for k in range(1, len(at)):
+        at[k] = max(at[k], at[k - 1] + apart)
+    at[-1] = min(at[-1], high - 0.03 * (high - low))
+    for k in reversed(range(len(at) - 1)):
+        at[k] = min(at[k], at[k + 1] - apart)
+    for name, height in zip(order, at, strict=True):
+        end, colour = ends[name]
+        panel.annotate(name, (last, end), (last * 1.06, height), color=colour, va="center")
+    panel.set_xlim(-0.3, last * 1.85)

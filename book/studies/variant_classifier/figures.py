@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from scipy.stats import norm
 
 from analysis.plotting import style
-from book.studies.shared.layer_lines import Line, lines, over_units
+from book.studies.shared.layer_lines import Line, lines, name_ends, over_units
 
 PRETRAINING = {"pre-trained": ("trained", "-"), "control": ("control", "-"), "before the classes": ("muted", ":")}
 """Concept and dashes of the curves beside the three seeds without pre-training."""
@@ -242,7 +242,6 @@ LOOKS = {
     "the paper": ("ink", "-", "s"),
 }
 """Concept, dashes and mark of each curve of :func:`by_layer`."""
-APART = 0.075
 """How far apart names at the ends of curves are written, as a share of the axis."""
 
 
@@ -275,24 +274,9 @@ def by_layer(
         axes[0, -1].annotate(level[1], at, (0, 2), ("axes fraction", "data"), "offset points", ha="right")
     for panel, curves in zip(axes[0], panels.values(), strict=True):
         last = len(next(iter(curves.values()))) - 1
-        _name_ends(panel, {name: values[-1, 0] for name, values in curves.items()}, last)
+        ends = {name: (values[-1, 0], style.COLOURS[LOOKS[name][0]]) for name, values in curves.items()}
+        name_ends(panel, ends, last)
     return figure
-
-
-def _name_ends(panel: Axes, ends: Mapping[str, float], last: int) -> None:
-    """Write names beside the ends of curves, moved apart where they would overlap."""
-    top = panel.get_ylim()[1]
-    order = sorted(ends, key=ends.__getitem__)
-    at = np.array([ends[name] for name in order])
-    for k in range(1, len(at)):
-        at[k] = max(at[k], at[k - 1] + APART * top)
-    at[-1] = min(at[-1], 0.97 * top)
-    for k in reversed(range(len(at) - 1)):
-        at[k] = min(at[k], at[k + 1] - APART * top)
-    for name, height in zip(order, at, strict=True):
-        colour = style.COLOURS[LOOKS[name][0]]
-        panel.annotate(name, (last, ends[name]), (last * 1.06, height), color=colour, va="center")
-    panel.set_xlim(-0.3, last * 1.85)
 
 
 def maps(rows: Mapping[str, Mapping[str, np.ndarray]], *, bar: bool = True) -> Figure:
