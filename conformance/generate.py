@@ -20,8 +20,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-from analysis.models.families.tiny import tiny_inputs, tiny_model  # configurations, and nothing that computes
 from attention_conformance import CASES
+
+from analysis.models.families.tiny import tiny_inputs, tiny_model  # configurations, and nothing that computes
 
 POSITIONS = 6
 LIMIT = 1e-12
@@ -33,9 +34,9 @@ BERT = "encoder.layer.{n}.attention"
 class Kind:
     """Where a family keeps a layer's attention, and what acts in it.
 
-    ``attention`` is the path of the module, ``qkv`` the names of its maps or of the one that holds all three, laid out as
-    ``fused`` says, ``out`` the name of the map that writes, relative to the module or, with a leading dot, to the model.
-    ``norm`` is the path of the norm before the module. ``turn`` pairs the channels of rotary positions.
+    ``attention`` is the path of the module, ``qkv`` the names of its maps or of the one that holds all three, laid out
+    as ``fused`` says, ``out`` the name of the map that writes, relative to the module or, with a leading dot, to the
+    model. ``norm`` is the path of the norm before the module. ``turn`` pairs the channels of rotary positions.
     """
 
     attention: str = LLAMA
@@ -128,9 +129,7 @@ KINDS = {
         norm="",
         causal=False,
     ),
-    "mpnet": Kind(
-        f"{BERT}.attn", ("q", "k", "v"), "o", norm="", causal=False, bias="encoder.relative_attention_bias"
-    ),
+    "mpnet": Kind(f"{BERT}.attn", ("q", "k", "v"), "o", norm="", causal=False, bias="encoder.relative_attention_bias"),
     "modernbert": Kind("layers.{n}.attn", ("Wqkv",), "Wo", "rows", "layers.{n}.attn_norm", causal=False, **ROTARY),
     "vit": Kind("layers.{n}.attention", norm="layers.{n}.layernorm_before", causal=False),
     "clip_text_model": Kind(
@@ -173,7 +172,9 @@ def separate(tensors: dict, path: str, kind: Kind, groups: int, width: int) -> l
     """Return weight ``(out, in)`` and bias ``(out,)`` of queries, keys and values, whatever layout they have."""
     if not kind.fused:
         maps = [tensors[f"{path}.{name}.weight"] for name in kind.qkv]
-        return maps + [tensors.get(f"{path}.{name}.bias", maps[k].new_zeros(len(maps[k]))) for k, name in enumerate(kind.qkv)]
+        return maps + [
+            tensors.get(f"{path}.{name}.bias", maps[k].new_zeros(len(maps[k]))) for k, name in enumerate(kind.qkv)
+        ]
     W = tensors[f"{path}.{kind.qkv[0]}.weight"]
     W = W.T if kind.fused == "conv" else W
     b = tensors.get(f"{path}.{kind.qkv[0]}.bias", W.new_zeros(len(W)))
@@ -217,7 +218,10 @@ def turned(rows: Tensor, frequencies: Tensor, factor: float, pairs: str) -> Tens
 def yarn(said: dict, size: int, base: float, taught: int) -> Tensor:
     """Return frequencies that YaRN slows down, but for those that turn often within the positions it was taught on."""
     own = base ** -(torch.arange(0, size, 2).double() / size)
-    turns = [size * math.log(taught / (2 * math.pi * said[name])) / (2 * math.log(base)) for name in ("beta_fast", "beta_slow")]
+    turns = [
+        size * math.log(taught / (2 * math.pi * said[name])) / (2 * math.log(base))
+        for name in ("beta_fast", "beta_slow")
+    ]
     low, high = (math.floor(turns[0]), math.ceil(turns[1])) if said.get("truncate", True) else turns
     low, high = max(low, 0), min(high, size - 1)
     ramp = ((torch.arange(size // 2).double() - low) / (high - low)).clamp(0, 1)
@@ -225,7 +229,7 @@ def yarn(said: dict, size: int, base: float, taught: int) -> Tensor:
 
 
 def frequencies_of(config, number: int, width: int) -> tuple[Tensor, float]:
-    """Return what a layer turns its channels by, none where it has no rotary positions, and what it multiplies them by."""
+    """Return what a layer turns its channels by, none without rotary positions, and what it multiplies them by."""
     types = getattr(config, "layer_types", None) or ("",)
     if getattr(config, "no_rope_layers", None) and not config.no_rope_layers[number]:
         return torch.zeros(0, dtype=torch.float64), 1.0
@@ -297,15 +301,17 @@ def compute(x: Tensor, w: Weights, kind: Kind, config, stack, tensors: dict, num
     """Return what is known of a layer that reads the rows ``x``."""
     heads, groups, width = len(w.W_Q), len(w.W_K), w.W_Q.shape[-1]
     path = kind.attention.format(n=number)
-    sides = {"q": [x @ w.W_Q, w.b_Q[:, None].expand(-1, len(x), -1)], "k": [x @ w.W_K, w.b_K[:, None].expand(-1, len(x), -1)]}
-    for side, parts in sides.items():
+    sides = {}
+    for side, W, b in (("q", w.W_Q, w.b_Q), ("k", w.W_K, w.b_K)):
+        parts = [x @ W, b[:, None].expand(-1, len(x), -1)]
         gain = tensors.get(f"{path}.{side}_norm.weight")
         if gain is not None:
             epsilon = getattr(config, "rms_norm_eps", None) or config.layer_norm_eps
-            sides[side] = parts = normed(parts, gain, epsilon, kind.one_plus)
+            parts = normed(parts, gain, epsilon, kind.one_plus)
         if kind.turn:
             frequencies, factor = frequencies_of(config, number, width)
-            sides[side] = [turned(part, kept(frequencies, stack), factor, kind.turn) for part in parts]
+            parts = [turned(part, kept(frequencies, stack), factor, kind.turn) for part in parts]
+        sides[side] = parts
     scale = kind.scale(config, width)
     wide = [k.repeat_interleave(heads // groups, 0) for k in sides["k"]]
     named = {"content": (0, 0), "semi-bias": (1, 0), "query side": (0, 1), "kernel": (1, 1)}
@@ -333,7 +339,9 @@ def compute(x: Tensor, w: Weights, kind: Kind, config, stack, tensors: dict, num
         "output": torch.einsum("hqv,hvm->qm", attention @ values, w.W_O) + w.b_O,
     }
     if sinks is None:  # else rows do not sum to one, and nothing folds
-        known["value bias folded"] = torch.einsum("hv,hvm->m", w.b_V.repeat_interleave(heads // groups, 0), w.W_O) + w.b_O
+        known["value bias folded"] = (
+            torch.einsum("hv,hvm->m", w.b_V.repeat_interleave(heads // groups, 0), w.W_O) + w.b_O
+        )
     return known | folded(w, kind, tensors, number) | of_positions(w, kind, tensors, scale)
 
 
@@ -346,10 +354,7 @@ def folded(w: Weights, kind: Kind, tensors: dict, number: int) -> dict[str, Tens
     if kind.norm_kind == "layer":  # its rows have no mean, so columns count only up to theirs
         W_Q = W_Q - W_Q.mean(1, keepdim=True)
     shift = tensors.get(f"{kind.norm.format(n=number)}.bias", torch.zeros_like(gain))
-    return {
-        "norm folded into W_Q": W_Q,
-        "norm folded into b_Q": w.b_Q + torch.einsum("m,hmc->hc", shift, w.W_Q),
-    }
+    return {"norm folded into W_Q": W_Q, "norm folded into b_Q": w.b_Q + torch.einsum("m,hmc->hc", shift, w.W_Q)}
 
 
 def of_positions(w: Weights, kind: Kind, tensors: dict, scale: float) -> dict[str, Tensor]:
@@ -388,6 +393,7 @@ def observe(model, stack, inputs: dict, paths: list[dict]) -> list[dict[str, Ten
     seen = [{} for _ in paths]
     handles = []
     for found, path in zip(seen, paths, strict=True):
+
         def reads(module, args, kwargs, found=found):
             found["rows"] = (args[0] if args else kwargs["hidden_states"])[0].clone()
 
@@ -406,7 +412,6 @@ def observe(model, stack, inputs: dict, paths: list[dict]) -> list[dict[str, Ten
 
 def make(name: str, kind: Kind, folder: Path, seed: int) -> float:
     """Write one case; return the largest difference from the model's own attention and output."""
-    from transformers import AutoModel
     from transformers.utils import logging
 
     logging.set_verbosity_error()

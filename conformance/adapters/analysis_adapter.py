@@ -9,7 +9,7 @@ import analysis
 class Analysis:
     """Reads a layer from the files, and computes from the rows that it reads."""
 
-    library, version, notes = "analysis", analysis.__version__, {}
+    library, version, dtype, notes = "analysis", analysis.__version__, torch.float64, {}
 
     def layers(self, case: Case):
         """Return the quantities of each layer."""

@@ -33,7 +33,7 @@ QUANTITIES = (
     "semi-bias of positions",
 )
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
-"""The largest relative error that counts as exact: rounding of float64, or of float32 where a library computes in it."""
+"""The largest relative error that counts as exact: float64's rounding, or float32's where a library computes in it."""
 KINDS = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "BOOL": "?"}
 
 
@@ -96,6 +96,8 @@ class Adapter(Protocol):
 
     library: str
     version: str
+    dtype: torch.dtype
+    """What it computes in at its least precise: float32 where a softmax is, whatever the dtype of the model."""
     notes: dict[str, str]
     """What the library documents of a quantity that differs, such as a bias that it folds."""
 
@@ -123,8 +125,8 @@ def centred(scores: Tensor, visible: Tensor) -> Tensor:
     return torch.where(visible, seen - seen.sum(-1, keepdim=True) / visible.sum(-1, keepdim=True), 0.0)
 
 
-def compare(found: dict[str, Tensor], known: dict[str, Tensor]) -> dict[str, tuple[float, float]]:
-    """Return for each quantity that is offered and known its error and the tolerance of its dtype."""
+def compare(found: dict[str, Tensor], known: dict[str, Tensor]) -> dict[str, float]:
+    """Return the error of each quantity that is offered and known."""
     if unknown := found.keys() - set(QUANTITIES):
         raise ValueError(f"an adapter may offer {', '.join(QUANTITIES)}; got {', '.join(sorted(unknown))}")
     errors = {}
@@ -134,5 +136,5 @@ def compare(found: dict[str, Tensor], known: dict[str, Tensor]) -> dict[str, tup
             offered, due = (centred(scores.cpu(), known["visible"]) for scores in (offered, due))
         if name == "norm folded into W_Q" and due.mean(1).abs().max() < 1e-12:  # a LayerNorm's, see README.md
             offered = offered - offered.mean(1, keepdim=True)
-        errors[name] = error(offered, due), TOLERANCE.get(found[name].dtype, TOLERANCE[torch.float32])
+        errors[name] = error(offered, due)
     return errors

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attention_conformance import QUANTITIES
+from attention_conformance import QUANTITIES, TOLERANCE
 
 RESULTS = pytest.StashKey[dict]()
 ADAPTER = pytest.StashKey[object]()
@@ -40,7 +40,7 @@ def adapter(request):
 
 @pytest.fixture(scope="session")
 def conformance(request):
-    """Where a test puts what it found: quantity, then case, to (error, tolerance)."""
+    """Where a test puts what it found: quantity, then case, to the error."""
     return request.config.stash[RESULTS]
 
 
@@ -49,7 +49,7 @@ def summary(library, results: dict) -> list[dict]:
     lines = []
     for quantity in QUANTITIES:
         errors = results.get(quantity, {})
-        off = {case: found for case, (found, tolerance) in errors.items() if not found <= tolerance}
+        off = {case: error for case, error in errors.items() if error > TOLERANCE[library.dtype]}
         said = [f"{len(off)} of {len(errors)} models" if off else f"{len(errors)} models"] if errors else []
         lines.append(
             {
@@ -57,9 +57,11 @@ def summary(library, results: dict) -> list[dict]:
                 "version": library.version,
                 "quantity": quantity,
                 "exact": bool(errors) and not off,
-                "off": max((off or dict.fromkeys(errors, 0.0)).values()) if errors else None,
+                "off": float(f"{max(errors.values()):.1e}") if errors else None,
                 "not_offered": not errors,
-                "note": "; ".join(said + ([library.notes[quantity]] if quantity in library.notes else [])),
+                "note": "; ".join(
+                    [*said, *([library.notes[quantity]] if errors and quantity in library.notes else [])]
+                ),
             }
         )
     return lines
@@ -76,9 +78,9 @@ def pytest_terminal_summary(terminalreporter, config):
     for line in lines:
         said = "not offered" if line["not_offered"] else "exact" if line["exact"] else f"off by {line['off']:.1e}"
         terminalreporter.line(f"{line['quantity']:24} {said:16} {line['note']}")
-        for case, (found, tolerance) in sorted(results.get(line["quantity"], {}).items()):
-            if not found <= tolerance:
-                terminalreporter.line(f"{'':24}   {case}: {found:.1e}")
+        for case, error in sorted(results.get(line["quantity"], {}).items()):
+            if error > TOLERANCE[library.dtype]:
+                terminalreporter.line(f"{'':24}   {case}: {error:.1e}")
     if target := config.getoption("--conformance-json"):
         path = Path(target)
         kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
