@@ -10,7 +10,6 @@ from analysis.plotting import style
 from analysis.plotting.attention_maps import draw_cells, draw_readings, name_gates
 from analysis.statistics.intervals import Interval
 
-LABELLED = 2  # the line of a figure whose marks are named
 gallery = draw_readings  # the case study of the classifier calls it so
 
 
@@ -108,16 +107,13 @@ def learned(shares: Mapping[str, tuple[Interval, Mapping[str, tuple[float, float
     """Draw shares of a trained model with intervals, and in grey the ranges of its controls, all on one scale."""
     figure, panel = style.new(size="wide")
     for row, (trained, controls) in enumerate(shares.values()):
-        for k, (control, (low, high)) in enumerate(controls.items()):
-            at, middle = row + 0.3 * (k + 1), 50 * (low + high)
-            panel.plot([100 * low, 100 * high], [at, at], color=style.COLOURS["control"], linewidth=3)
-            panel.plot(middle, at, "os"[k % 2], color=style.COLOURS["control"])
-            if row == LABELLED:
-                panel.annotate(control, (middle, at), (8, 0), textcoords="offset points", va="center")
         low, value, high = (100 * end for end in (trained.low, trained.value, trained.high))
-        panel.errorbar(value, row, xerr=[[value - low], [high - value]], fmt="o", color=style.COLOURS["trained"])
-        if row == LABELLED:
-            panel.annotate("MiniLM", (value, row), (0, 7), textcoords="offset points", ha="center")
+        reach, blue = [[value - low], [high - value]], style.COLOURS["trained"]
+        panel.errorbar(value, row, xerr=reach, fmt="o", color=blue, label="" if row else "MiniLM")
+        for k, (control, (low, high)) in enumerate(controls.items()):
+            at, look = row + 0.3 * (k + 1), {"color": style.COLOURS["control"], "marker": "os"[k % 2]}
+            panel.plot([100 * low, 50 * (low + high), 100 * high], [at] * 3, markevery=[1], linewidth=3, **look)
+            panel.lines[-1].set_label("" if row else control)
     panel.set_yticks(np.arange(len(shares)) + 0.3, shares)
     panel.set(
         xlabel="per cent",
@@ -125,6 +121,7 @@ def learned(shares: Mapping[str, tuple[Interval, Mapping[str, tuple[float, float
         ylim=(len(shares) - 0.1, -0.4),
         title="Random weights have columns too. Training adds the rest",
     )
+    panel.legend(loc="lower right")
     return figure
 
 

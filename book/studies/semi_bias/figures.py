@@ -171,7 +171,7 @@ def rise(query_bias: np.ndarray, ln_bias: np.ndarray) -> Figure:
     ):
         ax.bar(heads + shift, values, 0.4, color=style.COLOURS[concept], label=name)
     ax.set(xlabel="head", ylabel="rise of the semi-bias, nats", xticks=heads)
-    ax.set_title("Where the semi-bias is steepest, most of it is the LayerNorm's", loc="left")
+    ax.set_title("Where the semi-bias is steepest, about half of it is the LayerNorm's", loc="left")
     ax.legend()
     return fig
 
@@ -238,7 +238,7 @@ def emergence(step: np.ndarray, loss: np.ndarray, rho: np.ndarray, size: np.ndar
     panels[2].set_title("The size comes later", loc="left")
     panels[1].axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
     panels[1].set(ylabel="rank correlation\nwith position", ylim=(-1.05, 1.05))
-    panels[2].set(ylabel="spread over\npositions, nats", xlabel="training step", xscale="log", yscale="log")
+    panels[2].set(ylabel="spread over\npositions, nats", xlabel="training step", xscale="log", ylim=(0, None))
     return fig
 
 
