@@ -21,6 +21,8 @@ def _face() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> object:
+    if name == "__all__":  # what `from analysis import *` asks for
+        return sorted(_face())
     if name in _face():
         place = _face()[name]
         module, _, there = place.rpartition(".")

@@ -44,6 +44,21 @@ def all_finite(tensor: Tensor) -> bool:
     return not has_numbers(tensor) or bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
 
 
+def check_products(left: Tensor, right: Tensor, what: str) -> None:
+    """Refuse rows ``x`` of which something is so large that products leave the range of the dtype, and become nan.
+
+    A nan that is there already is passed on.
+
+    >>> check_products(torch.full((1, 2), 1e19), torch.full((1, 2), 1e20), "q and k")
+    Traceback (most recent call last):
+    ValueError: x is too large for torch.float32: products of q and k may reach 2e+39
+    """
+    if has_numbers(left) and has_numbers(right):
+        reach = float(left.detach().abs().amax()) * float(right.detach().abs().amax()) * left.shape[-1]
+        if reach > torch.finfo(left.dtype).max:
+            raise ValueError(f"x is too large for {left.dtype}: products of {what} may reach {reach:.0e}")
+
+
 def check_tensor(name: str, tensor: Any) -> None:
     """Refuse what is no tensor of real numbers: a list, an array, complex numbers.
 

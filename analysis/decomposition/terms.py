@@ -18,7 +18,7 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.core.axes import Residual, Scores
-from analysis.core.checks import all_finite
+from analysis.core.checks import all_finite, check_products
 from analysis.core.positions import Rotary, StreamPositions
 from analysis.core.signatures import checked
 from analysis.decomposition.folding import fold_norm
@@ -173,8 +173,9 @@ def multiply_out(
     >>> terms.stack("content", "semi_bias", "query_side", "kernel").flatten()
     tensor([25., 10., 15.,  6.])
     """
-    keys, b_K = scale * keys.mT, scale * b_K.mT
     whole = queries if origin is None else queries + origin
+    check_products(whole.abs() + b_Q.abs(), keys.abs() + b_K.abs(), "queries and keys")
+    keys, b_K = scale * keys.mT, scale * b_K.mT
     common = queries.new_zeros(queries.shape[-3], 1, 1) if origin is None else origin @ keys
     return ScoreTerms(queries @ keys, common, b_Q @ keys, whole @ b_K, b_Q @ b_K)
 
@@ -223,6 +224,7 @@ def key_direction(layer: AttentionLayer) -> Float[Tensor, "head model"]:
     tensor([[3., 3.]])
     """
     layer = layer.plain()
+    check_products(layer.b_Q, layer.W_K, "b_Q and W_K")
     return layer.scale * einsum(layer.b_Q, layer.W_K, "head channel, head model channel -> head model")
 
 

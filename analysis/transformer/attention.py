@@ -16,7 +16,7 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm, QueryKeyNorm
 from analysis.core.axes import Attention, Projected, Residual, Scores
-from analysis.core.checks import check_tensor
+from analysis.core.checks import check_products, check_tensor
 from analysis.core.positions import Alibi, Disentangled, RelativeBuckets, Rotary, ScoreTable
 from analysis.core.signatures import checked
 from analysis.transformer.layernorm import apply_norm, divide_by_size
@@ -82,6 +82,7 @@ def _whole(rows: Projected) -> Float[Tensor, "*any position whole"]:
 
 def meet(queries: Projected, keys: Grouped, layer: AttentionLayer) -> Scores:
     """Return scaled products of queries with the keys of their group, without what positions add."""
+    check_products(queries, keys, "queries and keys")
     return layer.scale * (queries @ layer.per_head(keys, -3).mT)
 
 
@@ -114,7 +115,7 @@ def compute_scores(x: Residual, layer: AttentionLayer) -> Scores:
     Raises
     ------
     TypeError, ValueError
-        If ``x`` has another width or dtype than the layer, or no position.
+        If ``x`` has another width or dtype than the layer, or no position, or is so large that a score is not finite.
 
     Examples
     --------
@@ -231,7 +232,8 @@ def attend(x: Residual, layer: AttentionLayer, *, keep: Bool[Tensor, "*batch pos
     Raises
     ------
     TypeError, ValueError
-        If ``x`` has another width or dtype than the layer, or no position; or if ``keep`` does not fit ``x``.
+        If ``x`` has another width or dtype than the layer, or no position; if ``keep`` does not fit ``x``; or if ``x``
+        is so large that a product leaves the range of its dtype.
 
     References
     ----------
@@ -254,6 +256,7 @@ def attend(x: Residual, layer: AttentionLayer, *, keep: Bool[Tensor, "*batch pos
     scores = hide_keys(scores, layer.mask, keep)
     attention = scores.softmax(-1) if layer.sinks is None else _softmax_with_sinks(scores, layer.sinks)
     values = layer.per_head(project(x, layer.W_V, layer.b_V), -3)
+    check_products(values, layer.W_O, "values and W_O")
     updates = einsum(attention @ values, layer.W_O, "... head query value, head value model -> ... head query model")
     return Attended(scores, attention, updates, updates.sum(-3) + layer.b_O)
 

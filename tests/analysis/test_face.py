@@ -30,6 +30,12 @@ def test_the_face_has_about_as_many_names_as_one_can_read():
     assert set(NAMES) <= set(dir(analysis))
 
 
+def test_a_star_imports_the_face():
+    space = {}
+    exec("from analysis import *", space)
+    assert {"load", "attend", "score_terms"} <= space.keys()
+
+
 def test_an_unknown_name_is_refused_and_a_package_is_found():
     with pytest.raises(AttributeError, match="module 'analysis' has no attribute 'scoreterms'"):
         analysis.scoreterms  # noqa: B018

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm
+from analysis.decomposition.terms import score_terms
 from analysis.transformer.attention import attend, compute_scores, mask_future, project
 from analysis.transformer.layernorm import apply_norm
 
@@ -111,3 +112,14 @@ def test_a_soft_cap_by_hand():
     seen = attend(torch.tensor([[0.0], [2.0]]), layer)
     torch.testing.assert_close(seen.scores[0, 1], torch.tensor([0.0, capped]))
     torch.testing.assert_close(seen.attention[0, 1, 1].item(), 1 / (1 + math.exp(-capped)))
+
+
+@pytest.mark.parametrize("size", [1e19, 1e30, 1e38])
+def test_what_is_too_large_for_its_dtype_is_refused_and_never_nan(size):
+    layer = random_layer(dtype=torch.float32)
+    x = size * torch.randn(5, 12, generator=torch.Generator().manual_seed(1))
+    for compute in (compute_scores, attend, score_terms):
+        with pytest.raises(ValueError, match=r"too large for torch\.float32|not finite"):
+            compute(x, layer)
+    assert attend(x.double(), layer.to(torch.float64)).output.isfinite().all()
+    assert attend(x / size * 1e15, layer).output.isfinite().all()
