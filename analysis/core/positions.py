@@ -73,6 +73,26 @@ class Rotary:
 
 
 @dataclass(frozen=True)
+class Tempered:
+    """Queries grow with their place, step by step, so that attention stays sharp in long texts (Llama 4).
+
+    The query at place ``i``, counted from 0, is multiplied by ``1 + strength * log(1 + (i + 1) // every)``.
+
+    Attributes
+    ----------
+    every
+        How many places a step has: the first grows nothing.
+    strength
+        How much they grow.
+    """
+
+    kind: ClassVar[str] = "temperature"
+
+    every: float
+    strength: float
+
+
+@dataclass(frozen=True)
 class Alibi:
     """A straight line over distance is added to the scores: ``-slope * distance``, a slope fixed for each head.
 
@@ -151,7 +171,7 @@ class Disentangled:
     longest: int
 
 
-Positions = StreamPositions | Rotary | Alibi | RelativeBuckets | ScoreTable | Disentangled
+Positions = StreamPositions | Rotary | Tempered | Alibi | RelativeBuckets | ScoreTable | Disentangled
 
 
 def moved(positions: Positions, *args, **kwargs) -> Positions:

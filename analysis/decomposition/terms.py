@@ -19,7 +19,7 @@ from torch import Tensor
 from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.core.axes import Residual, Scores
 from analysis.core.checks import all_finite, check_products
-from analysis.core.positions import Rotary, StreamPositions
+from analysis.core.positions import Rotary, StreamPositions, Tempered
 from analysis.core.signatures import checked
 from analysis.decomposition.folding import fold_norm
 from analysis.transformer.attention import added_by_positions, arrange, project
@@ -197,7 +197,7 @@ def _parts_of(
     if isinstance(layer.positions, StreamPositions) and layer.qk_norm is None:
         return own, about, bias, None
     whole = own + bias if about is None else own + about + bias
-    if layer.qk_norm is None and not isinstance(layer.positions, Rotary):
+    if layer.qk_norm is None and not isinstance(layer.positions, Rotary | Tempered):
         return own, about, bias, whole
     arranged = arrange(whole, layer, side)
     own = arrange(own.expand_as(whole), layer, side, by=whole)

@@ -17,10 +17,10 @@ from torch import Tensor
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm, QueryKeyNorm
 from analysis.core.axes import Attention, Projected, Residual, Scores
 from analysis.core.checks import check_products, check_tensor
-from analysis.core.positions import Alibi, Disentangled, RelativeBuckets, Rotary, ScoreTable
+from analysis.core.positions import Alibi, Disentangled, RelativeBuckets, Rotary, ScoreTable, Tempered
 from analysis.core.signatures import checked
 from analysis.transformer.layernorm import apply_norm, divide_by_size
-from analysis.transformer.position_scores import alibi_slopes, bucket_scores, disentangled_scores
+from analysis.transformer.position_scores import alibi_slopes, bucket_scores, disentangled_scores, temperatures
 from analysis.transformer.rotary import rotate
 
 Grouped = Float[Tensor, "*batch group position channel"]
@@ -63,6 +63,8 @@ def arrange(rows: Projected, layer: AttentionLayer, side: str, by: Projected | N
     if pair and pair.after_rotation:
         by = rotate(by, rotary) if rotary and by is not None else by
         rows = _normalise(rows, getattr(pair, side), pair, by)
+    if side == "query" and isinstance(layer.positions, Tempered):
+        rows = rows * temperatures(layer.positions, rows.shape[-2]).to(rows)[:, None]
     return rows
 
 

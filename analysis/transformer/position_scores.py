@@ -1,6 +1,7 @@
-"""What positions add to scores without touching queries and keys: ALiBi's slopes, buckets of distances, tables.
+"""What positions do to scores without turning queries and keys: ALiBi's slopes, buckets, tables, temperatures.
 
-What belongs here: the numbers that are added. What does not: rotations (:mod:`analysis.transformer.rotary`).
+What belongs here: the numbers that are added or multiplied. What does not: rotations
+(:mod:`analysis.transformer.rotary`).
 """
 
 import math
@@ -9,8 +10,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.core.positions import Alibi, Disentangled, RelativeBuckets
+from analysis.core.positions import Alibi, Disentangled, RelativeBuckets, Tempered
 from analysis.core.signatures import checked
+
+
+def temperatures(tempered: Tempered, positions: int) -> Float[Tensor, " position"]:
+    """Return what the query at each place is multiplied by.
+
+    >>> temperatures(Tempered(2.0, 1.0), 4)
+    tensor([1.0000, 1.6931, 1.6931, 2.0986], dtype=torch.float64)
+    """
+    place = torch.arange(1, positions + 1, dtype=torch.float64)
+    return 1 + tempered.strength * torch.log1p(place // tempered.every)
 
 
 def alibi_slopes(alibi: Alibi, dtype: torch.dtype = torch.float64) -> Float[Tensor, " head"]:

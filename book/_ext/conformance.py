@@ -43,7 +43,10 @@ class ConformanceTable(SphinxDirective):
         results = json.loads(RESULTS.read_text(encoding="utf-8"))
         found = {(one["quantity"], f"{one['library']} {one['version']}"): one for one in results}
         quantities, libraries = (list(dict.fromkeys(names)) for names in zip(*found, strict=True))
-        lines = [["", *libraries], *([name, *(cell(found.get((name, of))) for of in libraries)] for name in quantities)]
+        lines = [
+            ["quantity", *libraries],
+            *([name, *(cell(found.get((name, of))) for of in libraries)] for name in quantities),
+        ]
         group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in lines[0]), cols=len(lines[0]))
         head, *body = (nodes.row("", *(nodes.entry("", nodes.paragraph(text=text)) for text in line)) for line in lines)
         group += [nodes.thead("", head), nodes.tbody("", *body)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from analysis.core.attention_layer import Mask
 from analysis.models.families.decoders import SELF_ATTENTION, TURNED_WIDTH
-from analysis.models.families.positions import causal, layer_type, plain_causal, rotary, windowed
+from analysis.models.families.positions import causal, layer_type, plain_causal, rotary, tempered, windowed
 from analysis.models.families.row import Config, Family, NormName, QueryKeyNames, by_option
 
 Masks = Callable[[Config, int, int], Mask]
@@ -217,7 +217,7 @@ ROWS = (
     like_llama(
         "Llama 4",
         "llama4_text",
-        positions=rotary("neighbours", unless=rotary_left_out),
+        positions=rotary("neighbours", unless=rotary_left_out, otherwise=tempered),
         mask=causal,
         qk_norm=QueryKeyNames(
             "self_attn.qk_norm",
@@ -226,8 +226,6 @@ ROWS = (
             bare=True,
             when=lambda config, layer: config.use_qk_norm and config.no_rope_layers[layer],
         ),
-        only={"floor_scale": (8192,)},
-        notes="Layers without positions scale their queries from position floor_scale (8,192) on.",
     ),
     like_llama("gpt-oss", "gpt_oss", sinks="self_attn.sinks", mask=causal),
 )

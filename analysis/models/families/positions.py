@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from analysis.core.attention_layer import Mask
-from analysis.core.positions import Alibi, Positions, Rotary, StreamPositions
+from analysis.core.positions import Alibi, Positions, Rotary, StreamPositions, Tempered
 from analysis.models.families.row import Config
 
 Choice = Callable[[Config, int], bool]
@@ -72,7 +72,11 @@ def two_sided_window(config: Config, layer: int, channel: int) -> Mask:
 
 
 def rotary(
-    pairing: str = "halves", *, unless: Choice | None = None, partial: Callable[[Config], bool] | bool = False
+    pairing: str = "halves",
+    *,
+    unless: Choice | None = None,
+    otherwise: Callable[[Config], Positions] = lambda config: StreamPositions("none"),
+    partial: Callable[[Config], bool] | bool = False,
 ) -> Callable[[Config, int, int], Positions]:
     """Return a function for rows with rotary positions.
 
@@ -81,17 +85,24 @@ def rotary(
     pairing
         One of :data:`analysis.core.positions.PAIRINGS`.
     unless
-        The layers that have no positions.
+        The layers that have no positions, or those that ``otherwise`` gives.
     partial
         Whether ``partial_rotary_factor`` says which part of a head is turned; otherwise all of it is.
     """
 
     def positions(config: Config, layer: int, channel: int) -> Positions:
         if unless and unless(config, layer):
-            return StreamPositions("none")
+            return otherwise(config)
         return read_rotary(config, layer, channel, pairing, partial=partial(config) if callable(partial) else partial)
 
     return positions
+
+
+def tempered(config: Config) -> Positions:
+    """Return what lets queries grow in layers without rotary positions (Llama 4), where the option is on."""
+    if not config.attn_temperature_tuning:
+        return StreamPositions("none")
+    return Tempered(float(config.floor_scale), float(config.attn_scale))
 
 
 def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, partial: bool) -> Positions:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from analysis.core.attention_layer import AttentionLayer
-from analysis.core.positions import Rotary
+from analysis.core.positions import Rotary, StreamPositions
 from analysis.decomposition.folding import fold_norm, fold_value_bias
 from analysis.decomposition.terms import score_terms
 from analysis.models import files
@@ -268,3 +268,17 @@ def other_pairing(layer):
 def test_the_comparison_notices_what_is_wrong(model_type, change):
     model = tiny_model(model_type)
     assert agreement(model, changed(load(model), change), tiny_inputs(model)).attention > 1e-3
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_queries_of_llama_4_grow_in_long_texts(on):
+    model = tiny_model("llama4_text", floor_scale=3, attn_scale=0.7, attn_temperature_tuning=on)
+    inputs = tiny_inputs(model)
+    layer = load(model).layers[1]
+    assert layer.positions.kind == ("temperature" if on else "none")
+    assert agreement(model, load(model), inputs, in_double=True).attention < 1e-12
+    rows = run_layers(model, load(model), inputs, in_double=True)[1].read
+    attended, parts = attend(rows, layer), score_terms(rows, layer)
+    torch.testing.assert_close(parts.total(), compute_scores(rows, layer), rtol=1e-12, atol=1e-12)
+    without = attend(rows, replace(layer, positions=StreamPositions("none"))).attention
+    assert torch.allclose(without, attended.attention) != on

@@ -223,7 +223,7 @@ WAS_WRONG = [
     ("mpt", {"attn_config": {"softmax_scale": 0.5}}, "followed"),
     ("gpt_oss", {"rope_scaling": {"type": "linear", "factor": 4.0}, "rope_theta": 100.0}, "followed"),
     ("llama4_text", {"rope_scaling": {"type": "yarn", "factor": 4.0}, "use_qk_norm": False}, "followed"),
-    ("llama4_text", {"floor_scale": 3}, "refused"),
+    ("llama4_text", {"floor_scale": 3}, "followed"),
     ("mpnet", {"relative_attention_num_buckets": 64}, "followed"),
     ("ctrl", {"layer_norm_epsilon": 0.1}, "followed"),
 ]
