@@ -138,9 +138,12 @@ def beit_tables(family: Family, config: Config, layer: int, tensors: "Tensors", 
     if not tables:
         return StreamPositions("learned" if config.use_absolute_position_embeddings else "none")
     size = config.image_size if isinstance(config.image_size, list | tuple) else (config.image_size,) * 2
-    return ScoreTable(
-        sum(tables)[image_offsets(*(side // config.patch_size for side in size))].permute(2, 0, 1).contiguous()
-    )
+    offsets = image_offsets(*(side // config.patch_size for side in size))
+    due = (int(offsets.max()) + 1, config.num_attention_heads)
+    for name, table in zip(_beit_tensors(family, config, layer), tables, strict=True):
+        if tuple(table.shape) != due:
+            raise ValueError(f"{name} has the shape {tuple(table.shape)}, and image_size and heads imply {due}")
+    return ScoreTable(sum(tables)[offsets].permute(2, 0, 1).contiguous())
 
 
 def image_offsets(height: int, width: int) -> Int[Tensor, "place place"]:

@@ -282,3 +282,12 @@ def test_queries_of_llama_4_grow_in_long_texts(on):
     torch.testing.assert_close(parts.total(), compute_scores(rows, layer), rtol=1e-12, atol=1e-12)
     without = attend(rows, replace(layer, positions=StreamPositions("none"))).attention
     assert torch.allclose(without, attended.attention) != on
+
+
+@pytest.mark.parametrize("change", [lambda table: table[:-1], lambda table: table.T, lambda table: table.repeat(2, 1)])
+def test_a_table_of_another_image_is_refused(change):
+    model = tiny_model("beit")
+    table = next(p for name, p in model.named_parameters() if name.endswith("relative_position_bias_table"))
+    table.data = change(table.data)
+    with pytest.raises(ValueError, match="relative_position_bias_table has the shape"):
+        load(model).layers[0]
