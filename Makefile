@@ -1,7 +1,7 @@
 # Attention, Taken Apart. `make help` lists the targets; Python 3.11 or newer and make are all they need.
 
 # What make would read as a variable of its own is no value: what is left of it would be another.
-$(foreach name,VENV PEERS MUTANTS PYTHON C MODEL TEXTS DEVICE OUT TIMES SAMPLE SEED,\
+$(foreach name,VENV PEERS NEWEST MUTANTS PYTHON C MODEL TEXTS DEVICE OUT TIMES SAMPLE SEED,\
   $(if $(filter command environment,$(firstword $(origin $(name)))),$(if $(findstring $$,$(value $(name))),\
   $(error $(name) holds a dollar sign, which make reads as a variable: give a value without it))))
 VENV ?= .venv
@@ -13,8 +13,9 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.ready-to-test
 PEERS ?= .peers
+NEWEST ?= .newest
 MUTANTS ?= .mutants
-$(foreach name,VENV PEERS MUTANTS,$(if $(filter-out 1,$(words $($(name))))$(filter / . ..,$($(name))),\
+$(foreach name,VENV PEERS NEWEST MUTANTS,$(if $(filter-out 1,$(words $($(name))))$(filter / . ..,$($(name))),\
   $(error $(name) must name one folder, without blanks, got '$($(name))')))
 SAMPLE ?= 5
 SEED ?= 2031
@@ -40,7 +41,9 @@ UNIT = OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=te
   --doctest-modules analysis book/lab book/publish book/studies tests/analysis tests/book/lab tests/book/publish \
   tests/book/studies tests/book/cli tests/tools
 
-.PHONY: help book test lint every-unit unit portable gpu check bench peers mutants chapter record costs paper serve clean
+PAGES = $(PY) -m pytest -q -n 2 --dist worksteal tests/book/pages
+
+.PHONY: help book test slow lint unit newest portable gpu check bench peers mutants chapter record costs paper serve clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -68,24 +71,28 @@ define install
   $(1)/bin/python -m pip install -q --no-input $(2) || { ! test -e $(1)/.aside || mv $(1)/.aside $(1)/.ready; exit 1; }
 endef
 
-$(READY): requirements.txt pyproject.toml
+$(READY): requirements.txt constraints.txt pyproject.toml
 	$(call environment,$(VENV))
-	$(call install,$(VENV),-r requirements.txt)
+	$(call install,$(VENV),-r requirements.txt -c constraints.txt)
 	$(call install,$(VENV),--no-deps -e .)
 	@touch $@
 
 $(TESTED): $(READY) requirements-test.txt
-	$(call install,$(VENV),-r requirements.txt -r requirements-test.txt)
+	$(call install,$(VENV),-r requirements.txt -r requirements-test.txt -c constraints.txt)
 	@touch $(READY) $@
 
 book: $(READY)  ## execute what is out of date and build the HTML in _build/html
 	$(PY) -m book build
 
 # One process makes the pages; so that no core is idle, the unit tests run beside it.
-test: lint  ## run every check: lint, the chapters against their records, unit tests, the built pages
+test: lint  ## the checks of every day: lint, the chapters against their records, unit tests, the built pages
 	$(PY) -m book build --compare
-	@$(MAKE) --no-print-directory -j 2 book every-unit
-	$(PY) -m pytest -q -n 2 --dist worksteal tests/book/pages
+	@$(MAKE) --no-print-directory -j 2 book unit
+	$(PAGES) -m "not slow"
+
+slow: $(TESTED) book  ## the checks that take longer: whole reports, trainings, other processes, each cell of a story alone
+	$(UNIT) -m slow
+	$(PAGES) -m slow
 
 lint: $(TESTED)  ## check style, format, types, imports and words
 	$(PY) -m ruff check .
@@ -94,11 +101,16 @@ lint: $(TESTED)  ## check style, format, types, imports and words
 	$(VENV)/bin/lint-imports --no-cache
 	$(PY) -m tools.vocabulary
 
-every-unit: $(TESTED)
-	$(UNIT)
-
 unit: $(TESTED)  ## the inner loop: examples in docstrings and tests, but for those marked slow
 	$(UNIT) -m "not slow"
+
+newest: $(NEWEST)/.ready  ## the tests of every day, without the book, with the newest versions that pip finds
+	$(MAKE) --no-print-directory unit VENV=$(NEWEST) TESTED=$(NEWEST)/.ready
+
+$(NEWEST)/.ready: pyproject.toml
+	$(call environment,$(NEWEST))
+	$(call install,$(NEWEST),--upgrade -e ".[dev]")
+	@touch $@
 
 portable: $(READY)  ## execute the chapters as other machines would, about 15 minutes; or one or some: C="notation peers"
 	$(PY) -m tools.portable $$C

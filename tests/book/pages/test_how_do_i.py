@@ -17,5 +17,6 @@ def test_there_are_nine_cells_of_at_most_eight_lines(cells):
     assert [cell for cell in cells if len([line for line in cell.splitlines() if line.strip()]) > MOST_LINES] == []
 
 
+@pytest.mark.slow
 def test_each_runs_alone(cells):
     assert stories.failures(("pass", *cells)) == []

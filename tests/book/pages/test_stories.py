@@ -29,6 +29,7 @@ def test_a_story_leaves_the_argument_to_its_evidence_and_links_to_it(page):
     assert re.search(r"\{(?:ref|numref|doc|prf:ref)\}`|evidence/", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_each_cell_of_a_story_runs_alone_after_the_first_without_the_book(html, page):
     assert (html / f"{page}.html").exists()

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 @pytest.fixture(params=[name for name in ("sh", "bash") if shutil.which(name)])
 def make(request, tmp_path):
     """Run make in a folder of its own with a Python that installs nothing; return its status, output and the calls."""
-    for name in ("Makefile", "requirements.txt", "requirements-test.txt", "pyproject.toml"):
+    for name in ("Makefile", "requirements.txt", "requirements-test.txt", "constraints.txt", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     python, log = tmp_path / "python", tmp_path / "calls"
     python.write_text(PYTHON)
@@ -172,7 +172,12 @@ def test_pages_are_rendered_beside_the_unit_tests_and_tested_if_both_succeed(mak
     (venv(tmp_path) / "bin" / "lint-imports").symlink_to("python")
     status, _, calls = make("test", FAILS=fails)
     assert bool(status) == bool(fails)
-    ends = {"compare": "build --compare", "render": "book build", "unit": "tests/tools", "pages": "tests/book/pages"}
+    ends = {
+        "compare": "build --compare",
+        "render": "book build",
+        "unit": "tests/tools -m not slow",
+        "pages": "tests/book/pages -m not slow",
+    }
     order = [name for call in calls.splitlines() for name, end in ends.items() if call.endswith(end)]
     assert sorted(order) == sorted(stages)
     assert (order[0], order[-1]) == ("compare", "pages") if not fails else order[0] == "compare"
@@ -180,10 +185,10 @@ def test_pages_are_rendered_beside_the_unit_tests_and_tested_if_both_succeed(mak
 
 def test_the_book_does_not_read_what_make_installs():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    names = re.findall(r"^(?:VENV|PEERS|MUTANTS) \?= (\S+)$", makefile, re.MULTILINE)
+    names = re.findall(r"^(?:VENV|PEERS|NEWEST|MUTANTS) \?= (\S+)$", makefile, re.MULTILINE)
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     excluded = Matcher(settings["exclude_patterns"])
-    assert len(names) == 3
+    assert len(names) == 4
     assert [name for name in names if not excluded(name)] == []
 
 
@@ -195,3 +200,12 @@ def test_a_dollar_sign_in_a_value_is_refused_since_make_would_read_another(make,
         assert status == 2
         assert f"{name} holds a dollar sign" in said
         assert not calls
+
+
+def test_slow_tests_run_after_the_pages_are_made(make, tmp_path):
+    make("book")
+    calls = make("slow")[2].splitlines()
+    order = [call for call in calls if "-m book build" in call or "-m slow" in call]
+    assert "-m book build" in order[0]
+    assert [call.endswith("-m slow") for call in order[1:]] == [True, True]
+    assert "tests/book/pages" in order[-1]
