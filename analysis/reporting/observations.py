@@ -234,7 +234,8 @@ def read_repeats(model: torch.nn.Module, ids: Int[Tensor, "n id"], shape: tuple[
     """Return induction and duplicate-token scores of every head of a causal model, ``(layer, head, 2)``.
 
     On random tokens that are read twice, the mean attention of the second reading to the token after the same one's
-    first place (induction, as Olsson et al. 2022 score it), and to that place itself (duplicate token).
+    first place (induction, as Olsson et al. 2022 score it), and to that place itself (duplicate
+    token, as Wang et al. 2023 name such heads).
 
     Parameters
     ----------
