@@ -21,6 +21,7 @@ from analysis.models import attention_hooks
 from analysis.models.checkpoints import Checkpoint, NotFound, find
 from analysis.models.reading import Model, load
 from analysis.models.text_models import load_text_model, load_tokenizer
+from analysis.plotting import style
 from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.reporting import state
 from analysis.reporting.comparison import compare, measure_heads, statements
@@ -241,6 +242,7 @@ def make_viewer(measured: Measurement) -> AttentionViewer | None:
     return AttentionViewer(maps.numpy(), tokens[:shown], cells=cells, scores=scores, order=gates.GATES, label=label)
 
 
+@style.in_style
 def write_report(measured: Measurement, other: Measurement | None = None, *, out: Path, book: str | None) -> None:
     """Write the page, its numbers and a table of heads, each first under a temporary name; another model beside it."""
     if measured.maps is not None:
