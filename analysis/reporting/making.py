@@ -217,13 +217,13 @@ def draw_maps(model: torch.nn.Module, ids: Tensor) -> Float[np.ndarray, "layer h
     """Return the maps of one text."""
     maps = []
 
-    def attend(layer, query, key, value, *, scale, causal=False, lengths=None):
-        scores = query.float() @ key.float().mT * scale
+    def attend(layer, query, key, value, *, scale, causal=False, lengths=None, bias=None):
+        scores = query.float() @ key.float().mT * scale + (0 if bias is None else bias.float())
         weights = (mask_future(scores) if causal else scores).softmax(-1)
         maps.append(weights[0].cpu())
         return weights.to(value) @ value
 
-    with torch.no_grad(), attention_hooks.with_attention(model, attend):
+    with torch.no_grad(), attention_hooks.with_attention(model, attend, biases=True):
         model(ids)
     return torch.stack(maps).numpy()
 

@@ -85,6 +85,7 @@ def describe(checkpoint: Checkpoint, read: Model) -> dict[str, str]:
         "Norm of a layer": {None: "none"}.get(norm) or f"{norm.kind}, on its {norm.place}",
         "Scale of the scores": f"{first.scale:.6g}",
     }
+    rows |= {"Part": read.family.stack} if read.family.stack else {}
     rows |= {"Norm of queries and keys": qk.query.kind} if qk else {}
     rows |= {"Soft cap": f"{first.soft_cap:g}"} if first.soft_cap else {}
     rows |= {"Sinks": "a learned score beside the keys"} if first.sinks is not None else {}

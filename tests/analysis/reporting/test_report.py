@@ -355,3 +355,48 @@ def test_what_was_not_run_is_said_for_each_of_two_models(tmp_path, capsys):
     run("gpt2-mini", "--beside", "neox-mini", "--weights-only", "--out", str(tmp_path / "out"))
     assert capsys.readouterr().err.count("not run: only its weights were asked for") == 2
     assert "A was not run: only its weights were asked for." in written(tmp_path / "out")[0]
+
+
+@pytest.fixture
+def t5(tmp_path):
+    """Write a random T5 whose buckets matter; return its folder."""
+    from transformers import AutoTokenizer, T5Config, T5Model
+
+    tokenizer = AutoTokenizer.from_pretrained(checkpoints.find("gpt2-mini").folder)
+    torch.manual_seed(0)
+    config = T5Config(vocab_size=2048, d_model=32, d_kv=8, d_ff=32, num_layers=2, num_heads=4)
+    model = T5Model(config)
+    torch.nn.init.normal_(model.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight)
+    for of in (model, tokenizer):
+        of.save_pretrained(tmp_path / "t5")
+    return tmp_path / "t5"
+
+
+def test_the_encoder_of_a_t5_is_run_with_its_buckets(t5, tmp_path, texts):
+    """Hold the maps to the library's own; what knows of no buckets refuses them."""
+    from analysis.models import attention_hooks
+
+    model, ids = making.load_text_model(checkpoints.find(str(t5))), torch.arange(40)[None]
+    assert type(model).__name__ == "T5EncoderModel"
+    own = model(ids, output_attentions=True).attentions
+    np.testing.assert_allclose(making.draw_maps(model, ids), torch.cat(own).numpy(), atol=1e-6)
+    refused = pytest.raises(ValueError, match="position_bias")
+    with refused, torch.no_grad(), attention_hooks.with_attention(model, lambda _, query, *of, **options: query):
+        model(ids)
+
+    run(str(t5), "--texts", texts, "--seeds", "1", "--out", str(tmp_path / "out"))
+    _, numbers = written(tmp_path / "out")
+    assert numbers["not_run"] == ""
+    assert numbers["trained"]["texts"] == 3
+    assert "buckets" in numbers["not_split"]
+    assert numbers["about"]["Part"] == "encoder"
+
+
+def test_a_census_observes_a_t5_as_its_own_maps_are(t5):
+    """Hold the weight on the position before to the mean over the library's own maps."""
+    text = TEXTS.split("\n\n")[0]
+    table = analysis.census(str(t5), [text])
+    checkpoint = checkpoints.find(str(t5))
+    ids = making.load_tokenizer(checkpoint)(text, return_tensors="pt")["input_ids"]
+    own = torch.cat(making.load_text_model(checkpoint)(ids, output_attentions=True).attentions)
+    np.testing.assert_allclose(table.columns["previous"], own.diagonal(-1, -2, -1).mean(-1), atol=1e-6)
