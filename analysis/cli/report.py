@@ -33,6 +33,7 @@ def add_arguments(parser):
         help="compare each layer and head with the model's own modules instead, reading one matrix at a time: a page, "
         "certificate.json and badge.svg",
     )
+    parser.add_argument("--beside", metavar="MODEL", help="another model or checkpoint, shown beside it")
     parser.add_argument(
         "--book",
         metavar="ADDRESS",
@@ -66,7 +67,7 @@ def run(arguments) -> int:
 def _certify(arguments) -> int:
     from analysis.reporting.certificate import certify
 
-    for option in ("count", "weights_only", "book"):
+    for option in ("count", "weights_only", "book", "beside"):
         if getattr(arguments, option) not in (None, False):
             raise ValueError(f"--{option.replace('_', '-')} has no meaning with --certify: leave it out")
     out = arguments.out or RUNS / f"certificate-{Path(arguments.model).name}"
@@ -92,6 +93,7 @@ def _report(arguments) -> int:
             longest=arguments.longest,
             weights_only=arguments.weights_only,
             device=where,
+            beside=arguments.beside,
             book=arguments.book,
             show=True,
             command=arguments.command_line,

@@ -15,14 +15,18 @@ from torch import Tensor
 
 NAME = "analysis-capture"
 Attend = Callable[..., Tensor]
-ADDITIONS = ("position_bias", "softcap", "s_aux")
+ADDITIONS = ("softcap", "s_aux")
 """What a model may hand to its attention that would change the scores; none of it is computed here."""
 _active: list[Attend] = []
 
 
 @contextmanager
 def with_attention(
-    model: torch.nn.Module, attend: Attend | None = None, hidden: Callable[[int, Tensor], None] | None = None
+    model: torch.nn.Module,
+    attend: Attend | None = None,
+    hidden: Callable[[int, Tensor], None] | None = None,
+    *,
+    biases: bool = False,
 ) -> Iterator[torch.nn.Module]:
     """Let a model run with ``attend`` as its attention, and show what each layer wrote to ``hidden``.
 
@@ -36,6 +40,10 @@ def with_attention(
         padded. Without it the model keeps its own attention.
     hidden
         Called as ``hidden(layer, states)`` after each layer, with ``states`` of shape ``(batch, position, model)``.
+
+    biases
+        Whether ``attend`` takes ``bias=...``, ``(1, head, query, key)`` or ``None``: what the distance of query and key
+        adds to the scores of a T5. Otherwise such a model is refused.
 
     Raises
     ------
@@ -61,7 +69,7 @@ def with_attention(
                     f"{type(model).__name__} computes attention by itself, not through the library's "
                     "registry of attention functions: it cannot be captured"
                 )
-            _active.append(attend)
+            _active.append(attend if biases else _without_bias(attend))
             stack.callback(_active.pop)
         if hidden is not None:
             for index, layer in enumerate(layers(model)):
@@ -70,6 +78,17 @@ def with_attention(
                 )
                 stack.callback(handle.remove)
         yield model
+
+
+def _without_bias(attend: Attend) -> Attend:
+    """Let an attention that knows of no bias refuse one."""
+
+    def refuse(*of, bias: Tensor | None = None, **options) -> Tensor:
+        if bias is not None:
+            raise ValueError("the model changes its scores by position_bias: not computed here")
+        return attend(*of, **options)
+
+    return refuse
 
 
 def layers(model: torch.nn.Module) -> torch.nn.ModuleList:
@@ -121,7 +140,8 @@ def _attention(module, query, key, value, attention_mask, scaling=None, **option
         causal = getattr(module, "is_causal", True) if causal is None else causal  # as the library's sdpa has it
     else:
         causal, lengths = read_mask(attention_mask)
-    output = _active[-1](module.layer_idx, query, key, value, scale=float(scale), causal=bool(causal), lengths=lengths)
+    sight = {"scale": float(scale), "causal": bool(causal), "lengths": lengths, "bias": options.get("position_bias")}
+    output = _active[-1](module.layer_idx, query, key, value, **sight)
     return output.transpose(1, 2), None
 
 

@@ -20,7 +20,7 @@ class NotRunnable(NotFound):
 def load_text_model(
     checkpoint: Checkpoint, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None, controls: int = 0
 ) -> torch.nn.Module:
-    """Load a whole model in evaluation mode.
+    """Load a whole model in evaluation mode; of a T5 its encoder, which reads one text.
 
     Parameters
     ----------
@@ -49,13 +49,15 @@ def load_text_model(
     import transformers
 
     configuration = library_configuration(checkpoint)
-    if type(configuration) not in transformers.MODEL_MAPPING or getattr(configuration, "is_encoder_decoder", False):
+    encoder = getattr(configuration, "is_encoder_decoder", False)
+    kind = transformers.AutoModelForTextEncoding if encoder else transformers.AutoModel
+    if type(configuration) not in kind._model_mapping:
         raise NotRunnable(f"a {configuration.model_type} reads two texts, or none, so that there are no maps of one")
     kinds = {kind for _, kind in TensorFiles(checkpoint).headers.values()}  # refuses an index that leads elsewhere
     dtype = dtype or (torch.bfloat16 if kinds == {"BF16"} else torch.float32)
     with quiet_library(checkpoint):
-        _check_size(configuration, checkpoint, dtype, device, controls)
-        model, report = transformers.AutoModel.from_pretrained(
+        _check_size(kind, configuration, checkpoint, dtype, device=device, controls=controls)
+        model, report = kind.from_pretrained(
             checkpoint.folder,
             config=configuration,
             local_files_only=True,
@@ -99,17 +101,15 @@ def load_tokenizer(checkpoint: Checkpoint):
 
 
 def _check_size(
-    configuration, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device | str, controls: int
+    kind, configuration, checkpoint: Checkpoint, dtype: torch.dtype, *, device: torch.device | str, controls: int
 ) -> None:
     """Refuse a model that does not fit, by counting the parameters of one that has shapes and no numbers.
 
     Networks are made on the CPU, one at a time, and stay on the device; a control needs the order of its largest matrix
     beside them.
     """
-    from transformers import AutoModel
-
     with torch.device("meta"):
-        sizes = [parameter.numel() for parameter in AutoModel.from_config(configuration).parameters()]
+        sizes = [parameter.numel() for parameter in kind.from_config(configuration).parameters()]
     what = f"{checkpoint.name} with {sum(sizes):,} parameters" + (", and a control beside it," if controls else "")
     order = 4 * max(sizes) if controls else 0
     networks = {"cpu": 1} | {torch.device(device).type: 1 + controls}

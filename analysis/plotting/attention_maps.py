@@ -1,6 +1,6 @@
 """Attention maps and their gates: small maps with what they do to values, real maps with what cells were read as."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import seaborn
@@ -13,7 +13,10 @@ from numpy.typing import ArrayLike
 from analysis.plotting import style
 
 
-def draw_gates(maps: Mapping[str, ArrayLike], values: ArrayLike) -> Figure:
+@style.in_style
+def draw_gates(
+    maps: Mapping[str, ArrayLike], values: ArrayLike, *, ax: style.Panels | None = None, cmap: str = style.WEIGHT_CMAP
+) -> Figure:
     """Draw small maps by name, four in a line; beside each row of a map stands what it makes of the values.
 
     Parameters
@@ -22,6 +25,10 @@ def draw_gates(maps: Mapping[str, ArrayLike], values: ArrayLike) -> Figure:
         Maps ``(query, key)`` whose rows sum to 1, arrays or tensors on the CPU.
     values
         One number per key, written above the keys.
+    ax
+        The panels to draw into, one for each that is drawn; default: a new figure.
+    cmap
+        The colours of the weights, by matplotlib's name.
 
     Returns
     -------
@@ -36,14 +43,12 @@ def draw_gates(maps: Mapping[str, ArrayLike], values: ArrayLike) -> Figure:
     ['2', '2']
     """
     numbers, lines = np.asarray(values, float), -(-len(maps) // 4)
-    figure, axes = style.new(lines, min(4, len(maps)), size="wide" if lines < 3 else "tall", squeeze=False)
-    for panel in axes.flat[len(maps) :]:
-        panel.set_visible(False)
+    size = "wide" if lines < 3 else "tall"
+    figure, axes = style.panels(ax, lines, min(4, len(maps)), count=len(maps), size=size)
+    hide(axes.flat[len(maps) :])
     for panel, (name, given) in zip(axes.flat, maps.items(), strict=False):
         weights = np.asarray(given, float)
-        seaborn.heatmap(
-            np.sqrt(weights), ax=panel, cmap=style.WEIGHT_CMAP, vmin=0, vmax=1, cbar=False, linewidths=0.5, square=True
-        )
+        seaborn.heatmap(np.sqrt(weights), ax=panel, cmap=cmap, vmin=0, vmax=1, cbar=False, linewidths=0.5, square=True)
         panel.set_title(name)
         panel.set_xticks(np.arange(len(numbers)) + 0.5, [f"{number:g}" for number in numbers])
         panel.set_yticks([])
@@ -53,12 +58,17 @@ def draw_gates(maps: Mapping[str, ArrayLike], values: ArrayLike) -> Figure:
     return figure
 
 
+@style.in_style
 def draw_readings(
     maps: Sequence[ArrayLike],
     cells: Sequence[ArrayLike],
     titles: Sequence[str],
     order: Sequence[str],
     tokens: Sequence[str],
+    *,
+    ax: style.Panels | None = None,
+    cmap: str = style.WEIGHT_CMAP,
+    colours: Mapping[str, str] = style.GATES,
 ) -> Figure:
     """Draw maps in pairs: the weights, and beside them the gate that each cell was read as.
 
@@ -72,6 +82,12 @@ def draw_readings(
         The names of the gates, ``gates.GATES``.
     tokens
         Of the sentence; every few of them are written on the left.
+    ax
+        The panels to draw into, two for each map; default: a new figure.
+    cmap
+        The colours of the weights, by matplotlib's name.
+    colours
+        Of the gates, by name.
 
     Examples
     --------
@@ -80,16 +96,14 @@ def draw_readings(
     >>> len(figure.axes)
     4
     """
-    figure, axes = style.new(
-        -(-len(maps) // 2), 4, size="page" if len(maps) > 6 else "tall" if len(maps) > 4 else "wide", squeeze=False
-    )
-    for panel in axes.flat[2 * len(maps) :]:
-        panel.set_visible(False)
+    size = "page" if len(maps) > 6 else "tall" if len(maps) > 4 else "wide"
+    figure, axes = style.panels(ax, -(-len(maps) // 2), 4, count=2 * len(maps), size=size)
+    hide(axes.flat[2 * len(maps) :])
     pairs = [(np.asarray(attention), np.asarray(gate)) for attention, gate in zip(maps, cells, strict=True)]
     for i, ((attention, gate), title) in enumerate(zip(pairs, titles, strict=True)):
         left, right = axes[i // 2, 2 * (i % 2)], axes[i // 2, 2 * (i % 2) + 1]
-        left.imshow(attention, cmap=style.WEIGHT_CMAP, vmin=0, vmax=np.quantile(attention, 0.99))
-        draw_cells(right, gate, order)
+        left.imshow(attention, cmap=cmap, vmin=0, vmax=np.quantile(attention, 0.99))
+        draw_cells(right, gate, order, colours)
         if len(names := np.unique(gate)) == 1:  # an empty panel would look like a mistake
             right.text(0.5, 0.5, f"all {order[names[0]]}", transform=right.transAxes, ha="center", va="center")
         left.set_title(title, loc="left")
@@ -98,23 +112,29 @@ def draw_readings(
         if i % 2 == 0:
             every = max(1, len(tokens) // 8)
             left.set_yticks(range(0, len(tokens), every), tokens[::every])
-    name_gates(figure, [order[i] for i in np.unique(np.stack([gate for _, gate in pairs])) if i >= 0])
-    return style.many_marks(figure)
+    read = np.unique(np.stack([gate for _, gate in pairs]))
+    name_gates(figure, [order[i] for i in read if i >= 0], colours, ax)
+    return style.many_marks(figure) if ax is None else figure
 
 
-def draw_cells(panel: Axes, cells: np.ndarray, order: Sequence[str]) -> None:
+def hide(panels: Iterable[Axes | None]) -> None:
+    """Hide panels that nothing is drawn into."""
+    for panel in panels:
+        if panel is not None:
+            panel.set_visible(False)
+
+
+def draw_cells(panel: Axes, cells: np.ndarray, order: Sequence[str], colours: Mapping[str, str] = style.GATES) -> None:
     """Paint each cell in the colour of its gate; what a query may not see stays white."""
     panel.imshow(
         np.ma.masked_less(cells, 0),
-        cmap=ListedColormap([style.GATES[name] for name in order]),
+        cmap=ListedColormap([colours[name] for name in order]),
         norm=BoundaryNorm(np.arange(len(order) + 1) - 0.5, len(order)),
     )
 
 
-def name_gates(figure: Figure, names: Sequence[str]) -> None:
-    """Put a legend of gates under a figure."""
-    figure.legend(
-        handles=[Patch(color=style.GATES[name], label=name) for name in names],
-        loc="outside lower center",
-        ncols=min(len(names), 5),
-    )
+def name_gates(
+    figure: Figure, names: Sequence[str], colours: Mapping[str, str] = style.GATES, ax: style.Panels | None = None
+) -> None:
+    """Put a legend of gates under a figure, or into the first of the panels that are given."""
+    style.legend(figure, ax, [Patch(color=colours[name]) for name in names], names, min(len(names), 5))

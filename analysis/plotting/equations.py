@@ -19,6 +19,7 @@ GAP = 0.2
 KINDS = ("weights", "scores")
 
 
+@style.in_style
 def draw_equation(
     matrices: Sequence[np.ndarray | Tensor],
     signs: str,
@@ -27,6 +28,8 @@ def draw_equation(
     kind: str = "weights",
     rows: Sequence[str] = (),
     columns: Sequence[Sequence[str]] = (),
+    ax: style.Panels | None = None,
+    cmap: str | None = None,
 ) -> Figure:
     """Draw matrices side by side, as in ``W X = Y`` or ``S = A + B``, on one scale.
 
@@ -41,6 +44,10 @@ def draw_equation(
         ``"weights"`` colours from 0 to 1, ``"scores"`` from negative to positive, with white at 0.
     rows, columns
         Names of the rows, which stand left of the first matrix, and for each matrix those of its columns.
+    ax
+        The panels to draw into, one for each matrix and one for each sign, in their order; default: a new figure.
+    cmap
+        The colours of the entries, by matplotlib's name; default: those of the kind.
 
     Raises
     ------
@@ -61,11 +68,12 @@ def draw_equation(
     _check_words(tables, rows, signs=signs, titles=titles, columns=columns)
     widths = [table.shape[1] for table in tables]
     ratios = [part for width in widths for part in (width, GAP * max(widths))][:-1]
-    figure, axes = style.new(1, len(ratios), size="strip", width_ratios=ratios, squeeze=False)
+    figure, axes = style.panels(ax, 1, len(ratios), size="strip", width_ratios=ratios)
     everything = np.concatenate([table.ravel() for table in tables])
+    cmap = cmap or (style.WEIGHT_CMAP if kind == "weights" else style.SCORE_CMAP)
     scale = Normalize(0, 1) if kind == "weights" else style.centred(everything)
     for k, (panel, table, title) in enumerate(zip(axes[0, ::2], tables, titles, strict=True)):
-        _draw_matrix(panel, table, scale, style.WEIGHT_CMAP if kind == "weights" else style.SCORE_CMAP)
+        _draw_matrix(panel, table, scale, cmap)
         panel.set_title(title)
         below, beside = columns[k] if columns else "", rows if k == 0 else ""
         panel.set_xticks(range(len(below)), labels=below)

@@ -2,7 +2,9 @@
 
 import base64
 import io
+import json
 import re
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -47,6 +49,29 @@ def bundle(figure: Figure) -> dict[str, str]:
     np.savez_compressed(packed, **data(figure))
     figure.savefig(drawn, format="png", metadata={"Software": None})
     return {"npz": base64.b64encode(packed.getvalue()).decode(), "png": base64.b64encode(drawn.getvalue()).decode()}
+
+
+def to_json(arrays: Mapping[str, np.ndarray]) -> str:
+    """Return the numbers behind a figure as JSON, lists by the names of `data`; what is not a number becomes null.
+
+    >>> to_json({"contents": np.array(["a panel"]), "panel0.line0": np.array([1.0, np.nan])})
+    '{"contents": ["a panel"], "panel0.line0": [1.0, null]}'
+    """
+    finite = {name: np.where(np.isfinite(of), of, None) if of.dtype.kind == "f" else of for name, of in arrays.items()}
+    return json.dumps({name: of.tolist() for name, of in finite.items()})
+
+
+def to_csv(arrays: Mapping[str, np.ndarray]) -> str:
+    r"""Return the numbers behind a figure as CSV: an entry a line, with its array and its place there.
+
+    >>> to_csv({"contents": np.array(["a panel"]), "panel0.image0": np.array([[1.5, 2.0]])})
+    'array,i,j,k,value\npanel0.image0,0,0,,1.5\npanel0.image0,0,1,,2.0\n'
+    """
+    lines = ["array,i,j,k,value"]
+    for name, of in arrays.items():
+        for place, value in np.ndenumerate(of) if name != "contents" else ():
+            lines.append(",".join(map(str, (name, *place, *[""] * (3 - of.ndim), value))))
+    return "\n".join(lines) + "\n"
 
 
 def _artists(axes: Axes):

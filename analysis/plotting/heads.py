@@ -13,6 +13,7 @@ from analysis.plotting import style
 APART = 0.14
 
 
+@style.in_style
 def draw_heads(
     trained: np.ndarray | Tensor,
     control: np.ndarray | Tensor,
@@ -20,10 +21,13 @@ def draw_heads(
     title: str,
     ylabel: str,
     control_name: str = "untrained",
+    ax: Axes | None = None,
+    colours: tuple[str, str] = (style.COLOURS["trained"], style.COLOURS["control"]),
 ) -> Figure:
     """Draw a dot for each head, layer by layer: trained heads in colour, those of the control in grey to their right.
 
-    Both are ``(layer, head)``.
+    Both are ``(layer, head)``. They are drawn into ``ax``, if it is given, and its figure is returned; ``colours`` are
+    those of the trained heads and of the control.
 
     Raises
     ------
@@ -42,20 +46,22 @@ def draw_heads(
         raise ValueError(f"trained and control must be (layer, head) alike, got {tables[0].shape}, {tables[1].shape}")
     if not all(np.isfinite(table).all() for table in tables):
         raise ValueError("trained and control must have finite entries (no nan or inf)")
-    figure, panel = style.new(size="wide")
+    figure, [[panel]] = style.panels(ax, 1, 1, size="wide")
     layers, heads = tables[0].shape
-    for table, colour, aside in zip(tables, ("trained", "control"), (-APART, APART), strict=True):
+    for table, colour, aside in zip(tables, colours, (-APART, APART), strict=True):
         at = np.repeat(np.arange(layers) + aside, heads)
-        panel.plot(at, table.ravel(), "o", color=style.COLOURS[colour], alpha=0.75, clip_on=False)
+        panel.plot(at, table.ravel(), "o", color=colour, alpha=0.75, clip_on=False)
     panel.set(title=title, ylabel=ylabel, xlabel="layer", xticks=range(layers), xlim=(-0.5, layers - 0.3))
-    _label_last(panel, tables, ("trained", control_name))
+    _label_last(panel, tables, ("trained", control_name), colours)
     return figure
 
 
-def _label_last(panel: Axes, tables: tuple[np.ndarray, np.ndarray], names: tuple[str, str]) -> None:
+def _label_last(
+    panel: Axes, tables: tuple[np.ndarray, np.ndarray], names: tuple[str, str], colours: tuple[str, str]
+) -> None:
     """Name the two kinds of dots beside those of the last layer, the higher name above."""
     middles = [float(np.median(table[-1])) for table in tables]
-    for k, colour in enumerate(("trained", "control")):
+    for k, colour in enumerate(colours):
         above = middles[k] > middles[1 - k] or (middles[k] == middles[1 - k] and k == 1)
         edge = tables[k][-1].max() if above else tables[k][-1].min()
         aside = (-APART, APART)[k]
@@ -66,5 +72,5 @@ def _label_last(panel: Axes, tables: tuple[np.ndarray, np.ndarray], names: tuple
             textcoords="offset points",
             ha="center",
             va="bottom" if above else "top",
-            color=style.COLOURS[colour],
+            color=colour,
         )

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import seaborn
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -15,7 +16,14 @@ from torch import Tensor
 from analysis.plotting import style
 
 
-def draw_maps(maps: Mapping[str, Float[Tensor | np.ndarray, "query key"]], tokens: Sequence[str]) -> Figure:
+@style.in_style
+def draw_maps(
+    maps: Mapping[str, Float[Tensor | np.ndarray, "query key"]],
+    tokens: Sequence[str],
+    *,
+    ax: style.Panels | None = None,
+    cmap: str = style.WEIGHT_CMAP,
+) -> Figure:
     """Draw attention maps beside each other under their names, on one scale; a key without any weight stays blank.
 
     The scale runs from 0 to the largest weight, with more colours for small weights than for large ones.
@@ -26,6 +34,10 @@ def draw_maps(maps: Mapping[str, Float[Tensor | np.ndarray, "query key"]], token
         By title; arrays or tensors of ``(query, key)``.
     tokens
         What stands at each position.
+    ax
+        The panels to draw into, one for each that is drawn; default: a new figure.
+    cmap
+        The colours of the weights, by matplotlib's name.
 
     Raises
     ------
@@ -43,23 +55,30 @@ def draw_maps(maps: Mapping[str, Float[Tensor | np.ndarray, "query key"]], token
     for name, values in drawn.items():
         if values.shape != (len(tokens),) * 2:
             raise ValueError(f"the map {name!r} must be of {len(tokens)} x {len(tokens)} tokens, got {values.shape}")
-    figure, axes = style.new(1, len(drawn), sharey=True, squeeze=False)
+    figure, axes = style.panels(ax, 1, len(drawn), sharey=True)
     scale = PowerNorm(0.5, 0, max(values.max() for values in drawn.values()))
-    for ax, (name, values) in zip(axes[0], drawn.items(), strict=True):
+    for panel, (name, values) in zip(axes[0], drawn.items(), strict=True):
         names = {"xticklabels": list(tokens), "yticklabels": list(tokens)}
-        seaborn.heatmap(
-            values, mask=values == 0, ax=ax, norm=scale, cmap=style.WEIGHT_CMAP, square=True, cbar=False, **names
-        )
-        ax.set_title(name, loc="left")
+        seaborn.heatmap(values, mask=values == 0, ax=panel, norm=scale, cmap=cmap, square=True, cbar=False, **names)
+        panel.set_title(name, loc="left")
     axes[0, 0].set_ylabel("the query")
-    figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention weight", shrink=0.7)
+    figure.colorbar(axes[0, 0].collections[-1], ax=axes.ravel().tolist(), label="attention weight", shrink=0.7)
     return figure
 
 
-def draw_scores(scores: Float[Tensor | np.ndarray, "head position"], title: str, label: str = "nats") -> Figure:
+@style.in_style
+def draw_scores(
+    scores: Float[Tensor | np.ndarray, "head position"],
+    title: str,
+    label: str = "nats",
+    *,
+    ax: Axes | None = None,
+    cmap: str = style.SCORE_CMAP,
+) -> Figure:
     """Draw scores of heads along a sequence, one row per head: purple below 0, green above.
 
-    The scale ends where nine of ten scores are within it, so that faint heads are seen beside strong ones.
+    The scale ends where nine of ten scores are within it, so that faint heads are seen beside strong ones. They are
+    drawn into ``ax``, if it is given, in the colours ``cmap``, and the figure is returned.
 
     Examples
     --------
@@ -68,17 +87,17 @@ def draw_scores(scores: Float[Tensor | np.ndarray, "head position"], title: str,
     'head'
     """
     values = np.asarray(scores)
-    figure, ax = style.new()
+    figure, [[panel]] = style.panels(ax, 1, 1)
     seaborn.heatmap(
         values,
-        ax=ax,
+        ax=panel,
         norm=style.centred(values, float(np.quantile(np.abs(values), 0.9))),
-        cmap=style.SCORE_CMAP,
+        cmap=cmap,
         rasterized=True,
         xticklabels=max(1, values.shape[1] // 8),
         cbar_kws={"label": label, "extend": "both"},
     )
-    ax.set(xlabel="position of the key", ylabel="head")
-    ax.set_title(title, loc="left")
-    ax.tick_params(axis="y", rotation=0)
+    panel.set(xlabel="position of the key", ylabel="head")
+    panel.set_title(title, loc="left")
+    panel.tick_params(axis="y", rotation=0)
     return figure

@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 
 from analysis.plotting import style
 
+COLOURS = {"trained": style.COLOURS["trained"]} | {rung: colour for rung, (colour, _) in style.RUNGS.items()}
+
 
 class Ladder(NamedTuple):
     """One measure of a trained network and of its controls, by layer or by whatever else stands along an axis.
@@ -40,28 +42,30 @@ def spread(values: Float[np.ndarray, "seed layer"]) -> Float[np.ndarray, "layer 
     return np.stack([np.mean(values, 0), np.min(values, 0), np.max(values, 0)], 1)
 
 
-def draw_lines(panel: Axes, ladder: Ladder, along: Sequence[float] | None = None) -> None:
+def draw_lines(
+    panel: Axes, ladder: Ladder, along: Sequence[float] | None = None, colours: Mapping[str, str] = COLOURS
+) -> None:
     """Draw a ladder over layers into a panel: a band for each rung, and the trained network's line on top."""
     trained = ladder.trained if ladder.trained.ndim == 2 else np.stack([ladder.trained] * 3, 1)
     along = np.arange(len(trained)) if along is None else np.asarray(along)
     for rung, values in ladder.controls.items():
-        colour, dashes = style.RUNGS[rung]
+        colour, dashes = colours[rung], style.RUNGS[rung][1]
         mean, low, high = spread(np.asarray(values)).T
         panel.fill_between(along, low, high, color=colour, alpha=0.25, linewidth=0)
         panel.plot(along, mean, dashes, color=colour, label=rung)
-    panel.fill_between(along, trained[:, 1], trained[:, 2], color=style.COLOURS["trained"], alpha=0.2, linewidth=0)
-    panel.plot(along, trained[:, 0], marker="o", color=style.COLOURS["trained"], label="trained", zorder=3)
+    panel.fill_between(along, trained[:, 1], trained[:, 2], color=colours["trained"], alpha=0.2, linewidth=0)
+    panel.plot(along, trained[:, 0], marker="o", color=colours["trained"], label="trained", zorder=3)
 
 
-def draw_points(panel: Axes, ladder: Ladder, names: Sequence[str]) -> None:
+def draw_points(panel: Axes, ladder: Ladder, names: Sequence[str], colours: Mapping[str, str] = COLOURS) -> None:
     """Draw a ladder of named quantities into a panel, a row each: bars from the least seed to the largest, dots."""
     rungs = len(ladder.controls)
     rows = np.arange(len(names))
     trained = ladder.trained if ladder.trained.ndim == 2 else np.stack([ladder.trained] * 3, 1)
-    panel.hlines(rows, trained[:, 1], trained[:, 2], color=style.COLOURS["trained"], linewidth=1.5)
-    panel.plot(trained[:, 0], rows, "o", color=style.COLOURS["trained"], label="trained")
+    panel.hlines(rows, trained[:, 1], trained[:, 2], color=colours["trained"], linewidth=1.5)
+    panel.plot(trained[:, 0], rows, "o", color=colours["trained"], label="trained")
     for k, (rung, values) in enumerate(ladder.controls.items()):
-        colour = style.RUNGS[rung][0]
+        colour = colours[rung]
         mean, low, high = spread(np.asarray(values)).T
         at = rows + 0.6 * (k + 1) / (rungs + 1)
         panel.hlines(at, low, high, color=colour, linewidth=4, alpha=0.5)
@@ -70,10 +74,21 @@ def draw_points(panel: Axes, ladder: Ladder, names: Sequence[str]) -> None:
     panel.set_ylim(len(names) - 0.2, -0.4)
 
 
+@style.in_style
 def lines(
-    panels: Mapping[str, Ladder], ylabels: Sequence[str], *, xlabel: str = "layer", size: str = "wide", rows: int = 1
+    panels: Mapping[str, Ladder],
+    ylabels: Sequence[str],
+    *,
+    xlabel: str = "layer",
+    size: str = "wide",
+    rows: int = 1,
+    ax: style.Panels | None = None,
+    colours: Mapping[str, str] = COLOURS,
 ) -> Figure:
     """Draw ladders over layers, a panel per title in so many rows, with one legend.
+
+    They are drawn into the panels ``ax``, if these are given; ``colours`` are those of the trained network and of
+    the rungs.
 
     Raises
     ------
@@ -81,36 +96,41 @@ def lines(
         If there is not one label of an axis a panel.
     """
     columns = -(-len(panels) // rows)
-    figure, axes = style.new(rows, columns, size=size, squeeze=False)
+    figure, axes = style.panels(ax, rows, columns, size=size)
     for panel, ylabel, (title, ladder) in zip(axes.flat, ylabels, panels.items(), strict=True):
-        draw_lines(panel, ladder)
+        draw_lines(panel, ladder, colours=colours)
         layers = np.arange(len(ladder.trained))
         panel.set(
             xlabel=xlabel, ylabel=ylabel, title=title, xticks=layers[::2] if len(layers) * columns > 30 else layers
         )
-    share_legend(figure, axes.flat)
+    share_legend(figure, axes.flat, ax)
     return figure
 
 
-def points(panels: Mapping[str, Ladder], names: Sequence[str], *, xlabels: Sequence[str], size: str = "wide") -> Figure:
-    """Draw ladders of named quantities, a panel a title, with one legend."""
-    figure, axes = style.new(1, len(panels), size=size, squeeze=False, sharey=True)
+@style.in_style
+def points(
+    panels: Mapping[str, Ladder],
+    names: Sequence[str],
+    *,
+    xlabels: Sequence[str],
+    size: str = "wide",
+    ax: style.Panels | None = None,
+    colours: Mapping[str, str] = COLOURS,
+) -> Figure:
+    """Draw ladders of named quantities, a panel a title, with one legend; ``ax`` and ``colours`` as in `lines`."""
+    figure, axes = style.panels(ax, 1, len(panels), size=size, sharey=True)
     for panel, xlabel, (title, ladder) in zip(axes[0], xlabels, panels.items(), strict=True):
-        draw_points(panel, ladder, names)
+        draw_points(panel, ladder, names, colours)
         panel.set(xlabel=xlabel, title=title)
-    share_legend(figure, axes[0])
+    share_legend(figure, axes[0], ax)
     return figure
 
 
-def share_legend(figure: Figure, panels: Iterable[Axes]) -> None:
-    """Put one legend under the panels, with the trained network first."""
+def share_legend(figure: Figure, panels: Iterable[Axes], ax: style.Panels | None = None) -> None:
+    """Put one legend under the panels, or into the first of those that are given, with the trained network first."""
     handles = {
         label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
     labels = sorted(handles, key=lambda label: label != "trained")
-    figure.legend(
-        [handles[label] for label in labels],
-        labels,
-        loc="outside lower center",
-        ncols=len(labels) if len(labels) <= 4 else -(-len(labels) // 2),
-    )
+    columns = len(labels) if len(labels) <= 4 else -(-len(labels) // 2)
+    style.legend(figure, ax, [handles[label] for label in labels], labels, columns)

@@ -13,13 +13,23 @@ PerHead = Float[Tensor | np.ndarray, " _head"]
 PerDraw = Float[Tensor | np.ndarray, "_draw _head"]
 
 
-def draw_beside_random(panels: Mapping[str, tuple[PerHead, PerDraw]]) -> Figure:
+@style.in_style
+def draw_beside_random(
+    panels: Mapping[str, tuple[PerHead, PerDraw]],
+    *,
+    ax: style.Panels | None = None,
+    colours: tuple[str, str] = (style.COLOURS["semi_bias"], style.COLOURS["control"]),
+) -> Figure:
     """Draw each head's trained value as a triangle over the values of random draws in grey, a panel per measure.
 
     Parameters
     ----------
     panels
         By title, the trained values of the heads, and those of every draw.
+    ax
+        The panels to draw into, one for each that is drawn; default: a new figure.
+    colours
+        Of the trained values and of the random ones.
 
     Raises
     ------
@@ -32,15 +42,15 @@ def draw_beside_random(panels: Mapping[str, tuple[PerHead, PerDraw]]) -> Figure:
     >>> figure.axes[0].lines[-1].get_ydata().tolist()
     [3.0, 4.0]
     """
-    figure, axes = style.new(1, len(panels), squeeze=False)
-    for ax, (title, (trained, drawn)) in zip(axes[0], panels.items(), strict=True):
+    figure, axes = style.panels(ax, 1, len(panels))
+    for panel, (title, (trained, drawn)) in zip(axes[0], panels.items(), strict=True):
         own, random = np.asarray(trained), np.asarray(drawn)
         if random.ndim != 2 or random.shape[1:] != own.shape:
             raise ValueError(f"{title!r} must be (head,) and (draw, head) of one size, got {own.shape}, {random.shape}")
-        ax.plot(random.T, "_", color=style.COLOURS["control"])
-        ax.plot([], [], "_", color=style.COLOURS["control"], label="random")
-        ax.plot(own, "^", color=style.COLOURS["semi_bias"], label="trained")
-        ax.set(xlabel="head", xticks=range(len(own)))
-        ax.set_title(title, loc="left")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        panel.plot(random.T, "_", color=colours[1])
+        panel.plot([], [], "_", color=colours[1], label="random")
+        panel.plot(own, "^", color=colours[0], label="trained")
+        panel.set(xlabel="head", xticks=range(len(own)))
+        panel.set_title(title, loc="left")
+    style.legend(figure, ax, *axes[0, 0].get_legend_handles_labels(), columns=2)
     return figure

@@ -1,10 +1,14 @@
 """The book's look: one style sheet, named sizes, one colour per concept, two colour maps. Nothing else sets these.
 
-Importing this module puts the style sheet into effect, so that every artist a figure function makes obeys it.
+Importing this module changes nothing. A figure function draws under the style sheet and leaves the settings of
+matplotlib as they were; only who starts a figure to draw into by hand (`new`) has the sheet in effect from then on.
 """
 
+import functools
 import io
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import matplotlib.style
 import numpy as np
@@ -13,7 +17,9 @@ from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
 
 SHEET = Path(__file__).with_name("book.mplstyle")
-matplotlib.style.use(SHEET)
+Panels = Axes | Sequence[Axes] | np.ndarray
+"""Where to draw: one panel, or as many as a figure has."""
+Given, Drawn = ParamSpec("Given"), TypeVar("Drawn")
 
 # Inches; a page is about 7.2 wide.
 SIZES = {
@@ -77,7 +83,12 @@ WEIGHT_CMAP = "cividis"  # attention, from 0 to a stated limit
 
 
 class BookFigure(Figure):
-    """A figure that a notebook shows as SVG without pyplot and its state."""
+    """A figure that a notebook shows as SVG without pyplot and its state; saved as PDF, its fonts are TrueType."""
+
+    def savefig(self, *args, **kwargs) -> None:
+        """Save as :meth:`matplotlib.figure.Figure.savefig` does, under the style sheet: ticks are made only then."""
+        with matplotlib.style.context(SHEET):
+            super().savefig(*args, **kwargs)
 
     def _repr_svg_(self) -> str:
         buffer = io.StringIO()
@@ -92,7 +103,7 @@ class BookFigure(Figure):
 
 
 def new(rows: int = 1, columns: int = 1, *, size: str = "wide", **kwargs) -> tuple[BookFigure, np.ndarray | Axes]:
-    """Start a figure in the book's style, without pyplot's state.
+    """Start a figure in the book's style, without pyplot's state, and put the style in effect for what is drawn.
 
     Parameters
     ----------
@@ -103,8 +114,66 @@ def new(rows: int = 1, columns: int = 1, *, size: str = "wide", **kwargs) -> tup
     """
     if size not in SIZES:
         raise ValueError(f"size must be one of {', '.join(SIZES)}, got {size!r}")
+    matplotlib.style.use(SHEET)
     figure = BookFigure(figsize=SIZES[size])
     return figure, figure.subplots(rows, columns, **kwargs)
+
+
+def in_style(draw: Callable[Given, Drawn]) -> Callable[Given, Drawn]:
+    """Let a figure function draw under the style sheet, or, where ``ax`` is given, under its caller's settings.
+
+    Either way matplotlib's settings are afterwards what they were.
+    """
+
+    @functools.wraps(draw)
+    def drawn(*args: Given.args, **kwargs: Given.kwargs) -> Drawn:
+        with matplotlib.rc_context():
+            return draw(*args, **kwargs)
+
+    return drawn
+
+
+def panels(
+    ax: Panels | None, rows: int, columns: int, *, count: int | None = None, **kwargs
+) -> tuple[Figure, np.ndarray]:
+    """Return a figure and its axes, ``(rows, columns)``: new ones as `new` makes them, or those that are given.
+
+    Parameters
+    ----------
+    ax
+        The panels to draw into, or none.
+    count
+        How many of them are drawn into, where that is fewer than rows times columns.
+    kwargs
+        Passed to `new`.
+
+    Raises
+    ------
+    ValueError
+        If as many panels are not given as are drawn.
+
+    Examples
+    --------
+    >>> figure = Figure()
+    >>> panels(figure.add_subplot(), 1, 1)[0] is figure
+    True
+    """
+    if ax is None:
+        return new(rows, columns, squeeze=False, **kwargs)
+    given, due = np.asarray(ax, dtype=object).ravel(), count or rows * columns
+    if len(given) != due:
+        raise ValueError(f"ax must hold {due} panels, one for each that is drawn, got {len(given)}")
+    grid = np.full(rows * columns, None, dtype=object)
+    grid[:due] = given
+    return given[0].figure, grid.reshape(rows, columns)
+
+
+def legend(figure: Figure, ax: Panels | None, handles: Sequence, labels: Sequence[str], columns: int) -> None:
+    """Put one legend under a figure, or into the first of the panels that are given."""
+    if ax is None:
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+    else:
+        np.asarray(ax, dtype=object).ravel()[0].legend(handles, labels)
 
 
 def centred(values: np.ndarray, limit: float | None = None) -> Normalize:

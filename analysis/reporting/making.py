@@ -17,10 +17,11 @@ from analysis.core.device import describe_run
 from analysis.core.files import claim_folder, write_atomically, write_json
 from analysis.data import texts as bundled_texts
 from analysis.maps import gates
-from analysis.models import attention_hooks, checkpoints
-from analysis.models.checkpoints import Checkpoint
+from analysis.models import attention_hooks
+from analysis.models.checkpoints import Checkpoint, NotFound, find
 from analysis.models.reading import Model, load
 from analysis.models.text_models import load_text_model, load_tokenizer
+from analysis.plotting import style
 from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.reporting import state
 from analysis.reporting.comparison import compare, measure_heads, statements
@@ -49,6 +50,7 @@ def report(
     longest: int = LONGEST,
     weights_only: bool = False,
     device: torch.device | str = "cpu",
+    beside: str | Path | Model | None = None,
     book: str | None = None,
     show: bool = False,
     command: str = "",
@@ -73,6 +75,8 @@ def report(
         Tokens of a text, at most.
     weights_only
         Do not run the model.
+    beside
+        Another model or another checkpoint, as ``model``, that reads the same texts and stands beside it on the page.
     book
         Where the book's pages lie, for links: an address, or a path relative to the page; default: no links, so that
         the page can be sent to somebody who has no book.
@@ -108,22 +112,27 @@ def report(
     for name, value, least in (("seeds", seeds, 1), ("longest", longest, SHORTEST)):
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
-    checkpoint = files_of(model)
+    models = [model] if beside is None else [model, beside]
+    checkpoints = [files_of(each) for each in models]
     passages = [] if weights_only else bundled_texts.passages(count=count, source=texts)
     with claim_folder(out, KIND) as folder:
-        began = time.monotonic()
-        measured = measure_parameters(
-            checkpoint, model if isinstance(model, Model) else load(checkpoint), show=show
-        )  # what was read of its files is let go before the model runs
-        if weights_only:
-            measured.not_run = "only its weights were asked for"
-        else:
-            _run(measured, checkpoint, passages, folder, longest=longest, seeds=seeds, device=device, show=show)
-        command = command or f"analysis.report({checkpoint.name!r}, seeds={seeds}, longest={longest})"
+        began, each = time.monotonic(), []
+        for checkpoint, given in zip(checkpoints, models, strict=True):
+            measured = measure_parameters(
+                checkpoint, given if isinstance(given, Model) else load(checkpoint), show=show
+            )  # what was read of its files is let go before the model runs
+            if weights_only:
+                measured.not_run = "only its weights were asked for"
+            else:
+                _run(measured, checkpoint, passages, folder, longest=longest, seeds=seeds, device=device, show=show)
+            _tell(measured, show)
+            each.append(measured)
+        second = "" if beside is None else f", beside={checkpoints[1].name!r}"
+        command = command or f"analysis.report({checkpoints[0].name!r}, seeds={seeds}, longest={longest}{second})"
         run = describe_run(torch.device(device), time.monotonic() - began, command)
-        measured.provenance = _provenance(run, passages, "the bundled passages" if texts is None else str(texts), seeds)
-        _tell(measured, show)
-        write_report(measured, folder, book)
+        source = "the bundled passages" if texts is None else str(texts)
+        each[0].provenance = _provenance(run, passages, source, seeds)
+        write_report(*each, out=folder, book=book)
         state.remove(folder)
     return Path(out) / "index.html"
 
@@ -147,13 +156,13 @@ def _tell(measured: Measurement, show: bool) -> None:
     left_out = {"not run": measured.not_run, "scores not split into parts": measured.not_split}
     for what, why in left_out.items():
         if show and why:
-            print(f"{what}: {why}", file=sys.stderr)
+            print(f"{measured.about['Model']}: {what}: {why}", file=sys.stderr)
 
 
 def files_of(model: str | Path | Model) -> Checkpoint:
     """Return where a model's files are."""
     if not isinstance(model, Model):
-        checkpoint = checkpoints.find(str(model))
+        checkpoint = find(str(model))
     elif model.checkpoint is None:
         raise ValueError(
             "model is a module in memory: save it with its tokenizer (save_pretrained), and give the folder"
@@ -161,7 +170,7 @@ def files_of(model: str | Path | Model) -> Checkpoint:
     else:
         checkpoint = model.checkpoint
     if checkpoint.stands_in_for:
-        raise checkpoints.NotFound(
+        raise NotFound(
             f"the model {checkpoint.stands_in_for!r} is not here; give its folder, or ask for a report on "
             f"{checkpoint.name}, which stands in for it"
         )
@@ -200,7 +209,7 @@ def _load(checkpoint: Checkpoint, device: torch.device | str) -> tuple[Any, torc
     """Return tokenizer and model; without a model, why it cannot be run."""
     try:
         return load_tokenizer(checkpoint), load_text_model(checkpoint, device=device, controls=1), ""
-    except (checkpoints.NotFound, MemoryError) as error:
+    except (NotFound, MemoryError) as error:
         return None, None, str(error)
 
 
@@ -208,13 +217,13 @@ def draw_maps(model: torch.nn.Module, ids: Tensor) -> Float[np.ndarray, "layer h
     """Return the maps of one text."""
     maps = []
 
-    def attend(layer, query, key, value, *, scale, causal=False, lengths=None):
-        scores = query.float() @ key.float().mT * scale
+    def attend(layer, query, key, value, *, scale, causal=False, lengths=None, bias=None):
+        scores = query.float() @ key.float().mT * scale + (0 if bias is None else bias.float())
         weights = (mask_future(scores) if causal else scores).softmax(-1)
         maps.append(weights[0].cpu())
         return weights.to(value) @ value
 
-    with torch.no_grad(), attention_hooks.with_attention(model, attend):
+    with torch.no_grad(), attention_hooks.with_attention(model, attend, biases=True):
         model(ids)
     return torch.stack(maps).numpy()
 
@@ -233,12 +242,16 @@ def make_viewer(measured: Measurement) -> AttentionViewer | None:
     return AttentionViewer(maps.numpy(), tokens[:shown], cells=cells, scores=scores, order=gates.GATES, label=label)
 
 
-def write_report(measured: Measurement, out: Path, book: str | None) -> None:
-    """Write the page, its numbers and a table of heads, each first under a temporary name."""
+@style.in_style
+def write_report(measured: Measurement, other: Measurement | None = None, *, out: Path, book: str | None) -> None:
+    """Write the page, its numbers and a table of heads, each first under a temporary name; another model beside it."""
     if measured.maps is not None:
         measured.viewer = make_viewer(measured)
     numbers = to_json(measured) | {"unusual": statements(compare(measured))}
-    files = {} if measured.beside is None else {"heads.csv": heads_table(measured)}
+    names = {"heads.csv": measured} | ({} if other is None else {"heads-beside.csv": other})
+    files = {name: heads_table(of) for name, of in names.items() if of.beside is not None}
+    if other is not None:
+        numbers["beside_model"] = to_json(other) | {"unusual": statements(compare(other))}
     seeds = len(next(iter(measured.controls.values()), []))
     lead = "Every number on this page is also in report.json beside it."
     if measured.trained is not None:
@@ -249,7 +262,7 @@ def write_report(measured: Measurement, out: Path, book: str | None) -> None:
             "random order. What the model shares with them, training did not make. "
             "Distances are counted in spreads, the standard deviation of one more seed."
         )
-    page = render(f"A report on {measured.about['Model']}", lead, make_sections(measured), book, files)
+    page = render(f"A report on {measured.about['Model']}", lead, make_sections(measured, other), book, files)
     write_json(out / "report.json", numbers)
     for name, text in files.items():
         write_atomically(out / name, text)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Positions, Rotary, StreamPositions
@@ -20,6 +19,7 @@ from analysis.reporting.controls import observe_controls
 from analysis.reporting.observations import Observations, SplitBiases, add_text, draw_repeats, read_repeats
 from analysis.reporting.origins import Means, kernel, mean_queries_and_keys
 from analysis.reporting.parameters import LayerParameters, measure_layer, position_curves
+from analysis.reporting.progress import count_steps
 from analysis.reporting.state import State
 from analysis.transformer.rotary import rotate
 
@@ -85,6 +85,7 @@ def describe(checkpoint: Checkpoint, read: Model) -> dict[str, str]:
         "Norm of a layer": {None: "none"}.get(norm) or f"{norm.kind}, on its {norm.place}",
         "Scale of the scores": f"{first.scale:.6g}",
     }
+    rows |= {"Part": read.family.stack} if read.family.stack else {}
     rows |= {"Norm of queries and keys": qk.query.kind} if qk else {}
     rows |= {"Soft cap": f"{first.soft_cap:g}"} if first.soft_cap else {}
     rows |= {"Sinks": "a learned score beside the keys"} if first.sinks is not None else {}
@@ -113,8 +114,12 @@ def _name_mask(layer: AttentionLayer) -> str:
 
 def measure_parameters(checkpoint: Checkpoint, read: Model, *, show: bool = False) -> Measurement:
     """Measure what the parameters say, layer by layer."""
-    bar = tqdm(range(len(read.layers)), desc="parameters", unit="layer", disable=None if show else True)
-    measured = Measurement(describe(checkpoint, read), [measure_layer(read.layers[layer]) for layer in bar])
+    bar = count_steps(len(read.layers), f"parameters of {checkpoint.name}", "layer", show=show)
+    measured = Measurement(describe(checkpoint, read), [])
+    for number in range(len(read.layers)):
+        measured.parameters.append(measure_layer(read.layers[number]))
+        bar.update()
+    bar.close()
     measured.causal, positions = read.causal, read.positions
     if positions is not None and positions.shape[1] == read.width:  # an ALBERT's are narrower, and widened later
         measured.position_curves = position_curves(read.layers[0], positions)
@@ -211,11 +216,11 @@ def observe(
     rotaries = [(layer.positions, layer.scale) for layer in read.layers] if measured.mean_kernels else []
     repeats = draw_repeats(texts, model.config.vocab_size, longest).to(texts[0].device) if read.causal else None
     see = _Sight(texts[:BESIDE], (len(read.layers), read.heads), rotaries, repeats)
-    bar = tqdm(total=len(texts), desc="texts", unit="text", disable=None if show else True)
+    bar = count_steps(len(texts), "texts", "text", show=show)
 
     def read_on(part: str, observed: Observations, end: int) -> Observations:
         observed = state.load(part) or observed
-        bar.update(observed.texts - bar.n)
+        bar.update(observed.texts - bar.n)  # those that an interrupted report had read
         for number in range(observed.texts, end):
             add_text(observed, model, texts[number], *(splits if number < FEW else []))
             state.save(part, observed)
@@ -225,10 +230,12 @@ def observe(
     measured.beside = read_on("beside", see.start(model), len(see.texts))
     measured.trained = read_on("trained", copy.deepcopy(measured.beside), len(texts))
     bar.close()
-    bar = tqdm(total=len(RUNGS) * seeds, desc="controls", unit="model", disable=None if show else True)
+    bar = count_steps(len(RUNGS) * seeds, "controls", "model", show=show)
     for seed in range(seeds):
         parts = {rung: state.load(f"{rung} {seed}") for rung in RUNGS}
-        if any(part is None for part in parts.values()):
+        if all(part is not None for part in parts.values()):
+            bar.update(len(parts))
+        else:
             for rung, _, observed in observe_controls(model, see, [seed]):
                 parts[rung] = observed
                 state.save(f"{rung} {seed}", observed)

@@ -142,11 +142,12 @@ class _Observer:
     def __init__(self, sums: Observations, biases: SplitBiases | None, means: SplitBiases | None):
         self.sums, self.origins = sums, {"parts": biases, "mean_parts": means}
 
-    def __call__(self, layer, query, key, value, *, scale, causal=False, lengths=None):
+    def __call__(self, layer, query, key, value, *, scale, causal=False, lengths=None, bias=None):
         n = query.shape[-2]
         visible = torch.ones(n, n, dtype=torch.bool, device=query.device)
         visible = visible.tril() if causal else visible
-        maps = (query[0].float() @ key[0].float().mT * scale).masked_fill(~visible, -math.inf).softmax(-1)
+        scores = query[0].float() @ key[0].float().mT * scale + (0 if bias is None else bias[0].float())
+        maps = scores.masked_fill(~visible, -math.inf).softmax(-1)
         self.sums.heads[layer] += describe_map(maps, value[0].float().norm(dim=-1), causal=causal).cpu().numpy()
         self.sums.gates[layer] += gates.read_gates(maps, causal=causal).scores.cpu().numpy()
         for name, split in self.origins.items():
@@ -198,7 +199,7 @@ def add_text(
     """
     if ids.shape[-1] < gates.SHORTEST:
         raise ValueError(f"a text must have at least {gates.SHORTEST} tokens, got {ids.shape[-1]}")
-    with torch.no_grad(), attention_hooks.with_attention(model, _Observer(sums, biases, means)):
+    with torch.no_grad(), attention_hooks.with_attention(model, _Observer(sums, biases, means), biases=True):
         states = model(ids, output_hidden_states=True).hidden_states
     sums.states += np.stack([describe_rows(state[0].float()).cpu().numpy() for state in states])
     sums.texts += 1
@@ -234,7 +235,8 @@ def read_repeats(model: torch.nn.Module, ids: Int[Tensor, "n id"], shape: tuple[
     """Return induction and duplicate-token scores of every head of a causal model, ``(layer, head, 2)``.
 
     On random tokens that are read twice, the mean attention of the second reading to the token after the same one's
-    first place (induction, as Olsson et al. 2022 score it), and to that place itself (duplicate token).
+    first place (induction, as Olsson et al. 2022 score it), and to that place itself (duplicate
+    token, as Wang et al. 2023 name such heads).
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def render(
     Parameters
     ----------
     title, lead
-        The heading and the paragraph below it, as text.
+        The heading, and the paragraph below the first section, as text: a page begins with what it found.
     book
         Where the book's pages lie, an address or a relative path; chapters are linked there. Without it they are named
         only, so that the page can be sent as it is.
@@ -58,10 +58,16 @@ def render(
     True
     """
     contents = "".join(f'<li><a href="#s{i}">{_text(section.title)}</a></li>' for i, section in enumerate(sections, 1))
-    body = "".join(_section(i, section, book) for i, section in enumerate(sections, 1))
+    first, *rest = (_section(i, section, book) for i, section in enumerate(sections, 1))
     return fill(
         TEMPLATE.read_text(encoding="utf-8"),
-        {"TITLE": _text(title), "LEAD": _text(lead), "CONTENTS": contents, "BODY": body + _files(files or {})},
+        {
+            "TITLE": _text(title),
+            "FIRST": first,
+            "LEAD": _text(lead),
+            "CONTENTS": contents,
+            "BODY": "".join(rest) + _files(files or {}),
+        },
     )
 
 

@@ -21,6 +21,7 @@ from analysis.reporting.measurement import Measurement
 from analysis.reporting.origin_sections import make_parts, make_positions
 from analysis.reporting.page import Section
 from analysis.reporting.parameters import BIASES
+from analysis.reporting.side_by_side import make_side_by_side
 
 NAMES = dict(zip(BIASES, ("queries", "keys", "values"), strict=True))
 
@@ -33,10 +34,12 @@ SINK = 0.3
 """The mean weight of one key from which a head is said to have a sink, as in Gu et al. 2024."""
 
 
-def make_sections(measured: Measurement) -> list[Section]:
-    """Return all sections for which there is something to show, in their order."""
+def make_sections(measured: Measurement, other: Measurement | None = None) -> list[Section]:
+    """Return all sections for which there is something to show, in their order; another model comes second."""
     comparisons = compare(measured)
     sections = [_unusual(measured, comparisons)]
+    if other is not None:
+        sections.append(make_side_by_side(measured, other))
     if measured.trained is not None:
         makers = [_heads, _sinks, _gates, _maps_of_heads, _entropy, _rows]
         sections += [make(measured, comparisons) for make in makers]
@@ -277,7 +280,8 @@ def _maps_of_heads(measured: Measurement, _comparisons: Comparisons | None) -> S
         "A cell is a head; all from 0 to 1."
         + (
             " Induction and the same token's earlier place are read on random tokens that stand twice: mean attention "
-            "of the second reading to what followed the same token, and to that token."
+            "of the second reading to what followed the same token (induction, Olsson et al. 2022), and to that token "
+            "(duplicate token, Wang et al. 2023)."
             if measured.causal
             else ""
         ),

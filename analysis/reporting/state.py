@@ -45,7 +45,7 @@ class State:
         self.folder, self.name = folder, name
 
     def _file(self, part: str) -> Path:
-        return self.folder / f".unfinished-{part.replace(', ', '-').replace(' ', '-')}.npz"
+        return self.folder / f".unfinished-{self.name[:8]}-{part.replace(', ', '-').replace(' ', '-')}.npz"
 
     def save(self, part: str, observed: Observations) -> None:
         """Write one part; first under a temporary name, then renamed."""

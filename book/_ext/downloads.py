@@ -1,5 +1,5 @@
 """What a reader can take home from a page: its text, the notebook without and with outputs, and for each figure the
-picture as SVG and PNG with the numbers behind it as NPZ.
+picture as SVG and PNG with the numbers behind it as NPZ, and as CSV and JSON where they are few.
 
 A figure's PNG and numbers travel in its output (``analysis.plotting.figure_data``); here they become files. The links
 stand at the end of the page and below each figure.
@@ -7,13 +7,15 @@ stand at the end of the page and below each figure.
 
 import base64
 import html
+import io
 import json
 import re
 from pathlib import Path
 
 import nbformat
+import numpy as np
 
-from analysis.plotting.figure_data import MIME
+from analysis.plotting.figure_data import MIME, to_csv, to_json
 from book._ext import one_page, readable
 from book.publish import execution
 
@@ -25,6 +27,8 @@ MENU = (
     "</summary><p>{}</p></details>"
 )
 """What stands below a figure: an icon that unfolds the links."""
+FEW = 5_000
+"""Numbers of a figure beyond which NPZ alone is offered."""
 KEPT = "_build/.figures"  # what directives draw
 CAPTION = re.compile(r'(<figure[^>]*\bid="([^"]+)".*?)(</figcaption>)', re.DOTALL)
 
@@ -130,11 +134,11 @@ def offer(app, pagename, templatename, context, doctree):
 
 def below_figures(body: str, drawn: dict[str, dict[str, bytes]], up: str, out: Path) -> str:
     """Write each figure's files and put links to them at the end of its caption."""
-    said = {"svg": "SVG", "png": "PNG", "npz": "data (NPZ)"}
+    said = {"svg": "SVG", "png": "PNG", "npz": "data (NPZ)", "csv": "CSV", "json": "JSON"}
 
     def add(match: re.Match) -> str:
         start, name, end = match.groups()
-        files = drawn.get(name, {})
+        files = with_tables(drawn.get(name, {}))
         for ending, content in files.items():
             write(out / "figures" / f"{name}.{ending}", content)
         links = [
@@ -145,6 +149,17 @@ def below_figures(body: str, drawn: dict[str, dict[str, bytes]], up: str, out: P
         return f"{start}{MENU.format(' · '.join(links))}{end}" if links else match[0]
 
     return CAPTION.sub(add, body)
+
+
+def with_tables(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Add the numbers of a figure as CSV and JSON, where they are few enough to be read so."""
+    if "npz" not in files:
+        return files
+    with np.load(io.BytesIO(files["npz"]), allow_pickle=False) as packed:
+        arrays = dict(packed)
+    if sum(array.size for array in arrays.values()) > FEW:
+        return files
+    return files | {"csv": to_csv(arrays).encode(), "json": to_json(arrays).encode()}
 
 
 def link(address: str, text: str, label: str = "") -> str:

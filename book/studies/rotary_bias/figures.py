@@ -165,6 +165,7 @@ def by_head(
     return figure
 
 
+@style.in_style
 def controls_sizes(ladders: Mapping[str, ladder.Ladder], names: Sequence[str]) -> Figure:
     """Draw how large kernels are, and how many are largest at a near key, on the ladder of controls."""
     figure = ladder.points(ladders, names, xlabels=("range of the median kernel, nats", "heads of 8"))
@@ -176,6 +177,7 @@ def controls_sizes(ladders: Mapping[str, ladder.Ladder], names: Sequence[str]) -
     return figure
 
 
+@style.in_style
 def controls_parts(ladders: Mapping[str, ladder.Ladder], names: Sequence[str]) -> Figure:
     """Draw what the parts are worth to the loss, and what they explain of the attention, on the ladder of controls."""
     figure = ladder.points(ladders, names, xlabels=("rise of the loss, nats per token", "share of the divergence"))

@@ -79,6 +79,8 @@ def test_a_report_of_gpt2_mini(whole):
         "report.json",
     ]
     assert not list(whole.glob(".unfinished*"))
+    order = [page.index(words) for words in ("<h1>", ">What is unusual about this model?</h2>", "Every number", "<nav")]
+    assert order == sorted(order), "the first screen does not answer"
 
 
 @pytest.mark.slow
@@ -173,7 +175,9 @@ def test_a_model_without_biases_has_the_kernel_of_its_mean_input_and_no_empty_fi
     save_random(tmp_path / "llama", "LlamaConfig", num_key_value_heads=2, initializer_range=0.3)
     own = lambda model, see, seeds: [(rung, seeds[0], see(model)) for rung in measurement.RUNGS]  # noqa: E731
     monkeypatch.setattr(measurement, "observe_controls", own)
-    monkeypatch.setattr(making, "make_sections", lambda of: [make_positions(of), make_parts(of), sections._biases(of)])
+    monkeypatch.setattr(
+        making, "make_sections", lambda of, _: [make_positions(of), make_parts(of), sections._biases(of)]
+    )
     run(str(tmp_path / "llama"), "--texts", texts, "--seeds", "1", "--out", str(tmp_path / "out"))
     page, numbers = written(tmp_path / "out")
     distances, parts, biases = (of.split("</section>")[0] for of in page.split("<section>")[1:])
@@ -312,3 +316,87 @@ def test_pictures_that_are_alike_have_no_common_name():
     names = re.findall(r' id="([^"]+)"', page)
     assert page.count("<image") == 2
     assert len(names) == len(set(names))
+
+
+def test_two_models_stand_side_by_side_and_progress_has_lines(tmp_path, texts, capsys):
+    """Set a model beside a changed copy: the head that was changed is listed first, and each is judged by itself."""
+    from safetensors.torch import load_file, save_file
+
+    source = checkpoints.find("gpt2-mini").folder
+    changed = shutil.copytree(source, tmp_path / "changed", ignore=shutil.ignore_patterns("SHA256*", "*.sha256"))
+    [file] = changed.glob("*.safetensors")
+    tensors = load_file(file)
+    [name] = [name for name in tensors if name.endswith("h.1.attn.c_attn.weight")]
+    width = tensors[name].shape[0]
+    heads = making.load_text_model(checkpoints.find("gpt2-mini")).config.n_head
+    last = slice(width - width // heads, width)
+    tensors[name][:, last] = 0  # the queries of the last head of the last layer: it attends evenly
+    tensors[name.replace("weight", "bias")][last] = 0
+    save_file(tensors, file, metadata={"format": "pt"})
+    run("gpt2-mini", "--beside", str(changed), "--texts", texts, "--seeds", "1", "--out", str(tmp_path / "out"))
+    page, numbers = written(tmp_path / "out")
+    section = page.split(">Side by side</h2>")[1].split("</section>")[0]
+    places = re.findall(r"<tr><td>(\d+)</td><td>(\d+)</td>", section)
+    assert places == [("1", str(heads - 1))], "other heads are as they were"
+    assert "It was not compared with its controls." in section
+    other = numbers["beside_model"]
+    entropy = np.array(other["trained"]["heads"])[-1, -1, 0] / other["trained"]["texts"]
+    assert entropy == pytest.approx(1, abs=1e-4)
+    assert other["about"]["Model"] != numbers["about"]["Model"]
+    assert len((tmp_path / "out" / "heads-beside.csv").read_text().splitlines()) == 1 + 2 * heads
+    assert 'download="heads-beside.csv"' in page
+    said = capsys.readouterr().err
+    assert "texts: 3 of 3\n" in said
+    assert "controls: 3 of 3\n" in said
+    assert "\r" not in said
+
+
+def test_what_was_not_run_is_said_for_each_of_two_models(tmp_path, capsys):
+    run("gpt2-mini", "--beside", "neox-mini", "--weights-only", "--out", str(tmp_path / "out"))
+    assert capsys.readouterr().err.count("not run: only its weights were asked for") == 2
+    assert "A was not run: only its weights were asked for." in written(tmp_path / "out")[0]
+
+
+@pytest.fixture
+def t5(tmp_path):
+    """Write a random T5 whose buckets matter; return its folder."""
+    from transformers import AutoTokenizer, T5Config, T5Model
+
+    tokenizer = AutoTokenizer.from_pretrained(checkpoints.find("gpt2-mini").folder)
+    torch.manual_seed(0)
+    config = T5Config(vocab_size=2048, d_model=32, d_kv=8, d_ff=32, num_layers=2, num_heads=4)
+    model = T5Model(config)
+    torch.nn.init.normal_(model.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight)
+    for of in (model, tokenizer):
+        of.save_pretrained(tmp_path / "t5")
+    return tmp_path / "t5"
+
+
+def test_the_encoder_of_a_t5_is_run_with_its_buckets(t5, tmp_path, texts):
+    """Hold the maps to the library's own; what knows of no buckets refuses them."""
+    from analysis.models import attention_hooks
+
+    model, ids = making.load_text_model(checkpoints.find(str(t5))), torch.arange(40)[None]
+    assert type(model).__name__ == "T5EncoderModel"
+    own = model(ids, output_attentions=True).attentions
+    np.testing.assert_allclose(making.draw_maps(model, ids), torch.cat(own).numpy(), atol=1e-6)
+    refused = pytest.raises(ValueError, match="position_bias")
+    with refused, torch.no_grad(), attention_hooks.with_attention(model, lambda _, query, *of, **options: query):
+        model(ids)
+
+    run(str(t5), "--texts", texts, "--seeds", "1", "--out", str(tmp_path / "out"))
+    _, numbers = written(tmp_path / "out")
+    assert numbers["not_run"] == ""
+    assert numbers["trained"]["texts"] == 3
+    assert "buckets" in numbers["not_split"]
+    assert numbers["about"]["Part"] == "encoder"
+
+
+def test_a_census_observes_a_t5_as_its_own_maps_are(t5):
+    """Hold the weight on the position before to the mean over the library's own maps."""
+    text = TEXTS.split("\n\n")[0]
+    table = analysis.census(str(t5), [text])
+    checkpoint = checkpoints.find(str(t5))
+    ids = making.load_tokenizer(checkpoint)(text, return_tensors="pt")["input_ids"]
+    own = torch.cat(making.load_text_model(checkpoint)(ids, output_attentions=True).attentions)
+    np.testing.assert_allclose(table.columns["previous"], own.diagonal(-1, -2, -1).mean(-1), atol=1e-6)

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 import re
 
 import nbformat
@@ -40,10 +41,20 @@ def test_links_stand_below_the_figure_that_has_data(notebook, tmp_path):
     )
     made = downloads.below_figures(body, downloads.figures(notebook), "../", tmp_path)
     first, second = made.split("</figure>")[:2]
-    assert first.count("<a href=") == 3
+    assert first.count("<a href=") == 5
     assert 'href="../_downloads/figures/fig-one.npz" download' in first
     assert "<a" not in second
-    assert {p.name for p in (tmp_path / "figures").iterdir()} == {"fig-one.svg", "fig-one.png", "fig-one.npz"}
+    assert {p.name for p in (tmp_path / "figures").iterdir()} == {
+        f"fig-one.{ending}" for ending in ("svg", "png", "npz", "csv", "json")
+    }
+    assert (tmp_path / "figures" / "fig-one.csv").read_text().splitlines()[1] == "panel0.line0,0,0,,1"
+    assert json.loads((tmp_path / "figures" / "fig-one.json").read_text())["panel0.line0"] == [[1, 2], [3, 4]]
+
+
+def test_many_numbers_are_offered_as_npz_alone(notebook):
+    packed = io.BytesIO()
+    np.savez(packed, contents=np.array(["a map"]), map=np.zeros(downloads.FEW))
+    assert set(downloads.with_tables({"npz": packed.getvalue()})) == {"npz"}
 
 
 def test_every_figure_of_a_page_can_be_taken_home(page, html):

@@ -1,0 +1,143 @@
+"""Every figure function draws into its caller's panels, in its caller's colours, and leaves matplotlib as it was."""
+
+import importlib
+import inspect
+import io
+import pkgutil
+import re
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+import analysis.plotting
+from analysis.plotting import attention_maps, equations, heads, heat_maps, ladder, random_draws
+
+MAP = np.array([[1.0, 0.0], [0.4, 0.6]])
+CELLS = np.array([[0, -1], [1, 0]])
+LADDER = ladder.Ladder(np.array([0.1, 0.4]), {"random": np.array([[0.0, 0.1], [0.2, 0.1]])})
+RED, BLUE = "#ff0000", "#0000ff"
+
+
+class Case(NamedTuple):
+    """A call of a figure function, the panels it needs, and what gives it other colours."""
+
+    draw: Callable[..., Figure]
+    arguments: tuple
+    options: dict[str, Any]
+    count: int
+    colours: dict[str, Any]
+
+
+LADDERS = {"trained": RED, "random": BLUE}
+CASES = [
+    Case(attention_maps.draw_gates, ({"a": MAP, "b": MAP}, [1, 3]), {}, 2, {"cmap": "Reds"}),
+    Case(
+        attention_maps.draw_readings,
+        ([MAP, MAP], [CELLS, CELLS], ["a", "b"], ["directional", "open"], "xy"),
+        {},
+        4,
+        {"cmap": "Reds", "colours": {"directional": RED, "open": BLUE}},
+    ),
+    Case(equations.draw_equation, ([MAP, MAP @ MAP], "=", ["one", "two"]), {}, 3, {"cmap": "Reds"}),
+    Case(heads.draw_heads, (MAP, 1 - MAP), {"title": "a", "ylabel": "b"}, 1, {"colours": (RED, BLUE)}),
+    Case(heat_maps.draw_maps, ({"a": MAP, "b": MAP}, "xy"), {}, 2, {"cmap": "Reds"}),
+    Case(heat_maps.draw_scores, (MAP - 0.5, "a"), {}, 1, {"cmap": "Reds"}),
+    Case(ladder.lines, ({"a": LADDER, "b": LADDER}, ["c", "d"]), {}, 2, {"colours": LADDERS}),
+    Case(ladder.points, ({"a": LADDER, "b": LADDER}, ["x", "y"]), {"xlabels": ["c", "d"]}, 2, {"colours": LADDERS}),
+    Case(random_draws.draw_beside_random, ({"a": (MAP[0], MAP)},), {}, 1, {"colours": (RED, BLUE)}),
+]
+each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.draw.__name__)
+
+
+def drawn_colours(figure: Figure) -> set[str]:
+    """Return the colours of all marks, and the names of all maps of colours."""
+    found = set()
+    for panel in figure.axes:
+        found |= {to_hex(line.get_color()) for line in panel.lines}
+        found |= {mark.get_cmap().name for mark in (*panel.images, *panel.collections) if mark.get_array() is not None}
+        for image in panel.images:
+            found |= {to_hex(colour) for colour in getattr(image.get_cmap(), "colors", [])[:2]}
+    return found
+
+
+def test_every_figure_function_is_in_the_table():
+    modules = [
+        importlib.import_module(of.name)
+        for of in pkgutil.iter_modules(analysis.plotting.__path__, "analysis.plotting.")
+    ]
+    functions = {
+        function
+        for module in modules
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if not name.startswith("_")
+        and function.__module__ == module.__name__
+        and inspect.signature(function).return_annotation is Figure
+        and "figure" not in inspect.signature(function).parameters
+    }
+    assert functions == {case.draw for case in CASES}
+
+
+@each
+def test_it_draws_into_the_panels_that_are_given_and_changes_no_setting(case):
+    before = dict(matplotlib.rcParams)
+    own = Figure()
+    panels = own.subplots(1, case.count, squeeze=False)
+    ax = panels[0, 0] if case.count == 1 else panels
+    assert case.draw(*case.arguments, **case.options, ax=ax) is own
+    assert all(panel.has_data() or panel.texts for panel in panels.flat)
+    new = case.draw(*case.arguments, **case.options)
+    assert new is not own
+    assert len(new.axes) >= case.count
+    assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.count > 1], ids=lambda case: case.draw.__name__)
+def test_too_many_panels_are_refused(case):
+    with pytest.raises(ValueError, match=f"ax must hold {case.count} panels"):
+        case.draw(*case.arguments, **case.options, ax=Figure().subplots(1, case.count + 1))
+
+
+@each
+def test_its_colours_are_the_callers(case):
+    default = drawn_colours(case.draw(*case.arguments, **case.options))
+    changed = drawn_colours(case.draw(*case.arguments, **case.options, **case.colours))
+    due = {"cmap": {"Reds"}, "colours": {RED, BLUE}}
+    for name in case.colours:
+        assert due[name] <= changed
+        assert not due[name] & default
+
+
+@each
+def test_a_pdf_has_truetype_fonts(case):
+    figure, buffer = case.draw(*case.arguments, **case.options), io.BytesIO()
+    figure.savefig(buffer, format="pdf")
+    written = buffer.getvalue()
+    written += b"".join(map(inflate, re.findall(rb"stream\r?\n(.*?)endstream", written, re.DOTALL)))
+    assert b"/Type3" not in written.replace(b" ", b"")
+    assert b"/CIDFontType2" in written
+
+
+def inflate(stream: bytes) -> bytes:
+    """Return a stream of a PDF as it reads, or nothing where it is not compressed."""
+    try:
+        return zlib.decompressobj().decompress(stream)
+    except zlib.error:
+        return b""
+
+
+def test_an_import_changes_no_setting():
+    code = (
+        "import matplotlib, pkgutil, importlib; before = dict(matplotlib.rcParams)\n"
+        "import analysis.plotting as of\n"
+        "for module in pkgutil.iter_modules(of.__path__, 'analysis.plotting.'): importlib.import_module(module.name)\n"
+        "assert dict(matplotlib.rcParams) == before"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
