@@ -1,88 +1,64 @@
 """The pytest plugin: ``pytest --pyargs attention_conformance --conformance-adapter module:Class``."""
 
-import importlib
-import json
-import sys
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-from attention_conformance import QUANTITIES, TOLERANCE
+from attention_conformance.__main__ import load_adapter
+from attention_conformance.cases import cases
+from attention_conformance.comparison import QUANTITIES, compare, results_by_quantity, table, write_results
 
-RESULTS = pytest.StashKey[dict]()
+RESULTS = pytest.StashKey[list]()
 ADAPTER = pytest.StashKey[object]()
 
 
 def pytest_addoption(parser):
     """Add the options."""
     group = parser.getgroup("attention conformance")
-    group.addoption("--conformance-adapter", metavar="MODULE:CLASS", help="the adapter of the library to try")
-    group.addoption("--conformance-json", metavar="FILE", help="write the table there, beside what it holds already")
+    group.addoption("--conformance-adapter", metavar="MODULE:CLASS", help="the adapter of the library under test")
+    group.addoption("--conformance-json", metavar="OUT", help="write one entry per quantity")
+    group.addoption("--conformance-models", metavar="NAMES", default="", help="names, separated by commas; default all")
 
 
 def pytest_configure(config):
-    """Begin without results."""
-    config.stash[RESULTS] = defaultdict(dict)
+    """Make the adapter once."""
+    config.stash[RESULTS] = []
+    if name := config.getoption("--conformance-adapter"):
+        config.stash[ADAPTER] = load_adapter(name)
+
+
+def pytest_generate_tests(metafunc):
+    """Make a test per layer and quantity."""
+    if {"conformance_case", "conformance_quantity"} <= set(metafunc.fixturenames):
+        names = [name for name in metafunc.config.getoption("--conformance-models").split(",") if name]
+        pairs = [(case, name) for case in cases(*names) for name in QUANTITIES if name in case.golden]
+        ids = [f"{case}-{name}" for case, name in pairs]
+        metafunc.parametrize(("conformance_case", "conformance_quantity"), pairs, ids=ids)
 
 
 @pytest.fixture(scope="session")
-def adapter(request):
-    """Import the adapter and make one."""
-    named = request.config.getoption("--conformance-adapter")
-    if not named:
-        pytest.skip("name an adapter: --conformance-adapter module:Class")
-    module, _, name = named.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
-    request.config.stash[ADAPTER] = getattr(importlib.import_module(module), name)()
-    return request.config.stash[ADAPTER]
+def conformance_results(request):
+    """Return what compares a layer: each is computed once."""
+    found, config = {}, request.config
+    if ADAPTER not in config.stash:
+        pytest.skip("no --conformance-adapter is named")
 
+    def results_of(case):
+        if case not in found:
+            found[case] = {one.quantity: one for one in compare(case, config.stash[ADAPTER])}
+            config.stash[RESULTS].extend(found[case].values())
+        return found[case]
 
-@pytest.fixture(scope="session")
-def conformance(request):
-    """Where a test puts what it found: quantity, then case, to the error."""
-    return request.config.stash[RESULTS]
-
-
-def summary(library, results: dict) -> list[dict]:
-    """Return a line a quantity: whether it is exact in every case that offers it, and by how much it is off."""
-    lines = []
-    for quantity in QUANTITIES:
-        errors = results.get(quantity, {})
-        off = {case: error for case, error in errors.items() if error > TOLERANCE[library.dtype]}
-        said = [f"{len(off)} of {len(errors)} models" if off else f"{len(errors)} models"] if errors else []
-        lines.append(
-            {
-                "library": library.library,
-                "version": library.version,
-                "quantity": quantity,
-                "exact": bool(errors) and not off,
-                "off": float(f"{max(errors.values()):.1e}") if errors else None,
-                "not_offered": not errors,
-                "note": "; ".join(
-                    [*said, *([library.notes[quantity]] if errors and quantity in library.notes else [])]
-                ),
-            }
-        )
-    return lines
+    return results_of
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Print the table, and write it."""
-    library = config.stash.get(ADAPTER, None)
-    if library is None:
-        return
+    """Print the table, and write the file that was asked for."""
     results = config.stash[RESULTS]
-    lines = summary(library, results)
-    terminalreporter.section(f"attention conformance of {library.library} {library.version}")
-    for line in lines:
-        said = "not offered" if line["not_offered"] else "exact" if line["exact"] else f"off by {line['off']:.1e}"
-        terminalreporter.line(f"{line['quantity']:24} {said:16} {line['note']}")
-        for case, error in sorted(results.get(line["quantity"], {}).items()):
-            if error > TOLERANCE[library.dtype]:
-                terminalreporter.line(f"{'':24}   {case}: {error:.1e}")
-    if target := config.getoption("--conformance-json"):
-        path = Path(target)
-        kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        kept = [line for line in kept if line["library"] != library.library]
-        path.write_text(json.dumps(kept + lines, indent=1) + "\n", encoding="utf-8")
+    if not results:
+        return
+    adapter = config.stash[ADAPTER]
+    terminalreporter.section(f"conformance of {adapter.library} {adapter.version}")
+    terminalreporter.write_line(table(results))
+    if out := config.getoption("--conformance-json"):
+        write_results(Path(out), results_by_quantity(results, adapter))

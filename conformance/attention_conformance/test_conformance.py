@@ -1,22 +1,11 @@
-"""Every case, held to what is known of it."""
+"""One test per layer and quantity: exact, off (a failure), or not offered (a skip)."""
 
 import pytest
 
-from attention_conformance import TOLERANCE, NotOffered, cases, compare
 
-
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_what_is_offered_is_exact(case, adapter, conformance):
-    """Whatever an adapter returns is what is known, within the tolerance of its dtype."""
-    try:
-        layers = adapter.layers(case)
-    except NotOffered as reason:
-        pytest.skip(str(reason))
-    assert len(layers) == len(case.about["layers"])
-    off = {}
-    for number, found in enumerate(layers):
-        for quantity, error in compare(found, case.layer(number)).items():
-            conformance[quantity][case.name] = max(conformance[quantity].get(case.name, 0.0), error)
-            if error > TOLERANCE[adapter.dtype]:
-                off[f"layer {number}, {quantity}"] = error
-    assert not off
+def test_conformance(conformance_case, conformance_quantity, conformance_results):
+    """Compare one quantity of one layer with its golden value."""
+    result = conformance_results(conformance_case)[conformance_quantity]
+    if result.off is None:
+        pytest.skip(result.note or "not offered")
+    assert result.exact, f"off by {result.off:.1e} of the largest, {result.limit:.0e} is allowed"
