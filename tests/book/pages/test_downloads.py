@@ -46,7 +46,7 @@ def test_links_stand_below_the_figure_that_has_data(notebook, tmp_path):
     assert {p.name for p in (tmp_path / "figures").iterdir()} == {
         f"fig-one.{ending}" for ending in ("svg", "png", "npz", "csv", "json")
     }
-    assert (tmp_path / "figures" / "fig-one.csv").read_text().splitlines()[1] == "panel0.line0,0,0,,1"
+    assert (tmp_path / "figures" / "fig-one.csv").read_text().splitlines()[1] == "panel0.line0,0,0,,1.0"
     assert json.loads((tmp_path / "figures" / "fig-one.json").read_text())["panel0.line0"] == [[1, 2], [3, 4]]
 
 
