@@ -48,7 +48,7 @@ def module_source(module: torch.nn.Module) -> Source:
     return Source(type(module).__name__, headers, lambda name: tensors[name].detach())
 
 
-def file_source(checkpoint: Checkpoint, dtype: torch.dtype) -> Source:
+def file_source(checkpoint: Checkpoint, dtype: torch.dtype | None) -> Source:
     """Return the tensors in a checkpoint's files; each is read when it is asked for, and no other."""
     files = TensorFiles(checkpoint)
     where = f"{checkpoint.name} ({checkpoint.folder})"

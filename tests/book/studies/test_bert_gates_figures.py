@@ -159,9 +159,9 @@ def test_what_is_learned_stands_beside_its_controls():
     trained, controls = Interval(0.6, 0.5, 0.7), {"random": (0.1, 0.2), "shuffled": (0.0, 0.04)}
     (panel,) = figures.learned(dict.fromkeys(("columns", "diagonals", "clusters"), (trained, controls))).axes
     assert [label.get_text() for label in panel.get_yticklabels()] == ["columns", "diagonals", "clusters"]
-    ranges = [line.get_xdata().tolist() for line in panel.lines if len(line.get_xdata()) == 2]
-    assert ranges[:2] == [[10, 20], [0, 4]]
-    assert [text.get_text() for text in panel.texts] == ["random", "shuffled", "MiniLM"]
+    ranges = [list(line.get_xdata()) for line in panel.lines if len(line.get_xdata()) == 3]
+    assert ranges == 3 * [pytest.approx([10, 15, 20]), pytest.approx([0, 2, 4])]
+    assert {text.get_text() for text in panel.get_legend().get_texts()} == {"random", "shuffled", "MiniLM"}
 
 
 def test_effects_are_bars_with_the_control_in_grey():
