@@ -6,7 +6,6 @@ from matplotlib.colors import to_rgb
 
 from analysis.maps.gates import GATES
 from book.studies.bert_normality import figures as normality
-from book.studies.shared import layer_lines
 from book.studies.shared import layer_lines as layers
 from book.studies.variant_classifier import figures
 
@@ -128,7 +127,7 @@ def test_curves_by_layer_have_their_names_at_their_ends_and_none_overlaps():
     assert left.get_ylim() == right.get_ylim()
     places = {text.get_text(): text.xyann[1] for text in left.texts if text.get_text() != "half"}
     assert set(places) == set(tuned)
-    assert np.diff(sorted(places.values())).min() >= 0.99 * layer_lines.APART * np.ptp(left.get_ylim())
+    assert np.diff(sorted(places.values())).min() >= 0.99 * layers.APART * np.ptp(left.get_ylim())
     assert left.lines[0].get_ydata().tolist() == pytest.approx(np.linspace(0, 1, 6))
     assert left.lines[0].get_color() != left.lines[1].get_color() == left.lines[2].get_color()
 
