@@ -18,7 +18,10 @@ from matplotlib.figure import Figure
 
 SHEET = Path(__file__).with_name("book.mplstyle")
 Panels = Axes | Sequence[Axes] | np.ndarray
-"""Where to draw: one panel, or as many as a figure has."""
+"""Where to draw: one panel, or as many as a figure has.
+
+:meta hide-value:
+"""
 Given, Drawn = ParamSpec("Given"), TypeVar("Drawn")
 
 # Inches; a page is about 7.2 wide.

@@ -86,6 +86,7 @@ def configure(folder: Path, **settings) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
 
+@pytest.mark.slow
 def test_the_folders_of_these_tests_are_read(folder, llama, ask):
     ask(folder, status=0)
     ask(llama, status=0, commands=("report",))

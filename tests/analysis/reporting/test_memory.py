@@ -34,6 +34,7 @@ print(held("VmHWM") - before)
 """
 
 
+@pytest.mark.slow
 def test_no_more_than_two_networks_are_alive():
     model = load_text_model(checkpoints.find("gpt2-mini"))
     shape, alive = model.wpe.weight.shape, []

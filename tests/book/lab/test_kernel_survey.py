@@ -137,6 +137,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 """
 
 
+@pytest.mark.slow
 def test_a_model_far_larger_than_a_layer_is_read_in_the_memory_of_a_layer(tmp_path):
     save(tmp_path / "small", "Qwen2", **GROUPED)
     sizes = {

@@ -98,5 +98,5 @@ def test_what_can_be_done_with_a_figure_is_one_icon_until_it_is_asked_for(tab):
     assert min(box["width"], box["height"]) >= 24
     assert menu.locator("svg").get_attribute("aria-label")
     menu.locator("summary").click()
-    assert [link.inner_text() for link in menu.locator("a").all()] == ["SVG", "PNG", "data (NPZ)"]
+    assert [link.inner_text() for link in menu.locator("a").all()] == ["SVG", "PNG", "data (NPZ)", "CSV", "JSON"]
     assert menu.locator("a").first.is_visible()

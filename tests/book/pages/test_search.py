@@ -17,7 +17,7 @@ ASKED = {  # and a page that is to be among the first three results
     "why was claim B-94 not reproduced": "evidence/bert-stream.html#verdict-b-94",
     "How long does a chapter take to run?": "costs.html",
     "does b_K change the attention?": "claims.html#claim-k-15",
-    "how do I run a chapter with my own model": "reproduce.html#one-chapter-with-another-model-device-or-texts",
+    "how do I run a chapter with my own model": "reproduce.html#run-a-chapter-with-your-own-model-device-or-texts",
     "ladder of controls": "glossary.html#term-ladder-of-controls",
     "normalization tests": "evidence/bert-normality.html",
     "attention sinks on the first token": "bert-gates.html",

@@ -22,6 +22,7 @@ def ran():
     return SimpleNamespace(**space)
 
 
+@pytest.mark.slow
 def test_what_heads_write_is_what_the_study_reads_back(ran):
     layer, x = ran.seen.attention[2], ran.seen.states[0][2]
     attention = ran.attend(x, layer).attention
@@ -44,6 +45,7 @@ def test_the_share_is_that_of_a_ridge_regression(ran):
     assert abs(ran.share_read(source, heads) - explained(fit_ridge(x, y, new, 0.1), due)) < 1e-3
 
 
+@pytest.mark.slow
 def test_shares_are_near_those_of_the_record(ran):
     """The study's texts are longer and its ridge is chosen, so the shares are alike and not the same."""
     measured = measure_read_back(by_network(records.load("bert-stream-minilm", FOLDER).arrays))

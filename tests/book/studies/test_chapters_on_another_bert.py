@@ -43,7 +43,7 @@ def inputs(tmp_path, monkeypatch):
     return {"MODEL": str(tmp_path / "another"), "TEXTS": str(tmp_path / "own.txt")}
 
 
-@pytest.mark.parametrize(("name", "drawings"), [("bert-normality", 13), ("bert-stream", 4)])
+@pytest.mark.parametrize(("name", "drawings"), [("bert-normality", 13), ("bert-stream", 5)])
 def test_chapter_runs_on_another_bert(name, drawings, inputs):
     shell, figures = InteractiveShell(), 0
     shell.display_formatter.active_types = ["text/plain"]  # each figure is drawn once, below
