@@ -166,7 +166,6 @@ from analysis.statistics.correlation import (
 # A whole model
 from analysis.surveys.layer_runs import layer_inputs as layer_inputs, score_parts as score_parts
 from analysis.reporting.head_table import census as census
-from analysis.surveys.census import Census as Census, take_census as take_census
 from analysis.reporting.making import report as report
 
 # Draw

@@ -1,11 +1,13 @@
-"""Count the gates of a model's heads over texts and write a record; under torchrun the processes share the texts.
+"""Take a census of a model's heads on texts, one row a head; under torchrun the processes share the texts.
 
-What is counted so far lies beside the record until that is written, so an interrupted census goes on where it was.
+Every few seconds what was measured so far is kept beside the table, so an interrupted census goes on where it was.
 """
 
 import json
 import os
 import re
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -14,24 +16,33 @@ from pathlib import Path
 import torch
 
 from analysis.core import device
-from analysis.core.files import claim_folder, sha256
+from analysis.core.files import claim_folder, sha256, write_atomically, write_json
 from analysis.data import texts
-from analysis.models import checkpoints, pretrained
+from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint
-from analysis.surveys import results
 
 RUNS = Path("runs")
 KIND = "census"
 SEEDS = range(2**63)
+DTYPES = ("float32", "bfloat16", "float16")
+DEVICE_MAPS = ("auto", "balanced", "sequential")
 
 
 def add_arguments(parser):
-    """Take the model, the texts and where to write."""
+    """Take the model, the texts, how it runs and where to write."""
     parser.add_argument("--model", default="minilm", help="a name that `list` shows, a folder, or a hub name")
     parser.add_argument("--texts", type=Path, metavar="FILE", help="a text file or a folder; default: bundled passages")
     parser.add_argument("--count", type=int, help="read only so many texts")
+    parser.add_argument("--longest", type=int, metavar="TOKENS", default=128, help="of a text (default: 128)")
+    parser.add_argument("--batch", type=int, metavar="TEXTS", default=8, help="read at once (default: 8)")
+    parser.add_argument(
+        "--dtype", choices=DTYPES, help="default: bfloat16 where all tensors of the files are, or float32"
+    )
+    parser.add_argument(
+        "--device-map", choices=DEVICE_MAPS, help="spread one model over all devices, what does not fit over files"
+    )
     parser.add_argument("--control", type=int, metavar="SEED", help="random weights instead of trained ones")
-    parser.add_argument("--name", help="of the record; default: census-MODEL, of a control census-MODEL-control-SEED")
+    parser.add_argument("--name", help="of the table; default: census-MODEL, of a control census-MODEL-control-SEED")
     parser.add_argument("--folder", type=Path, help="where to write (default: runs/NAME)")
 
 
@@ -108,26 +119,6 @@ def weights_measured(checkpoint: Checkpoint, control: int | None) -> dict:
     }
 
 
-@dataclass(frozen=True)
-class Task:
-    """What is measured, and where the record goes."""
-
-    checkpoint: Checkpoint
-    control: int | None
-    passages: list[str]
-    name: str
-    folder: Path
-
-    def state(self, processes: Processes) -> Path:
-        """Return the file that keeps what this process has counted so far."""
-        return self.folder / f".{self.name}.{processes.rank}-of-{processes.world}.safetensors"
-
-    def summary(self) -> str:
-        """Say in a line what was measured."""
-        random = "" if self.control is None else f"random weights (seed {self.control}) in the form of "
-        return f"gates of {random}{self.checkpoint.name} on {len(self.passages)} texts"
-
-
 @contextmanager
 def joined(processes: Processes, where: torch.device) -> Iterator[None]:
     """Connect the processes; none goes on before the first, which has claimed the folder, nor leaves before it has."""
@@ -151,53 +142,81 @@ def joined(processes: Processes, where: torch.device) -> Iterator[None]:
 
 
 def run(arguments) -> int:
-    """Take the census, each process its share, add up exactly, and let the first process write."""
+    """Take the census, each process its share, add up, and let the first process write."""
     processes = count_processes()
+    for name, least, most in (("count", 1, 10**9), ("longest", 8, 10**6), ("batch", 1, 10**6)):
+        if (value := getattr(arguments, name)) is not None and not least <= value <= most:
+            raise ValueError(f"--{name} must be {least} to {most}, got {value}")
     if arguments.control is not None and arguments.control not in SEEDS:
         raise ValueError(f"--control must be 0 to 2**63 - 1, got {arguments.control}")
+    if arguments.device_map and (arguments.control is not None or processes.world > 1):
+        raise ValueError("--device-map spreads one trained model in one process: leave out --control and torchrun")
     where = device.choose(arguments.device)
     if where.type == "cuda" and processes.world > 1:
         where = device.choose(f"cuda:{processes.local_rank}")
     passages = texts.passages(count=arguments.count, source=arguments.texts)
     checkpoint = find_model(arguments.model)
     name = name_record(checkpoint, arguments.control, arguments.name)
-    task = Task(checkpoint, arguments.control, passages, name, arguments.folder or RUNS / name)
-    with claim_folder(task.folder, KIND) if processes.rank == 0 else nullcontext():
-        with joined(processes, where):
-            measure(task, processes, where, arguments)
-        task.state(processes).unlink(missing_ok=True)
+    folder = arguments.folder or RUNS / name
+    with claim_folder(folder, KIND) if processes.rank == 0 else nullcontext():
+        try:
+            with joined(processes, where):
+                measure(checkpoint, passages, folder / name, processes, where, arguments)
+        except KeyboardInterrupt:
+            if processes.rank == 0 and any(folder.glob(".unfinished-*")):
+                print(f"what was measured is kept in {folder}: run the same command again to go on", file=sys.stderr)
+            raise
     return 0
 
 
-def measure(task: Task, processes: Processes, where: torch.device, arguments) -> None:
-    """Count, and write the record of what was counted."""
-    from analysis.surveys import census_state
-    from analysis.surveys.census import summarise, take_census
+def measure(
+    checkpoint: Checkpoint, passages: list[str], path: Path, processes: Processes, where: torch.device, arguments
+) -> None:
+    """Measure the heads, and write the table and where it is from."""
+    from analysis.models import reading
+    from analysis.models.text_models import load_text_model, load_tokenizer
+    from analysis.reporting import head_table
+    from analysis.reporting.controls import fresh_model
+    from analysis.reporting.observations import tokenise
+    from analysis.reporting.state import State, identity
 
-    share, weights = (processes.rank, processes.world), weights_measured(task.checkpoint, task.control)
-    identity = census_state.identity(weights, task.passages, share, task.control)
-    model = pretrained.load(task.checkpoint, control_seed=task.control, device=where)
-    census = take_census(
+    began = time.monotonic()
+    tokenizer, read = load_tokenizer(checkpoint), reading.load(checkpoint)
+    dtype = arguments.dtype and getattr(torch, arguments.dtype)
+    model = load_text_model(checkpoint, device=where, dtype=dtype, device_map=arguments.device_map)
+    if arguments.control is not None:
+        model = fresh_model(model, arguments.control)
+    ids = tokenise(tokenizer, passages, head_table.longest_input(model, arguments.longest))
+    weights = weights_measured(checkpoint, arguments.control)
+    settings = {key: getattr(arguments, key) for key in ("batch", "dtype", "device_map", "control")}
+    settings |= {"device": where.type, "processes": processes.world}
+    state = State(path.parent, identity(weights, [each[0].tolist() for each in ids], settings))
+    seen = head_table.observe_heads(
         model,
-        pretrained.tokenizer(task.checkpoint),
-        task.passages,
-        share=share,
-        identity=identity,
-        state=task.state(processes),
+        read,
+        ids,
+        batch=arguments.batch,
+        padding=tokenizer.pad_token_id or 0,
+        share=(processes.rank, processes.world),
+        state=state,
         show=processes.rank == 0,
     )
-    census.all_reduce()
+    if processes.world > 1:
+        seen.all_reduce(where)
     if processes.rank > 0:
         return
+    table = head_table.tabulate(seen, model, read, ids, arguments.longest)
     provenance = {
         "models": [weights],
-        "data": [],
-        "seed": task.control,
-        **device.describe_run(where, census.seconds, processes.command(arguments.command_line)),
+        "seed": arguments.control,
+        **device.describe_run(where, time.monotonic() - began, processes.command(arguments.command_line)),
         "texts": {
             "from": str(arguments.texts or "the bundled passages"),
-            "count": len(task.passages),
-            "sha256": texts.digest(json.dumps(task.passages)),
+            "count": len(passages),
+            "sha256": texts.digest(json.dumps(passages)),
         },
     }
-    print(results.write(task.name, task.summary(), summarise(census), provenance, task.folder))
+    write_atomically(path.with_name(f"{path.name}.csv"), table.to_csv())
+    write_json(path.with_name(f"{path.name}.json"), json.loads(table.to_json()) | {"provenance": provenance})
+    state.remove()
+    print(f"{table}\nwritten to {path}.csv, and with where it is from to {path}.json")

@@ -242,10 +242,15 @@ def refuse_infinite(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
             raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
 
 
+def input_device(model: torch.nn.Module) -> torch.device:
+    """Return where a model takes its inputs: one whose first parameters are left in files takes them from memory."""
+    return torch.device("cpu") if model.device.type == "meta" else model.device
+
+
 @torch.no_grad()
 def check_run(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
     """Refuse a model that does not read two tokens, or makes of finite parameters what is not finite."""
-    output = model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=model.device))[0]
+    output = model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=input_device(model)))[0]
     if not all_finite(output):
         raise ValueError(
             f"{checkpoint.name} makes rows of the first token that are not finite: is "

@@ -4,11 +4,15 @@ What belongs here: loading a whole model whose family need not be one that a cha
 and GPT-2s of the chapters (:mod:`analysis.models.pretrained`), weights alone (:mod:`analysis.models.reading`).
 """
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import torch
 
+from analysis.core.checks import all_finite
 from analysis.models.checkpoints import Checkpoint, NotFound
 from analysis.models.configuration import library_configuration
-from analysis.models.files import TensorFiles
+from analysis.models.files import FLOATING, TensorFiles
 from analysis.models.memory import check_memory
 from analysis.models.pretrained import check_run, quiet_library, read_tokenizer, refuse_infinite
 
@@ -18,7 +22,13 @@ class NotRunnable(NotFound):
 
 
 def load_text_model(
-    checkpoint: Checkpoint, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None, controls: int = 0
+    checkpoint: Checkpoint,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+    controls: int = 0,
+    device_map: str | Mapping[str, int | str | torch.device] | None = None,
+    offload: str | Path | None = None,
 ) -> torch.nn.Module:
     """Load a whole model in evaluation mode; of a T5 its encoder, which reads one text.
 
@@ -29,6 +39,11 @@ def load_text_model(
         other models are stored, a processor computes slowly and large scores overflow.)
     controls
         How many networks of the same size are to stand beside it: what they need must fit as well.
+    device_map
+        Where its parts go, as accelerate has it: ``"auto"`` fills the GPUs first, then memory, and leaves the rest in
+        files; or a device, or ``"disk"``, for each part by name. Then ``device`` is not used.
+    offload
+        The folder for what is left in files and is not stored there as it is used.
 
     Raises
     ------
@@ -36,6 +51,8 @@ def load_text_model(
         If files lack tensors, or the model reads images, sound or two texts.
     MemoryError
         If the model does not fit; the message says how much it needs.
+    ModuleNotFoundError
+        If there is a device map and accelerate is not installed.
     ValueError
         If a tensor has another shape than config.json implies, a number is not finite, or config.json is refused
         (`configuration.read_configuration`).
@@ -53,10 +70,17 @@ def load_text_model(
     kind = transformers.AutoModelForTextEncoding if encoder else transformers.AutoModel
     if type(configuration) not in kind._model_mapping:
         raise NotRunnable(f"a {configuration.model_type} reads two texts, or none, so that there are no maps of one")
-    kinds = {kind for _, kind in TensorFiles(checkpoint).headers.values()}  # refuses an index that leads elsewhere
+    files = TensorFiles(checkpoint)  # refuses an index that leads elsewhere
+    kinds = {kind for _, kind in files.headers.values()}
     dtype = dtype or (torch.bfloat16 if kinds == {"BF16"} else torch.float32)
+    placed = {}
+    if device_map is not None:
+        import accelerate  # noqa: F401, to say that it is missing before anything is read
+
+        placed = {"device_map": device_map, "offload_folder": offload}
     with quiet_library(checkpoint):
-        _check_size(kind, configuration, checkpoint, dtype, device=device, controls=controls)
+        if not placed:
+            _check_size(kind, configuration, checkpoint, dtype, device=device, controls=controls)
         model, report = kind.from_pretrained(
             checkpoint.folder,
             config=configuration,
@@ -67,6 +91,7 @@ def load_text_model(
             dtype=dtype,
             output_loading_info=True,
             ignore_mismatched_sizes=True,
+            **placed,
         )
     for name, own, implied in sorted(report["mismatched_keys"]):
         raise ValueError(
@@ -78,11 +103,21 @@ def load_text_model(
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     if missing:
         raise NotRunnable(f"its files lack {len(missing)} tensors of the whole model, among them {missing[0]!r}")
-    refuse_infinite(checkpoint, model)
+    if placed:  # what stays in files has no numbers in the model
+        _refuse_infinite_files(checkpoint, files)
+    else:
+        refuse_infinite(checkpoint, model)
     with quiet_library(checkpoint):
-        model = model.eval().requires_grad_(False).to(device)
+        model = model.eval().requires_grad_(False)
+        model = model if placed else model.to(device)
         check_run(checkpoint, model)
     return model
+
+
+def _refuse_infinite_files(checkpoint: Checkpoint, files: TensorFiles) -> None:
+    for name, (_, kind) in files.headers.items():
+        if kind in FLOATING and not all_finite(files.read(name)):
+            raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
 
 
 def load_tokenizer(checkpoint: Checkpoint):

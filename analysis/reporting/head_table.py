@@ -1,7 +1,10 @@
 """A census of heads: what every head of a model does on texts, one row per head, without a report around it."""
 
+import csv
+import io
 import json
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,27 +13,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import Tensor
 
 from analysis.data import texts as bundled_texts
 from analysis.models import checkpoints
-from analysis.models.reading import load
+from analysis.models.pretrained import input_device
+from analysis.models.reading import Model, load
 from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.reporting.comparison import measure_heads
 from analysis.reporting.observations import (
     OF_HEADS,
     OF_REPEATS,
     Observations,
-    add_text,
+    add_batch,
     draw_repeats,
     read_repeats,
     tokenise,
 )
+from analysis.reporting.progress import count_steps
+from analysis.reporting.state import State
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 LONGEST = 128
 """Tokens of a text, at most, unless the caller says otherwise."""
+SECONDS = 10.0
+"""Between two states of a long census in a file, at least."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,16 @@ class HeadTable:
 
         return DataFrame(self.rows())
 
+    def to_csv(self) -> str:
+        """Return the rows as a table, its names in the first line."""
+        rows, text = self.rows(), io.StringIO()
+        writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(
+            {name: value if type(value) is int else f"{value:.6g}" for name, value in r.items()} for r in rows
+        )
+        return text.getvalue()
+
     def to_json(self) -> str:
         """Return the rows, and how many texts and tokens were read, as JSON; what is not a number becomes null."""
         rows = [{name: value if math.isfinite(value) else None for name, value in row.items()} for row in self.rows()]
@@ -85,9 +104,15 @@ def census(
     *,
     tokenizer: Any = None,
     longest: int = LONGEST,
+    batch: int = 1,
     device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+    device_map: str | Mapping[str, int | str | torch.device] | None = None,
 ) -> HeadTable:
-    """Run a model on texts, one at a time, and return what each of its heads does; no map is kept.
+    """Run a model on texts and return what each of its heads does; no map is kept.
+
+    The command ``python -m analysis census`` does the same for many texts, in several processes, and goes on where it
+    was interrupted.
 
     Parameters
     ----------
@@ -98,8 +123,10 @@ def census(
         for a map to be read are left out.
     tokenizer
         That of a model in memory.
-    device
-        Of a model that is read here.
+    batch
+        How many texts the model reads at once; those of similar length go together, padded on the right.
+    device, dtype, device_map
+        Of a model that is read here: `text_models.load_text_model`.
 
     Returns
     -------
@@ -111,8 +138,8 @@ def census(
     NotFound, NotRunnable
         If the model is not here, or does not read text.
     ValueError
-        If a model in memory comes without its tokenizer, no text is long enough, or the model's attention is not full
-        or causal (`attention_hooks.with_attention`).
+        If a model in memory comes without its tokenizer, no text is long enough, ``batch`` is below 1, or the model's
+        attention is not full or causal (`attention_hooks.with_attention`).
 
     Examples
     --------
@@ -123,17 +150,76 @@ def census(
     if isinstance(model, torch.nn.Module):
         if tokenizer is None:
             raise ValueError("tokenizer must be that of the model, since the model is one in memory")
+        read = load(model)
     else:
         checkpoint = checkpoints.find(str(model))
-        tokenizer, model = load_tokenizer(checkpoint), load_text_model(checkpoint, device=device)
-    read = load(model)
-    limit = min(longest, getattr(model.config, "max_position_embeddings", None) or longest)
-    ids = [each.to(model.device) for each in tokenise(tokenizer, texts or bundled_texts.passages(), limit)]
-    seen = Observations.empty(len(read.layers), read.heads)
-    for each in ids:
-        add_text(seen, model, each)
+        tokenizer, read = load_tokenizer(checkpoint), load(checkpoint)
+        model = load_text_model(checkpoint, device=device, dtype=dtype, device_map=device_map)
+    ids = tokenise(tokenizer, texts or bundled_texts.passages(), longest_input(model, longest))
+    seen = observe_heads(model, read, ids, batch=batch, padding=tokenizer.pad_token_id or 0)
+    return tabulate(seen, model, read, ids, longest)
+
+
+def longest_input(model: torch.nn.Module, longest: int) -> int:
+    """Return how many tokens of a text a model is to read, which is no more than it can."""
+    return min(longest, getattr(model.config, "max_position_embeddings", None) or longest)
+
+
+def observe_heads(
+    model: torch.nn.Module,
+    read: Model,
+    ids: Sequence[Tensor],
+    *,
+    batch: int = 1,
+    padding: int = 0,
+    share: tuple[int, int] = (0, 1),
+    state: State | None = None,
+    show: bool = False,
+) -> Observations:
+    """Add up what the heads of a model do on the texts of this process.
+
+    Parameters
+    ----------
+    read
+        What `load` read of the model, for its number of layers and heads.
+    ids
+        All texts, also those of other processes. Batches are formed before they are shared, so that each is the same
+        whatever the number of processes.
+    share
+        ``(rank, processes)``: this process takes every ``processes``-th batch, from ``rank`` on.
+    state
+        Where the sums are kept every few seconds, and what an interrupted census goes on from.
+    show
+        Whether to say how far it is.
+    """
+    if batch < 1:
+        raise ValueError(f"batch must be at least 1, got {batch}")
+    order = sorted(range(len(ids)), key=lambda text: ids[text].shape[-1])
+    batches = [order[start : start + batch] for start in range(0, len(order), batch)][share[0] :: share[1]]
+    part, where = f"heads, {share[0]} of {share[1]}", input_device(model)
+    seen = (state.load(part) if state else None) or Observations.empty(len(read.layers), read.heads)
+    bar = count_steps(sum(map(len, batches)), "texts", "text", start=seen.texts, show=show)
+    done, kept = 0, time.monotonic()
+    for texts in batches:
+        done += len(texts)
+        if done <= seen.texts:  # before it was interrupted
+            continue
+        add_batch(seen, model, [ids[text].to(where) for text in texts], padding)
+        bar.update(len(texts))
+        if state and (time.monotonic() - kept > SECONDS or texts is batches[-1]):
+            state.save(part, seen)
+            kept = time.monotonic()
+    bar.close()
+    return seen
+
+
+def tabulate(
+    seen: Observations, model: torch.nn.Module, read: Model, ids: Sequence[Tensor], longest: int = LONGEST
+) -> HeadTable:
+    """Return what was seen on all texts as a table; a causal model reads random tokens twice for two columns more."""
     if read.causal:
-        seen.repeats[:] = read_repeats(model, draw_repeats(ids, model.config.vocab_size, limit), seen.repeats.shape[:2])
+        repeats = draw_repeats(ids, model.config.vocab_size, longest_input(model, longest))
+        seen.repeats[:] = read_repeats(model, repeats.to(input_device(model)), seen.repeats.shape[:2])
     left_out = ("sharpness",) if read.causal else ("sharpness", *OF_REPEATS)
     columns = {"entropy": seen.mean("heads")[..., OF_HEADS.index("entropy")]}
     columns |= {name: of for name, of in measure_heads(seen).items() if name not in left_out}

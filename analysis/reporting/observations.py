@@ -7,7 +7,7 @@ on texts. What does not: its weights alone (:mod:`analysis.reporting.parameters`
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -75,6 +75,14 @@ class Observations:
             np.zeros(layers),
         )
 
+    def all_reduce(self, device: torch.device | str = "cpu") -> None:
+        """Add up what the processes of ``torch.distributed`` have seen, in each of them, over this device."""
+        for field in fields(self):
+            own = getattr(self, field.name)
+            total = torch.as_tensor(own, dtype=torch.float64).to(device, copy=True)
+            torch.distributed.all_reduce(total)
+            setattr(self, field.name, int(total) if field.name == "texts" else total.cpu().numpy())
+
     def mean(self, name: str) -> np.ndarray:
         """Return one of the sums as a mean over texts; nan where nothing was read."""
         return getattr(self, name) / (self.texts or math.nan)
@@ -137,24 +145,33 @@ def describe_rows(rows: Float[Tensor, "position model"]) -> Float[Tensor, " meas
 
 
 class _Observer:
-    """The attention of one text: adds up what its maps show, and gives the model its output."""
+    """The attention of some texts: adds up what their maps show, and gives the model its output."""
 
     def __init__(self, sums: Observations, biases: SplitBiases | None, means: SplitBiases | None):
         self.sums, self.origins = sums, {"parts": biases, "mean_parts": means}
 
     def __call__(self, layer, query, key, value, *, scale, causal=False, lengths=None, bias=None):
+        output = torch.zeros_like(value)
+        for text, n in enumerate(lengths or [query.shape[-2]] * len(query)):  # each without its padding
+            own = (rows[text, :, :n] for rows in (query, key, value))
+            added = 0 if bias is None else bias[text % len(bias), :, :n, :n].float()
+            output[text, :, :n] = self.attend(layer, *own, scale=scale, causal=causal, bias=added)
+        return output
+
+    def attend(self, layer, query, key, value, *, scale, causal, bias) -> Tensor:
+        """Add up what one text's maps in one layer show, and return what its heads make of the values."""
         n = query.shape[-2]
         visible = torch.ones(n, n, dtype=torch.bool, device=query.device)
         visible = visible.tril() if causal else visible
-        scores = query[0].float() @ key[0].float().mT * scale + (0 if bias is None else bias[0].float())
+        scores = query.float() @ key.float().mT * scale + bias
         maps = scores.masked_fill(~visible, -math.inf).softmax(-1)
-        self.sums.heads[layer] += describe_map(maps, value[0].float().norm(dim=-1), causal=causal).cpu().numpy()
+        self.sums.heads[layer] += describe_map(maps, value.float().norm(dim=-1), causal=causal).cpu().numpy()
         self.sums.gates[layer] += gates.read_gates(maps, causal=causal).scores.cpu().numpy()
         for name, split in self.origins.items():
             if split is not None:
                 sums = getattr(self.sums, name)
-                sums[layer] += self.attribute(query[0], key[0], split(layer, n), scale, visible)
-        return (maps.to(value.dtype) @ value[0])[None]
+                sums[layer] += self.attribute(query, key, split(layer, n), scale, visible)
+        return maps.to(value.dtype) @ value
 
     def attribute(
         self,
@@ -203,6 +220,31 @@ def add_text(
         states = model(ids, output_hidden_states=True).hidden_states
     sums.states += np.stack([describe_rows(state[0].float()).cpu().numpy() for state in states])
     sums.texts += 1
+
+
+def add_batch(sums: Observations, model: torch.nn.Module, texts: Sequence[Tensor], padding: int = 0) -> None:
+    """Run a model on several texts at once and add what their maps show; of the rows nothing is added.
+
+    Shorter texts are padded on the right, which nothing in them can see: in an encoder the mask hides it, in a causal
+    model it comes later.
+
+    Parameters
+    ----------
+    sums, model
+        As `add_text`.
+    texts
+        Ids, ``(1, position)`` each, of at least ``gates.SHORTEST`` tokens.
+    padding
+        The token that stands for no token.
+    """
+    lengths = torch.tensor([ids.shape[-1] for ids in texts])
+    longest = int(lengths.max())
+    ids = torch.cat([torch.nn.functional.pad(ids, (0, longest - ids.shape[-1]), value=padding) for ids in texts])
+    real = torch.arange(longest) < lengths[:, None]
+    mask = {} if real.all() else {"attention_mask": real.long().to(ids.device)}
+    with torch.no_grad(), attention_hooks.with_attention(model, _Observer(sums, None, None), biases=True):
+        model(ids, **mask)
+    sums.texts += len(texts)
 
 
 def draw_repeats(texts: Sequence[Tensor], vocabulary: int, longest: int, count: int = REPEATS) -> Int[Tensor, "n id"]:

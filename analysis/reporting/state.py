@@ -1,4 +1,4 @@
-"""What a report has measured so far, in files: an interrupted one goes on with the next text."""
+"""What a report or a census has measured so far, in files: an interrupted one goes on with the next text."""
 
 import hashlib
 import io
@@ -63,6 +63,11 @@ class State:
                 return Observations(int(file["texts"]), *(file[key] for key in names))
         except (OSError, KeyError, ValueError, BadZipFile):
             return None
+
+    def remove(self) -> None:
+        """Remove all parts of this report, and leave those of others."""
+        for path in self.folder.glob(f".unfinished-{self.name[:8]}-*.npz"):
+            path.unlink(missing_ok=True)
 
 
 def remove(folder: Path) -> None:

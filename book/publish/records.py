@@ -1,7 +1,7 @@
 """Records: results that are kept in files, each number with its tolerance, each file with its provenance and a seal.
 
 An :class:`Experiment` computes a :class:`Result`; :func:`write` puts it into ``NAME.json`` (and ``.npz`` for arrays) of
-a folder, in the form of :mod:`analysis.surveys.results`; :func:`load` reads it; :func:`compare` holds a new result to
+a folder, in the form of :mod:`book.publish.results`; :func:`load` reads it; :func:`compare` holds a new result to
 it. A record is never edited by hand.
 """
 
@@ -20,8 +20,8 @@ import torch
 from analysis.core import device
 from analysis.core.files import make_writable
 from analysis.models import checkpoints
-from analysis.surveys import results
-from analysis.surveys.results import Result, Value
+from book.publish import results
+from book.publish.results import Result, Value
 
 __all__ = [
     "BadRecord",

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.maps import gates
-from analysis.surveys.map_counts import PRESENT
 from book.lab.documents import KINDS
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_gates.experiments import CLASSES, FIRST
 from book.studies.shared.documents import LADDER, Rungs, load_rungs
+from book.studies.shared.map_counts import PRESENT
 
 PLACES = {
     **{name: ("first", k) for k, name in enumerate(FIRST)},

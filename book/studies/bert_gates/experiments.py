@@ -10,11 +10,11 @@ from analysis.maps import gates
 from analysis.maps.entropy import relative_entropy
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
-from analysis.surveys.census import summarise, take_census
-from analysis.surveys.map_counts import PRESENT
 from analysis.transformer.attention import project, softmax
 from book.publish.records import Experiment, Result
+from book.studies.shared.census import summarise, take_census
 from book.studies.shared.documents import survey_documents
+from book.studies.shared.map_counts import PRESENT
 
 SEED = 0
 

@@ -12,11 +12,11 @@ from analysis.data import texts
 from analysis.maps import gates
 from analysis.models import checkpoints, pretrained
 from analysis.statistics.intervals import FEWEST, Interval, bounded, mean_interval
-from analysis.surveys.census import RATIOS, summarise, take_census
-from analysis.surveys.map_counts import KINDS
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import percent
 from book.publish.records import Record, Result, Value
+from book.studies.shared.census import RATIOS, summarise, take_census
+from book.studies.shared.map_counts import KINDS
 
 NOTHING = "(nothing to measure)"
 

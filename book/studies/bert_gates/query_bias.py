@@ -14,8 +14,8 @@ from analysis.maps import gates, streaming
 from analysis.models import attention_hooks, checkpoints, pretrained
 from analysis.models.reading import load
 from analysis.statistics.intervals import mean_interval
-from analysis.surveys.census import MOSTLY
 from book.publish.records import Experiment, Result, Value
+from book.studies.shared.census import MOSTLY
 
 TEXTS, WORDS, SEED = 12, 200, 0
 WAYS = ("own", "none", "random")

@@ -11,10 +11,10 @@ import torch
 from analysis.maps import gates
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
-from analysis.surveys.map_counts import PRESENT
 from analysis.transformer.attention import project, softmax
 from book.lab.documents import load_documents
 from book.publish.records import Experiment, Result
+from book.studies.shared.map_counts import PRESENT
 
 LONGEST, SEED = 96, 0  # tokens of a document
 ORDERS = ("as they are", "keys shuffled", "queries and keys shuffled")

@@ -21,7 +21,6 @@ from analysis.models.controls import make_controls
 from analysis.models.reading import load
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.statistics import normality
-from analysis.surveys import map_counts
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
 from analysis.transformer.layernorm import apply_norm
@@ -29,7 +28,7 @@ from book.lab.dna.fasta import Gene
 from book.lab.mathematics import layer_profile
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value
-from book.studies.shared import variant_measures, variant_runs, variant_seeds
+from book.studies.shared import map_counts, variant_measures, variant_runs, variant_seeds
 from book.studies.shared.ladder import measure_controls
 
 RECIPE = dna_classifier.Recipe(
@@ -88,7 +87,7 @@ COUNTED = (
     "vertical_mass",
     "vertical_short",
 )
-"""What is counted on the maps of a layer, by its name in :mod:`analysis.surveys.map_counts`."""
+"""What is counted on the maps of a layer, by its name in :mod:`book.studies.shared.map_counts`."""
 
 
 def make_model(data: dna_classifier.Data, seed: int, start: bool = True) -> nn.Module:

@@ -1,4 +1,4 @@
-"""The command `census`: what its record says was measured, and what it refuses before anything is computed."""
+"""The command `census`: what its table says was measured, and what it refuses before anything is computed."""
 
 import json
 import sys
@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+import analysis
 from analysis.__main__ import main
 from analysis.cli import census
 from analysis.core.files import MARK, claim_folder
+from analysis.reporting import head_table
 from tests.analysis import tiny
+from tests.analysis.processes import run_together
 
 WORDS = (
     "several words that are enough for a map of attention to be read here\n\n"
@@ -42,38 +45,69 @@ def read(path: str) -> dict:
 
 def test_a_control_is_named_and_described_as_one(model, capsys):
     assert take() == take("--control", "3") == 0
-    assert capsys.readouterr().out.split() == [
-        "runs/census-tiny/census-tiny.json",
-        "runs/census-tiny-control-3/census-tiny-control-3.json",
-    ]
-    trained, control = map(
-        read, ("runs/census-tiny/census-tiny.json", "runs/census-tiny-control-3/census-tiny-control-3.json")
+    written = [line.split()[2] for line in capsys.readouterr().out.splitlines() if line.startswith("written to")]
+    assert written == ["runs/census-tiny/census-tiny.csv,", "runs/census-tiny-control-3/census-tiny-control-3.csv,"]
+    trained, control = (read(path.replace(".csv,", ".json")) for path in written)
+    assert (trained["texts"], len(trained["heads"])) == (
+        2,
+        tiny.BERT["num_hidden_layers"] * tiny.BERT["num_attention_heads"],
     )
-    assert trained["summary"] == "gates of tiny on 2 texts"
-    assert control["summary"] == "gates of random weights (seed 3) in the form of tiny on 2 texts"
     assert list(trained["provenance"]["models"][0]["sha256"]) == ["model.safetensors"]
     (about,) = control["provenance"]["models"]
     assert (about["weights"], list(about["sha256"])) == ("random initialisation, seed 3", ["config.json"])
     assert control["provenance"]["seed"] == 3
-    assert trained["values"] != control["values"]
+    assert trained["heads"] != control["heads"]
 
 
-def test_provenance_holds_the_command_the_texts_and_the_seconds_of_all_sittings(model, monkeypatch):
+def test_the_table_is_that_of_the_function(model):
+    assert take("--batch", "1", "--longest", "20", "--dtype", "float32") == 0
+    table = analysis.census("tiny", WORDS.split("\n\n"), longest=20)
+    assert read("runs/census-tiny/census-tiny.json")["heads"] == json.loads(table.to_json())["heads"]
+    assert Path("runs/census-tiny/census-tiny.csv").read_text() == table.to_csv()
+
+
+def test_provenance_holds_the_command_and_the_texts(model):
     assert take("--control", "3", "--name", "mine", "--folder", "my results") == 0
     about = read("my results/mine.json")["provenance"]
     assert about["command"] == (
         "python -m analysis census --model tiny --texts texts.txt --device cpu --control 3 "
         "--name mine --folder 'my results'"
     )
-    assert about["texts"]["count"] == 2
-    assert about["texts"]["from"] == "texts.txt"
+    assert (about["texts"]["count"], about["texts"]["from"]) == (2, "texts.txt")
     (model.parent / "texts.txt").write_text(WORDS.replace("several", "diverse"))
     assert take("--name", "other") == 0
     assert read("runs/other/other.json")["provenance"]["texts"]["sha256"] != about["texts"]["sha256"]
-    clock = iter(range(0, 1000, 10))
-    monkeypatch.setattr("analysis.surveys.census.time.perf_counter", lambda: float(next(clock)))
-    assert take("--name", "timed") == 0
-    assert read("runs/timed/timed.json")["provenance"]["seconds"] == 20
+
+
+@pytest.mark.slow
+def test_two_processes_write_the_table_of_one(model):
+    for processes in (1, 2):
+        run_together(take, processes, "--batch", "1", "--folder", str(processes))
+        assert sorted(path.name for path in Path(str(processes)).iterdir()) == [
+            MARK,
+            "census-tiny.csv",
+            "census-tiny.json",
+        ]
+    assert Path("1/census-tiny.csv").read_text() == Path("2/census-tiny.csv").read_text()
+    assert "torchrun --nproc-per-node 2" in read("2/census-tiny.json")["provenance"]["command"]
+
+
+def test_an_interrupted_census_says_how_to_go_on(model, capsys, monkeypatch):
+    add, added = head_table.add_batch, []
+
+    def stops(*of):
+        if len(added) == 1:
+            added.append("interrupted")
+            raise KeyboardInterrupt
+        added.append("text")
+        add(*of)
+
+    monkeypatch.setattr(head_table, "add_batch", stops)
+    monkeypatch.setattr(head_table, "SECONDS", -1.0)
+    assert take("--batch", "1") == 130
+    assert "what was measured is kept in runs/census-tiny: run the same command again" in capsys.readouterr().err
+    assert take("--batch", "1") == 0
+    assert added == ["text", "interrupted", "text"]
 
 
 def test_the_folder_is_ours_and_has_one_writer(model, capsys):
@@ -87,11 +121,13 @@ def test_the_folder_is_ours_and_has_one_writer(model, capsys):
     assert "another census is writing into held" in capsys.readouterr().err
     assert take("--folder", "shared") == take("--folder", "shared", "--control", "0") == 0
     assert sorted(path.name for path in Path("shared").iterdir()) == sorted(
-        [MARK, *(f"census-tiny{of}.{kind}" for of in ("", "-control-0") for kind in ("json", "npz"))]
+        [MARK, *(f"census-tiny{of}.{kind}" for of in ("", "-control-0") for kind in ("json", "csv"))]
     )
 
 
-def test_how_far_it_is_is_shown_on_a_terminal(model, capsys, monkeypatch):
+def test_how_far_it_is_is_shown_on_a_terminal_and_in_a_log(model, capsys, monkeypatch):
+    assert take() == 0
+    assert "texts: 2 of 2" in capsys.readouterr().err
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert take() == 0
     assert "2/2" in capsys.readouterr().err
@@ -105,7 +141,10 @@ def test_how_far_it_is_is_shown_on_a_terminal(model, capsys, monkeypatch):
         (["--name", "../up"], "--name must be letters"),
         (["--name", ".hidden"], "--name must be letters"),
         (["--name", "x" * 200], "at most 100"),
-        (["--count", "0"], "count must be at least 1"),
+        (["--count", "0"], "--count must be 1 to"),
+        (["--longest", "7"], "--longest must be 8 to"),
+        (["--batch", "0"], "--batch must be 1 to"),
+        (["--device-map", "auto", "--control", "1"], "leave out --control and torchrun"),
         (["--model", "bert", "--sources", "bundled"], "give its folder, or measure minilm"),
     ],
 )

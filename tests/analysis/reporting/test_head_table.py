@@ -5,10 +5,15 @@ import json
 import numpy as np
 import pytest
 import torch
+from transformers import T5Config, T5EncoderModel
 
-from analysis import census
+from analysis import census, load
+from analysis.data import texts
 from analysis.models.checkpoints import find
 from analysis.models.text_models import load_text_model, load_tokenizer
+from analysis.reporting import head_table
+from analysis.reporting.observations import tokenise
+from analysis.reporting.state import State
 
 TEXTS = ["One should never be too sure of what one has read so far, or of what comes next.", "A second, shorter text."]
 
@@ -39,6 +44,9 @@ def test_forms():
     table = census("gpt2-mini", TEXTS, longest=9)
     frame, read = table.to_frame(), json.loads(table.to_json())
     assert list(frame.columns[:3]) == ["layer", "head", "entropy"]
+    names, *lines = table.to_csv().splitlines()
+    assert names.split(",") == list(frame.columns)
+    assert [int(line.split(",")[1]) for line in lines] == list(frame["head"])
     assert len(frame) == len(read["heads"]) == table.columns["entropy"].size
     assert read["tokens"] == table.tokens <= 18
     place = frame["previous"].idxmax()
@@ -52,3 +60,69 @@ def test_refusals():
         census(load_text_model(find("gpt2-mini")), TEXTS)
     with pytest.raises(ValueError, match="none of the 1 texts"):
         census("gpt2-mini", ["short"])
+    with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
+        census("gpt2-mini", TEXTS, batch=0)
+
+
+LONGER = [*texts.passages(count=4), "A short text that has enough tokens to be read."]
+
+
+def random_t5(seed=0):
+    settings = T5Config(vocab_size=2048, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return T5EncoderModel(settings).eval()
+
+
+@pytest.mark.parametrize("model", ["minilm", "gpt2-mini", "t5"])
+def test_texts_that_are_read_together_are_not_seen_by_each_other(model):
+    words = load_tokenizer(find("minilm" if model == "minilm" else "gpt2-mini"))
+    model = random_t5() if model == "t5" else load_text_model(find(model))
+    alone, together = (census(model, LONGER, tokenizer=words, batch=batch) for batch in (1, 3))
+    assert (alone.texts, alone.tokens) == (together.texts, together.tokens)
+    for name, column in alone.columns.items():
+        np.testing.assert_allclose(together.columns[name], column, atol=1e-5, err_msg=name)
+
+
+def test_a_model_that_lies_in_files_and_in_memory_shows_the_same():
+    parts = {f"encoder.layer.{i}": "disk" if i % 2 else "cpu" for i in range(6)}
+    spread = census("minilm", TEXTS, device_map={"embeddings": "disk", "pooler": "cpu", **parts})
+    for name, column in census("minilm", TEXTS).columns.items():
+        np.testing.assert_allclose(spread.columns[name], column, atol=1e-6, err_msg=name)
+
+
+def prepare():
+    model, words = load_text_model(find("gpt2-mini")), load_tokenizer(find("gpt2-mini"))
+    return model, load(model), tokenise(words, LONGER, 64)
+
+
+def test_an_interrupted_census_goes_on_where_it_was(tmp_path, monkeypatch):
+    model, read, ids = prepare()
+    whole = head_table.observe_heads(model, read, ids, batch=2)
+    state, add, added = State(tmp_path, "a" * 64), head_table.add_batch, []
+
+    def stops(*of):
+        added.append(len(of[2]))
+        if len(added) == 2:
+            raise KeyboardInterrupt
+        add(*of)
+
+    monkeypatch.setattr(head_table, "add_batch", stops)
+    monkeypatch.setattr(head_table, "SECONDS", -1.0)
+    with pytest.raises(KeyboardInterrupt):
+        head_table.observe_heads(model, read, ids, batch=2, state=state)
+    resumed = head_table.observe_heads(model, read, ids, batch=2, state=state)
+    assert (added, resumed.texts) == ([2, 2, 2, 1], 5)
+    np.testing.assert_array_equal(resumed.heads, whole.heads)
+    other = State(tmp_path, "b" * 64)
+    other.save("heads, 0 of 1", resumed)
+    state.remove()
+    assert [path.name for path in tmp_path.iterdir()] == [".unfinished-bbbbbbbb-heads-0-of-1.npz"]
+
+
+def test_shares_add_up_to_the_whole_and_batches_do_not_depend_on_them():
+    model, read, ids = prepare()
+    whole = head_table.observe_heads(model, read, ids, batch=2)
+    shares = [head_table.observe_heads(model, read, ids, batch=2, share=(rank, 2)) for rank in (0, 1)]
+    assert [share.texts for share in shares] == [3, 2]
+    np.testing.assert_allclose(shares[0].gates + shares[1].gates, whole.gates, atol=1e-12)

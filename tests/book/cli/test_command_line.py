@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from analysis.models import checkpoints
-from analysis.surveys import results
 from book import cli
 from book.__main__ import main
-from book.publish import experiments, ledger, records
+from book.publish import experiments, ledger, records, results
 from book.publish.ledger import MIME, ROOT
 
 NAMES = sorted(module.name for module in pkgutil.iter_modules(cli.__path__))

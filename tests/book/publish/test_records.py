@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from analysis.models.checkpoints import NotFound
-from analysis.surveys import results
-from book.publish import dependencies, experiments, records
+from book.publish import dependencies, experiments, records, results
 from book.publish.inputs import Inputs
 from book.publish.records import BadRecord, Disagrees, Experiment, Result, Value
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from analysis.core.files import sha256
-from analysis.surveys import results
-from book.publish import records
+from book.publish import records, results
 from book.publish.records import Disagrees, Experiment, Result, Value
 
 

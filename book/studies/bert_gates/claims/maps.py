@@ -5,12 +5,12 @@ import numpy as np
 from analysis.maps import gates
 from analysis.models.controls import RUNGS, SHARP
 from analysis.statistics.intervals import FEWEST
-from analysis.surveys.map_counts import PRESENT
 from book.publish import Outcome, claim, conditional, holds_on_a_stand_in, not_reproduced
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_gates.gate_census import GateCensus
 from book.studies.bert_gates.measure import Measured
 from book.studies.shared.documents import LADDER
+from book.studies.shared.map_counts import PRESENT
 from book.studies.shared.nearest_classifier import NEAREST, START, Nearest
 
 

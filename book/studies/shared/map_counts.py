@@ -1,7 +1,7 @@
 """What a census counts on the maps of one text and one layer, given their gates: patterns, lines, points, columns.
 
 What belongs here: numbers that are summed over maps. What does not: the gates themselves (:mod:`analysis.maps.gates`),
-and sums over texts and models (:mod:`analysis.surveys.census`).
+and sums over texts and models (:mod:`book.studies.shared.census`).
 """
 
 import torch

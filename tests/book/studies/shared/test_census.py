@@ -1,20 +1,15 @@
-"""The census: what it counts, that processes share it exactly, and what it refuses."""
-
-import json
+"""The census of gates: what it counts, and what it refuses."""
 
 import numpy as np
 import pytest
 import torch
+from tests.book.publish.results import assert_same_results, random_bert
 
-from analysis.__main__ import main
 from analysis.data import texts
 from analysis.maps import gates
 from analysis.models import checkpoints, pretrained
-from analysis.statistics import exact_sums
-from analysis.surveys import census, census_state, map_counts
+from book.studies.shared import census, map_counts
 from tests.analysis.fake_device import GPU, OnGPU, pretended
-from tests.analysis.processes import run_together
-from tests.analysis.surveys.results import assert_same_results, random_bert
 
 TEXTS = texts.passages(longest=45)[:3]
 
@@ -133,33 +128,6 @@ def test_a_census_runs_where_the_model_lies(minilm):
     assert_same_results(found, due)
 
 
-def test_shares_add_up_to_the_whole(minilm, taken):
-    parts = [census.take_census(*minilm, TEXTS, share=(rank, 2)) for rank in (0, 1)]
-    parts[0].merge(parts[1])
-    assert all(torch.equal(parts[0].state[name], taken.state[name]) for name in taken.state)
-
-
-@pytest.mark.slow
-def test_two_processes_write_the_record_of_one(tmp_path):
-    file = tmp_path / "texts.txt"
-    file.write_text("\n\n".join(text.replace("\n\n", "\n") for text in TEXTS[:2]))
-    written = []
-    for processes in (1, 2):
-        folder = tmp_path / str(processes)
-        run_together(
-            main,
-            processes,
-            ["census", "--model", "minilm", "--texts", str(file), "--device", "cpu", "--folder", str(folder)],
-        )
-        body = json.loads((folder / "census-minilm.json").read_text())
-        with np.load(folder / "census-minilm.npz") as arrays:
-            written.append((body["values"], {name: arrays[name] for name in arrays.files}))
-        assert not list(folder.glob(".census*"))
-    assert written[0][0] == written[1][0]
-    assert all(np.array_equal(written[0][1][name], written[1][1][name], equal_nan=True) for name in written[0][1])
-    assert written[0][0]["count_maps"]["value"] == 144
-
-
 def test_ratios():
     interval = census.ratio_interval(np.array([1.0, 0.0, 1.0]), np.array([2.0, 2.0, 2.0]))
     assert interval.value == pytest.approx(1 / 3)
@@ -172,53 +140,6 @@ def test_refusals(minilm):
         census.take_census(*minilm, [])
     with pytest.raises(ValueError, match=r"text 1 has 3 tokens.*at least 8"):
         census.take_census(*minilm, ["some words here that are enough for a map", "a"])
-
-
-def test_an_interrupted_census_goes_on_to_the_same_bits(minilm, taken, tmp_path):
-    model, tokenizer = minilm
-    state, read = tmp_path / "state.safetensors", []
-
-    def stops(text, **kwargs):
-        if len(read) == 2:
-            raise KeyboardInterrupt
-        read.append(text)
-        return tokenizer(text, **kwargs)
-
-    stops.convert_ids_to_tokens = tokenizer.convert_ids_to_tokens
-    stops.sep_token_id, stops.eos_token_id = tokenizer.sep_token_id, tokenizer.eos_token_id
-    with pytest.raises(KeyboardInterrupt):
-        census.take_census(model, stops, TEXTS, state=state, identity="one")
-    read.clear()
-    resumed = census.take_census(model, stops, TEXTS, state=state, identity="one")
-    assert read == TEXTS[2:]
-    assert all(torch.equal(total, taken.state[name]) for name, total in resumed.state.items())
-    with pytest.raises(ValueError, match="state of another census"):
-        census.take_census(model, tokenizer, TEXTS, state=state, identity="another")
-    state.write_bytes(state.read_bytes()[:-9])
-    with pytest.raises(ValueError, match=r"no state of a census.*delete it"):
-        census.take_census(model, tokenizer, TEXTS, state=state, identity="one")
-    assert [path.name for path in tmp_path.iterdir()] == [state.name]
-
-
-def test_the_identity_of_a_census_knows_what_is_counted():
-    due = census_state.identity({"name": "a"}, ["x"], (0, 1), None)
-    assert due == census_state.identity({"name": "a"}, ["x"], (0, 1), None)
-    others = [
-        ({"name": "b"}, ["x"], (0, 1), None),
-        ({"name": "a"}, ["y"], (0, 1), None),
-        ({"name": "a"}, ["x"], (0, 2), None),
-        ({"name": "a"}, ["x"], (0, 1), 3),
-    ]
-    assert len({due, *(census_state.identity(*other) for other in others)}) == 5
-
-
-def test_a_state_of_other_sizes_is_refused_and_not_spread_out(tmp_path):
-    kept = exact_sums.Moments((1,))
-    kept.add(torch.ones(1))
-    census_state.save(tmp_path / "state", kept, "name", 1, 2.5)
-    assert census_state.restore(tmp_path / "state", exact_sums.Moments((1,)), "name") == (1, 2.5)
-    with pytest.raises(ValueError, match=r"sum must be \(3,\).*delete it"):
-        census_state.restore(tmp_path / "state", exact_sums.Moments((3,)), "name")
 
 
 def test_the_end_of_a_diagonal_by_hand():

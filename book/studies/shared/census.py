@@ -1,13 +1,11 @@
 """A census of gates: what every head of a model reads as, over many texts, gathered while the model runs.
 
-Whatever model of the BERT or GPT-2 family; the command line's ``census``, the records ``bert-gates-minilm`` and later
-studies share it. All sums are whole numbers, so processes may share the texts and still count the same.
+Whatever model of the BERT or GPT-2 family. All sums are whole numbers, so that they do not depend on the order. For what
+each head of any model does, see :func:`analysis.census`.
 """
 
 import string
-import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,8 +17,8 @@ from analysis.models import attention_hooks
 from analysis.models.reading import load
 from analysis.statistics import exact_sums
 from analysis.statistics.intervals import Interval
-from analysis.surveys import census_state
-from analysis.surveys.map_counts import (
+from book.publish.results import Result, Value
+from book.studies.shared.map_counts import (
     KINDS,
     NEAR,
     correlate,
@@ -30,7 +28,6 @@ from analysis.surveys.map_counts import (
     measure_points,
     measure_residual,
 )
-from analysis.surveys.results import Result, Value
 
 MOSTLY = 0.3  # a head is directional, for the study of its columns, from this share on
 NULL = 4  # the maps of every fourth text are also read with their rows shuffled
@@ -83,17 +80,10 @@ class Census(streaming.Sums):
     Parameters
     ----------
     texts
-        How many there are in all, over all processes.
+        How many there are.
     layers, heads, positions
         Of the model.
-
-    Attributes
-    ----------
-    seconds
-        What counting took in this process, interruptions left out.
     """
-
-    seconds = 0.0
 
     def __init__(self, texts: int, layers: int, heads: int, positions: int, device: torch.device | str = "cpu"):
         """Start with nothing counted."""
@@ -141,16 +131,7 @@ def ratio_interval(part: np.ndarray, whole: np.ndarray, level: float = 0.95) -> 
     return Interval(float(ratio), float(ratio - half), float(ratio + half))
 
 
-def take_census(
-    model: torch.nn.Module,
-    tokenizer,
-    texts: Sequence[str],
-    *,
-    share: tuple[int, int] = (0, 1),
-    state: Path | None = None,
-    identity: str = "",
-    show: bool = False,
-) -> Census:
+def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str]) -> Census:
     """Count the gates of a model on texts, one text at a time, layer by layer.
 
     Parameters
@@ -158,24 +139,13 @@ def take_census(
     model, tokenizer
         As ``pretrained.load`` and ``pretrained.tokenizer`` give them.
     texts
-        All of them, also those of other processes. Cut to what the model takes.
-    share
-        ``(rank, processes)``: this process takes every ``processes``-th text, from ``rank`` on.
-    state
-        A file that the sums are kept in after every text, and that an interrupted census goes on from.
-    identity
-        What the file must have been made of, `census_state.identity`.
-    show
-        Whether to show on a terminal how far it is.
+        Cut to what the model takes.
 
     Raises
     ------
     ValueError
-        If there is no text, one has fewer tokens than a map that can be read (its number is named), or the file of
-        state is damaged or another census's.
+        If there is no text, or one has fewer tokens than a map that can be read (its number is named).
     """
-    from tqdm import tqdm
-
     if not texts:
         raise ValueError("texts is empty: there is nothing to take a census of")
     config = model.config
@@ -184,26 +154,14 @@ def take_census(
         len(texts), config.num_hidden_layers, config.num_attention_heads, config.max_position_embeddings, model.device
     )
     biases = [layer.b_Q for layer in load(model).layers]
-    mine = range(share[0], len(texts), share[1])
-    start, before = census_state.restore(state, census, identity) if state else (0, 0.0)
-    began = time.perf_counter()
-    census.seconds = before
-    bar = tqdm(mine, initial=start, total=len(mine), unit="text", desc="census", disable=None if show else True)
-    for count, index in enumerate(mine[start:], start + 1):
-        inputs = tokenizer(
-            texts[index], truncation=True, max_length=config.max_position_embeddings, return_tensors="pt"
-        ).to(model.device)
+    for index, text in enumerate(texts):
+        inputs = tokenizer(text, truncation=True, max_length=config.max_position_embeddings, return_tensors="pt")
         ids = inputs["input_ids"]
         if ids.shape[1] < gates.SHORTEST:
             raise ValueError(f"text {index} has {ids.shape[1]} tokens; a map to read needs at least {gates.SHORTEST}")
         kinds = token_kinds(tokenizer, ids[0].tolist()).to(model.device)
         with torch.no_grad(), attention_hooks.with_attention(model, _Reader(census, index, kinds, biases)):
-            model(**inputs)
-        census.seconds = before + time.perf_counter() - began
-        if state:
-            census_state.save(state, census, identity, count, census.seconds)
-        bar.update()
-    bar.close()
+            model(**inputs.to(model.device))
     return census
 
 
