@@ -1,4 +1,4 @@
-"""Take a census of a model's heads on texts, one row a head; under torchrun the processes share the texts.
+"""Take a census of a model's heads on texts, one row per head; under torchrun the processes share the texts.
 
 Every few seconds what was measured so far is kept beside the table, so an interrupted census goes on where it was.
 """
@@ -35,9 +35,7 @@ def add_arguments(parser):
     parser.add_argument("--count", type=int, help="read only so many texts")
     parser.add_argument("--longest", type=int, metavar="TOKENS", default=128, help="of a text (default: 128)")
     parser.add_argument("--batch", type=int, metavar="TEXTS", default=8, help="read at once (default: 8)")
-    parser.add_argument(
-        "--dtype", choices=DTYPES, help="default: bfloat16 where all tensors of the files are, or float32"
-    )
+    parser.add_argument("--dtype", choices=DTYPES, help="default: bfloat16 where the files are, else float32")
     parser.add_argument(
         "--device-map", choices=DEVICE_MAPS, help="spread one model over all devices, what does not fit over files"
     )
@@ -161,7 +159,7 @@ def run(arguments) -> int:
     with claim_folder(folder, KIND) if processes.rank == 0 else nullcontext():
         try:
             with joined(processes, where):
-                measure(checkpoint, passages, folder / name, processes, where, arguments)
+                measure(checkpoint, passages, folder / name, processes=processes, where=where, arguments=arguments)
         except KeyboardInterrupt:
             if processes.rank == 0 and any(folder.glob(".unfinished-*")):
                 print(f"what was measured is kept in {folder}: run the same command again to go on", file=sys.stderr)
@@ -170,7 +168,7 @@ def run(arguments) -> int:
 
 
 def measure(
-    checkpoint: Checkpoint, passages: list[str], path: Path, processes: Processes, where: torch.device, arguments
+    checkpoint: Checkpoint, passages: list[str], path: Path, *, processes: Processes, where: torch.device, arguments
 ) -> None:
     """Measure the heads, and write the table and where it is from."""
     from analysis.models import reading

@@ -77,9 +77,8 @@ class HeadTable:
         rows, text = self.rows(), io.StringIO()
         writer = csv.DictWriter(text, rows[0], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(
-            {name: value if type(value) is int else f"{value:.6g}" for name, value in r.items()} for r in rows
-        )
+        for row in rows:
+            writer.writerow({name: of if isinstance(of, int) else f"{of:.6g}" for name, of in row.items()})
         return text.getvalue()
 
     def to_json(self) -> str:

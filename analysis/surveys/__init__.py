@@ -1,1 +1,1 @@
-"""Whole models measured on data, where mathematics meets models; the form of a result in a file."""
+"""Whole models measured on data, where mathematics meets models."""

@@ -1,7 +1,7 @@
 """A census of gates: what every head of a model reads as, over many texts, gathered while the model runs.
 
-Whatever model of the BERT or GPT-2 family. All sums are whole numbers, so that they do not depend on the order. For what
-each head of any model does, see :func:`analysis.census`.
+Whatever model of the BERT or GPT-2 family. All sums are whole numbers, so that they do not depend on the order. For
+what each head of any model does, see :func:`analysis.census`.
 """
 
 import string

@@ -48,10 +48,8 @@ def test_a_control_is_named_and_described_as_one(model, capsys):
     written = [line.split()[2] for line in capsys.readouterr().out.splitlines() if line.startswith("written to")]
     assert written == ["runs/census-tiny/census-tiny.csv,", "runs/census-tiny-control-3/census-tiny-control-3.csv,"]
     trained, control = (read(path.replace(".csv,", ".json")) for path in written)
-    assert (trained["texts"], len(trained["heads"])) == (
-        2,
-        tiny.BERT["num_hidden_layers"] * tiny.BERT["num_attention_heads"],
-    )
+    heads = tiny.BERT["num_hidden_layers"] * tiny.BERT["num_attention_heads"]
+    assert (trained["texts"], len(trained["heads"])) == (2, heads)
     assert list(trained["provenance"]["models"][0]["sha256"]) == ["model.safetensors"]
     (about,) = control["provenance"]["models"]
     assert (about["weights"], list(about["sha256"])) == ("random initialisation, seed 3", ["config.json"])
@@ -83,11 +81,8 @@ def test_provenance_holds_the_command_and_the_texts(model):
 def test_two_processes_write_the_table_of_one(model):
     for processes in (1, 2):
         run_together(take, processes, "--batch", "1", "--folder", str(processes))
-        assert sorted(path.name for path in Path(str(processes)).iterdir()) == [
-            MARK,
-            "census-tiny.csv",
-            "census-tiny.json",
-        ]
+        written = sorted(path.name for path in Path(str(processes)).iterdir())
+        assert written == [MARK, "census-tiny.csv", "census-tiny.json"]
     assert Path("1/census-tiny.csv").read_text() == Path("2/census-tiny.csv").read_text()
     assert "torchrun --nproc-per-node 2" in read("2/census-tiny.json")["provenance"]["command"]
 

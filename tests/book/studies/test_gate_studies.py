@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from tests.book.publish.results import assert_same_results, random_bert
 
 from analysis.data import texts
 from analysis.maps import gates
@@ -13,6 +12,7 @@ from analysis.models.reading import load
 from book.studies.bert_gates import ablation, query_bias
 from book.studies.gate_detector import specimens
 from tests.analysis.fake_device import GPU, OnGPU, pretended
+from tests.book.studies.same_results import assert_same_results, random_bert
 
 TEXTS = texts.passages(longest=45)[:3]
 

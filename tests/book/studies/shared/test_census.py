@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from tests.book.publish.results import assert_same_results, random_bert
 
 from analysis.data import texts
 from analysis.maps import gates
 from analysis.models import checkpoints, pretrained
 from book.studies.shared import census, map_counts
 from tests.analysis.fake_device import GPU, OnGPU, pretended
+from tests.book.studies.same_results import assert_same_results, random_bert
 
 TEXTS = texts.passages(longest=45)[:3]
 
