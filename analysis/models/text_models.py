@@ -107,9 +107,9 @@ def load_text_model(
         _refuse_infinite_files(checkpoint, files)
     else:
         refuse_infinite(checkpoint, model)
+    model = model.eval().requires_grad_(False)
+    model = model if placed else model.to(device)
     with quiet_library(checkpoint):
-        model = model.eval().requires_grad_(False)
-        model = model if placed else model.to(device)
         check_run(checkpoint, model)
     return model
 
