@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.device import describe_run
-from analysis.core.files import claim_folder, write_atomically, write_json
+from analysis.core.files import claim_folder, write_atomically
 from analysis.data import texts as bundled_texts
 from analysis.maps import gates
 from analysis.models import attention_hooks
@@ -252,8 +252,9 @@ def write_report(measured: Measurement, other: Measurement | None = None, *, out
     files = {name: heads_table(of) for name, of in names.items() if of.beside is not None}
     if other is not None:
         numbers["beside_model"] = to_json(other) | {"unusual": statements(compare(other))}
+    files["report.json"] = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
     seeds = len(next(iter(measured.controls.values()), []))
-    lead = "Every number on this page is also in report.json beside it."
+    lead = "Every number on this page is also in report.json, which the page carries."
     if measured.trained is not None:
         lead += (
             f" The model read {measured.trained.texts} texts. The first {measured.beside.texts} of them were also read "
@@ -263,7 +264,6 @@ def write_report(measured: Measurement, other: Measurement | None = None, *, out
             "Distances are counted in spreads, the standard deviation of one more seed."
         )
     page = render(f"A report on {measured.about['Model']}", lead, make_sections(measured, other), book, files)
-    write_json(out / "report.json", numbers)
     for name, text in files.items():
         write_atomically(out / name, text)
     write_atomically(out / "index.html", page)

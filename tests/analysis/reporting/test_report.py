@@ -1,5 +1,6 @@
 """A report from the command line: the page, its numbers, other families, interruptions, refusals."""
 
+import base64
 import json
 import re
 import shutil
@@ -78,6 +79,10 @@ def test_a_report_of_gpt2_mini(whole):
         "index.html",
         "report.json",
     ]
+    carried = dict(re.findall(r'download="([^"]+)" href="data:text/plain;base64,([^"]+)"', page))
+    assert sorted(carried) == ["heads.csv", "report.json"]
+    for name, text in carried.items():
+        assert base64.b64decode(text) == (whole / name).read_bytes()
     assert not list(whole.glob(".unfinished*"))
     order = [page.index(words) for words in ("<h1>", ">What is unusual about this model?</h2>", "Every number", "<nav")]
     assert order == sorted(order), "the first screen does not answer"
