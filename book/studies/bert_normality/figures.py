@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from scipy.stats import norm
+from scipy.stats import norm, spearmanr
 
 from analysis.plotting import style
 from book.studies.shared.layer_lines import Line, lines
@@ -112,40 +112,33 @@ def total(vectors: Mapping[str, np.ndarray], statistic: Mapping[str, float]) -> 
 
 
 def effects(entropy: Mapping[str, np.ndarray], effect: Mapping[str, np.ndarray], sink: np.ndarray) -> Figure:
-    """Draw for each head what making it uniform does to the sentence against its relative entropy.
+    """Draw for each head what making it uniform does to the sentence against its relative entropy; the control in grey.
 
     ``entropy`` and ``effect`` map ``"trained"`` and ``"control"`` to ``(layer, head)``; ``sink`` marks the trained
     heads that give most of their mass to the first and last token.
     """
-    figure, axes = style.new(1, 2, width_ratios=[2, 1])
+    figure, axes = style.new()
     marks, shades = "osD^vPX*<>hd", colormaps[style.WEIGHT_CMAP]
-    for level, (x, y, sinking) in enumerate(zip(entropy["trained"], effect["trained"], sink, strict=True)):
-        axes[0].scatter(
-            x,
-            y,
-            marker=marks[level % len(marks)],
-            s=26,
-            label=f"layer {level}",
-            edgecolor="none",
-            color=shades(level / max(1, len(sink) - 1)),
-        )
-        axes[0].scatter(
-            x[sinking],
-            y[sinking],
-            marker="o",
-            s=90,
-            facecolor="none",
-            linewidth=1,
-            edgecolor=style.COLOURS["highlight"],
-        )
-    axes[1].scatter(entropy["control"], effect["control"], s=18, color=style.COLOURS["control"], edgecolor="none")
-    axes[0].set(title="trained", ylabel="turn of the sentence, 1 − cosine")
-    axes[1].set(title="control")
-    axes[1].xaxis.set_major_locator(MaxNLocator(2))
-    axes[1].ticklabel_format(axis="x", useOffset=False)
-    for panel in axes:
-        panel.set(yscale="log", xlabel=r"row entropy / $\ln n$")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    x, y = entropy["trained"], effect["trained"]
+    for level in range(len(x)):
+        shade = shades(level / max(1, len(x) - 1))
+        axes.scatter(x[level], y[level], s=26, marker=marks[level % len(marks)], color=shade, label=f"layer {level}")
+    axes.scatter(x[sink], y[sink], s=90, facecolor="none", edgecolor=style.COLOURS["highlight"])
+    grey = style.COLOURS["control"]
+    axes.scatter(entropy["control"], effect["control"], s=18, color=grey, edgecolor="none")
+    lowest = entropy["control"].min(), effect["control"].min()
+    axes.annotate("random weights", lowest, (-8, 0), textcoords="offset points", ha="right", color=grey)
+    layers = np.broadcast_to(np.arange(len(x))[:, None], x.shape)
+    by_layer, by_entropy = (abs(spearmanr(y, other, axis=None).statistic) for other in (layers, x))
+    more, less = ("layer", "entropy") if by_layer > by_entropy else ("entropy", "layer")
+    axes.set(
+        title=f"The height follows the {more} of a head more than its {less}.",
+        xlabel="entropy of its rows, as a share of the most",
+        ylabel="turn of the sentence, 1 − cosine",
+        yscale="log",
+        xlim=(-0.02, 1.02),
+    )
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=6)
     return figure
 
 

@@ -206,7 +206,10 @@ def redrawn(
 
 
 def share_bars(shares: Mapping[str, Float[np.ndarray, "layer head part"]]) -> Figure:
-    """Draw each head's shares as bars, positive ones stacked upwards and negative ones downwards."""
+    """Draw each head's shares as bars, positive ones stacked upwards and negative ones downwards.
+
+    The title says what the last layer's kernels explain, with each choice of the constants.
+    """
     figure, axes = style.new(1, len(shares), size="wide", sharey=True)
     for panel, values, title in zip(axes, shares.values(), COUNTED, strict=True):
         rows = values.reshape(-1, values.shape[-1])
@@ -217,6 +220,9 @@ def share_bars(shares: Mapping[str, Float[np.ndarray, "layer head part"]]) -> Fi
             up, down = up + np.maximum(part, 0), down + np.minimum(part, 0)
         panel.tick_params(axis="x", rotation=90)
         panel.set(title=title, xlabel="head")
+    kernel = [round(100 * of[-1, :, -1].sum() / of[-1].sum()) for of in shares.values()]
+    last = f"Distance explains {kernel[0]} % of layer {len(values) - 1} with the biases as constants"
+    figure.suptitle(f"{last}, {kernel[-1]} % with the means.")
     axes[0].set_ylabel("explained divergence, nats per row")
     share_legend(figure, axes)
     return figure

@@ -17,16 +17,21 @@ PRETRAINING = {"pre-trained": ("trained", "-"), "control": ("control", "-"), "be
 
 
 def leak(classes: Sequence[str], phases: np.ndarray, lengths: Sequence[int], counts: np.ndarray) -> Figure:
-    """Draw the phase of the words along the gene in each class, ``(class, place)``, and how long its sequences are."""
+    """Draw the phase of the words along the gene in each class, ``(class, place)``, and how long its sequences are.
+
+    The title counts the classes that no other one shares a length with.
+    """
     figure, (left, right) = style.new(1, 2, width_ratios=[3, 2], sharey=True)
     image = left.imshow(phases, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=8, interpolation="nearest")
     left.set_yticks(range(len(classes)), classes)
-    left.set(xlabel="word along the gene", title="phase of the words")
-    figure.colorbar(image, ax=left, label="bases", location="left", shrink=0.8)
+    left.set(xlabel="word along the gene", title="letters by which words are shifted")
+    figure.colorbar(image, ax=left, label="letters", location="left", shrink=0.8)
     shares = 100 * counts / counts.sum(1, keepdims=True)
     right.imshow(shares, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=100)
     right.set_xticks(range(len(lengths)), [str(n) for n in lengths], rotation="vertical")
-    right.set(xlabel="bases", title="length of the sequence")
+    right.set(xlabel="letters", title="length of the sequence")
+    own = int(((counts > 0) & ((counts > 0).sum(0) == 1)).any(1).sum())
+    figure.suptitle(f"{own} of {len(classes)} variants have a length that no other has.")
     for (i, j), share in np.ndenumerate(shares):
         if share >= 1:
             right.text(
@@ -38,7 +43,10 @@ def leak(classes: Sequence[str], phases: np.ndarray, lengths: Sequence[int], cou
 def accuracies(
     rows: Mapping[str, Sequence[tuple[float, float, float]]], groups: Sequence[str], highlight: Sequence[str] = ()
 ) -> Figure:
-    """Draw accuracies with intervals: a line a classifier, a mark a group; highlighted ones in the trained colour."""
+    """Draw accuracies with intervals: a line a classifier, a mark a group; highlighted ones in the trained colour.
+
+    The title counts the classifiers that are always right, whatever is kept apart.
+    """
     figure, axes = style.new(size="wide")
     markers = "osD^vP"
     for i, (name, values) in enumerate(rows.items()):
@@ -49,8 +57,9 @@ def accuracies(
             axes.plot(100 * value, y, markers[j], color=style.COLOURS[concept], label=groups[j] if i == 0 else None)
     axes.set_yticks(range(len(rows)), list(rows))
     axes.invert_yaxis()
-    axes.set(xlabel="accuracy (%)", xlim=(0, 102))
-    figure.legend(loc="outside lower center", ncols=len(groups), title="parted by")
+    right = sum(all(value == 1 for value, _, _ in values) for values in rows.values())
+    axes.set(xlabel="accuracy (%)", xlim=(0, 102), title=f"{right} of {len(rows)} ways are always right.")
+    figure.legend(loc="outside lower center", ncols=len(groups), title="tested on another")
     return figure
 
 
@@ -246,7 +255,11 @@ LOOKS = {
 
 
 def by_layer(
-    panels: Mapping[str, Mapping[str, np.ndarray]], ylabel: str, *, level: tuple[float, str] | None = None
+    panels: Mapping[str, Mapping[str, np.ndarray]],
+    ylabel: str,
+    *,
+    level: tuple[float, str] | None = None,
+    title: str = "",
 ) -> Figure:
     """Draw a measure by layer, one panel per model on one scale; the name of a curve stands at its end.
 
@@ -256,9 +269,12 @@ def by_layer(
         By title, then by a name of :data:`LOOKS`: ``(layer, 3)``, a middle and the ends of its band.
     level
         A number that is marked in all panels, and what it is.
+    title
+        What they show, in a sentence.
     """
     figure, axes = style.new(1, len(panels), sharey=True, squeeze=False)
-    for panel, (title, curves) in zip(axes[0], panels.items(), strict=True):
+    figure.suptitle(title)
+    for panel, (model, curves) in zip(axes[0], panels.items(), strict=True):
         for name, values in curves.items():
             concept, dashes, mark = LOOKS[name]
             middle, low, high = values.T
@@ -267,7 +283,7 @@ def by_layer(
             panel.plot(layers, middle, dashes, marker=mark, color=colour, label=name)
         if level is not None:
             panel.axhline(level[0], color=style.COLOURS["record"], linewidth=0.8)
-        panel.set(title=title, xlabel="layer", xticks=layers[:: 1 if len(layers) < 8 else 2])
+        panel.set(title=model, xlabel="layer", xticks=layers[:: 1 if len(layers) < 8 else 2])
     axes[0, 0].set(ylabel=ylabel, ylim=(0, 1.04 * axes[0, 0].get_ylim()[1]))
     if level is not None:
         at = (1, level[0])

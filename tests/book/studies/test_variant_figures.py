@@ -17,12 +17,16 @@ def test_the_leak_names_classes_and_shares():
     left, right = figure.axes[:2]
     assert [tick.get_text() for tick in left.get_yticklabels()] == ["A", "B"]
     assert sorted(text.get_text() for text in right.texts) == ["100", "100"]
+    assert figure.get_suptitle() == "2 of 2 variants have a length that no other has."
+    shared = figures.leak(["A", "B"], np.zeros((2, 40)), [3810, 3822], np.array([[5, 0], [9, 1]]))
+    assert shared.get_suptitle().startswith("1 of 2")
 
 
 def test_accuracies_draw_every_interval():
     figure = figures.accuracies({"words": [(0.9, 0.8, 0.95)] * 3, "BERT": [(1.0, 0.9, 1.0)]}, ("a", "b", "c"), ["BERT"])
     lines = figure.axes[0].lines
     assert len(lines) == 2 * 4
+    assert figure.axes[0].get_title() == "1 of 2 ways are always right."
     assert lines[0].get_xdata() == pytest.approx([80, 95])
     assert lines[-1].get_color() != lines[0].get_color()
 
@@ -141,3 +145,18 @@ def test_maps_of_a_row_share_a_scale():
     assert [panel.get_ylabel() for panel in panels] == ["first", "", "second", ""]
     assert len(figure.axes) == 6  # with a bar a row
     assert len(figures.maps({"first": row}, bar=False).axes) == 2
+
+
+def test_the_height_of_heads_follows_what_orders_them():
+    layers, within = np.meshgrid(np.arange(3.0), np.arange(4.0), indexing="ij")
+    entropy = {"trained": (1 + within) / 5, "control": np.full((3, 4), 0.99)}
+    sink = within == 0
+    by_layer = normality.effects(entropy, {"trained": 1 + 10 * layers + within, "control": np.full((3, 4), 1e-7)}, sink)
+    by_entropy = normality.effects(
+        entropy, {"trained": 1 + layers + 10 * within, "control": np.full((3, 4), 1e-7)}, sink
+    )
+    assert [of.axes[0].get_title() for of in (by_layer, by_entropy)] == [
+        "The height follows the layer of a head more than its entropy.",
+        "The height follows the entropy of a head more than its layer.",
+    ]
+    assert len(by_layer.axes) == 1
