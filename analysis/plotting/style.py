@@ -85,6 +85,16 @@ POSITION_CMAP = "viridis"  # positions in order
 WEIGHT_CMAP = "cividis"  # attention, from 0 to a stated limit
 
 
+def look_of(network: str) -> dict[str, str]:
+    """Return colour, dashes and label of a network's curve: those of its rung of controls, or those of a trained one.
+
+    >>> look_of("random"), look_of("MiniLM")["color"] == COLOURS["trained"]
+    ({'color': '#999999', 'linestyle': '-', 'label': 'random'}, True)
+    """
+    colour, dashes = RUNGS.get(network, (COLOURS["trained"], "-"))
+    return {"color": colour, "linestyle": dashes, "label": network}
+
+
 class BookFigure(Figure):
     """A figure that a notebook shows as SVG without pyplot and its state; saved as PDF, its fonts are TrueType."""
 

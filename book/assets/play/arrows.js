@@ -55,7 +55,8 @@ Play.viewer("arrows", async root => {
     if (root.hidden) return;
     const lines = [0, 1].map(kernel), all = lines.flat(), low = Math.min(...all), high = Math.max(...all);
     plot(curve, { curves: [{ values: lines[state.source], colour: "--play-pp", width: 2 }], low, high,
-      marks: [[state.distance, "--play-mark", `${state.distance} back`]], ends: ["0 back", `${DISTANCES - 1} back`] });
+      marks: [[state.distance, "--play-mark", ""]], ends: ["0 back", `${DISTANCES - 1} back`],
+      levels: [[high, `${high.toFixed(1)} nats`], [0, "0"], [low, `${low.toFixed(1)} nats`.replace("-", "\u2212")]].filter(([value], k) => k === 1 || Math.abs(value) > .15 * (high - low)) });
     drawPlane();
   }
   function drawPlane() {

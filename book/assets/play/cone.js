@@ -58,7 +58,7 @@ Play.viewer("cone", async root => {
     element("div", { class: "play-two" }, element("div", {}, text, rowSlider.whole, look.whole), element("div", {}, facts)));
   root.replaceChildren(element("p", { class: "play-prompt" }, element("b", {}, "Move the layer to the end."), " Each dot is a word. Which cloud will close, the trained one or the random one? Guess first."),
     layerSlider.whole, network.whole, element("div", { class: "play-clouds" }, ...clouds.map(cloud => cloud.whole)),
-    element("p", { class: "play-legend" }, key("--play-pp", "word nearer to the common direction than the average"), key("--play-p", "further"), key("--play-accent", "mean of all directions")), said, more, link);
+    element("p", { class: "play-legend" }, key("--play-pp", "word nearer to the common direction than the average"), key("--play-p", "further"), key("--play-accent", "mean of all directions; the ring is as near to it as words are on average")), said, more, link);
   let drag = null;
   for (const { canvas, space } of clouds) {
     canvas.addEventListener("pointerdown", event => { drag = [event.clientX, event.clientY, state.yaw, state.pitch]; canvas.setPointerCapture(event.pointerId); });

@@ -35,11 +35,11 @@ Play.viewer("sink", async root => {
     way.whole, amount.whole, element("table", {}, element("thead", {}, element("tr", {}, ...head)), body), said, link);
 
   const widest = Math.max(...weights), most = Math.max(...Array.from(weights, (w, k) => w * lengths[k])) * 2;
-  const bar = (share, colour) => element("td", {}, element("span", { class: "play-length", style: `width: ${Math.min(9 * share, 9).toFixed(2)}em; background: var(${colour})` }));
+  const bar = (share, colour, words = "") => element("td", {}, words, element("span", { class: "play-length", style: `width: ${Math.min(9 * share, 9).toFixed(2)}em; background: var(${colour})` }));
   function show() {
     const now = row();
     body.replaceChildren(...tokens.map((token, k) => element("tr", {}, element("th", { scope: "row" }, token),
-      bar(now[k] / widest, k ? "--play-pp" : "--play-accent"), bar(now[k] * lengths[k] / most, k ? "--play-pp" : "--play-accent"))));
+      bar(now[k] / widest, k ? "--play-pp" : "--play-accent", `${(100 * now[k]).toFixed(0)}\u00a0% `), bar(now[k] * lengths[k] / most, k ? "--play-pp" : "--play-accent"))));
     const far = turned();
     said.textContent = state.amount === 0 ? "Nothing is taken yet: the sentence is as it was."
       : `The sentence turns by ${far.toFixed(3)} (0 is not at all, 1 is at right angles). ` +

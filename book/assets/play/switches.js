@@ -8,7 +8,8 @@ Play.viewer("switches", async root => {
   const [MLPS, RUNGS, GAINS] = ["mlps", "rungs", "gains"].map(name => JSON.parse(values[name]));
   const data = Object.fromEntries(["trained", "controls", "stacks"].map(name => [name, Play.array(arrays[name])]));
   const states = { model: arrays.trained.shape.at(-1), random: arrays.stacks.shape.at(-1) }, seeds = arrays.controls.shape[1];
-  const COLOURS = ["--play-accent", "--play-p", "--play-pp", "--play-soft"], PARTS = ["skip", "mlp", "norm", "gain"];
+  const COLOURS = ["--play-pp", "--play-random", "--play-large", "--play-shuffled"], PARTS = ["skip", "mlp", "norm", "gain"];
+  const WORDS = { random: "small random weights", "random, as large": "random weights as large as MiniLM\u2019s", permuted: "MiniLM\u2019s weights, shuffled" };
   const state = JSON.parse(root.dataset.start), LAST = { skip: 1, mlp: MLPS.length - 1, norm: 1, gain: 1 };
   for (const [key, text] of Object.entries(Play.recall("switches"))) {
     if (key === "of" ? Object.hasOwn(states, text) : Object.hasOwn(LAST, key) && /^\d$/.test(text) && Number(text) <= LAST[key]) state[key] = key === "of" ? text : Number(text);
@@ -19,7 +20,7 @@ Play.viewer("switches", async root => {
   const curve = (name, index, n) => Array.from(data[name].subarray(index * n, (index + 1) * n));
   function networks(s) {
     if (s.of === "model") {
-      const per = 2 * MLPS.length * 2 * 2, n = states.model, controls = RUNGS.map((name, r) => ({ name,
+      const per = 2 * MLPS.length * 2 * 2, n = states.model, controls = RUNGS.map((name, r) => ({ name: WORDS[name] ?? name,
         runs: Array.from({ length: seeds }, (_, k) => curve("controls", (r * seeds + k) * per + place(s, true), n)) }));
       return [{ name: "MiniLM, trained", runs: [curve("trained", place(s, true), n)] }, ...controls];
     }

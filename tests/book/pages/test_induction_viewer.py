@@ -43,6 +43,7 @@ def visit(window):
 
     def go(file: Path):
         page.goto(file.as_uri(), wait_until="load")
+        page.evaluate("document.querySelector('.iv-more').open = true")
         return page
 
     yield go
@@ -121,7 +122,7 @@ def test_a_link_leads_back_to_the_view_and_a_wrong_one_to_the_beginning(tab):
     tab.fill("#iv-sequence", "the cat saw the cat")
     tab.fill("#iv-beta", "2.5")
     tab.get_by_role("button", name="Layer 2 weights").click()
-    tab.get_by_label("Explain row").select_option("3")
+    tab.get_by_label("The row that is explained").select_option("3")
     table, address = tab.evaluate(CELLS), tab.evaluate("document.querySelector('#iv-link').href")
     assert "induction.beta=2.5" in address
     tab.click("#iv-link")
@@ -146,10 +147,10 @@ def test_on_paper_the_table_stands_without_the_controls(tab):
 
 def test_the_words_say_what_the_head_copies(tab):
     tab.get_by_label("Sequence of tokens").fill("d a b c a")
-    tab.get_by_label("Explain row").select_option("4")
+    tab.get_by_label("The row that is explained").select_option("4")
     tab.get_by_role("button", name="Layer 2 output").click()
     assert "Row a at position 4: it copies b (1)." in tab.inner_text("#iv-say")
-    tab.get_by_label("Explain row").select_option("2")
+    tab.get_by_label("The row that is explained").select_option("2")
     tab.get_by_role("button", name="Layer 2 weights").click()
     assert "the even mean of all positions so far" in tab.inner_text("#iv-say")
 
