@@ -4,7 +4,7 @@ What belongs here: the two products of each head as factors, with their spectra.
 for one use (:mod:`analysis.decomposition.qk_ov`), singular values as such (:mod:`analysis.matrices.spectra`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -109,11 +109,12 @@ def circuits(layer: AttentionLayer, *, distance: float | int | None = None) -> C
     if isinstance(layer.positions, Rotary):
         if distance is None:
             raise ValueError("layer has rotary positions: say at which distance, query less key")
-        rotary = rotation_of(layer)
+        rotary, W_Q = rotation_of(layer), layer.W_Q.double()  # angles need the digits, whatever the weights are in
+        rotary = replace(rotary, frequencies=rotary.frequencies.double())
         turn = torch.polar(torch.ones_like(rotary.frequencies), rotary.frequencies * distance)
-        turned = unpair_channels(pair_channels(layer.W_Q, rotary) * turn.to(layer.W_Q.device), rotary)
-        A = turned * rotary.attention_factor**2 + split_channels(layer.W_Q, rotary)[1]
-        return Circuits(Circuit(A * (layer.scale * layer.channel**0.5), layer.per_head(layer.W_K)), OV)
+        turned = unpair_channels(pair_channels(W_Q, rotary) * turn.to(W_Q.device), rotary)
+        A = turned * rotary.attention_factor**2 + split_channels(W_Q, rotary)[1]
+        return Circuits(Circuit(A * (layer.scale * layer.channel**0.5), layer.per_head(layer.W_K).double()), OV)
     if distance is not None:
         raise ValueError(f"layer has no rotary positions ({layer.positions.kind}): its QK is the same at any distance")
     plain = layer.plain()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from analysis import AttentionLayer, circuits, ov_matrix, qk_matrix, score_terms
+from analysis import AttentionLayer, circuits, load, ov_matrix, qk_matrix, score_terms
 from analysis.core.positions import Rotary
 
 HEADS, GROUPS, MODEL, CHANNEL, VALUE = 4, 2, 9, 4, 3
@@ -64,3 +64,9 @@ def test_refusals():
         circuits(make(rotary))
     with pytest.raises(ValueError, match="no rotary positions"):
         circuits(make(), distance=1)
+
+
+def test_weights_in_single_precision_have_circuits_at_a_distance():
+    single, double = (load("neox-mini", dtype=dtype).layers[1] for dtype in (torch.float32, torch.float64))
+    found, due = (circuits(layer, distance=3).QK.S for layer in (single, double))
+    torch.testing.assert_close(found, due, rtol=1e-5, atol=1e-6)
