@@ -20,6 +20,17 @@ def _face() -> dict[str, str]:
     return {name: place for names in read_face().values() for name, place in names.items()}
 
 
+def _near(name: str, most: int = 5) -> list[str]:
+    """Return names of the face that look like one that was guessed, or share a word with it."""
+    from difflib import get_close_matches
+
+    def words(of: str) -> set[str]:
+        return {word.rstrip("s") for word in of.lower().split("_")}
+
+    sharing = [other for other in sorted(_face()) if words(name) & words(other)]
+    return list(dict.fromkeys([*get_close_matches(name, _face(), 3), *sharing]))[:most]
+
+
 def __getattr__(name: str) -> object:
     if name == "__all__":  # what `from analysis import *` asks for
         return sorted(_face())
@@ -31,7 +42,9 @@ def __getattr__(name: str) -> object:
     elif not name.startswith("_") and find_spec(f"{__name__}.{name}"):
         value = import_module(f"{__name__}.{name}")
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; dir({__name__}) lists what it has")
+        near = "" if name.startswith("_") else "".join(f"{other}, " for other in _near(name))
+        near = f"near it: {near.removesuffix(', ')}; " if near else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {near}dir({__name__}) lists what it has")
     globals()[name] = value
     return value
 

@@ -96,3 +96,17 @@ def test_no_test_of_the_library_needs_the_book():
     needs = re.compile(r"^\s*(?:from|import) book\b", re.MULTILINE)
     tests = [path for path in (ROOT / "tests" / "analysis").rglob("*.py") if needs.search(path.read_text("utf-8"))]
     assert not tests
+
+
+@pytest.mark.parametrize(
+    ("guess", "meant"),
+    [("lilliefors_test", "lilliefors"), ("ov_circuit", "circuits"), ("mean_cosine", "mean_pairwise_cosine")],
+)
+def test_a_guess_is_told_what_is_near(guess, meant):
+    with pytest.raises(AttributeError, match=rf"has no attribute '{guess}'; near it: .*\b{meant}\b.*; dir\(analysis\)"):
+        getattr(analysis, guess)
+
+
+def test_a_guess_with_nothing_near_is_not_told_anything():
+    with pytest.raises(AttributeError, match=r"'xyzzy'; dir\(analysis\) lists what it has"):
+        analysis.xyzzy
