@@ -244,7 +244,8 @@ def refuse_infinite(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
 
 def input_device(model: torch.nn.Module) -> torch.device:
     """Return where a model takes its inputs: one whose first parameters are left in files takes them from memory."""
-    return torch.device("cpu") if model.device.type == "meta" else model.device
+    in_files = hasattr(model, "hf_device_map") and model.device.type == "meta"
+    return torch.device("cpu") if in_files else model.device
 
 
 @torch.no_grad()
