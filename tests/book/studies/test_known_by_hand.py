@@ -8,7 +8,8 @@ import torch
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.maps import gates
-from book.studies.bert_gates import sink
+from book.studies.bert_gates import controls, sink
+from book.studies.bert_normality.measure import _phrase_rows
 from book.studies.semi_bias import gpt2, training
 from book.studies.semi_bias.endings import MEASURES
 from book.studies.semi_bias.experiments import SEEDS
@@ -114,3 +115,24 @@ def test_endings_are_medians_over_heads_and_extremes_over_seeds(monkeypatch):
     assert (found.end_bq_low, found.end_bq_high) == (0.25, 0.5)
     assert (found.end_positive_low, found.end_positive_high) == (2, 3)
     assert (found.end_partial_low, found.end_partial_high) == (1, 2)
+
+
+def test_diagonals_are_the_three_gates_on_lines(monkeypatch):
+    class Rungs(SimpleNamespace):
+        def __getitem__(self, name: str) -> np.ndarray:
+            return self.measures[name]
+
+    given = {"open": np.array([0.5, 0.0]), "backward": np.array([0.25, 1.0]), "forward": np.array([0.125, 2.0])}
+    monkeypatch.setattr(controls, "load_rungs", lambda *_: Rungs(measures=dict(given)))
+    assert controls.measure_rungs(None)["diagonals"].tolist() == [0.875, 3.0]
+
+
+def test_the_shares_of_rows_that_fail_run_from_the_least_to_the_most_layer():
+    kinds = ("trained", "plain", "kept", "plain kept", "control")
+    shares = {kind: np.array([[0.5, 0, 1], [0.25, 0, 1], [0.75, 0, 1]]) / (k + 1) for k, kind in enumerate(kinds)}
+    threshold = SimpleNamespace(rule=0.0452, table=0.0453, level=0.0512, critical=0.0451)
+    found = _phrase_rows(threshold, SimpleNamespace(failing=shares), 384)
+    assert (found.trained_low, found.trained_high) == ("25 %", "75 %")
+    assert (found.plain_kept_low, found.plain_kept_high) == ("6 %", "19 %")
+    assert (found.control_low, found.control_high) == ("5.0 %", "15.0 %")
+    assert (found.rule, found.five, found.level, found.critical) == ("0.04520", "0.0453", "5.1 %", "0.0451")
