@@ -252,7 +252,8 @@ def write_report(measured: Measurement, other: Measurement | None = None, *, out
     files = {name: heads_table(of) for name, of in names.items() if of.beside is not None}
     if other is not None:
         numbers["beside_model"] = to_json(other) | {"unusual": statements(compare(other))}
-    files["report.json"] = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
+    # Without indentation, which more than doubles a file of many short lists, and the page that carries it.
+    files["report.json"] = json.dumps(numbers, ensure_ascii=False) + "\n"
     seeds = len(next(iter(measured.controls.values()), []))
     lead = "Every number on this page is also in report.json, which the page carries."
     if measured.trained is not None:
