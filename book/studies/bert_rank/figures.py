@@ -131,8 +131,8 @@ def cubic(before: np.ndarray, after: Mapping[str, np.ndarray]) -> Figure:
     ``after`` maps a layer's description to ``(run, size)``; slope 3 goes through the first, slope 1 through the last.
     """
     figure, panel = style.new(size="half")
-    looks = (("ink", "o"), ("semi_bias", "^"), ("content", "s"), ("positional", "D"))
-    for (label, found), (colour, marker) in zip(after.items(), looks, strict=False):
+    looks = (("ink", "o"), ("semi_bias", "^"), ("content", "s"), ("highlight", "v"), ("positional", "D"))
+    for (label, found), (colour, marker) in zip(after.items(), looks, strict=True):
         panel.loglog(
             before,
             np.exp(np.log(found).mean(0)),

@@ -13,14 +13,24 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import gelu
 
-from analysis.core.attention_layer import AttentionLayer
+from analysis.core.attention_layer import AttentionLayer, Mask
+from analysis.core.positions import Alibi, ScoreTable
+from analysis.core.weights import EncoderLayer
 from analysis.matrices.rank import numerical_rank
 from analysis.models.extraction import Observed
 from analysis.representations import rank_collapse
 from analysis.representations.rank_collapse import residual
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.transformer.attention import attend
-from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, Switches, encode, random_layers, run_layer
+from analysis.transformer.encoder import (
+    ALL_ON,
+    PURE_ATTENTION,
+    Switches,
+    encode,
+    encode_layer,
+    random_layers,
+    run_layer,
+)
 
 NO_NORMS = replace(ALL_ON, norm_attention=False, norm_mlp=False)
 WITH_SKIP = replace(PURE_ATTENTION, skip=True)
@@ -44,6 +54,7 @@ def set_parts(*, norms: bool, **parts: bool) -> Switches:
 
 FLOOR = 1e-16  # residuals below are rounding errors
 Runs = Mapping[str, Float[np.ndarray, "run state"]]
+Run = Callable[[Float[Tensor, "row model"], EncoderLayer], Float[Tensor, "row model"]]
 
 
 def typical(run: Float[np.ndarray, "run state"], state: int) -> float:
@@ -67,7 +78,7 @@ def in_words(size: float) -> str:
     return f"{size:.2f}" if size >= 0.01 else "< 0.01" if size > 1e-6 else "< 1e-6"
 
 
-SEEDS, WIDTHS, GAINS = 5, (16, 32, 64, 128), (0.55, 1.0, 2.0)  # random stacks
+SEEDS, HEADS, ROWS, WIDTHS, GAINS = 5, 4, 32, (16, 32, 64, 128), (0.55, 1.0, 2.0)  # random stacks
 DEEP, DEEP_WIDTH = 48, 64  # layers and width of those that test the long run
 
 
@@ -76,7 +87,7 @@ class OneLayer:
     """The residual after one random layer, for rows at chosen distances from their mean."""
 
     sizes: Float[Tensor, " size"]  # before the layer
-    after: Mapping[str, Float[Tensor, "seed size"]]  # by what follows attention
+    after: Mapping[str, Float[Tensor, "seed size"]]  # by what follows attention, and what it may see
     slopes: Mapping[str, Interval]
     slope_by_gain: Mapping[float, float]  # attention alone
     log_factor: Mapping[float, Interval]  # with skip connection, at the smallest size
@@ -136,17 +147,23 @@ def measure_one_layer(device: torch.device) -> OneLayer:
     """Fit how the residual after one random layer depends on the residual before it."""
     sizes = torch.logspace(-1, -4, 7, dtype=torch.float64)
 
-    def residuals(switches: Switches, gain: float = 1.0) -> Float[Tensor, "seed size"]:
-        return torch.stack([residuals_after_a_layer(sizes, seed, switches, gain, device) for seed in range(SEEDS)])
+    def residuals(run: Run, gain: float = 1.0) -> Float[Tensor, "seed size"]:
+        return torch.stack([residuals_after_a_layer(sizes, seed, run, gain, device) for seed in range(SEEDS)])
 
     def slope(runs: Float[Tensor, "seed size"]) -> Interval:
         return mean_interval([rank_collapse.cubic_rate(sizes, run) for run in runs])
 
+    place = torch.arange(ROWS, dtype=torch.float64, device=device)
+    apart = (place[:, None] - place).expand(HEADS, -1, -1)
+    with_skip = {gain: residuals(run_with(WITH_SKIP), gain) for gain in GAINS}
     after = {
-        "attention": residuals(PURE_ATTENTION),
-        "then MLP": residuals(replace(NO_NORMS, skip=False)),
-        "then LayerNorm": residuals(replace(PURE_ATTENTION, norm_attention=True)),
-        "with skip": residuals(WITH_SKIP),
+        "attention": residuals(run_with(PURE_ATTENTION)),
+        "then MLP": residuals(run_with(replace(NO_NORMS, skip=False))),
+        "then LayerNorm": residuals(run_with(replace(PURE_ATTENTION, norm_attention=True))),
+        "causal mask": residuals(attend_with(mask=Mask(causal=True))),
+        "scores by distance": residuals(attend_with(positions=ScoreTable(-apart.abs()))),
+        "scores by place": residuals(attend_with(positions=Alibi(heads=HEADS))),  # no mask: a line in i - j
+        "with skip": with_skip[1.0],
     }
     eye, nothing = torch.eye(4, dtype=torch.float64), torch.zeros(1, 4, dtype=torch.float64)
     to_itself = AttentionLayer(2000 * eye[None], *3 * [eye[None]], *3 * [nothing], nothing[0])
@@ -157,23 +174,33 @@ def measure_one_layer(device: torch.device) -> OneLayer:
         sizes=sizes,
         after=after,
         slopes={name: slope(runs) for name, runs in after.items()},
-        slope_by_gain={gain: slope(residuals(PURE_ATTENTION, gain)).value for gain in GAINS},
-        log_factor={gain: mean_interval((residuals(WITH_SKIP, gain) / sizes)[:, -1].log().numpy()) for gain in GAINS},
+        slope_by_gain={gain: slope(residuals(run_with(PURE_ATTENTION), gain)).value for gain in GAINS},
+        log_factor={gain: mean_interval((runs / sizes)[:, -1].log().numpy()) for gain, runs in with_skip.items()},
         to_itself=to_itself,
         kept_residual=residual(x).item(),
         kept_rank=numerical_rank(x).rank,
     )
 
 
+def run_with(switches: Switches) -> Run:
+    """Return the layer as a function of its rows, with the parts that are switched on."""
+    return lambda x, layer: encode_layer(x, layer, switches)
+
+
+def attend_with(**change: Mask | Alibi | ScoreTable) -> Run:
+    """Return the layer's attention alone, with another ``mask`` or other ``positions``."""
+    return lambda x, layer: attend(x, replace(layer.attention, **change)).output
+
+
 def residuals_after_a_layer(
-    sizes: Float[Tensor, " size"], seed: int, switches: Switches, gain: float, device: torch.device
+    sizes: Float[Tensor, " size"], seed: int, run: Run, gain: float, device: torch.device
 ) -> Float[Tensor, " size"]:
-    """Place 32 rows at each distance from their mean, run one random layer and return their residuals."""
+    """Place rows at each distance from their mean, run one random layer and return their residuals."""
     g = torch.Generator().manual_seed(seed)
-    (layer,) = random_layers(1, 4, 64, gain=gain, generator=g)
-    common_row, noise = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((64,), (32, 64)))
+    (layer,) = random_layers(1, HEADS, 64, gain=gain, generator=g)
+    common_row, noise = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((64,), (ROWS, 64)))
     rows = [rank_collapse.scatter_around_mean(common_row, noise, float(size)).to(device) for size in sizes]
-    return torch.stack([rank_collapse.trace_residual(x, [layer.to(device)], switches)[1] for x in rows]).cpu()
+    return torch.stack([residual(run(x, layer.to(device))) for x in rows]).cpu()
 
 
 def measure_stacks(device: torch.device) -> Stacks:
