@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from book.studies.semi_bias import chance, first_layer, gpt2, locality, mixer, tilt, tokens
+from book.studies.semi_bias import chance, experiments, first_layer, gpt2, locality, mixer, tilt, tokens
 from book.studies.semi_bias.first_layer import FirstLayer
 from tests.book.studies.known import double, hand_over, no_norm, plain, record
 
@@ -158,6 +158,7 @@ def test_token_norms_correlate_as_they_are_ordered(monkeypatch):
     assert (found.tok_low, found.tok_high, found.tok_never) == (-1, 1, 7)
     assert found.tok_freq == pytest.approx(-0.3)  # 1 - 6 (16 + 1 + 1 + 4 + 4) / (5 * 24), by Spearman
     assert (found.tok_positive, found.tok_partial_positive, found.tok_flipped) == (1, 1, 0)
+    assert found.tok_outside == 0  # random biases of these heads give the whole range from -1 to 1
     # divided by a width that grows with the token, |e| / sigma(e + p) falls: 1/0, 2/.5, 3/1, 4/1.5, 5/2
     assert found.tok_exact_positive == 1
     assert (found.tok_exact_low, found.tok_exact_high) == (-1, 1)
@@ -314,3 +315,30 @@ def test_the_errors_of_both_models_stand_under_one_name(monkeypatch):
     mini = SimpleNamespace(tokens=double([1, 2], [10, 20]), positions=double([100, 0], [1000, 0]), weights=0, ln=0)
     found = measure.measure_errors({"error_output": 1.0, "error_map": 2.0}, mini, torch.tensor([1]))
     assert found == {"gpt2-mini": {"output": 130.0, "map": 0.5}, "GPT-2": {"output": 1.0, "map": 2.0}}
+
+
+def test_tokens_are_counted_per_million_and_those_that_never_occur(monkeypatch):
+    counted = SimpleNamespace(ids=[0, 2, 2, 2])
+    tokenizer = SimpleNamespace(backend_tokenizer=SimpleNamespace(encode=lambda _: counted))
+    monkeypatch.setattr(experiments.pretrained, "tokenizer", lambda _: tokenizer)
+    monkeypatch.setattr(experiments.texts, "corpus", lambda: "")
+    monkeypatch.setattr(experiments, "load", lambda _: SimpleNamespace(tokens=range(5)))
+    found = experiments.count_tokens("cpu")
+    assert found.arrays["per_million"].tolist() == [250_000, 0, 750_000, 0, 0]
+    assert (found.values["tokens"].value, found.values["never"].value) == (4, 3)
+
+
+def test_the_factors_of_scores_that_have_few_axes_are_the_scores(monkeypatch):
+    """Twelve axes carry a table of width 4 whole, so what is kept in half precision is off by rounding alone."""
+    g = torch.Generator().manual_seed(0)
+    places = torch.randn(40, 4, generator=g, dtype=torch.float64) * torch.linspace(0.3, 3, 40).double()[:, None]
+    layer = plain(4, causal=True, W_Q=torch.eye(4), W_K=torch.eye(4), b_Q=double(1, 0, 0, 0))
+    model = SimpleNamespace(norm=lambda _: no_norm(4), layers=[layer], positions=places)
+    monkeypatch.setattr(mixer.checkpoints, "find", lambda _: None)
+    monkeypatch.setattr(mixer, "load", lambda *_, **__: model)
+    found = mixer.compute(torch.device("cpu"))
+    assert 0 < found.values["score_error"].value < 0.01
+    assert 0 < found.values["total_variation"].value < 0.005
+    width = found.arrays["sigma"]
+    assert width.tolist() == pytest.approx(places[:-1].std(1, correction=0).tolist(), rel=1e-6)
+    assert found.tolerances["sigma"] == pytest.approx(0.02 * width.max(), rel=1e-6)
