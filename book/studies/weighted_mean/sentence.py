@@ -87,7 +87,7 @@ def read(
 def multiply_values(rows: Float[Tensor, "head key model"]) -> Float[Tensor, "head key key"]:
     """Return the products of the rows less their mean, divided by the largest.
 
-    >>> multiply_values(torch.tensor([[[3.0], [1.0]]]))
+    >>> multiply_values(torch.tensor([[[5.0], [1.0]]]))
     tensor([[[ 1., -1.],
              [-1.,  1.]]])
     """
