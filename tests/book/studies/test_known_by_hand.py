@@ -13,20 +13,7 @@ from book.studies.bert_normality.measure import _phrase_rows
 from book.studies.semi_bias import gpt2, training
 from book.studies.semi_bias.endings import MEASURES
 from book.studies.semi_bias.experiments import SEEDS
-
-
-class Known(SimpleNamespace):
-    """A record whose arrays are given."""
-
-    def array(self, name: str) -> np.ndarray:
-        return np.array(self.arrays[name])
-
-    def __getitem__(self, name: str):
-        return self.arrays[name]
-
-
-def hand_over(monkeypatch, module, **arrays):
-    monkeypatch.setattr(module, "live_or_record", lambda *args, **settings: (Known(arrays=arrays), True))
+from tests.book.studies.known import hand_over
 
 
 def test_random_query_biases_of_one_channel_are_all_as_monotone_as_the_head_and_half_normal_in_size():

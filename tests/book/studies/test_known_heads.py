@@ -155,6 +155,27 @@ def test_ranks_and_ratios_are_written_as_they_are():
     assert spectra.phrase_ratios(-np.arange(24.0).reshape(2, 12), np.arange(24.0))["linked"] == "-1.00"
 
 
+def test_the_parts_of_patterns_are_compared_head_by_head(monkeypatch):
+    """Two layers of twelve heads; the constant part of head 0 in layer 1 is twice the varying one, b_Q's is half."""
+    size = np.full((2, 12), 4.0)
+    constant, query_bias = size / 4, size / 8
+    constant[1, 0], query_bias[1, 1], query_bias[0, 2] = 8, 12, 6
+    names = [f"{prefix}{name}" for prefix in ("", "control_") for name in ("pattern", "message", "augmented")]
+    values = {name: np.repeat(np.eye(1, 64), 24, 0).reshape(2, 12, 64) + 1e-9 for name in names}
+    values["pattern"][0, 0, 1] = 1  # one head with two directions
+    controls = {f"ladder_{name}_rank": np.full((len(RUNGS), 2, 2, 12), 30.0) for name in ("pattern", "message")}
+    controls["ladder_message_rank"][1, 0, 1] = 0.5  # below the trained rank, which is 1
+    given = values | controls | {"varying": size, "constant": constant, "query_bias": query_bias}
+    table = record(**given, control_varying=size)
+    monkeypatch.setattr(spectra.publish, "live_or_record", lambda *_: (table, "recorded"))
+    found, source = spectra.measure_spectra(None)
+    assert source == "recorded"
+    assert (found.ratio_largest, found.ratio_median, found.ratio_above, found.ratio_first) == ("2.0", "0.25", "1", "1")
+    assert (found.raw_largest, found.raw_above, found.raw_first) == ("3.0", "2", "1")
+    assert (found.pattern_below, found.message_below, found.ladder_lowest) == ("2", "1", "0.5")
+    np.testing.assert_allclose(found.ladder["pattern W_P"].trained, [1, 1], rtol=1e-3)
+
+
 def test_layers_below_every_control_are_counted():
     low, high = np.array([[2.0, 2, 2], [1, 3, 3]]), np.array([[9.0, 9, 9], [9, 9, 2]])
     ladder = Ladder(np.array([0.9, 2.0, 1.0]), dict(zip(RUNGS, (low, high, high), strict=True)))
