@@ -130,8 +130,8 @@ def cubic(before: np.ndarray, after: Mapping[str, np.ndarray]) -> Figure:
 
     ``after`` maps a layer's description to ``(run, size)``; slope 3 goes through the first, slope 1 through the last.
     """
-    figure, panel = style.new(size="half")
-    looks = (("ink", "o"), ("semi_bias", "^"), ("content", "s"), ("highlight", "v"), ("positional", "D"))
+    figure, panel = style.new()
+    looks = (("ink", "o"), ("semi_bias", "^"), ("content", "s"), ("token", "v"), ("positional", "D"))
     for (label, found), (colour, marker) in zip(after.items(), looks, strict=True):
         panel.loglog(
             before,
@@ -147,8 +147,9 @@ def cubic(before: np.ndarray, after: Mapping[str, np.ndarray]) -> Figure:
     ):
         guide = np.exp(np.log(found).mean(0))[0] * (before / before[0]) ** power
         panel.loglog(before, guide, line, color=style.COLOURS["muted"], label=f"slope {power}")
-    panel.set(xlabel="residual before the layer", ylabel="after it", ylim=(before[-1] ** 3 / 1e4, 1))
-    panel.legend(loc="lower right")
+    panel.set(xlabel="residual before the layer", ylabel="after it", ylim=(before[-1] ** 3 / 1e2, 1))
+    panel.set(title="Attention that sees all rows alike cubes small differences")
+    figure.legend(loc="outside right center")
     return figure
 
 
