@@ -19,12 +19,12 @@ from torch import Tensor
 from analysis.core.device import describe_run
 from analysis.core.files import claim_folder, sha256, write_atomically
 from analysis.data.texts import digest, passages
+from analysis.models import pretrained
 from analysis.models.checkpoints import Checkpoint, NotFound
 from analysis.models.families import expected
 from analysis.models.files import MissingTensor
 from analysis.models.offloading import Offloaded
 from analysis.models.reading import Model, load
-from analysis.models.text_models import load_tokenizer
 from analysis.reporting.figures import heat_map
 from analysis.reporting.making import files_of
 from analysis.reporting.page import Section, render
@@ -202,7 +202,9 @@ def _ids(
     limits = (getattr(config, name, None) for name in ("max_position_embeddings", "max_target_positions"))
     length = min(longest, *(limit for limit in limits if limit), longest)
     try:
-        ids = load_tokenizer(checkpoint)(text, truncation=True, max_length=length, return_tensors="pt")["input_ids"]
+        ids = pretrained.tokenizer(checkpoint)(text, truncation=True, max_length=length, return_tensors="pt")[
+            "input_ids"
+        ]
         return ids, f"a text that begins {text[:40]!r} (sha256 {digest(text)})"
     except NotFound:
         return torch.randint(2, config.vocab_size, (1, length), generator=generator), "random ids (no tokenizer)"

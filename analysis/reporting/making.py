@@ -17,10 +17,10 @@ from analysis.core.device import describe_run
 from analysis.core.files import claim_folder, write_atomically
 from analysis.data import texts as bundled_texts
 from analysis.maps import gates
-from analysis.models import attention_hooks
+from analysis.models import attention_hooks, pretrained
 from analysis.models.checkpoints import Checkpoint, NotFound, find
+from analysis.models.files import MissingTensor
 from analysis.models.reading import Model, load
-from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.plotting import style
 from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.reporting import state
@@ -208,8 +208,8 @@ def _run(
 def _load(checkpoint: Checkpoint, device: torch.device | str) -> tuple[Any, torch.nn.Module | None, str]:
     """Return tokenizer and model; without a model, why it cannot be run."""
     try:
-        return load_tokenizer(checkpoint), load_text_model(checkpoint, device=device, controls=1), ""
-    except (NotFound, MemoryError) as error:
+        return pretrained.tokenizer(checkpoint), pretrained.load(checkpoint, dtype=None, device=device, controls=1), ""
+    except (NotFound, MissingTensor, MemoryError) as error:
         return None, None, str(error)
 
 
