@@ -5,6 +5,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,9 @@ def report(
             if weights_only:
                 measured.not_run = "only its weights were asked for"
             else:
-                _run(measured, checkpoint, passages, folder, longest=longest, seeds=seeds, device=device, show=show)
+                measured = _run(
+                    measured, checkpoint, passages, folder, longest=longest, seeds=seeds, device=device, show=show
+                )
             _tell(measured, show)
             each.append(measured)
         second = "" if beside is None else f", beside={checkpoints[1].name!r}"
@@ -187,22 +190,24 @@ def _run(
     seeds: int,
     device: torch.device | str,
     show: bool,
-) -> None:
-    """Measure what a model does on texts, or say why it was not run."""
-    tokenizer, model, measured.not_run = _load(checkpoint, device)
+) -> Measurement:
+    """Add what a model does on texts: all of it, or, where that cannot be measured, none of it and why."""
+    tokenizer, model, reason = _load(checkpoint, device)
     if model is None:
-        return
+        return replace(measured, not_run=reason)
     limit = min(longest, getattr(model.config, "max_position_embeddings", None) or longest)
     ids = tokenise(tokenizer, passages, limit)
     settings = {"seeds": seeds, "longest": longest, "device": str(torch.device(device).type)}
     progress = state.State(folder, state.identity(checkpoint.provenance(), [i[0].tolist() for i in ids], settings))
+    seen = replace(measured, controls={})
     try:
         texts = [i.to(device) for i in ids]
-        observe(measured, model, load(model), texts, progress, seeds=seeds, longest=limit, show=show)
-        measured.maps = draw_maps(model, ids[0][:, :PICTURE].to(device))
-        measured.tokens = tokenizer.convert_ids_to_tokens(ids[0][0, :PICTURE].tolist())
+        observe(seen, model, load(model), texts, progress, seeds=seeds, longest=limit, show=show)
+        seen.maps = draw_maps(model, ids[0][:, :PICTURE].to(device))
+        seen.tokens = tokenizer.convert_ids_to_tokens(ids[0][0, :PICTURE].tolist())
     except ValueError as error:
-        measured.not_run, measured.trained = str(error), None
+        return replace(measured, not_run=str(error))
+    return seen
 
 
 def _load(checkpoint: Checkpoint, device: torch.device | str) -> tuple[Any, torch.nn.Module | None, str]:
