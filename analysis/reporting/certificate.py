@@ -200,7 +200,7 @@ def _ids(
 ) -> tuple[Tensor, str]:
     """Return the ids of a text; random ones where no tokenizer lies beside the model."""
     limits = (getattr(config, name, None) for name in ("max_position_embeddings", "max_target_positions"))
-    length = min(longest, *(limit for limit in limits if limit), longest)
+    length = min(longest, *(limit for limit in limits if limit and limit > 0), longest)
     try:
         ids = load_tokenizer(checkpoint)(text, truncation=True, max_length=length, return_tensors="pt")["input_ids"]
         return ids, f"a text that begins {text[:40]!r} (sha256 {digest(text)})"

@@ -26,6 +26,7 @@ from analysis.plotting import style
 from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.reporting import state
 from analysis.reporting.comparison import compare, measure_heads, statements
+from analysis.reporting.head_table import longest_input
 from analysis.reporting.measurement import PICTURE, SEEDS, Measurement, measure_parameters, observe, to_json
 from analysis.reporting.observations import tokenise
 from analysis.reporting.page import render
@@ -195,7 +196,7 @@ def _run(
     tokenizer, model, reason = _load(checkpoint, device)
     if model is None:
         return replace(measured, not_run=reason)
-    limit = min(longest, getattr(model.config, "max_position_embeddings", None) or longest)
+    limit = longest_input(model, longest)
     ids = tokenise(tokenizer, passages, limit)
     settings = {"seeds": seeds, "longest": longest, "device": str(torch.device(device).type)}
     progress = state.State(folder, state.identity(checkpoint.provenance(), [i[0].tolist() for i in ids], settings))

@@ -4,6 +4,7 @@ What belongs here: from options to :mod:`analysis.core.positions`. What does not
 (:mod:`analysis.models.families.learned`).
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 import torch
@@ -111,8 +112,8 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, parti
     Raises
     ------
     ValueError
-        If frequencies depend on the length of the text, so that no one set of them is the model's; or an odd number of
-        coordinates is turned, or more than a head has.
+        If frequencies depend on the length of the text, so that no one set of them is the model's, or are none; or an
+        odd number of coordinates is turned, or more than a head has.
     """
     settings, kind = config.rope_parameters or {}, layer_type(config, layer)
     if kind in settings:
@@ -123,7 +124,7 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, parti
         kind = None
     if settings is None:
         return StreamPositions("none")
-    scaling, base = settings.get("rope_type", "default"), float(settings["rope_theta"])
+    scaling, base = settings.get("rope_type", "default"), _base(settings.get("rope_theta"))
     if scaling in ("dynamic", "longrope"):
         raise ValueError(
             f"rope_parameters (or rope_scaling) has rope_type = {scaling!r}, with other frequencies for longer texts: "
@@ -135,9 +136,26 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, parti
         return Rotary(frequencies(turned, base), channel, pairing, base)
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
+    if not isinstance(scaling, str) or scaling not in ROPE_INIT_FUNCTIONS:
+        raise ValueError(
+            f"rope_parameters (or rope_scaling) must have as its rope_type default, {', '.join(ROPE_INIT_FUNCTIONS)}, "
+            f"got {scaling!r}"
+        )
     scaled, factor = ROPE_INIT_FUNCTIONS[scaling](config, "cpu", layer_type=kind)
     _even(2 * len(scaled), channel, float(settings.get("partial_rotary_factor", 1.0)))
     return Rotary(scaled.double(), channel, pairing, base, scaling, float(factor))
+
+
+def _base(number: object, name: str = "rope_theta") -> float:
+    """Return the base of frequencies; refuse what makes none, of which every score would be nan.
+
+    >>> _base(-1)
+    Traceback (most recent call last):
+    ValueError: rope_theta must be a positive finite number, got -1
+    """
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
+        raise ValueError(f"{name} must be a positive finite number, got {number!r}")
+    return float(number)
 
 
 def _even(turned: int, channel: int, share: float) -> int:
@@ -163,7 +181,7 @@ def fixed_rotary(
         turned = (coordinates and getattr(config, coordinates)) or channel
         if turned % 2 or not 0 < turned <= channel:
             raise ValueError(f"{coordinates} must be even and at most {channel}, the width of a head, got {turned}")
-        theta = float(getattr(config, base) if base else 10000.0)
+        theta = _base(getattr(config, base), base) if base else 10000.0
         return Rotary(frequencies(turned, theta), channel, pairing, theta)
 
     return positions

@@ -186,6 +186,12 @@ def test_what_the_library_would_stumble_over_is_one_line(llama, ask, settings, s
     assert said in line
 
 
+@pytest.mark.parametrize("most", [0, -1])
+def test_a_number_of_positions_that_is_none_is_no_limit(llama, ask, most):
+    configure(llama, max_position_embeddings=most)
+    ask(llama, status=0, commands=("census",))
+
+
 def test_shared_layers_are_counted_as_well(ask, tmp_path):
     folder = write_family(tmp_path / "albert", "albert")
     configure(folder, num_hidden_layers=10**6)

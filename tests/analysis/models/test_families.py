@@ -1,6 +1,7 @@
 """The adapter against the modules of transformers themselves, on tiny random models of every family."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -200,6 +201,31 @@ def test_options_that_change_the_attention_are_followed(model_type, settings):
 def test_options_that_are_not_read_are_refused_by_name(model_type, settings, message):
     with pytest.raises(ValueError, match=message):
         load(tiny_model(model_type, **settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": -1}}, "rope_theta must be a positive finite"),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 0}}, "rope_theta must be a positive finite"),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": "1"}}, "rope_theta must be a positive finite"),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": math.inf}}, "rope_theta must be a positive finite"),
+        ({"rope_parameters": {"rope_type": "spiral", "rope_theta": 1e4}}, "as its rope_type default, .*, got 'spiral'"),
+        ({"rope_parameters": {"rope_type": 2, "rope_theta": 1e4}}, "as its rope_type default, .*, got 2"),
+        (
+            {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": math.nan}},
+            "frequencies and attention_factor must be finite",
+        ),
+        ({"head_dim": 0}, "must give head_dim as a positive whole number, got 0"),
+    ],
+)
+def test_numbers_of_which_every_score_would_be_nan_are_refused_by_name(tmp_path, settings, message):
+    tiny_model("llama").save_pretrained(tmp_path)
+    load(tmp_path).layers[0]
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path).layers[0]
 
 
 def test_refusals_give_the_reason(tmp_path):
