@@ -228,6 +228,29 @@ def test_numbers_of_which_every_score_would_be_nan_are_refused_by_name(tmp_path,
         load(tmp_path).layers[0]
 
 
+@pytest.mark.parametrize(
+    ("model_type", "settings", "message"),
+    [
+        ("t5", {"relative_attention_num_buckets": 16}, r"shape \(32, 4\), and .*num_buckets and heads imply \(16, 4\)"),
+        ("t5", {"relative_attention_max_distance": 0}, "relative_attention_max_distance must be a positive whole"),
+        ("mpnet", {"relative_attention_num_buckets": 7}, r"shape \(32, 4\), and .* imply \(7, 4\)"),
+        ("deberta", {"max_relative_positions": 3}, r"shape \(12, 32\), and max_relative_positions imply \(6, 32\)"),
+        ("deberta-v2", {"position_buckets": 2}, r"shape \(12, 32\), and position_buckets imply \(4, 32\)"),
+        ("deberta-v2", {"position_buckets": True}, "position_buckets must be a positive whole number, got True"),
+    ],
+)
+def test_rows_for_distances_of_another_number_than_the_configuration_has_are_refused(
+    tmp_path, model_type, settings, message
+):
+    """With more or fewer rows each would stand for another distance."""
+    tiny_model(model_type).save_pretrained(tmp_path)
+    load(tmp_path).layers[0]
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path).layers[0]
+
+
 def test_refusals_give_the_reason(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "deepseek_v3"}))
     (tmp_path / "model.safetensors").touch()
