@@ -167,7 +167,7 @@ def as_described(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (RuntimeError, TypeError, AttributeError, ArithmeticError, AssertionError) as error:
+    except (RuntimeError, TypeError, AttributeError, ArithmeticError, AssertionError, KeyError, IndexError) as error:
         said = " ".join(str(error).split())[:300]
         raise ValueError(f"{what} cannot be made: {type(error).__name__}: {said}") from error
 

@@ -38,6 +38,8 @@ LONGEST = 128
 SHORTEST = 8
 """The least that `longest` may be: gates need so many rows."""
 KIND = "report"
+FILES = ("index.html", "report.json", "heads.csv", "heads-beside.csv")
+"""All that a report may write; the last two only where a model was run."""
 VIEWED = 150_000
 """Cells of the maps to look through: more make a page heavy."""
 
@@ -117,7 +119,7 @@ def report(
     models = [model] if beside is None else [model, beside]
     checkpoints = [files_of(each) for each in models]
     passages = [] if weights_only else bundled_texts.passages(count=count, source=texts)
-    with claim_folder(out, KIND) as folder:
+    with claim_folder(out, KIND, FILES) as folder:
         began, each = time.monotonic(), []
         for checkpoint, given in zip(checkpoints, models, strict=True):
             measured = measure_parameters(
@@ -274,6 +276,8 @@ def write_report(measured: Measurement, other: Measurement | None = None, *, out
     for name, text in files.items():
         write_atomically(out / name, text)
     write_atomically(out / "index.html", page)
+    for name in set(FILES) - {*files, "index.html"}:  # of an earlier report, maybe on another model
+        (out / name).unlink(missing_ok=True)
 
 
 def heads_table(measured: Measurement) -> str:

@@ -36,10 +36,16 @@ def within(config: Config, *, sides: int) -> Mask:
     ValueError
         If it is no positive whole number.
     """
-    window = config.sliding_window
-    if isinstance(window, bool) or not isinstance(window, int) or window < 1:
-        raise ValueError(f"sliding_window must be a positive whole number in a layer that has a window, got {window!r}")
+    window = _whole(config, "sliding_window")
     return Mask(causal=sides == 1, reach=window - 1 if sides == 1 else window)
+
+
+def _whole(config: Config, option: str) -> int:
+    """Return how far the attention of a layer sees, which must be a number in a layer that does not see everything."""
+    number = getattr(config, option, None)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ValueError(f"{option} must be a positive whole number in a layer that has a window, got {number!r}")
+    return number
 
 
 def plain_causal(config: Config, layer: int, channel: int) -> Mask:
@@ -58,8 +64,10 @@ def causal(config: Config, layer: int, channel: int) -> Mask:
     """Return a causal mask; with a window or blocks where the configuration gives this layer some."""
     kind = layer_type(config, layer)
     if kind == "chunked_attention":  # the library's mask of blocks knows no other
-        return Mask(causal=True, chunk=config.attention_chunk_size)
-    return windowed(config, layer, channel) if kind == "sliding_attention" else plain_causal(config, layer, channel)
+        return Mask(causal=True, chunk=_whole(config, "attention_chunk_size"))
+    if kind == "sliding_attention":
+        return within(config, sides=1 if is_causal(config) else 2)
+    return plain_causal(config, layer, channel)
 
 
 def causal_if_decoder(config: Config, layer: int, channel: int) -> Mask:
@@ -131,7 +139,9 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, parti
             "there is no one rotation to read, as there is for every other rope_type"
         )
     if scaling == "default":
-        share = float(settings.get("partial_rotary_factor", 1.0)) if partial else 1.0
+        share = settings.get("partial_rotary_factor", 1.0) if partial else 1.0
+        if isinstance(share, bool) or not isinstance(share, int | float) or not math.isfinite(share):
+            raise ValueError(f"partial_rotary_factor must be a number, got {share!r}")
         turned = _even(int(channel * share), channel, share)
         return Rotary(frequencies(turned, base), channel, pairing, base)
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS

@@ -251,6 +251,25 @@ def test_rows_for_distances_of_another_number_than_the_configuration_has_are_ref
         load(tmp_path).layers[0]
 
 
+@pytest.mark.parametrize(
+    ("model_type", "settings", "message"),
+    [
+        ("ministral", {"sliding_window": None}, "sliding_window must be a positive whole number in a layer that has a"),
+        ("llama4_text", {"attention_chunk_size": None}, "attention_chunk_size must be a positive whole number"),
+        ("smollm3", {"no_rope_layers": []}, "cannot be made: IndexError"),
+        ("gemma2", {"attn_logit_softcapping": 0.0}, "soft_cap must be a positive finite number, got 0.0"),
+        ("gemma2", {"attn_logit_softcapping": math.inf}, "soft_cap must be a positive finite number, got inf"),
+    ],
+)
+def test_a_layer_that_the_library_could_not_run_is_not_read(tmp_path, model_type, settings, message):
+    tiny_model(model_type).save_pretrained(tmp_path)
+    list(load(tmp_path).layers)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    with pytest.raises(ValueError, match=message):
+        list(load(tmp_path).layers)
+
+
 def test_refusals_give_the_reason(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "deepseek_v3"}))
     (tmp_path / "model.safetensors").touch()
