@@ -156,7 +156,8 @@ def run(arguments) -> int:
     checkpoint = find_model(arguments.model)
     name = name_record(checkpoint, arguments.control, arguments.name)
     folder = arguments.folder or RUNS / name
-    with claim_folder(folder, KIND) if processes.rank == 0 else nullcontext():
+    files = [f"{name}.csv", f"{name}.json"]
+    with claim_folder(folder, KIND, files) if processes.rank == 0 else nullcontext():
         try:
             with joined(processes, where):
                 measure(checkpoint, passages, folder / name, processes=processes, where=where, arguments=arguments)

@@ -160,7 +160,8 @@ def census(
 
 def longest_input(model: torch.nn.Module, longest: int) -> int:
     """Return how many tokens of a text a model is to read, which is no more than it can."""
-    return min(longest, getattr(model.config, "max_position_embeddings", None) or longest)
+    most = getattr(model.config, "max_position_embeddings", None)
+    return min(longest, most) if most and most > 0 else longest  # some write 0 or -1 where there is no limit
 
 
 def observe_heads(

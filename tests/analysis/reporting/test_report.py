@@ -405,3 +405,16 @@ def test_a_census_observes_a_t5_as_its_own_maps_are(t5):
     ids = pretrained.tokenizer(checkpoint)(text, return_tensors="pt")["input_ids"]
     own = torch.cat(pretrained.load(checkpoint)(ids, output_attentions=True).attentions)
     np.testing.assert_allclose(table.columns["previous"], own.diagonal(-1, -2, -1).mean(-1), atol=1e-6)
+
+
+def test_a_model_whose_run_cannot_be_measured_leaves_nothing_half_measured(tmp_path, texts):
+    """With rows without spread, observing ends after it has begun: the page has the weights, and says why no more."""
+    save_random(tmp_path / "llama", "LlamaConfig", rms_norm_eps=1e300)
+    run(str(tmp_path / "llama"), "--texts", texts, "--seeds", "1", "--out", str(tmp_path / "out"))
+    page, numbers = written(tmp_path / "out")
+    assert "without spread" in numbers["not_run"]
+    assert "The model was not run: " in page
+    assert numbers["parameters"]
+    assert (numbers["trained"], numbers["beside"], numbers["controls"]) == (None, None, {})
+    assert (numbers["mean_kernels"], numbers["tokens"], numbers["not_split"]) == ([], [], "")
+    assert not (tmp_path / "out" / "heads.csv").exists()
