@@ -99,7 +99,7 @@ def test_the_first_key_is_larger_the_wider_tokens_are():
     scores = np.full((4, 8), -1.0)
     scores[:, 0] = 4
     scores[0, 1:4] = 2.5, 2.6, 3.3  # over 1, 1.41 and 2.24, against 2, 1.79 and 1.41
-    scores[1, 1:7] = 0, 0, 0, 2.5, 2.6, 3.1
+    scores[1, 1:7] = 0, 0, 0, 2.5, 2.6, 3.3
     scores[2, 0], scores[3, 5] = -4, 9
     given = record(semi_folded=scores, sigma_p=np.array([2.0, *[1] * 7]))
     of = SimpleNamespace(marks=tilt.Marks(1, 1, 2, 6, 7), heads=4, odd=2, weak=3)
