@@ -171,9 +171,11 @@ def test_the_atlas_shows_the_nearest_heads():
 
 
 def test_errors_are_the_largest_of_model_and_control():
-    other = {"minilm": CONTROL}
-    found = measure.measure_exactness({"minilm": MINILM}, other)
-    assert (found.errors, found.gaps) == ({"minilm": 3e-12}, {"minilm": 1e-13})
+    found = measure.measure_exactness(
+        {"a": MINILM, "b": CONTROL, "c": MINILM}, {"a": CONTROL, "b": MINILM, "c": MINILM}
+    )
+    assert found.errors == {"a": 3e-12, "b": 3e-12, "c": 1e-14}
+    assert found.gaps == {"a": 1e-13, "b": 1e-13, "c": 1e-13}
     assert (found.error, found.gap) == ("3e-12", "1e-12")
 
 
