@@ -198,9 +198,9 @@ def mean_input(xs: Sequence[Tensor]) -> Tensor:
 
 
 def split_layer(
-    xs: Sequence[Tensor], layer: AttentionLayer, causal: bool
+    xs: Sequence[Tensor], layer: AttentionLayer, causal: bool, *, first: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
-    """Split one layer's divergence on several texts.
+    """Split one layer's divergence on several texts, of the attention to all keys or to all but the first.
 
     Returns the whole, the parts about the mean input and about 0, the former text by text, and the largest gap.
     """
@@ -208,7 +208,9 @@ def split_layer(
     for x in xs:
         rows = _rows(x)
         about = score_terms(x, layer, origin, x[rows]).stack()
-        split = attribution.attribute_divergence(about, visible(rows, len(x), causal))
+        seen = visible(rows, len(x), causal)
+        seen[:, 0] &= first
+        split = attribution.attribute_divergence(about, seen)
         found.append((split.divergence.mean(-1), split.parts.mean(-1), split.gap))
     by_text = torch.stack([f[1] for f in found])
     whole, parts = torch.stack([f[0] for f in found]).mean(0), by_text.mean(0)

@@ -53,12 +53,16 @@ def texts(of: Mapping[str, TextShares]) -> pd.DataFrame:
 
 
 def lengths(of: Lengths) -> pd.DataFrame:
-    """Return the shares of the parts with intervals over texts, a row for each number of tokens."""
+    """Return the shares of the parts with intervals over texts, a row for each number of tokens.
+
+    Last, what content has among all keys but the first.
+    """
     rows = {
-        int(tokens): [_interval(part, ".2f") for part in shares.T]
-        for tokens, shares in zip(of.tokens, of.shares, strict=True)
+        int(tokens): [_interval(part, ".2f") for part in (*shares.T, others[:, CONTENT])]
+        for tokens, shares, others in zip(of.tokens, of.shares, of.others, strict=True)
     }
-    return pd.DataFrame.from_dict(rows, orient="index", columns=list(PARTS)).rename_axis("tokens")
+    columns = [*PARTS, "content, the first token left out"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("tokens")
 
 
 def _interval(values: Float[np.ndarray, " text"], form: str) -> str:
