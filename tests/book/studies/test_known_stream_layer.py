@@ -150,6 +150,34 @@ def test_the_ladder_reads_every_third_document_back(monkeypatch):
     assert ladder._peak(*[encoder_layer(mlp())] * 2) == 4  # torch takes the lower of the two in the middle
 
 
+def test_a_network_is_measured_document_by_document_and_layer_by_layer(monkeypatch):
+    """Eight documents of the numbers 0 to 7, two of a kind, in two layers; the first layer follows on the last."""
+
+    class Numbered(int):
+        def to(self, dtype):
+            return self
+
+    monkeypatch.setattr(ladder, "load_documents", lambda each: [SimpleNamespace(text=float(k)) for k in range(8)])
+    monkeypatch.setattr(
+        ladder.extraction, "hidden_states", lambda network, tokenizer, texts, longest: [[t, t + 100] for t in texts]
+    )
+    monkeypatch.setattr(
+        ladder, "load", lambda network: SimpleNamespace(encoder_layers=lambda: [Numbered(1), Numbered(2)])
+    )
+    monkeypatch.setattr(ladder, "run_layer", lambda x, layer: x * layer)
+    monkeypatch.setattr(ladder, "_cosines", lambda passed, layer: [passed, layer])
+    monkeypatch.setattr(ladder, "_pool", lambda group, layer: [sum(group), len(group)])
+    monkeypatch.setattr(ladder, "_peak", lambda before, layer: 10 * before + layer)
+    monkeypatch.setattr(ladder, "_read_back", lambda of_texts: [max(of_texts)])
+    found = ladder.measure_network(None, None, by_kind=True)
+    assert found["cosine"].shape == (8, 2, 2)
+    assert found["cosine"][3].tolist() == [[3, 1], [206, 2]]
+    assert found["pooled"][0].tolist() == [[28, 8, 21], [2 * 828, 8, 12]]
+    assert found["pooled"][1:, 0, :2].tolist() == [[1, 2], [5, 2], [9, 2], [13, 2]]
+    assert found["read"].tolist() == [[[7], [214]]]
+    assert ladder.measure_network(None, None)["pooled"].shape == (1, 2, 3)
+
+
 def test_what_gates_leave_over_is_read_text_by_text(monkeypatch):
     class Reading:
         def __init__(self, maps):

@@ -17,6 +17,7 @@ from book.studies.variant_data import (
     evidence,
     partings,
     real_lineages,
+    splits,
     tables,
 )
 from book.studies.variant_data.partings import Parting
@@ -199,6 +200,28 @@ def test_real_lineages_are_named_or_not():
     assert found.simple == {"kmers": 0.75, "nearest": 1.0, "length": 0.25}
     assert (found.test.value, found.deposited.n) == (0.99, 89)
     assert partings.exchanged_by_parting(parted())["lineage"]["bases"].value == pytest.approx(0.1)
+
+
+def test_a_run_is_scored_by_what_was_kept_apart(monkeypatch):
+    """Four test sequences of two clades, of which three are named rightly; baselines and exchanges are given."""
+    genes = [
+        Gene(f"{k}", "A", label, "", clade) for k, (label, clade) in enumerate(["ax", "bx", "ay", "by", "ax", "bx"])
+    ]
+    parts = SimpleNamespace(train=[4], validation=[5], test=[0, 1, 2, 3])
+    data = SimpleNamespace(genes=genes, parts=parts, labels=("a", "b"), tokenizer=None)
+    run = SimpleNamespace(data=data, model=None, card={"recipe": {"by": "clade"}, "validation": 0.875})
+    named = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6], [0.0, 1.0]])
+    monkeypatch.setattr(splits.variant_measures, "open_run", lambda *_: run)
+    monkeypatch.setattr(splits.dna_classifier, "predict", lambda *_: named)
+    monkeypatch.setattr(splits, "fitted", lambda name, train, validation: (name, len(train), len(validation)))
+    monkeypatch.setattr(splits, "hits", lambda one, test: np.arange(4) < (2 if one == ("length", 1, 1) else 1))
+    monkeypatch.setattr(splits.variant_runs, "follow", lambda model, data, backbones: {"followed": backbones})
+    found, table = splits.score_run(None, "backbones")
+    assert (found["bert"].value, found["length"].value, found["kmers"].value) == (0.75, 0.5, 0.25)
+    assert (found["validation"].value, found["validation"].n, found["train"].value) == (0.875, 1, 1)
+    assert (found["units"].value, found["units"].n, found["followed"]) == (2, 4, "backbones")
+    assert found["bert"].low < 0.1  # two clades are two cases; of four the bound would be 0.19
+    assert table.tolist() == [[1, 1], [0, 2]]
 
 
 def test_what_deletions_give_away_is_read_as_it_is():
