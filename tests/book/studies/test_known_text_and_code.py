@@ -118,8 +118,8 @@ def test_the_head_that_is_drawn_is_the_sharpest(monkeypatch):
 
 def test_the_forms_of_the_index_are_per_token_and_per_row():
     """Two passages of 427 and 854 tokens, which are padded to 512 and 1,024 rows; three states."""
-    first = np.array([[427.0, 4, 854], [854, 4, 1708]])
-    padded = np.array([[512.0, 1, 1024], [1024, 1, 2048]])
+    first = np.array([[1281.0, 4, 2135], [854, 4, 854]])
+    padded = np.array([[1536.0, 1, 2560], [1024, 1, 1024]])
     up, down = np.array([[1.0, 2, 3], [3, 4, 5]]), np.array([[9.0, 4, 4.4]])
     given = {"cone": (first, up), "padded_cone": (up, up), "code_cone": (up, down), "padded_code_cone": (padded, up)}
     other = given | {"padded_code_cone": (up, down)}
@@ -129,14 +129,14 @@ def test_the_forms_of_the_index_are_per_token_and_per_row():
     for rung in RUNGS:
         variants.arrays[f"{rung}/padded_code_cone"] = down
     found = layers.measure_cone(text, variants)
-    assert (found.minilm_printed, found.minilm_code) == ("1.0 to 2.0", "1.00 to 2.00")
+    assert (found.minilm_printed, found.minilm_code) == ("2.0 to 3.0", "2.00 to 3.00")
     assert (found.classifier_code, found.control_code) == ("2 to 4", "9 to 4")
     assert found.by_class_rise == "0.50"
     assert found.rises["classifier"]["unit rows, padding in"] == pytest.approx(1)
     assert found.rises["text model, random"]["unit rows, tokens"] == pytest.approx(-0.5)
     assert found.rungs["permuted"].tolist() == [[9, 4.4]]
     assert found.rungs["trained"].tolist() == [[1, 3], [3, 5]]
-    assert layers.rise(np.array([[0.0, 9], [8, 0]])) == pytest.approx(1)  # the mean rises from 4 to 4.5
+    assert layers.rise(np.array([[9.0, 0], [0, 10]])) == pytest.approx(1)  # the mean rises from 4.5 to 5
 
 
 def test_shares_of_rows_are_ranges_over_layers():
