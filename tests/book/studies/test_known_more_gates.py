@@ -110,6 +110,31 @@ def test_columns_are_read_under_each_query_bias():
     assert found["entropy"] < 0.01
 
 
+def test_a_layer_is_read_as_the_mean_of_its_heads(monkeypatch):
+    """Three heads: one with a column and a diagonal of a twentieth, one with a column, one with nothing."""
+    scores = torch.zeros(3, len(GATES)).double()
+    scores[0, [0, 2]], scores[1, 0], scores[2, GATES.index("closed")] = 0.05, 0.65, 0.9
+    columns = double([0.1, 0, 0], [0.2, 0.3, 0], [0, 0, 0.6])
+    read = []
+
+    def read_gates(maps):
+        read.append(maps)
+        return SimpleNamespace(scores=scores * (1 if len(read) == 1 else 2), columns=columns)
+
+    monkeypatch.setattr(recorded.gates, "read_gates", read_gates)
+    # W_Q is none, and half of each row lies on key 0 in the first head, in the others all keys get as much
+    layer = plain(2, heads=3, W_K=torch.eye(2), b_Q=double(0, 0))
+    layer.b_Q[0] = double(2**0.5 * math.log(2), 0)
+    found = recorded.read_layer(double([1, 0], [0, 1], [0, 1]), layer, double([0, 0], [0, 0], [0, 0]))
+    assert read[0][0, 1].tolist() == pytest.approx([0.5, 0.25, 0.25])
+    assert read[1][0, 1].tolist() == pytest.approx([1 / 3] * 3)
+    assert found["gates"][0] == pytest.approx(0.7 / 3)
+    assert (found["patterned"], found["composed"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert found["first of columns"] == pytest.approx(0.3 / 1.2)
+    assert found["columns"].tolist() == pytest.approx([0.7 / 3, 1.4 / 3, 1.4 / 3, 1.4 / 3])
+    assert found["entropy"] == pytest.approx((1.5 * math.log(2) / math.log(3) + 2) / 3)
+
+
 def test_the_first_token_gets_attention_and_brings_little_or_much():
     x, layer = sink_layer(-30)
     found = recorded.measure_layer(x, layer)
