@@ -88,8 +88,8 @@ def test_the_sink_is_split_into_what_each_step_takes_away():
 def sink_layer(b_Q) -> tuple[torch.Tensor, object]:
     """Return rows whose queries are all ``(20, 0)`` and a bias, with key 0 at ``(1, 0)`` and all others at 0."""
     x = torch.zeros(N, 3).double()
-    x[:, 0], x[0, 1], x[:, 2] = 1, 1, 1
-    x[0, 2] = 3
+    x[:, 0], x[0, 1], x[:, 2] = 1, 1, 2
+    x[0, 2] = 6
     shapes = {"W_Q": double([30, 0], [0, 0], [0, 0]), "W_K": double([0, 0], [1, 0], [0, 0])}
     values = {"W_V": double([0, 0], [0, 0], [1, 0]), "W_O": double([0, 1, 0], [0, 0, 0])}
     return x, plain(3, **shapes, **values, b_Q=double(b_Q, 0))
@@ -147,6 +147,9 @@ def test_the_first_token_gets_attention_and_brings_little_or_much():
     found = recorded.measure_layer(x, layer)
     assert found["classes"].tolist() == [1, 0, 0, 0, 0]
     assert found["weighted gates"][0] == pytest.approx(1, abs=0.01)
+    x, layer = sink_layer(-30 + 2**0.5 * math.log(N - 1))  # half of the attention
+    found = recorded.measure_layer(x, layer)
+    assert found["first"][[0, 3]].tolist() == pytest.approx([0.5, 0.75])
 
 
 def test_classes_are_of_the_largest_kind():
@@ -299,7 +302,8 @@ def test_a_census_is_of_the_trained_model_and_of_its_control(monkeypatch):
         counts |= {f"{prefix}count_{name}": factor * k for k, name in enumerate(gate_census.COUNTS)}
         shares = np.full((1, 2, len(GATES)), factor / 100)
         by_text = np.full((9, len(GATES)), factor / 100)
-        arrays |= {f"{prefix}{name}": shares for name in ("scores", "score_deviation", "null", "bias")}
+        names = ("scores", "score_deviation", "null", "bias")
+        arrays |= {f"{prefix}{name}": shares + k / 1000 for k, name in enumerate(names)}
         arrays |= {f"{prefix}by_text": by_text, f"{prefix}lengths": np.arange(9), f"{prefix}null_names": shares[0, 0]}
     result = Census(values=values, counts=counts, arrays=arrays)
     monkeypatch.setattr(gate_census, "live_or_record", lambda name, _: (result, name))
@@ -307,10 +311,16 @@ def test_a_census_is_of_the_trained_model_and_of_its_control(monkeypatch):
     assert found.source == "bert-gates-minilm"
     assert (found.trained.counts["maps"], found.control.counts["lines"]) == (0, 30)
     place = list(gate_census.RATIOS).index
+    attention = place("attention_first") / 1000
+    assert found.kind_shares["attention"][0] == attention
+    assert found.kind_shares["attention, control"][0] == pytest.approx(10 * attention)
     assert found.summary["composed"].value == found.trained.ratios["composed"].value == place("composed") / 1000
     assert found.control.ratios["residual"].value == place("residual") / 100
     assert list(found.summary) == list(gate_census.SHOWN)
-    assert found.class_shares["open"] == pytest.approx([0.01, 0.01, 0.1, 0.1])
+    assert found.class_shares["open"] == pytest.approx([0.01, 0.012, 0.1, 0.102])
+    own = (found.trained.deviations, found.trained.shuffled_shares, found.trained.follows)
+    assert [array.max() for array in own] == pytest.approx([0.011, 0.012, 0.013])
+    assert found.trained.shuffled_names.shape == (len(GATES),)
     assert found.spans == ["0 to 2", "3 to 5", "6 to 8"]
     assert (found.follows.shape, found.scores["control"][0, 0, 0]) == ((18,), 0.1)
     computed = []
