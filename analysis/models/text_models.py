@@ -70,14 +70,47 @@ def load_text_model(
     kind = transformers.AutoModelForTextEncoding if encoder else transformers.AutoModel
     if type(configuration) not in kind._model_mapping:
         raise NotRunnable(f"a {configuration.model_type} reads two texts, or none, so that there are no maps of one")
-    files = TensorFiles(checkpoint)  # refuses an index that leads elsewhere
-    kinds = {kind for _, kind in files.headers.values()}
-    dtype = dtype or (torch.bfloat16 if kinds == {"BF16"} else torch.float32)
     placed = {}
     if device_map is not None:
         import accelerate  # noqa: F401, to say that it is missing before anything is read
 
         placed = {"device_map": device_map, "offload_folder": offload}
+    model = read_whole(
+        checkpoint, kind, configuration, dtype, "input_ids", device=device, controls=controls, placed=placed
+    )
+    model = model.eval().requires_grad_(False)
+    model = model if placed else model.to(device)
+    with quiet_library(checkpoint):
+        check_run(checkpoint, model)
+    return model
+
+
+def read_whole(
+    checkpoint: Checkpoint,
+    kind,
+    configuration,
+    dtype: torch.dtype | None = None,
+    reads: str = "input_features",
+    *,
+    device: torch.device | str = "cpu",
+    controls: int = 0,
+    placed: Mapping[str, object] | None = None,
+) -> torch.nn.Module:
+    """Read a whole model of a kind that the library has, with every tensor of it; refusals as `load_text_model`.
+
+    Parameters
+    ----------
+    kind
+        A class of the library that chooses a model by its configuration.
+    reads
+        What the model must call its input.
+    placed
+        Where its parts go; default: memory.
+    """
+    files = TensorFiles(checkpoint)  # refuses an index that leads elsewhere
+    kinds = {kind for _, kind in files.headers.values()}
+    dtype = dtype or (torch.bfloat16 if kinds == {"BF16"} else torch.float32)
+    placed = dict(placed or {})
     with quiet_library(checkpoint):
         if not placed:
             _check_size(kind, configuration, checkpoint, dtype, device=device, controls=controls)
@@ -98,8 +131,11 @@ def load_text_model(
             f"tensor {name!r} of {checkpoint.name} ({checkpoint.folder}) must be {tuple(implied)} as its configuration "
             f"has it, got {tuple(own)}"
         )
-    if model.main_input_name != "input_ids":
-        raise NotRunnable(f"a {configuration.model_type} reads {model.main_input_name.replace('_', ' ')}, not text")
+    if model.main_input_name != reads:
+        raise NotRunnable(
+            f"a {configuration.model_type} reads {model.main_input_name.replace('_', ' ')}, not "
+            f"{'text' if reads == 'input_ids' else reads.replace('_', ' ')}"
+        )
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     if missing:
         raise NotRunnable(f"its files lack {len(missing)} tensors of the whole model, among them {missing[0]!r}")
@@ -107,10 +143,6 @@ def load_text_model(
         _refuse_infinite_files(checkpoint, files)
     else:
         refuse_infinite(checkpoint, model)
-    model = model.eval().requires_grad_(False)
-    model = model if placed else model.to(device)
-    with quiet_library(checkpoint):
-        check_run(checkpoint, model)
     return model
 
 
