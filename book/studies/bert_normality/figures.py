@@ -135,8 +135,8 @@ def effects(entropy: Mapping[str, np.ndarray], effect: Mapping[str, np.ndarray],
     more, less = ("layer", "entropy") if by_layer > by_entropy else ("entropy", "layer")
     axes.set(
         title=f"The height follows the {more} of a head more than its {less}.",
-        xlabel="entropy of its rows, as a share of the most",
-        ylabel="turn of the sentence, 1 − cosine",
+        xlabel="relative entropy of the head: 0 is sharp, 1 is even",
+        ylabel="turn of the text's vector, 1 − cosine",
         yscale="log",
         xlim=(-0.02, 1.02),
     )
