@@ -98,9 +98,9 @@ def form(eigenvalues: Mapping[str, np.ndarray]) -> Figure:
         ax.plot(np.arange(1, len(values) + 1), values, "o", color=style.COLOURS[which], label=name)
     ax.axhline(0, color=style.COLOURS["ink"])
     ax.set(
-        title="As many directions count against a match as for it",
-        xlabel="directions, from the most for a match to the most against it",
-        ylabel="how much it counts",
+        title="In half of the directions a word scores itself below zero",
+        xlabel="directions, sorted",
+        ylabel="score of a word with itself",
     )
     ax.legend()
     return figure
@@ -129,7 +129,7 @@ def asymmetry(shares: Mapping[str, np.ndarray], title: str) -> Figure:
     layers = np.arange(len(next(iter(shares.values()))))
     for (name, values), colour in zip(shares.items(), colours, strict=True):
         ax.plot(layers, values, marker="o", color=colour, label=name)
-    ax.set(title=title, xlabel="layer", ylabel="antisymmetric share", ylim=(-0.02, 0.52))
+    ax.set(title=title, xlabel="layer", ylabel="lopsided (antisymmetric) share", ylim=(-0.02, 0.52))
     ends = {name: (values[-1], colour) for (name, values), colour in zip(shares.items(), colours, strict=True)}
     name_ends(ax, ends, layers[-1])
     ax.set_xticks(layers)
