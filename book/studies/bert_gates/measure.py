@@ -36,6 +36,7 @@ from book.studies.bert_gates.interventions import (
     measure_ablation,
     measure_bias_exchange,
 )
+from book.studies.bert_gates.objections import Objections, measure_objections
 from book.studies.bert_gates.sink import Removal, RemovalNumbers, measure_removal, removal_numbers
 from book.studies.shared.documents import Rungs
 from book.studies.shared.nearest_classifier import Nearest, read_nearest
@@ -108,6 +109,7 @@ class Measured(Numbers):
     carried: Rungs
     removal: Removal
     removal_numbers: RemovalNumbers
+    objections: Objections
     covered: float  # of a full diagonal by the detector's longest run, where that is least
     classifier: Classifier
     carried_numbers: CarriedNumbers
@@ -148,6 +150,7 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         carried=carried,
         removal=removal,
         removal_numbers=removal_numbers(removal),
+        objections=measure_objections(inputs),
         covered=measure_covered(inputs),
         classifier=measure_classifier(inputs),
         carried_numbers=carried_numbers(carried),

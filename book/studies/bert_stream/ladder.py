@@ -1,7 +1,8 @@
 """What a layer of MiniLM mixes, on documents of four kinds, and what the layers of its controls mix.
 
 Cosines are by document. The rest is measured on the rows of all documents together, and in the trained network on
-those of every kind as well.
+those of every kind as well. What can be read back is read on all documents in every network: a reader that learns from
+fewer of them finds less.
 """
 
 from collections.abc import Sequence
@@ -63,16 +64,18 @@ def measure_network(
         ``cosine`` (document, layer, activation); ``pooled`` (group, layer, measure), of which the first group is all
         documents and the others, with ``by_kind``, those of each kind; ``read`` (1, layer, pair).
     """
-    texts = [document.text for document in load_documents(each=each)]
+    chosen = {document.text for document in load_documents(each=each)}
+    texts = [document.text for document in load_documents()]
     states = extraction.hidden_states(network, tokenizer, texts, LONGEST)
     layers = load(network).encoder_layers()
-    by_layer = [[run_layer(text[level], layer) for text in states] for level, layer in enumerate(layers)]
+    whole = [[run_layer(text[level], layer) for text in states] for level, layer in enumerate(layers)]
+    by_layer = [[passed for passed, text in zip(of_texts, texts) if text in chosen] for of_texts in whole]
     cosines = [[_cosines(passed, layer) for passed in of_texts] for of_texts, layer in zip(by_layer, layers)]
     pooled = []
     for level, (of_texts, layer) in enumerate(zip(by_layer, layers)):
         groups, peak = [of_texts, *(_by_kind(of_texts) if by_kind else ())], _peak(layers[level - 1], layer)
         pooled.append([[*_pool(group, layer.to(torch.float64)), peak] for group in groups])
-    read = [_read_back(of_texts) for of_texts in by_layer]
+    read = [_read_back(of_texts) for of_texts in whole]
     return {
         "cosine": np.array(cosines).swapaxes(0, 1),
         "pooled": np.array(pooled).swapaxes(0, 1),
