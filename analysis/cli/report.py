@@ -17,7 +17,13 @@ RUNS = Path("runs")
 def add_arguments(parser):
     """Take the model, the texts and where to write."""
     parser.add_argument("model", metavar="MODEL", help="a name that `list` shows, a folder, or a hub name")
-    parser.add_argument("--texts", type=Path, metavar="FILE", help="a text file or a folder; default: bundled passages")
+    parser.add_argument(
+        "--texts",
+        type=Path,
+        metavar="FILE",
+        help="a text file or a folder; default: bundled passages. For a Whisper a WAV file or a folder; default: "
+        "sounds that are made, none of them speech",
+    )
     parser.add_argument("--count", type=int, help="read only so many texts")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder to write (default: runs/report-MODEL or runs/certificate-MODEL)"

@@ -41,6 +41,7 @@ HEADS = {
     "itself": "attention to its own position",
     "induction": "induction: attention to what followed the same token",
     "duplicate": "attention to the same token's earlier place",
+    "previous on random tokens": "attention to the position before, on random tokens",
     **{gate: f"the gate '{gate}'" for gate in PATTERNS},
 }
 """What heads are compared by, each from 0 to 1, more being more of a pattern."""

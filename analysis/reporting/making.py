@@ -5,6 +5,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,18 @@ from torch import Tensor
 
 from analysis.core.device import describe_run
 from analysis.core.files import claim_folder, write_atomically
+from analysis.data import sounds
 from analysis.data import texts as bundled_texts
 from analysis.maps import gates
-from analysis.models import attention_hooks
+from analysis.models import attention_hooks, pretrained, sound_models
 from analysis.models.checkpoints import Checkpoint, NotFound, find
+from analysis.models.files import MissingTensor
 from analysis.models.reading import Model, load
-from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.plotting import style
 from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.reporting import state
 from analysis.reporting.comparison import compare, measure_heads, statements
+from analysis.reporting.head_table import longest_input
 from analysis.reporting.measurement import PICTURE, SEEDS, Measurement, measure_parameters, observe, to_json
 from analysis.reporting.observations import tokenise
 from analysis.reporting.page import render
@@ -36,6 +39,8 @@ LONGEST = 128
 SHORTEST = 8
 """The least that `longest` may be: gates need so many rows."""
 KIND = "report"
+FILES = ("index.html", "report.json", "heads.csv", "heads-beside.csv")
+"""All that a report may write; the last two only where a model was run."""
 VIEWED = 150_000
 """Cells of the maps to look through: more make a page heavy."""
 
@@ -66,7 +71,9 @@ def report(
     out
         The folder for ``index.html`` and ``report.json``: a new or empty one, or that of an earlier report.
     texts
-        A text file or a folder of them; default: the bundled passages.
+        A text file or a folder of them; default: the bundled passages. Of a Whisper, whose encoder is run on sounds, a
+        WAV file or a folder of them (`sounds.read`); default: sounds that are made, none of them speech, which the
+        page says.
     count
         How many of them are read; default: all.
     seeds
@@ -114,8 +121,11 @@ def report(
             raise ValueError(f"{name} must be at least {least}, got {value}")
     models = [model] if beside is None else [model, beside]
     checkpoints = [files_of(each) for each in models]
-    passages = [] if weights_only else bundled_texts.passages(count=count, source=texts)
-    with claim_folder(out, KIND) as folder:
+    of_sound = sound_models.reads_sound(checkpoints[0])
+    if any(sound_models.reads_sound(each) != of_sound for each in checkpoints):
+        raise ValueError("beside must read texts or sounds as model does: they are run on the same ones")
+    passages = [] if weights_only else _find_inputs(texts, count, of_sound=of_sound)
+    with claim_folder(out, KIND, FILES) as folder:
         began, each = time.monotonic(), []
         for checkpoint, given in zip(checkpoints, models, strict=True):
             measured = measure_parameters(
@@ -124,30 +134,69 @@ def report(
             if weights_only:
                 measured.not_run = "only its weights were asked for"
             else:
-                _run(measured, checkpoint, passages, folder, longest=longest, seeds=seeds, device=device, show=show)
+                measured = _run(
+                    measured, checkpoint, passages, folder, longest=longest, seeds=seeds, device=device, show=show
+                )
             _tell(measured, show)
             each.append(measured)
         second = "" if beside is None else f", beside={checkpoints[1].name!r}"
         command = command or f"analysis.report({checkpoints[0].name!r}, seeds={seeds}, longest={longest}{second})"
         run = describe_run(torch.device(device), time.monotonic() - began, command)
-        source = "the bundled passages" if texts is None else str(texts)
-        each[0].provenance = _provenance(run, passages, source, seeds)
+        each[0].provenance = _provenance(run, passages, texts, seeds)
+        if of_sound and passages:
+            for measured in each:
+                measured.sounds = _say_sounds(passages, texts, longest)
         write_report(*each, out=folder, book=book)
         state.remove(folder)
     return Path(out) / "index.html"
 
 
-def _provenance(run: dict[str, Any], passages: Sequence[str], source: str, seeds: int) -> dict[str, str]:
+def _find_inputs(
+    source: str | Path | None, count: int | None, *, of_sound: bool
+) -> Sequence[str] | Sequence[sounds.Sound]:
+    """Return the texts or the sounds that models read."""
+    if not of_sound:
+        return bundled_texts.passages(count=count, source=source)
+    if count is not None and count < 1:
+        raise ValueError(f"count must be at least 1, got {count}")
+    return sounds.make(count or sounds.COUNT) if source is None else sounds.read(source)[:count]
+
+
+def _say_sounds(given: Sequence[sounds.Sound], source: str | Path | None, longest: int) -> str:
+    """Say what stood in for texts, which is not speech."""
+    seconds = min(max(map(len, given)), longest * sound_models.SAMPLES) / sound_models.RATE
+    what = (
+        f"No recording comes with the package, so the encoder was given {len(given)} sounds that were made: "
+        "pitches that rise, clicks, buzzes with the resonances of vowels, and noise. None is speech. On speech it may "
+        "do other things."
+        if source is None
+        else f"The encoder was given recordings from {source}, {len(given)} in number."
+    )
+    return (
+        f"{what} It was given at most {seconds:.1f} s of each, and not the 30 s that it was trained on. Below, a text "
+        "is such a sound, and a token is 20 ms of it."
+    )
+
+
+def _provenance(
+    run: dict[str, Any], passages: Sequence[str] | Sequence[sounds.Sound], given: str | Path | None, seeds: int
+) -> dict[str, str]:
     """Say what repeats a report, in words for a table."""
     rows = {
         "Command": str(run["command"]),
         "Versions": ", ".join(f"{name} {version}" for name, version in run["versions"].items()),
         "Computed on": f"{run['device']}, in {run['seconds']:.0f} s",
     }
-    if passages:
-        digest = bundled_texts.digest(json.dumps(list(passages)))
+    if not passages:
+        return rows
+    if isinstance(passages[0], str):
+        digest, source = bundled_texts.digest(json.dumps(list(passages))), given or "the bundled passages"
         rows["Texts"] = f"{len(passages)} from {source}; sha256 of their JSON {digest}"
         rows["Seeds"] = f"0 to {seeds - 1} of each control; 0 of the random tokens"
+    else:
+        source = f"from {given}" if given else "made by analysis.data.sounds"
+        rows["Sounds"] = f"{len(passages)} {source}; sha256 of their samples {sounds.digest(passages)}"
+        rows["Seeds"] = f"0 to {seeds - 1} of each control"
     return rows
 
 
@@ -180,37 +229,68 @@ def files_of(model: str | Path | Model) -> Checkpoint:
 def _run(
     measured: Measurement,
     checkpoint: Checkpoint,
-    passages: Sequence[str],
+    passages: Sequence[str] | Sequence[sounds.Sound],
     folder: Path,
     *,
     longest: int,
     seeds: int,
     device: torch.device | str,
     show: bool,
-) -> None:
-    """Measure what a model does on texts, or say why it was not run."""
-    tokenizer, model, measured.not_run = _load(checkpoint, device)
+) -> Measurement:
+    """Add what a model does on texts: all of it, or, where that cannot be measured, none of it and why."""
+    tokenizer, model, reason = _load(checkpoint, device)
     if model is None:
-        return
-    limit = min(longest, getattr(model.config, "max_position_embeddings", None) or longest)
-    ids = tokenise(tokenizer, passages, limit)
+        return replace(measured, not_run=reason)
+    if tokenizer is None:
+        limit = min(longest, model.config.max_source_positions)
+        ids = sound_models.frames_of(passages, model.config.num_mel_bins, limit)
+        ids = [sound for sound in ids if sound.shape[-1] >= 2 * gates.SHORTEST]
+        if not ids:
+            raise ValueError(f"none of the {len(passages)} sounds has {gates.SHORTEST} positions of 20 ms or more")
+        pictured = ids[0][..., : 2 * PICTURE]
+        names = sound_models.name_positions(pictured.shape[-1] // 2)
+    else:
+        limit = longest_input(model, longest)
+        ids = tokenise(tokenizer, passages, limit)
+        pictured = ids[0][:, :PICTURE]
+        names = name_tokens(tokenizer, pictured[0].tolist())
     settings = {"seeds": seeds, "longest": longest, "device": str(torch.device(device).type)}
     progress = state.State(folder, state.identity(checkpoint.provenance(), [i[0].tolist() for i in ids], settings))
+    seen = replace(measured, controls={})
     try:
         texts = [i.to(device) for i in ids]
-        observe(measured, model, load(model), texts, progress, seeds=seeds, longest=limit, show=show)
-        measured.maps = draw_maps(model, ids[0][:, :PICTURE].to(device))
-        measured.tokens = tokenizer.convert_ids_to_tokens(ids[0][0, :PICTURE].tolist())
+        observe(seen, model, load(model), texts, progress, seeds=seeds, longest=limit, show=show)
+        seen.maps = draw_maps(model, pictured.to(device))
+        seen.tokens = names
     except ValueError as error:
-        measured.not_run, measured.trained = str(error), None
+        return replace(measured, not_run=str(error))
+    return seen
 
 
 def _load(checkpoint: Checkpoint, device: torch.device | str) -> tuple[Any, torch.nn.Module | None, str]:
-    """Return tokenizer and model; without a model, why it cannot be run."""
+    """Return tokenizer and model; without a model, why it cannot be run; without a tokenizer, one of sound."""
     try:
-        return load_tokenizer(checkpoint), load_text_model(checkpoint, device=device, controls=1), ""
-    except (NotFound, MemoryError) as error:
+        if sound_models.reads_sound(checkpoint):
+            return None, sound_models.load_sound_encoder(checkpoint, device=device, controls=1), ""
+        return pretrained.tokenizer(checkpoint), pretrained.load(checkpoint, dtype=None, device=device, controls=1), ""
+    except (NotFound, MissingTensor, MemoryError) as error:
         return None, None, str(error)
+
+
+def name_tokens(tokenizer, ids: Sequence[int]) -> list[str]:
+    """Name tokens as one reads them: a blank before a word is a middle dot, what is no whole letter stays coded.
+
+    >>> tokenizer = pretrained.tokenizer(find("gpt2-mini"))
+    >>> name_tokens(tokenizer, tokenizer("If the name is")["input_ids"])
+    ['If', '·the', '·name', '·is']
+    """
+    coded = tokenizer.convert_ids_to_tokens(list(ids))
+    plain = [tokenizer.decode([number], clean_up_tokenization_spaces=False) for number in ids]
+    readable = [
+        code.replace("▁", " ") if "▁" in code or not text or "\N{REPLACEMENT CHARACTER}" in text else text
+        for text, code in zip(plain, coded, strict=True)
+    ]
+    return [text.replace(" ", "·").replace("\n", "↵").replace("\t", "→") for text in readable]
 
 
 def draw_maps(model: torch.nn.Module, ids: Tensor) -> Float[np.ndarray, "layer head query key"]:
@@ -258,8 +338,9 @@ def write_report(measured: Measurement, other: Measurement | None = None, *, out
     lead = "Every number on this page is also in report.json, which the page carries."
     if measured.trained is not None:
         lead += (
-            f" The model read {measured.trained.texts} texts. The first {measured.beside.texts} of them were also read "
-            f"by its controls, {seeds} networks of each kind: random weights, "
+            f" The model read {measured.trained.texts} "
+            f"{'sounds' if measured.sounds else 'texts'}. The first {measured.beside.texts} of them were also "
+            f"read by its controls, {seeds} networks of each kind: random weights, "
             "random weights as large as the trained ones, and the trained weights with the entries of each matrix in "
             "random order. What the model shares with them, training did not make. "
             "Distances are counted in spreads, the standard deviation of one more seed."
@@ -268,6 +349,8 @@ def write_report(measured: Measurement, other: Measurement | None = None, *, out
     for name, text in files.items():
         write_atomically(out / name, text)
     write_atomically(out / "index.html", page)
+    for name in set(FILES) - {*files, "index.html"}:  # of an earlier report, maybe on another model
+        (out / name).unlink(missing_ok=True)
 
 
 def heads_table(measured: Measurement) -> str:

@@ -51,6 +51,8 @@ class Measurement:
     """What was seen of each control on the same few texts, by rung."""
     not_run: str = ""
     """Why the model was not run."""
+    sounds: str = ""
+    """What stood in for texts, where the model reads sounds."""
     not_split: str = ""
     """Why its scores were not split into parts."""
     mean_kernels: list[np.ndarray] = field(default_factory=list)
@@ -139,7 +141,7 @@ def read_biases(layer: AttentionLayer) -> tuple[Tensor, Tensor]:
     return b_Q, b_K.repeat_interleave(layer.heads // layer.groups, 0)
 
 
-def splitter(vectors: Means, positions: Sequence[Positions]) -> SplitBiases:
+def splitter(vectors: Means, positions: Sequence[Positions], scales: Sequence[float] | None = None) -> SplitBiases:
     """Return what splits the scores of a model into four parts, counted from a query and a key of each head.
 
     Parameters
@@ -148,11 +150,16 @@ def splitter(vectors: Means, positions: Sequence[Positions]) -> SplitBiases:
         Of each layer a query and a key, ``(head, channel)`` each, before rotation: the biases, or the means.
     positions
         How each layer turns its queries and keys.
+    scales
+        Of the scores of each layer, where queries are those of the projections; a query that was scaled before is
+        shorter than they are. Default: they are as the attention gets them.
     """
     read = [(query[:, None], key[:, None], of) for (query, key), of in zip(vectors, positions, strict=True)]
 
-    def split(number: int, length: int) -> tuple[Tensor, Tensor]:
+    def split(number: int, length: int, scale: float) -> tuple[Tensor, Tensor]:
         b_Q, b_K, positions = read[number]
+        if scales is not None:
+            b_Q = b_Q * (scales[number] / scale)
         if isinstance(positions, StreamPositions):
             return b_Q, b_K
         return tuple(rotate(b.expand(-1, length, -1), positions) for b in (b_Q, b_K))
@@ -264,7 +271,7 @@ def make_splits(
         measured.mean_kernels = [
             kernel(*of, rotary, scale) for of, rotary, scale in zip(means, positions, scales, strict=True)
         ]
-    return [splitter(vectors, positions) for vectors in (biases, means)]
+    return [splitter(biases, positions, scales), splitter(means, positions)]
 
 
 def to_json(measured: Measurement) -> dict[str, Any]:

@@ -30,7 +30,7 @@ PARTS = {"content": "content", "semi_bias": "key semi-bias", "query_side": "quer
 """The four parts of a score by their field of :class:`analysis.decomposition.terms.ScoreTerms`, in a reader's words."""
 OF_HEADS = ("entropy", "sink", "sink with values", "previous", "next", "itself")
 """Numbers of a map, from 0 to 1: see `describe_map`."""
-OF_REPEATS = ("induction", "duplicate")
+OF_REPEATS = ("induction", "duplicate", "previous on random tokens")
 """Numbers of a map of random tokens that are read twice: see `read_repeats`."""
 OF_STATES = ("cosine", "not normal", "rank", "residual")
 """Numbers of the rows between layers: see `describe_rows`."""
@@ -39,9 +39,9 @@ REPEATS, PERIOD = 4, 50
 """How many sequences of random tokens are read twice, and how many tokens each has at most."""
 
 Maps = Float[Tensor, "head query key"]
-SplitBiases = Callable[[int, int], tuple[Tensor, Tensor]]
-"""From a layer and a number of positions to ``b_Q`` and ``b_K`` as they stand in queries and keys, ``(head, position or
-1, channel)``."""
+SplitBiases = Callable[[int, int, float], tuple[Tensor, Tensor]]
+"""From a layer, a number of positions and the scale that is still to come, to ``b_Q`` and ``b_K`` as they stand in
+queries and keys, ``(head, position or 1, channel)``. An OPT and a Whisper have scaled their queries before."""
 
 
 @dataclass
@@ -170,7 +170,7 @@ class _Observer:
         for name, split in self.origins.items():
             if split is not None:
                 sums = getattr(self.sums, name)
-                sums[layer] += self.attribute(query, key, split(layer, n), scale, visible)
+                sums[layer] += self.attribute(query, key, split(layer, n, scale), scale, visible)
         return maps.to(value.dtype) @ value
 
     def attribute(
@@ -274,11 +274,14 @@ def draw_repeats(texts: Sequence[Tensor], vocabulary: int, longest: int, count: 
 
 
 def read_repeats(model: torch.nn.Module, ids: Int[Tensor, "n id"], shape: tuple[int, int]) -> np.ndarray:
-    """Return induction and duplicate-token scores of every head of a causal model, ``(layer, head, 2)``.
+    """Return induction, duplicate-token and previous-token scores of every head of a causal model.
 
-    On random tokens that are read twice, the mean attention of the second reading to the token after the same one's
-    first place (induction, as Olsson et al. 2022 score it), and to that place itself (duplicate
-    token, as Wang et al. 2023 name such heads).
+    ``(layer, head, 3)``. On random tokens that are read twice, the mean attention of the second reading to the token
+    after the same one's first place (induction: the prefix matching score of Olsson et al. 2022, "In-context learning
+    and induction heads"), to that place itself (duplicate-token heads, as Wang et al. 2023 name them,
+    "Interpretability in the wild"), and to the position before (previous-token heads, of which induction heads are
+    made: Elhage et al. 2021, "A mathematical framework for transformer circuits"). Random tokens say nothing, so that
+    a head which attends to the position before does so for the sake of the position.
 
     Parameters
     ----------
@@ -292,7 +295,9 @@ def read_repeats(model: torch.nn.Module, ids: Int[Tensor, "n id"], shape: tuple[
     def attend(layer, query, key, value, *, scale, causal=False, lengths=None):
         maps = mask_future(query.float() @ key.float().mT * scale).softmax(-1)
         again = maps[..., -period:, :]
-        lines = [again.diagonal(again.shape[-1] - 2 * period + ahead, -2, -1).mean((0, -1)) for ahead in (1, 0)]
+        start = again.shape[-1] - 2 * period
+        offsets = (start + 1, start, start + period - 1)  # of the first query's key
+        lines = [again.diagonal(offset, -2, -1).mean((0, -1)) for offset in offsets]
         scores[layer] = torch.stack(lines, -1).cpu().numpy()
         return maps.to(value.dtype) @ value
 

@@ -51,7 +51,7 @@ def mean_queries_and_keys(model: torch.nn.Module, positions: Sequence[Positions]
     positions
         How each of its layers turns queries and keys.
     texts
-        Ids, ``(1, position)`` each.
+        Ids, ``(1, position)`` each; or sounds, ``(1, band, frame)`` each.
 
     Raises
     ------
@@ -59,12 +59,14 @@ def mean_queries_and_keys(model: torch.nn.Module, positions: Sequence[Positions]
         If the model's attention is not full or causal (`attention_hooks.with_attention`).
     """
     sums: dict[int, Tensor] = {}
+    counts: dict[int, int] = {}  # positions, of which a sound has fewer than frames
 
     def attend(layer, query, key, value, *, scale, causal=False, lengths=None):
         rows = torch.stack([query[0], key[0]]).double()
         if isinstance(positions[layer], Rotary):
             rows = rotate_back(rows, positions[layer])
         sums[layer] = sums.get(layer, 0) + rows.sum(-2)
+        counts[layer] = counts.get(layer, 0) + rows.shape[-2]
         scores = query.float() @ key.float().mT * scale
         scores = mask_future(scores) if causal else scores
         return scores.softmax(-1).to(value) @ value
@@ -72,8 +74,7 @@ def mean_queries_and_keys(model: torch.nn.Module, positions: Sequence[Positions]
     with torch.no_grad(), attention_hooks.with_attention(model, attend):
         for ids in texts:
             model(ids)
-    count = sum(ids.shape[-1] for ids in texts)
-    means = [sums[layer] / count for layer in range(len(positions))]
+    means = [sums[layer] / counts[layer] for layer in range(len(positions))]
     return [(query, key) for query, key in means]
 
 

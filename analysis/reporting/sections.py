@@ -50,25 +50,26 @@ def make_sections(measured: Measurement, other: Measurement | None = None) -> li
 
 def _unusual(measured: Measurement, comparisons: Comparisons | None) -> Section:
     """Return the first screen: what the model has and none of its controls."""
-    title = "What is unusual about this model?"
+    title, given = "What is unusual about this model?", measured.sounds and f" {measured.sounds}"
     if measured.trained is None:
         seen = f"The model was not run: {measured.not_run}. Below is what its weights alone say."
         return Section(title, seen, chapters={"reproduce": "Running it yourself"})
     if comparisons is None:
         return Section(
-            title, f"It was not compared with its controls: the spread between seeds takes {FEWEST} seeds or more."
+            title,
+            f"It was not compared with its controls: the spread between seeds takes {FEWEST} seeds or more.{given}",
         )
     said = statements(comparisons)
     if not said:
         seen = (
             f"Nothing. In {comparisons.count} comparisons the model never lies further from its controls than chance "
-            "and a least effect allow. A model that was never trained reads like this."
+            f"and a least effect allow. A model that was never trained reads like this.{given}"
         )
         return Section(title, seen)
     more = f" Below are {len(said) - SUMMARY} more." if len(said) > SUMMARY else ""
     seen = (
         f"{len(said)} things. In {comparisons.count} comparisons chance would give {LEVEL:g} of them, and with the "
-        f"least effects that are asked for, fewer.{more}"
+        f"least effects that are asked for, fewer.{more}{given}"
     )
     return Section(title, seen, said=said[:SUMMARY])
 
@@ -271,7 +272,11 @@ def _maps_of_heads(measured: Measurement, _comparisons: Comparisons | None) -> S
         "attention to the position before": numbers["previous"],
     }
     if measured.causal:
-        shown |= {"induction": numbers["induction"], "same token's earlier place": numbers["duplicate"]}
+        shown |= {
+            "induction": numbers["induction"],
+            "same token's earlier place": numbers["duplicate"],
+            "position before, random tokens": numbers["previous on random tokens"],
+        }
     return Section(
         "Every head",
         "Each head's numbers, on the texts that the controls read as well; heads.csv has all of them.",
@@ -279,9 +284,9 @@ def _maps_of_heads(measured: Measurement, _comparisons: Comparisons | None) -> S
         "Heat maps of layers and heads, one for each measure.",
         "A cell is a head; all from 0 to 1."
         + (
-            " Induction and the same token's earlier place are read on random tokens that stand twice: mean attention "
-            "of the second reading to what followed the same token (induction, Olsson et al. 2022), and to that token "
-            "(duplicate token, Wang et al. 2023)."
+            " The last three are read on random tokens that stand twice: mean attention of the second reading to what "
+            "followed the same token (induction, Olsson et al. 2022), to that token (duplicate token, Wang et al. "
+            "2023), and to the position before (previous token, Elhage et al. 2021)."
             if measured.causal
             else ""
         ),

@@ -23,8 +23,8 @@ MEASURED_BY = (
 )
 
 
-def identity(model: dict, texts: list[list[int]], settings: dict) -> str:
-    """Name what is measured: the model's provenance, the tokens, the settings, and the code that measures."""
+def identity(model: dict, texts: list[list], settings: dict) -> str:
+    """Name what is measured: the model's provenance, the tokens or sounds, the settings, and the code that measures."""
     code = [sha256(path) for pattern in MEASURED_BY for path in sorted(CODE.glob(pattern))]
     return hashlib.sha256(json.dumps([model, texts, settings, code]).encode()).hexdigest()
 

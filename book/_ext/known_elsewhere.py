@@ -22,10 +22,8 @@ log = logging.getLogger(__name__)
 Parse = Callable[[str], list[nodes.Node]]
 
 
-FIRST = ("not found", "partly", "known")
-"""The degrees in the order of the table: what may be new comes first."""
-CODE = "text-and-code"
-"""The page whose findings are about the code that a document's authors released."""
+FIRST = ("not found", "partly", "known", "one code base")
+"""The degrees in the order of the table: what may be new comes first, what is about one code base last."""
 
 
 def heading(text: str) -> nodes.row:
@@ -132,10 +130,7 @@ class Proven:
 
 
 class Table(SphinxDirective):
-    """``known-table``: by degree, what was not found first; within a degree findings, then proven statements.
-
-    What is about the released code of a document comes last within its degree.
-    """
+    """``known-table``: by degree, what was not found first; within a degree findings, then proven statements."""
 
     def run(self):
         """Count the degrees, then list the statements; a finding on two pages belongs to the later one."""
@@ -149,7 +144,7 @@ class Table(SphinxDirective):
         group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in (32, 15, 53)), cols=3)
         heads = ("What the book states", "Degree", "Where it is known, and where the book differs")
         group += nodes.thead("", row([nodes.paragraph(text=head) for head in heads]))
-        ordered = sorted(stated, key=lambda label: (stated[label].page == CODE, stated[label].kind in known.PROVEN))
+        ordered = sorted(stated, key=lambda label: stated[label].kind in known.PROVEN)
         days = {found[label].date for label in stated}
         body = nodes.tbody()
         for degree in FIRST:

@@ -17,7 +17,13 @@ from book.publish import execution
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "book" / "known_elsewhere.yml"
-DEGREES = {"known": "Known elsewhere", "partly": "Partly known elsewhere", "not found": "Not found elsewhere"}
+DEGREES = {
+    "known": "Known elsewhere",
+    "partly": "Partly known elsewhere",
+    "not found": "Not found elsewhere",
+    "one code base": "About one code base that no other source examines",
+}
+SOUGHT = ("not found", "one code base")  # of these an entry says what was searched
 PROVEN = ("theorem", "proposition", "lemma", "corollary")
 
 CITED = re.compile(r"\{cite(?::\w+)?\}`([^`]+)`")
@@ -112,7 +118,7 @@ def fault(entry: Known) -> str:
         return f"has the degree {entry.degree!r}, which is none of {', '.join(DEGREES)}"
     if not entry.sentence:
         return "has no sentence"
-    if entry.degree == "not found":
+    if entry.degree in SOUGHT:
         return "" if entry.searched else "must say what was searched"
     return "" if entry.keys else "must cite who knew it"
 

@@ -171,7 +171,7 @@ def rise(query_bias: np.ndarray, ln_bias: np.ndarray) -> Figure:
     ):
         ax.bar(heads + shift, values, 0.4, color=style.COLOURS[concept], label=name)
     ax.set(xlabel="head", ylabel="rise of the semi-bias, nats", xticks=heads)
-    ax.set_title("Where the semi-bias is steepest, about half of it is the LayerNorm's", loc="left")
+    ax.set_title("Where the semi-bias is steepest, more than half of it is the LayerNorm's", loc="left")
     ax.legend()
     return fig
 

@@ -156,10 +156,11 @@ def test_repeats_are_scored_on_the_second_reading():
     ids = draw_repeats([torch.tensor([[5, 6]]), torch.tensor([[5, 7]])], 2048, 21)
     assert ids.shape == (4, 21)
     scores = read_repeats(model, ids, (2, 4))
+    assert scores.shape == (2, 4, 3)
     model.set_attn_implementation("eager")
     maps = torch.stack(model(ids, output_attentions=True).attentions).detach()  # (layer, text, head, query, key)
     rows = torch.arange(11, 21)
-    for place, back in ((0, 9), (1, 10)):
+    for place, back in ((0, 9), (1, 10), (2, 1)):
         due = maps[..., rows, rows - back].mean((1, -1))
         np.testing.assert_allclose(scores[..., place], due, atol=1e-6)
 

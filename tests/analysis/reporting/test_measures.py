@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from analysis import score_parts
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm
 from analysis.core.positions import Alibi, Rotary
 from analysis.data import texts
@@ -15,7 +16,6 @@ from analysis.decomposition.terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import Model, load
-from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.reporting.measurement import Measurement, make_splits, measure_parameters, reasons_not_to_split
 from analysis.reporting.observations import OF_HEADS, Observations, add_text, describe_map, tokenise
 from analysis.reporting.parameters import measure_layer, position_curves
@@ -203,9 +203,35 @@ def test_the_biases_of_a_model_are_read_once_and_lie_beside_its_queries():
     before = len(reads)
     assert before
     for layer in (0, 1, 0, 1):
-        b_Q, b_K = split(layer, 9)
+        b_Q, b_K = split(layer, 9, read.layers[layer].scale)
         torch.testing.assert_close((b_Q[:, 0], b_K[:, 0]), (read.layers[layer].b_Q, read.layers[layer].b_K))
     assert len(reads) == before
+
+
+def test_parts_of_a_model_that_scales_its_queries_first_are_counted_from_its_biases(tmp_path):
+    """An OPT gives its attention queries that are scaled, and so is the bias in them."""
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.OPTConfig(
+        vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, ffn_dim=48,
+        max_position_embeddings=64, word_embed_proj_dim=32, init_std=0.5, pad_token_id=0, bos_token_id=1,
+    )  # fmt: skip
+    model = transformers.OPTModel(config).eval().requires_grad_(False)
+    for layer in model.decoder.layers:
+        torch.nn.init.normal_(layer.self_attn.q_proj.bias)
+        torch.nn.init.normal_(layer.self_attn.k_proj.bias)
+    read, ids = load(model), torch.arange(3, 23)[None]
+    seen = Observations.empty(2, 2)
+    add_text(seen, model, ids, *make_splits(Measurement({}, []), model, read, [ids]))
+    for number in (0, 1):
+        parts = score_parts(model, {"input_ids": ids}, layer=number).stack(
+            "content", "semi_bias", "query_side", "kernel"
+        )
+        visible = torch.ones(20, 20, dtype=torch.bool).tril()
+        due = attribute_divergence(parts[:, 0].double(), visible).parts.sum(-1).T
+        np.testing.assert_allclose(seen.parts[number], due, rtol=1e-4, atol=1e-4)
+    assert seen.parts[..., 1].min() > 0.1, "the semi-bias should explain something"
 
 
 def test_a_model_with_an_entry_that_is_not_finite_is_refused(tmp_path):
@@ -217,13 +243,13 @@ def test_a_model_with_an_entry_that_is_not_finite_is_refused(tmp_path):
     tensors[name][0, 0] = float("inf")
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ValueError, match="not finite"):
-        load_text_model(checkpoints.find(str(folder)))
+        pretrained.load(checkpoints.find(str(folder)))
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_rotary_model_is_split_where_it_is():
     checkpoint = checkpoints.find("neox-mini")
-    ids = tokenise(load_tokenizer(checkpoint), texts.passages(count=1), 24)[0]
+    ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24)[0]
 
     def split(model, ids):
         read = load(model)
@@ -231,8 +257,8 @@ def test_a_rotary_model_is_split_where_it_is():
         add_text(seen, model, ids, *make_splits(measured, model, read, [ids]))
         return seen.parts, seen.mean_parts, *measured.mean_kernels
 
-    due = split(load_text_model(checkpoint), ids)
+    due = split(pretrained.load(checkpoint), ids)
     with pretended():
-        found = split(load_text_model(checkpoint).to(GPU), ids.to(GPU))
+        found = split(pretrained.load(checkpoint).to(GPU), ids.to(GPU))
     for mine, right in zip(found, due, strict=True):
         np.testing.assert_allclose(mine, right, atol=1e-9)

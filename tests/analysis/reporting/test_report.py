@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import shutil
+import wave
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ import analysis
 import analysis.cli
 from analysis.cli import build_parser
 from analysis.cli import report as command
-from analysis.models import checkpoints
-from analysis.reporting import controls, making, measurement, sections
+from analysis.data import sounds
+from analysis.models import checkpoints, pretrained, sound_models
+from analysis.reporting import controls, making, measurement, origins, sections
 from analysis.reporting.origin_sections import make_parts, make_positions
 from analysis.reporting.page import Section, render
 
@@ -195,7 +197,7 @@ def test_a_model_without_biases_has_the_kernel_of_its_mean_input_and_no_empty_fi
     from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
     checkpoint = checkpoints.find(str(tmp_path / "llama"))
-    tokenizer = making.load_tokenizer(checkpoint)
+    tokenizer = pretrained.tokenizer(checkpoint)
     model = LlamaModel.from_pretrained(checkpoint.folder).eval()
     seen = []
     attention = model.layers[1].self_attn
@@ -270,7 +272,7 @@ def test_the_function_of_the_face_writes_what_the_command_writes(whole, tmp_path
 
 
 def test_a_module_in_memory_has_no_tokenizer_to_report_with(tmp_path):
-    module = making.load_text_model(checkpoints.find("gpt2-mini"))
+    module = pretrained.load(checkpoints.find("gpt2-mini"))
     with pytest.raises(ValueError, match="save it with its tokenizer"):
         analysis.report(analysis.load(module), out=tmp_path / "out")
     with pytest.raises(ValueError, match="longest must be at least 8, got 7"):
@@ -305,7 +307,7 @@ def test_names_from_outside_are_text():
 
 
 def test_a_control_is_another_network_of_the_same_size():
-    model = making.load_text_model(checkpoints.find("gpt2-mini"))
+    model = pretrained.load(checkpoints.find("gpt2-mini"))
     fresh = controls.fresh_model(model, 0)
     again = controls.fresh_model(model, 0)
     assert torch.equal(fresh.wte.weight, again.wte.weight)
@@ -333,7 +335,7 @@ def test_two_models_stand_side_by_side_and_progress_has_lines(tmp_path, texts, c
     tensors = load_file(file)
     [name] = [name for name in tensors if name.endswith("h.1.attn.c_attn.weight")]
     width = tensors[name].shape[0]
-    heads = making.load_text_model(checkpoints.find("gpt2-mini")).config.n_head
+    heads = pretrained.load(checkpoints.find("gpt2-mini")).config.n_head
     last = slice(width - width // heads, width)
     tensors[name][:, last] = 0  # the queries of the last head of the last layer: it attends evenly
     tensors[name.replace("weight", "bias")][last] = 0
@@ -381,7 +383,7 @@ def test_the_encoder_of_a_t5_is_run_with_its_buckets(t5, tmp_path, texts):
     """Hold the maps to the library's own; what knows of no buckets refuses them."""
     from analysis.models import attention_hooks
 
-    model, ids = making.load_text_model(checkpoints.find(str(t5))), torch.arange(40)[None]
+    model, ids = pretrained.load(checkpoints.find(str(t5))), torch.arange(40)[None]
     assert type(model).__name__ == "T5EncoderModel"
     own = model(ids, output_attentions=True).attentions
     np.testing.assert_allclose(making.draw_maps(model, ids), torch.cat(own).numpy(), atol=1e-6)
@@ -397,11 +399,117 @@ def test_the_encoder_of_a_t5_is_run_with_its_buckets(t5, tmp_path, texts):
     assert numbers["about"]["Part"] == "encoder"
 
 
+@pytest.fixture(scope="module")
+def whisper(tmp_path_factory):
+    """Write a random Whisper with 64 positions, without tokenizer; return its folder and itself."""
+    from transformers import WhisperConfig, WhisperForConditionalGeneration
+
+    torch.manual_seed(0)
+    heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
+    config = WhisperConfig(
+        vocab_size=100, num_mel_bins=8, d_model=32, encoder_layers=2, decoder_layers=1, encoder_ffn_dim=48,
+        decoder_ffn_dim=48, max_source_positions=64, pad_token_id=0, bos_token_id=1, eos_token_id=2, **heads
+    )  # fmt: skip
+    model = WhisperForConditionalGeneration(config).eval()
+    folder = tmp_path_factory.mktemp("whisper") / "whisper"
+    model.save_pretrained(folder)
+    return folder, model
+
+
+def test_the_encoder_of_a_whisper_is_run_and_the_page_says_on_what(whisper, tmp_path):
+    folder, model = whisper
+    run(str(folder), "--seeds", "3", "--count", "2", "--longest", "24", "--out", str(tmp_path / "out"))
+    page, numbers = written(tmp_path / "out")
+    assert numbers["not_run"] == ""
+    assert numbers["trained"]["texts"] == 2
+    assert numbers["about"]["Part"] == "encoder"
+    first_screen = page.split("<nav")[0]
+    assert "No recording comes with the package, so the encoder was given 2 sounds that were made" in first_screen
+    assert "None is speech." in first_screen
+    assert "at most 0.5 s of each, and not the 30 s" in first_screen
+    assert "The model read 2 sounds." in page
+    assert numbers["tokens"][:2] == ["0.00 s", "0.02 s"]
+    assert len(numbers["tokens"]) == 24
+    assert "Sounds" in numbers["provenance"]
+    assert "Texts" not in numbers["provenance"]
+    due = encoder_maps(model, sounds.make(2), 24)
+    entropy = [float(torch.special.entr(of).sum(-1).mean() / np.log(24)) for of in due]  # of each layer, over all heads
+    heads = np.array(numbers["trained"]["heads"])[..., 0] / 2
+    np.testing.assert_allclose(heads.mean(-1), entropy, atol=1e-5)
+
+
+def encoder_maps(model, heard, positions: int) -> torch.Tensor:
+    """Return the maps of the library's own encoder, its table of positions cut."""
+    encoder, whole = model.model.encoder, model.config.max_source_positions
+    frames = torch.cat(sound_models.frames_of(heard, 8, positions))
+    table = encoder.embed_positions
+    encoder.embed_positions, model.config.max_source_positions = torch.nn.Embedding(positions, 32), positions
+    encoder.embed_positions.weight.data[:] = table.weight[:positions]
+    try:
+        with torch.no_grad():
+            model.set_attn_implementation("eager")
+            return torch.stack(encoder(frames, output_attentions=True).attentions)
+    finally:
+        encoder.embed_positions, model.config.max_source_positions = table, whole
+
+
+def test_the_mean_query_of_a_whisper_is_over_positions_and_not_frames(whisper):
+    encoder = sound_models.load_sound_encoder(checkpoints.find(str(whisper[0])))
+    heard = sound_models.frames_of(sounds.make(2), 8, 24)
+    read = analysis.load(encoder)
+    [(query, _), *_] = origins.mean_queries_and_keys(encoder, [layer.positions for layer in read.layers], heard)
+    with torch.no_grad():
+        states = torch.cat([encoder(each, output_hidden_states=True).hidden_states[0] for each in heard], 1)[0]
+        layer = encoder.encoder.layers[0]
+        rows = layer.self_attn.q_proj(layer.self_attn_layer_norm(states))
+    np.testing.assert_allclose(query.flatten(), rows.mean(0) / 8**0.5, atol=1e-6)  # a Whisper scales it first
+    assert encoder.config.max_source_positions == 64, "the table of positions is not put back"
+
+
+def test_a_whisper_is_run_on_recordings_and_says_whose(whisper, tmp_path):
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    with wave.open(str(folder / "a.wav"), "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", ""))
+        file.writeframes((sounds.make(1)[0] * 2**15).astype("<i2").tobytes())
+    run(
+        str(whisper[0]), "--texts", str(folder), "--seeds", "1", "--longest", "24", "--out", str(tmp_path / "out")
+    )  # fmt: skip
+    page, numbers = written(tmp_path / "out")
+    assert f"The encoder was given recordings from {folder}, 1 in number." in page
+    assert "No recording comes" not in page
+    assert str(folder) in numbers["provenance"]["Sounds"]
+
+
+def test_a_whisper_does_not_stand_beside_a_model_that_reads(whisper, tmp_path):
+    with pytest.raises(ValueError, match="beside must read texts or sounds as model does"):
+        run(str(whisper[0]), "--beside", "gpt2-mini", "--out", str(tmp_path / "out"))
+
+
+def test_tokens_are_named_as_one_reads_them(whole):
+    tokens = written(whole)[1]["tokens"]
+    assert tokens[:6] == ["T", "ext", "·0", ":", "·e", "ver"]
+    assert not [token for token in tokens if "Ġ" in token]
+
+
 def test_a_census_observes_a_t5_as_its_own_maps_are(t5):
     """Hold the weight on the position before to the mean over the library's own maps."""
     text = TEXTS.split("\n\n")[0]
     table = analysis.census(str(t5), [text])
     checkpoint = checkpoints.find(str(t5))
-    ids = making.load_tokenizer(checkpoint)(text, return_tensors="pt")["input_ids"]
-    own = torch.cat(making.load_text_model(checkpoint)(ids, output_attentions=True).attentions)
+    ids = pretrained.tokenizer(checkpoint)(text, return_tensors="pt")["input_ids"]
+    own = torch.cat(pretrained.load(checkpoint)(ids, output_attentions=True).attentions)
     np.testing.assert_allclose(table.columns["previous"], own.diagonal(-1, -2, -1).mean(-1), atol=1e-6)
+
+
+def test_a_model_whose_run_cannot_be_measured_leaves_nothing_half_measured(tmp_path, texts):
+    """With rows without spread, observing ends after it has begun: the page has the weights, and says why no more."""
+    save_random(tmp_path / "llama", "LlamaConfig", rms_norm_eps=1e300)
+    run(str(tmp_path / "llama"), "--texts", texts, "--seeds", "1", "--out", str(tmp_path / "out"))
+    page, numbers = written(tmp_path / "out")
+    assert "without spread" in numbers["not_run"]
+    assert "The model was not run: " in page
+    assert numbers["parameters"]
+    assert (numbers["trained"], numbers["beside"], numbers["controls"]) == (None, None, {})
+    assert (numbers["mean_kernels"], numbers["tokens"], numbers["not_split"]) == ([], [], "")
+    assert not (tmp_path / "out" / "heads.csv").exists()

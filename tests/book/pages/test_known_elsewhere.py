@@ -24,6 +24,7 @@ SOURCE = "@misc{doe2020,\n  author = {Doe, Jane},\n  title = {On rows},\n  year 
 INDEX = """# All
 
 1. **Rows $x$ fall.** Always. {known}`f-one, f-two, f-three`
+2. **The code is odd.** {known}`f-code`
 
 ```{toctree}
 other
@@ -40,6 +41,7 @@ ENTRIES = """
 - {label: f-one, degree: known, date: 2026-01-02, sentence: 'By {cite:t}`doe2020`, for $n$ rows.'}
 - {label: f-two, degree: not found, date: 2026-01-02, sentence: Nobody., searched: pages.}
 - {label: f-three, degree: not found, date: 2026-01-02, sentence: Nobody., searched: pages.}
+- {label: f-code, degree: one code base, date: 2026-01-02, sentence: Released., searched: the code.}
 - {label: thm, degree: partly, date: 2026-02-03, sentence: 'Half of it {cite}`doe2020`.'}
 """
 
@@ -101,7 +103,7 @@ def test_what_a_page_has_said_it_does_not_say_again(build):
     items, table = re.search(r"<ol.*?</ol>", index, re.DOTALL)[0], re.search(r"<table.*?</table>", index, re.DOTALL)[0]
     assert plain(items).count("Nobody.") == 1
     assert 'href="#f-two"' in items
-    assert plain(items).endswith("Not found elsewhere. As above .")
+    assert "Columns rise. Not found elsewhere. As above ." in plain(items)
     (row,) = (row for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL) if "Nobody." in row)
     assert all(f"#{label}" in row for label in ("f-two", "f-three"))
     assert "WARNING" not in warnings
@@ -125,19 +127,21 @@ def test_the_table_lists_what_was_not_found_first_and_links_to_all(build):
         "A name",
         "Known elsewhere: 1",
         "Rows \\(x\\) fall",
+        "About one code base that no other source examines: 1",
+        "The code is odd",
     ]
     assert 'href="#f-two"' in rows[1]
     assert 'href="#f-one"' in rows[5]
     assert 'href="other.html#thm"' in rows[3]
     assert "Theorem 1" in plain(rows[3])
     assert "2026-02-03" in plain(rows[3])
-    assert "Of 4 findings and proven statements: 1 known, 1 partly, 2 not found." in plain(index)
+    assert "Of 5 findings and proven statements: 1 known, 1 partly, 2 not found, 1 one code base." in plain(index)
 
 
 def test_a_day_that_all_entries_share_is_said_once(build, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "ENTRIES", ENTRIES.replace("2026-02-03", "2026-01-02"))
     index, _, _ = build()
-    assert "2 not found. All were searched for on 2 January 2026." in plain(index)
+    assert "1 one code base. All were searched for on 2 January 2026." in plain(index)
     assert "2026-01-02" not in plain(index)
 
 

@@ -85,10 +85,11 @@ def test_every_source_of_the_bibliography_is_cited():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"degree": "perhaps"}, "none of known, partly, not found"),
+        ({"degree": "perhaps"}, "none of known, partly, not found, one code base"),
         ({"sentence": "Shown by somebody."}, "must cite who knew it"),
         ({"degree": "partly", "sentence": "Partly."}, "must cite who knew it"),
         ({"degree": "not found"}, "must say what was searched"),
+        ({"degree": "one code base"}, "must say what was searched"),
         ({"sentence": ""}, "has no sentence"),
         ({"date": "'yesterday'"}, "a date that is no date"),
         ({"note": "more"}, "unexpected keyword argument 'note'"),
@@ -110,6 +111,12 @@ def test_a_date_and_a_label_are_needed_and_a_label_comes_once(tmp_path):
 def test_nothing_found_needs_no_source_but_a_search(tmp_path):
     (entry,) = known.entries(written(tmp_path, WHOLE | {"degree": "not found", "sentence": "No.", "searched": "all."}))
     assert entry.keys == ()
+
+
+def test_what_is_about_released_code_has_a_degree_of_its_own():
+    of_code = [entry for entry in known.entries() if entry.label.startswith("text-and-code-")]
+    assert {entry.degree for entry in of_code} == {"partly", "one code base"}
+    assert {entry.label for entry in known.entries() if entry.degree == "one code base"} < {e.label for e in of_code}
 
 
 def test_statements_are_read_in_the_order_of_the_page(tmp_path):
