@@ -116,8 +116,9 @@ def total(vectors: Mapping[str, np.ndarray], statistic: Mapping[str, float]) -> 
 def effects(entropy: Mapping[str, np.ndarray], effect: Mapping[str, np.ndarray], sink: np.ndarray) -> Figure:
     """Draw for each head what making it uniform does to the sentence against its relative entropy.
 
-    The control, on which it does far less, is grey, in a panel of its own below. ``entropy`` and ``effect`` map ``"trained"`` and ``"control"`` to ``(layer, head)``; ``sink`` marks the trained
-    heads that give most of their mass to the first and last token.
+    The control, where it does far less, is grey, in a panel of its own below. ``entropy`` and ``effect`` map
+    ``"trained"`` and ``"control"`` to ``(layer, head)``; ``sink`` marks the trained heads that give most of their mass
+    to the first and last token.
     """
     figure, (axes, below) = style.new(2, 1, sharex=True, height_ratios=(5, 1))
     marks, shades = "osD^vPX*<>hd", colormaps[style.WEIGHT_CMAP]
