@@ -321,7 +321,7 @@ def test_the_text_says_what_was_measured():
     )
     terms = SimpleNamespace(without_b_Q=[SimpleNamespace(value=value) for value in (0.2, 0.1, 0.4)])
     form = SimpleNamespace(
-        antisymmetric={"trained": np.array([0.3, 0.5, 0.2, 0.45]), "control": np.array([0.48, 0.47, 0.49])}, channel=64
+        antisymmetric={"trained": np.array([0.3, 0.5, 0.2, 0.475]), "control": np.array([0.48, 0.47, 0.49])}, channel=64
     )
     kinds = (
         TRAINED,
@@ -352,7 +352,7 @@ def test_the_text_says_what_was_measured():
     assert (found["furthest_V"], found["pairs_V"], found["amplified_V"]) == ("1.12", "2,400", "1,234")
     assert (found["heads_V"], found["top_control"]) == ("2 of 4", "0.75")
     assert (found["drop_low"], found["drop_high"], found["channel"]) == ("10 %", "40 %", "64")
-    assert (found["symmetric"], found["share"], found["share_control"]) == ("75 %", "0.30", "0.48")
+    assert (found["symmetric"], found["share"], found["share_control"]) == ("50 %", "0.30", "0.48")
     skew = ("trained", "content", "symmetric_raw", "trained_equal", "symmetric", "positive", "less_common", "common")
     assert [found[f"skew_{name}"] for name in skew] == [f"{k / 100:.2f}" for k in range(1, 9)]
     assert (found["skew_last_content"], found["skew_last_symmetric"]) == ("0.04", "0.10")
