@@ -27,6 +27,7 @@ from book.studies.shared import (
     variant_seeds,
 )
 from book.studies.shared.variant_columns import MARKS, MASSES
+from book.studies.streaming_capture import cost
 from tests.book.studies.known import double, plain, record
 
 exact, peers = (import_module(f"book.studies.{name}.measure") for name in ("exact", "peers"))
@@ -359,6 +360,34 @@ def test_padding_is_on_the_right_of_one_text_and_on_the_left_of_another(monkeypa
     assert seen[0]["attention_mask"].tolist() == [[1, 1, 0, 0, 0], [0, 0, 0, 1, 1]]
     assert seen[0]["decoder_attention_mask"] is seen[0]["attention_mask"]
     assert exact.pad(None, read, {"pixels": ids}) is None
+
+
+def test_statistics_of_maps_are_the_same_in_both_ways():
+    """One text, one head, two keys: rows (1, 0) and (1/4, 3/4)."""
+    maps = torch.tensor([[[[1.0, 0], [0.25, 0.75]]]])
+    sharp = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
+    for way in (cost.vectorised, cost.naive):
+        entropy, diagonal, column, row = (part[0].tolist() for part in way(torch.cat([maps, maps])))
+        assert entropy == pytest.approx([0, 2 * sharp], abs=1e-6)
+        assert diagonal == pytest.approx([0.5, 3.5, 0])
+        assert (column, row) == (pytest.approx([2.5, 1.5]), pytest.approx([2, 2]))
+
+
+def test_the_distance_is_the_largest_of_all_statistics(monkeypatch):
+    monkeypatch.setattr(cost, "N", 2)
+    monkeypatch.setattr(cost, "BATCH", 2)
+    exact_sums = tuple(double(part) for part in ([0, 2.0], [0.5, 3.5, 0], [2.5, 1.5], [2, 2]))
+    own = {"entropy_by_query": [0, 1.0], "diagonal_profile": [0.25, 0.875, 0], "column_mass": [1.25, 0.75]}
+
+    def counted(**changed):
+        given = own | {"row_mass": [1.0, 1]} | changed
+        return SimpleNamespace(**{name: lambda values=values: double(values) for name, values in given.items()})
+
+    assert cost.distance(counted(), exact_sums) == 0  # halves, and the middle diagonal has two cells
+    for name, values in own.items():
+        changed = counted(**{name: [values[0] - 0.125, *values[1:]]})
+        assert cost.distance(changed, exact_sums) == 0.125
+    assert cost.distance(counted(row_mass=[1, 1.5]), exact_sums) == 0.5
 
 
 def test_peers_take_so_many_times_as_long():
