@@ -156,7 +156,8 @@ def run(arguments) -> int:
     checkpoint = find_model(arguments.model)
     name = name_record(checkpoint, arguments.control, arguments.name)
     folder = arguments.folder or RUNS / name
-    with claim_folder(folder, KIND) if processes.rank == 0 else nullcontext():
+    files = [f"{name}.csv", f"{name}.json"]
+    with claim_folder(folder, KIND, files) if processes.rank == 0 else nullcontext():
         try:
             with joined(processes, where):
                 measure(checkpoint, passages, folder / name, processes=processes, where=where, arguments=arguments)
@@ -171,17 +172,16 @@ def measure(
     checkpoint: Checkpoint, passages: list[str], path: Path, *, processes: Processes, where: torch.device, arguments
 ) -> None:
     """Measure the heads, and write the table and where it is from."""
-    from analysis.models import reading
-    from analysis.models.text_models import load_text_model, load_tokenizer
+    from analysis.models import pretrained, reading
     from analysis.reporting import head_table
     from analysis.reporting.controls import fresh_model
     from analysis.reporting.observations import tokenise
     from analysis.reporting.state import State, identity
 
     began = time.monotonic()
-    tokenizer, read = load_tokenizer(checkpoint), reading.load(checkpoint)
+    tokenizer, read = pretrained.tokenizer(checkpoint), reading.load(checkpoint)
     dtype = arguments.dtype and getattr(torch, arguments.dtype)
-    model = load_text_model(checkpoint, device=where, dtype=dtype, device_map=arguments.device_map)
+    model = pretrained.load(checkpoint, device=where, dtype=dtype, device_map=arguments.device_map)
     if arguments.control is not None:
         model = fresh_model(model, arguments.control)
     ids = tokenise(tokenizer, passages, head_table.longest_input(model, arguments.longest))

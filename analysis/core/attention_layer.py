@@ -210,6 +210,8 @@ class AttentionLayer(Frozen):
             object.__setattr__(self, "scale", channel**-0.5)
         if not math.isfinite(self.scale):
             raise ValueError(f"scale must be finite, got {self.scale}")
+        if self.soft_cap is not None and not 0 < self.soft_cap < math.inf:
+            raise ValueError(f"soft_cap must be a positive finite number, got {self.soft_cap}")
 
     @property
     def heads(self) -> int:

@@ -9,7 +9,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import IO
 
 MARK = ".attention-taken-apart"
 """The file in a folder of results that says, in one word, what kind of results they are."""
+WRITTEN = ".written.json"
+"""The file in a folder of results that lists what was written there, each with the sha256 of all that it may be."""
 NAMED = 3
 """Entries of a foreign folder that a refusal names."""
 LARGEST = 2**30
@@ -193,8 +195,47 @@ class Refused(OSError):
     """A folder holds what this program did not write, or another process writes into it; the message names both."""
 
 
+def digest_of(path: Path) -> str:
+    """Return the sha256 of a file, of a link that of where it leads."""
+    return hashlib.sha256(os.readlink(path).encode()).hexdigest() if path.is_symlink() else sha256(path)
+
+
+def read_written(folder: Path) -> dict[str, list[str]]:
+    """Return what earlier runs wrote into a folder; nothing where no list is, or none of ours."""
+    with suppress(OSError, ValueError):
+        listed = read_json_object(folder / WRITTEN)
+        return {name: digests for name, digests in listed.items() if isinstance(digests, list)}
+    return {}
+
+
+def refuse_changed(folder: Path, files: Mapping[str, str]) -> None:
+    """Refuse files that no earlier run wrote as they are.
+
+    Parameters
+    ----------
+    files
+        What would be replaced, by its name in the folder, with what it is now (`digest_of`).
+
+    Raises
+    ------
+    Refused
+        Naming the first of them.
+    """
+    listed = read_written(folder)
+    for name, digest in files.items():
+        if digest not in listed.get(name, ()):
+            raise Refused(
+                f"{folder / name} was not written by an earlier run, or was changed since, and would be lost: move it, "
+                "or give another folder"
+            )
+
+
+def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    return {name: digest_of(folder / name) for name in names if os.path.lexists(folder / name)}
+
+
 @contextmanager
-def claim_folder(folder: str | Path, kind: str) -> Iterator[Path]:
+def claim_folder(folder: str | Path, kind: str, files: Sequence[str] = ()) -> Iterator[Path]:
     """Hold a folder for results of one kind, so that nothing of anybody else is overwritten, and nothing by two.
 
     The folder is made if it is missing. While it is held, another process is refused at once. A folder that gets
@@ -206,11 +247,14 @@ def claim_folder(folder: str | Path, kind: str) -> Iterator[Path]:
         Where results are to be written: new, empty, or marked (:data:`MARK`) by an earlier claim of the same kind.
     kind
         What is written, in one word or a few, such as ``"census"``; it is in the mark and in the refusals.
+    files
+        The names of all files that may be written, which are listed in :data:`WRITTEN` at the end.
 
     Raises
     ------
     Refused
-        If the folder is neither new nor empty nor marked for this kind, or is being written into.
+        If the folder is neither new nor empty nor marked for this kind, or is being written into; or one of ``files``
+        is there and is not what an earlier run wrote.
     PermissionError
         If it cannot be made or written to.
 
@@ -245,11 +289,15 @@ def claim_folder(folder: str | Path, kind: str) -> Iterator[Path]:
                 f"{folder} holds results of another kind ({earlier[:40]!r}): give a folder that is new or "
                 f"empty, or one of an earlier {kind}"
             )
+        refuse_changed(folder, _digests(folder, files))
         try:
             file.write("" if earlier else f"{kind}\n")
             file.flush()
             yield folder
         finally:
+            with suppress(OSError):  # of a full disk: the next claim refuses what is not listed, and nothing is lost
+                if written := _digests(folder, files):
+                    write_json(folder / WRITTEN, read_written(folder) | {name: [of] for name, of in written.items()})
             if not _foreign(folder):
                 mark.unlink(missing_ok=True)
                 if is_new:

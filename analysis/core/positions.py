@@ -5,11 +5,14 @@ What belongs here: the numbers that a model's configuration and parameters give.
 (:mod:`analysis.models.families`).
 """
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
+
+from analysis.core.checks import all_finite
 
 PAIRINGS = ("halves", "neighbours")
 """Which two of ``r`` rotated coordinates make a pair: ``f`` and ``f + r/2``, or ``2f`` and ``2f + 1``."""
@@ -45,7 +48,7 @@ class Rotary:
     Raises
     ------
     ValueError
-        If more coordinates are turned than there are, or the pairing is unknown.
+        If more coordinates are turned than there are, the pairing is unknown, or a number is not finite.
     """
 
     kind: ClassVar[str] = "rotary"
@@ -64,6 +67,11 @@ class Rotary:
             raise ValueError(
                 f"frequencies must be (pair,), at most {self.channel // 2} of them for heads of width "
                 f"{self.channel}, got shape {tuple(self.frequencies.shape)}"
+            )
+        if not all_finite(self.frequencies) or not math.isfinite(self.attention_factor):
+            raise ValueError(
+                "frequencies and attention_factor must be finite, got "
+                f"{self.frequencies.tolist()[:4]} and {self.attention_factor}"
             )
 
     @property

@@ -98,6 +98,8 @@ WORDS = {
 
 EVERYWHERE = {"quantization_config": (None,), "pruned_heads": ({}, [], None)}
 """Options that change what any attention computes, with the values under which they do not."""
+WIDTHS = ("head_dim", "d_kv")
+"""Widths of a head, which a file may leave out."""
 OPTIONAL = ("n_inner",)
 """Widths of MLPs that are four times the stream's where a file does not give them."""
 
@@ -165,7 +167,7 @@ def as_described(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (RuntimeError, TypeError, AttributeError, ArithmeticError, AssertionError) as error:
+    except (RuntimeError, TypeError, AttributeError, ArithmeticError, AssertionError, KeyError, IndexError) as error:
         said = " ".join(str(error).split())[:300]
         raise ValueError(f"{what} cannot be made: {type(error).__name__}: {said}") from error
 
@@ -250,6 +252,9 @@ def check_options(row: Family, config: Config, name: str) -> None:
             )
     for option in (row.layers, row.heads, "hidden_size"):
         if not _is_whole(size := getattr(config, option, None)):
+            raise ValueError(f"{name} must give {option} as a positive whole number, got {size!r}")
+    for option in WIDTHS:
+        if (size := getattr(config, option, None)) is not None and not _is_whole(size):
             raise ValueError(f"{name} must give {option} as a positive whole number, got {size!r}")
     for norm in filter(None, (*row.norms, row.qk_norm)):
         if isinstance(norm.eps, str) and not _is_small(eps := getattr(config, norm.eps, 0.0)):

@@ -1,11 +1,12 @@
-"""Running a whole model with ``transformers``: the trained one, or the same architecture with random weights.
+"""Running a whole model of any family with ``transformers``: the trained one, or the same with random weights.
 
-Weight-only chapters do not need this: see :mod:`analysis.models.reading`. No code from a model folder ever runs.
+What belongs here: the one loader of whole models, and of their tokenizers; no code from a model folder ever runs. What
+does not: weights alone (:mod:`analysis.models.reading`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from pathlib import Path
 
 import torch
 
@@ -21,8 +22,7 @@ from analysis.models.configuration import (
     library_configuration,
     read_configuration,
 )
-from analysis.models.families.row import Config
-from analysis.models.files import MissingTensor, raw_config
+from analysis.models.files import FLOATING, MissingTensor, TensorFiles, raw_config
 from analysis.models.memory import check_memory
 from analysis.models.tokenizer_files import check_expansion
 
@@ -35,8 +35,10 @@ _AUTO = {
 IMPLEMENTATIONS = ("eager", "sdpa")
 """Of attention; :mod:`analysis.models.attention_hooks` sets its own. The folder has no say in it."""
 
-ONLY = {"is_decoder": (False, None), "add_cross_attention": (False, None), "is_encoder_decoder": (False, None)}
-"""Options that change a whole model, with the values under which it is the one that a chapter is about."""
+WHOLE = ("add_cross_attention", "is_encoder_decoder")
+"""Options that make another whole model of a GPT-2 or a BERT than the one that is run here."""
+CHAPTERS = ("is_decoder", *WHOLE)
+"""Options that make another model of it than the one that a chapter is about."""
 _OF_TOKENIZERS = (
     "tokenizer.json",
     "vocab.json",
@@ -46,6 +48,10 @@ _OF_TOKENIZERS = (
 )
 _UNKNOWN = "\u0378 \U000e0001"
 """Characters of no language: a tokenizer must be able to read them."""
+
+
+class NotRunnable(NotFound):
+    """The files hold no whole model that reads text alone; the message says what is in the way."""
 
 
 class WrongFamily(ValueError):
@@ -86,8 +92,11 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
             f"{checkpoint.name} in its place): give its folder, or allow the hub with "
             "ANALYSIS_DOWNLOAD=1 HF_HUB_OFFLINE=0"
         )
-    families = tuple(families or (_read_config(checkpoints.find(own)).model_type,))
-    if (family := _read_config(checkpoint).model_type) not in families:
+    families = tuple(families or (read_configuration(checkpoints.find(own)).model_type,))
+    _check_only(checkpoint, CHAPTERS)
+    config = read_configuration(checkpoint)
+    check_options(families_of(config.model_type)[0], config, str(checkpoint.folder / "config.json"))
+    if (family := config.model_type) not in families:
         raise WrongFamily(
             f"this chapter is about models of the family {' or '.join(families)}, and {name!r} is a "
             f"{family}: its layers are built otherwise, so the chapter's formulas are not its own"
@@ -102,10 +111,13 @@ def load(
     control_seed: int | None = None,
     task: str = "base",
     attention: str = "eager",
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = torch.float32,
     device: torch.device | str = "cpu",
+    controls: int = 0,
+    device_map: str | Mapping[str, int | str | torch.device] | None = None,
+    offload: str | Path | None = None,
 ) -> torch.nn.Module:
-    """Load a model in evaluation mode.
+    """Load a model of any family that reads text, in evaluation mode; of a T5 its encoder, which reads one text.
 
     Parameters
     ----------
@@ -116,53 +128,148 @@ def load(
     attention
         The implementation: ``"eager"`` where attention maps are wanted, ``"sdpa"`` where speed is. What the folder
         names is not looked at.
+    dtype
+        ``None``: bfloat16 where all tensors are in it, else float32. (In float16, in which other models are stored, a
+        processor computes slowly and large scores overflow.)
+    controls
+        How many networks of the same size are to stand beside it: what they need must fit as well.
+    device_map
+        Where its parts go, as accelerate has it: ``"auto"`` fills the GPUs first, then memory, and leaves the rest in
+        files; or a device, or ``"disk"``, for each part by name. Then ``device`` is not used.
+    offload
+        The folder for what is left in files and is not stored there as it is used.
 
     Raises
     ------
     MemoryError
-        If the model that config.json describes does not fit.
+        If the model that config.json describes does not fit; the message says how much it needs.
     MissingTensor
         If the folder holds only part of the model; nothing is silently initialised. For a control, if it does not hold
         the attention of every layer.
+    ModuleNotFoundError
+        If there is a device map and accelerate is not installed.
+    NotRunnable
+        If the model reads images, sound or two texts.
     Tampered
         If a file is not a whole safetensors file.
     ValueError
         If config.json describes no model that is read here, or a tensor has another shape than it says or holds nan or
         infinity.
-    """
-    import transformers
 
+    Examples
+    --------
+    >>> type(load(checkpoints.find("gpt2-mini"), task="lm")).__name__
+    'GPT2LMHeadModel'
+    """
     for name, value, allowed in (("task", task, tuple(_AUTO)), ("attention", attention, IMPLEMENTATIONS)):
         if value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
-    settings = _read_config(checkpoint)
-    _check_size(settings, checkpoint.name, dtype, device)
+    _check_only(checkpoint, WHOLE)
     read = reading.load(checkpoint)
     if control_seed is None:
         _refuse_missing(checkpoint, read.missing)
-    auto, configuration = getattr(transformers, _AUTO[task]), library_configuration(checkpoint)
+    configuration = library_configuration(checkpoint)
+    kind = _kind(configuration, task)
+    dtype = dtype or _stored_dtype(checkpoint)
+    if device_map is not None:
+        import accelerate  # noqa: F401, to say that it is missing before anything is read
+    else:
+        _check_size(kind, configuration, checkpoint, dtype, device=device, controls=controls)
     with quiet_library(checkpoint):
         if control_seed is not None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(control_seed)
-                model = auto.from_config(configuration, attn_implementation=attention, dtype=dtype)
+                model = kind.from_config(configuration, attn_implementation=attention, dtype=dtype)
         else:
-            _check_skeleton(read, auto, configuration)
-            model, report = auto.from_pretrained(
-                checkpoint.folder,
-                config=configuration,
-                local_files_only=True,
-                use_safetensors=True,
-                trust_remote_code=False,
-                attn_implementation=attention,
-                dtype=dtype,
-                output_loading_info=True,
-            )
-            keys = (key for key in report["missing_keys"] if "pooler" not in key or task == "classifier")
-            _refuse_missing(checkpoint, sorted(keys))
-            refuse_infinite(checkpoint, model)
-        model = model.eval().requires_grad_(False).to(device)
+            placed = {} if device_map is None else {"device_map": device_map, "offload_folder": offload}
+            model = read_whole(kind, configuration, checkpoint, attention=attention, dtype=dtype, **placed)
+        model = model.eval().requires_grad_(False)
+        model = model if device_map is not None else model.to(device)
         check_run(checkpoint, model)
+    return model
+
+
+def _kind(configuration, task: str):
+    """Return the library's class for a task; of a model with a decoder that reads an encoder's rows, the encoder's."""
+    import transformers
+
+    encoder = task == "base" and getattr(configuration, "is_encoder_decoder", False)
+    kind = getattr(transformers, "AutoModelForTextEncoding" if encoder else _AUTO[task])
+    if type(configuration) not in kind._model_mapping:
+        raise NotRunnable(
+            f"a {configuration.model_type} reads two texts, or none, so that there are no maps of one"
+            if task == "base"
+            else f"the library has no {configuration.model_type} for the task {task!r}"
+        )
+    made = kind._model_mapping[type(configuration)]
+    reads = (made[0] if isinstance(made, tuple) else made).main_input_name
+    if reads != "input_ids":
+        raise NotRunnable(f"a {configuration.model_type} reads {reads.replace('_', ' ')}, not text")
+    return kind
+
+
+def _stored_dtype(checkpoint: Checkpoint) -> torch.dtype:
+    kinds = {kind for _, kind in TensorFiles(checkpoint).headers.values()}
+    return torch.bfloat16 if kinds == {"BF16"} else torch.float32
+
+
+def _check_size(
+    kind, configuration, checkpoint: Checkpoint, dtype: torch.dtype, *, device: torch.device | str, controls: int
+) -> None:
+    """Refuse a model that does not fit, by counting the parameters of one that has shapes and no numbers.
+
+    Networks are made on the CPU, one at a time, and stay on the device; a control needs the order of its largest matrix
+    beside them.
+    """
+    with quiet_library(checkpoint), torch.device("meta"):
+        sizes = [parameter.numel() for parameter in kind.from_config(configuration).parameters()]
+    what = f"{checkpoint.name} with {sum(sizes):,} parameters" + (", and a control beside it," if controls else "")
+    order = 4 * max(sizes) if controls else 0
+    networks = {"cpu": 1} | {torch.device(device).type: 1 + controls}
+    for place, count in networks.items():
+        check_memory(sum(sizes) * dtype.itemsize * count + order, what, device if place != "cpu" else "cpu")
+
+
+def read_whole(
+    kind, configuration, checkpoint: Checkpoint, *, attention: str = "eager", dtype: torch.dtype | None = None, **placed
+) -> torch.nn.Module:
+    """Let the library read a model, under `quiet_library`; what is missing, of another shape or not finite is an error.
+
+    Parameters
+    ----------
+    kind
+        The library's class, which chooses a model by its configuration.
+    attention, dtype
+        As in `load`.
+    placed
+        Where its parts go, as the library has it; default: memory.
+    """
+    files = TensorFiles(checkpoint)  # refuses an index that leads elsewhere
+    dtype = dtype or _stored_dtype(checkpoint)
+    model, report = kind.from_pretrained(
+        checkpoint.folder,
+        config=configuration,
+        local_files_only=True,
+        use_safetensors=True,
+        trust_remote_code=False,
+        attn_implementation=attention,
+        dtype=dtype,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
+        **placed,
+    )
+    for name, own, implied in sorted(report["mismatched_keys"]):
+        raise ValueError(
+            f"tensor {name!r} of {checkpoint.name} ({checkpoint.folder}) must be {tuple(implied)} as its configuration "
+            f"has it, got {tuple(own)}"
+        )
+    classifies = "Classification" in type(model).__name__
+    _refuse_missing(checkpoint, sorted(key for key in report["missing_keys"] if classifies or "pooler" not in key))
+    stays_in_files = {name: files.read for name, (_, kind) in files.headers.items() if kind in FLOATING}
+    numbers = ((name, read(name)) for name, read in stays_in_files.items()) if placed else model.named_parameters()
+    for name, tensor in numbers:  # with an infinite one, a softmax may still give likely numbers
+        if not all_finite(tensor):
+            raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
     return model
 
 
@@ -190,41 +297,17 @@ def quiet_library(checkpoint: Checkpoint | None = None) -> Iterator[None]:
         logging.set_verbosity(verbosity)
 
 
-def _read_config(checkpoint: Checkpoint) -> Config:
-    """Return the configuration of a GPT-2 or BERT; refuse other families, and options that change the whole model."""
-    model_type, source = raw_config(checkpoint).get("model_type"), checkpoint.folder / "config.json"
-    if not isinstance(model_type, str) or model_type not in WORDS:
-        raise ValueError(
-            f"{checkpoint.name} is of the family {model_type!r}; whole models are run of these: {', '.join(WORDS)}"
-        )
-    for option, values in ONLY.items():
-        if (value := raw_config(checkpoint).get(option)) not in values:
+def _check_only(checkpoint: Checkpoint, options: Sequence[str]) -> None:
+    """Refuse a GPT-2 or BERT with an option that makes another whole model of it."""
+    settings = raw_config(checkpoint)
+    if settings.get("model_type") not in tuple(WORDS):
+        return
+    for option in options:
+        if (value := settings.get(option)) not in (False, None):
             raise ValueError(
-                f"{source} has {option} = {value!r}, which changes what a layer computes; read here are models with "
-                f"{values[0]!r}, or without the option"
+                f"{checkpoint.folder / 'config.json'} has {option} = {value!r}, which changes what a layer computes; "
+                "read here are models with False, or without the option"
             )
-    config = read_configuration(checkpoint)
-    check_options(families_of(model_type)[0], config, str(source))
-    return config
-
-
-def _check_size(config: Config, name: str, dtype: torch.dtype, device: torch.device | str) -> None:
-    """Refuse a model that does not fit where it is built, the CPU, or where it is to run."""
-    count = reading.count_parameters(families_of(config.model_type)[0], config)
-    what = f"{name} with {config.num_hidden_layers} layers of width {config.hidden_size}, {config.vocab_size} tokens"
-    for place in dict.fromkeys(("cpu", torch.device(device).type)):
-        check_memory(count * dtype.itemsize, what, device if place != "cpu" else "cpu")
-
-
-def _check_skeleton(read: reading.Model, auto, configuration) -> None:
-    """Refuse tensors of a task's own head that do not fit it: the model is built without numbers to see its shapes."""
-    with torch.device("meta"):
-        skeleton = auto.from_config(configuration)
-    named = replace(
-        read.tensors, spelled={**{name: name for name in read.tensors.source.headers}, **read.tensors.spelled}
-    )
-    base = f"{skeleton.base_model_prefix}."
-    named.check({name.removeprefix(base): tuple(tensor.shape) for name, tensor in skeleton.named_parameters()})
 
 
 def _refuse_missing(checkpoint: Checkpoint, missing: Sequence[str]) -> None:
@@ -233,13 +316,6 @@ def _refuse_missing(checkpoint: Checkpoint, missing: Sequence[str]) -> None:
             f"{checkpoint.name} ({checkpoint.folder}) lacks {len(missing)} tensors of the whole model, "
             f"among them {missing[0]!r}: it can be read from, not run"
         )
-
-
-def refuse_infinite(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
-    """Refuse a parameter that is not finite: with an infinite one, a softmax may still give likely numbers."""
-    for name, parameter in model.named_parameters():
-        if not all_finite(parameter):
-            raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
 
 
 def input_device(model: torch.nn.Module) -> torch.device:
@@ -266,14 +342,20 @@ def tokenizer(checkpoint: Checkpoint):
     ------
     NotFound
         If the folder has none.
+    NotRunnable
+        If the model has no table of tokens.
     ValueError
         If its files cannot be read, or give a number to a word for which the model has no row.
+
+    Examples
+    --------
+    >>> len(tokenizer(checkpoints.find("gpt2-mini")))
+    2048
     """
-    return read_tokenizer(checkpoint, library_configuration(checkpoint), _read_config(checkpoint).vocab_size)
-
-
-def read_tokenizer(checkpoint: Checkpoint, configuration, rows: int):
-    """Load the tokenizer of a model with the library's configuration and so many rows of tokens; as `tokenizer`."""
+    configuration = library_configuration(checkpoint)
+    rows = getattr(configuration, "vocab_size", None)
+    if not isinstance(rows, int):
+        raise NotRunnable(f"a {configuration.model_type} has no table of tokens: it does not read text")
     import transformers
 
     folder = checkpoint.folder

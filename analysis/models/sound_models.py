@@ -1,7 +1,7 @@
 """Running the encoder of a Whisper on sounds, which are to it what texts are to other models.
 
 What belongs here: the encoder of a whole model, and what it is given of a sound. What does not: sounds themselves
-(:mod:`analysis.data.sounds`), models that read text (:mod:`analysis.models.text_models`).
+(:mod:`analysis.data.sounds`), models that read text (:mod:`analysis.models.pretrained`).
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from torch import Tensor
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.configuration import library_configuration, read_configuration
 from analysis.models.memory import check_memory
-from analysis.models.text_models import read_whole
+from analysis.models.pretrained import quiet_library, read_whole
 
 OF_SOUND = ("whisper",)
 """The ``model_type`` of models whose encoder is run on sounds."""
@@ -82,16 +82,17 @@ def load_sound_encoder(
 
     Raises
     ------
-    NotRunnable, ValueError
-        As `text_models.load_text_model`.
+    MissingTensor, ValueError
+        As `pretrained.load`.
     MemoryError
         If the whole model, which is read first, does not fit, or the encoder and its controls.
     """
     import transformers
 
     configuration, kind = library_configuration(checkpoint), encoder_class()
-    whole = read_whole(checkpoint, transformers.AutoModel, configuration)
-    encoder = kind(configuration).to(whole.dtype)
+    with quiet_library(checkpoint):
+        whole = read_whole(transformers.AutoModel, configuration, checkpoint)
+        encoder = kind(configuration).to(whole.dtype)
     encoder.encoder.load_state_dict(whole.encoder.state_dict())
     del whole
     size = sum(parameter.numel() * parameter.element_size() for parameter in encoder.parameters())

@@ -19,17 +19,19 @@ from torch import Tensor
 from analysis.core.device import describe_run
 from analysis.core.files import claim_folder, sha256, write_atomically
 from analysis.data.texts import digest, passages
+from analysis.models import pretrained
 from analysis.models.checkpoints import Checkpoint, NotFound
 from analysis.models.families import expected
 from analysis.models.files import MissingTensor
 from analysis.models.offloading import Offloaded
 from analysis.models.reading import Model, load
-from analysis.models.text_models import load_tokenizer
 from analysis.reporting.figures import heat_map
 from analysis.reporting.making import files_of
 from analysis.reporting.page import Section, render
 from analysis.surveys.certification import PER_HEAD, READ, SEED, Certified, certify_stack, stacks_of
 
+FILES = ("index.html", "certificate.json", "badge.svg")
+"""All that is written."""
 LONGEST = 32
 """Tokens of the text."""
 STORED = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -136,7 +138,7 @@ def certify(
     """
     checkpoint, began = files_of(model), time.monotonic()
     certificate = Certificate(checkpoint.label())
-    with claim_folder(out, "certificate") as folder:
+    with claim_folder(out, "certificate", FILES) as folder:
         _compare(certificate, checkpoint, max(passages(source=texts), key=len), longest)
         command = command or f"analysis.reporting.certificate.certify({checkpoint.name!r}, longest={longest})"
         run = describe_run(torch.device("cpu"), time.monotonic() - began, command)
@@ -200,9 +202,11 @@ def _ids(
 ) -> tuple[Tensor, str]:
     """Return the ids of a text; random ones where no tokenizer lies beside the model."""
     limits = (getattr(config, name, None) for name in ("max_position_embeddings", "max_target_positions"))
-    length = min(longest, *(limit for limit in limits if limit), longest)
+    length = min(longest, *(limit for limit in limits if limit and limit > 0), longest)
     try:
-        ids = load_tokenizer(checkpoint)(text, truncation=True, max_length=length, return_tensors="pt")["input_ids"]
+        ids = pretrained.tokenizer(checkpoint)(text, truncation=True, max_length=length, return_tensors="pt")[
+            "input_ids"
+        ]
         return ids, f"a text that begins {text[:40]!r} (sha256 {digest(text)})"
     except NotFound:
         return torch.randint(2, config.vocab_size, (1, length), generator=generator), "random ids (no tokenizer)"

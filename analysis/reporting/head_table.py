@@ -16,10 +16,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.data import texts as bundled_texts
-from analysis.models import checkpoints
+from analysis.models import checkpoints, pretrained
 from analysis.models.pretrained import input_device
 from analysis.models.reading import Model, load
-from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.reporting.comparison import measure_heads
 from analysis.reporting.observations import (
     OF_HEADS,
@@ -125,7 +124,7 @@ def census(
     batch
         How many texts the model reads at once; those of similar length go together, padded on the right.
     device, dtype, device_map
-        Of a model that is read here: `text_models.load_text_model`.
+        Of a model that is read here: `pretrained.load`.
 
     Returns
     -------
@@ -152,8 +151,8 @@ def census(
         read = load(model)
     else:
         checkpoint = checkpoints.find(str(model))
-        tokenizer, read = load_tokenizer(checkpoint), load(checkpoint)
-        model = load_text_model(checkpoint, device=device, dtype=dtype, device_map=device_map)
+        tokenizer, read = pretrained.tokenizer(checkpoint), load(checkpoint)
+        model = pretrained.load(checkpoint, device=device, dtype=dtype, device_map=device_map)
     ids = tokenise(tokenizer, texts or bundled_texts.passages(), longest_input(model, longest))
     seen = observe_heads(model, read, ids, batch=batch, padding=tokenizer.pad_token_id or 0)
     return tabulate(seen, model, read, ids, longest)
@@ -161,7 +160,8 @@ def census(
 
 def longest_input(model: torch.nn.Module, longest: int) -> int:
     """Return how many tokens of a text a model is to read, which is no more than it can."""
-    return min(longest, getattr(model.config, "max_position_embeddings", None) or longest)
+    most = getattr(model.config, "max_position_embeddings", None)
+    return min(longest, most) if most and most > 0 else longest  # some write 0 or -1 where there is no limit
 
 
 def observe_heads(

@@ -5,6 +5,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,15 @@ from analysis.core.files import claim_folder, write_atomically
 from analysis.data import sounds
 from analysis.data import texts as bundled_texts
 from analysis.maps import gates
-from analysis.models import attention_hooks, sound_models
+from analysis.models import attention_hooks, pretrained, sound_models
 from analysis.models.checkpoints import Checkpoint, NotFound, find
+from analysis.models.files import MissingTensor
 from analysis.models.reading import Model, load
-from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.plotting import style
 from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.reporting import state
 from analysis.reporting.comparison import compare, measure_heads, statements
+from analysis.reporting.head_table import longest_input
 from analysis.reporting.measurement import PICTURE, SEEDS, Measurement, measure_parameters, observe, to_json
 from analysis.reporting.observations import tokenise
 from analysis.reporting.page import render
@@ -37,6 +39,8 @@ LONGEST = 128
 SHORTEST = 8
 """The least that `longest` may be: gates need so many rows."""
 KIND = "report"
+FILES = ("index.html", "report.json", "heads.csv", "heads-beside.csv")
+"""All that a report may write; the last two only where a model was run."""
 VIEWED = 150_000
 """Cells of the maps to look through: more make a page heavy."""
 
@@ -121,7 +125,7 @@ def report(
     if any(sound_models.reads_sound(each) != of_sound for each in checkpoints):
         raise ValueError("beside must read texts or sounds as model does: they are run on the same ones")
     passages = [] if weights_only else _find_inputs(texts, count, of_sound=of_sound)
-    with claim_folder(out, KIND) as folder:
+    with claim_folder(out, KIND, FILES) as folder:
         began, each = time.monotonic(), []
         for checkpoint, given in zip(checkpoints, models, strict=True):
             measured = measure_parameters(
@@ -130,7 +134,9 @@ def report(
             if weights_only:
                 measured.not_run = "only its weights were asked for"
             else:
-                _run(measured, checkpoint, passages, folder, longest=longest, seeds=seeds, device=device, show=show)
+                measured = _run(
+                    measured, checkpoint, passages, folder, longest=longest, seeds=seeds, device=device, show=show
+                )
             _tell(measured, show)
             each.append(measured)
         second = "" if beside is None else f", beside={checkpoints[1].name!r}"
@@ -230,11 +236,11 @@ def _run(
     seeds: int,
     device: torch.device | str,
     show: bool,
-) -> None:
-    """Measure what a model does on texts, or say why it was not run."""
-    tokenizer, model, measured.not_run = _load(checkpoint, device)
+) -> Measurement:
+    """Add what a model does on texts: all of it, or, where that cannot be measured, none of it and why."""
+    tokenizer, model, reason = _load(checkpoint, device)
     if model is None:
-        return
+        return replace(measured, not_run=reason)
     if tokenizer is None:
         limit = min(longest, model.config.max_source_positions)
         ids = sound_models.frames_of(passages, model.config.num_mel_bins, limit)
@@ -244,19 +250,21 @@ def _run(
         pictured = ids[0][..., : 2 * PICTURE]
         names = sound_models.name_positions(pictured.shape[-1] // 2)
     else:
-        limit = min(longest, getattr(model.config, "max_position_embeddings", None) or longest)
+        limit = longest_input(model, longest)
         ids = tokenise(tokenizer, passages, limit)
         pictured = ids[0][:, :PICTURE]
         names = name_tokens(tokenizer, pictured[0].tolist())
     settings = {"seeds": seeds, "longest": longest, "device": str(torch.device(device).type)}
     progress = state.State(folder, state.identity(checkpoint.provenance(), [i[0].tolist() for i in ids], settings))
+    seen = replace(measured, controls={})
     try:
         texts = [i.to(device) for i in ids]
-        observe(measured, model, load(model), texts, progress, seeds=seeds, longest=limit, show=show)
-        measured.maps = draw_maps(model, pictured.to(device))
-        measured.tokens = names
+        observe(seen, model, load(model), texts, progress, seeds=seeds, longest=limit, show=show)
+        seen.maps = draw_maps(model, pictured.to(device))
+        seen.tokens = names
     except ValueError as error:
-        measured.not_run, measured.trained = str(error), None
+        return replace(measured, not_run=str(error))
+    return seen
 
 
 def _load(checkpoint: Checkpoint, device: torch.device | str) -> tuple[Any, torch.nn.Module | None, str]:
@@ -264,15 +272,15 @@ def _load(checkpoint: Checkpoint, device: torch.device | str) -> tuple[Any, torc
     try:
         if sound_models.reads_sound(checkpoint):
             return None, sound_models.load_sound_encoder(checkpoint, device=device, controls=1), ""
-        return load_tokenizer(checkpoint), load_text_model(checkpoint, device=device, controls=1), ""
-    except (NotFound, MemoryError) as error:
+        return pretrained.tokenizer(checkpoint), pretrained.load(checkpoint, dtype=None, device=device, controls=1), ""
+    except (NotFound, MissingTensor, MemoryError) as error:
         return None, None, str(error)
 
 
 def name_tokens(tokenizer, ids: Sequence[int]) -> list[str]:
     """Name tokens as one reads them: a blank before a word is a middle dot, what is no whole letter stays coded.
 
-    >>> tokenizer = load_tokenizer(find("gpt2-mini"))
+    >>> tokenizer = pretrained.tokenizer(find("gpt2-mini"))
     >>> name_tokens(tokenizer, tokenizer("If the name is")["input_ids"])
     ['If', '·the', '·name', '·is']
     """
@@ -341,6 +349,8 @@ def write_report(measured: Measurement, other: Measurement | None = None, *, out
     for name, text in files.items():
         write_atomically(out / name, text)
     write_atomically(out / "index.html", page)
+    for name in set(FILES) - {*files, "index.html"}:  # of an earlier report, maybe on another model
+        (out / name).unlink(missing_ok=True)
 
 
 def heads_table(measured: Measurement) -> str:

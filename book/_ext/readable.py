@@ -14,8 +14,10 @@ LEFT_OUT = re.compile(r"\([\w-]+\)=$|%|:[\w-]+:")
 KINDS = {"solution-start": "Solution", "solution-end": "", "admonition": "", "raw": ""}
 NUMBERED = re.compile(r"^\$\$ \(([\w-]+)\)$", re.MULTILINE)
 WITH_THE_PACKAGE = """\
-*To run this notebook* you need the package `analysis` and nothing else of the book. The next cell installs it where \
-it is missing. The torch that you have stays."""
+*To run this notebook* you need the package `analysis` and nothing else of the book. {cell} \
+The torch that you have stays."""
+INSTALLS = "The next cell installs it where it is missing."
+SAYS_HOW = "Where it is missing, the next cell says how to install it."
 WITH_THE_BOOK = """\
 *To run this notebook*, open it inside a checkout of the project{address}: its cells import the package `analysis` and \
 the chapters' own code in `book`. There `make book` creates the environment `.venv` with everything that is needed; or \
@@ -37,6 +39,8 @@ def how_to_run(code: str, address: str) -> tuple[str, str]:
     --------
     >>> how_to_run("import torch", "https://example.org/a.git")[1].splitlines()[-1].strip()
     '%pip install -q "attention-taken-apart[models,figures] @ git+https://example.org/a.git"'
+    >>> SAYS_HOW in how_to_run("import torch", "")[0]
+    True
     >>> how_to_run("from book.publish import stamp", "")[1]
     '%pip install -q -r requirements.txt -e .'
     """
@@ -44,7 +48,8 @@ def how_to_run(code: str, address: str) -> tuple[str, str]:
         return WITH_THE_BOOK.format(address=f" ({address})" if address else ""), INSTALL_BOOK
     wanted = f'%pip install -q "attention-taken-apart[models,figures] @ git+{address}"'
     missing = """raise ImportError('first, in a checkout of the project: pip install ".[models,figures]"')"""
-    return WITH_THE_PACKAGE, INSTALL_PACKAGE.format(otherwise=wanted if address else missing)
+    told = WITH_THE_PACKAGE.format(cell=INSTALLS if address else SAYS_HOW)
+    return told, INSTALL_PACKAGE.format(otherwise=wanted if address else missing)
 
 
 def macros(config: dict) -> str:
@@ -106,6 +111,8 @@ def _heading(directive: str, title: str) -> str:
     kind = KINDS.get(directive, directive.rpartition(":")[2].capitalize())
     if kind == "Solution":
         title = ""  # its argument is a label
+    if directive == "viewer":
+        return "**On the page you can play with this picture.**\n"
     words = f"{kind} ({title})" if kind and title else kind or title
     return f"**{words}.**\n" if words else ""
 

@@ -4,7 +4,7 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from analysis.core.files import MARK, write_atomically
+from analysis.core.files import MARK, WRITTEN, write_atomically
 from analysis.models import checkpoints
 from book.publish import execution
 
@@ -37,9 +37,11 @@ def out_of_date() -> list[str]:
 
 def make_reports() -> None:
     """Make the reports that are out of date."""
-    from analysis.reporting.making import report
+    from analysis.reporting.making import FILES, report
 
     for name in out_of_date():
+        for file in FILES:  # of an earlier build, which may have kept no list of what it wrote
+            (MADE / name / file).unlink(missing_ok=True)
         report(name, out=MADE / name, count=TEXTS, book=BOOK)
         write_atomically(MADE / f"{name}.digest", digest(name))
 
@@ -48,7 +50,7 @@ def place_reports(html: Path) -> list[Path]:
     """Put all reports into the built book; return their pages."""
     places = [html / "reports" / name for name in MODELS]
     for place in places:
-        shutil.copytree(MADE / place.name, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MARK))
+        shutil.copytree(MADE / place.name, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MARK, WRITTEN))
     return [place / "index.html" for place in places]
 
 

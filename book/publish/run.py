@@ -5,7 +5,6 @@ notation, glossary and references beside it) and ``run.json`` (the parameters, v
 temporary names and renamed when they are whole. Nothing that was not written here is ever replaced.
 """
 
-import hashlib
 import os
 import platform
 import re
@@ -20,7 +19,7 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from analysis.core.files import Refused, check_regular, claim_folder, read_json_object, write_json
+from analysis.core.files import WRITTEN, Refused, claim_folder, digest_of, read_written, refuse_changed, write_json
 from analysis.core.processes import run_child
 from book.publish import execution, parameters, phrases
 
@@ -42,8 +41,6 @@ COPIED = (
 )  # so that nothing is read from the book's own build
 CELL_TIMEOUT = 3600
 UNFINISHED = ".unfinished-"
-WRITTEN = ".written.json"
-"""The file of a run's folder that lists what was written there, each with the sha256 of all that it may be."""
 
 
 class Failed(ValueError):
@@ -196,34 +193,14 @@ def check_places(out: Path, chapter: str) -> None:
         place = out / name
         if place.is_symlink() or (place.exists() and not belongs(place)):
             raise Refused(f"{place} is in the way: no earlier run wrote it so. Move it, or give another folder")
-    listed = read_written(out)
-    for name, digest in list_files(out, chapter).items():
-        if digest not in listed.get(name, ()):
-            raise Refused(
-                f"{out / name} was not written by an earlier run, or was changed since, and would be lost: move it, or "
-                "give another folder"
-            )
+    refuse_changed(out, list_files(out, chapter))
 
 
 def list_files(folder: Path, chapter: str) -> dict[str, str]:
     """Return the sha256 of all that a run replaces in a folder, by name; of a link, of where it leads."""
     pages = [path for path in sorted((folder / "html").rglob("*")) if path.is_symlink() or not path.is_dir()]
     rest = [path for path in (folder / executed_name(chapter), folder / "run.json") if path.exists()]
-    return {path.relative_to(folder).as_posix(): _digest(path) for path in [*pages, *rest]}
-
-
-def _digest(path: Path) -> str:
-    if not path.is_symlink():
-        check_regular(path)
-    return hashlib.sha256(os.readlink(path).encode() if path.is_symlink() else path.read_bytes()).hexdigest()
-
-
-def read_written(folder: Path) -> dict[str, list[str]]:
-    """Return what earlier runs wrote into a folder; nothing where no list is, or none of ours."""
-    with suppress(OSError, ValueError):
-        listed = read_json_object(folder / WRITTEN)
-        return {name: digests for name, digests in listed.items() if isinstance(digests, list)}
-    return {}
+    return {path.relative_to(folder).as_posix(): digest_of(path) for path in [*pages, *rest]}
 
 
 def executed_name(chapter: str) -> str:

@@ -33,13 +33,43 @@ def _t5_table(family: Family, config: Config, layer: int) -> str:
 
 def t5_buckets(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> RelativeBuckets:
     """Return the table of a T5's layer."""
-    table = tensors.need(_t5_table(family, config, layer))
-    return RelativeBuckets(table, config.relative_attention_max_distance, family.stack == "encoder")
+    table = _need_of(tensors, _t5_table(family, config, layer), *_buckets(config))
+    longest = _whole(config, "relative_attention_max_distance")
+    return RelativeBuckets(table, longest, family.stack == "encoder")
 
 
 def mpnet_buckets(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> RelativeBuckets:
     """Return the one table that all layers of an MPNet share; whatever its size, the library reads 32 buckets."""
-    return RelativeBuckets(tensors.need(MPNET_TABLE)[:32], 128, two_sided=True)
+    return RelativeBuckets(_need_of(tensors, MPNET_TABLE, *_buckets(config))[:32], 128, two_sided=True)
+
+
+def _need_of(tensors: "Tensors", name: str, due: tuple[int, ...], implied_by: str) -> Tensor:
+    """Return a table of the shape that the configuration implies; of another shape its rows would mean other things."""
+    table = tensors.need(name)
+    if tuple(table.shape) != due:
+        raise ValueError(f"{name} has the shape {tuple(table.shape)}, and {implied_by} imply {due}")
+    return table
+
+
+def _whole(config: Config, option: str) -> int:
+    """Return a number of distances or of rows for them, which must be one."""
+    number = getattr(config, option)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ValueError(f"{option} must be a positive whole number, got {number!r}")
+    return number
+
+
+def _buckets(config: Config) -> tuple[tuple[int, int], str]:
+    """Return the shape of a table of buckets, and which options imply it."""
+    due = config.relative_attention_num_buckets, config.num_attention_heads
+    return due, "relative_attention_num_buckets and heads"
+
+
+def _span(config: Config, buckets: int | None) -> tuple[int, tuple[tuple[int, int], str]]:
+    """Return from which distance on a DeBERTa tells no two apart, and the shape of its rows with what implies it."""
+    own = config.max_relative_positions > 0
+    longest = _whole(config, option := "max_relative_positions" if own else "max_position_embeddings")
+    return longest, ((2 * (buckets or longest), config.hidden_size), "position_buckets" if buckets else option)
 
 
 def _relative(config: Config) -> bool:
@@ -96,8 +126,8 @@ def deberta_rows(family: Family, config: Config, layer: int, tensors: "Tensors",
     if not (parts := _parts(config)):
         return StreamPositions("learned")
     path, heads = f"{family.layer.format(layer)}.attention.self", config.num_attention_heads
-    span = config.max_relative_positions if config.max_relative_positions > 0 else config.max_position_embeddings
-    rows = tensors.need(ROWS)
+    span, due = _span(config, None)
+    rows = _need_of(tensors, ROWS, *due)
     keys = queries = None
     if "c2p" in parts:
         keys = (rows @ tensors.need(f"{path}.pos_proj.weight").T).unflatten(-1, (heads, -1)).transpose(0, 1)
@@ -111,10 +141,9 @@ def deberta_v2_rows(family: Family, config: Config, layer: int, tensors: "Tensor
     """Return a later DeBERTa's rows, through the maps of queries and keys or, where not shared, through their own."""
     if not (parts := _parts(config)):
         return StreamPositions("learned")
-    longest = config.max_relative_positions if config.max_relative_positions > 0 else config.max_position_embeddings
-    buckets = getattr(config, "position_buckets", -1)
-    buckets = buckets if buckets > 0 else None
-    rows = tensors.need(ROWS)
+    buckets = _whole(config, "position_buckets") if getattr(config, "position_buckets", -1) > 0 else None
+    longest, due = _span(config, buckets)
+    rows = _need_of(tensors, ROWS, *due)
     if _normalised(config):
         gain, bias = (tensors.need(f"encoder.LayerNorm.{name}") for name in ("weight", "bias"))
         centred = rows - rows.mean(-1, keepdim=True)
@@ -134,15 +163,13 @@ def deberta_v2_rows(family: Family, config: Config, layer: int, tensors: "Tensor
 
 def beit_tables(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> Positions:
     """Return what a BEiT adds for each pair of places in an image of its own size: a layer's table, or one for all."""
-    tables = [tensors.need(name) for name in _beit_tensors(family, config, layer)]
-    if not tables:
+    names = _beit_tensors(family, config, layer)
+    if not names:
         return StreamPositions("learned" if config.use_absolute_position_embeddings else "none")
     size = config.image_size if isinstance(config.image_size, list | tuple) else (config.image_size,) * 2
     offsets = image_offsets(*(side // config.patch_size for side in size))
     due = (int(offsets.max()) + 1, config.num_attention_heads)
-    for name, table in zip(_beit_tensors(family, config, layer), tables, strict=True):
-        if tuple(table.shape) != due:
-            raise ValueError(f"{name} has the shape {tuple(table.shape)}, and image_size and heads imply {due}")
+    tables = [_need_of(tensors, name, due, "image_size and heads") for name in names]
     return ScoreTable(sum(tables)[offsets].permute(2, 0, 1).contiguous())
 
 

@@ -4,6 +4,7 @@ What belongs here: from options to :mod:`analysis.core.positions`. What does not
 (:mod:`analysis.models.families.learned`).
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 import torch
@@ -35,10 +36,16 @@ def within(config: Config, *, sides: int) -> Mask:
     ValueError
         If it is no positive whole number.
     """
-    window = config.sliding_window
-    if isinstance(window, bool) or not isinstance(window, int) or window < 1:
-        raise ValueError(f"sliding_window must be a positive whole number in a layer that has a window, got {window!r}")
+    window = _whole(config, "sliding_window")
     return Mask(causal=sides == 1, reach=window - 1 if sides == 1 else window)
+
+
+def _whole(config: Config, option: str) -> int:
+    """Return how far the attention of a layer sees, which must be a number in a layer that does not see everything."""
+    number = getattr(config, option, None)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ValueError(f"{option} must be a positive whole number in a layer that has a window, got {number!r}")
+    return number
 
 
 def plain_causal(config: Config, layer: int, channel: int) -> Mask:
@@ -57,8 +64,10 @@ def causal(config: Config, layer: int, channel: int) -> Mask:
     """Return a causal mask; with a window or blocks where the configuration gives this layer some."""
     kind = layer_type(config, layer)
     if kind == "chunked_attention":  # the library's mask of blocks knows no other
-        return Mask(causal=True, chunk=config.attention_chunk_size)
-    return windowed(config, layer, channel) if kind == "sliding_attention" else plain_causal(config, layer, channel)
+        return Mask(causal=True, chunk=_whole(config, "attention_chunk_size"))
+    if kind == "sliding_attention":
+        return within(config, sides=1 if is_causal(config) else 2)
+    return plain_causal(config, layer, channel)
 
 
 def causal_if_decoder(config: Config, layer: int, channel: int) -> Mask:
@@ -111,8 +120,8 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, parti
     Raises
     ------
     ValueError
-        If frequencies depend on the length of the text, so that no one set of them is the model's; or an odd number of
-        coordinates is turned, or more than a head has.
+        If frequencies depend on the length of the text, so that no one set of them is the model's, or are none; or an
+        odd number of coordinates is turned, or more than a head has.
     """
     settings, kind = config.rope_parameters or {}, layer_type(config, layer)
     if kind in settings:
@@ -123,21 +132,40 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, parti
         kind = None
     if settings is None:
         return StreamPositions("none")
-    scaling, base = settings.get("rope_type", "default"), float(settings["rope_theta"])
+    scaling, base = settings.get("rope_type", "default"), _base(settings.get("rope_theta"))
     if scaling in ("dynamic", "longrope"):
         raise ValueError(
             f"rope_parameters (or rope_scaling) has rope_type = {scaling!r}, with other frequencies for longer texts: "
             "there is no one rotation to read, as there is for every other rope_type"
         )
     if scaling == "default":
-        share = float(settings.get("partial_rotary_factor", 1.0)) if partial else 1.0
+        share = settings.get("partial_rotary_factor", 1.0) if partial else 1.0
+        if isinstance(share, bool) or not isinstance(share, int | float) or not math.isfinite(share):
+            raise ValueError(f"partial_rotary_factor must be a number, got {share!r}")
         turned = _even(int(channel * share), channel, share)
         return Rotary(frequencies(turned, base), channel, pairing, base)
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
+    if not isinstance(scaling, str) or scaling not in ROPE_INIT_FUNCTIONS:
+        raise ValueError(
+            f"rope_parameters (or rope_scaling) must have as its rope_type default, {', '.join(ROPE_INIT_FUNCTIONS)}, "
+            f"got {scaling!r}"
+        )
     scaled, factor = ROPE_INIT_FUNCTIONS[scaling](config, "cpu", layer_type=kind)
     _even(2 * len(scaled), channel, float(settings.get("partial_rotary_factor", 1.0)))
     return Rotary(scaled.double(), channel, pairing, base, scaling, float(factor))
+
+
+def _base(number: object, name: str = "rope_theta") -> float:
+    """Return the base of frequencies; refuse what makes none, of which every score would be nan.
+
+    >>> _base(-1)
+    Traceback (most recent call last):
+    ValueError: rope_theta must be a positive finite number, got -1
+    """
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
+        raise ValueError(f"{name} must be a positive finite number, got {number!r}")
+    return float(number)
 
 
 def _even(turned: int, channel: int, share: float) -> int:
@@ -163,7 +191,7 @@ def fixed_rotary(
         turned = (coordinates and getattr(config, coordinates)) or channel
         if turned % 2 or not 0 < turned <= channel:
             raise ValueError(f"{coordinates} must be even and at most {channel}, the width of a head, got {turned}")
-        theta = float(getattr(config, base) if base else 10000.0)
+        theta = _base(getattr(config, base), base) if base else 10000.0
         return Rotary(frequencies(turned, theta), channel, pairing, theta)
 
     return positions

@@ -11,6 +11,7 @@ Play.viewer("dial", async root => {
     return [name, { layers, heads, n, tokens: JSON.parse(values[`${name}_tokens`]), causal: name !== "minilm",
       scores: Play.array(arrays[`${name}_scores`]), products: Play.array(arrays[`${name}_products`]) }];
   }));
+  const WORDS = { random: "untrained", "random, as large": "rescaled random", permuted: "shuffled" }, named = network => WORDS[network] || network;
   const state = { network: 0, ...JSON.parse(root.dataset.start) }, toDial = u => (u <= 1 ? u : 10 ** (u - 1));
   const toPlace = t => (t <= 1 ? t : 1 + Math.log10(t)), twoDigits = t => String(Number(t.toFixed(2)));
   for (const [key, text] of Object.entries(Play.recall("dial"))) {
@@ -65,7 +66,7 @@ Play.viewer("dial", async root => {
   const modelChoice = Play.choice({ name: "Model", look: "play-buttons", value: state.model,
     options: Object.entries(NAMES).map(([value, label]) => ({ value, label })), change: value => { state.model = value; settle(); build(); } });
   const networkChoice = Play.choice({ name: "Weights", look: "play-buttons", value: String(state.network),
-    options: NETWORKS.map((label, k) => ({ value: String(k), label })), change: value => select("network")(Number(value)) });
+    options: NETWORKS.map((network, k) => ({ value: String(k), label: named(network) })), change: value => select("network")(Number(value)) });
   const dial = Play.slider({ label: "Dial", min: 0, max: LAST, step: STEP, value: toPlace(state.t), text: u => twoDigits(toDial(u)), change: u => select("t")(toDial(u)) });
   const preset = (text, t) => element("button", { type: "button", onclick: () => { dial.set(toPlace(t)); select("t")(t); } }, text);
   const map = Play.map({ label: "Attention map: rows are queries, columns are keys; arrow keys move", side: SIDE, size: () => now().n,
@@ -75,8 +76,8 @@ Play.viewer("dial", async root => {
   const key = (colour, text) => element("span", { class: "play-key" }, element("span", { style: `background: var(${colour})` }), text);
   const more = element("details", { class: "play-more" }, element("summary", {}, "More: other heads, another model, untrained weights, how even the rows are"),
     element("div", { class: "play-two" }, element("div", {}, modelChoice.whole, networkChoice.whole, sheet),
-      element("div", {}, element("p", { class: "play-head" }, "Entropy over its largest, by dial; even steps up to 1, even factors beyond, hence the kinks"), curve,
-        element("p", { class: "play-legend" }, ...NETWORKS.map((name, k) => key(COLOURS[k], name))), numbers)), link);
+      element("div", {}, element("p", { class: "play-head" }, "Evenness of the rows, by dial; even steps up to 1, even factors beyond, hence the kinks"), curve,
+        element("p", { class: "play-legend" }, ...NETWORKS.map((network, k) => key(COLOURS[k], named(network)))), numbers)), link);
   root.replaceChildren(element("p", { class: "play-prompt" }, "At 0 every word gets the same weight. Guess: which word will the marked row look at in the trained head? Then drag the dial to 1."),
     dial.whole, element("p", { class: "play-presets" }, preset("0: the plain mean", 0), preset("1: the head as trained", 1), preset("10: sharper still", 10)), said,
     element("div", { class: "play-two" }, element("div", {}, title, map.whole), element("div", {}, rowTitle, row)), more);
@@ -112,11 +113,11 @@ Play.viewer("dial", async root => {
   function tell() {
     const { n } = now(), { query: i, key: j } = state, here = weights(state.t), d = distances(state.t);
     const shown = Array.from(here.slice(i * n, i * n + seen(i))), most = shown.indexOf(Math.max(...shown));
-    title.textContent = `Rows look, columns are looked at: ${NAMES[state.model]}, ${NETWORKS[state.network]}, layer ${state.layer}, head ${state.head}`;
+    title.textContent = `Rows look, columns are looked at: ${NAMES[state.model]}, ${named(NETWORKS[state.network])}, layer ${state.layer}, head ${state.head}`;
     const cell = j < seen(i) ? `${word(i)} gives ${percent(here[i * n + j])} of its weight to ${word(j)}.` : `${word(i)} does not see ${word(j)}, which comes later.`;
     said.replaceChildren(element("b", {}, place()), " ", state.t === 0 ? `each of the ${seen(i)} words that ${word(i)} sees gets ${percent(1 / seen(i))}, whatever it says.`
       : `${word(i)} now looks most at ${word(most)}, with ${percent(shown[most])} of its weight; in the plain mean that was ${percent(1 / seen(i))}.`, j === most || (state.t === 0 && j < seen(i)) ? "" : ` The marked cell: ${cell}`);
-    numbers.textContent = `The rows\u2019 entropy is ${share(here).toFixed(2)} of its largest. The head\u2019s output is ${d.mean.toFixed(2)} from the mean of the values and ${d.own.toFixed(2)} from its output at 1, where 1 is the distance between these two.`;
+    numbers.textContent = `The evenness of the rows is ${share(here).toFixed(2)}. The head\u2019s output is ${d.mean.toFixed(2)} from the mean of the values and ${d.own.toFixed(2)} from its output at 1, where 1 is the distance between these two.`;
     listRow(here);
   }
   function show() {

@@ -72,7 +72,7 @@ Play.viewer("sentence", async root => {
     link);
   more.open = ["text", "model", "layer", "head", "query", "key", "part"].some(key => key in recalled && String(recalled[key]) !== String(start[key] ?? { model: "gpt2-mini", part: "weights" }[key]));
   root.replaceChildren(
-    element("p", { class: "play-prompt" }, element("b", {}, "Give the keys a long bias."), " The scores will change. Will the attention? Guess, then look. Then take the query bias away."),
+    element("p", { class: "play-prompt" }, element("b", {}, "Give every key the same long bias."), " The scores will change. Will the attention? Guess, then look. Then take the query bias away."),
     element("div", { class: "play-pair", role: "group", "aria-label": "Biases" }, long.whole, toggles[0].whole),
     equation, effect, more);
 

@@ -150,6 +150,10 @@ def learned(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     loss.annotate(
         "one layer", (single["step"][-1], single["repeated"][-1]), (0, 6), textcoords="offset points", ha="right"
     )
+    double = next(run for name, run in runs.items() if name != "one-layer")
+    loss.annotate(
+        "two layers", (double["step"][-1], double["repeated"][-1]), (0, 6), textcoords="offset points", ha="right"
+    )
     loss.set(title="Loss on letters that repeat", xlabel="training step", ylabel="nats per letter", ylim=(0, None))
     prefix.set(title="Attention to what came next", xlabel="training step", ylim=(0, 1))
     return figure

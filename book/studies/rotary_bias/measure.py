@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.data.texts import passages
-from analysis.models import checkpoints, reading
-from analysis.models.text_models import load_tokenizer
+from analysis.models import checkpoints, pretrained, reading
 from book.lab.training import gpt2_mini
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.rotary_bias.exactness import Exactness, measure_exactness
@@ -64,7 +63,7 @@ def measure(device: str = "auto") -> Measured:
     model = load(checkpoint.folder, inputs.device)
     rotary = reading.load(model).layers[0].positions
     kernels = measure_kernels(trace, rotary)
-    tokenizer = load_tokenizer(checkpoint)
+    tokenizer = pretrained.tokenizer(checkpoint)
     shares = measure_shares(model, tokenizer, passages(count=TEXTS), trace, rotary=rotary, tokens=TOKENS)
     seeds, record, sentence = measure_seeds(inputs)
     rungs, ladder_sentence = measure_rungs(inputs)

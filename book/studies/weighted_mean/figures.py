@@ -9,7 +9,7 @@ from analysis.plotting import style
 from analysis.plotting.ladder import Ladder, spread
 
 CONTROLS = {"random, rescaled to the trained size": "random, as large", "shuffled": "permuted", "untrained": "random"}
-INPUTS_OF_GPT2 = ("on positions", "on stand-ins")
+INPUTS_OF_GPT2 = ("positions alone", "random tokens")
 NAMES = {"minilm": "MiniLM"}
 
 
@@ -101,7 +101,7 @@ def ladder(models: Mapping[str, Ladder], flatter: int) -> Figure:
             ax.plot([low, high], [y, y], color=colour, linewidth=5, alpha=0.4, solid_capstyle="butt")
             ax.plot(mean, y, "o", color=colour, label=name if y == 0 else None)
     ax.set(
-        title=f"In {flatter} of {len(rows)} rows random weights of the trained size are still more even.",
+        title=f"In {flatter} of {len(rows)} cases random weights of the trained size are still more even.",
         xlabel="evenness (0: all on one word, 1: the plain mean)",
         yticks=range(len(rows)),
         yticklabels=list(rows),
@@ -115,5 +115,5 @@ def ladder(models: Mapping[str, Ladder], flatter: int) -> Figure:
 def _name_rows(model: str, rows: int) -> list[str]:
     """Name the rows of a model: its layers, or of GPT-2 the inputs of its first layer."""
     if model == "gpt2":
-        return [f"GPT-2, layer 0 {given}" for given in INPUTS_OF_GPT2]
+        return [f"GPT-2, layer 0, {given}" for given in INPUTS_OF_GPT2]
     return [f"{NAMES.get(model, model)}, layer {layer}" for layer in range(rows)]

@@ -9,7 +9,7 @@ import pytest
 import analysis
 from analysis.__main__ import main
 from analysis.cli import census
-from analysis.core.files import MARK, claim_folder
+from analysis.core.files import MARK, WRITTEN, claim_folder
 from analysis.reporting import head_table
 from tests.analysis import tiny
 from tests.analysis.processes import run_together
@@ -82,7 +82,7 @@ def test_two_processes_write_the_table_of_one(model):
     for processes in (1, 2):
         run_together(take, processes, "--batch", "1", "--folder", str(processes))
         written = sorted(path.name for path in Path(str(processes)).iterdir())
-        assert written == [MARK, "census-tiny.csv", "census-tiny.json"]
+        assert written == [MARK, WRITTEN, "census-tiny.csv", "census-tiny.json"]
     assert Path("1/census-tiny.csv").read_text() == Path("2/census-tiny.csv").read_text()
     assert "torchrun --nproc-per-node 2" in read("2/census-tiny.json")["provenance"]["command"]
 
@@ -116,7 +116,7 @@ def test_the_folder_is_ours_and_has_one_writer(model, capsys):
     assert "another census is writing into held" in capsys.readouterr().err
     assert take("--folder", "shared") == take("--folder", "shared", "--control", "0") == 0
     assert sorted(path.name for path in Path("shared").iterdir()) == sorted(
-        [MARK, *(f"census-tiny{of}.{kind}" for of in ("", "-control-0") for kind in ("json", "csv"))]
+        [MARK, WRITTEN, *(f"census-tiny{of}.{kind}" for of in ("", "-control-0") for kind in ("json", "csv"))]
     )
 
 

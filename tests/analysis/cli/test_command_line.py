@@ -14,7 +14,7 @@ import pytest
 from analysis import cli
 from analysis.__main__ import main
 from analysis.core import device
-from analysis.models import checkpoints, text_models
+from analysis.models import checkpoints, pretrained
 from tests.analysis.core.test_processes import write_command
 
 ROOT = Path(__file__).parents[3]
@@ -97,7 +97,7 @@ def test_the_device_reaches_the_computation(capsys, monkeypatch, tmp_path):
     def compute(*_, device, **__):
         raise ValueError(f"computed on {device}")
 
-    monkeypatch.setattr(text_models, "load_text_model", compute)
+    monkeypatch.setattr(pretrained, "load", compute)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 8)
     monkeypatch.chdir(tmp_path)
     assert main(["census", "--device", "cuda:3"]) == 2

@@ -186,6 +186,42 @@ def test_what_the_library_would_stumble_over_is_one_line(llama, ask, settings, s
     assert said in line
 
 
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["report", "gpt2-mini", "--weights-only", "--out"], "heads.csv"),
+        (["report", "gpt2-mini", "--weights-only", "--out"], "report.json"),
+        (["report", "gpt2-mini", "--certify", "--longest", "8", "--out"], "badge.svg"),
+        (["census", "--model", "gpt2-mini", "--count", "1", "--name", "table", "--folder"], "table.csv"),
+    ],
+)
+def test_a_file_of_the_user_in_the_folder_of_an_earlier_run_is_never_replaced(words, name, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main([*words, str(out)]) == 0
+    assert main([*words, str(out)]) == 0
+    (out / name).write_text("mine")
+    assert main([*words, str(out)]) == 2
+    assert f"{out / name} was not written by an earlier run, or was changed since" in capsys.readouterr().err
+    assert (out / name).read_text() == "mine"
+
+
+def test_a_table_of_an_earlier_report_does_not_stay_beside_a_new_one(folder, tmp_path):
+    """The table of heads of one model would lie beside the page on another."""
+    out = tmp_path / "out"
+    (tmp_path / "texts.txt").write_text(LONG)
+    assert main(["report", str(folder), "--texts", str(tmp_path / "texts.txt"), "--seeds", "1", "--out", str(out)]) == 0
+    assert (out / "heads.csv").exists()
+    assert main(["report", "gpt2-mini", "--weights-only", "--out", str(out)]) == 0
+    assert not (out / "heads.csv").exists()
+    assert main(["report", "gpt2-mini", "--weights-only", "--out", str(out)]) == 0
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_a_number_of_positions_that_is_none_is_no_limit(llama, ask, most):
+    configure(llama, max_position_embeddings=most)
+    ask(llama, status=0, commands=("census",))
+
+
 def test_shared_layers_are_counted_as_well(ask, tmp_path):
     folder = write_family(tmp_path / "albert", "albert")
     configure(folder, num_hidden_layers=10**6)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,43 @@ def test_what_was_not_written_here_stays_and_is_named(tmp_path):
     ):
         pytest.fail("was claimed")
     assert contents(tmp_path) == before
+
+
+def test_files_of_an_earlier_run_are_replaced_as_it_wrote_them_and_not_otherwise(tmp_path):
+    folder, names = tmp_path / "results", ("a.txt", "b.txt")
+    for content in ("first", "second"):
+        with claim_folder(folder, "run", names):
+            (folder / "a.txt").write_text(content)
+    for name, content in (("a.txt", "changed by hand"), ("b.txt", "of somebody")):
+        before = (folder / name).read_text() if (folder / name).exists() else None
+        (folder / name).write_text(content)
+        refused = pytest.raises(Refused, match=rf"{name} was not written by an earlier run, or was changed since")
+        with refused, claim_folder(folder, "run", names):
+            pytest.fail("was claimed")
+        assert (folder / name).read_text() == content
+        (folder / name).write_text(before) if before else (folder / name).unlink()
+    with claim_folder(folder, "run", names):
+        pass
+
+
+def test_what_a_run_wrote_before_it_failed_can_be_replaced(tmp_path):
+    folder = tmp_path / "results"
+    with suppress(KeyboardInterrupt), claim_folder(folder, "run", ["a.txt"]):
+        (folder / "a.txt").write_text("first")
+        raise KeyboardInterrupt
+    with claim_folder(folder, "run", ["a.txt"]):
+        (folder / "a.txt").write_text("second")
+    assert sorted(contents(folder)) == [MARK, files.WRITTEN, "a.txt"]
+
+
+def test_a_link_to_a_file_is_not_taken_for_it(tmp_path):
+    folder = tmp_path / "results"
+    with claim_folder(folder, "run", ["a.txt"]):
+        (folder / "a.txt").write_text("first")
+    (folder / "a.txt").rename(tmp_path / "elsewhere")
+    (folder / "a.txt").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Refused, match=r"a\.txt was not written"), claim_folder(folder, "run", ["a.txt"]):
+        pytest.fail("was claimed")
 
 
 def test_json_is_written_as_people_read_it(tmp_path):

@@ -1,6 +1,7 @@
 """The adapter against the modules of transformers themselves, on tiny random models of every family."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -200,6 +201,73 @@ def test_options_that_change_the_attention_are_followed(model_type, settings):
 def test_options_that_are_not_read_are_refused_by_name(model_type, settings, message):
     with pytest.raises(ValueError, match=message):
         load(tiny_model(model_type, **settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": -1}}, "rope_theta must be a positive finite"),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 0}}, "rope_theta must be a positive finite"),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": "1"}}, "rope_theta must be a positive finite"),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": math.inf}}, "rope_theta must be a positive finite"),
+        ({"rope_parameters": {"rope_type": "spiral", "rope_theta": 1e4}}, "as its rope_type default, .*, got 'spiral'"),
+        ({"rope_parameters": {"rope_type": 2, "rope_theta": 1e4}}, "as its rope_type default, .*, got 2"),
+        (
+            {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": math.nan}},
+            "frequencies and attention_factor must be finite",
+        ),
+        ({"head_dim": 0}, "must give head_dim as a positive whole number, got 0"),
+    ],
+)
+def test_numbers_of_which_every_score_would_be_nan_are_refused_by_name(tmp_path, settings, message):
+    tiny_model("llama").save_pretrained(tmp_path)
+    load(tmp_path).layers[0]
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path).layers[0]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "settings", "message"),
+    [
+        ("t5", {"relative_attention_num_buckets": 16}, r"shape \(32, 4\), and .*num_buckets and heads imply \(16, 4\)"),
+        ("t5", {"relative_attention_max_distance": 0}, "relative_attention_max_distance must be a positive whole"),
+        ("mpnet", {"relative_attention_num_buckets": 7}, r"shape \(32, 4\), and .* imply \(7, 4\)"),
+        ("deberta", {"max_relative_positions": 3}, r"shape \(12, 32\), and max_relative_positions imply \(6, 32\)"),
+        ("deberta-v2", {"position_buckets": 2}, r"shape \(12, 32\), and position_buckets imply \(4, 32\)"),
+        ("deberta-v2", {"position_buckets": True}, "position_buckets must be a positive whole number, got True"),
+    ],
+)
+def test_rows_for_distances_of_another_number_than_the_configuration_has_are_refused(
+    tmp_path, model_type, settings, message
+):
+    """With more or fewer rows each would stand for another distance."""
+    tiny_model(model_type).save_pretrained(tmp_path)
+    load(tmp_path).layers[0]
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path).layers[0]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "settings", "message"),
+    [
+        ("ministral", {"sliding_window": None}, "sliding_window must be a positive whole number in a layer that has a"),
+        ("llama4_text", {"attention_chunk_size": None}, "attention_chunk_size must be a positive whole number"),
+        ("smollm3", {"no_rope_layers": []}, "cannot be made: IndexError"),
+        ("gemma2", {"attn_logit_softcapping": 0.0}, "soft_cap must be a positive finite number, got 0.0"),
+        ("gemma2", {"attn_logit_softcapping": math.inf}, "soft_cap must be a positive finite number, got inf"),
+    ],
+)
+def test_a_layer_that_the_library_could_not_run_is_not_read(tmp_path, model_type, settings, message):
+    tiny_model(model_type).save_pretrained(tmp_path)
+    list(load(tmp_path).layers)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    with pytest.raises(ValueError, match=message):
+        list(load(tmp_path).layers)
 
 
 def test_refusals_give_the_reason(tmp_path):

@@ -9,7 +9,6 @@ from safetensors.torch import load_file, save_file
 from analysis.models import pretrained
 from analysis.models.files import INDEX
 from analysis.models.reading import load
-from analysis.models.text_models import load_text_model
 from tests.analysis.tiny import write_model
 
 NAME = "h.0.attn.c_attn.weight"
@@ -96,7 +95,7 @@ def test_an_index_that_is_none_is_refused(shards, content, message):
 
 
 def test_the_whole_model_of_any_family_is_not_run_from_elsewhere(shards, tmp_path):
-    """`load_text_model` hands the folder to the library, which follows an index anywhere."""
+    """`pretrained.load` hands the folder to the library, which follows an index anywhere."""
     from analysis.models.checkpoints import Checkpoint
 
     folder, entries, write = shards
@@ -104,7 +103,7 @@ def test_the_whole_model_of_any_family_is_not_run_from_elsewhere(shards, tmp_pat
     save_file(load_file(folder / entries[NAME]), tmp_path / "outside" / "x.safetensors")
     write({NAME: "../outside/x.safetensors"})
     with pytest.raises(ValueError, match=r"of its own folder only"):
-        load_text_model(Checkpoint("sharded", folder, "folder"))
+        pretrained.load(Checkpoint("sharded", folder, "folder"))
 
 
 def test_a_config_does_not_choose_the_file(shards, tmp_path):

@@ -9,8 +9,8 @@ from transformers import T5Config, T5EncoderModel
 
 from analysis import census, load
 from analysis.data import texts
+from analysis.models import pretrained
 from analysis.models.checkpoints import find
-from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.reporting import head_table
 from analysis.reporting.observations import tokenise
 from analysis.reporting.state import State
@@ -19,7 +19,7 @@ TEXTS = ["One should never be too sure of what one has read so far, or of what c
 
 
 def test_columns_are_means_of_the_models_maps():
-    model, tokenizer = load_text_model(find("minilm")), load_tokenizer(find("minilm"))
+    model, tokenizer = pretrained.load(find("minilm")), pretrained.tokenizer(find("minilm"))
     table = census(model, TEXTS, tokenizer=tokenizer)
     maps = [torch.stack(model(**tokenizer(t, return_tensors="pt"), output_attentions=True).attentions) for t in TEXTS]
     previous = np.mean([m[:, 0].diagonal(-1, -2, -1).mean(-1).numpy() for m in maps], 0)
@@ -32,7 +32,7 @@ def test_columns_are_means_of_the_models_maps():
 
 def test_a_name_is_enough_and_a_causal_model_is_scored_for_induction():
     table = census("gpt2-mini", TEXTS)
-    model, tokenizer = load_text_model(find("gpt2-mini")), load_tokenizer(find("gpt2-mini"))
+    model, tokenizer = pretrained.load(find("gpt2-mini")), pretrained.tokenizer(find("gpt2-mini"))
     again = census(model, TEXTS, tokenizer=tokenizer)
     for name, column in table.columns.items():
         assert np.array_equal(column, again.columns[name]), name
@@ -57,7 +57,7 @@ def test_forms():
 
 def test_refusals():
     with pytest.raises(ValueError, match="tokenizer must be that of the model"):
-        census(load_text_model(find("gpt2-mini")), TEXTS)
+        census(pretrained.load(find("gpt2-mini")), TEXTS)
     with pytest.raises(ValueError, match="none of the 1 texts"):
         census("gpt2-mini", ["short"])
     with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
@@ -76,8 +76,8 @@ def random_t5(seed=0):
 
 @pytest.mark.parametrize("model", ["minilm", "gpt2-mini", "t5"])
 def test_texts_that_are_read_together_are_not_seen_by_each_other(model):
-    words = load_tokenizer(find("minilm" if model == "minilm" else "gpt2-mini"))
-    model = random_t5() if model == "t5" else load_text_model(find(model))
+    words = pretrained.tokenizer(find("minilm" if model == "minilm" else "gpt2-mini"))
+    model = random_t5() if model == "t5" else pretrained.load(find(model))
     alone, together = (census(model, LONGER, tokenizer=words, batch=batch) for batch in (1, 3))
     assert (alone.texts, alone.tokens) == (together.texts, together.tokens)
     for name, column in alone.columns.items():
@@ -92,7 +92,7 @@ def test_a_model_that_lies_in_files_and_in_memory_shows_the_same():
 
 
 def prepare():
-    model, words = load_text_model(find("gpt2-mini")), load_tokenizer(find("gpt2-mini"))
+    model, words = pretrained.load(find("gpt2-mini")), pretrained.tokenizer(find("gpt2-mini"))
     return model, load(model), tokenise(words, LONGER, 64)
 
 

@@ -16,7 +16,6 @@ from analysis.decomposition.terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import Model, load
-from analysis.models.text_models import load_text_model, load_tokenizer
 from analysis.reporting.measurement import Measurement, make_splits, measure_parameters, reasons_not_to_split
 from analysis.reporting.observations import OF_HEADS, Observations, add_text, describe_map, tokenise
 from analysis.reporting.parameters import measure_layer, position_curves
@@ -244,13 +243,13 @@ def test_a_model_with_an_entry_that_is_not_finite_is_refused(tmp_path):
     tensors[name][0, 0] = float("inf")
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ValueError, match="not finite"):
-        load_text_model(checkpoints.find(str(folder)))
+        pretrained.load(checkpoints.find(str(folder)))
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_rotary_model_is_split_where_it_is():
     checkpoint = checkpoints.find("neox-mini")
-    ids = tokenise(load_tokenizer(checkpoint), texts.passages(count=1), 24)[0]
+    ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24)[0]
 
     def split(model, ids):
         read = load(model)
@@ -258,8 +257,8 @@ def test_a_rotary_model_is_split_where_it_is():
         add_text(seen, model, ids, *make_splits(measured, model, read, [ids]))
         return seen.parts, seen.mean_parts, *measured.mean_kernels
 
-    due = split(load_text_model(checkpoint), ids)
+    due = split(pretrained.load(checkpoint), ids)
     with pretended():
-        found = split(load_text_model(checkpoint).to(GPU), ids.to(GPU))
+        found = split(pretrained.load(checkpoint).to(GPU), ids.to(GPU))
     for mine, right in zip(found, due, strict=True):
         np.testing.assert_allclose(mine, right, atol=1e-9)

@@ -8,9 +8,8 @@ import sys
 import pytest
 import torch
 
-from analysis.models import checkpoints, memory
+from analysis.models import checkpoints, memory, pretrained
 from analysis.models.controls import permute_entries, scale_matrices
-from analysis.models.text_models import load_text_model
 from analysis.reporting import controls
 from tests.analysis.reporting.random_models import make_random, save
 
@@ -36,7 +35,7 @@ print(held("VmHWM") - before)
 
 @pytest.mark.slow
 def test_no_more_than_two_networks_are_alive():
-    model = load_text_model(checkpoints.find("gpt2-mini"))
+    model = pretrained.load(checkpoints.find("gpt2-mini"))
     shape, alive = model.wpe.weight.shape, []
 
     def see(_network):
@@ -53,7 +52,7 @@ def test_no_more_than_two_networks_are_alive():
 
 
 def test_controls_made_in_place_are_those_of_the_ladder():
-    model, seen = load_text_model(checkpoints.find("gpt2-mini")), {}
+    model, seen = pretrained.load(checkpoints.find("gpt2-mini")), {}
 
     def see(network):
         seen[len(seen)] = [parameter.clone() for parameter in network.parameters()]
@@ -70,7 +69,7 @@ def test_a_model_runs_in_bf16_where_its_files_are(dtype, tmp_path):
     folder = save(
         make_random("LlamaConfig", hidden_size=32, num_hidden_layers=2, num_attention_heads=4).to(dtype), tmp_path
     )
-    model = load_text_model(checkpoints.find(str(folder)))
+    model = pretrained.load(checkpoints.find(str(folder)), dtype=None)
     due = torch.bfloat16 if dtype == torch.bfloat16 else torch.float32
     assert model.dtype == controls.fresh_model(model, 0).dtype == due
 
@@ -81,12 +80,12 @@ def test_the_memory_of_both_networks_is_asked_for_before_the_first_is_made(netwo
     folder, size = save(model, tmp_path), 4 * sum(parameter.numel() for parameter in model.parameters())
     monkeypatch.setattr(memory, "available_memory", lambda device="cpu": int(networks * size))
     checkpoint = checkpoints.find(str(folder))
-    assert load_text_model(checkpoint) is not None, "alone it fits"
+    assert pretrained.load(checkpoint) is not None, "alone it fits"
     if fits:
-        load_text_model(checkpoint, controls=1)
+        pretrained.load(checkpoint, controls=1)
     else:
         with pytest.raises(MemoryError, match="and a control beside it"):
-            load_text_model(checkpoint, controls=1)
+            pretrained.load(checkpoint, controls=1)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import analysis.cli
 from analysis.cli import build_parser
 from analysis.cli import report as command
 from analysis.data import sounds
-from analysis.models import checkpoints, sound_models
+from analysis.models import checkpoints, pretrained, sound_models
 from analysis.reporting import controls, making, measurement, origins, sections
 from analysis.reporting.origin_sections import make_parts, make_positions
 from analysis.reporting.page import Section, render
@@ -197,7 +197,7 @@ def test_a_model_without_biases_has_the_kernel_of_its_mean_input_and_no_empty_fi
     from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
     checkpoint = checkpoints.find(str(tmp_path / "llama"))
-    tokenizer = making.load_tokenizer(checkpoint)
+    tokenizer = pretrained.tokenizer(checkpoint)
     model = LlamaModel.from_pretrained(checkpoint.folder).eval()
     seen = []
     attention = model.layers[1].self_attn
@@ -272,7 +272,7 @@ def test_the_function_of_the_face_writes_what_the_command_writes(whole, tmp_path
 
 
 def test_a_module_in_memory_has_no_tokenizer_to_report_with(tmp_path):
-    module = making.load_text_model(checkpoints.find("gpt2-mini"))
+    module = pretrained.load(checkpoints.find("gpt2-mini"))
     with pytest.raises(ValueError, match="save it with its tokenizer"):
         analysis.report(analysis.load(module), out=tmp_path / "out")
     with pytest.raises(ValueError, match="longest must be at least 8, got 7"):
@@ -307,7 +307,7 @@ def test_names_from_outside_are_text():
 
 
 def test_a_control_is_another_network_of_the_same_size():
-    model = making.load_text_model(checkpoints.find("gpt2-mini"))
+    model = pretrained.load(checkpoints.find("gpt2-mini"))
     fresh = controls.fresh_model(model, 0)
     again = controls.fresh_model(model, 0)
     assert torch.equal(fresh.wte.weight, again.wte.weight)
@@ -335,7 +335,7 @@ def test_two_models_stand_side_by_side_and_progress_has_lines(tmp_path, texts, c
     tensors = load_file(file)
     [name] = [name for name in tensors if name.endswith("h.1.attn.c_attn.weight")]
     width = tensors[name].shape[0]
-    heads = making.load_text_model(checkpoints.find("gpt2-mini")).config.n_head
+    heads = pretrained.load(checkpoints.find("gpt2-mini")).config.n_head
     last = slice(width - width // heads, width)
     tensors[name][:, last] = 0  # the queries of the last head of the last layer: it attends evenly
     tensors[name.replace("weight", "bias")][last] = 0
@@ -383,7 +383,7 @@ def test_the_encoder_of_a_t5_is_run_with_its_buckets(t5, tmp_path, texts):
     """Hold the maps to the library's own; what knows of no buckets refuses them."""
     from analysis.models import attention_hooks
 
-    model, ids = making.load_text_model(checkpoints.find(str(t5))), torch.arange(40)[None]
+    model, ids = pretrained.load(checkpoints.find(str(t5))), torch.arange(40)[None]
     assert type(model).__name__ == "T5EncoderModel"
     own = model(ids, output_attentions=True).attentions
     np.testing.assert_allclose(making.draw_maps(model, ids), torch.cat(own).numpy(), atol=1e-6)
@@ -497,6 +497,19 @@ def test_a_census_observes_a_t5_as_its_own_maps_are(t5):
     text = TEXTS.split("\n\n")[0]
     table = analysis.census(str(t5), [text])
     checkpoint = checkpoints.find(str(t5))
-    ids = making.load_tokenizer(checkpoint)(text, return_tensors="pt")["input_ids"]
-    own = torch.cat(making.load_text_model(checkpoint)(ids, output_attentions=True).attentions)
+    ids = pretrained.tokenizer(checkpoint)(text, return_tensors="pt")["input_ids"]
+    own = torch.cat(pretrained.load(checkpoint)(ids, output_attentions=True).attentions)
     np.testing.assert_allclose(table.columns["previous"], own.diagonal(-1, -2, -1).mean(-1), atol=1e-6)
+
+
+def test_a_model_whose_run_cannot_be_measured_leaves_nothing_half_measured(tmp_path, texts):
+    """With rows without spread, observing ends after it has begun: the page has the weights, and says why no more."""
+    save_random(tmp_path / "llama", "LlamaConfig", rms_norm_eps=1e300)
+    run(str(tmp_path / "llama"), "--texts", texts, "--seeds", "1", "--out", str(tmp_path / "out"))
+    page, numbers = written(tmp_path / "out")
+    assert "without spread" in numbers["not_run"]
+    assert "The model was not run: " in page
+    assert numbers["parameters"]
+    assert (numbers["trained"], numbers["beside"], numbers["controls"]) == (None, None, {})
+    assert (numbers["mean_kernels"], numbers["tokens"], numbers["not_split"]) == ([], [], "")
+    assert not (tmp_path / "out" / "heads.csv").exists()

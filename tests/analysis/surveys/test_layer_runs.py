@@ -5,15 +5,15 @@ import pytest
 import torch
 
 from analysis import attend, compute_scores, layer_inputs, load, score_parts
+from analysis.models import pretrained
 from analysis.models.checkpoints import find
 from analysis.models.families.tiny import tiny_inputs, tiny_model
-from analysis.models.text_models import load_text_model, load_tokenizer
 
 TEXTS = ["Nobody expects it.", "A longer sentence, so that the first one is padded on one of its sides."]
 
 
 def encode(name, side):
-    tokenizer = load_tokenizer(find(name))
+    tokenizer = pretrained.tokenizer(find(name))
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
     tokenizer.padding_side = side
     return tokenizer(TEXTS, padding=True, return_tensors="pt")
@@ -22,7 +22,7 @@ def encode(name, side):
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("name", ["gpt2-mini", "neox-mini", "minilm"])
 def test_attention_of_what_a_layer_reads_is_the_models_own(name, side):
-    model, inputs = load_text_model(find(name)), encode(name, side)
+    model, inputs = pretrained.load(find(name)), encode(name, side)
     maps = model(**inputs, output_attentions=True).attentions
     keep = inputs["attention_mask"].bool()
     layers = load(model).layers
@@ -34,7 +34,7 @@ def test_attention_of_what_a_layer_reads_is_the_models_own(name, side):
 
 @pytest.mark.parametrize("name", ["gpt2-mini", "neox-mini", "minilm"])
 def test_parts_add_up_to_the_scores(name):
-    model, inputs = load_text_model(find(name)).double(), encode(name, "left")
+    model, inputs = pretrained.load(find(name)).double(), encode(name, "left")
     layer, x = load(model).layers[-1], layer_inputs(model, inputs, -1)
     parts = score_parts(model, inputs, -1, origin=x.mean((0, 1)))
     assert len(parts.total()) == len(TEXTS)
@@ -43,15 +43,15 @@ def test_parts_add_up_to_the_scores(name):
 
 
 def test_half_precision_is_taken_apart_in_single():
-    model, inputs = load_text_model(find("gpt2-mini"), dtype=torch.bfloat16), encode("gpt2-mini", "right")
-    whole = score_parts(load_text_model(find("gpt2-mini")), inputs, 1).total()
+    model, inputs = pretrained.load(find("gpt2-mini"), dtype=torch.bfloat16), encode("gpt2-mini", "right")
+    whole = score_parts(pretrained.load(find("gpt2-mini")), inputs, 1).total()
     parts = score_parts(model, inputs, 1)
     assert parts.content.dtype == torch.float32
     assert 0 < (parts.total() - whole)[:, :, :4, :4].abs().max() < 0.3  # what bfloat16 rounds
 
 
 def test_ids_alone_and_arrays_are_inputs():
-    model = load_text_model(find("gpt2-mini"))
+    model = pretrained.load(find("gpt2-mini"))
     ids = np.array([[5, 6, 7, 8]])
     assert torch.equal(layer_inputs(model, ids, 1), layer_inputs(model, {"input_ids": torch.tensor(ids)}, 1))
 
@@ -67,7 +67,7 @@ def test_layers_that_share_their_modules_are_told_apart():
 
 
 def test_refusals():
-    model = load_text_model(find("gpt2-mini"))
+    model = pretrained.load(find("gpt2-mini"))
     ids = torch.tensor([[5, 6, 7]])
     with pytest.raises(IndexError, match=r"layer must be 0\.\.1, got 4"):
         layer_inputs(model, ids, 4)

@@ -87,12 +87,14 @@ def test_at_zero_every_head_is_the_mean_of_what_it_sees(fresh):
     share = 100 / (row + 1)
     assert f"gets {share:.{1 if share < 9.95 else 0}f}\u00a0%" in fresh.inner_text(".play-said")
     assert len(set(fresh.locator(".play-row li span:last-child").all_inner_texts())) == 1
-    assert "The rows\u2019 entropy is 1.00 of its largest" in fresh.inner_text(".play-more")
+    assert "The evenness of the rows is 1.00" in fresh.inner_text(".play-more")
     assert "0.00 from the mean of the values and 1.00" in fresh.inner_text(".play-more")
 
 
 def test_the_controls_are_the_records(fresh, record):
-    for k, network in enumerate(json.loads(record["networks"])):
+    networks = json.loads(record["networks"])
+    assert networks == ["trained", "random", "random, as large", "permuted"]
+    for k, network in enumerate(("trained", "untrained", "rescaled random", "shuffled")):
         fresh.get_by_label(network, exact=True).check(force=True)
         scores = torch.from_numpy(record.array("minilm_scores")[k, 0, 5].astype(float))
         share = float((row_entropy(softmax(2 * scores)) / np.log(len(scores))).mean())
@@ -116,16 +118,16 @@ def test_the_keyboard_turns_the_dial_and_walks_over_map_and_heads(fresh):
 
 def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh):
     fresh.get_by_label("gpt2-mini", exact=True).check(force=True)
-    fresh.get_by_label("permuted", exact=True).check(force=True)
+    fresh.get_by_label("shuffled", exact=True).check(force=True)
     play_pages.slide(fresh, "Dial", 1.6)
     address = fresh.locator(".play-link").evaluate("link => link.href")
     tab = play_pages.Tab(browser)
     page = tab.open(page_file, address[address.index("?") :])
     assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
-    assert page.get_by_label("permuted", exact=True).is_checked()
+    assert page.get_by_label("shuffled", exact=True).is_checked()
     assert page.locator(".play-row").inner_text() == fresh.locator(".play-row").inner_text()
     tab.open(page_file, "?dial.model=constructor&dial.t=-1&dial.layer=99&dial.head=x&dial.network=7")
-    assert "MiniLM, permuted, layer 5, head 5" in page.inner_text(".play-two .play-head >> nth=0")
+    assert "MiniLM, shuffled, layer 5, head 5" in page.inner_text(".play-two .play-head >> nth=0")
     assert page.inner_text(".play-said b") == "A plain mean:"
     tab.close()
 

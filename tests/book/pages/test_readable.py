@@ -62,6 +62,7 @@ def env():
         ("```{prf:proof}\nObvious.\n```", "**Proof.**\n\nObvious."),
         ("```{solution} the-exercise\n:class: dropdown\nSo.\n```", "**Solution.**\n\nSo."),
         ("```{admonition} Notation\n:class: note\nRows.\n```", "**Notation.**\n\nRows."),
+        ("```{viewer} score\n:name: fig-a\nRows.\n```", "**On the page you can play with this picture.**\n\nRows."),
         ("```python\n(x)=\n```", "```python\n(x)=\n```"),
         (
             "````{exercise} One\nSee\n```console\n$ make\n```\n````",
