@@ -170,21 +170,22 @@ def load(
         _refuse_missing(checkpoint, read.missing)
     configuration = library_configuration(checkpoint)
     kind = _kind(configuration, task)
-    dtype = dtype or _stored_dtype(checkpoint)
-    if device_map is not None:
-        import accelerate  # noqa: F401, to say that it is missing before anything is read
+    dtype, placed = dtype or _stored_dtype(checkpoint), {}
+    if device_map is None:
+        check_size(kind, configuration, checkpoint, dtype, device=device, controls=controls)
     else:
-        _check_size(kind, configuration, checkpoint, dtype, device=device, controls=controls)
+        import accelerate  # noqa: F401, to say that it is missing before anything is read
+
+        placed = {"device_map": device_map, "offload_folder": offload}
     with quiet_library(checkpoint):
         if control_seed is not None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(control_seed)
                 model = kind.from_config(configuration, attn_implementation=attention, dtype=dtype)
         else:
-            placed = {} if device_map is None else {"device_map": device_map, "offload_folder": offload}
-            model = read_whole(kind, configuration, checkpoint, attention=attention, dtype=dtype, **placed)
+            model = read_model(checkpoint, kind, configuration, attention=attention, dtype=dtype, **placed)
         model = model.eval().requires_grad_(False)
-        model = model if device_map is not None else model.to(device)
+        model = model if placed else model.to(device)
         check_run(checkpoint, model)
     return model
 
@@ -213,8 +214,14 @@ def _stored_dtype(checkpoint: Checkpoint) -> torch.dtype:
     return torch.bfloat16 if kinds == {"BF16"} else torch.float32
 
 
-def _check_size(
-    kind, configuration, checkpoint: Checkpoint, dtype: torch.dtype, *, device: torch.device | str, controls: int
+def check_size(
+    kind,
+    configuration,
+    checkpoint: Checkpoint,
+    dtype: torch.dtype | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    controls: int = 0,
 ) -> None:
     """Refuse a model that does not fit, by counting the parameters of one that has shapes and no numbers.
 
@@ -223,6 +230,7 @@ def _check_size(
     """
     with quiet_library(checkpoint), torch.device("meta"):
         sizes = [parameter.numel() for parameter in kind.from_config(configuration).parameters()]
+    dtype = dtype or _stored_dtype(checkpoint)
     what = f"{checkpoint.name} with {sum(sizes):,} parameters" + (", and a control beside it," if controls else "")
     order = 4 * max(sizes) if controls else 0
     networks = {"cpu": 1} | {torch.device(device).type: 1 + controls}
@@ -230,19 +238,17 @@ def _check_size(
         check_memory(sum(sizes) * dtype.itemsize * count + order, what, device if place != "cpu" else "cpu")
 
 
-def read_whole(
-    kind, configuration, checkpoint: Checkpoint, *, attention: str = "eager", dtype: torch.dtype | None = None, **placed
+def read_model(
+    checkpoint: Checkpoint, kind, configuration, *, attention: str = "eager", dtype: torch.dtype | None = None, **placed
 ) -> torch.nn.Module:
-    """Let the library read a model, under `quiet_library`; what is missing, of another shape or not finite is an error.
+    """Let the library read a whole model; what is missing, of another shape or not finite is an error, as in `load`.
 
     Parameters
     ----------
     kind
-        The library's class, which chooses a model by its configuration.
-    attention, dtype
-        As in `load`.
+        A class of the library that chooses a model by its configuration.
     placed
-        Where its parts go, as the library has it; default: memory.
+        Where its parts go, as the library takes it; default: memory.
     """
     files = TensorFiles(checkpoint)  # refuses an index that leads elsewhere
     dtype = dtype or _stored_dtype(checkpoint)

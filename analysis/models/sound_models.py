@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from analysis.models import pretrained
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.configuration import library_configuration, read_configuration
 from analysis.models.memory import check_memory
-from analysis.models.pretrained import quiet_library, read_whole
 
 OF_SOUND = ("whisper",)
 """The ``model_type`` of models whose encoder is run on sounds."""
@@ -82,7 +82,7 @@ def load_sound_encoder(
 
     Raises
     ------
-    MissingTensor, ValueError
+    NotRunnable, ValueError
         As `pretrained.load`.
     MemoryError
         If the whole model, which is read first, does not fit, or the encoder and its controls.
@@ -90,9 +90,10 @@ def load_sound_encoder(
     import transformers
 
     configuration, kind = library_configuration(checkpoint), encoder_class()
-    with quiet_library(checkpoint):
-        whole = read_whole(transformers.AutoModel, configuration, checkpoint)
-        encoder = kind(configuration).to(whole.dtype)
+    pretrained.check_size(transformers.AutoModel, configuration, checkpoint)
+    with pretrained.quiet_library(checkpoint):
+        whole = pretrained.read_model(checkpoint, transformers.AutoModel, configuration)
+    encoder = kind(configuration).to(whole.dtype)
     encoder.encoder.load_state_dict(whole.encoder.state_dict())
     del whole
     size = sum(parameter.numel() * parameter.element_size() for parameter in encoder.parameters())

@@ -200,8 +200,8 @@ def compare(result: Result, record: Record) -> None:
     Raises
     ------
     Disagrees
-        If a value or an array is missing, new, of another shape, or beyond its recorded tolerance; or the record allows
-        more than the result states (:data:`ROOM`).
+        If a value or an array is missing, new, of another shape, or beyond its recorded tolerance; its interval, sample
+        size or unit is another; or the record allows more than the result states (:data:`ROOM`).
     """
     wrong = [
         f"{kind} {name} is only in the {'record' if name in there else 'result'}"
@@ -213,6 +213,7 @@ def compare(result: Result, record: Record) -> None:
         wrong += _too_wide(name, record.values[name].tolerance, result.values[name].tolerance)
         if not _agree(new, old, record.values[name].tolerance):
             wrong.append(f"{name} is {new}, recorded {old} (tolerance {record.values[name].tolerance:g})")
+        wrong += _described_otherwise(name, result.values[name], record.values[name])
     for name in result.arrays.keys() & record.arrays.keys():
         wrong += _too_wide(f"array {name}", record.tolerances[name], result.tolerances.get(name, 0.0))
         wrong += _array_differs(name, np.asarray(result.arrays[name]), record.arrays[name], record.tolerances[name])
@@ -224,6 +225,21 @@ def _too_wide(name: str, recorded: float, stated: float) -> list[str]:
     if recorded <= ROOM * stated:
         return []
     return [f"{name} is recorded with the tolerance {recorded:g}, its experiment states {stated:g}"]
+
+
+def _described_otherwise(name: str, new: Value, old: Value) -> list[str]:
+    """Say where two values that agree have other intervals, sample sizes or units.
+
+    The ends of an interval move more than what lies between them, so they have twice the tolerance. A sample size may
+    depend on what was counted as found, so it has a twentieth.
+    """
+    allowed = {"low": 2 * new.tolerance + 1e-9, "high": 2 * new.tolerance + 1e-9, "n": (old.n or 0) / 20}
+    wrong = [] if new.unit == old.unit else ["unit"]
+    for part, most in allowed.items():
+        ours, theirs = getattr(new, part), getattr(old, part)
+        if (ours is None) != (theirs is None) or (ours is not None and not _agree(ours, theirs, most)):
+            wrong.append(part)
+    return [f"{part} of {name} is {getattr(new, part)}, recorded {getattr(old, part)}" for part in wrong]
 
 
 def _agree(new, old, tolerance: float) -> bool:

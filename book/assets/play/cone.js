@@ -58,7 +58,8 @@ Play.viewer("cone", async root => {
     element("div", { class: "play-two" }, element("div", {}, text, rowSlider.whole, look.whole), element("div", {}, facts)));
   root.replaceChildren(element("p", { class: "play-prompt" }, element("b", {}, "Move the layer to the end."), " Each dot is a word. Which cloud will close, the trained one or the random one? Guess first."),
     layerSlider.whole, network.whole, element("div", { class: "play-clouds" }, ...clouds.map(cloud => cloud.whole)),
-    element("p", { class: "play-legend" }, key("--play-pp", "word nearer to the common direction than the average"), key("--play-p", "further"), key("--play-accent", "mean of all directions; the ring is as near to it as words are on average")), said, more, link);
+    element("p", { class: "play-legend" }, key("--play-pp", "word nearer to the mean direction than the average word"), key("--play-p", "word further from it"), key("--play-accent", "mean direction; the ring stands as far from it as the average word")), said,
+    element("p", { class: "play-legend" }, "Each word stands at its true angle with the mean direction. Around it, words are placed by the two directions in which they differ most. One word is named, so that you can follow it."), more, link);
   let drag = null;
   for (const { canvas, space } of clouds) {
     canvas.addEventListener("pointerdown", event => { drag = [event.clientX, event.clientY, state.yaw, state.pitch]; canvas.setPointerCapture(event.pointerId); });
@@ -144,7 +145,7 @@ Play.viewer("cone", async root => {
       row(`\u201c${TOKENS[state.text][state.row]}\u201d and the mean`, m => angle(m.points[state.row][0]))));
     const [trained, random] = both.map(m => m.cosine), near = Math.abs(trained - random) < .05;
     said.textContent = `${state.layer ? `After layer ${state.layer - 1}` : "Before the first layer"} two words of MiniLM have a mean cosine of ${trained.toFixed(2)}. With ${other} it is ${random.toFixed(2)}`
-      + (near ? ": about as much." : trained < random ? ": those point more the same way." : ": those point less the same way.");
+      + (near ? ": about as much." : trained < random ? ": its words point more the same way." : ": its words point less the same way.");
   }
   function show() {
     text.value = String(state.text);

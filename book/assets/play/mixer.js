@@ -7,7 +7,7 @@ Play.viewer("mixer", async root => {
   const stored = Play.models["semi-bias-mixer"], [heads, n, rank] = stored.arrays.left.shape;
   const [left, right, own, sigma, curve] = ["left", "right", "own", "sigma", "curve"].map(name => Play.array(stored.arrays[name]));
   const sorted = Array.from(sigma).sort((a, b) => a - b), median = (sorted[(n - 1) >> 1] + sorted[n >> 1]) / 2;
-  const NEAR = Math.round(stored.values.period / 4), REACH = 50;
+  const NEAR = Math.round(stored.values.period / 4), REACH = 50, CLOSE = 3;
   const SLIDERS = { query: ["Query", 0, n - 1, 1], Tp: ["Ramp", 0, 2, .05], Tpp: ["Circle", 0, 2, .05],
     width: ["Token width", 0, 3, .1], sharpness: ["Sharpness", 0, 3, .05], turn: ["Turn the curve", -180, 180, 5] };
   const state = { head: 0, mask: 1, query: 0, Tp: 1, Tpp: 1, width: 1, sharpness: 1, turn: 30, ...JSON.parse(root.dataset.start) };
@@ -71,9 +71,9 @@ Play.viewer("mixer", async root => {
       element("div", {}, element("p", { class: "play-head" }, "Head"), headChoice.whole, scoreTitle, scorePlot,
         element("p", { class: "play-legend" }, key("--play-p", "ramp"), key("--play-pp", "circle"), key("--play-ink", "sum"))),
       element("div", {}, ...["Tp", "Tpp", "width", "sharpness", "turn"].map(name => sliders[name].whole), mask.whole)),
-    element("p", { class: "play-legend" }, `The circle\u2019s scores are kept as factors of rank ${rank} in half precision. With tokens as wide as a position no query\u2019s attention is off by more than ${(100 * stored.values.total_variation).toFixed(1)}\u00a0% (total variation).`), link);
+    element("p", { class: "play-legend" }, `The circle\u2019s scores are kept as factors of rank ${rank} in half precision. With tokens as wide as positions no query\u2019s attention is off by more than ${(100 * stored.values.total_variation).toFixed(1)}\u00a0% (total variation).`), link);
   more.addEventListener("toggle", () => draw());
-  root.replaceChildren(element("p", { class: "play-prompt" }, "The query looks for its neighbours. The circle alone sends it far back. Where will the ramp alone send it, and where both? Guess, then press."),
+  root.replaceChildren(element("p", { class: "play-prompt" }, "The query looks for its neighbours. The circle alone sends it far back. Where will the ramp alone send it, and how sharply? And both? Guess, then press."),
     mixChoice.whole, sliders.query.whole,
     element("div", { class: "play-two" }, element("div", {}, weightTitle, weightPlot, said),
       element("div", {}, element("p", { class: "play-head" }, "The positions in space, bright where the query looks"), space)), more);
@@ -82,7 +82,7 @@ Play.viewer("mixer", async root => {
   function draw() {
     if (root.hidden) return;
     const i = state.query, now = scores(state.head, i), { near, far } = peaks(now, i), most = Math.max(...now.weights);
-    const marks = [[i, "--play-mark", "query"], ...(far >= 0 && Math.abs(far - i) > n / 12 ? [[far, "--play-accent", "farther away"]] : [])];
+    const marks = [[i, "--play-mark", "query"], ...(far >= 0 && Math.abs(far - i) > n / 12 ? [[far, "--play-accent", "best far key"]] : [])];
     plot(weightPlot, { curves: [{ values: now.weights, colour: "--play-mark" }], low: 0, high: most, marks });
     const level = values => { const shown = values.slice(0, now.seen), mean = shown.reduce((s, v) => s + v, 0) / shown.length; return values.map((v, j) => (j < now.seen ? v - mean : NaN)); };
     const lines = [level(now.p), level(now.pp), level(now.sum)], all = lines.flatMap(l => Array.from(l)).filter(isFinite);
@@ -127,11 +127,11 @@ Play.viewer("mixer", async root => {
   const where = (i, j) => (j === i ? "itself" : `key ${j}, ${Math.abs(i - j)} positions ${j < i ? "back" : "ahead"}`);
   function tell(now, near, far) {
     const i = state.query, alias = far >= 0 && now.weights[far] > now.weights[near], top = alias ? far : near;
-    const mass = now.weights.slice(Math.max(0, i - REACH + 1), i + 1).reduce((s, w) => s + w, 0);
-    Object.assign(root.dataset, { near, far, mass, alias });
+    const [mass, close] = [REACH, CLOSE].map(count => now.weights.slice(Math.max(0, i - count + 1), i + 1).reduce((s, w) => s + w, 0));
+    Object.assign(root.dataset, { near, far, mass, close, alias });
     const turn = alias && Math.abs(Math.abs(i - far) - stored.values.period) < stored.values.period / 4 ? ", about one turn of the circle" : "";
     said.textContent = `${MIXTURE[mixed()] || "This mixture"}: query ${i} looks most at ${where(i, top)}${turn}.`
-      + ` Its nearest ${REACH} keys get ${percent(mass)} of its attention.`;
+      + ` Its nearest ${REACH} keys get ${percent(mass)} of its attention, and the nearest ${CLOSE} get ${percent(close)}.`;
   }
   function show() {
     draw();

@@ -8,7 +8,7 @@ Play.viewer("sink", async root => {
   const { values, arrays } = Play.models["bert-gates-sink-dial"];
   const effect = Play.array(arrays.effect), weights = Play.array(arrays.weights), lengths = Play.array(arrays.lengths);
   const tokens = JSON.parse(values.tokens), amounts = arrays.effect.shape[1], n = tokens.length;
-  const WAYS = [["out", "leave it out"], ["shared", "share it among the others"], ["louder", "keep it, turn the others up"]];
+  const FAR = 0.05, WAYS = [["out", "leave it out"], ["shared", "share it among the others"], ["louder", "keep it, turn the others up"]];
   const state = JSON.parse(root.dataset.start);
   for (const [key, text] of Object.entries(Play.recall("sink"))) {
     if (key === "way" && WAYS.some(way => way[0] === text)) state.way = text;
@@ -31,7 +31,7 @@ Play.viewer("sink", async root => {
   const amount = Play.slider({ label: "How much of it", min: 0, max: 100, step: 10, value: state.amount, unit: " %", change: x => { state.amount = x; show(); } });
   const body = element("tbody"), said = element("p", { class: "play-said", role: "status" }), { link, set } = Play.permalink("sink", root);
   const head = ["token", "weight", "what arrives from it"].map(words => element("th", { scope: "col" }, words));
-  root.replaceChildren(element("p", {}, `Here are three things to do with the weight of ${tokens[0]}, in every layer. Guess first: which of them turns the sentence most?`),
+  root.replaceChildren(element("p", {}, `Here are three things to do with the weight of ${tokens[0]}, in every layer. Guess first: which of them turns the vector of a text most? Then choose each, and move the slider to the end.`),
     way.whole, amount.whole, element("table", {}, element("thead", {}, element("tr", {}, ...head)), body), said, link);
 
   const widest = Math.max(...weights), most = Math.max(...Array.from(weights, (w, k) => w * lengths[k])) * 2;
@@ -41,11 +41,11 @@ Play.viewer("sink", async root => {
     body.replaceChildren(...tokens.map((token, k) => element("tr", {}, element("th", { scope: "row" }, token),
       bar(now[k] / widest, k ? "--play-pp" : "--play-accent", `${(100 * now[k]).toFixed(0)}\u00a0% `), bar(now[k] * lengths[k] / most, k ? "--play-pp" : "--play-accent"))));
     const far = turned();
-    said.textContent = state.amount === 0 ? "Nothing is taken yet: the sentence is as it was."
-      : `The sentence turns by ${far.toFixed(3)} (0 is not at all, 1 is at right angles). ` +
-        (state.way === "out" ? "The others keep their weights, and next to nothing changes." : state.way === "shared"
-          ? `The others get ${(now[1] / weights[1]).toFixed(1)} times their weight in this row, and the sentence is another one.`
-          : `Nothing was taken from ${tokens[0]}. The others are louder all the same, and that is what counts.`);
+    said.textContent = state.amount === 0 ? "Nothing is taken yet: every text is as it was."
+      : `The vector of a text turns by ${far.toFixed(3)}, on average over 24 texts (0 is not at all, 1 is at right angles). ` +
+        (state.way === "out" ? "The others keep their weights, and next to nothing changes."
+          : `${state.way === "louder" ? `Nothing was taken from ${tokens[0]}. All the same, the` : "The"} others get ${(now[1] / weights[1]).toFixed(2)} times their weight in this row` +
+            (far < FAR ? ". That is too little to turn the vector far." : ", and the vector is another one."));
     set({ way: state.way, amount: state.amount });
   }
   show();

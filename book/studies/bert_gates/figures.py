@@ -150,7 +150,7 @@ def volume(effects: Mapping[str, Interval], control: str, *, ax: style.Panels | 
         )
     panel.set_yticks(range(len(effects)), effects)
     panel.set(
-        xlabel="how far the sentence turns (1 - cosine)",
+        xlabel="how far the vector of a text turns (1 - cosine)",
         ylim=(len(effects) - 0.4, -0.6),
         xlim=(0, 1.2 * max(effect.high for effect in effects.values())),
         title="Deleting the sink changes almost nothing",

@@ -11,6 +11,8 @@ from scipy.stats import norm, spearmanr
 from analysis.plotting import style
 from book.studies.shared.layer_lines import Line, lines
 
+NAMES = {"control": "random weights", "trained": "trained"}
+
 
 @style.in_style
 def statistics(
@@ -23,11 +25,11 @@ def statistics(
     for panel, (layer, values) in zip(axes, by_layer.items(), strict=True):
         for which in ("control", "trained"):
             weights = np.full(len(values[which]), 100 / len(values[which]))
-            panel.hist(values[which], edges, weights=weights, color=style.COLOURS[which], alpha=0.8, label=which)
-        panel.axvline(critical, color=style.COLOURS["highlight"], linestyle="--", label="critical value, 5 %")
-        panel.set(xlabel="Lilliefors statistic D", title=f"layer {layer}")
+            panel.hist(values[which], edges, weights=weights, color=style.COLOURS[which], alpha=0.8, label=NAMES[which])
+        panel.axvline(critical, color=style.COLOURS["highlight"], linestyle="--", label="limit, 1 in 20 by chance")
+        panel.set(xlabel="distance $D$ from a bell curve", title=f"layer {layer}")
         panel.xaxis.set_major_locator(MaxNLocator(3))
-    axes[0].set(ylabel="share of rows (%)")
+    axes[0].set(ylabel="share of the vectors (%)")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
@@ -42,8 +44,8 @@ def sizes(rms: Mapping[str, np.ndarray], threshold: float, *, ax: style.Panels |
         panel.axhline(threshold, color=style.COLOURS["highlight"], linestyle="--", label="stands out")
         for k in np.flatnonzero(values > threshold):
             panel.annotate(str(k), (k, values[k]), ha="center", va="bottom")
-        panel.set(xlabel="coordinate", title=which)
-    axes[0].set(ylabel="root mean square over rows")
+        panel.set(xlabel="coordinate", title=NAMES[which])
+    axes[0].set(ylabel="size (root mean square)")
     axes[0].set_ylim(0, 1.12 * max(v.max() for v in rms.values()))
     axes[1].legend(loc="upper right")
     return style.many_marks(figure)
@@ -153,8 +155,8 @@ def effects(
     more, less = ("layer", "entropy") if by_layer > by_entropy else ("entropy", "layer")
     axes.set(
         title=f"The height follows the {more} of a head more than its {less}.",
-        xlabel="entropy of its rows, as a share of the most",
-        ylabel="turn of the sentence, 1 − cosine",
+        xlabel="relative entropy of the head: 0 is sharp, 1 is even",
+        ylabel="turn of the text's vector, 1 − cosine",
         yscale="log",
         xlim=(-0.02, 1.02),
     )

@@ -20,7 +20,7 @@ LESS_COMMON, COMMON = "content less its common part", "common part of content al
 EQUAL = ", equal spread"
 KINDS = (TRAINED, CONTENT, LESS_COMMON, COMMON, SYMMETRIC, POSITIVE)
 DRAWN = {
-    TRAINED: "as trained",
+    CONTENT: "with the whole of M",
     LESS_COMMON + EQUAL: "without what all words ask alike",
     SYMMETRIC + EQUAL: "with the symmetric half of M",
     "control": "random weights",

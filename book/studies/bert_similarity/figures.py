@@ -108,9 +108,9 @@ def form(eigenvalues: Mapping[str, np.ndarray], *, ax: style.Panels | None = Non
         panel.plot(np.arange(1, len(values) + 1), values, "o", color=style.COLOURS[which], label=name)
     panel.axhline(0, color=style.COLOURS["ink"])
     panel.set(
-        title="As many directions count against a match as for it",
-        xlabel="directions, from the most for a match to the most against it",
-        ylabel="how much it counts",
+        title="In half of the directions a word scores itself below zero",
+        xlabel="directions, sorted",
+        ylabel="score of a word with itself",
     )
     panel.legend()
     return figure
@@ -141,7 +141,7 @@ def asymmetry(shares: Mapping[str, np.ndarray], title: str, *, ax: style.Panels 
     layers = np.arange(len(next(iter(shares.values()))))
     for (name, values), colour in zip(shares.items(), colours, strict=True):
         panel.plot(layers, values, marker="o", color=colour, label=name)
-    panel.set(title=title, xlabel="layer", ylabel="antisymmetric share", ylim=(-0.02, 0.52))
+    panel.set(title=title, xlabel="layer", ylabel="lopsided (antisymmetric) share", ylim=(-0.02, 0.52))
     ends = {name: (values[-1], colour) for (name, values), colour in zip(shares.items(), colours, strict=True)}
     name_ends(panel, ends, layers[-1])
     panel.set_xticks(layers)

@@ -192,7 +192,7 @@ def rise(query_bias: np.ndarray, ln_bias: np.ndarray, *, ax: style.Panels | None
     ):
         panel.bar(heads + shift, values, 0.4, color=style.COLOURS[concept], label=name)
     panel.set(xlabel="head", ylabel="rise of the semi-bias, nats", xticks=heads)
-    panel.set_title("Where the semi-bias is steepest, about half of it is the LayerNorm's", loc="left")
+    panel.set_title("Where the semi-bias is steepest, more than half of it is the LayerNorm's", loc="left")
     panel.legend()
     return fig
 

@@ -1,5 +1,7 @@
 """The score mixer in a real browser, from a file: its weights against Python, the alias, its controls and links."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -80,6 +82,8 @@ def test_the_three_mixtures_are_a_press_away(fresh, record):
         )
         weights = python(record, 3, 700, Tp=mix[0], Tpp=mix[1])
         assert float(state(fresh)["mass"]) == pytest.approx(weights[651:].sum(), rel=1e-3)
+        assert float(state(fresh)["close"]) == pytest.approx(weights[698:].sum(), rel=1e-3)
+        assert re.search(r"and the nearest 3 get \d", fresh.inner_text(".play-said"))
 
 
 def test_at_first_a_reader_sees_two_controls(browser, page_file):

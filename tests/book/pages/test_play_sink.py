@@ -34,7 +34,10 @@ def test_the_sentence_says_what_happened(visit):
     play_pages.slide(visit, "How much of it", 100)
     assert "next to nothing changes" in visit.inner_text(".play-said")
     visit.get_by_label("share it among the others", exact=True).check(force=True)
-    assert "the sentence is another one" in visit.inner_text(".play-said")
+    assert "the vector is another one" in visit.inner_text(".play-said")
+    play_pages.slide(visit, "How much of it", 10)
+    assert "too little to turn the vector far" in visit.inner_text(".play-said")
+    play_pages.slide(visit, "How much of it", 100)
     visit.get_by_label("keep it, turn the others up", exact=True).check(force=True)
     assert "Nothing was taken from [CLS]" in visit.inner_text(".play-said")
 

@@ -233,6 +233,27 @@ def test_a_resealed_record_allows_no_more_than_its_experiment_states(folder, mea
         records.compare(make().compute(None), records.load("toy", folder))
 
 
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("low", 0.5, "low of share is 0.4, recorded 0.5"),
+        ("high", None, "high of share is 0.6, recorded None"),
+        ("n", 120, "n of share is 100, recorded 120"),
+        ("unit", "parsecs", "unit of share is nats, recorded parsecs"),
+    ],
+)
+def test_a_resealed_record_has_the_interval_the_sample_size_and_the_unit_of_the_result(tmp_path, part, value, message):
+    def compute(device):
+        return Result({"share": Value(0.5, 0.01, 0.4, 0.6, 100, "nats")})
+
+    spec = Experiment("a toy", compute, name="toy")
+    records.write(spec, torch.device("cpu"), tmp_path)
+    records.compare(Result({"share": Value(0.505, 0.01, 0.385, 0.61, 104, "nats")}), records.load("toy", tmp_path))
+    reseal(tmp_path, lambda body: body["values"]["share"].update({part: value}))
+    with pytest.raises(Disagrees, match=message):
+        records.compare(compute(None), records.load("toy", tmp_path))
+
+
 def test_a_tolerance_that_is_a_share_of_a_number_may_differ_with_it(folder):
     reseal(folder, lambda body: body["values"]["mean"].update(tolerance=0.12))
     records.compare(make().compute(None), records.load("toy", folder))

@@ -22,19 +22,6 @@ EYE = torch.eye(2).double()
 # ---- patterns and messages
 
 
-def test_every_step_of_a_layer_without_biases_is_the_modules():
-    layer = random_layer(3, 12, 4)
-    for bias in (layer.b_Q, layer.b_K, layer.b_V, layer.b_O):
-        bias.zero_()
-    found = rewriting.measure_bias_free(layer, draw(2, 6, 12, seed=1))
-    assert len(found.errors) == 11
-    assert max(found.errors.values()) < 1e-12
-    assert found.one_input > 0.1
-    assert found.other_messages == 0
-    layer.b_V.fill_(3)
-    assert rewriting.measure_bias_free(layer, draw(2, 6, 12, seed=1)).errors["sum of messages"] > 0.1
-
-
 def test_random_layers_and_the_record_stand_side_by_side(monkeypatch):
     names = []
     monkeypatch.setattr(rewriting, "gaps", lambda family, layer, x: {"one": len(family), "two": layer + x})
