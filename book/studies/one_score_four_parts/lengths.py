@@ -96,10 +96,7 @@ def compute(device: torch.device) -> Result:
         states = [read(model, torch.tensor([*ids[: length - 1], ids[-1]]).to(device)) for ids in long]
         by_layer = [[of_text[layer] for of_text in states] for layer in range(len(layers))]
         found.append(
-            [
-                [split_layer(xs, w, False, first=first)[3] for xs, w in zip(by_layer, layers)]
-                for first in (True, False)
-            ]
+            [[split_layer(xs, w, False, first=first)[3] for xs, w in zip(by_layer, layers)] for first in (True, False)]
         )
     parts = np.array(found)[..., : len(PARTS)].sum(4).transpose(1, 0, 3, 2, 4)  # (keys, length, text, layer, part)
     arrays = {"lengths": np.array(LENGTHS), "parts": parts[0], "parts of the others": parts[1]}
