@@ -268,7 +268,7 @@ def subject_of(weights: MlpWeights, x: torch.Tensor, **more) -> SimpleNamespace:
 
 def test_relu_turns_the_sentence_by_as_much_as_its_mean_row(monkeypatch):
     """A text of which the mean row stays, and one that ReLU turns by 60 degrees."""
-    turned = {0: double([1, 0], [3, 0]), 1: double([1, 3**0.5], [0, 0])}
+    turned = {0: double([1, 0], [3, 0]), 1: double([2, 0], [0, 12**0.5])}  # the mean is 1, 3 ** 0.5
 
     def encode(x, layers, activation=None):
         return [None, double([2, 0], [0, 0]) if activation is None else turned[int(x)]]
@@ -285,7 +285,7 @@ def test_relu_turns_the_sentence_by_as_much_as_its_mean_row(monkeypatch):
 def test_a_bias_arrives_where_the_mask_lets_it_through(monkeypatch):
     """b_1 = 1 arrives whole where the unit is far above 0, not at all far below; b_2 is 1 in both layers."""
     weights = mlp(b_in=1.0, b_out=double(0, 1), size=2)
-    seen = subject_of(weights, double([FAR, FAR], [-FAR, -FAR]))
+    seen = subject_of(weights, double([FAR, FAR], [-FAR, FAR]))
 
     def encode(x, layers):
         return [x, x + sum(each.mlp.b_out for each in layers)]
@@ -296,7 +296,7 @@ def test_a_bias_arrives_where_the_mask_lets_it_through(monkeypatch):
     )
     states = [[double([2, 0], [2, 0])], [double([0, 1], [0, 3])]]
     found = perceptron.measure_biases(seen, SimpleNamespace(layers=[seen.layer] * 2, states=states))
-    assert found.variation == pytest.approx(0.5**0.5)
+    assert found.variation == pytest.approx((1 / 6) ** 0.5)  # of 1, 1 and 0, 1 the first coordinate varies by a half
     assert found.zeroed_cosine == pytest.approx((0.5**0.5 + 1) / 2)  # (2, 2) with (2, 0), and (0, 4) with (0, 2)
     assert found.fold_error == 0.5
 
