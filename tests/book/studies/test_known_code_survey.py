@@ -140,7 +140,7 @@ def test_keys_are_of_the_output_and_the_cone_of_the_input(monkeypatch):
 
 def test_ranks_are_of_every_third_head_on_the_layers_output(monkeypatch):
     eye, even = torch.eye(4), torch.full((4, 4), 0.25)
-    maps = torch.stack([eye, even, even, even])
+    maps = torch.stack([eye, even, eye, even])
     values = torch.stack([even, eye, eye, eye])[..., :2]
     monkeypatch.setattr(survey, "attend", lambda x, weights, keep=None: maps * x[0, 0])
     monkeypatch.setattr(survey, "project", lambda x, W, b: values * x[0, 0])
