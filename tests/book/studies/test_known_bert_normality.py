@@ -326,6 +326,9 @@ def test_chance_is_of_the_mean_over_texts():
     """Two texts of which one says the opposite: the mean correlation is 0, and every order is as far from it."""
     effect = np.array([[1.0, 2, 3], [3, 2, 1]])
     assert heads.share_by_chance(effect, np.array([[1.0, 2, 3], [1, 2, 3]])) == 1
+    # correlations 1 and 1/2, the mean 3/4: of six orders four have a mean as far from 0
+    differing = heads.share_by_chance(np.array([[1.0, 2, 3], [1, 3, 2]]), np.array([[1.0, 2, 3], [1, 2, 3]]))
+    assert differing == pytest.approx(4 / 6, abs=0.03)
     both = heads.share_by_chance(effect, effect)
     assert both == pytest.approx(1 / 6 + 1 / 6, abs=0.03)
 

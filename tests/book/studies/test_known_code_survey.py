@@ -50,21 +50,33 @@ def test_each_difference_moves_the_attention_as_it_must(passage):
     assert found["code_largest"].tolist() == [pytest.approx([3**0.5 * (30 + LN3) / 3, 0], abs=1e-6)]
 
 
+def test_all_four_differences_are_on_the_layers_output_without_a_mask():
+    """The query is the first coordinate, 1 in every row of the output; keys are the sums ln 3, 0 and 0."""
+    keys, queries = [[[1.0], [0.0]], [[1.0], [0.0]]], [[[1.0], [0.0]], [[0.0], [0.0]]]
+    layer = two_heads(W_K=keys, W_Q=queries, b_Q=[[7.0], [7.0]])
+    passage = passage_of(layer, double([5, 1], [0, 2], [3, 3]), double([1, LN3 - 1], [1, -1], [1, -1]))
+    found = survey.attend_with_fault("all four", passage, 0)
+    assert found[0].flatten().tolist() == pytest.approx([0.6, 0.2, 0.2] * 3)
+    assert found[1].flatten().tolist() == pytest.approx([1 / 3] * 9)
+
+
 def test_entries_are_compared_on_tokens_only(passage, monkeypatch):
     faulty = torch.zeros(2, 3, 3).double()
     faulty[:, :2, :2] = double([0.25, 0.75], [0.25, 0.75])
     faulty[:, 2] = faulty[:, :, 2] = 5
-    monkeypatch.setattr(survey, "attend_with_fault", lambda fault, passage, layer: faulty)
+    monkeypatch.setattr(
+        survey, "attend_with_fault", lambda fault, passage, layer: faulty if fault == "all four" else 1 - faulty
+    )
     assert survey.compare_attention(passage)["alike"].tolist() == [pytest.approx([-1, -1])]
 
 
 def test_rows_that_are_longer_are_counted_in_the_models_and_in_the_codes_maps():
     keys = [[[2.0], [0.0]], [[0.5], [0.5]]]  # the code's columns are (2, 0.5) and (0, 0.5)
     layer = two_heads(W_K=keys, b_Q=[[3.0], [3.0]])
-    x, second = double([1, 0], [0, 1], [5, 5]), double([2, 0], [0, 4], [9, 9])
+    x, second = double([1, 0], [0, 1], [5, 5]), double([2, 0], [3, 1], [9, 9])
     found = survey.count_grown_rows(passage_of(layer, x, second))
     assert found["grown"][:, 0].tolist() == [[1, 1], [0.5, 0], [0, 0]]
-    assert found["code_grown"][:, 0].tolist() == [[0, 0], [0.5, 0], [0, 0]]
+    assert found["code_grown"][:, 0].tolist() == [[0, 0], [1, 0], [0, 0]]
 
 
 def test_rows_are_tested_and_summed_with_padding_and_without(monkeypatch):
@@ -112,7 +124,7 @@ def test_keys_are_of_the_output_and_the_cone_of_the_input(monkeypatch):
     even, eye = torch.full((4, 4), 0.25), torch.eye(4)
     monkeypatch.setattr(survey, "attend_as_coded", lambda x, weights: x)
     own = torch.zeros(2, 4, 4)
-    own[0, :3, :3], own[1, :3, :3] = 1 / 3, torch.tensor([[0.95, 0.05, 0], [0.5, 0.45, 0.05], [0.5, 0.45, 0.05]])
+    own[0, :3, :3], own[1, :3, :3] = 1 / 3, torch.tensor([[0.95, 0.05, 0], [0.5, 0.45, 0.05], [0.4, 0.3, 0.3]])
     mixed = torch.stack([even[0], even[0], eye[0], even[0]])  # the median of 4, 4, 1 and 4
     layers = [SimpleNamespace(attention=None)] * 2
     stations = [
@@ -128,7 +140,7 @@ def test_keys_are_of_the_output_and_the_cone_of_the_input(monkeypatch):
 
 def test_ranks_are_of_every_third_head_on_the_layers_output(monkeypatch):
     eye, even = torch.eye(4), torch.full((4, 4), 0.25)
-    maps = torch.stack([eye, even, even, even])
+    maps = torch.stack([eye, even, eye, even])
     values = torch.stack([even, eye, eye, eye])[..., :2]
     monkeypatch.setattr(survey, "attend", lambda x, weights, keep=None: maps * x[0, 0])
     monkeypatch.setattr(survey, "project", lambda x, W, b: values * x[0, 0])

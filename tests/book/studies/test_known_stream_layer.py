@@ -45,7 +45,8 @@ def test_maps_that_swap_blocks_are_off_the_diagonal(in_order):
     heads = SWAP.reshape(2, 2, 4)
     swapping = encoder_layer(mlp(b_in=FAR, W_out=2 * SWAP, b_out=-2 * FAR))
     swapping = replace(swapping, attention=replace(plain(4, 2, W_Q=torch.zeros(4, 2)), W_O=heads))
-    found = minilm._couple({"x": 0 * row, "heads": row, "first": row}, swapping, torch.Generator())
+    read = {"x": 0 * row + 2 * FAR, "heads": row - 2 * FAR, "first": row}  # so far below 0 the MLP would be silent
+    found = minilm._couple(read, swapping, torch.Generator())
     apart, crossed, mixed = [[0.5, 0], [0, 0.5]], [[0, 0.5], [0.5, 0]], [[0.25, 0.25], [0.25, 0.25]]
     due = {"skip": apart, "LN": mixed, "W_O": crossed, "W_O and LN": mixed, "MLP": crossed}
     due["MLP and skip"] = [[0.1, 0.4], [0.4, 0.1]]  # the MLP is linear here and writes twice the other block
@@ -57,7 +58,7 @@ def test_maps_that_swap_blocks_are_off_the_diagonal(in_order):
 
 def test_an_mlp_that_cuts_at_zero_is_a_sum_and_not_a_product(in_order, monkeypatch):
     """Rows of 100 and of -100 by turns, of which the MLP keeps the first: its product misses as much as it keeps."""
-    signs = torch.tensor([1.0, 1, -1, -1] * 6).double()[:, None] * double([1, 1, 1, -1])
+    signs = torch.tensor([1.0, -1, -1, 1] * 6).double()[:, None] * double([1, 1, 1, -1])
     x = FAR * signs
     y = x.clamp(min=0) @ SWAP
     monkeypatch.setattr(minilm.block_mixing, "interaction", lambda function, a, b, heads, pair: (b - a) / 4)
@@ -86,8 +87,8 @@ def test_interactions_are_over_the_effect_of_one_block(in_order, monkeypatch):
     passed = SimpleNamespace(x=x, first=x, heads=x)
     monkeypatch.setattr(ladder, "fit_ridge", lambda x, y, new, ridge: new + 0)
     monkeypatch.setattr(ladder, "block_coupling", lambda function, at, heads: double([3, 1], [0, 4]))
-    monkeypatch.setattr(ladder, "explained", lambda predicted, y: (predicted - y).abs().max() + 0.5)
-    assert ladder._pool([passed], layer_of_two) == pytest.approx([6, 0.5, 0.25, 0.125, 0.125])
+    monkeypatch.setattr(ladder, "explained", lambda predicted, y: (predicted - y).abs().max() + len(y) / 4)
+    assert ladder._pool([passed], layer_of_two) == pytest.approx([6, 0.75, 0.25, 0.125, 0.125])
 
 
 def test_every_third_text_is_held_out_and_another_chooses_the_ridge(in_order, monkeypatch):
@@ -267,7 +268,7 @@ def subject_of(weights: MlpWeights, x: torch.Tensor, **more) -> SimpleNamespace:
 
 def test_relu_turns_the_sentence_by_as_much_as_its_mean_row(monkeypatch):
     """A text of which the mean row stays, and one that ReLU turns by 60 degrees."""
-    turned = {0: double([1, 0], [3, 0]), 1: double([1, 3**0.5], [0, 0])}
+    turned = {0: double([1, 0], [3, 0]), 1: double([2, 0], [0, 12**0.5])}  # the mean is 1, 3 ** 0.5
 
     def encode(x, layers, activation=None):
         return [None, double([2, 0], [0, 0]) if activation is None else turned[int(x)]]
@@ -284,7 +285,7 @@ def test_relu_turns_the_sentence_by_as_much_as_its_mean_row(monkeypatch):
 def test_a_bias_arrives_where_the_mask_lets_it_through(monkeypatch):
     """b_1 = 1 arrives whole where the unit is far above 0, not at all far below; b_2 is 1 in both layers."""
     weights = mlp(b_in=1.0, b_out=double(0, 1), size=2)
-    seen = subject_of(weights, double([FAR, FAR], [-FAR, -FAR]))
+    seen = subject_of(weights, double([FAR, FAR], [-FAR, FAR]))
 
     def encode(x, layers):
         return [x, x + sum(each.mlp.b_out for each in layers)]
@@ -295,7 +296,7 @@ def test_a_bias_arrives_where_the_mask_lets_it_through(monkeypatch):
     )
     states = [[double([2, 0], [2, 0])], [double([0, 1], [0, 3])]]
     found = perceptron.measure_biases(seen, SimpleNamespace(layers=[seen.layer] * 2, states=states))
-    assert found.variation == pytest.approx(0.5**0.5)
+    assert found.variation == pytest.approx((1 / 6) ** 0.5)  # of 1, 1 and 0, 1 the first coordinate varies by a half
     assert found.zeroed_cosine == pytest.approx((0.5**0.5 + 1) / 2)  # (2, 2) with (2, 0), and (0, 4) with (0, 2)
     assert found.fold_error == 0.5
 
