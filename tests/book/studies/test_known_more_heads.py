@@ -10,8 +10,9 @@ import torch
 
 from analysis.models.controls import RUNGS
 from analysis.transformer import induction
+from analysis.transformer.attention import attend
 from book.studies.induction_head import by_hand, prediction, sharpness, trained, walkthrough
-from book.studies.patterns_and_messages import on_text, rewriting, rotary, spectra
+from book.studies.patterns_and_messages import on_text, printed_lists, rewriting, rotary, spectra
 from book.studies.shared.equality import draw, random_layer
 from tests.book.studies.known import double, plain, record
 
@@ -31,6 +32,20 @@ def test_random_layers_and_the_record_stand_side_by_side(monkeypatch):
     assert (found.random, source) == ({"gpt2": {"one": 4, "two": 15}, "bert": {"one": 4, "two": 15}}, "source")
     assert {name: values.tolist() for name, values in found.gpt2.items()} == {"one": [1], "two": [2]}
     assert names == ["patterns-and-messages-equality-gpt2"]
+
+
+def test_the_first_list_lacks_a_name_and_the_second_does_not(monkeypatch):
+    layer = random_layer(3, 12, 4)
+    for bias in (layer.b_Q, layer.b_K, layer.b_V, layer.b_O):
+        bias.zero_()
+    module = lambda family, of: lambda x: (attend(x, of).output, None)  # noqa: E731
+    monkeypatch.setattr(printed_lists, "attention_module", module)
+    found = printed_lists.run_printed_lists(layer, draw(2, 6, 12, seed=1))
+    assert (found.undefined, found.unused) == (("P",), ("patterns",))
+    assert max(found.stand_ins["patterns"], found.second) < 1e-12
+    assert min(found.stand_ins["messages"], found.stand_ins["X"]) > 0.1
+    names = {"X": double([1, 2], [3, 4]), "W": 2.0}
+    assert printed_lists.run({"a": "X * W", "MultiHead": "(a + X).sum(0)"}, names).tolist() == [12, 18]
 
 
 def test_costs_are_ratios_of_the_merged_form(monkeypatch):
