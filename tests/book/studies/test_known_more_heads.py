@@ -144,8 +144,8 @@ def test_parts_of_scores_are_read_row_by_row(monkeypatch):
     assert semi_bias.abs().max() == 0
     found = readings._read(X, own)
     assert (found["constant"].item(), found["query bias"].item()) == (pytest.approx(1 - 4.5 / 7.625), 0)
-    # the query bias alone: scores 1, 0, 2; the nearest by angle is the first, the longest messages 1/10, 1 and 2
-    biased = plain(2, W_Q=0 * EYE, W_K=EYE, b_Q=double(2**0.5, 0), W_V=torch.diag(double(1, 10)), W_O=EYE)
+    # the query bias alone: scores 1, 0, 2; the nearest by angle is the first, the longest messages 1, 3 and 5/2
+    biased = plain(2, W_Q=0 * EYE, W_K=EYE, b_Q=double(2**0.5, 0), W_V=torch.diag(double(1, 3)), W_O=EYE)
     found = readings._read(X, biased)
     assert (found["constant"].item(), found["query bias"].item()) == (pytest.approx(1), pytest.approx(1))
     assert (found["angle"].item(), found["influence"].item()) == (0.5, 0.5)
@@ -154,7 +154,7 @@ def test_parts_of_scores_are_read_row_by_row(monkeypatch):
 def test_the_model_is_read_beside_its_control(monkeypatch):
     of = {
         None: {
-            "constant": double([0.1, 0.9], [0.45, 0.2]),
+            "constant": double([0.1, 0.9], [0.2, 0.45]),
             "influence": double([0.5, 0.6], [0.7, 0.8]),
             "query bias": double([0.01, 0.3], [0.02, -0.04]),
         },
@@ -170,9 +170,9 @@ def test_the_model_is_read_beside_its_control(monkeypatch):
     assert found.model == "b"
     assert (found.constant_range, found.constant_control) == ("10% to 90%", "7%")
     assert (found.query_bias_range, found.influence, found.influence_control) == ("-4 to 30 %", "50% to 80%", "50%")
-    assert (found.example.layer, found.example.head) == (1, 0)  # 0.45 is nearest to a half
-    assert (found.example.constant * 2**0.5)[2].tolist() == pytest.approx([-0.25, -0.75, 1])
-    assert (found.example.varying * 2**0.5)[2].tolist() == pytest.approx([0, -1, 1])
+    assert (found.example.layer, found.example.head) == (1, 1)  # 0.45 is nearest to a half
+    assert (found.example.constant * 2**0.5)[2].tolist() == pytest.approx([0, -1, 1])  # the query bias alone
+    assert np.abs(found.example.varying).max() < 1e-12
 
 
 def test_the_nearest_key_hangs_on_the_space(monkeypatch):
