@@ -10,8 +10,9 @@ import torch
 
 from analysis.models.controls import RUNGS
 from analysis.transformer import induction
+from analysis.transformer.attention import attend
 from book.studies.induction_head import by_hand, prediction, sharpness, trained, walkthrough
-from book.studies.patterns_and_messages import on_text, rewriting, rotary, spectra
+from book.studies.patterns_and_messages import on_text, printed_lists, rewriting, rotary, spectra
 from book.studies.shared.equality import draw, random_layer
 from tests.book.studies.known import double, plain, record
 
@@ -31,6 +32,20 @@ def test_random_layers_and_the_record_stand_side_by_side(monkeypatch):
     assert (found.random, source) == ({"gpt2": {"one": 4, "two": 15}, "bert": {"one": 4, "two": 15}}, "source")
     assert {name: values.tolist() for name, values in found.gpt2.items()} == {"one": [1], "two": [2]}
     assert names == ["patterns-and-messages-equality-gpt2"]
+
+
+def test_the_first_list_lacks_a_name_and_the_second_does_not(monkeypatch):
+    layer = random_layer(3, 12, 4)
+    for bias in (layer.b_Q, layer.b_K, layer.b_V, layer.b_O):
+        bias.zero_()
+    module = lambda family, of: lambda x: (attend(x, of).output, None)  # noqa: E731
+    monkeypatch.setattr(printed_lists, "attention_module", module)
+    found = printed_lists.run_printed_lists(layer, draw(2, 6, 12, seed=1))
+    assert (found.undefined, found.unused) == (("P",), ("patterns",))
+    assert max(found.stand_ins["patterns"], found.second) < 1e-12
+    assert min(found.stand_ins["messages"], found.stand_ins["X"]) > 0.1
+    names = {"X": double([1, 2], [3, 4]), "W": 2.0}
+    assert printed_lists.run({"a": "X * W", "MultiHead": "(a + X).sum(0)"}, names).tolist() == [12, 18]
 
 
 def test_costs_are_ratios_of_the_merged_form(monkeypatch):
@@ -129,8 +144,8 @@ def test_parts_of_scores_are_read_row_by_row(monkeypatch):
     assert semi_bias.abs().max() == 0
     found = readings._read(X, own)
     assert (found["constant"].item(), found["query bias"].item()) == (pytest.approx(1 - 4.5 / 7.625), 0)
-    # the query bias alone: scores 1, 0, 2; the nearest by angle is the first, the longest messages 1/10, 1 and 2
-    biased = plain(2, W_Q=0 * EYE, W_K=EYE, b_Q=double(2**0.5, 0), W_V=torch.diag(double(1, 10)), W_O=EYE)
+    # the query bias alone: scores 1, 0, 2; the nearest by angle is the first, the longest messages 1, 3 and 5/2
+    biased = plain(2, W_Q=0 * EYE, W_K=EYE, b_Q=double(2**0.5, 0), W_V=torch.diag(double(1, 3)), W_O=EYE)
     found = readings._read(X, biased)
     assert (found["constant"].item(), found["query bias"].item()) == (pytest.approx(1), pytest.approx(1))
     assert (found["angle"].item(), found["influence"].item()) == (0.5, 0.5)
@@ -139,7 +154,7 @@ def test_parts_of_scores_are_read_row_by_row(monkeypatch):
 def test_the_model_is_read_beside_its_control(monkeypatch):
     of = {
         None: {
-            "constant": double([0.1, 0.9], [0.45, 0.2]),
+            "constant": double([0.1, 0.9], [0.2, 0.45]),
             "influence": double([0.5, 0.6], [0.7, 0.8]),
             "query bias": double([0.01, 0.3], [0.02, -0.04]),
         },
@@ -155,9 +170,9 @@ def test_the_model_is_read_beside_its_control(monkeypatch):
     assert found.model == "b"
     assert (found.constant_range, found.constant_control) == ("10% to 90%", "7%")
     assert (found.query_bias_range, found.influence, found.influence_control) == ("-4 to 30 %", "50% to 80%", "50%")
-    assert (found.example.layer, found.example.head) == (1, 0)  # 0.45 is nearest to a half
-    assert (found.example.constant * 2**0.5)[2].tolist() == pytest.approx([-0.25, -0.75, 1])
-    assert (found.example.varying * 2**0.5)[2].tolist() == pytest.approx([0, -1, 1])
+    assert (found.example.layer, found.example.head) == (1, 1)  # 0.45 is nearest to a half
+    assert (found.example.constant * 2**0.5)[2].tolist() == pytest.approx([0, -1, 1])  # the query bias alone
+    assert np.abs(found.example.varying).max() < 1e-12
 
 
 def test_the_nearest_key_hangs_on_the_space(monkeypatch):

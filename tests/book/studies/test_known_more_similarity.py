@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from book.lab.mathematics.stretching import row_norms
 from book.studies.bert_similarity import architecture, asymmetry, controls, networks, positions, prose
 from book.studies.bert_similarity.asymmetry import (
     COMMON,
@@ -298,6 +299,14 @@ def test_the_ladder_is_told_in_means():
         "moved_trained": "25 %",
         "moved_permuted": "15 %",
     }
+
+
+def test_rows_are_as_long_as_the_first_head_makes_them():
+    weights = plain(2, heads=2, W_Q=2 * EYE, W_K=EYE / 2, W_V=EYE, b_V=double(0, 1))
+    weights.W_Q[1] *= 9
+    x = double([3, 4], [0, -1])
+    assert row_norms(x, weights, 0).tolist() == pytest.approx(np.array([[5, 1], [10, 2], [2.5, 0.5], [34**0.5, 0]]))
+    assert row_norms(x, weights, 1)[1].tolist() == pytest.approx([90, 18])
 
 
 def test_the_drawn_head_is_head_3_of_the_first_layer_or_the_last_there_is():
