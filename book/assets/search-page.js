@@ -6,11 +6,11 @@
 (() => {
   "use strict";
   // Where a browser allows a page to keep nothing, asking for its storage throws, and Sphinx's search would end there.
-  try { window.localStorage.getItem(""); } catch {
+  try { globalThis.localStorage.getItem(""); } catch {
     const kept = new Map();
     const storage = { getItem: key => kept.get(key) ?? null, setItem: (key, value) => { kept.set(key, `${value}`); },
       removeItem: key => { kept.delete(key); } };
-    Object.defineProperty(window, "localStorage", { value: storage });
+    Object.defineProperty(globalThis, "localStorage", { value: storage });
   }
   const MARKED = "sphinx_highlight_terms";  // what the search leaves there, the next page marks and removes
   const ASKING = new Set(`a an am any are be been but can could do does did explain find from get has had have how i if it
