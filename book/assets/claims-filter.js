@@ -13,7 +13,7 @@
   };
   const orders = { "": rows, documents: [...rows].sort((a, b) => place(a) - place(b)) };
   const said = form.querySelector("output");
-  let standing = "";
+  let standing = "", told = true;  // whether the address says what is chosen
   const arrange = order => {
     if (order !== standing && rows.length) rows[0].parentNode.append(...orders[order]);
     standing = order;
@@ -32,23 +32,28 @@
     arrange(order);
     said.textContent = `${shown} of ${rows.length} claims`;
     const query = new URLSearchParams(Object.entries({ document: letter, verdict, chapter, words, order }).filter(p => p[1]));
-    try { history.replaceState(null, "", (query.size ? `?${query}` : location.pathname) + location.hash); } catch { /* file: */ }
+    try {
+      history.replaceState(null, "", (query.size ? `?${query}` : location.pathname) + location.hash);
+    } catch { told = false; /* file: */ }
   };
-  const address = new URLSearchParams(location.search);
-  for (const name of CHOICES) {  // K and "Not reproduced" mean k and not-reproduced
-    const wanted = (address.get(name) || "").trim().toLowerCase().replace(/\s+/g, "-");
-    const field = form.elements[name];
-    field.value = [...field.options].some(option => option.value === wanted) ? wanted : "";
-  }
-  form.elements.words.value = address.get("words") || "";
+  const choose = () => {
+    const address = new URLSearchParams(location.search);
+    for (const name of CHOICES) {  // K and "Not reproduced" mean k and not-reproduced
+      const wanted = (address.get(name) || "").trim().toLowerCase().replace(/\s+/g, "-");
+      const field = form.elements[name];
+      field.value = [...field.options].some(option => option.value === wanted) ? wanted : "";
+    }
+    form.elements.words.value = address.get("words") || "";
+  };
+  choose();
   form.addEventListener("input", show);
   form.addEventListener("submit", event => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(show));
   form.hidden = false;
   show();
-  const meant = () => {  // a claim that the address leads to, as #claim-k-15 or #K-15, is shown whatever the filter hides
-    const id = location.hash.slice(1);
-    const row = rows.find(row => row.id && [id, `claim-${id.toLowerCase()}`].includes(row.id));
+  const meant = () => {  // a claim that the address leads to, as #claim-k-02, #K-02 or #K-2, is shown whatever the filter hides
+    const id = location.hash.slice(1), named = `claim-${id.toLowerCase()}`;
+    const row = rows.find(row => row.id && [id, named, named.replace(/-(\d)$/, "-0$1")].includes(row.id));
     if (!row) return;
     if (row.hidden) {
       for (const name of ["document", "verdict", "chapter", "words"]) form.elements[name].value = "";
@@ -56,6 +61,7 @@
     }
     row.scrollIntoView();
   };
+  globalThis.addEventListener?.("popstate", () => { if (told) { choose(); show(); } });  // back to another choice
   globalThis.addEventListener?.("hashchange", meant);
   meant();
 })();

@@ -5,6 +5,13 @@
 // finds by names of functions, by titles and in code stays in the list.
 (() => {
   "use strict";
+  // Where a browser allows a page to keep nothing, asking for its storage throws, and Sphinx's search would end there.
+  try { globalThis.localStorage.getItem(""); } catch {
+    const kept = new Map();
+    const storage = { getItem: key => kept.get(key) ?? null, setItem: (key, value) => { kept.set(key, `${value}`); },
+      removeItem: key => { kept.delete(key); } };
+    Object.defineProperty(globalThis, "localStorage", { value: storage });
+  }
   const MARKED = "sphinx_highlight_terms";  // what the search leaves there, the next page marks and removes
   const ASKING = new Set(`a an am any are be been but can could do does did explain find from get has had have how i if it
     its me my no of our out please s say says see show shows so some tell than that the them they there these this those

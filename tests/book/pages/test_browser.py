@@ -324,6 +324,30 @@ def test_the_address_of_the_claims_chooses_a_document_and_a_verdict(opened, addr
     assert rows.locator("visible=true").count() < rows.count() or chosen == ("", "")
 
 
+@pytest.mark.parametrize("name", ["K-2", "k-02", "claim-k-02"])
+def test_a_claim_that_the_address_names_is_shown_though_the_filter_hides_it(opened, name):
+    tab = opened(f"book/claims.html?words=no+such+words#{name}")
+    tab.wait_for_function("""() => {
+      const { top } = document.querySelector("#claim-k-02").getBoundingClientRect();
+      return 0 <= top && top < innerHeight;
+    }""")
+    assert tab.locator("form.claims-filter [name=words]").input_value() == ""
+
+
+def test_back_brings_the_choice_that_the_address_has(opened):
+    tab = opened("book/claims.html")
+    words, rows = tab.locator("form.claims-filter [name=words]"), tab.locator("tr.claim-row")
+    words.fill("bias")
+    shown = rows.locator("visible=true").count()
+    assert 0 < shown < rows.count()
+    tab.evaluate("location.hash = 'claims'")
+    words.fill("")
+    tab.go_back()
+    tab.wait_for_url("**/claims.html?words=bias")
+    assert words.input_value() == "bias"
+    assert rows.locator("visible=true").count() == shown
+
+
 def test_what_the_search_passes_over_is_found_among_the_claims(opened):
     tab = opened("search.html?q=(3.4)")
     tab.get_by_role("link", name="The claims", exact=True).last.click()

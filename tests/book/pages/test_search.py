@@ -122,3 +122,15 @@ def test_passages_stand_in_their_section_and_a_row_is_one():
         ("r", "Two", "left right"),
         ("t", "One", "word: What it means."),
     ]
+
+
+@pytest.mark.browser
+def test_the_search_works_where_the_browser_lets_a_page_keep_nothing(browser, html):
+    tab = browser.new_page()
+    tab.add_init_script(
+        "Object.defineProperty(window, 'localStorage', { configurable: true, get() { throw new Error('denied'); } })"
+    )
+    tab.goto((html / "search.html").as_uri() + "?q=semi-bias")
+    tab.locator("#search-results li").first.wait_for(timeout=10_000)
+    assert tab.evaluate(AGAIN, "semi-bias")[0] == FIRST["semi-bias"]
+    tab.close()
