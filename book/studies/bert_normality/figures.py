@@ -134,12 +134,13 @@ def effects(
     *,
     ax: style.Panels | None = None,
 ) -> Figure:
-    """Draw for each head what making it uniform does to the sentence against its relative entropy; the control in grey.
+    """Draw for each head what making it uniform does to the sentence against its relative entropy.
 
-    ``entropy`` and ``effect`` map ``"trained"`` and ``"control"`` to ``(layer, head)``; ``sink`` marks the trained
-    heads that give most of their mass to the first and last token.
+    The control, where it does far less, is grey, in a panel of its own below. ``entropy`` and ``effect`` map
+    ``"trained"`` and ``"control"`` to ``(layer, head)``; ``sink`` marks the trained heads that give most of their mass
+    to the first and last token.
     """
-    figure, [[axes]] = style.panels(ax, 1, 1)
+    figure, [[axes], [below]] = style.panels(ax, 2, 1, sharex=True, height_ratios=(5, 1))
     marks, shades = "osD^vPX*<>hd", colormaps[style.WEIGHT_CMAP]
     x, y = entropy["trained"], effect["trained"]
     for level in range(len(x)):
@@ -147,16 +148,16 @@ def effects(
         axes.scatter(x[level], y[level], s=26, marker=marks[level % len(marks)], color=shade, label=f"layer {level}")
     axes.scatter(x[sink], y[sink], s=90, facecolor="none", edgecolor=style.COLOURS["highlight"])
     grey = style.COLOURS["control"]
-    axes.scatter(entropy["control"], effect["control"], s=18, color=grey, edgecolor="none")
-    lowest = entropy["control"].min(), effect["control"].min()
-    axes.annotate("random weights", lowest, (-8, 0), textcoords="offset points", ha="right", color=grey)
+    below.scatter(entropy["control"], effect["control"], s=18, color=grey, edgecolor="none")
+    middle = entropy["control"].min(), np.median(effect["control"])
+    below.annotate("random weights", middle, (-8, 0), textcoords="offset points", ha="right", va="center", color=grey)
+    below.set(xlabel="relative entropy of the head: 0 is sharp, 1 is even", yscale="log")
     layers = np.broadcast_to(np.arange(len(x))[:, None], x.shape)
     by_layer, by_entropy = (abs(spearmanr(y, other, axis=None).statistic) for other in (layers, x))
     more, less = ("layer", "entropy") if by_layer > by_entropy else ("entropy", "layer")
     axes.set(
         title=f"The height follows the {more} of a head more than its {less}.",
-        xlabel="relative entropy of the head: 0 is sharp, 1 is even",
-        ylabel="turn of the text's vector, 1 − cosine",
+        ylabel="turn (1 − cosine)",
         yscale="log",
         xlim=(-0.02, 1.02),
     )
