@@ -88,11 +88,12 @@ class HeadTable:
     def __repr__(self) -> str:
         layers, heads = next(iter(self.columns.values())).shape
         lines = [f"{layers} layers of {heads} heads, {self.texts} texts, {self.tokens:,} tokens"]
-        lines += [f"{'':<22}{'least':>8}{'median':>8}{'most':>8}  in"]
+        width = max(map(len, self.columns))
+        lines += [f"{'':<{width}}{'least':>8}{'median':>8}{'most':>8}  in"]
         for name, of in self.columns.items():
             layer, head = np.unravel_index(np.nanargmax(of), of.shape)
             numbers = "".join(f"{value:>8.2f}" for value in (of.min(), np.median(of), of.max()))
-            lines.append(f"{name:<22}{numbers}  {layer}.{head}")
+            lines.append(f"{name:<{width}}{numbers}  {layer}.{head}")
         return "\n".join(lines)
 
 

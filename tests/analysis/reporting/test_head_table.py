@@ -1,6 +1,7 @@
 """A census of heads: its columns against maps that are read by hand, its forms, its refusals."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -53,6 +54,8 @@ def test_forms():
     line = next(line for line in repr(table).splitlines() if line.startswith("previous"))
     assert line.split()[-1] == f"{frame['layer'][place]}.{frame['head'][place]}"
     assert len(repr(table).splitlines()) < 20
+    ends = {re.match(r"\D*?( +-?\d\.\d\d){3}", line).end() for line in repr(table).splitlines()[2:]}
+    assert len(ends) == 1, "the numbers of long names do not stand under those of short ones"
 
 
 def test_refusals():
