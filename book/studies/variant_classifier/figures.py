@@ -37,7 +37,7 @@ def leak(
     shares = 100 * counts / counts.sum(1, keepdims=True)
     right.imshow(shares, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=100)
     right.set_xticks(range(len(lengths)), [str(n) for n in lengths], rotation="vertical")
-    right.set(xlabel="letters", title="length of the sequence")
+    right.set(xlabel="letters", title="sequences of each length (%)")
     own = int(((counts > 0) & ((counts > 0).sum(0) == 1)).any(1).sum())
     figure.suptitle(f"{own} of {len(classes)} variants have a length that no other has.")
     for (i, j), share in np.ndenumerate(shares):
@@ -72,7 +72,7 @@ def accuracies(
     axes.invert_yaxis()
     right = sum(all(value == 1 for value, _, _ in values) for values in rows.values())
     axes.set(xlabel="accuracy (%)", xlim=(0, 102), title=f"{right} of {len(rows)} ways are always right.")
-    figure.legend(loc="outside lower center", ncols=len(groups), title="tested on another")
+    figure.legend(loc="outside lower center", ncols=len(groups), title="training and test have no common")
     return figure
 
 
