@@ -20,6 +20,7 @@ from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.core.axes import Residual, Scores
 from analysis.core.checks import all_finite, check_products
 from analysis.core.positions import Rotary, StreamPositions, Tempered
+from analysis.core.shapes import say_shapes
 from analysis.core.signatures import checked
 from analysis.decomposition.folding import fold_norm
 from analysis.transformer.attention import added_by_positions, arrange, project
@@ -61,6 +62,8 @@ class ScoreTerms:
     query_side: Part
     kernel: Part
     positions: Part | None = None
+
+    __repr__ = say_shapes
 
     def total(self) -> Scores:
         """Add the parts up: exactly :func:`analysis.transformer.attention.compute_scores`."""
@@ -274,6 +277,8 @@ class SixTerms:
     p: PerKey
     query_side: Part
     kernel: Part
+
+    __repr__ = say_shapes
 
     def total(self) -> Scores:
         """Add the parts up: exactly the scores of the layer reading ``LN(token + position)``, before the mask."""
