@@ -188,7 +188,8 @@ def fixed_rotary(
     """
 
     def positions(config: Config, layer: int, channel: int) -> Rotary:
-        turned = (coordinates and getattr(config, coordinates)) or channel
+        turned = getattr(config, coordinates) if coordinates else None
+        turned = channel if turned is None else turned
         if turned % 2 or not 0 < turned <= channel:
             raise ValueError(f"{coordinates} must be even and at most {channel}, the width of a head, got {turned}")
         theta = _base(getattr(config, base), base) if base else 10000.0

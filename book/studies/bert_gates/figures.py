@@ -13,6 +13,7 @@ from analysis.statistics.intervals import Interval
 gallery = draw_readings  # the case study of the classifier calls it so
 
 
+@style.in_style
 def attention_map(
     attention: np.ndarray,
     tokens: Sequence[str] | None = None,
@@ -21,6 +22,7 @@ def attention_map(
     order: Sequence[str] | None = None,
     title: str = "",
     limit: float | None = None,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw one attention map: queries down, keys across; with ``cells`` a second panel names each cell's gate.
 
@@ -34,6 +36,8 @@ def attention_map(
         Each cell's gate as ``GateReading.cells`` has it, and the names in that order (``gates.GATES``).
     limit
         Weight at the top of the scale; default: the largest.
+    ax
+        One panel to draw into, or two with ``cells``; default: a new figure.
 
     Returns
     -------
@@ -52,8 +56,8 @@ def attention_map(
         raise ValueError(f"tokens must be {n}, one a position, got {len(tokens)}")
     if cells is not None and (cells.shape != attention.shape or order is None):
         raise ValueError(f"cells must have the shape {attention.shape} of the map and come with their order of names")
-    figure, axes = style.new(1, 1 if cells is None else 2, size="square" if cells is None else "tall", sharey=True)
-    panels = np.atleast_1d(axes)
+    count, size = (1, "square") if cells is None else (2, "tall")
+    figure, [panels] = style.panels(ax, 1, count, size=size, sharey=True)
     image = panels[0].imshow(attention, cmap=style.WEIGHT_CMAP, vmin=0, vmax=limit or float(attention.max()))
     figure.colorbar(image, ax=list(panels), label="attention", location="top", shrink=0.5)
     panels[0].set(title=title)
@@ -71,9 +75,13 @@ def attention_map(
     return style.many_marks(figure)
 
 
-def census(scores: Mapping[str, np.ndarray], order: Sequence[str]) -> Figure:
+@style.in_style
+def census(scores: Mapping[str, np.ndarray], order: Sequence[str], *, ax: style.Panels | None = None) -> Figure:
     """Draw every head's mean shares as a stacked bar, layers side by side; one row of bars a model."""
-    figure, axes = style.new(len(scores), 1, size="tall", sharex=True, height_ratios=[2] + [1] * (len(scores) - 1))
+    figure, grid = style.panels(
+        ax, len(scores), 1, size="tall", sharex=True, height_ratios=[2] + [1] * (len(scores) - 1)
+    )
+    axes = grid[:, 0]
     for panel, (which, by_head) in zip(axes, scores.items(), strict=True):
         layers, heads, _ = by_head.shape
         places = (np.arange(layers)[:, None] * (heads + 1.5) + np.arange(heads)).ravel()
@@ -88,9 +96,10 @@ def census(scores: Mapping[str, np.ndarray], order: Sequence[str]) -> Figure:
     return figure
 
 
-def heads_by_gate(scores: np.ndarray, order: Sequence[str]) -> Figure:
+@style.in_style
+def heads_by_gate(scores: np.ndarray, order: Sequence[str], *, ax: style.Panels | None = None) -> Figure:
     """Draw every head's mean share of each gate: one panel a gate, layers down and heads across, one scale."""
-    figure, axes = style.new(2, -(-len(order) // 2), size="wide", sharex=True, sharey=True)
+    figure, axes = style.panels(ax, 2, -(-len(order) // 2), size="wide", sharex=True, sharey=True)
     for panel in axes.flat[len(order) :]:
         panel.set_visible(False)
     for panel, name, shares in zip(axes.flat, order, np.moveaxis(scores, -1, 0), strict=False):
@@ -103,9 +112,12 @@ def heads_by_gate(scores: np.ndarray, order: Sequence[str]) -> Figure:
     return figure
 
 
-def learned(shares: Mapping[str, tuple[Interval, Mapping[str, tuple[float, float]]]]) -> Figure:
+@style.in_style
+def learned(
+    shares: Mapping[str, tuple[Interval, Mapping[str, tuple[float, float]]]], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw shares of a trained model with intervals, and in grey the ranges of its controls, all on one scale."""
-    figure, panel = style.new(size="wide")
+    figure, [[panel]] = style.panels(ax, 1, 1, size="wide")
     for row, (trained, controls) in enumerate(shares.values()):
         low, value, high = (100 * end for end in (trained.low, trained.value, trained.high))
         reach, blue = [[value - low], [high - value]], style.COLOURS["trained"]
@@ -125,9 +137,10 @@ def learned(shares: Mapping[str, tuple[Interval, Mapping[str, tuple[float, float
     return figure
 
 
-def volume(effects: Mapping[str, Interval], control: str) -> Figure:
+@style.in_style
+def volume(effects: Mapping[str, Interval], control: str, *, ax: style.Panels | None = None) -> Figure:
     """Draw how far the sentence turns by what is done with the sink's weight; the control is grey."""
-    figure, panel = style.new(size="strip")
+    figure, [[panel]] = style.panels(ax, 1, 1, size="strip")
     for row, (name, effect) in enumerate(effects.items()):
         colour = style.COLOURS["control" if name == control else "trained"]
         panel.barh(row, effect.value, color=colour)
@@ -145,9 +158,12 @@ def volume(effects: Mapping[str, Interval], control: str) -> Figure:
     return figure
 
 
-def one_row(weights: np.ndarray, lengths: np.ndarray, tokens: Sequence[str], query: str) -> Figure:
+@style.in_style
+def one_row(
+    weights: np.ndarray, lengths: np.ndarray, tokens: Sequence[str], query: str, *, ax: style.Panels | None = None
+) -> Figure:
     """Draw what one query gives each token, and beside it the length of what arrives from there."""
-    figure, panels = style.new(1, 2, sharey=True)
+    figure, [panels] = style.panels(ax, 1, 2, sharey=True)
     colours = [style.COLOURS["highlight"]] + [style.COLOURS["trained"]] * (len(tokens) - 1)
     titles = f"the weight that '{query}' gives", "what arrives from there"
     for panel, values, title in zip(panels, (weights, weights * lengths), titles, strict=True):
@@ -160,9 +176,12 @@ def one_row(weights: np.ndarray, lengths: np.ndarray, tokens: Sequence[str], que
     return figure
 
 
-def sinks(kinds: Sequence[str], shares: Mapping[str, np.ndarray], follows: np.ndarray) -> Figure:
+@style.in_style
+def sinks(
+    kinds: Sequence[str], shares: Mapping[str, np.ndarray], follows: np.ndarray, *, ax: style.Panels | None = None
+) -> Figure:
     """Draw who gets attention by kind of token, and how columns follow the key semi-bias, head by head."""
-    figure, (left, right) = style.new(1, 2, width_ratios=[3, 2])
+    figure, [(left, right)] = style.panels(ax, 1, 2, width_ratios=[3, 2])
     colours = [style.COLOURS[name] for name in ("muted", "trained", "highlight", "control")]
     width = 0.8 / len(shares)
     for i, (name, values) in enumerate(shares.items()):
@@ -176,9 +195,12 @@ def sinks(kinds: Sequence[str], shares: Mapping[str, np.ndarray], follows: np.nd
     return figure
 
 
-def ablation(closed: Mapping[str, np.ndarray], effect: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
+@style.in_style
+def ablation(
+    closed: Mapping[str, np.ndarray], effect: Mapping[str, Mapping[str, np.ndarray]], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw each head's effect on the embedding against its closed share: silenced and levelled, trained and control."""
-    figure, axes = style.new(1, 2, sharex=True, sharey=True)
+    figure, [axes] = style.panels(ax, 1, 2, sharex=True, sharey=True)
     for panel, way in zip(axes, ("zero", "uniform"), strict=True):
         for which in ("control", "trained"):
             panel.plot(

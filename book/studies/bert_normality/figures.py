@@ -14,9 +14,12 @@ from book.studies.shared.layer_lines import Line, lines
 NAMES = {"control": "random weights", "trained": "trained"}
 
 
-def statistics(by_layer: Mapping[int, Mapping[str, np.ndarray]], critical: float) -> Figure:
+@style.in_style
+def statistics(
+    by_layer: Mapping[int, Mapping[str, np.ndarray]], critical: float, *, ax: style.Panels | None = None
+) -> Figure:
     """Draw figure 8: how the rows' Lilliefors statistics are spread, one panel per layer, with control."""
-    figure, axes = style.new(1, len(by_layer), sharey=True, squeeze=False)
+    figure, axes = style.panels(ax, 1, len(by_layer), sharey=True)
     axes = axes[0]
     edges = np.linspace(0, max(v.max() for panel in by_layer.values() for v in panel.values()), 50)
     for panel, (layer, values) in zip(axes, by_layer.items(), strict=True):
@@ -31,9 +34,10 @@ def statistics(by_layer: Mapping[int, Mapping[str, np.ndarray]], critical: float
     return figure
 
 
-def sizes(rms: Mapping[str, np.ndarray], threshold: float) -> Figure:
+@style.in_style
+def sizes(rms: Mapping[str, np.ndarray], threshold: float, *, ax: style.Panels | None = None) -> Figure:
     """Draw the root mean square of every coordinate in one layer, trained and control, naming those that stand out."""
-    figure, axes = style.new(1, 2, sharey=True)
+    figure, [axes] = style.panels(ax, 1, 2, sharey=True)
     for panel, which in zip(axes, ("trained", "control"), strict=True):
         values = rms[which]
         panel.vlines(np.arange(len(values)), 0, values, color=style.COLOURS[which], linewidth=0.8)
@@ -47,12 +51,17 @@ def sizes(rms: Mapping[str, np.ndarray], threshold: float) -> Figure:
     return style.many_marks(figure)
 
 
+@style.in_style
 def histograms(
-    vectors: Mapping[str, tuple[str, np.ndarray]], statistic: Mapping[str, float], *, rows: int = 1
+    vectors: Mapping[str, tuple[str, np.ndarray]],
+    statistic: Mapping[str, float],
+    *,
+    rows: int = 1,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw standardised coordinates of vectors and the Gaussian: ``vectors`` maps a title to concept and values."""
-    figure, axes = style.new(
-        rows, len(vectors) // rows, size="tall" if rows > 1 else "wide", sharex=True, sharey=True, squeeze=False
+    figure, axes = style.panels(
+        ax, rows, len(vectors) // rows, size="tall" if rows > 1 else "wide", sharex=True, sharey=True
     )
     grid = np.linspace(-4.5, 4.5, 181)
     for panel, (title, (concept, values)) in zip(axes.flat, vectors.items(), strict=True):
@@ -69,9 +78,10 @@ def histograms(
     return figure
 
 
-def spectra(by_layer: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
+@style.in_style
+def spectra(by_layer: Mapping[int, Mapping[str, np.ndarray]], *, ax: style.Panels | None = None) -> Figure:
     """Draw figure 11: how the singular values of the head outputs are spread, one panel per layer, with control."""
-    figure, axes = style.new(1, len(by_layer), sharey=True, squeeze=False)
+    figure, axes = style.panels(ax, 1, len(by_layer), sharey=True)
     edges = np.linspace(0, max(v.max() for panel in by_layer.values() for v in panel.values()), 41)
     for panel, (layer, values) in zip(axes[0], by_layer.items(), strict=True):
         for which in ("control", "trained"):
@@ -85,12 +95,15 @@ def spectra(by_layer: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
     return figure
 
 
-def total(vectors: Mapping[str, np.ndarray], statistic: Mapping[str, float]) -> Figure:
+@style.in_style
+def total(
+    vectors: Mapping[str, np.ndarray], statistic: Mapping[str, float], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw figure 13: the histogram of each vector, and all distribution functions beside that of a Gaussian.
 
     ``vectors`` and ``statistic`` map concepts (``"trained"``, ``"control"``) to coordinates and to D.
     """
-    figure, axes = style.new(1, len(vectors) + 1)
+    figure, [axes] = style.panels(ax, 1, len(vectors) + 1)
     grid = np.linspace(-4.5, 4.5, 181)
     for panel, (which, values) in zip(axes[:-1], vectors.items(), strict=True):
         z = (values - values.mean()) / values.std(ddof=1)
@@ -113,13 +126,21 @@ def total(vectors: Mapping[str, np.ndarray], statistic: Mapping[str, float]) -> 
     return figure
 
 
-def effects(entropy: Mapping[str, np.ndarray], effect: Mapping[str, np.ndarray], sink: np.ndarray) -> Figure:
-    """Draw for each head what making it uniform does to the sentence against its relative entropy; the control in grey.
+@style.in_style
+def effects(
+    entropy: Mapping[str, np.ndarray],
+    effect: Mapping[str, np.ndarray],
+    sink: np.ndarray,
+    *,
+    ax: style.Panels | None = None,
+) -> Figure:
+    """Draw for each head what making it uniform does to the sentence against its relative entropy.
 
-    ``entropy`` and ``effect`` map ``"trained"`` and ``"control"`` to ``(layer, head)``; ``sink`` marks the trained
-    heads that give most of their mass to the first and last token.
+    The control, where it does far less, is grey, in a panel of its own below. ``entropy`` and ``effect`` map
+    ``"trained"`` and ``"control"`` to ``(layer, head)``; ``sink`` marks the trained heads that give most of their mass
+    to the first and last token.
     """
-    figure, axes = style.new()
+    figure, [[axes], [below]] = style.panels(ax, 2, 1, sharex=True, height_ratios=(5, 1))
     marks, shades = "osD^vPX*<>hd", colormaps[style.WEIGHT_CMAP]
     x, y = entropy["trained"], effect["trained"]
     for level in range(len(x)):
@@ -127,16 +148,16 @@ def effects(entropy: Mapping[str, np.ndarray], effect: Mapping[str, np.ndarray],
         axes.scatter(x[level], y[level], s=26, marker=marks[level % len(marks)], color=shade, label=f"layer {level}")
     axes.scatter(x[sink], y[sink], s=90, facecolor="none", edgecolor=style.COLOURS["highlight"])
     grey = style.COLOURS["control"]
-    axes.scatter(entropy["control"], effect["control"], s=18, color=grey, edgecolor="none")
-    lowest = entropy["control"].min(), effect["control"].min()
-    axes.annotate("random weights", lowest, (-8, 0), textcoords="offset points", ha="right", color=grey)
+    below.scatter(entropy["control"], effect["control"], s=18, color=grey, edgecolor="none")
+    middle = entropy["control"].min(), np.median(effect["control"])
+    below.annotate("random weights", middle, (-8, 0), textcoords="offset points", ha="right", va="center", color=grey)
+    below.set(xlabel="relative entropy of the head: 0 is sharp, 1 is even", yscale="log")
     layers = np.broadcast_to(np.arange(len(x))[:, None], x.shape)
     by_layer, by_entropy = (abs(spearmanr(y, other, axis=None).statistic) for other in (layers, x))
     more, less = ("layer", "entropy") if by_layer > by_entropy else ("entropy", "layer")
     axes.set(
         title=f"The height follows the {more} of a head more than its {less}.",
-        xlabel="relative entropy of the head: 0 is sharp, 1 is even",
-        ylabel="turn of the text's vector, 1 − cosine",
+        ylabel="turn (1 − cosine)",
         yscale="log",
         xlim=(-0.02, 1.02),
     )
@@ -149,7 +170,8 @@ def _networks(values: Mapping[str, np.ndarray], more: str = "", dashes: str = "-
     return [Line(values[network], network, network + more, dashes) for network in ("trained", "control")]
 
 
-def failing(shares: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def failing(shares: Mapping[str, np.ndarray], *, ax: style.Panels | None = None) -> Figure:
     """Draw the share of rows that fail by layer, with gain and bias and plain, with and without outliers.
 
     ``shares`` maps ``"trained"``, ``"kept"``, ``"control"``, ``"plain"``, ``"plain kept"`` and ``"control plain"`` to
@@ -169,10 +191,14 @@ def failing(shares: Mapping[str, np.ndarray]) -> Figure:
         },
         ["share of rows that fail", ""],
         level=(0.05, "5 %"),
+        ax=ax,
     )
 
 
-def table_one(sums: Mapping[str, np.ndarray], paper: np.ndarray, critical: float) -> Figure:
+@style.in_style
+def table_one(
+    sums: Mapping[str, np.ndarray], paper: np.ndarray, critical: float, *, ax: style.Panels | None = None
+) -> Figure:
     """Draw table 1: the statistic of the sum of the rows by layer, here ``(layer, 3)`` by kind, and the paper's."""
     return lines(
         {
@@ -186,11 +212,17 @@ def table_one(sums: Mapping[str, np.ndarray], paper: np.ndarray, critical: float
         },
         ["D of the sum", ""],
         level=([critical, 0.032], "critical value"),
+        ax=ax,
     )
 
 
+@style.in_style
 def padding(
-    rows: Mapping[str, Mapping[str, np.ndarray]], sums: Mapping[str, Mapping[str, np.ndarray]], critical: float
+    rows: Mapping[str, Mapping[str, np.ndarray]],
+    sums: Mapping[str, Mapping[str, np.ndarray]],
+    critical: float,
+    *,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw the share of rows that fail and the statistic of their sum, ``without`` padding and ``with`` it.
 
@@ -207,16 +239,18 @@ def padding(
         },
         ["share that fails", "D"],
         level=([0.05, critical], "5 %, critical value"),
+        ax=ax,
     )
 
 
-def directions(rows: np.ndarray, titles: Sequence[str]) -> Figure:
+@style.in_style
+def directions(rows: np.ndarray, titles: Sequence[str], *, ax: style.Panels | None = None) -> Figure:
     """Draw unit rows as seen from the side, ``(network, position, 3)``, each at its true angle with the mean direction.
 
     The mean direction points up; a dot is left or right of it after its second coordinate, and the sector is the cone
     whose half angle has the resultant length as its cosine.
     """
-    figure, axes = style.new(1, len(titles), sharey=True)
+    figure, [axes] = style.panels(ax, 1, len(titles), sharey=True)
     for panel, title, points in zip(axes, titles, rows, strict=True):
         up, resultant = points[:, 0], points[:, 0].mean()
         turn = np.arctan2(points[:, 2], points[:, 1])
@@ -233,11 +267,14 @@ def directions(rows: np.ndarray, titles: Sequence[str]) -> Figure:
     return figure
 
 
+@style.in_style
 def cone(
     per_token: Mapping[str, np.ndarray],
     resultant: Mapping[str, np.ndarray],
     resultant_padded: Mapping[str, np.ndarray],
     cosine: Mapping[str, np.ndarray],
+    *,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw three forms of the cone index by layer; each maps a network to ``(layer, 3)`` with the ends of intervals."""
     return lines(
@@ -247,19 +284,27 @@ def cone(
             "mean cosine": _networks(cosine),
         },
         ["", "", ""],
+        ax=ax,
     )
 
 
-def singular(largest: Mapping[str, np.ndarray], stable_rank: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def singular(
+    largest: Mapping[str, np.ndarray], stable_rank: Mapping[str, np.ndarray], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw the largest singular value of head outputs and their stable rank; arguments as for `cone`."""
     return lines(
         {"largest singular value": _networks(largest), "stable rank": _networks(stable_rank)},
         [r"$\sigma_1/\sqrt{n}$", r"$\sum\sigma_k^2/\sigma_1^2$"],
+        ax=ax,
     )
 
 
-def entropies(row: Mapping[str, np.ndarray], histogram: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def entropies(
+    row: Mapping[str, np.ndarray], histogram: Mapping[str, np.ndarray], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw figure 12 twice: the entropy of rows and that of the histogram of a map; arguments as for `cone`."""
     return lines(
-        {"row entropy": _networks(row), "histogram entropy": _networks(histogram)}, [r"share of $\ln n$", "nats"]
+        {"row entropy": _networks(row), "histogram entropy": _networks(histogram)}, [r"share of $\ln n$", "nats"], ax=ax
     )

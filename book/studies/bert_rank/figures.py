@@ -23,7 +23,8 @@ LOOKS = {
 FLOOR = 1e-16
 
 
-def spectra(values: Mapping[str, Mapping[str, np.ndarray]], cutoff: float) -> Figure:
+@style.in_style
+def spectra(values: Mapping[str, Mapping[str, np.ndarray]], cutoff: float, *, ax: style.Panels | None = None) -> Figure:
     """Draw singular values of what a LayerNorm reads and of the same rows centred, one panel a number of rows.
 
     Parameters
@@ -33,7 +34,7 @@ def spectra(values: Mapping[str, Mapping[str, np.ndarray]], cutoff: float) -> Fi
     cutoff
         The tolerance of the rank, drawn as a line.
     """
-    figure, axes = style.new(1, len(values), sharey=True)
+    figure, [axes] = style.panels(ax, 1, len(values), sharey=True)
     colours = (style.COLOURS["ink"], style.COLOURS["highlight"])
     for panel, (title, curves) in zip(np.atleast_1d(axes), values.items(), strict=True):
         for (label, curve), colour, line in zip(curves.items(), colours, ("-", "--"), strict=False):
@@ -67,14 +68,15 @@ def _draw(panel: Axes, runs: Mapping[str, np.ndarray], skip: bool, every: int = 
         panel.fill_between(layer, low, high, facecolor=style.COLOURS[colour], edgecolor="none", alpha=0.12)
 
 
-def collapse(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
+@style.in_style
+def collapse(runs: Mapping[str, Mapping[str, np.ndarray]], *, ax: style.Panels | None = None) -> Figure:
     """Draw the residual by depth: above without skip connections, below with them; one column a kind of stack.
 
     The panels above have one scale, those below have each its own.
 
     ``runs`` maps a column's title to curves ``(run, state)`` by the switches' description.
     """
-    figure, axes = style.new(2, len(runs), size="tall", sharex="col", squeeze=False)
+    figure, axes = style.panels(ax, 2, len(runs), size="tall", sharex="col")
     for column, (title, found) in enumerate(runs.items()):
         for row, skip in enumerate((False, True)):
             _draw(axes[row, column], found, skip)
@@ -88,12 +90,15 @@ def collapse(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     return figure
 
 
-def beside_control(trained: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def beside_control(
+    trained: Mapping[str, np.ndarray], control: Mapping[str, np.ndarray], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw the residual by depth of a trained model, ``(run, state)`` by the switches' description, and its control's.
 
     Left without skip connections, right with them; the control's curves, one a set of parts, are grey.
     """
-    figure, panels = style.new(1, 2, size="wide")
+    figure, [panels] = style.panels(ax, 1, 2, size="wide")
     for panel, skip in zip(panels, (False, True), strict=True):
         alike = [run for name, run in control.items() if ("skip" in name) == skip]
         for run in alike:
@@ -116,21 +121,23 @@ def beside_control(trained: Mapping[str, np.ndarray], control: Mapping[str, np.n
     return figure
 
 
-def settings(names: Sequence[str], ladder: Ladder) -> Figure:
+@style.in_style
+def settings(names: Sequence[str], ladder: Ladder, *, ax: style.Panels | None = None) -> Figure:
     """Draw the residual after the last layer, as a logarithm to base 10: a row for each setting of the switches."""
-    figure, panel = style.new(size="tall")
+    figure, [[panel]] = style.panels(ax, 1, 1, size="tall")
     draw_points(panel, ladder, names)
     panel.set(xlabel="log10 of the residual after the last layer")
     share_legend(figure, [panel])
     return figure
 
 
-def cubic(before: np.ndarray, after: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def cubic(before: np.ndarray, after: Mapping[str, np.ndarray], *, ax: style.Panels | None = None) -> Figure:
     """Draw the residual after one layer against the residual before it, with lines of slope 3 and 1.
 
     ``after`` maps a layer's description to ``(run, size)``; slope 3 goes through the first, slope 1 through the last.
     """
-    figure, panel = style.new()
+    figure, [[panel]] = style.panels(ax, 1, 1)
     looks = (("ink", "o"), ("semi_bias", "^"), ("content", "s"), ("token", "v"), ("positional", "D"))
     for (label, found), (colour, marker) in zip(after.items(), looks, strict=True):
         panel.loglog(
@@ -153,7 +160,8 @@ def cubic(before: np.ndarray, after: Mapping[str, np.ndarray]) -> Figure:
     return figure
 
 
-def deep(runs: Mapping[float, Mapping[str, np.ndarray]], start: int = 24) -> Figure:
+@style.in_style
+def deep(runs: Mapping[float, Mapping[str, np.ndarray]], start: int = 24, *, ax: style.Panels | None = None) -> Figure:
     """Draw the residual of deep stacks with skip connections, one panel a gain, and the rate that is expected.
 
     Parameters
@@ -163,7 +171,7 @@ def deep(runs: Mapping[float, Mapping[str, np.ndarray]], start: int = 24) -> Fig
     start
         The layer of the first curve from which the expected rate is drawn, a factor ``(1 + gain^4)^(-1/2)`` a layer.
     """
-    figure, axes = style.new(1, len(runs), sharey=True)
+    figure, [axes] = style.panels(ax, 1, len(runs), sharey=True)
     for panel, (gain, found) in zip(np.atleast_1d(axes), runs.items(), strict=True):
         _draw(panel, found, skip=True, every=8)
         first = np.exp(np.log(np.maximum(next(iter(found.values())), FLOOR)).mean(0))
@@ -178,7 +186,10 @@ def deep(runs: Mapping[float, Mapping[str, np.ndarray]], start: int = 24) -> Fig
     return figure
 
 
-def widths(runs: Mapping[str, np.ndarray], sizes: Sequence[int], layers: tuple[int, int]) -> Figure:
+@style.in_style
+def widths(
+    runs: Mapping[str, np.ndarray], sizes: Sequence[int], layers: tuple[int, int], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw the residual by width with 95 % intervals over seeds: without skip connections (left) and with (right).
 
     Parameters
@@ -190,7 +201,7 @@ def widths(runs: Mapping[str, np.ndarray], sizes: Sequence[int], layers: tuple[i
     layers
         After how many layers to look without, and after how many with skip connections.
     """
-    figure, axes = style.new(1, 2, sharey=True)
+    figure, [axes] = style.panels(ax, 1, 2, sharey=True)
     for panel, skip, layer in zip(axes, (False, True), layers, strict=True):
         for shift, label in enumerate(label for label in LOOKS if "linear MLP +" not in label):
             run = runs[label.replace("attention", "attention + skip") if skip else label][:, layer]

@@ -11,12 +11,13 @@ from book.studies.shared.layer_lines import name_ends
 MAPS = ("Q", "K", "V")
 
 
-def row_norms(norms: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def row_norms(norms: Mapping[str, np.ndarray], *, ax: style.Panels | None = None) -> Figure:
     """Draw figure 2 of the paper: norms of the rows of Q, K and V in one head, beside those of the rows they came from.
 
     ``norms`` maps ``"trained"`` and ``"control"`` to ``(kind, row)`` with the kinds X, Q, K, V.
     """
-    figure, axes = style.new(1, 3, sharey=True)
+    figure, [axes] = style.panels(ax, 1, 3, sharey=True)
     edges = np.linspace(0, 1.05 * max(v.max() for v in norms.values()), 50)
     for panel, name, k in zip(axes, MAPS, (1, 2, 3), strict=True):
         for which in ("control", "trained"):
@@ -32,12 +33,19 @@ def row_norms(norms: Mapping[str, np.ndarray]) -> Figure:
     return figure
 
 
-def stretch(top: Mapping[str, np.ndarray], median: Mapping[str, np.ndarray], mean: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def stretch(
+    top: Mapping[str, np.ndarray],
+    median: Mapping[str, np.ndarray],
+    mean: Mapping[str, np.ndarray],
+    *,
+    ax: style.Panels | None = None,
+) -> Figure:
     """Draw for every head what its largest singular value promises (x) and what its rows do (y).
 
     Each argument maps ``"trained"`` and ``"control"`` to ``(map, heads of all layers)``.
     """
-    figure, axes = style.new(1, 3, sharex=True, sharey=True)
+    figure, [axes] = style.panels(ax, 1, 3, sharex=True, sharey=True)
     limit = 1.1 * max(v.max() for v in top.values())
     for panel, name, k in zip(axes, MAPS, range(3), strict=True):
         panel.plot([0.1, limit], [0.1, limit], color=style.COLOURS["muted"], linestyle=":", label="as promised")
@@ -70,12 +78,13 @@ def stretch(top: Mapping[str, np.ndarray], median: Mapping[str, np.ndarray], mea
     return figure
 
 
-def cone(epsilon: np.ndarray, shares: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def cone(epsilon: np.ndarray, shares: Mapping[str, np.ndarray], *, ax: style.Panels | None = None) -> Figure:
     """Draw the share of rows inside the direction cone against its aperture, one panel a map.
 
     ``shares`` maps ``"trained"``, ``"isotropic"`` and ``"control"`` to ``(map, aperture)``.
     """
-    figure, axes = style.new(1, 3, sharey=True)
+    figure, [axes] = style.panels(ax, 1, 3, sharey=True)
     look = {
         "trained": ("trained", "-", "rows of texts"),
         "isotropic": ("uniform", "--", "random directions"),
@@ -90,55 +99,59 @@ def cone(epsilon: np.ndarray, shares: Mapping[str, np.ndarray]) -> Figure:
     return figure
 
 
-def form(eigenvalues: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def form(eigenvalues: Mapping[str, np.ndarray], *, ax: style.Panels | None = None) -> Figure:
     """Draw the eigenvalues of the symmetric half of one head's form, trained and random."""
-    figure, ax = style.new()
+    figure, [[panel]] = style.panels(ax, 1, 1)
     for which, name in (("control", "random weights"), ("trained", "a head of MiniLM")):
         values = np.sort(eigenvalues[which])[::-1]
-        ax.plot(np.arange(1, len(values) + 1), values, "o", color=style.COLOURS[which], label=name)
-    ax.axhline(0, color=style.COLOURS["ink"])
-    ax.set(
+        panel.plot(np.arange(1, len(values) + 1), values, "o", color=style.COLOURS[which], label=name)
+    panel.axhline(0, color=style.COLOURS["ink"])
+    panel.set(
         title="In half of the directions a word scores itself below zero",
         xlabel="directions, sorted",
         ylabel="score of a word with itself",
     )
-    ax.legend()
+    panel.legend()
     return figure
 
 
-def lopsided_forms(shares: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def lopsided_forms(shares: Mapping[str, np.ndarray], *, ax: style.Panels | None = None) -> Figure:
     """Draw how much of each head's form is antisymmetric, trained and random."""
-    figure, ax = style.new()
+    figure, [[panel]] = style.panels(ax, 1, 1)
     edges = np.linspace(0, 1, 41)
     for which, name in (("control", "random weights"), ("trained", "MiniLM")):
-        ax.hist(shares[which].ravel(), edges, color=style.COLOURS[which], alpha=0.8, label=name)
-    ax.set(
+        panel.hist(shares[which].ravel(), edges, color=style.COLOURS[which], alpha=0.8, label=name)
+    panel.set(
         title="Training makes most heads more symmetric",
         xlabel="antisymmetric share of $M$, by squares",
         ylabel="heads",
         xlim=(0, 1),
     )
-    ax.legend()
+    panel.legend()
     return figure
 
 
-def asymmetry(shares: Mapping[str, np.ndarray], title: str) -> Figure:
+@style.in_style
+def asymmetry(shares: Mapping[str, np.ndarray], title: str, *, ax: style.Panels | None = None) -> Figure:
     """Draw the antisymmetric share of scores or of attention by layer, for several forms ``M``."""
-    figure, ax = style.new(size="wide")
+    figure, [[panel]] = style.panels(ax, 1, 1, size="wide")
     colours = [style.COLOURS[c] for c in ("trained", "semi_bias", "positional", "control")]
     layers = np.arange(len(next(iter(shares.values()))))
     for (name, values), colour in zip(shares.items(), colours, strict=True):
-        ax.plot(layers, values, marker="o", color=colour, label=name)
-    ax.set(title=title, xlabel="layer", ylabel="lopsided (antisymmetric) share", ylim=(-0.02, 0.52))
+        panel.plot(layers, values, marker="o", color=colour, label=name)
+    panel.set(title=title, xlabel="layer", ylabel="lopsided (antisymmetric) share", ylim=(-0.02, 0.52))
     ends = {name: (values[-1], colour) for (name, values), colour in zip(shares.items(), colours, strict=True)}
-    name_ends(ax, ends, layers[-1])
-    ax.set_xticks(layers)
+    name_ends(panel, ends, layers[-1])
+    panel.set_xticks(layers)
     return figure
 
 
-def grams(tables: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def grams(tables: Mapping[str, np.ndarray], *, ax: style.Panels | None = None) -> Figure:
     """Draw the products of every two position rows, one panel a table, each scaled to its own largest entries."""
-    figure, axes = style.new(1, len(tables), sharey=True)
+    figure, [axes] = style.panels(ax, 1, len(tables), sharey=True)
     for panel, (name, gram) in zip(axes, tables.items(), strict=True):
         limit = np.quantile(np.abs(gram), 0.995)
         image = panel.imshow(gram / limit, cmap=style.SCORE_CMAP, norm=style.centred(gram, 1.0))

@@ -11,7 +11,8 @@ from book.studies.shared.layer_lines import Line, lines
 LEAST = 0.02  # a shorter bar cannot be seen, so its number is written
 
 
-def couplings(off: Mapping[str, Mapping[str, np.ndarray]], mixed: float) -> Figure:
+@style.in_style
+def couplings(off: Mapping[str, Mapping[str, np.ndarray]], mixed: float, *, ax: style.Panels | None = None) -> Figure:
     """Draw how much of each map's coupling runs between blocks: a bar for the trained layers, a dot for the control's.
 
     Parameters
@@ -21,7 +22,7 @@ def couplings(off: Mapping[str, Mapping[str, np.ndarray]], mixed: float) -> Figu
     mixed
         That share where all blocks are mixed alike.
     """
-    figure, panel = style.new(size="wide")
+    figure, [[panel]] = style.panels(ax, 1, 1, size="wide")
     places = np.arange(len(off["trained"]))
     means = {network: [shares.mean() for shares in maps.values()] for network, maps in off.items()}
     panel.barh(places, means["trained"], height=0.55, color=style.COLOURS["trained"], label="MiniLM")
@@ -38,8 +39,13 @@ def couplings(off: Mapping[str, Mapping[str, np.ndarray]], mixed: float) -> Figu
     return figure
 
 
+@style.in_style
 def perceptron(
-    additive: Mapping[str, np.ndarray], linear: Mapping[str, np.ndarray], cosine: Mapping[str, np.ndarray]
+    additive: Mapping[str, np.ndarray],
+    linear: Mapping[str, np.ndarray],
+    cosine: Mapping[str, np.ndarray],
+    *,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw the MLP as a sum over blocks or a linear map, and the mean cosine of rows along a layer.
 
@@ -68,10 +74,12 @@ def perceptron(
             ],
         },
         ["share of variance", ""],
+        ax=ax,
     )
 
 
-def read_back(band: Callable[..., np.ndarray]) -> Figure:
+@style.in_style
+def read_back(band: Callable[..., np.ndarray], *, ax: style.Panels | None = None) -> Figure:
     """Draw what can be read back of what the heads wrote.
 
     ``band(what, activation)`` and ``band(what, activation, "control")`` are ``(layer, 3)``: the mean over blocks, the
@@ -83,22 +91,27 @@ def read_back(band: Callable[..., np.ndarray]) -> Figure:
         "from both": (band("heads", "x and second"), "trained"),
     }
     control = band("heads", "x and second", "control")
-    return _bars("What the heads wrote is read best from input and output", bars, control, "random weights, from both")
+    return _bars(
+        "What the heads wrote is read best from input and output", bars, control, "random weights, from both", ax
+    )
 
 
-def read_back_mlp(band: Callable[..., np.ndarray]) -> Figure:
+@style.in_style
+def read_back_mlp(band: Callable[..., np.ndarray], *, ax: style.Panels | None = None) -> Figure:
     """Draw what can be read back of what the MLP read; ``band`` as for :func:`read_back`."""
     bars = {
         "from what the MLP adds": (band("first", "mlp_output"), "token"),
         "from the layer's output": (band("first", "second"), "record"),
     }
     control = band("first", "shuffled")
-    return _bars("What the MLP read is mostly kept", bars, control, "from the output of other words")
+    return _bars("What the MLP read is mostly kept", bars, control, "from the output of other words", ax)
 
 
-def _bars(title: str, bars: Mapping[str, tuple[np.ndarray, str]], control: np.ndarray, name: str) -> Figure:
+def _bars(
+    title: str, bars: Mapping[str, tuple[np.ndarray, str]], control: np.ndarray, name: str, ax: style.Panels | None
+) -> Figure:
     """Draw groups of bars over layers, and a dot of the control in each."""
-    figure, axes = style.new(size="wide")
+    figure, [[axes]] = style.panels(ax, 1, 1, size="wide")
     width, layers = 0.8 / len(bars), np.arange(len(control))
     for place, (label, (shares, concept)) in enumerate(bars.items()):
         left = layers + (place - (len(bars) - 1) / 2) * width

@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from analysis.plotting import style
 
 
-def rates(table: pd.DataFrame, *, held: int, title: str, across: str) -> Figure:
+@style.in_style
+def rates(table: pd.DataFrame, *, held: int, title: str, across: str, ax: style.Panels | None = None) -> Figure:
     """Draw a table of per cents as a heat map with its numbers; a line parts the first ``held`` rows from the rest."""
-    figure, panel = style.new(size="square")
+    figure, [[panel]] = style.panels(ax, 1, 1, size="square")
     seaborn.heatmap(
         table, ax=panel, annot=table.round().astype(int), fmt="d", vmin=0, vmax=100, cmap=style.WEIGHT_CMAP, cbar=False
     )
@@ -22,17 +23,28 @@ def rates(table: pd.DataFrame, *, held: int, title: str, across: str) -> Figure:
     return figure
 
 
-def confusion(counts: np.ndarray, truth: Sequence[str], read: Sequence[str]) -> Figure:
+@style.in_style
+def confusion(
+    counts: np.ndarray, truth: Sequence[str], read: Sequence[str], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw how often each gate (rows) is named as each (columns), in per cent of the rows."""
     share = pd.DataFrame(100 * counts / counts.sum(-1, keepdims=True), truth, read)
-    return rates(share, held=len(truth), title="Lines and blocks are named rightly, points often not", across="named")
+    return rates(
+        share, held=len(truth), title="Lines and blocks are named rightly, points often not", across="named", ax=ax
+    )
 
 
+@style.in_style
 def reliability(
-    sizes: Sequence[int], recall: Mapping[str, np.ndarray], shuffled: np.ndarray, patterns: Sequence[str]
+    sizes: Sequence[int],
+    recall: Mapping[str, np.ndarray],
+    shuffled: np.ndarray,
+    patterns: Sequence[str],
+    *,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw the share of drawn gates that are found in mixtures, and what is read into shuffled rows, by size of map."""
-    figure, (left, right) = style.new(1, 2)
+    figure, [(left, right)] = style.panels(ax, 1, 2)
     for panel, curves in ((left, recall), (right, dict(zip(patterns, shuffled.T, strict=True)))):
         for name, values in curves.items():
             panel.plot(sizes, 100 * values, "o-", color=style.GATES[name], label=name)

@@ -68,9 +68,10 @@ class Compared:
         return f"<mark><strong>{text}</strong></mark>" if differs else text
 
 
-def matrices(named: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def matrices(named: Mapping[str, np.ndarray], *, ax: style.Panels | None = None) -> Figure:
     """Draw the six matrices of the hand-built head: what each layer scores, copies and keeps."""
-    figure, axes = style.new(2, 3, size="wide", sharex=True, sharey=True)
+    figure, axes = style.panels(ax, 2, 3, size="wide", sharex=True, sharey=True)
     for panel, (name, matrix) in zip(axes.flat, named.items(), strict=True):
         image = panel.imshow(matrix, cmap=style.SCORE_CMAP, norm=style.centred(matrix))
         half = len(matrix) / 2 - 0.5
@@ -87,9 +88,12 @@ def matrices(named: Mapping[str, np.ndarray]) -> Figure:
     return figure
 
 
-def attention_rows(rows: Mapping[str, tuple[Sequence[str], np.ndarray, np.ndarray]]) -> Figure:
+@style.in_style
+def attention_rows(
+    rows: Mapping[str, tuple[Sequence[str], np.ndarray, np.ndarray]], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw single rows of layer-2 attention as bars: for each title, the tokens, the weights, the marked keys."""
-    figure, axes = style.new(1, len(rows), sharey=True)
+    figure, [axes] = style.panels(ax, 1, len(rows), sharey=True)
     for panel, (title, (tokens, weights, marked)) in zip(axes, rows.items(), strict=True):
         colours = [style.COLOURS["highlight" if m else "uniform"] for m in marked]
         panel.bar(np.arange(len(tokens)), weights, color=colours)
@@ -98,11 +102,16 @@ def attention_rows(rows: Mapping[str, tuple[Sequence[str], np.ndarray, np.ndarra
     return figure
 
 
+@style.in_style
 def sharpness(
-    beta: np.ndarray, curves: Mapping[int, np.ndarray], measured: Mapping[int, tuple[np.ndarray, np.ndarray]]
+    beta: np.ndarray,
+    curves: Mapping[int, np.ndarray],
+    measured: Mapping[int, tuple[np.ndarray, np.ndarray]],
+    *,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw the attention that one match gets: closed form as lines, one per number of keys, measured as points."""
-    figure, panel = style.new(size="wide")
+    figure, [[panel]] = style.panels(ax, 1, 1, size="wide")
     for keys, mass in curves.items():
         (line,) = panel.plot(beta, mass, label=f"{keys:,} keys")
         panel.plot(*measured[keys], "o", color=line.get_color())
@@ -111,12 +120,13 @@ def sharpness(
     return figure
 
 
-def training(runs: Mapping[str, Mapping[str, np.ndarray]], chance: float) -> Figure:
+@style.in_style
+def training(runs: Mapping[str, Mapping[str, np.ndarray]], chance: float, *, ax: style.Panels | None = None) -> Figure:
     """Draw losses, prefix matching, copying and attention to the previous token over training, a line per run.
 
     The runs of two layers have one colour; that of a single layer, ``one-layer``, another.
     """
-    figure, axes = style.new(2, 2, size="tall", sharex=True)
+    figure, axes = style.panels(ax, 2, 2, size="tall", sharex=True)
     loss, prefix, copied, previous = axes.flat
     labels = {"two layers": "trained", "one layer": "control"}
     for name, run in runs.items():
@@ -139,9 +149,10 @@ def training(runs: Mapping[str, Mapping[str, np.ndarray]], chance: float) -> Fig
     return figure
 
 
-def learned(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
+@style.in_style
+def learned(runs: Mapping[str, Mapping[str, np.ndarray]], *, ax: style.Panels | None = None) -> Figure:
     """Draw the loss on repeats and the best head's prefix matching over training; the run of one layer in grey."""
-    figure, (loss, prefix) = style.new(1, 2, size="wide", sharex=True)
+    figure, [(loss, prefix)] = style.panels(ax, 1, 2, size="wide", sharex=True)
     for name, run in runs.items():
         colour = style.COLOURS["control" if name == "one-layer" else "trained"]
         loss.plot(run["step"], run["repeated"], color=colour)
@@ -159,12 +170,15 @@ def learned(runs: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     return figure
 
 
-def circuits(rows: Sequence[Mapping[str, np.ndarray]], axes_names: Sequence[tuple[str, str]]) -> Figure:
+@style.in_style
+def circuits(
+    rows: Sequence[Mapping[str, np.ndarray]], axes_names: Sequence[tuple[str, str]], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw circuits built by hand, trained and untrained in the same bases: attention above, scores below.
 
     Each panel of scores has its own scale, centred at 0. ``axes_names`` are x and y of each row.
     """
-    figure, axes = style.new(len(rows), len(rows[0]), size="tall", sharey=True)
+    figure, axes = style.panels(ax, len(rows), len(rows[0]), size="tall", sharey=True)
     for panels, named, (x, y) in zip(list(axes), rows, axes_names, strict=True):
         panels[0].set(ylabel=y)
         for panel, (title, matrix) in zip(panels, named.items(), strict=True):
@@ -179,9 +193,10 @@ def circuits(rows: Sequence[Mapping[str, np.ndarray]], axes_names: Sequence[tupl
     return style.many_marks(figure)
 
 
-def ablations(losses: Mapping[str, float], whole: float, chance: float) -> Figure:
+@style.in_style
+def ablations(losses: Mapping[str, float], whole: float, chance: float, *, ax: style.Panels | None = None) -> Figure:
     """Draw the loss on repeated tokens with heads switched off, beside the whole model and chance."""
-    figure, panel = style.new(size="wide")
+    figure, [[panel]] = style.panels(ax, 1, 1, size="wide")
     place = np.arange(len(losses))
     panel.barh(place, list(losses.values()), color=style.COLOURS["trained"])
     panel.axvline(whole, color=style.COLOURS["ink"], label="whole model")

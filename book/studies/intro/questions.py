@@ -26,37 +26,40 @@ def scores_of_positions() -> tuple[Float[Tensor, "head key"], Float[Tensor, "hea
     return position_scores(p, torch.sqrt(own**2 + own.median() ** 2), fold_norm(model.layers[0], ln))
 
 
-def which_bias() -> Figure:
+@style.in_style
+def which_bias(*, ax: style.Panels | None = None) -> Figure:
     """Draw the semi-bias of every head over the positions."""
     rows, _ = scores_of_positions()
-    fig, ax = style.new(size="half")
+    fig, [[panel]] = style.panels(ax, 1, 1, size="half")
     shown = (rows - rows.mean(1, keepdim=True))[:, :-1].numpy()
-    ax.imshow(shown, cmap=style.SCORE_CMAP, norm=style.centred(shown), aspect="auto", interpolation="nearest")
-    ax.set(xlabel="position of the key", ylabel="head")
-    ax.set_title("What every query prefers", loc="left")
+    panel.imshow(shown, cmap=style.SCORE_CMAP, norm=style.centred(shown), aspect="auto", interpolation="nearest")
+    panel.set(xlabel="position of the key", ylabel="head")
+    panel.set_title("What every query prefers", loc="left")
     return fig
 
 
-def neighbours() -> Figure:
+@style.in_style
+def neighbours(*, ax: style.Panels | None = None) -> Figure:
     """Draw where one query of one head looks by positions alone."""
     rows, pairs = scores_of_positions()
     weights = causal_attention(pairs + rows[:, None])[HEAD, QUERY, QUERY - BACK : QUERY + 1]
-    fig, ax = style.new(size="half")
-    ax.bar(range(-BACK, 1), weights.numpy(), width=1.0, color=style.COLOURS["positional"])
-    ax.set(xlabel="places back from the query", ylabel="attention")
-    ax.set_title("Where a head looks before it reads", loc="left")
+    fig, [[panel]] = style.panels(ax, 1, 1, size="half")
+    panel.bar(range(-BACK, 1), weights.numpy(), width=1.0, color=style.COLOURS["positional"])
+    panel.set(xlabel="places back from the query", ylabel="attention")
+    panel.set_title("Where a head looks before it reads", loc="left")
     return fig
 
 
-def induction_head() -> Figure:
+@style.in_style
+def induction_head(*, ax: style.Panels | None = None) -> Figure:
     """Draw what each letter of a short text attends to in a head that was built by hand."""
     alphabet = sorted(set(LETTERS))
     head = induction.build(len(alphabet), len(LETTERS))
     _, second = induction.run(torch.tensor([alphabet.index(letter) for letter in LETTERS]), head)
-    fig, ax = style.new(size="half")
+    fig, [[panel]] = style.panels(ax, 1, 1, size="half")
     weights = second.attention.masked_fill(torch.ones(len(LETTERS), len(LETTERS)).triu(1).bool(), math.nan)
-    ax.imshow(weights.numpy(), cmap=style.WEIGHT_CMAP, vmin=0, vmax=1, aspect="auto")
-    ax.set(xticks=range(len(LETTERS)), yticks=range(len(LETTERS)), xticklabels=LETTERS, yticklabels=LETTERS)
-    ax.set(xlabel="looks at", ylabel="letter")
-    ax.set_title("The last a looks at what followed a", loc="left")
+    panel.imshow(weights.numpy(), cmap=style.WEIGHT_CMAP, vmin=0, vmax=1, aspect="auto")
+    panel.set(xticks=range(len(LETTERS)), yticks=range(len(LETTERS)), xticklabels=LETTERS, yticklabels=LETTERS)
+    panel.set(xlabel="looks at", ylabel="letter")
+    panel.set_title("The last a looks at what followed a", loc="left")
     return fig

@@ -28,10 +28,13 @@ LAYERS = ((style.COLOURS["uniform"], "--"), (style.COLOURS["semi_bias"], "-"))
 """Colour and dashes of layer 0 and layer 1."""
 
 
-def kernels(curves: Mapping[str, Float[np.ndarray, "layer head distance"]]) -> Figure:
+@style.in_style
+def kernels(
+    curves: Mapping[str, Float[np.ndarray, "layer head distance"]], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw the kernel of every head over distance on one scale: a column for what it is made of, a row per layer."""
     layers = len(next(iter(curves.values())))
-    figure, axes = style.new(layers, len(curves), size="tall", sharex=True, sharey=True, squeeze=False)
+    figure, axes = style.panels(ax, layers, len(curves), size="tall", sharex=True, sharey=True)
     for column, (source, values) in enumerate(curves.items()):
         for layer, of_layer in enumerate(values):
             panel = axes[layer, column]
@@ -45,11 +48,14 @@ def kernels(curves: Mapping[str, Float[np.ndarray, "layer head distance"]]) -> F
     return figure
 
 
+@style.in_style
 def arrows(
     length: Float[np.ndarray, " frequency"],
     angle: Float[np.ndarray, " frequency"],
     turn: Float[np.ndarray, " frequency"],
     distance: int,
+    *,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw a kernel as arrows laid end to end at one distance, and over all distances.
 
@@ -59,7 +65,7 @@ def arrows(
     steps = length * np.exp(1j * (angle + turn * distance))
     ends = np.concatenate([[0], np.cumsum(steps)])
     reach = (length * np.cos(angle + np.outer(over, turn))).sum(1)
-    figure, (plane, panel) = style.new(1, 2, size="wide", width_ratios=(1, 1.4))
+    figure, [(plane, panel)] = style.panels(ax, 1, 2, size="wide", width_ratios=(1, 1.4))
     plane.plot((0, 0), (0, ends[-1].imag), ":", color=style.COLOURS["muted"])
     plane.plot((0, ends[-1].real), (ends[-1].imag,) * 2, color=style.COLOURS["semi_bias"], linewidth=4, alpha=0.35)
     look = {"arrowstyle": "->", "color": style.COLOURS["content"], "shrinkA": 0, "shrinkB": 0}
@@ -74,11 +80,15 @@ def arrows(
     return figure
 
 
+@style.in_style
 def seed_kernels(
-    of_runs: Mapping[str, Sequence[Float[np.ndarray, "layer head distance"]]], runs: Sequence[tuple[str, int]]
+    of_runs: Mapping[str, Sequence[Float[np.ndarray, "layer head distance"]]],
+    runs: Sequence[tuple[str, int]],
+    *,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw every head's kernel of every run: a row for what it is made of, a column for each variant."""
-    figure, axes = style.new(len(of_runs), len(VARIANTS), size="tall", sharex=True, sharey="row")
+    figure, axes = style.panels(ax, len(of_runs), len(VARIANTS), size="tall", sharex=True, sharey="row")
     for row, (source, by_run) in zip(axes, of_runs.items(), strict=True):
         for panel, variant in zip(row, VARIANTS, strict=True):
             panel.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
@@ -95,12 +105,18 @@ def seed_kernels(
     return figure
 
 
-def spectra(of: Mapping[str, tuple[np.ndarray, np.ndarray]], frequencies: Float[np.ndarray, " frequency"]) -> Figure:
+@style.in_style
+def spectra(
+    of: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    frequencies: Float[np.ndarray, " frequency"],
+    *,
+    ax: style.Panels | None = None,
+) -> Figure:
     """Draw amplitude and phase, ``(layer, head, frequency)``, of each head's kernel as an arrow at distance 0.
 
     A panel for what the kernel is made of; its longest arrow has one length in all, and the title says its nats.
     """
-    figure, axes = style.new(1, len(of), size="tall", sharex=True, sharey=True)
+    figure, [axes] = style.panels(ax, 1, len(of), size="tall", sharex=True, sharey=True)
     for panel, (source, (amplitude, phase)) in zip(axes, of.items(), strict=True):
         names = [f"{layer}.{head}" for layer in range(amplitude.shape[0]) for head in range(amplitude.shape[1])]
         step = (amplitude * np.exp(1j * phase)).reshape(len(names), -1)
@@ -115,14 +131,17 @@ def spectra(of: Mapping[str, tuple[np.ndarray, np.ndarray]], frequencies: Float[
     return figure
 
 
+@style.in_style
 def emergence(
     step: Int[np.ndarray, " time"],
     held_out: Float[np.ndarray, " time"],
     sizes: Mapping[str, Float[np.ndarray, "time layer"]],
     rises: Mapping[str, np.ndarray],
+    *,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw the loss, the kernels' ranges, and the rise of the loss without the biases, over the steps of training."""
-    figure, axes = style.new(1, 3, size="wide")
+    figure, [axes] = style.panels(ax, 1, 3, size="wide")
     axes[0].plot(step, held_out, color=style.COLOURS["ink"])
     axes[0].set(ylabel="held-out loss, nats per token")
     for source, colour in (("bias", style.COLOURS["content"]), ("mean", style.COLOURS["semi_bias"])):
@@ -141,15 +160,19 @@ def emergence(
     return figure
 
 
+@style.in_style
 def by_head(
-    previous: Mapping[str, tuple[np.ndarray, np.ndarray]], rise: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    previous: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    rise: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    *,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw what leaving out one head's kernel does, a dot for each head, by the head's attention to the previous key.
 
     Each mapping holds, by what is left out, the attention of all heads and what is drawn over it: that attention
     without the kernel, and the rise of the loss.
     """
-    figure, axes = style.new(1, 2, size="wide")
+    figure, [axes] = style.panels(ax, 1, 2, size="wide")
     for panel, of in zip(axes, (previous, rise), strict=True):
         for (name, (before, after)), (colour, marker) in zip(of.items(), DOTS, strict=True):
             panel.plot(before.ravel(), after.ravel(), marker, color=colour, markersize=4, alpha=0.8, label=name)
@@ -166,10 +189,12 @@ def by_head(
 
 
 @style.in_style
-def controls_sizes(ladders: Mapping[str, ladder.Ladder], names: Sequence[str]) -> Figure:
+def controls_sizes(
+    ladders: Mapping[str, ladder.Ladder], names: Sequence[str], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw how large kernels are, and how many are largest at a near key, on the ladder of controls."""
-    figure = ladder.points(ladders, names, xlabels=("range of the median kernel, nats", "heads of 8"))
-    size, near = figure.axes
+    figure = ladder.points(ladders, names, xlabels=("range of the median kernel, nats", "heads of 8"), ax=ax)
+    size, near = style.drawn_panels(figure, ax)
     size.set(title="how large")
     size.set_xscale("symlog", linthresh=0.1)
     _widen(size, "x", 2)
@@ -178,11 +203,16 @@ def controls_sizes(ladders: Mapping[str, ladder.Ladder], names: Sequence[str]) -
 
 
 @style.in_style
-def controls_parts(ladders: Mapping[str, ladder.Ladder], names: Sequence[str]) -> Figure:
+def controls_parts(
+    ladders: Mapping[str, ladder.Ladder], names: Sequence[str], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw what the parts are worth to the loss, and what they explain of the attention, on the ladder of controls."""
-    figure = ladder.points(ladders, names, xlabels=("rise of the loss, nats per token", "share of the divergence"))
-    figure.axes[0].set_xscale("symlog", linthresh=0.01)
-    _widen(figure.axes[0], "x", 2)
+    figure = ladder.points(
+        ladders, names, xlabels=("rise of the loss, nats per token", "share of the divergence"), ax=ax
+    )
+    first = style.drawn_panels(figure, ax)[0]
+    first.set_xscale("symlog", linthresh=0.01)
+    _widen(first, "x", 2)
     return figure
 
 
@@ -192,11 +222,17 @@ def _widen(panel: Axes, axis: str, factor: float) -> None:
     getattr(panel, f"set_{axis}lim")(low, high * factor)
 
 
+@style.in_style
 def redrawn(
-    longer: Mapping[str, Float[np.ndarray, "layer head distance"]], layer: int, head: int, trained: int
+    longer: Mapping[str, Float[np.ndarray, "layer head distance"]],
+    layer: int,
+    head: int,
+    trained: int,
+    *,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw one head's kernel beyond the trained length, with the frequencies of several schemes."""
-    figure, panel = style.new(size="wide")
+    figure, [[panel]] = style.panels(ax, 1, 1, size="wide")
     for (name, values), colour in zip(longer.items(), (style.COLOURS["ink"], *COLOURS), strict=False):
         panel.plot(values[layer, head], color=colour, label=name)
     panel.axvline(trained, color=style.COLOURS["muted"], linestyle=":")
@@ -205,12 +241,13 @@ def redrawn(
     return figure
 
 
-def share_bars(shares: Mapping[str, Float[np.ndarray, "layer head part"]]) -> Figure:
+@style.in_style
+def share_bars(shares: Mapping[str, Float[np.ndarray, "layer head part"]], *, ax: style.Panels | None = None) -> Figure:
     """Draw each head's shares as bars, positive ones stacked upwards and negative ones downwards.
 
     The title says what the last layer's kernels explain, with each choice of the constants.
     """
-    figure, axes = style.new(1, len(shares), size="wide", sharey=True)
+    figure, [axes] = style.panels(ax, 1, len(shares), size="wide", sharey=True)
     for panel, values, title in zip(axes, shares.values(), COUNTED, strict=True):
         rows = values.reshape(-1, values.shape[-1])
         names = [f"{layer}.{head}" for layer in range(values.shape[0]) for head in range(values.shape[1])]

@@ -58,12 +58,14 @@ def by_depth(depth: int, shares: Sequence[float] = (0.0, 0.4, 1.0)) -> tuple[int
     return tuple(sorted({round(share * (depth - 1)) for share in shares}))
 
 
+@style.in_style
 def lines(
     panels: Mapping[str, list[Line]],
     ylabels: list[str],
     *,
     level: tuple[float | list[float], str] | None = None,
     size: str = "wide",
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw curves over layers, a panel a title, with intervals; ``level`` is a line (or one a panel) and its label.
 
@@ -75,7 +77,7 @@ def lines(
         If there is not one label of an axis a panel, or one label names curves of two looks: the legend is common.
     """
     _check_looks([line for curves in panels.values() for line in curves])
-    figure, axes = style.new(1, len(panels), size=size, squeeze=False)
+    figure, axes = style.panels(ax, 1, len(panels), size=size)
     for k, (panel, ylabel, (title, curves)) in enumerate(zip(axes[0], ylabels, panels.items(), strict=True)):
         layers = _draw(panel, curves)
         if level is not None:
@@ -93,7 +95,7 @@ def lines(
         label: handle for panel in axes[0] for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
     columns = len(shown) if len(shown) <= 4 else -(-len(shown) // 2)  # of two, so that a seed's curves share one
-    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns)
+    style.legend(figure, ax, list(shown.values()), list(shown), columns)
     return figure
 
 

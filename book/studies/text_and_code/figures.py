@@ -35,9 +35,12 @@ NETWORK_LOOKS = {"BERT's": ("trained", "-"), "the code's": ("highlight", "-")}
 NO_BAR = 0.03  # so short a bar is hardly seen, and its value is written
 
 
-def one_head_twice(picture: Picture, distances: Mapping[str, Float[np.ndarray, "passage layer"]]) -> Figure:
+@style.in_style
+def one_head_twice(
+    picture: Picture, distances: Mapping[str, Float[np.ndarray, "passage layer"]], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw one head's map in the model and in the code, and how far maps move by each difference."""
-    figure, axes = style.new(1, 3, width_ratios=(1, 1, 1.5))
+    figure, [axes] = style.panels(ax, 1, 3, width_ratios=(1, 1, 1.5))
     limit = max(picture.own.max(), picture.coded.max())
     for panel, title, image in (
         (axes[0], "the model's map", picture.own),
@@ -53,9 +56,10 @@ def one_head_twice(picture: Picture, distances: Mapping[str, Float[np.ndarray, "
     return figure
 
 
-def slices(by_model: Mapping[str, Slices]) -> Figure:
+@style.in_style
+def slices(by_model: Mapping[str, Slices], *, ax: style.Panels | None = None) -> Figure:
     """Draw the largest singular value of the code's columns against that of the head, one dot per head."""
-    figure, axes = style.new(1, len(by_model), squeeze=False)
+    figure, axes = style.panels(ax, 1, len(by_model))
     for panel, (title, values) in zip(axes[0], by_model.items(), strict=True):
         for kind, heads, columns in zip(MAPS, values.heads, values.columns, strict=True):
             panel.plot(
@@ -75,7 +79,10 @@ def slices(by_model: Mapping[str, Slices]) -> Figure:
     return figure
 
 
-def cone(forms: Mapping[str, Mapping[str, Float[np.ndarray, "passage state"]]]) -> Figure:
+@style.in_style
+def cone(
+    forms: Mapping[str, Mapping[str, Float[np.ndarray, "passage state"]]], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw the forms of the index by state, over their value at the embeddings; a panel has a model and its control."""
     panels = {}
     for name, of in forms.items():
@@ -85,13 +92,16 @@ def cone(forms: Mapping[str, Mapping[str, Float[np.ndarray, "passage state"]]]) 
             mean = (values / values[:, :1]).mean(0)
             look = ("control", f"{control}, all forms", "-") if control else (concept, form, dashes)
             panels.setdefault(model, []).append(Line(mean, *look))
-    return lines(panels, ["over that of the embeddings", *[""] * (len(panels) - 1)])
+    return lines(panels, ["over that of the embeddings", *[""] * (len(panels) - 1)], ax=ax)
 
 
-def entropies(ideal: Mapping[str, MapEntropies], noise: Mapping[float, MapEntropies]) -> Figure:
+@style.in_style
+def entropies(
+    ideal: Mapping[str, MapEntropies], noise: Mapping[float, MapEntropies], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw the entropies of ideal gates and of noise: the code's, without and with blanked rows, and that of rows."""
     cases = {**ideal, **{f"noise, {deviation:g}": values for deviation, values in noise.items()}}
-    figure, axes = style.new(1, 2, sharey=True)
+    figure, [axes] = style.panels(ax, 1, 2, sharey=True)
     at = np.arange(len(cases))
     for offset, field, concept, label in (
         (-0.2, "whole", "highlight", "whole map"),
@@ -116,30 +126,40 @@ def entropies(ideal: Mapping[str, MapEntropies], noise: Mapping[float, MapEntrop
     return figure
 
 
-def entropy_by_layer(value: Mapping[str, np.ndarray], row: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def entropy_by_layer(
+    value: Mapping[str, np.ndarray], row: Mapping[str, np.ndarray], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw both entropies of the classifier's class means by layer, with intervals over classes."""
     looks = {"trained": ("trained", "-"), "random": ("control", "-")}
     panels = {
         title: [Line(over_units(values), *_look(looks, name)) for name, values in of.items()]
         for title, of in (("the code's entropy, nats", value), (r"row entropy over $\ln n$", row))
     }
-    figure = lines(panels, ["", ""])
+    figure = lines(panels, ["", ""], ax=ax)
     least = min(over_units(values).min() for values in row.values())
-    figure.axes[1].set_ylim(least - 0.01, 1.005)  # all rows of the classifier are nearly uniform
+    style.drawn_panels(figure, ax)[1].set_ylim(least - 0.01, 1.005)  # all rows of the classifier are nearly uniform
     return figure
 
 
-def failing(by_network: Mapping[str, Mapping[str, Float[np.ndarray, "passage layer"]]]) -> Figure:
+@style.in_style
+def failing(
+    by_network: Mapping[str, Mapping[str, Float[np.ndarray, "passage layer"]]], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw the shares of rows that fail after BERT's first LayerNorm and after the code's, in per cent."""
     panels = {
         name: [Line(100 * values.mean(0), *_look(NETWORK_LOOKS, kind)) for kind, values in kinds.items()]
         for name, kinds in by_network.items()
     }
-    return lines(panels, ["% of rows that fail", *[""] * (len(panels) - 1)], level=(5.0, "chance"))
+    return lines(panels, ["% of rows that fail", *[""] * (len(panels) - 1)], level=(5.0, "chance"), ax=ax)
 
 
+@style.in_style
 def minimal_keys(
-    recorded: Float[np.ndarray, "layer head"], keys: Mapping[str, Float[np.ndarray, "seed layer"]]
+    recorded: Float[np.ndarray, "layer head"],
+    keys: Mapping[str, Float[np.ndarray, "seed layer"]],
+    *,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw the recorded minimal keys beside ours: medians, with the range over heads or seeds; the scales differ."""
 
@@ -149,16 +169,20 @@ def minimal_keys(
     here = [Line(ranged(values.T), *_look(RUNG_LOOKS, name)) for name, values in keys.items()]
     theirs = [Line(ranged(recorded), "record", "the authors' classifier")]
     figure = lines(
-        {"recorded": theirs, "here": here}, ["keys that hold 0.90 of a row", ""], level=(float(UNIFORM), "uniform")
+        {"recorded": theirs, "here": here},
+        ["keys that hold 0.90 of a row", ""],
+        level=(float(UNIFORM), "uniform"),
+        ax=ax,
     )
-    for panel, ends in zip(figure.axes, ((300, 470), (440, 465)), strict=True):
+    for panel, ends in zip(style.drawn_panels(figure, ax), ((300, 470), (440, 465)), strict=True):
         panel.set_ylim(*ends)
     return figure
 
 
-def frames(shares: Mapping[str, Float[np.ndarray, " frame"]]) -> Figure:
+@style.in_style
+def frames(shares: Mapping[str, Float[np.ndarray, " frame"]], *, ax: style.Panels | None = None) -> Figure:
     """Draw the shares of a vocabulary's words in each frame; those that lost codons can reach stand out."""
-    figure, axes = style.new(1, len(shares), sharey=True, squeeze=False)
+    figure, axes = style.panels(ax, 1, len(shares), sharey=True)
     for panel, (title, values) in zip(axes[0], shares.items(), strict=True):
         colours = [style.COLOURS["content" if frame % 3 == 0 else "highlight"] for frame in range(len(values))]
         panel.bar(range(len(values)), 100 * values, color=colours)

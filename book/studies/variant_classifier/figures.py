@@ -16,12 +16,20 @@ PRETRAINING = {"pre-trained": ("trained", "-"), "control": ("control", "-"), "be
 """Concept and dashes of the curves beside the three seeds without pre-training."""
 
 
-def leak(classes: Sequence[str], phases: np.ndarray, lengths: Sequence[int], counts: np.ndarray) -> Figure:
+@style.in_style
+def leak(
+    classes: Sequence[str],
+    phases: np.ndarray,
+    lengths: Sequence[int],
+    counts: np.ndarray,
+    *,
+    ax: style.Panels | None = None,
+) -> Figure:
     """Draw the phase of the words along the gene in each class, ``(class, place)``, and how long its sequences are.
 
     The title counts the classes that no other one shares a length with.
     """
-    figure, (left, right) = style.new(1, 2, width_ratios=[3, 2], sharey=True)
+    figure, [(left, right)] = style.panels(ax, 1, 2, width_ratios=[3, 2], sharey=True)
     image = left.imshow(phases, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=8, interpolation="nearest")
     left.set_yticks(range(len(classes)), classes)
     left.set(xlabel="word along the gene", title="letters by which words are shifted")
@@ -40,14 +48,19 @@ def leak(classes: Sequence[str], phases: np.ndarray, lengths: Sequence[int], cou
     return style.many_marks(figure)
 
 
+@style.in_style
 def accuracies(
-    rows: Mapping[str, Sequence[tuple[float, float, float]]], groups: Sequence[str], highlight: Sequence[str] = ()
+    rows: Mapping[str, Sequence[tuple[float, float, float]]],
+    groups: Sequence[str],
+    highlight: Sequence[str] = (),
+    *,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw accuracies with intervals: a line a classifier, a mark a group; highlighted ones in the trained colour.
 
     The title counts the classifiers that are always right, whatever is kept apart.
     """
-    figure, axes = style.new(size="wide")
+    figure, [[axes]] = style.panels(ax, 1, 1, size="wide")
     markers = "osD^vP"
     for i, (name, values) in enumerate(rows.items()):
         concept = "trained" if name in highlight else "ink"
@@ -63,9 +76,12 @@ def accuracies(
     return figure
 
 
-def training(losses: np.ndarray, steps: np.ndarray, validation: np.ndarray) -> Figure:
+@style.in_style
+def training(
+    losses: np.ndarray, steps: np.ndarray, validation: np.ndarray, *, ax: style.Panels | None = None
+) -> Figure:
     """Draw the loss (mean of 10 batches) and the validation accuracy over training, one line per seed."""
-    figure, (left, right) = style.new(1, 2)
+    figure, [(left, right)] = style.panels(ax, 1, 2)
     for seed, (loss, step, share) in enumerate(zip(losses, steps, validation, strict=True)):
         smooth = loss[: len(loss) // 10 * 10].reshape(-1, 10).mean(1)
         left.plot(
@@ -84,9 +100,17 @@ def training(losses: np.ndarray, steps: np.ndarray, validation: np.ndarray) -> F
     return figure
 
 
-def full_size(losses: np.ndarray, updates: int, steps: np.ndarray, shares: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def full_size(
+    losses: np.ndarray,
+    updates: int,
+    steps: np.ndarray,
+    shares: Mapping[str, np.ndarray],
+    *,
+    ax: style.Panels | None = None,
+) -> Figure:
     """Draw the mean and the largest loss ``(statistic, piece)`` of one training, and shares ``(look,)`` by name."""
-    figure, (left, right) = style.new(1, 2)
+    figure, [(left, right)] = style.panels(ax, 1, 2)
     middle = (np.arange(losses.shape[1]) + 0.5) * updates / losses.shape[1]
     for values, name, dash in zip(losses, ("mean", "largest"), ("-", ":"), strict=True):
         left.semilogy(middle, values, dash, color=style.COLOURS["trained"], label=f"{name} loss")
@@ -102,9 +126,12 @@ def full_size(losses: np.ndarray, updates: int, steps: np.ndarray, shares: Mappi
     return figure
 
 
-def percentages(tables: Mapping[str, np.ndarray], columns: Sequence[str], rows: Sequence[str]) -> Figure:
+@style.in_style
+def percentages(
+    tables: Mapping[str, np.ndarray], columns: Sequence[str], rows: Sequence[str], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw tables of shares ``(row, column)`` in per cent, a panel each; accuracy by class and set, confusions."""
-    figure, axes = style.new(1, len(tables), sharey=True, squeeze=False)
+    figure, axes = style.panels(ax, 1, len(tables), sharey=True)
     for panel, (title, table) in zip(axes[0], tables.items(), strict=True):
         panel.imshow(100 * table, aspect="auto", cmap=style.WEIGHT_CMAP, vmin=0, vmax=100)
         for (i, j), share in np.ndenumerate(table):
@@ -122,12 +149,19 @@ def percentages(tables: Mapping[str, np.ndarray], columns: Sequence[str], rows: 
     return figure
 
 
-def emergence(steps: np.ndarray, panels: Mapping[str, np.ndarray], gates: Mapping[str, np.ndarray]) -> Figure:
+@style.in_style
+def emergence(
+    steps: np.ndarray,
+    panels: Mapping[str, np.ndarray],
+    gates: Mapping[str, np.ndarray],
+    *,
+    ax: style.Panels | None = None,
+) -> Figure:
     """Draw what appears when, a line style a seed: curves ``(seed, look, layer)`` by name.
 
     Of the layers in ``panels`` four are drawn, first and last among them; of each of the ``gates`` the mean.
     """
-    figure, axes = style.new(1, len(panels) + 1)
+    figure, [axes] = style.panels(ax, 1, len(panels) + 1)
     some = np.unique(np.linspace(0, next(iter(panels.values())).shape[-1] - 1, 4).round().astype(int))
     shades = colormaps[style.WEIGHT_CMAP](np.linspace(0, 0.9, len(some)))
     for panel, (title, values) in zip(axes[:-1], panels.items(), strict=True):
@@ -156,7 +190,10 @@ def emergence(steps: np.ndarray, panels: Mapping[str, np.ndarray], gates: Mappin
     return figure
 
 
-def pretraining(panels: Mapping[str, Mapping[str, np.ndarray]], ylabels: Sequence[str]) -> Figure:
+@style.in_style
+def pretraining(
+    panels: Mapping[str, Mapping[str, np.ndarray]], ylabels: Sequence[str], *, ax: style.Panels | None = None
+) -> Figure:
     """Draw what a pre-training changes: curves over layers by panel and model, with intervals over sequences.
 
     Each curve is ``(sequence, layer)``, or ``(layer,)`` where there is only one value; the models are those of
@@ -168,6 +205,7 @@ def pretraining(panels: Mapping[str, Mapping[str, np.ndarray]], ylabels: Sequenc
             for title, curves in panels.items()
         },
         list(ylabels),
+        ax=ax,
     )
 
 
@@ -177,6 +215,7 @@ def _pretraining_line(name: str, values: np.ndarray) -> Line:
     return Line(over_units(values) if values.ndim == 2 else values, concept, label, dashes)
 
 
+@style.in_style
 def beside_control(
     rows: Mapping[str, Mapping[str, Mapping[str, np.ndarray]]],
     xlabel: str,
@@ -184,6 +223,7 @@ def beside_control(
     level: tuple[float, str] | None = None,
     bell: bool = False,
     logarithmic: bool = False,
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw how numbers are spread, by model and by what they are of; a control stands in grey in the same panel.
 
@@ -197,13 +237,13 @@ def beside_control(
     bell
         Whether to draw the density of a standard Gaussian, and densities in place of shares.
     """
-    figure, axes = style.new(
+    figure, axes = style.panels(
+        ax,
         len(rows),
         len(next(iter(rows.values()))),
         size="tall" if len(rows) > 1 else "wide",
         sharex=True,
         sharey=True,
-        squeeze=False,
     )
     every = np.concatenate([v.ravel() for row in rows.values() for panel in row.values() for v in panel.values()])
     ends = (-4, 4) if bell else (every.min(), np.quantile(every, 0.995))
@@ -254,12 +294,14 @@ LOOKS = {
 """How far apart names at the ends of curves are written, as a share of the axis."""
 
 
+@style.in_style
 def by_layer(
     panels: Mapping[str, Mapping[str, np.ndarray]],
     ylabel: str,
     *,
     level: tuple[float, str] | None = None,
     title: str = "",
+    ax: style.Panels | None = None,
 ) -> Figure:
     """Draw a measure by layer, one panel per model on one scale; the name of a curve stands at its end.
 
@@ -272,7 +314,7 @@ def by_layer(
     title
         What they show, in a sentence.
     """
-    figure, axes = style.new(1, len(panels), sharey=True, squeeze=False)
+    figure, axes = style.panels(ax, 1, len(panels), sharey=True)
     figure.suptitle(title)
     for panel, (model, curves) in zip(axes[0], panels.items(), strict=True):
         for name, values in curves.items():
@@ -295,14 +337,15 @@ def by_layer(
     return figure
 
 
-def maps(rows: Mapping[str, Mapping[str, np.ndarray]], *, bar: bool = True) -> Figure:
+@style.in_style
+def maps(rows: Mapping[str, Mapping[str, np.ndarray]], *, bar: bool = True, ax: style.Panels | None = None) -> Figure:
     """Draw rows of maps by title, in multiples of an even share; queries down, keys across.
 
     A row has one scale: its top is what one cell in a hundred of its strongest map exceeds. ``bar`` shows it.
     """
     columns = len(next(iter(rows.values())))
     size = "strip" if len(rows) == 1 else "square"
-    figure, axes = style.new(len(rows), columns, size=size, squeeze=False)
+    figure, axes = style.panels(ax, len(rows), columns, size=size)
     for line, (name, pictures) in zip(axes, rows.items(), strict=True):
         scale = PowerNorm(0.5, 0, max(np.quantile(picture, 0.99) for picture in pictures.values()))
         for panel, (title, picture) in zip(line, pictures.items(), strict=True):

@@ -256,6 +256,7 @@ def test_rows_for_distances_of_another_number_than_the_configuration_has_are_ref
     [
         ("ministral", {"sliding_window": None}, "sliding_window must be a positive whole number in a layer that has a"),
         ("llama4_text", {"attention_chunk_size": None}, "attention_chunk_size must be a positive whole number"),
+        ("gptj", {"rotary_dim": 0}, "rotary_dim must be even and at most 8, the width of a head, got 0"),
         ("smollm3", {"no_rope_layers": []}, "cannot be made: IndexError"),
         ("gemma2", {"attn_logit_softcapping": 0.0}, "soft_cap must be a positive finite number, got 0.0"),
         ("gemma2", {"attn_logit_softcapping": math.inf}, "soft_cap must be a positive finite number, got inf"),

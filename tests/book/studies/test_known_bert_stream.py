@@ -34,6 +34,7 @@ def test_what_is_off_the_diagonal_is_a_share():
     assert found.off_diagonal("trained", "LN").tolist() == pytest.approx([0.1, 0.2])
     drawn = found.between_blocks()
     assert drawn["trained"]["MLP"].tolist() == pytest.approx([0.25, 0.125])
+    assert drawn["trained"]["$W_O$ and LayerNorm"].tolist() == pytest.approx([0.3, 0.6])
     assert drawn["control"]["skip connection"].tolist() == [0, 0]
     phrases = _phrase_mixing(found)
     assert (phrases.ln, phrases.wo_low, phrases.wo_high, phrases.mixed) == ("20.0 %", "30.0 %", "60.0 %", "50.0 %")
@@ -110,7 +111,7 @@ def rungs(monkeypatch):
         "read": [[0.0, 0.0], [0.0, 0.0]],
         "first LayerNorm": [[0.5, 0.4], [0.3, 0.4]],
         "second without the MLP": [[0.4, 0.3], [0.2, 0.1]],
-        "second LayerNorm": [[0.3, 0.7], [0.2, 0.1]],
+        "second LayerNorm": [[0.3, 0.7], [0.2, 0.2]],
         "plain first": [[0.1, 0.1], [0.1, 0.1]],
         "plain second": [[0.4, 0.0], [0.0, 0.0]],
     }
@@ -127,20 +128,20 @@ def test_units_are_the_kinds_and_the_mlp_adds_a_difference(rungs):
     assert len(rungs["read"].documents) == 2
     assert len(rungs[READ[0]].documents) == 1
     added = rungs["added by the MLP"]
-    assert added.documents.tolist() == pytest.approx(np.array([[-0.1, 0.4], [0, 0]]))
+    assert added.documents.tolist() == pytest.approx(np.array([[-0.1, 0.4], [0, 0.1]]))
     assert added.controls[LARGE][0].tolist() == pytest.approx([-0.2, 0.8])
     assert POOLED[controls.PLACES["interaction of two blocks"][1]] == "interaction"
 
 
 def test_the_second_half_of_a_layer_is_split(rungs):
     found = controls.measure_anisotropy(rungs)
-    assert found.whole.tolist() == pytest.approx([-0.15, 0.0])
+    assert found.whole.tolist() == pytest.approx([-0.15, 0.05])
     assert found.norm.tolist() == pytest.approx([-0.1, -0.2])
-    assert found.mlp.tolist() == pytest.approx([-0.05, 0.2])
+    assert found.mlp.tolist() == pytest.approx([-0.05, 0.25])
     assert found.plain.tolist() == pytest.approx([0.1, -0.1])
-    assert found.mlp_rises.tolist() == [0, 0.5]
+    assert found.mlp_rises.tolist() == [0, 1]  # in the second document the cosine falls, but less than without it
     phrases = controls.phrase_rungs(rungs, found)
-    assert (phrases.plain, phrases.rising_layer, phrases.rising_share) == ("+0.10, −0.10", "1", "50 %")
+    assert (phrases.plain, phrases.rising_layer, phrases.rising_share) == ("+0.10, −0.10", "1", "100 %")
     places = [name for name in controls.PLACES if name not in (*STATIONS, *READ)]
     k = places.index("interaction of two blocks")
     assert phrases.interaction_trained == f"{k + 0.2:.2f} to {k + 0.3:.2f}"

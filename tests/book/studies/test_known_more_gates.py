@@ -488,6 +488,14 @@ def test_shuffling_keys_moves_a_diagonal_and_leaves_a_column(monkeypatch):
     assert found[:, 0, ahead].amax(-1).tolist() == pytest.approx([1, 0, 1], abs=0.1)  # turned twice it is one again
     found = own_scores.read_orders(x, column, None)
     assert found[:, 0, 0].tolist() == pytest.approx([1, 1, 1], abs=0.01)
+    read, orders = [], iter([turned, turned])
+    reading = SimpleNamespace(scores=torch.zeros(1, len(GATES)))
+    monkeypatch.setattr(own_scores, "draw_orders", lambda *_: next(orders))
+    monkeypatch.setattr(own_scores.gates, "read_gates", lambda maps: read.append(maps) or reading)
+    column.b_Q[0] = N**0.5 * math.log(N - 1) * torch.eye(N)[3]
+    own_scores.read_orders(x, column, None)
+    assert read[0][0, 7, [3, 4]].tolist() == pytest.approx([1 / 2, 1 / 2 / (N - 1)])  # as much as all others
+    assert read[1][0, 7, [N - 4, 3]].tolist() == pytest.approx([1 / 2, 1 / 2 / (N - 1)])
 
 
 def test_causal_gates_are_named_rightly_or_noise(monkeypatch):

@@ -164,4 +164,27 @@ def test_rows_grow_in_a_share_of_the_heads():
     assert found.amplified_named == "60.0 % (Q), 0.0 % (K), 12.5 % (V)"
     assert found.largest_weights.tolist() == np.ones((3, LAYERS, HEADS)).tolist()
     assert (found.largest_by_layer, found.test_right) == ("0, 2, 0", ", ".join(["50.0 %"] * TRAININGS))
+    assert found.by_seed["largest"].tolist() == [[0, 2, 0]] * TRAININGS
+    assert found.phrase("largest", ".1f") == "0.0, 2.0, 0.0"
     assert (found.updates, found.batch) == (RECIPE.steps, RECIPE.batch)
+    assert float(found.rate) == pytest.approx(RECIPE.rate, rel=0.05)
+    assert "e-0" not in found.rate
+
+
+def test_controls_are_means_over_their_sequences_and_heads():
+    ladder = {name: array for name, array in arrays().items() if name.startswith("ladder_")}
+    ladder["ladder_entropy"][1, 1, :, 2] = [[1, 2, 3, 6], [0, 0, 0, 4]]
+    ladder["ladder_grown"][2, :, :, 1, 0, 3] = [[0.5, 0.25], [0.75, 0.5]]
+    ladder["ladder_maps"][0, 1, 2, 1, 3] = 7
+    ladder["ladder_D_total"][0, 1, 1] = 5
+    ladder["ladder_gates"][1, 0, :, 1, 2, 4] = [0.25, 0.75]
+    diagonal, mean_total = arrays()["diagonal"], arrays()["mean_total"]
+    diagonal[1, 0, 2, 3, 1], mean_total[0, 1] = 0.5, 0.75
+    found = read(**ladder, diagonal=diagonal, mean_total=mean_total)
+    assert found.controls["entropy"][RUNGS[1]].tolist() == [[0, 0, 0], [0, 0, 2]]
+    assert found.control_grown[RUNGS[2]][1, 0, 3] == 0.5
+    assert found.control_largest_weights[RUNGS[0]][1, 2, 1, 3] == 7
+    assert found.control_D_total[RUNGS[0]].tolist() == [[0, 0], [0, 5]]
+    assert found.control_gates[RUNGS[1]][0, 1, 2, 4] == 0.5
+    assert found.diagonal[SEQUENCES, 2, 3, 1] == 0.5
+    assert found.mean_total.tolist() == [0, 0.75, *[0] * (TRAININGS * SEQUENCES - 2)]

@@ -35,14 +35,15 @@ def test_centring_costs_a_rank_once_there_are_as_many_rows_as_dimensions(monkeyp
     g = torch.Generator().manual_seed(0)
     layers = random_layers(2, 2, 6, generator=g)
     gains, shift = torch.ones(6).double(), torch.randn(6, generator=g, dtype=torch.float64)
-    gains[:2] = double(1e-7, -1e-7)
+    gains[:3] = double(1e-7, -1e-7, -5)
     layers = [replace(layer, norm_attention=replace(no_norm(6), bias=shift)) for layer in layers]
     layers[-1] = replace(layers[-1], norm_mlp=replace(no_norm(6), gain=gains))
-    read = []
+    read, states = [], []
 
     def observe(network, tokenizer, passages, tokens):
         read.append((passages, tokens))
-        return Text(layers=layers, states=torch.randn(2, tokens, 6, generator=g, dtype=torch.float64))
+        states.append(torch.randn(2, tokens, 6, generator=g, dtype=torch.float64))
+        return Text(layers=layers, states=states[-1])
 
     monkeypatch.setattr(ranks.extraction, "observe", observe)
     config = SimpleNamespace(hidden_size=6, max_position_embeddings=20)
@@ -52,6 +53,9 @@ def test_centring_costs_a_rank_once_there_are_as_many_rows_as_dimensions(monkeyp
     assert [tokens for _, tokens in read] == [2, 20, 2, 20]
     assert read[0][0] == ["a" * 300 + " " + "b" * 99]
     assert list(found.reads) == ["n = 2, d = 6", "n = 20, d = 6"]
+    first = states[1][0]  # what the trained model's first layer reads of the longer input
+    added = ranks.attend(first, layers[0].attention).output
+    torch.testing.assert_close(found.reads["n = 20, d = 6"], first + added)
     for which in networks:
         assert (found.of("read", 2, which), found.of("centred", 2, which)) == ([2], [2])
         assert (found.of("read", 20, which), found.of("centred", 20, which)) == ([6], [5])
@@ -67,6 +71,21 @@ def test_centring_costs_a_rank_once_there_are_as_many_rows_as_dimensions(monkeyp
     assert not replace(found, through=found.through | {("trained", 2): [unclear]}).clear
     unclear = steps._replace(read=replace(steps.read, dropped=1e-13))
     assert not replace(found, through=found.through | {("trained", 2): [unclear]}).clear
+
+
+@pytest.mark.parametrize(("width", "limit", "short"), [(12, 6, 3), (3, 20, 2), (30, 100, 10)])
+def test_the_shorter_input_has_a_third_of_the_width_or_half_of_what_there_can_be(width, limit, short, monkeypatch):
+    g, lengths = torch.Generator().manual_seed(0), []
+    layers = [replace(layer, norm_attention=no_norm(width)) for layer in random_layers(1, 1, width, generator=g)]
+
+    def observe(network, tokenizer, passages, tokens):
+        lengths.append(tokens)
+        return Text(layers=layers, states=torch.randn(1, tokens, width, generator=g, dtype=torch.float64))
+
+    monkeypatch.setattr(ranks.extraction, "observe", observe)
+    config = SimpleNamespace(hidden_size=width, max_position_embeddings=limit)
+    found = ranks.measure_ranks({"trained": SimpleNamespace(config=config)}, None, ["a"])
+    assert (found.short, lengths) == (short, [short, limit])
 
 
 def test_the_printed_norm_is_torchs_and_a_constant_row_has_no_deviation(monkeypatch):

@@ -31,7 +31,8 @@ EYE = torch.eye(2).double()
 
 
 def test_layers_are_uniform_where_their_scores_do_not_hang_on_the_key():
-    cases = identities.measure_cases(random_layer(3, 12, 4), draw(9, 12))
+    layer = random_layer(3, 12, 4)
+    cases = identities.measure_cases(layer, draw(9, 12))
     assert {name for name, case in cases.items() if case.uniform} == {
         "all of W_Q, W_K, b_Q zero",
         "W_K zero, any biases",
@@ -43,6 +44,7 @@ def test_layers_are_uniform_where_their_scores_do_not_hang_on_the_key():
     }
     for name, case in cases.items():
         assert (case.content + case.constant < 1e-9) == case.uniform, name
+    assert torch.equal(cases["W_Q and b_Q zero, b_K huge"].layer.b_K, 100 * layer.b_K)
     assert cases["W_Q zero, b_Q not"].content == 0
     assert cases["equal rows in W_Q, LayerNorm, bias"].content < 1e-9  # all queries are one, of the norm's bias
 
@@ -108,6 +110,8 @@ def test_the_dial_at_one_is_the_model_as_it_is(monkeypatch):
     assert found.controls["gpt2 layer 0, stand-ins"].tolist() == [0.95, 0.98]
     assert (found.control, found.sharpest, found.flattest) == ("0.160", "0.400", "0.90")
     assert (found.swing, found.swing_head, found.swing_self) == ("0.50", "1", "30%")
+    panels = [found.panels[f"gpt2, {name}"][1].tolist() for name in ("positions", "stand-ins")]
+    assert panels == [[0.5, 0.9], [0.6, 0.4]]
     assert found.panels["a, text"][:, 1].tolist() == pytest.approx([0.61, 0.67, 0.73])
     assert found.panel_controls["b, text"][0].tolist() == pytest.approx([0.1, 0.11])
     assert found.panel_controls["gpt2, positions"][2].tolist() == [0.9, 0.9]
@@ -317,7 +321,7 @@ def test_the_text_says_what_was_measured():
     )
     terms = SimpleNamespace(without_b_Q=[SimpleNamespace(value=value) for value in (0.2, 0.1, 0.4)])
     form = SimpleNamespace(
-        antisymmetric={"trained": np.array([0.3, 0.5, 0.2, 0.45]), "control": np.array([0.48, 0.47, 0.49])}, channel=64
+        antisymmetric={"trained": np.array([0.3, 0.5, 0.2, 0.475]), "control": np.array([0.48, 0.47, 0.49])}, channel=64
     )
     kinds = (
         TRAINED,
@@ -348,7 +352,7 @@ def test_the_text_says_what_was_measured():
     assert (found["furthest_V"], found["pairs_V"], found["amplified_V"]) == ("1.12", "2,400", "1,234")
     assert (found["heads_V"], found["top_control"]) == ("2 of 4", "0.75")
     assert (found["drop_low"], found["drop_high"], found["channel"]) == ("10 %", "40 %", "64")
-    assert (found["symmetric"], found["share"], found["share_control"]) == ("75 %", "0.30", "0.48")
+    assert (found["symmetric"], found["share"], found["share_control"]) == ("50 %", "0.30", "0.48")
     skew = ("trained", "content", "symmetric_raw", "trained_equal", "symmetric", "positive", "less_common", "common")
     assert [found[f"skew_{name}"] for name in skew] == [f"{k / 100:.2f}" for k in range(1, 9)]
     assert (found["skew_last_content"], found["skew_last_symmetric"]) == ("0.04", "0.10")

@@ -205,18 +205,18 @@ def test_entropies_fall_or_rise_with_depth(monkeypatch):
     noise = {0.01: MapEntropies(2.5, 1.5, 1), 0.1: MapEntropies(1, 1, 1)}
     monkeypatch.setattr(pictures.map_entropies, "measure_gates", lambda: ideal)
     monkeypatch.setattr(pictures.map_entropies, "measure_noise", lambda: noise)
-    # (class, layer, head): the means over heads of the first class are 3, 2, 1, of the second 1, 3, 2
-    value = np.array([[3.0, 2, 1], [1, 3, 2]])[..., None] + [-0.5, 0.5]
+    # (class, layer, head): the means over heads of the classes are 3, 2, 1 and 1, 3, 2 and 2, 1, 0
+    value = np.array([[3.0, 2, 1], [1, 3, 2], [2, 1, 0]])[..., None] + [-0.5, 0.5]
     given = {"mean_value_entropy": (value, -value), "mean_row_entropy": (-value, value)}
     text = record(**{"trained/value_entropy": value, "trained/row_entropy": 2 * value})
     found = pictures.measure_entropies(text, variants_of(given))
     assert (found.closed, found.closed_blanked, found.faint, found.faint_blanked) == ("0.50", "0.25", "2.50", "1.50")
     assert (found.sharpest, found.most) == ("1.5000 to 4.500", "3.00")  # ln 20
-    assert found.value_rises.tolist() == pytest.approx([-1, 0.5])
-    assert found.row_rises.tolist() == pytest.approx([1, -0.5])
-    assert (found.falling, found.classes) == (1, 2)
-    assert found.value["random"].tolist() == [[-3, -2, -1], [-1, -3, -2]]
-    assert found.text_row.tolist() == [[6, 4, 2], [2, 6, 4]]
+    assert found.value_rises.tolist() == pytest.approx([-1, 0.5, -1])
+    assert found.row_rises.tolist() == pytest.approx([1, -0.5, 1])
+    assert (found.falling, found.classes) == (2, 3)
+    assert found.value["random"].tolist() == [[-3, -2, -1], [-1, -3, -2], [-2, -1, 0]]
+    assert found.text_row.tolist() == [[6, 4, 2], [2, 6, 4], [4, 2, 0]]
 
 
 def variants_of(given):
@@ -288,6 +288,8 @@ def test_texts_are_padded_by_the_share_of_a_gene():
     assert found["input_ids"].shape == (1, 52)  # 43 * 512 / 427 = 51.6
     assert found["input_ids"][0, 42:].tolist() == [5] + [9] * 9
     assert int(found["attention_mask"].sum()) == 43
+    fewer = {name: values[:, :42] for name, values in coded.items()}
+    assert minilm.pad(fewer, 9)["input_ids"].shape == (1, 50)  # 50.4
 
 
 def test_controls_are_measured_on_the_longest_text(monkeypatch):
