@@ -237,8 +237,10 @@ def semi_bias(y: Float[Tensor, "*batch key model"], layer: AttentionLayer) -> Pe
 
     The fast way to this one part of `score_terms`: ``b_Q W_K^T`` is collapsed first, so the cost is one product of
     ``(key, model)`` with ``(model, head)`` and no key is ever formed. ``y`` may be anything that lives in the stream:
-    positions or tokens raw; with the weights of ``fold_norm``, positions or tokens divided by ``sigma``; or whatever a
-    layer read.
+    what a layer read, or positions or tokens. A layer with a norm before it reads rows that have passed it; raw rows
+    give it another scale than the model's scores have. So of a table ``apply_norm(table, layer.norm())`` is each row as
+    the layer reads it alone. With the weights of ``fold_norm``, which count the bias of the norm among the biases, give
+    the table divided by ``sigma``.
 
     Raises
     ------
