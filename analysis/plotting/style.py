@@ -186,8 +186,10 @@ def drawn_panels(figure: Figure, ax: Panels | None) -> list[Axes]:
 
     >>> figure = Figure()
     >>> one, other = figure.subplots(2)
-    >>> drawn_panels(figure, other) == [other], drawn_panels(figure, None) == [one, other]
-    (True, True)
+    >>> drawn_panels(figure, other) == [other]
+    True
+    >>> drawn_panels(figure, None) == [one, other]
+    True
     """
     return figure.axes if ax is None else list(np.asarray(ax, dtype=object).ravel())
 

@@ -92,7 +92,9 @@ class HeadTable:
 
     def __repr__(self) -> str:
         layers, heads = next(iter(self.columns.values())).shape
-        lines = [f"{layers} layers of {heads} heads, {self.texts} texts, {self.tokens:,} tokens"]
+        lines = [
+            f"{layers} layers of {heads} heads, {self.texts} text{'s' * (self.texts != 1)}, {self.tokens:,} tokens"
+        ]
         wide = max(map(len, self.columns))
         lines += [f"{'':<{wide}}{'least':>8}{'median':>8}{'most':>8}  in layer.head"]
         for name, of in self.columns.items():

@@ -58,6 +58,7 @@ def test_forms():
 def test_one_string_is_one_text():
     alone, in_a_list = census("gpt2-mini", TEXTS[0]), census("gpt2-mini", TEXTS[:1])
     assert alone.texts == 1
+    assert ", 1 text, " in repr(alone)
     assert alone.to_csv() == in_a_list.to_csv()
 
 
