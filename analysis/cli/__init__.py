@@ -7,21 +7,20 @@ import argparse
 import io
 import os
 import pkgutil
-import re
 import shlex
 import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 from analysis.core import device
+from analysis.core.libraries import name_missing_library
 from analysis.core.processes import Terminated, interrupt_on_signals
 from analysis.models import checkpoints
 
-DISTRIBUTION = "attention-taken-apart"
 PACKAGES = ("analysis", "book")
 EXPECTED = (LookupError, ValueError, OSError, AssertionError, ArithmeticError, MemoryError)
 """What a command may raise on purpose: it becomes one line."""
@@ -42,33 +41,6 @@ def build_parser(package: ModuleType, prog: str, description: str) -> argparse.A
         module.add_arguments(command)
         command.set_defaults(run=module.run)
     return top
-
-
-def name_missing_library(error: ModuleNotFoundError, extra: str) -> str:
-    """Say which library is not installed, and which extra of the package brings it.
-
-    Parameters
-    ----------
-    error
-        What an import raised.
-    extra
-        The extra to name where the package's own requirements do not name the library.
-
-    Examples
-    --------
-    >>> name_missing_library(ModuleNotFoundError("No module named 'tokenizers'",
-    ...                                          name="tokenizers"), "models")
-    'tokenizers is not installed: pip install "attention-taken-apart[models]"'
-    """
-    quoted = re.search(r"'([A-Za-z][\w-]*)", str(error))
-    library = quoted[1] if quoted else error.name.split(".")[0]
-    try:
-        requirements = metadata.requires(DISTRIBUTION) or []
-    except metadata.PackageNotFoundError:  # a checkout that is not installed
-        requirements = []
-    named = (re.match(rf"{library}\b.*extra == ['\"](\w+)", r.replace("-", "_")) for r in requirements)
-    extra = next((match[1] for match in named if match), extra)
-    return f'{library} is not installed: pip install "{DISTRIBUTION}[{extra}]"'
 
 
 def parse(package: ModuleType, prog: str, description: str, argv: Sequence[str]) -> argparse.Namespace:

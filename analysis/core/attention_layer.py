@@ -13,6 +13,7 @@ from torch import Tensor
 
 from analysis.core.frozen import Frozen
 from analysis.core.positions import Positions, Rotary, StreamPositions, moved
+from analysis.core.shapes import say_shapes
 
 NOWHERE = StreamPositions("none")
 PLACES = ("input", "update", "sum")
@@ -53,6 +54,8 @@ class Norm(Frozen):
     kind: str = "layer"
     place: str = "input"
     has_bias: bool = True
+
+    __repr__ = say_shapes
 
     def __post_init__(self):
         if self.kind not in KINDS or self.place not in PLACES:
@@ -172,6 +175,8 @@ class AttentionLayer(Frozen):
     sinks: Float[Tensor, " head"] | None = None
     soft_cap: float | None = None
     biases: str = "QKVO"
+
+    __repr__ = say_shapes
 
     def __post_init__(self):
         if self.W_Q.ndim != 3 or self.W_K.ndim != 3 or self.W_V.ndim != 3:

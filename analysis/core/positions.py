@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.checks import all_finite
+from analysis.core.shapes import say_shapes
 
 PAIRINGS = ("halves", "neighbours")
 """Which two of ``r`` rotated coordinates make a pair: ``f`` and ``f + r/2``, or ``2f`` and ``2f + 1``."""
@@ -59,6 +60,8 @@ class Rotary:
     base: float = 10000.0
     scaling: str = "default"
     attention_factor: float = 1.0
+
+    __repr__ = say_shapes
 
     def __post_init__(self):
         if self.pairing not in PAIRINGS:

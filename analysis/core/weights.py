@@ -11,6 +11,7 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.core.frozen import Frozen
+from analysis.core.shapes import say_shapes
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class MlpWeights(Frozen):
     b_in: Float[Tensor, " hidden"]
     W_out: Float[Tensor, "hidden model"]
     b_out: Float[Tensor, " model"]
+
+    __repr__ = say_shapes
 
     def __post_init__(self):
         if self.W_in.ndim != 2:

@@ -20,6 +20,7 @@ from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.core.axes import Residual, Scores
 from analysis.core.checks import all_finite, check_products
 from analysis.core.positions import Rotary, StreamPositions, Tempered
+from analysis.core.shapes import say_shapes
 from analysis.core.signatures import checked
 from analysis.decomposition.folding import fold_norm
 from analysis.transformer.attention import added_by_positions, arrange, project
@@ -61,6 +62,8 @@ class ScoreTerms:
     query_side: Part
     kernel: Part
     positions: Part | None = None
+
+    __repr__ = say_shapes
 
     def total(self) -> Scores:
         """Add the parts up: exactly :func:`analysis.transformer.attention.compute_scores`."""
@@ -234,8 +237,10 @@ def semi_bias(y: Float[Tensor, "*batch key model"], layer: AttentionLayer) -> Pe
 
     The fast way to this one part of `score_terms`: ``b_Q W_K^T`` is collapsed first, so the cost is one product of
     ``(key, model)`` with ``(model, head)`` and no key is ever formed. ``y`` may be anything that lives in the stream:
-    positions or tokens raw; with the weights of ``fold_norm``, positions or tokens divided by ``sigma``; or whatever a
-    layer read.
+    what a layer read, or positions or tokens. A layer with a norm before it reads rows that have passed it; raw rows
+    give it another scale than the model's scores have. So of a table ``apply_norm(table, layer.norm())`` is each row as
+    the layer reads it alone. With the weights of ``fold_norm``, which count the bias of the norm among the biases, give
+    the table divided by ``sigma``.
 
     Raises
     ------
@@ -274,6 +279,8 @@ class SixTerms:
     p: PerKey
     query_side: Part
     kernel: Part
+
+    __repr__ = say_shapes
 
     def total(self) -> Scores:
         """Add the parts up: exactly the scores of the layer reading ``LN(token + position)``, before the mask."""

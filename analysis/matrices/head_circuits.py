@@ -13,6 +13,7 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary
+from analysis.core.shapes import say_shapes
 from analysis.decomposition.rotary_channels import rotation_of, split_channels
 from analysis.decomposition.rotary_kernel import pair_channels, unpair_channels
 from analysis.matrices.spectra import product_singular_values
@@ -32,6 +33,8 @@ class Circuit:
 
     A: Float[Tensor, "head model channel"]
     B: Float[Tensor, "head other channel"]
+
+    __repr__ = say_shapes
 
     @property
     def matrix(self) -> Float[Tensor, "head model other"]:

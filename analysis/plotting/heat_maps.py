@@ -18,7 +18,7 @@ from analysis.plotting import style
 
 @style.in_style
 def draw_maps(
-    maps: Mapping[str, Float[Tensor | np.ndarray, "query key"]],
+    maps: Mapping[str, Float[Tensor | np.ndarray, "query key"]] | Float[Tensor | np.ndarray, "head query key"],
     tokens: Sequence[str],
     *,
     ax: style.Panels | None = None,
@@ -31,7 +31,8 @@ def draw_maps(
     Parameters
     ----------
     maps
-        By title; arrays or tensors of ``(query, key)``.
+        By title; arrays or tensors of ``(query, key)``. Or the heads of a layer on one text, ``(head, query, key)``,
+        which are titled by their numbers.
     tokens
         What stands at each position.
     ax
@@ -42,7 +43,7 @@ def draw_maps(
     Raises
     ------
     ValueError
-        If a map has not one row and one column per token.
+        If a map has not one row and one column per token, or there is none.
 
     Examples
     --------
@@ -51,7 +52,10 @@ def draw_maps(
     >>> [axes.get_title(loc="left") for axes in figure.axes[:2]]
     ['head 0', 'head 1']
     """
-    drawn = {name: np.asarray(values) for name, values in maps.items()}
+    named = maps if isinstance(maps, Mapping) else {f"head {head}": values for head, values in enumerate(maps)}
+    drawn = {name: np.asarray(values) for name, values in named.items()}
+    if not drawn:
+        raise ValueError("there is no map to draw")
     for name, values in drawn.items():
         if values.shape != (len(tokens),) * 2:
             raise ValueError(f"the map {name!r} must be of {len(tokens)} x {len(tokens)} tokens, got {values.shape}")

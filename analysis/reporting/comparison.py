@@ -32,6 +32,15 @@ SHOWN = 10
 """How many heads are shown at most."""
 OF_ONE_KIND = 3
 """How many of them at most for one and the same reason."""
+GATES_IN_WORDS = {
+    "directional": "every query to the same keys",
+    "open": "each query to itself",
+    "backward": "a fixed distance back",
+    "forward": "a fixed distance ahead",
+    "cluster": "a block of queries to a block of keys",
+    "instance": "single queries to single keys",
+    "inverse directional": "one query to several keys",
+}
 HEADS = {
     "sharpness": "sharp rows (1 - relative entropy)",
     "sink": "weight on one key",
@@ -42,7 +51,7 @@ HEADS = {
     "induction": "induction: attention to what followed the same token",
     "duplicate": "attention to the same token's earlier place",
     "previous on random tokens": "attention to the position before, on random tokens",
-    **{gate: f"the gate '{gate}'" for gate in PATTERNS},
+    **{gate: f"the gate '{gate}' ({GATES_IN_WORDS[gate]})" for gate in PATTERNS},
 }
 """What heads are compared by, each from 0 to 1, more being more of a pattern."""
 

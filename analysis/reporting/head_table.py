@@ -48,7 +48,12 @@ class HeadTable:
     Attributes
     ----------
     columns
-        By name, ``(layer, head)``: what `describe_map` and `read_repeats` measure, and the share of each gate.
+        By name, ``(layer, head)``, from 0 to 1, each the mean over texts. ``entropy``: of a row, as a share of that of
+        uniform attention. ``sink``: the weight of the key that gets most; ``sink with values``: its share of the
+        weights times the lengths of the values. ``previous``, ``next``, ``itself``: the weight of these positions.
+        Only of a causal model, on random tokens that are read twice: ``induction``, the weight of what followed the
+        same token; ``duplicate``, that of the same token; ``previous on random tokens``. The others are shares of the
+        gates (`read_gates`).
     texts, tokens
         How many were read.
     """
@@ -87,19 +92,21 @@ class HeadTable:
 
     def __repr__(self) -> str:
         layers, heads = next(iter(self.columns.values())).shape
-        lines = [f"{layers} layers of {heads} heads, {self.texts} texts, {self.tokens:,} tokens"]
-        width = max(map(len, self.columns))
-        lines += [f"{'':<{width}}{'least':>8}{'median':>8}{'most':>8}  in"]
+        lines = [
+            f"{layers} layers of {heads} heads, {self.texts} text{'s' * (self.texts != 1)}, {self.tokens:,} tokens"
+        ]
+        wide = max(map(len, self.columns))
+        lines += [f"{'':<{wide}}{'least':>8}{'median':>8}{'most':>8}  in layer.head"]
         for name, of in self.columns.items():
             layer, head = np.unravel_index(np.nanargmax(of), of.shape)
             numbers = "".join(f"{value:>8.2f}" for value in (of.min(), np.median(of), of.max()))
-            lines.append(f"{name:<{width}}{numbers}  {layer}.{head}")
+            lines.append(f"{name:<{wide}}{numbers}  {layer}.{head}")
         return "\n".join(lines)
 
 
 def census(
     model: str | Path | torch.nn.Module,
-    texts: Sequence[str] | None = None,
+    texts: Sequence[str] | str | None = None,
     *,
     tokenizer: Any = None,
     longest: int = LONGEST,
@@ -118,8 +125,8 @@ def census(
     model
         A name or a folder, as `load` takes it, or a model of transformers in evaluation mode with its ``tokenizer``.
     texts
-        Strings; default: the passages that come with the package. Cut to ``longest`` tokens; those that are too short
-        for a map to be read are left out.
+        Strings, or one; default: the passages that come with the package. Cut to ``longest`` tokens; those that are
+        too short for a map to be read are left out.
     tokenizer
         That of a model in memory.
     batch
@@ -154,7 +161,9 @@ def census(
         checkpoint = checkpoints.find(str(model))
         tokenizer, read = pretrained.tokenizer(checkpoint), load(checkpoint)
         model = pretrained.load(checkpoint, device=device, dtype=dtype, device_map=device_map)
-    ids = tokenise(tokenizer, texts or bundled_texts.passages(), longest_input(model, longest))
+    if texts is None:
+        texts = bundled_texts.passages()
+    ids = tokenise(tokenizer, [texts] if isinstance(texts, str) else texts, longest_input(model, longest))
     seen = observe_heads(model, read, ids, batch=batch, padding=tokenizer.pad_token_id or 0)
     return tabulate(seen, model, read, ids, longest)
 

@@ -66,7 +66,7 @@ def _unusual(measured: Measurement, comparisons: Comparisons | None) -> Section:
             f"and a least effect allow. A model that was never trained reads like this.{given}"
         )
         return Section(title, seen)
-    more = f" Below are {len(said) - SUMMARY} more." if len(said) > SUMMARY else ""
+    more = f" Here are {SUMMARY}, and below are {len(said) - SUMMARY} more." if len(said) > SUMMARY else ""
     seen = (
         f"{len(said)} things. In {comparisons.count} comparisons chance would give {LEVEL:g} of them, and with the "
         f"least effects that are asked for, fewer.{more}{given}"

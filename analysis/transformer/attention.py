@@ -18,6 +18,7 @@ from analysis.core.attention_layer import AttentionLayer, Mask, Norm, QueryKeyNo
 from analysis.core.axes import Attention, Projected, Residual, Scores
 from analysis.core.checks import check_products, check_tensor
 from analysis.core.positions import Alibi, Disentangled, RelativeBuckets, Rotary, ScoreTable, Tempered
+from analysis.core.shapes import say_shapes
 from analysis.core.signatures import checked
 from analysis.transformer.layernorm import apply_norm, divide_by_size
 from analysis.transformer.position_scores import alibi_slopes, bucket_scores, disentangled_scores, temperatures
@@ -205,6 +206,8 @@ class Attended:
     attention: Attention
     updates: Float[Tensor, "*batch head query model"]
     output: Float[Tensor, "*batch query model"]
+
+    __repr__ = say_shapes
 
 
 @checked

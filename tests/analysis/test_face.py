@@ -102,10 +102,68 @@ def test_no_test_of_the_library_needs_the_book():
     ("guess", "told"),
     [
         ("lilliefors_test", r"near it: lilliefors; dir"),
-        ("ov_circuit", r"near it: circuits, ov_matrix; dir"),
+        ("ov_circuit", r"near it: circuits, ov_matrix; "),
         ("xyzzy", r"'xyzzy'; dir"),
+        ("pretrained", r"'pretrained'; it may be: analysis\.models\.pretrained; dir"),
+        ("tokenizer", r"it may be: analysis\.models\.pretrained\.tokenizer, "),
+        ("controls", r"near it: make_controls; it may be: analysis\.models\.controls, "),
+        ("rank_collapse", r"it may be: analysis\.representations\.rank_collapse; dir"),
+        ("shapley", r"it may be: analysis\.maps\.shapley_values\.shapley, "),
     ],
 )
-def test_a_guess_is_told_what_is_near(guess, told):
+def test_a_guess_is_told_what_is_near_and_where_it_may_stand(guess, told):
     with pytest.raises(AttributeError, match=told):
         getattr(analysis, guess)
+    assert not hasattr(analysis, guess)
+
+
+def test_an_import_of_a_guess_is_told_the_same():
+    code = "from analysis import tokenizer"  # in a process without the hooks of these tests
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "ImportError: module 'analysis' has no attribute 'tokenizer'; it may be: analysis.models" in done.stderr
+
+
+WITHOUT = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {missing}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import importlib.util
+installed = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name in {missing} else installed(name, package)
+import analysis
+
+failed = set()
+for name in analysis._face():
+    try:
+        getattr(analysis, name)
+    except ImportError as error:
+        failed.add(name)
+        assert "is not installed: pip install" in str(error), error
+assert failed == set(analysis._face()) - set(dir(analysis)), failed
+print(len(failed), "draw_maps" in failed, "census" in failed)
+import pydoc
+text = pydoc.plain(pydoc.render_doc(analysis))
+assert "semi_bias(y" in text and "draw_maps(maps" not in text
+"""
+FIGURES = ("matplotlib", "seaborn")
+MODELS = ("transformers", "safetensors", "tokenizers", "huggingface_hub", "tqdm")
+
+
+@pytest.mark.parametrize(("missing", "said"), [(FIGURES, "8 True False"), (FIGURES + MODELS, "9 True True")])
+def test_without_a_library_its_names_say_what_installs_it_and_help_lists_the_others(missing, said):
+    code = WITHOUT.format(missing=missing)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == (said, 0), done.stderr
+
+
+def test_the_names_with_which_the_docstring_begins_are_there():
+    lines = re.findall(r"^    (\w.*?)   ", analysis.__doc__, re.MULTILINE)
+    begun = [name for line in lines for name in line.split(", ")]
+    assert len(begun) > 15
+    assert set(begun) <= set(NAMES)

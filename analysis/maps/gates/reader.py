@@ -18,6 +18,7 @@ from jaxtyping import Float, Int, Int8
 from torch import Tensor
 
 from analysis.core.checks import check_tensor
+from analysis.core.shapes import say_shapes
 from analysis.maps.gates import segmentation
 
 GATES = (
@@ -73,6 +74,8 @@ class GateReading:
     residual: Float[Tensor, "*batch query key"]
     cells: Int8[Tensor, "*batch query key"]
     owned: Float[Tensor, "*batch"]
+
+    __repr__ = say_shapes
 
     def score(self, gate: str) -> Float[Tensor, "*batch"]:
         """Return one gate's share of every map."""

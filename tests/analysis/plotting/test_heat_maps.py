@@ -27,6 +27,19 @@ def test_a_map_of_other_tokens_is_refused():
         draw_maps({"head 0": np.eye(2), "head 1": np.eye(3)}, ["a", "b"])
 
 
+def test_the_heads_of_a_layer_are_titled_by_their_numbers():
+    heads = torch.stack([torch.eye(2), torch.full((2, 2), 0.5)])
+    figure = draw_maps(heads, ["a", "b"])
+    assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["head 0", "head 1"]
+    assert (figure.axes[1].collections[0].get_array() == 0.5).all()
+
+
+@pytest.mark.parametrize("nothing", [{}, torch.zeros(0, 2, 2)])
+def test_no_map_is_refused(nothing):
+    with pytest.raises(ValueError, match="there is no map to draw"):
+        draw_maps(nothing, ["a", "b"])
+
+
 def test_heads_are_rows_around_0_and_the_strongest_tenth_is_drawn_in_full():
     scores = RNG.normal(size=(4, 100))
     mesh = draw_scores(scores, "four heads").axes[0].collections[0]

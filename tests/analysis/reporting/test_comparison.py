@@ -56,7 +56,8 @@ def test_a_report_names_the_head_that_was_planted_and_no_other(tmp_path):
     said = json.loads(page.with_name("report.json").read_text())["unusual"]
     heads = [sentence for sentence in said if sentence.startswith("Layer ")]
     assert len(heads) == 1, heads
-    assert re.match("Layer 1, head 1: (attention to the position before|the gate 'backward'),", heads[0])
+    planted = r"Layer 1, head 1: (attention to the position before|the gate 'backward' \(a fixed distance back\)),"
+    assert re.match(planted, heads[0])
     assert escape(heads[0]) in page.read_text()
 
 

@@ -58,6 +58,19 @@ def test_forms():
     assert len(ends) == 1, "the numbers of long names do not stand under those of short ones"
 
 
+def test_one_string_is_one_text():
+    alone, in_a_list = census("gpt2-mini", TEXTS[0]), census("gpt2-mini", TEXTS[:1])
+    assert alone.texts == 1
+    assert ", 1 text, " in repr(alone)
+    assert alone.to_csv() == in_a_list.to_csv()
+
+
+@pytest.mark.parametrize("nothing", [[], ""])
+def test_no_text_is_not_the_bundled_passages(nothing):
+    with pytest.raises(ValueError, match=r"none of the [01] texts has 8 tokens or more"):
+        census("gpt2-mini", nothing)
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="tokenizer must be that of the model"):
         census(pretrained.load(find("gpt2-mini")), TEXTS)
