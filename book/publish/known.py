@@ -150,8 +150,11 @@ def title(text: str, place: int) -> str:
     >>> text = "Before.\\n\\n1. **It falls.** Always.\\n2. **It rises**, {known}`x`"
     >>> title(text, text.index("{known}"))
     'It rises'
+    >>> text = "* **It falls.** {known}`x`\\n* **It rises.** {known}`y`"
+    >>> title(text, text.rindex("{known}"))
+    'It rises'
     """
-    begin = max(text.rfind("\n\n", 0, place), *(m.start() for m in re.finditer(r"\n\d+\. ", text[:place])), -1)
+    begin = max(text.rfind("\n\n", 0, place), *(m.start() for m in re.finditer(r"\n(?:\d+\.|\*) ", text[:place])), -1)
     bold = BOLD.search(text, begin + 1, place)
     headings = re.findall(r"^#+ (.+)$", text[:place], re.MULTILINE)
     return bold[1].rstrip(".") if bold else headings[-1] if headings else ""

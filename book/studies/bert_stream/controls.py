@@ -22,6 +22,7 @@ PLACES = {
     "off the diagonal, MLP": ("pooled", POOLED.index("coupling of the MLP")),
     **{pair: ("read", k) for k, pair in enumerate(READ)},
 }
+BOTH = ("heads", "x and second")
 READ_NAMES = {
     ("heads", "x"): "head outputs from the layer's input",
     ("heads", "second"): "head outputs from the layer's output",
@@ -53,6 +54,10 @@ class LadderPhrases(Numbers):
     interaction_permuted: str
     sum_trained: str
     sum_large: str
+    told_trained: str  # of what heads wrote, by layer input and output together
+    told_last: str  # in the last layer of the trained network
+    told_large: str
+    told_permuted: str
     mlp_mixed_trained: str
     mlp_mixed_large: str
 
@@ -105,7 +110,7 @@ def phrase_rungs(rungs: Rungs, anisotropy: Anisotropy) -> LadderPhrases:
         return rungs[name].controls[rung].mean(0)
 
     interaction, additive, mixed = (rungs[name].documents.mean(0) for name in PANELS[:3])
-    top = int(anisotropy.mlp.argmax())
+    top, told = int(anisotropy.mlp.argmax()), rungs[BOTH].documents.mean(0)
     return LadderPhrases(
         plain=signed(anisotropy.plain),
         rising_layer=str(top),
@@ -115,6 +120,10 @@ def phrase_rungs(rungs: Rungs, anisotropy: Anisotropy) -> LadderPhrases:
         interaction_permuted=span(control(PANELS[0], PERMUTED)),
         sum_trained=span(additive),
         sum_large=span(control(PANELS[1], LARGE)),
+        told_trained=span(told[:-1]),
+        told_last=f"{told[-1]:.2f}".replace("-", "\u2212"),
+        told_large=span(control(BOTH, LARGE)),
+        told_permuted=span(control(BOTH, PERMUTED)),
         mlp_mixed_trained=span(mixed),
         mlp_mixed_large=span(control(PANELS[2], LARGE)),
     )

@@ -59,6 +59,14 @@ def test_every_item_of_the_findings_carries_one_label():
     assert not [item for item in listed if len(known.FINDING.findall(item)) != 1]
 
 
+def test_no_two_findings_of_a_page_have_one_title():
+    """Six items of a list were all called after the first of them."""
+    for page in known.pages():
+        found = [s for s in known.statements(page) if s.kind == "finding" and s.page == "findings"]
+        titles = [statement.title for statement in found]
+        assert len(set(titles)) == len(titles), titles
+
+
 def test_every_finding_has_a_title():
     assert not [statement for statement in STATED if not statement.title]
 
