@@ -158,7 +158,8 @@ def test_a_network_is_measured_document_by_document_and_layer_by_layer(monkeypat
         def to(self, dtype):
             return self
 
-    monkeypatch.setattr(ladder, "load_documents", lambda each: [SimpleNamespace(text=float(k)) for k in range(8)])
+    documents = [SimpleNamespace(text=float(k)) for k in range(8)]
+    monkeypatch.setattr(ladder, "load_documents", lambda each=None: documents[: None if each is None else 4 * each])
     monkeypatch.setattr(
         ladder.extraction, "hidden_states", lambda network, tokenizer, texts, longest: [[t, t + 100] for t in texts]
     )
@@ -176,7 +177,10 @@ def test_a_network_is_measured_document_by_document_and_layer_by_layer(monkeypat
     assert found["pooled"][0].tolist() == [[28, 8, 21], [2 * 828, 8, 12]]
     assert found["pooled"][1:, 0, :2].tolist() == [[1, 2], [5, 2], [9, 2], [13, 2]]
     assert found["read"].tolist() == [[[7], [214]]]
-    assert ladder.measure_network(None, None)["pooled"].shape == (1, 2, 3)
+    few = ladder.measure_network(None, None, each=1)
+    assert few["cosine"].shape == (4, 2, 2)
+    assert few["pooled"].tolist() == [[[6, 4, 21], [2 * 406, 4, 12]]]
+    assert few["read"].tolist() == found["read"].tolist(), "what can be read back is read on all documents"
 
 
 def test_what_gates_leave_over_is_read_text_by_text(monkeypatch):
