@@ -158,7 +158,10 @@ def test_a_network_is_measured_document_by_document_and_layer_by_layer(monkeypat
         def to(self, dtype):
             return self
 
-    monkeypatch.setattr(ladder, "load_documents", lambda each: [SimpleNamespace(text=float(k)) for k in range(8)])
+    def documents(each=None):
+        return [SimpleNamespace(text=float(k)) for k in range(8) if not each or k % 2 < each]
+
+    monkeypatch.setattr(ladder, "load_documents", documents)
     monkeypatch.setattr(
         ladder.extraction, "hidden_states", lambda network, tokenizer, texts, longest: [[t, t + 100] for t in texts]
     )
@@ -177,6 +180,10 @@ def test_a_network_is_measured_document_by_document_and_layer_by_layer(monkeypat
     assert found["pooled"][1:, 0, :2].tolist() == [[1, 2], [5, 2], [9, 2], [13, 2]]
     assert found["read"].tolist() == [[[7], [214]]]
     assert ladder.measure_network(None, None)["pooled"].shape == (1, 2, 3)
+    fewer = ladder.measure_network(None, None, each=1)  # one document of each kind, but for what is read back
+    assert fewer["cosine"][:, 0].tolist() == [[0, 1], [2, 1], [4, 1], [6, 1]]
+    assert fewer["pooled"].tolist() == [[[12, 4, 21], [2 * 412, 4, 12]]]
+    assert fewer["read"].tolist() == [[[7], [214]]]
 
 
 def test_what_gates_leave_over_is_read_text_by_text(monkeypatch):
