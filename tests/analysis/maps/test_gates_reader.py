@@ -642,6 +642,11 @@ def test_the_shortest_run_by_enumeration(rates):
         assert found.tolist() == due
 
 
+def test_the_shortest_run_may_need_every_row():
+    """Four rows with a hit in every second draw hold together with 5/16, three of them with 3/8."""
+    assert segmentation.shortest_run(torch.tensor([0.5] * 4), 0.32).tolist() == [4, 5, 5, 5]
+
+
 def test_rows_of_unequal_rates_hold_runs_together_that_equal_ones_would_not():
     """The rate of equal rows, multiplied over unequal ones, claims far too little: it cannot stand alone."""
     rates = [0.95, 0.1] * 3

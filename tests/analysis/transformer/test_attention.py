@@ -104,6 +104,16 @@ def test_rows_without_an_axis_and_layers_without_heads_are_refused(x, heads):
         project(torch.zeros(x), torch.zeros(heads, 4, 2), torch.zeros(heads, 2))
 
 
+def test_a_layer_may_write_rows_of_another_width_than_it_reads(unchecked):
+    """Six wide rows are read, and five wide ones written: W_O and b_O must agree on the width."""
+    read, written = torch.ones(1, 6, 2), torch.ones(1, 2, 5)
+    zero = torch.zeros(1, 2)
+    layer = AttentionLayer(read, read, read, written, zero, zero, zero, torch.zeros(5))
+    assert attend(torch.ones(3, 6), layer).output.tolist() == [[12.0] * 5] * 3
+    with pytest.raises(ValueError, match="b_O"):
+        AttentionLayer(read, read, read, written, zero, zero, zero, torch.zeros(4))
+
+
 def test_a_soft_cap_by_hand():
     """Scores 0 and 4 under a cap of 2: 0 and 2 tanh 2."""
     one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)

@@ -1,5 +1,6 @@
 """Every claim function of every study: it holds for the book's own measurement and refuses a counterfeit one."""
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -33,6 +34,14 @@ def test_the_verdict_holds_for_the_book_and_not_for_a_counterfeit(name, claim_id
     assert function(measured).holds, "the condition fails for the book's own measurement"
     forged = counterfeits.forge(measured, counterfeits.of_study(name)[claim_id])
     assert not function(forged).holds, "the verdict cannot fail: a counterfeit measurement passes"
+
+
+@pytest.mark.parametrize("kind", ["short_columns", "short_verticals"])
+def test_neither_columns_nor_verticals_may_be_mostly_short_on_text(kind):
+    """MiniLM's own maps are judged by both ratios, not by the smaller one."""
+    measured, function = measurement("bert_gates"), functions("bert_gates")["B-41"]
+    forged = counterfeits.forge(measured, {f"census.trained.ratios.{kind}": lambda ratio: replace(ratio, high=0.51)})
+    assert not function(forged).holds
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -28,6 +28,7 @@ def test_unkind_rows_are_what_they_are_called():
     assert (drawn["three in ten larger"] > 3).mean() == pytest.approx(0.3, abs=0.02)
     spread = np.log(drawn["even and uneven in turn"]).std(-1)
     assert spread[:, 1::2].mean() > 1.5 * spread[:, ::2].mean()
+    assert np.allclose(drawn["even and uneven in turn"][:, 1::2].mean(-1), 1)  # neither sort has larger weights
     tail = np.log(drawn["heavy tails"]).ravel()
     assert ((tail - tail.mean()) ** 4).mean() / tail.var() ** 2 > 4
 

@@ -51,6 +51,14 @@ def test_gates_of_one_row_leave_the_others_as_they_are():
     assert inverse.instance_difference == pytest.approx((three[1] - three.mean(0)).abs().max().item())
 
 
+def test_another_map_has_another_output_than_the_instance_gate(monkeypatch):
+    """A closed gate mixes all values, also in the row that should be one value."""
+    monkeypatch.setattr(ideal_gates, "instance_gate", lambda: gates.closed(N))
+    found = ideal_gates.measure_instance(VALUES)
+    assert found.output_error == pytest.approx((VALUES.mean(0) - VALUES[ideal_gates.KEYS[1]]).abs().max().item())
+    assert (found.rank, found.rows_without_entropy, found.rows_of_largest_entropy) == (1, 0, N)
+
+
 def test_a_closed_gate_and_mixtures():
     draws = ideal_gates.draw()
     closed, mixed = ideal_gates.measure_closed(draws), ideal_gates.measure_mixture(draws)

@@ -548,6 +548,8 @@ def test_entropies_of_ideal_gates_are_known(monkeypatch):
     rows = map_entropies.code.ROWS
     assert found["instance"].rows == pytest.approx((rows - 1) / rows)  # one row is sharp, all others even
     assert found["closed"].whole == pytest.approx(0)  # one value only
+    kept = (map_entropies.code.TOKENS - 1) ** 2 / rows**2  # all tokens but the last one; the rest is zeros
+    assert found["closed"].blanked == pytest.approx(-kept * math.log(kept) - (1 - kept) * math.log(1 - kept))
     noise = map_entropies.measure_noise()
     assert list(noise) == list(map_entropies.DEVIATIONS)
     assert 1 > noise[0.01].rows > noise[0.5].rows > noise[2.0].rows > 0.5

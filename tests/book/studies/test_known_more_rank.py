@@ -353,6 +353,23 @@ def test_attention_is_scaled_with_its_bias_and_norms_get_plain_gains():
         assert (each.gain.tolist(), each.bias.tolist()) == ([1] * 4, [1] * 4)
 
 
+def test_a_trace_is_the_mean_over_texts_of_the_logarithm_in_every_setting(monkeypatch):
+    """Residuals of two texts, 1e-2 and 1e-4, and 100 times as large where the gains are the model's own."""
+    layers = random_layers(2, 2, 4, generator=torch.Generator().manual_seed(0))
+    layers = [replace(layer, norm_mlp=replace(layer.norm_mlp, gain=double(2, 2, 2, 2))) for layer in layers]
+
+    def residuals(x, stack, chosen):
+        own = 100 if stack[0].norm_mlp.gain[0] == 2 else 1
+        return x * own * double(1, 1, 0 if chosen.skip else 1)
+
+    monkeypatch.setattr(switches, "trace_residual", residuals)
+    found = switches.trace([double(1e-2), double(1e-4)], layers)
+    assert found.shape == (*switches.SHAPE, 3)
+    for (skip, mlp, norm, gain), _ in switches.settings():
+        high = -1 if norm and gain else -3  # without a LayerNorm there are no gains
+        assert found[skip, mlp, norm, gain] == pytest.approx([high, high, -13 if skip else high])
+
+
 def test_lines_and_maps_explain_what_they_explain(monkeypatch):
     """Two hidden units of which the first is the first coordinate, and the MLP writes GELU of it."""
     x = double([-100, 1], [100, 2], [0, 3])
