@@ -289,6 +289,8 @@ def test_a_layernorm_of_two_coordinates_writes_two_rows(monkeypatch):
     assert (found.change, found.jacobian_error, found.third_singular) == ({"trained": 2, "control": 1}, 1, 3)
     subject.before_first = read[:3]  # all rows are -1, 1: so are their sums, and LN(x) + LN(y) is twice that
     assert layer.measure_normalisation(subject, given).additivity_error == pytest.approx(1)
+    monkeypatch.setattr(layer, "normalise", lambda rows: -rows)  # what is not made plain sums to -4, -8, -5
+    assert layer.measure_normalisation(subject, given).largest_row_sum == 8
 
 
 def subject_of(weights: MlpWeights, x: torch.Tensor, **more) -> SimpleNamespace:
