@@ -337,6 +337,13 @@ def test_what_gelu_adds_is_a_difference_of_logarithms(monkeypatch):
     assert (found.documents.tolist(), found.controls["random"].tolist()) == ([[0.5, -1]], [[1, 2]])
 
 
+def test_means_are_taken_off_by_row_or_as_printed_by_column():
+    """Rows of sums 3 and 8, twice as large as they are."""
+    X = np.array([[1, 2], [3, 5]])
+    assert statements.centred(X).tolist() == [[2 - 3, 4 - 3], [6 - 8, 10 - 8]]
+    assert statements.centred_as_printed(X).tolist() == [[2 - 3, 4 - 8], [6 - 3, 10 - 8]]
+
+
 # ---- the ladder's own measures
 
 
