@@ -67,6 +67,9 @@ def test_where_the_gates_are():
     assert ahead.cells[6, 11] == GATES.index("forward")
     block = ideal.cluster(n, range(3, 12), range(20, 34))
     assert read_gates(block).blocks() == [(range(3, 12), range(20, 34))]
+    two = ideal.closed(n)
+    two[2:8], two[15:35] = ideal.cluster(n, range(2, 8), range(3, 9))[2:8], block[3].roll(-14)  # keys 6 to 19
+    assert read_gates(two).blocks() == [(range(15, 35), range(6, 20)), (range(2, 8), range(3, 9))]  # the larger first
     assert read_gates(ideal.instance(n, 4, 30)).points() == [(4, 30)]
     row = read_gates(ideal.inverse_directional(n, 11, [0, 5, 30]))
     assert row.rows.nonzero().flatten().tolist() == [11]

@@ -11,10 +11,23 @@ import torch
 from analysis.models.controls import RUNGS
 from analysis.plotting.ladder import Ladder
 from book.studies.induction_head import by_hand, prediction, sharpness, trained
-from book.studies.patterns_and_messages import on_text, spectra
+from book.studies.patterns_and_messages import on_text, spectra, tables
 from tests.book.studies.known import double, plain, record
 
 forms = import_module("book.studies.patterns_and_messages.forms")
+
+
+def test_spectra_are_tabulated_by_their_median_and_extreme_heads():
+    """Three heads, of which one is far from the other two."""
+    values, ranks = double([4, 1], [100, 5], [2, 1]).numpy(), np.array([30.0, 90.0, 20.0])
+    names = [f"{control}{name}" for name in tables.MATRICES for control in ("", "control_")]
+    of = {name: (factor * values, factor * ranks) for factor, name in enumerate(names, 1)}
+    found = tables.spectra(
+        SimpleNamespace(values={k: v for k, (v, _) in of.items()}, ranks={k: r for k, (_, r) in of.items()})
+    )
+    assert list(found.index[:2]) == ["W_P, GPT-2", "W_P, control"]
+    for factor, row in enumerate(found.to_numpy(), 1):
+        assert row.tolist() == pytest.approx([4 * factor, 0.05, 20 * factor, 30 * factor, 90 * factor])
 
 
 def test_one_match_gets_e_to_the_sharpness_beside_the_other_keys():

@@ -269,6 +269,9 @@ def test_trainings_in_order_stand_beside_the_parallel_ones(monkeypatch):
     parallel = SimpleNamespace(size={"bias": plain, "mean": 4 * np.ones_like(plain)})
     found, sentence = seeds.measure_order(None, parallel)
     assert (sentence, found.seeds, found.loss_low, found.loss_high) == ("rotary-bias-sequential", 3, 4, 5)
+    assert found.rise[1].max(-1).tolist() == [3, 0.25]
+    assert found.size["bias"][:, 1, 1] == pytest.approx(UNIT * np.array([1, 2, 3]))
+    assert {source: len(of) for source, of in found.of_runs.items()} == dict.fromkeys(seeds.SHOWN, runs)
     assert (found.rise_key_low, found.rise_key_high) == (0.25, 1)
     assert (found.rise_both_low, found.rise_both_high) == (2, 4)
     assert (found.mean_kernel_low, found.mean_kernel_high) == (0.125, 0.5)

@@ -91,6 +91,28 @@ def test_interactions_are_over_the_effect_of_one_block(in_order, monkeypatch):
     assert ladder._pool([passed], layer_of_two) == pytest.approx([6, 0.75, 0.25, 0.125, 0.125])
 
 
+def test_blocks_are_coupled_by_the_two_halves_of_the_layer(in_order, monkeypatch):
+    """What goes from the heads to the first LayerNorm's output, and from there to the second's, is the layer's own."""
+    generator = torch.Generator().manual_seed(3)
+    (drawn,) = random_layers(1, 2, 8, generator=generator)
+    drawn.attention.b_O[:] = torch.randn(8, generator=generator, dtype=torch.float64)
+    passed = run_layer(torch.randn(40, 8, generator=generator, dtype=torch.float64), drawn)
+    coupled = []
+
+    def block_coupling(function, at, heads):
+        coupled.append(torch.stack([at[0], function(at[0])]))
+        return torch.eye(heads).double()
+
+    monkeypatch.setattr(ladder, "block_coupling", block_coupling)
+    monkeypatch.setattr(ladder, "SAMPLES", 40)
+    monkeypatch.setattr(ladder, "POINTS", 3)
+    assert ladder._pool([passed], drawn)[-2:] == [0, 0]
+    assert len(coupled) == 6
+    for k in range(3):
+        torch.testing.assert_close(coupled[2 * k], torch.stack([passed.heads[k], passed.first[k]]))
+        torch.testing.assert_close(coupled[2 * k + 1], torch.stack([passed.first[k], passed.second[k]]))
+
+
 def test_every_third_text_is_held_out_and_another_chooses_the_ridge(in_order, monkeypatch):
     """Eleven texts of one row, which is the number of the text; predictions are nearest to 0.1."""
     texts = torch.arange(11.0).double()[:, None].expand(11, 2)
@@ -264,6 +286,8 @@ def test_a_layernorm_of_two_coordinates_writes_two_rows(monkeypatch):
     assert (found.change, found.jacobian_error, found.third_singular) == ({"trained": 2, "control": 1}, 1, 3)
     subject.before_first = read[:3]  # all rows are -1, 1: so are their sums, and LN(x) + LN(y) is twice that
     assert layer.measure_normalisation(subject, given).additivity_error == pytest.approx(1)
+    monkeypatch.setattr(layer, "normalise", lambda rows: -rows)  # what is not made plain sums to -4, -8, -5
+    assert layer.measure_normalisation(subject, given).largest_row_sum == 8
 
 
 def subject_of(weights: MlpWeights, x: torch.Tensor, **more) -> SimpleNamespace:
