@@ -34,7 +34,7 @@ ALL = bool(os.environ.get("EVERY_VALUE"))
 PAIRS = 3
 """Of options that are tried together, for each family."""
 OF_MASKS = {option for make in masks() for option in reads_of(make).defaults}
-OLDER = {"n_embed": "hidden_size", "rotary_dim": "partial_rotary_factor"}
+OLDER = {"n_embed": "hidden_size", "rotary_dim": "partial_rotary_factor", "rotary_emb_base": "rope_theta"}
 """Names that a configuration takes and stores under others."""
 REFUSES = "refused by the library"
 """No model can be built of such a configuration, or none runs."""
