@@ -84,7 +84,7 @@ _PRINTED = {
 def printed_tables() -> dict[str, Float[Tensor, "row column"]]:
     """Return the six printed tables, by the names in ``readings.TABLES``.
 
-    >>> [tuple(table.shape) for table in printed().values()]
+    >>> [tuple(table.shape) for table in printed_tables().values()]
     [(6, 6), (6, 6), (6, 12), (6, 6), (6, 6), (6, 12)]
     """
     return {name: _read(text) for name, text in _PRINTED.items()}

@@ -385,10 +385,10 @@ def test_the_codes_index_is_the_number_of_rows_times_their_resultant(monkeypatch
     monkeypatch.setattr(released, "live_or_record", lambda *_, **__: (record(**names), ""))
     gates = {"closed": MapEntropies(0.25, 1, 1)}
     noise = {0.1: MapEntropies(9, 9, 9), 0.01: MapEntropies(2.5, 1, 1)}
-    monkeypatch.setattr(released.map_entropies, "measure_gates", lambda: gates)
-    monkeypatch.setattr(released.map_entropies, "measure_noise", lambda: noise)
+    monkeypatch.setattr(released.released_code, "measure_gates", lambda: gates)
+    monkeypatch.setattr(released.released_code, "measure_noise", lambda: noise)
     keys = np.array([[1.0, 2, 9], [5, 5, 6]])
-    monkeypatch.setattr(released.authors_outputs, "load", lambda: SimpleNamespace(minimal_keys=keys))
+    monkeypatch.setattr(released.released_code, "load_authors_outputs", lambda: SimpleNamespace(minimal_keys=keys))
     states = torch.tensor([[[9.0, 9], [1, -1]], [[3.0, 0], [0, 4]], [[1.0, 0], [5, 0]]])
     text = SimpleNamespace(states={"trained": states})
     found = released.measure_released(text, None)

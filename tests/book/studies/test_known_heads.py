@@ -10,11 +10,13 @@ import torch
 
 from analysis.models.controls import RUNGS
 from analysis.plotting.ladder import Ladder
-from book.studies.induction_head import measure, prediction, trained, walkthrough
+from book.studies.induction_head import prediction, trained, walkthrough
 from book.studies.patterns_and_messages import readings, spectra, tables
 from tests.book.studies.known import double, plain, record
 
-forms = import_module("book.studies.patterns_and_messages.forms")
+forms, measure = (
+    import_module(f"book.studies.{name}") for name in ("patterns_and_messages.forms", "induction_head.measure")
+)
 
 
 def test_spectra_are_tabulated_by_their_median_and_extreme_heads():
@@ -142,7 +144,7 @@ def test_one_step_back_is_a_share_of_the_rows_but_the_first():
 
 
 def test_the_nearest_key_is_the_one_at_the_smallest_angle_not_the_longest(monkeypatch):
-    monkeypatch.setattr(readings.readings, "SEEN", 1)
+    monkeypatch.setattr(readings, "SEEN", 1)
     keys = double([[100, 1], [1, 1], [0.1, 0]])
     rows = double([[0, 1], [0, 2], [3, 0]])
     assert readings.nearest_rows(rows, keys).tolist() == [[1, 2]]

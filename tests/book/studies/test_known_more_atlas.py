@@ -228,7 +228,7 @@ def test_readings_are_counted_by_the_cells_that_they_contradict(monkeypatch):
     }
     monkeypatch.setattr(prediction.readings, "every", lambda: list(every))
     monkeypatch.setattr(prediction.readings, "tables", lambda tokens, vocab, read: read)
-    monkeypatch.setattr(prediction.walkthrough, "printed", lambda: None)
+    monkeypatch.setattr(prediction.walkthrough, "printed_tables", lambda: None)
     monkeypatch.setattr(
         prediction.readings, "differing", lambda tables, _: {"a": torch.ones(every[tables]), "b": torch.zeros(3)}
     )

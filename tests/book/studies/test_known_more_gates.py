@@ -545,10 +545,10 @@ def test_entropies_of_ideal_gates_are_known(monkeypatch):
     assert list(found) == ["closed", "directional", "open", "backward", "instance", "cluster"]
     assert found["closed"].rows == pytest.approx(1)
     assert max(found[name].rows for name in ("directional", "open")) < 1e-9
-    rows = released_code.code.ROWS
+    rows = released_code.ROWS
     assert found["instance"].rows == pytest.approx((rows - 1) / rows)  # one row is sharp, all others even
     assert found["closed"].whole == pytest.approx(0)  # one value only
-    kept = (released_code.code.TOKENS - 1) ** 2 / rows**2  # all tokens but the last one; the rest is zeros
+    kept = (released_code.TOKENS - 1) ** 2 / rows**2  # all tokens but the last one; the rest is zeros
     assert found["closed"].blanked == pytest.approx(-kept * math.log(kept) - (1 - kept) * math.log(1 - kept))
     noise = released_code.measure_noise()
     assert list(noise) == list(released_code.DEVIATIONS)

@@ -1,6 +1,7 @@
 """Patterns, messages and induction heads: what the studies measure, on inputs whose answer is known by hand."""
 
 import math
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,11 +11,12 @@ import torch
 from analysis.models.controls import RUNGS
 from analysis.transformer import induction
 from analysis.transformer.attention import attend
-from book.studies.induction_head import measure, prediction, trained, walkthrough
+from book.studies.induction_head import prediction, trained, walkthrough
 from book.studies.patterns_and_messages import forms, readings, spectra
 from book.studies.shared.equality import draw, random_layer
 from tests.book.studies.known import double, plain, record
 
+measure = import_module("book.studies.induction_head.measure")
 EYE = torch.eye(2).double()
 
 
@@ -37,7 +39,7 @@ def test_the_first_list_lacks_a_name_and_the_second_does_not(monkeypatch):
     for bias in (layer.b_Q, layer.b_K, layer.b_V, layer.b_O):
         bias.zero_()
     module = lambda family, of: lambda x: (attend(x, of).output, None)  # noqa: E731
-    monkeypatch.setattr(readings, readings, "attention_module", module)
+    monkeypatch.setattr(readings, "attention_module", module)
     found = readings.run_printed_lists(layer, draw(2, 6, 12, seed=1))
     assert (found.undefined, found.unused) == (("P",), ("patterns",))
     assert max(found.stand_ins["patterns"], found.second) < 1e-12
@@ -162,8 +164,8 @@ def test_the_model_is_read_beside_its_control(monkeypatch):
     weights.b_Q[0] = 0
     weights.W_Q[1] = 0
     monkeypatch.setattr(readings.checkpoints, "find", lambda name: name)
-    monkeypatch.setattr(readings.readings, "readings", lambda _, control_seed, **__: of[control_seed])
-    monkeypatch.setattr(readings.readings, "layers", lambda *_, **__: iter([["wrong", (weights, X)]]))
+    monkeypatch.setattr(readings, "readings", lambda _, control_seed, **__: of[control_seed])
+    monkeypatch.setattr(readings, "layers", lambda *_, **__: iter([["wrong", (weights, X)]]))
     found = readings.measure_readings(SimpleNamespace(model="a/b", texts=None, device="cpu"))
     assert found.model == "b"
     assert (found.constant_range, found.constant_control) == ("10% to 90%", "7%")
@@ -177,10 +179,10 @@ def test_the_nearest_key_hangs_on_the_space(monkeypatch):
     """Keys (1, 1), (0, 2) and (2, 6), query (0, 1), pattern (1, 2); then factors that make the first key short."""
     x = double([1, 0], [0, 1], [2, 2])
     layer = plain(2, W_Q=0 * EYE, W_K=double([1, 1], [0, 2]), b_Q=double(0, 1))
-    monkeypatch.setattr(readings.readings, "SEEN", 1)
+    monkeypatch.setattr(readings, "SEEN", 1)
     monkeypatch.setattr(readings, "draw", lambda *_, **__: double([[10, 0], [10, 1]]))
     monkeypatch.setattr(readings.checkpoints, "find", lambda name: name)
-    monkeypatch.setattr(readings.readings, "layers", lambda *_, **__: iter([[(layer, x)], [(layer, x)]]))
+    monkeypatch.setattr(readings, "layers", lambda *_, **__: iter([[(layer, x)], [(layer, x)]]))
     found = readings.measure_spaces(SimpleNamespace(model="m", texts=None, device="cpu"))
     assert (found.nearest_to_pattern, found.nearest_to_query, found.nearest_to_turned_query) == (1, 0.5, 0)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from book.lab.mathematics.stretching import row_norms
-from book.studies.bert_similarity import asymmetry, cone, controls, measure, networks
+from book.studies.bert_similarity import asymmetry, cone, controls, networks
 from book.studies.bert_similarity.asymmetry import (
     COMMON,
     CONTENT,
@@ -24,7 +24,7 @@ from book.studies.shared.equality import draw, random_layer
 from book.studies.weighted_mean import dial, experiments, identities
 from tests.book.studies.known import Known, double, plain, record
 
-weighted = import_module("book.studies.weighted_mean.measure")
+weighted, similarity = (import_module(f"book.studies.{name}.measure") for name in ("weighted_mean", "bert_similarity"))
 EYE = torch.eye(2).double()
 
 
@@ -346,7 +346,7 @@ def test_the_text_says_what_was_measured():
         mean_attention={kind: values.mean() for kind, values in attention.items()},
         negative={"trained": 0.125, "control": 0.5},
     )
-    found = vars(measure.write_prose(stretching, cone, terms, form, of_kinds))
+    found = vars(similarity.write_prose(stretching, cone, terms, form, of_kinds))
     assert [found[f"{name}_K"] for name in ("over", "grown", "joint", "best", "half", "middle", "chance")] == [
         "20 %",
         "2.0 %",

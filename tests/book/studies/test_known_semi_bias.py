@@ -208,7 +208,7 @@ def test_cosines_of_local_heads_stand_beside_those_of_all_other_pairs():
 
 def test_losses_are_differences_and_times_a_quotient(monkeypatch):
     losses = {None: 2.0, "b_K": 2.0, "b_Q": 2.5}
-    monkeypatch.setattr(first_layer.first_layer, "loss_without", lambda _, __, part=None, layers=(0,): losses[part])
+    monkeypatch.setattr(first_layer, "loss_without", lambda _, __, part=None, layers=(0,): losses[part])
     times = {"semi_bias/keys_first/seconds": 6.0, "semi_bias/ours/seconds": 2.0}
     hand_over(monkeypatch, first_layer, **times)
     found = first_layer.measure_losses(record(error_no_query_bias=0.25), None, None, None)

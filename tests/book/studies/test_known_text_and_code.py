@@ -203,8 +203,8 @@ def test_entropies_fall_or_rise_with_depth(monkeypatch):
     names = ("closed", "directional", "open", "backward", "instance", "cluster")
     ideal = {name: MapEntropies(whole=0.5 + k, blanked=0.25 + k, rows=1) for k, name in enumerate(names)}
     noise = {0.01: MapEntropies(2.5, 1.5, 1), 0.1: MapEntropies(1, 1, 1)}
-    monkeypatch.setattr(layers.map_entropies, "measure_gates", lambda: ideal)
-    monkeypatch.setattr(layers.map_entropies, "measure_noise", lambda: noise)
+    monkeypatch.setattr(layers.released_code, "measure_gates", lambda: ideal)
+    monkeypatch.setattr(layers.released_code, "measure_noise", lambda: noise)
     # (class, layer, head): the means over heads of the classes are 3, 2, 1 and 1, 3, 2 and 2, 1, 0
     value = np.array([[3.0, 2, 1], [1, 3, 2], [2, 1, 0]])[..., None] + [-0.5, 0.5]
     given = {"mean_value_entropy": (value, -value), "mean_row_entropy": (-value, value)}

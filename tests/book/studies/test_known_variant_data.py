@@ -205,7 +205,7 @@ def test_a_run_is_scored_by_what_was_kept_apart(monkeypatch):
     monkeypatch.setattr(experiments.dna_classifier, "predict", lambda *_: named)
     monkeypatch.setattr(experiments, "fitted", lambda name, train, validation: (name, len(train), len(validation)))
     monkeypatch.setattr(experiments, "hits", lambda one, test: np.arange(4) < (2 if one == ("length", 1, 1) else 1))
-    monkeypatch.setattr(experiments.variant_runs, "follow", lambda model, data, backbones: {"followed": backbones})
+    monkeypatch.setattr(experiments.variant_seeds, "follow", lambda model, data, backbones: {"followed": backbones})
     found, table = experiments.score_run(None, "backbones")
     assert (found["bert"].value, found["length"].value, found["kmers"].value) == (0.75, 0.5, 0.25)
     assert (found["validation"].value, found["validation"].n, found["train"].value) == (0.875, 1, 1)

@@ -158,9 +158,9 @@ def test_clusters_are_held_where_the_phase_changes(monkeypatch):
     pairs = np.array([0.5, 0.75, 1.0])
     within = np.arange(6.0).reshape(3, 1, 2)
     monkeypatch.setattr(maps.controls, "firsts", lambda data: f"firsts of {data}")
-    monkeypatch.setattr(maps.phases, "survey", lambda *given: {"pairs": pairs, "within": within, "given": given})
+    monkeypatch.setattr(maps.controls, "survey", lambda *given: {"pairs": pairs, "within": within, "given": given})
     turns = {"trained": np.array([[2.0, 4.0]]), "control": np.array([[1.0, 1.5]])}
-    monkeypatch.setattr(maps.phases, "survey_turns", lambda model, data, genes: turns[model])
+    monkeypatch.setattr(maps.controls, "survey_turns", lambda model, data, genes: turns[model])
     clusters = gates_of(2, 3, 1, 2)
     clusters[0, :, 0, :, GATES.index("cluster")] = [[0.05, 0.3], [0.2, 0.04], [0.01, 0.03]]
     clusters[1, :, 0, :, GATES.index("cluster")] = [[0.0, 0.0], [0.0, 0.1], [0.06, 0.0]]
@@ -291,7 +291,7 @@ def test_layers_and_heads_of_the_figures_are_picked(monkeypatch):
     }
     assert summed["totals"]["control"].tolist() == [2, 2.5]
     norms = {"trained": np.array([[1.0, 2, 5], [0, 0, 0]]), "control": np.ones((2, 3))}
-    for name, given in {"row_norms": norms, "predict": torch.tensor([0.5]), "singular_values": {}}.items():
+    for name, given in {"measure_row_norms": norms, "predict": torch.tensor([0.5]), "singular_values": {}}.items():
         monkeypatch.setattr(sequence, name, lambda passage, given=given: given)
     passage.run.model.config = SimpleNamespace(hidden_size=4)
     found = sequence.measure_example(passage)
@@ -346,7 +346,7 @@ def test_the_authors_recipe_is_arithmetic(monkeypatch):
     own["text-and-code-classifier"] = "classifier"
     monkeypatch.setattr(authors, "read", lambda name, inputs: own[name])
     settings = SimpleNamespace(start="a start", rate=2e-5, epochs=2, batch=4)
-    monkeypatch.setattr(authors.authors_outputs, "load", lambda: settings)
+    monkeypatch.setattr(authors.released_code, "load_authors_outputs", lambda: settings)
     asked = []
     monkeypatch.setattr(authors.code, "build_classifier", lambda *given: asked.append(given) or nn.Linear(2499, 1000))
     monkeypatch.setattr(authors, "describe", lambda *given: given[1:])

@@ -212,7 +212,7 @@ def test_bert_and_baselines_are_scored_on_the_same_parts(run, variant_folder, mo
         return torch.eye(8)[[(i + (bases == test[0].bases)) % 8 for i, bases in zip(named, sequences)]]
 
     monkeypatch.setattr(experiments.dna_classifier, "predict", all_but_one)
-    monkeypatch.setattr(experiments.variant_runs, "find_run", lambda *_, **__: variant_folder)
+    monkeypatch.setattr(experiments.variant_seeds, "find_run", lambda *_, **__: variant_folder)
     found = experiments.score_all({"sequence": "some", "clade": "other"}, dna_classifier.TINY, BACKBONES)
     table, first = found.arrays["confusion"][0], run.data.labels.index(test[0].label)
     assert table.sum() == len(test)
@@ -228,7 +228,7 @@ def test_real_lineages_are_kept_apart_with_their_own_recipe(run, variant_folder,
     monkeypatch.setattr(experiments, "data_folder", lambda name: tmp_path)
     monkeypatch.setattr(experiments, "read_backbones", lambda folder: BACKBONES)
     monkeypatch.setattr(
-        experiments.variant_runs, "find_run", lambda name, **options: asked.append((name, options)) or variant_folder
+        experiments.variant_seeds, "find_run", lambda name, **options: asked.append((name, options)) or variant_folder
     )
     monkeypatch.setattr(
         experiments.variant_measures,
@@ -249,7 +249,7 @@ def test_the_pre_trained_one_is_measured_like_the_others(run, variant_folder, mo
     with np.load(folder / "trace.npz") as trace:
         np.savez(folder / "trace.npz", pretrain_loss=np.r_[np.full(9, 5.0), np.full(20, 3.0)], **trace)
     asked, measured = [], []
-    monkeypatch.setattr(experiments.variant_runs, "find_run", lambda *a, **k: asked.append(k) or folder)
+    monkeypatch.setattr(experiments.variant_seeds, "find_run", lambda *a, **k: asked.append(k) or folder)
     monkeypatch.setattr(seeds, "measure_folder", lambda *given: measured.append(given) or ({}, {"gates": np.ones(3)}))
     found = experiments.compute_pretraining(GPU)
     assert measured == [(folder, 0, GPU)]
