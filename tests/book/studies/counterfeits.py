@@ -6,6 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 FOLDER = Path(__file__).parent
 Change = Any | Callable[[Any], Any]
 
@@ -28,7 +30,49 @@ def _replaced(value: Any, path: list[str], change: Change) -> Any:
         if path[0] not in value:
             raise KeyError(path[0])
         return {**value, path[0]: _replaced(value[path[0]], path[1:], change)}
-    return replace(value, **{path[0]: _replaced(getattr(value, path[0]), path[1:], change)})
+    changed = {path[0]: _replaced(getattr(value, path[0]), path[1:], change)}
+    return value._replace(**changed) if hasattr(value, "_replace") else replace(value, **changed)
+
+
+def put(index: Any, value: Any) -> Callable[[Any], Any]:
+    """Return a change that puts a value at an index of an array or a list, or in a field of a tuple."""
+
+    def change(values: Any) -> Any:
+        if isinstance(index, str):
+            return _replaced(values, [index], value)
+        if isinstance(values, list | tuple):
+            return type(values)(value if place == index else each for place, each in enumerate(values))
+        changed = np.array(values, float)
+        changed[index] = value
+        return changed
+
+    return change
+
+
+def on_either_side(measured: Any, path: str, index: Any, limit: Any, by: float = 0.01) -> list[Any]:
+    """Return two copies of a measurement with one entry just below a limit and just above it.
+
+    Parameters
+    ----------
+    measured
+        The measurement.
+    path, index
+        A field, and the entry of it, as `put` takes it; the whole field where the index is ``None``.
+    limit
+        A number, or a function of the measurement.
+    by
+        How far the entry is from the limit, as a share of it.
+    """
+    limit = limit(measured) if callable(limit) else limit
+    values = [limit - by * abs(limit), limit + by * abs(limit)]
+    if not limit:
+        values = [-by, by]
+    return [forge(measured, {path: value if index is None else put(index, value)}) for value in values]
+
+
+def limits_of_study(name: str) -> Mapping[str, list[tuple]]:
+    """Return the limits at which verdicts or findings turn: their id to arguments of `on_either_side`."""
+    return getattr(import_module(f"tests.book.studies.{name}_counterfeits"), "LIMITS", {})
 
 
 def of_study(name: str) -> Mapping[str, Mapping[str, Change]]:
