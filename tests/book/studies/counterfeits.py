@@ -59,14 +59,16 @@ def on_either_side(measured: Any, path: str, index: Any, limit: Any, by: float =
     path, index
         A field, and the entry of it, as `put` takes it; the whole field where the index is ``None``.
     limit
-        A number, or a function of the measurement.
+        A number or an array, or a function of the measurement; a list of two has the values on either side.
     by
         How far the entry is from the limit, as a share of it.
     """
     limit = limit(measured) if callable(limit) else limit
-    values = [limit - by * abs(limit), limit + by * abs(limit)]
-    if not limit:
-        values = [-by, by]
+    if isinstance(limit, list):
+        values = limit
+    else:
+        step = by * abs(limit) if np.any(limit) else by
+        values = [limit - step, limit + step]
     return [forge(measured, {path: value if index is None else put(index, value)}) for value in values]
 
 
