@@ -15,8 +15,8 @@ Change = Any | Callable[[Any], Any]
 def forge(measured: Any, changes: Mapping[str, Change]) -> Any:
     """Return a copy of a measurement with some fields changed.
 
-    A key is a field's name, with dots into nested dataclasses; a value replaces the field, and a function is applied
-    to it.
+    A key is a field's name, with dots into nested dataclasses, mappings and sequences; a value replaces the field, and
+    a function is applied to it.
     """
     for path, change in changes.items():
         measured = _replaced(measured, path.split("."), change)
@@ -30,6 +30,9 @@ def _replaced(value: Any, path: list[str], change: Change) -> Any:
         if path[0] not in value:
             raise KeyError(path[0])
         return {**value, path[0]: _replaced(value[path[0]], path[1:], change)}
+    if isinstance(value, list | tuple) and path[0].isdigit():
+        place = int(path[0])
+        return put(place, _replaced(value[place], path[1:], change))(value)
     changed = {path[0]: _replaced(getattr(value, path[0]), path[1:], change)}
     return value._replace(**changed) if hasattr(value, "_replace") else replace(value, **changed)
 

@@ -16,6 +16,7 @@ from book.studies.bert_normality import controls as normality
 from book.studies.one_score_four_parts import experiments as one_score
 from book.studies.shared import variant_fine_tuned
 from book.studies.shared.nearest_classifier import CARRIES, measure_company
+from book.studies.streaming_capture import findings as streaming
 from tests.book.studies.known import Known, record
 
 exact = import_module("book.studies.exact.measure")  # the package exports a function of that name
@@ -289,3 +290,25 @@ def test_rises_and_kernels_of_rotary_trainings_stand_by_variant():
     assert found[rotary.SEQUENTIAL[0][0]] == "sequential"
     assert rotary.Measured.every_kernel.fget(given) == {"source": ("a", "b", "c")}
     assert rotary.Measured.every_run.fget(given) == rotary.RUNS + rotary.SEQUENTIAL
+
+
+# ---- what counts as the same
+
+
+def test_statistics_agree_if_their_largest_difference_is_rounding():
+    agrees = streaming.agrees
+    assert [agrees(torch.tensor([0, each])) for each in (0.9e-6, -0.9e-6, 1.1e-6, -1.1e-6)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_statistics_have_the_same_bits_if_every_total_has():
+    def with_totals(one, other):
+        return SimpleNamespace(state={"one": torch.tensor([1.0, one]), "other": torch.tensor([other, 2.0])})
+
+    assert streaming.same_bits(with_totals(2, 3), with_totals(2, 3))
+    assert not streaming.same_bits(with_totals(2, 3), with_totals(2, 3.5))
+    assert not streaming.same_bits(with_totals(2, 3), with_totals(2.5, 3))
