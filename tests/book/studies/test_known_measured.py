@@ -214,6 +214,7 @@ def test_a_family_is_compared_in_both_precisions(monkeypatch):
     errors = {True: (1e-14, 3e-14, 2e-14), False: (1e-6, 5e-6, 4e-6)}
 
     def agreement(model, read, inputs, in_double=False):
+        assert (model, read.layers[0], inputs) == ("tiny one", "tiny one", {"pixels": "tiny one"})
         return SimpleNamespace(**dict(zip(("attention", "output", "norm"), errors[in_double], strict=True)))
 
     monkeypatch.setattr(exact, "tiny_model", lambda name: f"tiny {name}")

@@ -64,6 +64,9 @@ def test_layers_are_means_over_sequences_with_those_of_each_training():
     assert found.layers["cosine"][:, 0].tolist() == pytest.approx([mean, 2 * mean, 4 * mean])
     assert found.layers["cosine"][0, 1] < mean < found.layers["cosine"][0, 2]
     assert found.by_seed["cosine"][:2].tolist() == [[2, 4, 8], [1, 2, 4]]
+    assert found.phrase("cosine") == ", ".join(
+        f"{mean * each:.2f}" for each in (1, 2, 4)
+    )  # the means, not their bounds
     assert (found.apart("cosine"), found.apart_cosine) == (4, "4.00")
     assert (found.rise("cosine"), found.rises("cosine")) == (1, [1] * TRAININGS)
     assert found.controls["cosine"][RUNGS[1]].tolist() == [[2, 2, 2], [6, 6, 6]]
