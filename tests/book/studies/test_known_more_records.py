@@ -251,21 +251,21 @@ def test_observed_attention_keeps_queries_and_maps():
 
 
 def test_longer_rows_have_longer_scores_and_the_same_angles(monkeypatch):
-    """Lengths 1, 2 and 3 spread by half of their mean; what moves is the mean over two texts, here of 6 and 12."""
-    x = double([1, 0], [0, 2], [3, 0])
+    """Lengths 1, 2 and 3 spread by half of their mean; what moves is the mean over two texts, here of 12 and 48."""
+    x = double([1, 0], [2**0.5, 2**0.5], [3, 0])
     layer = plain(2, W_Q=torch.eye(2), W_K=torch.eye(2), b_Q=double(1, 0), b_K=double(0, 1))
     observed = SimpleNamespace(layers=[None], rows=lambda i: x)
     trained = SimpleNamespace(attention=[layer], states=[[x], [2 * x]])
 
     def moved(own, weights, rows):
         assert rows.norm(dim=1).std() < 1e-9  # all at one length
-        return torch.stack([own.sum()])
+        return torch.stack([own[:, 0].square().sum()])
 
     monkeypatch.setattr(asymmetry.distance, "attention_moved", moved)
     found = asymmetry.measure_lengths(SimpleNamespace(trained=trained, both={"trained": observed}), 0)
     assert found.spread["trained"] == [pytest.approx(0.5)]
     assert max(found.scaling_error, found.cosine_error) < 1e-12
-    assert found.moved == [pytest.approx(9)]
+    assert found.moved == [pytest.approx(30)]
 
 
 def test_a_text_model_is_measured_on_the_first_passages(monkeypatch):
