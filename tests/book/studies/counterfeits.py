@@ -45,7 +45,7 @@ def put(index: Any, value: Any) -> Callable[[Any], Any]:
             return _replaced(values, [index], value)
         if isinstance(values, list | tuple):
             return type(values)(value if place == index else each for place, each in enumerate(values))
-        changed = np.array(values, float)
+        changed = np.array(np.asarray(values), float)
         changed[index] = value
         return changed
 

@@ -60,6 +60,16 @@ def error(name, limit):
     return f"by_hand.errors.{name}", None, limit
 
 
+def best_at(network, limit):
+    """Return the scores of both layers with the best head of the second one on either side of a limit."""
+
+    def scaled(m):
+        prefix = m.trained.heads.scores[network].prefix
+        return [prefix * limit * side / prefix[1].max() for side in (0.99, 1.01)]
+
+    return scaled
+
+
 GAIN = "copied at a gain of 100"
 LIMITS = {
     "I-05": [("by_hand.cells.scores 1", None, [0, 1])],
@@ -87,17 +97,9 @@ LIMITS = {
     "I-26": [("prediction.errors.unseen", None, 1e-12), ("prediction.errors.uniform", None, 1e-12)],
     "I-27": [
         ("prediction.errors.seen", None, 1e-12),
-        ("prediction.rows", None, [909 + 1001, 909 + 1000]),
-        (
-            "trained.heads.scores.trained.prefix",
-            None,
-            lambda m: [m.trained.heads.scores["trained"].prefix * k for k in (0.62, 0.63)],
-        ),
-        (
-            "trained.heads.scores.control.prefix",
-            None,
-            lambda m: [m.trained.heads.scores["control"].prefix * k for k in (2.7, 2.72)],
-        ),
+        ("prediction.rows", None, lambda m: [m.prediction.unseen + 1001, m.prediction.unseen + 1000]),
+        ("trained.heads.scores.trained.prefix", None, best_at("trained", 1 / 2)),
+        ("trained.heads.scores.control.prefix", None, best_at("control", 1 / 6)),
     ],
     "I-28": [
         ("prediction.skipping", None, lambda m: [m.prediction.skipping * k for k in (0.9991, 0.9989)]),

@@ -102,8 +102,8 @@ LIMITS = {
     "wrong_phases_cost_more_than_none": [("rungs.phases_mean_low", None, lambda m: m.rungs.rise_mean_kernel)],
     "mean_kernel_makes_previous_token_heads": [
         *[(f"{where}.strong_left_mean", None, [0, 1]) for where in ("heads", "order")],
-        ("heads.strong_heads", None, [34, 35]),
-        ("order.strong_heads", None, [5, 6]),
+        ("heads.strong_heads", None, lambda m: [m.heads.strong_heads, m.heads.strong_heads + 1]),
+        ("order.strong_heads", None, lambda m: [m.order.strong_heads, m.order.strong_heads + 1]),
         ("heads.gpt2_rise_head", None, 1e-5),
     ],
     "mean_input_makes_kernel": [
