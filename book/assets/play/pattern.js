@@ -34,7 +34,7 @@ Play.viewer("pattern", async root => {
     element("div", { class: "play-pair" }, pick.whole, bias.whole),
     element("div", { class: "play-two" },
       element("div", {}, plane, element("p", { class: "play-legend" }, key("--play-pp", "from the word"), key("--play-p", "from the query bias"))),
-      element("div", {}, element("table", {}, element("thead", {}, element("tr", {}, ...["word", "score", "attention", "its message"].map(words => element("th", { scope: "col" }, words)))), body), said)),
+      element("div", {}, element("table", {}, element("thead", {}, element("tr", {}, ...["word", "score", "attention", "message"].map(words => element("th", { scope: "col" }, words)))), body), said)),
     link);
 
   // ---- drawing: the words as discs as large as the attention that they get, the pattern as one arrow or two ----
@@ -80,12 +80,12 @@ Play.viewer("pattern", async root => {
     pen.fillStyle = look.color;
     pen.textAlign = "right";
     const [x, y] = at([0, end + shared()[1]]);
-    pen.fillText(`pattern of ${state.word}: (${pattern(state.word)})`.replaceAll(",", ", "), Math.max(x - 10, pen.measureText("pattern of a: (0, 0)").width + 2), y + (end + shared()[1] ? 6 : -10));
+    pen.fillText(`pattern (${pattern(state.word)})`.replace(",", ", "), x - 22, y + (end + shared()[1] ? 6 : -12));
   }
   const vector = v => `(${v.map(x => Number(x.toFixed(2))).join(", ")})`;
   function show() {
     const given = attention(state.word), sums = scores(state.word), arrives = vector(received(state.word));
-    body.replaceChildren(...NAMES.map((name, j) => element("tr", {}, element("th", { scope: "row" }, `${name} = ${vector(WORDS[name])}`), element("td", {}, String(sums[j])),
+    body.replaceChildren(...NAMES.map((name, j) => element("tr", {}, element("th", { scope: "row" }, `${name} ${vector(WORDS[name])}`), element("td", {}, String(sums[j])),
       element("td", { style: `--share: ${(100 * given[j]).toFixed(1)}%` }, `${(100 * given[j]).toFixed(0)}\u00a0%`), element("td", {}, vector(message(name))))));
     said.textContent = (pattern(state.word)[1] ? `${state.word} looks for ${vector(pattern(state.word))}: for words with a large second number.`
       : `${state.word} looks for nothing: its pattern is (0, 0), so it looks at all words alike.`) + ` Weighted by its attention, the messages add up to ${arrives}.`;
