@@ -92,6 +92,40 @@ def test_files_hold_the_same(case, tmp_path):
     assert (read.positions is None) != bool(expected.places_of(read.family, read.config))
 
 
+def test_the_names_expected_of_a_layer_are_those_that_it_is_read_from(case, tmp_path, monkeypatch):
+    model, read, _ = case
+    model.save_pretrained(tmp_path)
+    names, get = {}, files.TensorFiles.read
+
+    def noted(self, name, dtype):
+        tensor = get(self, name, dtype)
+        names[name] = tuple(tensor.shape)
+        return tensor
+
+    monkeypatch.setattr(files.TensorFiles, "read", noted)
+    stored = load(tmp_path, stack=read.family.stack)
+    for number in range(len(stored.layers)):
+        names.clear()
+        assert stored.layers[number].model
+        due = expected.layer_tensors(stored.family, stored.config, number)
+        assert {name.removeprefix(stored.tensors.prefix) for name in names} == due.keys()
+        for name, shape in due.items():
+            known = names[stored.tensors.prefix + name]
+            assert shape is None or [a for a, b in zip(known, shape, strict=True) if b is not None] == [
+                b for b in shape if b is not None
+            ]
+
+
+def test_what_layers_have_beside_attention_is_in_their_models(case):
+    model, read, _ = case
+    there = {name.removeprefix(read.tensors.prefix): tuple(t.shape) for name, t in model.state_dict().items()}
+    for number in (None, *range(len(read.layers))):
+        due = expected.rest_tensors(read.family, read.config, number)
+        assert bool(due) == (read.family.rest is not None and model.config.model_type in read.family.rest.model_types)
+        for name, shape in due.items():
+            assert there[name] == shape
+
+
 def assert_same(one, other):
     for name, value in vars(one).items():
         if isinstance(value, torch.Tensor):
@@ -181,6 +215,13 @@ def test_frequencies_that_depend_on_the_text_are_refused():
         ("gpt2", {"n_head": 8}),
         ("albert", {"num_hidden_groups": 1}),
         ("qwen3", {"attention_bias": True}),
+        ("seed_oss", {"attention_bias": False, "attention_out_bias": True}),
+        ("seed_oss", {"attention_bias": True, "attention_out_bias": False}),
+        ("deberta", {"max_relative_positions": 1}),
+        ("deberta-v2", {"norm_rel_ebd": "none"}),
+        ("deberta-v2", {"pos_att_type": None}),
+        ("beit", {"use_relative_position_bias": False}),
+        ("gptj", {"rotary_dim": None}),
     ],
 )
 def test_options_that_change_the_attention_are_followed(model_type, settings):
