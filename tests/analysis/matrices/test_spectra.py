@@ -136,3 +136,10 @@ def test_factors_that_require_gradients_give_the_same_values_and_a_gradient():
     torch.testing.assert_close(values, spectra.product_singular_values(A, B), rtol=1e-10, atol=0)
     values.square().sum().backward()
     torch.testing.assert_close(followed.grad, 2 * A @ (B.mT @ B))  # of |A B^T|^2
+
+
+def test_the_norm_is_the_largest_of_three_singular_values():
+    turn = torch.linalg.qr(torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
+    W = torch.stack([turn[:, :3] * torch.tensor([2.0, 5.0, 3.0]), turn[:, 1:] * torch.tensor([1.0, 0.5, 0.25])])
+    torch.testing.assert_close(spectra.spectral_norm(W), torch.tensor([5.0, 1.0]).double())
+    torch.testing.assert_close(spectra.singular_values(W)[0], torch.tensor([5.0, 3.0, 2.0]).double())

@@ -187,7 +187,10 @@ def test_each_text_of_a_batch_has_a_range_of_its_own():
     torch.testing.assert_close(found / torch.tensor([1e-200, 1e150], dtype=torch.float64), torch.stack([due, due]))
 
 
-@pytest.mark.parametrize("form", [anisotropy.cone_index, anisotropy.alignment_ratio, anisotropy.resultant_length, anisotropy.mean_pairwise_cosine])
+@pytest.mark.parametrize(
+    "form",
+    [anisotropy.cone_index, anisotropy.alignment_ratio, anisotropy.resultant_length, anisotropy.mean_pairwise_cosine],
+)
 def test_a_mask_may_differ_from_text_to_text(form):
     rows = torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     keep = torch.tensor([[1, 1, 0, 1, 0], [0, 1, 1, 1, 1], [1, 0, 0, 1, 0]]).bool()
