@@ -96,14 +96,17 @@ def test_files_hold_the_same(case, tmp_path):
 def test_the_names_expected_of_a_layer_are_those_that_it_is_read_from(case, monkeypatch):
     _, read, _ = case
     shapes = {}
-    for way in ("need", "get"):
 
-        def noted(self, name, of=getattr(Tensors, way)):
-            tensor = of(self, name)
+    def noting(read_tensor):
+        def noted(self, name):
+            tensor = read_tensor(self, name)
             shapes.update({} if tensor is None else {name: tuple(tensor.shape)})
             return tensor
 
-        monkeypatch.setattr(Tensors, way, noted)
+        return noted
+
+    for way in ("need", "get"):
+        monkeypatch.setattr(Tensors, way, noting(getattr(Tensors, way)))
     for number in range(len(read.layers)):
         shapes.clear()
         assert read.read_layer(number).model
