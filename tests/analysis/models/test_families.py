@@ -117,6 +117,22 @@ def test_the_names_expected_of_a_layer_are_those_that_it_is_read_from(case, monk
             assert [size for size, axis in zip(shapes[name], known, strict=True) if axis] == [a for a in known if a]
 
 
+def test_queries_and_keys_alone_are_those_of_the_layer(case):
+    _, read, _ = case
+    for number in range(len(read.layers)):
+        part, layer = read.queries_and_keys(number), read.read_layer(number)
+        for name in ("W_Q", "b_Q", "W_K", "b_K"):
+            assert getattr(part, name).equal(getattr(layer, name)), name
+        assert part.scale == layer.scale
+        assert part.normalised == (layer.qk_norm is not None)
+        assert (part.sinks is None) == (layer.sinks is None)
+        assert (part.norm is None) == (layer.norm() is None)
+        if part.norm is not None:
+            assert_same(part.norm, layer.norm())
+        if not read.family.learned:
+            assert repr(part.positions) == repr(layer.positions)
+
+
 def test_what_layers_have_beside_attention_is_in_their_models(case):
     model, read, _ = case
     there = {name.removeprefix(read.tensors.prefix): tuple(t.shape) for name, t in model.state_dict().items()}
