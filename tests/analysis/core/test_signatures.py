@@ -329,3 +329,12 @@ def test_weights_are_known_by_the_first_tensor_of_their_first_part():
     assert read(torch.ones(2, 7, 4), layer) == "read"
     with pytest.raises(ValueError, match=r"^x must be \(7, 4\) .* to fit the layer, got \(7, 3\)"):
         read(torch.ones(7, 3), layer)
+
+    @checked
+    def meet(layer: EncoderLayer, rows: Float[Tensor, "head position channel"]):
+        return "met"
+
+    assert meet(layer, torch.ones(2, 7, 3)) == "met"
+    for shape in ((3, 7, 3), (2, 7, 4)):
+        with pytest.raises(ValueError, match=r"^rows must be \(2, 7, 3\) .* to fit the layer"):
+            meet(layer, torch.ones(shape))
