@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import analysis
-from analysis.__main__ import main
 from analysis import cli
+from analysis.__main__ import main
 from analysis.cli import census
 from analysis.core.files import MARK, WRITTEN, claim_folder
 from analysis.reporting import head_table
