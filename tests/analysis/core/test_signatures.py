@@ -302,6 +302,13 @@ def test_only_the_named_tensors_must_be_finite(finite):
     assert take(bad, fine, fine) == "taken"
     with pytest.raises(ValueError, match=r"^b holds entries that are not finite"):
         take(fine, bad, fine)
+
+    @checked
+    def through(a: Float[Tensor, " x"], b: Float[Tensor, " y"]):
+        return take(a, b, a)
+
+    with pytest.raises(ValueError, match=r"^b holds entries that are not finite"):
+        through(fine, bad)
     if "c" in finite:
         with pytest.raises(ValueError, match=r"^c holds entries that are not finite"):
             take(fine, fine, c=bad)
