@@ -258,3 +258,12 @@ def test_what_is_said_of_layers_on_both_sides():
     for change in ({"line": 10.0}, {"least": 0.5}):
         within = dataclasses.replace(found, **change)
         assert "in no layer" in comparison.say_layers(within, comparison.Quantity("the range", read=None))
+
+
+def test_what_a_model_does_not_have_is_not_counted_among_comparisons():
+    own = seen(0)
+    found = compare(with_controls(own))
+    assert "distances" not in found.layers
+    assert found.count == len(HEADS) + 4 * 6 + 4 * 7  # of six layers; of seven states, before, between and after them
+    own.ranges[:] = 1.0
+    assert compare(with_controls(own)).count == found.count + 6
