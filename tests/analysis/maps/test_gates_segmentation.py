@@ -200,3 +200,13 @@ def test_a_forward_diagonal_has_its_own_name_and_score():
     assert found["offsets"][0].tolist() == pytest.approx([0, 0, 0, 0.3, 0.2])
     assert found["cells"][0].tolist() == [[7, 7, 3], [7, 7, 3], [7, 7, 7]]
     assert found["owned"][0].item() == pytest.approx(2 / 3)
+
+
+def test_two_coins_differ_by_their_logarithms_and_certain_ones_by_no_more_than_a_millionth_allows():
+    def of(share, expected):
+        return divergence(torch.tensor(share).double(), torch.tensor(expected).double()).item()
+
+    assert of(0.25, 0.5) == pytest.approx(0.25 * math.log(0.5) + 0.75 * math.log(1.5))
+    assert of(0.5, 1.0) == pytest.approx(0.5 * math.log(0.5) + 0.5 * math.log(0.5 / 1e-6), rel=1e-5)
+    assert of(0.5, 0.0) == of(0.5, 1e-6) == pytest.approx(of(0.5, 1.0))
+    assert of(1.0, 1.0) == pytest.approx(1e-6, rel=1e-3)

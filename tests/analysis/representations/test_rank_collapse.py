@@ -47,5 +47,7 @@ def test_rows_are_scattered_to_the_residual_asked_for(size):
     found = scatter_around_mean(mean, noise, size)
     torch.testing.assert_close(found.mean(0), mean)
     assert residual(found).item() == pytest.approx(size)
+    apart, due = found - mean, noise - noise.mean(0)
+    torch.testing.assert_close(apart / apart.norm(), due / due.norm())
     with pytest.raises(ValueError, match="strictly between 0 and 1"):
         scatter_around_mean(mean, noise, 1.0)
