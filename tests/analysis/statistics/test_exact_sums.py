@@ -62,6 +62,7 @@ def test_what_leaves_the_range_is_flagged_on_either_side():
     assert add(-most, torch.tensor([-2]))
     assert not add(-most, torch.tensor([-1]))
     assert not add(most.clone(), torch.tensor([-5]))
+    assert add(torch.stack([torch.tensor(0), most[0]]), torch.tensor([1, 1]))  # one of two is enough
     for value in (LARGEST, -LARGEST, math.nan, math.inf):
         with pytest.raises(ValueError, match="must be finite and below 2147483648"):
             fixed(torch.tensor([1.0, value]))
