@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.maps import gates
-from analysis.maps.gates.synthetic import Specimen, place, read_specimens
+from analysis.maps.gates.synthetic import Specimen, draw, place, read_specimens
 
 N = 30
 
@@ -36,3 +36,30 @@ def test_specimens_of_several_sizes_are_read_with_their_own_kind():
     assert names == {(9, 0): "directional", (12, 0): "directional", (12, 1): "open"}
     for specimen, scores, _ in found:
         assert scores[int(specimen.truth.argmax())] > 0.9
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_truth_of_a_specimen_is_what_lies_over_its_noise(causal):
+    made = [draw(20, ["open"], "flat", np.random.default_rng(seed), causal=causal) for seed in range(400)]
+    strengths = []
+    for specimen in made:
+        attention, truth = specimen.attention, specimen.truth
+        np.testing.assert_allclose(attention.sum(1), 1)
+        assert truth.sum() == pytest.approx(1)
+        assert not causal or not np.triu(attention, 1).any()
+        assert truth[gates.GATES.index("open")] + truth[gates.GATES.index("closed")] == pytest.approx(1)
+        if (np.diag(attention) > 0.12).all():  # the whole diagonal, over noise of about a twentieth
+            strengths.append(truth[gates.GATES.index("open")])
+            share = np.diag(attention)[int(causal) :]
+            level = (1 - share) / (np.arange(20)[int(causal) :] if causal else 19)  # of the other keys it sees
+            assert np.mean(share - level) == pytest.approx(strengths[-1], abs=0.05)
+    assert len(strengths) > 200
+    assert np.mean(strengths) == pytest.approx(0.6, abs=0.03)  # 0.3 to 0.9
+    assert 0.25 < min(strengths) < 0.35
+    assert 0.8 < max(strengths) < 0.95
+
+
+def test_several_gates_share_a_strength():
+    made = [draw(24, ["open", "directional", "instance"], "flat", np.random.default_rng(s)).truth for s in range(200)]
+    assert all(truth.sum() == pytest.approx(1) for truth in made)
+    assert 0.3 < np.mean([truth[gates.GATES.index("closed")] for truth in made]) < 0.7
