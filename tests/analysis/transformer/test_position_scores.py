@@ -22,9 +22,8 @@ def test_temperatures_grow_at_every_step():
     assert found.tolist() == pytest.approx(due)
 
 
-@pytest.mark.parametrize("odd_first", [False, True])
-def test_slopes_of_six_heads_are_those_of_four_and_two_in_between(odd_first):
-    found = alibi_slopes(Alibi(6, exponent=4.0, odd_first=odd_first))
+def test_slopes_of_six_heads_are_those_of_four_and_two_in_between():
+    found = alibi_slopes(Alibi(6, exponent=4.0))
     assert found.tolist() == pytest.approx([0.5, 0.25, 0.125, 0.0625, 2**-0.5, 2**-1.5])
     assert alibi_slopes(Alibi(4, exponent=4.0)).tolist() == [0.5, 0.25, 0.125, 0.0625]
     assert alibi_slopes(Alibi(2), torch.float32).dtype == torch.float32
