@@ -131,7 +131,7 @@ def learned(
         xlabel="per cent",
         xlim=(-2, 102),
         ylim=(len(shares) - 0.1, -0.4),
-        title="Random weights have columns too. Training adds the rest",
+        title="Random weights have columns too, but hardly anything else",
     )
     panel.legend(loc="lower right")
     return figure
