@@ -135,7 +135,7 @@ def sentence() -> tuple[Figure, dict]:
 def mixer() -> tuple[Figure, dict]:
     """Draw one query of GPT-2's first layer, by the record of it."""
     from book.studies.semi_bias import figures
-    from book.studies.semi_bias import mixer as study
+    from book.studies.semi_bias import gpt2 as study
 
     shown = study.mixtures(experiments.load(RECORDS["mixer"]))
     return figures.mixtures(shown.weights, shown.curve, shown.query, shown.far), shown.start()
@@ -170,7 +170,7 @@ def switches() -> tuple[Figure, dict]:
 
 def cone() -> tuple[Figure, dict]:
     """Draw the rows of MiniLM and of random weights in space, after the last layer."""
-    from book.studies.bert_normality import directions as study
+    from book.studies.bert_normality import cone as study
     from book.studies.bert_normality import figures
 
     shown = study.directions(experiments.load(RECORDS["cone"]))
@@ -192,16 +192,16 @@ def score() -> tuple[Figure, dict]:
 
 def sink() -> tuple[Figure, dict]:
     """Draw one row of one map of MiniLM, by the record of it."""
-    from book.studies.bert_gates import figures, removal
+    from book.studies.bert_gates import figures, sink
 
-    shown = removal.one_row(experiments.load(RECORDS["sink"]))
+    shown = sink.one_row(experiments.load(RECORDS["sink"]))
     return figures.one_row(shown.weights, shown.lengths, shown.tokens, shown.query), shown.start()
 
 
 def arrows() -> tuple[Figure, dict]:
     """Draw one head's kernel as arrows laid end to end."""
-    from book.studies.rotary_bias import arrows as study
     from book.studies.rotary_bias import figures
+    from book.studies.rotary_bias import kernels as study
 
     shown = study.arrows(experiments.load(RECORDS["arrows"]))
     return figures.arrows(shown.length, shown.angle, shown.turn, study.DISTANCE), shown.start()
