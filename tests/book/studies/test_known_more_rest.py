@@ -17,6 +17,7 @@ from book.studies.rotary_bias.parts import WAYS
 from book.studies.semi_bias import gpt2, locality
 from book.studies.semi_bias.tokens import TokenScatter
 from book.studies.shared import map_counts, variant_baselines, variant_fine_tuned, variant_measures
+from book.studies.streaming_capture import cost
 from book.studies.text_and_code import survey as text_and_code
 from book.studies.variant_classifier import depth
 from book.studies.variant_data import evidence
@@ -276,3 +277,16 @@ def test_the_top_layer_is_the_last_one(monkeypatch):
 def test_a_small_transformer_warms_up_for_a_quarter_of_its_steps_and_fifty_at_most():
     assert [attention_only.settings(steps).warmup for steps in (40, 4000)] == [10, 50]
     assert attention_only.looks(900) == [*range(0, 600, 25), 600, 700, 800, 900]
+
+
+def test_costs_are_ratios_of_the_fastest_runs_and_a_difference_of_memories(monkeypatch):
+    asked = []
+    seconds = {"streamed": [9.0, 6.0, 7.0], "plain": [5.0, 4.0]}
+    monkeypatch.setattr(cost, "whole_model", lambda layers, repeats: asked.append((layers, repeats)) or (seconds, 0.1))
+    single = {"vectorised": [12.0, 8.0], "naive": [40.0], "extra": [2.0, 3.0]}
+    monkeypatch.setattr(cost, "one_layer", lambda repeats: asked.append(repeats) or (single, 0.2))
+    monkeypatch.setattr(cost, "peak", lambda which, layers: {"streamed": 130.0, "plain": 100.0}[which] + layers)
+    found = cost.measure(layers=3, repeats=2)
+    assert asked == [(3, 2), 5]
+    due = {"time": 1.5, "memory": 30, "vectorised": 4, "naive": 20, "error": 0.2, "output_error": 0.1}
+    assert found == due | {"plain_seconds": 4}
