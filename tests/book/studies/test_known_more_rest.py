@@ -290,3 +290,29 @@ def test_costs_are_ratios_of_the_fastest_runs_and_a_difference_of_memories(monke
     assert asked == [(3, 2), 5]
     due = {"time": 1.5, "memory": 30, "vectorised": 4, "naive": 20, "error": 0.2, "output_error": 0.1}
     assert found == due | {"plain_seconds": 4}
+
+
+def test_the_example_is_the_head_whose_two_parts_are_most_nearly_of_one_size(monkeypatch):
+    """Of two layers of three heads it is layer 1, head 2, with a constant part of 0.55."""
+    trained = {
+        name: double([0.9, 0.1, 0.8], [0.2, 0.3, 0.55]) for name in ("constant", "influence", "query bias", "angle")
+    }
+    monkeypatch.setattr(readings.checkpoints, "find", lambda name: name)
+    monkeypatch.setattr(
+        readings,
+        "readings",
+        lambda name, control_seed, **which: {k: v if control_seed is None else v / 10 for k, v in trained.items()},
+    )
+    monkeypatch.setattr(
+        readings, "layers", lambda name, **which: iter([[("weights 0", "rows 0"), ("weights 1", "rows 1")]])
+    )
+    given = [torch.arange(6.0).reshape(3, 2) * 10**k for k in range(3)]
+    monkeypatch.setattr(
+        readings, "parts", lambda rows, weights: given if (rows, weights) == ("rows 1", "weights 1") else None
+    )
+    found = readings.measure_readings(SimpleNamespace(model="a/b", texts=None, device="cpu"))
+    assert (found.model, found.example.layer, found.example.head) == ("b", 1, 2)
+    assert found.example.varying.tolist() == [4, 5]
+    assert found.example.constant.tolist() == [440, 550]
+    assert (found.constant_range, found.constant_control) == ("10% to 90%", "9%")
+    assert (found.query_bias_range, found.influence_control) == ("10 to 90 %", "5%")
